@@ -1,0 +1,59 @@
+#include "base/units.h"
+
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "base/format.h"
+
+namespace fourfold {
+namespace {
+
+std::string three_digits(double value) {
+  const double magnitude = std::abs(value);
+  if (magnitude < 9.995) return format("{:.2f}", value);
+  if (magnitude < 99.95) return format("{:.1f}", value);
+  return format("{:.0f}", value);
+}
+
+}  // namespace
+
+std::string format_bytes(std::int64_t bytes) {
+  constexpr std::array<std::string_view, 6> units = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (std::abs(bytes) < 1024) return format("{} B", bytes);
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (std::abs(value) >= 1023.5 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return format("{} {}", three_digits(value), units[unit]);
+}
+
+std::string format_count(double count) {
+  constexpr std::array<std::string_view, 6> suffixes = {"", "k", "M", "G", "T", "P"};
+  if (std::abs(count) < 1000 && count == std::floor(count)) return format("{:.0f}", count);
+  std::size_t suffix = 0;
+  while (std::abs(count) >= 999.5 && suffix + 1 < suffixes.size()) {
+    count /= 1000;
+    ++suffix;
+  }
+  return three_digits(count) + std::string(suffixes[suffix]);
+}
+
+std::string format_duration(double seconds) {
+  if (seconds < 0.9995) return three_digits(seconds * 1e3) + " ms";
+  if (seconds < 59.95) return three_digits(seconds) + " s";
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  if (whole < 3600) return format("{}m{:02}s", whole / 60, whole % 60);
+  return format("{}h{:02}m", whole / 3600, whole / 60 % 60);
+}
+
+std::string format_grouped(std::int64_t number) {
+  std::string digits = format("{}", number < 0 ? -number : number);
+  for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3)
+    digits.insert(static_cast<std::size_t>(place), ",");
+  return (number < 0 ? "-" : "") + digits;
+}
+
+}  // namespace fourfold

@@ -1,0 +1,18 @@
+// Numbers as people read them. Machine-readable output prints plain numbers instead.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace fourfold {
+
+/// "812 B", "61.2 MiB", "1.50 GiB": binary units, three significant digits.
+std::string format_bytes(std::int64_t bytes);
+/// "812", "40.3k", "124M", "1.56G": decimal SI suffixes, three significant digits.
+std::string format_count(double count);
+/// "812 ms", "4.21 s", "2m14s", "2h14m".
+std::string format_duration(double seconds);
+/// The integer with thousands separated by a comma: "1,115,394".
+std::string format_grouped(std::int64_t number);
+
+}  // namespace fourfold
