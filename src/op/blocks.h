@@ -1,0 +1,75 @@
+// The step block and the result block: per-step scalars at fixed addresses, read and written
+// through pointers. Each program instruction names single fields, so that conflicts between fields
+// do not arise.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/dtype.h"
+
+namespace fourfold::op {
+
+/// What the host tells a program before it runs.
+struct StepBlock {
+  std::int64_t step = 0;          // counted from 0
+  std::uint64_t seed = 0;         // of the run
+  double lr = 0;                  // learning rate of this step
+  std::int64_t first_sample = 0;  // global index of the step's first sample
+  std::int64_t stop_vote = 0;     // non-zero: this rank was asked to stop
+  std::int32_t position = 0;      // tokens already in the key/value cache
+  std::int32_t index = 0;         // which position's logits are wanted
+};
+
+/// What a program tells the host.
+struct ResultBlock {
+  double loss_sum = 0;           // over valid tokens
+  std::int64_t token_count = 0;  // valid tokens
+  double squared_norm = 0;       // of the unscaled gradient
+  std::int64_t non_finite = 0;   // non-finite elements of optimizer state
+  double grad_norm = 0;          // before clipping
+  double scale = 0;              // what the update multiplied gradients with
+  std::int64_t applied = 0;      // 1: the update was written
+  std::int64_t stop_vote = 0;
+};
+
+struct BlockField {
+  std::string_view name;  // "step.lr", "result.applied"
+  std::size_t offset_bytes;
+  DType dtype;
+};
+
+inline constexpr std::array<BlockField, 7> step_fields = {{
+    {"step.step", offsetof(StepBlock, step), DType::i64},
+    {"step.seed", offsetof(StepBlock, seed), DType::u64},
+    {"step.lr", offsetof(StepBlock, lr), DType::f64},
+    {"step.first_sample", offsetof(StepBlock, first_sample), DType::i64},
+    {"step.stop_vote", offsetof(StepBlock, stop_vote), DType::i64},
+    {"step.position", offsetof(StepBlock, position), DType::i32},
+    {"step.index", offsetof(StepBlock, index), DType::i32},
+}};
+
+inline constexpr std::array<BlockField, 8> result_fields = {{
+    {"result.loss_sum", offsetof(ResultBlock, loss_sum), DType::f64},
+    {"result.token_count", offsetof(ResultBlock, token_count), DType::i64},
+    {"result.squared_norm", offsetof(ResultBlock, squared_norm), DType::f64},
+    {"result.non_finite", offsetof(ResultBlock, non_finite), DType::i64},
+    {"result.grad_norm", offsetof(ResultBlock, grad_norm), DType::f64},
+    {"result.scale", offsetof(ResultBlock, scale), DType::f64},
+    {"result.applied", offsetof(ResultBlock, applied), DType::i64},
+    {"result.stop_vote", offsetof(ResultBlock, stop_vote), DType::i64},
+}};
+
+/// The field of that name in either block.
+constexpr std::optional<BlockField> find_block_field(std::string_view name) {
+  for (const BlockField& field : step_fields)
+    if (field.name == name) return field;
+  for (const BlockField& field : result_fields)
+    if (field.name == name) return field;
+  return std::nullopt;
+}
+
+}  // namespace fourfold::op

@@ -1,0 +1,301 @@
+// Rules of matmul, embeddings, dropout, norms and elementwise ops, in the order of ops.h.
+#include <algorithm>
+
+#include "op/ops.h"
+#include "op/rule_helpers.h"
+
+namespace fourfold::op {
+
+// --- matmul
+
+namespace {
+struct MatmulDims {
+  std::size_t a_free_first, a_free_last, a_inner_first, a_inner_last;
+  std::size_t b_free_first, b_free_last, b_inner_first, b_inner_last;
+};
+MatmulDims matmul_dims(const Matmul& op, Shapes reads) {
+  const auto a_rows = static_cast<std::size_t>(op.a_rows),
+             b_rows = static_cast<std::size_t>(op.b_rows);
+  require(a_rows <= reads[0].rank() && b_rows <= reads[1].rank(),
+          "matmul: row dims lie within the operands");
+  MatmulDims d{};
+  if (op.transpose_a) {
+    d.a_inner_last = a_rows, d.a_free_first = a_rows, d.a_free_last = reads[0].rank();
+  } else {
+    d.a_free_last = a_rows, d.a_inner_first = a_rows, d.a_inner_last = reads[0].rank();
+  }
+  if (op.transpose_b) {
+    d.b_free_last = b_rows, d.b_inner_first = b_rows, d.b_inner_last = reads[1].rank();
+  } else {
+    d.b_inner_last = b_rows, d.b_free_first = b_rows, d.b_free_last = reads[1].rank();
+  }
+  return d;
+}
+}  // namespace
+
+Operands Matmul::operands() const {
+  return {{"a"}, {"b"}, {"out", write_or_update(accumulate)}};
+}
+std::vector<Shape> Matmul::outputs(Shapes reads) const {
+  const MatmulDims d = matmul_dims(*this, reads);
+  require(join(reads[0], d.a_inner_first, d.a_inner_last, {}, 0, 0) ==
+              join(reads[1], d.b_inner_first, d.b_inner_last, {}, 0, 0),
+          "matmul: the contracted dims of both operands are equal");
+  return {join(reads[0], d.a_free_first, d.a_free_last, reads[1], d.b_free_first, d.b_free_last)};
+}
+FactorRule Matmul::factors(Shapes reads) const {
+  const MatmulDims d = matmul_dims(*this, reads);
+  const std::string rows = letters(d.a_free_last - d.a_free_first, 'a');
+  const std::string inner = letters(d.a_inner_last - d.a_inner_first, 'k');
+  const std::string columns = letters(d.b_free_last - d.b_free_first, 'p');
+  return {{transpose_a ? inner + rows : rows + inner,
+           transpose_b ? columns + inner : inner + columns, rows + columns},
+          "",
+          Linear::one};
+}
+double Matmul::flops(Shapes all) const {
+  const MatmulDims d = matmul_dims(*this, all);
+  return 2.0 * elements(all[2]) *
+         static_cast<double>(all[0].elements(d.a_inner_first, d.a_inner_last));
+}
+
+// --- embeddings
+
+Operands Embedding::operands() const {
+  return {{"tokens", Role::read, Element::i32}, {"table"}, {"y", Role::write}};
+}
+std::vector<Shape> Embedding::outputs(Shapes reads) const {
+  require(reads[1].rank() == 2, "embedding: the table is (V, C)");
+  return {join(reads[0], 0, reads[0].rank(), reads[1], 1, 2)};
+}
+FactorRule Embedding::factors(Shapes reads) const {
+  const std::string rows = letters(reads[0].rank());
+  return {{rows, "vz", rows + "z"}, "", Linear::no};
+}
+double Embedding::flops(Shapes) const {
+  return 0;
+}
+
+Operands EmbeddingGradient::operands() const {
+  return {{"tokens", Role::read, Element::i32},
+          {"y_grad"},
+          {"table_grad", write_or_update(accumulate)}};
+}
+std::vector<Shape> EmbeddingGradient::outputs(Shapes reads) const {
+  require(without_last(reads[1]) == reads[0], "embedding_gradient: y_grad has a row per token");
+  return {{rows, reads[1].back()}};
+}
+FactorRule EmbeddingGradient::factors(Shapes reads) const {
+  const std::string tokens = letters(reads[0].rank());
+  return {{tokens, tokens + "z", "vz"}, "", Linear::one};
+}
+double EmbeddingGradient::flops(Shapes all) const {
+  return elements(all[1]);
+}
+
+Operands AddPositions::operands() const {
+  Operands list = {{"x"}, {"table"}};
+  if (cached) list.push_back({"position", Role::read, Element::i32});
+  list.push_back({"y", Role::write, Element::compute, 0});
+  return list;
+}
+std::vector<Shape> AddPositions::outputs(Shapes reads) const {
+  require(reads[0].rank() == 3 && reads[1].rank() == 2 && reads[0][2] == reads[1][1] &&
+              reads[0][1] <= reads[1][0],
+          "add_positions: x is (B, T, C), the table (P, C) with P >= T");
+  return {reads[0]};
+}
+FactorRule AddPositions::factors(Shapes) const {
+  FactorRule rule{{"btc", "pc"}, "tp", Linear::no};
+  if (cached) rule.operands.emplace_back("");
+  rule.operands.emplace_back("btc");
+  return rule;
+}
+double AddPositions::flops(Shapes all) const {
+  return elements(all[0]);
+}
+
+Operands PositionsGradient::operands() const {
+  return {{"y_grad"}, {"table_grad", write_or_update(accumulate)}};
+}
+std::vector<Shape> PositionsGradient::outputs(Shapes reads) const {
+  require(reads[0].rank() == 3 && reads[0][1] <= rows,
+          "positions_gradient: y_grad is (B, T, C) with T <= rows");
+  return {{rows, reads[0][2]}};
+}
+FactorRule PositionsGradient::factors(Shapes) const {
+  return {{"btc", "pc"}, "tp", Linear::first};
+}
+double PositionsGradient::flops(Shapes all) const {
+  return elements(all[0]);
+}
+
+// --- dropout
+
+Operands Dropout::operands() const {
+  return {{"x"},
+          {"seed", Role::read, Element::u64},
+          {"step", Role::read, Element::i64},
+          {"y", Role::write, Element::compute, 0}};
+}
+std::vector<Shape> Dropout::outputs(Shapes reads) const {
+  return {reads[0]};
+}
+FactorRule Dropout::factors(Shapes reads) const {
+  const std::string x = letters(reads[0].rank());
+  return {{x, "", "", x}, x.substr(std::min<std::size_t>(1, x.size())), Linear::first};
+}
+double Dropout::flops(Shapes all) const {
+  return elements(all[0]);
+}
+
+// --- layer norm
+
+Operands LayerNorm::operands() const {
+  Operands list = {{"x"}, {"gain"}};
+  if (bias) list.push_back({"bias"});
+  list.push_back({"y", Role::write, Element::compute, std::nullopt});
+  list.push_back({"mean", Role::write, Element::accumulate});
+  list.push_back({"rstd", Role::write, Element::accumulate});
+  return list;
+}
+std::vector<Shape> LayerNorm::outputs(Shapes reads) const {
+  require(reads[1] == Shape{last(reads[0])}, "layer_norm: gain has the size of the last dim of x");
+  return {reads[0], without_last(reads[0]), without_last(reads[0])};
+}
+FactorRule LayerNorm::factors(Shapes reads) const {
+  const std::string rows = letters(reads[0].rank() - 1);
+  FactorRule rule{{rows + "z", "z"}, "z", Linear::no};
+  if (bias) rule.operands.emplace_back("z");
+  rule.operands.insert(rule.operands.end(), {rows + "z", rows, rows});
+  return rule;
+}
+double LayerNorm::flops(Shapes all) const {
+  return 8 * elements(all[0]);
+}
+
+Operands LayerNormGradient::operands() const {
+  return {{"x"},
+          {"gain"},
+          {"mean", Role::read, Element::accumulate},
+          {"rstd", Role::read, Element::accumulate},
+          {"y_grad"},
+          {"x_grad", Role::write, Element::compute, 4}};
+}
+std::vector<Shape> LayerNormGradient::outputs(Shapes reads) const {
+  require(reads[0] == reads[4] && reads[2] == without_last(reads[0]),
+          "layer_norm_gradient: x and y_grad agree");
+  return {reads[0]};
+}
+FactorRule LayerNormGradient::factors(Shapes reads) const {
+  const std::string rows = letters(reads[0].rank() - 1);
+  return {{rows + "z", "z", rows, rows, rows + "z", rows + "z"}, "z", Linear::no};
+}
+double LayerNormGradient::flops(Shapes all) const {
+  return 11 * elements(all[0]);
+}
+
+Operands LayerNormWeightGradient::operands() const {
+  Operands list = {{"x"},
+                   {"mean", Role::read, Element::accumulate},
+                   {"rstd", Role::read, Element::accumulate},
+                   {"y_grad"}};
+  list.push_back({"gain_grad", write_or_update(accumulate)});
+  if (bias) list.push_back({"bias_grad", write_or_update(accumulate)});
+  return list;
+}
+std::vector<Shape> LayerNormWeightGradient::outputs(Shapes reads) const {
+  require(reads[0] == reads[3], "layer_norm_weight_gradient: x and y_grad agree");
+  return std::vector<Shape>(bias ? 2 : 1, Shape{last(reads[0])});
+}
+FactorRule LayerNormWeightGradient::factors(Shapes reads) const {
+  const std::string rows = letters(reads[0].rank() - 1);
+  FactorRule rule{{rows + "z", rows, rows, rows + "z", "z"}, "", Linear::no};
+  if (bias) rule.operands.emplace_back("z");
+  return rule;
+}
+double LayerNormWeightGradient::flops(Shapes all) const {
+  return 5 * elements(all[0]);
+}
+
+// --- bias, gelu, add
+
+Operands AddBias::operands() const {
+  return {{"x"}, {"bias"}, {"y", Role::write, Element::compute, 0}};
+}
+std::vector<Shape> AddBias::outputs(Shapes reads) const {
+  const std::size_t rows = reads[0].rank() - reads[1].rank();
+  require(reads[1].rank() <= reads[0].rank() &&
+              join(reads[0], rows, reads[0].rank(), {}, 0, 0) == reads[1],
+          "add_bias: bias has the last dims of x");
+  return {reads[0]};
+}
+FactorRule AddBias::factors(Shapes reads) const {
+  const std::string x = letters(reads[0].rank());
+  return {{x, x.substr(reads[0].rank() - reads[1].rank()), x}, "", Linear::no};
+}
+double AddBias::flops(Shapes all) const {
+  return elements(all[0]);
+}
+
+Operands BiasGradient::operands() const {
+  return {{"y_grad"}, {"bias_grad", write_or_update(accumulate)}};
+}
+std::vector<Shape> BiasGradient::outputs(Shapes reads) const {
+  require(summed_dims >= 0 && static_cast<std::size_t>(summed_dims) <= reads[0].rank(),
+          "bias_gradient: sums over its dims");
+  return {join(reads[0], static_cast<std::size_t>(summed_dims), reads[0].rank(), {}, 0, 0)};
+}
+FactorRule BiasGradient::factors(Shapes reads) const {
+  const std::string y = letters(reads[0].rank());
+  return {{y, y.substr(static_cast<std::size_t>(summed_dims))}, "", Linear::first};
+}
+double BiasGradient::flops(Shapes all) const {
+  return elements(all[0]);
+}
+
+Operands Gelu::operands() const {
+  return {{"x"}, {"y", Role::write, Element::compute, 0}};
+}
+std::vector<Shape> Gelu::outputs(Shapes reads) const {
+  return {reads[0]};
+}
+FactorRule Gelu::factors(Shapes reads) const {
+  const std::string x = letters(reads[0].rank());
+  return {{x, x}, "", Linear::no};
+}
+double Gelu::flops(Shapes all) const {
+  return 12 * elements(all[0]);
+}
+
+Operands GeluGradient::operands() const {
+  return {{"x"}, {"y_grad"}, {"x_grad", Role::write, Element::compute, 1}};
+}
+std::vector<Shape> GeluGradient::outputs(Shapes reads) const {
+  require(reads[0] == reads[1], "gelu_gradient: x and y_grad agree");
+  return {reads[0]};
+}
+FactorRule GeluGradient::factors(Shapes reads) const {
+  const std::string x = letters(reads[0].rank());
+  return {{x, x, x}, "", Linear::no};
+}
+double GeluGradient::flops(Shapes all) const {
+  return 20 * elements(all[0]);
+}
+
+Operands Add::operands() const {
+  return {{"a"}, {"b"}, {"y", Role::write, Element::compute, 0}};
+}
+std::vector<Shape> Add::outputs(Shapes reads) const {
+  require(reads[0] == reads[1], "add: both operands have one shape");
+  return {reads[0]};
+}
+FactorRule Add::factors(Shapes reads) const {
+  const std::string x = letters(reads[0].rank());
+  return {{x, x, x}, "", Linear::all};
+}
+double Add::flops(Shapes all) const {
+  return elements(all[0]);
+}
+
+}  // namespace fourfold::op

@@ -1,0 +1,64 @@
+// Shardings as text, and the local shapes they give.
+#include "op/sharding.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace fourfold::op {
+namespace {
+
+const Mesh mesh{"main", {{"data", 2}, {"z", 3}, {"x", 1}}, {}};
+
+TEST(Sharding, PrintsCutsStridesAndPartialAxes) {
+  Sharding sharding{MeshId(0), {{{AxisId(0), {}}, {AxisId(1), {}}}, {}, {{AxisId(2), 4}}}, {}};
+  sharding.partial = {{AxisId(0), Reduction::sum}, {AxisId(1), Reduction::max}};
+  EXPECT_EQ(to_string({12, 64, 128}, sharding, mesh),
+            "[12 (data,z), 64, 128 (x:4)] partial sum(data) partial max(z)");
+}
+
+TEST(Sharding, PrintsScalarsAndUncutShapes) {
+  EXPECT_EQ(to_string({}, {}, mesh), "[]");
+  EXPECT_EQ(to_string({3}, {}, mesh), "[3]");
+}
+
+TEST(Sharding, ReadsBackWhatItPrints) {
+  for (const std::string text : {"[]", "[3]", "[12 (data,z), 64, 128 (x:4)]", "[0, 5 (z)]"}) {
+    const auto read = parse_sharded_shape(text, MeshId(0), mesh);
+    ASSERT_TRUE(read) << text;
+    EXPECT_EQ(to_string(read->shape, read->sharding, mesh), text);
+  }
+}
+
+TEST(Sharding, ReadingSetsTheMeshAndLeavesUncutShapesWithoutDims) {
+  const auto read = parse_sharded_shape("[4, 5]", MeshId(3), mesh);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->sharding, (Sharding{MeshId(3), {}, {}}));
+  EXPECT_EQ(read->shape, (Shape{4, 5}));
+}
+
+TEST(Sharding, RefusesWhatItDoesNotUnderstand) {
+  for (const std::string text : {"", "[", "4", "[4", "4]", "[a]", "[-4]", "[4 (w)]", "[4 (z]",
+                                 "[4 z]", "[4 (z:)]", "[4 (z:a)]", "[4 (z) 5]"})
+    EXPECT_FALSE(parse_sharded_shape(text, MeshId(0), mesh)) << text;
+}
+
+TEST(Sharding, TheLocalShapeIsDividedByEveryCut) {
+  const Sharding sharding{MeshId(0), {{{AxisId(0), {}}, {AxisId(1), {}}}, {}}, {}};
+  EXPECT_EQ(local_shape({12, 64}, sharding, mesh), (Shape{2, 64}));
+  EXPECT_EQ(local_shape({12, 64}, {}, mesh), (Shape{12, 64}));
+  EXPECT_THROW(local_shape({4, 64}, sharding, mesh), InternalError);
+}
+
+TEST(Sharding, IsReplicatedWithoutCutsAndPartialAxes) {
+  EXPECT_TRUE(Sharding{}.replicated());
+  EXPECT_TRUE((Sharding{MeshId(0), {{}, {}}, {}}).replicated());
+  EXPECT_FALSE((Sharding{MeshId(0), {{}, {{AxisId(0), {}}}}, {}}).replicated());
+  const Sharding partial{MeshId(0), {}, {{AxisId(1), Reduction::sum}}};
+  EXPECT_FALSE(partial.replicated());
+  EXPECT_NE(partial.partial_on(AxisId(1)), nullptr);
+  EXPECT_EQ(partial.partial_on(AxisId(0)), nullptr);
+}
+
+}  // namespace
+}  // namespace fourfold::op

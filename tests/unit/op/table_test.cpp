@@ -1,0 +1,278 @@
+// Every row of the op table: its text, its operands, its factor letters; attributes that are
+// hostile.
+#include "op/table.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "base/error.h"
+
+namespace fourfold::op {
+namespace {
+
+/// One op of every row, with attributes that differ from the defaults, and shapes of reads that it
+/// accepts.
+struct Sample {
+  Op op;
+  std::vector<Shape> reads;
+};
+const std::vector<Sample>& samples() {
+  static const SampleWindow window{3, 16, 4};
+  static const Shape scalar;
+  static const std::vector<Sample> list = {
+      {Matmul{2, 1, false, false, true}, {{2, 3, 4}, {4, 5}}},
+      {Embedding{7}, {{2, 3}, {10, 4}}},
+      {EmbeddingGradient{10, 7, true}, {{2, 3}, {2, 3, 4}}},
+      {AddPositions{true}, {{2, 3, 4}, {8, 4}, scalar}},
+      {PositionsGradient{8, true}, {{2, 3, 4}}},
+      {Dropout{{99}, 0.1, window}, {{2, 3, 4}, scalar, scalar}},
+      {LayerNorm{1e-6, false}, {{2, 3, 4}, {4}}},
+      {LayerNormGradient{}, {{2, 3, 4}, {4}, {2, 3}, {2, 3}, {2, 3, 4}}},
+      {LayerNormWeightGradient{false, true}, {{2, 3, 4}, {2, 3}, {2, 3}, {2, 3, 4}}},
+      {AddBias{}, {{2, 3, 4}, {3, 4}}},
+      {BiasGradient{2, true}, {{2, 3, 4}}},
+      {Gelu{}, {{2, 3}}},
+      {GeluGradient{}, {{2, 3}, {2, 3}}},
+      {Add{}, {{2, 3}, {2, 3}}},
+      {Attention{{~0ULL}, 0.25, window, 1, 4}, {{2, 3, 3, 4, 5}, scalar, scalar}},
+      {AttentionGradient{{1}, 0.25, window, 1, 4},
+       {{2, 3, 3, 4, 5}, {2, 3, 4, 5}, {2, 4, 3}, {2, 3, 4, 5}, scalar, scalar}},
+      {AttentionCached{9}, {{2, 3, 3, 4, 5}, scalar}},
+      {TakePosition{}, {{2, 3, 4}, scalar}},
+      {CrossEntropy{}, {{2, 3, 10}, {2, 3}}},
+      {CrossEntropyGradient{1.0 / 3}, {{2, 3, 10}, {2, 3}, {2, 3}}},
+      {LossSum{true}, {{2, 3}, {2, 3}}},
+      {SquaredNorm{true}, {{2, 3}}},
+      {CountNonFinite{true}, {{2, 3}}},
+      {UpdateControl{12345, 0.5}, std::vector<Shape>(5)},
+      {AdamW{0.8, 0.99, 1e-9, 0.1}, {{2, 3}, scalar, scalar, scalar, scalar}},
+      {CountUpdate{}, {scalar}},
+      {InitNormal{{42}, 0.02, {2, 3}}, {scalar}},
+      {Fill{-1.5, {2, 3}}, {}},
+      {Digest{{43}}, {{2, 3}}},
+  };
+  return list;
+}
+
+TEST(OpTable, TheSamplesCoverEveryRow) {
+  ASSERT_EQ(samples().size(), std::variant_size_v<Op>);
+  for (std::size_t i = 0; i < samples().size(); ++i)
+    EXPECT_EQ(samples()[i].op.index(), i) << name(samples()[i].op);
+}
+
+TEST(OpTable, AttributesReadBackEqual) {
+  for (const Sample& sample : samples())
+    for (const std::optional<std::int64_t> micro : {std::optional<std::int64_t>(), {3}, {5}}) {
+      const std::string text = attributes_text(sample.op, micro);
+      EXPECT_EQ(parse_op(name(sample.op), text, micro), sample.op)
+          << name(sample.op) << " " << text;
+    }
+}
+
+template <std::size_t... Index>
+std::vector<Op> default_rows(std::index_sequence<Index...>) {
+  return {Op(std::in_place_index<Index>)...};
+}
+
+TEST(OpTable, ARowOfDefaultsHasNoText) {
+  for (const Op& op : default_rows(std::make_index_sequence<std::variant_size_v<Op>>())) {
+    EXPECT_EQ(attributes_text(op, std::nullopt), "") << name(op);
+    EXPECT_EQ(parse_op(name(op), "", std::nullopt), op) << name(op);
+  }
+}
+
+TEST(OpTable, AWindowOfTheTasksMicroBatchPrintsTheWordMicro) {
+  const Op op = Dropout{{1}, 0.5, {3, 16, 4}};
+  EXPECT_EQ(attributes_text(op, 3),
+            "stream 0x0000000000000001 rate 0.5 micro micro samples 16 first 4");
+  EXPECT_EQ(attributes_text(op, 2),
+            "stream 0x0000000000000001 rate 0.5 micro 3 samples 16 first 4");
+  EXPECT_EQ(parse_op("dropout", attributes_text(op, 3), 7), Op(Dropout({{1}, 0.5, {7, 16, 4}})));
+}
+
+TEST(OpTable, NumbersKeepTheirLastBit) {
+  for (const double value :
+       {1.0 / 3, std::nextafter(1.0, 2.0), std::numeric_limits<double>::denorm_min(),
+        std::numeric_limits<double>::max(), -1e-300, std::numeric_limits<double>::infinity()}) {
+    const Op op = Fill{value, {}};
+    EXPECT_EQ(parse_op("fill", attributes_text(op, std::nullopt), std::nullopt), op) << value;
+  }
+}
+
+TEST(OpTable, RefusesWordsItDoesNotUnderstand) {
+  EXPECT_THROW(parse_op("gemm", "", std::nullopt), UserError);
+  EXPECT_THROW(parse_op("matmul", "rows 2", std::nullopt), UserError);
+  EXPECT_THROW(parse_op("matmul", "a_rows", std::nullopt), UserError);
+  EXPECT_THROW(parse_op("matmul", "a_rows two", std::nullopt), UserError);
+  EXPECT_THROW(parse_op("matmul", "a_rows 2x", std::nullopt), UserError);
+  EXPECT_THROW(parse_op("matmul", "accumulate yes", std::nullopt), UserError);
+  EXPECT_THROW(parse_op("fill", "shape [2, 3", std::nullopt), UserError);
+  EXPECT_THROW(parse_op("fill", "value 1e999", std::nullopt), UserError);
+  EXPECT_THROW(parse_op("digest", "stream 12", std::nullopt), UserError);
+  EXPECT_THROW(parse_op("dropout", "micro micro samples 2 first 0", std::nullopt), UserError);
+}
+
+// --- operands, shapes, factors
+
+std::size_t count_reads(const Op& op) {
+  std::size_t count = 0;
+  for (const Operand& operand : operands(op)) count += operand.role == Role::read ? 1U : 0U;
+  return count;
+}
+
+TEST(OpTable, ReadsStandBeforeOutputs) {
+  for (const Sample& sample : samples()) {
+    const Operands list = operands(sample.op);
+    ASSERT_EQ(count_reads(sample.op), sample.reads.size()) << name(sample.op);
+    for (std::size_t i = 0; i < list.size(); ++i)
+      EXPECT_EQ(list[i].role == Role::read, i < sample.reads.size())
+          << name(sample.op) << " " << list[i].name;
+  }
+}
+
+TEST(OpTable, AnOutputMayTakeOverOnlyAReadOfItsShapeAndDtype) {
+  for (const Sample& sample : samples()) {
+    const Operands list = operands(sample.op);
+    const std::vector<Shape> shapes = outputs(sample.op, sample.reads);
+    for (std::size_t i = sample.reads.size(); i < list.size(); ++i) {
+      if (!list[i].may_alias) continue;
+      ASSERT_LT(*list[i].may_alias, sample.reads.size()) << name(sample.op);
+      EXPECT_EQ(sample.reads[*list[i].may_alias], shapes[i - sample.reads.size()])
+          << name(sample.op);
+      EXPECT_EQ(list[*list[i].may_alias].element, list[i].element) << name(sample.op);
+    }
+  }
+}
+
+TEST(OpTable, FactorsHaveALetterPerDimAndOneSizePerLetter) {
+  for (const Sample& sample : samples()) {
+    std::vector<Shape> all = sample.reads;
+    for (const Shape& shape : outputs(sample.op, sample.reads)) all.push_back(shape);
+    const FactorRule rule = factors(sample.op, sample.reads);
+    ASSERT_EQ(rule.operands.size(), all.size()) << name(sample.op);
+    ASSERT_EQ(operands(sample.op).size(), all.size()) << name(sample.op);
+    std::map<char, std::int64_t> sizes;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      ASSERT_EQ(rule.operands[i].size(), all[i].rank()) << name(sample.op) << " operand " << i;
+      for (std::size_t dim = 0; dim < all[i].rank(); ++dim)
+        EXPECT_EQ(sizes.try_emplace(rule.operands[i][dim], all[i][dim]).first->second, all[i][dim])
+            << name(sample.op) << " operand " << i << " dim " << dim;
+    }
+  }
+}
+
+TEST(OpTable, AReplicatedOpGivesReplicatedOutputs) {
+  for (const Sample& sample : samples()) {
+    const std::size_t count = operands(sample.op).size() - sample.reads.size();
+    const auto result =
+        propagate(factors(sample.op, sample.reads), std::vector<Sharding>(sample.reads.size()),
+                  std::vector<Sharding>(count));
+    EXPECT_EQ(result.problem, "") << name(sample.op);
+    EXPECT_EQ(result.outputs, std::vector<Sharding>(count)) << name(sample.op);
+  }
+}
+
+TEST(OpTable, ScalarsInsteadOfTensorsAreAnErrorOrHaveARule) {
+  for (const Sample& sample : samples()) {
+    const std::vector<Shape> scalars(sample.reads.size());
+    try {
+      outputs(sample.op, scalars);
+      factors(sample.op, scalars);
+    } catch (const InternalError&) {
+    }
+  }
+}
+
+TEST(OpTable, AccumulatingTurnsWritesIntoUpdates) {
+  for (const Sample& sample : samples()) {
+    if (!can_accumulate(sample.op)) {
+      EXPECT_THROW(with_accumulate(sample.op, true), InternalError) << name(sample.op);
+      continue;
+    }
+    for (const bool accumulate : {true, false}) {
+      const Operands list = operands(with_accumulate(sample.op, accumulate));
+      for (std::size_t i = sample.reads.size(); i < list.size(); ++i)
+        EXPECT_EQ(list[i].role, accumulate ? Role::update : Role::write) << name(sample.op);
+    }
+  }
+}
+
+TEST(OpTable, OnlyOpsWithAWindowDependOnTheMicroBatch) {
+  for (const Sample& sample : samples()) {
+    const bool changes = with_micro(sample.op, 5) != sample.op;
+    EXPECT_EQ(changes,
+              attributes_text(sample.op, std::nullopt).find("micro 3") != std::string::npos)
+        << name(sample.op);
+  }
+}
+
+// --- wrong shapes, flops
+
+void expect_refused(const Op& op, const std::vector<Shape>& reads) {
+  EXPECT_THROW(outputs(op, reads), InternalError) << name(op);
+}
+
+TEST(OpShapes, WrongInputsAreRefused) {
+  expect_refused(Matmul{}, {{2, 3}, {4, 5}});
+  expect_refused(Matmul{3, 1}, {{2, 3}, {3, 5}});
+  expect_refused(Matmul{-1, 1}, {{2, 3}, {3, 5}});
+  expect_refused(Embedding{}, {{2, 3}, {10}});
+  expect_refused(EmbeddingGradient{10}, {{2, 3}, {2, 4, 4}});
+  expect_refused(EmbeddingGradient{10}, {{}, {}});
+  expect_refused(AddPositions{}, {{2, 9, 4}, {8, 4}});
+  expect_refused(PositionsGradient{2}, {{2, 3, 4}});
+  expect_refused(LayerNorm{}, {{2, 4}, {5}, {4}});
+  expect_refused(LayerNorm{}, {{}, {}, {}});
+  expect_refused(LayerNormWeightGradient{}, {{}, {}, {}, {}});
+  expect_refused(AddBias{}, {{2, 3, 4}, {2}});
+  expect_refused(AddBias{}, {{4}, {3, 4}});
+  expect_refused(BiasGradient{4}, {{2, 3, 4}});
+  expect_refused(Add{}, {{2}, {3}});
+  expect_refused(Attention{}, {{2, 3, 2, 4, 5}});
+  expect_refused(AttentionCached{2}, {{2, 3, 3, 4, 5}, {}});
+  expect_refused(TakePosition{}, {{2, 3}, {}});
+  expect_refused(CrossEntropy{}, {{2, 3, 10}, {2}});
+  expect_refused(LossSum{}, {{2, 3}, {3, 2}});
+}
+
+TEST(OpShapes, AMatmulTakesAnyNumberOfDimsAndTransposes) {
+  const auto shape = [](const Matmul& op, const Shape& a, const Shape& b) {
+    return op.outputs(std::vector<Shape>{a, b}).at(0);
+  };
+  EXPECT_EQ(shape({2, 1}, {2, 3, 4}, {4, 3, 5, 6}), (Shape{2, 3, 3, 5, 6}));
+  EXPECT_EQ(shape({2, 2, true}, {2, 3, 4}, {2, 3, 5}), (Shape{4, 5}));
+  EXPECT_EQ(shape({2, 1, false, true}, {2, 3, 5, 6}, {4, 5, 6}), (Shape{2, 3, 4}));
+}
+
+TEST(OpFlops, AMatmulCountsTwoPerMultiplyAdd) {
+  EXPECT_DOUBLE_EQ(flops(Matmul{2, 1}, std::vector<Shape>{{2, 3, 4}, {4, 5}, {2, 3, 5}}),
+                   2.0 * 2 * 3 * 4 * 5);
+  EXPECT_DOUBLE_EQ(flops(Matmul{2, 2, true}, std::vector<Shape>{{2, 3, 4}, {2, 3, 5}, {4, 5}}),
+                   2.0 * 2 * 3 * 4 * 5);
+}
+
+TEST(OpFlops, CausalAttentionCountsThePairsUpToTheDiagonal) {
+  // B 2, T 3, H 4, D 5: T (T+1) / 2 pairs per head, two products of D multiply-adds each.
+  const double pairs = 2.0 * 4 * (3 * 4 / 2.0);
+  EXPECT_DOUBLE_EQ(flops(Attention{}, std::vector<Shape>{{2, 3, 3, 4, 5}, {2, 3, 4, 5}, {2, 4, 3}}),
+                   2 * 2.0 * 5 * pairs);
+  EXPECT_DOUBLE_EQ(
+      flops(AttentionGradient{},
+            std::vector<Shape>{
+                {2, 3, 3, 4, 5}, {2, 3, 4, 5}, {2, 4, 3}, {2, 3, 4, 5}, {2, 3, 3, 4, 5}}),
+      5 * 2.0 * 5 * pairs);
+}
+
+TEST(OpTraffic, AnUpdateIsReadAndWritten) {
+  const std::vector<Shape> shapes = {{8}, {8}, {8}};
+  EXPECT_DOUBLE_EQ(traffic_bytes(Add{}, shapes, DType::f32), 3 * 8 * 4);
+  const std::vector<Shape> matmul = {{2, 3}, {3, 4}, {2, 4}};
+  EXPECT_DOUBLE_EQ(traffic_bytes(Matmul{1, 1, false, false, true}, matmul, DType::bf16),
+                   (6 + 12 + 2 * 8) * 2);
+}
+
+}  // namespace
+}  // namespace fourfold::op
