@@ -1,0 +1,123 @@
+#include "graph/autodiff.h"
+
+#include "base/error.h"
+#include "base/format.h"
+#include "graph/gradients.h"
+
+namespace fourfold::graph {
+namespace {
+
+class Tape final : public Pullback {
+ public:
+  Tape(Builder& builder, double loss_scale)
+      : builder_(builder), loss_scale_(loss_scale), contributions_(builder.graph().values.size()) {}
+
+  void walk(std::size_t last_node) {
+    // The nodes of the forward graph; the builder's list grows while they are walked.
+    const std::vector<Node> forward(
+        builder_.graph().nodes.begin(),
+        builder_.graph().nodes.begin() + static_cast<std::ptrdiff_t>(last_node) + 1);
+    mark_dependants(forward);
+    for (std::size_t i = forward.size(); i-- > 0;) {
+      node_ = &forward[i];
+      const bool is_root = i == last_node;
+      if (!is_root && contributions_[node_->outputs[0].index()].empty()) continue;
+      builder_.set_block(node_->block);
+      pull_back(node_->op, *this);
+    }
+    builder_.set_block(std::nullopt);
+  }
+
+  const Node& node() const override { return *node_; }
+  const Shape& shape(ValueId id) const override { return builder_.graph().value(id).shape; }
+  double loss_scale() const override { return loss_scale_; }
+
+  ValueId output_gradient(std::size_t output) override {
+    auto& list = contributions_[node_->outputs[output].index()];
+    require(!list.empty(), "a node is walked only when its output has a gradient");
+    while (list.size() > 1) {
+      const ValueId b = list.back();
+      list.pop_back();
+      list.back() = builder_.apply_one(op::Add{}, {list.back(), b},
+                                       fresh_name(node_->outputs[output], "sum"));
+    }
+    return list[0];
+  }
+
+  void give(std::size_t index, const op::Op& op, std::vector<ValueId> reads) override {
+    give_all({index}, op, std::move(reads));
+  }
+
+  void give_all(std::vector<std::size_t> indices, const op::Op& op,
+                std::vector<ValueId> reads) override {
+    std::vector<ValueId> outputs;
+    bool wanted = false;
+    const std::vector<Shape> shapes = op::outputs(op, builder_.graph().shapes(reads));
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const ValueId read = node_->reads[indices[i]];
+      wanted = wanted || needs_gradient_[read.index()];
+      outputs.push_back(target(read, shapes[i]));
+    }
+    if (wanted) builder_.apply_to(op, std::move(reads), std::move(outputs));
+  }
+
+  void pass(std::size_t index, ValueId gradient) override {
+    const ValueId read = node_->reads[index];
+    require(builder_.graph().value(read).role != ValueRole::parameter,
+            "a parameter's gradient is made by an op");
+    if (needs_gradient_[read.index()]) contributions_[read.index()].push_back(gradient);
+  }
+
+ private:
+  void mark_dependants(const std::vector<Node>& forward) {
+    needs_gradient_.assign(builder_.graph().values.size(), false);
+    for (std::size_t i = 0; i < needs_gradient_.size(); ++i)
+      needs_gradient_[i] = builder_.graph().values[i].role == ValueRole::parameter;
+    for (const Node& node : forward) {
+      bool any = false;
+      for (const ValueId id : node.reads) any = any || needs_gradient_[id.index()];
+      if (!any) continue;
+      for (const ValueId id : node.outputs) needs_gradient_[id.index()] = true;
+    }
+  }
+
+  /// Where a gradient of `read` goes: the parameter's sum, or a new value.
+  ValueId target(ValueId read, const Shape& gradient_shape) {
+    const Value value = builder_.graph().value(read);
+    require(value.shape == gradient_shape, format("the gradient of {} has its shape", value.name));
+    if (value.role == ValueRole::parameter)
+      return builder_.given(gradient_name(value.name), value.shape, op::Element::compute,
+                            ValueRole::gradient);
+    const ValueId id = builder_.given(fresh_name(read, "grad"), value.shape, op::Element::compute,
+                                      ValueRole::activation);
+    if (needs_gradient_[read.index()]) contributions_[read.index()].push_back(id);
+    return id;
+  }
+
+  /// "x/grad", then "x/grad2", ...
+  std::string fresh_name(ValueId value, std::string_view suffix) {
+    const std::string base = format("{}/{}", builder_.graph().value(value).name, suffix);
+    std::string name = base;
+    for (int i = 2; builder_.graph().find(name); ++i) name = format("{}{}", base, i);
+    return name;
+  }
+
+  Builder& builder_;
+  double loss_scale_;
+  const Node* node_ = nullptr;
+  std::vector<std::vector<ValueId>> contributions_;  // by value
+  std::vector<bool> needs_gradient_;                 // by value: depends on a parameter
+};
+
+}  // namespace
+
+std::string gradient_name(std::string_view parameter) {
+  return format("gradient/{}", parameter);
+}
+
+void differentiate(Builder& builder, NodeId cross_entropy, double loss_scale) {
+  builder.set_phase(Phase::backward);
+  Tape(builder, loss_scale).walk(cross_entropy.index());
+}
+
+}  // namespace fourfold::graph

@@ -1,0 +1,110 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace fourfold::graph {
+namespace {
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::update:
+      return "update";
+  }
+  fail_internal("every phase has a name");
+}
+
+std::string join_names(const Graph& graph, std::span<const ValueId> ids) {
+  std::string text;
+  for (const ValueId id : ids) text += (text.empty() ? "" : ", ") + graph.value(id).name;
+  return text;
+}
+
+}  // namespace
+
+std::optional<ValueId> Graph::find(std::string_view value_name) const {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i].name == value_name) return ValueId(i);
+  return std::nullopt;
+}
+
+std::vector<Shape> Graph::shapes(std::span<const ValueId> ids) const {
+  std::vector<Shape> result;
+  for (const ValueId id : ids) result.push_back(value(id).shape);
+  return result;
+}
+
+bool is_persistent(ValueRole role) {
+  return role == ValueRole::parameter || role == ValueRole::moment || role == ValueRole::counter ||
+         role == ValueRole::cache;
+}
+
+bool is_sum(ValueRole role) {
+  return role == ValueRole::gradient || role == ValueRole::result;
+}
+
+std::string to_text(const Graph& graph) {
+  std::string text = format("graph {}\n", graph.name);
+  for (const Node& node : graph.nodes) {
+    std::string shapes;
+    for (const ValueId id : node.outputs)
+      shapes += " " + fourfold::to_string(graph.value(id).shape);
+    const std::string attributes = op::attributes_text(node.op, std::nullopt);
+    text +=
+        format("{:<9}{:<28}{} -> {}   {}{}{}\n", to_string(node.phase), op::name(node.op),
+               join_names(graph, node.reads), join_names(graph, node.outputs),
+               shapes.empty() ? "" : shapes.substr(1), attributes.empty() ? "" : "  ", attributes);
+  }
+  return text;
+}
+
+void check(const Graph& graph) {
+  std::vector<int> producers(graph.values.size(), 0);
+  for (const Node& node : graph.nodes) {
+    const std::string_view op_name = op::name(node.op);
+    const auto operands = op::operands(node.op);
+    require(operands.size() == node.reads.size() + node.outputs.size(),
+            format("{} has all its operands", op_name));
+    for (const ValueId id : node.reads) {
+      const ValueRole role = graph.value(id).role;
+      const bool given = is_persistent(role) || role == ValueRole::tokens ||
+                         role == ValueRole::labels || role == ValueRole::step;
+      require(given || producers[id.index()] > 0,
+              format("{} reads {} after it was made", op_name, graph.value(id).name));
+    }
+    const std::vector<Shape> expected = op::outputs(node.op, graph.shapes(node.reads));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const Value& output = graph.value(node.outputs[i]);
+      require(output.shape == expected[i], format("{} gives {} its shape", op_name, output.name));
+      require(is_sum(output.role) || is_persistent(output.role) ||
+                  producers[node.outputs[i].index()] == 0,
+              format("only sums have several producers, {} is none", output.name));
+      ++producers[node.outputs[i].index()];
+    }
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const ValueId id =
+          i < node.reads.size() ? node.reads[i] : node.outputs[i - node.reads.size()];
+      require(graph.value(id).element == operands[i].element ||
+                  (operands[i].element == op::Element::compute &&
+                   std::holds_alternative<op::Fill>(node.op)) ||
+                  (operands[i].element == op::Element::compute &&
+                   std::holds_alternative<op::Digest>(node.op)),
+              format("operand {} of {} has the element type of the op", operands[i].name, op_name));
+    }
+  }
+}
+
+const Graph& ModelGraphs::at(std::string_view graph_name) const {
+  const auto place = std::find_if(graphs.begin(), graphs.end(),
+                                  [&](const Graph& g) { return g.name == graph_name; });
+  require(place != graphs.end(), format("the model has a graph named {}", graph_name));
+  return *place;
+}
+
+}  // namespace fourfold::graph

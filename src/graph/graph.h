@@ -1,0 +1,91 @@
+// A model as values and the ops that make them: forward, backward and update. Logical shapes over
+// all ranks; no sharding (plan/), no addresses (program/), no element type of the computation.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "op/table.h"
+
+namespace fourfold::graph {
+
+using ValueId = Id<struct ValueTag>;
+using NodeId = Id<struct NodeTag>;
+
+enum class ValueRole : std::uint8_t {
+  parameter,
+  moment,   // optimizer state of a parameter
+  counter,  // number of updates
+  cache,    // keys and values of earlier tokens
+  tokens,   // fed from the host
+  labels,   // fed from the host
+  step,     // a field of the step block
+  result,   // a field of the result block; a sum over its producers
+  activation,
+  gradient,  // of a parameter: the sum of what its producers give it, over all micro-batches
+  output     // read by the host afterwards
+};
+
+struct Value {
+  std::string
+      name;  // unique in the graph; the same name means the same tensor in all graphs of a model
+  Shape shape;
+  op::Element element = op::Element::compute;
+  ValueRole role = ValueRole::activation;
+  /// How a persistent value starts; parameters, moments, counters and caches have one.
+  std::optional<op::Op> init;
+  bool operator==(const Value&) const = default;
+};
+
+/// Which part of a step a node belongs to. Forward and backward run for every micro-batch, update
+/// once.
+enum class Phase : std::uint8_t { forward, backward, update };
+
+struct Node {
+  op::Op op;
+  std::vector<ValueId> reads;    // in the order of op::operands
+  std::vector<ValueId> outputs;  // writes and updates
+  Phase phase = Phase::forward;
+  std::optional<std::int64_t> block;  // of the model: the unit of activation checkpointing
+  bool operator==(const Node&) const = default;
+};
+
+/// Nodes stand in an order in which every read value was made before.
+struct Graph {
+  std::string name;  // "train", "evaluate", ...
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  bool operator==(const Graph&) const = default;
+
+  const Value& value(ValueId id) const { return values[id.index()]; }
+  std::optional<ValueId> find(std::string_view value_name) const;
+  std::vector<Shape> shapes(std::span<const ValueId> ids) const;
+};
+
+/// Whether a value keeps its content between programs.
+bool is_persistent(ValueRole role);
+/// Whether a value is the sum of all its producers, so that later ones add to it.
+bool is_sum(ValueRole role);
+
+/// One line a node: "backward  matmul  dy, w -> dx   [12, 64, 128]  transpose_b true". Stable, for
+/// tests and people.
+std::string to_text(const Graph& graph);
+
+/// Throws InternalError unless shapes follow the ops' rules, reads come after their producers, and
+/// only sums have several producers.
+void check(const Graph& graph);
+
+/// All graphs of a model over common persistent values.
+struct ModelGraphs {
+  std::vector<Graph> graphs;
+  std::int64_t num_blocks = 0;
+  bool operator==(const ModelGraphs&) const = default;
+
+  const Graph& at(std::string_view graph_name) const;
+};
+
+}  // namespace fourfold::graph

@@ -1,0 +1,23 @@
+// What is not the model: the optimizer's update, the start of all state, and the digest of it, as
+// nodes.
+#pragma once
+
+#include <span>
+
+#include "graph/builder.h"
+#include "graph/optimizer_spec.h"
+
+namespace fourfold::graph {
+
+/// Adds the update: global gradient norm and clipping, the check that all state is finite, AdamW
+/// for every parameter of the graph that has a gradient, the update counter. `nominal_tokens` is
+/// what the loss scale of the gradient assumed.
+void add_update(Builder& builder, const AdamWSpec& spec, std::int64_t nominal_tokens);
+
+/// The graph "init": every persistent value of `graphs` gets its start.
+Graph init_graph(std::span<const Graph> graphs);
+
+/// The graph "digest": output "digest/NAME" for every parameter, moment and counter of `graphs`.
+Graph digest_graph(std::span<const Graph> graphs);
+
+}  // namespace fourfold::graph

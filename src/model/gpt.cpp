@@ -1,0 +1,224 @@
+// B batch, T time, C hidden, H heads, D head width, F ffn width, V vocabulary, P positions.
+#include "model/gpt.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "graph/autodiff.h"
+#include "graph/builder.h"
+#include "graph/update.h"
+
+namespace fourfold::model {
+namespace {
+
+using graph::Builder;
+using graph::ValueId;
+
+/// How a graph uses the model.
+enum class Use { train, evaluate, prefill, decode };
+
+class Gpt {
+ public:
+  Gpt(const GptSpec& spec, Builder& builder, Use use, std::int64_t samples)
+      : spec_(spec), b_(builder), use_(use), samples_(samples) {}
+
+  /// Tokens (B, T) to logits (B, T, V); prefill and decode give the logits of one position.
+  ValueId logits(std::int64_t length) {
+    ValueId x = embed({samples_, length});
+    for (std::int64_t i = 0; i < spec_.num_layers; ++i) {
+      b_.set_block(i);
+      x = block(x, format("blocks.{}", i));
+    }
+    b_.set_block(std::nullopt);
+    if (use_ == Use::prefill || use_ == Use::decode)
+      x = b_.apply_one(op::TakePosition{}, {x, b_.field("step.index")}, "last");
+    x = norm(x, "ln_f");
+    return head(x);
+  }
+
+ private:
+  double dropout_rate() const { return use_ == Use::train ? spec_.dropout : 0; }
+  bool cached() const { return use_ == Use::prefill || use_ == Use::decode; }
+  double residual_stddev() const {
+    return spec_.init_stddev / std::sqrt(2.0 * static_cast<double>(spec_.num_layers));
+  }
+
+  ValueId normal(const std::string& name, const Shape& shape, double stddev) {
+    return b_.parameter(name, shape, op::InitNormal{random_stream(name), stddev, shape});
+  }
+  ValueId constant(const std::string& name, const Shape& shape, double value) {
+    return b_.parameter(name, shape, op::Fill{value, shape});
+  }
+  ValueId wte() {
+    return normal("wte.weight", {spec_.vocab_size, spec_.hidden_size}, spec_.init_stddev);
+  }
+
+  ValueId dropout(ValueId x, const std::string& name) {
+    if (dropout_rate() == 0) return x;
+    const op::SampleWindow window{0, samples_, 0};
+    return b_.apply_one(op::Dropout{random_stream(name), dropout_rate(), window},
+                        {x, b_.field("step.seed"), b_.field("step.step")}, name);
+  }
+
+  ValueId embed(const Shape& shape_BT) {
+    ValueId x = b_.apply_one(op::Embedding{}, {b_.tokens(shape_BT), wte()}, "embedding");
+    std::vector<ValueId> reads = {
+        x, normal("wpe.weight", {spec_.max_position_embeddings, spec_.hidden_size},
+                  spec_.init_stddev)};
+    if (cached()) reads.push_back(b_.field("step.position"));
+    x = b_.apply_one(op::AddPositions{cached()}, std::move(reads), "positions");
+    return dropout(x, "embedding.dropout");
+  }
+
+  ValueId norm(ValueId x, const std::string& name) {
+    std::vector<ValueId> reads = {x, constant(name + ".gain", {spec_.hidden_size}, 1)};
+    if (spec_.bias) reads.push_back(constant(name + ".bias", {spec_.hidden_size}, 0));
+    return b_.apply(op::LayerNorm{spec_.layer_norm_epsilon, spec_.bias}, std::move(reads), name)[0];
+  }
+
+  /// x W (+ bias): the last `inner_dims` dims of x are contracted with the first ones of the
+  /// weight.
+  ValueId linear(ValueId x, const std::string& name, const Shape& weight, std::int64_t inner_dims,
+                 double stddev) {
+    const op::Matmul product{.a_rows = 2, .b_rows = inner_dims};
+    ValueId y = b_.apply_one(product, {x, normal(name + ".weight", weight, stddev)}, name);
+    if (!spec_.bias) return y;
+    Shape bias;
+    for (auto dim = static_cast<std::size_t>(inner_dims); dim < weight.rank(); ++dim)
+      bias.push_back(weight[dim]);
+    return b_.apply_one(op::AddBias{}, {y, constant(name + ".bias", bias, 0)}, name + ".biased");
+  }
+
+  ValueId attention(ValueId qkv, const std::string& name) {
+    const std::int64_t heads = spec_.num_attention_heads, width = spec_.hidden_size / heads;
+    if (cached()) {
+      const Shape shape = {samples_, 2, spec_.max_position_embeddings, heads, width};
+      const ValueId cache =
+          b_.given(name + ".cache", shape, op::Element::compute, graph::ValueRole::cache,
+                   op::Op(op::Fill{.value = 0, .shape = shape}));
+      const ValueId y =
+          b_.given(name + ".core", {samples_, b_.graph().value(qkv).shape[1], heads, width},
+                   op::Element::compute, graph::ValueRole::activation);
+      b_.apply_to(op::AttentionCached{spec_.max_position_embeddings},
+                  {qkv, b_.field("step.position")}, {cache, y});
+      return y;
+    }
+    op::Attention core;
+    std::vector<ValueId> reads = {qkv};
+    if (dropout_rate() != 0) {
+      core = {random_stream(name + ".dropout"), dropout_rate(), {0, samples_, 0}, 0, heads};
+      reads.insert(reads.end(), {b_.field("step.seed"), b_.field("step.step")});
+    }
+    return b_.apply(core, std::move(reads), name + ".core")[0];
+  }
+
+  ValueId block(ValueId x, const std::string& name) {
+    const std::int64_t hidden = spec_.hidden_size, ffn = spec_.ffn_hidden_size;
+    const std::int64_t heads = spec_.num_attention_heads, width = hidden / heads;
+    ValueId y = norm(x, name + ".ln1");
+    y = linear(y, name + ".attn.qkv", {hidden, 3, heads, width}, 1, spec_.init_stddev);
+    y = attention(y, name + ".attn");
+    y = linear(y, name + ".attn.out", {heads, width, hidden}, 2, residual_stddev());
+    y = dropout(y, name + ".attn.residual_dropout");
+    x = b_.apply_one(op::Add{}, {x, y}, name + ".attn.residual");
+    y = norm(x, name + ".ln2");
+    y = linear(y, name + ".mlp.up", {hidden, ffn}, 1, spec_.init_stddev);
+    y = b_.apply_one(op::Gelu{}, {y}, name + ".mlp.gelu");
+    y = linear(y, name + ".mlp.down", {ffn, hidden}, 1, residual_stddev());
+    y = dropout(y, name + ".mlp.residual_dropout");
+    return b_.apply_one(op::Add{}, {x, y}, name + ".mlp.residual");
+  }
+
+  ValueId head(ValueId x) {
+    if (spec_.tied_head)
+      return b_.apply_one(op::Matmul{.a_rows = 2, .b_rows = 1, .transpose_b = true}, {x, wte()},
+                          "logits");
+    const ValueId weight =
+        normal("head.weight", {spec_.hidden_size, spec_.vocab_size}, spec_.init_stddev);
+    return b_.apply_one(op::Matmul{.a_rows = 2, .b_rows = 1}, {x, weight}, "logits");
+  }
+
+  const GptSpec& spec_;
+  Builder& b_;
+  Use use_;
+  std::int64_t samples_;
+};
+
+/// The forward part up to the sum of the loss; returns the node of the cross entropy.
+graph::NodeId add_loss(Builder& builder, ValueId logits, const Shape& shape_BT) {
+  const ValueId labels = builder.labels(shape_BT);
+  const graph::NodeId cross_entropy(builder.graph().nodes.size());
+  const auto loss = builder.apply(op::CrossEntropy{}, {logits, labels}, "loss");
+  builder.apply_to(op::LossSum{}, {loss[0], labels},
+                   {builder.field("result.loss_sum"), builder.field("result.token_count")});
+  return cross_entropy;
+}
+
+graph::Graph training_graph(const GptSpec& spec, const BatchShape& batch,
+                            const graph::AdamWSpec& optimizer) {
+  Builder builder("train");
+  const ValueId logits = Gpt(spec, builder, Use::train, batch.samples).logits(batch.length);
+  const graph::NodeId loss = add_loss(builder, logits, {batch.samples, batch.length});
+  const std::int64_t nominal_tokens = batch.global_batch * batch.length;
+  graph::differentiate(builder, loss, 1.0 / static_cast<double>(nominal_tokens));
+  graph::add_update(builder, optimizer, nominal_tokens);
+  return builder.take();
+}
+
+graph::Graph evaluation_graph(const GptSpec& spec, const BatchShape& batch) {
+  Builder builder("evaluate");
+  const ValueId logits = Gpt(spec, builder, Use::evaluate, batch.samples).logits(batch.length);
+  add_loss(builder, logits, {batch.samples, batch.length});
+  return builder.take();
+}
+
+graph::Graph text_graph(const GptSpec& spec, Use use, std::int64_t length) {
+  Builder builder(use == Use::prefill ? "prefill" : "decode");
+  builder.set_role(Gpt(spec, builder, use, 1).logits(length), graph::ValueRole::output);
+  return builder.take();
+}
+
+}  // namespace
+
+graph::ModelGraphs build_gpt(const GptSpec& spec, const BatchShape& batch,
+                             const graph::AdamWSpec& optimizer) {
+  require(spec.hidden_size % spec.num_attention_heads == 0, "the heads divide the hidden size");
+  require(batch.length <= spec.max_position_embeddings,
+          "a sample is no longer than the position table");
+  std::vector<graph::Graph> graphs;
+  graphs.push_back(training_graph(spec, batch, optimizer));
+  graphs.push_back(evaluation_graph(spec, batch));
+  graphs.push_back(text_graph(spec, Use::prefill, spec.max_position_embeddings));
+  graphs.push_back(text_graph(spec, Use::decode, 1));
+  graphs.push_back(graph::digest_graph(graphs));
+  graphs.insert(graphs.begin(), graph::init_graph(graphs));
+  return {std::move(graphs), spec.num_layers};
+}
+
+std::vector<PartCount> count_parameters(const GptSpec& spec) {
+  const std::int64_t hidden = spec.hidden_size, ffn = spec.ffn_hidden_size,
+                     layers = spec.num_layers;
+  const std::int64_t bias = spec.bias ? 1 : 0;
+  std::vector<PartCount> parts = {
+      {"token embedding", spec.vocab_size * hidden},
+      {"position embedding", spec.max_position_embeddings * hidden},
+      {"attention", layers * (4 * hidden * hidden + bias * 4 * hidden)},
+      {"mlp", layers * (2 * hidden * ffn + bias * (hidden + ffn))},
+      {"norms", (2 * layers + 1) * hidden * (1 + bias)},
+  };
+  if (!spec.tied_head) parts.push_back({"head", spec.vocab_size * hidden});
+  return parts;
+}
+
+double model_flops_per_step(const GptSpec& spec, std::int64_t global_batch, std::int64_t length) {
+  const auto hidden = static_cast<double>(spec.hidden_size),
+             ffn = static_cast<double>(spec.ffn_hidden_size);
+  const auto layers = static_cast<double>(spec.num_layers), time = static_cast<double>(length);
+  const double forward_per_token =
+      layers * (8 * hidden * hidden + 4 * hidden * ffn + 4 * time * hidden) +
+      2 * hidden * static_cast<double>(spec.vocab_size);
+  return 3 * forward_per_token * time * static_cast<double>(global_batch);
+}
+
+}  // namespace fourfold::model

@@ -1,0 +1,168 @@
+// Graphs, gradients as nodes, and the GPT written in them.
+#include "graph/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/autodiff.h"
+#include "graph/builder.h"
+#include "model/gpt.h"
+
+namespace fourfold::graph {
+namespace {
+
+std::size_t count_nodes(const Graph& graph, std::string_view name) {
+  return static_cast<std::size_t>(
+      std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                    [&](const Node& n) { return op::name(n.op) == name; }));
+}
+
+model::GptSpec small_gpt() {
+  return {.num_layers = 2,
+          .num_attention_heads = 2,
+          .hidden_size = 8,
+          .ffn_hidden_size = 24,
+          .max_position_embeddings = 6,
+          .vocab_size = 11};
+}
+
+TEST(Builder, refuses_shapes_that_an_op_cannot_have) {
+  Builder builder("test");
+  const ValueId x = builder.parameter("x", {2, 3, 4}, op::Fill{0, {2, 3, 4}});
+  const ValueId w = builder.parameter("w", {5, 6}, op::Fill{0, {5, 6}});
+  EXPECT_THROW(builder.apply(op::Matmul{.a_rows = 2}, {x, w}, "y"), InternalError);
+}
+
+TEST(Builder, refuses_a_second_value_of_one_name) {
+  Builder builder("test");
+  const ValueId x = builder.parameter("x", {2}, op::Fill{0, {2}});
+  builder.apply(op::Gelu{}, {x}, "y");
+  EXPECT_THROW(builder.apply(op::Gelu{}, {x}, "y"), InternalError);
+}
+
+TEST(Check, refuses_a_read_before_its_producer) {
+  Builder builder("test");
+  const ValueId late = builder.given("late", {2}, op::Element::compute, ValueRole::activation);
+  builder.apply(op::Gelu{}, {late}, "y");
+  EXPECT_THROW(builder.take(), InternalError);
+}
+
+TEST(Autodiff, adds_the_contributions_of_an_activation_that_is_used_twice) {
+  Builder builder("test");
+  const ValueId w = builder.parameter("w", {3, 5}, op::Fill{0, {3, 5}});
+  const ValueId x = builder.given("x", {1, 2, 3}, op::Element::compute, ValueRole::cache);
+  const ValueId h = builder.apply_one(op::Matmul{.a_rows = 2}, {x, w}, "h");
+  const ValueId g = builder.apply_one(op::Gelu{}, {h}, "g");
+  const ValueId sum = builder.apply_one(op::Add{}, {h, g}, "sum");
+  const NodeId loss(builder.graph().nodes.size());
+  builder.apply(op::CrossEntropy{}, {sum, builder.labels({1, 2})}, "loss");
+  differentiate(builder, loss, 0.5);
+  const Graph graph = builder.take();
+  EXPECT_EQ(count_nodes(graph, "gelu_gradient"), 1U);
+  EXPECT_EQ(count_nodes(graph, "add"), 2U);     // the forward one, and h's two contributions
+  EXPECT_EQ(count_nodes(graph, "matmul"), 2U);  // x is no parameter: only w gets a gradient
+  EXPECT_TRUE(graph.find("gradient/w").has_value());
+}
+
+TEST(Autodiff, says_which_op_has_no_gradient) {
+  Builder builder("test");
+  const ValueId w = builder.parameter("w", {1, 4, 5}, op::Fill{0, {1, 4, 5}});
+  const ValueId last =
+      builder.apply_one(op::TakePosition{}, {w, builder.field("step.index")}, "last");
+  const NodeId loss(builder.graph().nodes.size());
+  builder.apply(op::CrossEntropy{}, {last, builder.labels({1, 1})}, "loss");
+  EXPECT_THROW(differentiate(builder, loss, 1), InternalError);
+}
+
+TEST(Gpt, every_parameter_has_one_gradient_two_moments_and_one_update) {
+  const Graph train =
+      model::build_gpt(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
+  std::size_t parameters = 0;
+  for (const Value& value : train.values) {
+    if (value.role != ValueRole::parameter) continue;
+    ++parameters;
+    EXPECT_TRUE(train.find(gradient_name(value.name)).has_value()) << value.name;
+    EXPECT_TRUE(train.find("m/" + value.name).has_value()) << value.name;
+  }
+  EXPECT_EQ(parameters, 2U + 2U * 12U + 2U);
+  EXPECT_EQ(count_nodes(train, "adamw"), parameters);
+  EXPECT_EQ(count_nodes(train, "squared_norm"), parameters);
+}
+
+TEST(Gpt, weight_decay_is_for_weights_and_not_for_biases_and_gains) {
+  const Graph train = model::build_gpt(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2},
+                                       {.weight_decay = 0.3})
+                          .at("train");
+  for (const Node& node : train.nodes)
+    if (const auto* adamw = std::get_if<op::AdamW>(&node.op)) {
+      const std::string& name = train.value(node.outputs[0]).name;
+      EXPECT_EQ(adamw->weight_decay, name.ends_with(".weight") ? 0.3 : 0.0) << name;
+    }
+}
+
+TEST(Gpt, the_count_by_part_is_the_number_of_parameters_of_the_graph) {
+  for (const bool bias : {true, false})
+    for (const bool tied : {true, false}) {
+      model::GptSpec spec = small_gpt();
+      spec.bias = bias;
+      spec.tied_head = tied;
+      const Graph train =
+          model::build_gpt(spec, {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
+      std::int64_t in_graph = 0, by_part = 0;
+      for (const Value& value : train.values)
+        if (value.role == ValueRole::parameter) in_graph += value.shape.elements();
+      for (const auto& part : model::count_parameters(spec)) by_part += part.parameters;
+      EXPECT_EQ(in_graph, by_part);
+    }
+}
+
+TEST(Gpt, gpt2_small_has_124_million_parameters) {
+  std::int64_t total = 0;
+  for (const auto& part : model::count_parameters({.num_layers = 12,
+                                                   .num_attention_heads = 12,
+                                                   .hidden_size = 768,
+                                                   .ffn_hidden_size = 3072,
+                                                   .max_position_embeddings = 1024,
+                                                   .vocab_size = 50257}))
+    total += part.parameters;
+  EXPECT_EQ(total, 124439808);  // Hugging Face's gpt2
+}
+
+TEST(Gpt, model_flops_follow_narayanan_for_a_ffn_of_four_times_the_width) {
+  const model::GptSpec spec{.num_layers = 12,
+                            .num_attention_heads = 12,
+                            .hidden_size = 768,
+                            .ffn_hidden_size = 3072,
+                            .max_position_embeddings = 1024,
+                            .vocab_size = 50257};
+  const double h = 768, l = 12, s = 1024, batch = 4, vocab = 50257;
+  const double expected = 72 * batch * s * l * h * h * (1 + s / (6 * h) + vocab / (12 * l * h));
+  EXPECT_NEAR(model::model_flops_per_step(spec, 4, 1024) / expected, 1, 1e-12);
+}
+
+TEST(Gpt, all_graphs_start_every_persistent_value_they_share) {
+  const ModelGraphs model =
+      model::build_gpt(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {});
+  const Graph& init = model.at("init");
+  for (const Graph& graph : model.graphs)
+    for (const Value& value : graph.values)
+      if (is_persistent(value.role)) {
+        const auto start = init.find(value.name);
+        ASSERT_TRUE(start.has_value()) << value.name;
+        EXPECT_EQ(init.value(*start).shape, value.shape) << value.name;
+      }
+}
+
+TEST(Gpt, evaluation_has_no_dropout_and_training_has_one_at_each_place) {
+  model::GptSpec spec = small_gpt();
+  spec.dropout = 0.2;
+  const ModelGraphs model =
+      model::build_gpt(spec, {.samples = 2, .length = 6, .global_batch = 2}, {});
+  EXPECT_EQ(count_nodes(model.at("evaluate"), "dropout"), 0U);
+  EXPECT_EQ(count_nodes(model.at("train"), "dropout"), 2 * (1U + 2U * 2U));  // and its gradient
+}
+
+}  // namespace
+}  // namespace fourfold::graph
