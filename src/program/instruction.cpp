@@ -1,0 +1,50 @@
+#include "program/instruction.h"
+
+#include "base/error.h"
+
+namespace fourfold::program {
+namespace {
+
+struct Collect {
+  std::vector<Access>& list;
+  template <class T>
+  void field(std::string_view, const T&) {}
+  void read(std::string_view, const Slice& slice) { list.push_back({slice, op::Role::read}); }
+  void write(std::string_view, const Slice& slice) { list.push_back({slice, op::Role::write}); }
+  void update(std::string_view, const Slice& slice) { list.push_back({slice, op::Role::update}); }
+};
+
+}  // namespace
+
+std::string_view name(const Instruction& instruction) {
+  return std::visit(
+      []<class Kind>(const Kind& what) -> std::string_view {
+        if constexpr (std::is_same_v<Kind, Compute>)
+          return op::name(what.op);
+        else
+          return Kind::name;
+      },
+      instruction.what);
+}
+
+std::vector<Access> accesses(const Instruction& instruction) {
+  std::vector<Access> list;
+  std::visit(
+      [&]<class Kind>(const Kind& what) {
+        if constexpr (std::is_same_v<Kind, Compute>) {
+          const op::Operands operands = op::operands(what.op);
+          require(operands.size() == what.slices.size(),
+                  "a compute instruction has a slice for every operand of its op");
+          for (std::size_t i = 0; i < operands.size(); ++i)
+            list.push_back({what.slices[i], operands[i].role});
+          if (what.workspace) list.push_back({*what.workspace, op::Role::write});
+        } else {
+          Collect collect{list};
+          Kind::fields(what, collect);
+        }
+      },
+      instruction.what);
+  return list;
+}
+
+}  // namespace fourfold::program

@@ -1,0 +1,209 @@
+// The instructions of a step: a closed set of kinds. What they compute is op/'s business, how is
+// kernels/'.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/ids.h"
+#include "base/mesh.h"
+#include "op/table.h"
+
+namespace fourfold::program {
+
+using BufferId = Id<struct BufferTag>;
+using StreamId = Id<struct StreamTag>;
+using GroupId = Id<struct GroupTag>;
+using EventId = Id<struct EventTag>;
+
+/// A part of one buffer: `rows` runs of `row_bytes`, their starts `pitch_bytes` apart. One row has
+/// pitch 0.
+struct Slice {
+  BufferId buffer;
+  std::int64_t offset_bytes = 0, rows = 1, row_bytes = 0, pitch_bytes = 0;
+  bool operator==(const Slice&) const = default;
+
+  std::int64_t bytes() const { return rows * row_bytes; }
+  /// One past the last byte, counted from the start of the buffer.
+  std::int64_t end_bytes() const { return offset_bytes + (rows - 1) * pitch_bytes + row_bytes; }
+};
+
+enum class FeedKind : std::uint8_t { tokens, labels };
+
+// Each kind lists its fields once. `visit.field` takes plain fields; `visit.read`, `visit.write`
+// and `visit.update` take the slices it touches. Printing, parsing and operands() all follow from
+// this list.
+
+/// A row of the op table applied to slices: reads first, then writes and updates, in the order of
+/// op::operands.
+struct Compute {
+  op::Op op;
+  DType dtype = DType::f32;
+  std::vector<Slice> slices;
+  std::optional<Slice> workspace;  // scratch whose content nobody else sees
+  std::string implementation;      // chosen at compile time: "reference", "openblas", ...
+  bool operator==(const Compute&) const = default;
+};
+
+/// data = reduction of data over the group.
+struct AllReduce {
+  static constexpr std::string_view name = "all_reduce";
+  GroupId group;
+  op::Reduction reduction = op::Reduction::sum;
+  Slice data;
+  bool operator==(const AllReduce&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.field("group", self.group);
+    visit.field("reduction", self.reduction);
+    visit.update("data", self.data);
+  }
+};
+
+/// Member i of the group gets the i-th of equal parts of the reduction of `from`.
+struct ReduceScatter {
+  static constexpr std::string_view name = "reduce_scatter";
+  GroupId group;
+  op::Reduction reduction = op::Reduction::sum;
+  Slice from, to;
+  bool operator==(const ReduceScatter&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.field("group", self.group);
+    visit.field("reduction", self.reduction);
+    visit.read("from", self.from);
+    visit.write("to", self.to);
+  }
+};
+
+/// to = the `from` of all members, in their order.
+struct AllGather {
+  static constexpr std::string_view name = "all_gather";
+  GroupId group;
+  Slice from, to;
+  bool operator==(const AllGather&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.field("group", self.group);
+    visit.read("from", self.from);
+    visit.write("to", self.to);
+  }
+};
+
+/// Part j of member i's `from` becomes part i of member j's `to`.
+struct AllToAll {
+  static constexpr std::string_view name = "all_to_all";
+  GroupId group;
+  Slice from, to;
+  bool operator==(const AllToAll&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.field("group", self.group);
+    visit.read("from", self.from);
+    visit.write("to", self.to);
+  }
+};
+
+/// Pairs with the Recv of the same tag on `peer`.
+struct Send {
+  static constexpr std::string_view name = "send";
+  Rank peer;
+  std::int64_t tag = 0;
+  Slice from;
+  bool operator==(const Send&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.field("peer", self.peer);
+    visit.field("tag", self.tag);
+    visit.read("from", self.from);
+  }
+};
+
+struct Recv {
+  static constexpr std::string_view name = "recv";
+  Rank peer;
+  std::int64_t tag = 0;
+  Slice to;
+  bool operator==(const Recv&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.field("peer", self.peer);
+    visit.field("tag", self.tag);
+    visit.write("to", self.to);
+  }
+};
+
+struct Copy {
+  static constexpr std::string_view name = "copy";
+  Slice from, to;
+  bool operator==(const Copy&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.read("from", self.from);
+    visit.write("to", self.to);
+  }
+};
+
+/// Brings this rank's part of a micro-batch from the host; which samples these are stands in
+/// Program::feeds.
+struct Feed {
+  static constexpr std::string_view name = "feed";
+  FeedKind kind = FeedKind::tokens;
+  std::int64_t micro = 0;
+  Slice to;
+  bool operator==(const Feed&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.field("kind", self.kind);
+    visit.field("micro", self.micro);
+    visit.write("to", self.to);
+  }
+};
+
+/// Marks a point of its stream: everything before it on that stream is done.
+struct Record {
+  static constexpr std::string_view name = "record";
+  EventId event;
+  bool operator==(const Record&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.field("event", self.event);
+  }
+};
+
+/// Holds its stream until the event has been recorded. An event is recorded once in a program.
+struct Wait {
+  static constexpr std::string_view name = "wait";
+  EventId event;
+  bool operator==(const Wait&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.field("event", self.event);
+  }
+};
+
+using What = std::variant<Compute, AllReduce, ReduceScatter, AllGather, AllToAll, Send, Recv, Copy,
+                          Feed, Record, Wait>;
+
+struct Instruction {
+  StreamId stream;
+  What what;
+  bool operator==(const Instruction&) const = default;
+};
+
+/// "matmul", "all_reduce", "record", ...
+std::string_view name(const Instruction& instruction);
+
+/// What an instruction touches. A workspace counts as a write.
+struct Access {
+  Slice slice;
+  op::Role role = op::Role::read;
+};
+std::vector<Access> accesses(const Instruction& instruction);
+
+}  // namespace fourfold::program

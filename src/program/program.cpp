@@ -1,0 +1,136 @@
+#include "program/program.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace fourfold::program {
+
+std::string_view to_string(BufferRole role) {
+  switch (role) {
+    case BufferRole::parameter:
+      return "parameter";
+    case BufferRole::moment:
+      return "moment";
+    case BufferRole::counter:
+      return "counter";
+    case BufferRole::cache:
+      return "cache";
+    case BufferRole::step_block:
+      return "step_block";
+    case BufferRole::result_block:
+      return "result_block";
+    case BufferRole::feed:
+      return "feed";
+    case BufferRole::activation:
+      return "activation";
+    case BufferRole::gradient:
+      return "gradient";
+    case BufferRole::workspace:
+      return "workspace";
+    case BufferRole::output:
+      return "output";
+  }
+  fail_internal("every buffer role has a name");
+}
+
+std::string_view to_string(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::init:
+      return "init";
+    case TaskKind::forward:
+      return "forward";
+    case TaskKind::backward:
+      return "backward";
+    case TaskKind::weight_backward:
+      return "weight_backward";
+    case TaskKind::gradient_sync:
+      return "gradient_sync";
+    case TaskKind::update:
+      return "update";
+    case TaskKind::evaluate:
+      return "evaluate";
+    case TaskKind::decode:
+      return "decode";
+    case TaskKind::digest:
+      return "digest";
+  }
+  fail_internal("every task kind has a name");
+}
+
+std::optional<BufferId> Program::find_buffer(std::string_view buffer_name) const {
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].name == buffer_name) return BufferId(i);
+  return std::nullopt;
+}
+
+Shape Program::local_shape(BufferId id) const {
+  const Buffer& b = buffer(id);
+  return op::local_shape(b.global, b.sharding, meshes[b.sharding.mesh.index()]);
+}
+
+Slice Program::whole(BufferId id) const {
+  return {id, 0, 1, buffer(id).size_bytes, 0};
+}
+
+Shape Program::view_shape(const Slice& slice, DType dtype) const {
+  const Buffer& b = buffer(slice.buffer);
+  Shape shape = local_shape(slice.buffer);
+  if (slice.offset_bytes == 0 && slice.rows == 1 && slice.row_bytes == b.size_bytes &&
+      dtype == b.dtype)
+    return shape;
+  const std::int64_t bytes = slice.bytes();
+  if (bytes == size_bytes(dtype)) return {};
+  if (shape.rank() > 0 && dtype == b.dtype && slice.rows == 1 &&
+      bytes % (b.size_bytes / shape[0]) == 0) {
+    shape[0] = bytes / (b.size_bytes / shape[0]);
+    return shape;
+  }
+  return {bytes / size_bytes(dtype)};
+}
+
+std::vector<Shape> Program::operand_shapes(const Compute& compute) const {
+  const op::Operands operands = op::operands(compute.op);
+  std::vector<Shape> shapes;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    shapes.push_back(
+        view_shape(compute.slices[i], op::element_dtype(operands[i].element, compute.dtype)));
+  return shapes;
+}
+
+const Program* Bundle::find(std::string_view program_name) const {
+  for (const Program& p : programs)
+    if (p.name == program_name) return &p;
+  return nullptr;
+}
+
+const Program& Bundle::at(std::string_view program_name) const {
+  const Program* found = find(program_name);
+  require(found != nullptr, format("the bundle has a program named {}", program_name));
+  return *found;
+}
+
+std::vector<MemoryClass> persistent_memory_by_role(const Program& program) {
+  std::vector<MemoryClass> classes;
+  for (const Buffer& b : program.buffers) {
+    if (b.region != Region::persistent) continue;
+    const auto place = std::find_if(classes.begin(), classes.end(),
+                                    [&](const auto& c) { return c.role == b.role; });
+    if (place == classes.end())
+      classes.push_back({b.role, b.space_bytes()});
+    else
+      place->bytes += b.space_bytes();
+  }
+  return classes;
+}
+
+double total_flops(const Program& program) {
+  double total = 0;
+  for (const Instruction& instruction : program.instructions)
+    if (const auto* compute = std::get_if<Compute>(&instruction.what))
+      total += op::flops(compute->op, program.operand_shapes(*compute));
+  return total;
+}
+
+}  // namespace fourfold::program

@@ -1,0 +1,143 @@
+// A rank's step as a value: instructions on streams over buffers whose addresses are decided. Built
+// by compile/ or read from text, checked by verify.h, then const. It holds no state and knows no
+// device.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "program/instruction.h"
+
+namespace fourfold::program {
+
+/// Persistent memory keeps its content between programs of a bundle; transient memory does not.
+enum class Region : std::uint8_t { persistent, transient };
+
+enum class BufferRole : std::uint8_t {
+  parameter,
+  moment,        // optimizer state of a parameter
+  counter,       // number of updates
+  cache,         // keys and values
+  step_block,    // op::StepBlock: written by the host before the program runs
+  result_block,  // op::ResultBlock: read by the host afterwards
+  feed,
+  activation,
+  gradient,  // of a parameter, summed over micro-batches
+  workspace,
+  output  // read by the host after the program: logits, digests
+};
+std::string_view to_string(BufferRole role);
+
+/// A tensor and its place. The local shape is op::local_shape(global, sharding, its mesh), dense
+/// and row-major.
+struct Buffer {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape global;           // logical shape
+  op::Sharding sharding;  // what the compiler claims about it; the verifier recomputes it
+  Region region = Region::transient;
+  BufferRole role = BufferRole::activation;
+  std::int64_t offset_bytes = 0;  // within its region
+  std::int64_t size_bytes = 0;    // of one copy: local elements x element size
+  bool two_by_parity = false;     // two copies; a step uses the one of its parity (step mod 2)
+  bool operator==(const Buffer&) const = default;
+
+  std::int64_t space_bytes() const { return two_by_parity ? 2 * size_bytes : size_bytes; }
+};
+
+/// Ranks that take part in a collective, in the order of their coordinate on the axis.
+struct Group {
+  std::string name;  // "z", "data"
+  MeshId mesh;
+  AxisId axis;
+  std::vector<Rank> members;
+  bool operator==(const Group&) const = default;
+};
+
+enum class TaskKind : std::uint8_t {
+  init,
+  forward,
+  backward,
+  weight_backward,
+  gradient_sync,
+  update,
+  evaluate,
+  decode,
+  digest
+};
+std::string_view to_string(TaskKind kind);
+
+/// A labelled interval [begin, end) of the instruction list.
+struct Task {
+  TaskKind kind = TaskKind::forward;
+  std::optional<std::int64_t> micro;
+  std::size_t begin = 0, end = 0;
+  bool operator==(const Task&) const = default;
+};
+
+/// Which samples the feeds bring: local sample b of micro-batch m is sample m * samples + first + b
+/// of the step.
+struct Feeds {
+  std::int64_t micros = 0;   // micro-batches of a step
+  std::int64_t samples = 0;  // samples of a micro-batch over all ranks
+  std::int64_t first = 0;    // this rank's first one among them
+  std::int64_t count = 0;    // this rank's number of them
+  std::int64_t length = 0;   // tokens of a sample
+  bool operator==(const Feeds&) const = default;
+};
+
+struct Program {
+  std::string name;  // "train", "evaluate", ...
+  Rank rank;
+  std::int64_t world = 1;  // ranks of the job
+  std::vector<Mesh> meshes;
+  std::vector<Group> groups;
+  std::vector<std::string> streams;  // "math", "feed", ...
+  std::vector<Buffer> buffers;
+  std::int64_t persistent_bytes = 0, transient_bytes = 0;  // sizes of the regions
+  Feeds feeds;
+  std::size_t num_events = 0;
+  std::vector<Instruction> instructions;
+  std::vector<Task> tasks;  // in order, covering all instructions
+  bool operator==(const Program&) const = default;
+
+  const Buffer& buffer(BufferId id) const { return buffers[id.index()]; }
+  std::optional<BufferId> find_buffer(std::string_view buffer_name) const;
+  Shape local_shape(BufferId id) const;
+  /// The slice that covers one copy of a buffer.
+  Slice whole(BufferId id) const;
+  /// The shape that an op sees through a slice: the local shape for a whole buffer; for fewer bytes
+  /// in one row, the leading dim shortened where the bytes divide so, else one dim of elements of
+  /// `dtype`; a scalar for one element.
+  Shape view_shape(const Slice& slice, DType dtype) const;
+  /// The shapes of all operands of a compute instruction of this program.
+  std::vector<Shape> operand_shapes(const Compute& compute) const;
+};
+
+/// All programs of a rank, over one persistent region (same addresses in all) and one transient
+/// region, as large as the largest asks for.
+struct Bundle {
+  std::vector<Program> programs;
+  std::int64_t persistent_bytes = 0, transient_bytes = 0;
+  bool operator==(const Bundle&) const = default;
+
+  const Program* find(std::string_view program_name) const;
+  /// Throws InternalError when the bundle has no such program.
+  const Program& at(std::string_view program_name) const;
+};
+
+/// Bytes by buffer role, each address counted once for the first role that holds it; for plans and
+/// start-up tables.
+struct MemoryClass {
+  BufferRole role;
+  std::int64_t bytes;
+};
+std::vector<MemoryClass> persistent_memory_by_role(const Program& program);
+
+/// Floating-point operations of all Compute instructions (hardware flops: recomputation counts).
+double total_flops(const Program& program);
+
+}  // namespace fourfold::program

@@ -1,0 +1,96 @@
+// implementation, operands: whether every op gets what its rules ask for.
+#include <map>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "program/verify_rules.h"
+
+namespace fourfold::program {
+namespace {
+
+std::string dtype_problem(const Program& program, const Compute& compute,
+                          const op::Operands& operands) {
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const DType wanted = op::element_dtype(operands[i].element, compute.dtype);
+    const auto found = slice_dtype(program, compute.slices[i]);
+    const std::string& buffer = program.buffer(compute.slices[i].buffer).name;
+    if (!found) return format("operand {} covers no field of {}", operands[i].name, buffer);
+    if (*found != wanted)
+      return format("operand {} is {}, but {} holds {}", operands[i].name,
+                    fourfold::to_string(wanted), buffer, fourfold::to_string(*found));
+    if (compute.slices[i].rows != 1)
+      return format("operand {} is dense, but the slice of {} has {} rows", operands[i].name,
+                    buffer, compute.slices[i].rows);
+  }
+  return {};
+}
+
+std::vector<Shape> view_shapes(const Program& program, const Compute& compute,
+                               const op::Operands& operands) {
+  std::vector<Shape> shapes;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    shapes.push_back(program.view_shape(compute.slices[i],
+                                        op::element_dtype(operands[i].element, compute.dtype)));
+  return shapes;
+}
+
+std::size_t count_reads(const op::Operands& operands) {
+  std::size_t count = 0;
+  for (const op::Operand& operand : operands) count += operand.role == op::Role::read ? 1U : 0U;
+  return count;
+}
+
+/// A letter of the factor rule has one size wherever it stands: what the shape rule leaves unsaid
+/// about reads.
+std::string factor_problem(const op::FactorRule& rule, const std::vector<Shape>& shapes,
+                           const op::Operands& operands) {
+  std::map<char, std::int64_t> sizes;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (rule.operands[i].size() != shapes[i].rank())
+      return format("operand {} has shape {}, expected {} dims", operands[i].name,
+                    to_string(shapes[i]), rule.operands[i].size());
+    for (std::size_t dim = 0; dim < shapes[i].rank(); ++dim) {
+      const auto [place, inserted] = sizes.try_emplace(rule.operands[i][dim], shapes[i][dim]);
+      if (place->second != shapes[i][dim])
+        return format("operand {} has shape {}, expected {} in dim {}", operands[i].name,
+                      to_string(shapes[i]), place->second, dim);
+    }
+  }
+  return {};
+}
+
+std::string shape_problem(const Program& program, const Compute& compute,
+                          const op::Operands& operands) {
+  const std::vector<Shape> shapes = view_shapes(program, compute, operands);
+  const std::size_t reads = count_reads(operands);
+  const op::Shapes read_shapes(shapes.data(), reads);
+  std::vector<Shape> outputs;
+  try {
+    outputs = op::outputs(compute.op, read_shapes);
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (shapes[reads + i] != outputs[i])
+      return format("output {} in {} has shape {}, the op gives {}", operands[reads + i].name,
+                    program.buffer(compute.slices[reads + i].buffer).name,
+                    to_string(shapes[reads + i]), to_string(outputs[i]));
+  return factor_problem(op::factors(compute.op, read_shapes), shapes, operands);
+}
+
+}  // namespace
+
+void check_operands(const Program& program, Report& report) {
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const auto* compute = std::get_if<Compute>(&program.instructions[i].what);
+    if (compute == nullptr) continue;
+    if (compute->implementation.empty())
+      report.fault("implementation", i, "nothing says who computes it");
+    const op::Operands operands = op::operands(compute->op);
+    std::string problem = dtype_problem(program, *compute, operands);
+    if (problem.empty()) problem = shape_problem(program, *compute, operands);
+    if (!problem.empty()) report.fault("operands", i, problem);
+  }
+}
+
+}  // namespace fourfold::program

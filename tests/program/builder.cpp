@@ -1,0 +1,201 @@
+#include "program/builder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "op/blocks.h"
+
+namespace fourfold::program {
+namespace {
+
+constexpr std::int64_t alignment = 64;
+
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+bool is_persistent(BufferRole role) {
+  return role == BufferRole::parameter || role == BufferRole::moment ||
+         role == BufferRole::counter || role == BufferRole::cache ||
+         role == BufferRole::step_block || role == BufferRole::result_block;
+}
+
+}  // namespace
+
+Builder::Builder(std::string name, Rank rank, const Mesh& mesh, std::vector<std::string> streams) {
+  program.name = std::move(name);
+  program.rank = rank;
+  program.world = static_cast<std::int64_t>(mesh.ranks.size());
+  program.meshes = {mesh};
+  program.streams = std::move(streams);
+}
+
+op::Sharding Builder::sharding(const std::vector<std::string>& cuts) const {
+  op::Sharding result;
+  bool any_cut = false;
+  for (const std::string& names : cuts) {
+    auto& dim = result.dims.emplace_back();
+    for (std::size_t start = 0; start < names.size();) {
+      const std::size_t end = std::min(names.find(',', start), names.size());
+      const auto& axes = program.meshes[0].axes;
+      for (std::size_t axis = 0; axis < axes.size(); ++axis)
+        if (axes[axis].name == names.substr(start, end - start)) dim.push_back({AxisId(axis), {}});
+      start = end + 1;
+    }
+    any_cut = any_cut || !dim.empty();
+  }
+  if (!any_cut) result.dims.clear();
+  return result;
+}
+
+BufferId Builder::place(std::string_view name, const Shape& global, Kind kind,
+                        const std::vector<std::string>& cuts) {
+  Buffer buffer{std::string(name), kind.dtype, global, sharding(cuts), Region::transient,
+                kind.role,         0,          0,      false};
+  buffer.region = is_persistent(kind.role) ? Region::persistent : Region::transient;
+  buffer.size_bytes = op::local_shape(global, buffer.sharding, program.meshes[0]).elements() *
+                      size_bytes(kind.dtype);
+  program.buffers.push_back(buffer);
+  return BufferId(program.buffers.size() - 1);
+}
+
+BufferId Builder::buffer(std::string_view name, const Shape& global, Kind kind,
+                         const std::vector<std::string>& cuts) {
+  const BufferId id = place(name, global, kind, cuts);
+  Buffer& added = program.buffers[id.index()];
+  auto& end =
+      added.region == Region::persistent ? program.persistent_bytes : program.transient_bytes;
+  added.offset_bytes = end;
+  end = aligned(end + added.space_bytes());
+  return id;
+}
+
+BufferId Builder::buffer_over(std::string_view other, std::string_view name, const Shape& global,
+                              Kind kind, const std::vector<std::string>& cuts) {
+  const BufferId id = place(name, global, kind, cuts);
+  program.buffers[id.index()].offset_bytes = buffer_named(program, other).offset_bytes;
+  return id;
+}
+
+void Builder::blocks() {
+  for (const auto& [name, bytes, role] :
+       {std::tuple("step", sizeof(op::StepBlock), BufferRole::step_block),
+        std::tuple("result", sizeof(op::ResultBlock), BufferRole::result_block)}) {
+    const BufferId id = buffer(name, {static_cast<std::int64_t>(bytes / 8)}, {role, DType::u64});
+    program.buffers[id.index()].two_by_parity = true;
+    program.persistent_bytes = aligned(program.persistent_bytes + static_cast<std::int64_t>(bytes));
+  }
+}
+
+void Builder::group(std::string_view axis) {
+  const Mesh& mesh = program.meshes[0];
+  const auto place =
+      std::find(mesh.ranks.begin(), mesh.ranks.end(), program.rank) - mesh.ranks.begin();
+  const auto own = mesh.coordinates(static_cast<std::size_t>(place));
+  const auto found = std::find_if(mesh.axes.begin(), mesh.axes.end(),
+                                  [&](const Axis& a) { return a.name == axis; });
+  const auto index = static_cast<std::size_t>(found - mesh.axes.begin());
+  Group group{std::string(axis), MeshId(0), AxisId(index), {}};
+  for (std::size_t i = 0; i < mesh.ranks.size(); ++i) {
+    auto other = mesh.coordinates(i);
+    other[index] = own[index];
+    if (other == own) group.members.push_back(mesh.ranks[i]);
+  }
+  program.groups.push_back(group);
+}
+
+void Builder::task(TaskKind kind, std::optional<std::int64_t> micro) {
+  if (!program.tasks.empty()) program.tasks.back().end = program.instructions.size();
+  program.tasks.push_back({kind, micro, program.instructions.size(), program.instructions.size()});
+}
+
+StreamId Builder::stream(std::string_view name) const {
+  const auto found = std::find(program.streams.begin(), program.streams.end(), name);
+  require(found != program.streams.end(), "a test names a stream of its program");
+  return StreamId(static_cast<std::size_t>(found - program.streams.begin()));
+}
+
+Slice Builder::slice(std::string_view name) const {
+  if (const auto id = program.find_buffer(name)) return program.whole(*id);
+  const auto field = op::find_block_field(name);
+  require(field.has_value(), "a test names a buffer or a block's field");
+  const auto block = program.find_buffer(name.substr(0, name.find('.')));
+  return {*block, static_cast<std::int64_t>(field->offset_bytes), 1, size_bytes(field->dtype), 0};
+}
+
+void Builder::add(std::string_view on, What what) {
+  program.instructions.push_back({stream(on), std::move(what)});
+}
+
+void Builder::op(std::string_view on, op::Op op, std::initializer_list<std::string_view> operands,
+                 DType dtype) {
+  Compute compute{std::move(op), dtype, {}, std::nullopt, "reference"};
+  for (const std::string_view operand : operands) compute.slices.push_back(slice(operand));
+  add(on, compute);
+}
+
+namespace {
+GroupId group_named(const Program& program, std::string_view name) {
+  for (std::size_t i = 0; i < program.groups.size(); ++i)
+    if (program.groups[i].name == name) return GroupId(i);
+  fail_internal("a test names a group of its program");
+}
+}  // namespace
+
+void Builder::all_reduce(std::string_view axis, std::string_view data) {
+  add(axis, AllReduce{group_named(program, axis), op::Reduction::sum, slice(data)});
+}
+void Builder::all_gather(std::string_view axis, std::string_view from, std::string_view to) {
+  add(axis, AllGather{group_named(program, axis), slice(from), slice(to)});
+}
+void Builder::reduce_scatter(std::string_view axis, std::string_view from, std::string_view to) {
+  add(axis, ReduceScatter{group_named(program, axis), op::Reduction::sum, slice(from), slice(to)});
+}
+void Builder::feed(FeedKind kind, std::int64_t micro, std::string_view to) {
+  add("feed", Feed{kind, micro, slice(to)});
+}
+
+EventId Builder::record(std::string_view on) {
+  const EventId event(program.num_events++);
+  add(on, Record{event});
+  return event;
+}
+void Builder::wait(std::string_view on, EventId event) {
+  add(on, Wait{event});
+}
+
+Program Builder::finish() {
+  if (!program.tasks.empty()) program.tasks.back().end = program.instructions.size();
+  return program;
+}
+
+std::size_t find_instruction(const Program& program, std::string_view wanted, std::size_t count) {
+  for (std::size_t i = 0; i < program.instructions.size(); ++i)
+    if (name(program.instructions[i]) == wanted && count-- == 0) return i;
+  fail_internal("a test names an instruction of its program");
+}
+
+void erase_instruction(Program& program, std::size_t index) {
+  program.instructions.erase(program.instructions.begin() + static_cast<std::ptrdiff_t>(index));
+  for (Task& task : program.tasks) {
+    if (task.begin > index) --task.begin;
+    if (task.end > index) --task.end;
+  }
+}
+
+void insert_instruction(Program& program, std::size_t index, const Instruction& instruction) {
+  program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(index),
+                              instruction);
+  for (Task& task : program.tasks) {
+    if (task.begin > index) ++task.begin;
+    if (task.end > index) ++task.end;
+  }
+}
+
+Buffer& buffer_named(Program& program, std::string_view name) {
+  const auto id = program.find_buffer(name);
+  require(id.has_value(), "a test names a buffer of its program");
+  return program.buffers[id->index()];
+}
+
+}  // namespace fourfold::program

@@ -1,0 +1,126 @@
+// Text that is cut off, edited or wrong: refused with a UserError that says where and why.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "program/examples.h"
+#include "program/text.h"
+#include "program/verify.h"
+
+namespace fourfold::program {
+namespace {
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_program(text, "some.txt");
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_config);
+    EXPECT_EQ(std::string_view(error.what()).find('\n'), std::string_view::npos);
+    return error.what();
+  }
+  return "no error";
+}
+
+/// The text of the train program with the first occurrence of `from` replaced.
+std::string edited(const std::string& from, const std::string& to) {
+  std::string text = to_text(tiny_train(2));
+  const std::size_t place = text.find(from);
+  EXPECT_NE(place, std::string::npos) << from;
+  return text.replace(place, from.size(), to);
+}
+
+TEST(TextErrors, NameTheFileTheLineWhatWasReadAndWhatWasExpected) {
+  EXPECT_EQ(error_of(""), "some.txt:0: the text ends, expected 'program'");
+  EXPECT_EQ(error_of("# nothing\n\nprogramme x\n"),
+            "some.txt:3: read 'programme', expected 'program'");
+  EXPECT_EQ(error_of(edited("rank        0 of 1", "rank zero of 1")),
+            "some.txt:2: read 'zero', expected a rank");
+  EXPECT_EQ(error_of(edited("[data 1]", "[data 0]")),
+            "some.txt:5: read '0', expected an axis size of at least 1");
+  EXPECT_EQ(error_of(edited("  embedding ", "  step ")),
+            "some.txt:13: read 'step', expected buffers of different names");
+  EXPECT_EQ(error_of(edited("f32  [16, 8]", "f99  [16, 8]")),
+            "some.txt:13: read 'f99', expected a dtype");
+}
+
+TEST(TextErrors, PointAtTheWordOfAnInstruction) {
+  EXPECT_NE(error_of(edited("u -> a ", "u -> nowhere "))
+                .find("read 'nowhere', expected the name of a buffer"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of(edited("u -> a ", "u, u -> a ")).find("read '2 operands before ->', expected 1"),
+      std::string::npos);
+  EXPECT_NE(error_of(edited("math  gelu", "myth  gelu"))
+                .find("read 'myth', expected 'task', 'end' or the name of a stream"),
+            std::string::npos);
+  EXPECT_NE(error_of(edited("&result.loss_sum", "result.loss_sum"))
+                .find("expected '&' before an updated operand"),
+            std::string::npos);
+  EXPECT_NE(error_of(edited("event 0", "event 9")).find("read '9', expected an event below 4"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of(edited("task update", "task update = forward(7)")).find("expected an earlier task"),
+      std::string::npos);
+}
+
+TEST(TextErrors, TextCutOffAfterAnyLineIsRefused) {
+  for (const std::string& text : {to_text(tiny_train(3)), to_text(every_kind())})
+    for (std::size_t end = text.find('\n'); end + 1 < text.size(); end = text.find('\n', end + 1)) {
+      const std::string cut = text.substr(0, end + 1);
+      EXPECT_THROW(parse_program(cut, "cut.txt"), UserError) << cut;
+    }
+  const std::string bundle = to_text(tiny_bundle());
+  for (std::size_t end = bundle.find('\n'); end + 1 < bundle.size();
+       end = bundle.find('\n', end + 1))
+    EXPECT_THROW(parse_bundle(bundle.substr(0, end + 1), "cut.txt"), UserError);
+}
+
+TEST(TextErrors, TextBehindTheEndIsRefused) {
+  EXPECT_THROW(parse_program(to_text(tiny_init()) + "more\n", "t"), UserError);
+  EXPECT_THROW(parse_bundle(to_text(tiny_bundle()) + to_text(tiny_init()), "t"), UserError);
+}
+
+/// Reads the text; true when it was a program. Anything but a UserError escapes.
+bool reads(const std::string& text) {
+  try {
+    verify(parse_program(text, "edited.txt"));
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+TEST(TextErrors, RandomEditsAreReadOrRefusedAndNeverAnythingElse) {
+  std::mt19937 random(7);
+  const std::string printable = " \n#[](),:->&@x0123456789.abcdefghijklmnopqrstuvwxyz_";
+  int accepted = 0;
+  for (const std::string& original :
+       {to_text(tiny_train(3)), to_text(every_kind()), to_text(sharded_train())})
+    for (int round = 0; round < 2000; ++round) {
+      std::string text = original;
+      for (std::size_t edit = 0; edit < 1 + random() % 3; ++edit) {
+        const std::size_t place = random() % text.size();
+        const char letter = random() % 4 == 0 ? static_cast<char>(random() % 256)
+                                              : printable[random() % printable.size()];
+        if (random() % 3 == 0)
+          text.erase(place, 1 + random() % 4);
+        else if (random() % 2 == 0)
+          text.insert(place, 1, letter);
+        else
+          text[place] = letter;
+      }
+      ASSERT_NO_THROW(accepted += reads(text) ? 1 : 0) << text;
+    }
+  EXPECT_GT(accepted, 0);
+}
+
+TEST(TextErrors, NumbersThatDoNotFitAreRefused) {
+  EXPECT_FALSE(reads(edited("event 0", "event 99999999999999999999")));
+  EXPECT_FALSE(reads(edited("ranks 0", "ranks 0..99999999999")));
+  EXPECT_FALSE(reads(edited("rank        0 of", "rank        4294967296 of")));
+}
+
+}  // namespace
+}  // namespace fourfold::program

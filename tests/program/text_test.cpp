@@ -1,0 +1,171 @@
+// What to_text writes and parse_program reads back: golden texts, folding, every kind of
+// instruction.
+#include "program/text.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "program/builder.h"
+#include "program/examples.h"
+
+namespace fourfold::program {
+namespace {
+
+void expect_round_trip(const Program& program) {
+  const std::string text = to_text(program);
+  const Program read = parse_program(text, "test.txt");
+  EXPECT_TRUE(read == program) << text;
+  EXPECT_EQ(to_text(read), text);
+}
+
+bool has_line(const std::string& text, const std::string& line) {
+  return text.find(format("\n{}\n", line)) != std::string::npos;
+}
+
+/// Compares with tests/program/golden/NAME; FOURFOLD_UPDATE_GOLDEN=1 rewrites the file instead.
+void expect_golden(const std::string& text, const std::string& file_name) {
+  const std::string path = format("{}/tests/program/golden/{}", FOURFOLD_SOURCE_DIR, file_name);
+  if (std::getenv("FOURFOLD_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(path) << text;
+    return;
+  }
+  std::ostringstream golden;
+  golden << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text, golden.str()) << "FOURFOLD_UPDATE_GOLDEN=1 rewrites " << path;
+}
+
+TEST(Text, TheTrainProgramPrintsAsItsGoldenText) {
+  expect_golden(to_text(tiny_train(3)), "tiny_train.txt");
+}
+TEST(Text, TheShardedProgramPrintsAsItsGoldenText) {
+  expect_golden(to_text(sharded_train()), "sharded_train.txt");
+}
+TEST(Text, TheBundlePrintsAsItsGoldenText) {
+  expect_golden(to_text(tiny_bundle()), "tiny_bundle.txt");
+}
+
+TEST(Text, HandBuiltProgramsReadBackEqual) {
+  for (const Program& program :
+       {tiny_train(1), tiny_train(4), tiny_init(), tiny_evaluate(), sharded_train()})
+    expect_round_trip(program);
+}
+
+TEST(Text, ABundleReadsBackEqual) {
+  const Bundle bundle = tiny_bundle();
+  const std::string text = to_text(bundle);
+  EXPECT_TRUE(parse_bundle(text, "test.txt") == bundle);
+  EXPECT_EQ(to_text(parse_bundle(text, "test.txt")), text);
+}
+
+TEST(Text, AnEmptyProgramReadsBackEqual) {
+  Program program;
+  program.name = "nothing";
+  expect_round_trip(program);
+}
+
+// --- folding
+
+TEST(Text, EqualTasksFoldWithTheShiftOfTheirEvents) {
+  const std::string text = to_text(tiny_train(4));
+  EXPECT_TRUE(has_line(text, "task forward(2) = forward(1), events +2"));
+  EXPECT_TRUE(has_line(text, "task backward(3) = backward(1), events +4"));
+  EXPECT_FALSE(has_line(text, "task forward(1) = forward(0)"));
+}
+
+TEST(Text, ATaskThatWaitsForTheSameEarlierEventFoldsItsOwnEventsOnly) {
+  Program program = tiny_train(4);
+  for (const std::size_t task : {std::size_t{2}, std::size_t{4}, std::size_t{6}})
+    insert_instruction(program, program.tasks[task].begin + 1, {StreamId(0), Wait{EventId(0)}});
+  const std::string text = to_text(program);
+  // The first line, a wait for the preceding task, moves with the task but is recorded outside of
+  // it.
+  EXPECT_EQ(text.find("forward(2) = forward(1)"), std::string::npos);
+  for (const std::size_t task : {std::size_t{6}, std::size_t{4}, std::size_t{2}})
+    erase_instruction(program, program.tasks[task].begin);
+  EXPECT_TRUE(has_line(to_text(program), "task forward(2) = forward(1), own events +2"));
+  expect_round_trip(program);
+}
+
+TEST(Text, ATaskThatDiffersInOneByteIsPrinted) {
+  Program program = tiny_train(4);
+  const std::size_t last = program.tasks[6].begin + 2;
+  std::get<Feed>(program.instructions[last].what).micro = 0;
+  EXPECT_EQ(to_text(program).find("task forward(3) ="), std::string::npos);
+  expect_round_trip(program);
+}
+
+TEST(Text, AWindowAndAFeedOfTheTasksMicroBatchPrintAsTheWordMicro) {
+  Program program = tiny_train(2);
+  const std::size_t gelu = find_instruction(program, "gelu", 1);
+  auto& compute = std::get<Compute>(program.instructions[gelu].what);
+  compute.op = op::Dropout{random_stream("x"), 0.1, {1, 8, 2}};
+  compute.slices.insert(compute.slices.begin() + 1, 2, compute.slices[0]);
+  const std::string text = to_text(program);
+  EXPECT_NE(text.find("rate 0.1 micro micro samples 8 first 2 by reference"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("kind tokens micro micro"), std::string::npos);
+  expect_round_trip(program);
+}
+
+TEST(Text, ATaskWithALabelUsedTwiceFoldsOnlyIntoTheLatest) {
+  Program program = tiny_train(4);
+  program.tasks[4].micro = 1;
+  program.tasks[5].micro = 1;
+  expect_round_trip(program);
+}
+
+// --- kinds of instructions
+
+TEST(Text, EveryKindOfInstructionReadsBackEqual) {
+  const Program program = every_kind();
+  expect_round_trip(program);
+  const std::string text = to_text(program);
+  EXPECT_NE(text.find("a[4:8]"), std::string::npos);
+  EXPECT_NE(text.find("a[0:2x8/32]"), std::string::npos);
+  EXPECT_NE(text.find("-> step.lr"), std::string::npos);
+  EXPECT_NE(text.find("on right"), std::string::npos);
+  EXPECT_NE(text.find("partial sum(w)"), std::string::npos);
+  EXPECT_NE(text.find("ranks 4..5 7 6"), std::string::npos);
+}
+
+TEST(Text, ABufferNamedLikeAFieldIsNotTakenForIt) {
+  Program program = tiny_train(1);
+  buffer_named(program, "x").name = "step.lr";
+  expect_round_trip(program);
+  EXPECT_NE(to_text(program).find("step[16:8]"), std::string::npos);
+}
+
+TEST(Text, AShortTextNamesOperandsAndUnknownIds) {
+  Program program = tiny_train(1);
+  const std::size_t gelu = find_instruction(program, "gelu");
+  EXPECT_EQ(short_text(program, program.instructions[gelu]), "gelu u -> a");
+  std::get<Compute>(program.instructions[gelu].what).slices[0].buffer = BufferId(99);
+  EXPECT_EQ(short_text(program, program.instructions[gelu]), "gelu ?99[0:1x512/0] -> a");
+  EXPECT_EQ(short_text(program, {StreamId(0), AllReduce{GroupId(3), op::Reduction::sum, {}}}),
+            "all_reduce -> &step[0:0] group ?3 reduction sum");
+  EXPECT_EQ(short_text(Task{TaskKind::forward, 2, 0, 0}), "forward(2)");
+  EXPECT_EQ(short_text(Task{TaskKind::update, std::nullopt, 0, 0}), "update");
+}
+
+TEST(Text, WhatTheFormCannotCarryIsAnInternalError) {
+  Program name = tiny_train(1);
+  name.buffers[0].name = "two words";
+  EXPECT_THROW(to_text(name), InternalError);
+  Program twice = tiny_train(1);
+  twice.buffers[1].name = twice.buffers[0].name;
+  EXPECT_THROW(to_text(twice), InternalError);
+  Program gap = tiny_train(1);
+  ++gap.tasks[1].begin;
+  EXPECT_THROW(to_text(gap), InternalError);
+  Program dims = tiny_train(1);
+  dims.buffers[5].sharding.dims.resize(dims.buffers[5].global.rank());
+  EXPECT_THROW(to_text(dims), InternalError);
+}
+
+}  // namespace
+}  // namespace fourfold::program
