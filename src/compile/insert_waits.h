@@ -1,0 +1,14 @@
+// Order between streams.
+#pragma once
+
+#include "program/program.h"
+
+namespace fourfold::compile {
+
+/// Inserts a Record and a Wait wherever an instruction touches bytes that an earlier one on another
+/// stream touches too, one of them writing, unless an order between the two follows already. After
+/// `place_buffers`: conflicts come from addresses. Cost: linear in the instructions between two
+/// synchronisations.
+program::Program insert_waits(program::Program program);
+
+}  // namespace fourfold::compile

@@ -1,0 +1,55 @@
+#include "compile/liveness.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace fourfold::compile {
+
+std::vector<std::vector<Interval>> live_intervals(const program::Program& program) {
+  std::vector<std::vector<Interval>> lives(program.buffers.size());
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    // Reads first: an instruction may read a buffer's old value and write its next one.
+    std::vector<program::Access> accesses = program::accesses(program.instructions[i]);
+    std::stable_sort(accesses.begin(), accesses.end(), [](const auto& a, const auto& b) {
+      return (a.role != op::Role::write) && (b.role == op::Role::write);
+    });
+    for (const program::Access& access : accesses) {
+      const program::Buffer& buffer = program.buffer(access.slice.buffer);
+      if (buffer.region == program::Region::persistent) continue;
+      auto& list = lives[access.slice.buffer.index()];
+      const bool begins = access.role == op::Role::write &&
+                          (buffer.role == program::BufferRole::workspace ||
+                           access.slice.bytes() == buffer.size_bytes || list.empty());
+      if (begins) {
+        list.push_back({i, i});
+      } else {
+        require(!list.empty(), format("{} is written before it is read", buffer.name));
+        list.back().end = i;
+      }
+    }
+  }
+  const std::size_t last = program.instructions.empty() ? 0 : program.instructions.size() - 1;
+  for (std::size_t b = 0; b < lives.size(); ++b) {
+    if (lives[b].empty()) continue;
+    if (program.buffers[b].role == program::BufferRole::feed) lives[b] = {{0, last}};
+    if (program.buffers[b].role == program::BufferRole::output) lives[b].back().end = last;
+  }
+  return lives;
+}
+
+bool overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (a[i].end < b[j].begin)
+      ++i;
+    else if (b[j].end < a[i].begin)
+      ++j;
+    else
+      return true;
+  }
+  return false;
+}
+
+}  // namespace fourfold::compile

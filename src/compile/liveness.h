@@ -1,0 +1,26 @@
+// When the content of each buffer matters.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "program/program.h"
+
+namespace fourfold::compile {
+
+/// Instructions [begin, end], both inclusive, between which a value written at `begin` is still
+/// read.
+struct Interval {
+  std::size_t begin = 0, end = 0;
+  bool operator==(const Interval&) const = default;
+};
+
+/// By buffer, the lives of its values in order of time. A write that covers the buffer begins a
+/// value, the last read ends it. Feeds live throughout, so that they may arrive early; outputs live
+/// to the end. Persistent buffers have none listed.
+std::vector<std::vector<Interval>> live_intervals(const program::Program& program);
+
+/// Whether any interval of `a` meets any of `b`; both sorted. Cost: linear.
+bool overlap(const std::vector<Interval>& a, const std::vector<Interval>& b);
+
+}  // namespace fourfold::compile

@@ -1,0 +1,70 @@
+#include "compile/persistent_layout.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "op/blocks.h"
+
+namespace fourfold::compile {
+namespace {
+
+program::BufferRole buffer_role(graph::ValueRole role) {
+  switch (role) {
+    case graph::ValueRole::parameter:
+      return program::BufferRole::parameter;
+    case graph::ValueRole::moment:
+      return program::BufferRole::moment;
+    case graph::ValueRole::counter:
+      return program::BufferRole::counter;
+    case graph::ValueRole::cache:
+      return program::BufferRole::cache;
+    default:
+      fail_internal("only persistent values lie in the persistent region");
+  }
+}
+
+program::Buffer block_buffer(std::string name, program::BufferRole role, std::size_t bytes) {
+  program::Buffer buffer;
+  buffer.name = std::move(name);
+  buffer.dtype = DType::i64;
+  buffer.global = {static_cast<std::int64_t>(bytes / 8)};
+  buffer.region = program::Region::persistent;
+  buffer.role = role;
+  buffer.size_bytes = static_cast<std::int64_t>(bytes);
+  buffer.two_by_parity = true;
+  return buffer;
+}
+
+}  // namespace
+
+PersistentLayout persistent_layout(const graph::ModelGraphs& model, const plan::Plan& plan) {
+  PersistentLayout layout;
+  const auto place = [&](program::Buffer buffer) {
+    buffer.offset_bytes = layout.bytes;
+    layout.bytes = align_up(layout.bytes + buffer.space_bytes());
+    layout.buffers.push_back(std::move(buffer));
+  };
+  place(block_buffer("step", program::BufferRole::step_block, sizeof(op::StepBlock)));
+  place(block_buffer("result", program::BufferRole::result_block, sizeof(op::ResultBlock)));
+  std::set<std::string> seen;
+  for (const graph::Graph& graph : model.graphs)
+    for (std::size_t i = 0; i < graph.values.size(); ++i) {
+      const graph::Value& value = graph.values[i];
+      if (!graph::is_persistent(value.role) || !seen.insert(value.name).second) continue;
+      program::Buffer buffer;
+      buffer.name = value.name;
+      buffer.dtype = op::element_dtype(value.element, plan.compute);
+      buffer.global = value.shape;
+      buffer.sharding = plan.of(graph.name)[i];
+      buffer.region = program::Region::persistent;
+      buffer.role = buffer_role(value.role);
+      buffer.size_bytes =
+          op::local_shape(value.shape, buffer.sharding, plan.meshes[buffer.sharding.mesh.index()])
+              .elements() *
+          size_bytes(buffer.dtype);
+      place(std::move(buffer));
+    }
+  return layout;
+}
+
+}  // namespace fourfold::compile

@@ -1,0 +1,27 @@
+// The persistent region, common to all programs of a bundle.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "plan/plan.h"
+#include "program/program.h"
+
+namespace fourfold::compile {
+
+struct PersistentLayout {
+  std::vector<program::Buffer> buffers;  // every program's table begins with these
+  std::int64_t bytes = 0;
+};
+
+/// Step block, result block, then every persistent value of any graph, in order of first
+/// appearance.
+PersistentLayout persistent_layout(const graph::ModelGraphs& model, const plan::Plan& plan);
+
+/// Where buffers begin: a multiple of a cache line.
+inline constexpr std::int64_t buffer_alignment = 64;
+constexpr std::int64_t align_up(std::int64_t bytes) {
+  return (bytes + buffer_alignment - 1) / buffer_alignment * buffer_alignment;
+}
+
+}  // namespace fourfold::compile

@@ -1,0 +1,197 @@
+#include "compile/place_buffers.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "compile/liveness.h"
+#include "compile/persistent_layout.h"
+
+namespace fourfold::compile {
+namespace {
+
+using program::BufferId;
+using program::Program;
+
+/// Buffers that share one address, and when any of them is alive.
+struct Allocation {
+  std::vector<std::size_t> buffers;
+  std::int64_t bytes = 0;
+  std::vector<Interval> lives;
+};
+
+/// output buffer -> read buffers whose memory it may take, over all instructions that write it.
+class Takeovers {
+ public:
+  explicit Takeovers(const Program& program) : program_(program), lives_(live_intervals(program)) {
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+      const auto* compute = std::get_if<program::Compute>(&program.instructions[i].what);
+      if (compute == nullptr) continue;
+      const op::Operands operands = op::operands(compute->op);
+      for (std::size_t o = 0; o < operands.size(); ++o)
+        if (operands[o].may_alias)
+          note(compute->slices[o].buffer, compute->slices[*operands[o].may_alias].buffer, i);
+    }
+  }
+
+  /// The buffer whose memory `output` takes over in every one of its lives, if there is one.
+  std::optional<std::size_t> source(std::size_t output) const {
+    const auto place = instructions_.find(output);
+    if (place == instructions_.end()) return std::nullopt;
+    const auto& [read, at] = place->second;
+    const auto& from = lives_[read];
+    const auto& to = lives_[output];
+    if (from.size() != to.size() || at.size() != to.size()) return std::nullopt;
+    for (std::size_t life = 0; life < to.size(); ++life)
+      if (from[life].end != at[life] || to[life].begin != at[life]) return std::nullopt;
+    return read;
+  }
+
+  const std::vector<std::vector<Interval>>& lives() const { return lives_; }
+
+ private:
+  static bool may_move(const program::Buffer& buffer) {
+    return buffer.region == program::Region::transient &&
+           buffer.role == program::BufferRole::activation;
+  }
+
+  void note(BufferId output, BufferId read, std::size_t instruction) {
+    const program::Buffer& to = program_.buffer(output);
+    const program::Buffer& from = program_.buffer(read);
+    if (!may_move(from) || to.region != program::Region::transient ||
+        to.size_bytes != from.size_bytes)
+      return;
+    auto& entry =
+        instructions_.try_emplace(output.index(), read.index(), std::vector<std::size_t>())
+            .first->second;
+    if (entry.first == read.index()) entry.second.push_back(instruction);
+  }
+
+  const Program& program_;
+  std::vector<std::vector<Interval>> lives_;
+  std::map<std::size_t, std::pair<std::size_t, std::vector<std::size_t>>> instructions_;
+};
+
+std::vector<Interval> merged(std::vector<Interval> a, const std::vector<Interval>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  std::sort(a.begin(), a.end(),
+            [](const Interval& p, const Interval& q) { return p.begin < q.begin; });
+  std::vector<Interval> result;
+  for (const Interval& interval : a) {
+    if (!result.empty() && interval.begin <= result.back().end)
+      result.back().end = std::max(result.back().end, interval.end);
+    else
+      result.push_back(interval);
+  }
+  return result;
+}
+
+std::vector<Allocation> allocations(const Program& program) {
+  const Takeovers takeovers(program);
+  std::vector<Allocation> list;
+  std::map<std::size_t, std::size_t> of_buffer;
+  // Sources come before what takes them over when buffers are visited in order of their first life.
+  std::vector<std::size_t> order;
+  for (std::size_t b = 0; b < program.buffers.size(); ++b)
+    if (!takeovers.lives()[b].empty()) order.push_back(b);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return takeovers.lives()[a][0].begin < takeovers.lives()[b][0].begin;
+  });
+  for (const std::size_t b : order) {
+    const auto source = takeovers.source(b);
+    if (source && of_buffer.contains(*source)) {
+      Allocation& allocation = list[of_buffer.at(*source)];
+      allocation.buffers.push_back(b);
+      allocation.lives = merged(std::move(allocation.lives), takeovers.lives()[b]);
+      of_buffer[b] = of_buffer.at(*source);
+      continue;
+    }
+    of_buffer[b] = list.size();
+    list.push_back({{b}, align_up(program.buffers[b].size_bytes), takeovers.lives()[b]});
+  }
+  return list;
+}
+
+struct Placed {
+  std::int64_t begin, end;
+  const Allocation* allocation;
+};
+
+/// The lowest offset at which `bytes` fit beside the placed allocations that are alive at the same
+/// time.
+std::int64_t lowest_offset(const Allocation& allocation,
+                           const std::vector<Placed>& placed_by_begin) {
+  std::int64_t offset = 0;
+  for (const Placed& other : placed_by_begin) {
+    if (other.end <= offset || !overlap(other.allocation->lives, allocation.lives)) continue;
+    if (offset + allocation.bytes <= other.begin) break;
+    offset = other.end;
+  }
+  return offset;
+}
+
+/// Removes untouched transient buffers and renumbers the rest.
+void drop_untouched(Program& program) {
+  std::vector<bool> touched(program.buffers.size(), false);
+  for (const program::Instruction& instruction : program.instructions)
+    for (const program::Access& access : program::accesses(instruction))
+      touched[access.slice.buffer.index()] = true;
+  std::vector<std::size_t> renumbered(program.buffers.size());
+  std::vector<program::Buffer> kept;
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    renumbered[b] = kept.size();
+    if (touched[b] || program.buffers[b].region == program::Region::persistent)
+      kept.push_back(program.buffers[b]);
+  }
+  program.buffers = std::move(kept);
+  const auto renumber = [&](program::Slice& slice) {
+    slice.buffer = BufferId(renumbered[slice.buffer.index()]);
+  };
+  for (program::Instruction& instruction : program.instructions) {
+    if (auto* compute = std::get_if<program::Compute>(&instruction.what)) {
+      for (program::Slice& slice : compute->slices) renumber(slice);
+      if (compute->workspace) renumber(*compute->workspace);
+    } else if (auto* feed = std::get_if<program::Feed>(&instruction.what)) {
+      renumber(feed->to);
+    }
+  }
+}
+
+}  // namespace
+
+program::Program place_buffers(Program program) {
+  drop_untouched(program);
+  std::vector<Allocation> list = allocations(program);
+  std::vector<const Allocation*> by_size;
+  for (const Allocation& allocation : list) by_size.push_back(&allocation);
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
+
+  std::vector<Placed> placed;
+  for (const Allocation* allocation : by_size) {
+    const std::int64_t offset = lowest_offset(*allocation, placed);
+    const Placed entry{offset, offset + allocation->bytes, allocation};
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), entry,
+                         [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
+        entry);
+    program.transient_bytes = std::max(program.transient_bytes, entry.end);
+    for (const std::size_t b : allocation->buffers) program.buffers[b].offset_bytes = offset;
+  }
+  return program;
+}
+
+std::int64_t live_bytes_bound(const Program& program) {
+  std::vector<std::int64_t> change(program.instructions.size() + 1, 0);
+  for (const Allocation& allocation : allocations(program))
+    for (const Interval& life : allocation.lives) {
+      change[life.begin] += allocation.bytes;
+      change[life.end + 1] -= allocation.bytes;
+    }
+  std::int64_t live = 0, most = 0;
+  for (const std::int64_t c : change) most = std::max(most, live += c);
+  return most;
+}
+
+}  // namespace fourfold::compile

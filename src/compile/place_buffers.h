@@ -1,0 +1,19 @@
+// Addresses of the transient buffers.
+#pragma once
+
+#include "program/program.h"
+
+namespace fourfold::compile {
+
+/// Gives every transient buffer its offset and the program the size of its transient region. An
+/// output takes over the memory of a read that dies at the same instruction where the op allows it
+/// (op::Operand::may_alias); otherwise buffers share memory when their lives do not meet. Greedy by
+/// size, each at the lowest free offset (Pisarchyk, Lee 2020, arXiv:2001.03288, "greedy by size for
+/// offset calculation"). Buffers that no instruction touches are removed. Cost: O(B^2 M) for B
+/// buffers and M micro-batches.
+program::Program place_buffers(program::Program program);
+
+/// The least that any placement could need: the largest sum of live bytes at one instruction.
+std::int64_t live_bytes_bound(const program::Program& program);
+
+}  // namespace fourfold::compile

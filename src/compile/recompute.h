@@ -1,0 +1,23 @@
+// Activation checkpointing as a rewrite of the graph.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "plan/plan_spec.h"
+
+namespace fourfold::compile {
+
+struct Recomputed {
+  graph::Graph graph;
+  std::vector<graph::ValueId> origin;  // by value: the value it repeats, or itself
+};
+
+/// Cuts the model's blocks into segments of `checkpointing.blocks` (Chen et al. 2016,
+/// arXiv:1604.06174). Of a segment only what other segments read in their forward pass is kept;
+/// everything else that the backward pass wants is computed again, by the same ops with the same
+/// attributes (dropout masks included), right before its first use: same bits. With 0 blocks the
+/// graph is returned as it is.
+Recomputed recompute(const graph::Graph& graph, plan::Checkpointing checkpointing);
+
+}  // namespace fourfold::compile

@@ -1,0 +1,45 @@
+// What a program is compiled for: the backend's facts about its kernels, as values. Not a
+// measurement: measure/ and `bench kernels` make such tables, this is how one looks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "op/table.h"
+
+namespace fourfold::machine {
+
+/// One line of the choice table. The first line that fits an op decides. For ops other than matmul
+/// the bounds are open.
+struct Choice {
+  std::string op;              // name of the row, "*" for any
+  std::optional<DType> dtype;  // none: any
+  std::string layout = "*";    // matmul only: "nn", "nt", "tn", "tt": is a, is b transposed
+  std::int64_t max_m = std::numeric_limits<std::int64_t>::max();
+  std::int64_t max_n = std::numeric_limits<std::int64_t>::max();
+  std::int64_t max_k = std::numeric_limits<std::int64_t>::max();
+  std::string implementation;
+  bool operator==(const Choice&) const = default;
+};
+
+/// A backend as compile/ sees it.
+struct Target {
+  std::string backend;  // "cpu"
+  int threads = 1;      // that one rank computes with
+  std::vector<Choice> choices;
+  /// Scratch that an implementation needs for an op on operands of these shapes, in bytes; 0 for
+  /// none.
+  std::function<std::int64_t(const std::string& implementation, const op::Op&, op::Shapes all,
+                             DType)>
+      workspace_bytes;
+};
+
+/// The implementation that the table gives for an op; throws InternalError when no line fits.
+const std::string& choose(const Target& target, const op::Op& op, op::Shapes all, DType dtype);
+
+}  // namespace fourfold::machine

@@ -1,0 +1,35 @@
+#include "machine/target.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace fourfold::machine {
+namespace {
+
+Target target() {
+  Target t{.backend = "cpu", .threads = 1, .choices = {}, .workspace_bytes = {}};
+  t.choices = {
+      {.op = "matmul", .dtype = DType::f32, .layout = "nt", .max_n = 8, .implementation = "small"},
+      {.op = "matmul", .dtype = std::nullopt, .implementation = "large"},
+      {.op = "gelu", .dtype = std::nullopt, .implementation = "vector"}};
+  return t;
+}
+
+TEST(Choose, the_first_line_that_fits_layout_dtype_and_size_decides) {
+  const op::Op nt = op::Matmul{.transpose_b = true};
+  const std::vector<Shape> small = {{4, 5}, {8, 5}, {4, 8}}, wide = {{4, 5}, {9, 5}, {4, 9}};
+  EXPECT_EQ(choose(target(), nt, small, DType::f32), "small");
+  EXPECT_EQ(choose(target(), nt, wide, DType::f32), "large");
+  EXPECT_EQ(choose(target(), nt, small, DType::f64), "large");
+  const std::vector<Shape> nn = {{4, 5}, {5, 8}, {4, 8}};
+  EXPECT_EQ(choose(target(), op::Matmul{}, nn, DType::f32), "large");
+}
+
+TEST(Choose, an_op_without_a_line_is_a_bug) {
+  const std::vector<Shape> shapes = {{4}, {4}, {4}};
+  EXPECT_THROW((void)choose(target(), op::Add{}, shapes, DType::f32), InternalError);
+}
+
+}  // namespace
+}  // namespace fourfold::machine
