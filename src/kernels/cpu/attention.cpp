@@ -1,0 +1,131 @@
+// Causal attention, forward, on CPU: each thread takes whole heads; keys and values of a head are
+// packed once.
+#include <optional>
+
+#include "kernels/cpu/attention_tiles.h"
+#include "kernels/cpu/keep_factors.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/storage.h"
+
+namespace fourfold::kernels::cpu {
+namespace {
+
+/// Scratch of one thread.
+template <class T>
+struct HeadScratch {
+  T *keys_transposed, *values, *queries, *scores, *keep;
+  HeadScratch(Scratch& scratch, const AttentionSizes& sizes)
+      : keys_transposed(scratch.take<T>(sizes.width * padded_columns<T>(sizes.time))),
+        values(scratch.take<T>(sizes.time * padded_columns<T>(sizes.width))),
+        queries(scratch.take<T>(query_block * sizes.width)),
+        scores(scratch.take<T>(query_block * padded_columns<T>(sizes.time))),
+        keep(scratch.take<T>(sizes.time)) {}
+};
+
+template <class T>
+struct Call {
+  AttentionSizes sizes;
+  op::Attention op;
+  AttentionElements elements;
+  std::optional<DropoutMask> mask;
+  const T* qkv;
+  T* y;
+  T* lse;
+};
+
+/// Probabilities of the block's rows, after dropout; zero beyond each row's own position.
+template <class T>
+void probabilities(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
+                   const HeadScratch<T>& own) {
+  const AttentionSizes& sizes = call.sizes;
+  for (std::int64_t row = 0; row < block.rows; ++row) {
+    const std::int64_t t = block.first + row, count = t + 1;
+    T* scores = own.scores + row * block.keys_padded;
+    const auto [largest, sum] = exponentials(scores, count);
+    call.lse[unit * sizes.time + t] = largest + std::log(sum);
+    const T inverse = 1 / sum;
+#pragma omp simd
+    for (std::int64_t s = 0; s < count; ++s) scores[s] *= inverse;
+    if (call.mask) {
+      const std::uint64_t sample = global_sample(call.op.window, unit / sizes.heads);
+      keep_factors(*call.mask, call.elements.row(sample, unit % sizes.heads, t), count,
+                   static_cast<T>(1 / (1 - call.op.rate)), own.keep);
+#pragma omp simd
+      for (std::int64_t s = 0; s < count; ++s) scores[s] *= own.keep[s];
+    }
+    std::fill(scores + count, scores + block.keys_padded, T{0});
+  }
+}
+
+template <class T>
+void attend(const Call<T>& call, std::int64_t unit, const HeadScratch<T>& own) {
+  const AttentionSizes& sizes = call.sizes;
+  const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
+  const T* queries = call.qkv + sizes.qkv(unit, 0);
+  pack_panels(call.qkv + sizes.qkv(unit, 1), 1, stride, width, sizes.time, T{1},
+              own.keys_transposed);
+  pack_panels(call.qkv + sizes.qkv(unit, 2), stride, 1, sizes.time, width, T{1}, own.values);
+  for (std::int64_t first = 0; first < sizes.time; first += query_block) {
+    const QueryBlock block = query_block_at<T>(first, sizes.time);
+    copy_scaled(queries + first * stride, stride, block.rows, width, static_cast<T>(sizes.scale()),
+                own.queries);
+    tile_product<T>(block.rows, block.keys_padded, width, {own.queries, width, 1},
+                    {own.keys_transposed, width * panel_columns<T>}, false, own.scores,
+                    block.keys_padded);
+    probabilities(call, unit, block, own);
+    tile_product<T>(block.rows, width, block.keys, {own.scores, block.keys_padded, 1},
+                    {own.values, sizes.time * panel_columns<T>}, false,
+                    call.y + sizes.y(unit) + first * sizes.y_stride(), sizes.y_stride());
+  }
+}
+
+template <class T>
+std::int64_t thread_bytes(const AttentionSizes& sizes) {
+  Scratch count(nullptr);
+  HeadScratch<T>(count, sizes);
+  return count.used_bytes();
+}
+
+template <class T>
+void attention(const Call<T>& call, int threads, std::byte* workspace) {
+  const int parts = team_size(threads, call.sizes.work());
+  for_parts(parts, [&](int part) {
+    Scratch scratch(workspace + part * thread_bytes<T>(call.sizes));
+    const HeadScratch<T> own(scratch, call.sizes);
+    const Range units = range_of(part, parts, call.sizes.units(), 1);
+    for (std::int64_t unit = units.first; unit < units.last; ++unit) attend(call, unit, own);
+  });
+}
+
+}  // namespace
+
+Run prepare_row(const op::Attention& op, const Problem& problem) {
+  const AttentionSizes sizes(problem.shapes[0]);
+  const AttentionElements elements = attention_elements(op, problem.shapes[0]);
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [op, sizes, elements, threads = problem.threads](Tensors operands, Workspace workspace) {
+      const std::size_t y = op.rate == 0 ? 1 : 3;
+      Call<T> call{sizes,
+                   op,
+                   elements,
+                   {},
+                   operands[0].as<T>(),
+                   operands[y].as<T>(),
+                   operands[y + 1].as<T>()};
+      if (op.rate != 0)
+        call.mask.emplace(op.stream, op.rate, *operands[1].as<std::uint64_t>(),
+                          *operands[2].as<std::int64_t>());
+      attention(call, threads, workspace.data());
+    };
+  });
+}
+
+std::int64_t workspace_bytes(const op::Attention&, const Problem& problem) {
+  const AttentionSizes sizes(problem.shapes[0]);
+  return problem.threads *
+         (problem.dtype == DType::f64 ? thread_bytes<double>(sizes) : thread_bytes<float>(sizes));
+}
+
+}  // namespace fourfold::kernels::cpu

@@ -1,0 +1,138 @@
+// Bias, GELU, sum and selection of a position on CPU. R rows, N elements of a bias.
+#include <cmath>
+#include <numbers>
+
+#include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/math.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/storage.h"
+
+namespace fourfold::kernels::cpu {
+namespace {
+
+template <class T>
+void add_bias(const T* x_RN, const T* bias_N, std::int64_t rows, std::int64_t columns, int threads,
+              T* y_RN) {
+  for_ranges(rows, team_size(threads, rows * columns), 1,
+             [&](std::int64_t first, std::int64_t last) {
+               for (std::int64_t row = first; row < last; ++row) {
+                 const T* x = x_RN + row * columns;
+                 T* y = y_RN + row * columns;
+#pragma omp simd
+                 for (std::int64_t n = 0; n < columns; ++n) y[n] = x[n] + bias_N[n];
+               }
+             });
+}
+
+constexpr double root_two_over_pi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+constexpr double cubic = 0.044715;  // Hendrycks, Gimpel 2016, section 2
+
+template <class T>
+T gelu_argument(T x) {
+  return static_cast<T>(root_two_over_pi) * (x + static_cast<T>(cubic) * x * x * x);
+}
+
+/// x (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)): one exponential and no cancellation for negative u.
+template <class T>
+T gelu(T x) {
+  return x / (1 + exp_of(-2 * gelu_argument(x)));
+}
+
+/// gate + x gate (1 - gate) 2 du/dx with gate = (1 + tanh(u)) / 2; exp(-2 |u|) neither overflows
+/// nor cancels.
+template <class T>
+T gelu_derivative(T x) {
+  const T u = gelu_argument(x);
+  const T slope = static_cast<T>(root_two_over_pi) * (1 + static_cast<T>(3 * cubic) * x * x);
+  const T tail = exp_of(-2 * std::abs(u));
+  const T upper = 1 / (1 + tail);
+  const T gate = u < 0 ? tail * upper : upper;
+  return gate + x * (tail * upper * upper) * 2 * slope;
+}
+
+/// y[i] = function(i), threads sharing i.
+template <class T, class Function>
+void map_elements(std::int64_t count, int threads, Function function, T* y) {
+  for_ranges(count, team_size(threads, count), element_grain,
+             [&](std::int64_t first, std::int64_t last) {
+#pragma omp simd
+               for (std::int64_t i = first; i < last; ++i) y[i] = function(i);
+             });
+}
+
+}  // namespace
+
+Run prepare_row(const op::AddBias&, const Problem& problem) {
+  const std::int64_t columns = problem.shapes[1].elements();
+  const std::int64_t rows = problem.shapes[0].elements() / columns;
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [rows, columns, threads = problem.threads](Tensors operands, Workspace) {
+      add_bias<T>(operands[0].as<T>(), operands[1].as<T>(), rows, columns, threads,
+                  operands[2].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::BiasGradient& op, const Problem& problem) {
+  const std::int64_t columns = problem.shapes[1].elements();
+  const std::int64_t rows = problem.shapes[0].elements() / columns;
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [rows, columns, accumulate = op.accumulate, threads = problem.threads](Tensors operands,
+                                                                                  Workspace) {
+      const T* y_grad_RN = operands[0].as<T>();
+      const auto term = [=](std::int64_t row, std::int64_t n) {
+        return y_grad_RN[row * columns + n];
+      };
+      sum_columns<T>(rows, columns, accumulate, threads, term, operands[1].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::Gelu&, const Problem& problem) {
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
+                                                                             Workspace) {
+      const T* x = operands[0].as<T>();
+      map_elements<T>(
+          count, threads, [=](std::int64_t i) { return gelu(x[i]); }, operands[1].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::GeluGradient&, const Problem& problem) {
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
+                                                                             Workspace) {
+      const T* x = operands[0].as<T>();
+      const T* y_grad = operands[1].as<T>();
+      const auto gradient = [=](std::int64_t i) { return y_grad[i] * gelu_derivative(x[i]); };
+      map_elements<T>(count, threads, gradient, operands[2].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::Add&, const Problem& problem) {
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
+                                                                             Workspace) {
+      const T* a = operands[0].as<T>();
+      const T* b = operands[1].as<T>();
+      const auto sum = [=](std::int64_t i) { return a[i] + b[i]; };
+      map_elements<T>(count, threads, sum, operands[2].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::TakePosition&, const Problem& problem) {
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [shape = problem.shapes[0]](Tensors operands, Workspace) {
+      const std::int64_t index = *operands[1].as<std::int32_t>();
+      for (std::int64_t sample = 0; sample < shape[0]; ++sample)
+        std::copy_n(operands[0].as<T>() + (sample * shape[1] + index) * shape[2], shape[2],
+                    operands[2].as<T>() + sample * shape[2]);
+    };
+  });
+}
+
+}  // namespace fourfold::kernels::cpu

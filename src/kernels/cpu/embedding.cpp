@@ -1,0 +1,126 @@
+// Token and position embeddings and their gradients on CPU. B batch, T time, C channels, V rows of
+// the token table, P rows of the position table, N = B T.
+#include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/storage.h"
+
+namespace fourfold::kernels::cpu {
+namespace {
+
+struct TableSizes {
+  std::int64_t tokens, rows, channels, first_row;
+  /// Row of the table for a token, or -1 where another table holds it.
+  std::int64_t row_of(std::int32_t token) const {
+    const std::int64_t row = token - first_row;
+    return row >= 0 && row < rows ? row : -1;
+  }
+};
+
+template <class T>
+void embedding(const std::int32_t* tokens_N, const T* table_VC, const TableSizes& sizes,
+               int threads, T* y_NC) {
+  const std::int64_t channels = sizes.channels;
+  for_ranges(sizes.tokens, team_size(threads, sizes.tokens * channels), 1,
+             [&](std::int64_t first, std::int64_t last) {
+               for (std::int64_t token = first; token < last; ++token) {
+                 const std::int64_t row = sizes.row_of(tokens_N[token]);
+                 T* y = y_NC + token * channels;
+                 if (row < 0)
+                   std::fill_n(y, channels, T{0});
+                 else
+                   std::copy_n(table_VC + row * channels, channels, y);
+               }
+             });
+}
+
+/// Threads share channels, so that each row sums its tokens in their order.
+template <class T>
+void embedding_gradient(const std::int32_t* tokens_N, const T* y_grad_NC, const TableSizes& sizes,
+                        bool accumulate, int threads, T* table_grad_VC) {
+  const std::int64_t channels = sizes.channels;
+  const int team = team_size(threads, (sizes.tokens + sizes.rows) * channels);
+  for_ranges(channels, team, element_grain, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t row = 0; !accumulate && row < sizes.rows; ++row)
+      std::fill_n(table_grad_VC + row * channels + first, last - first, T{0});
+    for (std::int64_t token = 0; token < sizes.tokens; ++token) {
+      const std::int64_t row = sizes.row_of(tokens_N[token]);
+      if (row < 0) continue;
+      const T* grad = y_grad_NC + token * channels;
+      T* sum = table_grad_VC + row * channels;
+#pragma omp simd
+      for (std::int64_t c = first; c < last; ++c) sum[c] += grad[c];
+    }
+  });
+}
+
+template <class T>
+void add_positions(const T* x_BTC, const T* table_PC, std::int64_t start, const Shape& shape,
+                   int threads, T* y_BTC) {
+  const std::int64_t time = shape[1], channels = shape[2];
+  for_ranges(shape[0] * time, team_size(threads, shape[0] * time * channels), 1,
+             [&](std::int64_t first, std::int64_t last) {
+               for (std::int64_t row = first; row < last; ++row) {
+                 const T* x = x_BTC + row * channels;
+                 const T* position = table_PC + (start + row % time) * channels;
+                 T* y = y_BTC + row * channels;
+#pragma omp simd
+                 for (std::int64_t c = 0; c < channels; ++c) y[c] = x[c] + position[c];
+               }
+             });
+}
+
+}  // namespace
+
+Run prepare_row(const op::Embedding& op, const Problem& problem) {
+  const TableSizes sizes{problem.shapes[0].elements(), problem.shapes[1][0], problem.shapes[1][1],
+                         op.first_row};
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes, threads = problem.threads](Tensors operands, Workspace) {
+      embedding<T>(operands[0].as<std::int32_t>(), operands[1].as<T>(), sizes, threads,
+                   operands[2].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::EmbeddingGradient& op, const Problem& problem) {
+  const TableSizes sizes{problem.shapes[0].elements(), op.rows, problem.shapes[1].back(),
+                         op.first_row};
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes, accumulate = op.accumulate, threads = problem.threads](Tensors operands,
+                                                                          Workspace) {
+      embedding_gradient<T>(operands[0].as<std::int32_t>(), operands[1].as<T>(), sizes, accumulate,
+                            threads, operands[2].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::AddPositions& op, const Problem& problem) {
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [cached = op.cached, shape = problem.shapes[0], threads = problem.threads](
+               Tensors operands, Workspace) {
+      const std::int64_t start = cached ? *operands[2].as<std::int32_t>() : 0;
+      add_positions<T>(operands[0].as<T>(), operands[1].as<T>(), start, shape, threads,
+                       operands[cached ? 3 : 2].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::PositionsGradient& op, const Problem& problem) {
+  const std::int64_t used = problem.shapes[0][1] * problem.shapes[0][2];
+  const std::int64_t held = op.rows * problem.shapes[0][2];
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [accumulate = op.accumulate, used, held, samples = problem.shapes[0][0],
+            threads = problem.threads](Tensors operands, Workspace) {
+      const T* y_grad = operands[0].as<T>();
+      T* table_grad = operands[1].as<T>();
+      const auto term = [=](std::int64_t sample, std::int64_t i) {
+        return y_grad[sample * used + i];
+      };
+      sum_columns<T>(samples, used, accumulate, threads, term, table_grad);
+      if (!accumulate) std::fill(table_grad + used, table_grad + held, T{0});
+    };
+  });
+}
+
+}  // namespace fourfold::kernels::cpu

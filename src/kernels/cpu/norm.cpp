@@ -1,0 +1,139 @@
+// Layer norm and its gradients on CPU. R rows, C channels. Two passes for the variance, a row stays
+// in the cache.
+#include <cmath>
+
+#include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/storage.h"
+
+namespace fourfold::kernels::cpu {
+namespace {
+
+struct NormSizes {
+  std::int64_t rows, channels;
+};
+NormSizes norm_sizes(const Shape& x) {
+  return {x.elements(0, x.rank() - 1), x.back()};
+}
+
+template <class T>
+struct Statistics {
+  T mean, rstd;
+};
+
+template <class T>
+Statistics<T> statistics(const T* x_C, std::int64_t channels, double epsilon) {
+  T sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t c = 0; c < channels; ++c) sum += x_C[c];
+  const T mean = sum / static_cast<T>(channels);
+#pragma omp simd reduction(+ : squares)
+  for (std::int64_t c = 0; c < channels; ++c) squares += (x_C[c] - mean) * (x_C[c] - mean);
+  return {mean, 1 / std::sqrt(squares / static_cast<T>(channels) + static_cast<T>(epsilon))};
+}
+
+/// bias_C may be null.
+template <class T>
+void layer_norm(const T* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes, double epsilon,
+                int threads, T* y_RC, T* mean_R, T* rstd_R) {
+  const std::int64_t channels = sizes.channels;
+  for_ranges(sizes.rows, team_size(threads, sizes.rows * channels), 1,
+             [&](std::int64_t first, std::int64_t last) {
+               for (std::int64_t row = first; row < last; ++row) {
+                 const T* x = x_RC + row * channels;
+                 T* y = y_RC + row * channels;
+                 const auto [mean, rstd] = statistics(x, channels, epsilon);
+                 if (bias_C == nullptr) {
+#pragma omp simd
+                   for (std::int64_t c = 0; c < channels; ++c)
+                     y[c] = (x[c] - mean) * rstd * gain_C[c];
+                 } else {
+#pragma omp simd
+                   for (std::int64_t c = 0; c < channels; ++c)
+                     y[c] = (x[c] - mean) * rstd * gain_C[c] + bias_C[c];
+                 }
+                 mean_R[row] = mean;
+                 rstd_R[row] = rstd;
+               }
+             });
+}
+
+/// With n = (x - mean) rstd and d = y_grad gain:  x_grad = rstd (d - average(d) - n average(d n)).
+template <class T>
+void layer_norm_gradient(const T* x_RC, const T* gain_C, const T* mean_R, const T* rstd_R,
+                         const T* y_grad_RC, NormSizes sizes, int threads, T* x_grad_RC) {
+  const std::int64_t channels = sizes.channels;
+  for_ranges(sizes.rows, team_size(threads, sizes.rows * channels), 1,
+             [&](std::int64_t first, std::int64_t last) {
+               for (std::int64_t row = first; row < last; ++row) {
+                 const T* x = x_RC + row * channels;
+                 const T* y_grad = y_grad_RC + row * channels;
+                 T* x_grad = x_grad_RC + row * channels;
+                 const T mean = mean_R[row], rstd = rstd_R[row];
+                 T sum = 0, sum_normal = 0;
+#pragma omp simd reduction(+ : sum, sum_normal)
+                 for (std::int64_t c = 0; c < channels; ++c) {
+                   const T scaled = y_grad[c] * gain_C[c];
+                   sum += scaled;
+                   sum_normal += scaled * ((x[c] - mean) * rstd);
+                 }
+                 const T average = sum / static_cast<T>(channels);
+                 const T average_normal = sum_normal / static_cast<T>(channels);
+#pragma omp simd
+                 for (std::int64_t c = 0; c < channels; ++c)
+                   x_grad[c] = rstd * (y_grad[c] * gain_C[c] - average -
+                                       (x[c] - mean) * rstd * average_normal);
+               }
+             });
+}
+
+}  // namespace
+
+Run prepare_row(const op::LayerNorm& op, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem.shapes[0]);
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [op, sizes, threads = problem.threads](Tensors operands, Workspace) {
+      const std::size_t y = op.bias ? 3 : 2;
+      layer_norm<T>(operands[0].as<T>(), operands[1].as<T>(),
+                    op.bias ? operands[2].as<T>() : nullptr, sizes, op.epsilon, threads,
+                    operands[y].as<T>(), operands[y + 1].as<T>(), operands[y + 2].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::LayerNormGradient&, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem.shapes[0]);
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes, threads = problem.threads](Tensors operands, Workspace) {
+      layer_norm_gradient<T>(operands[0].as<T>(), operands[1].as<T>(), operands[2].as<T>(),
+                             operands[3].as<T>(), operands[4].as<T>(), sizes, threads,
+                             operands[5].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::LayerNormWeightGradient& op, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem.shapes[0]);
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [op, sizes, threads = problem.threads](Tensors operands, Workspace) {
+      const T* x = operands[0].as<T>();
+      const T* mean = operands[1].as<T>();
+      const T* rstd = operands[2].as<T>();
+      const T* y_grad = operands[3].as<T>();
+      const auto gain_term = [=, channels = sizes.channels](std::int64_t row, std::int64_t c) {
+        return y_grad[row * channels + c] * ((x[row * channels + c] - mean[row]) * rstd[row]);
+      };
+      const auto bias_term = [=, channels = sizes.channels](std::int64_t row, std::int64_t c) {
+        return y_grad[row * channels + c];
+      };
+      sum_columns<T>(sizes.rows, sizes.channels, op.accumulate, threads, gain_term,
+                     operands[4].as<T>());
+      if (op.bias)
+        sum_columns<T>(sizes.rows, sizes.channels, op.accumulate, threads, bias_term,
+                       operands[5].as<T>());
+    };
+  });
+}
+
+}  // namespace fourfold::kernels::cpu

@@ -1,0 +1,56 @@
+// Matrix products by OpenBLAS (openmp build: it takes its threads from the calling thread's OpenMP
+// setting).
+#include "kernels/cpu/openblas.h"
+
+#include <cblas.h>
+#include <omp.h>
+
+#include <limits>
+
+#include "kernels/matmul_sizes.h"
+#include "kernels/storage.h"
+
+namespace fourfold::kernels::cpu::openblas {
+namespace {
+
+/// Arguments of a row-major GEMM.
+struct Gemm {
+  CBLAS_TRANSPOSE transpose_a, transpose_b;
+  int m, n, k, a_stride, b_stride;
+};
+
+int narrow(std::int64_t size) {
+  require(size <= std::numeric_limits<int>::max(), "OpenBLAS's sizes are below 2^31");
+  return static_cast<int>(size);
+}
+
+void multiply(const Gemm& g, const float* a, const float* b, float beta, float* out) {
+  cblas_sgemm(CblasRowMajor, g.transpose_a, g.transpose_b, g.m, g.n, g.k, 1, a, g.a_stride, b,
+              g.b_stride, beta, out, g.n);
+}
+void multiply(const Gemm& g, const double* a, const double* b, double beta, double* out) {
+  cblas_dgemm(CblasRowMajor, g.transpose_a, g.transpose_b, g.m, g.n, g.k, 1, a, g.a_stride, b,
+              g.b_stride, beta, out, g.n);
+}
+
+}  // namespace
+
+Run prepare(const op::Matmul& op, const Problem& problem) {
+  const MatmulSizes sizes = matmul_sizes(op, problem.shapes);
+  const Gemm gemm{op.transpose_a ? CblasTrans : CblasNoTrans,
+                  op.transpose_b ? CblasTrans : CblasNoTrans,
+                  narrow(sizes.m),
+                  narrow(sizes.n),
+                  narrow(sizes.k),
+                  narrow(op.transpose_a ? sizes.a_inner_stride : sizes.a_row_stride),
+                  narrow(op.transpose_b ? sizes.b_column_stride : sizes.b_inner_stride)};
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [gemm, beta = static_cast<T>(op.accumulate ? 1 : 0), threads = problem.threads](
+               Tensors operands, Workspace) {
+      if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
+      multiply(gemm, operands[0].as<T>(), operands[1].as<T>(), beta, operands[2].as<T>());
+    };
+  });
+}
+
+}  // namespace fourfold::kernels::cpu::openblas

@@ -1,0 +1,25 @@
+// Finds the CPU kernel that an implementation's name means.
+#include <variant>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/openblas.h"
+#include "kernels/cpu/rows.h"
+
+namespace fourfold::kernels::cpu {
+
+Run prepare(std::string_view implementation, const Problem& problem) {
+  require(problem.shapes.size() == op::operands(problem.op).size(),
+          "a problem has a shape for every operand");
+  require(problem.threads >= 1, "a kernel runs on at least one thread");
+  if (implementation == "reference") return reference::prepare(problem);
+  if (implementation == "vector")
+    return std::visit([&](const auto& row) { return prepare_row(row, problem); }, problem.op);
+  const auto* matmul = std::get_if<op::Matmul>(&problem.op);
+  if (matmul != nullptr && implementation == "openblas") return openblas::prepare(*matmul, problem);
+  if (matmul != nullptr && implementation == "onednn") return onednn::prepare(*matmul, problem);
+  fail_internal(format("{} has an implementation '{}'", op::name(problem.op), implementation));
+}
+
+}  // namespace fourfold::kernels::cpu

@@ -1,0 +1,151 @@
+// Small products of matrices held in registers: the inner loops of matmul and attention. The right
+// operand is packed into panels first. Not a BLAS: no threads, no blocking for caches; the callers
+// tile.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace fourfold::kernels::cpu {
+
+/// A vector register of 32 bytes (AVX2; two registers elsewhere).
+template <class T>
+struct Simd {
+  typedef T Vector __attribute__((vector_size(32)));
+  static constexpr std::int64_t lanes = 32 / static_cast<std::int64_t>(sizeof(T));
+  static Vector load(const T* from) {
+    Vector vector;
+    std::memcpy(&vector, from, sizeof vector);
+    return vector;
+  }
+  static void store(const Vector& vector, T* to) { std::memcpy(to, &vector, sizeof vector); }
+};
+
+/// Columns of a panel: two registers. Rows of a register tile: 6 x 2 accumulators, 2 operands and a
+/// broadcast fill 15 of AVX2's 16 registers.
+template <class T>
+inline constexpr std::int64_t panel_columns = 2 * Simd<T>::lanes;
+inline constexpr std::int64_t tile_rows = 6;
+
+template <class T>
+constexpr std::int64_t padded_columns(std::int64_t columns) {
+  return (columns + panel_columns<T> - 1) / panel_columns<T> * panel_columns<T>;
+}
+
+/// Left operand: element (row, inner) at data[row * row_stride + inner * inner_stride].
+template <class T>
+struct Left {
+  const T* data;
+  std::int64_t row_stride, inner_stride;
+};
+
+/// Right operand in panels: element (inner, column) at data[column / W * panel_stride + inner * W +
+/// column % W], with W = panel_columns. Columns are padded with zeros to whole panels.
+template <class T>
+struct Panels {
+  const T* data;
+  std::int64_t panel_stride;
+};
+
+/// Packs scale * source, element (inner, column) at source[inner * inner_stride + column *
+/// column_stride], to panels with panel_stride = inner_count * W.
+template <class T>
+void pack_panels(const T* source, std::int64_t inner_stride, std::int64_t column_stride,
+                 std::int64_t inner_count, std::int64_t columns, T scale, T* panels) {
+  constexpr std::int64_t width = panel_columns<T>;
+  for (std::int64_t first = 0; first < columns; first += width) {
+    T* panel = panels + first * inner_count;
+    const T* from = source + first * column_stride;
+    const std::int64_t present = std::min(width, columns - first);
+    if (present < width) std::fill_n(panel, inner_count * width, T{0});
+    if (present == width && column_stride == 1) {
+      for (std::int64_t inner = 0; inner < inner_count; ++inner)
+        for (std::int64_t column = 0; column < width; ++column)
+          panel[inner * width + column] = scale * from[inner * inner_stride + column];
+    } else {
+      for (std::int64_t column = 0; column < present; ++column)
+        for (std::int64_t inner = 0; inner < inner_count; ++inner)
+          panel[inner * width + column] =
+              scale * from[inner * inner_stride + column * column_stride];
+    }
+  }
+}
+
+/// `rows` rows of one panel of out; `columns` of its columns exist.
+template <class T, int rows>
+void register_tile(std::int64_t inner_count, const Left<T>& left, const T* panel,
+                   std::int64_t columns, bool accumulate, T* out, std::int64_t out_stride) {
+  using V = typename Simd<T>::Vector;
+  constexpr std::int64_t lanes = Simd<T>::lanes, width = panel_columns<T>;
+  V sums[rows][2] = {};
+  for (std::int64_t inner = 0; inner < inner_count; ++inner) {
+    const V low = Simd<T>::load(panel + inner * width);
+    const V high = Simd<T>::load(panel + inner * width + lanes);
+    const T* column = left.data + inner * left.inner_stride;
+#pragma GCC unroll 6
+    for (int row = 0; row < rows; ++row) {
+      const T factor = column[row * left.row_stride];
+      sums[row][0] += factor * low;
+      sums[row][1] += factor * high;
+    }
+  }
+#pragma GCC unroll 6
+  for (int row = 0; row < rows; ++row) {
+    T* to = out + row * out_stride;
+    if (columns == width) {
+      if (accumulate) {
+        sums[row][0] += Simd<T>::load(to);
+        sums[row][1] += Simd<T>::load(to + lanes);
+      }
+      Simd<T>::store(sums[row][0], to);
+      Simd<T>::store(sums[row][1], to + lanes);
+    } else {
+      T spill[static_cast<std::size_t>(width)];
+      Simd<T>::store(sums[row][0], spill);
+      Simd<T>::store(sums[row][1], spill + lanes);
+      for (std::int64_t c = 0; c < columns; ++c) to[c] = accumulate ? to[c] + spill[c] : spill[c];
+    }
+  }
+}
+
+/// out (rows, columns) (+)= left (rows, inner) panels (inner, columns).
+template <class T>
+void tile_product(std::int64_t rows, std::int64_t columns, std::int64_t inner_count,
+                  const Left<T>& left, const Panels<T>& panels, bool accumulate, T* out,
+                  std::int64_t out_stride) {
+  constexpr std::int64_t width = panel_columns<T>;
+  for (std::int64_t first = 0; first < columns; first += width) {
+    const T* panel = panels.data + first / width * panels.panel_stride;
+    const std::int64_t present = std::min(width, columns - first);
+    for (std::int64_t row = 0; row < rows; row += tile_rows) {
+      const Left<T> part{left.data + row * left.row_stride, left.row_stride, left.inner_stride};
+      T* to = out + row * out_stride + first;
+      const auto tile = [&]<int count>(std::integral_constant<int, count>) {
+        register_tile<T, count>(inner_count, part, panel, present, accumulate, to, out_stride);
+      };
+      switch (std::min(tile_rows, rows - row)) {
+        case 1:
+          tile(std::integral_constant<int, 1>{});
+          break;
+        case 2:
+          tile(std::integral_constant<int, 2>{});
+          break;
+        case 3:
+          tile(std::integral_constant<int, 3>{});
+          break;
+        case 4:
+          tile(std::integral_constant<int, 4>{});
+          break;
+        case 5:
+          tile(std::integral_constant<int, 5>{});
+          break;
+        default:
+          tile(std::integral_constant<int, 6>{});
+          break;
+      }
+    }
+  }
+}
+
+}  // namespace fourfold::kernels::cpu

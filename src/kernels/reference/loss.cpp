@@ -1,0 +1,90 @@
+// Reference cross entropy, its gradient and the sum of losses; op::CrossEntropy ... op::LossSum
+// state the contracts. R rows (tokens), V vocabulary. A label of -1 means: no loss, no gradient.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/reference/rows.h"
+#include "kernels/storage.h"
+
+namespace fourfold::kernels::reference {
+namespace {
+
+struct LossSizes {
+  std::int64_t rows, vocabulary;
+};
+LossSizes loss_sizes(const Shape& logits) {
+  return {logits.elements(0, logits.rank() - 1), logits.back()};
+}
+
+template <class T>
+void cross_entropy(const T* logits_RV, const std::int32_t* labels_R, LossSizes sizes,
+                   Sum<T>* loss_R, Sum<T>* lse_R) {
+  for (std::int64_t row = 0; row < sizes.rows; ++row) {
+    const T* logits = logits_RV + row * sizes.vocabulary;
+    Sum<T> largest = -std::numeric_limits<Sum<T>>::infinity(), sum = 0;
+    for (std::int64_t v = 0; v < sizes.vocabulary; ++v)
+      largest = std::max(largest, static_cast<Sum<T>>(logits[v]));
+    for (std::int64_t v = 0; v < sizes.vocabulary; ++v)
+      sum += std::exp(static_cast<Sum<T>>(logits[v]) - largest);
+    lse_R[row] = largest + std::log(sum);
+    loss_R[row] = labels_R[row] < 0 ? 0 : lse_R[row] - static_cast<Sum<T>>(logits[labels_R[row]]);
+  }
+}
+
+template <class T>
+void cross_entropy_gradient(const T* logits_RV, const std::int32_t* labels_R, const Sum<T>* lse_R,
+                            LossSizes sizes, double scale, T* logits_grad_RV) {
+  for (std::int64_t row = 0; row < sizes.rows; ++row)
+    for (std::int64_t v = 0; v < sizes.vocabulary; ++v) {
+      const std::int64_t i = row * sizes.vocabulary + v;
+      const Sum<T> p = std::exp(static_cast<Sum<T>>(logits_RV[i]) - lse_R[row]);
+      const Sum<T> difference = p - static_cast<Sum<T>>(v == labels_R[row] ? 1 : 0);
+      logits_grad_RV[i] =
+          static_cast<T>(labels_R[row] < 0 ? 0 : static_cast<Sum<T>>(scale) * difference);
+    }
+}
+
+}  // namespace
+
+Run prepare_row(const op::CrossEntropy&, const Problem& problem) {
+  const LossSizes sizes = loss_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes](Tensors operands, Workspace) {
+      cross_entropy<T>(operands[0].as<T>(), operands[1].as<std::int32_t>(), sizes,
+                       operands[2].as<Sum<T>>(), operands[3].as<Sum<T>>());
+    };
+  });
+}
+
+Run prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) {
+  const LossSizes sizes = loss_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes, scale = op.scale](Tensors operands, Workspace) {
+      cross_entropy_gradient<T>(operands[0].as<T>(), operands[1].as<std::int32_t>(),
+                                operands[2].as<Sum<T>>(), sizes, scale, operands[3].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::LossSum& op, const Problem& problem) {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [accumulate = op.accumulate, rows = problem.shapes[0].elements()](Tensors operands,
+                                                                             Workspace) {
+      const Sum<T>* loss_R = operands[0].as<Sum<T>>();
+      const std::int32_t* labels_R = operands[1].as<std::int32_t>();
+      double sum = 0;
+      std::int64_t count = 0;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        sum += static_cast<double>(loss_R[row]);
+        count += labels_R[row] < 0 ? 0 : 1;
+      }
+      double& loss_sum = *operands[2].as<double>();
+      std::int64_t& token_count = *operands[3].as<std::int64_t>();
+      loss_sum = accumulate ? loss_sum + sum : sum;
+      token_count = accumulate ? token_count + count : count;
+    };
+  });
+}
+
+}  // namespace fourfold::kernels::reference

@@ -1,0 +1,35 @@
+// Reference product of matrices; op::Matmul states the contract.
+#include "kernels/matmul_sizes.h"
+#include "kernels/reference/rows.h"
+#include "kernels/storage.h"
+
+namespace fourfold::kernels::reference {
+namespace {
+
+template <class T>
+void matmul(const T* a, const T* b, const MatmulSizes& sizes, bool accumulate, T* out_MN) {
+  for (std::int64_t row = 0; row < sizes.m; ++row) {
+    for (std::int64_t column = 0; column < sizes.n; ++column) {
+      Sum<T> sum = 0;
+      for (std::int64_t inner = 0; inner < sizes.k; ++inner)
+        sum +=
+            static_cast<Sum<T>>(a[row * sizes.a_row_stride + inner * sizes.a_inner_stride]) *
+            static_cast<Sum<T>>(b[inner * sizes.b_inner_stride + column * sizes.b_column_stride]);
+      T& out = out_MN[row * sizes.n + column];
+      out = static_cast<T>(accumulate ? static_cast<Sum<T>>(out) + sum : sum);
+    }
+  }
+}
+
+}  // namespace
+
+Run prepare_row(const op::Matmul& op, const Problem& problem) {
+  const MatmulSizes sizes = matmul_sizes(op, problem.shapes);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes, accumulate = op.accumulate](Tensors operands, Workspace) {
+      matmul<T>(operands[0].as<T>(), operands[1].as<T>(), sizes, accumulate, operands[2].as<T>());
+    };
+  });
+}
+
+}  // namespace fourfold::kernels::reference

@@ -1,0 +1,125 @@
+// Reference layer norm and its gradients; op::LayerNorm ... op::LayerNormWeightGradient state the
+// contracts. R rows, C channels. Two-pass variance, so that a large common offset does no harm.
+#include <cmath>
+
+#include "kernels/reference/rows.h"
+#include "kernels/storage.h"
+
+namespace fourfold::kernels::reference {
+namespace {
+
+struct NormSizes {
+  std::int64_t rows, channels;
+};
+NormSizes norm_sizes(const Shape& x) {
+  return {x.elements(0, x.rank() - 1), x.back()};
+}
+
+/// bias_C may be null.
+template <class T>
+void layer_norm(const T* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes, double epsilon,
+                T* y_RC, Sum<T>* mean_R, Sum<T>* rstd_R) {
+  const auto channels = static_cast<Sum<T>>(sizes.channels);
+  for (std::int64_t row = 0; row < sizes.rows; ++row) {
+    const T* x = x_RC + row * sizes.channels;
+    Sum<T> sum = 0, squares = 0;
+    for (std::int64_t c = 0; c < sizes.channels; ++c) sum += static_cast<Sum<T>>(x[c]);
+    const Sum<T> mean = sum / channels;
+    for (std::int64_t c = 0; c < sizes.channels; ++c) {
+      const Sum<T> centred = static_cast<Sum<T>>(x[c]) - mean;
+      squares += centred * centred;
+    }
+    const Sum<T> rstd = 1 / std::sqrt(squares / channels + static_cast<Sum<T>>(epsilon));
+    for (std::int64_t c = 0; c < sizes.channels; ++c) {
+      const Sum<T> normal = (static_cast<Sum<T>>(x[c]) - mean) * rstd;
+      const Sum<T> bias = bias_C == nullptr ? 0 : static_cast<Sum<T>>(bias_C[c]);
+      y_RC[row * sizes.channels + c] =
+          static_cast<T>(normal * static_cast<Sum<T>>(gain_C[c]) + bias);
+    }
+    mean_R[row] = mean;
+    rstd_R[row] = rstd;
+  }
+}
+
+/// With n = (x - mean) rstd and d = y_grad gain:  x_grad = rstd (d - average(d) - n average(d n)).
+template <class T>
+void layer_norm_gradient(const T* x_RC, const T* gain_C, const Sum<T>* mean_R, const Sum<T>* rstd_R,
+                         const T* y_grad_RC, NormSizes sizes, T* x_grad_RC) {
+  const auto channels = static_cast<Sum<T>>(sizes.channels);
+  for (std::int64_t row = 0; row < sizes.rows; ++row) {
+    const std::int64_t at = row * sizes.channels;
+    const auto normal = [&](std::int64_t c) {
+      return (static_cast<Sum<T>>(x_RC[at + c]) - mean_R[row]) * rstd_R[row];
+    };
+    const auto scaled = [&](std::int64_t c) {
+      return static_cast<Sum<T>>(y_grad_RC[at + c]) * static_cast<Sum<T>>(gain_C[c]);
+    };
+    Sum<T> sum = 0, sum_normal = 0;
+    for (std::int64_t c = 0; c < sizes.channels; ++c) {
+      sum += scaled(c);
+      sum_normal += scaled(c) * normal(c);
+    }
+    for (std::int64_t c = 0; c < sizes.channels; ++c)
+      x_grad_RC[at + c] = static_cast<T>(
+          rstd_R[row] * (scaled(c) - sum / channels - normal(c) * (sum_normal / channels)));
+  }
+}
+
+/// bias_grad_C may be null.
+template <class T>
+void layer_norm_weight_gradient(const T* x_RC, const Sum<T>* mean_R, const Sum<T>* rstd_R,
+                                const T* y_grad_RC, NormSizes sizes, bool accumulate,
+                                T* gain_grad_C, T* bias_grad_C) {
+  for (std::int64_t c = 0; c < sizes.channels; ++c) {
+    Sum<T> gain_sum = accumulate ? static_cast<Sum<T>>(gain_grad_C[c]) : 0;
+    Sum<T> bias_sum =
+        accumulate && bias_grad_C != nullptr ? static_cast<Sum<T>>(bias_grad_C[c]) : 0;
+    for (std::int64_t row = 0; row < sizes.rows; ++row) {
+      const auto grad = static_cast<Sum<T>>(y_grad_RC[row * sizes.channels + c]);
+      const auto x = static_cast<Sum<T>>(x_RC[row * sizes.channels + c]);
+      gain_sum += grad * (x - mean_R[row]) * rstd_R[row];
+      bias_sum += grad;
+    }
+    gain_grad_C[c] = static_cast<T>(gain_sum);
+    if (bias_grad_C != nullptr) bias_grad_C[c] = static_cast<T>(bias_sum);
+  }
+}
+
+}  // namespace
+
+Run prepare_row(const op::LayerNorm& op, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [op, sizes](Tensors operands, Workspace) {
+      const std::size_t y = op.bias ? 3 : 2;
+      layer_norm<T>(operands[0].as<T>(), operands[1].as<T>(),
+                    op.bias ? operands[2].as<T>() : nullptr, sizes, op.epsilon, operands[y].as<T>(),
+                    operands[y + 1].as<Sum<T>>(), operands[y + 2].as<Sum<T>>());
+    };
+  });
+}
+
+Run prepare_row(const op::LayerNormGradient&, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes](Tensors operands, Workspace) {
+      layer_norm_gradient<T>(operands[0].as<T>(), operands[1].as<T>(), operands[2].as<Sum<T>>(),
+                             operands[3].as<Sum<T>>(), operands[4].as<T>(), sizes,
+                             operands[5].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::LayerNormWeightGradient& op, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [op, sizes](Tensors operands, Workspace) {
+      layer_norm_weight_gradient<T>(operands[0].as<T>(), operands[1].as<Sum<T>>(),
+                                    operands[2].as<Sum<T>>(), operands[3].as<T>(), sizes,
+                                    op.accumulate, operands[4].as<T>(),
+                                    op.bias ? operands[5].as<T>() : nullptr);
+    };
+  });
+}
+
+}  // namespace fourfold::kernels::reference

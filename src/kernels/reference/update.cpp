@@ -1,0 +1,93 @@
+// Reference norm of gradients, finiteness, the decision about an update, and AdamW; op::SquaredNorm
+// ... op::CountUpdate state the contracts.
+#include <cmath>
+
+#include "kernels/reference/rows.h"
+#include "kernels/storage.h"
+#include "kernels/update_decision.h"
+
+namespace fourfold::kernels::reference {
+
+Run prepare_row(const op::SquaredNorm& op, const Problem& problem) {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [accumulate = op.accumulate, count = problem.shapes[0].elements()](Tensors operands,
+                                                                              Workspace) {
+      const T* x = operands[0].as<T>();
+      double& out = *operands[1].as<double>();
+      double sum = 0;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto value = static_cast<double>(static_cast<Sum<T>>(x[i]));
+        sum += value * value;
+      }
+      out = accumulate ? out + sum : sum;
+    };
+  });
+}
+
+Run prepare_row(const op::CountNonFinite& op, const Problem& problem) {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [accumulate = op.accumulate, count = problem.shapes[0].elements()](Tensors operands,
+                                                                              Workspace) {
+      const T* x = operands[0].as<T>();
+      std::int64_t& out = *operands[1].as<std::int64_t>();
+      std::int64_t found = 0;
+      for (std::int64_t i = 0; i < count; ++i)
+        found += std::isfinite(static_cast<Sum<T>>(x[i])) ? 0 : 1;
+      out = accumulate ? out + found : found;
+    };
+  });
+}
+
+Run prepare_row(const op::UpdateControl& op, const Problem&) {
+  return [op](Tensors operands, Workspace) {
+    const UpdateDecision decision = decide_update(
+        op, *operands[0].as<double>(), *operands[1].as<double>(), *operands[2].as<std::int64_t>(),
+        *operands[3].as<std::int64_t>(), *operands[4].as<double>());
+    *operands[5].as<double>() = decision.grad_norm;
+    *operands[6].as<double>() = decision.scale;
+    *operands[7].as<std::int64_t>() = decision.applied;
+  };
+}
+
+namespace {
+
+template <class T>
+void adamw(const T* grad, const AdamWScalars& scalars, std::int64_t count, T* weight, T* m, T* v) {
+  using S = Sum<T>;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const S g = static_cast<S>(scalars.gradient_scale) * static_cast<S>(grad[i]);
+    const S first = static_cast<S>(scalars.beta1) * static_cast<S>(m[i]) +
+                    static_cast<S>(scalars.one_minus_beta1) * g;
+    const S second = static_cast<S>(scalars.beta2) * static_cast<S>(v[i]) +
+                     static_cast<S>(scalars.one_minus_beta2) * g * g;
+    const S divisor =
+        std::sqrt(second) * static_cast<S>(scalars.inverse_root) + static_cast<S>(scalars.epsilon);
+    weight[i] = static_cast<T>(static_cast<S>(scalars.keep) * static_cast<S>(weight[i]) -
+                               static_cast<S>(scalars.step_size) * first / divisor);
+    m[i] = static_cast<T>(first);
+    v[i] = static_cast<T>(second);
+  }
+}
+
+}  // namespace
+
+Run prepare_row(const op::AdamW& op, const Problem& problem) {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [op, count = problem.shapes[0].elements()](Tensors operands, Workspace) {
+      if (*operands[3].as<std::int64_t>() == 0) return;
+      const AdamWScalars scalars =
+          adamw_scalars(op, *operands[1].as<double>(), *operands[2].as<double>(),
+                        *operands[4].as<std::int64_t>());
+      adamw<T>(operands[0].as<T>(), scalars, count, operands[5].as<T>(), operands[6].as<T>(),
+               operands[7].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::CountUpdate&, const Problem&) {
+  return [](Tensors operands, Workspace) {
+    *operands[1].as<std::int64_t>() += *operands[0].as<std::int64_t>();
+  };
+}
+
+}  // namespace fourfold::kernels::reference

@@ -1,0 +1,58 @@
+// The scalars of an update, computed in double the same way on every backend.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "op/ops.h"
+
+namespace fourfold::kernels {
+
+struct UpdateDecision {
+  double grad_norm, scale;
+  std::int64_t applied;
+};
+
+/// What op::UpdateControl decides. A step without valid tokens has norm and scale 0 and is not
+/// applied.
+inline UpdateDecision decide_update(const op::UpdateControl& op, double squared_norm,
+                                    double loss_sum, std::int64_t token_count,
+                                    std::int64_t non_finite, double lr) {
+  const double factor =
+      token_count > 0 ? static_cast<double>(op.nominal_tokens) / static_cast<double>(token_count)
+                      : 0;
+  UpdateDecision decision{};
+  decision.grad_norm = factor * std::sqrt(squared_norm);
+  // PyTorch's clip_grad_norm_ adds 1e-6 to the norm.
+  const double clipping = op.clip > 0 ? std::min(1.0, op.clip / (decision.grad_norm + 1e-6)) : 1.0;
+  decision.scale = factor * clipping;
+  const bool good = std::isfinite(squared_norm) && std::isfinite(loss_sum) && std::isfinite(lr) &&
+                    token_count > 0 && non_finite == 0;
+  decision.applied = good ? 1 : 0;
+  return decision;
+}
+
+/// Scalars of one AdamW step. With them, for g = gradient_scale * grad:
+///   m = beta1 m + one_minus_beta1 g;   v = beta2 v + one_minus_beta2 g^2;
+///   w = keep w - step_size m / (sqrt(v) * inverse_root + epsilon).
+struct AdamWScalars {
+  double gradient_scale, beta1, one_minus_beta1, beta2, one_minus_beta2;
+  double keep, step_size, inverse_root, epsilon;
+};
+
+inline AdamWScalars adamw_scalars(const op::AdamW& op, double lr, double scale,
+                                  std::int64_t updates) {
+  const auto t = static_cast<double>(updates + 1);
+  return {.gradient_scale = scale,
+          .beta1 = op.beta1,
+          .one_minus_beta1 = 1 - op.beta1,
+          .beta2 = op.beta2,
+          .one_minus_beta2 = 1 - op.beta2,
+          .keep = 1 - lr * op.weight_decay,
+          .step_size = lr / (1 - std::pow(op.beta1, t)),
+          .inverse_root = 1 / std::sqrt(1 - std::pow(op.beta2, t)),
+          .epsilon = op.epsilon};
+}
+
+}  // namespace fourfold::kernels

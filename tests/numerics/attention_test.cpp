@@ -1,0 +1,278 @@
+// Causal attention, its gradient, and its continuation token by token. B batch, T time, H heads, D
+// head width.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/dropout_mask.h"
+#include "numerics/harness.h"
+
+namespace fourfold::numerics {
+namespace {
+
+struct Sizes {
+  std::int64_t batch, time, heads, width;
+};
+
+/// Visits every (sample, head, t) of qkv with q(d), k(s, d), v(s, d) in absolute value and the
+/// probabilities of the exact run after dropout: what rounding errors of attention are relative to.
+class AttentionBounds {
+ public:
+  explicit AttentionBounds(const Array& qkv)
+      : qkv_(qkv), time_(qkv.shape[1]), heads_(qkv.shape[3]), width_(qkv.shape[4]) {}
+
+  double element(std::int64_t sample, std::int64_t t, std::int64_t part, std::int64_t head,
+                 std::int64_t d) const {
+    return qkv_.data[index(sample, t, part, head, d)];
+  }
+  std::size_t index(std::int64_t sample, std::int64_t t, std::int64_t part, std::int64_t head,
+                    std::int64_t d) const {
+    return static_cast<std::size_t>((((sample * time_ + t) * 3 + part) * heads_ + head) * width_ +
+                                    d);
+  }
+  double score(std::int64_t sample, std::int64_t head, std::int64_t t, std::int64_t s,
+               bool absolute) const {
+    double sum = 0;
+    for (std::int64_t d = 0; d < width_; ++d) {
+      const double term = element(sample, t, 0, head, d) * element(sample, s, 1, head, d);
+      sum += absolute ? std::abs(term) : term;
+    }
+    return sum / std::sqrt(static_cast<double>(width_));
+  }
+  /// Largest score of absolute values: a score's error is relative to it, a probability's relative
+  /// error twice it.
+  double largest_score() const {
+    double largest = 0;
+    for (std::int64_t sample = 0; sample < qkv_.shape[0]; ++sample)
+      for (std::int64_t head = 0; head < heads_; ++head)
+        for (std::int64_t t = 0; t < time_; ++t)
+          for (std::int64_t s = 0; s <= t; ++s)
+            largest = std::max(largest, score(sample, head, t, s, true));
+    return largest;
+  }
+
+ private:
+  const Array& qkv_;
+  std::int64_t time_, heads_, width_;
+};
+
+/// y: sum over s of p |v| (1 + 2 A), lse: |lse| + A + 1, with A the largest score of absolute
+/// values.
+Arrays attention_magnitude(const Case& sample, const Arrays& outputs) {
+  Case positive = sample;
+  const Shape& shape = sample.reads[0].shape;
+  const AttentionBounds bounds(sample.reads[0]);
+  for (std::int64_t b = 0; b < shape[0]; ++b)
+    for (std::int64_t t = 0; t < shape[1]; ++t)
+      for (std::int64_t h = 0; h < shape[3]; ++h)
+        for (std::int64_t d = 0; d < shape[4]; ++d) {
+          double& value = positive.reads[0].data[bounds.index(b, t, 2, h, d)];
+          value = std::abs(value);
+        }
+  const double largest = bounds.largest_score();
+  Arrays magnitude = apply(positive.op, exact, positive.reads).values;
+  for (double& value : magnitude[0].data) value *= 1 + 2 * largest;
+  for (std::size_t i = 0; i < outputs[1].data.size(); ++i)
+    magnitude[1].data[i] = std::abs(outputs[1].data[i]) + largest + 1;
+  return magnitude;
+}
+
+/// The formulas of the gradient with every term in absolute value, times 1 + 2 A for the error of
+/// p.
+Arrays attention_gradient_magnitude(const Case& sample, const Arrays& outputs) {
+  const auto& op = std::get<op::AttentionGradient>(sample.op);
+  const Array &qkv = sample.reads[0], &y = sample.reads[1], &lse = sample.reads[2],
+              &y_grad = sample.reads[3];
+  const AttentionBounds at(qkv);
+  const std::int64_t time = qkv.shape[1], heads = qkv.shape[3], width = qkv.shape[4];
+  const double scale = 1 / std::sqrt(static_cast<double>(width)), kept = 1 / (1 - op.rate);
+  Arrays magnitude = {filled(qkv.shape, 0)};
+  std::vector<double>& out = magnitude[0].data;
+  for (std::int64_t b = 0; b < qkv.shape[0]; ++b)
+    for (std::int64_t h = 0; h < heads; ++h)
+      for (std::int64_t t = 0; t < time; ++t) {
+        const auto row = static_cast<std::size_t>(((b * time + t) * heads + h) * width);
+        double mean = 0;
+        for (std::size_t d = 0; d < static_cast<std::size_t>(width); ++d)
+          mean += std::abs(y.data[row + d] * y_grad.data[row + d]);
+        for (std::int64_t s = 0; s <= t; ++s) {
+          const double p = std::exp(at.score(b, h, t, s, false) -
+                                    lse.data[static_cast<std::size_t>((b * heads + h) * time + t)]);
+          double p_grad = 0;
+          for (std::int64_t d = 0; d < width; ++d)
+            p_grad += kept * std::abs(y_grad.data[row + static_cast<std::size_t>(d)] *
+                                      at.element(b, s, 2, h, d));
+          for (std::int64_t d = 0; d < width; ++d) {
+            const double score_grad = scale * p * (p_grad + mean);
+            out[at.index(b, t, 0, h, d)] += score_grad * std::abs(at.element(b, s, 1, h, d));
+            out[at.index(b, s, 1, h, d)] += score_grad * std::abs(at.element(b, t, 0, h, d));
+            out[at.index(b, s, 2, h, d)] +=
+                kept * p * std::abs(y_grad.data[row + static_cast<std::size_t>(d)]);
+          }
+        }
+      }
+  double largest_lse = 0;  // exp(score - lse) also rounds its argument
+  for (const double value : lse.data) largest_lse = std::max(largest_lse, std::abs(value));
+  const double condition = 1 + 2 * at.largest_score() + largest_lse;
+  for (double& value : out) value *= condition;
+  EXPECT_EQ(outputs[0].shape, qkv.shape);
+  return magnitude;
+}
+
+Array qkv_of(const Sizes& s) {
+  return uniform({s.batch, s.time, 3, s.heads, s.width}, "qkv", -2, 2);
+}
+
+Arrays with_random(Arrays reads, double rate) {
+  if (rate == 0) return reads;
+  reads.push_back(scalar(99));
+  reads.push_back(scalar(5));
+  return reads;
+}
+
+op::Attention attention(double rate) {
+  return {random_stream("attention"), rate, {1, 8, 2}, 0, 0};
+}
+op::AttentionGradient attention_gradient(const op::Attention& op) {
+  return {op.stream, op.rate, op.window, op.first_head, op.heads};
+}
+
+/// Reads of the gradient op, the forward outputs by the reference.
+Arrays gradient_reads(const op::Attention& op, const Array& qkv) {
+  const Arrays forward = apply(op, exact, with_random({qkv}, op.rate)).values;
+  return with_random({qkv, forward[0], forward[1], uniform(forward[0].shape, "grad")}, op.rate);
+}
+
+Arrays cached_magnitude(const Case& sample, const Arrays& outputs) {
+  Arrays magnitude = outputs;
+  double largest_value = 0, width = static_cast<double>(sample.reads[0].shape[4]);
+  for (const Array& array : {sample.reads[0], sample.updates[0]})
+    for (const double value : array.data) largest_value = std::max(largest_value, std::abs(value));
+  for (double& value : magnitude[0].data) value = std::abs(value);
+  for (double& value : magnitude[1].data)
+    value = largest_value * (1 + 2 * largest_value * largest_value * std::sqrt(width));
+  return magnitude;
+}
+
+}  // namespace
+
+std::vector<Case> attention_cases() {
+  std::vector<Case> cases;
+  for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{2, 7, 3, 5}, Sizes{1, 24, 1, 16},
+                         Sizes{2, 61, 3, 8}, Sizes{1, 100, 4, 32}})
+    for (const double rate : {0., 0.2}) {
+      const auto longest = static_cast<double>(std::max(s.time, s.width));
+      const op::Attention op = attention(rate);
+      cases.push_back({rate == 0 ? "plain" : "dropout",
+                       op,
+                       with_random({qkv_of(s)}, rate),
+                       {},
+                       longest,
+                       attention_magnitude});
+      cases.push_back({rate == 0 ? "plain" : "dropout",
+                       attention_gradient(op),
+                       gradient_reads(op, qkv_of(s)),
+                       {},
+                       longest,
+                       attention_gradient_magnitude});
+    }
+  for (const auto& [s, position, positions] :
+       {std::tuple{Sizes{1, 1, 1, 1}, 0, 1}, std::tuple{Sizes{2, 1, 3, 5}, 6, 9},
+        std::tuple{Sizes{1, 50, 4, 32}, 20, 80}})
+    cases.push_back({"continued",
+                     op::AttentionCached{positions},
+                     {qkv_of(s), scalar(position)},
+                     {uniform({s.batch, 2, positions, s.heads, s.width}, "cache", -2, 2)},
+                     static_cast<double>(std::max<std::int64_t>(positions, s.width)),
+                     cached_magnitude});
+  return cases;
+}
+
+namespace {
+
+TEST(AttentionGradient, equals_central_differences) {
+  for (const double rate : {0., 0.3}) {
+    const op::Attention op = attention(rate);
+    const Array qkv = uniform({2, 5, 3, 2, 3}, "qkv");
+    const Arrays reads = gradient_reads(op, qkv);
+    for (const Backend& backend : {exact, Backend{"vector"}})
+      expect_gradient(op, with_random({qkv}, rate), 0, {reads[3]},
+                      apply(attention_gradient(op), backend, reads).values[0]);
+  }
+}
+
+TEST(Attention, does_not_depend_on_how_heads_and_samples_are_cut) {
+  const Array qkv = uniform({2, 6, 3, 4, 2}, "qkv");
+  const op::Attention whole{random_stream("attention"), 0.4, {0, 4, 0}, 0, 4};
+  const Array expected = apply(whole, exact, with_random({qkv}, 0.4)).values[0];
+  for (const Backend& backend : {exact, Backend{"vector"}})
+    for (std::int64_t sample = 0; sample < 2; ++sample)
+      for (std::int64_t head = 0; head < 4; ++head) {
+        Array part = filled({1, 6, 3, 1, 2}, 0);
+        for (std::int64_t row = 0; row < 18; ++row)
+          for (std::int64_t d = 0; d < 2; ++d)
+            part.data[static_cast<std::size_t>(row * 2 + d)] =
+                qkv.data[static_cast<std::size_t>(((sample * 18 + row) * 4 + head) * 2 + d)];
+        const op::Attention op{whole.stream, 0.4, {0, 4, sample}, head, 4};
+        const Array got = apply(op, backend, with_random({part}, 0.4)).values[0];
+        for (std::int64_t t = 0; t < 6; ++t)
+          for (std::int64_t d = 0; d < 2; ++d)
+            EXPECT_NEAR(
+                got.data[static_cast<std::size_t>(t * 2 + d)],
+                expected.data[static_cast<std::size_t>(((sample * 6 + t) * 4 + head) * 2 + d)],
+                1e-14);
+      }
+}
+
+TEST(Attention, ignores_what_comes_later) {
+  const Array qkv = uniform({1, 60, 3, 2, 4}, "qkv");
+  Array changed = qkv;
+  for (std::size_t i = static_cast<std::size_t>(31 * 3 * 2 * 4); i < changed.data.size(); ++i)
+    changed.data[i] = 1;
+  for (const Backend& backend : {exact, Backend{"vector", DType::f32}}) {
+    const std::vector<double> before = apply(attention(0), backend, {qkv}).values[0].data;
+    const std::vector<double> after = apply(attention(0), backend, {changed}).values[0].data;
+    EXPECT_TRUE(std::equal(before.begin(), before.begin() + 31 * 2 * 4, after.begin()));
+  }
+}
+
+/// Runs a text through the cache in pieces of the given lengths.
+Array continued(const Array& qkv, const Backend& backend,
+                const std::vector<std::int64_t>& lengths) {
+  const std::int64_t batch = qkv.shape[0], time = qkv.shape[1], row = qkv.shape[3] * qkv.shape[4];
+  Array cache = filled({batch, 2, time, qkv.shape[3], qkv.shape[4]}, 0);
+  Array y = filled({batch, time, qkv.shape[3], qkv.shape[4]}, 0);
+  std::int64_t position = 0;
+  for (const std::int64_t length : lengths) {
+    Array part = filled({batch, length, 3, qkv.shape[3], qkv.shape[4]}, 0);
+    for (std::int64_t b = 0; b < batch; ++b)
+      std::copy_n(qkv.data.begin() + (b * time + position) * 3 * row, length * 3 * row,
+                  part.data.begin() + b * length * 3 * row);
+    const Result result = apply(op::AttentionCached{time}, backend,
+                                {part, scalar(static_cast<double>(position))}, {cache});
+    cache = result.values[0];
+    for (std::int64_t b = 0; b < batch; ++b)
+      std::copy_n(result.values[1].data.begin() + b * length * row, length * row,
+                  y.data.begin() + (b * time + position) * row);
+    position += length;
+  }
+  return y;
+}
+
+TEST(AttentionCached, token_by_token_equals_attention_on_the_whole_text) {
+  const Array qkv = uniform({2, 9, 3, 2, 5}, "qkv");
+  const Array expected = apply(attention(0), exact, {qkv}).values[0];
+  for (const Backend& backend : {exact, Backend{"vector"}, Backend{"vector", DType::f32}})
+    for (const auto& lengths : {std::vector<std::int64_t>(9, 1), {4, 1, 1, 3}, {9}}) {
+      const Array got = continued(qkv, backend, lengths);
+      // ref_abs: |v| <= 1, scores <= sqrt(5); n = 9.
+      const double eps = backend.dtype == DType::f32 ? 0x1p-23 : 0x1p-52;
+      for (std::size_t i = 0; i < got.data.size(); ++i)
+        EXPECT_NEAR(got.data[i], expected.data[i], 8 * eps * 3 * (1 + 2 * std::sqrt(5.)))
+            << to_string(backend);
+    }
+}
+
+}  // namespace
+}  // namespace fourfold::numerics

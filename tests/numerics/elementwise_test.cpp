@@ -1,0 +1,106 @@
+// Bias, GELU, sum and selection of a position.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "numerics/harness.h"
+
+namespace fourfold::numerics {
+namespace {
+
+/// |x|: the factor (1 + tanh) / 2 is at most 1 and its own error a few eps (argument error times
+/// tanh' stays below 1).
+Arrays gelu_magnitude(const Case& sample, const Arrays& outputs) {
+  Arrays magnitude = outputs;
+  for (std::size_t i = 0; i < outputs[0].data.size(); ++i)
+    magnitude[0].data[i] = std::abs(sample.reads[0].data[i]);
+  return magnitude;
+}
+
+/// |y_grad| (1 + |x| (1 - tanh^2) u' (1 + |u|)): the last factor is the condition of exp(-2 u).
+Arrays gelu_gradient_magnitude(const Case& sample, const Arrays& outputs) {
+  Arrays magnitude = outputs;
+  for (std::size_t i = 0; i < outputs[0].data.size(); ++i) {
+    const double x = sample.reads[0].data[i];
+    const double u = 0.7978845608028654 * (x + 0.044715 * x * x * x);
+    const double slope = 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+    const double flatness = 1 - std::tanh(u) * std::tanh(u);
+    magnitude[0].data[i] = std::abs(sample.reads[1].data[i]) *
+                           (1 + std::abs(x) * flatness * slope * (1 + std::abs(u)));
+  }
+  return magnitude;
+}
+
+}  // namespace
+
+std::vector<Case> elementwise_cases() {
+  std::vector<Case> cases;
+  for (const auto& [batch, time, channels] :
+       {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 7}, {5, 53, 67}}) {
+    const Shape shape{batch, time, channels};
+    const Array x = uniform(shape, "x"), grad = uniform(shape, "grad"),
+                wide = uniform(shape, "wide", -12, 12);
+    cases.push_back({"last dim", op::AddBias{}, {x, uniform({channels}, "bias")}});
+    cases.push_back({"last two dims", op::AddBias{}, {x, uniform({time, channels}, "bias")}});
+    for (const std::int64_t summed : {0, 1, 2, 3}) {
+      Shape kept;
+      for (std::size_t dim = static_cast<std::size_t>(summed); dim < 3; ++dim)
+        kept.push_back(shape[dim]);
+      const auto rows = static_cast<double>(shape.elements(0, static_cast<std::size_t>(summed)));
+      cases.push_back({"overwriting", op::BiasGradient{summed, false}, {grad}, {}, rows});
+      cases.push_back(
+          {"adding", op::BiasGradient{summed, true}, {grad}, {uniform(kept, "old")}, rows});
+    }
+    cases.push_back({"narrow", op::Gelu{}, {x}, {}, 1, gelu_magnitude});
+    cases.push_back({"wide", op::Gelu{}, {wide}, {}, 1, gelu_magnitude});
+    cases.push_back({"narrow", op::GeluGradient{}, {x, grad}, {}, 1, gelu_gradient_magnitude});
+    cases.push_back({"wide", op::GeluGradient{}, {wide, grad}, {}, 1, gelu_gradient_magnitude});
+    cases.push_back({"sum", op::Add{}, {x, grad}});
+    cases.push_back({"last", op::TakePosition{}, {x, scalar(static_cast<double>(time - 1))}});
+    cases.push_back({"first", op::TakePosition{}, {x, scalar(0)}});
+  }
+  return cases;
+}
+
+namespace {
+
+TEST(AddBiasGradient, equals_central_differences) {
+  const Array x = uniform({2, 3, 4}, "x"), bias = uniform({3, 4}, "bias"),
+              weight = uniform({2, 3, 4}, "weight");
+  expect_gradient(op::AddBias{}, {x, bias}, 0, {weight}, weight);
+  expect_gradient(op::AddBias{}, {x, bias}, 1, {weight},
+                  apply(op::BiasGradient{1, false}, {"vector"}, {weight}).values[0]);
+}
+
+TEST(GeluGradient, equals_central_differences) {
+  const Array x = uniform({40}, "x", -4, 4), weight = uniform({40}, "weight");
+  for (const Backend& backend : {exact, Backend{"vector"}})
+    expect_gradient(op::Gelu{}, {x}, 0, {weight},
+                    apply(op::GeluGradient{}, backend, {x, weight}).values[0]);
+}
+
+TEST(AddGradient, equals_central_differences) {
+  const Array a = uniform({7}, "a"), b = uniform({7}, "b"), weight = uniform({7}, "weight");
+  expect_gradient(op::Add{}, {a, b}, 0, {weight}, weight);
+  expect_gradient(op::Add{}, {a, b}, 1, {weight}, weight);
+}
+
+TEST(Gelu, extremes_neither_overflow_nor_hide_a_nan) {
+  const Array x{{4}, {-200, 200, 0, NAN}};
+  for (const Backend& backend : {Backend{"vector", DType::f32}, Backend{"vector", DType::f64}}) {
+    const std::vector<double> y = apply(op::Gelu{}, backend, {x}).values[0].data;
+    EXPECT_EQ(y[0], 0);
+    EXPECT_EQ(y[1], 200);
+    EXPECT_EQ(y[2], 0);
+    EXPECT_TRUE(std::isnan(y[3]));
+    const std::vector<double> g =
+        apply(op::GeluGradient{}, backend, {x, filled({4}, 1)}).values[0].data;
+    EXPECT_EQ(g[0], 0);
+    EXPECT_EQ(g[1], 1);
+    EXPECT_EQ(g[2], 0.5);
+    EXPECT_TRUE(std::isnan(g[3]));
+  }
+}
+
+}  // namespace
+}  // namespace fourfold::numerics

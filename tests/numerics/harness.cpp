@@ -1,0 +1,297 @@
+#include "numerics/harness.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/random.h"
+#include "kernels/cpu/target.h"
+
+namespace fourfold::numerics {
+namespace {
+
+constexpr std::size_t guard_bytes = 64;
+constexpr std::byte guard{0xA5};
+
+/// An operand in memory, in its own type, with a guard behind it.
+class Buffer {
+ public:
+  Buffer(const Shape& shape, DType dtype)
+      : shape_(shape), dtype_(dtype), memory_(size() + guard_bytes, guard) {}
+
+  kernels::Tensor tensor() { return {memory_.data(), shape_, dtype_}; }
+  /// NaN in floats, a large number in integers.
+  void poison() { std::memset(memory_.data(), 0xFF, size()); }
+  std::vector<std::byte> bytes() const {
+    return {memory_.begin(), memory_.begin() + static_cast<std::ptrdiff_t>(size())};
+  }
+  bool guard_intact() const {
+    for (std::size_t i = size(); i < memory_.size(); ++i)
+      if (memory_[i] != guard) return false;
+    return true;
+  }
+
+  void write(const std::vector<double>& values) {
+    visit([&]<class T>(T* data) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if constexpr (std::is_same_v<T, BFloat16>)
+          data[i] = BFloat16(static_cast<float>(values[i]));
+        else
+          data[i] = static_cast<T>(values[i]);
+      }
+    });
+  }
+  std::vector<double> read() {
+    std::vector<double> values(static_cast<std::size_t>(shape_.elements()));
+    visit([&]<class T>(const T* data) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if constexpr (std::is_same_v<T, BFloat16>)
+          values[i] = static_cast<double>(static_cast<float>(data[i]));
+        else
+          values[i] = static_cast<double>(data[i]);
+      }
+    });
+    return values;
+  }
+
+ private:
+  std::size_t size() const {
+    return static_cast<std::size_t>(shape_.elements() * size_bytes(dtype_));
+  }
+  template <class Visit>
+  void visit(Visit&& function) {
+    void* data = memory_.data();
+    switch (dtype_) {
+      case DType::f32:
+        return function(static_cast<float*>(data));
+      case DType::f64:
+        return function(static_cast<double*>(data));
+      case DType::bf16:
+        return function(static_cast<BFloat16*>(data));
+      case DType::i32:
+        return function(static_cast<std::int32_t*>(data));
+      case DType::i64:
+        return function(static_cast<std::int64_t*>(data));
+      case DType::u64:
+        return function(static_cast<std::uint64_t*>(data));
+    }
+  }
+
+  Shape shape_;
+  DType dtype_;
+  std::vector<std::byte> memory_;
+};
+
+std::int64_t workspace_size(const op::Op& op, const Backend& backend, op::Shapes shapes) {
+  if (backend.implementation == "reference") return 0;
+  return kernels::cpu::target(backend.threads)
+      .workspace_bytes(backend.implementation, op, shapes, backend.dtype);
+}
+
+double epsilon(DType dtype) {
+  if (dtype == DType::bf16) return 0x1p-7;
+  return dtype == DType::f32 ? std::numeric_limits<float>::epsilon()
+                             : std::numeric_limits<double>::epsilon();
+}
+
+bool is_real(op::Element element) {
+  return element == op::Element::compute || element == op::Element::accumulate ||
+         element == op::Element::f64;
+}
+
+Arrays absolute_run(const Case& sample) {
+  const op::Operands operands = op::operands(sample.op);
+  Case positive = sample;
+  const auto make_positive = [](Array& array) {
+    for (double& value : array.data) value = std::abs(value);
+  };
+  for (std::size_t i = 0; i < positive.reads.size(); ++i)
+    if (is_real(operands[i].element)) make_positive(positive.reads[i]);
+  for (Array& array : positive.updates) make_positive(array);
+  Arrays magnitude = apply(sample.op, exact, positive.reads, positive.updates).values;
+  for (Array& array : magnitude) make_positive(array);
+  return magnitude;
+}
+
+}  // namespace
+
+Array filled(const Shape& shape, double value) {
+  return {shape, std::vector<double>(static_cast<std::size_t>(shape.elements()), value)};
+}
+
+Array scalar(double value) {
+  return filled({}, value);
+}
+
+Array uniform(const Shape& shape, std::string_view name, double low, double high) {
+  Array array = filled(shape, 0);
+  const Random random(7, random_stream(name));
+  for (std::size_t i = 0; i < array.data.size(); ++i)
+    array.data[i] = low + (high - low) * random.uniform(i, 0);
+  return array;
+}
+
+Array integers(const Shape& shape, std::string_view name, std::int64_t bound, std::int64_t every) {
+  Array array = filled(shape, 0);
+  const Random random(7, random_stream(name));
+  for (std::size_t i = 0; i < array.data.size(); ++i)
+    array.data[i] =
+        every > 0 && static_cast<std::int64_t>(i) % every == 1
+            ? -1
+            : static_cast<double>(random.below(static_cast<std::uint64_t>(bound), i, 0));
+  return array;
+}
+
+std::string to_string(const Backend& backend) {
+  return format("{} {} {}t", backend.implementation, fourfold::to_string(backend.dtype),
+                backend.threads);
+}
+
+Array rounded(const op::Op& op, std::size_t index, DType dtype, const Array& array) {
+  Buffer buffer(array.shape, op::element_dtype(op::operands(op)[index].element, dtype));
+  buffer.write(array.data);
+  return {array.shape, buffer.read()};
+}
+
+Result apply(const op::Op& op, const Backend& backend, const Arrays& reads, const Arrays& updates,
+             Aliasing aliasing) {
+  const op::Operands operands = op::operands(op);
+  kernels::Problem problem{op, backend.dtype, {}, backend.threads};
+  for (const Array& array : reads) problem.shapes.push_back(array.shape);
+  const std::vector<Shape> output_shapes = op::outputs(op, problem.shapes);
+  problem.shapes.insert(problem.shapes.end(), output_shapes.begin(), output_shapes.end());
+  require(problem.shapes.size() == operands.size(), "the case gives every read operand");
+
+  std::vector<Buffer> buffers;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    buffers.emplace_back(problem.shapes[i], op::element_dtype(operands[i].element, backend.dtype));
+  for (std::size_t i = 0; i < reads.size(); ++i) buffers[i].write(reads[i].data);
+  std::size_t update = 0;
+  for (std::size_t i = reads.size(); i < operands.size(); ++i)
+    operands[i].role == op::Role::update ? buffers[i].write(updates.at(update++).data)
+                                         : buffers[i].poison();
+
+  std::vector<std::size_t> place(operands.size());
+  std::vector<kernels::Tensor> tensors;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const bool alias = aliasing == Aliasing::where_allowed && operands[i].may_alias;
+    place[i] = alias ? *operands[i].may_alias : i;
+    tensors.push_back(buffers[place[i]].tensor());
+  }
+  std::vector<std::byte> workspace(
+      static_cast<std::size_t>(workspace_size(op, backend, problem.shapes)) + guard_bytes, guard);
+  const kernels::Run run = backend.implementation == "reference"
+                               ? kernels::reference::prepare(problem)
+                               : kernels::cpu::prepare(backend.implementation, problem);
+  run(tensors, kernels::Workspace(workspace.data(), workspace.size() - guard_bytes));
+
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    EXPECT_TRUE(buffers[i].guard_intact())
+        << to_string(backend) << " wrote behind operand " << operands[i].name;
+  for (std::size_t i = workspace.size() - guard_bytes; i < workspace.size(); ++i)
+    EXPECT_EQ(workspace[i], guard) << to_string(backend) << " wrote behind its workspace";
+  Result result;
+  for (std::size_t i = reads.size(); i < operands.size(); ++i) {
+    result.values.push_back({problem.shapes[i], buffers[place[i]].read()});
+    result.bytes.push_back(buffers[place[i]].bytes());
+  }
+  return result;
+}
+
+void expect_within_bound(const Case& sample, const Backend& backend) {
+  const op::Operands operands = op::operands(sample.op);
+  Case held = sample;
+  for (std::size_t i = 0; i < held.reads.size(); ++i)
+    held.reads[i] = rounded(sample.op, i, backend.dtype, held.reads[i]);
+  std::size_t update = 0;
+  for (std::size_t i = held.reads.size(); i < operands.size(); ++i)
+    if (operands[i].role == op::Role::update) {
+      held.updates[update] = rounded(sample.op, i, backend.dtype, held.updates[update]);
+      ++update;
+    }
+  const Arrays expected = apply(sample.op, exact, held.reads, held.updates).values;
+  const Arrays magnitude = sample.magnitude ? sample.magnitude(held, expected) : absolute_run(held);
+  const Arrays got = apply(sample.op, backend, held.reads, held.updates).values;
+  const double sum_epsilon = epsilon(accumulation_type(backend.dtype));
+  for (std::size_t output = 0; output < got.size(); ++output) {
+    const op::Operand& operand = operands[held.reads.size() + output];
+    const double own_epsilon =
+        is_real(operand.element) ? epsilon(op::element_dtype(operand.element, backend.dtype)) : 0;
+    double worst = 0;
+    std::size_t where = 0;
+    for (std::size_t i = 0; i < got[output].data.size(); ++i) {
+      const double sums = is_real(operand.element)
+                              ? (operand.element == op::Element::f64 ? own_epsilon : sum_epsilon)
+                              : 0;
+      const double bound =
+          4 * (own_epsilon + sums * std::sqrt(sample.reduction)) * magnitude[output].data[i];
+      const double difference = std::abs(got[output].data[i] - expected[output].data[i]);
+      const double excess = difference <= bound ? (bound > 0 ? difference / bound : 0)
+                                                : (bound > 0 ? difference / bound : 1e300);
+      if (!(excess <= worst)) worst = excess, where = i;  // NaN counts as worst
+      if (std::isnan(excess)) break;
+    }
+    EXPECT_LE(worst, 1) << sample.name << ", " << to_string(backend) << ", " << operand.name << "["
+                        << where << "]: got " << got[output].data[where] << ", reference "
+                        << expected[output].data[where] << ", ref_abs "
+                        << magnitude[output].data[where];
+  }
+}
+
+void expect_gradient(const op::Op& op, Arrays reads, std::size_t index, const Arrays& weights,
+                     const Array& gradient) {
+  const auto loss = [&] {
+    const Arrays outputs = apply(op, exact, reads).values;
+    double sum = 0;
+    for (std::size_t output = 0; output < weights.size(); ++output)
+      for (std::size_t i = 0; i < weights[output].data.size(); ++i)
+        sum += weights[output].data[i] * outputs[output].data[i];
+    return sum;
+  };
+  constexpr double step = 1e-5;  // error of the difference: step^2 + eps / step, each about 1e-10
+  double largest = 0, worst = 0;
+  ASSERT_EQ(gradient.shape, reads[index].shape);
+  for (std::size_t i = 0; i < gradient.data.size(); ++i) {
+    double& x = reads[index].data[i];
+    const double original = x;
+    x = original + step;
+    const double above = loss();
+    x = original - step;
+    const double below = loss();
+    x = original;
+    const double difference = std::abs((above - below) / (2 * step) - gradient.data[i]);
+    worst = difference <= worst ? worst : difference;
+    largest = std::max(largest, std::abs(gradient.data[i]));
+  }
+  EXPECT_GT(largest, 0) << "the gradient is not all zero";
+  EXPECT_LE(worst, 1e-6 * largest) << op::name(op) << ", operand " << index;
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> all;
+  for (const auto& family :
+       {matmul_cases(), embedding_cases(), dropout_cases(), norm_cases(), elementwise_cases(),
+        attention_cases(), loss_cases(), update_cases(), state_cases()})
+    all.insert(all.end(), family.begin(), family.end());
+  return all;
+}
+
+std::vector<Backend> backends_of(const op::Op& op) {
+  std::vector<Backend> backends = {{"reference", DType::f32, 1}, {"reference", DType::bf16, 1}};
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const int threads : {1, 2, 3}) backends.push_back({"vector", dtype, threads});
+  if (std::holds_alternative<op::Matmul>(op)) {
+    for (const int threads : {1, 2}) {
+      backends.push_back({"openblas", DType::f32, threads});
+      backends.push_back({"openblas", DType::f64, threads});
+      backends.push_back({"onednn", DType::f32, threads});
+    }
+  }
+  return backends;
+}
+
+}  // namespace fourfold::numerics

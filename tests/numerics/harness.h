@@ -1,0 +1,97 @@
+// What every numerics test needs: arrays in double, running one op on a backend with poisoned and
+// guarded outputs, and cases that drive the accuracy, aliasing and determinism tests alike.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace fourfold::numerics {
+
+/// A tensor's values in double: exact for f32, bf16, i32, and for i64 and u64 below 2^53.
+struct Array {
+  Shape shape;
+  std::vector<double> data;
+};
+using Arrays = std::vector<Array>;
+
+Array filled(const Shape& shape, double value);
+Array scalar(double value);
+/// Uniform in [low, high), a pure function of name and element.
+Array uniform(const Shape& shape, std::string_view name, double low = -1, double high = 1);
+/// Integers 0 ... bound - 1; each `every`-th is -1 (0: none).
+Array integers(const Shape& shape, std::string_view name, std::int64_t bound,
+               std::int64_t every = 0);
+
+/// Which kernel runs, in which type.
+struct Backend {
+  std::string implementation;  // "reference", "vector", "openblas", "onednn"
+  DType dtype = DType::f64;
+  int threads = 1;
+};
+std::string to_string(const Backend& backend);
+inline const Backend exact{"reference", DType::f64, 1};
+
+/// Outputs of an op, as values and as bytes.
+struct Result {
+  Arrays values;
+  std::vector<std::vector<std::byte>> bytes;
+};
+
+enum class Aliasing { none, where_allowed };
+
+/// Runs the op once. `reads` and `updates` (old contents of outputs with role update, in order) are
+/// rounded to the backend's types. Written outputs are poisoned before; the bytes behind every
+/// operand are checked afterwards.
+Result apply(const op::Op& op, const Backend& backend, const Arrays& reads,
+             const Arrays& updates = {}, Aliasing aliasing = Aliasing::none);
+
+/// Values as the backend's type holds them: operand `index` of the op.
+Array rounded(const op::Op& op, std::size_t index, DType dtype, const Array& array);
+
+struct Case {
+  std::string name;
+  op::Op op;
+  Arrays reads;
+  Arrays updates = {};
+  /// Length of the longest sum.
+  double reduction = 1;
+  /// ref_abs of each output: what rounding errors are relative to. Default: the reference on
+  /// absolute values.
+  std::function<Arrays(const Case&, const Arrays& outputs)> magnitude = {};
+};
+
+inline void PrintTo(const Case& sample, std::ostream* out) {
+  *out << sample.name;
+}
+
+/// |got - ref| <= 4 (eps(output) + eps(sums) sqrt(n)) ref_abs, hence at most 8 eps sqrt(n) ref_abs
+/// in f32 and f64 (Higham 2002, section 3.1, with the square root of the probabilistic bound).
+void expect_within_bound(const Case& sample, const Backend& backend);
+
+/// Central differences of loss = sum over outputs of weight * output: `gradient` must be d loss / d
+/// reads[index]. Largest difference over the largest element of the gradient: at most 1e-6.
+void expect_gradient(const op::Op& op, Arrays reads, std::size_t index, const Arrays& weights,
+                     const Array& gradient);
+
+/// Cases of each family, see the file of its name.
+std::vector<Case> matmul_cases();
+std::vector<Case> embedding_cases();
+std::vector<Case> dropout_cases();
+std::vector<Case> norm_cases();
+std::vector<Case> elementwise_cases();
+std::vector<Case> attention_cases();
+std::vector<Case> loss_cases();
+std::vector<Case> update_cases();
+std::vector<Case> state_cases();
+std::vector<Case> all_cases();
+
+/// The backends that have a kernel for the op.
+std::vector<Backend> backends_of(const op::Op& op);
+
+}  // namespace fourfold::numerics

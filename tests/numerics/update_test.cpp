@@ -1,0 +1,142 @@
+// Norms, finiteness, the decision about an update, AdamW.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "numerics/harness.h"
+
+namespace fourfold::numerics {
+namespace {
+
+Arrays adamw_reads(const Array& grad, double lr, double scale, bool applied, double updates) {
+  return {grad, scalar(lr), scalar(scale), scalar(applied ? 1 : 0), scalar(updates)};
+}
+
+Arrays adamw_magnitude(const Case& sample, const Arrays& outputs) {
+  const auto& op = std::get<op::AdamW>(sample.op);
+  const double lr = sample.reads[1].data[0], scale = sample.reads[2].data[0],
+               t = sample.reads[4].data[0] + 1;
+  Arrays magnitude = outputs;
+  for (std::size_t i = 0; i < outputs[0].data.size(); ++i) {
+    const double g = std::abs(scale * sample.reads[0].data[i]);
+    const double m = op.beta1 * std::abs(sample.updates[1].data[i]) + (1 - op.beta1) * g;
+    const double root = std::sqrt(outputs[2].data[i] / (1 - std::pow(op.beta2, t)));
+    magnitude[0].data[i] = std::abs(sample.updates[0].data[i]) * (1 + lr * op.weight_decay) +
+                           lr * m / (1 - std::pow(op.beta1, t)) / (root + op.epsilon);
+    magnitude[1].data[i] = m;
+  }
+  return magnitude;
+}
+
+Arrays control_reads(double squared_norm, double loss, double tokens, double non_finite,
+                     double lr) {
+  return {scalar(squared_norm), scalar(loss), scalar(tokens), scalar(non_finite), scalar(lr)};
+}
+
+}  // namespace
+
+std::vector<Case> update_cases() {
+  std::vector<Case> cases;
+  for (const std::int64_t count : {1, 77, 70001}) {
+    const Array x = uniform({count}, "x"), grad = uniform({count}, "grad");
+    const auto length = static_cast<double>(count);
+    Array broken = x;
+    broken.data[0] = NAN;
+    broken.data.back() = INFINITY;
+    cases.push_back({"overwriting", op::SquaredNorm{false}, {x}, {}, length});
+    cases.push_back({"adding", op::SquaredNorm{true}, {x}, {scalar(2.5)}, length});
+    cases.push_back({"none", op::CountNonFinite{false}, {x}});
+    cases.push_back({"some", op::CountNonFinite{true}, {broken}, {scalar(3)}});
+    const Arrays state = {uniform({count}, "weight"), uniform({count}, "m"),
+                          uniform({count}, "v", 0.1, 1)};
+    for (const bool applied : {true, false})
+      cases.push_back({applied ? "applied" : "not applied", op::AdamW{0.9, 0.95, 1e-8, 0.1},
+                       adamw_reads(grad, 0.01, 0.5, applied, 6), state, 1, adamw_magnitude});
+  }
+  cases.push_back({"clipping", op::UpdateControl{96, 1.0}, control_reads(25, 100, 90, 0, 0.1)});
+  cases.push_back({"not clipping", op::UpdateControl{96, 0}, control_reads(25, 100, 96, 0, 0.1)});
+  cases.push_back({"applied", op::CountUpdate{}, {scalar(1)}, {scalar(41)}});
+  cases.push_back({"not applied", op::CountUpdate{}, {scalar(0)}, {scalar(41)}});
+  return cases;
+}
+
+namespace {
+
+TEST(CountNonFinite, counts_nan_and_both_infinities) {
+  const Array x{{5}, {1, NAN, INFINITY, -INFINITY, 3e38}};
+  for (const Backend& backend : backends_of(op::CountNonFinite{})) {
+    EXPECT_EQ(apply(op::CountNonFinite{false}, backend, {x}).values[0].data[0], 3)
+        << to_string(backend);
+    EXPECT_EQ(apply(op::CountNonFinite{true}, backend, {x}, {scalar(4)}).values[0].data[0], 7);
+  }
+}
+
+TEST(UpdateControl, clips_as_pytorch_does_and_scales_by_nominal_over_valid_tokens) {
+  const Arrays out =
+      apply(op::UpdateControl{100, 2}, {"vector"}, control_reads(36, 5, 50, 0, 0.1)).values;
+  EXPECT_DOUBLE_EQ(out[0].data[0], 12);
+  EXPECT_DOUBLE_EQ(out[1].data[0], 2 * (2 / (12 + 1e-6)));
+  EXPECT_EQ(out[2].data[0], 1);
+}
+
+TEST(UpdateControl, does_not_apply_what_is_not_finite_or_empty) {
+  const auto applied = [](const Arrays& reads) {
+    return apply(op::UpdateControl{100, 2}, {"vector"}, reads).values[2].data[0];
+  };
+  EXPECT_EQ(applied(control_reads(1, 1, 1, 0, 0.1)), 1);
+  EXPECT_EQ(applied(control_reads(NAN, 1, 1, 0, 0.1)), 0);
+  EXPECT_EQ(applied(control_reads(INFINITY, 1, 1, 0, 0.1)), 0);
+  EXPECT_EQ(applied(control_reads(1, INFINITY, 1, 0, 0.1)), 0);
+  EXPECT_EQ(applied(control_reads(1, 1, 0, 0, 0.1)), 0);
+  EXPECT_EQ(applied(control_reads(1, 1, 1, 1, 0.1)), 0);
+  EXPECT_EQ(applied(control_reads(1, 1, 1, 0, NAN)), 0);
+}
+
+TEST(AdamW, writes_nothing_when_the_update_is_not_applied) {
+  const Arrays state = {uniform({33}, "weight"), uniform({33}, "m"), uniform({33}, "v", 0, 1)};
+  Array grad = uniform({33}, "grad");
+  grad.data[4] = NAN;
+  for (const Backend& backend : backends_of(op::AdamW{})) {
+    const Result result = apply(op::AdamW{}, backend, adamw_reads(grad, 0.1, NAN, false, 0), state);
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(result.values[i].data, rounded(op::AdamW{}, 5 + i, backend.dtype, state[i]).data)
+          << to_string(backend);
+  }
+}
+
+/// Ten steps against the update written as in the paper, in long double.
+TEST(AdamW, ten_steps_follow_the_paper) {
+  const op::AdamW op{0.9, 0.999, 1e-8, 0.01};
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Arrays state = {uniform({50}, "weight"), filled({50}, 0), filled({50}, 0)};
+    state[0] = rounded(op, 5, dtype, state[0]);
+    std::vector<long double> weight(state[0].data.begin(), state[0].data.end()), m(50), v(50);
+    for (int t = 1; t <= 10; ++t) {
+      const Array grad = rounded(op, 0, dtype, uniform({50}, "grad" + std::to_string(t)));
+      state = apply(op, {"vector", dtype}, adamw_reads(grad, 0.01, 1, true, t - 1), state).values;
+      for (std::size_t i = 0; i < 50; ++i) {
+        const long double g = grad.data[i];
+        m[i] = 0.9L * m[i] + 0.1L * g;
+        v[i] = 0.999L * v[i] + 0.001L * g * g;
+        weight[i] -= 0.01L * 0.01L * weight[i];
+        weight[i] -= 0.01L * (m[i] / (1 - std::pow(0.9L, t))) /
+                     (std::sqrt(v[i] / (1 - std::pow(0.999L, t))) + 1e-8L);
+      }
+    }
+    for (std::size_t i = 0; i < 50; ++i)
+      EXPECT_NEAR(state[0].data[i], static_cast<double>(weight[i]),
+                  dtype == DType::f32 ? 2e-5 : 1e-11);
+  }
+}
+
+TEST(SquaredNorm, does_not_depend_on_the_number_of_threads) {
+  const Array x = uniform({200003}, "x");
+  const auto bytes = [&](int threads) {
+    return apply(op::SquaredNorm{}, {"vector", DType::f32, threads}, {x}).bytes;
+  };
+  EXPECT_EQ(bytes(1), bytes(2));
+  EXPECT_EQ(bytes(1), bytes(3));
+}
+
+}  // namespace
+}  // namespace fourfold::numerics
