@@ -1,0 +1,46 @@
+// The one seam between a program and a device. Above it: executor.h, shared by all backends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "op/blocks.h"
+#include "program/program.h"
+
+namespace fourfold::run {
+
+/// Brings the tokens of a micro-batch: (count x length) ids, sample-major, for the samples that
+/// `feeds` names. Called from the worker of the feed stream.
+class Feeder {
+ public:
+  virtual ~Feeder() = default;
+  virtual void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t step,
+                    std::int64_t micro, std::span<std::int32_t> ids) = 0;
+};
+
+/// Index of a program in its bundle.
+using ProgramId = Id<struct ProgramTag>;
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// Once: allocates both regions, prepares every kernel of every program, starts the workers. All
+  /// that is dear. The bundle must outlive the backend's use of it.
+  virtual void bind(const program::Bundle& bundle) = 0;
+
+  /// Tells what the next program run needs from the host: the parity of its step, and its feeder
+  /// (null: no feeds).
+  virtual void begin(ProgramId program, std::int64_t parity, std::int64_t step, Feeder* feeder) = 0;
+  /// Enqueues one instruction on its stream. No allocation, no wait, no decision.
+  virtual void issue(ProgramId program, std::size_t instruction) = 0;
+  /// Drains all streams; throws the first fault that any of them met.
+  virtual void finish() = 0;
+
+  /// The bytes of a buffer's copy of the given parity (0 for buffers with one copy), for host
+  /// access between programs.
+  virtual std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) = 0;
+};
+
+}  // namespace fourfold::run

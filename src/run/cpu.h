@@ -1,0 +1,80 @@
+// The backend for one rank on the CPU: an arena, a thread for every stream in use, kernels of
+// kernels/cpu. Streams run side by side; Record and Wait order them, as events do on a GPU.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "run/arena.h"
+#include "run/backend.h"
+#include "run/prepared_program.h"
+#include "run/stream_worker.h"
+
+namespace fourfold::run {
+
+struct CpuOptions {
+  int threads = 1;  // that a kernel may use
+  /// For memory tests: fills the arena with Arena::paint_word once it is bound, instead of zeros.
+  enum class Fresh { zeros, paint } fresh = Fresh::zeros;
+};
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(CpuOptions options = {});
+  ~CpuBackend() override;
+
+  void bind(const program::Bundle& bundle) override;
+  void begin(ProgramId program, std::int64_t parity, std::int64_t step, Feeder* feeder) override;
+  void issue(ProgramId program, std::size_t instruction) override;
+  void finish() override;
+  std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override;
+
+  /// Pages of a region nobody has written since bind painted them.
+  Arena::Pages pages(program::Region region) const { return arena_.pages(region); }
+
+  /// For tests, between programs: from now on, after this instruction of the named program, element
+  /// `element` of its output number `output` turns to NaN.
+  struct Fault {
+    std::string program;
+    std::size_t instruction = 0;
+    std::size_t output = 0;
+    std::int64_t element = 0;
+  };
+  void inject(const Fault& fault);
+
+ private:
+  void start_workers();
+  void prepare_kernels();
+  void execute(std::size_t instruction);
+  void carry_out(const PreparedInstruction& instruction);
+  void record(std::size_t event);
+  void wait(std::size_t event);
+  void fail(std::exception_ptr fault);
+
+  CpuOptions options_;
+  Arena arena_;
+  std::vector<PreparedProgram> programs_;
+  std::vector<std::string> stream_names_;  // of the workers
+
+  // What the workers read of the program under way. Written between programs, published by the
+  // first push.
+  const PreparedProgram* current_ = nullptr;
+  std::size_t parity_ = 0;
+  std::int64_t step_ = 0;
+  Feeder* feeder_ = nullptr;
+  // An event is recorded when it holds the number of the run under way: nothing needs to be reset.
+  std::uint32_t run_number_ = 0;
+  std::size_t num_events_ = 0;
+  std::unique_ptr<std::atomic<std::uint32_t>[]> events_;
+  // Set by the first fault; the workers then skip what is left, and waits are let through.
+  std::atomic<bool> faulted_{false};
+  std::exception_ptr fault_;
+  bool idle_ = true;
+
+  std::vector<std::unique_ptr<StreamWorker>> workers_;  // last: they end before what they use
+};
+
+}  // namespace fourfold::run

@@ -1,0 +1,54 @@
+// Runs the programs of a bundle on a backend: writes the step block, issues all instructions, reads
+// the result block. Not the training loop (train/).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "run/backend.h"
+
+namespace fourfold::run {
+
+class Executor {
+ public:
+  /// Binds the backend to the bundle. Both must outlive the executor.
+  Executor(const program::Bundle& bundle, Backend& backend);
+
+  const program::Bundle& bundle() const { return bundle_; }
+
+  /// Runs a program by name for the given step block. A step's parity is step mod 2.
+  op::ResultBlock run(std::string_view program, const op::StepBlock& step,
+                      Feeder* feeder = nullptr);
+
+  /// As `run`, but finishes each instruction before the next and calls `after` behind it; for
+  /// finding a bad value, for tests and traces. Same bits as `run`.
+  using After = std::function<void(const program::Program&, std::size_t instruction)>;
+  op::ResultBlock run_stepwise(std::string_view program, const op::StepBlock& step, Feeder* feeder,
+                               const After& after);
+
+  /// The bytes of a buffer (its copy of the given parity), by buffer or by name; throws
+  /// InternalError when there is none.
+  std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity = 0);
+  std::span<std::byte> bytes(std::string_view program, std::string_view buffer,
+                             std::int64_t parity = 0);
+
+ private:
+  struct Entry {
+    const program::Program* program;
+    ProgramId id;
+    std::optional<program::BufferId> step_block, result_block;
+  };
+  const Entry& find(std::string_view program) const;
+  void begin(const Entry& entry, const op::StepBlock& step, Feeder* feeder);
+  op::ResultBlock result(const Entry& entry, std::int64_t parity);
+
+  const program::Bundle& bundle_;
+  Backend& backend_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace fourfold::run

@@ -1,0 +1,82 @@
+#include "run/stream_worker.h"
+
+#include <pthread.h>
+
+#include <bit>
+#include <limits>
+#include <utility>
+
+namespace fourfold::run {
+namespace {
+
+constexpr std::uint32_t stop_item = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t job_item = stop_item - 1;
+
+}  // namespace
+
+StreamWorker::StreamWorker(const std::string& name, std::size_t capacity, Execute execute)
+    : execute_(std::move(execute)),
+      queue_(std::bit_ceil(capacity + 2)),  // room for a job and the stop besides
+      mask_(static_cast<std::uint32_t>(queue_.size() - 1)),
+      thread_([this] { loop(); }) {
+  // Linux keeps 15 letters of a thread's name.
+  pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
+}
+
+StreamWorker::~StreamWorker() {
+  push(stop_item);
+  thread_.join();
+}
+
+void StreamWorker::push(std::uint32_t item) {
+  const std::uint32_t count = pushed_.load(std::memory_order_relaxed);
+  queue_[count & mask_] = item;
+  pushed_.store(count + 1, std::memory_order_release);
+  pushed_.notify_one();
+}
+
+void StreamWorker::drain() {
+  const std::uint32_t wanted = pushed_.load(std::memory_order_relaxed);
+  for (;;) {
+    const std::uint32_t done = done_.load(std::memory_order_acquire);
+    if (done == wanted) return;
+    done_.wait(done, std::memory_order_acquire);
+  }
+}
+
+void StreamWorker::call(const std::function<void()>& job) {
+  job_ = &job;
+  push(job_item);
+  drain();
+  job_ = nullptr;
+  if (std::exception_ptr fault = std::exchange(job_fault_, nullptr)) std::rethrow_exception(fault);
+}
+
+void StreamWorker::run_job() {
+  try {
+    (*job_)();
+  } catch (const std::exception&) {
+    job_fault_ = std::current_exception();
+  }
+}
+
+void StreamWorker::loop() {
+  std::uint32_t next = 0;
+  for (;;) {
+    if (pushed_.load(std::memory_order_acquire) == next) {
+      done_.store(next, std::memory_order_release);
+      done_.notify_one();
+      pushed_.wait(next, std::memory_order_acquire);
+      continue;
+    }
+    const std::uint32_t item = queue_[next & mask_];
+    ++next;
+    if (item == stop_item) return;
+    if (item == job_item)
+      run_job();
+    else
+      execute_(item);
+  }
+}
+
+}  // namespace fourfold::run
