@@ -1,0 +1,23 @@
+// A token stream made from nothing, with a pattern that a model can learn: for tests and
+// measurements without files.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace fourfold::data {
+
+inline constexpr std::int64_t synthetic_length = std::int64_t{1} << 18;
+
+/// Token i follows from the two before it: with probability 7/8 it is P(token i-1), P being one of
+/// two fixed random permutations of the vocabulary, chosen by the parity of token i-2; otherwise it
+/// is any token, all equally likely. So most tokens have two likely followers (what a
+/// bigram model learns), and the token before decides between them (what attention learns). The
+/// stream has `synthetic_length` tokens and depends on `vocab_size` alone.
+/// Requires: vocab_size from 1 to 2^31 - 1.
+std::vector<std::int32_t> synthetic_tokens(std::int64_t vocab_size);
+
+/// Mean loss per token, in nats, of the best prediction of that stream.
+double synthetic_entropy(std::int64_t vocab_size);
+
+}  // namespace fourfold::data

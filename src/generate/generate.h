@@ -1,0 +1,36 @@
+// Continues a prompt with a trained model, token by token, by the programs "prefill" and "decode"
+// of its bundle.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "data/tokenizer.h"
+#include "generate/sample_spec.h"
+#include "run/executor.h"
+
+namespace fourfold::generate {
+
+/// Called with each new piece of text: whole UTF-8 characters, in order, as soon as they are known.
+using OnText = std::function<void(std::string_view)>;
+
+/// Generates spec.tokens tokens behind spec.prompt and returns their text (without the prompt),
+/// which is all that `on_text` got. Token number n (from 0) is drawn with Random(spec.seed,
+/// "generate").uniform(n, 0), so the text is a pure function of the weights and the spec. Bytes
+/// that are no UTF-8 character become U+FFFD.
+///
+/// The context holds P tokens, the length of the prefill program. A prompt longer than P - 1 tokens
+/// keeps its last P - 1. When P tokens are in the key/value cache and more are wanted, the last 3/4
+/// P tokens are prefilled again and the loop goes on: amortised, a prefill every P/4 tokens. A
+/// prompt without tokens starts from token 0.
+///
+/// Programs: prefill is fed tokens [1, P] (padded with 0), step.position 0 and step.index of the
+/// last token; decode is fed tokens [1, 1], step.position tokens in the cache and step.index 0.
+/// Both write the output buffer "logits", [1, 1, V] of f32 or f64, V at least the tokenizer's
+/// vocabulary. Errors: UserError(bad_data) for a prompt outside the vocabulary,
+/// UserError(numeric_stop) for logits that are no numbers.
+std::string generate(const SampleSpec& spec, const data::Tokenizer& tokenizer,
+                     run::Executor& executor, const OnText& on_text = {});
+
+}  // namespace fourfold::generate

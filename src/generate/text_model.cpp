@@ -1,0 +1,84 @@
+#include "generate/text_model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace fourfold::generate {
+namespace {
+
+/// Feeds one sequence of tokens, padded with 0.
+class SequenceFeeder final : public run::Feeder {
+ public:
+  explicit SequenceFeeder(std::span<const std::int32_t> tokens) : tokens_(tokens) {}
+
+  void feed(program::FeedKind kind, const program::Feeds& /*feeds*/, std::int64_t /*step*/,
+            std::int64_t /*micro*/, std::span<std::int32_t> ids) override {
+    require(kind == program::FeedKind::tokens, "programs that generate are fed tokens, no labels");
+    require(tokens_.size() <= ids.size(), "the tokens fit the program's length");
+    const auto rest = std::copy(tokens_.begin(), tokens_.end(), ids.begin());
+    std::fill(rest, ids.end(), 0);
+  }
+
+ private:
+  std::span<const std::int32_t> tokens_;
+};
+
+template <class T>
+std::vector<double> to_doubles(std::span<const std::byte> bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return {values.begin(), values.end()};
+}
+
+std::vector<double> read_logits(const program::Program& program, run::Executor& executor) {
+  const auto id = program.find_buffer("logits");
+  require(id.has_value(), "a program that generates has a buffer named logits");
+  const program::Buffer& buffer = program.buffer(*id);
+  const std::span<const std::byte> bytes = executor.bytes(buffer);
+  switch (buffer.dtype) {
+    case DType::f32:
+      return to_doubles<float>(bytes);
+    case DType::f64:
+      return to_doubles<double>(bytes);
+    default:
+      fail_internal("logits are f32 or f64");
+  }
+}
+
+}  // namespace
+
+TextModel::TextModel(run::Executor& executor)
+    : executor_(executor), capacity_(executor.bundle().at("prefill").feeds.length) {
+  require(capacity_ >= 1, "the prefill program takes tokens");
+  require(executor.bundle().at("decode").feeds.length == 1, "the decode program takes one token");
+}
+
+std::vector<double> TextModel::prefill(std::span<const std::int32_t> tokens) {
+  const auto num_tokens = static_cast<std::int64_t>(tokens.size());
+  require(num_tokens >= 1 && num_tokens <= capacity_, "prefilled tokens fit the key/value cache");
+  num_cached_ = num_tokens;
+  return run("prefill", tokens, 0, num_tokens - 1);
+}
+
+std::vector<double> TextModel::decode(std::int32_t token) {
+  require(num_cached_ >= 1 && num_cached_ < capacity_,
+          "a decoded token has a place in the key/value cache");
+  return run("decode", {&token, 1}, num_cached_++, 0);
+}
+
+std::vector<double> TextModel::run(std::string_view program, std::span<const std::int32_t> tokens,
+                                   std::int64_t position, std::int64_t index) {
+  require(std::in_range<std::int32_t>(position) && std::in_range<std::int32_t>(index),
+          "a position fits 32 bits");
+  op::StepBlock step;
+  step.position = static_cast<std::int32_t>(position);
+  step.index = static_cast<std::int32_t>(index);
+  SequenceFeeder feeder(tokens);
+  executor_.run(program, step, &feeder);
+  return read_logits(executor_.bundle().at(program), executor_);
+}
+
+}  // namespace fourfold::generate

@@ -1,0 +1,116 @@
+// A backend that runs no kernels: a model whose next token is a fixed function of all tokens in its
+// cache, so that a test sees at once when the cache holds a wrong token at any place.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "run/backend.h"
+
+namespace fourfold::generate {
+
+/// The token that follows `context`.
+inline std::int32_t next_token(std::span<const std::int32_t> context, std::int32_t vocab_size) {
+  std::uint64_t hash = context.size();
+  for (const std::int32_t token : context)
+    hash = hash * 1000003 + static_cast<std::uint64_t>(token) + 1;
+  return static_cast<std::int32_t>((hash >> 7) % static_cast<std::uint64_t>(vocab_size));
+}
+
+inline program::Program fake_program(const std::string& name, std::int64_t length,
+                                     std::int64_t vocab_size, DType dtype) {
+  program::Program program;
+  program.name = name;
+  program.streams = {"math"};
+  program.feeds = {.micros = 1, .samples = 1, .first = 0, .count = 1, .length = length};
+  const auto add = [&](const std::string& buffer, DType type, const Shape& shape,
+                       program::BufferRole role, std::int64_t size) {
+    program::Buffer result;
+    result.name = buffer;
+    result.dtype = type;
+    result.global = shape;
+    result.role = role;
+    result.size_bytes = size;
+    program.buffers.push_back(result);
+  };
+  add("step", DType::i64, Shape{}, program::BufferRole::step_block, sizeof(op::StepBlock));
+  add("tokens", DType::i32, Shape{1, length}, program::BufferRole::feed, 4 * length);
+  add("logits", dtype, Shape{1, 1, vocab_size}, program::BufferRole::output,
+      vocab_size * size_bytes(dtype));
+  program.instructions.push_back(
+      {program::StreamId(0), program::Feed{.to = program.whole(program::BufferId(1))}});
+  return program;
+}
+
+inline program::Bundle fake_bundle(std::int64_t capacity, std::int64_t vocab_size,
+                                   DType dtype = DType::f32) {
+  return {.programs = {fake_program("prefill", capacity, vocab_size, dtype),
+                       fake_program("decode", 1, vocab_size, dtype)}};
+}
+
+class FakeModel final : public run::Backend {
+ public:
+  /// Logits behind `vocab_size`, where the program has more, are the largest of all.
+  explicit FakeModel(std::int32_t vocab_size) : vocab_size_(vocab_size) {}
+
+  struct Call {
+    std::string program;
+    std::int32_t position, index;
+    bool operator==(const Call&) const = default;
+  };
+  std::vector<Call> calls;
+
+  void bind(const program::Bundle& bundle) override {
+    bundle_ = &bundle;
+    cache_.resize(static_cast<std::size_t>(bundle.at("prefill").feeds.length));
+  }
+  void begin(run::ProgramId program, std::int64_t, std::int64_t, run::Feeder* feeder) override {
+    program_ = &bundle_->programs[program.index()];
+    feeder_ = feeder;
+  }
+  void issue(run::ProgramId, std::size_t) override {
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(program_->feeds.length), -7);
+    feeder_->feed(program::FeedKind::tokens, program_->feeds, 0, 0, ids);
+    op::StepBlock step;
+    std::memcpy(&step, memory_.at("step").data(), sizeof step);
+    calls.push_back({program_->name, step.position, step.index});
+    for (auto behind = ids.begin() + step.index + 1; behind != ids.end(); ++behind)
+      require(*behind == 0, "tokens behind the last are padded with 0");
+    const auto position = static_cast<std::size_t>(step.position);
+    require(position + ids.size() <= cache_.size(), "the fake model's cache holds the tokens");
+    std::copy(ids.begin(), ids.end(), cache_.begin() + step.position);
+    write_logits(std::span(cache_).first(position + static_cast<std::size_t>(step.index) + 1));
+  }
+  void finish() override {}
+  std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t) override {
+    auto& memory = memory_[buffer.name];
+    memory.resize(static_cast<std::size_t>(buffer.size_bytes));
+    return memory;
+  }
+
+ private:
+  void write_logits(std::span<const std::int32_t> context) {
+    const program::Buffer& buffer = program_->buffer(*program_->find_buffer("logits"));
+    std::vector<double> logits(static_cast<std::size_t>(buffer.global.back()), 1000);
+    std::fill_n(logits.begin(), vocab_size_, 0.0);
+    logits[static_cast<std::size_t>(next_token(context, vocab_size_))] = 50;
+    const auto into = bytes(buffer, 0);
+    const std::vector<float> rounded(logits.begin(), logits.end());
+    std::memcpy(
+        into.data(),
+        buffer.dtype == DType::f64 ? static_cast<const void*>(logits.data()) : rounded.data(),
+        into.size());
+  }
+
+  std::int32_t vocab_size_;
+  const program::Bundle* bundle_ = nullptr;
+  const program::Program* program_ = nullptr;
+  run::Feeder* feeder_ = nullptr;
+  std::vector<std::int32_t> cache_;
+  std::map<std::string, std::vector<std::byte>> memory_;
+};
+
+}  // namespace fourfold::generate

@@ -1,0 +1,145 @@
+#include "generate/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "data/utf8.h"
+#include "unit/data/expect_error.h"
+#include "unit/generate/fake_model.h"
+
+namespace fourfold::generate {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+/// What generate() documents, written without a cache: the context of each new token.
+Ids expected_tokens(Ids tokens, std::int64_t capacity, std::int64_t count,
+                    std::int32_t vocab_size) {
+  const std::size_t num_prompt = tokens.size();
+  auto first = std::max<std::int64_t>(
+      0, static_cast<std::int64_t>(tokens.size()) - std::max<std::int64_t>(capacity - 1, 1));
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (static_cast<std::int64_t>(tokens.size()) - first > capacity)
+      first =
+          static_cast<std::int64_t>(tokens.size()) - std::max<std::int64_t>(capacity * 3 / 4, 1);
+    tokens.push_back(
+        next_token(std::span(tokens).subspan(static_cast<std::size_t>(first)), vocab_size));
+  }
+  return {tokens.begin() + static_cast<std::ptrdiff_t>(num_prompt), tokens.end()};
+}
+
+struct Setting {
+  program::Bundle bundle;
+  FakeModel backend;
+  run::Executor executor;
+  Setting(std::int64_t capacity, std::int32_t vocab_size, std::int64_t num_logits)
+      : bundle(fake_bundle(capacity, num_logits)), backend(vocab_size), executor(bundle, backend) {}
+};
+
+SampleSpec greedy(const std::string& prompt, std::int64_t tokens) {
+  SampleSpec spec;
+  spec.prompt = prompt;
+  spec.tokens = tokens;
+  spec.temperature = 0;
+  return spec;
+}
+
+TEST(Generate, EachTokenFollowsFromTheDocumentedContextForAllCapacitiesAndPromptLengths) {
+  const auto tokenizer = data::number_tokenizer(97);
+  for (std::int64_t capacity = 1; capacity <= 9; ++capacity) {
+    for (std::size_t num_prompt = 1; num_prompt <= 12; ++num_prompt) {
+      Setting setting(capacity, 97, 97);
+      Ids prompt;
+      for (std::size_t i = 0; i < num_prompt; ++i)
+        prompt.push_back(static_cast<std::int32_t>(i * 31 % 97));
+      const auto text =
+          generate(greedy(tokenizer->decode(prompt), 40), *tokenizer, setting.executor);
+      EXPECT_EQ(tokenizer->encode(text, "x"), expected_tokens(prompt, capacity, 40, 97))
+          << "capacity " << capacity << ", prompt " << num_prompt;
+    }
+  }
+}
+
+TEST(Generate, AFullContextIsPrefilledWithItsLastThreeQuarters) {
+  const auto tokenizer = data::number_tokenizer(10);
+  Setting setting(8, 10, 10);
+  generate(greedy("1 2 3 4 5 6", 8), *tokenizer, setting.executor);
+  const std::vector<FakeModel::Call> expected = {
+      {"prefill", 0, 5}, {"decode", 6, 0}, {"decode", 7, 0},  {"prefill", 0, 5},
+      {"decode", 6, 0},  {"decode", 7, 0}, {"prefill", 0, 5}, {"decode", 6, 0}};
+  EXPECT_EQ(setting.backend.calls, expected);
+}
+
+TEST(Generate, NoTokensAskedForRunsNothing) {
+  Setting setting(8, 10, 10);
+  EXPECT_EQ(generate(greedy("1", 0), *data::number_tokenizer(10), setting.executor), "");
+  EXPECT_TRUE(setting.backend.calls.empty());
+}
+
+TEST(Generate, APromptWithoutTokensStartsFromTokenZero) {
+  Setting setting(8, 10, 10), other(8, 10, 10);
+  const auto tokenizer = data::number_tokenizer(10);
+  EXPECT_EQ(generate(greedy("\n", 5), *tokenizer, setting.executor),
+            generate(greedy("0", 5), *tokenizer, other.executor));
+}
+
+TEST(Generate, TokensThatPadTheVocabularyNeverCome) {
+  Setting setting(8, 10, 16);
+  EXPECT_NO_THROW(generate(greedy("1", 20), *data::number_tokenizer(10), setting.executor));
+}
+
+TEST(Generate, AModelWithFewerLogitsThanTheVocabularyIsABug) {
+  Setting setting(8, 10, 10);
+  EXPECT_THROW(generate(greedy("1", 1), *data::number_tokenizer(11), setting.executor),
+               InternalError);
+}
+
+TEST(Generate, TheSameSpecGivesTheSameTextAndAnotherSeedAnother) {
+  const auto tokenizer = data::number_tokenizer(50);
+  SampleSpec spec = greedy("1", 60);
+  spec.temperature = 20;  // flat enough that chance decides
+  const auto run = [&] {
+    Setting setting(16, 50, 50);
+    return generate(spec, *tokenizer, setting.executor);
+  };
+  const std::string first = run();
+  EXPECT_EQ(run(), first);
+  const std::string start = first.substr(0, 20);
+  spec.tokens = 30;
+  EXPECT_EQ(run().substr(0, 20), start) << "the text does not depend on how much is wanted";
+  spec.tokens = 60;
+  spec.seed = 2;
+  EXPECT_NE(run(), first);
+}
+
+TEST(Generate, PiecesOfTextAreWholeCharactersAndTogetherTheResult) {
+  const auto tokenizer = data::byte_tokenizer();
+  Setting setting(16, 256, 256);
+  std::string pieces;
+  const auto text =
+      generate(greedy("abc", 500), *tokenizer, setting.executor, [&](std::string_view piece) {
+        EXPECT_FALSE(piece.empty());
+        for (std::string_view rest = piece; !rest.empty();) {
+          const auto character = data::first_code_point(rest);
+          ASSERT_TRUE(character);
+          rest.remove_prefix(character->num_bytes);
+        }
+        pieces += piece;
+      });
+  EXPECT_EQ(pieces, text);
+  EXPECT_FALSE(text.empty());
+}
+
+TEST(Generate, APromptOutsideTheVocabularyIsAnErrorThatNamesThePrompt) {
+  Setting setting(8, 3, 3);
+  const auto tokenizer = data::character_tokenizer("abc", "x");
+  const auto message = user_error(
+      ExitCode::bad_data, [&] { generate(greedy("abd", 5), *tokenizer, setting.executor); });
+  expect_words(message, {"the prompt", "\"d\"", "byte 2"});
+}
+
+}  // namespace
+}  // namespace fourfold::generate

@@ -1,0 +1,152 @@
+#include "generate/sample_token.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "unit/data/expect_error.h"
+
+namespace fourfold::generate {
+namespace {
+
+using Logits = std::vector<double>;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double almost_one = 1 - 0x1.0p-53;
+
+SampleSpec spec_of(double temperature, std::int64_t top_k = 0) {
+  SampleSpec spec;
+  spec.temperature = temperature;
+  spec.top_k = top_k;
+  return spec;
+}
+
+TEST(SampleToken, TemperatureZeroTakesTheLargestLogitWhateverTheRandomNumber) {
+  for (const double uniform : {0.0, 0.5, almost_one}) {
+    EXPECT_EQ(sample_token(Logits{-3, 5, 4.9, -infinity}, spec_of(0), uniform), 1);
+    EXPECT_EQ(sample_token(Logits{1, 7, 7, 7}, spec_of(0), uniform), 1)
+        << "of equals the lowest id";
+    EXPECT_EQ(sample_token(Logits{1, 7, 7, 7}, spec_of(0, 3), uniform), 1);
+  }
+}
+
+TEST(SampleToken, ATinyTemperatureTendsToTheLargestLogit) {
+  for (const double uniform : {0.0, 0.5, almost_one})
+    EXPECT_EQ(sample_token(Logits{-3, 5, 4.9}, spec_of(1e-300), uniform), 1);
+}
+
+TEST(SampleToken, TheCumulativeDistributionIsInvertedInTheOrderOfTheIds) {
+  const Logits logits = {std::log(0.2), std::log(0.5), std::log(0.3)};
+  EXPECT_EQ(sample_token(logits, spec_of(1), 0.0), 0);
+  EXPECT_EQ(sample_token(logits, spec_of(1), 0.199), 0);
+  EXPECT_EQ(sample_token(logits, spec_of(1), 0.201), 1);
+  EXPECT_EQ(sample_token(logits, spec_of(1), 0.699), 1);
+  EXPECT_EQ(sample_token(logits, spec_of(1), 0.701), 2);
+  EXPECT_EQ(sample_token(logits, spec_of(1), almost_one), 2);
+}
+
+/// Chi-square of 20000 samples against softmax(logits / temperature).
+double chi_square(const Logits& logits, double temperature, const std::vector<bool>& allowed) {
+  constexpr int num_samples = 20000;
+  const SampleSpec spec = spec_of(temperature, std::count(allowed.begin(), allowed.end(), true));
+  const Random random(11, random_stream("chi-square"));
+  std::vector<double> counts(logits.size());
+  for (std::uint64_t i = 0; i < num_samples; ++i)
+    counts[static_cast<std::size_t>(sample_token(logits, spec, random.uniform(i, 0)))] += 1;
+  double total = 0, result = 0;
+  for (std::size_t id = 0; id < logits.size(); ++id)
+    if (allowed[id]) total += std::exp(logits[id] / temperature);
+  for (std::size_t id = 0; id < logits.size(); ++id) {
+    if (!allowed[id]) {
+      EXPECT_EQ(counts[id], 0) << "token " << id << " is not among the likeliest";
+      continue;
+    }
+    const double expected = num_samples * std::exp(logits[id] / temperature) / total;
+    result += (counts[id] - expected) * (counts[id] - expected) / expected;
+  }
+  return result;
+}
+
+TEST(SampleToken, SamplesFollowTheSoftmaxOfTheLogits) {
+  const Logits logits = {0.1, -1.2, 2.0, 0.7, -0.5, 1.1};
+  const std::vector<bool> all(6, true);
+  for (const double temperature : {0.7, 1.0, 2.5})
+    EXPECT_LT(chi_square(logits, temperature, all), 20.5)
+        << temperature;  // 5 degrees of freedom, p = 0.001
+}
+
+TEST(SampleToken, TopKSamplesFollowTheSoftmaxOfTheLargestOnly) {
+  const Logits logits = {0.1, -1.2, 2.0, 0.7, -0.5, 1.1};
+  EXPECT_LT(chi_square(logits, 1.0, {false, false, true, true, false, true}),
+            13.8);  // 2 degrees, p = 0.001
+}
+
+TEST(SampleToken, TopOneIsTheLargestAndALargeTopKIsEverything) {
+  const Logits logits = {1, 3, 2};
+  for (const double uniform : {0.0, 0.4, almost_one}) {
+    EXPECT_EQ(sample_token(logits, spec_of(5, 1), uniform), 1);
+    for (const std::int64_t top_k : {3, 4, 1000000})
+      EXPECT_EQ(sample_token(logits, spec_of(5, top_k), uniform),
+                sample_token(logits, spec_of(5), uniform));
+  }
+}
+
+TEST(SampleToken, OfEqualLogitsAtTheEdgeOfTopKTheLowerIdsTakePart) {
+  const Logits logits = {0, 1, 1, 1, 1};
+  EXPECT_EQ(sample_token(logits, spec_of(1, 2), 0.0), 1);
+  EXPECT_EQ(sample_token(logits, spec_of(1, 2), 0.49), 1);
+  EXPECT_EQ(sample_token(logits, spec_of(1, 2), 0.51), 2);
+  EXPECT_EQ(sample_token(logits, spec_of(1, 2), almost_one), 2);
+}
+
+TEST(SampleToken, MinusInfinityIsATokenThatCannotCome) {
+  const Logits logits = {-infinity, 0, -infinity, 0, -infinity};
+  EXPECT_EQ(sample_token(logits, spec_of(1), 0.0), 1);
+  EXPECT_EQ(sample_token(logits, spec_of(1), 0.51), 3);
+  EXPECT_EQ(sample_token(logits, spec_of(1), almost_one), 3);
+  EXPECT_EQ(sample_token(logits, spec_of(1, 4), almost_one), 3);
+}
+
+TEST(SampleToken, HugeLogitsDoNotOverflow) {
+  EXPECT_EQ(sample_token(Logits{1e308, -1e308}, spec_of(0.1), 0.99), 0);
+  EXPECT_EQ(sample_token(Logits{1e308, 1e308}, spec_of(0.1), 0.99), 1);
+}
+
+TEST(SampleToken, LogitsThatAreNoNumbersStopWithTheTokenNamed) {
+  for (const double temperature : {0.0, 1.0}) {
+    for (const double bad : {std::nan(""), infinity}) {
+      const auto message = user_error(ExitCode::numeric_stop, [&] {
+        sample_token(Logits{0, bad, 2}, spec_of(temperature), 0.5);
+      });
+      expect_words(message, {"token 1"});
+    }
+    expect_words(
+        user_error(ExitCode::numeric_stop,
+                   [&] { sample_token(Logits{-infinity, -infinity}, spec_of(temperature), 0.5); }),
+        {"-inf"});
+  }
+}
+
+TEST(SampleToken, ARandomNumberJustBelowOneFindsATokenWhateverTheTotal) {
+  const Random random(3, random_stream("totals"));
+  for (std::uint64_t trial = 0; trial < 10000; ++trial) {
+    Logits logits;
+    for (std::uint32_t id = 0; id <= trial % 7; ++id)
+      logits.push_back(8 * random.normal(trial, id));
+    EXPECT_NO_THROW(sample_token(logits, spec_of(1), almost_one));
+    EXPECT_NO_THROW(sample_token(logits, spec_of(1), 0));
+  }
+}
+
+TEST(SampleToken, NoLogitsOrNegativeSettingsAreABug) {
+  EXPECT_THROW(sample_token(Logits{}, spec_of(1), 0), InternalError);
+  EXPECT_THROW(sample_token(Logits{1}, spec_of(-1), 0), InternalError);
+  EXPECT_THROW(sample_token(Logits{1}, spec_of(1, -1), 0), InternalError);
+  EXPECT_THROW(sample_token(Logits{1}, spec_of(1), 1), InternalError);
+}
+
+}  // namespace
+}  // namespace fourfold::generate
