@@ -1,0 +1,59 @@
+#include "train/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/train/scripted_backend.h"
+
+namespace fourfold::train {
+namespace {
+
+using Batches = std::vector<std::int64_t>;
+
+TEST(SpreadBatches, they_lie_evenly_over_the_split) {
+  EXPECT_EQ(spread_batches(10, 5), (Batches{0, 2, 4, 6, 8}));
+  EXPECT_EQ(spread_batches(10, 3), (Batches{0, 3, 6}));
+  EXPECT_EQ(spread_batches(10, 1), (Batches{0}));
+}
+
+TEST(SpreadBatches, all_are_taken_when_none_is_wanted_or_there_are_fewer) {
+  EXPECT_EQ(spread_batches(3, std::nullopt), (Batches{0, 1, 2}));
+  EXPECT_EQ(spread_batches(3, 20), (Batches{0, 1, 2}));
+}
+
+TEST(Evaluate, the_whole_split_has_every_label_once_and_the_mean_is_over_labels) {
+  // Token losses are 1 in the first batch and 4 in all others: a mean of means would be wrong, as
+  // the last batch is not full.
+  ScriptedBackend backend([&](const ScriptedBackend::Call& call) {
+    op::ResultBlock result;
+    result.token_count = call.labels;
+    result.loss_sum = static_cast<double>(call.labels) * (backend.calls.size() == 1 ? 1 : 4);
+    return result;
+  });
+  const program::Bundle bundle = training_bundle();
+  run::Executor executor(bundle, backend);
+  const data::Dataset dataset(synthetic_data());
+  const auto labels = static_cast<std::int64_t>(dataset.validation_tokens().size()) - 1;
+  ASSERT_NE(labels % 64, 0) << "the last batch is not full";
+
+  const Evaluation evaluation = evaluate(executor, dataset, std::nullopt);
+  EXPECT_EQ(evaluation.tokens, labels);
+  EXPECT_DOUBLE_EQ(evaluation.loss,
+                   (64.0 + 4 * static_cast<double>(labels - 64)) / static_cast<double>(labels));
+  EXPECT_EQ(backend.count("evaluate"), (labels + 63) / 64);
+}
+
+TEST(Evaluate, a_few_batches_take_as_many_runs) {
+  ScriptedBackend backend([](const ScriptedBackend::Call& call) {
+    op::ResultBlock result;
+    result.token_count = call.labels;
+    return result;
+  });
+  const program::Bundle bundle = training_bundle();
+  run::Executor executor(bundle, backend);
+  const data::Dataset dataset(synthetic_data());
+  EXPECT_EQ(evaluate(executor, dataset, 3).tokens, 3 * 64);
+  EXPECT_EQ(backend.count("evaluate"), 3);
+}
+
+}  // namespace
+}  // namespace fourfold::train

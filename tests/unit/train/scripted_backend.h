@@ -1,0 +1,120 @@
+// A backend that computes nothing: it feeds programs and lets a function say what came out. For
+// tests of train/.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/data_spec.h"
+#include "run/backend.h"
+#include "unit/run/handmade.h"
+
+namespace fourfold::train {
+
+class ScriptedBackend : public run::Backend {
+ public:
+  struct Call {
+    std::string program;
+    op::StepBlock step;
+    std::int64_t labels = 0;  // fed and not -1
+  };
+  using Script = std::function<op::ResultBlock(const Call&)>;
+  explicit ScriptedBackend(Script script) : script_(std::move(script)) {}
+
+  std::vector<Call> calls;
+  std::int64_t count(const std::string& program) const {
+    return std::ranges::count(calls, program, &Call::program);
+  }
+
+  void bind(const program::Bundle& bundle) override {
+    bundle_ = &bundle;
+    memory_.resize(static_cast<std::size_t>(bundle.persistent_bytes + bundle.transient_bytes));
+  }
+  void begin(run::ProgramId program, std::int64_t parity, std::int64_t step,
+             run::Feeder* feeder) override {
+    program_ = &bundle_->programs[program.index()];
+    parity_ = parity;
+    step_ = step;
+    feeder_ = feeder;
+    labels_ = 0;
+  }
+  void issue(run::ProgramId, std::size_t instruction) override {
+    const auto* feed = std::get_if<program::Feed>(&program_->instructions[instruction].what);
+    if (feed != nullptr) {
+      const auto ids = run::as<std::int32_t>(bytes(program_->buffer(feed->to.buffer), parity_));
+      feeder_->feed(feed->kind, program_->feeds, step_, feed->micro, ids);
+      if (feed->kind == program::FeedKind::labels)
+        labels_ += std::ranges::count_if(ids, [](std::int32_t id) { return id >= 0; });
+    }
+    if (instruction + 1 == program_->instructions.size()) conclude();
+  }
+  void finish() override {}
+  std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override {
+    const bool transient = buffer.region == program::Region::transient;
+    const std::int64_t begin = (transient ? bundle_->persistent_bytes : 0) + buffer.offset_bytes +
+                               (buffer.two_by_parity ? parity * buffer.size_bytes : 0);
+    return std::span(memory_).subspan(static_cast<std::size_t>(begin),
+                                      static_cast<std::size_t>(buffer.size_bytes));
+  }
+
+ private:
+  void conclude() {
+    Call call{program_->name, {}, labels_};
+    std::memcpy(&call.step, block(program::BufferRole::step_block).data(), sizeof call.step);
+    calls.push_back(call);
+    const op::ResultBlock result = script_(call);
+    std::memcpy(block(program::BufferRole::result_block).data(), &result, sizeof result);
+  }
+  std::span<std::byte> block(program::BufferRole role) {
+    return bytes(*std::ranges::find(program_->buffers, role, &program::Buffer::role), parity_);
+  }
+
+  Script script_;
+  const program::Bundle* bundle_ = nullptr;
+  std::vector<std::byte> memory_;
+  const program::Program* program_ = nullptr;
+  std::int64_t parity_ = 0, step_ = 0, labels_ = 0;
+  run::Feeder* feeder_ = nullptr;
+};
+
+/// A program with blocks, one weight, and a feed of tokens and labels for every micro-batch.
+inline program::Program fed_program(const std::string& name, const program::Feeds& feeds) {
+  run::Handmade made(name);
+  made.step_block();
+  made.result_block();
+  made.buffer("weight", DType::f32, {4}, program::Region::persistent,
+              program::BufferRole::parameter);
+  const auto tokens = made.tokens("tokens", feeds), labels = made.tokens("labels", feeds);
+  for (std::int64_t micro = 0; micro < feeds.micros; ++micro) {
+    made.add("feed", program::Feed{program::FeedKind::tokens, micro, made.whole(tokens)});
+    made.add("feed", program::Feed{program::FeedKind::labels, micro, made.whole(labels)});
+  }
+  return made.program();
+}
+
+/// init, train (3 micro-batches of 2 samples) and evaluate (4 samples), 16 tokens a sample.
+inline program::Bundle training_bundle() {
+  run::Handmade init("init");
+  init.step_block();
+  init.result_block();
+  const auto weight = init.buffer("weight", DType::f32, {4}, program::Region::persistent,
+                                  program::BufferRole::parameter);
+  init.add("math", program::Copy{init.whole(weight), init.whole(weight)});
+  return run::Handmade::bundle_of({init.program(), fed_program("train", {3, 2, 0, 2, 16}),
+                                   fed_program("evaluate", {1, 4, 0, 4, 16})});
+}
+
+inline data::DataSpec synthetic_data() {
+  data::DataSpec spec;
+  spec.format = data::Format::synthetic;
+  spec.split = 0.999;
+  spec.seq_length = 16;
+  spec.vocab_size = 32;
+  spec.seed = 7;
+  return spec;
+}
+
+}  // namespace fourfold::train
