@@ -1,0 +1,176 @@
+#include "config/rules.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/format.h"
+#include "base/text.h"
+#include "config/number.h"
+
+namespace fourfold::config {
+namespace {
+
+using Verdict = std::optional<Finding>;
+
+/// The divisors of `number` nearest to `wanted`, at most six, in order: "8, 16, 32".
+std::string divisors_near(std::int64_t number, std::int64_t wanted) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t low = 1; low * low <= number; ++low) {
+    if (number % low != 0) continue;
+    divisors.push_back(low);
+    if (low != number / low) divisors.push_back(number / low);
+  }
+  constexpr std::size_t most = 6;
+  std::sort(divisors.begin(), divisors.end(), [&](std::int64_t a, std::int64_t b) {
+    return std::pair(std::abs(a - wanted), a) < std::pair(std::abs(b - wanted), b);
+  });
+  divisors.resize(std::min(divisors.size(), most));
+  std::sort(divisors.begin(), divisors.end());
+  std::vector<std::string> words;
+  for (const std::int64_t divisor : divisors) words.push_back(format("{}", divisor));
+  return join(words, ", ");
+}
+
+/// The multiples of `factor` around `wanted`: "128 or 132".
+std::string multiples_near(std::int64_t factor, std::int64_t wanted) {
+  const std::int64_t below = wanted / factor * factor;
+  if (below == 0) return format("{}", factor);
+  return format("{} or {}", below, below + factor);
+}
+
+Verdict divides(std::string_view whole_key, std::int64_t whole, std::string_view part_key,
+                std::int64_t part) {
+  if (whole % part == 0) return std::nullopt;
+  return Finding{format("{} = {} is not divisible by {} = {}", whole_key, whole, part_key, part),
+                 format("choices that work: {} = {}; or {} = {}", part_key,
+                        divisors_near(whole, part), whole_key, multiples_near(part, whole))};
+}
+
+template <class T>
+Verdict at_most(std::string_view small_key, T small, std::string_view large_key, T large) {
+  if (small <= large) return std::nullopt;
+  const std::string a = format_number(static_cast<double>(small)),
+                    b = format_number(static_cast<double>(large));
+  return Finding{format("{} = {} is larger than {} = {}", small_key, a, large_key, b),
+                 format("set {} to at most {}, or {} to at least {}", small_key, b, large_key, a)};
+}
+
+Verdict heads_divide_width(const Config& c) {
+  return divides("model.hidden_size", c.model.hidden_size, "model.num_attention_heads",
+                 c.model.num_attention_heads);
+}
+
+Verdict micro_divides_global(const Config& c) {
+  return divides("train.global_batch_size", c.plan.global_batch_size, "train.micro_batch_size",
+                 c.plan.micro_batch_size);
+}
+
+Verdict samples_fit_positions(const Config& c) {
+  return at_most("data.seq_length", c.data.seq_length, "model.max_position_embeddings",
+                 c.model.max_position_embeddings);
+}
+
+Verdict warmup_fits_steps(const Config& c) {
+  return at_most("lr_schedule.warmup_steps", c.train.schedule.warmup_steps, "train.steps",
+                 c.train.steps);
+}
+
+Verdict warmup_fits_decay(const Config& c) {
+  const auto& schedule = c.train.schedule;
+  if (schedule.kind == train::ScheduleKind::linear || schedule.kind == train::ScheduleKind::cosine)
+    return at_most("lr_schedule.warmup_steps", schedule.warmup_steps, "lr_schedule.decay_steps",
+                   schedule.decay_steps);
+  const std::int64_t both = schedule.warmup_steps + schedule.decay_steps;
+  if (schedule.kind == train::ScheduleKind::constant || both <= c.train.steps) return std::nullopt;
+  return Finding{
+      format(
+          "lr_schedule.warmup_steps = {} and lr_schedule.decay_steps = {} are together longer than "
+          "train.steps = {}",
+          schedule.warmup_steps, schedule.decay_steps, c.train.steps),
+      format("make lr_schedule.decay_steps smaller, or set train.steps to at least {}", both)};
+}
+
+Verdict least_rate_below_largest(const Config& c) {
+  return at_most("lr_schedule.min_lr", c.train.schedule.min_lr, "optimizer.lr",
+                 c.train.schedule.lr);
+}
+
+Verdict synthetic_has_vocabulary(const Config& c) {
+  if (c.data.format != data::Format::synthetic || c.model.vocab_size > 0) return std::nullopt;
+  return Finding{
+      "data.format = synthetic has no tokenizer, so model.vocab_size must say how many tokens "
+      "there are",
+      "set model.vocab_size, for example 256 (50257 as GPT-2)"};
+}
+
+Verdict synthetic_has_no_sample(const Config& c) {
+  if (c.data.format != data::Format::synthetic || c.sample.tokens == 0) return std::nullopt;
+  return Finding{format("data.format = synthetic has no text to sample, but sample.tokens = {}",
+                        c.sample.tokens),
+                 "set sample.tokens = 0, or leave it out"};
+}
+
+Verdict text_has_path(const Config& c) {
+  if (c.data.format != data::Format::text || !c.data.path.empty()) return std::nullopt;
+  return Finding{"data.format = text needs data.path",
+                 "set data.path to a text file, or data.format = synthetic"};
+}
+
+Verdict bytes_fit_vocabulary(const Config& c) {
+  const bool is_byte =
+      c.data.format == data::Format::text && c.data.tokenizer == data::TokenizerKind::byte;
+  constexpr std::int64_t bytes = 256;
+  if (!is_byte || c.model.vocab_size == 0 || c.model.vocab_size >= bytes) return std::nullopt;
+  return Finding{
+      format("data.tokenizer = byte has 256 tokens, but model.vocab_size = {}", c.model.vocab_size),
+      "leave model.vocab_size out, or set it to at least 256"};
+}
+
+Verdict checkpoints_fit_layers(const Config& c) {
+  const std::int64_t blocks = c.plan.checkpointing.blocks;
+  if (blocks <= c.model.num_layers) return std::nullopt;
+  return Finding{
+      format("memory.activation_checkpointing = every {} is more than model.num_layers = {}",
+             blocks, c.model.num_layers),
+      format("set N to at most {}; these divide the layers evenly: {}", c.model.num_layers,
+             divisors_near(c.model.num_layers, c.model.num_layers))};
+}
+
+Verdict name_is_a_folder_name(const Config& c) {
+  const bool clean = !c.name.empty() && c.name != "." && c.name != ".." &&
+                     std::all_of(c.name.begin(), c.name.end(), [](char letter) {
+                       return letter != '/' && static_cast<unsigned char>(letter) >= 0x20;
+                     });
+  if (clean) return std::nullopt;
+  return Finding{format("run.name = '{}' cannot name a folder", c.name),
+                 "use letters, digits, '-', '_' and '.'"};
+}
+
+Verdict folder_is_named(const Config& c) {
+  if (!c.dir.empty()) return std::nullopt;
+  return Finding{"run.dir is empty", "name a folder, or leave it out for runs/ and run.name"};
+}
+
+}  // namespace
+
+std::span<const Rule> rules() {
+  static const std::vector<Rule> table = {
+      {{"run.name"}, name_is_a_folder_name},
+      {{"run.dir"}, folder_is_named},
+      {{"model.hidden_size", "model.num_attention_heads"}, heads_divide_width},
+      {{"train.global_batch_size", "train.micro_batch_size"}, micro_divides_global},
+      {{"data.seq_length", "model.max_position_embeddings"}, samples_fit_positions},
+      {{"lr_schedule.warmup_steps", "train.steps"}, warmup_fits_steps},
+      {{"lr_schedule.warmup_steps", "lr_schedule.decay_steps", "lr_schedule.kind", "train.steps"},
+       warmup_fits_decay},
+      {{"lr_schedule.min_lr", "optimizer.lr"}, least_rate_below_largest},
+      {{"model.vocab_size", "data.format"}, synthetic_has_vocabulary},
+      {{"sample.tokens", "data.format"}, synthetic_has_no_sample},
+      {{"data.path", "data.format"}, text_has_path},
+      {{"data.tokenizer", "model.vocab_size", "data.format"}, bytes_fit_vocabulary},
+      {{"memory.activation_checkpointing", "model.num_layers"}, checkpoints_fit_layers},
+  };
+  return table;
+}
+
+}  // namespace fourfold::config

@@ -1,0 +1,28 @@
+// Relations between keys. Not the bounds of one key (schema.h).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace fourfold::config {
+
+/// What does not fit, naming the keys and their values; and values that would.
+struct Finding {
+  std::string message;
+  std::string hint;
+};
+
+struct Rule {
+  std::vector<std::string>
+      keys;  // that the rule reads; it is skipped when one of them is wrong already
+  std::function<std::optional<Finding>(const Config&)> check;
+};
+
+std::span<const Rule> rules();
+
+}  // namespace fourfold::config

@@ -1,0 +1,87 @@
+#include "config/schema.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "config/number.h"
+
+namespace fourfold::config {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// "from 1 to 1000", "above 0", "at least 0 and below 1"; empty without bounds.
+std::string bounds_words(const Bounds& bounds) {
+  const auto number = [](double value) { return format_number(value); };
+  const bool has_least = bounds.least != -infinity, has_most = bounds.most != infinity;
+  if (has_least && has_most && !bounds.least_excluded && !bounds.most_excluded)
+    return format("from {} to {}", number(bounds.least), number(bounds.most));
+  std::string words;
+  if (has_least) words = (bounds.least_excluded ? "above " : "at least ") + number(bounds.least);
+  if (has_least && has_most) words += " and ";
+  if (has_most) words += (bounds.most_excluded ? "below " : "at most ") + number(bounds.most);
+  return words;
+}
+
+struct TypeWords {
+  std::string bounds;
+  std::string operator()(const Place<bool>&) const { return "true or false"; }
+  std::string operator()(const Place<int>&) const { return "whole number " + bounds; }
+  std::string operator()(const Place<std::int64_t>&) const { return "whole number " + bounds; }
+  std::string operator()(const Place<std::uint64_t>&) const { return "whole number " + bounds; }
+  std::string operator()(const Place<double>&) const { return "number " + bounds; }
+  std::string operator()(const Place<std::string>&) const { return "text"; }
+  std::string operator()(const Pair&) const { return "list of two numbers " + bounds; }
+  std::string operator()(const Place<plan::Checkpointing>&) const {
+    return "none, full or 'every N'";
+  }
+  std::string operator()(const Choice& words) const {
+    std::string result;
+    for (std::size_t i = 0; i < words.names.size(); ++i)
+      result += (i == 0 ? "" : i + 1 == words.names.size() ? " or " : ", ") + words.names[i];
+    return result;
+  }
+};
+
+}  // namespace
+
+bool Bounds::contains(double value) const {
+  return (least_excluded ? value > least : value >= least) &&
+         (most_excluded ? value < most : value <= most);
+}
+
+const Key* find_key(std::string_view path) {
+  const auto table = keys();
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const Key& key) { return key.path == path; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> sections() {
+  std::vector<std::string> result;
+  for (const Key& key : keys()) {
+    const std::string section(section_of(key.path));
+    if (!section.empty() && (result.empty() || result.back() != section)) result.push_back(section);
+  }
+  return result;
+}
+
+std::string_view section_of(std::string_view path) {
+  const auto dot = path.rfind('.');
+  return dot == path.npos ? std::string_view() : path.substr(0, dot);
+}
+
+std::string_view leaf_of(std::string_view path) {
+  const auto dot = path.rfind('.');
+  return dot == path.npos ? path : path.substr(dot + 1);
+}
+
+std::string type_words(const Key& key) {
+  return std::visit(TypeWords{bounds_words(key.bounds)}, key.field);
+}
+
+std::string default_words(const Key& key) {
+  return key.derived_words.empty() ? key.fallback : key.derived_words;
+}
+
+}  // namespace fourfold::config

@@ -1,0 +1,176 @@
+#include "config/value.h"
+
+#include <array>
+#include <utility>
+
+#include "base/format.h"
+#include "base/text.h"
+#include "config/number.h"
+
+namespace fourfold::config {
+namespace {
+
+/// Stores one node into the place of each kind of field.
+class Storer {
+ public:
+  using Result = std::optional<Rejection>;
+
+  Storer(const Key& key, const YamlNode& node, Config& config)
+      : key_(key), node_(node), config_(config) {}
+
+  Result operator()(const Place<bool>& place) const {
+    if (!is_plain()) return unexpected(hint_about_quotes());
+    if (node_.text != "true" && node_.text != "false") return unexpected(hint_about_truth());
+    place(config_) = node_.text == "true";
+    return std::nullopt;
+  }
+  Result operator()(const Place<int>& place) const { return store_integer(place); }
+  Result operator()(const Place<std::int64_t>& place) const { return store_integer(place); }
+  Result operator()(const Place<std::uint64_t>& place) const { return store_integer(place); }
+  Result operator()(const Place<double>& place) const { return store_number(node_, place); }
+  Result operator()(const Place<std::string>& place) const {
+    if (node_.kind != YamlNode::Kind::scalar)
+      return unexpected("put text that holds ': ', '[' or '{' in quotes");
+    place(config_) = node_.text;
+    return std::nullopt;
+  }
+  Result operator()(const Choice& choice) const {
+    for (std::size_t i = 0; i < choice.names.size(); ++i) {
+      if (node_.kind != YamlNode::Kind::scalar || node_.text != choice.names[i]) continue;
+      choice.set(config_, i);
+      return std::nullopt;
+    }
+    return unexpected(hint_about_names(choice.names));
+  }
+  Result operator()(const Pair& pair) const {
+    if (node_.kind != YamlNode::Kind::list || node_.items.size() != 2)
+      return unexpected(format("write two numbers in brackets: {}", key_.fallback));
+    if (auto refusal = store_number(node_.items[0], pair.first)) return refusal;
+    return store_number(node_.items[1], pair.second);
+  }
+  Result operator()(const Place<plan::Checkpointing>& place) const {
+    const std::vector<std::string> words = split(node_.text, ' ');
+    if (node_.text == "none") {
+      place(config_).blocks = 0;
+    } else if (node_.text == "full") {
+      place(config_).blocks = 1;
+    } else if (words.size() == 2 && words[0] == "every") {
+      const auto blocks = read_integer(words[1]);
+      if (!std::holds_alternative<std::int64_t>(blocks) || std::get<std::int64_t>(blocks) < 1)
+        return unexpected("N is a number of blocks, at least 1: every 2");
+      place(config_).blocks = std::get<std::int64_t>(blocks);
+    } else {
+      return unexpected(words[0] == "every"
+                            ? "say of how many blocks: every 2"
+                            : hint_about_names(std::vector<std::string>{"none", "full"}));
+    }
+    return std::nullopt;
+  }
+
+ private:
+  bool is_plain() const { return node_.kind == YamlNode::Kind::scalar && !node_.quoted; }
+
+  Rejection unexpected(std::string hint) const { return unexpected(node_, "", std::move(hint)); }
+  Rejection unexpected(const YamlNode& node, std::string_view reason, std::string hint) const {
+    if (node_.kind == YamlNode::Kind::null)
+      return {format("{} has no value", key_.path),
+              format("leave it out for the default ({})", default_words(key_)), &node};
+    std::string got = node.described();
+    if (node.quoted) got += " in quotes";
+    if (!reason.empty()) got += format(", which {}", reason);
+    return {format("{}: expected {}; got {}", key_.path, type_words(key_), got), std::move(hint),
+            &node};
+  }
+
+  std::string hint_about_quotes() const { return node_.quoted ? "remove the quotes" : ""; }
+  std::string hint_about_truth() const {
+    constexpr std::array<std::string_view, 8> yes = {"yes",  "Yes",  "on", "On",
+                                                     "True", "TRUE", "1",  "y"};
+    constexpr std::array<std::string_view, 8> no = {"no",    "No",    "off", "Off",
+                                                    "False", "FALSE", "0",   "n"};
+    for (const auto word : yes)
+      if (node_.text == word) return "write true";
+    for (const auto word : no)
+      if (node_.text == word) return "write false";
+    return "";
+  }
+  std::string hint_about_names(const std::vector<std::string>& names) const {
+    const auto meant = nearest(node_.text, names);
+    return meant ? format("did you mean '{}'?", *meant) : "";
+  }
+
+  template <class T>
+  Result store_integer(const Place<T>& place) const {
+    if (!is_plain()) return unexpected(hint_about_quotes());
+    const auto read = read_integer(node_.text);
+    if (const auto* refusal = std::get_if<Refusal>(&read))
+      return unexpected(node_, refusal->reason, refusal->hint);
+    const std::int64_t value = std::get<std::int64_t>(read);
+    if (!key_.bounds.contains(static_cast<double>(value)) || !std::in_range<T>(value))
+      return unexpected("");
+    place(config_) = static_cast<T>(value);
+    return std::nullopt;
+  }
+  Result store_number(const YamlNode& node, const Place<double>& place) const {
+    if (node.kind != YamlNode::Kind::scalar || node.quoted)
+      return unexpected(node, "", node.quoted ? "remove the quotes" : "");
+    const auto read = read_number(node.text);
+    if (const auto* refusal = std::get_if<Refusal>(&read))
+      return unexpected(node, refusal->reason, refusal->hint);
+    const double value = std::get<double>(read);
+    if (!key_.bounds.contains(value)) return unexpected(node, "", "");
+    place(config_) = value;
+    return std::nullopt;
+  }
+
+  const Key& key_;
+  const YamlNode& node_;
+  Config& config_;
+};
+
+struct Printer {
+  Config& config;
+  std::string operator()(const Place<bool>& place) const {
+    return place(config) ? "true" : "false";
+  }
+  std::string operator()(const Place<int>& place) const { return format("{}", place(config)); }
+  std::string operator()(const Place<std::int64_t>& place) const {
+    return format("{}", place(config));
+  }
+  std::string operator()(const Place<std::uint64_t>& place) const {
+    return format("{}", place(config));
+  }
+  std::string operator()(const Place<double>& place) const { return format_number(place(config)); }
+  std::string operator()(const Place<std::string>& place) const {
+    return yaml_quoted(place(config));
+  }
+  std::string operator()(const Choice& choice) const { return choice.names[choice.get(config)]; }
+  std::string operator()(const Pair& pair) const {
+    return format("[{}, {}]", format_number(pair.first(config)),
+                  format_number(pair.second(config)));
+  }
+  std::string operator()(const Place<plan::Checkpointing>& place) const {
+    const std::int64_t blocks = place(config).blocks;
+    return blocks == 0 ? "none" : blocks == 1 ? "full" : format("every {}", blocks);
+  }
+};
+
+}  // namespace
+
+std::optional<Rejection> store_value(const Key& key, const YamlNode& node, Config& config) {
+  return std::visit(Storer(key, node, config), key.field);
+}
+
+void store_fallback(const Key& key, Config& config) {
+  if (key.fallback.empty()) return;
+  std::vector<Diagnostic> problems;
+  const YamlDocument document = parse_yaml(key.fallback, key.path, problems);
+  require(problems.empty() && !store_value(key, document.root, config),
+          "a default of the schema is a valid value");
+}
+
+std::string value_text(const Key& key, Config& config) {
+  return std::visit(Printer{config}, key.field);
+}
+
+}  // namespace fourfold::config

@@ -1,0 +1,189 @@
+#include "config/config.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "unit/config/scratch.h"
+
+namespace fourfold::config {
+namespace {
+
+const char* const synthetic = "data: {format: synthetic}\nmodel: {vocab_size: 64}\n";
+
+TEST(Load, an_almost_empty_file_gets_the_defaults) {
+  const Config config = load_text("data: {path: x.txt}\n");
+  EXPECT_EQ(config.name, "a");
+  EXPECT_EQ(config.dir, "runs/a");
+  EXPECT_EQ(config.model.ffn_hidden_size, 4 * config.model.hidden_size);
+  EXPECT_EQ(config.model.max_position_embeddings, config.data.seq_length);
+  EXPECT_EQ(config.plan.micro_batch_size, config.plan.global_batch_size);
+  EXPECT_EQ(config.train.schedule.decay_steps, config.train.steps);
+  EXPECT_EQ(config.train.schedule.warmup_steps, 100);
+  EXPECT_EQ(config.train.schedule.min_lr, config.train.schedule.lr / 10);
+  EXPECT_EQ(config.model.vocab_size, 0);
+  EXPECT_EQ(config.kernels, "auto");
+}
+
+TEST(Load, defaults_follow_the_values_of_other_keys) {
+  const Config config =
+      load_text(synthetic, {"train.steps=50", "lr_schedule.kind=warmup_stable_decay",
+                            "model.hidden_size=64", "data.seq_length=8", "optimizer.lr=1"});
+  EXPECT_EQ(config.train.schedule.decay_steps, 10);
+  EXPECT_EQ(config.train.schedule.warmup_steps, 2);
+  EXPECT_EQ(config.train.schedule.min_lr, 0.1);
+  EXPECT_EQ(config.model.ffn_hidden_size, 256);
+  EXPECT_EQ(config.model.max_position_embeddings, 8);
+  EXPECT_EQ(config.sample.tokens, 0);
+}
+
+TEST(Load, values_that_rooms_share_reach_all_of_them) {
+  const Config config =
+      load_text(synthetic, {"run.seed=7", "data.seq_length=8", "run.name=n", "run.dir=d"});
+  EXPECT_EQ(config.train.seed, 7U);
+  EXPECT_EQ(config.data.seed, 7U);
+  EXPECT_EQ(config.sample.seed, 7U);
+  EXPECT_EQ(config.plan.seq_length, 8);
+  EXPECT_EQ(config.data.vocab_size, 64);
+  EXPECT_EQ(config.train.run_name, "n");
+  EXPECT_EQ(config.train.run_dir, "d");
+}
+
+TEST(Load, numbers_may_have_underscores_exponents_and_suffixes) {
+  const auto steps = [](const std::string& text) {
+    return load_text(synthetic, {"train.steps=" + text}).train.steps;
+  };
+  EXPECT_EQ(steps("1_000"), 1000);
+  EXPECT_EQ(steps("2e3"), 2000);
+  EXPECT_EQ(steps("1.5e3"), 1500);
+  EXPECT_EQ(steps("4k"), 4000);
+  EXPECT_EQ(steps("2M"), 2'000'000);
+  EXPECT_EQ(steps("1.5B"), 1'500'000'000);
+  EXPECT_EQ(steps("100.0"), 100);
+  EXPECT_EQ(load_text(synthetic, {"run.seed=9223372036854775807"}).seed, 9223372036854775807U);
+  EXPECT_EQ(load_text(synthetic, {"optimizer.lr=1e-4"}).train.schedule.lr, 1e-4);
+  EXPECT_EQ(load_text(synthetic, {"optimizer.lr=.5"}).train.schedule.lr, 0.5);
+}
+
+TEST(Load, every_kind_of_value_is_stored) {
+  const Config config = load_text(
+      "data: {path: \"a b.txt\", tokenizer: byte, split: 0.5}\nmodel: {bias: false, tied_head: "
+      "false}\n"
+      "optimizer: {betas: [0.8, 0.9]}\nmemory: {activation_checkpointing: every 2}\n"
+      "precision: {compute: fp64}\nkernels: reference\nrun: {threads: 3}\nsample: {prompt: 42}\n");
+  EXPECT_EQ(config.data.path, "a b.txt");
+  EXPECT_EQ(config.data.tokenizer, data::TokenizerKind::byte);
+  EXPECT_FALSE(config.model.bias);
+  EXPECT_FALSE(config.model.tied_head);
+  EXPECT_EQ(config.optimizer.beta1, 0.8);
+  EXPECT_EQ(config.optimizer.beta2, 0.9);
+  EXPECT_EQ(config.plan.checkpointing.blocks, 2);
+  EXPECT_EQ(config.plan.compute, DType::f64);
+  EXPECT_EQ(config.kernels, "reference");
+  EXPECT_EQ(config.threads, 3);
+  EXPECT_EQ(config.sample.prompt, "42");
+}
+
+TEST(Load, later_files_win_and_set_wins_over_files) {
+  const Scratch scratch;
+  const std::vector<std::string> files = {
+      scratch.write("base.yaml",
+                    std::string(synthetic) + "train: {steps: 1, global_batch_size: 6}\n"),
+      scratch.write("big.yaml", "train:\n  steps: 2\n")};
+  EXPECT_EQ(load(files, {}).train.steps, 2);
+  EXPECT_EQ(load(files, {}).plan.global_batch_size, 6);
+  EXPECT_EQ(load(files, {}).name, "big");
+  const std::vector<std::string> sets = {"train.steps=3", "train.steps=4"};
+  EXPECT_EQ(load(files, sets).train.steps, 4);
+}
+
+TEST(Load, a_section_may_be_set_as_a_map) {
+  const Config config = load_text(synthetic, {"train={steps: 5, global_batch_size: 2}"});
+  EXPECT_EQ(config.train.steps, 5);
+  EXPECT_EQ(config.plan.global_batch_size, 2);
+}
+
+TEST(Load, an_empty_section_is_no_problem) {
+  EXPECT_EQ(problems_of("eval:\ndata: {path: x}\n"), "");
+}
+
+TEST(Load, all_problems_of_all_files_and_sets_are_reported_together) {
+  const Scratch scratch;
+  const std::vector<std::string> files = {
+      scratch.write("one.yaml",
+                    "model:\n  num_layers: four\n  n_embd: 64\n  bias: yes\n  bias: true\ntrain:\n "
+                    " steps: 010\n"
+                    "data: {path: x}\n"),
+      scratch.write("two.yaml",
+                    "modle: {}\ntrain: {global_batch_size: 12, micro_batch_size: 5}\n"
+                    "optimizer: {betas: [1, 0.5]}\n")};
+  const std::vector<std::string> sets = {"train.steps=7", "sample.top_k=-1", "eval.batchs=3"};
+  try {
+    load(files, sets);
+    FAIL() << "nothing was reported";
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(count_problems(text), 10U) << text;
+    for (const char* expected :
+         {"one.yaml:2:15:", "one.yaml:3:3:", "one.yaml:4:9:", "one.yaml:5:3:", "one.yaml:7:10:",
+          "two.yaml:1:1:", "two.yaml:2:50: error: train.global_batch_size = 12 is not divisible",
+          "two.yaml:3:21:", "--set #2: error:", "--set #3: error:"})
+      EXPECT_NE(text.find(expected), std::string::npos) << "expected: " << expected << "\n" << text;
+  }
+}
+
+TEST(Load, problems_are_reported_in_the_order_of_the_text) {
+  const std::string text = problems_of(
+      "data: {path: x}\ntrain: {micro_batch_size: 5}\nmodel:\n  bias: 1\n  bias: true\n",
+      {"log.interval=0"});
+  const std::vector<std::string> places = {"a.yaml:2:", "a.yaml:4:", "a.yaml:5:", "--set #1"};
+  for (std::size_t i = 0; i + 1 < places.size(); ++i)
+    EXPECT_LT(text.find(places[i]), text.find(places[i + 1])) << text;
+}
+
+TEST(Load, what_follows_from_another_problem_is_not_reported) {
+  EXPECT_EQ(count_problems(problems_of("data: {pat: x.txt}\n")), 1U);
+  EXPECT_EQ(count_problems(problems_of("data: {path: x}\nmodel: {hidden_size: 30, n_head: 5}\n")),
+            1U);
+  EXPECT_EQ(count_problems(problems_of("data: [\n")), 1U);
+}
+
+TEST(Load, a_missing_file_is_a_configuration_error) {
+  const std::vector<std::string> files = {"/nonexistent/a.yaml"};
+  try {
+    load(files, {});
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_config);
+    EXPECT_NE(std::string(error.what()).find("/nonexistent/a.yaml: cannot be read"),
+              std::string::npos);
+  }
+}
+
+TEST(Load, hostile_files_are_refused_with_few_words) {
+  std::string unknown;
+  for (int i = 0; i < 4000; ++i) unknown += "key" + std::to_string(i) + ": 1\n";
+  for (const std::string& text : {std::string(100'000, '['), "a: &x [1]\nb: *x\n" + unknown,
+                                  unknown, std::string(500'000, 'k') + ": 1\n",
+                                  "model: {num_layers: " + std::string(500'000, '9') + "}\n"}) {
+    const std::string report = problems_of(text);
+    EXPECT_NE(report, "");
+    EXPECT_LT(report.size(), 40'000U);
+  }
+}
+
+TEST(Load, without_files_the_sets_alone_may_do) {
+  const std::vector<std::string> sets = {"data.format=synthetic", "model.vocab_size=9"};
+  EXPECT_EQ(load({}, sets).name, "gpt");
+  try {
+    load({}, {});
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_TRUE(std::string(error.what())
+                    .starts_with("configuration: error: data.format = text needs data.path"));
+  }
+}
+
+}  // namespace
+}  // namespace fourfold::config
