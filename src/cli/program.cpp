@@ -1,0 +1,31 @@
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "cli/commands.h"
+#include "cli/job.h"
+#include "program/text.h"
+
+namespace fourfold::cli {
+
+void program(const ProgramArguments& arguments) {
+  config::Config config = load_config(arguments.config);
+  resolve_vocabulary(config);
+  const Job job = make_job(std::move(config));
+  std::string text;
+  if (arguments.program == "all") {
+    text = program::to_text(job.bundle);
+  } else {
+    const program::Program* found = job.bundle.find(arguments.program);
+    if (found == nullptr) {
+      std::string names;
+      for (const auto& p : job.bundle.programs) names += p.name + ", ";
+      throw UserError(ExitCode::bad_config, format("there is no program '{}'; choose one of {}all",
+                                                   arguments.program, names));
+    }
+    text = program::to_text(*found);
+  }
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+}  // namespace fourfold::cli
