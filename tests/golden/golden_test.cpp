@@ -1,0 +1,178 @@
+// Training steps against PyTorch: the files of data/, made by make_goldens.py.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "checkpoint/safetensors.h"
+#include "support/compare.h"
+#include "support/small_run.h"
+
+namespace fourfold {
+namespace {
+
+class Golden {
+ public:
+  explicit Golden(const std::string& name)
+      : file_(checkpoint::SafetensorsFile::open(
+            std::string(FOURFOLD_SOURCE_DIR) + "/tests/golden/data/gpt-" + name + ".safetensors")) {
+  }
+
+  template <class T>
+  std::vector<T> tensor(const std::string& name) const {
+    for (const auto& info : file_.header().tensors())
+      if (info.name == name) {
+        require(info.dtype == dtype_of<T>, "the golden tensor has the expected type");
+        std::vector<T> values(static_cast<std::size_t>(info.shape.elements()));
+        file_.read(info, std::as_writable_bytes(std::span(values)));
+        return values;
+      }
+    throw InternalError("there is no golden tensor " + name);
+  }
+  std::string setting(const std::string& key) const {
+    for (const auto& [name, value] : file_.header().metadata())
+      if (name == key) return value;
+    throw InternalError("there is no golden setting " + key);
+  }
+  double number(const std::string& key) const { return std::stod(setting(key)); }
+  std::int64_t integer(const std::string& key) const { return std::stoll(setting(key)); }
+  bool flag(const std::string& key) const { return setting(key) == "true"; }
+
+ private:
+  checkpoint::SafetensorsFile file_;
+};
+
+test::RunSetup setup_of(const Golden& golden, DType compute, std::int64_t accumulation) {
+  test::RunSetup setup;
+  setup.gpt = {.num_layers = golden.integer("model.num_layers"),
+               .num_attention_heads = golden.integer("model.num_attention_heads"),
+               .hidden_size = golden.integer("model.hidden_size"),
+               .ffn_hidden_size = golden.integer("model.ffn_hidden_size"),
+               .max_position_embeddings = golden.integer("model.max_position_embeddings"),
+               .vocab_size = golden.integer("model.vocab_size"),
+               .dropout = 0,
+               .bias = golden.flag("model.bias"),
+               .tied_head = golden.flag("model.tied_head")};
+  const std::int64_t batch = golden.integer("train.global_batch_size");
+  setup.plan = {.global_batch_size = batch,
+                .micro_batch_size = batch / accumulation,
+                .seq_length = golden.integer("data.seq_length"),
+                .compute = compute};
+  setup.optimizer = {.beta1 = golden.number("optimizer.beta1"),
+                     .beta2 = golden.number("optimizer.beta2"),
+                     .epsilon = golden.number("optimizer.epsilon"),
+                     .weight_decay = golden.number("optimizer.weight_decay"),
+                     .grad_clip = golden.number("optimizer.grad_clip")};
+  return setup;
+}
+
+using test::key_bias;
+using test::KeyBias;
+using test::relative_error;
+using test::without;
+
+struct Case {
+  std::string file;
+  DType compute;
+  std::int64_t accumulation;
+  bool reference;
+  std::int64_t checkpointing;
+};
+
+class GoldenRun : public testing::TestWithParam<Case> {};
+
+TEST_P(GoldenRun, ten_steps_equal_pytorch) {
+  const Case& c = GetParam();
+  const Golden golden(c.file);
+  test::RunSetup setup = setup_of(golden, c.compute, c.accumulation);
+  setup.reference_kernels = c.reference;
+  setup.plan.checkpointing.blocks = c.checkpointing;
+  test::SmallRun run(setup);
+  run.init(false);
+  for (const program::Buffer* b : run.parameters())
+    run.set_doubles(*b, golden.tensor<double>("initial/" + b->name));
+
+  const bool is_double = c.compute == DType::f64;
+  const double loss_bound = is_double ? 1e-11 : 1e-5, gradient_bound = loss_bound;
+  const double weight_bound = is_double ? 1e-11 : 2e-5;
+  const auto tokens = golden.tensor<std::int32_t>("tokens"),
+             labels = golden.tensor<std::int32_t>("labels");
+  const auto loss = golden.tensor<double>("loss"), norms = golden.tensor<double>("grad_norm");
+  const auto lr = golden.tensor<double>("lr");
+  const std::size_t per_step = tokens.size() / loss.size();
+
+  double worst_gradient = 0, worst_weight = 0;
+  for (std::size_t step = 0; step < loss.size(); ++step) {
+    const auto part = [&](const std::vector<std::int32_t>& all) {
+      return std::vector<std::int32_t>(
+          all.begin() + static_cast<std::ptrdiff_t>(step * per_step),
+          all.begin() + static_cast<std::ptrdiff_t>((step + 1) * per_step));
+    };
+    test::FixedFeeder feeder(part(tokens), part(labels));
+    std::map<std::string, std::vector<double>> gradients;
+    const auto keep_gradients = [&](const program::Program& p, std::size_t i) {
+      if (program::name(p.instructions[i]) != "update_control") return;
+      for (const program::Buffer* b : run.parameters())
+        gradients[b->name] = run.doubles("gradient/" + b->name);
+    };
+    const auto result = run.executor().run_stepwise(
+        "train", test::SmallRun::block(static_cast<std::int64_t>(step), lr[step], 1), &feeder,
+        keep_gradients);
+    EXPECT_EQ(result.applied, 1);
+    const auto valid = static_cast<double>(result.token_count);
+    EXPECT_LE(std::abs(result.loss_sum / valid - loss[step]), loss_bound * std::abs(loss[step]))
+        << "step " << step;
+    EXPECT_LE(std::abs(result.grad_norm - norms[step]), gradient_bound * norms[step])
+        << "step " << step;
+    if (step > 0) continue;
+    EXPECT_LT(setup.optimizer.grad_clip, norms[0]) << "clipping is active";
+    const double nominal_over_valid = static_cast<double>(per_step) / valid;
+    for (auto& [name, gradient] : gradients) {
+      for (double& g : gradient) g *= nominal_over_valid;
+      auto expected = golden.tensor<double>("gradient/" + name);
+      const KeyBias keys = key_bias(name, gradient.size());
+      for (std::size_t i = keys.begin; i < keys.end; ++i)
+        EXPECT_LE(std::abs(gradient[i]), gradient_bound * norms[0]) << name << " " << i;
+      const double error =
+          relative_error(without(gradient, keys), without(expected, keys), 1e-6 * norms[0]);
+      EXPECT_LE(error, gradient_bound) << name;
+      worst_gradient = std::max(worst_gradient, error);
+    }
+  }
+  for (const program::Buffer* b : run.parameters()) {
+    const auto got = run.doubles(*b), expected = golden.tensor<double>("final/" + b->name);
+    const KeyBias keys = key_bias(b->name, got.size());
+    const double error =
+        relative_error(without(got, keys), without(expected, keys), 1e-6 * norms[0]);
+    EXPECT_LE(error, weight_bound) << b->name;
+    worst_weight = std::max(worst_weight, error);
+  }
+  RecordProperty("worst_gradient", std::to_string(worst_gradient));
+  std::printf("worst relative error: gradient %.2e, weight after ten steps %.2e\n", worst_gradient,
+              worst_weight);
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const char* file : {"tied-bias", "tied-nobias", "untied-bias", "untied-nobias"})
+    for (const DType compute : {DType::f32, DType::f64})
+      for (const std::int64_t accumulation : {1, 4})
+        cases.push_back({file, compute, accumulation, false, 0});
+  cases.push_back({"tied-bias", DType::f64, 2, true, 0});
+  cases.push_back({"untied-bias", DType::f32, 1, true, 0});
+  cases.push_back({"tied-bias", DType::f64, 4, false, 1});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(PyTorch, GoldenRun, testing::ValuesIn(all_cases()), [](const auto& entry) {
+  std::string name = entry.param.file + (entry.param.compute == DType::f64 ? "_f64" : "_f32") +
+                     "_accumulation" + std::to_string(entry.param.accumulation) +
+                     (entry.param.reference ? "_reference" : "") +
+                     (entry.param.checkpointing > 0 ? "_recomputed" : "");
+  for (char& letter : name)
+    if (letter == '-') letter = '_';
+  return name;
+});
+
+}  // namespace
+}  // namespace fourfold
