@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Tests of the checks: a small repository that is clean, and one seeded violation a test."""
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import check_includes
+import check_rooms
+import check_text
+import list_sizes
+import repository
+
+ROOMS = """# Rooms
+
+| room | what it is | may include |
+|---|---|---|
+| `base` | Errors. | - |
+| `program` | The language. | base |
+| `plan` | Plans. | base |
+| `run` | Runs. | base, program |
+| `cli` | All. | base, program, plan, run |
+"""
+CMAKE = """option(FOURFOLD_WERROR "Treat warnings as errors" ON)
+add_compile_options(-Wall -Wextra -Wconversion -Wshadow -g1)
+if(FOURFOLD_WERROR)
+  add_compile_options(-Werror)
+endif()
+"""
+CLEAN = {
+    ".gitignore": "/build/\n/data/*.txt\n__pycache__/\n",
+    "CMakeLists.txt": CMAKE,
+    "README.md": "# Top\n\nSee [rooms](src/README.md#rooms), `scripts/go` and `build/thing`.\n\n"
+                 "```\nscripts/go --fast\n```\n",
+    "scripts/README.md": "# Scripts\n",
+    "scripts/go": "#!/usr/bin/env bash\necho \"${build}/root\" ./work\n",
+    "src/README.md": ROOMS,
+    "src/main.cpp": '#include "cli/all.h"\n#include "run/run.h"\n',
+    "src/base/format.h": "// Text.\n#pragma once\n#include <fmt/core.h>\n",
+    "src/cli/all.h": '// All.\n#pragma once\n#include "plan/plan.h"\n#include "run/run.h"\n',
+    "src/plan/plan.h": '// Plan.\n#pragma once\n#include "base/format.h"\n',
+    "src/program/program.h": "// Program.\n#pragma once\n#include <vector>\n",
+    "src/run/run.h": '// Run.\n#pragma once\n#include "program/program.h"\n#include "run/run.h"\n'
+                     '#include <sys/mman.h>\n',
+    **{f"src/{room}/README.md": f"# {room}\n" for room in ("base", "cli", "plan", "program", "run")},
+}
+
+
+class CheckTest(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.root)
+        for name, content in CLEAN.items():
+            self.write(name, content)
+
+    def write(self, name, content):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+    def append(self, name, line):
+        self.write(name, CLEAN.get(name, "") + line + "\n")
+
+    def expect(self, check, *parts):
+        """Exactly one finding, which holds all parts."""
+        found = list(check.findings(self.root))
+        self.assertEqual(len(found), 1, found)
+        for part in parts:
+            self.assertIn(part, found[0])
+
+
+class Clean(CheckTest):
+    def test_a_clean_repository_has_no_findings(self):
+        for check in (check_includes, check_rooms, check_text):
+            self.assertEqual(list(check.findings(self.root)), [])
+
+    def test_ignored_files_are_not_checked(self):
+        self.write("build/notes.md", "TO" + "DO\n")
+        self.write("data/text.txt", "FIX" + "ME\n")
+        self.assertNotIn(pathlib.PurePosixPath("build/notes.md"), repository.files(self.root))
+        self.assertEqual(list(check_text.findings(self.root)), [])
+
+
+class Includes(CheckTest):
+    def test_a_room_outside_the_third_column(self):
+        self.append("src/plan/plan.h", '#include "program/program.h"')
+        self.expect(check_includes, "src/plan/plan.h:4:", "plan/ may not include program/", "move what both need")
+
+    def test_running_a_program_does_not_see_plans(self):
+        self.append("src/run/run.h", '#include "plan/plan.h"')
+        self.expect(check_includes, "src/run/run.h:6:", "run/ may not include plan/", "move the fact into the program")
+
+    def test_a_room_without_a_row(self):
+        self.append("src/run/run.h", '#include "extra/thing.h"')
+        self.expect(check_includes, "'extra' is not a room", "add a row")
+
+    def test_an_include_without_its_room(self):
+        self.append("src/run/run.h", '#include "other.h"')
+        self.expect(check_includes, "src/run/run.h:6:", '"room/other.h"')
+
+    def test_a_library_outside_its_wrapper(self):
+        self.append("src/run/run.h", "#  include <fmt/format.h>")
+        self.expect(check_includes, "src/run/run.h:6:", "fmt belong to src/base/format.h alone")
+
+    def test_a_library_of_one_file_in_two(self):
+        self.append("src/base/format.h", "#include <xxhash.h>")
+        self.append("src/run/run.h", "#include <xxhash.h>")
+        self.expect(check_includes, "src/run/run.h:6:", "xxHash belong to src/base/format.h alone")
+
+    def test_a_library_without_a_wrapper(self):
+        self.append("src/run/run.h", "#include <boost/any.hpp>")
+        self.expect(check_includes, "<boost/any.hpp>", "wrap it in one file")
+
+    def test_a_header_without_guard(self):
+        self.write("src/run/bare.h", "// Bare.\n")
+        self.expect(check_includes, "src/run/bare.h", "#pragma once")
+
+    def test_a_cycle_in_the_table(self):
+        self.write("src/README.md", ROOMS.replace("| `base` | Errors. | - |", "| `base` | Errors. | cli |"))
+        found = list(check_includes.findings(self.root))
+        self.assertTrue(any("'base' reaches itself" in finding for finding in found), found)
+
+    def test_a_table_that_lets_run_reach_plan(self):
+        self.write("src/README.md", ROOMS.replace("| `program` | The language. | base |",
+                                                  "| `program` | The language. | base, plan |"))
+        self.expect(check_includes, "'run' runs programs and must not reach plan")
+
+    def test_a_table_that_names_an_unknown_room(self):
+        self.write("src/README.md", ROOMS.replace("| base, program |", "| base, program, comm |"))
+        self.expect(check_includes, "'run' may include 'comm', which has no row")
+
+
+class Rooms(CheckTest):
+    def test_a_room_without_a_page(self):
+        (self.root / "src/plan/README.md").unlink()
+        self.expect(check_rooms, "src/plan: has no README.md")
+
+    def test_a_user_folder_without_a_page(self):
+        (self.root / "scripts/README.md").unlink()
+        self.expect(check_rooms, "scripts: has no README.md")
+
+    def test_a_folder_without_a_row(self):
+        self.write("src/extra/README.md", "# Extra\n")
+        self.expect(check_rooms, "src/extra: has no row")
+
+    def test_a_row_without_a_folder(self):
+        self.append("src/README.md", "| `comm` | Groups. | base |")
+        self.expect(check_rooms, "'comm' has no files")
+
+    def test_a_dead_link(self):
+        self.append("src/run/README.md", "See [the plan](../plan/gone.md).")
+        self.expect(check_rooms, "src/run/README.md:2:", "'../plan/gone.md' leads nowhere")
+
+    def test_a_file_in_backticks_that_is_gone(self):
+        self.append("src/run/README.md", "Read `run.h`, `program/program.h`, then `run/gone.{h,cpp}`.")
+        found = list(check_rooms.findings(self.root))
+        self.assertEqual([finding.split(" ")[1] for finding in found], ["`run/gone.h`", "`run/gone.cpp`"])
+
+    def test_a_command_that_is_gone(self):
+        self.append("README.md", "```\nscripts/gone now\n```")
+        self.expect(check_rooms, "README.md:9:", "`scripts/gone` does not exist")
+
+    def test_what_only_resembles_a_path_is_left_alone(self):
+        self.append("README.md", "`a/b`, `key/value`, `model.safetensors`, `build/fourfold train`, `src/*/README.md`, "
+                                 "`--x=src/no`")
+        self.assertEqual(list(check_rooms.findings(self.root)), [])
+
+
+class Text(CheckTest):
+    def test_a_path_of_one_machine(self):
+        for path in ("/ro" + "ot/data", "/ho" + "me/ada", "'/wo" + "rk/main'", "/tm" + "p/b1/x"):
+            self.append("src/run/run.h", "// " + path)
+            self.expect(check_text, "src/run/run.h:6:", "path of one machine")
+
+    def test_a_note_left_behind(self):
+        self.append("scripts/go", "# FIX" + "ME: later")
+        self.expect(check_text, "scripts/go:3:", "left behind")
+
+    def test_files_that_are_not_text_are_left_alone(self):
+        (self.root / "src/blob.bin").write_bytes(b"\0\xff /ro" + b"ot/x")
+        self.assertEqual(list(check_text.findings(self.root)), [])
+
+    def test_warnings_that_are_not_errors(self):
+        self.write("CMakeLists.txt", CMAKE.replace(" ON)", " OFF)"))
+        self.expect(check_text, "FOURFOLD_WERROR is not ON by default")
+
+    def test_a_warning_that_is_not_asked_for(self):
+        self.write("CMakeLists.txt", CMAKE.replace(" -Wshadow", ""))
+        self.expect(check_text, "-Wshadow is not among the compile options")
+
+    def test_a_build_folder_without_errors(self):
+        self.write("build/CMakeCache.txt", "FOURFOLD_WERROR:BOOL=OFF\n")
+        self.expect(check_text, "build/CMakeCache.txt", "-DFOURFOLD_WERROR=ON")
+
+
+class Sizes(CheckTest):
+    def test_functions_are_found_with_their_lines(self):
+        source = ('namespace a {\nstruct Pair {\n  int sum() const { return x + y; }\n  int x = 0, y{0};\n};\n'
+                  '// void no() {\nint outer(int n) {\n  if (n > 0) {\n    n = 2;\n  }\n'
+                  '  auto f = [](int k) { return k; };\n'
+                  '  return f(n) + int("{"[0]);\n}\n}\n')
+        self.assertEqual(list(list_sizes.functions(source)), [("sum", 3, 1), ("outer", 7, 7)])
+
+    def test_longest_come_first(self):
+        self.append("src/plan/plan.h", "\n" * 50)
+        of_files, _ = list_sizes.sizes(self.root)
+        self.assertEqual(of_files[0][1], "src/plan/plan.h")
+
+
+if __name__ == "__main__":
+    unittest.main()
