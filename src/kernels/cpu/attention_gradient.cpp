@@ -131,21 +131,10 @@ void differentiate(const Call<T>& call, std::int64_t unit, const HeadScratch<T>&
 }
 
 template <class T>
-std::int64_t thread_bytes(const AttentionSizes& sizes) {
-  Scratch count(nullptr);
-  HeadScratch<T>(count, sizes);
-  return count.used_bytes();
-}
-
-template <class T>
 void attention_gradient(const Call<T>& call, int threads, std::byte* workspace) {
-  const int parts = team_size(threads, call.sizes.work());
-  for_parts(parts, [&](int part) {
-    Scratch scratch(workspace + part * thread_bytes<T>(call.sizes));
-    const HeadScratch<T> own(scratch, call.sizes);
-    const Range units = range_of(part, parts, call.sizes.units(), 1);
-    for (std::int64_t unit = units.first; unit < units.last; ++unit) differentiate(call, unit, own);
-  });
+  for_heads<HeadScratch<T>>(
+      call.sizes, threads, workspace,
+      [&](std::int64_t unit, const HeadScratch<T>& own) { differentiate(call, unit, own); });
 }
 
 }  // namespace
@@ -174,8 +163,8 @@ Run prepare_row(const op::AttentionGradient& op, const Problem& problem) {
 
 std::int64_t workspace_bytes(const op::AttentionGradient&, const Problem& problem) {
   const AttentionSizes sizes(problem.shapes[0]);
-  return problem.threads *
-         (problem.dtype == DType::f64 ? thread_bytes<double>(sizes) : thread_bytes<float>(sizes));
+  return problem.threads * (problem.dtype == DType::f64 ? thread_bytes<HeadScratch<double>>(sizes)
+                                                        : thread_bytes<HeadScratch<float>>(sizes));
 }
 
 }  // namespace fourfold::kernels::cpu

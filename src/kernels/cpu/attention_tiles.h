@@ -8,6 +8,8 @@
 #include <cstdint>
 
 #include "kernels/cpu/math.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/scratch.h"
 #include "kernels/cpu/tile_product.h"
 #include "kernels/dropout_mask.h"
 #include "kernels/kernel.h"
@@ -75,6 +77,26 @@ RowSoftmax<T> exponentials(T* scores, std::int64_t count) {
     sum += scores[s];
   }
   return {largest, sum};
+}
+
+/// Scratch of one thread, laid out by the constructor of `HeadScratch`.
+template <class HeadScratch>
+std::int64_t thread_bytes(const AttentionSizes& sizes) {
+  Scratch count(nullptr);
+  HeadScratch(count, sizes);
+  return count.used_bytes();
+}
+
+/// body(unit, scratch) for every head of every sample, shared among threads.
+template <class HeadScratch, class Body>
+void for_heads(const AttentionSizes& sizes, int threads, std::byte* workspace, Body&& body) {
+  const int parts = team_size(threads, sizes.work());
+  for_parts(parts, [&](int part) {
+    Scratch scratch(workspace + part * thread_bytes<HeadScratch>(sizes));
+    const HeadScratch own(scratch, sizes);
+    const Range units = range_of(part, parts, sizes.units(), 1);
+    for (std::int64_t unit = units.first; unit < units.last; ++unit) body(unit, own);
+  });
 }
 
 }  // namespace fourfold::kernels::cpu
