@@ -1,9 +1,14 @@
 // The process: what must be settled before any library starts, then the command line.
 #include <unistd.h>
 
+#include <array>
+#include <climits>
 #include <cstdlib>
+#include <optional>
+#include <string>
 
 #include "cli/command_line.h"
+#include "comm/launcher.h"
 
 namespace {
 
@@ -15,12 +20,21 @@ namespace {
 void limit_spinning(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("GOMP_SPINCOUNT", "5000", 1);
-  execv("/proc/self/exe", argv);  // returns only when it fails, and then all goes on as it was
+  // By its own name, which ps then shows; where the file has gone meanwhile, as what runs here.
+  // Both return only when they fail, and then all goes on as it was.
+  std::array<char, PATH_MAX> path{};
+  if (readlink("/proc/self/exe", path.data(), path.size() - 1) > 0) execv(path.data(), argv);
+  execv("/proc/self/exe", argv);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   limit_spinning(argv);
-  return fourfold::cli::run(argc, argv);
+  const auto variable = [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr) return std::nullopt;
+    return value;
+  };
+  return fourfold::cli::run(argc, argv, variable);
 }

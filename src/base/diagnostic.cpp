@@ -56,9 +56,8 @@ std::string heading(const Diagnostic& problem) {
   return format("{}:{}:{}: error: {}", file, problem.line, column, printable(problem.message));
 }
 
-}  // namespace
-
-std::string print(const Diagnostic& problem) {
+/// Heading, source line and hint.
+std::string body(const Diagnostic& problem) {
   std::string result = heading(problem);
   const std::string hint = printable(problem.hint);
   if (problem.source_line.empty()) return hint.empty() ? result : result + "\n      " + hint;
@@ -72,6 +71,14 @@ std::string print(const Diagnostic& problem) {
   if (hint.empty()) return result;
   const bool fits = shift + width + hint.size() <= most_columns;
   return result + (fits ? " " : "\n      ") + hint;
+}
+
+}  // namespace
+
+std::string print(const Diagnostic& problem) {
+  std::string result = body(problem);
+  for (const std::string& note : problem.notes) result += "\n      " + printable(note);
+  return result;
 }
 
 void throw_together(std::span<const Diagnostic> problems, ExitCode code) {

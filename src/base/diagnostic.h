@@ -21,13 +21,14 @@ struct Diagnostic {
   std::string message;     // what was read and what was expected
   std::string hint;        // what to do; may be empty
   std::string source_line;
+  std::vector<std::string> notes = {};  // further lines, such as the other places involved
 };
 
 /// gpt.yaml:14:3: error: unknown key 'model.num_layer'
 ///    14 |   num_layer: 2
 ///       |   ^~~~~~~~~ did you mean 'model.num_layers'?
-/// Long source lines are cut around the place; control characters print as '?'. Ends without a
-/// newline.
+/// The notes follow, a line each. Long source lines are cut around the place; control characters
+/// print as '?'. Ends without a newline.
 std::string print(const Diagnostic& problem);
 
 /// All of them, one after the other (after the fiftieth only their number), as one error.

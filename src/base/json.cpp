@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
+#include <utility>
 
 #include "base/format.h"
 
@@ -11,29 +12,48 @@ namespace {
 
 constexpr std::size_t max_depth = 64;
 
-nlohmann::ordered_json to_library(const Json& json) {
+std::string dump_leaf(const nlohmann::json& leaf) {
+  return leaf.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// Of the library only leaves: its arrays and objects allocate in their destructors, which ends the
+/// process when memory has run out.
+void append(std::string& text, const Json& json) {
   switch (json.kind()) {
     case Json::Kind::null:
-      return nullptr;
+      text += "null";
+      return;
     case Json::Kind::boolean:
-      return json.as_bool();
+      text += json.as_bool() ? "true" : "false";
+      return;
     case Json::Kind::integer:
-      return json.as_integer();
+      text += dump_leaf(json.as_integer());
+      return;
     case Json::Kind::number:
-      return json.as_double();
+      text += dump_leaf(json.as_double());
+      return;
     case Json::Kind::string:
-      return json.as_string();
+      text += dump_leaf(json.as_string());
+      return;
     case Json::Kind::array: {
-      auto result = nlohmann::ordered_json::array();
-      for (const Json& item : json.items()) result.push_back(to_library(item));
-      return result;
+      char before = '[';
+      for (const Json& item : json.items()) {
+        text += std::exchange(before, ',');
+        append(text, item);
+      }
+      text += before == '[' ? "[]" : "]";
+      return;
     }
     case Json::Kind::object: {
-      nlohmann::ordered_json::object_t result;
-      result.reserve(json.members().size());
-      for (const Json::Member& member : json.members())
-        result.Container::emplace_back(member.key, to_library(member.value));
-      return result;
+      char before = '{';
+      for (const Json::Member& member : json.members()) {
+        text += std::exchange(before, ',');
+        text += dump_leaf(member.key);
+        text += ':';
+        append(text, member.value);
+      }
+      text += before == '{' ? "{}" : "}";
+      return;
     }
   }
   fail_internal("a JSON value has one of seven kinds");
@@ -127,6 +147,10 @@ std::string line_and_column(std::string_view text, std::size_t byte) {
 
 }  // namespace
 
+Json::Json(const Json& other) {
+  std::visit([this](const auto& value) { value_ = value; }, other.value_);
+}
+
 Json Json::array(std::vector<Json> items) {
   Json result;
   result.value_ = std::move(items);
@@ -192,7 +216,7 @@ const std::vector<Json::Member>& Json::members() const {
   return std::get<std::vector<Member>>(value_);
 }
 
-const Json* Json::find(std::string_view key) const {
+const Json* Json::find(std::string_view key) const& {
   if (kind() != Kind::object) return nullptr;
   for (const Member& member : members())
     if (member.key == key) return &member.value;
@@ -200,7 +224,9 @@ const Json* Json::find(std::string_view key) const {
 }
 
 std::string Json::dump() const {
-  return to_library(*this).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string text;
+  append(text, *this);
+  return text;
 }
 
 bool operator==(const Json& a, const Json& b) {

@@ -22,6 +22,13 @@ class Json {
   enum class Kind : std::uint8_t { null, boolean, integer, number, string, array, object };
 
   Json() = default;  // null
+  // Not the variant's own copies: where a copy of one of its strings or lists throws, libstdc++ 12
+  // destroys a value that never was.
+  Json(const Json& other);
+  Json& operator=(const Json& other) { return *this = Json(other); }
+  Json(Json&&) noexcept = default;
+  Json& operator=(Json&&) noexcept = default;
+  ~Json() = default;
   Json(bool value) : value_(value) {}
   Json(double value) : value_(value) {}
   Json(std::string value) : value_(std::move(value)) {}
@@ -49,8 +56,9 @@ class Json {
   const std::string& as_string() const;
   const std::vector<Json>& items() const;
   const std::vector<Member>& members() const;
-  /// The member of an object, or nullptr (also when this is no object).
-  const Json* find(std::string_view key) const;
+  /// The member of an object, or nullptr (also when this is no object). It lives as long as this.
+  const Json* find(std::string_view key) const&;
+  const Json* find(std::string_view key) const&& = delete;
 
   /// One line without spaces. Doubles print as the shortest text that reads back to the same bits;
   /// NaN and infinities, which JSON lacks, as null. Bytes that are not UTF-8 print as U+FFFD.

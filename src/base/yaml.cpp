@@ -121,7 +121,7 @@ class TreeBuilder : public YAML::EventHandler {
   /// The byte after the scalar that begins at `begin`; 0 when it goes on in the next line (the
   /// library then reads what was meant as keys into the text, even up to the end of the file).
   /// Block scalars (| and >) may.
-  std::size_t end_of_scalar(std::size_t begin, const YamlNode& node) const {
+  std::size_t end_of_scalar(std::size_t begin, const YamlNode& node) {
     const std::string_view line = rest_of_line(begin);
     if (line.empty() || line[0] == '|' || line[0] == '>' || line[0] == '!' || line[0] == '&')
       return text_size();
@@ -148,10 +148,15 @@ class TreeBuilder : public YAML::EventHandler {
                              "write 'key: value', with a space after the ':'"));
     level.keep = false;
   }
-  std::string_view rest_of_line(std::size_t begin) const {
+  std::string_view rest_of_line(std::size_t begin) {
     const std::string_view text = document_.text;
     if (begin >= text.size()) return {};
-    return text.substr(begin, text.find_first_of("\r\n", begin) - begin);
+    // A line is looked through once, however many values it holds.
+    if (begin < line_begin_ || begin > line_end_) {
+      line_begin_ = begin;
+      line_end_ = std::min(text.find_first_of("\r\n", begin), text.size());
+    }
+    return text.substr(begin, line_end_ - begin);
   }
   std::size_t text_size() const { return document_.text.size(); }
   bool waits_for_value() const { return !open_.empty() && open_.back().key.has_value(); }
@@ -196,6 +201,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::vector<Diagnostic>
       missing_colons_;  // reported only if nothing worse, such as an open bracket, explains them
   std::size_t nodes_ = 0;
+  std::size_t line_begin_ = 1, line_end_ = 0;  // of the part of a line that was looked through last
   std::size_t documents_ = 0;
 };
 
@@ -226,7 +232,8 @@ struct Phrase {
 constexpr std::array<Phrase, 10> phrases = {{
     {"end of sequence flow not found", "'[' is never closed", "add ']', and ',' between the items"},
     {"end of map flow not found", "'{' is never closed", "add '}', and ',' between the members"},
-    {"illegal flow end", "a closing bracket that no opening one matches", "remove it"},
+    {"illegal flow end", "a closing bracket that no opening one matches",
+     "remove it, or close another kind of bracket before it"},
     {"illegal map value", "':' is not allowed here",
      "check the indentation; put text that contains ': ' in quotes"},
     {"illegal map key", "a key is not allowed here", "check the indentation"},
@@ -257,6 +264,16 @@ std::optional<YamlNode> line_without_colon(const YamlDocument& document, const Y
   return line;
 }
 
+/// "[1, 2}": a bracket that closes another kind.
+Diagnostic other_bracket(const YamlDocument& document, const YamlNode& place,
+                         const YamlNode& open) {
+  const bool is_list = open.kind == YamlNode::Kind::list;
+  return document.problem_at(place,
+                             format("this bracket does not close the '{}' of line {}, column {}",
+                                    is_list ? '[' : '{', open.line, open.column),
+                             format("write '{}' before it", is_list ? ']' : '}'));
+}
+
 void note_syntax_error(const YamlDocument& document, const TreeBuilder& builder,
                        const YAML::ParserException& error, std::vector<Diagnostic>& problems) {
   YamlNode place;
@@ -269,7 +286,9 @@ void note_syntax_error(const YamlDocument& document, const TreeBuilder& builder,
   const bool unclosed = text.find("flow not found") != text.npos;
   if (const auto bracket = builder.open_bracket(); bracket && (unclosed || phrase == phrases.end()))
     place = *bracket;
-  if (const auto line = line_without_colon(document, place, text))
+  if (const auto bracket = builder.open_bracket(); bracket && text.starts_with("illegal flow end"))
+    problems.push_back(other_bracket(document, place, *bracket));
+  else if (const auto line = line_without_colon(document, place, text))
     problems.push_back(document.problem_at(*line, "this line has no ':' with a space after it",
                                            "write 'key: value'"));
   else if (phrase == phrases.end())

@@ -1,5 +1,7 @@
 #include "checkpoint/model_file.h"
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "checkpoint/gather_tensor.h"
 #include "checkpoint/safetensors.h"
 
 namespace fourfold::checkpoint {
@@ -28,15 +31,15 @@ std::span<std::byte> whole_bytes(const program::Buffer& parameter, const BufferB
   return bytes;
 }
 
-std::string describe(DType dtype, const Shape& shape) {
+std::string describe(ElementType dtype, const Shape& shape) {
   return format("{} {}", safetensors_name(dtype), to_string(shape));
 }
 
 /// One line for each tensor that the file lacks, has too many, or has otherwise than the program.
-std::string list_differences(const SafetensorsHeader& header,
+std::string list_differences(const StoredModel& model,
                              const std::vector<const program::Buffer*>& parameters) {
-  std::map<std::string_view, const TensorInfo*> in_file;
-  for (const TensorInfo& tensor : header.tensors()) in_file[tensor.name] = &tensor;
+  std::map<std::string_view, const StoredModel::Tensor*> in_file;
+  for (const StoredModel::Tensor& tensor : model.tensors()) in_file[tensor.name] = &tensor;
   std::string lines;
   for (const program::Buffer* parameter : parameters) {
     const std::string expected = describe(parameter->dtype, parameter->global);
@@ -57,31 +60,55 @@ std::string list_differences(const SafetensorsHeader& header,
 }  // namespace
 
 void save_model(const std::string& path, const program::Program& program,
-                const BufferBytes& bytes_of, const Metadata& metadata) {
+                const BufferBytes& bytes_of, comm::World* world, const Metadata& metadata) {
   std::vector<TensorView> tensors;
-  for (const program::Buffer* parameter : parameters_of(program))
-    tensors.push_back(
-        {parameter->name, parameter->dtype, parameter->global, whole_bytes(*parameter, bytes_of)});
+  std::deque<std::vector<std::byte>> gathered;
+  for (const program::Buffer* parameter : parameters_of(program)) {
+    std::span<const std::byte> bytes;
+    if (world == nullptr) {
+      bytes = whole_bytes(*parameter, bytes_of);
+    } else {
+      constexpr std::size_t tags = 32768;
+      const Mesh& mesh = program.meshes[parameter->sharding.mesh.index()];
+      gathered.push_back(gather_tensor(*world, mesh, *parameter, bytes_of(*parameter),
+                                       static_cast<int>(tensors.size() % tags)));
+      bytes = gathered.back();
+    }
+    tensors.push_back({parameter->name, parameter->dtype, parameter->global, bytes});
+  }
+  if (world != nullptr && world->rank().index() != 0) return;
   Metadata all = default_metadata();
   for (const auto& [key, value] : metadata) all[key] = value;
   write_safetensors(path, tensors, all);
 }
 
-void load_model(const std::string& path, const program::Program& program,
-                const BufferBytes& bytes_of) {
-  const auto file = SafetensorsFile::open(path);
-  const auto parameters = parameters_of(program);
-  const std::string differences = list_differences(file.header(), parameters);
+void require_fit(const StoredModel& model, const program::Program& program) {
+  const std::string differences = list_differences(model, parameters_of(program));
   if (!differences.empty())
     throw UserError(
         ExitCode::no_checkpoint,
-        format("{}: does not fit the model; use the configuration it was trained with:{}", path,
-               differences));
-  for (const program::Buffer* parameter : parameters) {
-    const TensorInfo* tensor = file.header().find(parameter->name);
-    require(tensor != nullptr, "a file without differences holds every parameter");
-    file.read(*tensor, whole_bytes(*parameter, bytes_of));
+        format("{}: does not fit the model; use the configuration it was trained with:{}",
+               model.path(), differences));
+}
+
+void load_model(StoredModel& model, const program::Program& program, const BufferBytes& bytes_of) {
+  require_fit(model, program);
+  for (const StateTensor& part : state_of(program)) {
+    const program::Buffer& parameter = *part.buffer;
+    if (parameter.role != program::BufferRole::parameter) continue;
+    const StoredModel::Tensor* tensor = model.find(parameter.name);
+    require(tensor != nullptr, "a model without differences holds every parameter");
+    const std::vector<std::byte> whole = model.read(*tensor);
+    const std::span<std::byte> memory = bytes_of(parameter);
+    std::fill(memory.begin(), memory.end(), std::byte{0});
+    copy_box(part.held, whole_box(parameter.global), whole, part.memory, memory,
+             size_bytes(parameter.dtype));
   }
+}
+
+void load_model(const std::string& path, const program::Program& program,
+                const BufferBytes& bytes_of) {
+  load_model(*open_model_file(path), program, bytes_of);
 }
 
 }  // namespace fourfold::checkpoint

@@ -1,28 +1,32 @@
 // A model's parameters as a safetensors file. Not optimizer state and not a resumable run.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <span>
 #include <string>
 
 #include "checkpoint/safetensors_header.h"
+#include "checkpoint/state.h"
+#include "checkpoint/stored_model.h"
+#include "comm/world.h"
 #include "program/program.h"
 
 namespace fourfold::checkpoint {
 
-/// The memory of a buffer of the program, wherever it is.
-using BufferBytes = std::function<std::span<std::byte>(const program::Buffer&)>;
-
 /// Saves every buffer of role `parameter` under its name, logical shape and dtype. `metadata` comes
-/// on top of default_metadata(). Requires that this rank holds all parameters whole. Errors:
-/// UserError(storage).
+/// on top of default_metadata(). With a world of several ranks all call together; rank 0 puts the
+/// tensors together and writes, which takes the memory of the whole model there. Without one, this
+/// rank holds all parameters whole. Errors: UserError(storage).
 void save_model(const std::string& path, const program::Program& program,
-                const BufferBytes& bytes_of, const Metadata& metadata = {});
+                const BufferBytes& bytes_of, comm::World* world = nullptr,
+                const Metadata& metadata = {});
 
-/// Fills every parameter of the program. The file must hold exactly those tensors, with the same
-/// shapes and dtypes. Errors: UserError(no_checkpoint) that lists all differences, one a line; then
-/// no parameter has been touched.
+/// Fills what this rank holds of every parameter of the program; what is padded becomes 0. The
+/// model must hold exactly those tensors, with the same shapes and dtypes. Ranks call it on their
+/// own, whatever their grid. Errors: UserError(no_checkpoint) that lists all differences, one a
+/// line; then no parameter has been touched. Memory: one tensor.
+void load_model(StoredModel& model, const program::Program& program, const BufferBytes& bytes_of);
+/// The same check alone.
+void require_fit(const StoredModel& model, const program::Program& program);
+/// Of one file.
 void load_model(const std::string& path, const program::Program& program,
                 const BufferBytes& bytes_of);
 

@@ -32,8 +32,8 @@ constexpr std::int64_t length_bytes = 8;  // the u64 in front of the header
 }
 
 /// Fills `into` from the given place of the file.
-void read_at(const Descriptor& file, std::int64_t offset_bytes, std::span<std::byte> into,
-             const std::string& path) {
+void read_from(const Descriptor& file, std::int64_t offset_bytes, std::span<std::byte> into,
+               const std::string& path) {
   while (!into.empty()) {
     const ssize_t got = ::pread(file.number(), into.data(), into.size(), offset_bytes);
     if (got < 0 && errno == EINTR) continue;
@@ -53,13 +53,12 @@ std::int64_t file_size(const Descriptor& file, const std::string& path) {
   return facts.st_size;
 }
 
-std::int64_t read_header_length(const Descriptor& file, std::int64_t size,
-                                const std::string& path) {
+std::int64_t read_header_length(const ReadAt& read, std::int64_t size, const std::string& path) {
   if (size < length_bytes)
     fail(path, format("has {} bytes, expected at least {}; it is cut short, use another copy", size,
                       length_bytes));
   std::array<std::byte, length_bytes> bytes;
-  read_at(file, 0, bytes, path);
+  read(0, bytes);
   const auto length = std::bit_cast<std::uint64_t>(bytes);
   if (length > static_cast<std::uint64_t>(max_header_bytes))
     fail(path, format("announces a header of {} bytes, expected at most {}; it is damaged or not a "
@@ -85,36 +84,66 @@ std::string encode_header(const SafetensorsHeader& header, const std::string& pa
 
 }  // namespace
 
-void write_safetensors(const std::string& path, std::span<const TensorView> tensors,
-                       const Metadata& metadata) {
+void emit_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
+                      const Metadata& metadata, const TensorBytes& bytes_of, const Sink& sink) {
+  const auto header = SafetensorsHeader::lay_out(std::move(tensors), metadata);
+  const std::string head = encode_header(header, path);
+  sink(std::as_bytes(std::span(head)));
+  for (const TensorInfo& tensor : header.tensors()) {
+    const std::span<const std::byte> bytes = bytes_of(tensor);
+    require(static_cast<std::int64_t>(bytes.size()) == tensor.size_bytes(),
+            "a tensor has as many bytes as its shape and dtype say");
+    sink(bytes);
+  }
+}
+
+void emit_safetensors(const std::string& path, std::span<const TensorView> tensors,
+                      const Metadata& metadata, const Sink& sink) {
   std::vector<TensorInfo> infos;
   std::unordered_map<std::string_view, std::span<const std::byte>> bytes_of;
   for (const TensorView& tensor : tensors) {
     infos.push_back({tensor.name, tensor.dtype, tensor.shape});
     bytes_of[tensor.name] = tensor.bytes;
   }
-  const auto header = SafetensorsHeader::lay_out(std::move(infos), metadata);
-  for (const TensorInfo& tensor : header.tensors())
-    require(static_cast<std::int64_t>(bytes_of.at(tensor.name).size()) == tensor.size_bytes(),
-            "a tensor has as many bytes as its shape and dtype say");
-  const std::string head = encode_header(header, path);
+  emit_safetensors(
+      path, std::move(infos), metadata,
+      [&](const TensorInfo& tensor) { return bytes_of.at(tensor.name); }, sink);
+}
+
+void write_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
+                       const Metadata& metadata, const TensorBytes& bytes_of) {
   AtomicFile file(path);
-  file.write(std::as_bytes(std::span(head)));
-  for (const TensorInfo& tensor : header.tensors()) file.write(bytes_of.at(tensor.name));
+  emit_safetensors(path, std::move(tensors), metadata, bytes_of,
+                   [&](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
+}
+
+void write_safetensors(const std::string& path, std::span<const TensorView> tensors,
+                       const Metadata& metadata) {
+  AtomicFile file(path);
+  emit_safetensors(path, tensors, metadata,
+                   [&](std::span<const std::byte> bytes) { file.write(bytes); });
+  file.commit();
+}
+
+PlacedHeader read_safetensors_header(const ReadAt& read, std::int64_t size,
+                                     const std::string& path) {
+  const std::int64_t header_length = read_header_length(read, size, path);
+  std::string text(static_cast<std::size_t>(header_length), '\0');
+  read(length_bytes, std::as_writable_bytes(std::span(text)));
+  const std::int64_t data_begin = length_bytes + header_length;
+  return {SafetensorsHeader::parse(text, size - data_begin, path), data_begin};
 }
 
 SafetensorsFile SafetensorsFile::open(const std::string& path) {
   // O_NONBLOCK: opening a pipe that nobody writes to must not hang.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) fail_reading(path, errno);
-  const std::int64_t size = file_size(file, path);
-  const std::int64_t header_length = read_header_length(file, size, path);
-  std::string text(static_cast<std::size_t>(header_length), '\0');
-  read_at(file, length_bytes, std::as_writable_bytes(std::span(text)), path);
-  const std::int64_t data_begin = length_bytes + header_length;
-  auto header = SafetensorsHeader::parse(text, size - data_begin, path);
-  return {path, std::move(file), data_begin, std::move(header)};
+  const auto read = [&](std::int64_t offset_bytes, std::span<std::byte> into) {
+    read_from(file, offset_bytes, into, path);
+  };
+  PlacedHeader placed = read_safetensors_header(read, file_size(file, path), path);
+  return {path, std::move(file), placed.data_begin, std::move(placed.header)};
 }
 
 void SafetensorsFile::read(const TensorInfo& tensor, std::span<std::byte> into) const {
@@ -122,7 +151,7 @@ void SafetensorsFile::read(const TensorInfo& tensor, std::span<std::byte> into) 
           "a tensor is read into as many bytes as it has");
   require(tensor.begin >= 0 && tensor.end <= header_.data_bytes(),
           "a tensor that is read lies within its file");
-  read_at(descriptor_, data_begin_ + tensor.begin, into, path_);
+  read_from(descriptor_, data_begin_ + tensor.begin, into, path_);
 }
 
 }  // namespace fourfold::checkpoint

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/descriptor.h"
 #include "checkpoint/safetensors_header.h"
@@ -16,7 +18,7 @@ namespace fourfold::checkpoint {
 /// A tensor in the caller's memory: dense, row-major, in the machine's (little-endian) byte order.
 struct TensorView {
   std::string name;
-  DType dtype = DType::f32;
+  ElementType dtype = DType::f32;
   Shape shape;
   std::span<const std::byte> bytes;
 };
@@ -30,6 +32,29 @@ inline Metadata default_metadata() {
 /// Equal tensors give equal bytes, whatever their order. Errors: UserError(storage).
 void write_safetensors(const std::string& path, std::span<const TensorView> tensors,
                        const Metadata& metadata = default_metadata());
+
+/// The same for tensors too large to hold together: each is asked for when its turn comes, in the
+/// order of the file, and its bytes are used before the next one is.
+using TensorBytes = std::function<std::span<const std::byte>(const TensorInfo&)>;
+void write_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
+                       const Metadata& metadata, const TensorBytes& bytes_of);
+
+/// The bytes of such a file, handed to `sink` piece by piece and in order. `path` is for errors.
+using Sink = std::function<void(std::span<const std::byte>)>;
+void emit_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
+                      const Metadata& metadata, const TensorBytes& bytes_of, const Sink& sink);
+void emit_safetensors(const std::string& path, std::span<const TensorView> tensors,
+                      const Metadata& metadata, const Sink& sink);
+
+/// Fills the bytes from this place of a file on, or throws.
+using ReadAt = std::function<void(std::int64_t offset_bytes, std::span<std::byte> into)>;
+struct PlacedHeader {
+  SafetensorsHeader header;
+  std::int64_t data_begin = 0;  // in the file
+};
+/// Of a file of `size` bytes. Errors: UserError(no_checkpoint) naming the file and what is wrong.
+PlacedHeader read_safetensors_header(const ReadAt& read, std::int64_t size,
+                                     const std::string& path);
 
 /// An open file whose header is checked. Reads with pread, so that a file that shrinks is an error
 /// and no signal.

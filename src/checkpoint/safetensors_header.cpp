@@ -1,8 +1,6 @@
 #include "checkpoint/safetensors_header.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -14,19 +12,6 @@ namespace fourfold::checkpoint {
 namespace {
 
 constexpr std::string_view metadata_key = "__metadata__";
-
-constexpr std::array<std::pair<DType, std::string_view>, 6> dtype_names = {{{DType::f32, "F32"},
-                                                                            {DType::f64, "F64"},
-                                                                            {DType::bf16, "BF16"},
-                                                                            {DType::i32, "I32"},
-                                                                            {DType::i64, "I64"},
-                                                                            {DType::u64, "U64"}}};
-
-std::optional<DType> find_dtype(std::string_view name) {
-  for (const auto& [dtype, text] : dtype_names)
-    if (text == name) return dtype;
-  return std::nullopt;
-}
 
 /// Names come from strangers: quoted and escaped wherever they are shown.
 std::string quoted(std::string_view text) {
@@ -91,12 +76,14 @@ class HeaderReader {
   }
 
  private:
-  DType read_dtype(const Json* json, const std::string& who) const {
+  ElementType read_dtype(const Json* json, const std::string& who) const {
     if (!json || json->kind() != Json::Kind::string)
       fail(who + ": dtype is missing or not a string");
-    if (const auto dtype = find_dtype(json->as_string())) return *dtype;
-    fail(format("{}: unknown dtype {}, expected F32, F64, BF16, I32, I64 or U64", who,
-                quoted(json->as_string())));
+    if (const auto dtype = parse_safetensors_name(json->as_string())) return *dtype;
+    fail(
+        format("{}: unknown dtype {}, expected F16, BF16, F32, F64, BOOL, or I or U with 8, 16, "
+               "32 or 64",
+               who, quoted(json->as_string())));
   }
 
   std::vector<std::int64_t> read_sizes(const Json* json, const std::string& who,
@@ -113,7 +100,7 @@ class HeaderReader {
   }
 
   void check_size(const TensorInfo& tensor, const std::string& who) const {
-    std::int64_t bytes = fourfold::size_bytes(tensor.dtype);
+    std::int64_t bytes = checkpoint::size_bytes(tensor.dtype);
     for (const std::int64_t size : tensor.shape)
       if (__builtin_mul_overflow(bytes, size, &bytes))
         fail(format("{}: shape {} has more bytes than 64 bits can count", who,
@@ -143,12 +130,6 @@ Json sizes_to_json(const std::vector<std::int64_t>& sizes) {
 
 }  // namespace
 
-std::string_view safetensors_name(DType dtype) {
-  for (const auto& [row, name] : dtype_names)
-    if (row == dtype) return name;
-  fail_internal("every dtype has a name in safetensors files");
-}
-
 SafetensorsHeader SafetensorsHeader::parse(std::string_view text, std::int64_t data_bytes,
                                            std::string_view file) {
   const HeaderReader reader(file);
@@ -177,7 +158,7 @@ SafetensorsHeader SafetensorsHeader::lay_out(std::vector<TensorInfo> tensors, Me
   for (TensorInfo& tensor : tensors) {
     names.push_back(tensor.name);
     tensor.begin = end;
-    end += tensor.shape.elements() * fourfold::size_bytes(tensor.dtype);
+    end += tensor.shape.elements() * checkpoint::size_bytes(tensor.dtype);
     tensor.end = end;
   }
   std::sort(names.begin(), names.end());

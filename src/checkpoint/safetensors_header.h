@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "base/dtype.h"
 #include "base/shape.h"
+#include "checkpoint/element_type.h"
 
 namespace fourfold::checkpoint {
 
 struct TensorInfo {
   std::string name;
-  DType dtype = DType::f32;
+  ElementType dtype = DType::f32;
   Shape shape;
   std::int64_t begin = 0, end = 0;  // bytes, counted from the start of the data
   bool operator==(const TensorInfo&) const = default;
@@ -58,8 +58,5 @@ class SafetensorsHeader {
   std::vector<TensorInfo> tensors_;
   Metadata metadata_;
 };
-
-/// "F32", "BF16", ...: the format's own names.
-std::string_view safetensors_name(DType dtype);
 
 }  // namespace fourfold::checkpoint

@@ -7,26 +7,85 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "cli/commands.h"
+#include "cli/completion.h"
+#include "cli/mistaken_words.h"
+#include "cli/report_error.h"
 #include "cli/version.h"
+#include "config/schema.h"
+#include "config/template.h"
 
 namespace fourfold::cli {
 namespace {
 
-void add_config_options(CLI::App& app, ConfigSource& source) {
-  app.add_option("CONFIG", source.files, "YAML files, merged from left to right")->required();
+const std::vector<std::string> color_words = {"auto", "always", "never"},
+                               shell_words = {"bash", "zsh", "fish"};
+
+/// A value that is one of these; the completion reads them back from the check's name.
+CLI::Validator one_of(const std::vector<std::string>& words) {
+  CLI::Validator check = CLI::IsMember(words);
+  return check.name(join(words, ","));
+}
+
+void add_set_option(CLI::App& app, ConfigSource& source) {
   app.add_option("--set", source.sets, "KEY=VALUE; overrides a key of the files, may be repeated")
       ->allow_extra_args(false);
+}
+
+/// CLI11's own checks name bounds that nobody has set.
+CLI::Validator not_below(int least) {
+  const auto fault = [least](std::string& text) {
+    double value = 0;
+    const bool is_fine = CLI::detail::lexical_cast(text, value) && value >= least;
+    return is_fine ? std::string()
+                   : format("expected a number of at least {}; got {}", least, text);
+  };
+  return {fault, ""};
+}
+
+void add_config_options(CLI::App& app, ConfigSource& source) {
+  app.add_option("CONFIG", source.files, "YAML files, merged from left to right")->required();
+  add_set_option(app, source);
+}
+
+/// Of subcommands that look at a job without starting it.
+void add_ranks_option(CLI::App& app, std::optional<std::int64_t>& ranks) {
+  app.add_option("--ranks", ranks, "Ranks of the job (default: as many as the grid needs)")
+      ->check(CLI::Range(std::int64_t{1}, config::most_ranks));
+}
+
+void add_color_option(CLI::App& app, std::string& color) {
+  app.add_option("--color", color, "Colours: auto, always or never")
+      ->check(one_of(color_words))
+      ->capture_default_str();
 }
 
 /// All subcommands and the arguments they fill.
 struct Commands {
   TrainArguments train;
   GenerateArguments generate;
+  CkptArguments ckpt;
+  EvalArguments eval;
+  ReportArguments report;
+  ExportArguments export_model;
+  ImportArguments import_model;
+  TokenizeArguments tokenize;
+  TrainTokenizerArguments train_tokenizer;
+  InspectArguments inspect;
+  std::string verify_path;  // of data verify
+  TraceSummaryArguments trace_summary;
   ProgramArguments program;
   PlanArguments plan;
   VerifyArguments verify;
   ConfigSource config_check;
+  ConfigShowArguments config_show;
+  ConfigDiffArguments config_diff;
+  ConfigExplainArguments config_explain;
+  ConfigNewArguments config_new;
+  DoctorArguments doctor;
+  BenchArguments bench;
+  std::string shell;  // of completion
   std::function<void()> chosen;
 };
 
@@ -37,25 +96,235 @@ void add_train(CLI::App& app, Commands& commands) {
                 "Use the run directory even if it holds an earlier run");
   sub->add_flag("--dry-run", commands.train.dry_run,
                 "Do everything that can fail except the training");
+  sub->add_option("--resume", commands.train.resume.how,
+                  "auto: go on where the run directory's checkpoints end; never; or the path of a "
+                  "run or checkpoint")
+      ->capture_default_str();
+  sub->add_option("--override", commands.train.resume.overrides,
+                  "KEY that may differ from the checkpoint's, though it changes what is learned; "
+                  "`data`: other training data")
+      ->allow_extra_args(false);
+  sub->add_flag(
+      "--take-over", commands.train.take_over,
+      "Use the run directory even if a job on another machine holds it, once that has not "
+      "been heard of for 10 s");
+  sub->add_option("--stop-at", commands.train.stop_at,
+                  "End behind step N with a checkpoint; the schedule stays that of all steps")
+      ->check(not_below(1));
+  sub->add_option(
+         "--trace", commands.train.trace,
+         "Write a timeline of so many steps, behind two that warm up, to traces/steps.json")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{10000}));
+  add_color_option(*sub, commands.train.color);
   sub->callback([&] { commands.chosen = [&] { cli::train(commands.train); }; });
 }
 
 void add_generate(CLI::App& app, Commands& commands) {
   auto* sub = app.add_subcommand("generate", "Continue a text with the weights of a run");
   GenerateArguments& arguments = commands.generate;
-  sub->add_option("RUN", arguments.run_dir, "Run directory of `train`")->required();
+  sub->add_option("RUN", arguments.run_dir, "A run directory, or one checkpoint")->required();
+  sub->add_option("--step", arguments.step,
+                  "The checkpoint of this step (default: the final weights)")
+      ->check(not_below(0));
   sub->add_option("--prompt", arguments.prompt,
                   "Text to continue (default: sample.prompt of the run)");
-  sub->add_option("--tokens", arguments.tokens, "Tokens to generate")
-      ->check(CLI::NonNegativeNumber);
-  sub->add_option("--temperature", arguments.temperature, "0: always the likeliest token")
-      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--prompt-file", arguments.prompt_file,
+                  "File with the text to continue; -: standard input")
+      ->excludes("--prompt");
+  sub->add_option("--tokens", arguments.tokens,
+                  "Tokens to generate, fewer where the document ends before")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000}));
+  sub->add_option("--temperature", arguments.temperature, "0: always the likeliest token");
   sub->add_option("--top-k", arguments.top_k, "Sample among the k likeliest tokens; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{10000000}));
+  sub->add_option("--top-p", arguments.top_p,
+                  "Sample among the likeliest tokens that have this probability together; 1: all");
   sub->add_option("--seed", arguments.seed, "Seed of the sampling");
+  sub->add_option("--samples", arguments.samples, "Write so many texts, numbered from 1")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}));
+  sub->add_option("--sample", arguments.sample, "Write only text number N, as among others")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))
+      ->excludes("--samples");
+  sub->add_flag("--ignore-eos", arguments.ignore_eos,
+                "Write on behind the tokenizer's token for the end of a document");
+  sub->add_flag("--no-cache{false}", arguments.cache,
+                "Compute all tokens again for each new one: the same text, to check the cache");
+  sub->add_flag("--stats", arguments.stats, "Print tokens per second on standard error");
   sub->add_option("--threads", arguments.threads, "Threads of the kernels; 0: all cores")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_below(0));
   sub->callback([&] { commands.chosen = [&] { cli::generate(commands.generate); }; });
+}
+
+void add_ckpt(CLI::App& app, Commands& commands) {
+  auto* sub = app.add_subcommand("ckpt", "Look after the checkpoints of a run");
+  sub->require_subcommand(1);
+  CkptArguments& arguments = commands.ckpt;
+  const auto add = [&](const char* name, const char* what, void (*run)(const CkptArguments&)) {
+    auto* action = sub->add_subcommand(name, what);
+    action->add_option("RUN", arguments.path, "A run directory, or its folder of checkpoints")
+        ->required();
+    action->callback([&commands, run] { commands.chosen = [&, run] { run(commands.ckpt); }; });
+    return action;
+  };
+  const auto add_step = [&](CLI::App* action, const char* what) {
+    action->add_option("--step", arguments.step, what)->check(not_below(0));
+  };
+  add("ls", "List them, the newest first, with the damaged ones", ckpt_ls);
+  add_step(add("info", "Print what one holds", ckpt_info), "Of this step (default: the newest)");
+  add_step(add("verify", "Read every byte and compare all hashes and digests", ckpt_verify),
+           "Only this step");
+  add("prune", "Remove old ones", ckpt_prune)
+      ->add_option("--keep", arguments.keep, "How many of the newest healthy ones stay")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1000000}))
+      ->capture_default_str();
+}
+
+void add_eval(CLI::App& app, Commands& commands) {
+  auto* sub = app.add_subcommand("eval", "Print how well the model of a run predicts a text");
+  EvalArguments& arguments = commands.eval;
+  sub->add_option("RUN", arguments.run_dir, "A run directory, or one checkpoint")->required();
+  sub->add_option("--text", arguments.text,
+                  "The text, or token numbers where the model has no tokenizer")
+      ->required();
+  sub->add_option("--step", arguments.step,
+                  "The checkpoint of this step (default: the final weights)")
+      ->check(not_below(0));
+  sub->add_option("--window", arguments.window,
+                  "Tokens that are seen together (default: data.seq_length of the run)")
+      ->check(not_below(1));
+  sub->add_flag("--json", arguments.json, "Print JSON, with the log-probability of each token");
+  sub->add_option("--logits", arguments.logits, "Write all logits to this safetensors file");
+  sub->add_option("--threads", arguments.threads, "Threads of the kernels; 0: all cores")
+      ->check(not_below(0));
+  sub->callback([&] { commands.chosen = [&] { cli::eval(commands.eval); }; });
+}
+
+void add_report(CLI::App& app, Commands& commands) {
+  auto* sub = app.add_subcommand("report", "Write a page that shows a run, or compares several");
+  ReportArguments& arguments = commands.report;
+  sub->add_option("RUN", arguments.run_dirs, "Run directories")->required();
+  sub->add_option("-o,--output", arguments.output, "The page, one HTML file")
+      ->capture_default_str();
+  sub->callback([&] { commands.chosen = [&] { cli::report(commands.report); }; });
+}
+
+void add_export(CLI::App& app, Commands& commands) {
+  auto* sub = app.add_subcommand("export", "Write the model of a run for other tools");
+  ExportArguments& arguments = commands.export_model;
+  sub->add_option("RUN", arguments.run_dir, "A run directory, or one checkpoint")->required();
+  sub->add_option("-o,--output", arguments.output, "A new folder")->required();
+  sub->add_option("--format", arguments.format,
+                  "hf: for GPT2LMHeadModel of transformers; safetensors: one file with our names, "
+                  "and what `generate` needs")
+      ->check(one_of({"hf", "safetensors"}))
+      ->capture_default_str();
+  sub->add_option("--step", arguments.step,
+                  "The checkpoint of this step (default: the final weights)")
+      ->check(not_below(0));
+  sub->add_option("--dtype", arguments.dtype,
+                  "fp32, bf16 or fp16 (default: fp32; safetensors: as trained)")
+      ->check(one_of({"fp32", "bf16", "fp16"}));
+  sub->add_flag("--untie", arguments.untie,
+                "Write the output head too where it is the token embedding, for readers that want "
+                "it");
+  sub->add_option("--max-shard-size", arguments.max_shard_size,
+                  "Split into files of at most so many bytes, such as 5GB (default: one file)");
+  sub->callback([&] { commands.chosen = [&] { cli::export_model(commands.export_model); }; });
+}
+
+void add_import(CLI::App& app, Commands& commands) {
+  auto* sub = app.add_subcommand("import", "Make a model of Hugging Face one that Fourfold uses");
+  ImportArguments& arguments = commands.import_model;
+  sub->add_option("DIR", arguments.folder,
+                  "A folder with config.json and model.safetensors of a GPT-2")
+      ->required();
+  sub->add_option("-o,--output", arguments.output,
+                  "A new folder, for `generate` and for run.init_from")
+      ->required();
+  sub->callback([&] { commands.chosen = [&] { cli::import_model(commands.import_model); }; });
+}
+
+void add_tokenize(CLI::App& data, Commands& commands) {
+  auto* sub = data.add_subcommand("tokenize", "Make a set of tokens from texts");
+  TokenizeArguments& arguments = commands.tokenize;
+  sub->add_option("INPUT", arguments.inputs,
+                  "Texts, folders of texts, JSON lines; also packed by gzip or zstd")
+      ->required();
+  sub->add_option("-o,--output", arguments.output, "PREFIX of PREFIX.bin, PREFIX.idx, PREFIX.json")
+      ->required();
+  sub->add_option("--tokenizer", arguments.tokenizer, "char, byte, sentencepiece or gpt2")
+      ->required()
+      ->check(one_of({"char", "byte", "sentencepiece", "gpt2"}));
+  sub->add_option("--tokenizer-path", arguments.tokenizer_path,
+                  "sentencepiece: its .model; gpt2: the folder of vocab.json and merges.txt");
+  sub->add_option("--field", arguments.field, "The member of JSON lines that holds the text")
+      ->capture_default_str();
+  sub->add_option("--jobs", arguments.jobs, "Threads; 0: one a core")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  sub->add_flag("--append-eod", arguments.append_eod,
+                "End each document with the tokenizer's end-of-document token");
+  sub->add_flag("--overwrite", arguments.overwrite, "Replace a set that is there");
+  sub->callback([&] { commands.chosen = [&] { cli::data_tokenize(commands.tokenize); }; });
+}
+
+void add_train_tokenizer(CLI::App& data, Commands& commands) {
+  auto* sub = data.add_subcommand("train-tokenizer", "Learn a sentencepiece tokenizer from texts");
+  TrainTokenizerArguments& arguments = commands.train_tokenizer;
+  sub->add_option("INPUT", arguments.inputs,
+                  "Texts, folders of texts, JSON lines; also packed by gzip or zstd")
+      ->required();
+  sub->add_option("-o,--output", arguments.output, "The .model file to write")->required();
+  sub->add_option("--vocab-size", arguments.vocab_size,
+                  "Tokens; the result may have fewer, where the text has no more")
+      ->required()
+      ->check(CLI::Range(std::int64_t{260}, std::int64_t{1000000}));
+  sub->add_option("--coverage", arguments.coverage,
+                  "Share of the characters that get a token of their own; others become bytes")
+      ->check(CLI::Range(0.5, 1.))
+      ->capture_default_str();
+  sub->add_option("--sample", arguments.sample_mib,
+                  "Learn from at most so many MiB of the text, lines chosen evenly")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->capture_default_str();
+  sub->add_option("--field", arguments.field, "The member of JSON lines that holds the text")
+      ->capture_default_str();
+  sub->add_option(
+         "--threads", arguments.threads,
+         "Threads that prepare the lines; 0: one a core. The file says how many there were")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  sub->add_flag("--overwrite", arguments.overwrite, "Replace a file that is there");
+  sub->callback(
+      [&] { commands.chosen = [&] { cli::data_train_tokenizer(commands.train_tokenizer); }; });
+}
+
+void add_data(CLI::App& app, Commands& commands) {
+  auto* sub = app.add_subcommand("data", "Prepare texts for training, and look at data");
+  sub->require_subcommand(1);
+  add_tokenize(*sub, commands);
+  add_train_tokenizer(*sub, commands);
+  auto* inspect = sub->add_subcommand("inspect", "Print what a file or folder of data holds");
+  inspect->add_option("PATH", commands.inspect.path, "A set, shards, texts, or a tokenizer's model")
+      ->required();
+  inspect
+      ->add_option("--field", commands.inspect.field,
+                   "The member of JSON lines that holds the text")
+      ->capture_default_str();
+  inspect->callback([&] { commands.chosen = [&] { cli::data_inspect(commands.inspect); }; });
+  auto* verify = sub->add_subcommand("verify", "Read every byte of a set of tokens and check it");
+  verify->add_option("PREFIX", commands.verify_path, "Of PREFIX.bin and PREFIX.idx")->required();
+  verify->callback([&] { commands.chosen = [&] { cli::data_verify(commands.verify_path); }; });
+}
+
+void add_trace(CLI::App& app, Commands& commands) {
+  auto* sub = app.add_subcommand("trace", "Look at timelines of steps, as `train --trace` writes");
+  sub->require_subcommand(1);
+  auto* summary = sub->add_subcommand("summary", "Print where the time of the steps went");
+  summary->add_option("FILE", commands.trace_summary.path, "A trace, or a run directory with one")
+      ->required();
+  summary->add_flag("--json", commands.trace_summary.json, "Print all numbers as JSON");
+  summary->callback([&] { commands.chosen = [&] { cli::trace_summary(commands.trace_summary); }; });
 }
 
 void add_program(CLI::App& app, Commands& commands) {
@@ -64,23 +333,29 @@ void add_program(CLI::App& app, Commands& commands) {
   sub->add_option("--program", commands.program.program,
                   "init, train, evaluate, prefill, decode, digest, or all")
       ->capture_default_str();
+  sub->add_option("--rank", commands.program.rank, "Whose program")
+      ->check(not_below(0))
+      ->capture_default_str();
+  add_ranks_option(*sub, commands.program.ranks);
   sub->callback([&] { commands.chosen = [&] { cli::program(commands.program); }; });
 }
 
 void add_plan(CLI::App& app, Commands& commands) {
   auto* sub = app.add_subcommand("plan", "Print what a run would be, without running it");
   add_config_options(*sub, commands.plan.config);
+  add_ranks_option(*sub, commands.plan.ranks);
   sub->callback([&] { commands.chosen = [&] { cli::plan(commands.plan); }; });
 }
 
 void add_verify(CLI::App& app, Commands& commands) {
   auto* sub = app.add_subcommand(
-      "verify", "Prove the compiled programs free of races, lifetime and state faults");
+      "verify", "Prove the programs of all ranks free of races, deadlocks and wrong sums");
   VerifyArguments& arguments = commands.verify;
   sub->add_option("CONFIG", arguments.config.files, "YAML files, merged from left to right");
   sub->add_option("--set", arguments.config.sets,
                   "KEY=VALUE; overrides a key of the files, may be repeated")
       ->allow_extra_args(false);
+  add_ranks_option(*sub, arguments.ranks);
   sub->add_option("--text", arguments.program_text,
                   "Verify this program text instead of a configuration");
   sub->callback([&] {
@@ -96,14 +371,126 @@ void add_config(CLI::App& app, Commands& commands) {
   auto* check = sub->add_subcommand("check", "Check a configuration");
   add_config_options(*check, commands.config_check);
   check->callback([&] { commands.chosen = [&] { cli::config_check(commands.config_check); }; });
+
+  auto* show = sub->add_subcommand("show", "Print every setting and where its value comes from");
+  show->add_option("CONFIG", commands.config_show.config.files,
+                   "YAML files, merged from left to right, or the folder of a run")
+      ->required();
+  add_set_option(*show, commands.config_show.config);
+  show->add_flag("--plain", commands.config_show.plain, "Leave out where values come from");
+  show->callback([&] { commands.chosen = [&] { cli::config_show(commands.config_show); }; });
+
+  auto* diff = sub->add_subcommand("diff", "Print the settings in which two configurations differ");
+  diff->add_option("A", commands.config_diff.left, "A YAML file, or the folder of a run")
+      ->required();
+  diff->add_option("B", commands.config_diff.right, "Another")->required();
+  diff->callback([&] { commands.chosen = [&] { cli::config_diff(commands.config_diff); }; });
+
+  auto* explain = sub->add_subcommand("explain", "Say what a key means and costs");
+  explain->add_option("KEY", commands.config_explain.key,
+                      "A key or a section, such as model.num_layers or model (default: all)");
+  explain->add_flag("--markdown", commands.config_explain.markdown,
+                    "Print the page configs/KEYS.md");
+  explain->callback(
+      [&] { commands.chosen = [&] { cli::config_explain(commands.config_explain); }; });
+
+  auto* schema = sub->add_subcommand("schema", "Print a JSON Schema, for editors");
+  schema->callback([&] { commands.chosen = [] { cli::config_schema(); }; });
+
+  auto* make = sub->add_subcommand("new", "Write a commented configuration to start from");
+  make->add_option("--model", commands.config_new.model, "The family of the model")
+      ->capture_default_str();
+  make->add_option("--size", commands.config_new.size,
+                   "Parameters: " + join(config::template_sizes(), ", "))
+      ->capture_default_str();
+  make->add_option("-o,--output", commands.config_new.output,
+                   "A new file (default: standard output)");
+  make->callback([&] { commands.chosen = [&] { cli::config_new(commands.config_new); }; });
+}
+
+void add_bench(CLI::App& app, Commands& commands) {
+  auto* sub = app.add_subcommand("bench", "Measure kernels beside what this machine can do");
+  BenchArguments& arguments = commands.bench;
+  sub->add_option("WHAT", arguments.what,
+                  "gemm: products; attention; kernels: all of a step; copy: the machine's ceilings")
+      ->required()
+      ->check(one_of({"gemm", "attention", "kernels", "copy"}));
+  sub->add_option("CONFIG", arguments.config.files,
+                  "Whose step (default: a small and a large GPT's)");
+  add_set_option(*sub, arguments.config);
+  sub->add_option("--threads", arguments.threads, "Threads of the kernels; 0: as configured")
+      ->check(CLI::Range(0, 4096));
+  sub->add_option("--dtype", arguments.dtype, "fp32 or fp64 (default: as configured)")
+      ->check(one_of({"fp32", "fp64"}));
+  sub->add_option("--seconds", arguments.seconds, "To measure each kernel for")
+      ->check(CLI::Range(0.001, 60.))
+      ->capture_default_str();
+  sub->add_option("-o,--output", arguments.output,
+                  "Write which kernel is best for each product, for run.kernel_table");
+  sub->callback([&] {
+    if (!arguments.output.empty() && arguments.what != "gemm" && arguments.what != "kernels")
+      throw CLI::ValidationError("bench", "--output goes with gemm or kernels");
+    commands.chosen = [&] { cli::bench(commands.bench); };
+  });
+}
+
+void add_doctor(CLI::App& app, Commands& commands) {
+  auto* sub = app.add_subcommand("doctor", "Say whether this build and this machine can work");
+  add_color_option(*sub, commands.doctor.color);
+  sub->callback([&] { commands.chosen = [&] { cli::doctor(commands.doctor); }; });
+}
+
+OptionSpec option_spec(const CLI::Option& option) {
+  OptionSpec spec;
+  for (const std::string& name : option.get_snames()) spec.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames())
+    spec.names.insert(spec.names.begin(), "--" + name);
+  spec.meaning = option.get_description();
+  spec.takes_value = option.get_expected_max() > 0 && option.get_type_size_max() > 0;
+  for (const auto* words : {&color_words})
+    if (option.get_type_name().find(join(*words, ",")) != std::string::npos) spec.values = *words;
+  return spec;
+}
+
+/// What completion needs to know of a command.
+CommandSpec command_spec(const CLI::App& app) {
+  CommandSpec spec{app.get_name(), app.get_description(), {}, {}};
+  for (const CLI::Option* option : app.get_options())
+    if (option->nonpositional()) spec.options.push_back(option_spec(*option));
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    spec.commands.push_back(command_spec(*sub));
+  return spec;
+}
+
+void add_completion(CLI::App& app, Commands& commands) {
+  auto* sub =
+      app.add_subcommand("completion", "Print a script by which a shell completes commands");
+  sub->add_option("SHELL", commands.shell, "bash, zsh or fish")
+      ->required()
+      ->check(one_of(shell_words));
+  sub->callback([&] {
+    commands.chosen = [&] {
+      std::vector<std::string> keys;
+      for (const config::Key& key : config::keys()) keys.push_back(key.path);
+      const std::string script = completion_script(commands.shell, command_spec(app), keys);
+      std::fputs(script.c_str(), stdout);
+    };
+  });
 }
 
 int report(ExitCode code, const std::string& message) {
-  std::fflush(stdout);
-  // A list of problems with their places says "error" in each line already.
-  const bool marked = message.find("error: ") != std::string::npos;
-  std::fprintf(stderr, "%s%s\n", marked ? "" : "error: ", message.c_str());
+  if (code == ExitCode::stopped && !message.empty())
+    std::printf("%s\n", message.c_str());
+  else
+    report_error(message);
   return static_cast<int>(code);
+}
+
+/// Without an allocation: there may be nothing left.
+int report_no_memory() {
+  std::fflush(stdout);
+  std::fputs("error: out of memory; reduce train.micro_batch_size or the model\n", stderr);
+  return static_cast<int>(ExitCode::out_of_memory);
 }
 
 /// Runs the chosen subcommand; every way to fail ends here.
@@ -115,8 +502,7 @@ int guarded(const std::function<void()>& command) {
   } catch (const UserError& error) {
     return report(error.code(), error.what());
   } catch (const std::bad_alloc&) {
-    return report(ExitCode::out_of_memory,
-                  "error: out of memory; reduce train.micro_batch_size or the model");
+    return report_no_memory();
   } catch (const std::exception& error) {
     return report(ExitCode::internal, format("internal error: {}\nThis is a bug in Fourfold; "
                                              "please report it with the configuration.",
@@ -124,29 +510,83 @@ int guarded(const std::function<void()>& command) {
   }
 }
 
+/// What is wrong with a command line, and what to do.
+std::string what_is_mistaken(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* deepest = &app;
+  std::vector<std::string> path;
+  for (auto subs = app.get_subcommands(); !subs.empty(); subs = deepest->get_subcommands()) {
+    deepest = subs.front();
+    path.push_back(deepest->get_name());
+  }
+  // The library gives them from the outermost command inwards, as they stand in the line.
+  std::vector<std::string> words = app.remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+      (!words.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr))
+    return mistaken_words(command_spec(app), path, words);
+  std::string command = "fourfold";
+  for (const std::string& name : path) command += " " + name;
+  std::vector<std::string> names;
+  for (const CLI::App* sub : deepest->get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
+  const std::string what = names.empty()
+                               ? std::string(error.what())
+                               : format("{} needs a subcommand: {}", command, join(names, ", "));
+  return format("error: {}\n({} --help says more)", what, command);
+}
+
 }  // namespace
 
-int run(int argc, char** argv) {
+namespace {
+
+int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   CLI::App app(
       "Fourfold trains GPT models. The step is a program: compiled, verified, run, printed.",
       "fourfold");
-  app.set_version_flag("--version", version_text());
+  app.set_version_flag("--version", version_text, "Print what this binary is and was built with");
   app.require_subcommand(1);
-  app.footer("Start with: fourfold train configs/gpt-quickstart.yaml");
+  app.footer(
+      "Start with: fourfold train configs/gpt-quickstart.yaml\n"
+      "Keys of a configuration: fourfold config explain [KEY]");
   Commands commands;
+  commands.train.launcher = comm::launcher_facts(variable);
+  commands.train.variable = variable;
+  commands.doctor.variable = variable;
+  commands.tokenize.variable = variable;
+  commands.train_tokenizer.variable = variable;
+  commands.train.command.assign(argv, argv + argc);
   add_train(app, commands);
   add_generate(app, commands);
+  add_ckpt(app, commands);
+  add_eval(app, commands);
+  add_report(app, commands);
+  add_export(app, commands);
+  add_import(app, commands);
+  add_data(app, commands);
+  add_trace(app, commands);
   add_program(app, commands);
   add_plan(app, commands);
   add_verify(app, commands);
   add_config(app, commands);
+  add_bench(app, commands);
+  add_doctor(app, commands);
+  add_completion(app, commands);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(ExitCode::bad_config);
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return report(ExitCode::bad_config, what_is_mistaken(app, error));
   }
   return guarded(commands.chosen);
+}
+
+}  // namespace
+
+int run(int argc, char** argv, const comm::Variable& variable) {
+  try {
+    return run_chosen(argc, argv, variable);
+  } catch (const std::bad_alloc&) {
+    return report_no_memory();
+  }
 }
 
 }  // namespace fourfold::cli

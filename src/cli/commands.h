@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/resume.h"
+#include "comm/launcher.h"
+
 namespace fourfold::cli {
 
 /// Where a configuration comes from: files merged left to right, then --set texts.
@@ -21,42 +24,205 @@ struct TrainArguments {
   ConfigSource config;
   bool overwrite = false;  // an earlier run's directory may be used again
   bool dry_run = false;    // everything but the training
+  std::int64_t trace = 0;  // steps to trace
+  ResumeChoice resume;
+  std::optional<std::int64_t> stop_at;  // ends behind so many steps; the schedule stays
+  bool take_over = false;               // the lock of a job that cannot be seen to live
+  std::string color = "auto";           // or "always", "never"
+  std::vector<std::string> command;     // the words of the command line
+  comm::Variable variable;              // of the environment
+  comm::LauncherFacts launcher;
 };
 void train(const TrainArguments& arguments);
 
-/// Continues a text with the weights of a run directory; streams to standard output.
+/// Continues a text with the weights of a run; streams to standard output.
 struct GenerateArguments {
   std::string run_dir;
+  std::optional<std::int64_t> step;  // of a checkpoint; none: the final weights
   std::optional<std::string> prompt;
+  std::string prompt_file;  // "-": standard input; empty: none
   std::optional<std::int64_t> tokens, top_k;
-  std::optional<double> temperature;
+  std::optional<double> temperature, top_p;
   std::optional<std::uint64_t> seed;
+  std::int64_t samples = 1;            // numbers 1 to that, ...
+  std::optional<std::int64_t> sample;  // ... or only this one of them
+  bool ignore_eos = false;             // writes on behind the end of a document
+  bool cache = true;                   // of keys and values
+  bool stats = false;                  // tokens per second, on standard error
   int threads = 0;
 };
 void generate(const GenerateArguments& arguments);
 
-/// Prints the programs of a configuration, or one of them.
+/// Prints how well a model predicts a text: loss, perplexity, or each token's log-probability.
+struct EvalArguments {
+  std::string run_dir;
+  std::string text;                    // a file
+  std::optional<std::int64_t> step;    // of a checkpoint; none: the final weights
+  std::optional<std::int64_t> window;  // tokens seen together; none: data.seq_length
+  bool json = false;
+  std::string logits;  // a new safetensors file; empty: none
+  int threads = 0;
+};
+void eval(const EvalArguments& arguments);
+
+/// Writes the model of a run in the files of other tools.
+struct ExportArguments {
+  std::string run_dir;
+  std::string output;                // a new folder
+  std::string format = "hf";         // or "safetensors"
+  std::optional<std::int64_t> step;  // of a checkpoint; none: the final weights
+  std::string dtype;                 // "fp32", "bf16", "fp16"; empty: fp32, safetensors: as stored
+  bool untie = false;                // hf: the head of a tied model is written too
+  std::string max_shard_size;        // hf: "5GB"; empty: one file
+};
+void export_model(const ExportArguments& arguments);
+
+/// Makes a folder that `generate` and run.init_from take from a model of Hugging Face.
+struct ImportArguments {
+  std::string folder;
+  std::string output;  // a new folder
+};
+void import_model(const ImportArguments& arguments);
+
+/// Makes a set of tokens from texts, for data.format = megatron.
+struct TokenizeArguments {
+  std::vector<std::string> inputs;  // files and folders
+  std::string output;               // PREFIX of .bin, .idx, .json
+  std::string tokenizer, tokenizer_path;
+  std::string field = "text";  // of JSON lines
+  int jobs = 0;                // threads; 0: one a core
+  bool append_eod = false, overwrite = false;
+  comm::Variable variable;  // of the environment
+};
+void data_tokenize(const TokenizeArguments& arguments);
+
+/// Learns a tokenizer from texts.
+struct TrainTokenizerArguments {
+  std::vector<std::string> inputs;  // files and folders
+  std::string output;               // the .model file
+  std::int64_t vocab_size = 0;
+  double coverage = 0.9995;        // share of the characters with a token of their own
+  std::int64_t sample_mib = 1024;  // of text that is learnt from
+  std::string field = "text";      // of JSON lines
+  int threads = 1;                 // the model says how many; 0: one a core
+  bool overwrite = false;
+  comm::Variable variable;  // of the environment
+};
+void data_train_tokenizer(const TrainTokenizerArguments& arguments);
+
+/// Prints what a file or folder of data is and what it holds.
+struct InspectArguments {
+  std::string path;
+  std::string field = "text";  // of JSON lines
+};
+void data_inspect(const InspectArguments& arguments);
+
+/// Reads every byte of a set of tokens and says that it is good.
+void data_verify(const std::string& path);
+
+/// Writes a page that shows runs, and compares several.
+struct ReportArguments {
+  std::vector<std::string> run_dirs;
+  std::string output = "report.html";
+};
+void report(const ReportArguments& arguments);
+
+/// Prints where the time of the steps in a trace went.
+struct TraceSummaryArguments {
+  std::string path;   // a trace, or the folder of a run that has one
+  bool json = false;  // all numbers
+};
+void trace_summary(const TraceSummaryArguments& arguments);
+
+/// Prints the programs of one rank of a configuration, or one of them.
 struct ProgramArguments {
   ConfigSource config;
   std::string program = "train";  // or "all"
+  std::int64_t rank = 0;
+  std::optional<std::int64_t> ranks;  // of the job; none: as many as the grid needs
 };
 void program(const ProgramArguments& arguments);
 
-/// Prints what a run would be: model by part, batch, mesh, memory by class, work of a step.
+/// Prints what a run would be: model by part, batch, grid, local shapes, memory, what the ranks
+/// send each other, work of a step.
 struct PlanArguments {
   ConfigSource config;
+  std::optional<std::int64_t> ranks;
 };
 void plan(const PlanArguments& arguments);
 
-/// Verifies the programs of a configuration, or of a text that `program` printed. Faults end with
-/// exit code 70 for compiled programs (our bug) and 2 for a text.
+/// Verifies the programs of all ranks of a configuration, or of a text that `program` printed.
+/// Faults end with exit code 70 for compiled programs (our bug) and 2 for a text.
 struct VerifyArguments {
   ConfigSource config;
+  std::optional<std::int64_t> ranks;
   std::string program_text;  // a file; empty: compile the configuration
 };
 void verify(const VerifyArguments& arguments);
 
+/// Measures kernels alone, or the machine's ceilings, and prints a table.
+struct BenchArguments {
+  std::string what;      // "gemm", "attention", "kernels" or "copy"
+  ConfigSource config;   // no file: the steps of a small and of a large GPT
+  int threads = 0;       // 0: as the configuration says
+  std::string dtype;     // "fp32", "fp64"; empty: as the configuration says
+  double seconds = 0.1;  // for each kernel
+  std::string output;    // a table for run.kernel_table; empty: none
+};
+void bench(const BenchArguments& arguments);
+
 /// Checks a configuration and says that it is good.
 void config_check(const ConfigSource& source);
+
+/// Prints a configuration with every key and the origin of its value; a folder stands for the run
+/// in it.
+struct ConfigShowArguments {
+  ConfigSource config;
+  bool plain = false;  // without origins
+};
+void config_show(const ConfigShowArguments& arguments);
+
+/// Prints the keys in which two configurations differ, with both origins.
+struct ConfigDiffArguments {
+  std::string left, right;  // files, or folders of runs
+};
+void config_diff(const ConfigDiffArguments& arguments);
+
+/// Prints what a key means, a section's keys, or all.
+struct ConfigExplainArguments {
+  std::string key;        // or a section; empty: all
+  bool markdown = false;  // the page of all keys instead
+};
+void config_explain(const ConfigExplainArguments& arguments);
+
+/// Prints a JSON Schema of configuration files.
+void config_schema();
+
+/// Writes a commented configuration to start from.
+struct ConfigNewArguments {
+  std::string model = "gpt";
+  std::string size = "124M";
+  std::string output;  // empty: standard output
+};
+void config_new(const ConfigNewArguments& arguments);
+
+/// Prints whether this build and this machine can work. Errors: UserError(environment) where they
+/// cannot.
+struct DoctorArguments {
+  std::string color = "auto";
+  comm::Variable variable;  // of the environment
+};
+void doctor(const DoctorArguments& arguments);
+
+/// Lists, describes, verifies and thins out the checkpoints of a run.
+struct CkptArguments {
+  std::string path;                  // a run directory, or its folder of checkpoints
+  std::optional<std::int64_t> step;  // none: the newest valid one; verify: all
+  std::int64_t keep = 3;             // prune: how many stay
+};
+void ckpt_ls(const CkptArguments& arguments);
+void ckpt_info(const CkptArguments& arguments);
+void ckpt_verify(const CkptArguments& arguments);
+void ckpt_prune(const CkptArguments& arguments);
 
 }  // namespace fourfold::cli

@@ -1,64 +1,114 @@
 #include "generate/generate.h"
 
+#include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <iostream>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/units.h"
 #include "checkpoint/model_file.h"
 #include "cli/commands.h"
 #include "cli/job.h"
-#include "cli/run_files.h"
-#include "data/tokenizer.h"
+#include "cli/trained_model.h"
 #include "run/cpu.h"
 #include "run/executor.h"
 
 namespace fourfold::cli {
 namespace {
 
+std::string read_prompt(const std::string& path) {
+  if (path != "-") return read_file(path);
+  std::string text((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
+  if (std::cin.bad())
+    throw UserError(ExitCode::bad_data,
+                    "standard input: cannot be read; give the prompt as a file");
+  return text;
+}
+
 generate::SampleSpec sample_spec(const GenerateArguments& arguments, const config::Config& config) {
   generate::SampleSpec spec = config.sample;
   if (arguments.prompt) spec.prompt = *arguments.prompt;
+  if (!arguments.prompt_file.empty()) spec.prompt = read_prompt(arguments.prompt_file);
   if (arguments.tokens) spec.tokens = *arguments.tokens;
   if (arguments.temperature) spec.temperature = *arguments.temperature;
   if (arguments.top_k) spec.top_k = *arguments.top_k;
+  if (arguments.top_p) spec.top_p = *arguments.top_p;
   if (arguments.seed) spec.seed = *arguments.seed;
+  spec.stops_at_end = !arguments.ignore_eos;
+  if (!(spec.top_p > 0 && spec.top_p <= 1))
+    throw UserError(ExitCode::bad_config,
+                    format("--top-p {}: expected a number above 0 and at most 1, which samples "
+                           "among all tokens",
+                           spec.top_p));
+  if (!(spec.temperature >= 0 && std::isfinite(spec.temperature)))
+    throw UserError(
+        ExitCode::bad_config,
+        format("--temperature {}: expected a number at least 0, which takes the likeliest token",
+               spec.temperature));
   return spec;
 }
 
-config::Config config_of_run(const GenerateArguments& arguments) {
-  const std::string path = join_path(arguments.run_dir, RunFiles::config);
-  if (!file_exists(path))
-    throw UserError(ExitCode::no_checkpoint,
-                    format("{} is no run directory: it has no {}; give the run.dir of a "
-                           "finished `fourfold train`",
-                           arguments.run_dir, RunFiles::config));
-  config::Config config = load_config({{path}, {}});
+config::Config writing_config(const GenerateArguments& arguments, const config::Config& trained) {
+  config::Config config = trained;
   config.threads = arguments.threads;
+  config.kernel_table.clear();  // it was measured for the products of the training step
+  // One rank writes text, however many have trained.
+  config.plan.grid = {};
+  config.plan.strategy = plan::Strategy::axonn;
+  config.plan.shard_sequence = false;
   return config;
+}
+
+/// Prints the prompt, then the text as it comes.
+void write_sample(const GenerateArguments& arguments, const generate::SampleSpec& spec,
+                  const data::Tokenizer& tokenizer, run::Executor& executor, std::int64_t number) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::fwrite(spec.prompt.data(), 1, spec.prompt.size(), stdout);
+  const generate::Writing writing = generate::generate(
+      spec, tokenizer, executor,
+      [](std::string_view piece) {
+        std::fwrite(piece.data(), 1, piece.size(), stdout);
+        std::fflush(stdout);
+      },
+      static_cast<std::uint32_t>(number - 1),
+      arguments.cache ? generate::Cache::keep : generate::Cache::compute_again);
+  std::putchar('\n');
+  if (!arguments.stats) return;
+  std::fflush(stdout);
+  const double time_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::fprintf(stderr, "%s",
+               format("sample {}: {} tokens in {}, {:.1f} tokens/s{}\n", number, writing.tokens,
+                      format_duration(time_s), static_cast<double>(writing.tokens) / time_s,
+                      writing.ended ? ", to the end of the document" : "")
+                   .c_str());
 }
 
 }  // namespace
 
 void generate(const GenerateArguments& arguments) {
-  config::Config config = config_of_run(arguments);
-  const std::string tokenizer_path = join_path(arguments.run_dir, RunFiles::tokenizer);
-  const auto tokenizer =
-      data::tokenizer_from_text(read_file(tokenizer_path, ExitCode::no_checkpoint), tokenizer_path);
-  const Job job = make_job(std::move(config), Graphs::generation);
+  const TrainedModel model = open_trained_model(arguments.run_dir, arguments.step);
+  const auto tokenizer = model.make_tokenizer();
+  const generate::SampleSpec spec = sample_spec(arguments, model.config);
+  const Job job = make_job(writing_config(arguments, model.config), Graphs::generation);
   check_memory(job.bundle);
 
   run::CpuBackend backend({.threads = job.target.threads});
   run::Executor executor(job.bundle, backend);
-  checkpoint::load_model(join_path(arguments.run_dir, RunFiles::weights), job.bundle.at("prefill"),
+  checkpoint::load_model(*model.parameters, job.bundle.at("prefill"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
-  const generate::SampleSpec spec = sample_spec(arguments, job.config);
-  std::fputs(spec.prompt.c_str(), stdout);
-  generate::generate(spec, *tokenizer, executor, [](std::string_view piece) {
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
-    std::fflush(stdout);
-  });
-  std::putchar('\n');
+  if (arguments.sample)
+    return write_sample(arguments, spec, *tokenizer, executor, *arguments.sample);
+  for (std::int64_t number = 1; number <= arguments.samples; ++number) {
+    if (arguments.samples > 1)
+      std::printf("%s=== sample %lld of %lld ===\n", number == 1 ? "" : "\n",
+                  static_cast<long long>(number), static_cast<long long>(arguments.samples));
+    write_sample(arguments, spec, *tokenizer, executor, number);
+  }
 }
 
 }  // namespace fourfold::cli

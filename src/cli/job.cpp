@@ -3,71 +3,134 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <fstream>
-#include <limits>
+#include <variant>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/units.h"
+#include "checkpoint/state.h"
+#include "cli/host_facts.h"
+#include "cli/kernel_table.h"
+#include "cli/nearest_grids.h"
 #include "compile/compile.h"
 #include "kernels/cpu/target.h"
 #include "model/gpt.h"
+#include "program/bind.h"
 
 namespace fourfold::cli {
 namespace {
 
-machine::Target target_of(const config::Config& config) {
+/// Plans of a type that no kernel here computes in have no kernels and no scratch.
+machine::Target target_without_kernels() {
+  machine::Choice any;
+  any.op = "*";
+  any.implementation = "none";
+  return {.backend = "none",
+          .threads = 1,
+          .choices = {any},
+          .workspace_bytes = [](const std::string&, const op::Op&, op::Shapes,
+                                DType) -> std::int64_t { return 0; }};
+}
+
+/// Rank threads share the cores of this process; ranks that are processes have cores of their own
+/// and say so in run.threads.
+machine::Target target_of(const config::Config& config, const std::string& kernel_table,
+                          std::int64_t ranks) {
+  if (config.plan.compute == DType::bf16) return target_without_kernels();
   if (config.kernels == "reference") return kernels::cpu::reference_target();
-  return kernels::cpu::target(resolve_threads(config.threads));
+  const int cores = resolve_threads(config.threads);
+  const auto share = static_cast<int>(std::min<std::int64_t>(ranks, cores));
+  const int threads = config.threads > 0 ? config.threads : cores / share;
+  return kernels::cpu::target(threads,
+                              measured_choices(kernel_table, config.kernel_table, threads));
 }
 
-/// The number behind `key` in a file of lines "key: 123 kB"; none when there is no such line.
-std::optional<std::int64_t> read_kib(const std::string& path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string word; file >> word;) {
-    std::int64_t value = 0;
-    if (word == key && file >> value) return value;
+/// "parallel.tensor.x is set at a.yaml:5", a line a key that the user has set.
+std::string places_of(const std::vector<std::string>& keys, const config::Origins& origins) {
+  std::string text;
+  for (const std::string& key : keys) {
+    const config::Origin* origin = origins.find(key);
+    if (origin == nullptr || origin->place == "default" || origin->place == "derived") continue;
+    const bool is_option = origin->place.starts_with("--");
+    text += format("\n      {} is set {} {}", key, is_option ? "by" : "at", origin->place);
   }
-  return std::nullopt;
+  return text;
 }
 
-/// What this process may still take: free memory, or less where its control group has a limit.
-std::int64_t available_memory_bytes() {
-  std::int64_t available = std::numeric_limits<std::int64_t>::max();
-  if (const auto kib = read_kib("/proc/meminfo", "MemAvailable:")) available = *kib * 1024;
-  std::ifstream limit("/sys/fs/cgroup/memory.max"), used("/sys/fs/cgroup/memory.current");
-  std::int64_t limit_bytes = 0, used_bytes = 0;
-  if (limit >> limit_bytes && used >> used_bytes)
-    available = std::min(available, limit_bytes - used_bytes);
-  return available;
+/// One line a problem and the places of its keys; several are marked each.
+std::string in_words(const plan::Infeasible& infeasible, const config::Origins& origins) {
+  const bool is_alone = infeasible.problems.size() < 2;
+  std::string text;
+  for (const auto& problem : infeasible.problems)
+    text += (text.empty() ? "" : "\n") + std::string(is_alone ? "" : "error: ") + problem.message +
+            places_of(problem.keys, origins);
+  return text;
+}
+
+/// `wanted` is the configuration before anything of it was settled.
+template <class T>
+T feasible(std::variant<T, plan::Infeasible> result, const config::Config& wanted,
+           std::optional<std::int64_t> ranks) {
+  if (const auto* infeasible = std::get_if<plan::Infeasible>(&result))
+    throw UserError(ExitCode::does_not_fit,
+                    in_words(*infeasible, wanted.origins) + nearest_grids(wanted, ranks));
+  return std::get<T>(std::move(result));
 }
 
 }  // namespace
 
 config::Config load_config(const ConfigSource& source) {
-  return config::load(source.files, source.sets);
+  try {
+    return config::load(source.files, source.sets);
+  } catch (const config::UnfitGrid& error) {
+    throw UserError(error.code(), error.what() + nearest_grids(error.config(), std::nullopt));
+  }
 }
 
-Job make_job(config::Config config, Graphs graphs) {
-  const auto batching = plan::solve_batching(config.plan);
-  if (const auto* infeasible = std::get_if<plan::Infeasible>(&batching))
-    throw UserError(ExitCode::does_not_fit, plan::to_text(*infeasible));
-  const auto& b = std::get<plan::Batching>(batching);
-
+Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks) {
   Job job;
+  const config::Config wanted = config;
   job.config = std::move(config);
-  job.graphs = model::build_gpt(job.config.model, {b.samples(), b.length, b.global_batch},
-                                job.config.optimizer);
+  plan::Grid& grid = job.config.plan.grid;
+  grid = feasible(plan::solve_grid(job.config.plan, ranks), wanted, ranks);
+  config::share_values(job.config);
+  const plan::Batching b = feasible(plan::solve_batching(job.config.plan), wanted, ranks);
+  const data::DataSpec& data = job.config.data;
+  job.graphs = model::build_gpt(
+      job.config.model,
+      {b.samples(), b.length, b.global_batch, data.mask_documents, data.restart_positions},
+      job.config.optimizer,
+      {.norm_parts = grid.y,
+       .vocabulary_parts = grid.x * grid.y > 1,
+       .writes_text = graphs == Graphs::generation || job.config.sample.tokens > 0});
   if (graphs == Graphs::generation)
     std::erase_if(job.graphs.graphs,
                   [](const auto& g) { return g.name != "prefill" && g.name != "decode"; });
-  auto plan = plan::make_plan(job.graphs, job.config.plan);
-  if (const auto* infeasible = std::get_if<plan::Infeasible>(&plan))
-    throw UserError(ExitCode::does_not_fit, plan::to_text(*infeasible));
-  job.plan = std::get<plan::Plan>(std::move(plan));
-  job.target = target_of(job.config);
+  if (graphs == Graphs::evaluation)
+    std::erase_if(job.graphs.graphs, [](const auto& g) { return g.name != "evaluate"; });
+  job.plan = feasible(plan::make_plan(job.graphs, job.config.plan), wanted, ranks);
+  return job;
+}
+
+Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks) {
+  Job job = plan_job(std::move(config), graphs, ranks);
+  if (!job.config.kernel_table.empty())
+    job.kernel_table = read_file(job.config.kernel_table, ExitCode::bad_config);
+  job.target = target_of(job.config, job.kernel_table, job.ranks());
   job.bundle = compile::compile(job.graphs, job.plan, job.target);
   return job;
+}
+
+program::Bundle bundle_of(const Job& job, std::int64_t rank) {
+  if (rank < 0 || rank >= job.ranks())
+    throw UserError(
+        ExitCode::bad_config,
+        format("there is no rank {}: the job has {}; choose one from 0 to {}", rank,
+               job.ranks() == 1 ? "1 rank" : format("{} ranks", job.ranks()), job.ranks() - 1));
+  program::Bundle bundle = job.bundle;
+  program::bind(bundle, Rank(static_cast<std::size_t>(rank)));
+  return bundle;
 }
 
 data::Dataset load_data(config::Config& config) {
@@ -78,7 +141,7 @@ data::Dataset load_data(config::Config& config) {
                                                  "tokens of the data ({}); leave it out or set "
                                                  "model.vocab_size = {}",
                                                  config.model.vocab_size, dataset.vocab_size(),
-                                                 config.data.path, dataset.vocab_size()));
+                                                 dataset.name(), dataset.vocab_size()));
   return dataset;
 }
 
@@ -97,18 +160,35 @@ int resolve_threads(int threads) {
   return threads > 0 ? threads : available_cores();
 }
 
-void check_memory(const program::Bundle& bundle) {
-  const std::int64_t needed = bundle.persistent_bytes + bundle.transient_bytes,
+void check_trainable(const config::Config& config) {
+  if (config.plan.compute != DType::bf16) return;
+  throw UserError(
+      ExitCode::bad_config,
+      "precision.compute = bf16 cannot be trained here: a CPU trains fp32 and fp64; set "
+      "precision.compute = fp32 (plan, program and verify take bf16)");
+}
+
+std::int64_t checkpoint_copy_bytes(const Job& job) {
+  return job.config.train.checkpoint.is_on() ? checkpoint::owned_bytes(job.bundle.at("train")) : 0;
+}
+
+void check_memory(const program::Bundle& bundle, std::int64_t ranks_here,
+                  std::int64_t beside_bytes) {
+  const std::int64_t needed = ranks_here *
+                              (bundle.persistent_bytes + bundle.transient_bytes + beside_bytes),
                      available = available_memory_bytes();
   if (needed <= available) return;
   throw UserError(
       ExitCode::does_not_fit,
       format(
-          "the run needs {} of memory ({} persistent, {} transient) and {} are available; reduce "
+          "the run needs {} of memory (for {} rank{} of {} persistent, {} transient{} each) and {} "
+          "are available; reduce "
           "train.micro_batch_size, set memory.activation_checkpointing = full, or choose a smaller "
           "model",
-          format_bytes(needed), format_bytes(bundle.persistent_bytes),
-          format_bytes(bundle.transient_bytes), format_bytes(available)));
+          format_bytes(needed), ranks_here, ranks_here == 1 ? "" : "s",
+          format_bytes(bundle.persistent_bytes), format_bytes(bundle.transient_bytes),
+          beside_bytes == 0 ? "" : format(", {} for checkpoints", format_bytes(beside_bytes)),
+          format_bytes(available)));
 }
 
 }  // namespace fourfold::cli

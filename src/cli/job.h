@@ -1,6 +1,7 @@
 // From a configuration to the compiled bundle: what all subcommands share.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,18 +20,32 @@ config::Config load_config(const ConfigSource& source);
 
 /// Everything known about a run before it starts.
 struct Job {
-  config::Config config;  // vocab_size filled in
+  config::Config config;  // vocabulary, grid and micro-batch settled
   graph::ModelGraphs graphs;
   plan::Plan plan;
+  std::string kernel_table;  // the text of run.kernel_table; empty: the built-in table
   machine::Target target;
-  program::Bundle bundle;
+  program::Bundle bundle;  // of the first rank
+
+  std::int64_t ranks() const { return plan.world; }
 };
 
-/// Which graphs of the model a job needs.
-enum class Graphs { all, generation };
+/// The bundle of any rank of the job, made from the first one's. Errors: UserError(bad_config)
+/// where the job has no such rank.
+program::Bundle bundle_of(const Job& job, std::int64_t rank);
 
-/// Plans and compiles. Errors: UserError(does_not_fit) where no plan is legal.
-Job make_job(config::Config config, Graphs graphs = Graphs::all);
+/// Which graphs of the model a job needs. A run that shows no sample has none for writing text, and
+/// no cache.
+enum class Graphs { of_run, generation, evaluation };
+
+/// As make_job, but nothing is compiled: neither target nor bundle are there.
+Job plan_job(config::Config config, Graphs graphs = Graphs::of_run,
+             std::optional<std::int64_t> ranks = std::nullopt);
+
+/// Plans and compiles for a job of so many ranks; none: as many as the grid needs, one where
+/// parallel.data is auto. Errors: UserError(does_not_fit) where no plan is legal.
+Job make_job(config::Config config, Graphs graphs = Graphs::of_run,
+             std::optional<std::int64_t> ranks = std::nullopt);
 
 /// The data of the configuration; sets the model's vocabulary from them where the configuration
 /// leaves it open. Errors: UserError(bad_data), or UserError(bad_config) where model.vocab_size is
@@ -46,8 +61,17 @@ int available_cores();
 /// `threads` of the configuration, or all available cores for 0.
 int resolve_threads(int threads);
 
-/// Throws UserError(does_not_fit) when the bundle's two regions exceed the memory that this process
-/// may have.
-void check_memory(const program::Bundle& bundle);
+/// Throws UserError(bad_config) when no kernel here computes in the configured precision, which can
+/// be planned all the same.
+void check_trainable(const config::Config& config);
+
+/// Of a rank of a run that saves checkpoints: the copy from which they are written, beside both
+/// regions.
+std::int64_t checkpoint_copy_bytes(const Job& job);
+
+/// Throws UserError(does_not_fit) when both regions of so many ranks, and what each takes beside
+/// them, exceed the memory that this host has left.
+void check_memory(const program::Bundle& bundle, std::int64_t ranks_here = 1,
+                  std::int64_t beside_bytes = 0);
 
 }  // namespace fourfold::cli

@@ -1,86 +1,228 @@
 #include "cli/log.h"
 
 #include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
 
-#include <streambuf>
+#include <atomic>
+#include <mutex>
+#include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/styled_text.h"
+#include "cli/patient_output.h"
+#include "cli/warning_fold.h"
 
 namespace fourfold::cli {
 namespace {
 
-/// Gives each complete line to a log.
-class LineBuffer : public std::streambuf {
+using train::Level;
+
+spdlog::level::level_enum spdlog_level(Level level) {
+  switch (level) {
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warning:
+      return spdlog::level::warn;
+    case Level::error:
+      return spdlog::level::err;
+  }
+  fail_internal("every level of ours is one of spdlog's");
+}
+
+/// How long the end of a run waits for who reads its lines.
+constexpr double patience_s = 2;
+
+/// Writes lines above the status line, which stays the last one.
+class ScreenSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  explicit LineBuffer(Log& log) : log_(log) {}
+  ScreenSink(const Terminal& terminal, std::FILE* out)
+      : terminal_(terminal), out_(out), output_(fileno(out)) {}
+
+  void set_status(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    if (!terminal_.is_live || text == status_) return;
+    status_ = text;
+    pending_ += erase_line;
+    draw_status();
+    flush_();
+  }
+
+  /// Lines that nobody will see. Waits for a slow reader.
+  std::int64_t finish() {
+    const std::lock_guard lock(mutex_);
+    output_.finish(patience_s);
+    return output_.lines_lost();
+  }
 
  protected:
-  int_type overflow(int_type letter) override {
-    if (letter == traits_type::eof()) return 0;
-    if (letter != '\n') {
-      line_ += traits_type::to_char_type(letter);
-      return letter;
-    }
-    constexpr std::string_view mark = "warning: ";
-    if (line_.starts_with(mark))
-      log_.warn(std::string_view(line_).substr(mark.size()));
-    else
-      log_.info(line_);
-    line_.clear();
-    return letter;
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string_view text(message.payload.data(), message.payload.size());
+    if (!status_.empty()) pending_ += erase_line;
+    pending_ += marked(message.level, text);
+    pending_ += '\n';
+    if (!status_.empty()) draw_status();
+  }
+  /// Line by line: whoever follows a job's log sees each step when it is done.
+  void flush_() override {
+    std::fflush(out_);  // what others have printed there comes first
+    output_.write(pending_);
+    pending_.clear();
   }
 
  private:
-  Log& log_;
-  std::string line_;
+  static constexpr const char* erase_line = "\r\x1b[K";
+
+  std::string marked(spdlog::level::level_enum level, std::string_view text) const {
+    std::string line;
+    if (level == spdlog::level::warn) line = styled(Style::yellow, "warning:") + ' ';
+    if (level == spdlog::level::err) line = styled(Style::red, "error:") + ' ';
+    if (level == spdlog::level::debug)
+      line = styled(Style::dim, text);
+    else
+      line += text;
+    return terminal_.has_color ? line : without_styles(line);
+  }
+
+  void draw_status() {
+    // In the last column some terminals begin a new line.
+    const auto columns = static_cast<std::size_t>(std::max(1, terminal_.columns() - 1));
+    const std::string line = first_columns(status_, columns);
+    pending_ += terminal_.has_color ? line : without_styles(line);
+  }
+
+  Terminal terminal_;
+  std::FILE* out_;
+  PatientOutput output_;
+  std::string status_, pending_;
 };
+
+/// One spdlog message a line.
+void log_lines(spdlog::logger& logger, Level level, std::string_view text) {
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    logger.log(spdlog_level(level), spdlog::string_view_t(text.data() + begin, end - begin));
+    begin = end + 1;
+  }
+}
 
 }  // namespace
 
+/// Two loggers, because a line of figures is cut to the terminal and whole in the file.
 struct Log::State {
-  explicit State(Log& log) : buffer(log), stream(&buffer) {
-    auto terminal = std::make_shared<spdlog::sinks::stdout_sink_st>();
-    terminal->set_pattern("%v");
-    logger.sinks().push_back(std::move(terminal));
-    logger.flush_on(spdlog::level::info);
+  State(const Terminal& facts, std::FILE* out)
+      : terminal(facts),
+        sink(std::make_shared<ScreenSink>(facts, out)),
+        screen("screen", sink),
+        file("file") {
+    file.set_error_handler([this](const std::string& why) { lose(why); });
   }
 
-  spdlog::logger logger{"fourfold"};
-  LineBuffer buffer;
-  std::ostream stream;
+  /// A line that did not get into the file.
+  void lose(const std::string& why) {
+    if (file_lines_lost++ > 0) return;
+    screen.warn("the log file cannot be written: {}; the run goes on without some of its lines",
+                why);
+  }
+
+  void say(Level level, std::string_view on_screen, std::string_view in_file) {
+    log_lines(screen, level, on_screen);
+    log_lines(file, level, without_styles(in_file));
+  }
+  void say_counted() {
+    std::vector<std::string> lines;
+    {
+      const std::lock_guard lock(fold_mutex);
+      lines = fold.counted();
+    }
+    for (const std::string& line : lines) say(Level::warning, line, line);
+  }
+
+  Terminal terminal;
+  std::shared_ptr<ScreenSink> sink;
+  spdlog::logger screen, file;
+  std::mutex fold_mutex;
+  WarningFold fold;
+  std::atomic<std::int64_t> file_lines_lost{0};
 };
 
-Log::Log() : state_(std::make_unique<State>(*this)) {}
-Log::~Log() = default;
+train::Level log_level(std::string_view word) {
+  if (word == "debug") return Level::debug;
+  if (word == "warning") return Level::warning;
+  return word == "error" ? Level::error : Level::info;
+}
+
+Log::Log(Level level, const Terminal& terminal, std::FILE* out)
+    : state_(std::make_unique<State>(terminal, out)) {
+  for (spdlog::logger* logger : {&state_->screen, &state_->file})
+    logger->flush_on(spdlog::level::trace);
+  set_level(level);
+}
+
+void Log::set_level(Level level) {
+  state_->screen.set_level(spdlog_level(level));
+  state_->file.set_level(spdlog_level(level));
+}
+
+Log::~Log() {
+  state_->say_counted();
+  status("");
+  const std::int64_t screen_lost = state_->sink->finish();
+  if (screen_lost > 0) {
+    const std::string text =
+        format("{} lines did not reach standard output, which nobody reads", screen_lost);
+    log_lines(state_->file, Level::warning, text);
+    std::fprintf(stderr, "warning: %s\n", text.c_str());
+  }
+  if (state_->file_lines_lost > 0)
+    std::fprintf(stderr, "warning: %lld lines of the log file were lost\n",
+                 static_cast<long long>(state_->file_lines_lost));
+}
 
 void Log::keep(const std::string& path) {
   try {
-    auto file = std::make_shared<spdlog::sinks::basic_file_sink_st>(path, true);
+    auto file = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, true);
     file->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
-    state_->logger.sinks().push_back(std::move(file));
+    state_->file.sinks().push_back(std::move(file));
   } catch (const spdlog::spdlog_ex& error) {
     throw UserError(ExitCode::storage, format("cannot write the log {}: {}", path, error.what()));
   }
 }
 
-void Log::info(std::string_view text) {
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    state_->logger.log(spdlog::level::info,
-                       spdlog::string_view_t(text.data() + begin, end - begin));
-    begin = end + 1;
+void Log::say(Level level, std::string_view text) {
+  state_->say(level, text, text);
+}
+
+void Log::warn_from(std::string_view tag, std::string_view text) {
+  {
+    const std::lock_guard lock(state_->fold_mutex);
+    if (!state_->fold.is_new(text)) return;
   }
+  warn(format("{} {}", tag, text));
 }
 
-void Log::warn(std::string_view text) {
-  state_->logger.log(spdlog::level::warn, format("warning: {}", text));
+void Log::row(std::span<const train::Cell> cells) {
+  state_->say_counted();
+  state_->say(Level::info, train::fit(cells, columns()), train::fit(cells, 0));
 }
 
-std::ostream& Log::stream() {
-  return state_->stream;
+bool Log::is_live() const {
+  return state_->terminal.is_live;
+}
+
+int Log::columns() const {
+  return state_->terminal.columns();
+}
+
+bool Log::is_unicode() const {
+  return state_->terminal.is_unicode;
+}
+
+void Log::status(std::string_view text) {
+  state_->sink->set_status(text);
 }
 
 }  // namespace fourfold::cli

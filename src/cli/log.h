@@ -1,31 +1,50 @@
-// What a run tells people: on standard output as plain lines, and with times in a file of the run
-// directory. The one door to spdlog.
+// What a run tells people: on standard output, and with times in a file of the run directory. The
+// one door to spdlog. Any thread may call.
 #pragma once
 
+#include <cstdio>
 #include <memory>
-#include <ostream>
 #include <string>
 #include <string_view>
 
+#include "cli/terminal.h"
+#include "train/screen.h"
+
 namespace fourfold::cli {
 
-class Log {
+/// "debug", "info", "warning", "error".
+train::Level log_level(std::string_view word);
+
+class Log : public train::Screen {
  public:
-  Log();
-  ~Log();
+  /// Lines below the level are left out. `out` must outlive the log; the terminal is what it leads
+  /// to.
+  Log(train::Level level, const Terminal& terminal, std::FILE* out = stdout);
+  /// Says what is still counted, removes the status line, and tells how many lines were lost:
+  /// neither a reader that is slow or gone nor a full disk holds a run up.
+  ~Log() override;
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  /// From now on every line also goes to this file, with date, time and level. Errors:
-  /// UserError(storage).
+  /// From now on every line also goes to this file, whole, without styles, with date, time and
+  /// level. Errors: UserError(storage).
   void keep(const std::string& path);
 
-  /// Several lines at once are several lines of the log.
-  void info(std::string_view text);
-  void warn(std::string_view text);
+  void set_level(train::Level level);
 
-  /// Whole lines written here are info lines; a line that begins with "warning: " is a warning.
-  std::ostream& stream();
+  void debug(std::string_view text) { say(train::Level::debug, text); }
+  void info(std::string_view text) { say(train::Level::info, text); }
+  void warn(std::string_view text) { say(train::Level::warning, text); }
+  /// A warning of one of several ranks (rank_tag in warning_fold.h). The same text from further
+  /// ranks is counted, and told in one line with the next line of figures or at the end.
+  void warn_from(std::string_view tag, std::string_view text);
+
+  void say(train::Level level, std::string_view text) override;
+  void row(std::span<const train::Cell> cells) override;
+  bool is_live() const override;
+  int columns() const override;
+  bool is_unicode() const override;
+  void status(std::string_view text) override;
 
  private:
   struct State;

@@ -11,15 +11,16 @@ namespace fourfold::cli {
 void program(const ProgramArguments& arguments) {
   config::Config config = load_config(arguments.config);
   resolve_vocabulary(config);
-  const Job job = make_job(std::move(config));
+  const program::Bundle bundle =
+      bundle_of(make_job(std::move(config), Graphs::of_run, arguments.ranks), arguments.rank);
   std::string text;
   if (arguments.program == "all") {
-    text = program::to_text(job.bundle);
+    text = program::to_text(bundle);
   } else {
-    const program::Program* found = job.bundle.find(arguments.program);
+    const program::Program* found = bundle.find(arguments.program);
     if (found == nullptr) {
       std::string names;
-      for (const auto& p : job.bundle.programs) names += p.name + ", ";
+      for (const auto& p : bundle.programs) names += p.name + ", ";
       throw UserError(ExitCode::bad_config, format("there is no program '{}'; choose one of {}all",
                                                    arguments.program, names));
     }

@@ -1,22 +1,15 @@
 #include "cli/summary.h"
 
-#include <algorithm>
-#include <string_view>
-#include <vector>
-
 #include "base/error.h"
 #include "base/format.h"
 #include "base/units.h"
+#include "cli/memory_classes.h"
 #include "model/gpt.h"
 
 namespace fourfold::cli {
 namespace {
 
-std::string line(std::string_view label, const std::string& text) {
-  return format("{:<11} {}\n", label, text);
-}
-
-std::string model_lines(const config::Config& config) {
+void add_model(const config::Config& config, Rows& rows) {
   const model::GptSpec& m = config.model;
   const auto parts = model::count_parameters(m);
   std::int64_t total = 0;
@@ -26,57 +19,92 @@ std::string model_lines(const config::Config& config) {
     list += format("{}{} {}", list.empty() ? "" : ", ", part.part,
                    format_count(static_cast<double>(part.parameters)));
   }
-  return line("model",
-              format("GPT: {} layers, {} heads, {} wide, ffn {}, vocabulary {}{}{}", m.num_layers,
-                     m.num_attention_heads, m.hidden_size, m.ffn_hidden_size, m.vocab_size,
-                     m.bias ? "" : ", no biases", m.tied_head ? ", tied head" : "")) +
-         line("parameters", format("{} = {}", format_grouped(total), list));
+  rows.push_back(
+      {"model", format("GPT: {} layers, {} heads, {} wide, ffn {}, vocabulary {}{}{}", m.num_layers,
+                       m.num_attention_heads, m.hidden_size, m.ffn_hidden_size, m.vocab_size,
+                       m.bias ? "" : ", no biases", m.tied_head ? ", tied head" : "")});
+  rows.push_back({"parameters", format("{} = {}", format_grouped(total), list)});
 }
 
-std::string batch_lines(const plan::Plan& plan) {
-  const plan::Batching& b = plan.batching;
-  std::string mesh;
-  for (const Axis& axis : plan.meshes[0].axes) mesh += format(" {} {}", axis.name, axis.size);
-  return line("batch",
-              format(
-                  "{} = {} micro x {} accumulation x {} replicas, {} tokens each: {} tokens a step",
-                  b.global_batch, b.micro_batch, b.accumulation, b.replicas, b.length,
-                  format_grouped(b.global_batch * b.length))) +
-         line("mesh", format("{} rank{}:{}", plan.world, plan.world == 1 ? "" : "s", mesh));
+/// "64 ranks = x 2 x y 1 x z 2 x data 16, axonn".
+Row grid_row(const Job& job) {
+  if (job.ranks() == 1) return {"grid", "1 rank"};
+  const config::Config& config = job.config;
+  std::string sizes;
+  const Mesh& mesh = job.plan.meshes[0];
+  for (auto axis = mesh.axes.rbegin(); axis != mesh.axes.rend(); ++axis)
+    sizes += format("{}{} {}", sizes.empty() ? "" : " * ", axis->name, axis->size);
+  return {"grid", format("{} ranks = {}, {}{}{}", format_grouped(job.ranks()), sizes,
+                         config.plan.strategy == plan::Strategy::axonn      ? "axonn"
+                         : config.plan.strategy == plan::Strategy::megatron ? "megatron"
+                                                                            : "fsdp",
+                         config.plan.shard_sequence ? ", sequence on x" : "",
+                         config.plan.shard_states ? ", optimizer state on data" : "")};
 }
 
-std::string memory_lines(const program::Bundle& bundle) {
+/// "2048 = 4 micro x 16 accumulation x 32 data".
+Row batch_row(const Job& job) {
+  const plan::Batching& b = job.plan.batching;
+  const plan::Grid& grid = job.config.plan.grid;
+  std::string replicas;
+  if (grid.z > 1) replicas += format(" x {} z", grid.z);
+  if (b.replicas > grid.z) replicas += format(" x {} data", b.replicas / grid.z);
+  return {"batch", format("{} = {} micro x {} accumulation{}; {} tokens each, {} a step",
+                          b.global_batch, b.micro_batch, b.accumulation, replicas, b.length,
+                          format_grouped(b.global_batch * b.length))};
+}
+
+Row memory_row(const Job& job) {
+  const RankMemory memory = rank_memory(job);
+  const std::int64_t all =
+      job.bundle.persistent_bytes + job.bundle.transient_bytes + checkpoint_copy_bytes(job);
   std::string classes;
-  for (const auto& entry : program::persistent_memory_by_role(bundle.programs[0])) {
-    if (entry.bytes < 1024) continue;  // blocks and counters
-    classes += format("{} {}, ", program::to_string(entry.role), format_bytes(entry.bytes));
-  }
-  return line("memory", format("{} = {}activations, gradients and scratch {}",
-                               format_bytes(bundle.persistent_bytes + bundle.transient_bytes),
-                               classes, format_bytes(bundle.transient_bytes)));
+  for (const auto* list : {&memory.persistent, &memory.transient, &memory.beside})
+    for (const MemoryClass& entry : *list) {
+      // Nobody decides anything by less than a hundredth.
+      if (entry.bytes * 100 < all) continue;
+      classes +=
+          format("{}{} {}", classes.empty() ? "" : ", ", entry.name, format_bytes(entry.bytes));
+    }
+  return {"memory", format("{} a rank: {}", format_bytes(all), classes)};
+}
+
+Row kernels_row(const Job& job) {
+  if (job.target.backend == "none") return {"kernels", "none here for this precision"};
+  return {"kernels",
+          format("{}, {} thread{} a rank", job.config.kernels == "reference" ? "reference" : "cpu",
+                 job.target.threads, job.target.threads == 1 ? "" : "s")};
+}
+
+Row step_row(const Job& job) {
+  const double model_flops = model::model_flops_per_step(
+      job.config.model, job.plan.batching.global_batch, job.plan.batching.length);
+  const program::Program& train = job.bundle.at("train");
+  return {"step", format("{} instructions, {} flops a rank; {} model flops of all",
+                         train.instructions.size(), format_count(program::total_flops(train)),
+                         format_count(model_flops))};
 }
 
 }  // namespace
 
-std::string summary(const Job& job) {
+Rows summary_rows(const Job& job) {
   const config::Config& config = job.config;
-  const double model_flops = model::model_flops_per_step(
-      config.model, job.plan.batching.global_batch, job.plan.batching.length);
-  const double hardware_flops = program::total_flops(job.bundle.at("train"));
-  const std::int64_t blocks = job.plan.checkpointing.blocks;
-  const std::string checkpointing = blocks == 0   ? "none"
-                                    : blocks == 1 ? "full"
-                                                  : format("every {}", blocks);
-  return line("run", format("{}: {} steps into {}", config.name, config.train.steps, config.dir)) +
-         model_lines(config) + batch_lines(job.plan) + memory_lines(job.bundle) +
-         line("precision", format("{}, activation checkpointing {}", to_string(job.plan.compute),
-                                  checkpointing)) +
-         line("step", format("{} instructions, {} model flops, {} executed",
-                             job.bundle.at("train").instructions.size(), format_count(model_flops),
-                             format_count(hardware_flops))) +
-         line("kernels",
-              format("{}, {} thread{}", config.kernels == "reference" ? "reference" : "cpu",
-                     job.target.threads, job.target.threads == 1 ? "" : "s"));
+  const auto [blocks, keeps_products] = job.plan.checkpointing;
+  const std::string checkpointing = keeps_products ? "selective"
+                                    : blocks == 0  ? "none"
+                                    : blocks == 1  ? "full"
+                                                   : format("every {}", blocks);
+  Rows rows = {
+      {"run", format("{}: {} steps into {}", config.name, config.train.steps, config.dir)}};
+  add_model(config, rows);
+  rows.push_back(grid_row(job));
+  rows.push_back(batch_row(job));
+  rows.push_back(memory_row(job));
+  rows.push_back({"precision", format("{}, activation checkpointing {}",
+                                      to_string(job.plan.compute), checkpointing)});
+  rows.push_back(step_row(job));
+  rows.push_back(kernels_row(job));
+  return rows;
 }
 
 }  // namespace fourfold::cli

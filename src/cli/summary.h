@@ -1,13 +1,12 @@
-// The start-up table: what a run is, at a glance.
+// What a run is, at a glance.
 #pragma once
 
-#include <string>
-
 #include "cli/job.h"
+#include "cli/rows.h"
 
 namespace fourfold::cli {
 
-/// Model by part, batch equation, mesh, memory by class, work of a step; aligned lines.
-std::string summary(const Job& job);
+/// Model by part, batch equation, grid, memory by class, precision, work of a step, kernels.
+Rows summary_rows(const Job& job);
 
 }  // namespace fourfold::cli

@@ -1,5 +1,6 @@
 #include "program/verify.h"
 
+#include <chrono>
 #include <cstdio>
 
 #include "base/error.h"
@@ -8,10 +9,18 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/job.h"
+#include "program/bind.h"
 #include "program/text.h"
+#include "program/verify_job.h"
 
 namespace fourfold::cli {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 std::string fault_list(const std::vector<program::Fault>& faults) {
   constexpr std::size_t shown = 20;
@@ -22,30 +31,54 @@ std::string fault_list(const std::vector<program::Fault>& faults) {
   return text;
 }
 
-program::Bundle bundle_of(const VerifyArguments& arguments) {
-  if (!arguments.program_text.empty()) {
-    const std::string text = read_file(arguments.program_text, ExitCode::bad_config);
-    return program::parse_bundle(text, arguments.program_text);
-  }
+void print_programs(const program::Bundle& bundle) {
+  for (const program::Program& p : bundle.programs)
+    std::printf("%-9s %6zu instructions, %4zu buffers, %4zu events: no faults\n", p.name.c_str(),
+                p.instructions.size(), p.buffers.size(), p.num_events);
+  std::printf("memory    %s persistent + %s transient\n",
+              format_bytes(bundle.persistent_bytes).c_str(),
+              format_bytes(bundle.transient_bytes).c_str());
+}
+
+void verify_text(const std::string& path) {
+  const program::Bundle bundle = program::parse_bundle(read_file(path, ExitCode::bad_config), path);
+  const std::vector<program::Fault> faults = program::verify(bundle);
+  if (!faults.empty()) throw UserError(ExitCode::bad_config, fault_list(faults));
+  print_programs(bundle);
+}
+
+void verify_config(const VerifyArguments& arguments) {
   config::Config config = load_config(arguments.config);
   resolve_vocabulary(config);
-  return make_job(std::move(config)).bundle;
+  const auto before_compiling = Clock::now();
+  Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks);
+  const double compile_s = seconds_since(before_compiling);
+  const auto before_verifying = Clock::now();
+  // One bundle, made that of one rank after the other.
+  const std::vector<program::Fault> faults =
+      program::verify_job(job.ranks(), [&](Rank rank) -> const program::Bundle& {
+        program::bind(job.bundle, rank);
+        return job.bundle;
+      });
+  const double verify_s = seconds_since(before_verifying);
+  if (!faults.empty()) throw UserError(ExitCode::internal, fault_list(faults));
+  print_programs(job.bundle);
+  std::int64_t instructions = 0;
+  for (const program::Program& p : job.bundle.programs)
+    instructions += static_cast<std::int64_t>(p.instructions.size());
+  std::printf("ranks     %s, %s instructions in all\n", format_grouped(job.ranks()).c_str(),
+              format_grouped(job.ranks() * instructions).c_str());
+  std::printf("time      %s to compile, %s to verify\n", format_duration(compile_s).c_str(),
+              format_duration(verify_s).c_str());
 }
 
 }  // namespace
 
 void verify(const VerifyArguments& arguments) {
-  const program::Bundle bundle = bundle_of(arguments);
-  const std::vector<program::Fault> faults = program::verify(bundle);
-  if (!faults.empty())
-    throw UserError(arguments.program_text.empty() ? ExitCode::internal : ExitCode::bad_config,
-                    fault_list(faults));
-  for (const program::Program& p : bundle.programs)
-    std::printf("%-9s %6zu instructions, %4zu buffers, %2zu events: no faults\n", p.name.c_str(),
-                p.instructions.size(), p.buffers.size(), p.num_events);
-  std::printf("memory    %s persistent + %s transient\n",
-              format_bytes(bundle.persistent_bytes).c_str(),
-              format_bytes(bundle.transient_bytes).c_str());
+  if (arguments.program_text.empty())
+    verify_config(arguments);
+  else
+    verify_text(arguments.program_text);
 }
 
 }  // namespace fourfold::cli

@@ -5,7 +5,7 @@
 
 namespace fourfold::cli {
 
-/// "fourfold 0.1.0" and the compiler it was built with.
+/// "fourfold 0.1.0, commit 5e234c5", the compiler it was built with, a line for each library.
 std::string version_text();
 
 }  // namespace fourfold::cli

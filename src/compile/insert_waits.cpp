@@ -10,8 +10,8 @@ using program::EventId;
 using program::Instruction;
 using program::Program;
 
-/// Bytes that an instruction touches, in addresses of its region; from first to last byte of a
-/// slice.
+/// Bytes that an instruction touches, in addresses of its region. For a part of a tensor that is
+/// all of it: which part is a rank's own, and the waits are those of all ranks of the mesh.
 struct Range {
   program::Region region;
   std::int64_t begin, end;
@@ -22,8 +22,12 @@ std::vector<Range> ranges(const Program& program, const Instruction& instruction
   std::vector<Range> list;
   for (const program::Access& access : program::accesses(instruction)) {
     const program::Buffer& buffer = program.buffer(access.slice.buffer);
-    list.push_back({buffer.region, buffer.offset_bytes + access.slice.offset_bytes,
-                    buffer.offset_bytes + access.slice.end_bytes(), access.role != op::Role::read});
+    const bool is_block = buffer.role == program::BufferRole::step_block ||
+                          buffer.role == program::BufferRole::result_block;
+    const std::int64_t first = is_block ? access.slice.offset_bytes : 0,
+                       last = is_block ? access.slice.end_bytes() : buffer.size_bytes;
+    list.push_back({buffer.region, buffer.offset_bytes + first, buffer.offset_bytes + last,
+                    access.role != op::Role::read});
   }
   return list;
 }

@@ -31,6 +31,11 @@ std::vector<std::vector<Interval>> live_intervals(const program::Program& progra
     }
   }
   const std::size_t last = program.instructions.empty() ? 0 : program.instructions.size() - 1;
+  // A message leaves when its peer takes it: nothing here may wait for that to reuse its memory, or
+  // ranks of several stages could wait for each other in a circle.
+  for (const program::Instruction& instruction : program.instructions)
+    if (const auto* send = std::get_if<program::Send>(&instruction.what))
+      if (auto& list = lives[send->from.buffer.index()]; !list.empty()) list.back().end = last;
   for (std::size_t b = 0; b < lives.size(); ++b) {
     if (lives[b].empty()) continue;
     if (program.buffers[b].role == program::BufferRole::feed) lives[b] = {{0, last}};

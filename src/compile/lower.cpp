@@ -1,11 +1,13 @@
 #include "compile/lower.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "compile/localize.h"
 #include "op/blocks.h"
 
 namespace fourfold::compile {
@@ -23,8 +25,17 @@ using program::TaskKind;
 constexpr StreamId math_stream{std::size_t{0}};
 constexpr StreamId feed_stream{std::size_t{1}};
 
-bool is_feed(ValueRole role) {
-  return role == ValueRole::tokens || role == ValueRole::labels;
+program::FeedKind feed_kind(ValueRole role) {
+  switch (role) {
+    case ValueRole::tokens:
+      return program::FeedKind::tokens;
+    case ValueRole::labels:
+      return program::FeedKind::labels;
+    case ValueRole::document_starts:
+      return program::FeedKind::document_starts;
+    default:
+      fail_internal("only feeds have a kind of feed");
+  }
 }
 
 TaskKind task_kind(const std::string& graph) {
@@ -36,11 +47,9 @@ TaskKind task_kind(const std::string& graph) {
 
 class Lowering {
  public:
-  Lowering(const Recomputed& recomputed, const plan::Plan& plan, const PersistentLayout& persistent)
-      : graph_(recomputed.graph),
-        origin_(recomputed.origin),
-        plan_(plan),
-        shardings_(plan.of(recomputed.graph.name)) {
+  Lowering(const ShardedGraph& graph, const plan::Plan& plan, const PersistentLayout& persistent,
+           Rank rank)
+      : graph_(graph), plan_(plan), rank_(rank) {
     program_.name = graph_.name;
     program_.world = plan.world;
     program_.meshes = plan.meshes;
@@ -49,61 +58,102 @@ class Lowering {
     program_.persistent_bytes = persistent.bytes;
     micros_ = graph_.name == "train" ? plan.batching.accumulation : 1;
     add_feeds();
+    add_groups();
+    find_update_values();
     add_buffers();
   }
 
   program::Program run() {
     const bool is_train = graph_.name == "train";
     for (std::int64_t micro = 0; micro < micros_; ++micro) {
-      const std::optional<std::int64_t> label =
-          program_.feeds.micros > 0 ? std::optional(micro) : std::nullopt;
-      begin_task(task_kind(graph_.name), label);
-      feed(micro);
-      compute(Phase::forward, micro);
-      end_task();
-      if (!is_train) continue;
-      begin_task(TaskKind::backward, micro);
-      compute(Phase::backward, micro);
-      end_task();
+      forward(micro);
+      if (is_train && !is_staged()) backward(micro);
     }
+    if (is_train && is_staged())
+      for (std::int64_t micro = 0; micro < micros_; ++micro) backward(micro);
+    micro_ = 0;
     if (is_train) {
       begin_task(TaskKind::update, std::nullopt);
-      compute(Phase::update, 0);
+      emit(Phase::update);
       end_task();
     }
     return std::move(program_);
   }
 
  private:
+  bool is_staged() const { return !plan_.stages.empty(); }
+
+  void forward(std::int64_t micro) {
+    micro_ = micro;
+    begin_task(task_kind(graph_.name),
+               program_.feeds.micros > 0 ? std::optional(micro) : std::nullopt);
+    feed();
+    emit(Phase::forward);
+    end_task();
+  }
+
+  void backward(std::int64_t micro) {
+    micro_ = micro;
+    begin_task(TaskKind::backward, micro);
+    emit(Phase::backward);
+    end_task();
+    for (std::size_t i = 0; i < graph_.values.size(); ++i)
+      if (graph_.values[i].is_micro_sum) started_.erase(ValueId(i));
+  }
+
+  // --- tables
+
   void add_feeds() {
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
-      const graph::Value& value = graph_.values[i];
-      if (!is_feed(value.role)) continue;
+      const ShardedValue& value = graph_.values[i];
+      if (!graph::is_feed(value.role)) continue;
       program_.feeds = {micros_, value.shape[0], 0, local_shape(i)[0], value.shape[1]};
       if (program_.streams.size() == 1) program_.streams.emplace_back("feed");
     }
   }
 
-  const op::Sharding& sharding(std::size_t value) const {
-    return shardings_[origin_[value].index()];
-  }
-  Shape local_shape(std::size_t value) const {
-    return op::local_shape(graph_.values[value].shape, sharding(value),
-                           plan_.meshes[sharding(value).mesh.index()]);
+  /// A group and a stream for every axis along which anything moves, in the order of the mesh.
+  void add_groups() {
+    std::set<AxisId> axes;
+    for (const Step& step : graph_.steps)
+      if (const auto* move = std::get_if<Move>(&step); move != nullptr && is_collective(*move))
+        axes.insert(move->conversion.axis);
+    for (const AxisId axis : axes) {
+      const Mesh& mesh = plan_.meshes[0];
+      group_of_[axis] = program::GroupId(program_.groups.size());
+      stream_of_[axis] = StreamId(program_.streams.size());
+      program_.groups.push_back({mesh.axes[axis.index()].name, MeshId(0), axis, {}});
+      program_.streams.push_back(mesh.axes[axis.index()].name);
+    }
   }
 
-  program::BufferRole transient_role(ValueRole role) const {
-    if (is_feed(role)) return program::BufferRole::feed;
+  static bool is_collective(const Move& move) {
+    const MoveKind kind = move.conversion.kind;
+    return kind != MoveKind::slice && kind != MoveKind::pack && kind != MoveKind::unpack;
+  }
+
+  Shape local_shape(std::size_t value) const {
+    const op::Sharding& sharding = graph_.values[value].sharding;
+    return op::local_shape(graph_.values[value].shape, sharding,
+                           plan_.meshes[sharding.mesh.index()]);
+  }
+
+  static program::BufferRole transient_role(ValueRole role) {
+    if (graph::is_feed(role)) return program::BufferRole::feed;
     if (role == ValueRole::gradient) return program::BufferRole::gradient;
     if (role == ValueRole::output) return program::BufferRole::output;
     return program::BufferRole::activation;
   }
 
+  static bool is_field(const ShardedValue& value) {
+    return op::find_block_field(value.name).has_value();
+  }
+
   void add_buffers() {
     slots_.resize(graph_.values.size());
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
-      const graph::Value& value = graph_.values[i];
-      if (value.role == ValueRole::step || value.role == ValueRole::result) continue;
+      const ShardedValue& value = graph_.values[i];
+      if (is_field(value) || value.part_of) continue;
       if (graph::is_persistent(value.role)) {
         slots_[i] = {*program_.find_buffer(value.name)};
         continue;
@@ -111,10 +161,11 @@ class Lowering {
       program::Buffer buffer;
       buffer.dtype = op::element_dtype(value.element, plan_.compute);
       buffer.global = value.shape;
-      buffer.sharding = sharding(i);
+      buffer.sharding = value.sharding;
+      buffer.blocked = value.blocked;
       buffer.role = transient_role(value.role);
-      buffer.size_bytes = local_shape(i).elements() * size_bytes(buffer.dtype);
-      const std::int64_t depth = is_feed(value.role) && micros_ > 1 ? 2 : 1;
+      buffer.size_bytes = local_elements(i) * size_bytes(buffer.dtype);
+      const std::int64_t depth = slots_of(ValueId(i));
       for (std::int64_t slot = 0; slot < depth; ++slot) {
         buffer.name = depth == 1 ? value.name : format("{}#{}", value.name, slot);
         slots_[i].emplace_back(program_.buffers.size());
@@ -123,54 +174,177 @@ class Lowering {
     }
   }
 
-  Slice slice(ValueId id, std::int64_t micro) const {
-    const graph::Value& value = graph_.value(id);
-    if (value.role == ValueRole::step || value.role == ValueRole::result) {
-      const auto field = op::find_block_field(value.name);
-      const BufferId block =
-          *program_.find_buffer(value.role == ValueRole::step ? "step" : "result");
-      return {block, static_cast<std::int64_t>(field->offset_bytes), 1, size_bytes(field->dtype),
-              0};
+  /// How many micro-batches' values are alive at once. Feeds arrive early; in a pipeline all
+  /// forward passes come before the first backward pass.
+  std::int64_t slots_of(ValueId id) const {
+    if (is_staged() && graph_.name == "train") return in_update_[id.index()] ? 1 : micros_;
+    return graph::is_feed(graph_.value(id).role) && micros_ > 1 ? 2 : 1;
+  }
+
+  /// Sums and values of the update are not one for each micro-batch.
+  void find_update_values() {
+    in_update_.assign(graph_.values.size(), false);
+    const auto note = [&](ValueId id) { in_update_[id.index()] = true; };
+    for (const Step& step : graph_.steps) {
+      if (const auto* node = std::get_if<Node>(&step); node && node->phase == Phase::update) {
+        std::for_each(node->reads.begin(), node->reads.end(), note);
+        std::for_each(node->outputs.begin(), node->outputs.end(), note);
+      } else if (const auto* move = std::get_if<Move>(&step);
+                 move && move->phase == Phase::update) {
+        note(move->from), note(move->to);
+      } else if (const auto* h = std::get_if<Handover>(&step); h && h->phase == Phase::update) {
+        note(h->value);
+      }
+    }
+    for (std::size_t i = 0; i < graph_.values.size(); ++i)
+      if (graph_.values[i].is_micro_sum || graph::is_sum(graph_.values[i].role))
+        in_update_[i] = true;
+  }
+
+  /// Blocked values have room for the padding of their last parts.
+  std::int64_t local_elements(std::size_t i) const {
+    const ShardedValue& value = graph_.values[i];
+    Shape local = local_shape(i);
+    if (value.blocked) {
+      const std::int64_t parts =
+          plan_.meshes[value.sharding.mesh.index()].axes[value.blocked->axis.index()].size;
+      local[value.blocked->dim] = value.blocked->part * parts;
+    }
+    return local.elements();
+  }
+
+  Slice slice(ValueId id) const {
+    const ShardedValue& value = graph_.value(id);
+    if (const auto field = op::find_block_field(value.name)) {
+      const bool is_step = value.role == ValueRole::step;
+      return {*program_.find_buffer(is_step ? "step" : "result"),
+              static_cast<std::int64_t>(field->offset_bytes), 1, size_bytes(field->dtype), 0};
+    }
+    if (value.part_of) {
+      const program::BufferId whole = slots_[value.part_of->index()][0];
+      return {whole, 0, 1,
+              local_shape(id.index()).elements() * size_bytes(program_.buffer(whole).dtype), 0};
     }
     const auto& slots = slots_[id.index()];
-    return program_.whole(slots[static_cast<std::size_t>(micro) % slots.size()]);
+    return program_.whole(slots[static_cast<std::size_t>(micro_) % slots.size()]);
   }
 
-  void feed(std::int64_t micro) {
+  // --- instructions
+
+  void feed() {
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const ValueRole role = graph_.values[i].role;
-      if (!is_feed(role)) continue;
-      const auto kind =
-          role == ValueRole::tokens ? program::FeedKind::tokens : program::FeedKind::labels;
+      if (!graph::is_feed(role)) continue;
       program_.instructions.push_back(
-          {feed_stream, program::Feed{kind, micro, slice(ValueId(i), micro)}});
+          {feed_stream, program::Feed{feed_kind(role), micro_, slice(ValueId(i))}});
     }
   }
 
-  void compute(Phase phase, std::int64_t micro) {
-    for (const Node& node : graph_.nodes)
-      if (node.phase == phase) compute(node, micro);
+  void emit(Phase phase) {
+    for (const Step& step : graph_.steps) {
+      const bool is_due = std::visit([&](const auto& s) { return s.phase == phase; }, step);
+      if (!is_due) continue;
+      if (const auto* node = std::get_if<Node>(&step))
+        compute(*node);
+      else if (const auto* move = std::get_if<Move>(&step))
+        emit(*move);
+      else
+        emit(std::get<Handover>(step));
+    }
   }
 
-  void compute(const Node& node, std::int64_t micro) {
+  void compute(const Node& node) {
     program::Compute instruction;
-    instruction.op = op::with_micro(node.op, micro);
+    std::vector<Shape> outputs;
+    for (const ValueId id : node.outputs) outputs.push_back(local_shape(id.index()));
+    instruction.op = localize(op::with_micro(node.op, micro_), outputs);
     instruction.dtype = compute_dtype(node);
-    for (const ValueId id : node.reads) instruction.slices.push_back(slice(id, micro));
-    for (const ValueId id : node.outputs) instruction.slices.push_back(slice(id, micro));
+    for (const ValueId id : node.reads) instruction.slices.push_back(slice(id));
+    for (const ValueId id : node.outputs) instruction.slices.push_back(slice(id));
     if (op::can_accumulate(node.op)) {
-      const bool is_sum = graph::is_sum(graph_.value(node.outputs[0]).role);
+      const ShardedValue& output = graph_.value(node.outputs[0]);
+      const bool is_sum = graph::is_sum(output.role) || output.is_micro_sum;
       const bool first = started_.insert(node.outputs[0]).second;
       instruction.op = op::with_accumulate(instruction.op, is_sum && !first);
     }
     program_.instructions.push_back({math_stream, std::move(instruction)});
   }
 
-  /// The element type of the computation; counters are filled and digested in their own.
+  void emit(const Move& move) {
+    const bool starts_sum = move.sum && started_.insert(*move.sum).second;
+    const ValueId to = starts_sum ? *move.sum : move.to;
+    program_.instructions.push_back(instruction_of(move, slice(move.from), slice(to)));
+    if (!move.sum || starts_sum) return;
+    compute({op::Add{}, {*move.sum, move.to}, {*move.sum}, move.phase, std::nullopt});
+  }
+
+  /// Receiver number j of a mesh takes from sender number j modulo the size of the other one.
+  void emit(const Handover& handover) {
+    const plan::Transfer& transfer = plan_.transfers[handover.transfer];
+    const std::vector<Rank>&from = plan_.stages[transfer.from].ranks,
+          &to = plan_.stages[transfer.to].ranks;
+    const auto tag = static_cast<std::int64_t>(handover.transfer);
+    const StreamId stream = transfer_stream(transfer, handover.sends);
+    for (std::size_t j = 0; j < to.size(); ++j) {
+      const Rank sender = from[j % from.size()];
+      if (handover.sends && sender == rank_)
+        program_.instructions.push_back({stream, program::Send{to[j], tag, slice(handover.value)}});
+      if (!handover.sends && to[j] == rank_)
+        program_.instructions.push_back(
+            {stream, program::Recv{sender, tag, slice(handover.value)}});
+    }
+  }
+
+  /// A stream for each direction between two stages: neither waits for the other.
+  StreamId transfer_stream(const plan::Transfer& transfer, bool sends) {
+    const std::string name =
+        sends ? format("to.{}", transfer.to) : format("from.{}", transfer.from);
+    for (std::size_t i = 0; i < program_.streams.size(); ++i)
+      if (program_.streams[i] == name) return StreamId(i);
+    program_.streams.push_back(name);
+    return StreamId(program_.streams.size() - 1);
+  }
+
+  program::Instruction instruction_of(const Move& move, const Slice& from, const Slice& to) const {
+    const Conversion& c = move.conversion;
+    switch (c.kind) {
+      case MoveKind::slice:
+        return {math_stream, own_block(move, from, to)};
+      case MoveKind::pack:
+        return {math_stream, program::Pack{from, to}};
+      case MoveKind::unpack:
+        return {math_stream, program::Unpack{from, to}};
+      default:
+        break;
+    }
+    const StreamId stream = stream_of_.at(c.axis);
+    const program::GroupId group = group_of_.at(c.axis);
+    switch (c.kind) {
+      case MoveKind::all_reduce:
+        return {stream, program::AllReduce{group, c.reduction, to}};
+      case MoveKind::reduce_scatter:
+        return {stream, program::ReduceScatter{group, c.reduction, from, to}};
+      case MoveKind::all_gather:
+        return {stream, program::AllGather{group, from, to}};
+      default:
+        return {stream, program::AllToAll{group, from, to}};
+    }
+  }
+
+  /// The rows of `from` that are block 0 of the dim; program::bind moves them to this rank's.
+  program::Copy own_block(const Move& move, const Slice& from, const Slice& to) const {
+    const Shape whole = local_shape(move.from.index()), part = local_shape(move.to.index());
+    const std::size_t dim = move.conversion.dim;
+    require(whole[dim] % part[dim] == 0, "a slice has no padding");
+    const std::int64_t inner =
+        whole.elements(dim + 1, whole.rank()) * size_bytes(program_.buffer(from.buffer).dtype);
+    const std::int64_t rows = whole.elements(0, dim);
+    return {{from.buffer, 0, rows, part[dim] * inner, rows == 1 ? 0 : whole[dim] * inner}, to};
+  }
+
+  /// The element type of the computation; counters are filled, added and digested in their own.
   DType compute_dtype(const Node& node) const {
-    const bool by_operand =
-        std::holds_alternative<op::Fill>(node.op) || std::holds_alternative<op::Digest>(node.op);
-    if (!by_operand) return plan_.compute;
+    if (!op::takes_any_element(node.op)) return plan_.compute;
     const ValueId id = node.reads.empty() ? node.outputs[0] : node.reads[0];
     return op::element_dtype(graph_.value(id).element, plan_.compute);
   }
@@ -180,12 +354,14 @@ class Lowering {
   }
   void end_task() { program_.tasks.back().end = program_.instructions.size(); }
 
-  const graph::Graph& graph_;
-  const std::vector<ValueId>& origin_;
+  const ShardedGraph& graph_;
   const plan::Plan& plan_;
-  const std::vector<op::Sharding>& shardings_;
   program::Program program_;
-  std::int64_t micros_ = 1;
+  Rank rank_;
+  std::int64_t micros_ = 1, micro_ = 0;
+  std::vector<bool> in_update_;  // by value
+  std::map<AxisId, program::GroupId> group_of_;
+  std::map<AxisId, StreamId> stream_of_;
   std::vector<std::vector<BufferId>>
       slots_;                  // by value: its buffers, by micro-batch modulo their number
   std::set<ValueId> started_;  // sums that have a first producer
@@ -193,9 +369,9 @@ class Lowering {
 
 }  // namespace
 
-program::Program lower(const Recomputed& recomputed, const plan::Plan& plan,
-                       const PersistentLayout& persistent) {
-  return Lowering(recomputed, plan, persistent).run();
+program::Program lower(const ShardedGraph& graph, const plan::Plan& plan,
+                       const PersistentLayout& persistent, Rank rank) {
+  return Lowering(graph, plan, persistent, rank).run();
 }
 
 }  // namespace fourfold::compile

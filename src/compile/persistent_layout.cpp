@@ -55,7 +55,7 @@ PersistentLayout persistent_layout(const graph::ModelGraphs& model, const plan::
       buffer.name = value.name;
       buffer.dtype = op::element_dtype(value.element, plan.compute);
       buffer.global = value.shape;
-      buffer.sharding = plan.of(graph.name)[i];
+      buffer.sharding = plan.of(graph.name).values[i];
       buffer.region = program::Region::persistent;
       buffer.role = buffer_role(value.role);
       buffer.size_bytes =

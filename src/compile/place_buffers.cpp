@@ -145,17 +145,10 @@ void drop_untouched(Program& program) {
       kept.push_back(program.buffers[b]);
   }
   program.buffers = std::move(kept);
-  const auto renumber = [&](program::Slice& slice) {
-    slice.buffer = BufferId(renumbered[slice.buffer.index()]);
-  };
-  for (program::Instruction& instruction : program.instructions) {
-    if (auto* compute = std::get_if<program::Compute>(&instruction.what)) {
-      for (program::Slice& slice : compute->slices) renumber(slice);
-      if (compute->workspace) renumber(*compute->workspace);
-    } else if (auto* feed = std::get_if<program::Feed>(&instruction.what)) {
-      renumber(feed->to);
-    }
-  }
+  for (program::Instruction& instruction : program.instructions)
+    program::for_each_slice(instruction, [&](program::Slice& slice) {
+      slice.buffer = BufferId(renumbered[slice.buffer.index()]);
+    });
 }
 
 }  // namespace
@@ -182,16 +175,31 @@ program::Program place_buffers(Program program) {
   return program;
 }
 
-std::int64_t live_bytes_bound(const Program& program) {
+LivePeak live_peak(const Program& program) {
+  const std::vector<Allocation> list = allocations(program);
   std::vector<std::int64_t> change(program.instructions.size() + 1, 0);
-  for (const Allocation& allocation : allocations(program))
+  for (const Allocation& allocation : list)
     for (const Interval& life : allocation.lives) {
       change[life.begin] += allocation.bytes;
       change[life.end + 1] -= allocation.bytes;
     }
-  std::int64_t live = 0, most = 0;
-  for (const std::int64_t c : change) most = std::max(most, live += c);
-  return most;
+  LivePeak peak;
+  std::int64_t live = 0;
+  for (std::size_t i = 0; i < change.size(); ++i)
+    if ((live += change[i]) > peak.bytes) peak.instruction = i, peak.bytes = live;
+  const Interval there{peak.instruction, peak.instruction};
+  const auto lives = live_intervals(program);
+  for (const Allocation& allocation : list) {
+    // Where one takes over from another, both are alive: the later one has the address.
+    const auto place = std::find_if(allocation.buffers.rbegin(), allocation.buffers.rend(),
+                                    [&](std::size_t b) { return overlap(lives[b], {there}); });
+    if (place != allocation.buffers.rend()) peak.buffers.emplace_back(*place);
+  }
+  return peak;
+}
+
+std::int64_t live_bytes_bound(const Program& program) {
+  return live_peak(program).bytes;
 }
 
 }  // namespace fourfold::compile

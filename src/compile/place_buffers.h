@@ -1,6 +1,10 @@
 // Addresses of the transient buffers.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include "program/program.h"
 
 namespace fourfold::compile {
@@ -12,6 +16,14 @@ namespace fourfold::compile {
 /// offset calculation"). Buffers that no instruction touches are removed. Cost: O(B^2 M) for B
 /// buffers and M micro-batches.
 program::Program place_buffers(program::Program program);
+
+/// The instruction at which most transient bytes are alive, the first of equals.
+struct LivePeak {
+  std::size_t instruction = 0;
+  std::int64_t bytes = 0;                  // padding to 64 bytes included
+  std::vector<program::BufferId> buffers;  // alive there; of those that share an address, one
+};
+LivePeak live_peak(const program::Program& program);
 
 /// The least that any placement could need: the largest sum of live bytes at one instruction.
 std::int64_t live_bytes_bound(const program::Program& program);

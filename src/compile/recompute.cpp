@@ -15,8 +15,8 @@ using graph::ValueId;
 
 class Rewriter {
  public:
-  Rewriter(const Graph& source, std::int64_t blocks_per_segment)
-      : source_(source), length_(blocks_per_segment) {
+  Rewriter(const Graph& source, plan::Checkpointing checkpointing)
+      : source_(source), checkpointing_(checkpointing) {
     result_.graph = source;
     result_.graph.nodes.clear();
     for (std::size_t i = 0; i < source.values.size(); ++i) result_.origin.emplace_back(i);
@@ -24,14 +24,11 @@ class Rewriter {
   }
 
   Recomputed run() {
-    for (const Node& node : source_.nodes) {
-      if (node.phase == Phase::forward) {
-        result_.graph.nodes.push_back(node);
-        continue;
-      }
-      Node rewritten = node;
-      for (ValueId& read : rewritten.reads) read = again(read);
-      result_.graph.nodes.push_back(std::move(rewritten));
+    for (std::size_t i = 0; i < source_.nodes.size(); ++i) {
+      Node node = source_.nodes[i];
+      if (node.phase != Phase::forward)
+        for (ValueId& read : node.reads) read = again(read);
+      add(std::move(node), i);
     }
     return std::move(result_);
   }
@@ -39,7 +36,7 @@ class Rewriter {
  private:
   std::optional<std::int64_t> segment(const Node& node) const {
     if (!node.block) return std::nullopt;
-    return *node.block / length_;
+    return *node.block / checkpointing_.blocks;
   }
 
   /// Forward producers of values, and which values leave their segment in the forward pass.
@@ -60,7 +57,10 @@ class Rewriter {
 
   bool is_recomputed(ValueId id) const {
     const auto maker = producer_[id.index()];
-    return maker && source_.nodes[*maker].block && !leaves_segment_[id.index()];
+    if (!maker || leaves_segment_[id.index()]) return false;
+    const Node& node = source_.nodes[*maker];
+    const bool is_product = std::holds_alternative<op::Matmul>(node.op);
+    return node.block && !(checkpointing_.keeps_products && is_product);
   }
 
   /// The value that a backward node should read instead of `id`: its repetition, made here if need
@@ -72,8 +72,13 @@ class Rewriter {
     for (ValueId& read : node.reads) read = again(read);
     node.phase = Phase::backward;
     for (ValueId& output : node.outputs) output = copy(output);
-    result_.graph.nodes.push_back(node);
+    add(std::move(node), *producer_[id.index()]);
     return copies_.at(id);
+  }
+
+  void add(Node node, std::size_t origin) {
+    result_.graph.nodes.push_back(std::move(node));
+    result_.node_origin.push_back(origin);
   }
 
   ValueId copy(ValueId id) {
@@ -87,7 +92,7 @@ class Rewriter {
   }
 
   const Graph& source_;
-  std::int64_t length_;
+  plan::Checkpointing checkpointing_;
   Recomputed result_;
   std::vector<std::optional<std::size_t>> producer_;  // by value: its forward node
   std::vector<bool> leaves_segment_;                  // by value
@@ -98,11 +103,12 @@ class Rewriter {
 
 Recomputed recompute(const graph::Graph& graph, plan::Checkpointing checkpointing) {
   if (checkpointing.blocks == 0) {
-    Recomputed result{graph, {}};
+    Recomputed result{graph, {}, {}};
     for (std::size_t i = 0; i < graph.values.size(); ++i) result.origin.emplace_back(i);
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) result.node_origin.push_back(i);
     return result;
   }
-  Recomputed result = Rewriter(graph, checkpointing.blocks).run();
+  Recomputed result = Rewriter(graph, checkpointing).run();
   graph::check(result.graph);
   return result;
 }

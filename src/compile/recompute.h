@@ -10,7 +10,9 @@ namespace fourfold::compile {
 
 struct Recomputed {
   graph::Graph graph;
-  std::vector<graph::ValueId> origin;  // by value: the value it repeats, or itself
+  std::vector<graph::ValueId> origin;    // by value: the value it repeats, or itself
+  std::vector<std::size_t> node_origin;  // by node: its index in the graph given, or that of the
+                                         // node it repeats
 };
 
 /// Cuts the model's blocks into segments of `checkpointing.blocks` (Chen et al. 2016,

@@ -3,9 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <variant>
 
+#include "base/error.h"
+#include "base/small_file.h"
+#include "config/origin.h"
 #include "data/data_spec.h"
 #include "generate/sample_spec.h"
 #include "graph/optimizer_spec.h"
@@ -21,27 +28,51 @@ struct Config {
   std::uint64_t seed = 1;
   int threads = 0;               // of the CPU kernels; 0: all cores this process may use
   std::string kernels = "auto";  // "auto" or "reference"
-  model::GptSpec model;          // vocab_size 0: the tokenizer's, which cli/ knows
+  std::string init_from;         // a model to begin with; empty: random weights
+  std::string kernel_table;      // file of `bench kernels`; empty: the built-in table
+  /// Seconds without progress anywhere after which the job ends; 0: max(30 s, 10 x the median
+  /// step).
+  double watchdog_s = 0;
+  std::string log_level = "info";                // "debug", "info", "warning" or "error"
+  bool tensorboard = false;                      // writes event files
+  std::optional<std::int64_t> micro_batch_size;  // none: all samples of a rank at once
+  model::GptSpec model;                          // vocab_size 0: the tokenizer's, which cli/ knows
   plan::PlanSpec plan;
   data::DataSpec data;
   graph::AdamWSpec optimizer;
   train::TrainSpec train;
   generate::SampleSpec sample;
+  Origins origins;  // where the values were given
   bool operator==(const Config&) const = default;
 };
 
 /// Copies what several rooms need (seed, sequence length, synthetic vocabulary, run name and
-/// folder) from where the schema stores it to the other specs. load() has done it; call it again
-/// after changing such a value in code.
+/// folder) from where the schema stores it to the other specs, and settles the micro-batch for the
+/// grid
+/// (`auto` ranks of data count as 1). load() has done it; call it again after changing such a value
+/// in code.
 void share_values(Config& config);
 
-/// Reads the files from left to right (a later value wins), then the "key.path=value" texts of
-/// --set, whose values are YAML. No file and no set gives the defaults, if they are consistent.
-/// Errors: one UserError(bad_config) with every problem of every file and --set, each with its
-/// place and what to do.
-Config load(std::span<const std::string> files, std::span<const std::string> sets);
+/// How a file is read: its text, or why there is none.
+using FileReader = std::function<std::variant<std::string, FileFault>(const std::string& path)>;
 
-/// The whole configuration as YAML, every key explicit. Loading it gives the same Config.
-std::string resolved_yaml(const Config& config);
+/// The configuration is right but for its grid, which does not divide its model or its batch.
+class UnfitGrid : public UserError {
+ public:
+  UnfitGrid(const std::string& text, Config config)
+      : UserError(ExitCode::does_not_fit, text), config_(std::move(config)) {}
+  const Config& config() const { return config_; }
+
+ private:
+  Config config_;
+};
+
+/// Reads the files from left to right (a later value wins; a file that `extends` another is read
+/// after it), then the "key.path=value" texts of --set, whose values are YAML. No file and no set
+/// gives the defaults, if they are consistent. `read` is read_small_file unless given.
+/// Errors: one UserError(bad_config) with every problem of every file and --set, each with its
+/// place and what to do; UnfitGrid where all of them are the grid's.
+Config load(std::span<const std::string> files, std::span<const std::string> sets,
+            const FileReader& read = {});
 
 }  // namespace fourfold::config

@@ -1,88 +1,77 @@
-// Files and --set texts to a checked Config: defaults, then values in the order given, then
+// Texts to a checked Config: defaults, then values in the order given, then
 // defaults that follow from other keys, then the relations between keys.
 #include <algorithm>
 #include <filesystem>
-#include <list>
 #include <map>
 #include <set>
 #include <tuple>
 
-#include "base/file.h"
 #include "base/format.h"
 #include "base/text.h"
 #include "base/yaml.h"
 #include "config/config.h"
 #include "config/rules.h"
 #include "config/schema.h"
+#include "config/sources.h"
 #include "config/suggest.h"
 #include "config/value.h"
 
 namespace fourfold::config {
 namespace {
 
+/// The largest file: what the YAML reader takes.
+constexpr std::size_t most_bytes = std::size_t{1} << 20;
+
 class Loader {
  public:
-  Loader() {
-    config_.name = "gpt";
+  explicit Loader(const Sources& sources) : sources_(sources), problems_(sources.problems()) {
     for (const Key& key : keys()) store_fallback(key, config_);
+    for (const Source& source : sources.all()) read(source);
   }
 
-  void read_file(const std::string& path) {
-    const std::size_t before = problems_.size();
-    const YamlDocument& document = documents_.emplace_back(
-        parse_yaml(fourfold::read_file(path, ExitCode::bad_config), path, problems_));
-    if (problems_.size() > before && document.root.kind == YamlNode::Kind::null) is_whole_ = false;
-    config_.name = std::filesystem::path(path).stem().string();
-    const auto kind = document.root.kind;
-    if (kind == YamlNode::Kind::map) {
-      visit_members(document, "", document.root);
-    } else if (kind != YamlNode::Kind::null) {
-      is_whole_ = false;
-      problems_.push_back(document.problem_at(
-          document.root, format("expected sections with keys; got {}", document.root.described()),
-          "write 'model:' and below it, indented, 'num_layers: 4'"));
-    }
-  }
-
-  void read_set(const std::string& text, std::size_t number) {
-    const std::string name = format("--set #{}", number);
-    const auto equals = text.find('=');
-    YamlNode place;
-    place.line = place.column = 1;
-    place.text = text.substr(0, equals);
-    if (equals == text.npos) {
-      documents_.emplace_back().name = name;
-      documents_.back().text = text;
-      documents_.back().has_lines = false;
-      problems_.push_back(
-          documents_.back().problem_at(place, "expected key=value", "for example train.steps=100"));
-      return;
-    }
-    const std::size_t before = problems_.size();
-    const YamlDocument& document =
-        documents_.emplace_back(parse_yaml_value(text, equals + 1, name, problems_));
-    place.text = std::string(trim(place.text));
-    if (problems_.size() == before)
-      visit(document, place.text, place, document.root);
-    else
-      is_whole_ = false;
-  }
-
-  Config finish() {
+  /// `name`: of the run, unless it is set.
+  Config finish(std::string name) {
+    if (!settings_.contains("run.name")) config_.name = std::move(name);
     derive_defaults();
     share_values(config_);
     check_rules();
     sort_problems();
-    if (!problems_.empty()) throw_together(problems_, ExitCode::bad_config);
+    if (!problems_.empty()) refuse();
+    for (const Key& key : keys())
+      config_.origins.set(key.path, {origin_of(key), value_text(key, config_)});
     return config_;
   }
 
  private:
+  [[noreturn]] void refuse() const {
+    try {
+      throw_together(problems_, ExitCode::bad_config);
+    } catch (const UserError& error) {
+      if (problems_.size() > num_of_grid_) throw;
+      throw UnfitGrid(error.what(), config_);
+    }
+  }
+
   struct Setting {
     const YamlDocument* document;
     YamlNode place;
     std::size_t order;  // later ones win
   };
+
+  void read(const Source& source) {
+    const YamlDocument& document = source.document;
+    const YamlNode& root = document.root;
+    if (source.key) {
+      visit(document, source.key->text, *source.key, root);
+    } else if (root.kind == YamlNode::Kind::map) {
+      visit_members(document, "", root);
+    } else if (root.kind != YamlNode::Kind::null) {
+      is_whole_ = false;
+      problems_.push_back(
+          document.problem_at(root, format("expected sections with keys; got {}", root.described()),
+                              "write 'model:' and below it, indented, 'num_layers: 4'"));
+    }
+  }
 
   void visit_members(const YamlDocument& document, const std::string& path, const YamlNode& map) {
     for (const YamlMember& member : map.members)
@@ -92,17 +81,17 @@ class Loader {
 
   void visit(const YamlDocument& document, const std::string& path, const YamlNode& place,
              const YamlNode& value) {
-    if (const Key* key = find_key(path)) {
-      // A dot written inside a key of a file would hide two levels in one.
-      if (document.has_lines && place.text.find('.') != std::string::npos)
-        problems_.push_back(
-            document.problem_at(place, format("'{}' holds a dot", place.text), nested_form(*key)));
-      else
-        set(document, *key, value);
-      return;
-    }
+    const Key* key = find_key(path);
     const auto all = sections();
-    if (std::find(all.begin(), all.end(), path) == all.end()) {
+    const bool is_section = std::find(all.begin(), all.end(), path) != all.end();
+    if ((key != nullptr || is_section) && document.has_lines &&
+        place.text.find('.') != std::string::npos) {
+      // A dot written inside a key of a file would hide two levels in one.
+      problems_.push_back(
+          document.problem_at(place, format("'{}' holds a dot", place.text), nested_form(path)));
+    } else if (key != nullptr) {
+      set(document, *key, value);
+    } else if (!is_section) {
       const Suggestion meant = suggest(path);
       problems_.push_back(document.problem_at(place, format("unknown key '{}'", path), meant.text));
       wrong_.insert(meant.key);
@@ -111,13 +100,23 @@ class Loader {
     } else if (value.kind != YamlNode::Kind::null || !document.has_lines) {
       problems_.push_back(
           document.problem_at(value, format("'{}' is a section; got {}", path, value.described()),
-                              names_in_words(path)));
+                              advice_for_section(path, value)));
     }
   }
 
-  static std::string nested_form(const Key& key) {
-    return format("write '{}:' and below it, indented, '{}: ...'", section_of(key.path),
-                  leaf_of(key.path));
+  static std::string advice_for_section(const std::string& path, const YamlNode& value) {
+    const auto colon = value.text.find(':');
+    if (value.quoted || colon == value.text.npos) return names_in_words(path);
+    return format("write '{}: {}', with a space after the ':'", value.text.substr(0, colon),
+                  value.text.substr(colon + 1));
+  }
+
+  static std::string nested_form(const std::string& path) {
+    std::string text = "write ";
+    const std::vector<std::string> names = split(path, '.');
+    for (std::size_t i = 0; i + 1 < names.size(); ++i)
+      text += format("'{}:' and below it, indented, ", names[i]);
+    return text + format("'{}: ...'", names.back());
   }
 
   void set(const YamlDocument& document, const Key& key, const YamlNode& value) {
@@ -140,30 +139,40 @@ class Loader {
   /// Only among keys that are right by themselves: what follows from another problem is not
   /// reported.
   void check_rules() {
-    if (!is_whole_) return;
+    if (!is_whole_ || !sources_.are_whole()) return;
     for (const Rule& rule : rules()) {
       const bool doubtful =
           std::any_of(rule.keys.begin(), rule.keys.end(),
                       [&](const std::string& key) { return wrong_.contains(key); });
       if (doubtful) continue;
-      if (const auto finding = rule.check(config_)) problems_.push_back(placed(rule, *finding));
+      if (const auto finding = rule.check(config_)) {
+        problems_.push_back(placed(rule, *finding));
+        if (rule.is_of_grid) ++num_of_grid_;
+      }
     }
   }
 
-  /// As they stand in the files, the files in the order given.
+  /// As they stand in the files, the files in the order of merging. A base of several files that
+  /// is wrong is told once.
   void sort_problems() {
     const auto order = [this](const Diagnostic& problem) {
-      const auto document =
-          std::find_if(documents_.begin(), documents_.end(),
-                       [&](const YamlDocument& d) { return d.name == problem.file; });
-      return std::tuple(std::distance(documents_.begin(), document), problem.line, problem.column);
+      const auto& all = sources_.all();
+      const auto source = std::find_if(
+          all.begin(), all.end(), [&](const Source& s) { return s.document.name == problem.file; });
+      return std::tuple(std::distance(all.begin(), source), problem.line, problem.column);
     };
     std::stable_sort(problems_.begin(), problems_.end(),
                      [&](const Diagnostic& a, const Diagnostic& b) { return order(a) < order(b); });
+    const auto last = std::unique(problems_.begin(), problems_.end(),
+                                  [](const Diagnostic& a, const Diagnostic& b) {
+                                    return std::tie(a.file, a.line, a.column, a.message) ==
+                                           std::tie(b.file, b.line, b.column, b.message);
+                                  });
+    problems_.erase(last, problems_.end());
   }
 
-  /// At the value given last among the rule's keys, the one most likely meant to change; else at
-  /// the file.
+  /// At the value given last among the rule's keys, the one most likely meant to change, with the
+  /// places of the others; else at the file.
   Diagnostic placed(const Rule& rule, const Finding& finding) const {
     const Setting* latest = nullptr;
     for (const std::string& key : rule.keys) {
@@ -171,40 +180,92 @@ class Loader {
       if (found != settings_.end() && (latest == nullptr || found->second.order > latest->order))
         latest = &found->second;
     }
-    if (latest != nullptr)
-      return latest->document->problem_at(latest->place, finding.message, finding.hint);
     Diagnostic problem;
-    problem.file = documents_.empty() ? "configuration" : documents_.front().name;
-    problem.message = finding.message;
-    problem.hint = finding.hint;
+    if (latest != nullptr) {
+      problem = latest->document->problem_at(latest->place, finding.message, finding.hint);
+    } else {
+      const bool has_file = !sources_.all().empty();
+      problem.file = has_file ? sources_.all().back().document.name : "configuration";
+      problem.message = finding.message;
+      problem.hint = finding.hint;
+    }
+    for (const std::string& key : rule.keys) {
+      const auto found = settings_.find(key);
+      const bool is_here = found != settings_.end() && &found->second == latest;
+      if (!is_here && names_key(finding.message, key))
+        problem.notes.push_back(place_in_words(*find_key(key)));
+    }
     return problem;
   }
 
+  /// Whether the text speaks of the key itself, not of a longer one.
+  static bool names_key(std::string_view text, std::string_view key) {
+    const auto at = text.find(key);
+    if (at == text.npos) return false;
+    const auto after = text.substr(at + key.size());
+    return after.empty() || after[0] == ' ' || after[0] == ',' || after[0] == ';';
+  }
+
+  /// "model.hidden_size is set at a.yaml:2:16".
+  std::string place_in_words(const Key& key) const {
+    const auto found = settings_.find(key.path);
+    if (found == settings_.end())
+      return key.derive ? format("{} is not set; it follows: {}", key.path, default_words(key))
+                        : format("{} is not set; {} is its default", key.path, key.fallback);
+    const Setting& setting = found->second;
+    if (!setting.document->has_lines)
+      return format("{} is set by {}", key.path, setting.document->name);
+    return format("{} is set at {}:{}:{}", key.path, setting.document->name, setting.place.line,
+                  setting.place.column);
+  }
+
+  std::string origin_of(const Key& key) const {
+    const auto found = settings_.find(key.path);
+    if (found == settings_.end()) return key.derived_words.empty() ? "default" : "derived";
+    const Setting& setting = found->second;
+    const YamlDocument& document = *setting.document;
+    if (!document.has_lines) return document.name;
+    return format("{}:{}", document.name, setting.place.line);
+  }
+
+  const Sources& sources_;
   Config config_;
-  std::list<YamlDocument> documents_;  // settings point into it
   std::vector<Diagnostic> problems_;
   std::map<std::string, Setting> settings_;
   std::size_t settings_made_ = 0;
   std::set<std::string> wrong_;  // keys that got a bad value, or a misspelt name
-  bool is_whole_ = true;         // false: part of a text could not be read
+  std::size_t num_of_grid_ = 0;  // of the problems
+  bool is_whole_ = true;         // false: a file holds no keys at all
 };
+
+/// Without a folder and an ending: "gpt-tiny".
+std::string run_name_of(std::span<const std::string> files) {
+  return files.empty() ? "gpt" : std::filesystem::path(files.back()).stem().string();
+}
 
 }  // namespace
 
 void share_values(Config& config) {
+  const std::int64_t whole = config.plan.global_batch_size,
+                     replicas = config.plan.grid.data.value_or(1) * config.plan.grid.z;
+  // Where it cannot be divided, 1: the batch is then found wrong, not the micro-batch.
+  config.plan.micro_batch_size =
+      config.micro_batch_size.value_or(whole % replicas == 0 ? whole / replicas : 1);
   config.train.run_name = config.name;
   config.train.run_dir = config.dir;
   config.train.seed = config.data.seed = config.sample.seed = config.seed;
   config.plan.seq_length = config.data.seq_length;
-  config.data.vocab_size =
-      config.data.format == data::Format::synthetic ? config.model.vocab_size : 0;
+  config.data.samples_per_step = config.plan.global_batch_size;
+  config.data.vocab_size = config.data.format == data::Format::text ? 0 : config.model.vocab_size;
 }
 
-Config load(std::span<const std::string> files, std::span<const std::string> sets) {
-  Loader loader;
-  for (const std::string& file : files) loader.read_file(file);
-  for (std::size_t i = 0; i < sets.size(); ++i) loader.read_set(sets[i], i + 1);
-  return loader.finish();
+Config load(std::span<const std::string> files, std::span<const std::string> sets,
+            const FileReader& read) {
+  const auto from_disk = [](const std::string& path) { return read_small_file(path, most_bytes); };
+  Sources sources(read ? read : FileReader(from_disk));
+  for (const std::string& file : files) sources.add_file(file);
+  for (std::size_t i = 0; i < sets.size(); ++i) sources.add_set(sets[i], i + 1);
+  return Loader(sources).finish(run_name_of(files));
 }
 
 }  // namespace fourfold::config

@@ -1,71 +1,82 @@
 #include "config/print.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "base/diagnostic.h"
 #include "base/format.h"
-#include "base/text.h"
+#include "config/layout.h"
 #include "config/schema.h"
-#include "config/suggest.h"
 #include "config/value.h"
 
 namespace fourfold::config {
 namespace {
 
-std::string example_of(const Key& key) {
-  if (!key.fallback.empty() && key.fallback != "\"\"") return key.fallback;
-  if (std::holds_alternative<Place<std::string>>(key.field)) return "my-text";
-  return std::holds_alternative<Place<double>>(key.field) ? "1e-4" : "100";
-}
+constexpr std::string_view before_origin = "  # ";
+constexpr std::size_t most_aligned = 48;  // a longer line has its origin right behind it
 
-std::string explain_key(const Key& key) {
-  std::string text = format("{}\n  {}\n  type      {}\n  default   {}\n", key.path, key.meaning,
-                            type_words(key), default_words(key));
-  if (!key.unit.empty()) text += format("  unit      {}\n", key.unit);
-  if (!key.elsewhere.empty()) text += format("  elsewhere {}\n", join(key.elsewhere, ", "));
-  return text + format("  example   --set '{}={}'\n", key.path, example_of(key));
-}
+struct Line {
+  std::string text, origin;
+};
 
-std::string explain_section(std::string_view section) {
-  std::string text = format("{}\n", section);
-  for (const Key& key : keys())
-    if (section_of(key.path) == section)
-      text += format("  {:<26} {}\n", leaf_of(key.path), key.meaning);
-  return text;
+std::vector<Line> lines_of(const Config& config) {
+  Config copy = config;  // places hand out references
+  std::vector<Line> lines;
+  std::string_view before;
+  for (const Key& key : keys()) {
+    for (std::string& opening : opening_lines(key.path, before))
+      lines.push_back({std::move(opening), ""});
+    const std::string value = value_text(key, copy);
+    const Origin* origin = config.origins.find(key.path);
+    lines.push_back({indent_of(key.path) + format("{}: {}", leaf_of(key.path), value),
+                     origin != nullptr && origin->value == value ? origin->place : "derived"});
+    before = key.path;
+  }
+  return lines;
 }
 
 }  // namespace
 
 std::string resolved_yaml(const Config& config) {
-  Config copy = config;  // places hand out references
+  std::string text = "# Every setting of a run, defaults included.\n";
+  for (const Line& line : lines_of(config)) text += line.text + "\n";
+  return text;
+}
+
+std::string shown_yaml(const Config& config) {
   std::string text =
-      "# Every setting of a run, defaults included: training from this file repeats it.\n";
-  std::string_view section;
-  for (const Key& key : keys()) {
-    if (section_of(key.path) != section) {
-      section = section_of(key.path);
-      text += section.empty() ? "\n" : format("\n{}:\n", section);
+      "# Every setting of a run, defaults included, and where its value comes from.\n";
+  const std::vector<Line> lines = lines_of(config);
+  std::size_t width = 0;
+  for (const Line& line : lines)
+    if (line.text.size() <= most_aligned) width = std::max(width, line.text.size());
+  for (const Line& line : lines) {
+    text += line.text;
+    if (!line.origin.empty()) {
+      text.append(width - std::min(width, line.text.size()), ' ');
+      text += format("{}{}", before_origin, line.origin);
     }
-    const std::string unit = key.unit.empty() ? "" : format("  # {}", key.unit);
-    text += format("{}{}: {}{}\n", section.empty() ? "" : "  ", leaf_of(key.path),
-                   value_text(key, copy), unit);
+    text += "\n";
   }
   return text;
 }
 
-std::string explain(std::string_view path) {
-  if (const Key* key = find_key(path)) return explain_key(*key);
-  const auto all = sections();
-  if (std::find(all.begin(), all.end(), path) != all.end()) return explain_section(path);
-  throw UserError(ExitCode::bad_config, format("unknown key '{}'; {}", path, suggest(path).text));
-}
-
-std::string keys_markdown() {
-  std::string text = "| key | type | default | unit | meaning |\n|---|---|---|---|---|\n";
-  for (const Key& key : keys())
-    text += format("| `{}` | {} | {} | {} | {} |\n", key.path, type_words(key),
-                   key.derived_words.empty() ? format("`{}`", key.fallback) : key.derived_words,
-                   key.unit, key.meaning);
-  return text;
+void restore_origins(Config& config, const std::string& file, std::string_view text) {
+  for (std::size_t number = 1;
+       number <= 1 + static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+       ++number) {
+    const std::string_view line = line_of(text, number);
+    const auto comment = line.rfind(before_origin);
+    if (comment == line.npos) continue;
+    const std::string here = format("{}:{}", file, number);
+    for (const Key& key : keys()) {
+      const Origin* origin = config.origins.find(key.path);
+      if (origin == nullptr || origin->place != here) continue;
+      config.origins.set(key.path,
+                         {std::string(line.substr(comment + before_origin.size())), origin->value});
+      break;
+    }
+  }
 }
 
 }  // namespace fourfold::config

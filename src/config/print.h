@@ -1,16 +1,22 @@
-// The schema in words for people. Not parsing.
+// A whole configuration as YAML. Not what its keys mean (explain.h).
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "config/config.h"
+
 namespace fourfold::config {
 
-/// What a key means: type, default, unit, names in other tools, an example; for a section, its
-/// keys. Errors: UserError(bad_config) with a suggestion when there is no such key.
-std::string explain(std::string_view path);
+/// Every key explicit, without comments. Loading it gives the same Config.
+std::string resolved_yaml(const Config& config);
 
-/// The table of all keys, as it stands in configs/README.md.
-std::string keys_markdown();
+/// The same with the origin of each value behind it: "default", "gpt.yaml:12", "--set #2", and
+/// "derived" for what follows from other values or was settled by the run.
+std::string shown_yaml(const Config& config);
+
+/// For a configuration loaded from `text`, which shown_yaml made and `file` holds: the origins that
+/// the text remembers, in place of the lines of the file.
+void restore_origins(Config& config, const std::string& file, std::string_view text);
 
 }  // namespace fourfold::config

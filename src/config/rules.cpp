@@ -6,6 +6,8 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "config/number.h"
+#include "config/schema.h"
+#include "plan/make_mesh.h"
 
 namespace fourfold::config {
 namespace {
@@ -60,9 +62,70 @@ Verdict heads_divide_width(const Config& c) {
                  c.model.num_attention_heads);
 }
 
-Verdict micro_divides_global(const Config& c) {
+Verdict micro_batch_divides(const Config& c) {
   return divides("train.global_batch_size", c.plan.global_batch_size, "train.micro_batch_size",
-                 c.plan.micro_batch_size);
+                 c.micro_batch_size.value_or(1));
+}
+
+/// What all ranks process at once divides the step; `auto` numbers count as 1 here.
+Verdict batch_divides(const Config& c) {
+  const std::int64_t whole = c.plan.global_batch_size, micro = c.micro_batch_size.value_or(1),
+                     replicas = c.plan.grid.data.value_or(1) * c.plan.grid.z;
+  // Without ranks that divide it, it is another rule's.
+  if (whole % micro != 0 || whole % (micro * replicas) == 0) return std::nullopt;
+  std::string names, sizes;
+  const auto add = [&](std::string_view name, std::optional<std::int64_t> size) {
+    if (!size) return;
+    names += format("{}{}", names.empty() ? "" : " x ", name);
+    sizes += format("{}{}", sizes.empty() ? "" : " x ", *size);
+  };
+  add("train.micro_batch_size", c.micro_batch_size);
+  add("parallel.data", c.plan.grid.data);
+  add("parallel.tensor.z", c.plan.grid.z);
+  std::string ways = "train.global_batch_size = " + multiples_near(micro * replicas, whole);
+  if (whole % replicas == 0)
+    ways =
+        format("train.micro_batch_size = {}; or {}", divisors_near(whole / replicas, micro), ways);
+  return Finding{format("train.global_batch_size = {} is not divisible by {} = {} = {}", whole,
+                        names, sizes, micro * replicas),
+                 "choices that work: " + ways};
+}
+
+/// What plan/ says about the strategy's axes, here with the place in the file.
+Verdict strategy_allows(const Config& c, const std::string& axis_key) {
+  const auto grid = plan::solve_grid(c.plan, std::nullopt);
+  const auto* infeasible = std::get_if<plan::Infeasible>(&grid);
+  if (infeasible == nullptr) return std::nullopt;
+  for (const auto& problem : infeasible->problems) {
+    if (std::find(problem.keys.begin(), problem.keys.end(), axis_key) == problem.keys.end())
+      continue;
+    const auto advice = problem.message.rfind("; ");
+    return Finding{problem.message.substr(0, advice),
+                   advice == std::string::npos ? "" : problem.message.substr(advice + 2)};
+  }
+  return std::nullopt;
+}
+
+Verdict grid_is_a_job(const Config& c) {
+  const plan::Grid& grid = c.plan.grid;
+  const double ranks = static_cast<double>(grid.x) * static_cast<double>(grid.y) *
+                       static_cast<double>(grid.z) * static_cast<double>(grid.data.value_or(1));
+  if (ranks <= static_cast<double>(most_ranks)) return std::nullopt;
+  return Finding{format("parallel.tensor x {} y {} z {} and parallel.data = {} are {} ranks",
+                        grid.x, grid.y, grid.z, grid.data.value_or(1), format_number(ranks)),
+                 format("the largest job has {}", most_ranks)};
+}
+
+Verdict columns_divide_width(const Config& c) {
+  return divides("model.hidden_size", c.model.hidden_size, "parallel.tensor.y", c.plan.grid.y);
+}
+
+Verdict sequence_is_cut_by_megatron(const Config& c) {
+  if (!c.plan.shard_sequence || c.plan.strategy == plan::Strategy::megatron) return std::nullopt;
+  const bool is_fsdp = c.plan.strategy == plan::Strategy::fsdp;
+  return Finding{format("parallel.shard_sequence = true does not go with parallel.strategy = {}",
+                        is_fsdp ? "fsdp" : "axonn"),
+                 "set parallel.strategy = megatron, or parallel.shard_sequence = false"};
 }
 
 Verdict samples_fit_positions(const Config& c) {
@@ -110,10 +173,56 @@ Verdict synthetic_has_no_sample(const Config& c) {
                  "set sample.tokens = 0, or leave it out"};
 }
 
-Verdict text_has_path(const Config& c) {
-  if (c.data.format != data::Format::text || !c.data.path.empty()) return std::nullopt;
-  return Finding{"data.format = text needs data.path",
-                 "set data.path to a text file, or data.format = synthetic"};
+Verdict documents_are_in_data(const Config& c) {
+  if (c.data.format != data::Format::synthetic) return std::nullopt;
+  if (!c.data.mask_documents && !c.data.restart_positions) return std::nullopt;
+  return Finding{format("data.{} = true, but data.format = synthetic has no documents",
+                        c.data.mask_documents ? "mask_documents" : "restart_positions"),
+                 "leave it out, or train on JSON lines, a folder of texts or sets of tokens"};
+}
+
+Verdict data_have_path(const Config& c) {
+  const bool is_blend = !c.data.blend.empty();
+  switch (c.data.format) {
+    case data::Format::synthetic:
+      return std::nullopt;
+    case data::Format::text:
+      if (!c.data.path.empty()) return std::nullopt;
+      return Finding{"data.format = text needs data.path",
+                     "set data.path to a text file, or data.format = synthetic"};
+    case data::Format::megatron:
+    case data::Format::llmc:
+      if (is_blend != !c.data.path.empty()) return std::nullopt;
+      return Finding{is_blend ? "data.path and data.blend are both set"
+                              : "data.path and data.blend are both empty, and this data.format "
+                                "needs one of them",
+                     "set data.path for one set, data.blend for several"};
+  }
+  return std::nullopt;
+}
+
+Verdict blend_is_of_sets(const Config& c) {
+  const bool has_sets =
+      c.data.format == data::Format::megatron || c.data.format == data::Format::llmc;
+  if (has_sets || c.data.blend.empty()) return std::nullopt;
+  return Finding{format("data.blend is a list of sets of tokens, but data.format = {}",
+                        c.data.format == data::Format::text ? "text" : "synthetic"),
+                 "set data.format = megatron, or leave data.blend out; `fourfold data tokenize` "
+                 "makes such sets"};
+}
+
+Verdict tokenizer_has_path(const Config& c) {
+  const bool is_file = c.data.tokenizer == data::TokenizerKind::sentencepiece ||
+                       c.data.tokenizer == data::TokenizerKind::gpt2;
+  if (is_file == !c.data.tokenizer_path.empty()) return std::nullopt;
+  if (!is_file)
+    return Finding{"data.tokenizer_path is set, but data.tokenizer needs no file",
+                   "set data.tokenizer = sentencepiece or gpt2, or leave data.tokenizer_path out"};
+  const bool is_model = c.data.tokenizer == data::TokenizerKind::sentencepiece;
+  return Finding{
+      format("data.tokenizer = {} needs data.tokenizer_path", is_model ? "sentencepiece" : "gpt2"),
+      is_model ? "set it to a .model file; `fourfold data train-tokenizer` makes one"
+               : "set it to a folder with vocab.json and merges.txt"};
 }
 
 Verdict bytes_fit_vocabulary(const Config& c) {
@@ -151,6 +260,11 @@ Verdict folder_is_named(const Config& c) {
   return Finding{"run.dir is empty", "name a folder, or leave it out for runs/ and run.name"};
 }
 
+Rule strategy_rule(const std::string& axis_key) {
+  return {{"parallel.strategy", axis_key},
+          [axis_key](const Config& c) { return strategy_allows(c, axis_key); }};
+}
+
 }  // namespace
 
 std::span<const Rule> rules() {
@@ -158,7 +272,17 @@ std::span<const Rule> rules() {
       {{"run.name"}, name_is_a_folder_name},
       {{"run.dir"}, folder_is_named},
       {{"model.hidden_size", "model.num_attention_heads"}, heads_divide_width},
-      {{"train.global_batch_size", "train.micro_batch_size"}, micro_divides_global},
+      {{"train.global_batch_size", "train.micro_batch_size"}, micro_batch_divides},
+      {{"train.global_batch_size", "train.micro_batch_size", "parallel.data", "parallel.tensor.z"},
+       batch_divides,
+       true},
+      {{"parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z", "parallel.data"},
+       grid_is_a_job},
+      strategy_rule("parallel.tensor.x"),
+      strategy_rule("parallel.tensor.y"),
+      strategy_rule("parallel.tensor.z"),
+      {{"model.hidden_size", "parallel.tensor.y"}, columns_divide_width, true},
+      {{"parallel.shard_sequence", "parallel.strategy"}, sequence_is_cut_by_megatron},
       {{"data.seq_length", "model.max_position_embeddings"}, samples_fit_positions},
       {{"lr_schedule.warmup_steps", "train.steps"}, warmup_fits_steps},
       {{"lr_schedule.warmup_steps", "lr_schedule.decay_steps", "lr_schedule.kind", "train.steps"},
@@ -166,7 +290,10 @@ std::span<const Rule> rules() {
       {{"lr_schedule.min_lr", "optimizer.lr"}, least_rate_below_largest},
       {{"model.vocab_size", "data.format"}, synthetic_has_vocabulary},
       {{"sample.tokens", "data.format"}, synthetic_has_no_sample},
-      {{"data.path", "data.format"}, text_has_path},
+      {{"data.mask_documents", "data.restart_positions", "data.format"}, documents_are_in_data},
+      {{"data.path", "data.blend", "data.format"}, data_have_path},
+      {{"data.blend", "data.format"}, blend_is_of_sets},
+      {{"data.tokenizer", "data.tokenizer_path"}, tokenizer_has_path},
       {{"data.tokenizer", "model.vocab_size", "data.format"}, bytes_fit_vocabulary},
       {{"memory.activation_checkpointing", "model.num_layers"}, checkpoints_fit_layers},
   };

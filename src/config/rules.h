@@ -21,6 +21,7 @@ struct Rule {
   std::vector<std::string>
       keys;  // that the rule reads; it is skipped when one of them is wrong already
   std::function<std::optional<Finding>(const Config&)> check;
+  bool is_of_grid = false;  // only the grid is at fault: another one would do
 };
 
 std::span<const Rule> rules();

@@ -29,16 +29,31 @@ struct TypeWords {
   std::string operator()(const Place<int>&) const { return "whole number " + bounds; }
   std::string operator()(const Place<std::int64_t>&) const { return "whole number " + bounds; }
   std::string operator()(const Place<std::uint64_t>&) const { return "whole number " + bounds; }
+  std::string operator()(const Place<std::optional<std::int64_t>>&) const {
+    return format("whole number {}, or auto", bounds);
+  }
   std::string operator()(const Place<double>&) const { return "number " + bounds; }
   std::string operator()(const Place<std::string>&) const { return "text"; }
   std::string operator()(const Pair&) const { return "list of two numbers " + bounds; }
-  std::string operator()(const Place<plan::Checkpointing>&) const {
-    return "none, full or 'every N'";
+  std::string operator()(const Permutation& words) const {
+    return format("list of {} in any order", in_words(words.names, " and "));
   }
-  std::string operator()(const Choice& words) const {
+  std::string operator()(const Place<plan::Checkpointing>&) const {
+    return "none, selective, full or 'every N'";
+  }
+  std::string operator()(const Place<Blend>&) const {
+    return "list of {path: text, weight: number above 0}";
+  }
+  std::string operator()(const Choice& words) const { return in_words(words.names, " or "); }
+
+ private:
+  /// "a, b or c".
+  static std::string in_words(const std::vector<std::string>& names, std::string_view last) {
     std::string result;
-    for (std::size_t i = 0; i < words.names.size(); ++i)
-      result += (i == 0 ? "" : i + 1 == words.names.size() ? " or " : ", ") + words.names[i];
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (i > 0) result += i + 1 == names.size() ? last : ", ";
+      result += names[i];
+    }
     return result;
   }
 };
@@ -59,10 +74,12 @@ const Key* find_key(std::string_view path) {
 
 std::vector<std::string> sections() {
   std::vector<std::string> result;
-  for (const Key& key : keys()) {
-    const std::string section(section_of(key.path));
-    if (!section.empty() && (result.empty() || result.back() != section)) result.push_back(section);
-  }
+  for (const Key& key : keys())
+    for (auto dot = key.path.find('.'); dot != key.path.npos; dot = key.path.find('.', dot + 1)) {
+      std::string section = key.path.substr(0, dot);
+      if (std::find(result.begin(), result.end(), section) == result.end())
+        result.push_back(std::move(section));
+    }
   return result;
 }
 
@@ -74,6 +91,11 @@ std::string_view section_of(std::string_view path) {
 std::string_view leaf_of(std::string_view path) {
   const auto dot = path.rfind('.');
   return dot == path.npos ? path : path.substr(dot + 1);
+}
+
+bool is_inside(std::string_view path, std::string_view section) {
+  return section.empty() ||
+         (path.size() > section.size() && path.starts_with(section) && path[section.size()] == '.');
 }
 
 std::string type_words(const Key& key) {

@@ -1,11 +1,12 @@
-// The one table of keys: path, type, bounds, default, unit, meaning, names in other tools, and
-// where the value is stored. Parsing, defaults, help, resolved YAML and configs/README.md are all
-// made from it.
+// The one table of keys: path, type, bounds, default, unit, meaning, cost, names in other tools, an
+// example, and where the value is stored. Parsing, defaults, help, resolved YAML, JSON Schema,
+// `config new` and configs/KEYS.md are all made from it.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,9 @@
 #include "config/config.h"
 
 namespace fourfold::config {
+
+/// The largest job that a configuration may describe: a mesh lists its ranks.
+inline constexpr std::int64_t most_ranks = 65'536;
 
 /// Finds a value in a Config.
 template <class T>
@@ -32,10 +36,18 @@ struct Pair {
   Place<double> first, second;
 };
 
-/// A key's type is the kind of its place.
-using Field =
-    std::variant<Place<bool>, Place<int>, Place<std::int64_t>, Place<std::uint64_t>, Place<double>,
-                 Place<std::string>, Choice, Pair, Place<plan::Checkpointing>>;
+/// A list of all these names, in any order.
+struct Permutation {
+  Place<std::vector<std::string>> place;
+  std::vector<std::string> names;
+};
+
+using Blend = std::vector<data::BlendPart>;
+
+/// A key's type is the kind of its place. An optional number is written `auto` where it is open.
+using Field = std::variant<Place<bool>, Place<int>, Place<std::int64_t>, Place<std::uint64_t>,
+                           Place<std::optional<std::int64_t>>, Place<double>, Place<std::string>,
+                           Choice, Pair, Permutation, Place<plan::Checkpointing>, Place<Blend>>;
 
 struct Bounds {
   double least = -std::numeric_limits<double>::infinity();
@@ -52,6 +64,8 @@ struct Key {
   std::string fallback;  // the default as YAML; empty: see `derive`
   Bounds bounds = {};
   std::string unit = {};
+  std::string cost = {};     // what a larger value costs in time, memory or traffic; empty: nothing
+  std::string example = {};  // as YAML; empty: the default
   std::vector<std::string> elsewhere =
       {};  // names in other tools, and other wrong names; "eval.interval": only in eval
   /// A default that follows from other keys, in words, and the function that sets it once they are
@@ -64,12 +78,15 @@ struct Key {
 std::span<const Key> keys();
 /// nullptr when there is none.
 const Key* find_key(std::string_view path);
-/// "model" and so on; without the empty one of top-level keys.
+/// "model", "parallel", "parallel.tensor" and so on, outer ones first; without the empty one of
+/// top-level keys.
 std::vector<std::string> sections();
-/// "model" of "model.num_layers"; empty for a top-level key.
+/// "model" of "model.num_layers"; empty for a top-level key or section.
 std::string_view section_of(std::string_view path);
 /// "num_layers" of "model.num_layers".
 std::string_view leaf_of(std::string_view path);
+/// Whether a key or section lies in a section, directly or deeper; everything lies in "".
+bool is_inside(std::string_view path, std::string_view section);
 /// "whole number from 1 to 1000", "true or false", "one of text, synthetic".
 std::string type_words(const Key& key);
 /// "4", "4 * model.hidden_size".

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "config/schema.h"
+#include "config/sources.h"
 
 namespace fourfold::config {
 namespace {
@@ -27,22 +28,50 @@ struct Absent {
 };
 
 /// Things that other tools configure and that no key here does.
-constexpr std::string_view one_rank = "training runs on one rank; leave it out";
-constexpr std::array<Absent, 14> absent = {{
-    {"parallel", one_rank},
-    {"tensor_model_parallel_size", one_rank},
-    {"tensor_parallel_degree", one_rank},
-    {"pipeline_model_parallel_size", one_rank},
-    {"pipeline_parallel_degree", one_rank},
-    {"data_parallel_size", one_rank},
-    {"G_intra_r", one_rank},
-    {"G_intra_c", one_rank},
-    {"G_intra_d", one_rank},
-    {"G_inter", one_rank},
-    {"G_data", one_rank},
-    {"gradient_accumulation_steps", "it follows: train.global_batch_size / train.micro_batch_size"},
-    {"grad_accumulation", "it follows: train.global_batch_size / train.micro_batch_size"},
-    {"extends", "give several files on the command line: they merge from left to right"},
+constexpr std::string_view no_stages = "a step is not cut into pipeline stages; leave it out",
+                           accumulation =
+                               "it follows: train.global_batch_size / (train.micro_batch_size x "
+                               "parallel.data x parallel.tensor.z)",
+                           no_padding =
+                               "the vocabulary is padded to the grid by itself; leave it out",
+                           no_such_axis =
+                               "there is no such axis; parallel.tensor.x, y, z and parallel.data "
+                               "make the grid",
+                           tokens =
+                               "train.steps counts steps of train.global_batch_size x "
+                               "data.seq_length tokens",
+                           files_extend =
+                               "it stands at the top of a file, outside all sections: "
+                               "'extends: base.yaml'";
+constexpr std::array<Absent, 28> absent = {{
+    {"pipeline", no_stages},
+    {"pipeline_model_parallel_size", no_stages},
+    {"pipeline_parallel_degree", no_stages},
+    {"pipeline_schedule", no_stages},
+    {"pp", no_stages},
+    {"pp_engine", no_stages},
+    {"G_inter", no_stages},
+    {"gradient_accumulation_steps", accumulation},
+    {"grad_accumulation", accumulation},
+    {"grad_accumulation_steps", accumulation},
+    {"batch_accumulation_per_replica", accumulation},
+    {"make_vocab_size_divisible_by", no_padding},
+    {"vocab_pad_multiple", no_padding},
+    {"pad_vocab_size_to_multiple_of", no_padding},
+    {"context_parallel_size", no_such_axis},
+    {"context_parallel_degree", no_such_axis},
+    {"expert_model_parallel_size", no_such_axis},
+    {"tokens", tokens},
+    {"max_tokens", tokens},
+    {"train_tokens", tokens},
+    {"master", "weights and moments have the type of precision.compute; leave it out"},
+    {"reduce", "sums have the type of precision.compute; leave it out"},
+    {"tensorboard", "metrics.jsonl in the run's folder has every step; leave it out"},
+    {"wandb", "metrics.jsonl in the run's folder has every step; leave it out"},
+    {"extends", files_extend},
+    {"base", files_extend},
+    {"_base_", files_extend},
+    {"include", files_extend},
 }};
 
 Suggestion did_you_mean(std::string_view path) {
@@ -63,15 +92,19 @@ std::optional<Suggestion> from_other_tools(std::string_view path) {
 std::optional<Suggestion> same_leaf_elsewhere(std::string_view leaf) {
   for (const Key& key : keys())
     if (same_name(leaf_of(key.path), leaf)) return did_you_mean(key.path);
+  for (const std::string& section : sections())
+    if (same_name(leaf_of(section), leaf)) return did_you_mean(section);
   return std::nullopt;
 }
 
 /// What may stand in a section: leaves; at the top: sections and top-level keys.
 std::vector<std::string> names_in(std::string_view section) {
   std::vector<std::string> names;
-  if (section.empty()) names = sections();
+  for (const std::string& inner : sections())
+    if (section_of(inner) == section) names.emplace_back(leaf_of(inner));
   for (const Key& key : keys())
     if (section_of(key.path) == section) names.emplace_back(leaf_of(key.path));
+  if (section.empty()) names.emplace_back(extends_key);
   return names;
 }
 

@@ -1,5 +1,6 @@
 #include "config/value.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -27,6 +28,17 @@ class Storer {
   Result operator()(const Place<int>& place) const { return store_integer(place); }
   Result operator()(const Place<std::int64_t>& place) const { return store_integer(place); }
   Result operator()(const Place<std::uint64_t>& place) const { return store_integer(place); }
+  Result operator()(const Place<std::optional<std::int64_t>>& place) const {
+    if (is_plain() && node_.text == "auto") {
+      place(config_).reset();
+      return std::nullopt;
+    }
+    std::int64_t number = 0;
+    auto refusal =
+        store_integer(Place<std::int64_t>([&](Config&) -> std::int64_t& { return number; }));
+    if (!refusal) place(config_) = number;
+    return refusal;
+  }
   Result operator()(const Place<double>& place) const { return store_number(node_, place); }
   Result operator()(const Place<std::string>& place) const {
     if (node_.kind != YamlNode::Kind::scalar)
@@ -48,26 +60,85 @@ class Storer {
     if (auto refusal = store_number(node_.items[0], pair.first)) return refusal;
     return store_number(node_.items[1], pair.second);
   }
+  Result operator()(const Permutation& permutation) const {
+    const std::string form = format("for example [{}]", join(permutation.names, ", "));
+    if (node_.kind != YamlNode::Kind::list) return unexpected("write a list: " + form);
+    std::vector<std::string> order;
+    for (const YamlNode& item : node_.items) {
+      const auto& names = permutation.names;
+      if (item.kind != YamlNode::Kind::scalar ||
+          std::find(names.begin(), names.end(), item.text) == names.end())
+        return unexpected(item, "", form);
+      if (std::find(order.begin(), order.end(), item.text) != order.end())
+        return unexpected(item, "stands in the list already", form);
+      order.push_back(item.text);
+    }
+    for (const std::string& name : permutation.names)
+      if (std::find(order.begin(), order.end(), name) == order.end())
+        return unexpected(node_, format("lacks '{}'", name), form);
+    permutation.place(config_) = std::move(order);
+    return std::nullopt;
+  }
   Result operator()(const Place<plan::Checkpointing>& place) const {
     const std::vector<std::string> words = split(node_.text, ' ');
     if (node_.text == "none") {
-      place(config_).blocks = 0;
+      place(config_) = {};
     } else if (node_.text == "full") {
-      place(config_).blocks = 1;
+      place(config_) = {.blocks = 1};
+    } else if (node_.text == "selective") {
+      place(config_) = {.blocks = 1, .keeps_products = true};
     } else if (words.size() == 2 && words[0] == "every") {
       const auto blocks = read_integer(words[1]);
       if (!std::holds_alternative<std::int64_t>(blocks) || std::get<std::int64_t>(blocks) < 1)
         return unexpected("N is a number of blocks, at least 1: every 2");
-      place(config_).blocks = std::get<std::int64_t>(blocks);
+      place(config_) = {.blocks = std::get<std::int64_t>(blocks)};
     } else {
-      return unexpected(words[0] == "every"
-                            ? "say of how many blocks: every 2"
-                            : hint_about_names(std::vector<std::string>{"none", "full"}));
+      if (std::holds_alternative<std::int64_t>(read_integer(node_.text)))
+        return unexpected(format("write 'every {}'", node_.text));
+      return unexpected(words[0] == "every" ? "say of how many blocks: every 2"
+                                            : hint_about_names(std::vector<std::string>{
+                                                  "none", "selective", "full"}));
     }
+    return std::nullopt;
+  }
+  Result operator()(const Place<Blend>& place) const {
+    if (node_.kind != YamlNode::Kind::list) return unexpected(blend_form);
+    Blend blend;
+    for (const YamlNode& item : node_.items) {
+      data::BlendPart part;
+      if (auto refusal = store_part(item, part)) return refusal;
+      blend.push_back(std::move(part));
+    }
+    place(config_) = std::move(blend);
     return std::nullopt;
   }
 
  private:
+  static constexpr const char* blend_form =
+      "for example [{path: data/books, weight: 3}, {path: data/web, weight: 1}]";
+
+  Result store_part(const YamlNode& item, data::BlendPart& part) const {
+    if (item.kind != YamlNode::Kind::map) return unexpected(item, "", blend_form);
+    const YamlNode *path = nullptr, *weight = nullptr;
+    for (const YamlMember& member : item.members) {
+      if (member.key.text == "path")
+        path = &member.value;
+      else if (member.key.text == "weight")
+        weight = &member.value;
+      else
+        return unexpected(member.key, "is none of path, weight", blend_form);
+    }
+    if (path == nullptr || path->kind != YamlNode::Kind::scalar || path->text.empty())
+      return unexpected(path == nullptr ? item : *path, "has no path", blend_form);
+    if (weight == nullptr) return unexpected(item, "has no weight", blend_form);
+    part.path = path->text;
+    if (auto refusal =
+            store_number(*weight, Place<double>([&](Config&) -> double& { return part.weight; })))
+      return refusal;
+    if (part.weight <= 0) return unexpected(*weight, "", "");
+    return std::nullopt;
+  }
+
   bool is_plain() const { return node_.kind == YamlNode::Kind::scalar && !node_.quoted; }
 
   Rejection unexpected(std::string hint) const { return unexpected(node_, "", std::move(hint)); }
@@ -83,6 +154,12 @@ class Storer {
   }
 
   std::string hint_about_quotes() const { return node_.quoted ? "remove the quotes" : ""; }
+  /// "30s", where the key's unit is s already.
+  std::string hint_about_unit(const YamlNode& node) const {
+    const bool is_measured = !node.text.empty() && node.text[0] >= '0' && node.text[0] <= '9';
+    return is_measured && !key_.unit.empty() ? format("write a plain number, in {}", key_.unit)
+                                             : "";
+  }
   std::string hint_about_truth() const {
     constexpr std::array<std::string_view, 8> yes = {"yes",  "Yes",  "on", "On",
                                                      "True", "TRUE", "1",  "y"};
@@ -116,7 +193,8 @@ class Storer {
       return unexpected(node, "", node.quoted ? "remove the quotes" : "");
     const auto read = read_number(node.text);
     if (const auto* refusal = std::get_if<Refusal>(&read))
-      return unexpected(node, refusal->reason, refusal->hint);
+      return unexpected(node, refusal->reason,
+                        refusal->hint.empty() ? hint_about_unit(node) : refusal->hint);
     const double value = std::get<double>(read);
     if (!key_.bounds.contains(value)) return unexpected(node, "", "");
     place(config_) = value;
@@ -140,6 +218,10 @@ struct Printer {
   std::string operator()(const Place<std::uint64_t>& place) const {
     return format("{}", place(config));
   }
+  std::string operator()(const Place<std::optional<std::int64_t>>& place) const {
+    const auto& number = place(config);
+    return number ? format("{}", *number) : "auto";
+  }
   std::string operator()(const Place<double>& place) const { return format_number(place(config)); }
   std::string operator()(const Place<std::string>& place) const {
     return yaml_quoted(place(config));
@@ -149,8 +231,19 @@ struct Printer {
     return format("[{}, {}]", format_number(pair.first(config)),
                   format_number(pair.second(config)));
   }
+  std::string operator()(const Permutation& permutation) const {
+    return format("[{}]", join(permutation.place(config), ", "));
+  }
+  std::string operator()(const Place<Blend>& place) const {
+    std::vector<std::string> parts;
+    for (const data::BlendPart& part : place(config))
+      parts.push_back(
+          format("{{path: {}, weight: {}}}", yaml_quoted(part.path), format_number(part.weight)));
+    return format("[{}]", join(parts, ", "));
+  }
   std::string operator()(const Place<plan::Checkpointing>& place) const {
-    const std::int64_t blocks = place(config).blocks;
+    const auto [blocks, keeps_products] = place(config);
+    if (keeps_products) return "selective";
     return blocks == 0 ? "none" : blocks == 1 ? "full" : format("every {}", blocks);
   }
 };

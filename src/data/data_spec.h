@@ -3,20 +3,34 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace fourfold::data {
 
-enum class Format { text, synthetic };
-enum class TokenizerKind { character, byte };
+enum class Format { text, synthetic, megatron, llmc };
+enum class TokenizerKind { character, byte, sentencepiece, gpt2 };
+
+/// A set of tokens and its part in a blend, relative to the others.
+struct BlendPart {
+  std::string path;
+  double weight = 1;
+  bool operator==(const BlendPart&) const = default;
+};
 
 struct DataSpec {
   Format format = Format::text;
-  std::string path;  // of the text file
+  std::string path;  // a text; PREFIX of a Megatron set; a folder of llm.c shards, or one
+  std::vector<BlendPart> blend;  // of token sets, instead of `path`
   TokenizerKind tokenizer = TokenizerKind::character;
+  std::string tokenizer_path;  // sentencepiece: a .model file; gpt2: a folder
   double split = 0.9;  // the first part of the text is for training, the rest for validation
   std::int64_t seq_length = 64;
-  std::int64_t vocab_size = 0;  // synthetic only
-  std::uint64_t seed = 0;       // of the run: decides which windows of the text a step sees
+  /// Whether samples say where their documents begin, so that attention stops at the borders, or
+  /// positions restart there.
+  bool mask_documents = false, restart_positions = false;
+  std::int64_t samples_per_step = 0;  // of all ranks
+  std::int64_t vocab_size = 0;        // of the model; synthetic data, and sets of unknown tokens
+  std::uint64_t seed = 0;             // of the run: decides which windows of the text a step sees
   bool operator==(const DataSpec&) const = default;
 };
 

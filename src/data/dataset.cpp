@@ -1,143 +1,263 @@
 #include "data/dataset.h"
 
 #include <algorithm>
-#include <limits>
+#include <array>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/format.h"
-#include "base/random.h"
+#include "base/hash.h"
 #include "base/units.h"
-#include "data/synthetic.h"
+#include "data/permutation.h"
+#include "data/token_sets.h"
 
 namespace fourfold::data {
 namespace {
-
-struct Source {
-  std::string name;  // in messages
-  std::unique_ptr<const Tokenizer> tokenizer;
-  std::vector<std::int32_t> tokens;
-};
-
-Source read_text(const DataSpec& spec) {
-  const std::string text = read_file(spec.path);
-  auto tokenizer = make_tokenizer(spec.tokenizer, text, spec.path);
-  auto tokens = tokenizer->encode(text, spec.path);
-  return {spec.path, std::move(tokenizer), std::move(tokens)};
-}
-
-Source make_synthetic(const DataSpec& spec) {
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  if (spec.vocab_size < 1 || spec.vocab_size > most)
-    throw UserError(ExitCode::bad_data, format("data.vocab_size: {}, expected 1 to {}; set how "
-                                               "many tokens the synthetic data shall have",
-                                               spec.vocab_size, most));
-  return {"synthetic data", number_tokenizer(spec.vocab_size), synthetic_tokens(spec.vocab_size)};
-}
-
-Source load(const DataSpec& spec) {
-  switch (spec.format) {
-    case Format::text:
-      return read_text(spec);
-    case Format::synthetic:
-      return make_synthetic(spec);
-  }
-  fail_internal("every data format can be loaded");
-}
-
-/// Tokens of the training part: the fraction of the whole, rounded down.
-std::size_t count_train(std::size_t num_tokens, double fraction) {
-  return static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(num_tokens));
-}
-
-void check_length(std::string_view part, std::size_t num_tokens, std::size_t num_all,
-                  const DataSpec& spec, std::string_view source) {
-  if (static_cast<std::int64_t>(num_tokens) > spec.seq_length) return;
-  throw UserError(ExitCode::bad_data,
-                  format("{}: the {} part has {} of {} tokens (data.split: {}), expected at least "
-                         "{} for one sequence and its last "
-                         "label; use more text, a smaller seq_length, or another data.split",
-                         source, part, format_grouped(static_cast<std::int64_t>(num_tokens)),
-                         format_grouped(static_cast<std::int64_t>(num_all)), spec.split,
-                         format_grouped(spec.seq_length + 1)));
-}
-
-/// Copies what there is of [first, first + size) and pads the rest.
-void copy_padded(std::span<const std::int32_t> from, std::int64_t first, std::int32_t padding,
-                 std::span<std::int32_t> to) {
-  const auto begin = std::min(static_cast<std::size_t>(first), from.size());
-  const auto present = from.subspan(begin, std::min(to.size(), from.size() - begin));
-  const auto rest = std::copy(present.begin(), present.end(), to.begin());
-  std::fill(rest, to.end(), padding);
-}
 
 std::int64_t length_of(std::span<const std::int32_t> window) {
   return static_cast<std::int64_t>(window.size());
 }
 
+/// How many windows of T tokens and a last label stand side by side in so many tokens.
+std::int64_t whole_windows(std::int64_t num_tokens, std::int64_t length) {
+  return (num_tokens - 1) / length;
+}
+
+/// How many it takes for each token but the first to be a label.
+std::int64_t covering_windows(std::int64_t num_tokens, std::int64_t length) {
+  return num_tokens == 0 ? 0 : (num_tokens - 1 + length - 1) / length;
+}
+
+/// Tokens of the training part: the fraction of all, moved back to where a document begins unless
+/// that is the first one, which is then cut.
+std::int64_t count_train(const TokenStream& stream, double fraction) {
+  const auto cut = static_cast<std::int64_t>(std::clamp(fraction, 0.0, 1.0) *
+                                             static_cast<double>(stream.num_tokens()));
+  if (cut <= 0 || cut >= stream.num_tokens()) return cut;
+  std::int64_t begin = 0;
+  stream.document_begins(cut, std::span(&begin, 1));
+  return begin > 0 ? begin : cut;
+}
+
+void check_length(std::string_view part, std::int64_t num_tokens, std::int64_t num_all,
+                  const DataSpec& spec, std::string_view source) {
+  if (num_tokens > spec.seq_length) return;
+  throw UserError(ExitCode::bad_data,
+                  format("{}: the {} part has {} of {} tokens (data.split: {}), expected at least "
+                         "{} for one sequence and its last "
+                         "label; use more text, a smaller seq_length, or another data.split",
+                         source, part, format_grouped(num_tokens), format_grouped(num_all),
+                         spec.split, format_grouped(spec.seq_length + 1)));
+}
+
 }  // namespace
 
-void check_token_ids(std::span<const std::int32_t> ids, std::int64_t vocab_size,
-                     std::string_view source) {
-  const auto bad = std::find_if(ids.begin(), ids.end(),
-                                [&](std::int32_t id) { return id < 0 || id >= vocab_size; });
-  if (bad == ids.end()) return;
-  throw UserError(ExitCode::bad_data, format("{}: token {} is {}, expected 0 to {}; the data do "
-                                             "not belong to this vocabulary: make them again",
-                                             source, bad - ids.begin(), *bad, vocab_size - 1));
+Dataset::Dataset(const DataSpec& spec)
+    : blend_(std::vector<double>{1}),
+      in_epochs_(spec.format == Format::megatron || spec.format == Format::llmc),
+      seed_(spec.seed),
+      samples_per_step_(spec.samples_per_step) {
+  TokenSets sources = in_epochs_ ? open_token_sets(spec) : make_in_memory(spec);
+  tokenizer_ = std::move(sources.tokenizer);
+  blend_ = Blend(sources.weights);
+  for (auto& stream : sources.streams) {
+    const std::int64_t num_train = count_train(*stream, spec.split);
+    const auto random = [&](const char* what) {
+      return Random(seed_, random_stream(format("data.{}.{}", what, sets_.size())));
+    };
+    sets_.push_back({std::move(stream), num_train, random("epoch"), random("shift")});
+  }
+  check_sizes(spec);
+  check_documents(spec);
 }
 
-Dataset::Dataset(const DataSpec& spec) : seed_(spec.seed) {
-  Source source = load(spec);
-  check_token_ids(source.tokens, source.tokenizer->vocab_size(), source.name);
-  const std::size_t num_all = source.tokens.size();
-  num_train_ = count_train(num_all, spec.split);
-  check_length("training", num_train_, num_all, spec, source.name);
-  check_length("validation", num_all - num_train_, num_all, spec, source.name);
-  tokenizer_ = std::move(source.tokenizer);
-  tokens_ = std::move(source.tokens);
+void Dataset::check_sizes(const DataSpec& spec) const {
+  for (std::size_t i = 0; i < sets_.size(); ++i) {
+    const Set& set = sets_[i];
+    const std::string& name = set.stream->name();
+    const std::int64_t all = set.stream->num_tokens();
+    check_length("training", set.num_train, all, spec, name);
+    check_length("validation", set.num_validation(), all, spec, name);
+    if (blend_.share(i) == 0)
+      throw UserError(ExitCode::bad_config,
+                      format("data.blend: the weight of {} is below 1/{} of all; leave the set out "
+                             "or raise its weight",
+                             name, 2 * Blend::period));
+    const std::int64_t samples = in_epochs_ ? whole_windows(set.num_train, spec.seq_length)
+                                            : set.num_train - spec.seq_length;
+    const std::int64_t in_step =
+        (blend_.share(i) * samples_per_step_ + Blend::period - 1) / Blend::period;
+    if (samples >= in_step) continue;
+    throw UserError(ExitCode::bad_data,
+                    format("{}: the training part holds {} samples of {} tokens, expected the {} "
+                           "that a step takes from it; use more data, a smaller "
+                           "train.global_batch_size or data.seq_length",
+                           name, format_grouped(samples), format_grouped(spec.seq_length),
+                           format_grouped(in_step)));
+  }
 }
 
-std::int64_t Dataset::train_window_start(std::int64_t step, std::int64_t sample,
-                                         std::int64_t length) const {
+void Dataset::check_documents(const DataSpec& spec) const {
+  if (!spec.mask_documents && !spec.restart_positions) return;
+  if (spec.format == Format::llmc) return;  // not counted without reading all
+  std::int64_t documents = 0;
+  for (const Set& set : sets_) documents += set.stream->num_documents();
+  if (documents > 1) return;
+  throw UserError(ExitCode::bad_data,
+                  format("{}: is one document, expected several where data.{} = true; leave the "
+                         "key out, or use JSON lines, a folder of texts or sets of tokens",
+                         name(), spec.mask_documents ? "mask_documents" : "restart_positions"));
+}
+
+std::string Dataset::name() const {
+  const std::string& first = sets_.front().stream->name();
+  return sets_.size() == 1 ? first : format("{} and {} more", first, sets_.size() - 1);
+}
+
+std::int64_t Dataset::num_train_tokens() const {
+  std::int64_t sum = 0;
+  for (const Set& set : sets_) sum += set.num_train;
+  return sum;
+}
+
+std::int64_t Dataset::num_validation_tokens() const {
+  std::int64_t sum = 0;
+  for (const Set& set : sets_) sum += set.num_validation();
+  return sum;
+}
+
+std::string Dataset::fingerprint() const {
+  std::vector<std::uint64_t> hashes;
+  for (const Set& set : sets_) hashes.push_back(set.stream->fingerprint());
+  const std::uint64_t hash =
+      hashes.size() == 1 ? hashes.front() : hash64(std::as_bytes(std::span(hashes)));
+  return format("{} tokens {:016x}", format_grouped(num_train_tokens() + num_validation_tokens()),
+                hash);
+}
+
+Dataset::Window Dataset::train_window(std::int64_t step, std::int64_t sample,
+                                      std::int64_t length) const {
   require(step >= 0 && std::in_range<std::uint32_t>(step), "a step counts from 0 and fits 32 bits");
   require(sample >= 0, "a sample counts from 0");
-  const auto num_tokens = static_cast<std::int64_t>(num_train_);
+  if (in_epochs_) {
+    require(sample < samples_per_step_, "a sample is one of its step's");
+    const auto [set, number] = blend_.pick(step * samples_per_step_ + sample);
+    return {set, epoch_window_start(set, number, length)};
+  }
+  const std::int64_t num_tokens = sets_[0].num_train;
   require(length >= 1 && length < num_tokens,
           "the training part holds a window and its last label");
   const Random random(seed_, random_stream("data.order"));
-  return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(num_tokens - length),
-                                                static_cast<std::uint64_t>(sample),
-                                                static_cast<std::uint32_t>(step)));
+  return {0, static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(num_tokens - length),
+                                                    static_cast<std::uint64_t>(sample),
+                                                    static_cast<std::uint32_t>(step)))};
+}
+
+std::int64_t Dataset::epoch_window_start(std::size_t set, std::int64_t number,
+                                         std::int64_t length) const {
+  const std::int64_t num_tokens = sets_[set].num_train;
+  const std::int64_t windows = whole_windows(num_tokens, length);
+  require(length >= 1 && windows >= 1, "the training part holds a window and its last label");
+  const auto epoch = static_cast<std::uint32_t>(number / windows);
+  const Permutation permutation(static_cast<std::uint64_t>(windows), sets_[set].order, epoch);
+  const auto place = permutation(static_cast<std::uint64_t>(number % windows));
+  const std::int64_t left_over = num_tokens - 1 - windows * length;
+  const auto shift = sets_[set].shifts.below(static_cast<std::uint64_t>(left_over) + 1, 0, epoch);
+  return static_cast<std::int64_t>(place) * length + static_cast<std::int64_t>(shift);
+}
+
+std::string Dataset::Sample::text() const {
+  return step < 0 ? format("validation window {}", number)
+                  : format("sample {} of step {}", number, step);
+}
+
+void Dataset::fill(const Present& present, std::int64_t skip, std::int32_t padding,
+                   std::span<std::int32_t> ids, const Sample& sample) const {
+  const std::int64_t there = std::clamp(present.size - skip, std::int64_t{0}, length_of(ids));
+  const auto part = ids.first(static_cast<std::size_t>(there));
+  std::fill(ids.begin() + there, ids.end(), padding);
+  if (part.empty()) return;
+  const TokenStream& stream = *sets_[present.window.set].stream;
+  const auto bad = stream.read(present.window.first + skip, vocab_size(), part);
+  if (!bad) return;
+  throw UserError(ExitCode::bad_data,
+                  format("{}: is {}, expected 0 to {} ({}, position {}); the data do not belong to "
+                         "this vocabulary: make them again",
+                         stream.place(bad->position), bad->value, vocab_size() - 1, sample.text(),
+                         bad->position - present.window.first));
 }
 
 void Dataset::fill_train_tokens(std::int64_t step, std::int64_t sample,
                                 std::span<std::int32_t> tokens) const {
-  copy_padded(train_tokens(), train_window_start(step, sample, length_of(tokens)), 0, tokens);
+  const std::int64_t length = length_of(tokens);
+  fill({train_window(step, sample, length), length + 1}, 0, 0, tokens, {step, sample});
 }
 
 void Dataset::fill_train_labels(std::int64_t step, std::int64_t sample,
                                 std::span<std::int32_t> labels) const {
-  copy_padded(train_tokens(), train_window_start(step, sample, length_of(labels)) + 1, no_label,
-              labels);
+  const std::int64_t length = length_of(labels);
+  fill({train_window(step, sample, length), length + 1}, 1, no_label, labels, {step, sample});
+}
+
+void Dataset::fill_train_document_starts(std::int64_t step, std::int64_t sample,
+                                         std::span<std::int32_t> starts) const {
+  const std::int64_t length = length_of(starts);
+  fill_document_starts({train_window(step, sample, length), length + 1}, starts);
 }
 
 std::int64_t Dataset::validation_windows(std::int64_t length) const {
   require(length >= 1, "a window holds tokens");
-  const std::int64_t num_labels = length_of(validation_tokens()) - 1;
-  return (num_labels + length - 1) / length;
+  std::int64_t sum = 0;
+  for (const Set& set : sets_) sum += covering_windows(set.num_validation(), length);
+  return sum;
+}
+
+Dataset::Present Dataset::validation_window(std::int64_t window, std::int64_t length) const {
+  require(window >= 0, "a window counts from 0");
+  const std::int64_t all = validation_windows(length);
+  if (window >= all) return {};
+  if (in_epochs_) {
+    const Random order(0, random_stream("data.validation"));  // the same for every seed
+    window = static_cast<std::int64_t>(
+        Permutation(static_cast<std::uint64_t>(all), order, 0)(static_cast<std::uint64_t>(window)));
+  }
+  for (std::size_t i = 0; i < sets_.size(); ++i) {
+    const std::int64_t windows = covering_windows(sets_[i].num_validation(), length);
+    if (window < windows)
+      return {{i, sets_[i].num_train + window * length},
+              std::min(length + 1, sets_[i].num_validation() - window * length)};
+    window -= windows;
+  }
+  fail_internal("a validation window belongs to a set");
 }
 
 void Dataset::fill_validation_tokens(std::int64_t window, std::span<std::int32_t> tokens) const {
-  require(window >= 0, "a window counts from 0");
-  copy_padded(validation_tokens(), window * length_of(tokens), 0, tokens);
+  fill(validation_window(window, length_of(tokens)), 0, 0, tokens, {-1, window});
 }
 
 void Dataset::fill_validation_labels(std::int64_t window, std::span<std::int32_t> labels) const {
-  require(window >= 0, "a window counts from 0");
-  copy_padded(validation_tokens(), window * length_of(labels) + 1, no_label, labels);
+  fill(validation_window(window, length_of(labels)), 1, no_label, labels, {-1, window});
+}
+
+void Dataset::fill_validation_document_starts(std::int64_t window,
+                                              std::span<std::int32_t> starts) const {
+  fill_document_starts(validation_window(window, length_of(starts)), starts);
+}
+
+void Dataset::fill_document_starts(const Present& present, std::span<std::int32_t> starts) const {
+  const auto size = std::min(static_cast<std::size_t>(present.size), starts.size());
+  const std::int64_t first = present.window.first;
+  std::array<std::int64_t, 512> begins;
+  for (std::size_t at = 0; at < size; at += begins.size()) {
+    const auto part = std::span(begins).first(std::min(begins.size(), size - at));
+    sets_[present.window.set].stream->document_begins(first + static_cast<std::int64_t>(at), part);
+    for (std::size_t i = 0; i < part.size(); ++i)
+      starts[at + i] = static_cast<std::int32_t>(std::max(part[i] - first, std::int64_t{0}));
+  }
+  // What pads a ragged window is no part of its last document.
+  std::fill(starts.begin() + static_cast<std::ptrdiff_t>(size), starts.end(),
+            static_cast<std::int32_t>(size));
 }
 
 }  // namespace fourfold::data

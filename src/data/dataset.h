@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
+#include "base/random.h"
+#include "data/blend.h"
 #include "data/data_spec.h"
+#include "data/token_stream.h"
 #include "data/tokenizer.h"
 
 namespace fourfold::data {
@@ -16,54 +19,101 @@ namespace fourfold::data {
 /// The label of a position that has none: its loss does not count.
 inline constexpr std::int32_t no_label = -1;
 
-/// One sequence of tokens, the first part for training, the rest for validation; a token of one
-/// part never stands in a window of the other. A window's length T is the size of the span to fill;
-/// label i is the token after token i.
+/// One or several streams of tokens, the first part of each for training, the rest for validation;
+/// a token of one part never stands in a window of the other. A window's length T is the size of
+/// the span to fill; label i is the token after token i.
+///
+/// Which window a training sample is, is a pure function of (seed, step, sample):
+/// - A text or the synthetic stream, which lie in memory: a window at a uniformly random place; two
+///   samples may overlap.
+/// - Sets on the disk: the samples of the run are numbered g = step * samples_per_step + sample;
+///   the blend says which set sample g comes from and how many came from it before. A set with N
+///   training tokens has n = floor((N - 1) / T) windows an epoch, side by side, shifted together by
+///   a random part of what is left over, in a random order without a table (permutation.h): each
+///   window of an epoch is seen exactly once.
+///
+/// Errors of the functions that fill: UserError(bad_data) for a token that is not in the
+/// vocabulary, with file, place, sample and position, the same for tokens and labels; and for a
+/// file that can no longer be read.
 class Dataset {
  public:
-  /// Reads the whole file, or makes the stream. Errors: UserError(bad_data) for a file that is
-  /// missing, empty, not in the tokenizer's alphabet, or too short for one sequence of
-  /// spec.seq_length and its labels in either part.
+  /// Reads a text whole, checks the index of a set. Errors: UserError(bad_data) for a file that is
+  /// missing, empty, damaged, not in the tokenizer's alphabet, or too short for one sequence of
+  /// spec.seq_length and its labels in either part, or for spec.samples_per_step samples that
+  /// differ; for data of one document where the spec makes something of their borders.
   explicit Dataset(const DataSpec& spec);
 
+  /// "a.bin", "a.bin and 2 more": for messages.
+  std::string name() const;
   std::int64_t vocab_size() const { return tokenizer_->vocab_size(); }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  std::span<const std::int32_t> train_tokens() const {
-    return std::span(tokens_).first(num_train_);
-  }
-  std::span<const std::int32_t> validation_tokens() const {
-    return std::span(tokens_).subspan(num_train_);
-  }
+  std::int64_t num_train_tokens() const;
+  std::int64_t num_validation_tokens() const;
 
-  /// Sample `sample` of step `step` (both from 0): a window at a uniformly random place of the
-  /// training part, a pure function of (seed, step, sample). Two samples may overlap. Requires more
-  /// than T training tokens.
+  /// "4,236,031 tokens 0123456789abcdef": their number and a hash of what they are.
+  std::string fingerprint() const;
+
+  /// Tokens [first, first + T] of a set's stream.
+  struct Window {
+    std::size_t set = 0;
+    std::int64_t first = 0;
+    bool operator==(const Window&) const = default;
+  };
+  /// Sample `sample` of step `step`, both from 0. Requires more than T training tokens.
+  Window train_window(std::int64_t step, std::int64_t sample, std::int64_t length) const;
   void fill_train_tokens(std::int64_t step, std::int64_t sample,
                          std::span<std::int32_t> tokens) const;
   void fill_train_labels(std::int64_t step, std::int64_t sample,
                          std::span<std::int32_t> labels) const;
-  /// Where that window begins in the training part.
-  std::int64_t train_window_start(std::int64_t step, std::int64_t sample,
-                                  std::int64_t length) const;
+  /// For each position of that window, where its document begins in it: 0 for the document that the
+  /// window begins in. So positions i and j belong to one document where they are equal.
+  void fill_train_document_starts(std::int64_t step, std::int64_t sample,
+                                  std::span<std::int32_t> starts) const;
 
-  /// How many windows of T tokens hold every token of the validation part but the first once as a
-  /// label. The last may be ragged.
+  /// How many windows of T tokens hold every token of the validation parts but the first of each
+  /// once as a label. The last of a set may be ragged. Of a text they stand in order, of sets on
+  /// the disk in a fixed random one, so that the first of them are drawn from all.
   std::int64_t validation_windows(std::int64_t length) const;
-  /// Window w holds tokens [w T, (w + 1) T) of the validation part. Beyond its end tokens are 0 and
-  /// labels `no_label`; so windows that do not exist have no labels at all.
+  /// Beyond the end of its set a window's tokens are 0 and its labels `no_label`; so windows that
+  /// do not exist have no labels at all.
   void fill_validation_tokens(std::int64_t window, std::span<std::int32_t> tokens) const;
   void fill_validation_labels(std::int64_t window, std::span<std::int32_t> labels) const;
+  void fill_validation_document_starts(std::int64_t window, std::span<std::int32_t> starts) const;
 
  private:
-  std::unique_ptr<const Tokenizer> tokenizer_;
-  std::vector<std::int32_t> tokens_;
-  std::size_t num_train_ = 0;
-  std::uint64_t seed_ = 0;
-};
+  /// A stream and where its validation part begins.
+  struct Set {
+    std::unique_ptr<const TokenStream> stream;
+    std::int64_t num_train;
+    Random order, shifts;  // of windows, and of their common places
+    std::int64_t num_validation() const { return stream->num_tokens() - num_train; }
+  };
 
-/// Throws UserError(bad_data) naming `source`, the place and the id, when an id is not in [0,
-/// vocab_size).
-void check_token_ids(std::span<const std::int32_t> ids, std::int64_t vocab_size,
-                     std::string_view source);
+  void check_sizes(const DataSpec& spec) const;
+  void check_documents(const DataSpec& spec) const;
+  std::int64_t epoch_window_start(std::size_t set, std::int64_t number, std::int64_t length) const;
+  /// The part of a window that exists, at most T + 1 tokens; nothing where there is no such window.
+  struct Present {
+    Window window;
+    std::int64_t size = 0;
+  };
+  /// Step and sample; or a validation window, where there is no step.
+  struct Sample {
+    std::int64_t step = -1, number = 0;
+    std::string text() const;
+  };
+  Present validation_window(std::int64_t window, std::int64_t length) const;
+  /// Tokens from number `skip` of the window on, then padding. `sample` says whose, for errors.
+  void fill(const Present& present, std::int64_t skip, std::int32_t padding,
+            std::span<std::int32_t> ids, const Sample& sample) const;
+  void fill_document_starts(const Present& present, std::span<std::int32_t> starts) const;
+
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  std::vector<Set> sets_;
+  Blend blend_;
+  bool in_epochs_ = false;  // sets on the disk
+  std::uint64_t seed_ = 0;
+  std::int64_t samples_per_step_ = 0;
+};
 
 }  // namespace fourfold::data

@@ -29,6 +29,16 @@ void for_each_character(std::string_view text, std::string_view source, Visit&& 
   }
 }
 
+/// Where the last character begins, be it whole or not.
+std::size_t begin_of_last_character(std::string_view text) {
+  const auto continues = [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+  };
+  std::size_t at = text.empty() ? 0 : text.size() - 1;
+  while (at > 0 && continues(text[at])) --at;
+  return at;
+}
+
 std::size_t checked_index(std::int32_t id, std::int64_t vocab_size) {
   require(id >= 0 && id < vocab_size, "a token id is below the vocabulary size");
   return static_cast<std::size_t>(id);
@@ -39,6 +49,7 @@ class CharacterTokenizer final : public Tokenizer {
   /// `vocabulary`: sorted, each code point once.
   explicit CharacterTokenizer(std::u32string vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
+  std::string_view name() const override { return "char"; }
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(vocabulary_.size()); }
 
   std::vector<std::int32_t> encode(std::string_view text, std::string_view source) const override {
@@ -50,6 +61,10 @@ class CharacterTokenizer final : public Tokenizer {
       ids.push_back(static_cast<std::int32_t>(place - vocabulary_.begin()));
     });
     return ids;
+  }
+
+  std::size_t last_cut(std::string_view text) const override {
+    return begin_of_last_character(text);
   }
 
   std::string decode(std::span<const std::int32_t> ids) const override {
@@ -80,6 +95,7 @@ class CharacterTokenizer final : public Tokenizer {
 
 class ByteTokenizer final : public Tokenizer {
  public:
+  std::string_view name() const override { return "byte"; }
   std::int64_t vocab_size() const override { return 256; }
 
   std::vector<std::int32_t> encode(std::string_view text,
@@ -88,6 +104,10 @@ class ByteTokenizer final : public Tokenizer {
     std::transform(text.begin(), text.end(), ids.begin(),
                    [](char byte) { return static_cast<unsigned char>(byte); });
     return ids;
+  }
+
+  std::size_t last_cut(std::string_view text) const override {
+    return text.empty() ? 0 : text.size() - 1;
   }
 
   std::string decode(std::span<const std::int32_t> ids) const override {
@@ -104,10 +124,10 @@ class NumberTokenizer final : public Tokenizer {
  public:
   explicit NumberTokenizer(std::int64_t vocab_size) : vocab_size_(vocab_size) {}
 
+  std::string_view name() const override { return "number"; }
   std::int64_t vocab_size() const override { return vocab_size_; }
 
   std::vector<std::int32_t> encode(std::string_view text, std::string_view source) const override {
-    static constexpr std::string_view blanks = " \t\r\n";
     std::vector<std::int32_t> ids;
     for (std::size_t at = 0; (at = text.find_first_not_of(blanks, at)) != text.npos;) {
       const std::size_t end = std::min(text.find_first_of(blanks, at), text.size());
@@ -115,6 +135,11 @@ class NumberTokenizer final : public Tokenizer {
       at = end;
     }
     return ids;
+  }
+
+  std::size_t last_cut(std::string_view text) const override {
+    const std::size_t at = text.find_last_of(blanks);
+    return at == text.npos ? 0 : at;
   }
 
   std::string decode(std::span<const std::int32_t> ids) const override {
@@ -128,6 +153,8 @@ class NumberTokenizer final : public Tokenizer {
   }
 
  private:
+  static constexpr std::string_view blanks = " \t\r\n";
+
   std::int32_t read_id(std::string_view word, std::size_t at, std::string_view source) const {
     std::int32_t id = -1;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
@@ -157,28 +184,6 @@ bool is_vocab_size(std::int64_t size) {
   return size >= 1 && size <= std::numeric_limits<std::int32_t>::max();
 }
 
-/// The tokenizer that the members describe; nothing when they do not describe one.
-std::unique_ptr<Tokenizer> read_description(const Json& json, std::string_view file) {
-  const Json* kind = json.find("tokenizer");
-  if (!kind || kind->kind() != Json::Kind::string) return nullptr;
-  if (kind->as_string() == "byte") return byte_tokenizer();
-  if (kind->as_string() == "character") {
-    const Json* vocabulary = json.find("vocabulary");
-    if (!vocabulary || vocabulary->kind() != Json::Kind::string || vocabulary->as_string().empty())
-      return nullptr;
-    auto tokenizer = character_tokenizer(vocabulary->as_string(), file);
-    const bool is_sorted_set = tokenizer->to_text() == json.dump();
-    return is_sorted_set ? std::move(tokenizer) : nullptr;
-  }
-  if (kind->as_string() == "number") {
-    const Json* size = json.find("vocab_size");
-    if (!size || size->kind() != Json::Kind::integer || !is_vocab_size(size->as_integer()))
-      return nullptr;
-    return number_tokenizer(size->as_integer());
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 std::unique_ptr<Tokenizer> character_tokenizer(std::string_view text, std::string_view source) {
@@ -195,28 +200,6 @@ std::unique_ptr<Tokenizer> byte_tokenizer() {
 std::unique_ptr<Tokenizer> number_tokenizer(std::int64_t vocab_size) {
   require(is_vocab_size(vocab_size), "a vocabulary has between 1 and 2^31 - 1 tokens");
   return std::make_unique<NumberTokenizer>(vocab_size);
-}
-
-std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text,
-                                          std::string_view source) {
-  switch (kind) {
-    case TokenizerKind::character:
-      return character_tokenizer(text, source);
-    case TokenizerKind::byte:
-      return byte_tokenizer();
-  }
-  fail_internal("every kind of tokenizer can be made");
-}
-
-std::unique_ptr<Tokenizer> tokenizer_from_text(std::string_view text, std::string_view file) {
-  auto tokenizer = read_description(parse_json(text, file, ExitCode::no_checkpoint), file);
-  if (!tokenizer)
-    throw UserError(
-        ExitCode::no_checkpoint,
-        format("{}: does not describe a tokenizer; expected what a training run wrote, such as "
-               "{{\"tokenizer\":\"byte\"}}; copy the file from the run again",
-               file));
-  return tokenizer;
 }
 
 }  // namespace fourfold::data

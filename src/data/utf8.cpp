@@ -1,6 +1,7 @@
 #include "data/utf8.h"
 
 #include <cstdint>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -61,6 +62,25 @@ std::optional<CodePoint> first_code_point(std::string_view text) {
   const Scan found = scan(text);
   if (!found.is_whole()) return std::nullopt;
   return CodePoint{found.value, found.num_read};
+}
+
+std::size_t well_formed_prefix(std::string_view text) {
+  constexpr std::uint64_t high_bits = 0x8080808080808080;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::uint64_t eight = 0;
+    if (at + sizeof(eight) <= text.size()) {
+      std::memcpy(&eight, text.data() + at, sizeof(eight));
+      if ((eight & high_bits) == 0) {
+        at += sizeof(eight);
+        continue;
+      }
+    }
+    const Scan found = scan(text.substr(at));
+    if (!found.is_whole()) break;
+    at += found.num_read;
+  }
+  return at;
 }
 
 void append_utf8(std::string& text, char32_t code_point) {

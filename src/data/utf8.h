@@ -19,6 +19,9 @@ struct CodePoint {
 /// U+10FFFF, no sequence cut short).
 std::optional<CodePoint> first_code_point(std::string_view text);
 
+/// How many bytes of `text` are well-formed characters, from its begin; ASCII goes by eights.
+std::size_t well_formed_prefix(std::string_view text);
+
 /// Requires a code point that UTF-8 can hold: at most U+10FFFF and no surrogate.
 void append_utf8(std::string& text, char32_t code_point);
 

@@ -1,6 +1,7 @@
 #include "generate/generate.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,38 +21,44 @@ std::span<const std::int32_t> last(const std::vector<std::int32_t>& tokens, std:
 
 /// The logits behind the last of `tokens`, of which all but that one are in the cache already, or
 /// have left it.
-std::vector<double> logits_behind(const std::vector<std::int32_t>& tokens, TextModel& model) {
+std::vector<double> logits_behind(const std::vector<std::int32_t>& tokens, TextModel& model,
+                                  Cache cache) {
   if (model.num_cached() == 0) return model.prefill(last(tokens, model.capacity() - 1));
   if (model.num_cached() == model.capacity())
     return model.prefill(last(tokens, model.capacity() * 3 / 4));
+  if (cache == Cache::compute_again) return model.prefill(last(tokens, model.num_cached() + 1));
   return model.decode(tokens.back());
 }
 
 }  // namespace
 
-std::string generate(const SampleSpec& spec, const data::Tokenizer& tokenizer,
-                     run::Executor& executor, const OnText& on_text) {
+Writing generate(const SampleSpec& spec, const data::Tokenizer& tokenizer, run::Executor& executor,
+                 const OnText& on_text, std::uint32_t sample, Cache cache) {
   std::vector<std::int32_t> tokens = tokenizer.encode(spec.prompt, "the prompt");
-  if (tokens.empty()) tokens.push_back(0);
+  if (tokens.empty()) tokens.push_back(tokenizer.end_of_document().value_or(0));
   TextModel model(executor);
   const Random random(spec.seed, random_stream("generate"));
   const auto vocab_size = static_cast<std::size_t>(tokenizer.vocab_size());
+  const auto end = spec.stops_at_end ? tokenizer.end_of_document() : std::nullopt;
   data::Utf8Stream stream;
-  std::string text;
+  Writing writing;
   const auto emit = [&](const std::string& piece) {
     if (piece.empty()) return;
-    text += piece;
+    writing.text += piece;
     if (on_text) on_text(piece);
   };
-  for (std::int64_t number = 0; number < spec.tokens; ++number) {
-    const std::vector<double> logits = logits_behind(tokens, model);
+  while (writing.tokens < spec.tokens) {
+    const std::vector<double> logits = logits_behind(tokens, model, cache);
     require(logits.size() >= vocab_size, "the model has a logit for each token of the vocabulary");
-    const double uniform = random.uniform(static_cast<std::uint64_t>(number), 0);
+    const double uniform = random.uniform(static_cast<std::uint64_t>(writing.tokens), sample);
     tokens.push_back(sample_token(std::span(logits).first(vocab_size), spec, uniform));
+    writing.ended = tokens.back() == end;
+    if (writing.ended) break;
+    ++writing.tokens;
     emit(stream.push(tokenizer.decode(last(tokens, 1))));
   }
   emit(stream.finish());
-  return text;
+  return writing;
 }
 
 }  // namespace fourfold::generate

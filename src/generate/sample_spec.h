@@ -11,7 +11,9 @@ struct SampleSpec {
   std::int64_t tokens = 200;  // to generate after the prompt; 0: no sample
   double temperature = 0.8;   // 0: always the likeliest token
   std::int64_t top_k = 0;     // sample among the k likeliest; 0: among all
+  double top_p = 1;           // sample among the likeliest that have this probability together
   std::uint64_t seed = 1;
+  bool stops_at_end = true;  // of the document, where the tokenizer has a token for it
   bool operator==(const SampleSpec&) const = default;
 };
 

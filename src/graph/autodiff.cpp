@@ -1,5 +1,7 @@
 #include "graph/autodiff.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "graph/gradients.h"
@@ -9,19 +11,18 @@ namespace {
 
 class Tape final : public Pullback {
  public:
-  Tape(Builder& builder, double loss_scale)
-      : builder_(builder), loss_scale_(loss_scale), contributions_(builder.graph().values.size()) {}
+  explicit Tape(Builder& builder)
+      : builder_(builder), contributions_(builder.graph().values.size()) {}
 
-  void walk(std::size_t last_node) {
-    // The nodes of the forward graph; the builder's list grows while they are walked.
-    const std::vector<Node> forward(
-        builder_.graph().nodes.begin(),
-        builder_.graph().nodes.begin() + static_cast<std::ptrdiff_t>(last_node) + 1);
+  void walk(ValueId root, ValueId root_gradient) {
+    // The nodes up to that of the root; the builder's list grows while they are walked.
+    const std::vector<Node> forward = nodes_up_to(root);
     mark_dependants(forward);
+    builder_.set_gradient_of(root_gradient, root);
+    contributions_[root.index()].push_back(root_gradient);
     for (std::size_t i = forward.size(); i-- > 0;) {
       node_ = &forward[i];
-      const bool is_root = i == last_node;
-      if (!is_root && contributions_[node_->outputs[0].index()].empty()) continue;
+      if (contributions_[node_->outputs[0].index()].empty()) continue;
       builder_.set_block(node_->block);
       pull_back(node_->op, *this);
     }
@@ -30,7 +31,9 @@ class Tape final : public Pullback {
 
   const Node& node() const override { return *node_; }
   const Shape& shape(ValueId id) const override { return builder_.graph().value(id).shape; }
-  double loss_scale() const override { return loss_scale_; }
+  bool is_wanted(std::size_t index) const override {
+    return needs_gradient_[node_->reads[index].index()];
+  }
 
   ValueId output_gradient(std::size_t output) override {
     auto& list = contributions_[node_->outputs[output].index()];
@@ -40,8 +43,14 @@ class Tape final : public Pullback {
       list.pop_back();
       list.back() = builder_.apply_one(op::Add{}, {list.back(), b},
                                        fresh_name(node_->outputs[output], "sum"));
+      builder_.set_gradient_of(list.back(), node_->outputs[output]);
     }
     return list[0];
+  }
+
+  ValueId intermediate(const op::Op& op, std::vector<ValueId> reads,
+                       std::string_view suffix) override {
+    return builder_.apply_one(op, std::move(reads), fresh_name(node_->outputs[0], suffix));
   }
 
   void give(std::size_t index, const op::Op& op, std::vector<ValueId> reads) override {
@@ -55,7 +64,7 @@ class Tape final : public Pullback {
     const std::vector<Shape> shapes = op::outputs(op, builder_.graph().shapes(reads));
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const ValueId read = node_->reads[indices[i]];
-      wanted = wanted || needs_gradient_[read.index()];
+      wanted = wanted || is_wanted(indices[i]);
       outputs.push_back(target(read, shapes[i]));
     }
     if (wanted) builder_.apply_to(op, std::move(reads), std::move(outputs));
@@ -69,6 +78,16 @@ class Tape final : public Pullback {
   }
 
  private:
+  std::vector<Node> nodes_up_to(ValueId value) const {
+    const std::vector<Node>& nodes = builder_.graph().nodes;
+    const auto makes_it = [&](const Node& node) {
+      return std::find(node.outputs.begin(), node.outputs.end(), value) != node.outputs.end();
+    };
+    const auto maker = std::find_if(nodes.begin(), nodes.end(), makes_it);
+    require(maker != nodes.end(), "a node makes the value that is differentiated");
+    return {nodes.begin(), maker + 1};
+  }
+
   void mark_dependants(const std::vector<Node>& forward) {
     needs_gradient_.assign(builder_.graph().values.size(), false);
     for (std::size_t i = 0; i < needs_gradient_.size(); ++i)
@@ -90,6 +109,7 @@ class Tape final : public Pullback {
                             ValueRole::gradient);
     const ValueId id = builder_.given(fresh_name(read, "grad"), value.shape, op::Element::compute,
                                       ValueRole::activation);
+    builder_.set_gradient_of(id, read);
     if (needs_gradient_[read.index()]) contributions_[read.index()].push_back(id);
     return id;
   }
@@ -103,7 +123,6 @@ class Tape final : public Pullback {
   }
 
   Builder& builder_;
-  double loss_scale_;
   const Node* node_ = nullptr;
   std::vector<std::vector<ValueId>> contributions_;  // by value
   std::vector<bool> needs_gradient_;                 // by value: depends on a parameter
@@ -115,9 +134,9 @@ std::string gradient_name(std::string_view parameter) {
   return format("gradient/{}", parameter);
 }
 
-void differentiate(Builder& builder, NodeId cross_entropy, double loss_scale) {
+void differentiate(Builder& builder, ValueId root, ValueId root_gradient) {
   builder.set_phase(Phase::backward);
-  Tape(builder, loss_scale).walk(cross_entropy.index());
+  Tape(builder).walk(root, root_gradient);
 }
 
 }  // namespace fourfold::graph

@@ -6,12 +6,12 @@
 
 namespace fourfold::graph {
 
-/// Adds the backward nodes of everything that leads to `cross_entropy`, whose gradient is seeded
-/// with the constant `loss_scale` for every token. The gradient of parameter P becomes the value
-/// "gradient/P" of role `gradient`, a sum over all of P's uses. An activation used more than once
-/// gets its contributions added. Nodes inherit the block of the node they differentiate. Throws
-/// InternalError for an op without gradient.
-void differentiate(Builder& builder, NodeId cross_entropy, double loss_scale);
+/// Adds the backward nodes of everything that leads to `root`, an activation whose gradient is the
+/// value `root_gradient`. The gradient of parameter P becomes the value "gradient/P" of role
+/// `gradient`, a sum over all of P's uses. An activation used more than once gets its contributions
+/// added. Gradients of activations say so in `gradient_of`. Nodes inherit the block of the node
+/// they differentiate. Throws InternalError for an op without gradient.
+void differentiate(Builder& builder, ValueId root, ValueId root_gradient);
 
 /// Name of a parameter's gradient.
 std::string gradient_name(std::string_view parameter);

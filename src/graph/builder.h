@@ -28,6 +28,9 @@ class Builder {
   ValueId labels(const Shape& shape) {
     return given("labels", shape, op::Element::i32, ValueRole::labels);
   }
+  ValueId document_starts(const Shape& shape) {
+    return given("document_starts", shape, op::Element::i32, ValueRole::document_starts);
+  }
   /// A field of the step or result block, by its name in op/blocks.h.
   ValueId field(std::string_view name);
 
@@ -42,6 +45,8 @@ class Builder {
   void set_phase(Phase phase) { phase_ = phase; }
   void set_block(std::optional<std::int64_t> block) { block_ = block; }
   void set_role(ValueId id, ValueRole role) { graph_.values[id.index()].role = role; }
+
+  void set_gradient_of(ValueId id, ValueId value) { graph_.values[id.index()].gradient_of = value; }
 
   const Graph& graph() const { return graph_; }
   /// Checks the graph and gives it away.

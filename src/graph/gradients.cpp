@@ -36,7 +36,12 @@ void gradient(const op::Embedding& op, Pullback& p) {
 void gradient(const op::AddPositions& op, Pullback& p) {
   require(!op.cached, "positions of a cached text have no gradient");
   p.pass(0, p.output_gradient());
-  p.give(1, op::PositionsGradient{.rows = p.shape(p.node().reads[1])[0]}, {p.output_gradient()});
+  std::vector<ValueId> reads = {p.output_gradient()};
+  if (op.documents) reads.push_back(p.node().reads[2]);
+  p.give(1,
+         op::PositionsGradient{
+             .rows = p.shape(p.node().reads[1])[0], .first = op.first, .documents = op.documents},
+         std::move(reads));
 }
 
 void gradient(const op::Dropout& op, Pullback& p) {
@@ -52,6 +57,20 @@ void gradient(const op::LayerNorm& op, Pullback& p) {
   p.give_all(std::move(weights), op::LayerNormWeightGradient{.bias = op.bias},
              {reads[0], mean, rstd, dy});
   p.give(0, op::LayerNormGradient{}, {reads[0], reads[1], mean, rstd, dy});
+}
+
+// The moments get no gradient of their own: that of x contains it.
+void gradient(const op::LayerNormApply& op, Pullback& p) {
+  const auto& node = p.node();
+  const ValueId x = node.reads[0], gain = node.reads[2];
+  const ValueId mean = node.outputs[1], rstd = node.outputs[2], dy = p.output_gradient();
+  std::vector<std::size_t> weights = {2};
+  if (op.bias) weights.push_back(3);
+  p.give_all(std::move(weights), op::LayerNormWeightGradient{.bias = op.bias}, {x, mean, rstd, dy});
+  if (!p.is_wanted(0)) return;
+  const ValueId sums =
+      p.intermediate(op::LayerNormGradientSums{}, {x, gain, mean, rstd, dy}, "gradient_sums");
+  p.give(0, op::LayerNormGradientApply{.width = op.width}, {x, gain, mean, rstd, dy, sums});
 }
 
 void gradient(const op::AddBias&, Pullback& p) {
@@ -76,14 +95,10 @@ void gradient(const op::Attention& op, Pullback& p) {
   std::vector<ValueId> reads = {node.reads[0], node.outputs[0], node.outputs[1],
                                 p.output_gradient()};
   reads.insert(reads.end(), node.reads.begin() + 1, node.reads.end());
-  p.give(0, op::AttentionGradient{op.stream, op.rate, op.window, op.first_head, op.heads},
-         std::move(reads));
-}
-
-void gradient(const op::CrossEntropy&, Pullback& p) {
-  const auto& node = p.node();
-  p.give(0, op::CrossEntropyGradient{.scale = p.loss_scale()},
-         {node.reads[0], node.reads[1], node.outputs[1]});
+  p.give(
+      0,
+      op::AttentionGradient{op.stream, op.rate, op.window, op.first_head, op.heads, op.documents},
+      std::move(reads));
 }
 
 }  // namespace

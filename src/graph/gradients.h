@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/builder.h"
@@ -18,8 +19,12 @@ class Pullback {
   virtual const Shape& shape(ValueId id) const = 0;
   /// The gradient of the node's i-th output.
   virtual ValueId output_gradient(std::size_t output = 0) = 0;
-  /// The constant gradient of the loss for each token; only for cross_entropy.
-  virtual double loss_scale() const = 0;
+  /// Whether read `index` depends on a parameter, so that its gradient is of use.
+  virtual bool is_wanted(std::size_t index) const = 0;
+  /// What `op` with one output computes from `reads`, for a gradient in several steps. Named after
+  /// the node's first output and `suffix`.
+  virtual ValueId intermediate(const op::Op& op, std::vector<ValueId> reads,
+                               std::string_view suffix) = 0;
   /// Gives read `index` the gradient that `op` computes from `reads`.
   virtual void give(std::size_t index, const op::Op& op, std::vector<ValueId> reads) = 0;
   /// Gives several reads their gradients, the outputs of one op in order.

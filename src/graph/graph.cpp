@@ -45,6 +45,11 @@ bool is_persistent(ValueRole role) {
          role == ValueRole::cache;
 }
 
+bool is_feed(ValueRole role) {
+  return role == ValueRole::tokens || role == ValueRole::labels ||
+         role == ValueRole::document_starts;
+}
+
 bool is_sum(ValueRole role) {
   return role == ValueRole::gradient || role == ValueRole::result;
 }
@@ -73,8 +78,8 @@ void check(const Graph& graph) {
             format("{} has all its operands", op_name));
     for (const ValueId id : node.reads) {
       const ValueRole role = graph.value(id).role;
-      const bool given = is_persistent(role) || role == ValueRole::tokens ||
-                         role == ValueRole::labels || role == ValueRole::step;
+      const bool given = is_persistent(role) || is_feed(role) || role == ValueRole::step ||
+                         role == ValueRole::received;
       require(given || producers[id.index()] > 0,
               format("{} reads {} after it was made", op_name, graph.value(id).name));
     }
@@ -87,14 +92,18 @@ void check(const Graph& graph) {
               format("only sums have several producers, {} is none", output.name));
       ++producers[node.outputs[i].index()];
     }
+    std::optional<op::Element> any_element;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const ValueId id =
           i < node.reads.size() ? node.reads[i] : node.outputs[i - node.reads.size()];
-      require(graph.value(id).element == operands[i].element ||
-                  (operands[i].element == op::Element::compute &&
-                   std::holds_alternative<op::Fill>(node.op)) ||
-                  (operands[i].element == op::Element::compute &&
-                   std::holds_alternative<op::Digest>(node.op)),
+      const op::Element element = graph.value(id).element;
+      if (operands[i].element == op::Element::compute && op::takes_any_element(node.op)) {
+        const op::Element common = any_element.value_or(element);
+        require(element == common, format("operands of {} have one element type", op_name));
+        any_element = common;
+        continue;
+      }
+      require(element == operands[i].element,
               format("operand {} of {} has the element type of the op", operands[i].name, op_name));
     }
   }

@@ -18,13 +18,15 @@ using NodeId = Id<struct NodeTag>;
 
 enum class ValueRole : std::uint8_t {
   parameter,
-  moment,   // optimizer state of a parameter
-  counter,  // number of updates
-  cache,    // keys and values of earlier tokens
-  tokens,   // fed from the host
-  labels,   // fed from the host
-  step,     // a field of the step block
-  result,   // a field of the result block; a sum over its producers
+  moment,           // optimizer state of a parameter
+  counter,          // number of updates
+  cache,            // keys and values of earlier tokens
+  tokens,           // fed from the host
+  labels,           // fed from the host
+  document_starts,  // fed from the host
+  received,         // made on another mesh
+  step,             // a field of the step block
+  result,           // a field of the result block; a sum over its producers
   activation,
   gradient,  // of a parameter: the sum of what its producers give it, over all micro-batches
   output     // read by the host afterwards
@@ -38,6 +40,8 @@ struct Value {
   ValueRole role = ValueRole::activation;
   /// How a persistent value starts; parameters, moments, counters and caches have one.
   std::optional<op::Op> init;
+  /// The value whose gradient, or a term of it, an activation of the backward phase is.
+  std::optional<ValueId> gradient_of = std::nullopt;
   bool operator==(const Value&) const = default;
 };
 
@@ -68,6 +72,8 @@ struct Graph {
 
 /// Whether a value keeps its content between programs.
 bool is_persistent(ValueRole role);
+/// Whether a value is fed from the host, batch first: tokens, labels, document starts.
+bool is_feed(ValueRole role);
 /// Whether a value is the sum of all its producers, so that later ones add to it.
 bool is_sum(ValueRole role);
 

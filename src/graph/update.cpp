@@ -60,9 +60,14 @@ void add_update(Builder& builder, const AdamWSpec& spec, std::int64_t nominal_to
     builder.apply_to(op::CountNonFinite{}, {t.m}, {non_finite});
     builder.apply_to(op::CountNonFinite{}, {t.v}, {non_finite});
   }
+  const ValueId token_count = builder.field("result.token_count"),
+                votes = builder.field("result.votes");
+  builder.apply_to(op::Vote{},
+                   {builder.field("step.vote"), squared_norm, builder.field("result.loss_sum"),
+                    token_count, non_finite, lr},
+                   {votes});
   builder.apply_to(op::UpdateControl{.nominal_tokens = nominal_tokens, .clip = spec.grad_clip},
-                   {squared_norm, builder.field("result.loss_sum"),
-                    builder.field("result.token_count"), non_finite, lr},
+                   {squared_norm, token_count, votes},
                    {builder.field("result.grad_norm"), scale, applied});
   for (const Trained& t : list) {
     const double decay = decays(builder.graph().value(t.weight)) ? spec.weight_decay : 0;

@@ -10,8 +10,9 @@
 namespace fourfold::graph {
 
 /// Adds the update: global gradient norm and clipping, the check that all state is finite, AdamW
-/// for every parameter of the graph that has a gradient, the update counter. `nominal_tokens` is
-/// what the loss scale of the gradient assumed.
+/// for every parameter of the graph that has a gradient, the update counter. All ranks vote on
+/// whether it is applied, and their hosts on what happens behind the step. `nominal_tokens` is what
+/// the loss scale of the gradient assumed.
 void add_update(Builder& builder, const AdamWSpec& spec, std::int64_t nominal_tokens);
 
 /// The graph "init": every persistent value of `graphs` gets its start.

@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "base/random.h"
+#include "kernels/on_device.h"
+#include "kernels/tensor_stretches.h"
 #include "op/ops.h"
 
 namespace fourfold::kernels {
@@ -18,8 +20,31 @@ inline std::uint32_t dropout_threshold(double rate) {
 }
 
 /// Index of a local sample among the samples of the step.
-inline std::uint64_t global_sample(const op::SampleWindow& window, std::int64_t sample) {
+FOURFOLD_CUDA inline std::uint64_t global_sample(const op::SampleWindow& window,
+                                                 std::int64_t sample) {
   return static_cast<std::uint64_t>(window.micro * window.samples + window.first + sample);
+}
+
+/// Where the elements of x lie among those of a step: at first_element plus the index that
+/// `stretches` gives.
+struct DropoutElements {
+  std::uint64_t first_element;
+  TensorStretches stretches;
+};
+
+inline DropoutElements dropout_elements(const op::Dropout& op, const Shape& x) {
+  // All samples of x are real: their dim is whole here, and `window` says where it starts.
+  op::TensorWindow part;
+  if (op.part != op::TensorWindow{}) {
+    part = {{x[0]}, {0}};
+    for (std::size_t dim = 0; dim < op.part.global.rank(); ++dim) {
+      part.global.push_back(op.part.global[dim]);
+      part.first.push_back(op.part.first[dim]);
+    }
+  }
+  const Shape& sample = part.global.rank() == 0 ? x : part.global;
+  return {global_sample(op.window, 0) * static_cast<std::uint64_t>(sample.elements(1, x.rank())),
+          TensorStretches(part, x)};
 }
 
 /// The decisions of one stream in one step.
@@ -44,7 +69,7 @@ struct DropoutMask {
 struct AttentionElements {
   std::uint64_t heads, first_head, time;
 
-  std::uint64_t row(std::uint64_t sample, std::int64_t head, std::int64_t t) const {
+  FOURFOLD_CUDA std::uint64_t row(std::uint64_t sample, std::int64_t head, std::int64_t t) const {
     const std::uint64_t global_head = first_head + static_cast<std::uint64_t>(head);
     return ((sample * heads + global_head) * time + static_cast<std::uint64_t>(t)) * time;
   }

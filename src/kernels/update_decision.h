@@ -5,20 +5,28 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/on_device.h"
+#include "op/blocks.h"
 #include "op/ops.h"
 
 namespace fourfold::kernels {
+
+/// What op::Vote finds: whether nothing speaks against the update.
+FOURFOLD_CUDA inline bool is_fit(double squared_norm, double loss_sum, std::int64_t token_count,
+                                 std::int64_t non_finite, double lr) {
+  return std::isfinite(squared_norm) && std::isfinite(loss_sum) && std::isfinite(lr) &&
+         token_count > 0 && non_finite == 0;
+}
 
 struct UpdateDecision {
   double grad_norm, scale;
   std::int64_t applied;
 };
 
-/// What op::UpdateControl decides. A step without valid tokens has norm and scale 0 and is not
-/// applied.
-inline UpdateDecision decide_update(const op::UpdateControl& op, double squared_norm,
-                                    double loss_sum, std::int64_t token_count,
-                                    std::int64_t non_finite, double lr) {
+/// What op::UpdateControl decides.
+FOURFOLD_CUDA inline UpdateDecision decide_update(const op::UpdateControl& op, double squared_norm,
+                                                  std::int64_t token_count,
+                                                  const op::Votes& votes) {
   const double factor =
       token_count > 0 ? static_cast<double>(op.nominal_tokens) / static_cast<double>(token_count)
                       : 0;
@@ -27,9 +35,7 @@ inline UpdateDecision decide_update(const op::UpdateControl& op, double squared_
   // PyTorch's clip_grad_norm_ adds 1e-6 to the norm.
   const double clipping = op.clip > 0 ? std::min(1.0, op.clip / (decision.grad_norm + 1e-6)) : 1.0;
   decision.scale = factor * clipping;
-  const bool good = std::isfinite(squared_norm) && std::isfinite(loss_sum) && std::isfinite(lr) &&
-                    token_count > 0 && non_finite == 0;
-  decision.applied = good ? 1 : 0;
+  decision.applied = votes.against == 0 ? 1 : 0;
   return decision;
 }
 
@@ -41,8 +47,8 @@ struct AdamWScalars {
   double keep, step_size, inverse_root, epsilon;
 };
 
-inline AdamWScalars adamw_scalars(const op::AdamW& op, double lr, double scale,
-                                  std::int64_t updates) {
+FOURFOLD_CUDA inline AdamWScalars adamw_scalars(const op::AdamW& op, double lr, double scale,
+                                                std::int64_t updates) {
   const auto t = static_cast<double>(updates + 1);
   return {.gradient_scale = scale,
           .beta1 = op.beta1,

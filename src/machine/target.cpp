@@ -6,20 +6,13 @@
 #include "base/format.h"
 
 namespace fourfold::machine {
-namespace {
 
-/// m, n, k and layout of an op; other ops than matmul fit any line that names them.
-struct Problem {
-  std::string layout = "*";
-  std::int64_t m = 0, n = 0, k = 0;
-};
-
-Problem problem_of(const op::Op& op, op::Shapes all) {
+ProductSizes product_sizes(const op::Op& op, op::Shapes all) {
   const auto* matmul = std::get_if<op::Matmul>(&op);
   if (matmul == nullptr) return {};
   const auto a_rows = static_cast<std::size_t>(matmul->a_rows),
              b_rows = static_cast<std::size_t>(matmul->b_rows);
-  Problem problem;
+  ProductSizes problem;
   problem.layout = std::string(matmul->transpose_a ? "t" : "n") + (matmul->transpose_b ? "t" : "n");
   const std::int64_t a_row_count = all[0].elements(0, a_rows),
                      a_columns = all[0].elements(a_rows, all[0].rank());
@@ -31,10 +24,12 @@ Problem problem_of(const op::Op& op, op::Shapes all) {
   return problem;
 }
 
-}  // namespace
+bool fuses(const Target& target, std::string_view row) {
+  return std::find(target.fusions.begin(), target.fusions.end(), row) != target.fusions.end();
+}
 
 const std::string& choose(const Target& target, const op::Op& op, op::Shapes all, DType dtype) {
-  const Problem problem = problem_of(op, all);
+  const ProductSizes problem = product_sizes(op, all);
   const auto fits = [&](const Choice& choice) {
     return (choice.op == "*" || choice.op == op::name(op)) &&
            (!choice.dtype || *choice.dtype == dtype) &&

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -37,7 +38,20 @@ struct Target {
   std::function<std::int64_t(const std::string& implementation, const op::Op&, op::Shapes all,
                              DType)>
       workspace_bytes;
+  /// Names of the fused rows that compile/ should make for it.
+  std::vector<std::string> fusions = {};
 };
+
+/// What the table compares: m, n, k and layout of a product; other ops than matmul have none and
+/// fit any line that names them.
+struct ProductSizes {
+  std::string layout = "*";
+  std::int64_t m = 0, n = 0, k = 0;
+};
+ProductSizes product_sizes(const op::Op& op, op::Shapes all);
+
+/// Whether the target wants a fused row.
+bool fuses(const Target& target, std::string_view row);
 
 /// The implementation that the table gives for an op; throws InternalError when no line fits.
 const std::string& choose(const Target& target, const op::Op& op, op::Shapes all, DType dtype);

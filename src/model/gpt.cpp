@@ -20,12 +20,18 @@ enum class Use { train, evaluate, prefill, decode };
 
 class Gpt {
  public:
-  Gpt(const GptSpec& spec, Builder& builder, Use use, std::int64_t samples)
-      : spec_(spec), b_(builder), use_(use), samples_(samples) {}
+  Gpt(const GptSpec& spec, const GptForm& form, Builder& builder, Use use, const BatchShape& batch)
+      : spec_(spec),
+        form_(form),
+        b_(builder),
+        use_(use),
+        batch_(batch),
+        samples_(batch.samples),
+        shape_BT_({batch.samples, batch.length}) {}
 
   /// Tokens (B, T) to logits (B, T, V); prefill and decode give the logits of one position.
-  ValueId logits(std::int64_t length) {
-    ValueId x = embed({samples_, length});
+  ValueId logits() {
+    ValueId x = embed();
     for (std::int64_t i = 0; i < spec_.num_layers; ++i) {
       b_.set_block(i);
       x = block(x, format("blocks.{}", i));
@@ -61,20 +67,29 @@ class Gpt {
                         {x, b_.field("step.seed"), b_.field("step.step")}, name);
   }
 
-  ValueId embed(const Shape& shape_BT) {
-    ValueId x = b_.apply_one(op::Embedding{}, {b_.tokens(shape_BT), wte()}, "embedding");
+  ValueId embed() {
+    ValueId x = b_.apply_one(op::Embedding{}, {b_.tokens(shape_BT_), wte()}, "embedding");
     std::vector<ValueId> reads = {
         x, normal("wpe.weight", {spec_.max_position_embeddings, spec_.hidden_size},
                   spec_.init_stddev)};
     if (cached()) reads.push_back(b_.field("step.position"));
-    x = b_.apply_one(op::AddPositions{cached()}, std::move(reads), "positions");
+    if (batch_.restarts_positions) reads.push_back(b_.document_starts(shape_BT_));
+    x = b_.apply_one(op::AddPositions{cached(), 0, batch_.restarts_positions}, std::move(reads),
+                     "positions");
     return dropout(x, "embedding.dropout");
   }
 
   ValueId norm(ValueId x, const std::string& name) {
-    std::vector<ValueId> reads = {x, constant(name + ".gain", {spec_.hidden_size}, 1)};
+    const bool in_parts = form_.norm_parts > 1;
+    std::vector<ValueId> reads = {x};
+    if (in_parts)
+      reads.push_back(b_.apply_one(op::LayerNormMoments{form_.norm_parts}, {x}, name + ".moments"));
+    reads.push_back(constant(name + ".gain", {spec_.hidden_size}, 1));
     if (spec_.bias) reads.push_back(constant(name + ".bias", {spec_.hidden_size}, 0));
-    return b_.apply(op::LayerNorm{spec_.layer_norm_epsilon, spec_.bias}, std::move(reads), name)[0];
+    op::Op norm = op::LayerNorm{spec_.layer_norm_epsilon, spec_.bias};
+    if (in_parts)
+      norm = op::LayerNormApply{spec_.layer_norm_epsilon, spec_.bias, spec_.hidden_size};
+    return b_.apply(norm, std::move(reads), name)[0];
   }
 
   /// x W (+ bias): the last `inner_dims` dims of x are contracted with the first ones of the
@@ -106,10 +121,12 @@ class Gpt {
     }
     op::Attention core;
     std::vector<ValueId> reads = {qkv};
+    if (batch_.masks_documents) reads.push_back(b_.document_starts(shape_BT_));
     if (dropout_rate() != 0) {
       core = {random_stream(name + ".dropout"), dropout_rate(), {0, samples_, 0}, 0, heads};
       reads.insert(reads.end(), {b_.field("step.seed"), b_.field("step.step")});
     }
+    core.documents = batch_.masks_documents;
     return b_.apply(core, std::move(reads), name + ".core")[0];
   }
 
@@ -140,57 +157,79 @@ class Gpt {
   }
 
   const GptSpec& spec_;
+  const GptForm& form_;
   Builder& b_;
   Use use_;
+  const BatchShape& batch_;
   std::int64_t samples_;
+  Shape shape_BT_;
 };
 
-/// The forward part up to the sum of the loss; returns the node of the cross entropy.
-graph::NodeId add_loss(Builder& builder, ValueId logits, const Shape& shape_BT) {
+struct Loss {
+  ValueId labels, lse;
+};
+
+/// The forward part from the logits to the sum of the loss.
+Loss add_loss(Builder& builder, const GptForm& form, ValueId logits, const Shape& shape_BT) {
   const ValueId labels = builder.labels(shape_BT);
-  const graph::NodeId cross_entropy(builder.graph().nodes.size());
-  const auto loss = builder.apply(op::CrossEntropy{}, {logits, labels}, "loss");
+  std::vector<ValueId> loss;
+  if (form.vocabulary_parts) {
+    const ValueId max = builder.apply_one(op::LogitMax{}, {logits}, "loss.max");
+    const auto sums = builder.apply(op::LogitSums{}, {logits, labels, max}, "loss.sums");
+    loss = builder.apply(op::CrossEntropyMerge{}, {max, sums[0], sums[1], labels}, "loss");
+  } else {
+    loss = builder.apply(op::CrossEntropy{}, {logits, labels}, "loss");
+  }
   builder.apply_to(op::LossSum{}, {loss[0], labels},
                    {builder.field("result.loss_sum"), builder.field("result.token_count")});
-  return cross_entropy;
+  return {labels, loss[1]};
 }
 
 graph::Graph training_graph(const GptSpec& spec, const BatchShape& batch,
-                            const graph::AdamWSpec& optimizer) {
+                            const graph::AdamWSpec& optimizer, const GptForm& form) {
   Builder builder("train");
-  const ValueId logits = Gpt(spec, builder, Use::train, batch.samples).logits(batch.length);
-  const graph::NodeId loss = add_loss(builder, logits, {batch.samples, batch.length});
+  const ValueId logits = Gpt(spec, form, builder, Use::train, batch).logits();
+  const Loss loss = add_loss(builder, form, logits, {batch.samples, batch.length});
   const std::int64_t nominal_tokens = batch.global_batch * batch.length;
-  graph::differentiate(builder, loss, 1.0 / static_cast<double>(nominal_tokens));
+  builder.set_phase(graph::Phase::backward);
+  const ValueId logits_gradient = builder.apply_one(
+      op::CrossEntropyGradient{.scale = 1.0 / static_cast<double>(nominal_tokens)},
+      {logits, loss.labels, loss.lse}, "logits/grad");
+  graph::differentiate(builder, logits, logits_gradient);
   graph::add_update(builder, optimizer, nominal_tokens);
   return builder.take();
 }
 
-graph::Graph evaluation_graph(const GptSpec& spec, const BatchShape& batch) {
+graph::Graph evaluation_graph(const GptSpec& spec, const BatchShape& batch, const GptForm& form) {
   Builder builder("evaluate");
-  const ValueId logits = Gpt(spec, builder, Use::evaluate, batch.samples).logits(batch.length);
-  add_loss(builder, logits, {batch.samples, batch.length});
+  const ValueId logits = Gpt(spec, form, builder, Use::evaluate, batch).logits();
+  add_loss(builder, form, logits, {batch.samples, batch.length});
   return builder.take();
 }
 
-graph::Graph text_graph(const GptSpec& spec, Use use, std::int64_t length) {
+graph::Graph text_graph(const GptSpec& spec, const GptForm& form, Use use, std::int64_t length) {
   Builder builder(use == Use::prefill ? "prefill" : "decode");
-  builder.set_role(Gpt(spec, builder, use, 1).logits(length), graph::ValueRole::output);
+  const BatchShape one_text{.samples = 1, .length = length};
+  builder.set_role(Gpt(spec, form, builder, use, one_text).logits(), graph::ValueRole::output);
   return builder.take();
 }
 
 }  // namespace
 
 graph::ModelGraphs build_gpt(const GptSpec& spec, const BatchShape& batch,
-                             const graph::AdamWSpec& optimizer) {
+                             const graph::AdamWSpec& optimizer, const GptForm& form) {
+  require(form.norm_parts >= 1 && spec.hidden_size % form.norm_parts == 0,
+          "the parts of a norm divide the hidden size");
   require(spec.hidden_size % spec.num_attention_heads == 0, "the heads divide the hidden size");
   require(batch.length <= spec.max_position_embeddings,
           "a sample is no longer than the position table");
   std::vector<graph::Graph> graphs;
-  graphs.push_back(training_graph(spec, batch, optimizer));
-  graphs.push_back(evaluation_graph(spec, batch));
-  graphs.push_back(text_graph(spec, Use::prefill, spec.max_position_embeddings));
-  graphs.push_back(text_graph(spec, Use::decode, 1));
+  graphs.push_back(training_graph(spec, batch, optimizer, form));
+  graphs.push_back(evaluation_graph(spec, batch, form));
+  if (form.writes_text) {
+    graphs.push_back(text_graph(spec, form, Use::prefill, spec.max_position_embeddings));
+    graphs.push_back(text_graph(spec, form, Use::decode, 1));
+  }
   graphs.push_back(graph::digest_graph(graphs));
   graphs.insert(graphs.begin(), graph::init_graph(graphs));
   return {std::move(graphs), spec.num_layers};

@@ -13,13 +13,31 @@ struct BatchShape {
   std::int64_t samples = 1;       // of a micro-batch, over all ranks
   std::int64_t length = 1;        // tokens of a sample
   std::int64_t global_batch = 1;  // samples of a step
+  /// Of samples that hold several documents: whether attention stops at their borders, and whether
+  /// positions restart in each. Either way "train" and "evaluate" are fed document starts. A text
+  /// that is written is one document.
+  bool masks_documents = false, restarts_positions = false;
+};
+
+/// How the graphs are written, so that tensors can be cut over ranks. The functions are the same in
+/// every form, up to rounding.
+struct GptForm {
+  /// Above 1: norms are layer_norm_moments of so many blocks of the hidden dim and
+  /// layer_norm_apply, so that it can be cut by every divisor of this. Has to divide the hidden
+  /// size.
+  std::int64_t norm_parts = 1;
+  /// The loss is logit_max, logit_sums and cross_entropy_merge, so that the vocabulary can be cut.
+  bool vocabulary_parts = false;
+  /// "prefill" and "decode" are among the graphs, and the caches they need among the state.
+  bool writes_text = true;
+  bool operator==(const GptForm&) const = default;
 };
 
 /// All graphs of a GPT over common parameters: "init", "train" (with gradients and update),
 /// "evaluate", "prefill" (one text of up to `length` tokens, logits of position step.index),
 /// "decode" (one more token), "digest".
 graph::ModelGraphs build_gpt(const GptSpec& spec, const BatchShape& batch,
-                             const graph::AdamWSpec& optimizer);
+                             const graph::AdamWSpec& optimizer, const GptForm& form = {});
 
 /// Number of parameters by part of the model, in the order of the model; parts of equal blocks are
 /// added up.

@@ -13,13 +13,32 @@
 
 namespace fourfold::op {
 
+/// How many ranks say what, as one number that a sum over ranks adds up (for up to 2^20 - 1 ranks).
+struct Votes {
+  std::int64_t stop = 0;     // were asked to stop
+  std::int64_t written = 0;  // have written their part of the checkpoint that is under way
+  std::int64_t against = 0;  // found something that must not be applied
+  std::int64_t save = 0;     // think that it is time for a checkpoint: rank 0 alone may
+  bool operator==(const Votes&) const = default;
+
+  static constexpr int bits = 20;
+  constexpr std::int64_t packed() const {
+    return stop | written << bits | against << 2 * bits | save << 3 * bits;
+  }
+  static constexpr Votes of(std::int64_t packed) {
+    constexpr std::int64_t mask = (std::int64_t{1} << bits) - 1;
+    return {packed & mask, packed >> bits & mask, packed >> 2 * bits & mask,
+            packed >> 3 * bits & 1};
+  }
+};
+
 /// What the host tells a program before it runs.
 struct StepBlock {
   std::int64_t step = 0;          // counted from 0
   std::uint64_t seed = 0;         // of the run
   double lr = 0;                  // learning rate of this step
   std::int64_t first_sample = 0;  // global index of the step's first sample
-  std::int64_t stop_vote = 0;     // non-zero: this rank was asked to stop
+  std::int64_t vote = 0;          // Votes of this rank's host
   std::int32_t position = 0;      // tokens already in the key/value cache
   std::int32_t index = 0;         // which position's logits are wanted
 };
@@ -33,7 +52,7 @@ struct ResultBlock {
   double grad_norm = 0;          // before clipping
   double scale = 0;              // what the update multiplied gradients with
   std::int64_t applied = 0;      // 1: the update was written
-  std::int64_t stop_vote = 0;
+  std::int64_t votes = 0;        // Votes of all ranks, the same on all of them
 };
 
 struct BlockField {
@@ -47,7 +66,7 @@ inline constexpr std::array<BlockField, 7> step_fields = {{
     {"step.seed", offsetof(StepBlock, seed), DType::u64},
     {"step.lr", offsetof(StepBlock, lr), DType::f64},
     {"step.first_sample", offsetof(StepBlock, first_sample), DType::i64},
-    {"step.stop_vote", offsetof(StepBlock, stop_vote), DType::i64},
+    {"step.vote", offsetof(StepBlock, vote), DType::i64},
     {"step.position", offsetof(StepBlock, position), DType::i32},
     {"step.index", offsetof(StepBlock, index), DType::i32},
 }};
@@ -60,7 +79,7 @@ inline constexpr std::array<BlockField, 8> result_fields = {{
     {"result.grad_norm", offsetof(ResultBlock, grad_norm), DType::f64},
     {"result.scale", offsetof(ResultBlock, scale), DType::f64},
     {"result.applied", offsetof(ResultBlock, applied), DType::i64},
-    {"result.stop_vote", offsetof(ResultBlock, stop_vote), DType::i64},
+    {"result.votes", offsetof(ResultBlock, votes), DType::i64},
 }};
 
 /// The field of that name in either block.

@@ -16,27 +16,42 @@ double causal_product_flops(const Shape& qkv) {
   const auto time = static_cast<double>(qkv[1]);
   return elements(qkv) / 3 * (time + 1);
 }
-void append_random(Operands& list, double rate) {
-  if (rate == 0) return;
+/// What attention and its gradient read beside tensors of the computation, in this order.
+template <class AttentionOp>
+void append_options(Operands& list, const AttentionOp& op) {
+  if (op.documents) list.push_back({"document_starts", Role::read, Element::i32});
+  if (op.rate == 0) return;
   list.push_back({"seed", Role::read, Element::u64});
   list.push_back({"step", Role::read, Element::i64});
+}
+template <class AttentionOp>
+void append_options(FactorRule& rule, const AttentionOp& op) {
+  if (op.documents) rule.operands.emplace_back("bt");
+  if (op.rate != 0) rule.operands.insert(rule.operands.end(), 2, "");
+}
+/// `index` is the place of document_starts among what is read.
+template <class AttentionOp>
+void check_documents(const AttentionOp& op, Shapes reads, std::size_t index) {
+  require(!op.documents || reads[index] == leading(reads[0], 2),
+          "attention: document_starts has a place for every token of qkv, (B, T)");
 }
 }  // namespace
 
 Operands Attention::operands() const {
   Operands list = {{"qkv"}};
-  append_random(list, rate);
+  append_options(list, *this);
   list.push_back({"y", Role::write});
   list.push_back({"lse", Role::write, Element::accumulate});
   return list;
 }
 std::vector<Shape> Attention::outputs(Shapes reads) const {
   const Shape y = attention_output(reads[0]);
+  check_documents(*this, reads, 1);
   return {y, {y[0], y[2], y[1]}};
 }
 FactorRule Attention::factors(Shapes) const {
   FactorRule rule{{"btshd"}, "tsd", Linear::no};
-  if (rate != 0) rule.operands.insert(rule.operands.end(), 2, "");
+  append_options(rule, *this);
   rule.operands.insert(rule.operands.end(), {"bthd", "bht"});
   return rule;
 }
@@ -46,18 +61,19 @@ double Attention::flops(Shapes all) const {
 
 Operands AttentionGradient::operands() const {
   Operands list = {{"qkv"}, {"y"}, {"lse", Role::read, Element::accumulate}, {"y_grad"}};
-  append_random(list, rate);
+  append_options(list, *this);
   list.push_back({"qkv_grad", Role::write});
   return list;
 }
 std::vector<Shape> AttentionGradient::outputs(Shapes reads) const {
   require(attention_output(reads[0]) == reads[1] && reads[1] == reads[3],
           "attention_gradient: qkv, y and y_grad agree");
+  check_documents(*this, reads, 4);
   return {reads[0]};
 }
 FactorRule AttentionGradient::factors(Shapes) const {
   FactorRule rule{{"btshd", "bthd", "bht", "bthd"}, "tsd", Linear::no};
-  if (rate != 0) rule.operands.insert(rule.operands.end(), 2, "");
+  append_options(rule, *this);
   rule.operands.emplace_back("btshd");
   return rule;
 }
@@ -115,6 +131,60 @@ double CrossEntropy::flops(Shapes all) const {
   return 8 * elements(all[0]);
 }
 
+Operands LogitMax::operands() const {
+  return {{"logits"}, {"max", Role::write, Element::accumulate}};
+}
+std::vector<Shape> LogitMax::outputs(Shapes reads) const {
+  return {without_last(reads[0])};
+}
+FactorRule LogitMax::factors(Shapes reads) const {
+  const std::string rows = letters(without_last(reads[0]).rank());
+  return {{rows + "v", rows}, "", Linear::no, Reduction::max};
+}
+double LogitMax::flops(Shapes all) const {
+  return elements(all[0]);
+}
+
+Operands LogitSums::operands() const {
+  return {{"logits"},
+          {"labels", Role::read, Element::i32},
+          {"max", Role::read, Element::accumulate},
+          {"sum_exp", Role::write, Element::accumulate},
+          {"label_logit", Role::write, Element::accumulate}};
+}
+std::vector<Shape> LogitSums::outputs(Shapes reads) const {
+  require(without_last(reads[0]) == reads[1] && reads[1] == reads[2],
+          "logit_sums: a label and a maximum for every row of logits");
+  return {reads[1], reads[1]};
+}
+FactorRule LogitSums::factors(Shapes reads) const {
+  const std::string rows = letters(reads[1].rank());
+  return {{rows + "v", rows, rows, rows, rows}, "", Linear::no};
+}
+double LogitSums::flops(Shapes all) const {
+  return 7 * elements(all[0]);
+}
+
+Operands CrossEntropyMerge::operands() const {
+  return {{"max", Role::read, Element::accumulate},
+          {"sum_exp", Role::read, Element::accumulate},
+          {"label_logit", Role::read, Element::accumulate},
+          {"labels", Role::read, Element::i32},
+          {"token_loss", Role::write, Element::accumulate},
+          {"lse", Role::write, Element::accumulate}};
+}
+std::vector<Shape> CrossEntropyMerge::outputs(Shapes reads) const {
+  for (const Shape& shape : reads)
+    require(shape == reads[0], "cross_entropy_merge: all operands have one shape");
+  return {reads[0], reads[0]};
+}
+FactorRule CrossEntropyMerge::factors(Shapes reads) const {
+  return {std::vector<std::string>(6, letters(reads[0].rank())), "", Linear::no};
+}
+double CrossEntropyMerge::flops(Shapes all) const {
+  return 3 * elements(all[0]);
+}
+
 Operands CrossEntropyGradient::operands() const {
   return {{"logits"},
           {"labels", Role::read, Element::i32},
@@ -126,7 +196,7 @@ std::vector<Shape> CrossEntropyGradient::outputs(Shapes reads) const {
 }
 FactorRule CrossEntropyGradient::factors(Shapes reads) const {
   const std::string rows = letters(reads[1].rank());
-  return {{rows + "v", rows, rows, rows + "v"}, "v", Linear::no};
+  return {{rows + "v", rows, rows, rows + "v"}, "", Linear::no};
 }
 double CrossEntropyGradient::flops(Shapes all) const {
   return 8 * elements(all[0]);

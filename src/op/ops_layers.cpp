@@ -1,4 +1,4 @@
-// Rules of matmul, embeddings, dropout, norms and elementwise ops, in the order of ops.h.
+// Rules of matmul, embeddings, dropout and elementwise ops, in the order of ops.h.
 #include <algorithm>
 
 #include "op/ops.h"
@@ -96,18 +96,22 @@ double EmbeddingGradient::flops(Shapes all) const {
 Operands AddPositions::operands() const {
   Operands list = {{"x"}, {"table"}};
   if (cached) list.push_back({"position", Role::read, Element::i32});
+  if (documents) list.push_back({"document_starts", Role::read, Element::i32});
   list.push_back({"y", Role::write, Element::compute, 0});
   return list;
 }
 std::vector<Shape> AddPositions::outputs(Shapes reads) const {
   require(reads[0].rank() == 3 && reads[1].rank() == 2 && reads[0][2] == reads[1][1] &&
-              reads[0][1] <= reads[1][0],
-          "add_positions: x is (B, T, C), the table (P, C) with P >= T");
+              first >= 0 && first + reads[0][1] <= reads[1][0],
+          "add_positions: x is (B, T, C), the table (P, C) with P >= first + T");
+  require(!documents || (!cached && reads[2] == leading(reads[0], 2)),
+          "add_positions: document_starts is (B, T), and a cached text is one document");
   return {reads[0]};
 }
 FactorRule AddPositions::factors(Shapes) const {
-  FactorRule rule{{"btc", "pc"}, "tp", Linear::no};
+  FactorRule rule{{"btc", "pc"}, "p", Linear::no};
   if (cached) rule.operands.emplace_back("");
+  if (documents) rule.operands.emplace_back("bt");
   rule.operands.emplace_back("btc");
   return rule;
 }
@@ -116,15 +120,23 @@ double AddPositions::flops(Shapes all) const {
 }
 
 Operands PositionsGradient::operands() const {
-  return {{"y_grad"}, {"table_grad", write_or_update(accumulate)}};
+  Operands list = {{"y_grad"}};
+  if (documents) list.push_back({"document_starts", Role::read, Element::i32});
+  list.push_back({"table_grad", write_or_update(accumulate)});
+  return list;
 }
 std::vector<Shape> PositionsGradient::outputs(Shapes reads) const {
-  require(reads[0].rank() == 3 && reads[0][1] <= rows,
-          "positions_gradient: y_grad is (B, T, C) with T <= rows");
+  require(reads[0].rank() == 3 && first >= 0 && first + reads[0][1] <= rows,
+          "positions_gradient: y_grad is (B, T, C) with first + T <= rows");
+  require(!documents || reads[1] == leading(reads[0], 2),
+          "positions_gradient: document_starts is (B, T)");
   return {{rows, reads[0][2]}};
 }
 FactorRule PositionsGradient::factors(Shapes) const {
-  return {{"btc", "pc"}, "tp", Linear::first};
+  FactorRule rule{{"btc"}, "p", Linear::first};
+  if (documents) rule.operands.emplace_back("bt");
+  rule.operands.emplace_back("pc");
+  return rule;
 }
 double PositionsGradient::flops(Shapes all) const {
   return elements(all[0]);
@@ -139,83 +151,21 @@ Operands Dropout::operands() const {
           {"y", Role::write, Element::compute, 0}};
 }
 std::vector<Shape> Dropout::outputs(Shapes reads) const {
-  return {reads[0]};
+  const Shape& x = reads[0];
+  if (part != TensorWindow{}) {
+    require(is_window_of(part, join(x, std::min<std::size_t>(1, x.rank()), x.rank(), {}, 0, 0)),
+            "dropout: part has the dims of x behind the samples");
+    for (std::size_t dim = 0; dim < part.global.rank(); ++dim)
+      require(part.first[dim] + x[dim + 1] <= part.global[dim], "dropout: a part has no padding");
+  }
+  return {x};
 }
 FactorRule Dropout::factors(Shapes reads) const {
   const std::string x = letters(reads[0].rank());
-  return {{x, "", "", x}, x.substr(std::min<std::size_t>(1, x.size())), Linear::first};
+  return {{x, "", "", x}, "", Linear::first};
 }
 double Dropout::flops(Shapes all) const {
   return elements(all[0]);
-}
-
-// --- layer norm
-
-Operands LayerNorm::operands() const {
-  Operands list = {{"x"}, {"gain"}};
-  if (bias) list.push_back({"bias"});
-  list.push_back({"y", Role::write, Element::compute, std::nullopt});
-  list.push_back({"mean", Role::write, Element::accumulate});
-  list.push_back({"rstd", Role::write, Element::accumulate});
-  return list;
-}
-std::vector<Shape> LayerNorm::outputs(Shapes reads) const {
-  require(reads[1] == Shape{last(reads[0])}, "layer_norm: gain has the size of the last dim of x");
-  return {reads[0], without_last(reads[0]), without_last(reads[0])};
-}
-FactorRule LayerNorm::factors(Shapes reads) const {
-  const std::string rows = letters(reads[0].rank() - 1);
-  FactorRule rule{{rows + "z", "z"}, "z", Linear::no};
-  if (bias) rule.operands.emplace_back("z");
-  rule.operands.insert(rule.operands.end(), {rows + "z", rows, rows});
-  return rule;
-}
-double LayerNorm::flops(Shapes all) const {
-  return 8 * elements(all[0]);
-}
-
-Operands LayerNormGradient::operands() const {
-  return {{"x"},
-          {"gain"},
-          {"mean", Role::read, Element::accumulate},
-          {"rstd", Role::read, Element::accumulate},
-          {"y_grad"},
-          {"x_grad", Role::write, Element::compute, 4}};
-}
-std::vector<Shape> LayerNormGradient::outputs(Shapes reads) const {
-  require(reads[0] == reads[4] && reads[2] == without_last(reads[0]),
-          "layer_norm_gradient: x and y_grad agree");
-  return {reads[0]};
-}
-FactorRule LayerNormGradient::factors(Shapes reads) const {
-  const std::string rows = letters(reads[0].rank() - 1);
-  return {{rows + "z", "z", rows, rows, rows + "z", rows + "z"}, "z", Linear::no};
-}
-double LayerNormGradient::flops(Shapes all) const {
-  return 11 * elements(all[0]);
-}
-
-Operands LayerNormWeightGradient::operands() const {
-  Operands list = {{"x"},
-                   {"mean", Role::read, Element::accumulate},
-                   {"rstd", Role::read, Element::accumulate},
-                   {"y_grad"}};
-  list.push_back({"gain_grad", write_or_update(accumulate)});
-  if (bias) list.push_back({"bias_grad", write_or_update(accumulate)});
-  return list;
-}
-std::vector<Shape> LayerNormWeightGradient::outputs(Shapes reads) const {
-  require(reads[0] == reads[3], "layer_norm_weight_gradient: x and y_grad agree");
-  return std::vector<Shape>(bias ? 2 : 1, Shape{last(reads[0])});
-}
-FactorRule LayerNormWeightGradient::factors(Shapes reads) const {
-  const std::string rows = letters(reads[0].rank() - 1);
-  FactorRule rule{{rows + "z", rows, rows, rows + "z", "z"}, "", Linear::no};
-  if (bias) rule.operands.emplace_back("z");
-  return rule;
-}
-double LayerNormWeightGradient::flops(Shapes all) const {
-  return 5 * elements(all[0]);
 }
 
 // --- bias, gelu, add

@@ -1,6 +1,8 @@
 // Rules of the update and of state, in the order of ops.h.
-#include "op/ops.h"
+#include <algorithm>
+
 #include "op/rule_helpers.h"
+#include "op/table.h"
 
 namespace fourfold::op {
 
@@ -32,17 +34,32 @@ double CountNonFinite::flops(Shapes) const {
   return 0;
 }
 
+Operands Vote::operands() const {
+  return {{"vote", Role::read, Element::i64},       {"squared_norm", Role::read, Element::f64},
+          {"loss_sum", Role::read, Element::f64},   {"token_count", Role::read, Element::i64},
+          {"non_finite", Role::read, Element::i64}, {"lr", Role::read, Element::f64},
+          {"votes", Role::write, Element::i64}};
+}
+std::vector<Shape> Vote::outputs(Shapes) const {
+  return {Shape{}};
+}
+FactorRule Vote::factors(Shapes) const {
+  return {std::vector<std::string>(7, ""), "", Linear::first};
+}
+double Vote::flops(Shapes) const {
+  return 0;
+}
+
 Operands UpdateControl::operands() const {
-  return {{"squared_norm", Role::read, Element::f64}, {"loss_sum", Role::read, Element::f64},
-          {"token_count", Role::read, Element::i64},  {"non_finite", Role::read, Element::i64},
-          {"lr", Role::read, Element::f64},           {"grad_norm", Role::write, Element::f64},
+  return {{"squared_norm", Role::read, Element::f64}, {"token_count", Role::read, Element::i64},
+          {"votes", Role::read, Element::i64},        {"grad_norm", Role::write, Element::f64},
           {"scale", Role::write, Element::f64},       {"applied", Role::write, Element::i64}};
 }
 std::vector<Shape> UpdateControl::outputs(Shapes) const {
   return {Shape{}, Shape{}, Shape{}};
 }
 FactorRule UpdateControl::factors(Shapes) const {
-  return {std::vector<std::string>(8, ""), "", Linear::no};
+  return {std::vector<std::string>(6, ""), "", Linear::no};
 }
 double UpdateControl::flops(Shapes) const {
   return 0;
@@ -69,6 +86,64 @@ double AdamW::flops(Shapes all) const {
   return 15 * elements(all[0]);
 }
 
+std::int64_t AdamWList::count() const {
+  constexpr std::int64_t most = 100000;
+  return std::clamp<std::int64_t>(tensors, 1, most);
+}
+AdamW AdamWList::one(std::int64_t index) const {
+  return {beta1, beta2, epsilon, index < decayed ? weight_decay : 0};
+}
+std::vector<std::size_t> AdamWList::operands_of(std::int64_t index) const {
+  const auto i = static_cast<std::size_t>(index),
+             first_weight = 4 + static_cast<std::size_t>(count());
+  return {
+      4 + i, 0, 1, 2, 3, first_weight + 3 * i, first_weight + 3 * i + 1, first_weight + 3 * i + 2};
+}
+Operands AdamWList::operands() const {
+  Operands list = {{"lr", Role::read, Element::f64},
+                   {"scale", Role::read, Element::f64},
+                   {"applied", Role::read, Element::i64},
+                   {"updates", Role::read, Element::i64}};
+  for (std::int64_t i = 0; i < count(); ++i) list.push_back({"grad"});
+  for (std::int64_t i = 0; i < count(); ++i) {
+    list.push_back({"weight", Role::update});
+    list.push_back({"m", Role::update});
+    list.push_back({"v", Role::update});
+  }
+  return list;
+}
+std::vector<Shape> AdamWList::outputs(Shapes reads) const {
+  std::vector<Shape> shapes;
+  for (std::size_t i = 4; i < reads.size(); ++i) shapes.insert(shapes.end(), 3, reads[i]);
+  return shapes;
+}
+FactorRule AdamWList::factors(Shapes reads) const {
+  std::vector<std::string> grads, states;
+  char next = '!';  // the first of 94 letters that print
+  for (std::size_t i = 4; i < reads.size(); ++i) {
+    require(static_cast<std::size_t>('~' - next) >= reads[i].rank(),
+            "adamw_list: so many dims have no letters; ask the rules of its parts");
+    grads.push_back(letters(reads[i].rank(), next));
+    states.insert(states.end(), 3, grads.back());
+    next = static_cast<char>(next + static_cast<int>(reads[i].rank()));
+  }
+  FactorRule rule{{"", "", "", ""}, "", Linear::no};
+  rule.operands.insert(rule.operands.end(), grads.begin(), grads.end());
+  rule.operands.insert(rule.operands.end(), states.begin(), states.end());
+  return rule;
+}
+double AdamWList::flops(Shapes all) const {
+  double total = 0;
+  for (std::int64_t i = 0; i < count(); ++i) total += 15 * elements(all[operands_of(i)[0]]);
+  return total;
+}
+
+std::vector<Part> parts_of(const AdamWList& row) {
+  std::vector<Part> list;
+  for (std::int64_t i = 0; i < row.count(); ++i) list.push_back({row.one(i), row.operands_of(i)});
+  return list;
+}
+
 Operands CountUpdate::operands() const {
   return {{"applied", Role::read, Element::i64}, {"updates", Role::update, Element::i64}};
 }
@@ -88,10 +163,12 @@ Operands InitNormal::operands() const {
   return {{"seed", Role::read, Element::u64}, {"x", Role::write}};
 }
 std::vector<Shape> InitNormal::outputs(Shapes) const {
+  require(part == TensorWindow{} || is_window_of(part, shape),
+          "init_normal: part has the dims of x");
   return {shape};
 }
 FactorRule InitNormal::factors(Shapes) const {
-  return {{"", letters(shape.rank())}, letters(shape.rank()), Linear::no};
+  return {{"", letters(shape.rank())}, "", Linear::no};
 }
 double InitNormal::flops(Shapes all) const {
   return 40 * elements(all[1]);
@@ -113,11 +190,12 @@ double Fill::flops(Shapes) const {
 Operands Digest::operands() const {
   return {{"x"}, {"digest", Role::write, Element::u64}};
 }
-std::vector<Shape> Digest::outputs(Shapes) const {
+std::vector<Shape> Digest::outputs(Shapes reads) const {
+  require(part == TensorWindow{} || is_window_of(part, reads[0]), "digest: part has the dims of x");
   return {Shape{}};
 }
 FactorRule Digest::factors(Shapes reads) const {
-  return {{letters(reads[0].rank()), ""}, letters(reads[0].rank()), Linear::no};
+  return {{letters(reads[0].rank()), ""}, "", Linear::no};
 }
 double Digest::flops(Shapes all) const {
   return 8 * elements(all[0]);

@@ -66,8 +66,15 @@ std::string check_axes_used_once(const std::map<char, Cuts>& factors, std::vecto
   return {};
 }
 
+/// What the outputs are partial in: sums because the reads are, and reductions over cut factors.
+struct PartialAxes {
+  std::vector<AxisId> of_reads;
+  std::string reduced_letters;  // where an output lacks them
+  Reduction over_factors;
+};
+
 Sharding output_state(const std::string& letters, const std::map<char, Cuts>& factors,
-                      std::vector<AxisId> partial, const std::string& read_letters, MeshId mesh) {
+                      const PartialAxes& axes, MeshId mesh) {
   Sharding state{mesh, {}, {}};
   bool any_cut = false;
   for (const char factor : letters) {
@@ -75,11 +82,13 @@ Sharding output_state(const std::string& letters, const std::map<char, Cuts>& fa
     any_cut = any_cut || !state.dims.back().empty();
   }
   if (!any_cut) state.dims.clear();
+  for (const AxisId axis : axes.of_reads) state.partial.push_back({axis, Reduction::sum});
   for (const auto& [factor, cuts] : factors)
-    if (letters.find(factor) == std::string::npos && read_letters.find(factor) != std::string::npos)
-      for (const Cut& cut : cuts) partial.push_back(cut.axis);
-  std::sort(partial.begin(), partial.end());
-  for (const AxisId axis : partial) state.partial.push_back({axis, Reduction::sum});
+    if (letters.find(factor) == std::string::npos &&
+        axes.reduced_letters.find(factor) != std::string::npos)
+      for (const Cut& cut : cuts) state.partial.push_back({cut.axis, axes.over_factors});
+  std::sort(state.partial.begin(), state.partial.end(),
+            [](const Partial& a, const Partial& b) { return a.axis < b.axis; });
   return state;
 }
 
@@ -116,8 +125,10 @@ Propagation propagate(const FactorRule& rule, std::span<const Sharding> reads,
   std::vector<AxisId> partial;
   if (result.problem = gather_factors(rule, reads, factors); !result.problem.empty()) return result;
   if (result.problem = gather_partial(rule, reads, partial); !result.problem.empty()) return result;
-  std::string read_letters;
-  for (std::size_t i = 0; i < reads.size(); ++i) read_letters += rule.operands[i];
+  std::string reduced_letters;
+  for (std::size_t i = 0; i < reads.size(); ++i)
+    for (const char letter : rule.operands[i])
+      if (rule.repeated.find(letter) == std::string::npos) reduced_letters += letter;
   for (std::size_t i = 0; i < outputs_claimed.size(); ++i) {
     const std::string& letters = rule.operands[reads.size() + i];
     for (std::size_t dim = 0; dim < letters.size(); ++dim) {
@@ -130,8 +141,8 @@ Propagation propagate(const FactorRule& rule, std::span<const Sharding> reads,
   if (result.problem = check_axes_used_once(factors, partial); !result.problem.empty())
     return result;
   for (std::size_t i = 0; i < outputs_claimed.size(); ++i)
-    result.outputs.push_back(
-        output_state(rule.operands[reads.size() + i], factors, partial, read_letters, mesh));
+    result.outputs.push_back(output_state(rule.operands[reads.size() + i], factors,
+                                          {partial, reduced_letters, rule.reduction}, mesh));
   return result;
 }
 

@@ -35,11 +35,15 @@ using Operands = std::vector<Operand>;
 
 /// The sharding rule, as an einsum states it: each dim of each operand carries a factor (a letter).
 ///  - A factor in reads and outputs may be cut: every operand that has it is cut alike.
-///  - A factor in reads only is summed over: cutting it makes the outputs partial (sum) on that
-///  axis.
+///  - A factor in reads only is reduced over: cutting it makes the outputs partial on that axis,
+///  a sum unless `reduction` says otherwise.
 ///  - A factor in outputs only may be cut freely; the op's attributes then say which part this rank
 ///  computes.
+///  - A factor in `repeated` is not reduced over: outputs that lack it do not depend on it, and
+///  ranks that cut it all compute them.
 ///  - A factor in `whole` may not be cut.
+/// A factor has one size in all operands, except where an operand holds one element for each of
+/// several equal blocks of another's dim: a cut in whole blocks then cuts both alike.
 struct FactorRule {
   std::vector<std::string> operands;  // one letter per dim; "" for scalars
   std::string whole;
@@ -47,6 +51,8 @@ struct FactorRule {
   /// read apart (a product), exactly one of them may be partial; `all`: linear in all tensor reads
   /// together (a sum), so all of them must be; `first`: linear in the first read alone.
   enum class Linear : std::uint8_t { no, one, all, first } linear = Linear::no;
+  Reduction reduction = Reduction::sum;
+  std::string repeated = {};
 };
 
 /// The states of the outputs for given states of the reads under a rule, or why the op cannot run

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "op/rule.h"
+#include "op/window.h"
 
 namespace fourfold::op {
 
@@ -40,6 +41,14 @@ inline Shape without_last(const Shape& shape) {
 }
 inline double elements(const Shape& shape) {
   return static_cast<double>(shape.elements());
+}
+
+/// Whether `window` has a global size and a first index for every dim of `local`.
+inline bool is_window_of(const TensorWindow& window, const Shape& local) {
+  if (window.global.rank() != local.rank() || window.first.rank() != local.rank()) return false;
+  for (const std::int64_t first : window.first)
+    if (first < 0) return false;
+  return true;
 }
 
 constexpr Role write_or_update(bool accumulate) {

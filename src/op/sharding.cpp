@@ -68,14 +68,34 @@ const Partial* Sharding::partial_on(AxisId axis) const {
   return nullptr;
 }
 
+std::int64_t local_size(std::int64_t size, std::span<const Cut> cuts, const Mesh& mesh) {
+  std::int64_t local = size;
+  for (const Cut& cut : cuts) {
+    const std::int64_t parts = mesh.axes[cut.axis.index()].size;
+    const std::int64_t stride = cut.stride.value_or((local + parts - 1) / parts);
+    require(stride > 0, "a stride is positive");
+    local = (local + parts * stride - 1) / (parts * stride) * stride;
+  }
+  return local;
+}
+
+std::int64_t first_index(std::int64_t size, std::span<const Cut> cuts, const Mesh& mesh,
+                         std::span<const std::int64_t> coordinates) {
+  std::int64_t local = size, first = 0;
+  for (const Cut& cut : cuts) {
+    const std::int64_t parts = mesh.axes[cut.axis.index()].size;
+    const std::int64_t stride = cut.stride.value_or((local + parts - 1) / parts);
+    require(parts * stride >= local, "a cut in whole blocks gives each rank one run of indices");
+    first += coordinates[cut.axis.index()] * stride;
+    local = stride;
+  }
+  return first;
+}
+
 Shape local_shape(const Shape& global, const Sharding& sharding, const Mesh& mesh) {
   Shape local = global;
   for (std::size_t dim = 0; dim < sharding.dims.size(); ++dim)
-    for (const Cut& cut : sharding.dims[dim]) {
-      const std::int64_t parts = mesh.axes[cut.axis.index()].size;
-      require(local[dim] % parts == 0, "a cut divides its dim");
-      local[dim] /= parts;
-    }
+    local[dim] = local_size(global[dim], sharding.dims[dim], mesh);
   return local;
 }
 

@@ -3,23 +3,27 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/mesh.h"
+#include "base/reduction.h"
 #include "base/shape.h"
 
 namespace fourfold::op {
 
 /// One cut of a dim: the element with index i lives at coordinate (i / stride) mod n of the axis, n
-/// its size. No stride means whole blocks: stride = ceil(size / n).
+/// its size. No stride means whole blocks: stride = ceil(size / n) of what the cuts before it
+/// leave. Where several cuts leave padding (an odd vocabulary), each states its stride, n times
+/// that of the next, so that gathering the innermost one gives the blocks of the others.
 struct Cut {
   AxisId axis;
   std::optional<std::int64_t> stride;
   bool operator==(const Cut&) const = default;
 };
 
-enum class Reduction { sum, max };
+using fourfold::Reduction;
 
 /// The values of the ranks along `axis` are terms; the tensor is their sum or maximum.
 struct Partial {
@@ -40,7 +44,12 @@ struct Sharding {
   const Partial* partial_on(AxisId axis) const;
 };
 
-/// The shape that one rank holds. Requires every cut to divide its dim (plan/ guarantees it).
+/// How many elements of a dim of `size` one rank holds, padding included: the same on all ranks.
+std::int64_t local_size(std::int64_t size, std::span<const Cut> cuts, const Mesh& mesh);
+/// The index of the first of them, for cuts in whole blocks; indices from `size` on are padding.
+std::int64_t first_index(std::int64_t size, std::span<const Cut> cuts, const Mesh& mesh,
+                         std::span<const std::int64_t> coordinates);
+/// The shape that one rank holds, padding included.
 Shape local_shape(const Shape& global, const Sharding& sharding, const Mesh& mesh);
 
 /// "[12 (data,z), 64, 128 (y)] partial sum(x)", axis names from the mesh; a stride stands behind a

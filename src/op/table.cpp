@@ -1,6 +1,7 @@
 #include "op/table.h"
 
 #include <charconv>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -39,6 +40,10 @@ std::string value_text(RandomStream value) {
 }
 std::string value_text(const Shape& value) {
   return to_string(value);
+}
+
+std::string value_text(const TensorWindow& value) {
+  return format("global {} at {}", to_string(value.global), to_string(value.first));
 }
 
 std::string window_text(const SampleWindow& window, std::optional<std::int64_t> task_micro) {
@@ -130,6 +135,11 @@ struct Reader {
     }
     found = true;
   }
+  void operator()(std::string_view, TensorWindow& window) {
+    if (key != "global" && key != "at") return;
+    found = true;
+    read(key == "global" ? window.global : window.first);
+  }
 };
 
 template <std::size_t... Index>
@@ -159,6 +169,26 @@ FactorRule factors(const Op& op, Shapes reads) {
 }
 double flops(const Op& op, Shapes all) {
   return std::visit([&](const auto& row) { return row.flops(all); }, op);
+}
+
+std::vector<Part> parts(const Op& op) {
+  return std::visit(
+      [&](const auto& row) -> std::vector<Part> {
+        if constexpr (requires { parts_of(row); }) return parts_of(row);
+        std::vector<std::size_t> all(row.operands().size());
+        std::iota(all.begin(), all.end(), std::size_t{0});
+        return {{op, std::move(all)}};
+      },
+      op);
+}
+
+bool is_list(const Op& op) {
+  return std::holds_alternative<AdamWList>(op);
+}
+
+bool takes_any_element(const Op& op) {
+  return std::holds_alternative<Add>(op) || std::holds_alternative<Fill>(op) ||
+         std::holds_alternative<Digest>(op);
 }
 
 double traffic_bytes(const Op& op, Shapes all, DType compute) {
@@ -217,6 +247,8 @@ std::string attributes_text(const Op& op, std::optional<std::int64_t> task_micro
           const std::string& normal = defaults[index++];
           if constexpr (std::is_same_v<T, SampleWindow>) {
             if (window_text(value, std::nullopt) != normal) append(window_text(value, task_micro));
+          } else if constexpr (std::is_same_v<T, TensorWindow>) {
+            if (value_text(value) != normal) append(value_text(value));
           } else if (value_text(value) != normal) {
             append(format("{} {}", field, value_text(value)));
           }

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "op/ops.h"
+#include "op/fused.h"
 
 namespace fourfold::op {
 
@@ -15,16 +15,38 @@ namespace fourfold::op {
 /// kernel does not compile.
 using Op =
     std::variant<Matmul, Embedding, EmbeddingGradient, AddPositions, PositionsGradient, Dropout,
-                 LayerNorm, LayerNormGradient, LayerNormWeightGradient, AddBias, BiasGradient, Gelu,
-                 GeluGradient, Add, Attention, AttentionGradient, AttentionCached, TakePosition,
-                 CrossEntropy, CrossEntropyGradient, LossSum, SquaredNorm, CountNonFinite,
-                 UpdateControl, AdamW, CountUpdate, InitNormal, Fill, Digest>;
+                 LayerNorm, LayerNormGradient, LayerNormWeightGradient, LayerNormMoments,
+                 LayerNormApply, LayerNormGradientSums, LayerNormGradientApply, AddBias,
+                 BiasGradient, Gelu, GeluGradient, Add, Attention, AttentionGradient,
+                 AttentionCached, TakePosition, CrossEntropy, LogitMax, LogitSums,
+                 CrossEntropyMerge, CrossEntropyGradient, LossSum, SquaredNorm, CountNonFinite,
+                 Vote, UpdateControl, AdamW, AdamWList, CountUpdate, InitNormal, Fill, Digest,
+                 BiasGelu, AddLayerNorm, AddLayerNormGradient, CrossEntropyBoth>;
 
 std::string_view name(const Op& op);
 Operands operands(const Op& op);
 std::vector<Shape> outputs(const Op& op, Shapes reads);
 FactorRule factors(const Op& op, Shapes reads);
 double flops(const Op& op, Shapes all);
+
+/// What a fused row stands for: rows to run in this order, and which of its operands each has. A
+/// row over a list of tensors has one for each of them; a part may read what an earlier one wrote.
+/// Any other row stands for itself. What an op means (shapes, factors, who updates what) is judged
+/// by its parts; what it touches and when, as a whole.
+struct Part {
+  Op op;
+  std::vector<std::size_t> operands;
+};
+std::vector<Part> parts(const Op& op);
+std::vector<Part> parts_of(const AdamWList& row);
+std::vector<Part> parts_of(const BiasGelu& row);
+std::vector<Part> parts_of(const AddLayerNorm& row);
+std::vector<Part> parts_of(const AddLayerNormGradient& row);
+std::vector<Part> parts_of(const CrossEntropyBoth& row);
+bool is_list(const Op& op);
+/// Whether operands of Element::compute may hold any element type, one for all of them, instead of
+/// the run's: the instruction's dtype says which.
+bool takes_any_element(const Op& op);
 /// Bytes read and written, each operand once (an update counts twice).
 double traffic_bytes(const Op& op, Shapes all, DType compute);
 
@@ -36,8 +58,9 @@ Op with_accumulate(Op op, bool accumulate);
 Op with_micro(Op op, std::int64_t micro);
 
 /// The attributes that differ from their defaults, "eps 1e-05 bias true"; "" when none does. A
-/// window prints as "micro M samples S first F"; `micro` equal to `task_micro` prints as the word
-/// "micro", so that equal tasks have equal text. Numbers print so that they read back exactly.
+/// window of samples prints as "micro M samples S first F", one of a tensor as "global [8, 4] at
+/// [0, 2]"; `micro` equal to `task_micro` prints as the word "micro", so that equal tasks have
+/// equal text. Numbers print so that they read back exactly.
 std::string attributes_text(const Op& op, std::optional<std::int64_t> task_micro);
 /// Reads a name and what attributes_text writes. Throws UserError (bad_config) naming the word it
 /// did not understand.

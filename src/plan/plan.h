@@ -8,22 +8,13 @@
 
 #include "base/mesh.h"
 #include "graph/graph.h"
+#include "plan/derive_states.h"
+#include "plan/infeasible.h"
+#include "plan/make_mesh.h"
 #include "plan/plan_spec.h"
+#include "plan/split_stages.h"
 
 namespace fourfold::plan {
-
-/// Why there is no plan: the keys at fault and what would work. A value, so that a search can go
-/// on.
-struct Infeasible {
-  struct Problem {
-    std::vector<std::string> keys;
-    std::string message;
-  };
-  std::vector<Problem> problems;
-};
-
-/// One line a problem.
-std::string to_text(const Infeasible& infeasible);
 
 /// How the samples of a step are divided: global = micro x accumulation x ranks that hold different
 /// samples.
@@ -39,14 +30,8 @@ struct Batching {
     return micro_batch * replicas;
   }  // of a micro-batch, over all ranks
 };
+/// Requires a settled grid (solve_grid).
 std::variant<Batching, Infeasible> solve_batching(const PlanSpec& spec);
-
-/// The shardings of all values of one graph, by value id.
-struct GraphShardings {
-  std::string graph;
-  std::vector<op::Sharding> values;
-  bool operator==(const GraphShardings&) const = default;
-};
 
 struct Plan {
   std::int64_t world = 1;
@@ -54,15 +39,34 @@ struct Plan {
   Batching batching;
   DType compute = DType::f32;
   Checkpointing checkpointing;
-  std::vector<GraphShardings> shardings;  // in the order of the model's graphs
+  std::vector<GraphStates> graphs;  // in the order of the model's graphs
+  /// Pipelines: the meshes of all stages, which of them this plan is for, and what they send each
+  /// other. A run without stages has none.
+  std::vector<Mesh> stages;
+  std::size_t stage = 0;
+  std::vector<Transfer> transfers;
   bool operator==(const Plan&) const = default;
 
-  const std::vector<op::Sharding>& of(std::string_view graph) const;
+  const GraphStates& of(std::string_view graph) const;
 };
 
-/// The plan for the graphs: persistent values and feeds as the strategy annotates them, all others
-/// as the ops' factor rules derive them.
+/// The plan for the graphs: parameters and feeds as the strategy annotates them, all others as the
+/// ops' factor rules derive them. Requires a settled grid, and graphs written for its batching.
 std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const PlanSpec& spec);
+
+/// One stage of a pipeline: its graphs, of which "train" is one of split_stages', and its plan.
+struct StagePlan {
+  graph::ModelGraphs model;
+  Plan plan;
+};
+/// Plans for the training of a model on several meshes, one after another in rank order: stage s
+/// has `grids[s]` and the blocks up to `last_blocks[s]`. All stages process the same micro-batches,
+/// each divided by its own grid. The training step runs all forward passes, then all backward
+/// passes (GPipe, Huang et al. 2019). Infeasible for more than two stages, and where a vocabulary
+/// that both stages use is not divided evenly.
+std::variant<std::vector<StagePlan>, Infeasible> plan_stages(
+    const graph::Graph& train, const PlanSpec& spec, const std::vector<Grid>& grids,
+    const std::vector<std::int64_t>& last_blocks);
 
 /// Meshes, the batch equation, and every value that is not replicated.
 std::string to_text(const Plan& plan, const graph::ModelGraphs& model);

@@ -2,24 +2,48 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/dtype.h"
 
 namespace fourfold::plan {
 
 /// Activation checkpointing: keep the input of every `blocks` blocks and recompute the rest in the
-/// backward pass; 0 keeps everything ("none"), 1 is "full".
+/// backward pass; 0 keeps everything ("none"), 1 is "full". With `keeps_products` what matrix
+/// products give is kept too, so that only cheap ops are repeated: attention, norms, activations,
+/// dropout ("selective" has it and blocks 1; Korthikanti et al. 2022, arXiv:2205.05198, section 5).
 struct Checkpointing {
   std::int64_t blocks = 0;
+  bool keeps_products = false;
   bool operator==(const Checkpointing&) const = default;
+};
+
+/// Which rule annotates the graph. All are special cases of one: `megatron` (Shoeybi et al. 2019)
+/// has y = z = 1, `fsdp` (ZeRO-3, Rajbhandari et al. 2020) x = y = 1; `axonn` (Singh et al. 2024)
+/// allows any grid.
+enum class Strategy : std::uint8_t { axonn, megatron, fsdp };
+
+/// How ranks are divided among the axes of the mesh.
+struct Grid {
+  std::int64_t x = 1, y = 1, z = 1;
+  std::optional<std::int64_t> data = 1;  // none: all ranks that x, y and z leave
+  /// Names of the axes, the one that varies fastest over ranks first.
+  std::vector<std::string> order = {"x", "y", "z", "data"};
+  bool operator==(const Grid&) const = default;
 };
 
 struct PlanSpec {
   std::int64_t global_batch_size = 12;  // samples of a step
-  std::int64_t micro_batch_size = 12;   // samples that one rank processes at once
+  std::int64_t micro_batch_size = 12;   // samples that one (data, z) coordinate processes at once
   std::int64_t seq_length = 64;         // tokens of a sample
   Checkpointing checkpointing = {};
   DType compute = DType::f32;
+  Strategy strategy = Strategy::axonn;
+  Grid grid = {};
+  bool shard_sequence = false;  // between blocks, time is cut on x (Korthikanti et al. 2022)
+  bool shard_states = false;    // optimizer state is cut on data (ZeRO-1)
   bool operator==(const PlanSpec&) const = default;
 };
 

@@ -16,6 +16,18 @@ struct Collect {
 
 }  // namespace
 
+std::string_view to_string(FeedKind kind) {
+  switch (kind) {
+    case FeedKind::tokens:
+      return "tokens";
+    case FeedKind::labels:
+      return "labels";
+    case FeedKind::document_starts:
+      return "document_starts";
+  }
+  fail_internal("every kind of feed has a name");
+}
+
 std::string_view name(const Instruction& instruction) {
   return std::visit(
       []<class Kind>(const Kind& what) -> std::string_view {
@@ -45,6 +57,10 @@ std::vector<Access> accesses(const Instruction& instruction) {
       },
       instruction.what);
   return list;
+}
+
+bool is_update(const op::Op& op) {
+  return std::holds_alternative<op::AdamW>(op) || std::holds_alternative<op::AdamWList>(op);
 }
 
 }  // namespace fourfold::program

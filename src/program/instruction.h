@@ -2,6 +2,7 @@
 // kernels/'.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,7 +34,13 @@ struct Slice {
   std::int64_t end_bytes() const { return offset_bytes + (rows - 1) * pitch_bytes + row_bytes; }
 };
 
-enum class FeedKind : std::uint8_t { tokens, labels };
+/// What the host fills: for each token its id; the id behind it, or -1; where its document begins
+/// in the sample.
+enum class FeedKind : std::uint8_t { tokens, labels, document_starts };
+inline constexpr std::array feed_kinds = {FeedKind::tokens, FeedKind::labels,
+                                          FeedKind::document_starts};
+/// Its name in programs and messages.
+std::string_view to_string(FeedKind kind);
 
 // Each kind lists its fields once. `visit.field` takes plain fields; `visit.read`, `visit.write`
 // and `visit.update` take the slices it touches. Printing, parsing and operands() all follow from
@@ -149,6 +156,31 @@ struct Copy {
   }
 };
 
+/// Reorders a plain tensor into a buffer that is `blocked` (Buffer::blocked); both have one
+/// sharding. Where the parts have room for more than the dim has (padding), the rest becomes zero.
+struct Pack {
+  static constexpr std::string_view name = "pack";
+  Slice from, to;
+  bool operator==(const Pack&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.read("from", self.from);
+    visit.write("to", self.to);
+  }
+};
+
+/// Reorders a blocked tensor into a plain one; padding at the end of the dim is dropped.
+struct Unpack {
+  static constexpr std::string_view name = "unpack";
+  Slice from, to;
+  bool operator==(const Unpack&) const = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit.read("from", self.from);
+    visit.write("to", self.to);
+  }
+};
+
 /// Brings this rank's part of a micro-batch from the host; which samples these are stands in
 /// Program::feeds.
 struct Feed {
@@ -188,7 +220,7 @@ struct Wait {
 };
 
 using What = std::variant<Compute, AllReduce, ReduceScatter, AllGather, AllToAll, Send, Recv, Copy,
-                          Feed, Record, Wait>;
+                          Pack, Unpack, Feed, Record, Wait>;
 
 struct Instruction {
   StreamId stream;
@@ -199,11 +231,56 @@ struct Instruction {
 /// "matmul", "all_reduce", "record", ...
 std::string_view name(const Instruction& instruction);
 
+/// Hands the slices among the fields of a kind to a function.
+template <class Visit>
+struct SliceFields {
+  Visit& visit;
+  template <class T>
+  void field(std::string_view, T&) {}
+  void read(std::string_view, Slice& slice) { visit(slice); }
+  void write(std::string_view, Slice& slice) { visit(slice); }
+  void update(std::string_view, Slice& slice) { visit(slice); }
+};
+
+/// Calls `visit` with every slice of an instruction, for changing them.
+template <class Visit>
+void for_each_slice(Instruction& instruction, Visit&& visit) {
+  std::visit(
+      [&]<class Kind>(Kind& what) {
+        if constexpr (std::is_same_v<Kind, Compute>) {
+          for (Slice& slice : what.slices) visit(slice);
+          if (what.workspace) visit(*what.workspace);
+        } else {
+          SliceFields<std::remove_reference_t<Visit>> fields{visit};
+          Kind::fields(what, fields);
+        }
+      },
+      instruction.what);
+}
+
 /// What an instruction touches. A workspace counts as a write.
 struct Access {
   Slice slice;
   op::Role role = op::Role::read;
 };
 std::vector<Access> accesses(const Instruction& instruction);
+
+/// Whether an op changes parameters: op::AdamW or a list of it.
+bool is_update(const op::Op& op);
+
+/// Calls `visit` with each computation that one over a list of tensors stands for (op::parts), over
+/// its slices; with any other itself.
+template <class Visit>
+void for_each_part(const Compute& compute, Visit&& visit) {
+  if (!op::is_list(compute.op)) {
+    visit(compute);
+    return;
+  }
+  for (const op::Part& part : op::parts(compute.op)) {
+    Compute one{part.op, compute.dtype, {}, std::nullopt, compute.implementation};
+    for (const std::size_t operand : part.operands) one.slices.push_back(compute.slices[operand]);
+    visit(one);
+  }
+}
 
 }  // namespace fourfold::program

@@ -20,9 +20,15 @@ class IntervalMap {
   /// Calls `visit(const Value&)` for every run that meets [begin, end).
   template <class Visit>
   void visit(std::int64_t begin, std::int64_t end, Visit&& visit) const {
+    visit_runs(begin, end, [&](std::int64_t, const Value& value) { visit(value); });
+  }
+
+  /// The same with where the run begins, which may be before `begin`.
+  template <class Visit>
+  void visit_runs(std::int64_t begin, std::int64_t end, Visit&& visit) const {
     for (auto run = std::prev(runs_.upper_bound(begin)); run != runs_.end() && run->first < end;
          ++run)
-      visit(run->second);
+      visit(run->first, run->second);
   }
 
   /// Calls `change(Value&)` for every run of [begin, end), split off from what lies around it.

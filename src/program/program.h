@@ -31,13 +31,25 @@ enum class BufferRole : std::uint8_t {
 };
 std::string_view to_string(BufferRole role);
 
+/// A local tensor stored block by block: the equal parts of `dim` that the members of `axis` own,
+/// or would own, stand one after another in the order of the members, each dense and row-major.
+/// Collectives over the axis then see one contiguous part for each member. Each part has `part`
+/// elements of the dim; what the parts have beyond the dim's local size is padding.
+struct Blocked {
+  std::size_t dim = 0;
+  AxisId axis;
+  std::int64_t part = 1;
+  bool operator==(const Blocked&) const = default;
+};
+
 /// A tensor and its place. The local shape is op::local_shape(global, sharding, its mesh), dense
-/// and row-major.
+/// and row-major unless `blocked`.
 struct Buffer {
   std::string name;
   DType dtype = DType::f32;
   Shape global;           // logical shape
   op::Sharding sharding;  // what the compiler claims about it; the verifier recomputes it
+  std::optional<Blocked> blocked;
   Region region = Region::transient;
   BufferRole role = BufferRole::activation;
   std::int64_t offset_bytes = 0;  // within its region

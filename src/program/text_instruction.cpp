@@ -13,9 +13,6 @@ namespace {
 std::string_view reduction_text(op::Reduction reduction) {
   return reduction == op::Reduction::sum ? "sum" : "max";
 }
-std::string_view feed_kind_text(FeedKind kind) {
-  return kind == FeedKind::tokens ? "tokens" : "labels";
-}
 
 /// The name of entry `index`, or "?7" where the table has no such entry.
 template <class Table, class NameOf>
@@ -55,7 +52,7 @@ class Writer {
     append(label, entry_name(program_.groups, id.index(), [](const Group& g) { return g.name; }));
   }
   void field(std::string_view label, op::Reduction value) { append(label, reduction_text(value)); }
-  void field(std::string_view label, FeedKind value) { append(label, feed_kind_text(value)); }
+  void field(std::string_view label, FeedKind value) { append(label, to_string(value)); }
   void field(std::string_view label, Rank value) { append(label, format("{}", value.index())); }
   void field(std::string_view label, std::int64_t value) {
     const bool is_own = label == "micro" && value == task_micro_;
@@ -221,8 +218,10 @@ class FieldReader {
   }
   void field(std::string_view label, FeedKind& value) {
     const std::string_view word = labelled(label);
-    if (word != "tokens" && word != "labels") fail_text(word, "tokens or labels");
-    value = word == "tokens" ? FeedKind::tokens : FeedKind::labels;
+    const auto place = std::find_if(feed_kinds.begin(), feed_kinds.end(),
+                                    [&](FeedKind kind) { return to_string(kind) == word; });
+    if (place == feed_kinds.end()) fail_text(word, "tokens, labels or document_starts");
+    value = *place;
   }
   void field(std::string_view label, Rank& value) {
     value = Rank(parse_index(labelled(label), std::numeric_limits<std::int32_t>::max(), "a rank"));

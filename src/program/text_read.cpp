@@ -229,6 +229,14 @@ class Reader {
     buffer.global = parsed_shape->shape;
     buffer.sharding = parsed_shape->sharding;
     read_partial(words, mesh, buffer.sharding);
+    if (words.accept("blocked")) {
+      const std::size_t dim =
+          parse_index(words.next("a dim"), buffer.global.rank(), "a dim of the buffer");
+      const auto axis = find_named(
+          mesh.axes, words.next("the name of an axis"), [](const Axis& a) { return a.name; },
+          "the name of an axis");
+      buffer.blocked = Blocked{dim, AxisId(axis), words.number("elements of a part")};
+    }
     const std::string_view region = words.next("persistent or transient");
     if (region != "persistent" && region != "transient")
       fail_text(region, "persistent or transient");

@@ -174,13 +174,20 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows,
   return text;
 }
 
+std::string blocked_text(const Buffer& buffer, const Mesh& mesh) {
+  if (!buffer.blocked) return {};
+  return format(" blocked {} {} {}", buffer.blocked->dim,
+                mesh.axes[buffer.blocked->axis.index()].name, buffer.blocked->part);
+}
+
 std::string buffers_text(const Program& program) {
   std::vector<std::vector<std::string>> rows;
   for (const Buffer& buffer : program.buffers) {
     const std::size_t mesh = buffer.sharding.mesh.index();
     rows.push_back({buffer.name, std::string(fourfold::to_string(buffer.dtype)),
                     mesh == 0 ? "" : format("on {}", program.meshes[mesh].name),
-                    op::to_string(buffer.global, buffer.sharding, program.meshes[mesh]),
+                    op::to_string(buffer.global, buffer.sharding, program.meshes[mesh]) +
+                        blocked_text(buffer, program.meshes[mesh]),
                     buffer.region == Region::persistent ? "persistent @" : "transient @",
                     format("{}", buffer.offset_bytes), format("{} bytes", buffer.size_bytes),
                     std::string(to_string(buffer.role)),

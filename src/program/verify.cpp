@@ -10,7 +10,8 @@
 namespace fourfold::program {
 
 void Report::fault(std::string_view rule, std::string_view message) {
-  faults_.push_back({std::string(rule), std::nullopt, format("{}: {}", program_.name, message)});
+  faults_.push_back(
+      {std::string(rule), std::nullopt, format("{}: {}", program_.name, message), std::nullopt});
 }
 
 void Report::fault(std::string_view rule, std::size_t instruction, std::string_view message) {
@@ -22,22 +23,28 @@ void Report::fault(std::string_view rule, std::size_t instruction, std::string_v
     }
   faults_.push_back({std::string(rule), instruction,
                      format("{}: {}: instruction {} ({}): {}", program_.name, task, instruction,
-                            short_text(program_, program_.instructions[instruction]), message)});
+                            short_text(program_, program_.instructions[instruction]), message),
+                     std::nullopt});
 }
 
 std::vector<Fault> verify(const Program& program) {
   Report report(program);
   if (!check_structure(program, report)) return report.take();
+  Claims claims(program);
   check_groups(program, report);
   check_persistent_overlap(program, report);
   const std::size_t before = report.size();
   check_operands(program, report);
   const bool shapes_fit = report.size() == before;
   check_writes(program, report);
-  check_feeds(program, report);
-  check_updates(program, report);
+  check_layout(program, report);
+  check_feeds(claims, report);
+  check_updates(claims, report);
   if (check_order(program, report)) check_memory(program, report);
-  if (shapes_fit) check_state(program, report);
+  if (shapes_fit) {
+    check_state(claims, report);
+    check_attributes(claims, report);
+  }
   return report.take();
 }
 
@@ -95,16 +102,6 @@ std::optional<std::vector<std::int64_t>> own_coordinates(const Program& program,
   const auto place = std::find(mesh.ranks.begin(), mesh.ranks.end(), program.rank);
   if (place == mesh.ranks.end()) return std::nullopt;
   return mesh.coordinates(static_cast<std::size_t>(place - mesh.ranks.begin()));
-}
-
-std::int64_t block_start(const std::vector<op::Cut>& cuts, std::int64_t size, const Mesh& mesh,
-                         const std::vector<std::int64_t>& coordinates) {
-  std::int64_t start = 0;
-  for (const op::Cut& cut : cuts) {
-    size /= mesh.axes[cut.axis.index()].size;
-    start += coordinates[cut.axis.index()] * size;
-  }
-  return start;
 }
 
 }  // namespace fourfold::program

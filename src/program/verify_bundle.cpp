@@ -35,7 +35,7 @@ class BundleCheck {
   };
 
   void fault(std::string_view rule, std::string message) {
-    faults_.push_back({std::string(rule), std::nullopt, std::move(message)});
+    faults_.push_back({std::string(rule), std::nullopt, std::move(message), std::nullopt});
   }
 
   void check_programs() {

@@ -65,7 +65,7 @@ std::string collective_problem(const Program& program, const Kind& what) {
 
 }  // namespace
 
-void check_groups(const Program& program, Report& report) {
+void check_members(const Program& program, Report& report) {
   for (const Group& group : program.groups) {
     const std::vector<Rank> line = line_of(program, group);
     if (group.members != line)
@@ -75,13 +75,18 @@ void check_groups(const Program& program, Report& report) {
                  ranks_text(group.members), ranks_text(line), program.rank.index(),
                  program.meshes[group.mesh.index()].axes[group.axis.index()].name));
   }
+}
+
+void check_groups(const Program& program, Report& report) {
+  check_members(program, report);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     const std::string problem = std::visit(
         [&](const auto& what) { return collective_problem(program, what); }, instruction.what);
     if (problem.empty()) continue;
-    report.fault(std::holds_alternative<Copy>(instruction.what) ? "operands" : "groups", i,
-                 problem);
+    const bool is_collective =
+        std::visit([](const auto& what) { return requires { what.group; }; }, instruction.what);
+    report.fault(is_collective ? "groups" : "operands", i, problem);
   }
 }
 

@@ -1,5 +1,7 @@
-// race, defined, lost: what the bytes hold when they are touched.
+// race, defined, lost: what the bytes hold when they are touched; order: whom ranks meet when.
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "base/format.h"
 #include "program/interval_map.h"
@@ -51,6 +53,7 @@ struct History {
   std::optional<Mark> writer;     // none: before the program, by the host
   std::vector<Mark> readers;      // the last one of each stream
   bool was_read = false;
+  bool is_scratch = false;  // left by a kernel that used it as workspace
 };
 
 bool is_state(BufferRole role) {
@@ -78,13 +81,14 @@ class MemoryCheck {
         buffer.role == BufferRole::step_block || (is_state(buffer.role) && !is_init());
     if (buffer.region != Region::persistent || !is_defined) return;
     bytes_.assign(address(program_, id), address(program_, id) + buffer.space_bytes(),
-                  History{id, {}, {}, false});
+                  History{id, {}, {}, false, false});
   }
 
   void step(std::size_t index) {
     const Instruction& instruction = program_.instructions[index];
     const Mark mark = clocks_.advance(instruction, index);
     const std::vector<Access> list = accesses(instruction);
+    check_turn(instruction, mark);
     for (const Access& access : list) check_race(access, mark);
     for (const Access& access : list)
       if (access.role != op::Role::write) check_defined(access.slice, index);
@@ -92,6 +96,46 @@ class MemoryCheck {
       if (access.role != op::Role::write) note_read(access.slice, mark);
     for (const Access& access : list)
       if (access.role != op::Role::read) note_write(access, mark);
+    if (const auto* compute = std::get_if<Compute>(&instruction.what);
+        compute != nullptr && compute->workspace)
+      for_each_run(program_, *compute->workspace, [&](const AddressRange& run) {
+        bytes_.assign(run.begin, run.end,
+                      History{compute->workspace->buffer, mark, {}, false, true});
+      });
+  }
+
+  /// What ranks must meet in one order: the collectives of a group, the messages of one tag to or
+  /// from one peer.
+  using Meeting = std::tuple<std::string_view, std::size_t, std::int64_t>;
+
+  static std::optional<Meeting> meeting(const Instruction& instruction) {
+    return std::visit(
+        []<class Kind>(const Kind& what) -> std::optional<Meeting> {
+          if constexpr (requires { what.group; })
+            return Meeting{"collective", what.group.index(), 0};
+          else if constexpr (requires { what.peer; })
+            return Meeting{Kind::name, what.peer.index(), what.tag};
+          else
+            return std::nullopt;
+        },
+        instruction.what);
+  }
+
+  void check_turn(const Instruction& instruction, const Mark& mark) {
+    const auto key = meeting(instruction);
+    if (!key) return;
+    const auto [place, inserted] = met_.try_emplace(*key, mark);
+    if (!inserted && !clocks_.happened_before(place->second, mark.stream)) {
+      const Mark& earlier = place->second;
+      report_.fault(
+          "order", mark.instruction,
+          format("no wait orders it after instruction {} ({}) on stream {}, which meets the same "
+                 "ranks",
+                 earlier.instruction,
+                 short_text(program_, program_.instructions[earlier.instruction]),
+                 program_.streams[earlier.stream]));
+    }
+    place->second = mark;
   }
 
   /// Reports the first earlier access that no path orders before this one.
@@ -124,8 +168,10 @@ class MemoryCheck {
     std::string problem;
     for_each_run(program_, slice, [&](const AddressRange& run) {
       bytes_.visit(run.begin, run.end, [&](const History& history) {
-        if (!problem.empty() || history.owner == slice.buffer) return;
-        if (!history.owner)
+        if (!problem.empty() || (history.owner == slice.buffer && !history.is_scratch)) return;
+        if (history.is_scratch && history.owner == slice.buffer)
+          problem = format("bytes of {} hold the scratch of a kernel{}", name, written_by(history));
+        else if (!history.owner)
           problem = format("{} is read before it is written", name);
         else
           problem = format("bytes of {} were overwritten through {}{}", name,
@@ -167,7 +213,7 @@ class MemoryCheck {
           if (history.owner == access.slice.buffer && history.writer && !history.was_read)
             lost = history.writer->instruction;
         });
-      bytes_.assign(run.begin, run.end, History{access.slice.buffer, mark, {}, false});
+      bytes_.assign(run.begin, run.end, History{access.slice.buffer, mark, {}, false, false});
     });
     if (lost)
       report_.fault(
@@ -191,6 +237,7 @@ class MemoryCheck {
   Report& report_;
   Clocks clocks_;
   IntervalMap<History> bytes_;
+  std::map<Meeting, Mark> met_;  // the last one
 };
 
 }  // namespace

@@ -40,16 +40,16 @@ std::size_t count_reads(const op::Operands& operands) {
   return count;
 }
 
-/// A letter of the factor rule has one size wherever it stands: what the shape rule leaves unsaid
-/// about reads.
+/// A letter of the factor rule has one size in all reads: what the shape rule leaves unsaid about
+/// them. It says all about outputs.
 std::string factor_problem(const op::FactorRule& rule, const std::vector<Shape>& shapes,
-                           const op::Operands& operands) {
+                           std::size_t reads, const op::Operands& operands) {
   std::map<char, std::int64_t> sizes;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (rule.operands[i].size() != shapes[i].rank())
       return format("operand {} has shape {}, expected {} dims", operands[i].name,
                     to_string(shapes[i]), rule.operands[i].size());
-    for (std::size_t dim = 0; dim < shapes[i].rank(); ++dim) {
+    for (std::size_t dim = 0; i < reads && dim < shapes[i].rank(); ++dim) {
       const auto [place, inserted] = sizes.try_emplace(rule.operands[i][dim], shapes[i][dim]);
       if (place->second != shapes[i][dim])
         return format("operand {} has shape {}, expected {} in dim {}", operands[i].name,
@@ -75,7 +75,7 @@ std::string shape_problem(const Program& program, const Compute& compute,
       return format("output {} in {} has shape {}, the op gives {}", operands[reads + i].name,
                     program.buffer(compute.slices[reads + i].buffer).name,
                     to_string(shapes[reads + i]), to_string(outputs[i]));
-  return factor_problem(op::factors(compute.op, read_shapes), shapes, operands);
+  return factor_problem(op::factors(compute.op, read_shapes), shapes, reads, operands);
 }
 
 }  // namespace
@@ -86,10 +86,12 @@ void check_operands(const Program& program, Report& report) {
     if (compute == nullptr) continue;
     if (compute->implementation.empty())
       report.fault("implementation", i, "nothing says who computes it");
-    const op::Operands operands = op::operands(compute->op);
-    std::string problem = dtype_problem(program, *compute, operands);
-    if (problem.empty()) problem = shape_problem(program, *compute, operands);
-    if (!problem.empty()) report.fault("operands", i, problem);
+    for_each_part(*compute, [&](const Compute& part) {
+      const op::Operands operands = op::operands(part.op);
+      std::string problem = dtype_problem(program, part, operands);
+      if (problem.empty()) problem = shape_problem(program, part, operands);
+      if (!problem.empty()) report.fault("operands", i, problem);
+    });
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "program/program.h"
 #include "program/verify.h"
+#include "program/verify_claims.h"
 
 namespace fourfold::program {
 
@@ -45,12 +46,23 @@ void check_writes(const Program& program, Report& report);
 bool check_order(const Program& program, Report& report);
 /// race, defined, lost. Requires check_order.
 void check_memory(const Program& program, Report& report);
-/// state. Requires check_operands.
-void check_state(const Program& program, Report& report);
+/// layout: who may touch a blocked buffer.
+void check_layout(const Program& program, Report& report);
+/// state, layout. Requires check_operands.
+void check_state(Claims& claims, Report& report);
 /// update-once.
-void check_updates(const Program& program, Report& report);
+void check_updates(Claims& claims, Report& report);
 /// feeds.
-void check_feeds(const Program& program, Report& report);
+void check_feeds(Claims& claims, Report& report);
+/// part: attributes that say which part of a tensor this rank computes. Requires check_operands.
+void check_attributes(Claims& claims, Report& report);
+/// part: slices that are this rank's own block, for a rank of which check_state has proved only a
+/// sibling.
+void check_own_blocks(Claims& claims, Report& report);
+/// bounds: peers and the slices of messages, for such a rank. False where they cannot be used.
+bool check_peers(const Program& program, Report& report);
+/// groups: the members alone; what remains of check_groups for such a rank.
+void check_members(const Program& program, Report& report);
 
 // --- shared questions
 
@@ -87,10 +99,5 @@ std::optional<DType> slice_dtype(const Program& program, const Slice& slice);
 
 /// Coordinates of the program's rank on a mesh; nothing where the mesh does not have it.
 std::optional<std::vector<std::int64_t>> own_coordinates(const Program& program, MeshId mesh);
-
-/// Where this rank's block of a cut dim begins. Requires cuts with default strides that divide
-/// `size`.
-std::int64_t block_start(const std::vector<op::Cut>& cuts, std::int64_t size, const Mesh& mesh,
-                         const std::vector<std::int64_t>& coordinates);
 
 }  // namespace fourfold::program

@@ -1,7 +1,11 @@
 // state: sharding and partial sums of every value, recomputed from the factor rules of op/.
 #include "program/verify_state.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/format.h"
+#include "op/blocks.h"
 #include "program/verify_rules.h"
 
 namespace fourfold::program {
@@ -9,13 +13,15 @@ namespace {
 
 class StateCheck {
  public:
-  StateCheck(const Program& program, Report& report)
-      : program_(program), report_(report), partial_(program) {}
+  StateCheck(Claims& claims, Report& report)
+      : program_(claims.program()), claims_(claims), report_(report), partial_(program_) {}
 
   void run() {
     check_claims_at_start();
+    begin_votes();
     for (index_ = 0; index_ < program_.instructions.size(); ++index_)
       std::visit([&](const auto& what) { step(what); }, program_.instructions[index_].what);
+    check_end();
   }
 
  private:
@@ -29,13 +35,40 @@ class StateCheck {
   /// What the host or an earlier program leaves is whole: nothing persistent and no feed is
   /// partial.
   void check_claims_at_start() {
-    for (const Buffer& buffer : program_.buffers) {
-      const Mesh& mesh = program_.meshes[buffer.sharding.mesh.index()];
+    for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+      const Buffer& buffer = program_.buffers[i];
       const bool given = buffer.region == Region::persistent || buffer.role == BufferRole::feed;
-      const op::Sharding claim = normalized(buffer.sharding, mesh);
+      const op::Sharding& claim = claims_.of(BufferId(i));
       if (given && !claim.partial.empty())
         report_.fault("state", format("{} claims to be {}, but nothing sums it up", buffer.name,
-                                      partial_text(claim.partial, mesh)));
+                                      partial_text(claim.partial, claims_.mesh(BufferId(i)))));
+    }
+  }
+
+  /// The one thing of which each rank's host has its own: a term of the sum over all ranks.
+  void begin_votes() {
+    constexpr auto field = op::find_block_field("step.vote");
+    for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+      const Buffer& buffer = program_.buffers[i];
+      if (buffer.role != BufferRole::step_block) continue;
+      const Mesh& mesh = claims_.mesh(BufferId(i));
+      State state;
+      for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
+        if (mesh.axes[axis].size > 1) state.axes.push_back({AxisId(axis), op::Reduction::sum});
+      const auto offset = static_cast<std::int64_t>(field->offset_bytes);
+      partial_.write({BufferId(i), offset, 1, size_bytes(field->dtype), 0}, state);
+    }
+  }
+
+  /// What the host or a later program reads is whole.
+  void check_end() {
+    for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+      const Buffer& buffer = program_.buffers[i];
+      if (buffer.role == BufferRole::step_block) continue;  // nobody writes it (rule read-only)
+      if (buffer.region != Region::persistent && buffer.role != BufferRole::output) continue;
+      for (const auto& [offset, axes] : partial_.sums(BufferId(i)))
+        report_.fault("state", format("{} is {} at the end, from byte {} on", buffer.name,
+                                      partial_text(axes, claims_.mesh(BufferId(i))), offset));
     }
   }
 
@@ -50,8 +83,8 @@ class StateCheck {
 
   template <class Kind>
   void move(const Kind& what, const Slice& from, const Slice& to) {
-    const Conversion conversion = convert(program_, what, found(from));
-    if (!conversion.problem.empty()) fault(conversion.problem);
+    const Conversion conversion = convert(claims_, what, found(from));
+    if (!conversion.problem.empty()) report_.fault(conversion.rule, index_, conversion.problem);
     partial_.write(to, conversion.state);
   }
   void step(const AllReduce& what) { move(what, what.data, what.data); }
@@ -59,12 +92,21 @@ class StateCheck {
   void step(const AllGather& what) { move(what, what.from, what.to); }
   void step(const AllToAll& what) { move(what, what.from, what.to); }
   void step(const Copy& what) { move(what, what.from, what.to); }
-  void step(const Send& what) { found(what.from); }
+  void step(const Pack& what) { move(what, what.from, what.to); }
+  void step(const Unpack& what) { move(what, what.from, what.to); }
+  // What crosses meshes is whole: the axes of one mesh mean nothing on the other.
+  void step(const Send& what) {
+    const State state = found(what.from);
+    if (!state.axes.empty())
+      fault(format("{} is {}, and nobody over there can sum it up", name_of(what.from),
+                   partial_text(state.axes, claims_.mesh(what.from.buffer))));
+  }
   void step(const Recv& what) {
-    // What the peer sends is proved over there; here its claim is all there is.
-    const Buffer& buffer = program_.buffer(what.to.buffer);
-    partial_.write(what.to,
-                   {normalized(buffer.sharding, mesh_of(program_, what.to)).partial, false});
+    const op::Sharding& claim = claims_.of(what.to.buffer);
+    if (!claim.partial.empty())
+      fault(format("{} claims to be {}, but what is sent is whole", name_of(what.to),
+                   partial_text(claim.partial, claims_.mesh(what.to.buffer))));
+    partial_.write(what.to, {});
   }
   void step(const Feed& what) { partial_.write(what.to, {}); }
   void step(const Record&) {}
@@ -78,13 +120,16 @@ class StateCheck {
 
   /// Claimed cuts of an operand; faults where its view has none.
   op::Sharding view(const Compute& what, const op::Operand& operand, const Slice& slice) {
-    if (auto sharding = view_sharding(program_, slice, dtype_of_operand(what, operand)))
-      return *sharding;
+    if (auto sharding = claims_.view(slice, dtype_of_operand(what, operand))) return *sharding;
     fault(format("the slice of {} mixes a cut dim with others", name_of(slice)));
     return {program_.buffer(slice.buffer).sharding.mesh, {}, {}};
   }
 
   void step(const Compute& what) {
+    for_each_part(what, [&](const Compute& part) { compute(part); });
+  }
+
+  void compute(const Compute& what) {
     const op::Operands operands = op::operands(what.op);
     std::vector<op::Sharding> reads, claims;
     std::vector<Shape> shapes;
@@ -98,7 +143,10 @@ class StateCheck {
       reads.push_back(std::move(sharding));
       shapes.push_back(program_.view_shape(what.slices[i], dtype_of_operand(what, operands[i])));
     }
-    const op::Propagation result = op::propagate(op::factors(what.op, shapes), reads, claims);
+    if (std::holds_alternative<op::AdamW>(what.op)) cut_to_own_block(what, claims);
+    const op::FactorRule rule = op::factors(what.op, shapes);
+    if (const std::string problem = size_problem(what, rule); !problem.empty()) fault(problem);
+    const op::Propagation result = op::propagate(rule, reads, claims);
     if (!result.problem.empty()) report_problem(what, reads, result.problem);
     for (std::size_t i = 0; i < claims.size(); ++i) {
       const std::size_t operand = reads.size() + i;
@@ -107,7 +155,40 @@ class StateCheck {
       else
         partial_.write(what.slices[operand], {});
     }
-    check_part(what);
+  }
+
+  /// The weight of an update whose moments are cut further is seen as its own block, cut like them.
+  void cut_to_own_block(const Compute& what, std::vector<op::Sharding>& claims) {
+    const auto own = own_update(claims_, what);
+    if (!own) return;
+    if (!own->problem.empty()) report_.fault("part", index_, own->problem);
+    claims[0].dims.resize(program_.buffer(what.slices[5].buffer).global.rank());
+    claims[0].dims[0].insert(claims[0].dims[0].end(), own->added.begin(), own->added.end());
+  }
+
+  /// A factor has one logical size in all operands: what equal local sizes leave unsaid where the
+  /// last block is padded.
+  std::string size_problem(const Compute& what, const op::FactorRule& rule) const {
+    if (std::holds_alternative<op::LayerNormMoments>(what.op)) return {};  // blocks of a factor
+    std::array<const Buffer*, 128> seen = {};
+    std::array<std::int64_t, 128> sizes = {};
+    for (std::size_t i = 0; i < what.slices.size(); ++i) {
+      const Buffer& buffer = program_.buffer(what.slices[i].buffer);
+      if (rule.operands[i].size() != buffer.global.rank() ||
+          what.slices[i] != program_.whole(what.slices[i].buffer))
+        continue;
+      for (std::size_t dim = 0; dim < buffer.global.rank(); ++dim) {
+        const auto factor = static_cast<std::size_t>(rule.operands[i][dim]) % seen.size();
+        if (seen[factor] == nullptr) {
+          seen[factor] = &buffer;
+          sizes[factor] = buffer.global[dim];
+        } else if (sizes[factor] != buffer.global[dim]) {
+          return format("dim {} of {} has {} elements over all ranks, that of {} {}", dim,
+                        buffer.name, buffer.global[dim], seen[factor]->name, sizes[factor]);
+        }
+      }
+    }
+    return {};
   }
 
   void report_problem(const Compute& what, const std::vector<op::Sharding>& reads,
@@ -116,15 +197,15 @@ class StateCheck {
     for (std::size_t i = 0; i < reads.size(); ++i)
       if (!reads[i].partial.empty())
         states += format("{}{} is {}", states.empty() ? "" : ", ", name_of(what.slices[i]),
-                         partial_text(reads[i].partial, mesh_of(program_, what.slices[i])));
-    const bool is_update = std::holds_alternative<op::AdamW>(what.op) && !reads[0].partial.empty();
-    report_.fault(is_update ? "update-once" : "state", index_,
+                         partial_text(reads[i].partial, claims_.mesh(what.slices[i].buffer)));
+    const bool updates = is_update(what.op) && !reads[0].partial.empty();
+    report_.fault(updates ? "update-once" : "state", index_,
                   states.empty() ? problem : states + ": " + problem);
   }
 
   void check_output(const Compute& what, const op::Operand& operand, const Slice& slice,
                     const op::Sharding& claim, const op::Sharding& computed) {
-    const Mesh& mesh = mesh_of(program_, slice);
+    const Mesh& mesh = claims_.mesh(slice.buffer);
     if (claim.mesh != computed.mesh) {
       fault(format("{} lies on another mesh than what is read", name_of(slice)));
       return;
@@ -152,37 +233,8 @@ class StateCheck {
     return fill != nullptr && fill->value == 0;
   }
 
-  // --- attributes that say which part of a cut dim this rank computes
-
-  void check_part(const Compute& what) {
-    if (const auto* embedding = std::get_if<op::Embedding>(&what.op))
-      check_first("first_row", embedding->first_row, what.slices[1], 0);
-    if (const auto* gradient = std::get_if<op::EmbeddingGradient>(&what.op))
-      check_first("first_row", gradient->first_row, what.slices[2], 0);
-    if (const auto* attention = std::get_if<op::Attention>(&what.op);
-        attention != nullptr && attention->rate > 0)
-      check_first("first_head", attention->first_head, what.slices[0], 3);
-    if (const auto* gradient = std::get_if<op::AttentionGradient>(&what.op);
-        gradient != nullptr && gradient->rate > 0)
-      check_first("first_head", gradient->first_head, what.slices[0], 3);
-  }
-
-  void check_first(std::string_view attribute, std::int64_t first, const Slice& slice,
-                   std::size_t dim) {
-    const Buffer& buffer = program_.buffer(slice.buffer);
-    const Mesh& mesh = mesh_of(program_, slice);
-    const op::Sharding claim = normalized(buffer.sharding, mesh);
-    if (slice != program_.whole(slice.buffer) || dim >= buffer.global.rank()) return;
-    std::int64_t expected = 0;
-    if (dim < claim.dims.size())
-      expected = block_start(claim.dims[dim], buffer.global[dim], mesh,
-                             *own_coordinates(program_, claim.mesh));
-    if (first != expected)
-      fault(format("{} is {}, but this rank's part of {} begins at {}", attribute, first,
-                   buffer.name, expected));
-  }
-
   const Program& program_;
+  Claims& claims_;
   Report& report_;
   PartialMap partial_;
   std::size_t index_ = 0;
@@ -190,8 +242,8 @@ class StateCheck {
 
 }  // namespace
 
-void check_state(const Program& program, Report& report) {
-  StateCheck(program, report).run();
+void check_state(Claims& claims, Report& report) {
+  StateCheck(claims, report).run();
 }
 
 // --- states of slices
@@ -219,46 +271,21 @@ std::optional<PartialMap::State> PartialMap::read(const Slice& slice) const {
   return State{sets_[set], set == zero};
 }
 
+std::vector<std::pair<std::int64_t, std::vector<op::Partial>>> PartialMap::sums(BufferId id) const {
+  std::vector<std::pair<std::int64_t, std::vector<op::Partial>>> found;
+  const std::int64_t start = address(program_, id);
+  bytes_.visit_runs(start, start + program_.buffer(id).size_bytes,
+                    [&](std::int64_t begin, std::size_t set) {
+                      if (!sets_[set].empty())
+                        found.emplace_back(std::max(begin - start, std::int64_t{0}), sets_[set]);
+                    });
+  return found;
+}
+
 void PartialMap::write(const Slice& slice, const State& state) {
   const std::size_t set = state.zero ? zero : intern(state.axes);
   for_each_run(program_, slice,
                [&](const AddressRange& run) { bytes_.assign(run.begin, run.end, set); });
-}
-
-const Mesh& mesh_of(const Program& program, const Slice& slice) {
-  return program.meshes[program.buffer(slice.buffer).sharding.mesh.index()];
-}
-
-op::Sharding normalized(const op::Sharding& sharding, const Mesh& mesh) {
-  const auto is_one = [&](AxisId axis) { return mesh.axes[axis.index()].size == 1; };
-  op::Sharding result{sharding.mesh, {}, {}};
-  bool any_cut = false;
-  for (const auto& cuts : sharding.dims) {
-    auto& dim = result.dims.emplace_back();
-    for (const op::Cut& cut : cuts)
-      if (!is_one(cut.axis)) dim.push_back(cut);
-    any_cut = any_cut || !dim.empty();
-  }
-  if (!any_cut) result.dims.clear();
-  for (const op::Partial& partial : sharding.partial)
-    if (!is_one(partial.axis)) result.partial.push_back(partial);
-  return result;
-}
-
-std::optional<op::Sharding> view_sharding(const Program& program, const Slice& slice, DType dtype) {
-  op::Sharding claim = normalized(program.buffer(slice.buffer).sharding, mesh_of(program, slice));
-  claim.partial.clear();
-  if (claim.dims.empty()) return claim;
-  const Shape local = program.local_shape(slice.buffer), view = program.view_shape(slice, dtype);
-  if (view.rank() == local.rank() &&
-      view.elements(1, view.rank()) == local.elements(1, local.rank()))
-    return claim;
-  for (std::size_t dim = 1; dim < claim.dims.size(); ++dim)
-    if (!claim.dims[dim].empty()) return std::nullopt;
-  if (view.rank() == 0) return std::nullopt;
-  claim.dims.resize(1);
-  claim.dims.resize(view.rank());
-  return claim;
 }
 
 std::string partial_text(const std::vector<op::Partial>& axes, const Mesh& mesh) {

@@ -1,13 +1,16 @@
-// Sharding states of slices, for the rule "state": what the claims say, without axes of size 1,
-// which change nothing.
+// Which sums the bytes of a program are terms of, and what moving them does: for the rules "state"
+// and "layout".
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "program/interval_map.h"
 #include "program/program.h"
+#include "program/verify_claims.h"
 
 namespace fourfold::program {
 
@@ -24,6 +27,8 @@ class PartialMap {
   /// Nothing where the bytes of the slice differ.
   std::optional<State> read(const Slice& slice) const;
   void write(const Slice& slice, const State& state);
+  /// Where in a buffer partial bytes begin, and what they are.
+  std::vector<std::pair<std::int64_t, std::vector<op::Partial>>> sums(BufferId id) const;
 
  private:
   std::size_t intern(const std::vector<op::Partial>& axes);
@@ -34,26 +39,34 @@ class PartialMap {
   IntervalMap<std::size_t> bytes_{1};
 };
 
-/// Without cuts and partial axes of size 1, dims empty where none is cut.
-op::Sharding normalized(const op::Sharding& sharding, const Mesh& mesh);
-
-/// The claimed cuts of a slice as an op sees it (see Program::view_shape), normalised, not partial.
-/// Nothing where the view mixes a cut dim with others, so that no cut describes it.
-std::optional<op::Sharding> view_sharding(const Program& program, const Slice& slice, DType dtype);
-
-const Mesh& mesh_of(const Program& program, const Slice& slice);
-
-/// The states after a collective, copy, send or receive that moves `from` to `to`; or the problem.
+/// The state after a collective or copy moves `from` to `to`; or the problem and the rule it
+/// breaks.
 struct Conversion {
   PartialMap::State state;
   std::string problem;
+  std::string_view rule = "state";
 };
-Conversion convert(const Program& program, const AllReduce& what, const PartialMap::State& from);
-Conversion convert(const Program& program, const ReduceScatter& what,
-                   const PartialMap::State& from);
-Conversion convert(const Program& program, const AllGather& what, const PartialMap::State& from);
-Conversion convert(const Program& program, const AllToAll& what, const PartialMap::State& from);
-Conversion convert(const Program& program, const Copy& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const AllReduce& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const ReduceScatter& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const AllGather& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const AllToAll& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const Copy& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const Pack& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const Unpack& what, const PartialMap::State& from);
+
+/// What is wrong with a copy between cut buffers: it is neither one of equal parts nor of this
+/// rank's own block. Empty: nothing.
+std::string copy_problem(Claims& claims, const Copy& what);
+/// What is wrong with a gather whose source is part of its target: this rank's part it must be.
+std::string own_part_problem(Claims& claims, const AllGather& what);
+
+/// The axes by which the moments of an update are cut and its weight is not: this rank updates its
+/// own block of the weight's dim 0. Nothing where both are cut alike.
+struct OwnUpdate {
+  std::vector<op::Cut> added;
+  std::string problem;  // the weight is not the own block
+};
+std::optional<OwnUpdate> own_update(Claims& claims, const Compute& adamw);
 
 /// "partial sum(x)", "not partial".
 std::string partial_text(const std::vector<op::Partial>& axes, const Mesh& mesh);

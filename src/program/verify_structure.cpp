@@ -75,9 +75,8 @@ bool check_meshes(const Program& program, Report& report) {
   return report.size() == before;
 }
 
-/// Whether each axis cuts or is partial at most once and every cut divides its dim; `local` becomes
-/// the local shape.
-std::string sharding_problem(const Buffer& buffer, const Mesh& mesh, Shape& local) {
+/// Whether each axis cuts or is partial at most once and all cuts are in whole blocks.
+std::string sharding_problem(const Buffer& buffer, const Mesh& mesh) {
   std::set<AxisId> used;
   const auto take = [&](AxisId axis) {
     return axis.index() < mesh.axes.size() && used.insert(axis).second;
@@ -85,19 +84,35 @@ std::string sharding_problem(const Buffer& buffer, const Mesh& mesh, Shape& loca
   if (!buffer.sharding.dims.empty() && buffer.sharding.dims.size() != buffer.global.rank())
     return format("its sharding has {} dims of {}", buffer.sharding.dims.size(),
                   buffer.global.rank());
-  for (std::size_t dim = 0; dim < buffer.sharding.dims.size(); ++dim)
+  for (std::size_t dim = 0; dim < buffer.sharding.dims.size(); ++dim) {
     for (const op::Cut& cut : buffer.sharding.dims[dim]) {
       if (!take(cut.axis))
         return format("axis {} does not exist or is used twice", cut.axis.index());
       if (cut.stride && *cut.stride < 1) return format("a cut of stride {}", *cut.stride);
-      const std::int64_t parts = mesh.axes[cut.axis.index()].size;
-      if (local[dim] % parts != 0)
-        return format("{} parts do not divide dim {} of size {}", parts, dim, local[dim]);
-      local[dim] /= parts;
     }
+    if (!block_strides(buffer.sharding.dims[dim], buffer.global[dim], mesh))
+      return format("the cuts of dim {} do not nest in whole blocks of its {} elements", dim,
+                    buffer.global[dim]);
+  }
   for (const op::Partial& partial : buffer.sharding.partial)
     if (!take(partial.axis))
       return format("axis {} does not exist or is used twice", partial.axis.index());
+  return {};
+}
+
+/// A blocked buffer has room for as many parts of equal size as the axis has ranks; `local` becomes
+/// the shape of that room.
+std::string blocked_problem(const Buffer& buffer, const Mesh& mesh, Shape& local) {
+  if (!buffer.blocked) return {};
+  const auto& [dim, axis, part] = *buffer.blocked;
+  if (dim >= local.rank() || axis.index() >= mesh.axes.size())
+    return "it is blocked in a dim or along an axis that does not exist";
+  const std::int64_t parts = mesh.axes[axis.index()].size;
+  std::int64_t room = 0;
+  if (__builtin_mul_overflow(part, parts, &room)) return "its blocks do not fit 64 bits";
+  if (part < 1 || room < local[dim])
+    return format("{} parts of {} do not hold the {} of dim {}", parts, part, local[dim], dim);
+  local[dim] = room;
   return {};
 }
 
@@ -115,10 +130,10 @@ std::string buffer_problem(const Program& program, const Buffer& buffer) {
   if (!own_coordinates(program, buffer.sharding.mesh)) return "its mesh does not have this rank";
   if (!checked_bytes(buffer.global, buffer.dtype))
     return format("the shape {} is not one", to_string(buffer.global));
-  Shape local = buffer.global;
-  if (auto problem = sharding_problem(buffer, program.meshes[buffer.sharding.mesh.index()], local);
-      !problem.empty())
-    return problem;
+  const Mesh& mesh = program.meshes[buffer.sharding.mesh.index()];
+  if (auto problem = sharding_problem(buffer, mesh); !problem.empty()) return problem;
+  Shape local = op::local_shape(buffer.global, buffer.sharding, mesh);
+  if (auto problem = blocked_problem(buffer, mesh, local); !problem.empty()) return problem;
   if (const auto bytes = checked_bytes(local, buffer.dtype); bytes != buffer.size_bytes)
     return format("it has {} bytes, its shape {} of {} {}", buffer.size_bytes, to_string(local),
                   fourfold::to_string(buffer.dtype), bytes.value_or(0));
@@ -222,6 +237,22 @@ bool check_structure(const Program& program, Report& report) {
   check_tasks(program, report);
   return check_meshes(program, report) && check_buffers(program, report) &&
          check_instructions(program, report);
+}
+
+bool check_peers(const Program& program, Report& report) {
+  const std::size_t before = report.size();
+  for (std::size_t i = 0; i < program.instructions.size(); ++i)
+    std::visit(
+        [&](const auto& what) {
+          if constexpr (requires { what.peer; }) {
+            std::string problem = kind_problem(program, what);
+            if (problem.empty())
+              problem = slice_problem(program, accesses(program.instructions[i])[0].slice);
+            if (!problem.empty()) report.fault("bounds", i, problem);
+          }
+        },
+        program.instructions[i].what);
+  return report.size() == before;
 }
 
 void check_persistent_overlap(const Program& program, Report& report) {

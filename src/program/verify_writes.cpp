@@ -15,10 +15,16 @@ bool same_range(const Program& program, const Slice& a, const Slice& b) {
          program.buffer(a.buffer).two_by_parity == program.buffer(b.buffer).two_by_parity;
 }
 
+/// The own rows of a buffer, updated by this rank, complete the buffer (rules update-once, part).
+bool gathers_in_place(const Instruction& instruction) {
+  const auto* gather = std::get_if<AllGather>(&instruction.what);
+  return gather != nullptr && gather->from.buffer == gather->to.buffer;
+}
+
 /// Whether output `output` may take over the memory of read `read`.
 bool may_alias(const Instruction& instruction, std::size_t output, std::size_t read) {
   const auto* compute = std::get_if<Compute>(&instruction.what);
-  if (compute == nullptr) return false;
+  if (compute == nullptr) return gathers_in_place(instruction);
   const op::Operands operands = op::operands(compute->op);
   return output < operands.size() && operands[output].role == op::Role::write &&
          operands[output].may_alias == read;
@@ -37,7 +43,7 @@ void check_aliases(const Program& program, std::size_t index, const std::vector<
         report.fault(
             "alias", index,
             format("{} shares bytes with {}, which the op does not allow", written, other));
-      else if (!same_range(program, list[i].slice, list[j].slice))
+      else if (!gathers_in_place(instruction) && !same_range(program, list[i].slice, list[j].slice))
         report.fault("alias", index, format("{} takes over only part of {}", written, other));
     }
   }
@@ -53,6 +59,11 @@ bool computes(const Instruction& instruction) {
   return compute != nullptr && std::holds_alternative<Row>(compute->op);
 }
 
+bool updates_parameters(const Instruction& instruction) {
+  const auto* compute = std::get_if<Compute>(&instruction.what);
+  return compute != nullptr && is_update(compute->op);
+}
+
 bool may_write(const Instruction& instruction, BufferRole role, bool is_init, bool updates) {
   if (role == BufferRole::step_block) return false;
   if (role != BufferRole::parameter && role != BufferRole::moment && role != BufferRole::counter)
@@ -61,7 +72,7 @@ bool may_write(const Instruction& instruction, BufferRole role, bool is_init, bo
     return computes<op::InitNormal>(instruction) || computes<op::Fill>(instruction) ||
            std::holds_alternative<Copy>(instruction.what) || is_collective(instruction);
   if (role == BufferRole::counter) return computes<op::CountUpdate>(instruction);
-  return updates && (computes<op::AdamW>(instruction) || is_collective(instruction));
+  return updates && (updates_parameters(instruction) || gathers_in_place(instruction));
 }
 
 }  // namespace
@@ -69,7 +80,7 @@ bool may_write(const Instruction& instruction, BufferRole role, bool is_init, bo
 void check_writes(const Program& program, Report& report) {
   const bool is_init = program.name == "init";
   const bool updates =
-      std::any_of(program.instructions.begin(), program.instructions.end(), computes<op::AdamW>);
+      std::any_of(program.instructions.begin(), program.instructions.end(), updates_parameters);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const std::vector<Access> list = accesses(program.instructions[i]);
     check_aliases(program, i, list, report);

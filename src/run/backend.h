@@ -7,6 +7,7 @@
 
 #include "op/blocks.h"
 #include "program/program.h"
+#include "trace/interval.h"
 
 namespace fourfold::run {
 
@@ -17,6 +18,14 @@ class Feeder {
   virtual ~Feeder() = default;
   virtual void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t step,
                     std::int64_t micro, std::span<std::int32_t> ids) = 0;
+};
+
+/// How long the math stream stood still in a program, in waits that did block.
+struct MathWaits {
+  /// For streams that exchange with other ranks, and for what they had left to do behind the last
+  /// instruction of the math stream.
+  std::int64_t communication_ns = 0;
+  std::int64_t feed_ns = 0;
 };
 
 /// Index of a program in its bundle.
@@ -37,6 +46,12 @@ class Backend {
   virtual void issue(ProgramId program, std::size_t instruction) = 0;
   /// Drains all streams; throws the first fault that any of them met.
   virtual void finish() = 0;
+
+  /// Where the program that begins next writes when its instructions ran, by their index, until it
+  /// has finished; empty: nowhere. A backend that takes no times leaves them as they are.
+  virtual void trace_next(std::span<trace::Interval> /*intervals*/) {}
+  /// Of the last program that has finished; zero from a backend that takes no times.
+  virtual MathWaits math_waits() const { return {}; }
 
   /// The bytes of a buffer's copy of the given parity (0 for buffers with one copy), for host
   /// access between programs.

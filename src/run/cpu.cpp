@@ -1,40 +1,62 @@
 #include "run/cpu.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "run/describe.h"
+#include "run/program_groups.h"
 
 namespace fourfold::run {
 
-CpuBackend::CpuBackend(CpuOptions options) : options_(options) {}
+CpuBackend::CpuBackend(CpuOptions options) : options_(options), run_number_(options.first_count) {}
 
 CpuBackend::~CpuBackend() {
-  if (!idle_) fail(nullptr);  // nobody will issue the record that a worker may be waiting for
+  // Nobody will issue the record, or join the collective, that a worker may be waiting for.
+  if (!idle_) fail(nullptr);
+  if (!idle_ && options_.world != nullptr && options_.world->size() > 1)
+    options_.world->abort_all(ExitCode::internal, format("{} left a program before its end",
+                                                         describe_rank(*current_->program)));
+  if (options_.world != nullptr) options_.world->progress().clear_workers();
 }
 
 void CpuBackend::bind(const program::Bundle& bundle) {
   require(current_ == nullptr && programs_.empty(), "a backend is bound once");
   arena_ = Arena(bundle.persistent_bytes, bundle.transient_bytes);
+  comm::World* const world = options_.world;
+  if (world != nullptr) world->create_groups(groups_of(bundle));
   for (const program::Program& program : bundle.programs) {
-    programs_.push_back(prepare_program(program, arena_));
+    require(world == nullptr || (program.rank == world->rank() &&
+                                 program.world == static_cast<std::int64_t>(world->size())),
+            "a rank runs the programs that were compiled for it");
+    programs_.push_back(prepare_program(program, arena_, world, options_.threads));
     num_events_ = std::max(num_events_, program.num_events);
   }
   events_ = std::make_unique<std::atomic<std::uint32_t>[]>(num_events_);
   start_workers();
   prepare_kernels();
+  show_progress();
   if (options_.fresh == CpuOptions::Fresh::paint) arena_.paint();
 }
 
-/// One worker for each stream, known by its name, that has instructions in any program.
+/// One worker for each stream, known by its name, that has instructions in any program; where only
+/// one thread may communicate, one for all streams that do.
 void CpuBackend::start_workers() {
+  std::set<std::string> one_worker;
+  if (options_.world != nullptr && !options_.world->concurrent())
+    for (const PreparedProgram& prepared : programs_)
+      for (const program::Instruction& instruction : prepared.program->instructions)
+        if (communicates(*prepared.program, instruction))
+          one_worker.insert(prepared.program->streams[instruction.stream.index()]);
   std::vector<std::size_t> longest;
   for (PreparedProgram& prepared : programs_) {
     std::vector<std::size_t> count(stream_names_.size(), 0);
     for (std::size_t i = 0; i < prepared.instructions.size(); ++i) {
       const program::StreamId stream = prepared.program->instructions[i].stream;
-      const std::string& name = prepared.program->streams[stream.index()];
+      const std::string& own_name = prepared.program->streams[stream.index()];
+      const std::string name = one_worker.contains(own_name) ? "comm" : own_name;
       const auto place = std::find(stream_names_.begin(), stream_names_.end(), name);
       const auto worker = static_cast<std::size_t>(place - stream_names_.begin());
       if (place == stream_names_.end()) {
@@ -48,7 +70,8 @@ void CpuBackend::start_workers() {
   }
   for (std::size_t i = 0; i < stream_names_.size(); ++i)
     workers_.push_back(std::make_unique<StreamWorker>(
-        stream_names_[i], longest[i], [this](std::uint32_t instruction) { execute(instruction); }));
+        stream_names_[i], longest[i], [this](std::uint32_t instruction) { execute(instruction); },
+        options_.first_count));
 }
 
 /// On the thread that will call them: libraries keep settings and teams of threads by calling
@@ -68,17 +91,33 @@ void CpuBackend::prepare_kernels() {
     });
 }
 
+/// Lets whoever watches the rank know what the numbers of its workers mean.
+void CpuBackend::show_progress() {
+  if (options_.world == nullptr) return;
+  options_.world->progress().set_workers(stream_names_, [this](comm::Place place) {
+    const program::Program& program = *programs_[place.program].program;
+    comm::Progress::Description description = describe_place(program, place.instruction);
+    if (std::holds_alternative<program::Feed>(program.instructions[place.instruction].what))
+      description.text = format("waits for data, {}: {}", options_.data_name, description.text);
+    return description;
+  });
+}
+
 void CpuBackend::begin(ProgramId program, std::int64_t parity, std::int64_t step, Feeder* feeder) {
   require(idle_, "a program begins when the one before has finished");
   current_ = &programs_[program.index()];
+  program_ = program.index();
   parity_ = static_cast<std::size_t>(parity);
   step_ = step;
   feeder_ = feeder;
-  ++run_number_;
+  math_waits_ = {};
+  if (++run_number_ == 0) ++run_number_;
+  if (options_.world != nullptr) options_.world->progress().set_step(step);
 }
 
 void CpuBackend::issue(ProgramId program, std::size_t instruction) {
   const PreparedProgram& prepared = programs_[program.index()];
+  if (idle_ && options_.world != nullptr) options_.world->progress().begin_program();
   idle_ = false;
   workers_[prepared.instructions[instruction].worker]->push(
       static_cast<std::uint32_t>(instruction));
@@ -86,9 +125,16 @@ void CpuBackend::issue(ProgramId program, std::size_t instruction) {
 
 void CpuBackend::finish() {
   for (const auto& worker : workers_) worker->drain();
+  if (!idle_ && options_.world != nullptr) options_.world->progress().end_program();
   idle_ = true;
+  if (std::int64_t end_ns = std::exchange(math_end_ns_, 0); end_ns != 0)
+    math_waits_.communication_ns += trace::now_ns() - end_ns;
   if (!faulted_.exchange(false)) return;
   std::rethrow_exception(std::exchange(fault_, nullptr));
+}
+
+void CpuBackend::trace_next(std::span<trace::Interval> intervals) {
+  intervals_ = intervals;
 }
 
 std::span<std::byte> CpuBackend::bytes(const program::Buffer& buffer, std::int64_t parity) {
@@ -97,16 +143,49 @@ std::span<std::byte> CpuBackend::bytes(const program::Buffer& buffer, std::int64
 
 void CpuBackend::execute(std::size_t instruction) {
   if (faulted_.load(std::memory_order_acquire)) return;
+  const PreparedInstruction& what = current_->instructions[instruction];
+  comm::Progress* const progress =
+      options_.world != nullptr ? &options_.world->progress() : nullptr;
+  const comm::Place place{program_, instruction};
+  if (progress != nullptr) progress->begin(what.worker, place);
+  if (!intervals_.empty()) intervals_[instruction].begin_ns = trace::now_ns();
   try {
-    carry_out(current_->instructions[instruction]);
-  } catch (const std::exception&) {
+    carry_out_one(what);
+  } catch (const comm::Aborted&) {
+    fail(std::current_exception());
+  } catch (const std::exception& exception) {
+    end_job(instruction, exception);
     fail(std::current_exception());
   }
+  if (!intervals_.empty()) intervals_[instruction].end_ns = trace::now_ns();
+  if (instruction == current_->last_math) math_end_ns_ = trace::now_ns();
+  if (progress != nullptr) progress->end(what.worker, place);
 }
 
-void CpuBackend::carry_out(const PreparedInstruction& instruction) {
+/// The other ranks wait for what this one will not send.
+void CpuBackend::end_job(std::size_t instruction, const std::exception& exception) {
+  if (options_.world == nullptr || options_.world->size() == 1) return;
+  const comm::Fault fault = comm::fault_of(exception);
+  options_.world->abort_all(
+      fault.code, format("{}: {}: {}", describe_rank(*current_->program),
+                         describe_instruction(*current_->program, instruction), fault.message));
+}
+
+void CpuBackend::carry_out_one(const PreparedInstruction& instruction) {
   if (const auto* compute = std::get_if<PreparedCompute>(&instruction.what)) {
     compute->run(compute->operands[parity_], compute->workspace[parity_]);
+  } else if (const auto* collective = std::get_if<PreparedCollective>(&instruction.what)) {
+    carry_out(*collective, parity_);
+  } else if (const auto* message = std::get_if<PreparedMessage>(&instruction.what)) {
+    if (message->sends)
+      message->world->send(message->peer, message->tag, message->bytes[parity_]);
+    else
+      message->world->recv(message->peer, message->tag, message->bytes[parity_]);
+  } else if (const auto* reorder = std::get_if<PreparedReorder>(&instruction.what)) {
+    if (reorder->packs)
+      pack(reorder->order, reorder->plain[parity_], reorder->blocked[parity_], reorder->threads);
+    else
+      unpack(reorder->order, reorder->blocked[parity_], reorder->plain[parity_], reorder->threads);
   } else if (const auto* copy = std::get_if<PreparedCopy>(&instruction.what)) {
     copy_rows(copy->from[parity_], copy->to[parity_]);
   } else if (const auto* feed = std::get_if<PreparedFeed>(&instruction.what)) {
@@ -115,7 +194,7 @@ void CpuBackend::carry_out(const PreparedInstruction& instruction) {
   } else if (const auto* mark = std::get_if<PreparedRecord>(&instruction.what)) {
     record(mark->event);
   } else if (const auto* hold = std::get_if<PreparedWait>(&instruction.what)) {
-    wait(hold->event);
+    wait(*hold);
   }
   if (instruction.poison)
     write_nan(instruction.poison->element[parity_], instruction.poison->dtype);
@@ -126,11 +205,24 @@ void CpuBackend::record(std::size_t event) {
   events_[event].notify_all();
 }
 
-void CpuBackend::wait(std::size_t event) {
-  for (;;) {
-    const std::uint32_t recorded = events_[event].load(std::memory_order_acquire);
-    if (recorded == run_number_) return;
-    events_[event].wait(recorded, std::memory_order_acquire);
+void CpuBackend::wait(const PreparedWait& wait) {
+  std::atomic<std::uint32_t>& event = events_[wait.event];
+  std::uint32_t recorded = event.load(std::memory_order_acquire);
+  if (recorded == run_number_) return;
+  const std::int64_t begin_ns = trace::now_ns();
+  do {
+    event.wait(recorded, std::memory_order_acquire);
+    recorded = event.load(std::memory_order_acquire);
+  } while (recorded != run_number_);
+  switch (wait.timed) {
+    case PreparedWait::Timed::communication:
+      math_waits_.communication_ns += trace::now_ns() - begin_ns;
+      break;
+    case PreparedWait::Timed::feed:
+      math_waits_.feed_ns += trace::now_ns() - begin_ns;
+      break;
+    case PreparedWait::Timed::no:
+      break;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/world.h"
 #include "run/arena.h"
 #include "run/backend.h"
 #include "run/prepared_program.h"
@@ -19,7 +20,18 @@ struct CpuOptions {
   int threads = 1;  // that a kernel may use
   /// For memory tests: fills the arena with Arena::paint_word once it is bound, instead of zeros.
   enum class Fresh { zeros, paint } fresh = Fresh::zeros;
+  /// The ranks of the job; null where this rank is alone. Must outlive the backend. All ranks bind
+  /// together.
+  comm::World* world = nullptr;
+  /// Where feeders read, for whoever watches a run that stands still.
+  std::string data_name = {};
+  /// For tests: runs of programs, and what each stream does, are counted from here, modulo 2^32.
+  std::uint32_t first_count = 0;
 };
+
+/// With several ranks, a fault in an instruction ends the job on all of them: the reason, with rank
+/// and instruction, goes to comm::World::abort_all, and `finish` throws on every rank (threads) or
+/// never returns (MPI).
 
 class CpuBackend : public Backend {
  public:
@@ -30,6 +42,8 @@ class CpuBackend : public Backend {
   void begin(ProgramId program, std::int64_t parity, std::int64_t step, Feeder* feeder) override;
   void issue(ProgramId program, std::size_t instruction) override;
   void finish() override;
+  void trace_next(std::span<trace::Interval> intervals) override;
+  MathWaits math_waits() const override { return math_waits_; }
   std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override;
 
   /// Pages of a region nobody has written since bind painted them.
@@ -48,10 +62,12 @@ class CpuBackend : public Backend {
  private:
   void start_workers();
   void prepare_kernels();
+  void show_progress();
   void execute(std::size_t instruction);
-  void carry_out(const PreparedInstruction& instruction);
+  void carry_out_one(const PreparedInstruction& instruction);
+  void end_job(std::size_t instruction, const std::exception& exception);
   void record(std::size_t event);
-  void wait(std::size_t event);
+  void wait(const PreparedWait& wait);
   void fail(std::exception_ptr fault);
 
   CpuOptions options_;
@@ -62,17 +78,23 @@ class CpuBackend : public Backend {
   // What the workers read of the program under way. Written between programs, published by the
   // first push.
   const PreparedProgram* current_ = nullptr;
+  std::size_t program_ = 0;  // its index
   std::size_t parity_ = 0;
   std::int64_t step_ = 0;
   Feeder* feeder_ = nullptr;
+  std::span<trace::Interval> intervals_;  // empty: the run is not traced
   // An event is recorded when it holds the number of the run under way: nothing needs to be reset.
-  std::uint32_t run_number_ = 0;
+  // No run has the number 0, which events hold that were never recorded.
+  std::uint32_t run_number_;
   std::size_t num_events_ = 0;
   std::unique_ptr<std::atomic<std::uint32_t>[]> events_;
   // Set by the first fault; the workers then skip what is left, and waits are let through.
   std::atomic<bool> faulted_{false};
   std::exception_ptr fault_;
   bool idle_ = true;
+  // Written by the math stream's worker, read when it is done.
+  MathWaits math_waits_;
+  std::int64_t math_end_ns_ = 0;
 
   std::vector<std::unique_ptr<StreamWorker>> workers_;  // last: they end before what they use
 };

@@ -40,22 +40,27 @@ Executor::Executor(const program::Bundle& bundle, Backend& backend)
 
 op::ResultBlock Executor::run(std::string_view program, const op::StepBlock& step, Feeder* feeder) {
   const Entry& entry = find(program);
+  backend_.trace_next(recorder_ != nullptr ? recorder_->begin_run(program, step.step)
+                                           : std::span<trace::Interval>());
   begin(entry, step, feeder);
   for (std::size_t i = 0; i < entry.program->instructions.size(); ++i) backend_.issue(entry.id, i);
   backend_.finish();
-  return result(entry, parity_of(step));
+  const op::ResultBlock result = end(entry, parity_of(step));
+  if (recorder_ != nullptr) recorder_->end_run({begin_ns_, end_ns_});
+  return result;
 }
 
 op::ResultBlock Executor::run_stepwise(std::string_view program, const op::StepBlock& step,
                                        Feeder* feeder, const After& after) {
   const Entry& entry = find(program);
+  backend_.trace_next({});
   begin(entry, step, feeder);
   for (std::size_t i = 0; i < entry.program->instructions.size(); ++i) {
     backend_.issue(entry.id, i);
     backend_.finish();
     after(*entry.program, i);
   }
-  return result(entry, parity_of(step));
+  return end(entry, parity_of(step));
 }
 
 std::span<std::byte> Executor::bytes(const program::Buffer& buffer, std::int64_t parity) {
@@ -81,6 +86,7 @@ const Executor::Entry& Executor::find(std::string_view program) const {
 /// as zero.
 void Executor::begin(const Entry& entry, const op::StepBlock& step, Feeder* feeder) {
   const std::int64_t parity = parity_of(step);
+  begin_ns_ = trace::now_ns();
   backend_.begin(entry.id, parity, step.step, feeder);
   if (entry.step_block) {
     const auto bytes = backend_.bytes(entry.program->buffer(*entry.step_block), parity);
@@ -92,7 +98,13 @@ void Executor::begin(const Entry& entry, const op::StepBlock& step, Feeder* feed
   }
 }
 
-op::ResultBlock Executor::result(const Entry& entry, std::int64_t parity) {
+op::ResultBlock Executor::end(const Entry& entry, std::int64_t parity) {
+  constexpr double ns = 1e-9;
+  end_ns_ = trace::now_ns();
+  const MathWaits waits = backend_.math_waits();
+  times_ = {.total_s = ns * static_cast<double>(end_ns_ - begin_ns_),
+            .exposed_communication_s = ns * static_cast<double>(waits.communication_ns),
+            .feed_wait_s = ns * static_cast<double>(waits.feed_ns)};
   op::ResultBlock block;
   if (!entry.result_block) return block;
   const auto bytes = backend_.bytes(entry.program->buffer(*entry.result_block), parity);

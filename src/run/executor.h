@@ -10,8 +10,17 @@
 #include <vector>
 
 #include "run/backend.h"
+#include "trace/recorder.h"
 
 namespace fourfold::run {
+
+/// Of one program run on this rank.
+struct RunTimes {
+  double total_s = 0;
+  /// The math stream stood still for communication: other ranks that were late count too.
+  double exposed_communication_s = 0;
+  double feed_wait_s = 0;  // it stood still for the feed
+};
 
 class Executor {
  public:
@@ -30,6 +39,12 @@ class Executor {
   op::ResultBlock run_stepwise(std::string_view program, const op::StepBlock& step, Feeder* feeder,
                                const After& after);
 
+  /// From now on `run` writes down when its instructions ran; null: no more.
+  void set_recorder(trace::Recorder* recorder) { recorder_ = recorder; }
+
+  /// Of the last run.
+  RunTimes times() const { return times_; }
+
   /// The bytes of a buffer (its copy of the given parity), by buffer or by name; throws
   /// InternalError when there is none.
   std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity = 0);
@@ -44,11 +59,14 @@ class Executor {
   };
   const Entry& find(std::string_view program) const;
   void begin(const Entry& entry, const op::StepBlock& step, Feeder* feeder);
-  op::ResultBlock result(const Entry& entry, std::int64_t parity);
+  op::ResultBlock end(const Entry& entry, std::int64_t parity);
 
   const program::Bundle& bundle_;
   Backend& backend_;
   std::vector<Entry> entries_;
+  trace::Recorder* recorder_ = nullptr;
+  std::int64_t begin_ns_ = 0, end_ns_ = 0;  // of the last run
+  RunTimes times_;
 };
 
 }  // namespace fourfold::run

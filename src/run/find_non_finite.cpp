@@ -160,8 +160,10 @@ std::string NonFinite::text() const {
 std::optional<NonFinite> find_non_finite(Executor& executor, std::string_view program,
                                          const op::StepBlock& step, Feeder* feeder) {
   Search search(executor, step);
-  search.look_at_state(executor.bundle().at(program));
-  if (search.found()) return search.found();
+  const Program& searched = executor.bundle().at(program);
+  search.look_at_state(searched);
+  // Where others take part in its collectives, a rank that has found something goes on to the end.
+  if (search.found() && searched.world == 1) return search.found();
   executor.run_stepwise(program, step, feeder,
                         [&](const Program& running, std::size_t instruction) {
                           search.look_behind(running, instruction);

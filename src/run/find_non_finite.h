@@ -28,7 +28,8 @@ struct NonFinite {
 
 /// Looks at the learning rate, then at parameters and moments, then runs the program instruction by
 /// instruction and looks at what each wrote. Whatever the program decides, the update is not
-/// applied, so weights and moments stay as they are. None where everything is finite.
+/// applied, so weights and moments stay as they are. None where everything is finite. With several
+/// ranks all call together, and each finds the first on itself.
 std::optional<NonFinite> find_non_finite(Executor& executor, std::string_view program,
                                          const op::StepBlock& step, Feeder* feeder = nullptr);
 

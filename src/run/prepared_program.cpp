@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "op/blocks.h"
+#include "run/program_groups.h"
 
 namespace fourfold::run {
 namespace {
@@ -13,14 +15,35 @@ namespace {
 using program::Program;
 using program::Slice;
 
+constexpr std::string_view math = "math";
+
+/// What a wait for each stream is a wait for.
+std::vector<PreparedWait::Timed> streams_to_time(const Program& program) {
+  using Timed = PreparedWait::Timed;
+  std::vector<Timed> timed(program.streams.size(), Timed::no);
+  for (const program::Instruction& instruction : program.instructions) {
+    Timed& stream = timed[instruction.stream.index()];
+    if (communicates(program, instruction)) stream = Timed::communication;
+    if (std::holds_alternative<program::Feed>(instruction.what)) stream = Timed::feed;
+  }
+  return timed;
+}
+
 /// Turns the instructions of one program, in their order.
 class Preparation {
  public:
-  Preparation(const Program& program, const Arena& arena)
-      : program_(program), arena_(arena), recorded_(program.num_events, false) {}
+  Preparation(const Program& program, const Arena& arena, comm::World* world, int threads)
+      : program_(program),
+        arena_(arena),
+        world_(world),
+        threads_(threads),
+        streams_(streams_to_time(program)),
+        recorded_(program.num_events) {}
 
   PreparedInstruction prepare(const program::Instruction& instruction) {
     PreparedInstruction prepared;
+    stream_id_ = instruction.stream;
+    stream_ = program_.streams[stream_id_.index()];
     std::visit([&](const auto& what) { set(prepared, what); }, instruction.what);
     return prepared;
   }
@@ -69,32 +92,108 @@ class Preparation {
   void set(PreparedInstruction& prepared, const program::Record& record) {
     require(record.event.index() < recorded_.size(), "an event is one of the program's");
     require(!recorded_[record.event.index()], "an event is recorded once in a program");
-    recorded_[record.event.index()] = true;
+    recorded_[record.event.index()] = streams_[stream_id_.index()];
     prepared.what = PreparedRecord{record.event.index()};
   }
 
   void set(PreparedInstruction& prepared, const program::Wait& wait) {
     require(wait.event.index() < recorded_.size() && recorded_[wait.event.index()],
             "a wait stands behind the record of its event");
-    prepared.what = PreparedWait{wait.event.index()};
+    const bool is_timed = stream_ == math;
+    prepared.what = PreparedWait{
+        wait.event.index(), is_timed ? *recorded_[wait.event.index()] : PreparedWait::Timed::no};
   }
 
-  void set(PreparedInstruction&, const program::AllReduce& reduce) { require_alone(reduce.group); }
+  void set(PreparedInstruction& prepared, const program::Pack& pack) {
+    set_reorder(prepared, pack.from, pack.to, true);
+  }
+  void set(PreparedInstruction& prepared, const program::Unpack& unpack) {
+    set_reorder(prepared, unpack.to, unpack.from, false);
+  }
+
+  void set(PreparedInstruction& prepared, const program::AllReduce& reduce) {
+    if (comm::Group* group = find_group(reduce.group))
+      set_collective(prepared, *group, comm::Group::Kind::all_reduce, reduce.data, reduce.data,
+                     reduce.reduction);
+  }
   void set(PreparedInstruction& prepared, const program::ReduceScatter& scatter) {
-    require_alone(scatter.group);
-    set_copy(prepared, scatter.from, scatter.to);
+    if (comm::Group* group = find_group(scatter.group))
+      set_collective(prepared, *group, comm::Group::Kind::reduce_scatter, scatter.from, scatter.to,
+                     scatter.reduction);
+    else
+      set_copy(prepared, scatter.from, scatter.to);
   }
   void set(PreparedInstruction& prepared, const program::AllGather& gather) {
-    require_alone(gather.group);
-    set_copy(prepared, gather.from, gather.to);
+    if (comm::Group* group = find_group(gather.group))
+      set_collective(prepared, *group, comm::Group::Kind::all_gather, gather.from, gather.to);
+    else
+      set_copy(prepared, gather.from, gather.to);
   }
   void set(PreparedInstruction& prepared, const program::AllToAll& exchange) {
-    require_alone(exchange.group);
-    set_copy(prepared, exchange.from, exchange.to);
+    if (comm::Group* group = find_group(exchange.group))
+      set_collective(prepared, *group, comm::Group::Kind::all_to_all, exchange.from, exchange.to);
+    else
+      set_copy(prepared, exchange.from, exchange.to);
   }
-  void set(PreparedInstruction&, const program::Send& send) { fail_peer("sends to", send.peer); }
-  void set(PreparedInstruction&, const program::Recv& recv) {
-    fail_peer("receives from", recv.peer);
+  void set(PreparedInstruction& prepared, const program::Send& send) {
+    set_message(prepared, true, send.peer, send.tag, send.from);
+  }
+  void set(PreparedInstruction& prepared, const program::Recv& recv) {
+    set_message(prepared, false, recv.peer, recv.tag, recv.to);
+  }
+
+  void set_collective(PreparedInstruction& prepared, comm::Group& group, comm::Group::Kind kind,
+                      const Slice& from, const Slice& to,
+                      op::Reduction reduction = op::Reduction::sum) {
+    PreparedCollective collective{&group, kind, element_type(to), reduction, {}, {}};
+    for (const std::size_t parity : {0U, 1U}) {
+      collective.from[parity] = dense_bytes(from, parity);
+      collective.to[parity] = dense_bytes(to, parity);
+    }
+    prepared.what = collective;
+  }
+
+  /// Of what a slice covers; the blocks have fields of several types.
+  DType element_type(const Slice& slice) const {
+    const program::Buffer& buffer = program_.buffer(slice.buffer);
+    const bool is_result = buffer.role == program::BufferRole::result_block;
+    if (!is_result && buffer.role != program::BufferRole::step_block) return buffer.dtype;
+    std::optional<DType> type;
+    const auto look = [&](const op::BlockField& field) {
+      const auto offset = static_cast<std::int64_t>(field.offset_bytes);
+      if (offset < slice.offset_bytes || offset >= slice.end_bytes()) return;
+      require(!type || *type == field.dtype, "a reduction sees fields of one type");
+      type = field.dtype;
+    };
+    if (is_result)
+      for (const op::BlockField& field : op::result_fields) look(field);
+    else
+      for (const op::BlockField& field : op::step_fields) look(field);
+    require(type.has_value(), format("a slice of {} covers a field", buffer.name));
+    return *type;
+  }
+
+  void set_message(PreparedInstruction& prepared, bool sends, Rank peer, std::int64_t tag,
+                   const Slice& slice) {
+    if (world_ == nullptr) fail_peer(sends ? "sends to" : "receives from", peer);
+    require(peer.index() < world_->size() && peer != program_.rank,
+            "a message goes to another rank of the job");
+    PreparedMessage message{world_, sends, peer, static_cast<int>(tag), {}};
+    for (const std::size_t parity : {0U, 1U}) message.bytes[parity] = dense_bytes(slice, parity);
+    prepared.what = message;
+  }
+
+  void set_reorder(PreparedInstruction& prepared, const Slice& plain, const Slice& blocked,
+                   bool packs) {
+    const Reorder order = reorder_of(program_, program_.buffer(blocked.buffer));
+    require(plain.bytes() == order.plain_bytes() && blocked.bytes() == order.blocked_bytes(),
+            "pack and unpack see whole tensors");
+    PreparedReorder reorder{order, packs, stream_ == math ? threads_ : 1, {}, {}};
+    for (const std::size_t parity : {0U, 1U}) {
+      reorder.plain[parity] = dense(plain, parity);
+      reorder.blocked[parity] = dense(blocked, parity);
+    }
+    prepared.what = reorder;
   }
 
   void set_copy(PreparedInstruction& prepared, const Slice& from, const Slice& to) {
@@ -121,26 +220,47 @@ class Preparation {
     return address(slice, parity);
   }
 
-  void require_alone(program::GroupId id) const {
+  std::span<std::byte> dense_bytes(const Slice& slice, std::size_t parity) const {
+    require(slice.rows == 1,
+            format("a collective sees one run of bytes of {}", program_.buffer(slice.buffer).name));
+    return {address(slice, parity), static_cast<std::size_t>(slice.bytes())};
+  }
+
+  /// Null for a group of one member, which has nothing to exchange.
+  comm::Group* find_group(program::GroupId id) const {
     const program::Group& group = program_.groups[id.index()];
-    if (group.members.size() == 1) return;
+    if (group.members.size() == 1) return nullptr;
+    if (world_ != nullptr) return &world_->group(group.members, stream_);
     throw UserError(
         ExitCode::environment,
-        format("this build runs one rank; program {} reduces or gathers over group {} of {} ranks; "
-               "plan for one rank",
+        format("one rank runs here; program {} reduces or gathers over group {} of {} ranks; plan "
+               "for one rank, or start them all",
                program_.name, group.name, group.members.size()));
   }
 
   [[noreturn]] void fail_peer(std::string_view does, Rank peer) const {
     throw UserError(ExitCode::environment,
-                    format("this build runs one rank; program {} {} rank {}; plan for one rank",
+                    format("one rank runs here; program {} {} rank {}; plan for one rank, or start "
+                           "them all",
                            program_.name, does, peer.index()));
   }
 
   const Program& program_;
   const Arena& arena_;
-  std::vector<bool> recorded_;
+  comm::World* world_;
+  int threads_;
+  std::vector<PreparedWait::Timed> streams_;
+  std::vector<std::optional<PreparedWait::Timed>> recorded_;  // by event: of the record's stream
+  program::StreamId stream_id_;                               // of the instruction under way
+  std::string_view stream_;                                   // its name
 };
+
+/// None where the stream has no instruction.
+std::optional<std::size_t> last_of_stream(const Program& program, std::string_view stream) {
+  for (std::size_t i = program.instructions.size(); i-- > 0;)
+    if (program.streams[program.instructions[i].stream.index()] == stream) return i;
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -178,12 +298,30 @@ void write_nan(std::byte* element, DType dtype) {
   fail_internal("only floating-point elements can be NaN");
 }
 
-PreparedProgram prepare_program(const Program& program, const Arena& arena) {
-  PreparedProgram prepared{&program, {}};
+void carry_out(const PreparedCollective& collective, std::size_t parity) {
+  const std::span<std::byte> from = collective.from[parity], to = collective.to[parity];
+  switch (collective.kind) {
+    case comm::Group::Kind::all_reduce:
+      return collective.group->all_reduce(to, collective.dtype, collective.reduction);
+    case comm::Group::Kind::reduce_scatter:
+      return collective.group->reduce_scatter(from, to, collective.dtype, collective.reduction);
+    case comm::Group::Kind::all_gather:
+      return collective.group->all_gather(from, to);
+    case comm::Group::Kind::all_to_all:
+      return collective.group->all_to_all(from, to);
+  }
+}
+
+PreparedProgram prepare_program(const Program& program, const Arena& arena, comm::World* world,
+                                int threads) {
+  PreparedProgram prepared{&program, {}, {}};
   prepared.instructions.reserve(program.instructions.size());
-  Preparation preparation(program, arena);
+  Preparation preparation(program, arena, world, threads);
   for (const program::Instruction& instruction : program.instructions)
     prepared.instructions.push_back(preparation.prepare(instruction));
+  if (std::ranges::any_of(program.instructions,
+                          [&](const auto& i) { return communicates(program, i); }))
+    prepared.last_math = last_of_stream(program, math);
   return prepared;
 }
 

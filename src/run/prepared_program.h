@@ -10,9 +10,11 @@
 #include <variant>
 #include <vector>
 
+#include "comm/world.h"
 #include "kernels/kernel.h"
 #include "program/program.h"
 #include "run/arena.h"
+#include "run/reorder.h"
 
 namespace fourfold::run {
 
@@ -37,6 +39,31 @@ struct PreparedCopy {
 /// Copies the bytes in order; the rows of both sides may be cut differently.
 void copy_rows(const Rows& from, const Rows& to);
 
+/// Pack or unpack.
+struct PreparedReorder {
+  Reorder order;
+  bool packs = true;
+  int threads = 1;
+  ByParity<std::byte*> plain, blocked;
+};
+
+struct PreparedCollective {
+  comm::Group* group = nullptr;
+  comm::Group::Kind kind = comm::Group::Kind::all_reduce;
+  DType dtype = DType::f32;  // of reductions
+  op::Reduction reduction = op::Reduction::sum;
+  ByParity<std::span<std::byte>> from, to;  // an all-reduce has only `to`
+};
+void carry_out(const PreparedCollective& collective, std::size_t parity);
+
+struct PreparedMessage {
+  comm::World* world = nullptr;
+  bool sends = true;
+  Rank peer;
+  int tag = 0;
+  ByParity<std::span<std::byte>> bytes;
+};
+
 struct PreparedFeed {
   program::FeedKind kind = program::FeedKind::tokens;
   std::int64_t micro = 0;
@@ -46,7 +73,10 @@ struct PreparedRecord {
   std::size_t event = 0;
 };
 struct PreparedWait {
+  /// What the math stream waits for, to be timed.
+  enum class Timed : std::uint8_t { no, communication, feed };
   std::size_t event = 0;
+  Timed timed = Timed::no;
 };
 /// A collective whose only member holds the result already.
 struct PreparedNothing {};
@@ -60,8 +90,8 @@ void write_nan(std::byte* element, DType dtype);
 
 struct PreparedInstruction {
   std::size_t worker = 0;  // which of the backend's threads serves its stream
-  std::variant<PreparedNothing, PreparedCompute, PreparedCopy, PreparedFeed, PreparedRecord,
-               PreparedWait>
+  std::variant<PreparedNothing, PreparedCompute, PreparedCopy, PreparedReorder, PreparedCollective,
+               PreparedMessage, PreparedFeed, PreparedRecord, PreparedWait>
       what;
   std::optional<Poison> poison;
 };
@@ -69,11 +99,16 @@ struct PreparedInstruction {
 struct PreparedProgram {
   const program::Program* program = nullptr;
   std::vector<PreparedInstruction> instructions;
+  /// The last one of the math stream, where other streams communicate.
+  std::optional<std::size_t> last_math;
 };
 
-/// Resolves everything but kernels and workers. Errors: UserError(environment) for an instruction
-/// that needs other ranks; InternalError for slices that a kernel could not read and for a wait
-/// that stands before its record.
-PreparedProgram prepare_program(const program::Program& program, const Arena& arena);
+/// Resolves everything but kernels and workers. `world` has the groups of groups_of() already, and
+/// is null where the rank is alone; `threads` is how many a reordering on the math stream may use.
+/// Errors: UserError(environment) for an instruction that needs other ranks where there is no
+/// world; InternalError for slices that a kernel or a collective could not take and for a wait that
+/// stands before its record.
+PreparedProgram prepare_program(const program::Program& program, const Arena& arena,
+                                comm::World* world = nullptr, int threads = 1);
 
 }  // namespace fourfold::run

@@ -14,11 +14,14 @@ constexpr std::uint32_t job_item = stop_item - 1;
 
 }  // namespace
 
-StreamWorker::StreamWorker(const std::string& name, std::size_t capacity, Execute execute)
+StreamWorker::StreamWorker(const std::string& name, std::size_t capacity, Execute execute,
+                           std::uint32_t first)
     : execute_(std::move(execute)),
       queue_(std::bit_ceil(capacity + 2)),  // room for a job and the stop besides
       mask_(static_cast<std::uint32_t>(queue_.size() - 1)),
-      thread_([this] { loop(); }) {
+      pushed_(first),
+      done_(first),
+      thread_([this, first] { loop(first); }) {
   // Linux keeps 15 letters of a thread's name.
   pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
 }
@@ -60,8 +63,7 @@ void StreamWorker::run_job() {
   }
 }
 
-void StreamWorker::loop() {
-  std::uint32_t next = 0;
+void StreamWorker::loop(std::uint32_t next) {
   for (;;) {
     if (pushed_.load(std::memory_order_acquire) == next) {
       done_.store(next, std::memory_order_release);

@@ -16,9 +16,11 @@ namespace fourfold::run {
 class StreamWorker {
  public:
   /// `execute` is called on the thread for every item pushed and must not throw. At most `capacity`
-  /// items may be under way. `name` shows in debuggers and profilers.
+  /// items may be under way. `name` shows in debuggers and profilers. Items are counted from
+  /// `first` on, modulo 2^32, for tests of the wrap.
   using Execute = std::function<void(std::uint32_t item)>;
-  StreamWorker(const std::string& name, std::size_t capacity, Execute execute);
+  StreamWorker(const std::string& name, std::size_t capacity, Execute execute,
+               std::uint32_t first = 0);
   StreamWorker(const StreamWorker&) = delete;
   StreamWorker& operator=(const StreamWorker&) = delete;
   /// Does what is still queued, then ends the thread.
@@ -34,7 +36,7 @@ class StreamWorker {
   void call(const std::function<void()>& job);
 
  private:
-  void loop();
+  void loop(std::uint32_t next);
   void run_job();
 
   Execute execute_;
@@ -45,8 +47,8 @@ class StreamWorker {
   // Counts of items, modulo 2^32. `done_` is brought up to date only when the queue runs empty, so
   // that a sleeping owner is woken once and not after every item. Each on a cache line of its own
   // (64 bytes on x86-64).
-  alignas(64) std::atomic<std::uint32_t> pushed_{0};
-  alignas(64) std::atomic<std::uint32_t> done_{0};
+  alignas(64) std::atomic<std::uint32_t> pushed_;
+  alignas(64) std::atomic<std::uint32_t> done_;
   std::thread thread_;
 };
 

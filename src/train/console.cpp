@@ -1,8 +1,8 @@
 #include "train/console.h"
 
-#include <cctype>
-
+#include "base/flops_text.h"
 #include "base/format.h"
+#include "base/styled_text.h"
 #include "base/units.h"
 
 namespace fourfold::train {
@@ -10,81 +10,97 @@ namespace {
 
 /// Weight of the newest step in the ETA's average: about the last 20 steps count.
 constexpr double newest_weight = 0.1;
-
-/// "71.0 GFLOP/s": the SI prefix belongs to the unit.
-std::string flops_text(double flops_per_s) {
-  std::string number = format_count(flops_per_s);
-  std::string prefix;
-  if (!number.empty() && std::isalpha(static_cast<unsigned char>(number.back())) != 0) {
-    prefix = number.back();
-    number.pop_back();
-  }
-  return format("{:>4} {}FLOP/s", number, prefix);
-}
+/// Without an interval: what a person can follow, and a log can hold.
+constexpr std::int64_t first_steps = 10;
+constexpr double automatic_interval_s = 10;
 
 }  // namespace
 
-Console::Console(std::ostream& out, const TrainSpec& spec)
-    : out_(out), spec_(spec), step_width_(static_cast<int>(format("{}", spec.steps).size())) {}
+Console::Console(Screen& screen, const TrainSpec& spec, const RunFacts& facts)
+    : screen_(screen),
+      spec_(spec),
+      facts_(facts),
+      step_width_(static_cast<int>(format("{}", spec.steps).size())),
+      status_(screen, spec.steps) {}
 
 void Console::step(const StepMetrics& metrics) {
   ++steps_;
   time_s_ += metrics.time_s;
   tokens_ += metrics.tokens_per_s * metrics.time_s;
   flops_ += metrics.model_flops_per_s * metrics.time_s;
+  exposed_s_ += metrics.exposed_communication_s.value_or(0);
+  if (metrics.evaluation) evaluation_s_ += metrics.evaluation->time_s;
   average_step_s_ = metrics.step <= 2
                         ? metrics.time_s
                         : (1 - newest_weight) * average_step_s_ + newest_weight * metrics.time_s;
-  if (metrics.step == 1 || (spec_.log_interval > 0 && metrics.step % spec_.log_interval == 0) ||
-      metrics.step == spec_.steps) {
-    print(step_line(metrics));
+  if (is_due(metrics.step)) {
+    screen_.row(cells(metrics));
     steps_ = 0;
-    time_s_ = tokens_ = flops_ = 0;
+    time_s_ = evaluation_s_ = tokens_ = flops_ = exposed_s_ = 0;
   }
-  if (!metrics.evaluation) return;
+  if (metrics.evaluation) show_evaluation(metrics);
+  status_.step_done(metrics.step, average_step_s_);
+}
+
+void Console::evaluating(std::int64_t) {
+  status_.evaluating();
+}
+
+bool Console::is_due(std::int64_t step) const {
+  if (step == 1 || step == spec_.steps) return true;
+  if (spec_.log_interval) return step % *spec_.log_interval == 0;
+  return step <= first_steps || time_s_ + evaluation_s_ >= automatic_interval_s;
+}
+
+std::vector<Cell> Console::cells(const StepMetrics& m) const {
+  const double left_s = average_step_s_ * static_cast<double>(spec_.steps - m.step);
+  const double flops_per_s = flops_ / time_s_;
+  std::vector<Cell> cells = {
+      {format("step {:>{}}/{}", m.step, step_width_, spec_.steps), 10},
+      {format("loss {:7.4f}", m.loss), 9},
+      {format("gnorm {:5.2f}", m.grad_norm), 6},
+      {format("lr {:.2e}", m.lr), 3},
+      {format("{:>7}", format_duration(time_s_ / static_cast<double>(steps_))), 8},
+      {format("{:>5} tok/s", format_count(tokens_ / time_s_)), 7},
+      {flops_text(flops_per_s), 2}};
+  if (facts_.peak_flops)
+    cells.push_back({format("MFU{} {:4.1f}%", facts_.peak_is_measured ? "*" : "",
+                            100 * flops_per_s / *facts_.peak_flops),
+                     4});
+  if (m.exposed_communication_s)
+    cells.push_back({format("exposed {:4.1f}%", 100 * exposed_s_ / time_s_), 1});
+  cells.push_back({format("mem {:>8}", format_bytes(m.peak_resident_bytes)), 0});
+  // As wide when it is over: the same cells fit.
+  cells.push_back(
+      {m.step < spec_.steps ? format("ETA {:<6}", format_duration(left_s)) : format("{:10}", ""),
+       5});
+  return cells;
+}
+
+void Console::show_evaluation(const StepMetrics& metrics) {
   const Evaluation& evaluation = *metrics.evaluation;
-  if (best_step_ == 0 || evaluation.loss < best_val_loss_) {
+  const bool is_best = best_step_ == 0 || evaluation.loss < best_val_loss_;
+  if (is_best) {
     best_val_loss_ = evaluation.loss;
     best_step_ = metrics.step;
   }
-  print(format("eval {:>{}}/{} | val loss {:.4f} | best {:.4f} at step {} | {} tokens in {}",
-               metrics.step, step_width_, spec_.steps, evaluation.loss, best_val_loss_, best_step_,
-               format_grouped(evaluation.tokens), format_duration(evaluation.time_s)));
+  const std::string loss = format("val loss {:.4f}", evaluation.loss);
+  const std::vector<Cell> cells = {
+      {format("eval {:>{}}/{}", metrics.step, step_width_, spec_.steps), 3},
+      {is_best ? styled(Style::green, loss) : loss, 2},
+      {format("best {:.4f} at step {}", best_val_loss_, best_step_), 1},
+      {format("{} tokens in {}", format_grouped(evaluation.tokens),
+              format_duration(evaluation.time_s)),
+       0}};
+  screen_.row(cells);
 }
 
-std::string Console::step_line(const StepMetrics& metrics) const {
-  const double left_s = average_step_s_ * static_cast<double>(spec_.steps - metrics.step);
-  std::string line =
-      format("step {:>{}}/{} | loss {:7.4f} | gnorm {:5.2f} | lr {:.2e} | {:>7} | {:>5} tok/s | {}",
-             metrics.step, step_width_, spec_.steps, metrics.loss, metrics.grad_norm, metrics.lr,
-             format_duration(time_s_ / static_cast<double>(steps_)),
-             format_count(tokens_ / time_s_), flops_text(flops_ / time_s_));
-  // Of the interval, as the rates before it.
-  if (metrics.mfu)
-    line += format(" (MFU {:.1f}%)",
-                   100 * *metrics.mfu * (flops_ / time_s_) / metrics.model_flops_per_s);
-  if (metrics.step < spec_.steps) line += " | ETA " + format_duration(left_s);
-  return line;
+void Console::end(const TrainResult&) {
+  status_.stop();
 }
 
-void Console::end(const TrainResult& result) {
-  print(format("done: {} steps in {}, {} tok/s; evaluation took {}", result.steps,
-               format_duration(result.time_s), format_count(result.tokens_per_s),
-               format_duration(result.evaluation_time_s)));
-  if (result.last_evaluation)
-    print(format("loss: validation {:.4f} (best {:.4f} at step {}), training {:.4f}",
-                 result.last_evaluation->loss, result.best_val_loss, result.best_step,
-                 result.loss));
-  print(format("run directory: {}", spec_.run_dir));
-}
-
-void Console::warn(std::string_view text) {
-  print(format("warning: {}", text));
-}
-
-/// Flushed line by line: whoever follows a job's log sees each step when it is done.
-void Console::print(const std::string& line) {
-  out_ << line << '\n' << std::flush;
+void Console::warn(const std::string& text) {
+  screen_.say(Level::warning, text);
 }
 
 }  // namespace fourfold::train

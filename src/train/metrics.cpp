@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
+#include "base/file.h"
 #include "base/format.h"
 
 namespace fourfold::train {
@@ -27,9 +30,32 @@ Json to_json(const StepMetrics& metrics) {
       .set("tokens_per_s", metrics.tokens_per_s)
       .set("tflops", metrics.model_flops_per_s / 1e12);
   if (metrics.mfu) line.set("mfu", *metrics.mfu);
-  line.set("memory_bytes", metrics.memory_bytes);
+  if (metrics.exposed_communication_s)
+    line.set("exposed_communication_s", *metrics.exposed_communication_s);
+  if (metrics.compute)
+    line.set("compute_time_s", metrics.compute->median_s)
+        .set("slowest_compute_time_s", metrics.compute->slowest_s)
+        .set("slowest_rank", static_cast<std::int64_t>(metrics.compute->slowest_rank));
+  line.set("memory_bytes", metrics.memory_bytes)
+      .set("peak_resident_bytes", metrics.peak_resident_bytes);
   if (metrics.evaluation) line.set("val_time_s", metrics.evaluation->time_s);
   return line;
+}
+
+void keep_metrics(const std::string& path, std::int64_t last_step) {
+  if (!file_exists(path)) return;
+  std::istringstream text(read_file(path));
+  std::string kept;
+  for (std::string line; std::getline(text, line);) {
+    try {
+      const Json values = parse_json(line, path);
+      const Json* step = values.find("step");
+      if (step != nullptr && step->as_integer() <= last_step) kept += line + "\n";
+    } catch (const UserError&) {
+      // Torn when the run was killed.
+    }
+  }
+  write_file_atomic(path, kept);
 }
 
 MetricsFile::MetricsFile(const std::string& path, Existing existing, Warn warn)
@@ -52,6 +78,7 @@ void MetricsFile::step(const StepMetrics& metrics) {
 
 void MetricsFile::end(const TrainResult&) {
   flush();
+  if (lines_lost_ > 0) warn_(format("{}: {} lines were lost", path_, lines_lost_));
 }
 
 void MetricsFile::flush() {
@@ -67,6 +94,8 @@ void MetricsFile::flush() {
     }
     written += static_cast<std::size_t>(count);
   }
+  lines_lost_ +=
+      std::count(held_.begin() + static_cast<std::ptrdiff_t>(written), held_.end(), '\n');
   if (written > 0) torn_ = held_[written - 1] != '\n';
   held_.clear();
 }

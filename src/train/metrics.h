@@ -17,8 +17,12 @@ namespace fourfold::train {
 /// out.
 Json to_json(const StepMetrics& metrics);
 
+/// Keeps of a file only the lines of steps up to `last_step`, for a run that goes on from there; a
+/// line that is torn goes too. Without a file: nothing. Errors: UserError(storage).
+void keep_metrics(const std::string& path, std::int64_t last_step);
+
 /// Appends one line per step to a file. Trouble with the disk never stops a run: it is told once,
-/// and lines are lost.
+/// and how many lines were lost at the end.
 class MetricsFile : public Observer {
  public:
   enum class Existing { keep, replace };
@@ -32,6 +36,7 @@ class MetricsFile : public Observer {
   /// Whole lines go to the file, about once in a second.
   void step(const StepMetrics& metrics) override;
   void end(const TrainResult& result) override;
+  void saving() override { flush(); }
 
  private:
   void flush();
@@ -44,6 +49,7 @@ class MetricsFile : public Observer {
   std::chrono::steady_clock::time_point last_flush_;
   bool torn_ = false;  // the file ends in a part of a line
   bool complained_ = false;
+  std::int64_t lines_lost_ = 0;
 };
 
 }  // namespace fourfold::train

@@ -1,8 +1,10 @@
 // What the session tells those who watch a run, and how they are told.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace fourfold::train {
 
@@ -11,6 +13,7 @@ struct RunFacts {
   std::int64_t tokens_per_step = 0;
   double model_flops_per_step = 0;   // design.md 8: recomputation does not count
   std::optional<double> peak_flops;  // per second, of all devices of the run
+  bool peak_is_measured = false;     // here and now, not known of the device
   std::int64_t memory_bytes = 0;     // of both regions of a rank
 };
 
@@ -19,6 +22,12 @@ struct Evaluation {
   double loss = 0;
   std::int64_t tokens = 0;  // that had a label
   double time_s = 0;
+};
+
+/// How long the ranks of a job have computed in a step, waiting left out.
+struct ComputeTimes {
+  double median_s = 0, slowest_s = 0;
+  std::size_t slowest_rank = 0;
 };
 
 struct StepMetrics {
@@ -30,7 +39,12 @@ struct StepMetrics {
   double tokens_per_s = 0;
   double model_flops_per_s = 0;
   std::optional<double> mfu;  // model flops / peak flops
-  std::int64_t memory_bytes = 0;
+  /// The mathematics of this rank stood still for communication; none where it is alone.
+  std::optional<double> exposed_communication_s;
+  /// Means over ten steps, behind every tenth of this job, where there are several ranks.
+  std::optional<ComputeTimes> compute;
+  std::int64_t memory_bytes = 0;         // planned, as in RunFacts
+  std::int64_t peak_resident_bytes = 0;  // of this process, so far
   std::optional<Evaluation> evaluation;  // behind this step's update
 };
 
@@ -42,6 +56,7 @@ struct TrainResult {
   std::int64_t best_step = 0;  // steps done at the best evaluation
   double time_s = 0;           // of all steps, without evaluation
   double evaluation_time_s = 0;
+  bool was_stopped = false;  // asked to, before the last step
   /// Total tokens / total time without the first step, which also brings memory and caches in.
   double tokens_per_s = 0;
 };
@@ -49,8 +64,15 @@ struct TrainResult {
 class Observer {
  public:
   virtual ~Observer() = default;
+  /// After so many steps an evaluation begins; the step is told once it is done.
+  virtual void evaluating(std::int64_t /*steps_done*/) {}
   virtual void step(const StepMetrics& metrics) = 0;
   virtual void end(const TrainResult& result) = 0;
+  /// A checkpoint of the steps told so far begins: a run that goes on from it tells none of them
+  /// again.
+  virtual void saving() {}
+  /// Something that people should know, and that does not end the run.
+  virtual void warn(const std::string& /*text*/) {}
 };
 
 }  // namespace fourfold::train

@@ -1,13 +1,20 @@
 #include "train/session.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <limits>
+#include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/resident_memory.h"
 #include "run/find_non_finite.h"
+#include "train/checkpoints.h"
 #include "train/evaluate.h"
 #include "train/feeders.h"
 #include "train/schedule.h"
+#include "train/step_checks.h"
 
 namespace fourfold::train {
 namespace {
@@ -19,7 +26,7 @@ class Totals {
     result_.steps = metrics.step;
     result_.loss = metrics.loss;
     result_.time_s += metrics.time_s;
-    if (metrics.step == 1) first_time_s_ = metrics.time_s;
+    if (num_steps_++ == 0) first_time_s_ = metrics.time_s;
     if (!metrics.evaluation) return;
     const Evaluation& evaluation = *metrics.evaluation;
     result_.evaluation_time_s += evaluation.time_s;
@@ -32,47 +39,86 @@ class Totals {
 
   TrainResult result(std::int64_t tokens_per_step) const {
     TrainResult result = result_;
-    const bool only_step = result.steps == 1;
+    const bool only_step = num_steps_ == 1;
     const double time_s = only_step ? result.time_s : result.time_s - first_time_s_;
-    const std::int64_t steps = only_step ? 1 : result.steps - 1;
+    const std::int64_t steps = only_step ? 1 : num_steps_ - 1;
     if (time_s > 0) result.tokens_per_s = static_cast<double>(steps * tokens_per_step) / time_s;
     return result;
   }
 
  private:
   TrainResult result_;
+  std::int64_t num_steps_ = 0;
   double first_time_s_ = 0;
 };
+
+bool is_finite(const StepMetrics& metrics) {
+  return std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
+}
 
 }  // namespace
 
 Session::Session(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
-                 const data::Dataset& dataset, std::span<Observer* const> observers)
-    : spec_(spec), facts_(facts), executor_(executor), dataset_(dataset), observers_(observers) {}
+                 const data::Dataset& dataset, std::span<Observer* const> observers,
+                 comm::World* world)
+    : spec_(spec),
+      facts_(facts),
+      executor_(executor),
+      dataset_(dataset),
+      observers_(observers),
+      world_(world) {}
 
 void Session::init() {
   executor_.run("init", {.seed = spec_.seed});
 }
 
-TrainResult Session::train() {
+TrainResult Session::train(const Course& course) {
   Totals totals;
-  for (std::int64_t step = 0; step < spec_.steps; ++step) {
-    StepMetrics metrics = do_step(step);
+  const std::int64_t end = std::min(course.stop_at.value_or(spec_.steps), spec_.steps);
+  const program::Feeds& feeds = executor_.bundle().at("train").feeds;
+  StepChecks checks(spec_, executor_, world_, observers_);
+  const std::int64_t samples = feeds.micros * feeds.samples;
+  bool was_stopped = false;
+  if (course.checkpoints != nullptr) {
+    course.checkpoints->on_save([this] {
+      for (Observer* observer : observers_) observer->saving();
+    });
+    course.checkpoints->before_first(course.first_step, course.first_step * samples);
+    was_stopped = course.checkpoints->must_stop();
+  }
+  for (std::int64_t step = course.first_step; step < end && !was_stopped; ++step) {
+    op::StepBlock block = block_of(step);
+    if (course.checkpoints != nullptr) block.vote = course.checkpoints->vote().packed();
+    auto [metrics, votes] = do_step(block);
+    const auto leap = checks.after_step(metrics, block);
+    if (leap && course.checkpoints != nullptr) course.checkpoints->protect_last(*leap);
     metrics.evaluation = evaluate_when_due(step + 1);
     totals.add(metrics);
+    if (world_ != nullptr) world_->progress().set_step(step + 1);
     for (Observer* observer : observers_) observer->step(metrics);
+    if (course.checkpoints == nullptr) continue;
+    course.checkpoints->after_step({.steps_done = step + 1,
+                                    .samples_seen = (step + 1) * samples,
+                                    .is_finite = is_finite(metrics),
+                                    .ends = step + 1 == end,
+                                    .votes = votes});
+    was_stopped = course.checkpoints->must_stop();
   }
-  const TrainResult result = totals.result(facts_.tokens_per_step);
+  TrainResult result = totals.result(facts_.tokens_per_step);
+  result.was_stopped = was_stopped;
   for (Observer* observer : observers_) observer->end(result);
   return result;
 }
 
-StepMetrics Session::do_step(std::int64_t step) {
+op::StepBlock Session::block_of(std::int64_t step) const {
   const program::Feeds& feeds = executor_.bundle().at("train").feeds;
-  const op::StepBlock block{.step = step,
-                            .seed = spec_.seed,
-                            .lr = learning_rate(spec_.schedule, spec_.steps, step),
-                            .first_sample = step * feeds.micros * feeds.samples};
+  return {.step = step,
+          .seed = spec_.seed,
+          .lr = learning_rate(spec_.schedule, spec_.steps, step),
+          .first_sample = step * feeds.micros * feeds.samples};
+}
+
+Session::Done Session::do_step(const op::StepBlock& block) {
   TrainFeeder feeder(dataset_);
   const auto begin = std::chrono::steady_clock::now();
   const op::ResultBlock result = executor_.run("train", block, &feeder);
@@ -80,7 +126,7 @@ StepMetrics Session::do_step(std::int64_t step) {
   if (result.applied == 0) stop(block, result, feeder);
 
   StepMetrics metrics;
-  metrics.step = step + 1;
+  metrics.step = block.step + 1;
   metrics.loss = result.loss_sum / static_cast<double>(result.token_count);
   metrics.lr = block.lr;
   metrics.grad_norm = result.grad_norm;
@@ -88,36 +134,62 @@ StepMetrics Session::do_step(std::int64_t step) {
   metrics.tokens_per_s = static_cast<double>(facts_.tokens_per_step) / metrics.time_s;
   metrics.model_flops_per_s = facts_.model_flops_per_step / metrics.time_s;
   if (facts_.peak_flops) metrics.mfu = metrics.model_flops_per_s / *facts_.peak_flops;
+  if (world_ != nullptr)
+    metrics.exposed_communication_s = executor_.times().exposed_communication_s;
   metrics.memory_bytes = facts_.memory_bytes;
-  return metrics;
+  metrics.peak_resident_bytes = peak_resident_bytes();
+  return {metrics, op::Votes::of(result.votes)};
 }
 
 std::optional<Evaluation> Session::evaluate_when_due(std::int64_t steps_done) {
-  if (steps_done == spec_.steps) return evaluate(executor_, dataset_, std::nullopt);
-  if (spec_.eval_interval > 0 && steps_done % spec_.eval_interval == 0)
-    return evaluate(executor_, dataset_, spec_.eval_batches);
-  return std::nullopt;
+  const bool is_last = steps_done == spec_.steps;
+  if (!is_last && (spec_.eval_interval == 0 || steps_done % spec_.eval_interval != 0))
+    return std::nullopt;
+  for (Observer* observer : observers_) observer->evaluating(steps_done);
+  return evaluate(executor_, dataset_, is_last ? std::nullopt : std::optional(spec_.eval_batches));
 }
 
 void Session::stop(const op::StepBlock& block, const op::ResultBlock& result, run::Feeder& feeder) {
-  std::string why =
-      "the fault did not come again when the step was repeated; test this machine's memory";
-  if (result.token_count == 0) {
-    why = "no token of its batch has a label; look at the data";
-  } else if (const auto found = run::find_non_finite(executor_, "train", block, &feeder)) {
-    why = found->text() + "; try a lower optimizer.lr or a longer lr_schedule.warmup_steps";
+  const std::string why = result.token_count == 0
+                              ? "no token of its batch has a label; look at the data"
+                              : find_cause(block, feeder);
+  throw UserError(ExitCode::numeric_stop,
+                  format("stopped at step {} of {}, whose update was not applied (the weights are "
+                         "those after step {}): {}",
+                         block.step + 1, spec_.steps, block.step, why));
+}
+
+std::string Session::find_cause(const op::StepBlock& block, run::Feeder& feeder) {
+  const auto found = run::find_non_finite(executor_, "train", block, &feeder);
+  constexpr std::int64_t nowhere = std::numeric_limits<std::int64_t>::max();
+  // What was bad before the step comes before all instructions.
+  std::int64_t place = nowhere;
+  if (found) place = found->instruction ? static_cast<std::int64_t>(*found->instruction) + 1 : 0;
+  std::string text = found ? found->text() : std::string();
+  if (world_ != nullptr) {
+    // The earliest of all ranks, the lowest rank among equals: the largest of the negated keys.
+    const auto ranks = static_cast<std::int64_t>(world_->size()),
+               rank = static_cast<std::int64_t>(world_->rank().index());
+    std::int64_t key = found ? -(place * ranks + rank) : -nowhere;
+    world_->all_reduce(std::span(&key, 1), Reduction::max);
+    place = key == -nowhere ? nowhere : -key / ranks;
+    const std::int64_t first = key == -nowhere ? 0 : -key % ranks;
+    text = format("rank {}: {}", first, world_->all_gather(text)[static_cast<std::size_t>(first)]);
   }
-  throw UserError(ExitCode::numeric_stop, format("stopped at step {} of {}, whose update was not "
-                                                 "applied (the weights are those after step "
-                                                 "{}): {}",
-                                                 block.step + 1, spec_.steps, block.step, why));
+  if (place == nowhere)
+    return "the fault did not come again when the step was repeated; test this machine's memory";
+  return text + "; try a lower optimizer.lr or a longer lr_schedule.warmup_steps";
 }
 
 TrainResult train(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
-                  const data::Dataset& dataset, std::span<Observer* const> observers) {
-  Session session(spec, facts, executor, dataset, observers);
-  session.init();
-  return session.train();
+                  const data::Dataset& dataset, std::span<Observer* const> observers,
+                  comm::World* world, const Course& course) {
+  Session session(spec, facts, executor, dataset, observers, world);
+  if (course.first_step == 0) {
+    session.init();
+    if (course.after_init) course.after_init();
+  }
+  return session.train(course);
 }
 
 }  // namespace fourfold::train

@@ -2,9 +2,12 @@
 // go bad. What a step computes is in the program; what is shown and written is up to observers.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 
+#include "comm/world.h"
 #include "data/dataset.h"
 #include "run/executor.h"
 #include "train/observer.h"
@@ -12,36 +15,59 @@
 
 namespace fourfold::train {
 
+class Checkpoints;
+class StepChecks;
+
+/// Which steps of a run are done here, and what is saved behind them.
+struct Course {
+  std::int64_t first_step = 0;          // steps that are done already; the state is theirs
+  std::optional<std::int64_t> stop_at;  // ends behind so many steps; the schedule stays
+  Checkpoints* checkpoints = nullptr;   // null: nothing is saved
+  /// Behind the initial weights of a run that begins: may put others in their place.
+  std::function<void()> after_init = {};
+};
+
 class Session {
  public:
-  /// The bundle must have the programs init, train and evaluate. Everything passed must outlive the
-  /// session.
+  /// The bundle must have the programs init, train and evaluate. `world` is null where this rank is
+  /// alone; otherwise all ranks do the same, and only those with observers tell of it. Everything
+  /// passed must outlive the session.
   Session(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
-          const data::Dataset& dataset, std::span<Observer* const> observers);
+          const data::Dataset& dataset, std::span<Observer* const> observers,
+          comm::World* world = nullptr);
 
   /// Makes the initial weights.
   void init();
-  /// Steps 0 ... spec.steps - 1. Evaluates every spec.eval_interval steps on spec.eval_batches
-  /// batches, behind the last step on the whole split. Errors: UserError(numeric_stop) at the first
-  /// step whose update was not applied, with the first bad tensor by name; the weights are then
-  /// those of the step before.
-  TrainResult train();
+  /// The steps of the course, of spec.steps in all. Evaluates every spec.eval_interval steps on
+  /// spec.eval_batches batches, behind the last step on the whole split. Errors:
+  /// UserError(numeric_stop) at the first step whose update was not applied, with the first bad
+  /// tensor by name; the weights are then those of the step before; and where StepChecks says so.
+  TrainResult train(const Course& course = {});
 
  private:
-  StepMetrics do_step(std::int64_t step);
+  op::StepBlock block_of(std::int64_t step) const;
+  struct Done {
+    StepMetrics metrics;
+    op::Votes votes;
+  };
+  Done do_step(const op::StepBlock& block);
   std::optional<Evaluation> evaluate_when_due(std::int64_t steps_done);
   [[noreturn]] void stop(const op::StepBlock& block, const op::ResultBlock& result,
                          run::Feeder& feeder);
+  /// What made a step unfit to be applied; the same text on all ranks.
+  std::string find_cause(const op::StepBlock& block, run::Feeder& feeder);
 
   const TrainSpec& spec_;
   const RunFacts& facts_;
   run::Executor& executor_;
   const data::Dataset& dataset_;
   std::span<Observer* const> observers_;
+  comm::World* world_;
 };
 
-/// A whole run: init, then train.
+/// A whole run: init, unless the course begins behind a checkpoint, then train.
 TrainResult train(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
-                  const data::Dataset& dataset, std::span<Observer* const> observers);
+                  const data::Dataset& dataset, std::span<Observer* const> observers,
+                  comm::World* world = nullptr, const Course& course = {});
 
 }  // namespace fourfold::train

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "train/checkpoint_spec.h"
+#include "train/loss_spike.h"
 
 namespace fourfold::train {
 
@@ -28,10 +32,15 @@ struct TrainSpec {
   std::uint64_t seed = 1;
   std::int64_t steps = 2000;
   ScheduleSpec schedule;
-  std::int64_t log_interval = 10;    // steps between console lines; metrics.jsonl has every step
+  /// Steps between console lines; none: every one of the first steps, then a line about every 10 s.
+  std::optional<std::int64_t> log_interval;
   std::int64_t eval_interval = 250;  // steps between evaluations; 0: only at the end
   std::int64_t eval_batches =
       20;  // batches of an evaluation along the way; the last one takes the whole split
+  CheckpointSpec checkpoint = {};
+  LossSpikeSpec loss_spike = {};
+  /// Steps between comparisons of replicas; 0: they are not compared.
+  std::int64_t replica_check_steps = 100;
   bool operator==(const TrainSpec&) const = default;
 };
 

@@ -1,9 +1,11 @@
-// Causal attention, its gradient, and its continuation token by token. B batch, T time, H heads, D
-// head width.
+// Causal attention, whole and within documents, its gradient, and its continuation token by token.
+// B batch, T time, H heads, D head width.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "kernels/dropout_mask.h"
 #include "numerics/harness.h"
@@ -57,6 +59,16 @@ class AttentionBounds {
   std::int64_t time_, heads_, width_;
 };
 
+/// Where the document of a token begins; `place` is that of document_starts among the reads.
+template <class AttentionOp>
+std::int64_t first_key(const AttentionOp& op, const Arrays& reads, std::size_t place,
+                       std::int64_t sample, std::int64_t t) {
+  if (!op.documents) return 0;
+  const Array& starts = reads[place];
+  return static_cast<std::int64_t>(
+      starts.data[static_cast<std::size_t>(sample * starts.shape[1] + t)]);
+}
+
 /// y: sum over s of p |v| (1 + 2 A), lse: |lse| + A + 1, with A the largest score of absolute
 /// values.
 Arrays attention_magnitude(const Case& sample, const Arrays& outputs) {
@@ -96,7 +108,7 @@ Arrays attention_gradient_magnitude(const Case& sample, const Arrays& outputs) {
         double mean = 0;
         for (std::size_t d = 0; d < static_cast<std::size_t>(width); ++d)
           mean += std::abs(y.data[row + d] * y_grad.data[row + d]);
-        for (std::int64_t s = 0; s <= t; ++s) {
+        for (std::int64_t s = first_key(op, sample.reads, 4, b, t); s <= t; ++s) {
           const double p = std::exp(at.score(b, h, t, s, false) -
                                     lse.data[static_cast<std::size_t>((b * heads + h) * time + t)]);
           double p_grad = 0;
@@ -124,24 +136,55 @@ Array qkv_of(const Sizes& s) {
   return uniform({s.batch, s.time, 3, s.heads, s.width}, "qkv", -2, 2);
 }
 
-Arrays with_random(Arrays reads, double rate) {
-  if (rate == 0) return reads;
+/// document_starts (B,T) of documents of these lengths, over and over; each sample begins with
+/// another of them, the first token of the stream being somewhere within it.
+Array documents_of(std::int64_t batch, std::int64_t time,
+                   const std::vector<std::int64_t>& lengths) {
+  Array starts = filled({batch, time}, 0);
+  for (std::int64_t sample = 0; sample < batch; ++sample) {
+    std::int64_t start = 0;
+    for (auto next = static_cast<std::size_t>(sample); start < time; ++next) {
+      const std::int64_t end = std::min(time, start + lengths[next % lengths.size()]);
+      for (std::int64_t t = start; t < end; ++t)
+        starts.data[static_cast<std::size_t>(sample * time + t)] = static_cast<double>(start);
+      start = end;
+    }
+  }
+  return starts;
+}
+
+/// What attention reads besides tensors of the computation.
+struct Options {
+  double rate = 0;
+  std::optional<Array> starts = {};
+};
+Arrays with_options(Arrays reads, const Options& options) {
+  if (options.starts) reads.push_back(*options.starts);
+  if (options.rate == 0) return reads;
   reads.push_back(scalar(99));
   reads.push_back(scalar(5));
   return reads;
+}
+Arrays with_random(Arrays reads, double rate) {
+  return with_options(std::move(reads), {rate});
 }
 
 op::Attention attention(double rate) {
   return {random_stream("attention"), rate, {1, 8, 2}, 0, 0};
 }
+op::Attention attention(const Options& options) {
+  op::Attention op = attention(options.rate);
+  op.documents = options.starts.has_value();
+  return op;
+}
 op::AttentionGradient attention_gradient(const op::Attention& op) {
-  return {op.stream, op.rate, op.window, op.first_head, op.heads};
+  return {op.stream, op.rate, op.window, op.first_head, op.heads, op.documents};
 }
 
 /// Reads of the gradient op, the forward outputs by the reference.
-Arrays gradient_reads(const op::Attention& op, const Array& qkv) {
-  const Arrays forward = apply(op, exact, with_random({qkv}, op.rate)).values;
-  return with_random({qkv, forward[0], forward[1], uniform(forward[0].shape, "grad")}, op.rate);
+Arrays gradient_reads(const Options& options, const Array& qkv) {
+  const Arrays forward = apply(attention(options), exact, with_options({qkv}, options)).values;
+  return with_options({qkv, forward[0], forward[1], uniform(forward[0].shape, "grad")}, options);
 }
 
 Arrays cached_magnitude(const Case& sample, const Arrays& outputs) {
@@ -155,28 +198,35 @@ Arrays cached_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
+void add_cases(std::vector<Case>& cases, const char* name, const Sizes& s, const Options& options) {
+  const auto longest = static_cast<double>(std::max(s.time, s.width));
+  const op::Attention op = attention(options);
+  const Array qkv = qkv_of(s);
+  cases.push_back({name, op, with_options({qkv}, options), {}, longest, attention_magnitude});
+  cases.push_back({name,
+                   attention_gradient(op),
+                   gradient_reads(options, qkv),
+                   {},
+                   longest,
+                   attention_gradient_magnitude});
+}
+
 }  // namespace
 
 std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{2, 7, 3, 5}, Sizes{1, 24, 1, 16},
                          Sizes{2, 61, 3, 8}, Sizes{1, 100, 4, 32}})
-    for (const double rate : {0., 0.2}) {
-      const auto longest = static_cast<double>(std::max(s.time, s.width));
-      const op::Attention op = attention(rate);
-      cases.push_back({rate == 0 ? "plain" : "dropout",
-                       op,
-                       with_random({qkv_of(s)}, rate),
-                       {},
-                       longest,
-                       attention_magnitude});
-      cases.push_back({rate == 0 ? "plain" : "dropout",
-                       attention_gradient(op),
-                       gradient_reads(op, qkv_of(s)),
-                       {},
-                       longest,
-                       attention_gradient_magnitude});
-    }
+    for (const double rate : {0., 0.2})
+      add_cases(cases, rate == 0 ? "plain" : "dropout", s, {rate});
+  // Documents of one token, of more than a block of queries, cut by a block's border and beginning
+  // on it; one that spans the window; one that begins with the last token.
+  const std::vector<std::vector<std::int64_t>> lengths = {
+      {1}, {1, 1, 3, 20, 17, 48, 2, 70, 5}, {48, 96, 7}, {1000}, {106}, {105, 1}};
+  for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{3, 107, 2, 5}, Sizes{2, 106, 1, 16}})
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      add_cases(cases, "documents", s,
+                {i % 2 == 1 ? 0.2 : 0., documents_of(s.batch, s.time, lengths[i])});
   for (const auto& [s, position, positions] :
        {std::tuple{Sizes{1, 1, 1, 1}, 0, 1}, std::tuple{Sizes{2, 1, 3, 5}, 6, 9},
         std::tuple{Sizes{1, 50, 4, 32}, 20, 80}})
@@ -192,13 +242,134 @@ std::vector<Case> attention_cases() {
 namespace {
 
 TEST(AttentionGradient, equals_central_differences) {
-  for (const double rate : {0., 0.3}) {
-    const op::Attention op = attention(rate);
-    const Array qkv = uniform({2, 5, 3, 2, 3}, "qkv");
-    const Arrays reads = gradient_reads(op, qkv);
-    for (const Backend& backend : {exact, Backend{"vector"}})
-      expect_gradient(op, with_random({qkv}, rate), 0, {reads[3]},
-                      apply(attention_gradient(op), backend, reads).values[0]);
+  for (const double rate : {0., 0.3})
+    for (const bool documents : {false, true}) {
+      Options options{rate};
+      if (documents) options.starts = documents_of(2, 5, {2, 1, 3});
+      const op::Attention op = attention(options);
+      const Array qkv = uniform({2, 5, 3, 2, 3}, "qkv");
+      const Arrays reads = gradient_reads(options, qkv);
+      for (const Backend& backend : {exact, Backend{"vector"}})
+        expect_gradient(op, with_options({qkv}, options), 0, {reads[3]},
+                        apply(attention_gradient(op), backend, reads).values[0]);
+    }
+}
+
+/// Softmax over all T x T scores of one head, those that are not seen at -infinity.
+std::vector<double> dense_attention(const Array& qkv, const Array& starts, std::int64_t sample,
+                                    std::int64_t head) {
+  const AttentionBounds at(qkv);
+  const std::int64_t time = qkv.shape[1], width = qkv.shape[4];
+  std::vector<double> y;
+  for (std::int64_t t = 0; t < time; ++t) {
+    std::vector<double> weights;
+    double sum = 0;
+    for (std::int64_t s = 0; s < time; ++s) {
+      const double start = starts.data[static_cast<std::size_t>(sample * time + t)];
+      const bool is_seen = s <= t && static_cast<double>(s) >= start;
+      const double score =
+          is_seen ? at.score(sample, head, t, s, false) : -std::numeric_limits<double>::infinity();
+      weights.push_back(std::exp(score));
+      sum += weights.back();
+    }
+    for (std::int64_t d = 0; d < width; ++d) {
+      double mean = 0;
+      for (std::int64_t s = 0; s < time; ++s)
+        mean += weights[static_cast<std::size_t>(s)] / sum * at.element(sample, s, 2, head, d);
+      y.push_back(mean);
+    }
+  }
+  return y;
+}
+
+TEST(Attention, within_documents_is_a_dense_masked_softmax) {
+  const Array qkv = uniform({2, 61, 3, 2, 3}, "qkv"), starts = documents_of(2, 61, {7, 1, 50});
+  for (const Backend& backend : {exact, Backend{"vector"}}) {
+    const Array y = apply(attention({0, starts}), backend, {qkv, starts}).values[0];
+    for (std::int64_t sample = 0; sample < 2; ++sample)
+      for (std::int64_t head = 0; head < 2; ++head) {
+        const std::vector<double> expected = dense_attention(qkv, starts, sample, head);
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          const std::size_t t = i / 3, d = i % 3;
+          const std::size_t at =
+              ((static_cast<std::size_t>(sample) * 61 + t) * 2 + static_cast<std::size_t>(head)) *
+                  3 +
+              d;
+          // |v| <= 1, scores at most sqrt(3); sums of 61 terms.
+          EXPECT_NEAR(y.data[at], expected[i], 8 * 0x1p-52 * 8 * (1 + 2 * std::sqrt(3.)))
+              << to_string(backend) << " token " << t;
+        }
+      }
+  }
+}
+
+/// Tokens [first, first + count) of the only sample.
+Array tokens_of(const Array& tensor, std::int64_t first, std::int64_t count) {
+  Shape shape = tensor.shape;
+  shape[1] = count;
+  const std::int64_t row = tensor.shape.elements(2, tensor.shape.rank());
+  Array part = filled(shape, 0);
+  std::copy_n(tensor.data.begin() + first * row, count * row, part.data.begin());
+  return part;
+}
+
+TEST(Attention, within_documents_is_that_of_each_document_alone) {
+  const std::vector<std::int64_t> lengths = {30, 1, 96, 9, 51, 1};
+  const Array qkv = uniform({1, 188, 3, 2, 8}, "qkv"), starts = documents_of(1, 188, lengths);
+  const Options together{0, starts};
+  for (const Backend& backend : {exact, Backend{"vector", DType::f32}}) {
+    const Arrays reads = gradient_reads(together, qkv);
+    const Array y = apply(attention(together), backend, {qkv, starts}).values[0];
+    const Array gradient = apply(attention_gradient(attention(together)), backend, reads).values[0];
+    std::int64_t first = 0;
+    for (const std::int64_t length : lengths) {
+      const Array own = tokens_of(qkv, first, length);
+      Arrays own_reads = gradient_reads({}, own);
+      own_reads[3] = tokens_of(reads[3], first, length);
+      const Array expected = apply(attention(0.), backend, {own}).values[0],
+                  expected_gradient =
+                      apply(attention_gradient(attention(0.)), backend, own_reads).values[0];
+      const Array got = tokens_of(y, first, length),
+                  got_gradient = tokens_of(gradient, first, length);
+      // The reference has the same order of sums; blocks and panels lie otherwise, so the others
+      // have not: |v|, |y_grad| <= 1, scores at most sqrt(8), sums of at most 96 terms.
+      const double eps = backend.dtype == DType::f32 ? 0x1p-23 : 0;
+      const double bound = 8 * eps * std::sqrt(96.) * (1 + 4 * std::sqrt(8.));
+      for (std::size_t i = 0; i < got.data.size(); ++i)
+        EXPECT_NEAR(got.data[i], expected.data[i], bound) << to_string(backend) << " " << first;
+      for (std::size_t i = 0; i < got_gradient.data.size(); ++i)
+        EXPECT_NEAR(got_gradient.data[i], expected_gradient.data[i], bound * std::sqrt(8.))
+            << to_string(backend) << " " << first;
+      first += length;
+    }
+  }
+}
+
+TEST(Attention, of_one_document_has_the_bits_of_attention_without_documents) {
+  const Array qkv = uniform({2, 107, 3, 2, 8}, "qkv");
+  for (const double rate : {0., 0.2})
+    for (const Backend& backend : {exact, Backend{"vector", DType::f32}, Backend{"vector"}}) {
+      const Options one{rate, filled({2, 107}, 0)};
+      EXPECT_EQ(apply(attention(one), backend, with_options({qkv}, one)).bytes,
+                apply(attention(rate), backend, with_random({qkv}, rate)).bytes);
+      EXPECT_EQ(
+          apply(attention_gradient(attention(one)), backend, gradient_reads(one, qkv)).bytes,
+          apply(attention_gradient(attention(rate)), backend, gradient_reads({rate}, qkv)).bytes);
+    }
+}
+
+TEST(Attention, does_not_see_other_documents) {
+  const Array qkv = uniform({1, 120, 3, 2, 4}, "qkv"), starts = documents_of(1, 120, {31, 60, 29});
+  Array changed = qkv;
+  for (std::size_t i = 0; i < changed.data.size(); ++i)
+    if (i < 31 * 24 || i >= 91 * 24) changed.data[i] = 1;
+  for (const Backend& backend : {exact, Backend{"vector", DType::f32}}) {
+    const op::Attention op = attention({0, starts});
+    const std::vector<double> before = apply(op, backend, {qkv, starts}).values[0].data;
+    const std::vector<double> after = apply(op, backend, {changed, starts}).values[0].data;
+    EXPECT_TRUE(
+        std::equal(before.begin() + 31 * 8, before.begin() + 91 * 8, after.begin() + 31 * 8));
+    EXPECT_NE(before, after);
   }
 }
 

@@ -19,10 +19,14 @@ Arrays dropout_reads(const Array& x, double step = 3) {
 }  // namespace
 
 std::vector<Case> dropout_cases() {
-  return {{"size one", dropout(0.5), dropout_reads(uniform({1}, "x"))},
-          {"nothing", dropout(0), dropout_reads(uniform({2, 3}, "x"))},
-          {"odd sizes", dropout(0.3, {2, 12, 5}), dropout_reads(uniform({3, 5, 7}, "x"))},
-          {"large", dropout(0.1, {1, 10, 3}), dropout_reads(uniform({5, 67, 65}, "x"))}};
+  return {
+      {"size one", dropout(0.5), dropout_reads(uniform({1}, "x"))},
+      {"nothing", dropout(0), dropout_reads(uniform({2, 3}, "x"))},
+      {"odd sizes", dropout(0.3, {2, 12, 5}), dropout_reads(uniform({3, 5, 7}, "x"))},
+      // 2^34 elements, beyond which the number of a block of four needs more than 32 bits, lie
+      // inside.
+      {"far elements", dropout(0.3, {0, 1, 490853400}), dropout_reads(uniform({20, 5, 7}, "x"))},
+      {"large", dropout(0.1, {1, 10, 3}), dropout_reads(uniform({5, 67, 65}, "x"))}};
 }
 
 namespace {

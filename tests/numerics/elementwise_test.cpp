@@ -85,6 +85,24 @@ TEST(AddGradient, equals_central_differences) {
   expect_gradient(op::Add{}, {a, b}, 1, {weight}, weight);
 }
 
+TEST(Add, also_adds_counters_and_digests) {
+  const Array a{{3}, {1, -5, 1e15}}, b{{3}, {41, 3, 1}};
+  for (const std::string implementation : {"reference", "vector"}) {
+    EXPECT_EQ(apply(op::Add{}, {implementation, DType::i64, 2}, {a, b}).values[0].data,
+              (std::vector<double>{42, -2, 1e15 + 1}));
+    EXPECT_EQ(apply(op::Add{}, {implementation, DType::f64, 1}, {scalar(0.1), scalar(0.2)})
+                  .values[0]
+                  .data[0],
+              0.1 + 0.2);
+    // Mod 2^64: 3 * 2^62 + 2^63 = 2^62.
+    EXPECT_EQ(
+        apply(op::Add{}, {implementation, DType::u64, 1}, {scalar(3 * 0x1p62), scalar(0x1p63)})
+            .values[0]
+            .data[0],
+        0x1p62);
+  }
+}
+
 TEST(Gelu, extremes_neither_overflow_nor_hide_a_nan) {
   const Array x{{4}, {-200, 200, 0, NAN}};
   for (const Backend& backend : {Backend{"vector", DType::f32}, Backend{"vector", DType::f64}}) {

@@ -28,11 +28,18 @@ Array uniform(const Shape& shape, std::string_view name, double low = -1, double
 Array integers(const Shape& shape, std::string_view name, std::int64_t bound,
                std::int64_t every = 0);
 
+/// Where kernels come from that are not those of the CPU. A run takes operands in host memory.
+struct Kernels {
+  std::function<kernels::Run(const kernels::Problem&)> prepare;
+  std::function<std::int64_t(const kernels::Problem&)> workspace_bytes;
+};
+
 /// Which kernel runs, in which type.
 struct Backend {
   std::string implementation;  // "reference", "vector", "openblas", "onednn"
   DType dtype = DType::f64;
   int threads = 1;
+  const Kernels* source = nullptr;  // the CPU's
 };
 std::string to_string(const Backend& backend);
 inline const Backend exact{"reference", DType::f64, 1};
@@ -78,17 +85,23 @@ void expect_within_bound(const Case& sample, const Backend& backend);
 /// reads[index]. Largest difference over the largest element of the gradient: at most 1e-6.
 void expect_gradient(const op::Op& op, Arrays reads, std::size_t index, const Arrays& weights,
                      const Array& gradient);
+/// As above, for a function of several ops; it gives at least as many outputs as there are weights.
+void expect_gradient(std::string_view name, const std::function<Arrays(const Arrays&)>& function,
+                     Arrays reads, std::size_t index, const Arrays& weights, const Array& gradient);
 
 /// Cases of each family, see the file of its name.
 std::vector<Case> matmul_cases();
 std::vector<Case> embedding_cases();
 std::vector<Case> dropout_cases();
 std::vector<Case> norm_cases();
+std::vector<Case> norm_parts_cases();
 std::vector<Case> elementwise_cases();
 std::vector<Case> attention_cases();
 std::vector<Case> loss_cases();
+std::vector<Case> loss_parts_cases();
 std::vector<Case> update_cases();
 std::vector<Case> state_cases();
+std::vector<Case> fused_cases();
 std::vector<Case> all_cases();
 
 /// The backends that have a kernel for the op.

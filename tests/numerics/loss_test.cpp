@@ -101,5 +101,28 @@ TEST(CrossEntropy, large_logits_do_not_overflow_and_a_nan_is_not_hidden) {
   }
 }
 
+TEST(CrossEntropy, the_largest_logit_may_come_late_and_far_ahead_of_all_before) {
+  constexpr std::int64_t columns = 9000;
+  const Array noise = uniform({columns}, "noise");
+  Array logits = filled({3, columns}, 0);
+  for (std::size_t v = 0; v < columns; ++v) {
+    const double step = static_cast<double>(v / 1000);
+    logits.data[v] = noise.data[v] + 50 * step;                       // overtakes what came before
+    logits.data[columns + v] = v < 5000 ? -INFINITY : noise.data[v];  // begins with nothing
+    logits.data[2 * columns + v] = noise.data[v] + 30 * step;         // a little ahead each time
+  }
+  const Array labels{{3}, {8999, 7000, 8999}};
+  const Arrays reference = apply(op::CrossEntropy{}, exact, {logits, labels}).values;
+  for (const Backend& backend : backends_of(op::CrossEntropy{})) {
+    if (backend.dtype == DType::bf16) continue;
+    const Arrays y = apply(op::CrossEntropy{}, backend, {logits, labels}).values;
+    for (std::size_t row = 0; row < 3; ++row) {
+      const double bound = 1e-6 * (1 + std::abs(reference[1].data[row]));
+      EXPECT_NEAR(y[0].data[row], reference[0].data[row], bound) << to_string(backend) << row;
+      EXPECT_NEAR(y[1].data[row], reference[1].data[row], bound) << to_string(backend) << row;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fourfold::numerics

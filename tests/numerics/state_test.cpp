@@ -64,7 +64,8 @@ TEST(Digest, changes_with_every_bit_and_with_the_order_of_elements) {
 
 TEST(Fill, zeroes_a_counter) {
   for (const std::string implementation : {"reference", "vector"})
-    EXPECT_EQ(apply(op::Fill{0, {}}, {implementation, DType::i64, 1}, {}).values[0].data[0], 0);
+    for (const DType dtype : {DType::i64, DType::u64, DType::f64})
+      EXPECT_EQ(apply(op::Fill{0, {}}, {implementation, dtype, 1}, {}).values[0].data[0], 0);
 }
 
 TEST(InitNormal, has_the_same_bits_on_every_backend_and_the_stated_deviation) {

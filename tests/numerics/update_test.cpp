@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "numerics/harness.h"
+#include "op/blocks.h"
 
 namespace fourfold::numerics {
 namespace {
@@ -28,9 +29,53 @@ Arrays adamw_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
-Arrays control_reads(double squared_norm, double loss, double tokens, double non_finite,
-                     double lr) {
-  return {scalar(squared_norm), scalar(loss), scalar(tokens), scalar(non_finite), scalar(lr)};
+/// A list of updates, the first `decayed` of its tensors with weight decay.
+Case list_case(std::string name, const std::vector<std::int64_t>& counts, std::int64_t decayed,
+               bool applied) {
+  const auto tensors = static_cast<std::int64_t>(counts.size());
+  Case sample{std::move(name),
+              op::AdamWList{0.9, 0.95, 1e-8, 0.1, tensors, decayed},
+              {scalar(0.01), scalar(0.5), scalar(applied ? 1 : 0), scalar(6)}};
+  for (const std::int64_t count : counts)
+    sample.reads.push_back(uniform({count}, "grad" + std::to_string(count)));
+  for (const std::int64_t count : counts) {
+    sample.updates.push_back(uniform({count}, "weight" + std::to_string(count)));
+    sample.updates.push_back(uniform({count}, "m" + std::to_string(count)));
+    sample.updates.push_back(uniform({count}, "v" + std::to_string(count), 0.1, 1));
+  }
+  sample.magnitude = [](const Case& all, const Arrays& outputs) {
+    Arrays magnitude;
+    for (const op::Part& part : op::parts(all.op)) {
+      Case one{all.name, part.op, {}};
+      Arrays own;
+      for (std::size_t i = 0; i < part.operands.size(); ++i) {
+        const std::size_t operand = part.operands[i], reads = all.reads.size();
+        if (i < 5) {
+          one.reads.push_back(all.reads[operand]);
+          continue;
+        }
+        one.updates.push_back(all.updates[operand - reads]);
+        own.push_back(outputs[operand - reads]);
+      }
+      for (Array& array : adamw_magnitude(one, own)) magnitude.push_back(std::move(array));
+    }
+    return magnitude;
+  };
+  return sample;
+}
+
+Arrays vote_reads(const op::Votes& vote, double squared_norm, double loss, double tokens,
+                  double non_finite, double lr) {
+  return {scalar(static_cast<double>(vote.packed())),
+          scalar(squared_norm),
+          scalar(loss),
+          scalar(tokens),
+          scalar(non_finite),
+          scalar(lr)};
+}
+
+Arrays control_reads(double squared_norm, double tokens, const op::Votes& votes) {
+  return {scalar(squared_norm), scalar(tokens), scalar(static_cast<double>(votes.packed()))};
 }
 
 }  // namespace
@@ -53,8 +98,15 @@ std::vector<Case> update_cases() {
       cases.push_back({applied ? "applied" : "not applied", op::AdamW{0.9, 0.95, 1e-8, 0.1},
                        adamw_reads(grad, 0.01, 0.5, applied, 6), state, 1, adamw_magnitude});
   }
-  cases.push_back({"clipping", op::UpdateControl{96, 1.0}, control_reads(25, 100, 90, 0, 0.1)});
-  cases.push_back({"not clipping", op::UpdateControl{96, 0}, control_reads(25, 100, 96, 0, 0.1)});
+  for (const bool applied : {true, false}) {
+    cases.push_back(list_case("one tensor", {33}, 1, applied));
+    cases.push_back(list_case("tensors of odd sizes", {70001, 1, 77, 20000}, 2, applied));
+  }
+  cases.push_back({"clipping", op::UpdateControl{96, 1.0}, control_reads(25, 90, {})});
+  cases.push_back(
+      {"not clipping", op::UpdateControl{96, 0}, control_reads(25, 96, {.against = 2})});
+  cases.push_back({"fit", op::Vote{}, vote_reads({.stop = 1}, 25, 100, 90, 0, 0.1)});
+  cases.push_back({"not fit", op::Vote{}, vote_reads({.save = 1}, 25, 100, 90, 7, 0.1)});
   cases.push_back({"applied", op::CountUpdate{}, {scalar(1)}, {scalar(41)}});
   cases.push_back({"not applied", op::CountUpdate{}, {scalar(0)}, {scalar(41)}});
   return cases;
@@ -71,25 +123,42 @@ TEST(CountNonFinite, counts_nan_and_both_infinities) {
   }
 }
 
+TEST(Vote, is_against_what_is_not_finite_or_empty_and_keeps_what_the_host_says) {
+  const op::Votes host{.stop = 3, .written = 2};  // a double holds what it packs
+  const auto against = [&](double squared_norm, double loss, double tokens, double non_finite,
+                           double lr) {
+    const Arrays reads = vote_reads(host, squared_norm, loss, tokens, non_finite, lr);
+    const op::Votes votes = op::Votes::of(
+        static_cast<std::int64_t>(apply(op::Vote{}, {"vector"}, reads).values[0].data[0]));
+    EXPECT_EQ(votes, (op::Votes{.stop = 3, .written = 2, .against = votes.against}));
+    return votes.against;
+  };
+  EXPECT_EQ(against(1, 1, 1, 0, 0.1), 0);
+  EXPECT_EQ(against(NAN, 1, 1, 0, 0.1), 1);
+  EXPECT_EQ(against(INFINITY, 1, 1, 0, 0.1), 1);
+  EXPECT_EQ(against(1, INFINITY, 1, 0, 0.1), 1);
+  EXPECT_EQ(against(1, 1, 0, 0, 0.1), 1);
+  EXPECT_EQ(against(1, 1, 1, 3, 0.1), 1);
+  EXPECT_EQ(against(1, 1, 1, 0, NAN), 1);
+}
+
 TEST(UpdateControl, clips_as_pytorch_does_and_scales_by_nominal_over_valid_tokens) {
-  const Arrays out =
-      apply(op::UpdateControl{100, 2}, {"vector"}, control_reads(36, 5, 50, 0, 0.1)).values;
+  const Arrays out = apply(op::UpdateControl{100, 2}, {"vector"}, control_reads(36, 50, {})).values;
   EXPECT_DOUBLE_EQ(out[0].data[0], 12);
   EXPECT_DOUBLE_EQ(out[1].data[0], 2 * (2 / (12 + 1e-6)));
   EXPECT_EQ(out[2].data[0], 1);
 }
 
-TEST(UpdateControl, does_not_apply_what_is_not_finite_or_empty) {
-  const auto applied = [](const Arrays& reads) {
-    return apply(op::UpdateControl{100, 2}, {"vector"}, reads).values[2].data[0];
+TEST(UpdateControl, does_not_apply_what_a_rank_voted_against) {
+  const auto applied = [](const op::Votes& votes) {
+    return apply(op::UpdateControl{100, 2}, {"vector"}, control_reads(1, 1, votes))
+        .values[2]
+        .data[0];
   };
-  EXPECT_EQ(applied(control_reads(1, 1, 1, 0, 0.1)), 1);
-  EXPECT_EQ(applied(control_reads(NAN, 1, 1, 0, 0.1)), 0);
-  EXPECT_EQ(applied(control_reads(INFINITY, 1, 1, 0, 0.1)), 0);
-  EXPECT_EQ(applied(control_reads(1, INFINITY, 1, 0, 0.1)), 0);
-  EXPECT_EQ(applied(control_reads(1, 1, 0, 0, 0.1)), 0);
-  EXPECT_EQ(applied(control_reads(1, 1, 1, 1, 0.1)), 0);
-  EXPECT_EQ(applied(control_reads(1, 1, 1, 0, NAN)), 0);
+  EXPECT_EQ(applied({}), 1);
+  EXPECT_EQ(applied({.stop = 3, .written = 1}), 1);
+  EXPECT_EQ(applied({.against = 1}), 0);
+  EXPECT_EQ(applied({.stop = 1, .written = 1, .against = 4}), 0);
 }
 
 TEST(AdamW, writes_nothing_when_the_update_is_not_applied) {
@@ -127,6 +196,29 @@ TEST(AdamW, ten_steps_follow_the_paper) {
       EXPECT_NEAR(state[0].data[i], static_cast<double>(weight[i]),
                   dtype == DType::f32 ? 2e-5 : 1e-11);
   }
+}
+
+/// One list of tensors is as many updates, bit for bit, on any number of threads.
+TEST(AdamWList, gives_the_bits_of_its_parts) {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const int threads : {1, 2, 3}) {
+      const Case all = list_case("", {50000, 3, 20000, 777}, 2, true);
+      const Result together = apply(all.op, {"vector", dtype, threads}, all.reads, all.updates);
+      std::size_t output = 0;
+      for (const op::Part& part : op::parts(all.op)) {
+        Arrays reads, updates;
+        for (std::size_t i = 0; i < part.operands.size(); ++i) {
+          const std::size_t operand = part.operands[i];
+          if (i < 5)
+            reads.push_back(all.reads[operand]);
+          else
+            updates.push_back(all.updates[operand - all.reads.size()]);
+        }
+        const Result alone = apply(part.op, {"vector", dtype, 1}, reads, updates);
+        for (const auto& bytes : alone.bytes) EXPECT_EQ(bytes, together.bytes[output++]);
+      }
+      EXPECT_EQ(output, together.bytes.size());
+    }
 }
 
 TEST(SquaredNorm, does_not_depend_on_the_number_of_threads) {

@@ -22,24 +22,36 @@ bool is_persistent(BufferRole role) {
 
 }  // namespace
 
-Builder::Builder(std::string name, Rank rank, const Mesh& mesh, std::vector<std::string> streams) {
+Builder::Builder(std::string name, Rank rank, const Mesh& mesh, std::vector<std::string> streams)
+    : Builder(std::move(name), rank, {mesh}, MeshId(0),
+              static_cast<std::int64_t>(mesh.ranks.size()), std::move(streams)) {}
+
+Builder::Builder(std::string name, Rank rank, std::vector<Mesh> meshes, MeshId own,
+                 std::int64_t world, std::vector<std::string> streams)
+    : mesh_(own) {
   program.name = std::move(name);
   program.rank = rank;
-  program.world = static_cast<std::int64_t>(mesh.ranks.size());
-  program.meshes = {mesh};
+  program.world = world;
+  program.meshes = std::move(meshes);
   program.streams = std::move(streams);
 }
 
 op::Sharding Builder::sharding(const std::vector<std::string>& cuts) const {
   op::Sharding result;
+  result.mesh = mesh_;
   bool any_cut = false;
   for (const std::string& names : cuts) {
     auto& dim = result.dims.emplace_back();
     for (std::size_t start = 0; start < names.size();) {
       const std::size_t end = std::min(names.find(',', start), names.size());
-      const auto& axes = program.meshes[0].axes;
+      const std::string name = names.substr(start, end - start);
+      const std::size_t colon = name.find(':');
+      const auto& axes = mesh().axes;
       for (std::size_t axis = 0; axis < axes.size(); ++axis)
-        if (axes[axis].name == names.substr(start, end - start)) dim.push_back({AxisId(axis), {}});
+        if (axes[axis].name == name.substr(0, colon)) {
+          dim.push_back({AxisId(axis), {}});
+          if (colon != std::string::npos) dim.back().stride = std::stoll(name.substr(colon + 1));
+        }
       start = end + 1;
     }
     any_cut = any_cut || !dim.empty();
@@ -50,11 +62,15 @@ op::Sharding Builder::sharding(const std::vector<std::string>& cuts) const {
 
 BufferId Builder::place(std::string_view name, const Shape& global, Kind kind,
                         const std::vector<std::string>& cuts) {
-  Buffer buffer{std::string(name), kind.dtype, global, sharding(cuts), Region::transient,
-                kind.role,         0,          0,      false};
+  Buffer buffer;
+  buffer.name = name;
+  buffer.dtype = kind.dtype;
+  buffer.global = global;
+  buffer.sharding = sharding(cuts);
+  buffer.role = kind.role;
   buffer.region = is_persistent(kind.role) ? Region::persistent : Region::transient;
-  buffer.size_bytes = op::local_shape(global, buffer.sharding, program.meshes[0]).elements() *
-                      size_bytes(kind.dtype);
+  buffer.size_bytes =
+      op::local_shape(global, buffer.sharding, mesh()).elements() * size_bytes(kind.dtype);
   program.buffers.push_back(buffer);
   return BufferId(program.buffers.size() - 1);
 }
@@ -77,6 +93,22 @@ BufferId Builder::buffer_over(std::string_view other, std::string_view name, con
   return id;
 }
 
+BufferId Builder::blocked(std::string_view name, const Shape& global, Kind kind,
+                          const std::vector<std::string>& cuts, std::size_t dim,
+                          std::string_view axis) {
+  const BufferId id = place(name, global, kind, cuts);
+  Buffer& added = program.buffers[id.index()];
+  for (std::size_t i = 0; i < mesh().axes.size(); ++i)
+    if (mesh().axes[i].name == axis) added.blocked = Blocked{dim, AxisId(i)};
+  const std::int64_t parts = mesh().axes[added.blocked->axis.index()].size;
+  const std::int64_t size = program.local_shape(id)[dim];
+  added.blocked->part = (size + parts - 1) / parts;
+  added.size_bytes = added.size_bytes / size * added.blocked->part * parts;
+  added.offset_bytes = program.transient_bytes;
+  program.transient_bytes = aligned(program.transient_bytes + added.size_bytes);
+  return id;
+}
+
 void Builder::blocks() {
   for (const auto& [name, bytes, role] :
        {std::tuple("step", sizeof(op::StepBlock), BufferRole::step_block),
@@ -87,21 +119,44 @@ void Builder::blocks() {
   }
 }
 
-void Builder::group(std::string_view axis) {
-  const Mesh& mesh = program.meshes[0];
+std::vector<std::int64_t> Builder::coordinates() const {
   const auto place =
-      std::find(mesh.ranks.begin(), mesh.ranks.end(), program.rank) - mesh.ranks.begin();
-  const auto own = mesh.coordinates(static_cast<std::size_t>(place));
-  const auto found = std::find_if(mesh.axes.begin(), mesh.axes.end(),
+      std::find(mesh().ranks.begin(), mesh().ranks.end(), program.rank) - mesh().ranks.begin();
+  return mesh().coordinates(static_cast<std::size_t>(place));
+}
+
+void Builder::group(std::string_view axis) {
+  const auto own = coordinates();
+  const auto found = std::find_if(mesh().axes.begin(), mesh().axes.end(),
                                   [&](const Axis& a) { return a.name == axis; });
-  const auto index = static_cast<std::size_t>(found - mesh.axes.begin());
-  Group group{std::string(axis), MeshId(0), AxisId(index), {}};
-  for (std::size_t i = 0; i < mesh.ranks.size(); ++i) {
-    auto other = mesh.coordinates(i);
+  const auto index = static_cast<std::size_t>(found - mesh().axes.begin());
+  Group group{std::string(axis), mesh_, AxisId(index), {}};
+  for (std::size_t i = 0; i < mesh().ranks.size(); ++i) {
+    auto other = mesh().coordinates(i);
     other[index] = own[index];
-    if (other == own) group.members.push_back(mesh.ranks[i]);
+    if (other == own) group.members.push_back(mesh().ranks[i]);
   }
   program.groups.push_back(group);
+}
+
+std::int64_t Builder::first(std::string_view name, std::size_t dim) const {
+  const Buffer& buffer = program.buffer(*program.find_buffer(name));
+  if (dim >= buffer.sharding.dims.size()) return 0;
+  return op::first_index(buffer.global[dim], buffer.sharding.dims[dim], mesh(), coordinates());
+}
+
+std::int64_t Builder::local(std::string_view name, std::size_t dim) const {
+  return program.local_shape(*program.find_buffer(name))[dim];
+}
+
+op::TensorWindow Builder::window(std::string_view name, std::size_t first_dim) const {
+  op::TensorWindow result;
+  const Buffer& buffer = program.buffer(*program.find_buffer(name));
+  for (std::size_t dim = first_dim; dim < buffer.global.rank(); ++dim) {
+    result.global.push_back(buffer.global[dim]);
+    result.first.push_back(first(name, dim));
+  }
+  return result;
 }
 
 void Builder::task(TaskKind kind, std::optional<std::int64_t> micro) {
@@ -124,6 +179,14 @@ Slice Builder::slice(std::string_view name) const {
 }
 
 void Builder::add(std::string_view on, What what) {
+  if (is_serial_ && !program.instructions.empty()) {
+    const StreamId last = program.instructions.back().stream;
+    if (last != stream(on)) {
+      const EventId event(program.num_events++);
+      program.instructions.push_back({last, Record{event}});
+      program.instructions.push_back({stream(on), Wait{event}});
+    }
+  }
   program.instructions.push_back({stream(on), std::move(what)});
 }
 
@@ -150,6 +213,9 @@ void Builder::all_gather(std::string_view axis, std::string_view from, std::stri
 }
 void Builder::reduce_scatter(std::string_view axis, std::string_view from, std::string_view to) {
   add(axis, ReduceScatter{group_named(program, axis), op::Reduction::sum, slice(from), slice(to)});
+}
+void Builder::all_to_all(std::string_view axis, std::string_view from, std::string_view to) {
+  add(axis, AllToAll{group_named(program, axis), slice(from), slice(to)});
 }
 void Builder::feed(FeedKind kind, std::int64_t micro, std::string_view to) {
   add("feed", Feed{kind, micro, slice(to)});
@@ -184,12 +250,14 @@ void erase_instruction(Program& program, std::size_t index) {
 }
 
 void insert_instruction(Program& program, std::size_t index, const Instruction& instruction) {
+  const bool at_end = index == program.instructions.size();
   program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(index),
                               instruction);
   for (Task& task : program.tasks) {
     if (task.begin > index) ++task.begin;
     if (task.end > index) ++task.end;
   }
+  if (at_end && !program.tasks.empty()) ++program.tasks.back().end;
 }
 
 Buffer& buffer_named(Program& program, std::string_view name) {

@@ -20,14 +20,23 @@ struct Kind {
 class Builder {
  public:
   Builder(std::string name, Rank rank, const Mesh& mesh, std::vector<std::string> streams);
+  /// On one of several meshes of a job of `world` ranks.
+  Builder(std::string name, Rank rank, std::vector<Mesh> meshes, MeshId own, std::int64_t world,
+          std::vector<std::string> streams);
+
+  /// From here on every instruction waits for the one before it, on whatever stream that was.
+  void serialize() { is_serial_ = true; }
 
   /// A buffer behind the last one of its region. `cuts` names the axes of each dim, "" for none:
-  /// {"z", "x,z"}.
+  /// {"z", "x,z"}, a stride behind a colon: {"x:6,z:3"}.
   BufferId buffer(std::string_view name, const Shape& global, Kind kind,
                   const std::vector<std::string>& cuts = {});
   /// A transient buffer at the address of another one.
   BufferId buffer_over(std::string_view other, std::string_view name, const Shape& global,
                        Kind kind, const std::vector<std::string>& cuts = {});
+  /// A transient buffer whose parts of a dim along an axis stand one after another.
+  BufferId blocked(std::string_view name, const Shape& global, Kind kind,
+                   const std::vector<std::string>& cuts, std::size_t dim, std::string_view axis);
   /// The step and result blocks, both two by parity.
   void blocks();
   void group(std::string_view axis);
@@ -39,6 +48,13 @@ class Builder {
   void all_reduce(std::string_view axis, std::string_view data);
   void all_gather(std::string_view axis, std::string_view from, std::string_view to);
   void reduce_scatter(std::string_view axis, std::string_view from, std::string_view to);
+  void all_to_all(std::string_view axis, std::string_view from, std::string_view to);
+  void pack(std::string_view stream, std::string_view from, std::string_view to) {
+    add(stream, Pack{slice(from), slice(to)});
+  }
+  void unpack(std::string_view stream, std::string_view from, std::string_view to) {
+    add(stream, Unpack{slice(from), slice(to)});
+  }
   void feed(FeedKind kind, std::int64_t micro, std::string_view to);
   EventId record(std::string_view stream);
   void wait(std::string_view stream, EventId event);
@@ -47,6 +63,10 @@ class Builder {
 
   /// The whole buffer or the block's field of that name.
   Slice slice(std::string_view name) const;
+  /// Which part of a buffer this rank has, for attributes.
+  std::int64_t first(std::string_view name, std::size_t dim) const;
+  std::int64_t local(std::string_view name, std::size_t dim) const;
+  op::TensorWindow window(std::string_view name, std::size_t first_dim = 0) const;
 
   Program program;
 
@@ -58,13 +78,19 @@ class Builder {
                  const std::vector<std::string>& cuts);
   op::Sharding sharding(const std::vector<std::string>& cuts) const;
   StreamId stream(std::string_view name) const;
+  const Mesh& mesh() const { return program.meshes[mesh_.index()]; }
+  std::vector<std::int64_t> coordinates() const;
+
+  MeshId mesh_;
+  bool is_serial_ = false;
 };
 
 /// Position of the `count`-th (from 0) instruction of that name.
 std::size_t find_instruction(const Program& program, std::string_view name, std::size_t count = 0);
 /// Takes an instruction out; tasks move along.
 void erase_instruction(Program& program, std::size_t index);
-/// Puts an instruction before `index`, into the task of the instruction there.
+/// Puts an instruction before `index`, into the task of the instruction there (of the last one at
+/// the end).
 void insert_instruction(Program& program, std::size_t index, const Instruction& instruction);
 Buffer& buffer_named(Program& program, std::string_view name);
 

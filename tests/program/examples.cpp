@@ -104,10 +104,17 @@ void add_adamw(Builder& b, const Weights& weights) {
   b.op("math", op::CountUpdate{}, {"result.applied", "updates"});
 }
 
+void add_vote(Builder& b) {
+  b.op("math", op::Vote{},
+       {"step.vote", "result.squared_norm", "result.loss_sum", "result.token_count",
+        "result.non_finite", "step.lr", "result.votes"},
+       DType::f64);
+}
+
 void add_control(Builder& b) {
   b.op("math", op::UpdateControl{24, 1.0},
-       {"result.squared_norm", "result.loss_sum", "result.token_count", "result.non_finite",
-        "step.lr", "result.grad_norm", "result.scale", "result.applied"},
+       {"result.squared_norm", "result.token_count", "result.votes", "result.grad_norm",
+        "result.scale", "result.applied"},
        DType::f64);
 }
 
@@ -140,6 +147,7 @@ Program tiny_train(std::int64_t micros) {
     b.op("math", op::CountNonFinite{more}, {format("m.{}", w.name), "result.non_finite"});
     more = true;
   }
+  add_vote(b);
   add_control(b);
   add_adamw(b, tiny_weights());
   return b.finish();
@@ -288,6 +296,12 @@ Program sharded_train() {
   b.order("x", "math");
   b.op("math", op::Add{}, {"norm.whole", "norm.cut", "result.squared_norm"}, DType::f64);
   b.op("math", op::CountNonFinite{}, {"m.head", "result.non_finite"});
+  add_vote(b);
+  b.order("math", "z");
+  b.all_reduce("z", "result.votes");
+  b.order("z", "x");
+  b.all_reduce("x", "result.votes");
+  b.order("x", "math");
   add_control(b);
   add_adamw(b, sharded_weights());
   return b.finish();
@@ -326,7 +340,7 @@ Program every_kind() {
   b.wait("net/x", EventId(0));
   b.op("math", op::Fill{0, {}}, {"step.lr"}, DType::f64);
   std::get<Compute>(b.program.instructions.back().what).workspace = strided;
-  b.op("math", op::Fill{0, {}}, {"result.stop_vote"}, DType::i64);
+  b.op("math", op::Fill{0, {}}, {"result.votes"}, DType::i64);
   std::get<Compute>(b.program.instructions.back().what).implementation.clear();
   return b.finish();
 }

@@ -74,6 +74,8 @@ class RandomProgram {
     if (coin())
       buffer.sharding.partial.push_back(
           {AxisId(index(axes)), coin() ? op::Reduction::sum : op::Reduction::max});
+    if (buffer.global.rank() > 0 && index(4) == 0)
+      buffer.blocked = Blocked{index(buffer.global.rank()), AxisId(index(axes)), below(9)};
     buffer.region = coin() ? Region::persistent : Region::transient;
     buffer.role = static_cast<BufferRole>(index(11));
     buffer.offset_bytes = below(1 << 20);
@@ -109,7 +111,7 @@ class RandomProgram {
   What what(const Program& program, std::int64_t micro) {
     const GroupId group(index(program.groups.size()));
     const EventId event(index(program.num_events));
-    switch (index(11)) {
+    switch (index(13)) {
       case 0:
         return AllReduce{group, op::Reduction::max, slice(program)};
       case 1:
@@ -130,6 +132,10 @@ class RandomProgram {
         return Record{event};
       case 9:
         return Wait{event};
+      case 10:
+        return Pack{slice(program), slice(program)};
+      case 11:
+        return Unpack{slice(program), slice(program)};
       default:
         return compute(program, micro);
     }

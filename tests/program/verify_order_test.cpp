@@ -106,7 +106,7 @@ TEST(VerifyDefined, AClobberedValueIsAFault) {
 
 TEST(VerifyDefined, AWorkspaceClobbersWhatLivesThere) {
   Program program = tiny_train();
-  Buffer workspace{"workspace",           DType::f32, {8}, {},   Region::transient,
+  Buffer workspace{"workspace",           DType::f32, {8}, {},   {}, Region::transient,
                    BufferRole::workspace, 0,          32,  false};
   workspace.offset_bytes = buffer_named(program, "lse").offset_bytes;
   program.buffers.push_back(workspace);
@@ -132,6 +132,7 @@ TEST(VerifyDefined, AnOutputNeverWrittenIsAFault) {
   program.buffers.push_back({"digest",
                              DType::u64,
                              {1},
+                             {},
                              {},
                              Region::transient,
                              BufferRole::output,

@@ -68,6 +68,15 @@ TEST(VerifyState, TheNormOfAPartialGradientIsAFault) {
                "g.head is partial sum(z)");
 }
 
+TEST(VerifyState, AVoteThatIsNotSummedUpOverAllAxesIsAFault) {
+  Program program = sharded_train();
+  const std::size_t control = find_instruction(program, "update_control");
+  std::size_t last = control;  // the sum over x
+  while (name(program.instructions[last]) != "all_reduce") --last;
+  erase_instruction(program, last);
+  expect_fault(program, "state", control - 1, "result is partial sum(x)");
+}
+
 TEST(VerifyState, AddingAPartialNormToAWholeOneIsAFault) {
   Program program = sharded_train();
   const std::size_t norm = find_compute(program, "squared_norm", 0, "g.down");
@@ -87,7 +96,7 @@ TEST(VerifyState, AGatherWhosePartsAreNotBlocksOfTheDimIsAFault) {
   Program program = sharded_train();
   for (const std::string_view name : {"up", "m.up", "v.up", "g.up"})
     buffer_named(program, name).sharding.dims = {{}, {{AxisId(1), {}}, {AxisId(0), {}}}};
-  expect_fault(program, "state", find_instruction(program, "all_gather"),
+  expect_fault(program, "layout", find_instruction(program, "all_gather"),
                "equal parts of up.full are not blocks of its dim 1");
 }
 
@@ -104,7 +113,7 @@ TEST(VerifyState, AnEmbeddingOfAnotherPartOfTheVocabularyIsAFault) {
   Program program = sharded_train();
   const std::size_t embedding = find_instruction(program, "embedding");
   compute_at(program, embedding).op = op::Embedding{8};
-  expect_fault(program, "state", embedding,
+  expect_fault(program, "part", embedding,
                "first_row is 8, but this rank's part of embedding begins at 0");
 }
 
@@ -189,6 +198,15 @@ TEST(VerifyFeeds, AMicroBatchNeverFedIsAFault) {
   Program program = tiny_train();
   erase_instruction(program, find_instruction(program, "feed", 3));
   expect_fault(program, "feeds", std::nullopt, "1 of 2 micro-batches are fed their labels");
+}
+
+TEST(VerifyFeeds, WhatIsReadAsSomethingElseIsAFault) {
+  Program program = tiny_train();
+  for (Instruction& instruction : program.instructions)
+    if (auto* feed = std::get_if<Feed>(&instruction.what))
+      feed->kind = feed->kind == FeedKind::tokens ? FeedKind::labels : FeedKind::tokens;
+  expect_fault(program, "feeds", find_instruction(program, "embedding"),
+               "embedding reads the labels in tokens as tokens");
 }
 
 TEST(VerifyFeeds, AMicroBatchOutOfRangeIsAFault) {

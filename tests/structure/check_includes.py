@@ -19,16 +19,19 @@ WRAPPERS = (
     ("spdlog", r"spdlog/.*", ["src/cli/log.cpp"]),
     ("CLI11", r"CLI/.*", ["src/cli/command_line.cpp", "src/main.cpp"]),
     ("xxHash", r"xxhash\.h|xxh3\.h", []),
-    ("sentencepiece", r"sentencepiece.*", []),
+    ("sentencepiece", r"sentencepiece.*", ["src/data/sentencepiece.cpp", "src/data/train_sentencepiece.cpp"]),
     ("libpng", r"png\.h", []),
-    ("zlib", r"zlib\.h", []),
+    ("zlib", r"zlib\.h", ["src/data/gzip.cpp"]),
+    ("zstd", r"zstd.*\.h", ["src/data/zstd.cpp"]),
+    ("CUDA", r"cuda(_runtime(_api)?)?\.h", ["src/kernels/cuda/check.h", "src/kernels/cuda/device.cuh"]),
+    ("cuBLASLt", r"cublasLt\.h", ["src/kernels/cuda/cublaslt.cpp"]),
     ("MPI", r"mpi\.h", ["src/comm/mpi.cpp"]),
     ("NCCL", r"nccl\.h", ["src/comm/nccl.cpp"]),
 )
 # The system's own: standard C++ (no dot, no slash), POSIX and the compiler.
 SYSTEM = re.compile(
-    r"[a-z_0-9]+|(sys|linux|arpa|netinet|net)/.*|omp\.h|[a-z0-9]*intrin\.h|(dirent|dlfcn|fcntl|netdb|poll|pthread|"
-    r"sched|signal|spawn|termios|unistd)\.h")
+    r"[a-z_0-9]+|(sys|linux|arpa|netinet|net)/.*|omp\.h|[a-z0-9]*intrin\.h|(dirent|dlfcn|fcntl|ifaddrs|netdb|poll|"
+    r"pthread|sched|signal|spawn|termios|unistd)\.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES = (".h", ".cpp", ".cu", ".cuh")
 

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import unittest
 
+import check_catalogue
 import check_includes
 import check_rooms
 import check_text
@@ -71,7 +72,7 @@ class CheckTest(unittest.TestCase):
 
 class Clean(CheckTest):
     def test_a_clean_repository_has_no_findings(self):
-        for check in (check_includes, check_rooms, check_text):
+        for check in (check_catalogue, check_includes, check_rooms, check_text):
             self.assertEqual(list(check.findings(self.root)), [])
 
     def test_ignored_files_are_not_checked(self):
@@ -79,6 +80,37 @@ class Clean(CheckTest):
         self.write("data/text.txt", "FIX" + "ME\n")
         self.assertNotIn(pathlib.PurePosixPath("build/notes.md"), repository.files(self.root))
         self.assertEqual(list(check_text.findings(self.root)), [])
+
+
+class Catalogue(CheckTest):
+    def setUp(self):
+        super().setUp()
+        self.write("tests/unit/a_test.cpp", "TEST(Row1, works) {}\nTEST_F(Rows,\n       row_02_too) {}\n")
+        self.rows = {row: "`Row1.*`" for row in check_catalogue.ROWS}
+
+    def write_table(self):
+        lines = [f"| {row} | what | {tests} |" for row, tests in self.rows.items()]
+        self.write("tests/README.md", "\n".join(["# Tests", check_catalogue.HEADING, *lines, ""]))
+
+    def test_a_whole_table_has_no_findings(self):
+        self.rows[2] = "`*.row_02_*`, `Rows.row_02_too`"
+        self.write_table()
+        self.assertEqual(check_catalogue.findings(self.root), [])
+
+    def test_a_row_that_is_missing(self):
+        del self.rows[7]
+        self.write_table()
+        self.expect(check_catalogue, "tests/README.md:2", "row 7 is missing")
+
+    def test_a_row_without_a_test(self):
+        self.rows[3] = "soon"
+        self.write_table()
+        self.expect(check_catalogue, "row 3 names no test")
+
+    def test_a_test_that_is_not_there(self):
+        self.rows[4] = "`Row1.*`, `Row1.fails`"
+        self.write_table()
+        self.expect(check_catalogue, "tests/README.md:6", "there is no test Row1.fails")
 
 
 class Includes(CheckTest):

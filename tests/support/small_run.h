@@ -1,7 +1,9 @@
 // A GPT compiled and bound for tests, with direct access to its tensors. Header only.
 #pragma once
 
+#include <array>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,19 +29,25 @@ struct RunSetup {
                      .vocab_size = 11};
   plan::PlanSpec plan{.global_batch_size = 4, .micro_batch_size = 2, .seq_length = 6};
   graph::AdamWSpec optimizer;
+  model::GptForm form;
+  bool masks_documents = false, restarts_positions = false;
   bool reference_kernels = false;
+  bool fusion = true;
   run::CpuOptions cpu{.threads = 2};
+  /// Which tokens of the batch, counted over all samples, have no label besides every seventh.
+  std::function<bool(std::int64_t)> masked;
 };
 
-/// Feeds a fixed batch of (samples, length) ids.
+/// Feeds a fixed batch of (samples, length) ids; document starts where they are asked for.
 class FixedFeeder : public run::Feeder {
  public:
-  FixedFeeder(std::vector<std::int32_t> tokens, std::vector<std::int32_t> labels)
-      : tokens_(std::move(tokens)), labels_(std::move(labels)) {}
+  FixedFeeder(std::vector<std::int32_t> tokens, std::vector<std::int32_t> labels,
+              std::vector<std::int32_t> document_starts = {})
+      : sources_{std::move(tokens), std::move(labels), std::move(document_starts)} {}
 
   void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t, std::int64_t micro,
             std::span<std::int32_t> ids) override {
-    const auto& source = kind == program::FeedKind::tokens ? tokens_ : labels_;
+    const auto& source = sources_[static_cast<std::size_t>(kind)];
     const auto first =
         static_cast<std::size_t>((micro * feeds.samples + feeds.first) * feeds.length);
     require(first + ids.size() <= source.size(), "the fixed batch has every sample that is fed");
@@ -47,21 +55,25 @@ class FixedFeeder : public run::Feeder {
   }
 
  private:
-  std::vector<std::int32_t> tokens_, labels_;
+  std::array<std::vector<std::int32_t>, program::feed_kinds.size()> sources_;
 };
 
-/// Random tokens, and labels of which every seventh is missing.
+/// Random tokens, labels of which every seventh is missing, and documents of random lengths.
 inline FixedFeeder random_batch(const RunSetup& setup, std::uint64_t seed = 7) {
   const Random random(seed, random_stream("test.batch"));
-  std::vector<std::int32_t> tokens, labels;
+  std::vector<std::int32_t> tokens, labels, starts;
   const std::int64_t count = setup.plan.global_batch_size * setup.plan.seq_length;
   const auto vocab = static_cast<std::uint64_t>(setup.gpt.vocab_size);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto element = static_cast<std::uint64_t>(i);
     tokens.push_back(static_cast<std::int32_t>(random.below(vocab, element, 0)));
-    labels.push_back(i % 7 == 3 ? -1 : static_cast<std::int32_t>(random.below(vocab, element, 1)));
+    const bool masked = i % 7 == 3 || (setup.masked && setup.masked(i));
+    labels.push_back(masked ? -1 : static_cast<std::int32_t>(random.below(vocab, element, 1)));
+    const auto t = static_cast<std::int32_t>(i % setup.plan.seq_length);
+    const bool begins = t == 0 || random.below(3, element, 2) == 0;
+    starts.push_back(begins ? t : starts.back());
   }
-  return {std::move(tokens), std::move(labels)};
+  return {std::move(tokens), std::move(labels), std::move(starts)};
 }
 
 class SmallRun {
@@ -74,11 +86,13 @@ class SmallRun {
   static program::Bundle compile_bundle(const RunSetup& setup) {
     const auto graphs = model::build_gpt(
         setup.gpt,
-        {setup.plan.micro_batch_size, setup.plan.seq_length, setup.plan.global_batch_size},
-        setup.optimizer);
+        {setup.plan.micro_batch_size, setup.plan.seq_length, setup.plan.global_batch_size,
+         setup.masks_documents, setup.restarts_positions},
+        setup.optimizer, setup.form);
     const auto plan = std::get<plan::Plan>(plan::make_plan(graphs, setup.plan));
-    const auto target = setup.reference_kernels ? kernels::cpu::reference_target()
-                                                : kernels::cpu::target(setup.cpu.threads);
+    auto target = setup.reference_kernels ? kernels::cpu::reference_target()
+                                          : kernels::cpu::target(setup.cpu.threads);
+    if (!setup.fusion) target.fusions.clear();
     return compile::compile(graphs, plan, target);
   }
 

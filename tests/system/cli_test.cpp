@@ -1,9 +1,6 @@
 // The binary as a user meets it: what it prints, what it leaves behind, how it ends.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
@@ -11,46 +8,20 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "support/command.h"
 
 namespace fourfold {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  int code = 0;
-  std::string text;  // standard output and standard error
-};
+using Outcome = CommandResult;
 
-Outcome fourfold_run(const std::string& arguments) {
-  const std::string command =
-      format("cd {} && {} {} 2>&1", FOURFOLD_SOURCE_DIR, FOURFOLD_BINARY, arguments);
-  Outcome outcome;
-  FILE* pipe = popen(command.c_str(), "r");
-  std::array<char, 4096> buffer{};
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    outcome.text.append(buffer.data(), n);
-  const int status = pclose(pipe);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
-}
-
-/// A folder of its own for each test, removed afterwards.
-class Cli : public testing::Test {
+class Cli : public FolderTest {
  protected:
-  void SetUp() override {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    dir_ = fs::temp_directory_path() / format("fourfold-{}-{}", info->name(), getpid());
-    fs::create_directories(dir_);
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-
-  std::string path(const std::string& name) const { return (dir_ / name).string(); }
   Outcome train(const std::string& run, const std::string& more = "") const {
-    return fourfold_run(format("train configs/gpt-tiny.yaml --set run.dir={} {}", path(run), more));
+    return run_fourfold(format("train configs/gpt-tiny.yaml --set run.dir={} {}", path(run), more));
   }
-
-  fs::path dir_;
 };
 
 std::vector<Json> metrics_of(const std::string& run_dir) {
@@ -91,7 +62,7 @@ TEST_F(Cli, two_runs_of_one_config_are_bit_equal) {
 TEST_F(Cli, the_resolved_config_repeats_the_run) {
   ASSERT_EQ(train("a", "--set train.steps=5 --set optimizer.lr=2e-3").code, 0);
   const Outcome again =
-      fourfold_run(format("train {}/config.resolved.yaml --set run.dir={}", path("a"), path("b")));
+      run_fourfold(format("train {}/config.resolved.yaml --set run.dir={}", path("a"), path("b")));
   ASSERT_EQ(again.code, 0) << again.text;
   EXPECT_EQ(read_file(path("a") + "/model.safetensors"),
             read_file(path("b") + "/model.safetensors"));
@@ -119,7 +90,7 @@ TEST_F(Cli, a_text_of_the_user_trains_and_is_continued) {
   for (int i = 0; i < 300; ++i) text += "The quick brown fox jumps over the lazy dog.\n";
   write_file_atomic(path("fox.txt"), text);
   const Outcome outcome =
-      fourfold_run(format("train configs/gpt-shakespeare-char.yaml --set data.path={} --set "
+      run_fourfold(format("train configs/gpt-shakespeare-char.yaml --set data.path={} --set "
                           "run.dir={} --set train.steps=60 --set "
                           "lr_schedule.warmup_steps=5 --set model.hidden_size=32 --set "
                           "model.num_layers=1 --set sample.tokens=30",
@@ -128,44 +99,139 @@ TEST_F(Cli, a_text_of_the_user_trains_and_is_continued) {
   EXPECT_NE(outcome.text.find("sample (30 tokens"), std::string::npos) << outcome.text;
   const std::string generate =
       format("generate {} --prompt 'The quick' --tokens 20 --temperature 0", path("run"));
-  const Outcome first = fourfold_run(generate), second = fourfold_run(generate);
+  const Outcome first = run_fourfold(generate), second = run_fourfold(generate);
   EXPECT_EQ(first.code, 0) << first.text;
   EXPECT_EQ(first.text, second.text);
   EXPECT_TRUE(first.text.starts_with("The quick")) << first.text;
   EXPECT_EQ(first.text.size(), std::string("The quick").size() + 20 + 1) << first.text;
-  EXPECT_EQ(fourfold_run(format("generate {} --prompt 'é'", path("run"))).code, 3);
+  EXPECT_EQ(run_fourfold(format("generate {} --prompt 'é'", path("run"))).code, 3);
 }
 
 TEST_F(Cli, a_program_prints_reads_back_and_verifies_and_a_broken_one_does_not) {
-  const Outcome printed = fourfold_run("program configs/gpt-tiny.yaml --program all");
+  const Outcome printed = run_fourfold("program configs/gpt-tiny.yaml --program all");
   ASSERT_EQ(printed.code, 0);
   write_file_atomic(path("all.txt"), printed.text);
-  EXPECT_EQ(fourfold_run("verify --text " + path("all.txt")).code, 0);
+  EXPECT_EQ(run_fourfold("verify --text " + path("all.txt")).code, 0);
 
   std::string broken = printed.text;
   const auto wait = broken.find("math  wait");
   ASSERT_NE(wait, std::string::npos);
   broken.erase(wait - 2, broken.find('\n', wait) - wait + 3);
   write_file_atomic(path("broken.txt"), broken);
-  const Outcome refused = fourfold_run("verify --text " + path("broken.txt"));
+  const Outcome refused = run_fourfold("verify --text " + path("broken.txt"));
   EXPECT_EQ(refused.code, 2) << refused.text;
   EXPECT_NE(refused.text.find("race"), std::string::npos) << refused.text;
 }
 
 TEST_F(Cli, plan_verify_and_config_check_say_what_a_run_would_be) {
-  const Outcome plan = fourfold_run("plan configs/gpt2-124m.yaml");
+  const Outcome plan = run_fourfold("plan configs/gpt2-124m.yaml");
   EXPECT_EQ(plan.code, 0) << plan.text;
   EXPECT_NE(plan.text.find("124,439,808"), std::string::npos) << plan.text;
-  EXPECT_NE(fourfold_run("verify configs/gpt-tiny.yaml").text.find("no faults"), std::string::npos);
-  EXPECT_EQ(fourfold_run("config check configs/gpt-tiny.yaml").code, 0);
+  const Outcome verified = run_fourfold("verify configs/gpt-tiny.yaml");
+  EXPECT_NE(verified.text.find("no faults"), std::string::npos) << verified.text;
+  EXPECT_NE(verified.text.find("ranks     1,"), std::string::npos) << verified.text;
+  EXPECT_EQ(run_fourfold("config check configs/gpt-tiny.yaml").code, 0);
 }
 
 TEST_F(Cli, every_shipped_config_is_good) {
-  for (const auto& entry : fs::directory_iterator(std::string(FOURFOLD_SOURCE_DIR) + "/configs")) {
+  for (const auto& entry :
+       fs::recursive_directory_iterator(std::string(FOURFOLD_SOURCE_DIR) + "/configs")) {
     if (entry.path().extension() != ".yaml") continue;
-    const Outcome outcome = fourfold_run("config check " + entry.path().string());
+    const Outcome outcome = run_fourfold("config check " + entry.path().string());
     EXPECT_EQ(outcome.code, 0) << outcome.text;
   }
+}
+
+/// gpt-tiny on a grid of eight ranks, each axis with two.
+const std::string on_eight_ranks =
+    "configs/gpt-tiny.yaml --set 'parallel.tensor={x: 2, y: 2, z: 2}' ";
+
+/// Whether a text has a line with these words in this order, whatever spaces stand between them.
+bool has_line(const std::string& text, const std::string& words) {
+  for (const std::string& line : split(text, '\n')) {
+    std::string folded;
+    for (const std::string& word : split(line, ' '))
+      if (!word.empty()) folded += (folded.empty() ? "" : " ") + word;
+    if (folded.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST_F(Cli, plan_shows_grid_batch_shapes_memory_and_what_ranks_send) {
+  const Outcome plan = run_fourfold("plan " + on_eight_ranks);
+  ASSERT_EQ(plan.code, 0) << plan.text;
+  for (const char* words :
+       {"grid 8 ranks = x 2 * y 2 * z 2 * data 1, axonn",
+        "batch 8 = 4 micro x 1 accumulation x 2 z; 16 tokens each",
+        "blocks.*.attn.qkv.weight 32x3x2x16 8x3x1x16 16x3x1x16", "wte.weight 64x32 8x32 16x32",
+        "blocks.*.mlp.up.bias 128 128 64", "memory of a rank", "weights in use",
+        // 2 blocks x 4 weights, gathered once: 32 x 96 + 32 x 32 + 2 x 32 x 128 elements a block,
+        // of which x and y leave a quarter.
+        "all_gather linear 8 24.0 KiB 12.0 KiB",
+        // Forward and backward 2 x 2 products a block on 4 x 16 samples: 128 or 32 columns over 2.
+        "reduce_scatter linear 8 24.0 KiB 12.0 KiB"})
+    EXPECT_TRUE(has_line(plan.text, words)) << words << "\n" << plan.text;
+}
+
+TEST_F(Cli, the_number_of_ranks_settles_what_the_grid_leaves_open) {
+  const Outcome plan = run_fourfold("plan " + on_eight_ranks +
+                                    "--ranks 16 --set "
+                                    "train.micro_batch_size=2");
+  EXPECT_TRUE(has_line(plan.text, "grid 16 ranks = x 2 * y 2 * z 2 * data 2")) << plan.text;
+  const Outcome alone = run_fourfold("plan configs/gpt-tiny.yaml");
+  EXPECT_TRUE(has_line(alone.text, "grid 1 rank")) << alone.text;
+  EXPECT_TRUE(has_line(alone.text, "nothing: one rank")) << alone.text;
+  const Outcome open =
+      run_fourfold("plan configs/gpt-tiny.yaml --ranks 8 --set train.micro_batch_size=auto");
+  EXPECT_TRUE(has_line(open.text, "batch 8 = 1 micro x 1 accumulation x 8 data; 16 tokens each"))
+      << open.text;
+}
+
+TEST_F(Cli, every_rank_has_a_program_of_its_own) {
+  const Outcome first = run_fourfold("program " + on_eight_ranks),
+                last = run_fourfold("program " + on_eight_ranks + "--rank 7");
+  EXPECT_EQ(first.text, run_fourfold("program " + on_eight_ranks + "--rank 0").text);
+  EXPECT_TRUE(has_line(first.text, "rank 0 of 8")) << first.text.substr(0, 500);
+  EXPECT_TRUE(has_line(last.text, "rank 7 of 8")) << last.text.substr(0, 500);
+  EXPECT_TRUE(has_line(last.text, "samples 8 first 4 count 4")) << last.text.substr(0, 500);
+  const Outcome more = run_fourfold("program " + on_eight_ranks +
+                                    "--ranks 16 --rank 15 --program evaluate --set "
+                                    "train.micro_batch_size=2");
+  EXPECT_TRUE(has_line(more.text, "rank 15 of 16")) << more.text.substr(0, 500);
+  EXPECT_TRUE(has_line(more.text, "program evaluate")) << more.text.substr(0, 500);
+}
+
+TEST_F(Cli, verify_proves_the_programs_of_all_ranks) {
+  const Outcome outcome =
+      run_fourfold("verify " + on_eight_ranks + "--ranks 16 --set train.micro_batch_size=2");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  for (const char* words : {"ranks 16,", "to compile,", "to verify", "train"})
+    EXPECT_TRUE(has_line(outcome.text, words)) << words << "\n" << outcome.text;
+}
+
+TEST_F(Cli, published_sizes_are_planned_and_verified_on_any_machine) {
+  // Memory of an A100 of the paper, in GiB.
+  constexpr double most = 40e9 / (1024.0 * 1024 * 1024);
+  for (const char* name : {"5b", "10b", "20b", "40b", "80b"}) {
+    const Outcome plan = run_fourfold(format("plan configs/paper/gpt-{}.yaml", name));
+    ASSERT_EQ(plan.code, 0) << plan.text;
+    const auto number = [&](const std::string& before) {
+      const auto place = plan.text.find(before);
+      EXPECT_NE(place, std::string::npos) << plan.text;
+      EXPECT_TRUE(has_line(plan.text, before) && plan.text.find("GiB", place) < place + 100);
+      return std::stod(plan.text.substr(place + before.size()));
+    };
+    // The copy lies in the memory of the host there.
+    const double wanted = number("memory of a rank") - number("copy for checkpoints ");
+    EXPECT_LT(wanted + number("would add"), most) << plan.text;
+  }
+  const Outcome verified = run_fourfold("verify configs/paper/gpt-5b.yaml");
+  EXPECT_EQ(verified.code, 0) << verified.text;
+  EXPECT_TRUE(has_line(verified.text, "ranks 64,")) << verified.text;
+  if (std::getenv("FOURFOLD_LONG") == nullptr) return;
+  const Outcome largest = run_fourfold("verify configs/paper/gpt-80b.yaml");
+  EXPECT_EQ(largest.code, 0) << largest.text;
+  EXPECT_TRUE(has_line(largest.text, "ranks 1,024,")) << largest.text;
 }
 
 struct Mistake {
@@ -176,30 +242,44 @@ struct Mistake {
 
 TEST_F(Cli, mistakes_end_with_their_code_and_one_message_that_says_what_to_do) {
   write_file_atomic(path("empty.txt"), "");
+  fs::create_directory(path("nothing"));
   const std::string text_run = "train configs/gpt-shakespeare-char.yaml --set run.dir=" + path("x");
   const std::vector<Mistake> mistakes = {
       {"", 2, "subcommand"},
-      {"trian configs/gpt-tiny.yaml", 2, "Run with --help"},
+      {"trian configs/gpt-tiny.yaml", 2, "did you mean 'train'?"},
       {"train", 2, "CONFIG"},
       {"train no-such.yaml", 2, "no-such.yaml"},
       {"train configs/gpt-tiny.yaml --set model.hiden_size=64", 2, "hidden_size"},
       {"train configs/gpt-tiny.yaml --set model.hidden_size=33", 2, "num_attention_heads"},
       {"train configs/gpt-tiny.yaml --set train.micro_batch_size=3", 2, "micro_batch_size"},
       {"train configs/gpt-tiny.yaml --set optimizer.lr=-1", 2, "optimizer.lr"},
-      {"train configs/gpt-tiny.yaml --set precision.compute=fp8", 2, "fp32"},
+      {"train configs/gpt-tiny.yaml --set precision.compute=fp8", 2, "fp32, fp64 or bf16"},
       {"train configs/gpt-tiny.yaml --set nothing", 2, "key=value"},
       {text_run + " --set data.path=no-such.txt", 3, "no-such.txt"},
       {text_run + " --set data.path=" + path("empty.txt"), 3, "empty"},
-      {text_run + " --set data.path=configs", 3, "configs"},
+      {text_run + " --set data.path=" + path("nothing"), 3, "nothing"},
       {text_run + " --set data.path=README.md --set model.vocab_size=5", 2, "model.vocab_size"},
       {"program configs/gpt-tiny.yaml --program trian", 2, "evaluate"},
+      {"program " + on_eight_ranks + "--rank 8", 2, "choose one from 0 to 7"},
+      {"program " + on_eight_ranks + "--rank -1", 2, "--rank"},
+      {"program " + on_eight_ranks + "--rank x", 2, "--rank"},
+      {"program configs/gpt-tiny.yaml --rank 1", 2, "the job has 1 rank"},
+      {"plan " + on_eight_ranks + "--ranks 0", 2, "--ranks"},
+      {"plan " + on_eight_ranks + "--ranks -8", 2, "--ranks"},
+      {"plan " + on_eight_ranks + "--ranks 100000", 2, "65536"},
+      {"plan " + on_eight_ranks + "--ranks 12", 5, "start a multiple of 8"},
+      {"verify " + on_eight_ranks + "--set parallel.data=1 --ranks 16", 5, "parallel.data = 2"},
+      {"plan configs/gpt-tiny.yaml --ranks 3", 5, "train.global_batch_size"},
+      {"plan configs/gpt-tiny.yaml --set parallel.tensor.x=3", 5, "degrees that do: 1, 2, 4"},
+      {"plan configs/gpt-tiny.yaml --set parallel.tensor.y=3", 5, "model.hidden_size"},
+      {"train configs/paper/gpt-5b.yaml", 2, "precision.compute = fp32"},
       {"verify", 2, "CONFIG"},
       {"verify --text no-such.txt", 2, "no-such.txt"},
       {"generate no-such-run", 4, "no-such-run"},
       {"train configs/gpt-tiny.yaml --set run.dir=/proc/nowhere", 6, "/proc/nowhere"},
   };
   for (const Mistake& mistake : mistakes) {
-    const Outcome outcome = fourfold_run(mistake.arguments);
+    const Outcome outcome = run_fourfold(mistake.arguments);
     EXPECT_EQ(outcome.code, mistake.code) << mistake.arguments << "\n" << outcome.text;
     EXPECT_NE(outcome.text.find(mistake.says), std::string::npos) << mistake.arguments << "\n"
                                                                   << outcome.text;

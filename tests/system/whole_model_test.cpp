@@ -38,6 +38,7 @@ struct Variant {
   bool tied, bias;
   double dropout;
   std::int64_t micro, checkpointing;
+  model::GptForm form = {};
 };
 
 class WholeModel : public testing::TestWithParam<Variant> {};
@@ -51,6 +52,7 @@ TEST_P(WholeModel, every_gradient_agrees_with_central_differences) {
   setup.plan.compute = DType::f64;
   setup.plan.micro_batch_size = v.micro;
   setup.plan.checkpointing.blocks = v.checkpointing;
+  setup.form = v.form;
   SmallRun run(setup);
   run.init(true);
   test::FixedFeeder feeder = test::random_batch(setup);
@@ -90,7 +92,48 @@ INSTANTIATE_TEST_SUITE_P(Gpt, WholeModel,
                          testing::Values(Variant{true, true, 0, 4, 0},
                                          Variant{false, true, 0, 2, 0},
                                          Variant{true, false, 0.2, 1, 0},
-                                         Variant{true, true, 0.2, 2, 1}));
+                                         Variant{true, true, 0.2, 2, 1},
+                                         Variant{true, true, 0.2, 2, 1, {4, true}}));
+
+/// Norms of several numbers of parts and the loss of a cut vocabulary, on one rank: the same
+/// function, so what differs is rounding.
+TEST(Form, in_parts_gives_the_loss_and_the_gradients_of_the_plain_one) {
+  RunSetup setup;
+  setup.gpt.dropout = 0.1;
+  setup.plan.compute = DType::f64;
+  const auto nominal = static_cast<double>(setup.plan.global_batch_size * setup.plan.seq_length);
+  struct Outcome {
+    double train_loss, evaluation_loss;
+    std::map<std::string, std::vector<double>> gradients;
+  };
+  const auto outcome = [&] {
+    SmallRun run(setup);
+    run.init(true);
+    test::FixedFeeder feeder = test::random_batch(setup);
+    const double loss = loss_of(run, feeder), evaluation_loss = run.evaluate(feeder).loss_sum;
+    return Outcome{loss, evaluation_loss, gradients_of(run, feeder, nominal)};
+  };
+  const Outcome plain = outcome();
+  double total = 0;
+  for (const auto& [name, gradient] : plain.gradients)
+    total = std::hypot(total, test::norm(gradient));
+  double worst = 0;
+  for (const model::GptForm& form : {model::GptForm{1, true}, {2, false}, {4, true}, {8, true}}) {
+    setup.form = form;
+    const Outcome parts = outcome();
+    EXPECT_NEAR(parts.train_loss / plain.train_loss, 1, 1e-13);
+    EXPECT_NEAR(parts.evaluation_loss / plain.evaluation_loss, 1, 1e-13);
+    ASSERT_EQ(parts.gradients.size(), plain.gradients.size());
+    for (const auto& [name, gradient] : plain.gradients) {
+      const test::KeyBias keys = test::key_bias(name, gradient.size());
+      const double error = test::relative_error(test::without(parts.gradients.at(name), keys),
+                                                test::without(gradient, keys), 1e-6 * total);
+      EXPECT_LE(error, 1e-13) << name << ", " << form.norm_parts << " parts";
+      worst = std::max(worst, error);
+    }
+  }
+  std::printf("worst relative error between the forms: %.2e\n", worst);
+}
 
 /// All state after some steps with dropout and accumulation.
 std::vector<std::byte> state_after(const RunSetup& setup, std::int64_t steps) {
@@ -120,7 +163,22 @@ TEST(Recomputation, changes_no_bit) {
       setup.plan.checkpointing.blocks = blocks;
       EXPECT_EQ(state_after(setup, 3), expected) << "every " << blocks;
     }
+    setup.plan.checkpointing = {.blocks = 1, .keeps_products = true};
+    EXPECT_EQ(state_after(setup, 3), expected) << "selective";
   }
+}
+
+TEST(Fusion, changes_no_bit) {
+  for (const DType compute : {DType::f32, DType::f64})
+    for (const std::int64_t blocks : {0, 1}) {
+      RunSetup setup = rich_setup(compute);
+      setup.plan.checkpointing.blocks = blocks;
+      const std::size_t joined = SmallRun::compile_bundle(setup).at("train").instructions.size();
+      const auto expected = state_after(setup, 3);
+      setup.fusion = false;
+      EXPECT_EQ(state_after(setup, 3), expected);
+      EXPECT_LT(joined, SmallRun::compile_bundle(setup).at("train").instructions.size());
+    }
 }
 
 TEST(Runs, of_one_setup_are_bit_equal_and_of_two_seeds_are_not) {

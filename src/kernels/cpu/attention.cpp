@@ -21,7 +21,7 @@ struct HeadScratch {
         values(scratch.take<T>(sizes.time * padded_columns<T>(sizes.width))),
         queries(scratch.take<T>(query_block * sizes.width)),
         scores(scratch.take<T>(query_block * padded_columns<T>(sizes.time))),
-        keep(scratch.take<T>(sizes.time)) {}
+        keep(scratch.take<T>(padded_columns<T>(sizes.time))) {}
 };
 
 template <class T>
@@ -29,33 +29,40 @@ struct Call {
   AttentionSizes sizes;
   op::Attention op;
   AttentionElements elements;
+  DocumentStarts documents;
   std::optional<DropoutMask> mask;
   const T* qkv;
   T* y;
   T* lse;
 };
 
-/// Probabilities of the block's rows, after dropout; zero beyond each row's own position.
+/// Probabilities of the block's rows, after dropout; zero before each row's document and beyond its
+/// own position.
 template <class T>
 void probabilities(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
                    const HeadScratch<T>& own) {
   const AttentionSizes& sizes = call.sizes;
   for (std::int64_t row = 0; row < block.rows; ++row) {
-    const std::int64_t t = block.first + row, count = t + 1;
-    T* scores = own.scores + row * block.keys_padded;
-    const auto [largest, sum] = exponentials(scores, count);
-    call.lse[unit * sizes.time + t] = largest + std::log(sum);
+    // From here on columns count from the panel that the row's document begins in.
+    const std::int64_t t = block.first + row, begin = block.first_key_of(row) % panel_columns<T>;
+    const std::int64_t panel = block.first_key_of(row) - begin, count = t + 1 - panel;
+    T* scores = own.scores + row * block.keys_padded + panel;
+    const auto [largest, sum] = exponentials(scores, begin, count);
+    call.lse[unit * sizes.time + t] = largest + log_of(sum);
     const T inverse = 1 / sum;
+    const std::int64_t padded = padded_columns<T>(count);
 #pragma omp simd
-    for (std::int64_t s = 0; s < count; ++s) scores[s] *= inverse;
+    for (std::int64_t s = 0; s < padded; ++s) scores[s] *= inverse;
     if (call.mask) {
       const std::uint64_t sample = global_sample(call.op.window, unit / sizes.heads);
-      keep_factors(*call.mask, call.elements.row(sample, unit % sizes.heads, t), count,
+      const std::uint64_t element = call.elements.row(sample, unit % sizes.heads, t);
+      keep_factors(*call.mask, element + static_cast<std::uint64_t>(panel), count,
                    static_cast<T>(1 / (1 - call.op.rate)), own.keep);
 #pragma omp simd
-      for (std::int64_t s = 0; s < count; ++s) scores[s] *= own.keep[s];
+      for (std::int64_t s = 0; s < padded; ++s) scores[s] *= own.keep[s];
     }
-    std::fill(scores + count, scores + block.keys_padded, T{0});
+    std::fill(scores + block.first_panel - panel, scores, T{0});
+    std::fill(scores + count, scores + block.keys_padded - panel, T{0});
   }
 }
 
@@ -68,14 +75,16 @@ void attend(const Call<T>& call, std::int64_t unit, const HeadScratch<T>& own) {
               own.keys_transposed);
   pack_panels(call.qkv + sizes.qkv(unit, 2), stride, 1, sizes.time, width, T{1}, own.values);
   for (std::int64_t first = 0; first < sizes.time; first += query_block) {
-    const QueryBlock block = query_block_at<T>(first, sizes.time);
+    const QueryBlock block =
+        query_block_at<T>(first, sizes.time, call.documents, unit / sizes.heads);
     copy_scaled(queries + first * stride, stride, block.rows, width, static_cast<T>(sizes.scale()),
                 own.queries);
-    tile_product<T>(block.rows, block.keys_padded, width, {own.queries, width, 1},
-                    {own.keys_transposed, width * panel_columns<T>}, false, own.scores,
-                    block.keys_padded);
+    tile_product<T>(block.rows, block.keys_padded - block.first_panel,
+                    block.template seen_keys<T>(width), {own.queries, width, 1},
+                    {own.keys_transposed + block.first_panel * width, width * panel_columns<T>},
+                    false, own.scores + block.first_panel, block.keys_padded);
     probabilities(call, unit, block, own);
-    tile_product<T>(block.rows, width, block.keys, {own.scores, block.keys_padded, 1},
+    tile_product<T>(block.rows, width, block.over_keys(), {own.scores, block.keys_padded, 1},
                     {own.values, sizes.time * panel_columns<T>}, false,
                     call.y + sizes.y(unit) + first * sizes.y_stride(), sizes.y_stride());
   }
@@ -95,17 +104,18 @@ Run prepare_row(const op::Attention& op, const Problem& problem) {
   const AttentionElements elements = attention_elements(op, problem.shapes[0]);
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, sizes, elements, threads = problem.threads](Tensors operands, Workspace workspace) {
-      const std::size_t y = op.rate == 0 ? 1 : 3;
+      const AttentionOperands at(op, 1);
       Call<T> call{sizes,
                    op,
                    elements,
+                   document_starts(op, operands, at.starts),
                    {},
                    operands[0].as<T>(),
-                   operands[y].as<T>(),
-                   operands[y + 1].as<T>()};
+                   operands[at.outputs].as<T>(),
+                   operands[at.outputs + 1].as<T>()};
       if (op.rate != 0)
-        call.mask.emplace(op.stream, op.rate, *operands[1].as<std::uint64_t>(),
-                          *operands[2].as<std::int64_t>());
+        call.mask.emplace(op.stream, op.rate, *operands[at.seed].as<std::uint64_t>(),
+                          *operands[at.seed + 1].as<std::int64_t>());
       attention(call, threads, workspace.data());
     };
   });

@@ -38,7 +38,7 @@ void attend_one(const Call<T>& call, std::int64_t unit, const T* query, std::int
     for (std::int64_t d = 0; d < width; ++d) sum += query[d] * keys[p * stride + d];
     scores_P[p] = scale * sum;
   }
-  const T inverse = 1 / exponentials(scores_P, count).sum;
+  const T inverse = 1 / exponentials(scores_P, 0, count).sum;
   std::fill_n(y, width, T{0});
   for (std::int64_t p = 0; p < count; ++p) {
     const T weight = scores_P[p] * inverse;
@@ -62,7 +62,7 @@ void continue_unit(const Call<T>& call, std::int64_t unit, T* scores_P) {
 template <class T>
 std::int64_t thread_bytes(std::int64_t positions) {
   Scratch count(nullptr);
-  count.take<T>(positions);
+  count.take<T>(padded_columns<T>(positions));
   return count.used_bytes();
 }
 
@@ -73,7 +73,7 @@ void attention_cached(const Call<T>& call, int threads, std::byte* workspace) {
   const int parts = team_size(threads, work);
   for_parts(parts, [&](int part) {
     Scratch scratch(workspace + part * thread_bytes<T>(call.positions));
-    T* scores_P = scratch.take<T>(call.positions);
+    T* scores_P = scratch.take<T>(padded_columns<T>(call.positions));
     const Range units = range_of(part, parts, call.sizes.units(), 1);
     for (std::int64_t unit = units.first; unit < units.last; ++unit)
       continue_unit(call, unit, scores_P);

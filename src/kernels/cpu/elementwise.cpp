@@ -1,9 +1,6 @@
 // Bias, GELU, sum and selection of a position on CPU. R rows, N elements of a bias.
-#include <cmath>
-#include <numbers>
-
 #include "kernels/cpu/column_sums.h"
-#include "kernels/cpu/math.h"
+#include "kernels/cpu/gelu.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/storage.h"
@@ -23,32 +20,6 @@ void add_bias(const T* x_RN, const T* bias_N, std::int64_t rows, std::int64_t co
                  for (std::int64_t n = 0; n < columns; ++n) y[n] = x[n] + bias_N[n];
                }
              });
-}
-
-constexpr double root_two_over_pi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-constexpr double cubic = 0.044715;  // Hendrycks, Gimpel 2016, section 2
-
-template <class T>
-T gelu_argument(T x) {
-  return static_cast<T>(root_two_over_pi) * (x + static_cast<T>(cubic) * x * x * x);
-}
-
-/// x (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)): one exponential and no cancellation for negative u.
-template <class T>
-T gelu(T x) {
-  return x / (1 + exp_of(-2 * gelu_argument(x)));
-}
-
-/// gate + x gate (1 - gate) 2 du/dx with gate = (1 + tanh(u)) / 2; exp(-2 |u|) neither overflows
-/// nor cancels.
-template <class T>
-T gelu_derivative(T x) {
-  const T u = gelu_argument(x);
-  const T slope = static_cast<T>(root_two_over_pi) * (1 + static_cast<T>(3 * cubic) * x * x);
-  const T tail = exp_of(-2 * std::abs(u));
-  const T upper = 1 / (1 + tail);
-  const T gate = u < 0 ? tail * upper : upper;
-  return gate + x * (tail * upper * upper) * 2 * slope;
 }
 
 /// y[i] = function(i), threads sharing i.
@@ -113,7 +84,7 @@ Run prepare_row(const op::GeluGradient&, const Problem& problem) {
 }
 
 Run prepare_row(const op::Add&, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  const auto add = [&]<class T>(As<T>) -> Run {
     return [count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
                                                                              Workspace) {
       const T* a = operands[0].as<T>();
@@ -121,7 +92,10 @@ Run prepare_row(const op::Add&, const Problem& problem) {
       const auto sum = [=](std::int64_t i) { return a[i] + b[i]; };
       map_elements<T>(count, threads, sum, operands[2].as<T>());
     };
-  });
+  };
+  // Sums mod 2^64 are the same bits with and without sign.
+  if (problem.dtype == DType::i64 || problem.dtype == DType::u64) return add(As<std::uint64_t>{});
+  return for_float(problem.dtype, add);
 }
 
 Run prepare_row(const op::TakePosition&, const Problem& problem) {

@@ -3,6 +3,7 @@
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/document_starts.h"
 #include "kernels/storage.h"
 
 namespace fourfold::kernels::cpu {
@@ -55,19 +56,51 @@ void embedding_gradient(const std::int32_t* tokens_N, const T* y_grad_NC, const 
 }
 
 template <class T>
-void add_positions(const T* x_BTC, const T* table_PC, std::int64_t start, const Shape& shape,
-                   int threads, T* y_BTC) {
+void add_positions(const T* x_BTC, const T* table_PC, std::int64_t first_position,
+                   const DocumentStarts& documents, const Shape& shape, int threads, T* y_BTC) {
   const std::int64_t time = shape[1], channels = shape[2];
   for_ranges(shape[0] * time, team_size(threads, shape[0] * time * channels), 1,
              [&](std::int64_t first, std::int64_t last) {
                for (std::int64_t row = first; row < last; ++row) {
                  const T* x = x_BTC + row * channels;
-                 const T* position = table_PC + (start + row % time) * channels;
+                 const std::int64_t t = row % time, start = documents.first_key(row / time, t);
+                 const T* position = table_PC + (first_position + t - start) * channels;
                  T* y = y_BTC + row * channels;
 #pragma omp simd
                  for (std::int64_t c = 0; c < channels; ++c) y[c] = x[c] + position[c];
                }
              });
+}
+
+/// The gradient of positions that restart: that of an embedding of positions. Threads share
+/// channels, so that each row sums its tokens in their order.
+template <class T>
+void restarted_positions_gradient(const T* y_grad_BTC, const DocumentStarts& documents,
+                                  const Shape& shape, const op::PositionsGradient& op, int threads,
+                                  T* table_grad_PC) {
+  const std::int64_t tokens = shape[0] * shape[1], channels = shape[2];
+  const int team = team_size(threads, (tokens + op.rows) * channels);
+  for_ranges(channels, team, element_grain, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t row = 0; !op.accumulate && row < op.rows; ++row)
+      std::fill_n(table_grad_PC + row * channels + first, last - first, T{0});
+    for (std::int64_t token = 0; token < tokens; ++token) {
+      const std::int64_t t = token % shape[1];
+      const std::int64_t row = op.first + t - documents.first_key(token / shape[1], t);
+      const T* grad = y_grad_BTC + token * channels;
+      T* sum = table_grad_PC + row * channels;
+#pragma omp simd
+      for (std::int64_t c = first; c < last; ++c) sum[c] += grad[c];
+    }
+  });
+}
+
+Run prepare_restarted(const op::PositionsGradient& op, const Problem& problem) {
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [op, shape = problem.shapes[0], threads = problem.threads](Tensors operands, Workspace) {
+      restarted_positions_gradient<T>(operands[0].as<T>(), document_starts(op, operands, 1), shape,
+                                      op, threads, operands.back().as<T>());
+    };
+  });
 }
 
 }  // namespace
@@ -97,28 +130,31 @@ Run prepare_row(const op::EmbeddingGradient& op, const Problem& problem) {
 
 Run prepare_row(const op::AddPositions& op, const Problem& problem) {
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [cached = op.cached, shape = problem.shapes[0], threads = problem.threads](
-               Tensors operands, Workspace) {
-      const std::int64_t start = cached ? *operands[2].as<std::int32_t>() : 0;
-      add_positions<T>(operands[0].as<T>(), operands[1].as<T>(), start, shape, threads,
-                       operands[cached ? 3 : 2].as<T>());
+    return [op, shape = problem.shapes[0], threads = problem.threads](Tensors operands, Workspace) {
+      const std::int64_t start = op.cached ? *operands[2].as<std::int32_t>() : 0;
+      add_positions<T>(operands[0].as<T>(), operands[1].as<T>(), start + op.first,
+                       document_starts(op, operands, 2), shape, threads, operands.back().as<T>());
     };
   });
 }
 
 Run prepare_row(const op::PositionsGradient& op, const Problem& problem) {
+  if (op.documents) return prepare_restarted(op, problem);
   const std::int64_t used = problem.shapes[0][1] * problem.shapes[0][2];
+  const std::int64_t before = op.first * problem.shapes[0][2];
   const std::int64_t held = op.rows * problem.shapes[0][2];
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [accumulate = op.accumulate, used, held, samples = problem.shapes[0][0],
+    return [accumulate = op.accumulate, used, before, held, samples = problem.shapes[0][0],
             threads = problem.threads](Tensors operands, Workspace) {
       const T* y_grad = operands[0].as<T>();
       T* table_grad = operands[1].as<T>();
       const auto term = [=](std::int64_t sample, std::int64_t i) {
         return y_grad[sample * used + i];
       };
-      sum_columns<T>(samples, used, accumulate, threads, term, table_grad);
-      if (!accumulate) std::fill(table_grad + used, table_grad + held, T{0});
+      sum_columns<T>(samples, used, accumulate, threads, term, table_grad + before);
+      if (accumulate) return;
+      std::fill(table_grad, table_grad + before, T{0});
+      std::fill(table_grad + before + used, table_grad + held, T{0});
     };
   });
 }

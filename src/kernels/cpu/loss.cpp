@@ -1,10 +1,13 @@
-// Cross entropy, its gradient and the sum of losses on CPU. R rows (tokens), V vocabulary.
-#include <cmath>
+// Cross entropy, whole and in parts, its gradient and the sum of losses on CPU. R rows (tokens), V
+// columns of the vocabulary.
+#include <algorithm>
 
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cpu/softmax_row.h"
 #include "kernels/storage.h"
+#include "kernels/vocabulary_part.h"
 
 namespace fourfold::kernels::cpu {
 namespace {
@@ -16,50 +19,36 @@ LossSizes loss_sizes(const Shape& logits) {
   return {logits.elements(0, logits.rank() - 1), logits.back()};
 }
 
-template <class T>
-T log_sum_exp(const T* logits_V, std::int64_t vocabulary) {
-  T largest = logits_V[0], sum = 0;
-#pragma omp simd reduction(max : largest)
-  for (std::int64_t v = 0; v < vocabulary; ++v)
-    largest = largest < logits_V[v] ? logits_V[v] : largest;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t v = 0; v < vocabulary; ++v) sum += exp_of(logits_V[v] - largest);
-  return largest + std::log(sum);
+/// body(row) for all rows, threads sharing them.
+template <class Body>
+void for_rows(LossSizes sizes, int threads, Body body) {
+  for_ranges(sizes.rows, team_size(threads, sizes.rows * sizes.vocabulary), 1,
+             [&](std::int64_t first, std::int64_t last) {
+               for (std::int64_t row = first; row < last; ++row) body(row);
+             });
 }
 
 template <class T>
 void cross_entropy(const T* logits_RV, const std::int32_t* labels_R, LossSizes sizes, int threads,
                    T* loss_R, T* lse_R) {
-  const int team = team_size(threads, sizes.rows * sizes.vocabulary);
-  for_ranges(sizes.rows, team, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t row = first; row < last; ++row) {
-      const T* logits = logits_RV + row * sizes.vocabulary;
-      lse_R[row] = log_sum_exp(logits, sizes.vocabulary);
-      loss_R[row] = labels_R[row] < 0 ? T{0} : lse_R[row] - logits[labels_R[row]];
-    }
+  for_rows(sizes, threads, [=](std::int64_t row) {
+    const T* logits = logits_RV + row * sizes.vocabulary;
+    lse_R[row] = log_sum_exp_of(logits, sizes.vocabulary);
+    loss_R[row] = labels_R[row] < 0 ? T{0} : lse_R[row] - logits[labels_R[row]];
   });
 }
 
 template <class T>
 void cross_entropy_gradient(const T* logits_RV, const std::int32_t* labels_R, const T* lse_R,
-                            LossSizes sizes, double scale, int threads, T* logits_grad_RV) {
-  const int team = team_size(threads, sizes.rows * sizes.vocabulary);
+                            std::int64_t rows, VocabularyPart part, double scale, int threads,
+                            T* logits_grad_RV) {
   const auto factor = static_cast<T>(scale);
-  for_ranges(sizes.rows, team, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t row = first; row < last; ++row) {
-      const T* logits = logits_RV + row * sizes.vocabulary;
-      T* grad = logits_grad_RV + row * sizes.vocabulary;
-      const T lse = lse_R[row];
-      if (labels_R[row] < 0) {
-        std::fill_n(grad, sizes.vocabulary, T{0});
-        continue;
-      }
-      const T label_grad = factor * (exp_of(logits[labels_R[row]] - lse) - 1);
-#pragma omp simd
-      for (std::int64_t v = 0; v < sizes.vocabulary; ++v)
-        grad[v] = factor * exp_of(logits[v] - lse);
-      grad[labels_R[row]] = label_grad;
-    }
+  for_rows({rows, part.local}, threads, [=](std::int64_t row) {
+    T* grad = logits_grad_RV + row * part.local;
+    const std::int64_t valid = labels_R[row] < 0 ? 0 : part.valid;
+    cross_entropy_gradient_row(logits_RV + row * part.local, valid, lse_R[row], factor,
+                               part.column_of(labels_R[row]), grad);
+    std::fill(grad + valid, grad + part.local, T{0});
   });
 }
 
@@ -75,12 +64,68 @@ Run prepare_row(const op::CrossEntropy&, const Problem& problem) {
   });
 }
 
+Run prepare_row(const op::LogitMax& op, const Problem& problem) {
+  const LossSizes sizes = loss_sizes(problem.shapes[0]);
+  const VocabularyPart part = vocabulary_part(op, sizes.vocabulary);
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes, part, threads = problem.threads](Tensors operands, Workspace) {
+      const T* logits_RV = operands[0].as<T>();
+      T* max_R = operands[1].as<T>();
+      for_rows(sizes, threads, [=](std::int64_t row) {
+        max_R[row] = largest_of(logits_RV + row * part.local, part.valid);
+      });
+    };
+  });
+}
+
+Run prepare_row(const op::LogitSums& op, const Problem& problem) {
+  const LossSizes sizes = loss_sizes(problem.shapes[0]);
+  const VocabularyPart part = vocabulary_part(op, sizes.vocabulary);
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes, part, threads = problem.threads](Tensors operands, Workspace) {
+      const T* logits_RV = operands[0].as<T>();
+      const std::int32_t* labels_R = operands[1].as<std::int32_t>();
+      const T* max_R = operands[2].as<T>();
+      T* sum_exp_R = operands[3].as<T>();
+      T* label_logit_R = operands[4].as<T>();
+      for_rows(sizes, threads, [=](std::int64_t row) {
+        const T* logits = logits_RV + row * part.local;
+        const std::int64_t column = part.column_of(labels_R[row]);
+        sum_exp_R[row] = sum_exp_of(logits, part.valid, max_R[row]);
+        label_logit_R[row] = column < 0 ? T{0} : logits[column] - max_R[row];
+      });
+    };
+  });
+}
+
+Run prepare_row(const op::CrossEntropyMerge&, const Problem& problem) {
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [rows = problem.shapes[0].elements()](Tensors operands, Workspace) {
+      const T* max_R = operands[0].as<T>();
+      const T* sum_exp_R = operands[1].as<T>();
+      const T* label_logit_R = operands[2].as<T>();
+      const std::int32_t* labels_R = operands[3].as<std::int32_t>();
+      T* loss_R = operands[4].as<T>();
+      T* lse_R = operands[5].as<T>();
+#pragma omp simd
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const T log_sum = log_of(sum_exp_R[row]);
+        loss_R[row] = labels_R[row] < 0 ? T{0} : log_sum - label_logit_R[row];
+        lse_R[row] = max_R[row] + log_sum;
+      }
+    };
+  });
+}
+
 Run prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) {
   const LossSizes sizes = loss_sizes(problem.shapes[0]);
+  const VocabularyPart part = vocabulary_part(op, sizes.vocabulary);
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes, scale = op.scale, threads = problem.threads](Tensors operands, Workspace) {
+    return [rows = sizes.rows, part, scale = op.scale, threads = problem.threads](Tensors operands,
+                                                                                  Workspace) {
       cross_entropy_gradient<T>(operands[0].as<T>(), operands[1].as<std::int32_t>(),
-                                operands[2].as<T>(), sizes, scale, threads, operands[3].as<T>());
+                                operands[2].as<T>(), rows, part, scale, threads,
+                                operands[3].as<T>());
     };
   });
 }

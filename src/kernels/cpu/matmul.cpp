@@ -27,7 +27,8 @@ void multiply_block(const T* a, const T* b, const MatmulSizes& sizes, bool accum
                 sizes.b_inner_stride, sizes.b_column_stride, count, columns, T{1}, panel);
     const Left<T> left{a + first_row * sizes.a_row_stride + inner * sizes.a_inner_stride,
                        sizes.a_row_stride, sizes.a_inner_stride};
-    tile_product(rows, columns, count, left, Panels<T>{panel, 0}, accumulate || inner > 0, out,
+    const auto all = [count](auto...) { return Inner{0, count}; };
+    tile_product(rows, columns, all, left, Panels<T>{panel, 0}, accumulate || inner > 0, out,
                  sizes.n);
   }
 }

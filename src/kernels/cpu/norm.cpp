@@ -1,8 +1,7 @@
 // Layer norm and its gradients on CPU. R rows, C channels. Two passes for the variance, a row stays
 // in the cache.
-#include <cmath>
-
 #include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/norm_row.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/storage.h"
@@ -17,22 +16,6 @@ NormSizes norm_sizes(const Shape& x) {
   return {x.elements(0, x.rank() - 1), x.back()};
 }
 
-template <class T>
-struct Statistics {
-  T mean, rstd;
-};
-
-template <class T>
-Statistics<T> statistics(const T* x_C, std::int64_t channels, double epsilon) {
-  T sum = 0, squares = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t c = 0; c < channels; ++c) sum += x_C[c];
-  const T mean = sum / static_cast<T>(channels);
-#pragma omp simd reduction(+ : squares)
-  for (std::int64_t c = 0; c < channels; ++c) squares += (x_C[c] - mean) * (x_C[c] - mean);
-  return {mean, 1 / std::sqrt(squares / static_cast<T>(channels) + static_cast<T>(epsilon))};
-}
-
 /// bias_C may be null.
 template <class T>
 void layer_norm(const T* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes, double epsilon,
@@ -41,50 +24,24 @@ void layer_norm(const T* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes
   for_ranges(sizes.rows, team_size(threads, sizes.rows * channels), 1,
              [&](std::int64_t first, std::int64_t last) {
                for (std::int64_t row = first; row < last; ++row) {
-                 const T* x = x_RC + row * channels;
-                 T* y = y_RC + row * channels;
-                 const auto [mean, rstd] = statistics(x, channels, epsilon);
-                 if (bias_C == nullptr) {
-#pragma omp simd
-                   for (std::int64_t c = 0; c < channels; ++c)
-                     y[c] = (x[c] - mean) * rstd * gain_C[c];
-                 } else {
-#pragma omp simd
-                   for (std::int64_t c = 0; c < channels; ++c)
-                     y[c] = (x[c] - mean) * rstd * gain_C[c] + bias_C[c];
-                 }
+                 const auto [mean, rstd] = layer_norm_row(x_RC + row * channels, gain_C, bias_C,
+                                                          channels, epsilon, y_RC + row * channels);
                  mean_R[row] = mean;
                  rstd_R[row] = rstd;
                }
              });
 }
 
-/// With n = (x - mean) rstd and d = y_grad gain:  x_grad = rstd (d - average(d) - n average(d n)).
 template <class T>
 void layer_norm_gradient(const T* x_RC, const T* gain_C, const T* mean_R, const T* rstd_R,
                          const T* y_grad_RC, NormSizes sizes, int threads, T* x_grad_RC) {
   const std::int64_t channels = sizes.channels;
   for_ranges(sizes.rows, team_size(threads, sizes.rows * channels), 1,
              [&](std::int64_t first, std::int64_t last) {
-               for (std::int64_t row = first; row < last; ++row) {
-                 const T* x = x_RC + row * channels;
-                 const T* y_grad = y_grad_RC + row * channels;
-                 T* x_grad = x_grad_RC + row * channels;
-                 const T mean = mean_R[row], rstd = rstd_R[row];
-                 T sum = 0, sum_normal = 0;
-#pragma omp simd reduction(+ : sum, sum_normal)
-                 for (std::int64_t c = 0; c < channels; ++c) {
-                   const T scaled = y_grad[c] * gain_C[c];
-                   sum += scaled;
-                   sum_normal += scaled * ((x[c] - mean) * rstd);
-                 }
-                 const T average = sum / static_cast<T>(channels);
-                 const T average_normal = sum_normal / static_cast<T>(channels);
-#pragma omp simd
-                 for (std::int64_t c = 0; c < channels; ++c)
-                   x_grad[c] = rstd * (y_grad[c] * gain_C[c] - average -
-                                       (x[c] - mean) * rstd * average_normal);
-               }
+               for (std::int64_t row = first; row < last; ++row)
+                 layer_norm_gradient_row(x_RC + row * channels, gain_C, {mean_R[row], rstd_R[row]},
+                                         y_grad_RC + row * channels, channels,
+                                         x_grad_RC + row * channels);
              });
 }
 

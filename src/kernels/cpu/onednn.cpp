@@ -7,6 +7,7 @@
 #include <dnnl.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "kernels/matmul_sizes.h"
 
 namespace fourfold::kernels::cpu::onednn {
@@ -88,6 +89,11 @@ Run prepare(const op::Matmul& op, const Problem& problem) {
 
 std::int64_t workspace_bytes(const op::Matmul& op, const Problem& problem) {
   return static_cast<std::int64_t>(describe(op, problem).description.scratchpad_desc().get_size());
+}
+
+std::string version() {
+  const dnnl_version_t* version = dnnl_version();
+  return format("{}.{}.{}", version->major, version->minor, version->patch);
 }
 
 }  // namespace fourfold::kernels::cpu::onednn

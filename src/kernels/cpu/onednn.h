@@ -10,4 +10,7 @@ Run prepare(const op::Matmul& op, const Problem& problem);
 /// The primitive's scratchpad.
 std::int64_t workspace_bytes(const op::Matmul& op, const Problem& problem);
 
+/// "2.6.0".
+std::string version();
+
 }  // namespace fourfold::kernels::cpu::onednn

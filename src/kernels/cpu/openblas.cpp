@@ -7,6 +7,8 @@
 
 #include <limits>
 
+#include "base/format.h"
+#include "base/text.h"
 #include "kernels/matmul_sizes.h"
 #include "kernels/storage.h"
 
@@ -51,6 +53,14 @@ Run prepare(const op::Matmul& op, const Problem& problem) {
       multiply(gemm, operands[0].as<T>(), operands[1].as<T>(), beta, operands[2].as<T>());
     };
   });
+}
+
+std::string version() {
+  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH USE_OPENMP SkylakeX MAX_THREADS=128"
+  const std::vector<std::string> words = split(openblas_get_config(), ' ');
+  const bool is_openmp = openblas_get_parallel() == OPENBLAS_OPENMP;
+  return format("{}, {}, kernels for {}", words.size() > 1 ? words[1] : "?",
+                is_openmp ? "OpenMP" : "its own threads", openblas_get_corename());
 }
 
 }  // namespace fourfold::kernels::cpu::openblas

@@ -1,11 +1,16 @@
 // Matrix products by OpenBLAS; openblas.cpp alone sees its header.
 #pragma once
 
+#include <string>
+
 #include "kernels/kernel.h"
 
 namespace fourfold::kernels::cpu::openblas {
 
 /// f32 and f64; sizes below 2^31. Needs no workspace.
 Run prepare(const op::Matmul& op, const Problem& problem);
+
+/// "0.3.21, OpenMP, kernels for SkylakeX".
+std::string version();
 
 }  // namespace fourfold::kernels::cpu::openblas

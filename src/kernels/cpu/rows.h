@@ -24,6 +24,12 @@ Run prepare_row(const op::LayerNorm& op, const Problem& problem);
 Run prepare_row(const op::LayerNormGradient& op, const Problem& problem);
 Run prepare_row(const op::LayerNormWeightGradient& op, const Problem& problem);
 
+// norm_parts.cpp
+Run prepare_row(const op::LayerNormMoments& op, const Problem& problem);
+Run prepare_row(const op::LayerNormApply& op, const Problem& problem);
+Run prepare_row(const op::LayerNormGradientSums& op, const Problem& problem);
+Run prepare_row(const op::LayerNormGradientApply& op, const Problem& problem);
+
 // elementwise.cpp
 Run prepare_row(const op::AddBias& op, const Problem& problem);
 Run prepare_row(const op::BiasGradient& op, const Problem& problem);
@@ -43,20 +49,31 @@ Run prepare_row(const op::AttentionCached& op, const Problem& problem);
 
 // loss.cpp
 Run prepare_row(const op::CrossEntropy& op, const Problem& problem);
+Run prepare_row(const op::LogitMax& op, const Problem& problem);
+Run prepare_row(const op::LogitSums& op, const Problem& problem);
+Run prepare_row(const op::CrossEntropyMerge& op, const Problem& problem);
 Run prepare_row(const op::CrossEntropyGradient& op, const Problem& problem);
 Run prepare_row(const op::LossSum& op, const Problem& problem);
 
 // update.cpp
 Run prepare_row(const op::SquaredNorm& op, const Problem& problem);
 Run prepare_row(const op::CountNonFinite& op, const Problem& problem);
+Run prepare_row(const op::Vote& op, const Problem& problem);
 Run prepare_row(const op::UpdateControl& op, const Problem& problem);
 Run prepare_row(const op::AdamW& op, const Problem& problem);
+Run prepare_row(const op::AdamWList& op, const Problem& problem);
 Run prepare_row(const op::CountUpdate& op, const Problem& problem);
 
 // state.cpp
 Run prepare_row(const op::InitNormal& op, const Problem& problem);
 Run prepare_row(const op::Fill& op, const Problem& problem);
 Run prepare_row(const op::Digest& op, const Problem& problem);
+
+// fused.cpp
+Run prepare_row(const op::BiasGelu& op, const Problem& problem);
+Run prepare_row(const op::AddLayerNorm& op, const Problem& problem);
+Run prepare_row(const op::AddLayerNormGradient& op, const Problem& problem);
+Run prepare_row(const op::CrossEntropyBoth& op, const Problem& problem);
 
 /// Bytes of workspace that "vector" needs for an op; rows without an overload need none.
 std::int64_t workspace_bytes(const op::Matmul& op, const Problem& problem);

@@ -1,8 +1,11 @@
 // Initial values and digests on CPU; the bits are those of reference/.
+#include <atomic>
+
+#include "base/digest_term.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
-#include "kernels/digest_term.h"
 #include "kernels/storage.h"
+#include "kernels/tensor_stretches.h"
 
 namespace fourfold::kernels::cpu {
 namespace {
@@ -19,15 +22,24 @@ Run fill(std::int64_t count, T value, int threads) {
 
 /// Addition mod 2^64 is exact in any order.
 template <class T>
-Run digest(std::uint64_t stream, std::int64_t count, int threads) {
-  return [stream, count, threads](Tensors operands, Workspace) {
+Run digest(std::uint64_t stream, const TensorStretches& stretches, const Problem& problem) {
+  return [stream, stretches, count = problem.shapes[0].elements(), threads = problem.threads](
+             Tensors operands, Workspace) {
     const T* x = operands[0].as<T>();
-    const int team = team_size(threads, count);
-    std::uint64_t sum = 0;
-#pragma omp parallel for simd num_threads(team) schedule(static) reduction(+ : sum) if (team > 1)
-    for (std::int64_t i = 0; i < count; ++i)
-      sum += digest_term(stream, static_cast<std::uint64_t>(i), element_bits(x[i]));
-    *operands[1].as<std::uint64_t>() = sum;
+    std::atomic<std::uint64_t> total = 0;
+    const auto add = [&](std::int64_t local, std::uint64_t global, std::int64_t size) {
+      std::uint64_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (std::int64_t i = 0; i < size; ++i)
+        sum +=
+            digest_term(stream, global + static_cast<std::uint64_t>(i), element_bits(x[local + i]));
+      total.fetch_add(sum, std::memory_order_relaxed);
+    };
+    for_ranges(count, team_size(threads, count), element_grain,
+               [&](std::int64_t first, std::int64_t last) {
+                 stretches.walk(first, last, add, [](std::int64_t, std::int64_t) {});
+               });
+    *operands[1].as<std::uint64_t>() = total.load(std::memory_order_relaxed);
   };
 }
 
@@ -36,22 +48,28 @@ Run digest(std::uint64_t stream, std::int64_t count, int threads) {
 Run prepare_row(const op::InitNormal& op, const Problem& problem) {
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [stream = op.stream, stddev = op.stddev, count = problem.shapes[1].elements(),
+            stretches = TensorStretches(op.part, problem.shapes[1]),
             threads = problem.threads](Tensors operands, Workspace) {
       const Random random(*operands[0].as<std::uint64_t>(), stream);
       T* x = operands[1].as<T>();
-      for_ranges(count, team_size(threads, count), element_grain,
-                 [&](std::int64_t first, std::int64_t last) {
-                   for (std::int64_t i = first; i < last; ++i)
-                     x[i] =
-                         static_cast<T>(stddev * random.normal(static_cast<std::uint64_t>(i), 0));
-                 });
+      const auto draw = [&](std::int64_t local, std::uint64_t global, std::int64_t size) {
+        for (std::int64_t i = 0; i < size; ++i)
+          x[local + i] =
+              static_cast<T>(stddev * random.normal(global + static_cast<std::uint64_t>(i), 0));
+      };
+      const auto clear = [&](std::int64_t local, std::int64_t size) {
+        std::fill_n(x + local, size, T{0});
+      };
+      for_ranges(
+          count, team_size(threads, count), element_grain,
+          [&](std::int64_t first, std::int64_t last) { stretches.walk(first, last, draw, clear); });
     };
   });
 }
 
 Run prepare_row(const op::Fill& op, const Problem& problem) {
   const std::int64_t count = problem.shapes[0].elements();
-  if (problem.dtype == DType::i64)
+  if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
     return fill(count, static_cast<std::int64_t>(op.value), problem.threads);
   return for_float(problem.dtype, [&]<class T>(As<T>) {
     return fill(count, static_cast<T>(op.value), problem.threads);
@@ -59,11 +77,10 @@ Run prepare_row(const op::Fill& op, const Problem& problem) {
 }
 
 Run prepare_row(const op::Digest& op, const Problem& problem) {
-  const std::int64_t count = problem.shapes[0].elements();
-  if (problem.dtype == DType::i64)
-    return digest<std::int64_t>(op.stream.id, count, problem.threads);
+  const TensorStretches stretches(op.part, problem.shapes[0]);
+  if (problem.dtype == DType::i64) return digest<std::int64_t>(op.stream.id, stretches, problem);
   return for_float(problem.dtype,
-                   [&]<class T>(As<T>) { return digest<T>(op.stream.id, count, problem.threads); });
+                   [&]<class T>(As<T>) { return digest<T>(op.stream.id, stretches, problem); });
 }
 
 }  // namespace fourfold::kernels::cpu

@@ -1,7 +1,11 @@
 #include "kernels/cpu/target.h"
 
+#include <algorithm>
+#include <limits>
+#include <utility>
 #include <variant>
 
+#include "kernels/cpu/libraries.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/rows.h"
 
@@ -16,14 +20,17 @@ std::int64_t scratch_bytes(const std::string& implementation, const Problem& pro
   return 0;
 }
 
-/// A line for products of one layout whose n and k are small.
-machine::Choice small_product(DType dtype, const std::string& layout, std::int64_t largest,
-                              const std::string& implementation) {
+/// A line for products of one layout with m, n and k up to these.
+machine::Choice product(DType dtype, const std::string& layout, std::int64_t largest_m,
+                        std::int64_t largest_n, std::int64_t largest_k,
+                        const std::string& implementation) {
   machine::Choice choice;
   choice.op = "matmul";
   choice.dtype = dtype;
   choice.layout = layout;
-  choice.max_n = choice.max_k = largest;
+  choice.max_m = largest_m;
+  choice.max_n = largest_n;
+  choice.max_k = largest_k;
   choice.implementation = implementation;
   return choice;
 }
@@ -35,27 +42,73 @@ machine::Choice every(const std::string& op, const std::string& implementation) 
   return choice;
 }
 
+constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+
+/// With AVX-512. GFLOP/s on one Zen 4 core, best of many calls:
+///   m 768, n and k 65-512:       nn oneDNN 94-117, OpenBLAS 95-105, own loops 87-110
+///                                nt 92-115, 94-105, 80-98;   tn (k 768) 111-116, 102-104, 93-105
+///   m 256-1024, GPT-2 124M's:    nn 104-108, 94-103, 79-88;  nt 103-107, 93-100, 67-69
+///                                tn 103-109, 99-103, 71-85
+/// On two cores, tn of 50304 x 768: with k 256 oneDNN 210, OpenBLAS 175, own loops 137; with k 1024
+/// 209, 199 and 157.
+std::vector<machine::Choice> float_products_avx512() {
+  return {product(DType::f32, "nn", any, any, any, "onednn"),
+          product(DType::f32, "nt", any, any, any, "onednn"),
+          product(DType::f32, "tn", any, any, any, "onednn")};
+}
+
+/// With AVX2. GFLOP/s on two Zen 3 cores, m = 768, n and k from {65, 128, 384, 512}; best of
+/// several runs on a busy machine:
+///   nn: oneDNN 115-178, own loops 109-169, OpenBLAS 65-152;   nt: 125-188, 136-165, 128-170
+///   tn (k = 768): OpenBLAS 157-175 where n >= 128, oneDNN 137-165, own loops 110-130
+/// Beyond 512 OpenBLAS is as good as any (within 5 %, mean over GPT-2 124M's shapes).
+std::vector<machine::Choice> float_products_avx2() {
+  return {product(DType::f32, "nn", any, 512, 512, "onednn"),
+          product(DType::f32, "nt", any, 512, 512, "onednn")};
+}
+
+/// The same machine as float_products_avx2: own loops 66-87 and OpenBLAS 29-56 in nn and nt; 31-47
+/// and 53-73 in tn.
+std::vector<machine::Choice> double_products() {
+  return {product(DType::f64, "nn", any, 512, 512, "vector"),
+          product(DType::f64, "nt", any, 512, 512, "vector")};
+}
+
+bool has_avx512() {
+  const std::vector<std::string> sets = instruction_sets();
+  return std::find(sets.begin(), sets.end(), "avx512f") != sets.end();
+}
+
 }  // namespace
 
-/// GFLOP/s on two Zen 3 cores, m = 768, n and k from {65, 128, 384, 512}; best of several runs on a
-/// busy machine:
-///   f32 nn: oneDNN 115-178, own loops 109-169, OpenBLAS 65-152;   nt: oneDNN 125-188, 136-165,
-///   128-170 f32 tn (k = 768): OpenBLAS 157-175 where n >= 128, oneDNN 137-165, own loops 110-130
-///   f64 nn, nt: own loops 66-87, OpenBLAS 29-56;                  tn: OpenBLAS 53-73, own loops
-///   31-47
-/// Beyond 512 OpenBLAS is as good as any (within 5 %, mean over GPT-2 124M's shapes).
-machine::Target target(int threads) {
+machine::Target target(int threads, std::vector<machine::Choice> measured) {
+  std::vector<machine::Choice> choices = std::move(measured);
+  for (const auto& built_in :
+       {has_avx512() ? float_products_avx512() : float_products_avx2(), double_products(),
+        std::vector{every("matmul", "openblas"), every("*", "vector")}})
+    choices.insert(choices.end(), built_in.begin(), built_in.end());
   return {.backend = "cpu",
           .threads = threads,
-          .choices = {small_product(DType::f32, "nn", 512, "onednn"),
-                      small_product(DType::f32, "nt", 512, "onednn"),
-                      small_product(DType::f64, "nn", 512, "vector"),
-                      small_product(DType::f64, "nt", 512, "vector"), every("matmul", "openblas"),
-                      every("*", "vector")},
-          .workspace_bytes = [threads](const std::string& implementation, const op::Op& op,
-                                       op::Shapes all, DType dtype) {
-            return scratch_bytes(implementation, {op, dtype, {all.begin(), all.end()}, threads});
-          }};
+          .choices = std::move(choices),
+          .workspace_bytes =
+              [threads](const std::string& implementation, const op::Op& op, op::Shapes all,
+                        DType dtype) {
+                return scratch_bytes(implementation,
+                                     {op, dtype, {all.begin(), all.end()}, threads});
+              },
+          .fusions = {"adamw_list", "bias_gelu", "add_layer_norm", "add_layer_norm_gradient",
+                      "cross_entropy_both"}};
+}
+
+std::vector<std::string> matmul_libraries(DType dtype) {
+  if (dtype == DType::f64) return {"openblas"};
+  return {"openblas", "onednn"};
+}
+
+std::vector<std::string> matmul_implementations(DType dtype) {
+  std::vector<std::string> names = matmul_libraries(dtype);
+  names.emplace_back("vector");
+  return names;
 }
 
 machine::Target reference_target() {

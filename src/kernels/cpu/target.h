@@ -2,12 +2,21 @@
 // workspace.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "machine/target.h"
 
 namespace fourfold::kernels::cpu {
 
-/// The kernels of cpu/, chosen by a table measured on a two-core Zen 3 (see target.cpp).
-machine::Target target(int threads);
+/// The kernels of cpu/, chosen by `measured` where one of its lines fits, else by a table measured
+/// on a two-core Zen 3 (see target.cpp).
+machine::Target target(int threads, std::vector<machine::Choice> measured = {});
+
+/// Names of the libraries that multiply in a type.
+std::vector<std::string> matmul_libraries(DType dtype);
+/// As above, and our own loops.
+std::vector<std::string> matmul_implementations(DType dtype);
 
 /// The plain loops of reference/ for every op, on one thread.
 machine::Target reference_target();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace fourfold::kernels::cpu {
 
@@ -20,6 +21,19 @@ struct Simd {
     return vector;
   }
   static void store(const Vector& vector, T* to) { std::memcpy(to, &vector, sizeof vector); }
+  /// a[0], b[0], a[1], b[1] ... of the lower or of the upper halves.
+  static Vector interleaved_low(const Vector& a, const Vector& b) {
+    if constexpr (lanes == 8)
+      return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+    else
+      return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  }
+  static Vector interleaved_high(const Vector& a, const Vector& b) {
+    if constexpr (lanes == 8)
+      return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+    else
+      return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  }
 };
 
 /// Columns of a panel: two registers. Rows of a register tile: 6 x 2 accumulators, 2 operands and a
@@ -48,6 +62,26 @@ struct Panels {
   std::int64_t panel_stride;
 };
 
+/// to[c * to_stride + r] = scale * from[r * from_stride + c] for a square of as many rows and
+/// columns as a vector has lanes: interleaving the rows' halves once for each power of two
+/// transposes.
+template <class T>
+void transpose_square(const T* from, std::int64_t from_stride, T scale, T* to,
+                      std::int64_t to_stride) {
+  using V = typename Simd<T>::Vector;
+  constexpr std::int64_t lanes = Simd<T>::lanes;
+  V rows[lanes], mixed[lanes];
+  for (std::int64_t r = 0; r < lanes; ++r) rows[r] = scale * Simd<T>::load(from + r * from_stride);
+  for (std::int64_t round = 1; round < lanes; round *= 2) {
+    for (std::int64_t r = 0; r < lanes / 2; ++r) {
+      mixed[2 * r] = Simd<T>::interleaved_low(rows[r], rows[r + lanes / 2]);
+      mixed[2 * r + 1] = Simd<T>::interleaved_high(rows[r], rows[r + lanes / 2]);
+    }
+    for (std::int64_t r = 0; r < lanes; ++r) rows[r] = mixed[r];
+  }
+  for (std::int64_t c = 0; c < lanes; ++c) Simd<T>::store(rows[c], to + c * to_stride);
+}
+
 /// Packs scale * source, element (inner, column) at source[inner * inner_stride + column *
 /// column_stride], to panels with panel_stride = inner_count * W.
 template <class T>
@@ -64,8 +98,16 @@ void pack_panels(const T* source, std::int64_t inner_stride, std::int64_t column
         for (std::int64_t column = 0; column < width; ++column)
           panel[inner * width + column] = scale * from[inner * inner_stride + column];
     } else {
+      std::int64_t begin = 0;
+      if (present == width && inner_stride == 1) {
+        constexpr std::int64_t lanes = Simd<T>::lanes;
+        for (; begin + lanes <= inner_count; begin += lanes)
+          for (std::int64_t column = 0; column < width; column += lanes)
+            transpose_square(from + begin + column * column_stride, column_stride, scale,
+                             panel + begin * width + column, width);
+      }
       for (std::int64_t column = 0; column < present; ++column)
-        for (std::int64_t inner = 0; inner < inner_count; ++inner)
+        for (std::int64_t inner = begin; inner < inner_count; ++inner)
           panel[inner * width + column] =
               scale * from[inner * inner_stride + column * column_stride];
     }
@@ -109,22 +151,33 @@ void register_tile(std::int64_t inner_count, const Left<T>& left, const T* panel
   }
 }
 
-/// out (rows, columns) (+)= left (rows, inner) panels (inner, columns).
-template <class T>
-void tile_product(std::int64_t rows, std::int64_t columns, std::int64_t inner_count,
-                  const Left<T>& left, const Panels<T>& panels, bool accumulate, T* out,
-                  std::int64_t out_stride) {
+/// The inner indices that a register tile sums over: where one operand is known to be zero, the
+/// rest is left out.
+struct Inner {
+  std::int64_t begin, end;
+};
+
+/// out (rows, columns) (+)= left (rows, inner) panels (inner, columns). inner_of(first row, end of
+/// rows, first column) says what each register tile sums over; a tile without any is not written.
+template <class T, class InnerOf>
+void tile_product(std::int64_t rows, std::int64_t columns, InnerOf inner_of, const Left<T>& left,
+                  const Panels<T>& panels, bool accumulate, T* out, std::int64_t out_stride) {
   constexpr std::int64_t width = panel_columns<T>;
   for (std::int64_t first = 0; first < columns; first += width) {
-    const T* panel = panels.data + first / width * panels.panel_stride;
     const std::int64_t present = std::min(width, columns - first);
     for (std::int64_t row = 0; row < rows; row += tile_rows) {
-      const Left<T> part{left.data + row * left.row_stride, left.row_stride, left.inner_stride};
+      const std::int64_t present_rows = std::min(tile_rows, rows - row);
+      const Inner inner = inner_of(row, row + present_rows, first);
+      if (inner.begin >= inner.end) continue;
+      const T* panel = panels.data + first / width * panels.panel_stride + inner.begin * width;
+      const Left<T> part{left.data + row * left.row_stride + inner.begin * left.inner_stride,
+                         left.row_stride, left.inner_stride};
       T* to = out + row * out_stride + first;
       const auto tile = [&]<int count>(std::integral_constant<int, count>) {
-        register_tile<T, count>(inner_count, part, panel, present, accumulate, to, out_stride);
+        register_tile<T, count>(inner.end - inner.begin, part, panel, present, accumulate, to,
+                                out_stride);
       };
-      switch (std::min(tile_rows, rows - row)) {
+      switch (present_rows) {
         case 1:
           tile(std::integral_constant<int, 1>{});
           break;

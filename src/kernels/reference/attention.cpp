@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/document_starts.h"
 #include "kernels/dropout_mask.h"
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
@@ -48,29 +49,34 @@ Sum<T> score_scale(std::int64_t width) {
   return static_cast<Sum<T>>(1 / std::sqrt(static_cast<double>(width)));
 }
 
+/// The keys that a query sees: [begin, end).
+struct Keys {
+  std::int64_t begin, end;
+};
+
 /// Turns scores into probabilities; returns log sum exp.
 template <class S>
-S softmax(std::vector<S>& scores, std::int64_t count) {
+S softmax(std::vector<S>& scores, const Keys& keys) {
   S largest = -std::numeric_limits<S>::infinity();
-  for (std::int64_t s = 0; s < count; ++s)
+  for (std::int64_t s = keys.begin; s < keys.end; ++s)
     largest = std::max(largest, scores[static_cast<std::size_t>(s)]);
   S sum = 0;
-  for (std::int64_t s = 0; s < count; ++s) {
+  for (std::int64_t s = keys.begin; s < keys.end; ++s) {
     S& score = scores[static_cast<std::size_t>(s)];
     score = std::exp(score - largest);
     sum += score;
   }
-  for (std::int64_t s = 0; s < count; ++s) scores[static_cast<std::size_t>(s)] /= sum;
+  for (std::int64_t s = keys.begin; s < keys.end; ++s) scores[static_cast<std::size_t>(s)] /= sum;
   return largest + std::log(sum);
 }
 
-/// y[d] = sum over s of weights[s] value(s)[d].
+/// y[d] = sum over the keys of weights[s] value(s)[d].
 template <class T, class Value>
-void weighted_sum(const std::vector<Sum<T>>& weights, std::int64_t count, std::int64_t width,
+void weighted_sum(const std::vector<Sum<T>>& weights, const Keys& keys, std::int64_t width,
                   Value value, T* y) {
   for (std::int64_t d = 0; d < width; ++d) {
     Sum<T> sum = 0;
-    for (std::int64_t s = 0; s < count; ++s)
+    for (std::int64_t s = keys.begin; s < keys.end; ++s)
       sum += weights[static_cast<std::size_t>(s)] * static_cast<Sum<T>>(value(s)[d]);
     y[d] = static_cast<T>(sum);
   }
@@ -98,21 +104,22 @@ Keep keep_of(const AttentionOp& op, Tensors operands, std::size_t seed) {
 
 template <class T>
 void attention(const T* qkv, const AttentionSizes& sizes, const op::Attention& op,
-               const AttentionElements& elements, const Keep& keep, std::vector<Sum<T>>& scratch_T,
-               T* y, Sum<T>* lse) {
+               const AttentionElements& elements, const DocumentStarts& documents, const Keep& keep,
+               std::vector<Sum<T>>& scratch_T, T* y, Sum<T>* lse) {
   const Sum<T> scale = score_scale<T>(sizes.width);
   for (std::int64_t b = 0; b < sizes.batch; ++b)
     for (std::int64_t h = 0; h < sizes.heads; ++h)
       for (std::int64_t t = 0; t < sizes.time; ++t) {
-        for (std::int64_t s = 0; s <= t; ++s)
+        const Keys keys{documents.first_key(b, t), t + 1};
+        for (std::int64_t s = keys.begin; s <= t; ++s)
           scratch_T[static_cast<std::size_t>(s)] =
               scale * dot<T>(qkv + sizes.qkv(b, t, 0, h), qkv + sizes.qkv(b, s, 1, h), sizes.width);
-        lse[sizes.lse(b, h, t)] = softmax(scratch_T, t + 1);
+        lse[sizes.lse(b, h, t)] = softmax(scratch_T, keys);
         const std::uint64_t row = elements.row(global_sample(op.window, b), h, t);
-        for (std::int64_t s = 0; s <= t; ++s)
+        for (std::int64_t s = keys.begin; s <= t; ++s)
           scratch_T[static_cast<std::size_t>(s)] *= static_cast<Sum<T>>(keep(row, s));
         const auto value = [&](std::int64_t s) { return qkv + sizes.qkv(b, s, 2, h); };
-        weighted_sum<T>(scratch_T, t + 1, sizes.width, value, y + sizes.y(b, t, h));
+        weighted_sum<T>(scratch_T, keys, sizes.width, value, y + sizes.y(b, t, h));
       }
 }
 
@@ -121,7 +128,8 @@ template <class T>
 void attention_gradient_of_head(const T* qkv, const T* y, const Sum<T>* lse, const T* y_grad,
                                 const AttentionSizes& sizes, std::int64_t b, std::int64_t h,
                                 const op::AttentionGradient& op, const AttentionElements& elements,
-                                const Keep& keep, std::vector<Sum<T>>& sums) {
+                                const DocumentStarts& documents, const Keep& keep,
+                                std::vector<Sum<T>>& sums) {
   const Sum<T> scale = score_scale<T>(sizes.width);
   std::fill(sums.begin(), sums.end(), Sum<T>{0});
   const auto sum_at = [&](std::int64_t part, std::int64_t t) {
@@ -133,7 +141,7 @@ void attention_gradient_of_head(const T* qkv, const T* y, const Sum<T>* lse, con
     // Sum over s of p times its gradient, since y = sum over s of p v.
     const Sum<T> mean_gradient = dot<T>(grad, y + sizes.y(b, t, h), sizes.width);
     const std::uint64_t row = elements.row(global_sample(op.window, b), h, t);
-    for (std::int64_t s = 0; s <= t; ++s) {
+    for (std::int64_t s = documents.first_key(b, t); s <= t; ++s) {
       const T* key = qkv + sizes.qkv(b, s, 1, h);
       const T* value = qkv + sizes.qkv(b, s, 2, h);
       const Sum<T> p = std::exp(scale * dot<T>(query, key, sizes.width) - lse[sizes.lse(b, h, t)]);
@@ -163,13 +171,13 @@ void attention_cached(const T* qkv, const AttentionSizes& sizes, std::int64_t po
         for (std::int64_t part = 0; part < 2; ++part)
           std::copy_n(qkv + sizes.qkv(b, t, part + 1, h), sizes.width,
                       cached(b, part, position + t, h));
-        const std::int64_t count = position + t + 1;
-        for (std::int64_t p = 0; p < count; ++p)
+        const Keys keys{0, position + t + 1};
+        for (std::int64_t p = 0; p < keys.end; ++p)
           scratch_P[static_cast<std::size_t>(p)] =
               scale * dot<T>(qkv + sizes.qkv(b, t, 0, h), cached(b, 0, p, h), sizes.width);
-        softmax(scratch_P, count);
+        softmax(scratch_P, keys);
         const auto value = [&](std::int64_t p) { return cached(b, 1, p, h); };
-        weighted_sum<T>(scratch_P, count, sizes.width, value, y + sizes.y(b, t, h));
+        weighted_sum<T>(scratch_P, keys, sizes.width, value, y + sizes.y(b, t, h));
       }
 }
 
@@ -181,9 +189,10 @@ Run prepare_row(const op::Attention& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     std::vector<Sum<T>> scratch(static_cast<std::size_t>(sizes.time));
     return [op, sizes, elements, scratch](Tensors operands, Workspace) mutable {
-      const std::size_t y = op.rate == 0 ? 1 : 3;
-      attention<T>(operands[0].as<T>(), sizes, op, elements, keep_of(op, operands, 1), scratch,
-                   operands[y].as<T>(), operands[y + 1].as<Sum<T>>());
+      const AttentionOperands at(op, 1);
+      attention<T>(operands[0].as<T>(), sizes, op, elements,
+                   document_starts(op, operands, at.starts), keep_of(op, operands, at.seed),
+                   scratch, operands[at.outputs].as<T>(), operands[at.outputs + 1].as<Sum<T>>());
     };
   });
 }
@@ -194,12 +203,14 @@ Run prepare_row(const op::AttentionGradient& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     std::vector<Sum<T>> sums(static_cast<std::size_t>(3 * sizes.time * sizes.width));
     return [op, sizes, elements, sums](Tensors operands, Workspace) mutable {
-      T* qkv_grad = operands[op.rate == 0 ? 4 : 6].as<T>();
+      const AttentionOperands at(op, 4);
+      T* qkv_grad = operands[at.outputs].as<T>();
       for (std::int64_t b = 0; b < sizes.batch; ++b)
         for (std::int64_t h = 0; h < sizes.heads; ++h) {
           attention_gradient_of_head<T>(operands[0].as<T>(), operands[1].as<T>(),
                                         operands[2].as<Sum<T>>(), operands[3].as<T>(), sizes, b, h,
-                                        op, elements, keep_of(op, operands, 4), sums);
+                                        op, elements, document_starts(op, operands, at.starts),
+                                        keep_of(op, operands, at.seed), sums);
           for (std::int64_t part = 0; part < 3; ++part)
             for (std::int64_t t = 0; t < sizes.time; ++t)
               for (std::int64_t d = 0; d < sizes.width; ++d)

@@ -92,6 +92,13 @@ Run prepare_row(const op::GeluGradient&, const Problem& problem) {
 }
 
 Run prepare_row(const op::Add&, const Problem& problem) {
+  // Sums mod 2^64 are the same bits with and without sign.
+  if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
+    return [count = problem.shapes[0].elements()](Tensors operands, Workspace) {
+      for (std::int64_t i = 0; i < count; ++i)
+        operands[2].as<std::uint64_t>()[i] =
+            operands[0].as<std::uint64_t>()[i] + operands[1].as<std::uint64_t>()[i];
+    };
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [count = problem.shapes[0].elements()](Tensors operands, Workspace) {
       const T* a = operands[0].as<T>();

@@ -1,6 +1,9 @@
 // Reference token and position embeddings and their gradients; op::Embedding ...
 // op::PositionsGradient state the contracts. B batch, T time, C channels, V rows of the token
 // table, P rows of the position table, N = B T.
+#include <algorithm>
+
+#include "kernels/document_starts.h"
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
 
@@ -38,26 +41,32 @@ void embedding_gradient(const std::int32_t* tokens_N, const T* y_grad_NC, const 
 }
 
 template <class T>
-void add_positions(const T* x_BTC, const T* table_PC, std::int64_t start, const Shape& shape,
-                   T* y_BTC) {
+void add_positions(const T* x_BTC, const T* table_PC, std::int64_t first,
+                   const DocumentStarts& documents, const Shape& shape, T* y_BTC) {
   for (std::int64_t sample = 0; sample < shape[0]; ++sample)
     for (std::int64_t t = 0; t < shape[1]; ++t)
       for (std::int64_t channel = 0; channel < shape[2]; ++channel) {
         const std::int64_t i = (sample * shape[1] + t) * shape[2] + channel;
+        const std::int64_t row = first + t - documents.first_key(sample, t);
         y_BTC[i] = static_cast<T>(static_cast<Sum<T>>(x_BTC[i]) +
-                                  static_cast<Sum<T>>(table_PC[(start + t) * shape[2] + channel]));
+                                  static_cast<Sum<T>>(table_PC[row * shape[2] + channel]));
       }
 }
 
 template <class T>
-void positions_gradient(const T* y_grad_BTC, const Shape& shape, const op::PositionsGradient& op,
-                        T* table_grad_PC) {
-  for (std::int64_t position = 0; position < op.rows; ++position)
+void positions_gradient(const T* y_grad_BTC, const DocumentStarts& documents, const Shape& shape,
+                        const op::PositionsGradient& op, T* table_grad_PC) {
+  for (std::int64_t row = 0; row < op.rows; ++row)
     for (std::int64_t channel = 0; channel < shape[2]; ++channel) {
-      T& out = table_grad_PC[position * shape[2] + channel];
+      T& out = table_grad_PC[row * shape[2] + channel];
       Sum<T> sum = op.accumulate ? static_cast<Sum<T>>(out) : 0;
-      for (std::int64_t sample = 0; position < shape[1] && sample < shape[0]; ++sample)
-        sum += static_cast<Sum<T>>(y_grad_BTC[(sample * shape[1] + position) * shape[2] + channel]);
+      // Without documents one t has this position, with them also later ones.
+      const std::int64_t first = std::max<std::int64_t>(0, row - op.first);
+      const std::int64_t end = op.documents ? shape[1] : std::min(first + 1, shape[1]);
+      for (std::int64_t sample = 0; sample < shape[0]; ++sample)
+        for (std::int64_t t = first; t < end; ++t)
+          if (op.first + t - documents.first_key(sample, t) == row)
+            sum += static_cast<Sum<T>>(y_grad_BTC[(sample * shape[1] + t) * shape[2] + channel]);
       out = static_cast<T>(sum);
     }
 }
@@ -87,10 +96,10 @@ Run prepare_row(const op::EmbeddingGradient& op, const Problem& problem) {
 
 Run prepare_row(const op::AddPositions& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [cached = op.cached, shape = problem.shapes[0]](Tensors operands, Workspace) {
-      const std::int64_t start = cached ? *operands[2].as<std::int32_t>() : 0;
-      add_positions<T>(operands[0].as<T>(), operands[1].as<T>(), start, shape,
-                       operands[cached ? 3 : 2].as<T>());
+    return [op, shape = problem.shapes[0]](Tensors operands, Workspace) {
+      const std::int64_t start = op.cached ? *operands[2].as<std::int32_t>() : 0;
+      add_positions<T>(operands[0].as<T>(), operands[1].as<T>(), start + op.first,
+                       document_starts(op, operands, 2), shape, operands.back().as<T>());
     };
   });
 }
@@ -98,7 +107,8 @@ Run prepare_row(const op::AddPositions& op, const Problem& problem) {
 Run prepare_row(const op::PositionsGradient& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, shape = problem.shapes[0]](Tensors operands, Workspace) {
-      positions_gradient<T>(operands[0].as<T>(), shape, op, operands[1].as<T>());
+      positions_gradient<T>(operands[0].as<T>(), document_starts(op, operands, 1), shape, op,
+                            operands.back().as<T>());
     };
   });
 }

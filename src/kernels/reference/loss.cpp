@@ -1,11 +1,13 @@
-// Reference cross entropy, its gradient and the sum of losses; op::CrossEntropy ... op::LossSum
-// state the contracts. R rows (tokens), V vocabulary. A label of -1 means: no loss, no gradient.
+// Reference cross entropy, whole and in parts, its gradient and the sum of losses; op::CrossEntropy
+// ... op::LossSum state the contracts. R rows (tokens), V columns of the vocabulary. A label of -1
+// means: no loss, no gradient.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
+#include "kernels/vocabulary_part.h"
 
 namespace fourfold::kernels::reference {
 namespace {
@@ -33,15 +35,43 @@ void cross_entropy(const T* logits_RV, const std::int32_t* labels_R, LossSizes s
 }
 
 template <class T>
+void logit_max(const T* logits_RV, std::int64_t rows, VocabularyPart part, Sum<T>* max_R) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    Sum<T> largest = -std::numeric_limits<Sum<T>>::infinity();
+    for (std::int64_t v = 0; v < part.valid; ++v)
+      largest = std::max(largest, static_cast<Sum<T>>(logits_RV[row * part.local + v]));
+    max_R[row] = largest;
+  }
+}
+
+template <class T>
+void logit_sums(const T* logits_RV, const std::int32_t* labels_R, const Sum<T>* max_R,
+                std::int64_t rows, VocabularyPart part, Sum<T>* sum_exp_R, Sum<T>* label_logit_R) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const T* logits = logits_RV + row * part.local;
+    Sum<T> sum = 0;
+    for (std::int64_t v = 0; v < part.valid; ++v)
+      sum += std::exp(static_cast<Sum<T>>(logits[v]) - max_R[row]);
+    const std::int64_t column = part.column_of(labels_R[row]);
+    sum_exp_R[row] = sum;
+    label_logit_R[row] = column < 0 ? 0 : static_cast<Sum<T>>(logits[column]) - max_R[row];
+  }
+}
+
+template <class T>
 void cross_entropy_gradient(const T* logits_RV, const std::int32_t* labels_R, const Sum<T>* lse_R,
-                            LossSizes sizes, double scale, T* logits_grad_RV) {
-  for (std::int64_t row = 0; row < sizes.rows; ++row)
-    for (std::int64_t v = 0; v < sizes.vocabulary; ++v) {
-      const std::int64_t i = row * sizes.vocabulary + v;
+                            std::int64_t rows, VocabularyPart part, double scale,
+                            T* logits_grad_RV) {
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t v = 0; v < part.local; ++v) {
+      const std::int64_t i = row * part.local + v;
+      if (labels_R[row] < 0 || v >= part.valid) {
+        logits_grad_RV[i] = static_cast<T>(Sum<T>{0});
+        continue;
+      }
       const Sum<T> p = std::exp(static_cast<Sum<T>>(logits_RV[i]) - lse_R[row]);
-      const Sum<T> difference = p - static_cast<Sum<T>>(v == labels_R[row] ? 1 : 0);
-      logits_grad_RV[i] =
-          static_cast<T>(labels_R[row] < 0 ? 0 : static_cast<Sum<T>>(scale) * difference);
+      const Sum<T> hit = v == part.column_of(labels_R[row]) ? 1 : 0;
+      logits_grad_RV[i] = static_cast<T>(static_cast<Sum<T>>(scale) * (p - hit));
     }
 }
 
@@ -57,12 +87,48 @@ Run prepare_row(const op::CrossEntropy&, const Problem& problem) {
   });
 }
 
-Run prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) {
-  const LossSizes sizes = loss_sizes(problem.shapes[0]);
+Run prepare_row(const op::LogitMax& op, const Problem& problem) {
+  const auto [rows, columns] = loss_sizes(problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes, scale = op.scale](Tensors operands, Workspace) {
+    return [rows = rows, part = vocabulary_part(op, columns)](Tensors operands, Workspace) {
+      logit_max<T>(operands[0].as<T>(), rows, part, operands[1].as<Sum<T>>());
+    };
+  });
+}
+
+Run prepare_row(const op::LogitSums& op, const Problem& problem) {
+  const auto [rows, columns] = loss_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [rows = rows, part = vocabulary_part(op, columns)](Tensors operands, Workspace) {
+      logit_sums<T>(operands[0].as<T>(), operands[1].as<std::int32_t>(), operands[2].as<Sum<T>>(),
+                    rows, part, operands[3].as<Sum<T>>(), operands[4].as<Sum<T>>());
+    };
+  });
+}
+
+Run prepare_row(const op::CrossEntropyMerge&, const Problem& problem) {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [rows = problem.shapes[0].elements()](Tensors operands, Workspace) {
+      const Sum<T>* max_R = operands[0].as<Sum<T>>();
+      const Sum<T>* sum_exp_R = operands[1].as<Sum<T>>();
+      const Sum<T>* label_logit_R = operands[2].as<Sum<T>>();
+      const std::int32_t* labels_R = operands[3].as<std::int32_t>();
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const Sum<T> log_sum = std::log(sum_exp_R[row]);
+        operands[4].as<Sum<T>>()[row] = labels_R[row] < 0 ? 0 : log_sum - label_logit_R[row];
+        operands[5].as<Sum<T>>()[row] = max_R[row] + log_sum;
+      }
+    };
+  });
+}
+
+Run prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) {
+  const auto [rows, columns] = loss_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [rows = rows, part = vocabulary_part(op, columns), scale = op.scale](Tensors operands,
+                                                                                Workspace) {
       cross_entropy_gradient<T>(operands[0].as<T>(), operands[1].as<std::int32_t>(),
-                                operands[2].as<Sum<T>>(), sizes, scale, operands[3].as<T>());
+                                operands[2].as<Sum<T>>(), rows, part, scale, operands[3].as<T>());
     };
   });
 }

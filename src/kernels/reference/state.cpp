@@ -2,21 +2,27 @@
 // contracts.
 #include <algorithm>
 
-#include "kernels/digest_term.h"
+#include "base/digest_term.h"
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
+#include "kernels/tensor_stretches.h"
 
 namespace fourfold::kernels::reference {
 
 Run prepare_row(const op::InitNormal& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [stream = op.stream, stddev = op.stddev, count = problem.shapes[1].elements()](
-               Tensors operands, Workspace) {
+    return [stream = op.stream, stddev = op.stddev, count = problem.shapes[1].elements(),
+            stretches = TensorStretches(op.part, problem.shapes[1])](Tensors operands, Workspace) {
       const Random random(*operands[0].as<std::uint64_t>(), stream);
       T* x = operands[1].as<T>();
-      for (std::int64_t i = 0; i < count; ++i)
-        x[i] = static_cast<T>(
-            static_cast<Sum<T>>(stddev * random.normal(static_cast<std::uint64_t>(i), 0)));
+      const auto draw = [&](std::int64_t local, std::uint64_t global, std::int64_t size) {
+        for (std::int64_t i = 0; i < size; ++i)
+          x[local + i] = static_cast<T>(static_cast<Sum<T>>(
+              stddev * random.normal(global + static_cast<std::uint64_t>(i), 0)));
+      };
+      stretches.walk(0, count, draw, [&](std::int64_t local, std::int64_t size) {
+        std::fill_n(x + local, size, static_cast<T>(Sum<T>{0}));
+      });
     };
   });
 }
@@ -24,7 +30,7 @@ Run prepare_row(const op::InitNormal& op, const Problem& problem) {
 Run prepare_row(const op::Fill& op, const Problem& problem) {
   const std::int64_t count = problem.shapes[0].elements();
   const double value = op.value;
-  if (problem.dtype == DType::i64)
+  if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
     return [count, value](Tensors operands, Workspace) {
       std::fill_n(operands[0].as<std::int64_t>(), count, static_cast<std::int64_t>(value));
     };
@@ -38,12 +44,16 @@ Run prepare_row(const op::Fill& op, const Problem& problem) {
 namespace {
 
 template <class T>
-Run digest(std::uint64_t stream, std::int64_t count) {
-  return [stream, count](Tensors operands, Workspace) {
+Run digest(std::uint64_t stream, std::int64_t count, const TensorStretches& stretches) {
+  return [stream, count, stretches](Tensors operands, Workspace) {
     const T* x = operands[0].as<T>();
     std::uint64_t sum = 0;
-    for (std::int64_t i = 0; i < count; ++i)
-      sum += digest_term(stream, static_cast<std::uint64_t>(i), element_bits(x[i]));
+    const auto add = [&](std::int64_t local, std::uint64_t global, std::int64_t size) {
+      for (std::int64_t i = 0; i < size; ++i)
+        sum +=
+            digest_term(stream, global + static_cast<std::uint64_t>(i), element_bits(x[local + i]));
+    };
+    stretches.walk(0, count, add, [](std::int64_t, std::int64_t) {});
     *operands[1].as<std::uint64_t>() = sum;
   };
 }
@@ -52,8 +62,10 @@ Run digest(std::uint64_t stream, std::int64_t count) {
 
 Run prepare_row(const op::Digest& op, const Problem& problem) {
   const std::int64_t count = problem.shapes[0].elements();
-  if (problem.dtype == DType::i64) return digest<std::int64_t>(op.stream.id, count);
-  return for_storage(problem.dtype, [&]<class T>(As<T>) { return digest<T>(op.stream.id, count); });
+  const TensorStretches stretches(op.part, problem.shapes[0]);
+  if (problem.dtype == DType::i64) return digest<std::int64_t>(op.stream.id, count, stretches);
+  return for_storage(problem.dtype,
+                     [&]<class T>(As<T>) { return digest<T>(op.stream.id, count, stretches); });
 }
 
 }  // namespace fourfold::kernels::reference

@@ -38,14 +38,24 @@ Run prepare_row(const op::CountNonFinite& op, const Problem& problem) {
   });
 }
 
+Run prepare_row(const op::Vote&, const Problem&) {
+  return [](Tensors operands, Workspace) {
+    const bool fit = is_fit(*operands[1].as<double>(), *operands[2].as<double>(),
+                            *operands[3].as<std::int64_t>(), *operands[4].as<std::int64_t>(),
+                            *operands[5].as<double>());
+    *operands[6].as<std::int64_t>() =
+        *operands[0].as<std::int64_t>() + op::Votes{.against = fit ? 0 : 1}.packed();
+  };
+}
+
 Run prepare_row(const op::UpdateControl& op, const Problem&) {
   return [op](Tensors operands, Workspace) {
-    const UpdateDecision decision = decide_update(
-        op, *operands[0].as<double>(), *operands[1].as<double>(), *operands[2].as<std::int64_t>(),
-        *operands[3].as<std::int64_t>(), *operands[4].as<double>());
-    *operands[5].as<double>() = decision.grad_norm;
-    *operands[6].as<double>() = decision.scale;
-    *operands[7].as<std::int64_t>() = decision.applied;
+    const UpdateDecision decision =
+        decide_update(op, *operands[0].as<double>(), *operands[1].as<std::int64_t>(),
+                      op::Votes::of(*operands[2].as<std::int64_t>()));
+    *operands[3].as<double>() = decision.grad_norm;
+    *operands[4].as<double>() = decision.scale;
+    *operands[5].as<std::int64_t>() = decision.applied;
   };
 }
 
@@ -80,6 +90,24 @@ Run prepare_row(const op::AdamW& op, const Problem& problem) {
                         *operands[4].as<std::int64_t>());
       adamw<T>(operands[0].as<T>(), scalars, count, operands[5].as<T>(), operands[6].as<T>(),
                operands[7].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::AdamWList& op, const Problem& problem) {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [op](Tensors operands, Workspace) {
+      if (*operands[2].as<std::int64_t>() == 0) return;
+      for (std::int64_t i = 0; i < op.count(); ++i) {
+        const auto tensor = [&, base = 4 + op.count() + 3 * i](std::int64_t which) {
+          return operands[static_cast<std::size_t>(base + which)].as<T>();
+        };
+        const Tensor& grad = operands[static_cast<std::size_t>(4 + i)];
+        const AdamWScalars scalars =
+            adamw_scalars(op.one(i), *operands[0].as<double>(), *operands[1].as<double>(),
+                          *operands[3].as<std::int64_t>());
+        adamw<T>(grad.as<T>(), scalars, grad.elements(), tensor(0), tensor(1), tensor(2));
+      }
     };
   });
 }

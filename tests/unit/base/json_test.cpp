@@ -69,7 +69,8 @@ TEST(Json, members_are_found_by_key) {
   ASSERT_NE(json.find("a"), nullptr);
   EXPECT_EQ(json.find("a")->find("b")->items().at(1).as_integer(), 2);
   EXPECT_EQ(json.find("c"), nullptr);
-  EXPECT_EQ(Json(1).find("a"), nullptr);
+  const Json one(1);
+  EXPECT_EQ(one.find("a"), nullptr);
 }
 
 TEST(Json, a_value_of_another_kind_is_an_internal_error) {

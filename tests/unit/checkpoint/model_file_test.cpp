@@ -22,6 +22,8 @@ struct Model {
   program::Program program;
   std::map<std::string, std::vector<std::byte>> memory;
 
+  Model() { program.meshes = {Mesh{"all", {}, {program.rank}}}; }
+
   void add(const std::string& name, DType dtype, const Shape& shape,
            BufferRole role = BufferRole::parameter) {
     Buffer buffer;
@@ -57,7 +59,7 @@ TEST(ModelFile, ParametersRoundTripAndNothingElseIsSaved) {
   const TemporaryFolder folder;
   Model model = small_model();
   const auto saved = model.memory;
-  save_model(folder.file("m"), model.program, model.bytes_of(), {{"step", "7"}});
+  save_model(folder.file("m"), model.program, model.bytes_of(), nullptr, {{"step", "7"}});
   const auto file = SafetensorsFile::open(folder.file("m"));
   EXPECT_EQ(file.header().tensors().size(), 2U);
   EXPECT_EQ(file.header().metadata(), (Metadata{{"format", "pt"}, {"step", "7"}}));

@@ -31,12 +31,11 @@ class BadValue : public testing::TestWithParam<Case> {};
 const char* const good = "data: {format: synthetic}\nmodel: {vocab_size: 64}\n";
 
 TEST_P(BadValue, is_the_only_problem_reported_with_place_and_advice) {
-  const bool is_set = GetParam().text.starts_with("--set ");
-  const std::string report =
-      is_set ? problems_of(good, {GetParam().text.substr(6)})
-             : problems_of(GetParam().text + (GetParam().text.find("data:") == std::string::npos
-                                                  ? "\ndata: {path: x.txt}\n"
-                                                  : ""));
+  const std::string& text = GetParam().text;
+  const bool has_data = text.find("data: {") != std::string::npos;
+  const std::string report = text.starts_with("--set ")
+                                 ? problems_of(good, {text.substr(6)})
+                                 : problems_of(text + (has_data ? "" : "\ndata: {path: x.txt}\n"));
   for (const std::string& expected : GetParam().expected)
     EXPECT_NE(report.find(expected), std::string::npos) << "expected: " << expected << "\n"
                                                         << report;
@@ -142,18 +141,29 @@ const std::vector<Case> words = {
     {"model:\n  kind: gtp", {"model.kind: expected gpt; got 'gtp'", "did you mean 'gpt'?"}},
     {"model:\n  kind: llama", {"model.kind: expected gpt; got 'llama'"}},
     {"data: {path: x, format: txet}",
-     {"data.format: expected text or synthetic; got 'txet'", "did you mean 'text'?"}},
-    {"data: {path: x, tokenizer: bpe}", {"data.tokenizer: expected char or byte; got 'bpe'"}},
+     {"data.format: expected text, megatron, llmc or synthetic; got 'txet'",
+      "did you mean 'text'?"}},
+    {"data: {path: x, tokenizer: bpe}",
+     {"data.tokenizer: expected char, byte, sentencepiece or gpt2; got 'bpe'"}},
+    {"data: {path: x, tokenizer: gpt2}",
+     {"data.tokenizer = gpt2 needs data.tokenizer_path", "vocab.json and merges.txt"}},
+    {"data: {path: x, tokenizer_path: y.model}",
+     {"data.tokenizer_path is set", "set data.tokenizer = sentencepiece"}},
     {"optimizer:\n  name: sgd", {"optimizer.name: expected adamw; got 'sgd'"}},
     {"optimizer:\n  name: AdamW", {"did you mean 'adamw'?"}},
     {"lr_schedule:\n  kind: cos",
      {"expected constant, linear, cosine or warmup_stable_decay; got 'cos'"}},
     {"lr_schedule:\n  kind: warmup-stable-decay", {"did you mean 'warmup_stable_decay'?"}},
-    {"precision:\n  compute: bf16", {"precision.compute: expected fp32 or fp64; got 'bf16'"}},
+    {"precision:\n  compute: fp16",
+     {"precision.compute: expected fp32, fp64 or bf16; got 'fp16'", "got 'fp16'"}},
+    {"optimizer:\n  shard: grads", {"optimizer.shard: expected none or states; got 'grads'"}},
+    {"optimizer:\n  shard: true", {"optimizer.shard: expected none or states; got 'true'"}},
     {"kernels: fast", {"a.yaml:1:10: error: kernels: expected auto or reference; got 'fast'"}},
     {"kernels: {gemm: fast}", {"kernels: expected auto or reference; got a map"}},
-    {"memory:\n  activation_checkpointing: some", {"expected none, full or 'every N'; got 'some'"}},
+    {"memory:\n  activation_checkpointing: some",
+     {"expected none, selective, full or 'every N'; got 'some'"}},
     {"memory:\n  activation_checkpointing: ful", {"did you mean 'full'?"}},
+    {"memory:\n  activation_checkpointing: select", {"did you mean 'selective'?"}},
     {"memory:\n  activation_checkpointing: every", {"say of how many blocks: every 2"}},
     {"memory:\n  activation_checkpointing: every 0", {"N is a number of blocks, at least 1"}},
     {"memory:\n  activation_checkpointing: every two", {"N is a number of blocks, at least 1"}},
@@ -165,6 +175,38 @@ const std::vector<Case> words = {
     {"run:\n  dir: \"\"", {"run.dir is empty"}},
     {"sample:\n  prompt:", {"sample.prompt has no value"}},
     {"sample:\n  prompt: {a: b}", {"sample.prompt: expected text; got a map", "in quotes"}},
+};
+
+const std::vector<Case> grids = {
+    {"parallel:\n  strategy: zero3",
+     {"parallel.strategy: expected axonn, megatron or fsdp; got 'zero3'"}},
+    {"parallel:\n  strategy: Megatron", {"did you mean 'megatron'?"}},
+    {"parallel:\n  tensor: 8",
+     {"a.yaml:2:11: error: 'parallel.tensor' is a section; got '8'",
+      "section 'parallel.tensor' has: x, y, z"}},
+    {"parallel:\n  tensor: [2, 2, 2]", {"'parallel.tensor' is a section; got a list"}},
+    {"parallel:\n  tensor: {x: 0}",
+     {"a.yaml:2:15: error: parallel.tensor.x: expected whole number from 1 to 65536; got '0'"}},
+    {"parallel:\n  tensor: {y: auto}", {"parallel.tensor.y: expected whole number from 1"}},
+    {"parallel:\n  tensor: {z: 65537}", {"got '65537'"}},
+    {"parallel:\n  data: 0",
+     {"parallel.data: expected whole number from 1 to 65536, or auto; got '0'"}},
+    {"parallel:\n  data: all", {"or auto; got 'all'"}},
+    {"parallel:\n  data: \"auto\"", {"got 'auto' in quotes", "remove the quotes"}},
+    {"parallel:\n  data: 1.5", {"got '1.5', which is not whole"}},
+    {"parallel:\n  data:", {"parallel.data has no value", "leave it out for the default (auto)"}},
+    {"train:\n  micro_batch_size: none", {"train.micro_batch_size: expected whole number from 1"}},
+    {"parallel:\n  order: x",
+     {"parallel.order: expected list of x, y, z and data in any order; got 'x'",
+      "write a list: for example [x, y, z, data]"}},
+    {"parallel:\n  order: [x, y, z]", {"a.yaml:2:10:", "which lacks 'data'", "for example [x,"}},
+    {"parallel:\n  order: [x, y, z, data, x]",
+     {"a.yaml:2:26:", "got 'x', which stands in the list already"}},
+    {"parallel:\n  order: [x, y, w, data]", {"a.yaml:2:17:", "in any order; got 'w'"}},
+    {"parallel:\n  order: [x, y, z, [data]]", {"a.yaml:2:20:", "got a list"}},
+    {"parallel:\n  shard_sequence: yes", {"parallel.shard_sequence: expected true or false"}},
+    {"run:\n  watchdog_s: -1", {"run.watchdog_s: expected number at least 0; got '-1'"}},
+    {"run:\n  watchdog_s: 30s", {"run.watchdog_s: expected number at least 0; got '30s'"}},
 };
 
 const std::vector<Case> structure = {
@@ -180,9 +222,21 @@ const std::vector<Case> structure = {
      {"a.yaml:2:3: error: unknown key 'train.lr'", "did you mean 'optimizer.lr'?"}},
     {"train:\n  batch_size: 8", {"did you mean 'train.global_batch_size'?"}},
     {"eval:\n  interval: 8", {"did you mean 'eval.interval_steps'?"}},
-    {"model:\n  tensor_model_parallel_size: 8", {"training runs on one rank; leave it out"}},
-    {"parallel:\n  tensor: {x: 2}", {"unknown key 'parallel'", "training runs on one rank"}},
-    {"extends: base.yaml", {"give several files on the command line"}},
+    {"model:\n  tensor_model_parallel_size: 8", {"did you mean 'parallel.tensor.x'?"}},
+    {"G_intra_c: 8", {"did you mean 'parallel.tensor.y'?"}},
+    {"parallel:\n  pipeline: {stages: 2}", {"a step is not cut into pipeline stages"}},
+    {"parallel:\n  tensor: {w: 2}",
+     {"a.yaml:2:12: error: unknown key 'parallel.tensor.w'", "did you mean"}},
+    {"parallel:\n  tensr: {x: 2}",
+     {"a.yaml:2:3: error: unknown key 'parallel.tensr'", "did you mean 'parallel.tensor'?"}},
+    {"tensor: {x: 2}", {"unknown key 'tensor'", "did you mean 'parallel.tensor'?"}},
+    {"parallel.tensor: {x: 2}",
+     {"a.yaml:1:1: error: 'parallel.tensor' holds a dot",
+      "write 'parallel:' and below it, indented, 'tensor: ...'"}},
+    {"parallel:\n  tensor.x: 2",
+     {"a.yaml:2:3: error: 'tensor.x' holds a dot",
+      "'parallel:' and below it, indented, 'tensor:' and below it, indented, 'x: ...'"}},
+    {"extends: base.yaml", {"base.yaml cannot be read", "the folder of the file that extends it"}},
     {"zzzzzzzz: 1", {"unknown key 'zzzzzzzz'", "the top level has: run, model,"}},
     {"model:\n  zzzzzzzzzzzz: 1", {"section 'model' has: kind, num_layers"}},
     {"model:\n  num_layers: 4\n  num_layers: 5",
@@ -249,6 +303,33 @@ const std::vector<Case> relations = {
      {"data.tokenizer = byte has 256 tokens"}},
     {"memory: {activation_checkpointing: every 5}",
      {"memory.activation_checkpointing = every 5 is more than model.num_layers = 4", "1, 2, 4"}},
+    {"train: {global_batch_size: 12, micro_batch_size: 2}\nparallel: {tensor: {z: 4}}",
+     {"a.yaml:2:24: error: train.global_batch_size = 12 is not divisible by train.micro_batch_size "
+      "x parallel.tensor.z = 2 x 4 = 8",
+      "choices that work: train.micro_batch_size = 1, 3; or train.global_batch_size = 8 or 16"}},
+    {"train: {global_batch_size: 12, micro_batch_size: 2}\nparallel: {data: 2, tensor: {z: 2}}",
+     {"train.micro_batch_size x parallel.data x parallel.tensor.z = 2 x 2 x 2 = 8",
+      "train.micro_batch_size = 1, 3; or"}},
+    {"train: {global_batch_size: 12}\nparallel: {data: 5}",
+     {"train.global_batch_size = 12 is not divisible by parallel.data x parallel.tensor.z = 5 x 1 "
+      "= 5",
+      "choices that work: train.global_batch_size = 10 or 15"}},
+    {"parallel: {strategy: megatron, tensor: {y: 2}}",
+     {"a.yaml:1:44: error: parallel.strategy = megatron has parallel.tensor.y = 1, not 2",
+      "parallel.strategy = axonn"}},
+    {"parallel: {strategy: megatron, tensor: {z: 2}}", {"has parallel.tensor.z = 1, not 2"}},
+    {"parallel: {strategy: fsdp, tensor: {x: 2}}",
+     {"parallel.strategy = fsdp has parallel.tensor.x = 1, not 2"}},
+    {"parallel: {strategy: fsdp, tensor: {y: 2}}", {"has parallel.tensor.y = 1, not 2"}},
+    {"parallel: {tensor: {x: 2}, shard_sequence: true}",
+     {"a.yaml:1:44: error: parallel.shard_sequence = true does not go with parallel.strategy = "
+      "axonn",
+      "set parallel.strategy = megatron, or parallel.shard_sequence = false"}},
+    {"parallel: {strategy: fsdp, shard_sequence: true}", {"parallel.strategy = fsdp"}},
+    {"parallel: {tensor: {y: 3}}",
+     {"a.yaml:1:24: error: model.hidden_size = 128 is not divisible by parallel.tensor.y = 3",
+      "parallel.tensor.y = 1, 2, 4, 8,", "model.hidden_size = 126 or 129"}},
+    {"parallel: {tensor: {x: 65536}, data: 12}", {"are 786432 ranks", "the largest job has 65536"}},
     {"--set model.num_attention_heads=5",
      {"--set #1: error: model.hidden_size = 128 is not divisible by", "= 5"}},
 };
@@ -256,6 +337,7 @@ const std::vector<Case> relations = {
 INSTANTIATE_TEST_SUITE_P(Integers, BadValue, testing::ValuesIn(integers));
 INSTANTIATE_TEST_SUITE_P(Numbers, BadValue, testing::ValuesIn(numbers));
 INSTANTIATE_TEST_SUITE_P(Words, BadValue, testing::ValuesIn(words));
+INSTANTIATE_TEST_SUITE_P(Grids, BadValue, testing::ValuesIn(grids));
 INSTANTIATE_TEST_SUITE_P(Structure, BadValue, testing::ValuesIn(structure));
 INSTANTIATE_TEST_SUITE_P(Sets, BadValue, testing::ValuesIn(sets));
 INSTANTIATE_TEST_SUITE_P(Relations, BadValue, testing::ValuesIn(relations));

@@ -38,6 +38,56 @@ TEST(Load, defaults_follow_the_values_of_other_keys) {
   EXPECT_EQ(config.sample.tokens, 0);
 }
 
+TEST(Load, a_grid_is_read_from_its_nested_section) {
+  const Config config = load_text(
+      std::string(synthetic) +
+      "parallel:\n  strategy: axonn\n  tensor: {x: 2, y: 4, z: 3}\n  data: 5\n"
+      "  order: [data, x, z, y]\noptimizer: {shard: states}\nrun: {watchdog_s: 12.5}\n"
+      "precision: {compute: bf16}\ntrain: {global_batch_size: 30, micro_batch_size: 2}\n");
+  EXPECT_EQ(config.plan.grid, (plan::Grid{2, 4, 3, 5, {"data", "x", "z", "y"}}));
+  EXPECT_TRUE(config.plan.shard_states);
+  EXPECT_EQ(config.watchdog_s, 12.5);
+  EXPECT_EQ(config.plan.compute, DType::bf16);
+  EXPECT_EQ(config.plan.micro_batch_size, 2);
+}
+
+TEST(Load, a_grid_is_one_rank_unless_given) {
+  const Config config = load_text(synthetic);
+  EXPECT_EQ(config.plan.grid, (plan::Grid{1, 1, 1, std::nullopt, {"x", "y", "z", "data"}}));
+  EXPECT_EQ(config.plan.strategy, plan::Strategy::axonn);
+  EXPECT_FALSE(config.plan.shard_sequence);
+  EXPECT_FALSE(config.plan.shard_states);
+  EXPECT_EQ(config.watchdog_s, 0);
+  EXPECT_EQ(config.micro_batch_size, std::nullopt);
+}
+
+TEST(Load, a_section_in_a_section_may_be_set_whole_or_by_key) {
+  const Config config = load_text(synthetic, {"parallel.tensor={x: 2}", "parallel.tensor.z=3",
+                                              "parallel={data: auto, strategy: axonn}"});
+  EXPECT_EQ(config.plan.grid, (plan::Grid{2, 1, 3, std::nullopt, {"x", "y", "z", "data"}}));
+}
+
+TEST(Load, each_strategy_has_its_axes) {
+  const Config megatron = load_text(synthetic, {"parallel.strategy=megatron", "parallel.tensor.x=4",
+                                                "parallel.data=2", "parallel.shard_sequence=true"});
+  EXPECT_EQ(megatron.plan.strategy, plan::Strategy::megatron);
+  EXPECT_TRUE(megatron.plan.shard_sequence);
+  const Config fsdp = load_text(synthetic, {"parallel.strategy=fsdp", "parallel.tensor.z=4"});
+  EXPECT_EQ(fsdp.plan.strategy, plan::Strategy::fsdp);
+  EXPECT_EQ(fsdp.plan.grid.z, 4);
+}
+
+TEST(Load, the_micro_batch_is_all_of_a_ranks_share_unless_given) {
+  const auto micro = [](const std::vector<std::string>& sets) {
+    return load_text(synthetic, sets).plan.micro_batch_size;
+  };
+  EXPECT_EQ(micro({}), 12);
+  EXPECT_EQ(micro({"parallel.tensor.z=3"}), 4);
+  EXPECT_EQ(micro({"parallel.tensor.z=3", "parallel.data=2"}), 2);
+  EXPECT_EQ(micro({"parallel.tensor.x=3", "parallel.tensor.y=2"}), 12);
+  EXPECT_EQ(micro({"train.micro_batch_size=auto", "parallel.data=6"}), 2);
+}
+
 TEST(Load, values_that_rooms_share_reach_all_of_them) {
   const Config config =
       load_text(synthetic, {"run.seed=7", "data.seq_length=8", "run.name=n", "run.dir=d"});
@@ -156,7 +206,7 @@ TEST(Load, a_missing_file_is_a_configuration_error) {
     FAIL();
   } catch (const UserError& error) {
     EXPECT_EQ(error.code(), ExitCode::bad_config);
-    EXPECT_NE(std::string(error.what()).find("/nonexistent/a.yaml: cannot be read"),
+    EXPECT_NE(std::string(error.what()).find("/nonexistent/a.yaml: error: cannot be read"),
               std::string::npos);
   }
 }

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
+#include "config/compare.h"
 #include "config/schema.h"
 #include "unit/config/scratch.h"
 
@@ -31,10 +33,15 @@ class Randomizer {
   void operator()(const Place<bool>& place) { place(config_) = below(2) == 1; }
   void operator()(const Place<int>& place) { place(config_) = static_cast<int>(below(100)); }
   void operator()(const Place<std::int64_t>& place) {
-    place(config_) = 1 + static_cast<std::int64_t>(below(500));
+    const auto least = static_cast<std::int64_t>(std::max(1.0, key_->bounds.least));
+    place(config_) = least + static_cast<std::int64_t>(below(500));
   }
   void operator()(const Place<std::uint64_t>& place) {
     place(config_) = below(std::uint64_t{1} << 63);
+  }
+  void operator()(const Place<std::optional<std::int64_t>>& place) {
+    place(config_).reset();
+    if (below(2) == 1) place(config_) = 1 + static_cast<std::int64_t>(below(8));
   }
   void operator()(const Place<double>& place) { place(config_) = number(); }
   void operator()(const Place<std::string>& place) {
@@ -47,6 +54,16 @@ class Randomizer {
   void operator()(const Pair& pair) {
     pair.first(config_) = number();
     pair.second(config_) = number();
+  }
+  void operator()(const Permutation& permutation) {
+    std::vector<std::string> names = permutation.names;
+    for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[below(i)]);
+    permutation.place(config_) = std::move(names);
+  }
+  void operator()(const Place<Blend>& place) {
+    Blend& blend = place(config_) = {};
+    for (std::uint64_t i = below(3); i > 0; --i)
+      blend.push_back({"a\n\"" + std::to_string(i), number()});
   }
   void operator()(const Place<plan::Checkpointing>& place) {
     place(config_).blocks = static_cast<std::int64_t>(below(4));
@@ -64,8 +81,9 @@ class Randomizer {
   /// Meets the relations between keys.
   void make_consistent() {
     config_.name = "run-" + std::to_string(below(1000));
-    config_.model.hidden_size *= config_.model.num_attention_heads;
-    config_.plan.global_batch_size *= config_.plan.micro_batch_size;
+    make_grid_consistent();
+    config_.plan.global_batch_size *= config_.micro_batch_size.value_or(1) * config_.plan.grid.z *
+                                      config_.plan.grid.data.value_or(1);
     config_.model.max_position_embeddings += config_.data.seq_length;
     config_.model.num_layers += 3;
     config_.model.vocab_size += 256;
@@ -74,6 +92,31 @@ class Randomizer {
     schedule.decay_steps += schedule.warmup_steps;
     config_.train.steps += schedule.warmup_steps + schedule.decay_steps;
     if (config_.data.format == data::Format::synthetic) config_.sample.tokens = 0;
+    make_data_consistent();
+  }
+
+  void make_data_consistent() {
+    data::DataSpec& data = config_.data;
+    if (data.format == data::Format::text || data.format == data::Format::synthetic)
+      data.blend.clear();
+    else if (!data.blend.empty())
+      data.path.clear();
+    if (data.tokenizer == data::TokenizerKind::character ||
+        data.tokenizer == data::TokenizerKind::byte)
+      data.tokenizer_path.clear();
+    if (data.format == data::Format::synthetic)
+      data.mask_documents = data.restart_positions = false;
+  }
+
+  void make_grid_consistent() {
+    plan::Grid& grid = config_.plan.grid;
+    for (std::int64_t* size : {&grid.x, &grid.y, &grid.z}) *size = 1 + *size % 8;
+    if (config_.plan.strategy != plan::Strategy::axonn) grid.y = 1;
+    if (config_.plan.strategy == plan::Strategy::megatron) grid.z = 1;
+    if (config_.plan.strategy == plan::Strategy::fsdp) grid.x = 1;
+    if (config_.plan.strategy != plan::Strategy::megatron) config_.plan.shard_sequence = false;
+    config_.model.hidden_size =
+        (1 + config_.model.hidden_size % 200) * config_.model.num_attention_heads * grid.y;
   }
 
   Config& config_;
@@ -98,6 +141,81 @@ TEST(ResolvedYaml, every_key_is_explicit) {
     EXPECT_NE(text.find(std::string(leaf_of(key.path)) + ": "), std::string::npos) << key.path;
 }
 
+TEST(ResolvedYaml, sections_in_sections_are_indented) {
+  const std::string text = resolved_yaml(
+      load_text("data: {path: x}\nparallel: {tensor: {x: 2}, order: [data, z, y, x]}\n"));
+  EXPECT_NE(text.find("\nparallel:\n"
+                      "  strategy: axonn\n"
+                      "  tensor:\n"
+                      "    x: 2\n"
+                      "    y: 1\n"
+                      "    z: 1\n"
+                      "  data: auto\n"
+                      "  order: [data, z, y, x]\n"
+                      "  shard_sequence: false\n"
+                      "\nmemory:\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(ShownYaml, has_the_origin_of_each_value_in_one_column) {
+  const std::string text = shown_yaml(
+      load_text("data: {path: x}\nmodel:\n  hidden_size: 64\n", {"train.steps=5", "run.name=n"}));
+  std::size_t column = 0;
+  for (const char* line :
+       {"  hidden_size: 64  ", "  ffn_hidden_size: 256  ", "  steps: 5  ", "  bias: true  "}) {
+    const auto begin = text.find(line);
+    ASSERT_NE(begin, std::string::npos) << line << text;
+    const auto comment = text.find("# ", begin) - begin;
+    EXPECT_EQ(std::exchange(column, comment), column == 0 ? 0 : comment) << text;
+  }
+  const auto origin = [&](const std::string& key) {
+    const auto comment = text.find("  # ", text.find("  " + key + ": "));
+    return text.substr(comment + 4, text.find('\n', comment) - comment - 4);
+  };
+  EXPECT_TRUE(origin("hidden_size").ends_with("/a.yaml:3")) << text;
+  EXPECT_EQ(origin("ffn_hidden_size"), "derived");
+  EXPECT_EQ(origin("steps"), "--set #1");
+  EXPECT_EQ(origin("name"), "--set #2");
+  EXPECT_EQ(origin("bias"), "default");
+}
+
+TEST(ShownYaml, reading_it_back_gives_the_same_configuration_and_its_origins) {
+  const Scratch scratch;
+  const std::vector<std::string> files = {scratch.write(
+      "a.yaml", "data: {path: x}\nsample:\n  prompt: 'a  # b'\nmodel:\n  hidden_size: 64\n")};
+  Config config = load(files, {});
+  config.model.vocab_size = 65;  // settled by the run
+  const std::string text = shown_yaml(config);
+  const std::vector<std::string> shown = {scratch.write("shown.yaml", text)};
+  Config again = load(shown, {});
+  EXPECT_TRUE(again == config);
+  EXPECT_TRUE(again.origins.find("model.hidden_size")->place.starts_with(shown[0] + ":"));
+  restore_origins(again, shown[0], text);
+  EXPECT_EQ(again.origins.find("model.hidden_size")->place, files[0] + ":5");
+  EXPECT_EQ(again.origins.find("model.bias")->place, "default");
+  EXPECT_EQ(again.origins.find("model.vocab_size")->place, "derived");
+  EXPECT_EQ(again.origins.find("sample.prompt")->place, files[0] + ":3");
+  EXPECT_EQ(shown_yaml(again), text);
+}
+
+TEST(Differences, are_the_keys_whose_values_differ_with_both_origins) {
+  const Config a = load_text("data: {path: x}\nrun: {name: a, dir: d}\n"),
+               b = load_text("data: {path: x}\nrun: {name: a, dir: d}\n",
+                             {"model.hidden_size=64", "optimizer.betas=[0.9, 0.99]"});
+  EXPECT_TRUE(differences(a, a).empty());
+  const auto found = differences(a, b);
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].key, "model.hidden_size");
+  EXPECT_EQ(found[0].left.value, "128");
+  EXPECT_EQ(found[0].left.place, "default");
+  EXPECT_EQ(found[0].right.value, "64");
+  EXPECT_EQ(found[0].right.place, "--set #1");
+  EXPECT_EQ(found[1].key, "model.ffn_hidden_size");
+  EXPECT_EQ(found[1].right.place, "derived");
+  EXPECT_EQ(found[2].key, "optimizer.betas");
+}
+
 TEST(ResolvedYaml, is_its_own_resolution) {
   const std::string text = resolved_yaml(load_text("data: {path: x}\n"));
   EXPECT_EQ(resolved_yaml(load_text(text)), text);
@@ -105,8 +223,8 @@ TEST(ResolvedYaml, is_its_own_resolution) {
 
 TEST(Configs, every_file_of_configs_loads_and_resolves_to_itself) {
   std::size_t count = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(FOURFOLD_SOURCE_DIR) + "/configs")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(
+           std::string(FOURFOLD_SOURCE_DIR) + "/configs")) {
     if (entry.path().extension() != ".yaml") continue;
     ++count;
     const std::vector<std::string> files = {entry.path().string()};
@@ -114,7 +232,7 @@ TEST(Configs, every_file_of_configs_loads_and_resolves_to_itself) {
     EXPECT_TRUE(load_text(resolved_yaml(config)) == config) << entry.path();
     EXPECT_EQ(config.name, entry.path().stem());
   }
-  EXPECT_GE(count, 4U);
+  EXPECT_GE(count, 9U);
 }
 
 TEST(Configs, the_shakespeare_run_has_the_sizes_nanogpt_publishes) {

@@ -53,7 +53,8 @@ inline std::string problems_of(const std::string& text, const std::vector<std::s
     load(files, sets);
     return "";
   } catch (const UserError& error) {
-    EXPECT_EQ(error.code(), ExitCode::bad_config);
+    const bool is_of_grid = dynamic_cast<const UnfitGrid*>(&error) != nullptr;
+    EXPECT_EQ(error.code(), is_of_grid ? ExitCode::does_not_fit : ExitCode::bad_config);
     std::string result = error.what();
     for (auto at = result.find(folder); at != result.npos; at = result.find(folder))
       result.erase(at, folder.size());

@@ -131,8 +131,11 @@ TEST(Tokenizer, ADescriptionThatIsNotOneIsAnErrorNamingTheFile) {
 }
 
 TEST(Tokenizer, TheKindInTheSpecDecides) {
-  EXPECT_EQ(make_tokenizer(TokenizerKind::character, "abc", "x")->vocab_size(), 3);
-  EXPECT_EQ(make_tokenizer(TokenizerKind::byte, "abc", "x")->vocab_size(), 256);
+  DataSpec spec;
+  spec.tokenizer = TokenizerKind::character;
+  EXPECT_EQ(make_tokenizer(spec, "abc", "x")->vocab_size(), 3);
+  spec.tokenizer = TokenizerKind::byte;
+  EXPECT_EQ(make_tokenizer(spec, "abc", "x")->vocab_size(), 256);
 }
 
 }  // namespace

@@ -71,6 +71,19 @@ TEST(Utf8, ACharacterIsDescribedWithItsNumberAndControlCharactersAreEscaped) {
   EXPECT_EQ(describe_character(U'\x1B'), "\"\\u001b\" (U+001B)");
 }
 
+TEST(Utf8, TheWellFormedPrefixEndsAtTheFirstBadByte) {
+  const std::string good = "abcdefgh ijklmnop \u00E9\u4F60\U0001F600 and so on";
+  EXPECT_EQ(well_formed_prefix(good), good.size());
+  EXPECT_EQ(well_formed_prefix(""), 0U);
+  for (std::size_t at = 0; at <= good.size(); ++at) {
+    if (at < good.size() && (static_cast<unsigned char>(good[at]) & 0xC0U) == 0x80) continue;
+    std::string text = good;
+    text.insert(at, "\xFF");
+    EXPECT_EQ(well_formed_prefix(text), at);
+  }
+  EXPECT_EQ(well_formed_prefix("abc\xE4\xBD"), 3U);
+}
+
 TEST(Utf8Stream, CharactersComeOutWholeHoweverTheirBytesArrive) {
   const std::string text = "a\u00E9\u20AC\U0001F600z";
   for (std::size_t chunk = 1; chunk <= text.size(); ++chunk) {

@@ -56,7 +56,7 @@ TEST(Generate, EachTokenFollowsFromTheDocumentedContextForAllCapacitiesAndPrompt
       for (std::size_t i = 0; i < num_prompt; ++i)
         prompt.push_back(static_cast<std::int32_t>(i * 31 % 97));
       const auto text =
-          generate(greedy(tokenizer->decode(prompt), 40), *tokenizer, setting.executor);
+          generate(greedy(tokenizer->decode(prompt), 40), *tokenizer, setting.executor).text;
       EXPECT_EQ(tokenizer->encode(text, "x"), expected_tokens(prompt, capacity, 40, 97))
           << "capacity " << capacity << ", prompt " << num_prompt;
     }
@@ -75,15 +75,15 @@ TEST(Generate, AFullContextIsPrefilledWithItsLastThreeQuarters) {
 
 TEST(Generate, NoTokensAskedForRunsNothing) {
   Setting setting(8, 10, 10);
-  EXPECT_EQ(generate(greedy("1", 0), *data::number_tokenizer(10), setting.executor), "");
+  EXPECT_EQ(generate(greedy("1", 0), *data::number_tokenizer(10), setting.executor).text, "");
   EXPECT_TRUE(setting.backend.calls.empty());
 }
 
 TEST(Generate, APromptWithoutTokensStartsFromTokenZero) {
   Setting setting(8, 10, 10), other(8, 10, 10);
   const auto tokenizer = data::number_tokenizer(10);
-  EXPECT_EQ(generate(greedy("\n", 5), *tokenizer, setting.executor),
-            generate(greedy("0", 5), *tokenizer, other.executor));
+  EXPECT_EQ(generate(greedy("\n", 5), *tokenizer, setting.executor).text,
+            generate(greedy("0", 5), *tokenizer, other.executor).text);
 }
 
 TEST(Generate, TokensThatPadTheVocabularyNeverCome) {
@@ -103,7 +103,7 @@ TEST(Generate, TheSameSpecGivesTheSameTextAndAnotherSeedAnother) {
   spec.temperature = 20;  // flat enough that chance decides
   const auto run = [&] {
     Setting setting(16, 50, 50);
-    return generate(spec, *tokenizer, setting.executor);
+    return generate(spec, *tokenizer, setting.executor).text;
   };
   const std::string first = run();
   EXPECT_EQ(run(), first);
@@ -119,7 +119,7 @@ TEST(Generate, PiecesOfTextAreWholeCharactersAndTogetherTheResult) {
   const auto tokenizer = data::byte_tokenizer();
   Setting setting(16, 256, 256);
   std::string pieces;
-  const auto text =
+  const Writing writing =
       generate(greedy("abc", 500), *tokenizer, setting.executor, [&](std::string_view piece) {
         EXPECT_FALSE(piece.empty());
         for (std::string_view rest = piece; !rest.empty();) {
@@ -129,8 +129,53 @@ TEST(Generate, PiecesOfTextAreWholeCharactersAndTogetherTheResult) {
         }
         pieces += piece;
       });
-  EXPECT_EQ(pieces, text);
-  EXPECT_FALSE(text.empty());
+  EXPECT_EQ(pieces, writing.text);
+  EXPECT_FALSE(pieces.empty());
+  EXPECT_EQ(writing.tokens, 500);
+  EXPECT_FALSE(writing.ended);
+}
+
+/// Numbers, of which 3 ends documents.
+class NumbersAndEnd final : public data::Tokenizer {
+ public:
+  std::string_view name() const override { return "test"; }
+  std::int64_t vocab_size() const override { return numbers_->vocab_size(); }
+  std::optional<std::int32_t> end_of_document() const override { return 3; }
+  Ids encode(std::string_view text, std::string_view source) const override {
+    return numbers_->encode(text, source);
+  }
+  std::size_t last_cut(std::string_view text) const override { return numbers_->last_cut(text); }
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    return numbers_->decode(ids);
+  }
+  std::string to_text() const override { return numbers_->to_text(); }
+
+ private:
+  std::unique_ptr<data::Tokenizer> numbers_ = data::number_tokenizer(10);
+};
+
+TEST(Generate, TheEndOfADocumentEndsTheTextUnlessItIsToGoOn) {
+  const NumbersAndEnd tokenizer;
+  int ended = 0;
+  for (const char* prompt : {"1", "2", "3", "4 5", "6 7"}) {
+    const auto write = [&](bool stops_at_end) {
+      Setting setting(8, 10, 10);
+      SampleSpec spec = greedy(prompt, 12);
+      spec.stops_at_end = stops_at_end;
+      return generate(spec, tokenizer, setting.executor);
+    };
+    const Writing whole = write(false), writing = write(true);
+    const Ids all = tokenizer.encode(whole.text, "x");
+    ASSERT_EQ(all.size(), 12U);
+    EXPECT_EQ(whole.tokens, 12);
+    EXPECT_FALSE(whole.ended) << "it went on";
+    const auto end = std::find(all.begin(), all.end(), 3);
+    EXPECT_EQ(tokenizer.encode(writing.text, "x"), Ids(all.begin(), end));
+    EXPECT_EQ(writing.tokens, end - all.begin());
+    EXPECT_EQ(writing.ended, end != all.end());
+    ended += writing.ended;
+  }
+  EXPECT_GT(ended, 0);
 }
 
 TEST(Generate, APromptOutsideTheVocabularyIsAnErrorThatNamesThePrompt) {

@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -14,6 +16,7 @@ namespace fourfold::generate {
 namespace {
 
 using Logits = std::vector<double>;
+using Ids = std::vector<std::int32_t>;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double almost_one = 1 - 0x1.0p-53;
 
@@ -92,6 +95,52 @@ TEST(SampleToken, TopOneIsTheLargestAndALargeTopKIsEverything) {
       EXPECT_EQ(sample_token(logits, spec_of(5, top_k), uniform),
                 sample_token(logits, spec_of(5), uniform));
   }
+}
+
+/// Every token that can come, by a fine comb of random numbers.
+Ids all_that_come(const Logits& logits, const SampleSpec& spec) {
+  std::set<std::int32_t> ids;
+  for (int i = 0; i < 10000; ++i) ids.insert(sample_token(logits, spec, i / 10000.0));
+  return {ids.begin(), ids.end()};
+}
+
+TEST(SampleToken, TopPKeepsTheFewestLikeliestThatHaveTheProbability) {
+  // Probabilities 0.1, 0.4, 0.2, 0.3.
+  const Logits logits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
+  SampleSpec spec = spec_of(1);
+  for (const auto& [top_p, expected] : std::vector<std::pair<double, Ids>>{{1e-9, {1}},
+                                                                           {0.39, {1}},
+                                                                           {0.41, {1, 3}},
+                                                                           {0.69, {1, 3}},
+                                                                           {0.71, {1, 2, 3}},
+                                                                           {0.91, {0, 1, 2, 3}},
+                                                                           {1.0, {0, 1, 2, 3}}}) {
+    spec.top_p = top_p;
+    EXPECT_EQ(all_that_come(logits, spec), expected) << top_p;
+  }
+}
+
+TEST(SampleToken, TopPWeighsWhatTemperatureAndTopKHaveLeft) {
+  const Logits logits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
+  SampleSpec spec = spec_of(1, 2);
+  // Of tokens 1 and 3 the first has 4/7.
+  spec.top_p = 0.57;
+  EXPECT_EQ(all_that_come(logits, spec), (Ids{1}));
+  spec.top_p = 0.58;
+  EXPECT_EQ(all_that_come(logits, spec), (Ids{1, 3}));
+  // At half the temperature probabilities are as 1, 16, 4, 9: the first has 16/30.
+  spec = spec_of(0.5);
+  spec.top_p = 0.53;
+  EXPECT_EQ(all_that_come(logits, spec), (Ids{1}));
+  spec.top_p = 0.54;
+  EXPECT_EQ(all_that_come(logits, spec), (Ids{1, 3}));
+}
+
+TEST(SampleToken, OfEqualLogitsAtTheEdgeOfTopPTheLowerIdsTakePart) {
+  SampleSpec spec = spec_of(1);
+  spec.top_p = 0.5;
+  EXPECT_EQ(all_that_come(Logits{2, 2, 2, 2}, spec), (Ids{0, 1}));
+  EXPECT_EQ(all_that_come(Logits{-infinity, 2, -infinity, -infinity}, spec), (Ids{1}));
 }
 
 TEST(SampleToken, OfEqualLogitsAtTheEdgeOfTopKTheLowerIdsTakePart) {

@@ -56,9 +56,9 @@ TEST(Autodiff, adds_the_contributions_of_an_activation_that_is_used_twice) {
   const ValueId h = builder.apply_one(op::Matmul{.a_rows = 2}, {x, w}, "h");
   const ValueId g = builder.apply_one(op::Gelu{}, {h}, "g");
   const ValueId sum = builder.apply_one(op::Add{}, {h, g}, "sum");
-  const NodeId loss(builder.graph().nodes.size());
-  builder.apply(op::CrossEntropy{}, {sum, builder.labels({1, 2})}, "loss");
-  differentiate(builder, loss, 0.5);
+  const ValueId gradient =
+      builder.given("sum/grad", {1, 2, 5}, op::Element::compute, ValueRole::cache);
+  differentiate(builder, sum, gradient);
   const Graph graph = builder.take();
   EXPECT_EQ(count_nodes(graph, "gelu_gradient"), 1U);
   EXPECT_EQ(count_nodes(graph, "add"), 2U);     // the forward one, and h's two contributions
@@ -71,9 +71,64 @@ TEST(Autodiff, says_which_op_has_no_gradient) {
   const ValueId w = builder.parameter("w", {1, 4, 5}, op::Fill{0, {1, 4, 5}});
   const ValueId last =
       builder.apply_one(op::TakePosition{}, {w, builder.field("step.index")}, "last");
-  const NodeId loss(builder.graph().nodes.size());
-  builder.apply(op::CrossEntropy{}, {last, builder.labels({1, 1})}, "loss");
-  EXPECT_THROW(differentiate(builder, loss, 1), InternalError);
+  const ValueId gradient =
+      builder.given("last/grad", {1, 1, 5}, op::Element::compute, ValueRole::cache);
+  EXPECT_THROW(differentiate(builder, last, gradient), InternalError);
+}
+
+TEST(Autodiff, wants_a_root_that_a_node_makes) {
+  Builder builder("test");
+  const ValueId w = builder.parameter("w", {3}, op::Fill{0, {3}});
+  EXPECT_THROW(differentiate(builder, w, w), InternalError);
+}
+
+TEST(Autodiff, stops_at_the_root_and_leaves_later_nodes_alone) {
+  Builder builder("test");
+  const ValueId w = builder.parameter("w", {3}, op::Fill{0, {3}});
+  const ValueId y = builder.apply_one(op::Gelu{}, {w}, "y");
+  const ValueId z = builder.apply_one(op::Gelu{}, {y}, "z");
+  const ValueId gradient = builder.apply_one(op::Gelu{}, {z}, "y/grad");
+  differentiate(builder, y, gradient);
+  const Graph graph = builder.take();
+  EXPECT_EQ(count_nodes(graph, "gelu_gradient"), 1U);
+  EXPECT_EQ(graph.nodes.back().reads, (std::vector<ValueId>{w, gradient}));
+}
+
+TEST(Autodiff, gradients_of_activations_say_of_what) {
+  const Graph graph =
+      model::build_gpt(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
+  std::size_t gradients = 0, sums = 0;
+  for (const Value& value : graph.values) {
+    const std::size_t slash = value.name.rfind('/');
+    const std::string suffix = slash == std::string::npos ? "" : value.name.substr(slash + 1);
+    const bool is_gradient = suffix.starts_with("grad") && value.role == ValueRole::activation;
+    const bool is_sum = suffix.starts_with("sum");
+    gradients += is_gradient ? 1U : 0U;
+    sums += is_sum ? 1U : 0U;
+    ASSERT_EQ(value.gradient_of.has_value(), is_gradient || is_sum) << value.name;
+    if (!value.gradient_of) continue;
+    EXPECT_EQ(graph.value(*value.gradient_of).name, value.name.substr(0, slash)) << value.name;
+    EXPECT_EQ(graph.value(*value.gradient_of).shape, value.shape) << value.name;
+  }
+  // A block: ln1, qkv, core, ln2, up, gelu and the inputs of both norms; the end: logits, ln_f and
+  // its input.
+  EXPECT_EQ(gradients, 2 * 8U + 3U);
+  EXPECT_EQ(sums, 2 * 2U);  // the inputs of both norms have a second use
+  EXPECT_TRUE(graph.value(*graph.find("logits/grad")).gradient_of.has_value());
+}
+
+TEST(Check, takes_any_element_type_for_sums_but_one_for_all_operands) {
+  for (const op::Element second : {op::Element::i64, op::Element::f64}) {
+    Builder builder("test");
+    const ValueId a = builder.given("a", {}, op::Element::i64, ValueRole::counter);
+    const ValueId b = builder.given("b", {}, second, ValueRole::counter);
+    const ValueId y = builder.given("y", {}, op::Element::i64, ValueRole::counter);
+    builder.apply_to(op::Add{}, {a, b}, {y});
+    if (second == op::Element::i64)
+      EXPECT_EQ(builder.take().nodes.size(), 1U);
+    else
+      EXPECT_THROW(builder.take(), InternalError);
+  }
 }
 
 TEST(Gpt, every_parameter_has_one_gradient_two_moments_and_one_update) {
@@ -153,6 +208,37 @@ TEST(Gpt, all_graphs_start_every_persistent_value_they_share) {
         ASSERT_TRUE(start.has_value()) << value.name;
         EXPECT_EQ(init.value(*start).shape, value.shape) << value.name;
       }
+}
+
+TEST(Gpt, the_plain_form_is_the_default) {
+  const model::BatchShape batch{.samples = 2, .length = 6, .global_batch = 2};
+  EXPECT_EQ(model::build_gpt(small_gpt(), batch, {}),
+            model::build_gpt(small_gpt(), batch, {}, {.norm_parts = 1, .vocabulary_parts = false}));
+}
+
+TEST(Gpt, form_in_parts_replaces_every_norm_and_the_loss_and_keeps_the_parameters) {
+  const model::BatchShape batch{.samples = 2, .length = 6, .global_batch = 2};
+  const ModelGraphs plain = model::build_gpt(small_gpt(), batch, {}),
+                    parts = model::build_gpt(small_gpt(), batch, {},
+                                             {.norm_parts = 4, .vocabulary_parts = true});
+  for (const std::string name : {"train", "evaluate", "prefill", "decode"}) {
+    const Graph &before = plain.at(name), &after = parts.at(name);
+    EXPECT_EQ(count_nodes(after, "layer_norm"), 0U) << name;
+    EXPECT_EQ(count_nodes(after, "layer_norm_gradient"), 0U) << name;
+    EXPECT_EQ(count_nodes(after, "cross_entropy"), 0U) << name;
+    const std::size_t norms = count_nodes(before, "layer_norm");
+    EXPECT_EQ(norms, 5U) << name;
+    EXPECT_EQ(count_nodes(after, "layer_norm_moments"), norms) << name;
+    EXPECT_EQ(count_nodes(after, "layer_norm_apply"), norms) << name;
+    EXPECT_EQ(count_nodes(after, "cross_entropy_merge"), count_nodes(before, "cross_entropy"));
+    for (const std::string gradient : {"layer_norm_gradient_sums", "layer_norm_gradient_apply"})
+      EXPECT_EQ(count_nodes(after, gradient), count_nodes(before, "layer_norm_gradient")) << name;
+    EXPECT_EQ(count_nodes(after, "layer_norm_weight_gradient"),
+              count_nodes(before, "layer_norm_weight_gradient"));
+  }
+  EXPECT_EQ(plain.at("init"), parts.at("init"));
+  EXPECT_EQ(plain.at("digest"), parts.at("digest"));
+  EXPECT_THROW(model::build_gpt(small_gpt(), batch, {}, {.norm_parts = 3}), InternalError);
 }
 
 TEST(Gpt, evaluation_has_no_dropout_and_training_has_one_at_each_place) {

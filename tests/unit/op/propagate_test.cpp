@@ -108,6 +108,23 @@ TEST(Propagate, NoOpTakesAPartialMaximum) {
   EXPECT_NE(propagate(matmul, Shardings{maximum, {}}, Shardings{{}}).problem, "");
 }
 
+TEST(Propagate, ACutFactorOfAMaximumMakesThePartialMaximum) {
+  const FactorRule rule{{"rv", "r"}, "", Linear::no, Reduction::max};
+  const auto result = propagate(rule, Shardings{cut({{z}, {y, x}})}, Shardings{{}});
+  EXPECT_EQ(result.problem, "");
+  Sharding expected = cut({{z}});
+  expected.partial = {{x, Reduction::max}, {y, Reduction::max}};
+  EXPECT_EQ(result.outputs, Shardings{expected});
+}
+
+TEST(Propagate, OutputsThatLackARepeatedFactorAreReplicated) {
+  const FactorRule rule{{"rc", "r", "rc", "r"}, "", Linear::no, Reduction::sum, "c"};
+  const Sharding rows = cut({{z}, {y}}), each = cut({{z}});
+  const auto result = propagate(rule, Shardings{rows, each}, Shardings(2));
+  EXPECT_EQ(result.problem, "");
+  EXPECT_EQ(result.outputs, (Shardings{rows, each}));
+}
+
 TEST(Propagate, AWholeFactorMayNotBeCut) {
   const FactorRule norm{{"rc", "rc"}, "c", Linear::no};
   EXPECT_NE(propagate(norm, Shardings{cut({{}, {x}})}, Shardings{{}}).problem, "");
@@ -167,6 +184,116 @@ TEST(FactorRules, AnEmbeddingOfACutVocabularyIsAPartialSum) {
 TEST(FactorRules, ALossSumIsPartialOnTheAxesThatCutTheBatch) {
   EXPECT_EQ(states(LossSum{}, {{4, 8}, {4, 8}}, {cut({{z}, {}}), cut({{z}, {}})}, 2),
             (Shardings{partial({z}), partial({z})}));
+}
+
+Sharding maximum(const std::vector<std::vector<AxisId>>& dims, AxisId axis) {
+  Sharding result = cut(dims);
+  result.partial = {{axis, Reduction::max}};
+  return result;
+}
+
+TEST(FactorRules, MomentsOfCutChannelsAreCutAlongTheirParts) {
+  EXPECT_EQ(states(LayerNormMoments{4}, {{4, 8, 16}}, {cut({{z}, {}, {y}})}, 1),
+            Shardings{cut({{y}, {z}, {}, {}})});
+}
+
+TEST(FactorRules, AppliedNormKeepsCutChannelsAndWantsAllMoments) {
+  const LayerNormApply apply{1e-5, true, 16};
+  const std::vector<Shape> shapes = {{4, 8, 16}, {4, 4, 8, 2}, {16}, {16}};
+  const Sharding rows = cut({{z}, {}, {y}}), channels = cut({{y}});
+  EXPECT_EQ(states(apply, shapes, {rows, cut({{}, {z}, {}, {}}), channels, channels}, 3),
+            (Shardings{rows, cut({{z}, {}}), cut({{z}, {}})}));
+  EXPECT_NE(propagate(factors(apply, shapes),
+                      Shardings{rows, cut({{y}, {z}, {}, {}}), channels, channels}, Shardings(3))
+                .problem,
+            "");
+}
+
+TEST(FactorRules, GradientSumsOfCutChannelsAreAPartialSum) {
+  const std::vector<Shape> shapes = {{4, 8, 16}, {16}, {4, 8}, {4, 8}, {4, 8, 16}, {4, 8, 2}};
+  const Sharding rows = cut({{z}, {}, {y}}), each = cut({{z}, {}});
+  Shardings reads = {rows, cut({{y}}), each, each, rows};
+  EXPECT_EQ(states(LayerNormGradientSums{}, {shapes.begin(), shapes.end() - 1}, reads, 1),
+            Shardings{cut({{z}, {}, {}}, {y})});
+  reads.push_back(cut({{z}, {}, {}}));
+  EXPECT_EQ(states(LayerNormGradientApply{16}, shapes, reads, 1), Shardings{rows});
+  reads.back() = cut({{z}, {}, {}}, {y});
+  EXPECT_NE(propagate(factors(LayerNormGradientApply{16}, shapes), reads, Shardings(1)).problem,
+            "");
+}
+
+TEST(FactorRules, ACutVocabularyGivesAPartialMaximumAndPartialSums) {
+  const std::vector<Shape> shapes = {{4, 8, 100}, {4, 8}, {4, 8}};
+  const Sharding logits = cut({{z}, {}, {x}}), each = cut({{z}, {}});
+  EXPECT_EQ(states(LogitMax{}, {shapes[0]}, {logits}, 1), Shardings{maximum({{z}, {}}, x)});
+  EXPECT_EQ(states(LogitSums{}, shapes, {logits, each, each}, 2),
+            (Shardings{cut({{z}, {}}, {x}), cut({{z}, {}}, {x})}));
+  EXPECT_EQ(states(CrossEntropyGradient{}, shapes, {logits, each, each}, 1), Shardings{logits});
+  // The maximum has to be reduced before its use, and so have the sums.
+  EXPECT_NE(propagate(factors(LogitSums{}, shapes), Shardings{logits, each, maximum({{z}, {}}, x)},
+                      Shardings(2))
+                .problem,
+            "");
+  const std::vector<Shape> rows(4, Shape{4, 8});
+  EXPECT_NE(propagate(factors(CrossEntropyMerge{}, rows),
+                      Shardings{each, cut({{z}, {}}, {x}), each, each}, Shardings(2))
+                .problem,
+            "");
+  EXPECT_EQ(states(CrossEntropyMerge{}, rows, {each, each, each, each}, 2),
+            (Shardings{each, each}));
+}
+
+TEST(FactorRules, WholeFormsWantUncutChannelsAndVocabulary) {
+  EXPECT_NE(propagate(factors(LayerNorm{}, std::vector<Shape>{{4, 8, 16}, {16}, {16}}),
+                      Shardings{cut({{z}, {}, {y}}), cut({{y}}), cut({{y}})}, Shardings(3))
+                .problem,
+            "");
+  EXPECT_NE(propagate(factors(CrossEntropy{}, std::vector<Shape>{{4, 8, 100}, {4, 8}}),
+                      Shardings{cut({{z}, {}, {x}}), cut({{z}, {}})}, Shardings(2))
+                .problem,
+            "");
+}
+
+TEST(FactorRules, DocumentStartsAreCutAsTheTokensAre) {
+  const std::vector<Shape> shapes = {{4, 8, 3, 6, 2}, {4, 8}};
+  const Sharding qkv = cut({{z}, {}, {}, {x}, {}}), samples = cut({{z}, {}});
+  const Attention op{{}, 0, {}, 0, 0, true};
+  EXPECT_EQ(states(op, shapes, {qkv, samples}, 2),
+            (Shardings{cut({{z}, {}, {x}, {}}), cut({{z}, {x}, {}})}));
+  for (const Sharding& wrong : {Sharding{}, cut({{z}, {y}})})
+    EXPECT_NE(propagate(factors(op, shapes), Shardings{qkv, wrong}, Shardings(2)).problem, "");
+  const Sharding rows = cut({{z}, {x}, {y}});
+  EXPECT_EQ(states(AddPositions{false, 0, true}, {{4, 8, 16}, {32, 16}, {4, 8}},
+                   {rows, cut({{}, {y}}), cut({{z}, {x}})}, 1),
+            Shardings{rows});
+  EXPECT_EQ(states(PositionsGradient{32, 0, false, true}, {{4, 8, 16}, {4, 8}},
+                   {rows, cut({{z}, {x}})}, 1),
+            Shardings{cut({{}, {y}}, {x, z})});
+}
+
+TEST(FactorRules, PositionsMayBeCutInTimeButNotTheirTable) {
+  const std::vector<Shape> shapes = {{4, 8, 16}, {32, 16}};
+  const Sharding rows = cut({{z}, {x}, {y}});
+  EXPECT_EQ(states(AddPositions{}, shapes, {rows, cut({{}, {y}})}, 1), Shardings{rows});
+  EXPECT_NE(propagate(factors(AddPositions{}, shapes), Shardings{{}, cut({{x}, {}})}, Shardings(1))
+                .problem,
+            "");
+  EXPECT_EQ(states(PositionsGradient{32}, {shapes[0]}, {rows}, 1),
+            Shardings{cut({{}, {y}}, {x, z})});
+  EXPECT_NE(propagate(factors(PositionsGradient{32}, std::vector<Shape>{shapes[0]}),
+                      Shardings{rows}, Shardings{cut({{AxisId(3)}, {}})})
+                .problem,
+            "");
+}
+
+TEST(FactorRules, WindowedOpsMayBeCutInEveryDim) {
+  const Sharding all = cut({{z}, {x}, {y}});
+  EXPECT_EQ(states(Dropout{}, {{4, 8, 16}, {}, {}}, {all, {}, {}}, 1), Shardings{all});
+  EXPECT_EQ(states(Digest{}, {{4, 8, 16}}, {all}, 1), Shardings{partial({x, y, z})});
+  const auto init = propagate(factors(InitNormal{{1}, 1, {4, 8, 16}}, std::vector<Shape>{{}}),
+                              Shardings{{}}, Shardings{all});
+  EXPECT_EQ(init.problem, "");
+  EXPECT_EQ(init.outputs, Shardings{all});
 }
 
 TEST(FactorRules, AttentionKeepsCutsOfSamplesAndHeads) {

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
-
 namespace fourfold::op {
 namespace {
 
@@ -47,7 +45,23 @@ TEST(Sharding, TheLocalShapeIsDividedByEveryCut) {
   const Sharding sharding{MeshId(0), {{{AxisId(0), {}}, {AxisId(1), {}}}, {}}, {}};
   EXPECT_EQ(local_shape({12, 64}, sharding, mesh), (Shape{2, 64}));
   EXPECT_EQ(local_shape({12, 64}, {}, mesh), (Shape{12, 64}));
-  EXPECT_THROW(local_shape({4, 64}, sharding, mesh), InternalError);
+  EXPECT_EQ(local_shape({4, 64}, sharding, mesh), (Shape{1, 64}))
+      << "two of six ranks hold padding";
+}
+
+TEST(Sharding, RanksThatCutADimWithStatedStridesHoldEveryIndexOnce) {
+  for (const std::int64_t size : {1, 5, 6, 7, 10, 12, 65}) {
+    const std::int64_t block = (size + 5) / 6;  // of one of six ranks
+    const std::vector<Cut> cuts = {{AxisId(0), 3 * block}, {AxisId(1), block}};
+    EXPECT_EQ(local_size(size, cuts, mesh), block);
+    std::int64_t next = 0;
+    for (const std::int64_t data : {0, 1})
+      for (const std::int64_t z : {0, 1, 2}) {
+        EXPECT_EQ(first_index(size, cuts, mesh, std::vector<std::int64_t>{data, z, 0}), next);
+        next += block;
+      }
+    EXPECT_GE(next, size);
+  }
 }
 
 TEST(Sharding, IsReplicatedWithoutCutsAndPartialAxes) {

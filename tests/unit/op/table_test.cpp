@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 
@@ -21,17 +22,24 @@ struct Sample {
 };
 const std::vector<Sample>& samples() {
   static const SampleWindow window{3, 16, 4};
+  static const TensorWindow part{{5, 9}, {2, 4}};
   static const Shape scalar;
   static const std::vector<Sample> list = {
       {Matmul{2, 1, false, false, true}, {{2, 3, 4}, {4, 5}}},
       {Embedding{7}, {{2, 3}, {10, 4}}},
       {EmbeddingGradient{10, 7, true}, {{2, 3}, {2, 3, 4}}},
-      {AddPositions{true}, {{2, 3, 4}, {8, 4}, scalar}},
-      {PositionsGradient{8, true}, {{2, 3, 4}}},
-      {Dropout{{99}, 0.1, window}, {{2, 3, 4}, scalar, scalar}},
+      {AddPositions{true, 5}, {{2, 3, 4}, {8, 4}, scalar}},
+      {PositionsGradient{8, 5, true}, {{2, 3, 4}}},
+      {AddPositions{false, 5, true}, {{2, 3, 4}, {8, 4}, {2, 3}}},
+      {PositionsGradient{8, 5, true, true}, {{2, 3, 4}, {2, 3}}},
+      {Dropout{{99}, 0.1, window, part}, {{2, 3, 4}, scalar, scalar}},
       {LayerNorm{1e-6, false}, {{2, 3, 4}, {4}}},
       {LayerNormGradient{}, {{2, 3, 4}, {4}, {2, 3}, {2, 3}, {2, 3, 4}}},
       {LayerNormWeightGradient{false, true}, {{2, 3, 4}, {2, 3}, {2, 3}, {2, 3, 4}}},
+      {LayerNormMoments{2}, {{2, 3, 4}}},
+      {LayerNormApply{1e-6, true, 8}, {{2, 3, 4}, {2, 2, 3, 2}, {4}, {4}}},
+      {LayerNormGradientSums{}, {{2, 3, 4}, {4}, {2, 3}, {2, 3}, {2, 3, 4}}},
+      {LayerNormGradientApply{8}, {{2, 3, 4}, {4}, {2, 3}, {2, 3}, {2, 3, 4}, {2, 3, 2}}},
       {AddBias{}, {{2, 3, 4}, {3, 4}}},
       {BiasGradient{2, true}, {{2, 3, 4}}},
       {Gelu{}, {{2, 3}}},
@@ -40,27 +48,42 @@ const std::vector<Sample>& samples() {
       {Attention{{~0ULL}, 0.25, window, 1, 4}, {{2, 3, 3, 4, 5}, scalar, scalar}},
       {AttentionGradient{{1}, 0.25, window, 1, 4},
        {{2, 3, 3, 4, 5}, {2, 3, 4, 5}, {2, 4, 3}, {2, 3, 4, 5}, scalar, scalar}},
+      {Attention{{~0ULL}, 0.25, window, 1, 4, true}, {{2, 3, 3, 4, 5}, {2, 3}, scalar, scalar}},
+      {AttentionGradient{{1}, 0.25, window, 1, 4, true},
+       {{2, 3, 3, 4, 5}, {2, 3, 4, 5}, {2, 4, 3}, {2, 3, 4, 5}, {2, 3}, scalar, scalar}},
       {AttentionCached{9}, {{2, 3, 3, 4, 5}, scalar}},
       {TakePosition{}, {{2, 3, 4}, scalar}},
       {CrossEntropy{}, {{2, 3, 10}, {2, 3}}},
-      {CrossEntropyGradient{1.0 / 3}, {{2, 3, 10}, {2, 3}, {2, 3}}},
+      {LogitMax{10, 17}, {{2, 3, 10}}},
+      {LogitSums{10, 17}, {{2, 3, 10}, {2, 3}, {2, 3}}},
+      {CrossEntropyMerge{}, {{2, 3}, {2, 3}, {2, 3}, {2, 3}}},
+      {CrossEntropyGradient{1.0 / 3, 10, 17}, {{2, 3, 10}, {2, 3}, {2, 3}}},
       {LossSum{true}, {{2, 3}, {2, 3}}},
       {SquaredNorm{true}, {{2, 3}}},
       {CountNonFinite{true}, {{2, 3}}},
-      {UpdateControl{12345, 0.5}, std::vector<Shape>(5)},
+      {Vote{}, std::vector<Shape>(6)},
+      {UpdateControl{12345, 0.5}, std::vector<Shape>(3)},
       {AdamW{0.8, 0.99, 1e-9, 0.1}, {{2, 3}, scalar, scalar, scalar, scalar}},
+      {AdamWList{0.8, 0.99, 1e-9, 0.1, 2, 1}, {scalar, scalar, scalar, scalar, {2, 3}, {4}}},
       {CountUpdate{}, {scalar}},
-      {InitNormal{{42}, 0.02, {2, 3}}, {scalar}},
+      {InitNormal{{42}, 0.02, {2, 3}, part}, {scalar}},
       {Fill{-1.5, {2, 3}}, {}},
-      {Digest{{43}}, {{2, 3}}},
+      {Digest{{43}, part}, {{2, 3}}},
+      {BiasGelu{}, {{2, 3, 4}, {3, 4}}},
+      {AddLayerNorm{1e-6, true, true, {7}, 0.1, window, part},
+       {{2, 3, 4}, {2, 3, 4}, {4}, scalar, scalar, {4}, {4}}},
+      {AddLayerNormGradient{true, {7}, 0.1, window, part},
+       {{2, 3, 4}, {4}, {2, 3}, {2, 3}, {2, 3, 4}, {2, 3, 4}, scalar, scalar}},
+      {CrossEntropyBoth{1.0 / 3}, {{2, 3, 10}, {2, 3}}},
   };
   return list;
 }
 
 TEST(OpTable, TheSamplesCoverEveryRow) {
-  ASSERT_EQ(samples().size(), std::variant_size_v<Op>);
-  for (std::size_t i = 0; i < samples().size(); ++i)
-    EXPECT_EQ(samples()[i].op.index(), i) << name(samples()[i].op);
+  std::set<std::size_t> rows;
+  for (const Sample& sample : samples()) rows.insert(sample.op.index());
+  for (std::size_t row = 0; row < std::variant_size_v<Op>; ++row)
+    EXPECT_TRUE(rows.contains(row)) << "row " << row << " of the table";
 }
 
 TEST(OpTable, AttributesReadBackEqual) {
@@ -91,6 +114,19 @@ TEST(OpTable, AWindowOfTheTasksMicroBatchPrintsTheWordMicro) {
   EXPECT_EQ(attributes_text(op, 2),
             "stream 0x0000000000000001 rate 0.5 micro 3 samples 16 first 4");
   EXPECT_EQ(parse_op("dropout", attributes_text(op, 3), 7), Op(Dropout({{1}, 0.5, {7, 16, 4}})));
+}
+
+TEST(OpTable, AWindowOfATensorPrintsItsShapeAndPlace) {
+  const Op digest = Digest{{1}, {{8, 4}, {0, 2}}};
+  EXPECT_EQ(attributes_text(digest, std::nullopt),
+            "stream 0x0000000000000001 global [8, 4] at [0, 2]");
+  const Op dropout = Dropout{{1}, 0.5, {3, 16, 4}, {{8, 4}, {0, 2}}};
+  EXPECT_EQ(attributes_text(dropout, 3),
+            "stream 0x0000000000000001 rate 0.5 micro micro samples 16 first 4 global [8, 4] at "
+            "[0, 2]");
+  EXPECT_THROW(parse_op("digest", "global 8", std::nullopt), UserError);
+  EXPECT_THROW(parse_op("digest", "at [0, 2", std::nullopt), UserError);
+  EXPECT_THROW(parse_op("gelu", "global [8]", std::nullopt), UserError);
 }
 
 TEST(OpTable, NumbersKeepTheirLastBit) {
@@ -154,6 +190,8 @@ TEST(OpTable, FactorsHaveALetterPerDimAndOneSizePerLetter) {
     const FactorRule rule = factors(sample.op, sample.reads);
     ASSERT_EQ(rule.operands.size(), all.size()) << name(sample.op);
     ASSERT_EQ(operands(sample.op).size(), all.size()) << name(sample.op);
+    // Moments hold one pair for each block of channels.
+    if (std::holds_alternative<LayerNormMoments>(sample.op)) all[1][0] = all[0].back();
     std::map<char, std::int64_t> sizes;
     for (std::size_t i = 0; i < all.size(); ++i) {
       ASSERT_EQ(rule.operands[i].size(), all[i].rank()) << name(sample.op) << " operand " << i;
@@ -162,6 +200,55 @@ TEST(OpTable, FactorsHaveALetterPerDimAndOneSizePerLetter) {
             << name(sample.op) << " operand " << i << " dim " << dim;
     }
   }
+}
+
+TEST(OpTable, AFusedRowStandsForItsParts) {
+  for (const Sample& sample : samples()) {
+    const std::vector<Part> list = parts(sample.op);
+    const std::set<std::string_view> fused = {"adamw_list", "bias_gelu", "add_layer_norm",
+                                              "add_layer_norm_gradient", "cross_entropy_both"};
+    ASSERT_EQ(list.size() > 1, fused.contains(name(sample.op))) << name(sample.op);
+    std::vector<Shape> all = sample.reads;
+    for (const Shape& shape : outputs(sample.op, sample.reads)) all.push_back(shape);
+    const Operands whole = operands(sample.op);
+    double work = 0;
+    std::set<std::size_t> seen, written;
+    for (const Part& part : list) {
+      const Operands own = operands(part.op);
+      ASSERT_EQ(own.size(), part.operands.size());
+      std::vector<Shape> shapes;
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        const std::size_t operand = part.operands[i];
+        const bool from_part = own[i].role == Role::read && written.contains(operand);
+        if (is_list(sample.op)) {
+          EXPECT_EQ(own[i].name, whole[operand].name);
+        }
+        if (!from_part) {
+          EXPECT_EQ(own[i].role, whole[operand].role) << name(sample.op);
+        }
+        EXPECT_EQ(own[i].element, whole[operand].element);
+        shapes.push_back(all[operand]);
+        seen.insert(operand);
+      }
+      const std::size_t reads = count_reads(part.op);
+      written.insert(part.operands.begin() + static_cast<std::ptrdiff_t>(reads),
+                     part.operands.end());
+      const std::vector<Shape> results(shapes.begin() + static_cast<std::ptrdiff_t>(reads),
+                                       shapes.end());
+      EXPECT_EQ(outputs(part.op, Shapes(shapes).first(reads)), results) << name(sample.op);
+      work += flops(part.op, shapes);
+    }
+    EXPECT_EQ(seen.size(), whole.size()) << name(sample.op);
+    EXPECT_EQ(work, flops(sample.op, all)) << name(sample.op);
+  }
+  const AdamWList two{0.8, 0.99, 1e-9, 0.1, 2, 1};
+  EXPECT_EQ(parts(two)[0].op, Op(AdamW{0.8, 0.99, 1e-9, 0.1}));
+  EXPECT_EQ(parts(two)[1].op, Op(AdamW{0.8, 0.99, 1e-9, 0}));
+}
+
+TEST(OpTable, AListHasAsManyOperandsAsAProgramCanHaveWhateverItsTextClaims) {
+  for (const std::int64_t claimed : {std::int64_t{-5}, std::int64_t{1} << 60})
+    EXPECT_LE(operands(AdamWList{.tensors = claimed}).size(), 400004U);
 }
 
 TEST(OpTable, AReplicatedOpGivesReplicatedOutputs) {
@@ -223,10 +310,32 @@ TEST(OpShapes, WrongInputsAreRefused) {
   expect_refused(EmbeddingGradient{10}, {{2, 3}, {2, 4, 4}});
   expect_refused(EmbeddingGradient{10}, {{}, {}});
   expect_refused(AddPositions{}, {{2, 9, 4}, {8, 4}});
+  expect_refused(AddPositions{false, 6}, {{2, 3, 4}, {8, 4}});
+  expect_refused(AddPositions{false, -1}, {{2, 3, 4}, {8, 4}});
   expect_refused(PositionsGradient{2}, {{2, 3, 4}});
+  expect_refused(PositionsGradient{8, 6}, {{2, 3, 4}});
+  expect_refused(AddPositions{false, 0, true}, {{2, 3, 4}, {8, 4}, {2, 4}});
+  expect_refused(AddPositions{true, 0, true}, {{2, 3, 4}, {8, 4}, {}, {2, 3}});
+  expect_refused(PositionsGradient{8, 0, false, true}, {{2, 3, 4}, {3}});
+  expect_refused(Attention{{}, 0, {}, 0, 0, true}, {{2, 3, 3, 4, 5}, {3}});
+  expect_refused(AttentionGradient{{}, 0, {}, 0, 0, true},
+                 {{2, 3, 3, 4, 5}, {2, 3, 4, 5}, {2, 4, 3}, {2, 3, 4, 5}, {3, 2}});
+  const Shape scalar;
+  expect_refused(Dropout{{1}, 0.5, {}, {{3, 8}, {0}}}, {{2, 3, 4}, scalar, scalar});
+  expect_refused(Dropout{{1}, 0.5, {}, {{3, 8}, {0, 5}}}, {{2, 3, 4}, scalar, scalar});
+  expect_refused(InitNormal{{1}, 1, {2, 3}, {{2}, {0}}}, {scalar});
+  expect_refused(InitNormal{{1}, 1, {2, 3}, {{2, 6}, {0, -3}}}, {scalar});
+  expect_refused(Digest{{1}, {{2}, {0}}}, {{2, 3}});
   expect_refused(LayerNorm{}, {{2, 4}, {5}, {4}});
   expect_refused(LayerNorm{}, {{}, {}, {}});
   expect_refused(LayerNormWeightGradient{}, {{}, {}, {}, {}});
+  expect_refused(LayerNormMoments{3}, {{2, 3, 4}});
+  expect_refused(LayerNormMoments{0}, {{2, 3, 4}});
+  expect_refused(LayerNormApply{1e-5, false, 8}, {{2, 4}, {2, 3, 2}, {4}});
+  expect_refused(LayerNormApply{1e-5, false, 8}, {{2, 4}, {3, 2, 2}, {4}});
+  expect_refused(LayerNormApply{1e-5, false, 2}, {{2, 4}, {2, 2, 2}, {4}});
+  expect_refused(LayerNormApply{1e-5, true, 8}, {{2, 4}, {2, 2, 2}, {4}, {5}});
+  expect_refused(LayerNormGradientApply{4}, {{2, 4}, {4}, {2}, {2}, {2, 4}, {2}});
   expect_refused(AddBias{}, {{2, 3, 4}, {2}});
   expect_refused(AddBias{}, {{4}, {3, 4}});
   expect_refused(BiasGradient{4}, {{2, 3, 4}});
@@ -235,6 +344,9 @@ TEST(OpShapes, WrongInputsAreRefused) {
   expect_refused(AttentionCached{2}, {{2, 3, 3, 4, 5}, {}});
   expect_refused(TakePosition{}, {{2, 3}, {}});
   expect_refused(CrossEntropy{}, {{2, 3, 10}, {2}});
+  expect_refused(LogitMax{}, {{}});
+  expect_refused(LogitSums{}, {{2, 3, 10}, {2, 3}, {2}});
+  expect_refused(CrossEntropyMerge{}, {{2}, {2}, {3}, {2}});
   expect_refused(LossSum{}, {{2, 3}, {3, 2}});
 }
 

@@ -18,7 +18,8 @@ namespace {
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> own{0}, third_party{0};
 std::atomic<void*> first_own{nullptr};
-thread_local bool looking = false;  // the look-ups below may allocate
+std::atomic<std::int64_t> seen{0}, failing{-1};  // failing: negative while nothing is counted
+thread_local bool looking = false;               // the look-ups below may allocate
 
 bool is_run_time_library(std::string_view path) {
   for (const std::string_view name : {"/libstdc++.so", "/libc.so", "/libgcc_s.so"})
@@ -56,6 +57,8 @@ void* base_of_this_program() {
 
 [[gnu::noinline]] void* allocate(std::size_t bytes, std::size_t alignment, void* caller) {
   if (counting.load(std::memory_order_relaxed) && !looking) count(caller);
+  const std::int64_t number = failing.load(std::memory_order_relaxed);
+  if (number >= 0 && ++seen == number) throw std::bad_alloc();
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
   void* memory = alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, whole)
                                                        : std::malloc(bytes == 0 ? 1 : bytes);
@@ -91,6 +94,15 @@ Allocations AllocationCounter::stop() {
   return result;
 }
 
+void fail_allocation(std::int64_t number) {
+  seen = 0;
+  failing = number;
+}
+
+std::int64_t allocations_so_far() {
+  return seen;
+}
+
 }  // namespace fourfold
 
 // All replaceable operators: one left out would pair the library's allocation with our release.
@@ -108,13 +120,20 @@ void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return fourfold::allocate(bytes, static_cast<std::size_t>(alignment),
                             __builtin_return_address(0));
 }
-// As std::stable_sort's buffer asks for it: a failure is a null pointer there, and here the end of
-// the test.
+// As std::stable_sort's buffer asks for it.
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return fourfold::allocate(bytes, alignof(std::max_align_t), __builtin_return_address(0));
+  try {
+    return fourfold::allocate(bytes, alignof(std::max_align_t), __builtin_return_address(0));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return fourfold::allocate(bytes, alignof(std::max_align_t), __builtin_return_address(0));
+  try {
+    return fourfold::allocate(bytes, alignof(std::max_align_t), __builtin_return_address(0));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 void operator delete(void* memory) noexcept {
   std::free(memory);

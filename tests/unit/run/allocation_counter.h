@@ -1,5 +1,6 @@
-// Counts calls of operator new while it is switched on, for tests that a step does not allocate.
-// Linking the .cpp file replaces the operators of the whole test program.
+// Counts calls of operator new while it is switched on, for tests that a step does not allocate,
+// and lets one of them fail. Linking the .cpp file replaces the operators of the whole test
+// program.
 #pragma once
 
 #include <cstdint>
@@ -25,5 +26,11 @@ class AllocationCounter {
 
   Allocations stop();
 };
+
+/// From now on the allocation of that number, counted over all threads from 1, throws
+/// std::bad_alloc; those behind it succeed. 0: none fails, and they are counted.
+void fail_allocation(std::int64_t number);
+/// Since fail_allocation.
+std::int64_t allocations_so_far();
 
 }  // namespace fourfold

@@ -30,10 +30,12 @@ struct Step {
     fill = made.compute(op::Fill{1, {4}}, {made.whole(x)});
     add = made.compute(op::Add{}, {made.whole(x), made.whole(weight), made.whole(y)});
     norm = made.compute(op::SquaredNorm{}, {made.whole(y), out("result.squared_norm")});
-    control = made.compute(
-        op::UpdateControl{1, 0},
-        {out("result.squared_norm"), out("result.loss_sum"), in("step.step"), in("step.stop_vote"),
-         in("step.lr"), out("result.grad_norm"), out("result.scale"), out("result.applied")});
+    made.compute(op::Vote{},
+                 {in("step.vote"), out("result.squared_norm"), out("result.loss_sum"),
+                  in("step.step"), out("result.non_finite"), in("step.lr"), out("result.votes")});
+    control = made.compute(op::UpdateControl{1, 0},
+                           {out("result.squared_norm"), in("step.step"), out("result.votes"),
+                            out("result.grad_norm"), out("result.scale"), out("result.applied")});
     count = made.compute(op::CountUpdate{}, {out("result.applied"), made.whole(updates)});
   }
 };

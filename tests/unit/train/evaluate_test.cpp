@@ -32,7 +32,7 @@ TEST(Evaluate, the_whole_split_has_every_label_once_and_the_mean_is_over_labels)
   const program::Bundle bundle = training_bundle();
   run::Executor executor(bundle, backend);
   const data::Dataset dataset(synthetic_data());
-  const auto labels = static_cast<std::int64_t>(dataset.validation_tokens().size()) - 1;
+  const auto labels = dataset.num_validation_tokens() - 1;
   ASSERT_NE(labels % 64, 0) << "the last batch is not full";
 
   const Evaluation evaluation = evaluate(executor, dataset, std::nullopt);

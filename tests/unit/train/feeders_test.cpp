@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
+#include "base/format.h"
+#include "unit/checkpoint/temporary_folder.h"
 #include "unit/train/scripted_backend.h"
 
 namespace fourfold::train {
@@ -33,6 +36,36 @@ TEST(TrainFeeder, local_samples_are_those_that_the_programs_feeds_name) {
     dataset.fill_train_labels(5, sample, wanted);
     EXPECT_EQ(part(labels, b), wanted);
   }
+}
+
+TEST(TrainFeeder, document_starts_are_those_of_the_samples_tokens) {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 200; ++i)
+    lines +=
+        format("{{\"text\": \"{}\"}}\n", std::string(static_cast<std::size_t>(1 + i % 23), 'a'));
+  write_bytes(folder.file("a.jsonl"), lines);
+  data::DataSpec spec = synthetic_data();
+  spec.format = data::Format::text;
+  spec.path = folder.file("a.jsonl");
+  spec.split = 0.5;
+  spec.mask_documents = true;
+  const data::Dataset dataset(spec);
+  TrainFeeder feeder(dataset);
+  ValidationFeeder validation(dataset);
+  validation.set_batch(1);
+  Ids starts(48), validated(48), wanted(16);
+  feeder.feed(FeedKind::document_starts, feeds, 5, 2, starts);
+  validation.feed(FeedKind::document_starts, {1, 3, 0, 3, 16}, 0, 0, validated);
+  bool any = false;
+  for (std::size_t b = 0; b < 3; ++b) {
+    dataset.fill_train_document_starts(5, 2 * 6 + 3 + static_cast<std::int64_t>(b), wanted);
+    EXPECT_EQ(part(starts, b), wanted);
+    any = any || wanted.back() > 0;
+    dataset.fill_validation_document_starts(3 + static_cast<std::int64_t>(b), wanted);
+    EXPECT_EQ(part(validated, b), wanted);
+  }
+  EXPECT_TRUE(any) << "some sample holds several documents";
 }
 
 TEST(ValidationFeeder, a_batch_goes_on_where_the_one_before_ended) {

@@ -102,8 +102,7 @@ TEST_F(SessionTest,
     EXPECT_EQ(metrics.evaluation.has_value(),
               metrics.step == 2 || metrics.step == 4 || metrics.step == 5);
   EXPECT_EQ(recorder_.steps[1].evaluation->tokens, 2 * 64);
-  EXPECT_EQ(recorder_.steps[4].evaluation->tokens,
-            static_cast<std::int64_t>(dataset_.validation_tokens().size()) - 1);
+  EXPECT_EQ(recorder_.steps[4].evaluation->tokens, dataset_.num_validation_tokens() - 1);
   EXPECT_EQ(result.last_evaluation->loss, 2);
   EXPECT_EQ(result.best_val_loss, 1);
   EXPECT_EQ(result.best_step, 4);

@@ -1,0 +1,15 @@
+# The headers of cudnn-frontend, which need no library of their own. Sets CUDNNFrontend_FOUND, CUDNNFrontend_VERSION,
+# CUDNN_FRONTEND_INCLUDE_DIR and the target CUDNN::frontend. A wheel puts them in include/ among the Python packages.
+include(${CMAKE_CURRENT_LIST_DIR}/CudaPackageHints.cmake)
+cuda_package_hints(hints cudnn_frontend CUDNN_FRONTEND_ROOT CUDNN_FRONTEND_PATH)
+find_path(CUDNN_FRONTEND_INCLUDE_DIR NAMES cudnn_frontend.h HINTS ${hints} PATH_SUFFIXES include)
+cuda_package_version(CUDNNFrontend_VERSION "${CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend_version.h"
+                     CUDNN_FRONTEND_MAJOR_VERSION CUDNN_FRONTEND_MINOR_VERSION CUDNN_FRONTEND_PATCH_VERSION)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(CUDNNFrontend REQUIRED_VARS CUDNN_FRONTEND_INCLUDE_DIR
+                                  VERSION_VAR CUDNNFrontend_VERSION)
+if(CUDNNFrontend_FOUND AND NOT TARGET CUDNN::frontend AND NOT CMAKE_SCRIPT_MODE_FILE)
+  add_library(CUDNN::frontend INTERFACE IMPORTED)
+  set_target_properties(CUDNN::frontend PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${CUDNN_FRONTEND_INCLUDE_DIR})
+endif()
+mark_as_advanced(CUDNN_FRONTEND_INCLUDE_DIR)

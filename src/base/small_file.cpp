@@ -1,0 +1,65 @@
+#include "base/small_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "base/descriptor.h"
+#include "base/format.h"
+#include "base/units.h"
+
+namespace fourfold {
+namespace {
+
+FileFault fault_of(int error) {
+  std::string advice = "check the file system";
+  if (error == EACCES || error == EPERM) advice = "make it readable for this user";
+  if (error == ENOENT || error == ENOTDIR) {
+    std::error_code ignored;
+    advice = format("check the path (the current directory is {})",
+                    std::filesystem::current_path(ignored).string());
+  }
+  return {format("cannot be read: {}", std::generic_category().message(error)), advice};
+}
+
+/// What the file is, where it is not a regular one.
+std::optional<FileFault> other_kind(mode_t mode) {
+  if (S_ISREG(mode)) return std::nullopt;
+  if (S_ISDIR(mode)) return FileFault{"is a folder", "name a file in it instead"};
+  const char* kind = S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+  return FileFault{format("is {}, not a file", kind), "write the text to a file and name that"};
+}
+
+}  // namespace
+
+std::variant<std::string, FileFault> read_small_file(const std::string& path,
+                                                     std::size_t most_bytes) {
+  // Opening a pipe would wait for its writer, so the descriptor is opened without waiting.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.is_open()) return fault_of(errno);
+  struct stat facts = {};
+  if (::fstat(file.number(), &facts) != 0) return fault_of(errno);
+  if (const auto fault = other_kind(facts.st_mode)) return *fault;
+  std::string text(most_bytes + 1, '\0');  // one byte more, to see that there is more
+  std::size_t filled = 0;
+  while (filled < text.size()) {
+    const ssize_t got = ::read(file.number(), text.data() + filled, text.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fault_of(errno);
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+  }
+  if (filled > most_bytes)
+    return FileFault{
+        format("is larger than {}", format_bytes(static_cast<std::int64_t>(most_bytes))),
+        "check that it is the file you mean"};
+  text.resize(filled);
+  return text;
+}
+
+}  // namespace fourfold

@@ -1,0 +1,46 @@
+// What of a rank's memory a checkpoint holds: parameters, moments and the count of updates.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/box.h"
+#include "program/program.h"
+
+namespace fourfold::checkpoint {
+
+/// The memory of a buffer of the program, wherever it is.
+using BufferBytes = std::function<std::span<std::byte>(const program::Buffer&)>;
+
+/// A tensor of the state, as one rank holds it.
+struct StateTensor {
+  const program::Buffer* buffer = nullptr;
+  Box memory;             // dense; beyond the tensor's end it is padded
+  Box held;               // of the tensor; may be empty
+  bool is_owner = false;  // the first of those that hold the same, who saves it
+};
+
+/// All of them, in the order of the program's buffers. The program is this rank's own.
+std::vector<StateTensor> state_of(const program::Program& program);
+
+/// Of the tensors that a rank saves: what its copy of them takes.
+std::int64_t owned_bytes(const program::Program& program);
+/// Of all tensors of the state, whole: what a checkpoint takes, but for headers and the manifest.
+std::int64_t whole_bytes(const program::Program& program);
+/// Of the parameters alone.
+std::int64_t parameter_bytes(const program::Program& program);
+
+/// Digest by name of a tensor, mod 2^64.
+using Digests = std::map<std::string, std::uint64_t>;
+
+/// Sum mod 2^64 of digest_term over the elements of `held`, which stand in the dense memory of a
+/// box. The stream is that of the tensor's name, the index that in the whole tensor.
+std::uint64_t digest_of(std::string_view name, DType dtype, const Shape& shape, const Box& held,
+                        const Box& memory, std::span<const std::byte> bytes);
+
+}  // namespace fourfold::checkpoint

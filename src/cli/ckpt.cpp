@@ -1,0 +1,108 @@
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/file_system.h"
+#include "base/format.h"
+#include "base/units.h"
+#include "checkpoint/load.h"
+#include "checkpoint/store.h"
+#include "cli/commands.h"
+#include "cli/run_files.h"
+
+namespace fourfold::cli {
+namespace {
+
+using checkpoint::Found;
+using checkpoint::Manifest;
+using checkpoint::Store;
+
+/// The store that a path names: a run directory, or its folder of checkpoints.
+Store store_at(const std::string& path) {
+  if (!file_exists(path))
+    throw UserError(ExitCode::no_checkpoint, format("{}: there is no such folder", path));
+  const std::string below = join_path(path, RunFiles::checkpoints);
+  return {real_files(), file_exists(below) ? below : path};
+}
+
+std::int64_t num_elements(const Manifest& manifest) {
+  std::int64_t count = 0;
+  for (const auto& tensor : manifest.tensors) count += tensor.shape.elements();
+  return count;
+}
+
+void print_line(const Store& store, std::int64_t step) {
+  try {
+    const Found found = store.open(step);
+    const Manifest& m = found.manifest;
+    std::printf("step %9lld  %10s  %3zu files  %s%s\n", static_cast<long long>(step),
+                format_bytes(m.size_bytes()).c_str(), m.files.size(), m.grid.c_str(),
+                m.is_finite ? "" : "  not finite");
+  } catch (const UserError& error) {
+    std::printf("step %9lld  damaged: %s\n", static_cast<long long>(step), error.what());
+  }
+}
+
+/// The step that was asked for, or the newest valid one.
+Found chosen(const Store& store, std::optional<std::int64_t> step) {
+  if (step) return store.open(*step);
+  auto newest = store.newest();
+  if (!newest.found)
+    throw UserError(ExitCode::no_checkpoint,
+                    format("{}: holds no checkpoint that is valid", store.folder()));
+  return std::move(*newest.found);
+}
+
+}  // namespace
+
+void ckpt_ls(const CkptArguments& arguments) {
+  const Store store = store_at(arguments.path);
+  const auto steps = store.steps();
+  for (const std::int64_t step : steps) print_line(store, step);
+  if (steps.empty()) std::printf("%s: no checkpoints\n", store.folder().c_str());
+}
+
+void ckpt_info(const CkptArguments& arguments) {
+  const Found found = chosen(store_at(arguments.path), arguments.step);
+  const Manifest& m = found.manifest;
+  std::printf("checkpoint   %s\nstep         %lld, after %lld samples\nsaved by     %s on %s\n",
+              found.path.c_str(), static_cast<long long>(m.step),
+              static_cast<long long>(m.samples_seen), m.version.c_str(), m.grid.c_str());
+  std::printf("state        %zu tensors, %s elements, %s in %zu files\ndata         %s\n\n",
+              m.tensors.size(), format_count(static_cast<double>(num_elements(m))).c_str(),
+              format_bytes(m.size_bytes()).c_str(), m.files.size(), m.data.c_str());
+  for (const auto& tensor : m.tensors)
+    std::printf("%-40s %-4s %-18s digest %016llx  %zu slices\n", tensor.name.c_str(),
+                std::string(to_string(tensor.dtype)).c_str(), to_string(tensor.shape).c_str(),
+                static_cast<unsigned long long>(tensor.digest), tensor.slices.size());
+}
+
+void ckpt_verify(const CkptArguments& arguments) {
+  const Store store = store_at(arguments.path);
+  const std::vector<std::int64_t> steps =
+      arguments.step ? std::vector{*arguments.step} : store.steps();
+  if (steps.empty())
+    throw UserError(ExitCode::no_checkpoint, format("{}: holds no checkpoint", store.folder()));
+  std::string problems;
+  for (const std::int64_t step : steps) {
+    try {
+      const Found found = store.open(step);
+      checkpoint::verify(store.files(), found);
+      std::printf("step %lld: %s, every hash and digest holds\n", static_cast<long long>(step),
+                  format_bytes(found.manifest.size_bytes()).c_str());
+    } catch (const UserError& error) {
+      problems += format("{}{}", problems.empty() ? "" : "\n", error.what());
+    }
+  }
+  if (!problems.empty()) throw UserError(ExitCode::no_checkpoint, problems);
+}
+
+void ckpt_prune(const CkptArguments& arguments) {
+  Store store = store_at(arguments.path);
+  const auto before = store.steps();
+  const std::string problems = store.prune({.keep_last = arguments.keep});
+  std::printf("%zu of %zu checkpoints stay\n", store.steps().size(), before.size());
+  if (!problems.empty()) throw UserError(ExitCode::storage, problems);
+}
+
+}  // namespace fourfold::cli

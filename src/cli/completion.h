@@ -1,0 +1,30 @@
+// Scripts by which a shell completes fourfold's command line. Pure text from a description of the
+// commands: the command line and the completion cannot disagree.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fourfold::cli {
+
+struct OptionSpec {
+  std::vector<std::string> names;  // "--set", "-o"
+  std::string meaning;
+  bool takes_value = false;
+  std::vector<std::string> values;  // where it takes one of these
+};
+
+/// A command and those below it.
+struct CommandSpec {
+  std::string name, meaning;
+  std::vector<OptionSpec> options;
+  std::vector<CommandSpec> commands;
+};
+
+/// The script for "bash", "zsh" or "fish"; `keys` are offered behind --set. Errors:
+/// UserError(bad_config) for another shell.
+std::string completion_script(std::string_view shell, const CommandSpec& root,
+                              const std::vector<std::string>& keys);
+
+}  // namespace fourfold::cli

@@ -1,0 +1,49 @@
+#include "cli/config_source.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "cli/job.h"
+#include "cli/run_files.h"
+#include "config/print.h"
+
+namespace fourfold::cli {
+namespace {
+
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+std::string config_of_run(const std::string& folder) {
+  const std::string file = join_path(folder, RunFiles::config);
+  if (file_exists(file)) return file;
+  throw UserError(ExitCode::bad_config,
+                  format("{}: error: holds no run: there is no {}; name the folder of a run, or a "
+                         "configuration file",
+                         folder, RunFiles::config));
+}
+
+}  // namespace
+
+config::Config load_files_or_run(const ConfigSource& source) {
+  ConfigSource files = source;
+  std::vector<std::string> of_runs;
+  for (std::string& file : files.files)
+    if (is_folder(file)) {
+      file = config_of_run(file);
+      of_runs.push_back(file);
+    }
+  config::Config config = load_config(files);
+  for (const std::string& file : of_runs)
+    config::restore_origins(config, file, read_file(file, ExitCode::bad_config));
+  return config;
+}
+
+config::Config load_file_or_run(const std::string& path) {
+  return load_files_or_run({.files = {path}, .sets = {}});
+}
+
+}  // namespace fourfold::cli

@@ -1,0 +1,16 @@
+// Configurations to look at, from files or from the folder of a run.
+#pragma once
+
+#include "cli/commands.h"
+#include "config/config.h"
+
+namespace fourfold::cli {
+
+/// As load_config, but a folder stands for the run in it: its settled configuration, with the
+/// origins that it had. Errors: UserError(bad_config), also for a folder that holds no run.
+config::Config load_files_or_run(const ConfigSource& source);
+
+/// The same of one file or folder.
+config::Config load_file_or_run(const std::string& path);
+
+}  // namespace fourfold::cli

@@ -1,0 +1,120 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "base/atomic_file.h"
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/file_system.h"
+#include "base/format.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/job.h"
+#include "cli/progress_line.h"
+#include "data/tokenize.h"
+#include "data/tokenizer.h"
+
+namespace fourfold::cli {
+namespace {
+
+data::TokenizerKind kind_of(const std::string& name) {
+  if (name == "char") return data::TokenizerKind::character;
+  if (name == "byte") return data::TokenizerKind::byte;
+  if (name == "sentencepiece") return data::TokenizerKind::sentencepiece;
+  require(name == "gpt2", "the command line admits the names of tokenizers");
+  return data::TokenizerKind::gpt2;
+}
+
+std::unique_ptr<data::Tokenizer> tokenizer_for(const TokenizeArguments& arguments) {
+  const data::TokenizerKind kind = kind_of(arguments.tokenizer);
+  if (kind == data::TokenizerKind::character)
+    return data::characters_of(arguments.inputs, arguments.field);
+  const bool needs_path = kind != data::TokenizerKind::byte;
+  if (needs_path && arguments.tokenizer_path.empty())
+    throw UserError(ExitCode::bad_config,
+                    format("--tokenizer {} needs --tokenizer-path: {}", arguments.tokenizer,
+                           kind == data::TokenizerKind::gpt2
+                               ? "a folder with vocab.json and merges.txt"
+                               : "a .model file, as `fourfold data train-tokenizer` writes"));
+  return data::load_tokenizer(kind, arguments.tokenizer_path);
+}
+
+/// Keeps other processes of this machine away from the folder of the work.
+class WorkLock {
+ public:
+  explicit WorkLock(std::string folder) : folder_(std::move(folder)) {
+    if (::mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST) fail_writing(folder_, errno);
+    descriptor_ = Descriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!descriptor_.is_open()) fail_writing(folder_, errno);
+    if (::flock(descriptor_.number(), LOCK_EX | LOCK_NB) != 0)
+      throw UserError(
+          ExitCode::output_in_use,
+          format("{}: another process works there; wait for it, or choose another name", folder_));
+  }
+  WorkLock(const WorkLock&) = delete;
+  WorkLock& operator=(const WorkLock&) = delete;
+  /// The folder goes away where no work is left in it.
+  ~WorkLock() { ::rmdir(folder_.c_str()); }
+
+ private:
+  std::string folder_;
+  Descriptor descriptor_;
+};
+
+void print_result(const data::TokenizeResult& result, const std::string& output, double seconds,
+                  std::int64_t bytes) {
+  const double rate = seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
+  std::printf("%s.bin, %s.idx, %s.json: %s documents, %s tokens of type %s\n", output.c_str(),
+              output.c_str(), output.c_str(), format_grouped(result.documents).c_str(),
+              format_grouped(result.tokens).c_str(), result.dtype.c_str());
+  if (result.bytes_resumed > 0)
+    std::printf("went on from an unfinished call, which had done %s\n",
+                format_bytes(result.bytes_resumed).c_str());
+  if (result.empty_documents > 0)
+    std::printf("left out %s empty documents\n", format_grouped(result.empty_documents).c_str());
+  std::printf("%s in %s, %s/s\n", format_bytes(bytes).c_str(), format_duration(seconds).c_str(),
+              format_bytes(static_cast<std::int64_t>(rate)).c_str());
+}
+
+}  // namespace
+
+void data_tokenize(const TokenizeArguments& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::unique_ptr<data::Tokenizer> tokenizer = tokenizer_for(arguments);
+  data::TokenizeOptions options;
+  options.inputs = arguments.inputs;
+  options.field = arguments.field;
+  options.prefix = absolute_path(arguments.output);
+  options.jobs = resolve_threads(arguments.jobs);
+  options.append_eod = arguments.append_eod;
+  options.overwrite = arguments.overwrite;
+  const WorkLock lock(options.prefix + ".partial");
+  std::int64_t bytes = 0;
+  data::TokenizeResult result;
+  {
+    ProgressLine line(terminal_of(STDOUT_FILENO, ColorChoice::automatic, arguments.variable));
+    result =
+        data::tokenize(real_files(), options, *tokenizer, [&](const data::TokenizeProgress& now) {
+          bytes = now.bytes_read;
+          const auto all = static_cast<double>(now.bytes_in_all);
+          line.show(static_cast<double>(now.bytes_read) / all,
+                    format("{} of {}, {} documents, {} tokens", format_bytes(now.bytes_read),
+                           format_bytes(now.bytes_in_all), format_grouped(now.documents),
+                           format_grouped(now.tokens)));
+        });
+  }
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  print_result(result, arguments.output, seconds,
+               std::max(bytes - result.bytes_resumed, std::int64_t{0}));
+}
+
+}  // namespace fourfold::cli

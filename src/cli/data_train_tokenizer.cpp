@@ -1,0 +1,85 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/job.h"
+#include "cli/progress_line.h"
+#include "data/line_sample.h"
+#include "data/text_source.h"
+#include "data/train_sentencepiece.h"
+
+namespace fourfold::cli {
+namespace {
+
+/// Refuses what would fail only after minutes of learning.
+void check_output(const TrainTokenizerArguments& arguments) {
+  const std::string& file = arguments.output;
+  if (file_exists(file) && !arguments.overwrite)
+    throw UserError(ExitCode::bad_config,
+                    format("{} is there already; choose another name, or pass --overwrite", file));
+  const std::string folder = absolute_path(join_path(file, ".."));
+  if (!file_exists(folder))
+    throw UserError(ExitCode::storage,
+                    format("{}: cannot be written: there is no folder {}; make it", file, folder));
+}
+
+data::LineSample read_lines(const TrainTokenizerArguments& arguments) {
+  data::LineSample lines(arguments.sample_mib << 20, data::most_sentencepiece_line);
+  data::TextSource source(arguments.inputs, arguments.field);
+  ProgressLine progress(terminal_of(STDOUT_FILENO, ColorChoice::automatic, arguments.variable));
+  while (const auto piece = source.next()) {
+    lines.add(*piece);
+    const auto all = static_cast<double>(std::max<std::int64_t>(source.bytes_in_all(), 1));
+    progress.show(static_cast<double>(source.bytes_read()) / all,
+                  format("{} of {} read, {} lines", format_bytes(source.bytes_read()),
+                         format_bytes(source.bytes_in_all()), format_grouped(lines.lines_seen())));
+  }
+  lines.finish();
+  return lines;
+}
+
+void say_lines(const data::LineSample& lines) {
+  std::printf("%s lines, %s", format_grouped(lines.lines_seen()).c_str(),
+              format_bytes(lines.bytes_seen()).c_str());
+  if (lines.bytes_kept() < lines.bytes_seen() - lines.lines_seen())
+    std::printf(", of which %s are learnt from", format_bytes(lines.bytes_kept()).c_str());
+  if (lines.lines_cut() > 0)
+    std::printf("; %s longer than %zu bytes were cut", format_grouped(lines.lines_cut()).c_str(),
+                data::most_sentencepiece_line);
+  std::printf("\nlearning, for minutes where there is much text\n");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void data_train_tokenizer(const TrainTokenizerArguments& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  check_output(arguments);
+  data::LineSample lines = read_lines(arguments);
+  say_lines(lines);
+  const data::SentencePieceSpec spec{.vocab_size = arguments.vocab_size,
+                                     .coverage = arguments.coverage,
+                                     .threads = resolve_threads(arguments.threads)};
+  const data::TrainedSentencePiece trained = data::train_sentencepiece(spec, lines);
+  write_file_atomic(arguments.output, trained.model);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const std::string asked = trained.vocab_size == arguments.vocab_size
+                                ? ""
+                                : format(" (of {} asked for: the text has no more)",
+                                         format_grouped(arguments.vocab_size));
+  std::printf("%s: %s tokens%s, in %s\n", arguments.output.c_str(),
+              format_grouped(trained.vocab_size).c_str(), asked.c_str(),
+              format_duration(seconds).c_str());
+  std::printf("use it with data.tokenizer: sentencepiece, data.tokenizer_path: %s\n",
+              arguments.output.c_str());
+}
+
+}  // namespace fourfold::cli

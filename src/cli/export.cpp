@@ -1,0 +1,107 @@
+#include <charconv>
+#include <cstdio>
+
+#include "base/atomic_folder.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/run_files.h"
+#include "cli/tokenizer_files.h"
+#include "cli/trained_model.h"
+#include "config/print.h"
+#include "interop/export_model.h"
+#include "model/gpt.h"
+
+namespace fourfold::cli {
+namespace {
+
+using checkpoint::ElementType;
+
+std::optional<ElementType> element_type(const std::string& word) {
+  if (word == "fp32") return DType::f32;
+  if (word == "fp16") return ElementType::Kind::f16;
+  if (word == "bf16") return DType::bf16;
+  return std::nullopt;
+}
+
+/// "5GB", "500MiB", "1000000": decimal and binary units, as transformers has them.
+std::int64_t parse_size(const std::string& text) {
+  struct Unit {
+    const char* name;
+    std::int64_t bytes;
+  };
+  static constexpr Unit units[] = {{"", 1},
+                                   {"B", 1},
+                                   {"KB", 1'000},
+                                   {"MB", 1'000'000},
+                                   {"GB", 1'000'000'000},
+                                   {"KIB", 1LL << 10},
+                                   {"MIB", 1LL << 20},
+                                   {"GIB", 1LL << 30}};
+  std::int64_t number = 0, bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit(end, text.data() + text.size());
+  for (char& letter : unit)
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  if (error == std::errc() && number > 0)
+    for (const Unit& row : units)
+      if (unit == row.name && !__builtin_mul_overflow(number, row.bytes, &bytes)) return bytes;
+  throw UserError(ExitCode::bad_config,
+                  format("--max-shard-size {}: expected a size such as 5GB, 500MB or 2GiB", text));
+}
+
+std::int64_t num_parameters(const checkpoint::StoredModel& model) {
+  std::int64_t count = 0;
+  for (const auto& tensor : model.tensors()) count += tensor.shape.elements();
+  return count;
+}
+
+void export_hf(const ExportArguments& arguments, TrainedModel& model, const AtomicFolder& folder) {
+  const auto tokenizer = model.make_tokenizer();
+  interop::Gpt2Options options;
+  options.dtype = element_type(arguments.dtype).value_or(DType::f32);
+  options.untie = arguments.untie;
+  options.end_of_text = tokenizer->end_of_document().value_or(-1);
+  if (!arguments.max_shard_size.empty())
+    options.max_file_bytes = parse_size(arguments.max_shard_size);
+  interop::export_gpt2(*model.parameters, model.config.model, options, folder.staging());
+  write_tokenizer_files(model.tokenizer, folder);
+}
+
+/// What `import` and `generate` of Fourfold read.
+void export_own(const ExportArguments& arguments, TrainedModel& model, const AtomicFolder& folder) {
+  if (arguments.untie || !arguments.max_shard_size.empty())
+    throw UserError(ExitCode::bad_config,
+                    "--untie and --max-shard-size go with --format hf only; leave them out");
+  interop::export_safetensors(*model.parameters, element_type(arguments.dtype),
+                              join_path(folder.staging(), RunFiles::weights));
+  folder.write(RunFiles::config, config::resolved_yaml(model.config));
+  folder.write(RunFiles::tokenizer, model.tokenizer + "\n");
+}
+
+}  // namespace
+
+void export_model(const ExportArguments& arguments) {
+  TrainedModel model = open_trained_model(arguments.run_dir, arguments.step);
+  AtomicFolder folder(arguments.output);
+  if (arguments.format == "hf")
+    export_hf(arguments, model, folder);
+  else
+    export_own(arguments, model, folder);
+  folder.commit();
+  std::printf("%s: %s parameters of %s%s\n", arguments.output.c_str(),
+              format_count(static_cast<double>(num_parameters(*model.parameters))).c_str(),
+              model.origin.c_str(),
+              arguments.format == "hf"
+                  ? "; transformers reads them with GPT2LMHeadModel.from_pretrained"
+                  : "");
+  if (arguments.format == "hf" && !model.config.model.bias)
+    std::printf(
+        "%s: model.bias is false and GPT-2 has biases: they are written as zeros, which "
+        "compute the same\n",
+        arguments.output.c_str());
+}
+
+}  // namespace fourfold::cli

@@ -1,0 +1,91 @@
+#include "cli/launch.h"
+
+#include <cstdio>
+#include <exception>
+
+#include "base/error.h"
+#include "cli/report_error.h"
+#include "comm/monitor.h"
+#include "comm/mpi.h"
+#include "comm/threads.h"
+
+namespace fourfold::cli {
+namespace {
+
+comm::MonitorOptions monitor_options(const LaunchOptions& options) {
+  comm::MonitorOptions result;
+  result.watchdog_s = options.watchdog_s;
+  result.status_folder = options.status_folder;
+  result.before_exit = options.flush;
+  result.ask_to_stop = options.ask_to_stop;
+  return result;
+}
+
+}  // namespace
+
+void run_threads(std::int64_t ranks, const LaunchOptions& options, const RankBody& body) {
+  if (ranks == 1) {
+    body(nullptr);
+    return;
+  }
+  comm::ThreadJob job(static_cast<std::size_t>(ranks));
+  LaunchOptions without_files = options;
+  without_files.status_folder.clear();
+  const comm::ThreadMonitor monitor(job, monitor_options(without_files));
+  job.run([&](comm::World& world) { body(&world); });
+}
+
+class ProcessJob::State {
+ public:
+  explicit State(const comm::LauncherFacts& facts) {
+    comm::check_launch(facts);
+    world = comm::MpiWorld::start();
+    comm::check_world_size(facts, world->size(), world->library());
+  }
+  std::unique_ptr<comm::MpiWorld> world;
+};
+
+ProcessJob::ProcessJob(const comm::LauncherFacts& facts) : state_(std::make_unique<State>(facts)) {}
+ProcessJob::~ProcessJob() = default;
+
+comm::World& ProcessJob::world() {
+  return *state_->world;
+}
+
+void ProcessJob::together(const std::function<void()>& what) {
+  comm::Fault fault{ExitCode::done, {}};
+  try {
+    what();
+  } catch (const std::exception& error) {
+    fault = comm::fault_of(error);
+  }
+  comm::MpiWorld& world = *state_->world;
+  // The code stands before the message.
+  const auto code = static_cast<char>(fault.code);
+  for (const std::string& text : world.all_gather(std::string(1, code) + fault.message)) {
+    const auto other = static_cast<ExitCode>(text[0]);
+    if (other == ExitCode::done) continue;
+    // Said before any rank ends: a launcher ends all when the first one does, with this code.
+    if (world.rank().index() == 0) report_error(text.substr(1));
+    world.finish();
+    throw UserError(other, "");
+  }
+}
+
+void ProcessJob::run(const LaunchOptions& options, const RankBody& body) {
+  comm::MpiWorld& world = *state_->world;
+  comm::MpiMonitor monitor(world, monitor_options(options));
+  try {
+    body(&world);
+  } catch (const std::exception& error) {
+    const comm::Fault fault = comm::fault_of(error);
+    world.abort_all(fault.code, fault.message);
+  }
+  monitor.finish();
+}
+
+void ProcessJob::finish() {
+  state_->world->finish();
+}
+
+}  // namespace fourfold::cli

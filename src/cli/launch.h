@@ -1,0 +1,52 @@
+// Starts the ranks of a training job: one alone, threads of this process, or one process of those
+// that a launcher started.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "comm/launcher.h"
+#include "comm/world.h"
+
+namespace fourfold::cli {
+
+/// What every rank does; the world is null where the rank is alone.
+using RankBody = std::function<void(comm::World* world)>;
+
+struct LaunchOptions {
+  /// Seconds without progress anywhere after which the job ends.
+  double watchdog_s = 0;
+  /// Where ranks that are processes leave how they ended.
+  std::string status_folder;
+  std::function<void()> flush;        // before the process ends at once
+  std::function<bool()> ask_to_stop;  // as of comm::MonitorOptions
+};
+
+/// Runs the ranks as threads of this process and waits for them; one rank runs on the calling
+/// thread. Errors: the first fault of any rank.
+void run_threads(std::int64_t ranks, const LaunchOptions& options, const RankBody& body);
+
+/// This process as one rank of several that a launcher started.
+class ProcessJob {
+ public:
+  /// Starts MPI. Errors: UserError(bad_config) where the ranks were started alone.
+  explicit ProcessJob(const comm::LauncherFacts& facts);
+  ~ProcessJob();
+
+  comm::World& world();
+  /// Does what may fail on some ranks or on all, and lets all know: where any failed, the
+  /// first rank reports the first message, and all throw an empty one with its code.
+  void together(const std::function<void()>& what);
+  /// Runs the body under a monitor; a fault of one rank ends the job on all.
+  void run(const LaunchOptions& options, const RankBody& body);
+  /// The good end, also after `together` failed: waits for all.
+  void finish();
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace fourfold::cli

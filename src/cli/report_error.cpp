@@ -1,0 +1,15 @@
+#include "cli/report_error.h"
+
+#include <cstdio>
+
+namespace fourfold::cli {
+
+void report_error(const std::string& message) {
+  std::fflush(stdout);
+  if (message.empty()) return;
+  // A list of problems with their places says "error" in each line already.
+  const bool marked = message.find("error: ") != std::string::npos;
+  std::fprintf(stderr, "%s%s\n", marked ? "" : "error: ", message.c_str());
+}
+
+}  // namespace fourfold::cli

@@ -1,0 +1,12 @@
+// How an error is shown.
+#pragma once
+
+#include <string>
+
+namespace fourfold::cli {
+
+/// One message on standard error, behind all that was printed before. Empty: another rank has said
+/// it.
+void report_error(const std::string& message);
+
+}  // namespace fourfold::cli

@@ -1,0 +1,24 @@
+// The state from which a run goes on, brought to all of its ranks.
+#pragma once
+
+#include "checkpoint/restore.h"
+#include "cli/commands.h"
+#include "cli/job.h"
+#include "cli/resume.h"
+#include "comm/world.h"
+#include "data/dataset.h"
+#include "run/executor.h"
+#include "train/screen.h"
+
+namespace fourfold::cli {
+
+/// Loads the checkpoint of the point, or, where it is damaged and the point names no exact step,
+/// the newest whole one before it, from which the run must be allowed to continue; metrics are cut
+/// to its step. All ranks together; `store` is the run's own. Returns what was loaded. Errors:
+/// those of checkpoint::restore.
+checkpoint::Found restore_run(const TrainArguments& arguments, const Job& job,
+                              const data::Dataset& dataset, const ResumePoint& point,
+                              checkpoint::Store& store, run::Executor& executor, comm::World* world,
+                              train::Screen& screen);
+
+}  // namespace fourfold::cli

@@ -1,0 +1,42 @@
+// From which checkpoint a run continues, and whether its configuration may.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/store.h"
+#include "comm/world.h"
+#include "config/config.h"
+#include "data/dataset.h"
+
+namespace fourfold::cli {
+
+/// What `--resume` says: "auto" continues the run of the run directory if it has checkpoints,
+/// "never" does not, anything else is the path of a run directory, its folder of checkpoints, or
+/// one checkpoint.
+struct ResumeChoice {
+  std::string how = "auto";
+  std::vector<std::string> overrides;  // keys that may differ though they change what is learned
+};
+
+struct ResumePoint {
+  checkpoint::Found found;
+  std::vector<checkpoint::Refused> refused;  // newer ones that are damaged
+  bool is_exact = false;                     // this one was named, and no other will do
+};
+
+/// Rank 0's, on all ranks, which call together.
+std::optional<ResumePoint> share(const std::optional<ResumePoint>& point, comm::World& world);
+
+/// For rank 0, which tells the others. Nothing: the run starts anew. Errors:
+/// UserError(no_checkpoint) where there are only damaged ones, or none at the path that was named.
+std::optional<ResumePoint> find_resume_point(const std::string& how, const std::string& run_dir);
+
+/// Errors: UserError(bad_config) that lists every key in the way; UserError(bad_data) where the
+/// tokenizer is another one, or the data has another fingerprint and `data` is not among the
+/// overrides.
+void check_resumable(const checkpoint::Manifest& manifest, const config::Config& config,
+                     const data::Dataset& dataset, const ResumeChoice& choice);
+
+}  // namespace fourfold::cli

@@ -1,0 +1,24 @@
+// Rows of a label and a text, and their layout as aligned lines.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fourfold::cli {
+
+struct Row {
+  std::string label, text;
+};
+using Rows = std::vector<Row>;
+
+/// Aligned lines, texts wrapped between words to the columns (0: no terminal) or to 100, whichever
+/// is less.
+std::string to_text(const Rows& rows, int columns = 80);
+
+/// The text wrapped in the same way, for a line whose first `indent` columns are taken; further
+/// lines begin with as many blanks. No line end behind the last.
+std::string wrapped(std::string_view text, std::size_t indent, int columns);
+
+}  // namespace fourfold::cli

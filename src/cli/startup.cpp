@@ -1,0 +1,118 @@
+#include "cli/startup.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/flops_text.h"
+#include "base/format.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/build_info.h"
+#include "cli/host_facts.h"
+#include "measure/ceilings.h"
+#include "model/gpt.h"
+
+namespace fourfold::cli {
+namespace {
+
+constexpr double measure_s = 0.4;
+/// Work of a run below which half a second of measuring would be felt: 10 s at 100 GFLOP/s.
+constexpr double least_flops = 1e12;
+
+bool is_worth_measuring(const Job& job) {
+  if (job.plan.compute != DType::f32 && job.plan.compute != DType::f64) return false;
+  const double step = model::model_flops_per_step(job.config.model, job.plan.batching.global_batch,
+                                                  job.plan.batching.length);
+  return step * static_cast<double>(job.config.train.steps) >= least_flops;
+}
+
+Row data_row(const Job& job, const data::Dataset& dataset) {
+  const plan::Batching& b = job.plan.batching;
+  const std::int64_t read = job.config.train.steps * b.global_batch * b.length;
+  const std::int64_t tokens = dataset.num_train_tokens();
+  return {"data", format("{} tokens to train on, {} to validate; {} steps read {} = {:.3g} epochs",
+                         format_grouped(tokens), format_grouped(dataset.num_validation_tokens()),
+                         format_grouped(job.config.train.steps), format_grouped(read),
+                         static_cast<double>(read) / static_cast<double>(tokens))};
+}
+
+Row host_row(const Job& job, const HostFacts& host, std::size_t ranks_here) {
+  const std::int64_t rank =
+      job.bundle.persistent_bytes + job.bundle.transient_bytes + checkpoint_copy_bytes(job);
+  return {"host", format("{}: {} of {} cores; {} memory, {} free, {} wanted by {} rank{} here",
+                         host.cpu_model.empty() ? host.name : host.cpu_model, host.cores.size(),
+                         host.cores_online, format_bytes(host.memory_bytes),
+                         format_bytes(host.memory_available_bytes),
+                         format_bytes(static_cast<std::int64_t>(ranks_here) * rank), ranks_here,
+                         ranks_here == 1 ? "" : "s")};
+}
+
+Row libraries_row(const JobFacts& facts) {
+  std::string text;
+  for (const auto& [name, version] : library_versions())
+    if (name == "OpenBLAS" || name == "oneDNN")
+      text += format("{}{} {}", text.empty() ? "" : "; ", name, version);
+  if (!facts.mpi.empty()) text += "; " + facts.mpi;
+  return {"libraries", text};
+}
+
+Row ranks_row(const JobFacts& facts, std::size_t ranks_here) {
+  const std::string where = facts.are_processes ? format("processes, {} on this host", ranks_here)
+                                                : "threads of this process";
+  return {"ranks", format("{} {}; exposed is the share of a step in which the first one waits for "
+                          "others",
+                          facts.ranks, where)};
+}
+
+Row peak_row(const Peak& peak) {
+  return {"peak", format("{}, the best {} matrix product on {} thread{}, measured now; MFU* is the "
+                         "share of it",
+                         trim(flops_text(peak.flops_per_s)), to_string(peak.dtype), peak.threads,
+                         peak.threads == 1 ? "" : "s")};
+}
+
+}  // namespace
+
+std::optional<Peak> measure_peak(const Job& job) {
+  if (!is_worth_measuring(job)) return std::nullopt;
+  const auto wanted = static_cast<int>(job.ranks()) * job.target.threads;
+  const int threads = std::min(wanted, available_cores());
+  return Peak{measure::measure_gemm_flops_per_s(job.plan.compute, threads, measure_s),
+              job.plan.compute, threads};
+}
+
+std::optional<Peak> measure_peak(const Job& job, comm::World& world) {
+  if (!is_worth_measuring(job)) return std::nullopt;
+  const int wanted = static_cast<int>(world.local_size()) * job.target.threads;
+  const int threads = std::min(wanted, available_cores());
+  double rate = 0;
+  std::int64_t used = 0;
+  world.barrier();
+  if (world.local_rank() == 0) {
+    rate = measure::measure_gemm_flops_per_s(job.plan.compute, threads, measure_s);
+    // Where ranks are bound to cores of their own, this one may use its share only.
+    const int all = std::min(wanted, static_cast<int>(host_facts().cores_online));
+    rate *= static_cast<double>(all) / threads;
+    used = all;
+  } else {
+    // Waiting in MPI would take the time that is measured.
+    std::this_thread::sleep_for(std::chrono::duration<double>(2 * measure_s));
+  }
+  world.all_reduce(std::span(&rate, 1), Reduction::sum);
+  world.all_reduce(std::span(&used, 1), Reduction::sum);
+  return Peak{rate, job.plan.compute, static_cast<int>(used)};
+}
+
+Rows startup_rows(const Job& job, const data::Dataset& dataset, const JobFacts& facts,
+                  std::size_t ranks_here) {
+  Rows rows = summary_rows(job);
+  rows.push_back(data_row(job, dataset));
+  if (facts.ranks > 1) rows.push_back(ranks_row(facts, ranks_here));
+  rows.push_back(host_row(job, host_facts(), ranks_here));
+  rows.push_back(libraries_row(facts));
+  if (facts.peak) rows.push_back(peak_row(*facts.peak));
+  return rows;
+}
+
+}  // namespace fourfold::cli

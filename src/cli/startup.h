@@ -1,0 +1,27 @@
+// What is said before a training run begins, beyond the job itself (summary.h): the machine beside
+// the memory wanted, data, libraries, and the rate that utilisation is measured against.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "cli/job.h"
+#include "cli/run_record.h"
+#include "cli/summary.h"
+
+namespace fourfold::cli {
+
+/// Best rate of the library's matrix product in the run's precision on as many threads as all ranks
+/// of this process use together, measured in about half a second. None where the run is too short
+/// to be worth it, or the precision has no such product here.
+std::optional<Peak> measure_peak(const Job& job);
+/// The same for a job of processes, all ranks together: one rank of each host measures, the rates
+/// of the hosts are added.
+std::optional<Peak> measure_peak(const Job& job, comm::World& world);
+
+/// The whole table: rows of the job and those of the machine.
+Rows startup_rows(const Job& job, const data::Dataset& dataset, const JobFacts& facts,
+                  std::size_t ranks_here);
+
+}  // namespace fourfold::cli

@@ -1,0 +1,22 @@
+// Signals that ask a run to save and end.
+#pragma once
+
+#include <atomic>
+
+namespace fourfold::cli {
+
+/// While one lives (one in a process): SIGUSR1 and SIGTERM set the flag instead of ending the
+/// process. The second such signal ends it at once, as if nobody listened.
+class StopRequest {
+ public:
+  StopRequest();
+  ~StopRequest();
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  const std::atomic<bool>& flag() const;
+  /// For who else takes such a signal: sets the flag; false if it was set.
+  static bool ask();
+};
+
+}  // namespace fourfold::cli

@@ -1,0 +1,81 @@
+#include "cli/tensorboard_log.h"
+
+#include <chrono>
+#include <vector>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "cli/host_facts.h"
+#include "interop/tensorboard_events.h"
+
+namespace fourfold::cli {
+namespace {
+
+interop::EventTime now(std::int64_t step) {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return {std::chrono::duration<double>(since_1970).count(), step};
+}
+
+/// Whether records of an earlier start are there. A folder that cannot be read is the writer's to
+/// tell.
+bool has_files(FileSystem& files, const std::string& folder) {
+  try {
+    return files.exists(folder) && !files.list(folder).empty();
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+TensorboardLog::TensorboardLog(FileSystem& files, const std::string& folder,
+                               std::int64_t first_step, Log& log)
+    : is_restart_(has_files(files, folder)),
+      writer_(files, {.folder = folder, .host = host_facts().name},
+              [&log](const std::string& text) { log.warn(text); }),
+      log_(log),
+      last_step_(first_step) {
+  if (is_restart_) writer_.add(interop::restart_record(now(first_step + 1)));
+}
+
+TensorboardLog::~TensorboardLog() {
+  const std::int64_t dropped = writer_.finish();
+  if (dropped > 0)
+    log_.warn(format("{} record{} for TensorBoard could not be written and {} missing there",
+                     dropped, dropped == 1 ? "" : "s", dropped == 1 ? "is" : "are"));
+}
+
+void TensorboardLog::step(const train::StepMetrics& metrics) {
+  constexpr double ms = 1e3, tera = 1e12, gib = 1 << 30;
+  last_step_ = metrics.step;
+  std::vector<interop::Scalar> scalars = {
+      {"train/loss", metrics.loss},
+      {"train/grad_norm", metrics.grad_norm},
+      {"train/lr", metrics.lr},
+      {"perf/step_ms", metrics.time_s * ms},
+      {"perf/tokens_per_s", metrics.tokens_per_s},
+      {"perf/tflops", metrics.model_flops_per_s / tera},
+      {"mem/peak_gib", static_cast<double>(metrics.peak_resident_bytes) / gib}};
+  if (metrics.mfu) scalars.push_back({"perf/mfu", *metrics.mfu});
+  if (metrics.exposed_communication_s)
+    scalars.push_back({"perf/comm_exposed_ms", *metrics.exposed_communication_s * ms});
+  if (metrics.evaluation) scalars.push_back({"val/loss", metrics.evaluation->loss});
+  writer_.add(interop::scalars_record(now(metrics.step), scalars));
+}
+
+void TensorboardLog::end(const train::TrainResult&) {}
+
+void TensorboardLog::text(std::string_view tag, std::string_view markdown) {
+  writer_.add(interop::text_record(now(last_step_), tag, markdown));
+}
+
+std::string as_block(std::string_view text) {
+  std::string block = "    ";
+  for (const char letter : text) {
+    block += letter;
+    if (letter == '\n') block += "    ";
+  }
+  return block;
+}
+
+}  // namespace fourfold::cli

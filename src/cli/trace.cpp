@@ -1,0 +1,34 @@
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "cli/commands.h"
+#include "cli/run_files.h"
+#include "trace/chrome_format.h"
+#include "trace/summary.h"
+
+namespace fourfold::cli {
+namespace {
+
+/// A folder stands for the trace of the run in it.
+std::string file_of(const std::string& path) {
+  if (file_exists(join_path(path, RunFiles::trace))) return join_path(path, RunFiles::trace);
+  if (file_exists(join_path(path, RunFiles::config)))
+    throw UserError(ExitCode::bad_data,
+                    format("the run in {} has no {}; train with --trace N", path, RunFiles::trace));
+  return path;
+}
+
+}  // namespace
+
+void trace_summary(const TraceSummaryArguments& arguments) {
+  const std::string path = file_of(arguments.path);
+  const trace::Timeline timeline = trace::parse_chrome_json(read_file(path), path);
+  const trace::Summary summary = trace::summarize(timeline, path);
+  const std::string text =
+      arguments.json ? trace::to_json(summary).dump() + "\n" : trace::to_text(summary);
+  std::fputs(text.c_str(), stdout);
+}
+
+}  // namespace fourfold::cli

@@ -1,0 +1,72 @@
+#include "cli/trained_model.h"
+
+#include <array>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/file_system.h"
+#include "base/format.h"
+#include "base/text.h"
+#include "checkpoint/store.h"
+#include "cli/run_files.h"
+
+namespace fourfold::cli {
+namespace {
+
+TrainedModel from_checkpoint(checkpoint::Found found) {
+  TrainedModel model;
+  const std::array<std::string, 1> files{"the checkpoint's configuration"};
+  const checkpoint::Manifest& manifest = found.manifest;
+  model.config = config::load(files, {}, [&](const std::string&) { return manifest.config; });
+  model.tokenizer = manifest.tokenizer;
+  model.tokenizer_place = format("{}: the tokenizer", found.path);
+  model.origin = format("the checkpoint of step {}", manifest.step);
+  model.parameters = checkpoint::open_model_in(real_files(), std::move(found));
+  return model;
+}
+
+/// The checkpoint that a folder is by its name, or one of those of a run.
+std::optional<checkpoint::Found> find_checkpoint(const std::string& path,
+                                                 std::optional<std::int64_t> step) {
+  const std::filesystem::path folder = absolute_path(path);
+  const auto own_step = checkpoint::parse_step_name(folder.filename().string());
+  if (own_step)
+    return checkpoint::Store(real_files(), folder.parent_path().string()).open(*own_step);
+  const checkpoint::Store store(real_files(), join_path(folder.string(), RunFiles::checkpoints));
+  if (step) return store.open(*step);
+  if (file_exists(join_path(path, RunFiles::weights))) return std::nullopt;
+  return store.newest().found;
+}
+
+}  // namespace
+
+std::unique_ptr<data::Tokenizer> TrainedModel::make_tokenizer() const {
+  return data::tokenizer_from_text(tokenizer, tokenizer_place);
+}
+
+TrainedModel open_trained_model(const std::string& path, std::optional<std::int64_t> step) {
+  if (!file_exists(path))
+    throw UserError(ExitCode::no_checkpoint,
+                    format("{}: there is no such folder; give the run.dir of a `fourfold train`, "
+                           "or the folder that `fourfold import` made",
+                           path));
+  if (auto found = find_checkpoint(path, step)) return from_checkpoint(std::move(*found));
+  const std::string config = join_path(path, RunFiles::config);
+  for (const std::string& needed : {config, join_path(path, RunFiles::weights)})
+    if (!file_exists(needed))
+      throw UserError(ExitCode::no_checkpoint,
+                      format("{} holds no trained model: it has no {} and no checkpoint; give the "
+                             "run.dir of a `fourfold train`, or the folder that `fourfold import` "
+                             "made",
+                             path, std::filesystem::path(needed).filename().string()));
+  TrainedModel model;
+  model.config = config::load(std::array{config}, {});
+  model.tokenizer_place = join_path(path, RunFiles::tokenizer);
+  model.tokenizer = trim(read_file(model.tokenizer_place, ExitCode::no_checkpoint));
+  model.origin = "the final weights";
+  model.parameters = checkpoint::open_model_file(join_path(path, RunFiles::weights));
+  return model;
+}
+
+}  // namespace fourfold::cli

@@ -1,0 +1,31 @@
+// A model that was trained or imported: its configuration, its tokenizer and where its parameters
+// are. Not what is computed with it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "checkpoint/stored_model.h"
+#include "config/config.h"
+#include "data/tokenizer.h"
+
+namespace fourfold::cli {
+
+struct TrainedModel {
+  config::Config config;
+  std::string tokenizer;        // as text
+  std::string tokenizer_place;  // where that stands, for messages
+  std::string origin;           // "the final weights", "the checkpoint of step 1200"
+  std::unique_ptr<checkpoint::StoredModel> parameters;
+
+  std::unique_ptr<data::Tokenizer> make_tokenizer() const;
+};
+
+/// `path`: a run directory, what `fourfold import` made, or one checkpoint. `step`: of the
+/// checkpoint; none: the final weights or, of a run that has none, the newest checkpoint. Errors:
+/// UserError(no_checkpoint).
+TrainedModel open_trained_model(const std::string& path, std::optional<std::int64_t> step);
+
+}  // namespace fourfold::cli

@@ -1,0 +1,352 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "comm/clock.h"
+#include "comm/connection.h"
+#include "comm/memory_killer.h"
+#include "comm/monitor.h"
+#include "comm/star.h"
+#include "comm/status.h"
+#include "comm/termination.h"
+#include "comm/watch.h"
+
+namespace fourfold::comm {
+namespace {
+
+constexpr double beat_s = 0.25;
+/// How long SIGTERM waits for news of a death. Open MPI's mpirun sends SIGKILL a second after it.
+constexpr double term_grace_s = 0.5;
+/// How long a rank stays so that its last words arrive, with ranks and with the launcher, and how
+/// long an end that a faulty rank asked for may take.
+constexpr double last_words_s = 0.2, end_patience_s = 5;
+/// How long after the others' good end a missing farewell is forgiven.
+constexpr double farewell_s = 1;
+
+// What messages are.
+constexpr char state = 'S', fault = 'F', death = 'D', hang = 'K', leaves = 'B';
+
+std::string fault_line(ExitCode code, std::string_view message, std::size_t late = 0) {
+  return Json::object(
+             {{"code", static_cast<std::int64_t>(code)}, {"message", message}, {"late", late}})
+      .dump();
+}
+
+struct End {
+  Fault fault;
+  std::size_t late = 0;
+};
+End parse_end(const std::string& line) {
+  const Json json = parse_json(line, "a rank's message");
+  return {
+      {static_cast<ExitCode>(json.find("code")->as_integer()), json.find("message")->as_string()},
+      static_cast<std::size_t>(json.find("late")->as_integer())};
+}
+
+void pause(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+void say_on_stderr(std::string_view line) {
+  const std::string text = std::string(line) + "\n";
+  // Not through stdio: a thread that hangs may hold its lock.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace
+
+/// All members but those marked belong to the watching thread once it runs.
+class MpiMonitor::Watch {
+ public:
+  Watch(MpiWorld& world, MonitorOptions options)
+      : world_(world), options_(std::move(options)), peers_(world.size()) {
+    if (!options_.say) options_.say = say_on_stderr;
+    meet();
+    const bool alone =
+        std::ranges::none_of(peers_, [](const Peer& peer) { return peer.connection.is_open(); });
+    if (is_root() && size() > 1 && alone)
+      options_.say(
+          "warning: ranks cannot connect to rank 0 by TCP; only the launcher will notice "
+          "when one dies or hangs");
+    world_.set_end([this](ExitCode code, std::string_view message) { ask_end(code, message); });
+    thread_ = std::thread([this] { loop(); });
+  }
+
+  ~Watch() {
+    world_.set_end(nullptr);
+    stop_.store(true);
+    alarm_.ring();
+    thread_.join();
+  }
+
+  void finish() {
+    leaving_.store(true);
+    world_.barrier();
+    said_farewell_.store(true);
+    if (!options_.status_folder.empty()) write_status(ExitCode::done, "");
+  }
+
+ private:
+  struct Peer {
+    RankState known;  // as it last told; host and pid from the start
+    Connection connection;
+    Age age{0};
+    bool left = false;
+  };
+
+  std::size_t size() const { return peers_.size(); }
+  std::size_t me() const { return world_.rank().index(); }
+  bool is_root() const { return me() == 0; }
+
+  /// Everybody's host and process, and the connections.
+  void meet() {
+    std::vector<std::string> hosts;
+    for (const std::string& text : world_.all_gather(format("{} {}", getpid(), world_.host()))) {
+      const std::vector<std::string> words = split(text, ' ');
+      RankState& known = peers_[hosts.size()].known;
+      known.rank = Rank(hosts.size());
+      known.pid = std::stoll(words[0]);
+      known.host = words[1];
+      hosts.push_back(words[1]);
+    }
+    std::vector<Connection> connections = connect_star(world_, hosts);
+    for (std::size_t rank = 0; rank < size(); ++rank) {
+      peers_[rank].connection = std::move(connections[rank]);
+      peers_[rank].age = Age(now_s());
+    }
+  }
+
+  void loop() {
+    while (!stop_.load()) {
+      sleep_until_news();
+      for (int terms = alarm_.answer(); terms > 0 && !term_s_; --terms)
+        if (!options_.ask_to_stop || !options_.ask_to_stop()) term_s_ = now_s();
+      for (std::size_t rank = 0; rank < size(); ++rank) listen_to(rank);
+      look_for_requests();
+      if (now_s() >= next_beat_s_) beat();
+    }
+    if (said_farewell_.load()) tell_all({leaves, ""});
+  }
+
+  void sleep_until_news() {
+    std::vector<pollfd> entries{{alarm_.number(), POLLIN, 0}};
+    for (const Peer& peer : peers_)
+      if (peer.connection.is_open()) {
+        const short unsent = peer.connection.has_unsent() ? POLLOUT : 0;
+        entries.push_back({peer.connection.number(), static_cast<short>(POLLIN | unsent), 0});
+      }
+    const double left_s = std::clamp(next_beat_s_ - now_s(), 0.0, beat_s);
+    ::poll(entries.data(), entries.size(), static_cast<int>(1000 * left_s) + 1);
+  }
+
+  void listen_to(std::size_t rank) {
+    Peer& peer = peers_[rank];
+    if (!peer.connection.is_open()) return;
+    peer.connection.flush();
+    bool ended = false;
+    for (const Message& message : peer.connection.receive(ended)) hear(rank, message);
+    if (!ended) return;
+    peer.connection.close();
+    if (peer.left || said_farewell_.load()) return;
+    if (leaving_.load())
+      missing_ = Missing{rank, now_s()};
+    else
+      end_after_death(rank);
+  }
+
+  void hear(std::size_t rank, const Message& message) {
+    if (message.kind == state) {
+      if (auto told = parse_state(message.text)) learn(rank, std::move(*told));
+    } else if (message.kind == leaves) {
+      peers_[rank].left = true;
+    } else if (message.kind == fault) {
+      const End end = parse_end(message.text);
+      if (is_root()) end_after_fault(end.fault);
+      end_process(end.fault.code, end.fault.message, {}, 2 * last_words_s);
+    } else if (message.kind == death) {
+      if (auto told = parse_state(message.text)) {
+        const std::size_t dead = told->rank.index();
+        if (dead < size()) learn(dead, std::move(*told));
+        if (dead < size()) end_after_death(dead);
+      }
+    } else if (message.kind == hang) {
+      const End end = parse_end(message.text);
+      kill_if_here(end.late);
+      end_process(end.fault.code, end.fault.message, {}, 2 * last_words_s);
+    }
+  }
+
+  void learn(std::size_t rank, RankState told) {
+    Peer& peer = peers_[rank];
+    told.rank = Rank(rank);
+    told.host = peer.known.host;
+    told.pid = peer.known.pid;
+    peer.known = std::move(told);
+    peer.age.told(now_s(), peer.known.ticks);
+  }
+
+  void look_for_requests() {
+    std::optional<Fault> wanted;
+    {
+      const std::lock_guard lock(mutex_);
+      wanted = std::exchange(wanted_end_, std::nullopt);
+    }
+    if (wanted) {
+      if (is_root() || !peers_[0].connection.is_open()) end_after_fault(*wanted);
+      peers_[0].connection.send({fault, fault_line(wanted->code, wanted->message)});
+    }
+    const double now = now_s();
+    if (missing_ && now - missing_->since_s > farewell_s && !said_farewell_.load())
+      end_after_death(missing_->rank);
+    if (term_s_ && now - *term_s_ > term_grace_s) {
+      tell_all({leaves, ""});
+      // As a shell would report it; not a code of ours.
+      write_status(static_cast<ExitCode>(128 + 15), "ended by SIGTERM");
+      end_by_sigterm();
+    }
+  }
+
+  void beat() {
+    const double now = now_s();
+    if (now - next_beat_s_ > options_.watchdog_s / 2)  // slept itself, with the whole process
+      for (Peer& peer : peers_) peer.age = Age(now);
+    next_beat_s_ = now + beat_s;
+    learn(me(), state_of(world_.rank(), world_.progress()));
+    tell_all({state, to_line(peers_[me()].known)});
+    if (options_.watchdog_s <= 0) return;
+    std::vector<RankState> states;
+    for (const Peer& peer : peers_) {
+      // Others than rank 0 hear rank 0 alone.
+      const bool heard = &peer == &peers_[me()] || peer.connection.is_open();
+      if (!heard || peer.left) continue;
+      states.push_back(peer.known);
+      states.back().silent_s = peer.age.silent_s(now);
+      states.back().unchanged_s = is_root() ? peer.age.unchanged_s(now) : 0;
+    }
+    if (const auto verdict = judge(states, options_.watchdog_s)) end_after_hang(*verdict);
+  }
+
+  [[noreturn]] void end_after_death(std::size_t dead) {
+    if (is_root()) tell_all({death, to_line(peers_[dead].known)});
+    RankState self = state_of(world_.rank(), world_.progress());
+    self.host = world_.host();
+    self.pid = getpid();
+    std::string message = death_notice(peers_[dead].known, self);
+    if (peers_[dead].known.host == self.host)
+      message += memory_kill_notice(memory_kills_before_, memory_kills());
+    end_process(ExitCode::peer_lost, message, {"error: " + message}, last_words_s);
+  }
+
+  [[noreturn]] void end_after_hang(const Verdict& verdict) {
+    const Fault reason{ExitCode::no_progress, verdict.message};
+    kill_if_here(verdict.late.index());
+    // If rank 0 itself is late, it is told in case it wakes; each finds out alone, and rank 1
+    // speaks.
+    tell_all({hang, fault_line(reason.code, reason.message, verdict.late.index())});
+    std::vector<std::string> lines;
+    if (is_root() || me() == 1) {
+      lines = verdict.dump;
+      lines.push_back("error: " + reason.message);
+    }
+    // The first to leave may take everybody's output along: those with nothing to say stay longer.
+    end_process(reason.code, reason.message, lines,
+                lines.empty() ? 2 * last_words_s : last_words_s);
+  }
+
+  /// A fault of one rank, which rank 0 says for all.
+  [[noreturn]] void end_after_fault(const Fault& reason) {
+    tell_all({fault, fault_line(reason.code, reason.message)});
+    end_process(reason.code, reason.message, {"error: " + reason.message}, last_words_s);
+  }
+
+  void kill_if_here(std::size_t rank) const {
+    const bool here = peers_[rank].known.host == world_.host();
+    if (here && rank != me()) kill_later(peers_[rank].known.pid);
+  }
+
+  /// Rank 0 tells all, others tell rank 0.
+  void tell_all(const Message& message) {
+    for (Peer& peer : peers_)
+      if (peer.connection.is_open()) peer.connection.send(message);
+  }
+
+  /// The lines go first: a status waits for the disk, and the launcher stops listening soon.
+  [[noreturn]] void end_process(ExitCode code, const std::string& message,
+                                const std::vector<std::string>& lines = {}, double stay_s = 0) {
+    ignore_broken_pipes();
+    for (const std::string& line : lines) options_.say(line);
+    write_status(code, message);
+    if (options_.before_exit) options_.before_exit();
+    // A connection that closes with unread bytes may take its last words along.
+    const double deadline = now_s() + stay_s;
+    while (now_s() < deadline) {
+      for (Peer& peer : peers_) {
+        bool ended = !peer.connection.is_open();
+        if (ended) continue;
+        peer.connection.flush();
+        peer.connection.receive(ended);
+        if (ended) peer.connection.close();
+      }
+      pause(0.01);
+    }
+    std::_Exit(static_cast<int>(code));
+  }
+
+  void write_status(ExitCode code, const std::string& message) const {
+    if (options_.status_folder.empty()) return;
+    comm::write_status(options_.status_folder,
+                       {world_.rank(), world_.host(), getpid(), code, message});
+  }
+
+  /// From a thread that met a fault: the watching thread ends the process meanwhile.
+  void ask_end(ExitCode code, std::string_view message) {
+    {
+      const std::lock_guard lock(mutex_);
+      wanted_end_ = Fault{code, std::string(message)};
+    }
+    alarm_.ring();
+    pause(end_patience_s);
+  }
+
+  MpiWorld& world_;
+  MonitorOptions options_;
+  Alarm alarm_;  // any thread may ring it
+  std::vector<Peer> peers_;
+  double next_beat_s_ = now_s();
+  const std::optional<std::int64_t> memory_kills_before_ = memory_kills();
+  std::optional<double> term_s_;
+  struct Missing {
+    std::size_t rank;
+    double since_s;
+  };
+  std::optional<Missing> missing_;
+
+  std::mutex mutex_;
+  std::optional<Fault> wanted_end_;  // under mutex_
+  // Set by the constructing thread: the good end is near; all are at it; the watch is over.
+  std::atomic<bool> leaving_{false}, said_farewell_{false}, stop_{false};
+  std::thread thread_;
+};
+
+MpiMonitor::MpiMonitor(MpiWorld& world, MonitorOptions options)
+    : watch_(std::make_unique<Watch>(world, std::move(options))) {}
+
+MpiMonitor::~MpiMonitor() = default;
+
+void MpiMonitor::finish() {
+  watch_->finish();
+}
+
+}  // namespace fourfold::comm

@@ -1,0 +1,45 @@
+// SIGTERM as news for a watching thread, and the end of another process. The only signal handler of
+// this room.
+#pragma once
+
+#include <signal.h>
+
+#include <cstdint>
+
+#include "base/descriptor.h"
+
+namespace fourfold::comm {
+
+/// While one lives (one in a process), SIGTERM does not end the process but wakes whoever polls
+/// `number()`. Then it means again what it meant before.
+class Alarm {
+ public:
+  /// Errors: UserError(environment).
+  Alarm();
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+  ~Alarm();
+
+  /// Readable once it rang.
+  int number() const { return read_end_.number(); }
+  /// Wakes too, from any thread.
+  void ring() const;
+  /// Silences it; how often SIGTERM came since.
+  int answer();
+
+ private:
+  struct sigaction before_;
+  Descriptor read_end_, write_end_;
+};
+
+/// Ends this process as SIGTERM does where nobody listens.
+[[noreturn]] void end_by_sigterm();
+
+/// From now on, writing where nobody reads is no reason to die.
+void ignore_broken_pipes();
+
+/// SIGKILL for a process of this host, a second from now, when this one is gone: launchers report
+/// the first process that ends, and that should be one that can say why.
+void kill_later(std::int64_t pid);
+
+}  // namespace fourfold::comm

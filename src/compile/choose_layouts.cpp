@@ -1,0 +1,104 @@
+#include "compile/choose_layouts.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace fourfold::compile {
+namespace {
+
+class Chooser {
+ public:
+  Chooser(ShardedGraph graph, const plan::Plan& plan) : result_(std::move(graph)), plan_(plan) {
+    steps_.swap(result_.steps);
+  }
+
+  ShardedGraph run() {
+    for (Step& step : steps_) {
+      auto* move = std::get_if<Move>(&step);
+      if (move == nullptr)
+        result_.steps.push_back(std::move(step));
+      else
+        place(std::move(*move));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void place(Move move) {
+    const Conversion& c = move.conversion;
+    // The tensor whose parts belong to the members: where the dim is whole along the axis.
+    const bool scatters = c.kind == MoveKind::reduce_scatter || c.kind == MoveKind::all_to_all;
+    const bool gathers = c.kind == MoveKind::all_gather || c.kind == MoveKind::all_to_all;
+    const std::size_t whole_dim = c.kind == MoveKind::all_to_all ? c.from_dim : c.dim;
+    const std::int64_t scattered_part = scatters ? local_shape(move.to)[c.dim] : 0,
+                       gathered_part = gathers ? local_shape(move.from)[whole_dim] : 0;
+    const bool is_scattered = scatters && !is_contiguous(move.from, c.dim, c.axis, scattered_part);
+    const bool is_gathered = gathers && !is_contiguous(move.to, whole_dim, c.axis, gathered_part);
+    if (is_scattered) {
+      Move pack = move;
+      pack.sum.reset();
+      pack.conversion.kind = MoveKind::pack;
+      pack.to = blocked(move.from, "packed", {c.dim, c.axis, scattered_part});
+      move.from = pack.to;
+      result_.steps.emplace_back(std::move(pack));
+    }
+    if (!is_gathered) {
+      result_.steps.emplace_back(std::move(move));
+      return;
+    }
+    Move unpack = move;
+    unpack.conversion.kind = MoveKind::unpack;
+    unpack.from = blocked(move.to, "blocks", {whole_dim, c.axis, gathered_part});
+    move.to = unpack.from;
+    move.sum.reset();
+    result_.steps.emplace_back(std::move(move));
+    result_.steps.emplace_back(std::move(unpack));
+  }
+
+  Shape local_shape(ValueId id) const {
+    const ShardedValue& value = result_.value(id);
+    return op::local_shape(value.shape, value.sharding, mesh_of(value));
+  }
+  const Mesh& mesh_of(const ShardedValue& value) const {
+    return plan_.meshes[value.sharding.mesh.index()];
+  }
+
+  /// Whether equal parts of the local tensor's memory are the members' blocks of the dim.
+  bool is_contiguous(ValueId id, std::size_t dim, AxisId axis, std::int64_t part) const {
+    const Shape local = local_shape(id);
+    return local.elements(0, dim) == 1 &&
+           local[dim] == part * mesh_of(result_.value(id)).axes[axis.index()].size;
+  }
+
+  ValueId blocked(ValueId like, std::string_view word, const program::Blocked& layout) {
+    ShardedValue value = result_.value(like);
+    value.name = fresh_name(
+        format("{}/{}.{}", value.name, word, mesh_of(value).axes[layout.axis.index()].name));
+    value.role = graph::ValueRole::activation;
+    value.is_micro_sum = false;
+    value.part_of.reset();
+    value.blocked = layout;
+    result_.values.push_back(std::move(value));
+    return ValueId(result_.values.size() - 1);
+  }
+
+  std::string fresh_name(const std::string& base) {
+    const int count = ++names_[base];
+    return count == 1 ? base : format("{}{}", base, count);
+  }
+
+  ShardedGraph result_;
+  std::vector<Step> steps_;
+  const plan::Plan& plan_;
+  std::map<std::string, int> names_;
+};
+
+}  // namespace
+
+ShardedGraph choose_layouts(ShardedGraph graph, const plan::Plan& plan) {
+  return Chooser(std::move(graph), plan).run();
+}
+
+}  // namespace fourfold::compile

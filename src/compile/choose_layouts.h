@@ -1,0 +1,16 @@
+// In which order the elements of moved tensors are stored, so that collectives see contiguous
+// memory.
+#pragma once
+
+#include "compile/sharded_graph.h"
+#include "plan/plan.h"
+
+namespace fourfold::compile {
+
+/// A collective gives each member one contiguous part. That holds for a plain tensor where the dim
+/// that gains or loses the cut is outermost in memory and the members divide it; parameters are
+/// annotated so that theirs is. Everywhere else the tensor is moved in a blocked buffer, and `pack`
+/// and `unpack` steps, visible and priced, change between the two forms.
+ShardedGraph choose_layouts(ShardedGraph graph, const plan::Plan& plan);
+
+}  // namespace fourfold::compile

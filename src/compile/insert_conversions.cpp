@@ -1,0 +1,352 @@
+#include "compile/insert_conversions.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace fourfold::compile {
+namespace {
+
+using graph::Node;
+using graph::Phase;
+using graph::ValueRole;
+using op::Sharding;
+
+Sharding without_partial(Sharding sharding) {
+  sharding.partial.clear();
+  return sharding;
+}
+
+std::string_view suffix(MoveKind kind) {
+  switch (kind) {
+    case MoveKind::all_reduce:
+      return "reduced";
+    case MoveKind::reduce_scatter:
+      return "scattered";
+    case MoveKind::all_gather:
+      return "gathered";
+    case MoveKind::all_to_all:
+      return "exchanged";
+    case MoveKind::slice:
+      return "sliced";
+    case MoveKind::pack:
+      return "packed";
+    case MoveKind::unpack:
+      return "unpacked";
+  }
+  fail_internal("every kind of move has a word");
+}
+
+class Inserter {
+ public:
+  Inserter(const Recomputed& recomputed, const plan::Plan& plan)
+      : graph_(recomputed.graph),
+        recomputed_(recomputed),
+        plan_(plan),
+        states_(plan.of(recomputed.graph.name)) {
+    result_.name = graph_.name;
+    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+      const graph::Value& value = graph_.values[i];
+      result_.values.push_back({value.name, value.shape, value.element, value.role,
+                                without_partial(kept(ValueId(i))), std::nullopt, std::nullopt,
+                                false});
+    }
+    classes_.resize(graph_.values.size());
+    find_last_producers();
+  }
+
+  ShardedGraph run() {
+    for (node_ = 0; node_ < graph_.nodes.size(); ++node_) {
+      begin_phase(graph_.nodes[node_].phase);
+      insert(graph_.nodes[node_]);
+    }
+    // Results that nobody read.
+    for (std::size_t i = 0; i < graph_.values.size(); ++i)
+      if (graph_.values[i].role == ValueRole::result) complete(ValueId(i));
+    return std::move(result_);
+  }
+
+ private:
+  /// A sum's part that is partial on one set of axes.
+  struct SumClass {
+    Sharding state;
+    ValueId sum;  // holds it
+  };
+
+  const Sharding& kept(ValueId id) const {
+    return states_.values[recomputed_.origin[id.index()].index()];
+  }
+  const plan::NodeStates& states_of_node() const {
+    return states_.nodes[recomputed_.node_origin[node_]];
+  }
+
+  void find_last_producers() {
+    last_producer_.assign(graph_.values.size(), 0);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+      for (const ValueId id : graph_.nodes[i].outputs) last_producer_[id.index()] = i;
+  }
+
+  void insert(const Node& original) {
+    Node node = original;
+    const plan::NodeStates& states = states_of_node();
+    for (std::size_t i = 0; i < node.reads.size(); ++i)
+      node.reads[i] = read(node.reads[i], states.reads[i]);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      node.outputs[i] = output(original.outputs[i], states.outputs[i]);
+    result_.steps.emplace_back(node);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      finish_output(original.outputs[i], node.outputs[i], states.outputs[i]);
+  }
+
+  // --- reads
+
+  ValueId read(ValueId id, const Sharding& wanted) {
+    const graph::Value& value = graph_.value(id);
+    if (value.role == ValueRole::received) receive(id);
+    if (graph::is_sum(value.role)) complete(id);
+    if (value.role == ValueRole::result) send(id);
+    if (value.role == ValueRole::step || value.role == ValueRole::result) return id;
+    return converted(id, wanted);
+  }
+
+  /// The value in the wanted state, made here if no earlier step made it for this scope. Gradients
+  /// are reduced where they lie.
+  ValueId converted(ValueId id, const Sharding& wanted) {
+    if (kept(id) == wanted) return id;
+    const auto key = std::tuple(id, cuts_key(wanted), scope(id));
+    if (const auto place = converted_.find(key); place != converted_.end()) return place->second;
+    const ValueId to = convert(id, kept(id), wanted, std::nullopt, std::nullopt);
+    converted_.emplace(key, to);
+    return to;
+  }
+
+  /// Conversions of a parameter live as long as they are needed; with recomputation only within one
+  /// segment of one phase, since else every gathered weight would outlive the forward pass.
+  std::pair<Phase, std::int64_t> scope(ValueId id) const {
+    if (graph_.value(id).role != ValueRole::parameter || plan_.checkpointing.blocks == 0)
+      return {Phase::forward, -1};
+    const Node& node = graph_.nodes[node_];
+    return {node.phase, node.block ? *node.block / plan_.checkpointing.blocks : -1};
+  }
+
+  static std::vector<std::vector<std::pair<std::size_t, std::int64_t>>> cuts_key(
+      const Sharding& sharding) {
+    std::vector<std::vector<std::pair<std::size_t, std::int64_t>>> key;
+    for (const auto& cuts : sharding.dims) {
+      auto& dim = key.emplace_back();
+      for (const op::Cut& cut : cuts) dim.emplace_back(cut.axis.index(), cut.stride.value_or(-1));
+    }
+    return key;
+  }
+
+  // --- conversions
+
+  /// Appends the moves from one state to another; they end in `target` where one is given, or are
+  /// added to `sum`. Returns the value that holds the result.
+  ValueId convert(ValueId id, const Sharding& from, const Sharding& to,
+                  std::optional<ValueId> target, std::optional<ValueId> sum) {
+    const std::vector<Conversion> path = conversion_path(from, to);
+    std::size_t last_move = path.size();  // all-reduces behind it work in place
+    for (std::size_t i = 0; i < path.size(); ++i)
+      if (path[i].kind != MoveKind::all_reduce) last_move = i;
+    require(!sum || last_move + 1 == path.size(), "what is added to a sum ends in a move");
+    ValueId now = id;
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      Move move{path[i], now, now, std::nullopt, phase_};
+      if (path[i].kind != MoveKind::all_reduce) {
+        move.to = i == last_move && target ? *target : add_value(now, path[i]);
+        if (i == last_move) move.sum = sum;
+      }
+      now = move.to;
+      result_.steps.emplace_back(std::move(move));
+    }
+    return now;
+  }
+
+  ValueId add_value(ValueId source, const Conversion& conversion) {
+    ShardedValue value = result_.values[source.index()];
+    value.name = fresh_name(
+        format("{}/{}.{}", value.name, suffix(conversion.kind), axis_name(conversion.axis)));
+    value.role = ValueRole::activation;
+    value.sharding = without_partial(conversion.after);
+    value.is_micro_sum = false;
+    return add(std::move(value));
+  }
+
+  ValueId add(ShardedValue value) {
+    result_.values.push_back(std::move(value));
+    return ValueId(result_.values.size() - 1);
+  }
+
+  std::string fresh_name(const std::string& base) {
+    const int count = ++names_[base];
+    return count == 1 ? base : format("{}{}", base, count);
+  }
+
+  const std::string& axis_name(AxisId axis) const {
+    return plan_.meshes[0].axes[axis.index()].name;
+  }
+
+  // --- outputs
+
+  /// Where an op writes what it gives in state `given`.
+  ValueId output(ValueId id, const Sharding& given) {
+    const graph::Value& value = graph_.value(id);
+    if (graph::is_sum(value.role)) return sum_output(id, given);
+    if (graph::is_persistent(value.role)) return given == kept(id) ? id : part_of(id, given);
+    if (given.dims == kept(id).dims) return id;  // at most reduced in place
+    ShardedValue raw = result_.values[id.index()];
+    raw.name = fresh_name(value.name + "/raw");
+    raw.role = ValueRole::activation;
+    raw.sharding = without_partial(given);
+    return add(std::move(raw));
+  }
+
+  ValueId part_of(ValueId id, const Sharding& given) {
+    ShardedValue part = result_.values[id.index()];
+    part.name = fresh_name(part.name + "/part");
+    part.sharding = without_partial(given);
+    part.part_of = id;
+    return add(std::move(part));
+  }
+
+  void finish_output(ValueId id, ValueId written, const Sharding& given) {
+    const graph::Value& value = graph_.value(id);
+    if (value.role == ValueRole::gradient) {
+      add_to_sum(id);
+      return;
+    }
+    if (value.role == ValueRole::result) return;
+    if (written != id || given != kept(id)) convert(written, given, kept(id), id, std::nullopt);
+    send(id);
+  }
+
+  // --- other meshes
+
+  /// What the host provides or an earlier phase made leaves at the start of a phase.
+  void begin_phase(Phase phase) {
+    if (node_ > 0 && phase_ == phase) return;
+    phase_ = phase;
+    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+      const ValueRole role = graph_.values[i].role;
+      if (role == ValueRole::parameter || role == ValueRole::gradient) send(ValueId(i));
+    }
+  }
+
+  /// Sends a value of this phase wherever it is wanted, whole.
+  void send(ValueId id) {
+    const auto& transfers = plan_.transfers;
+    for (std::size_t t = 0; t < transfers.size(); ++t) {
+      if (graph_.name != "train" || transfers[t].from != plan_.stage ||
+          transfers[t].phase != phase_ || transfers[t].value != graph_.value(id).name)
+        continue;
+      if (!handed_over_.insert(t).second) continue;
+      const ValueId whole = graph_.value(id).role == ValueRole::result
+                                ? id
+                                : converted(id, Sharding{kept(id).mesh, {}, {}});
+      result_.steps.emplace_back(Handover{t, true, whole, phase_});
+    }
+  }
+
+  /// Receives a value before its first reader, behind what the same stage sends before it.
+  void receive(ValueId id) {
+    const auto& transfers = plan_.transfers;
+    const auto is_wanted = [&](const plan::Transfer& t) {
+      return t.to == plan_.stage && t.into == graph_.value(id).name;
+    };
+    const auto wanted = std::find_if(transfers.begin(), transfers.end(), is_wanted);
+    require(wanted != transfers.end(), "what is received is in the plan's transfers");
+    for (auto t = transfers.begin(); t <= wanted; ++t) {
+      const auto index = static_cast<std::size_t>(t - transfers.begin());
+      const bool is_before = t->to == plan_.stage && t->from == wanted->from;
+      if (is_before && handed_over_.insert(index).second) receive(index);
+    }
+  }
+
+  /// Receives one transfer and cuts the value as it is kept.
+  void receive(std::size_t index) {
+    const plan::Transfer& transfer = plan_.transfers[index];
+    const ValueId id = *graph_.find(transfer.into);
+    const Sharding whole{kept(id).mesh, {}, {}};
+    if (whole == kept(id)) {
+      result_.steps.emplace_back(Handover{index, false, id, transfer.phase});
+      return;
+    }
+    ShardedValue raw = result_.values[id.index()];
+    raw.name = fresh_name(raw.name + "/raw");
+    raw.sharding = whole;
+    const ValueId arrived = add(std::move(raw));
+    result_.steps.emplace_back(Handover{index, false, arrived, transfer.phase});
+    convert(arrived, whole, kept(id), id, std::nullopt);
+  }
+
+  // --- sums
+
+  ValueId sum_output(ValueId id, const Sharding& given) {
+    for (const SumClass& part : classes_[id.index()])
+      if (part.state == given) return part.sum;
+    const graph::Value& value = graph_.value(id);
+    const bool is_direct =
+        value.role == ValueRole::result ? classes_[id.index()].empty() : given == kept(id);
+    SumClass part{given, id};
+    if (!is_direct) {
+      ShardedValue sum = result_.values[id.index()];
+      sum.name = fresh_name(value.name + "/part");
+      sum.sharding = without_partial(given);
+      // A part of a result lasts as long as the result; what is added to a gradient, one
+      // micro-batch.
+      sum.is_micro_sum = value.role == ValueRole::gradient;
+      if (sum.is_micro_sum) sum.role = ValueRole::activation;
+      part.sum = add(std::move(sum));
+    }
+    classes_[id.index()].push_back(part);
+    return part.sum;
+  }
+
+  /// Behind the last producer of a micro-batch, what it holds goes to the gradient's sum.
+  void add_to_sum(ValueId id) {
+    if (last_producer_[id.index()] != node_) return;
+    for (const SumClass& part : classes_[id.index()])
+      if (part.sum != id) convert(part.sum, part.state, kept(id), std::nullopt, id);
+  }
+
+  /// Reduces a result completely, once: all its parts, then their sum.
+  void complete(ValueId id) {
+    auto& classes = classes_[id.index()];
+    if (graph_.value(id).role != ValueRole::result) return;
+    for (const SumClass& part : classes) {
+      convert(part.sum, part.state, kept(id), std::nullopt, std::nullopt);
+      if (part.sum == id) continue;
+      result_.steps.emplace_back(Node{op::Add{}, {id, part.sum}, {id}, phase_, std::nullopt});
+    }
+    classes.clear();
+  }
+
+  const graph::Graph& graph_;
+  const Recomputed& recomputed_;
+  const plan::Plan& plan_;
+  const plan::GraphStates& states_;
+  ShardedGraph result_;
+  std::size_t node_ = 0;
+  Phase phase_ = Phase::forward;
+  std::vector<std::size_t> last_producer_;      // by value
+  std::vector<std::vector<SumClass>> classes_;  // by value
+  std::map<std::tuple<ValueId, std::vector<std::vector<std::pair<std::size_t, std::int64_t>>>,
+                      std::pair<Phase, std::int64_t>>,
+           ValueId>
+      converted_;
+  std::map<std::string, int> names_;
+  std::set<std::size_t> handed_over_;  // transfers that have a step
+};
+
+}  // namespace
+
+ShardedGraph insert_conversions(const Recomputed& recomputed, const plan::Plan& plan) {
+  return Inserter(recomputed, plan).run();
+}
+
+}  // namespace fourfold::compile

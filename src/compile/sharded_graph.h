@@ -1,0 +1,58 @@
+// A graph with every conversion between states written out: what insert_conversions makes,
+// choose_layouts refines and lower unrolls. Not a program yet: no micro-batches, no memory.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compile/conversion_path.h"
+#include "graph/graph.h"
+#include "program/program.h"
+
+namespace fourfold::compile {
+
+using graph::ValueId;
+
+struct ShardedValue {
+  std::string name;
+  Shape shape;  // logical
+  op::Element element = op::Element::compute;
+  graph::ValueRole role = graph::ValueRole::activation;
+  op::Sharding sharding;  // cuts alone: what is partial follows from the steps
+  std::optional<program::Blocked> blocked;
+  /// This rank's block of another value's memory, along that value's outermost dim.
+  std::optional<ValueId> part_of;
+  /// A sum over several producers, new in each micro-batch (gradients and results last longer).
+  bool is_micro_sum = false;
+};
+
+/// A conversion of a value; all_reduce works in place (from == to).
+struct Move {
+  Conversion conversion;
+  ValueId from, to;
+  /// What arrives in `to` is added to this gradient, or becomes it in the first micro-batch.
+  std::optional<ValueId> sum;
+  graph::Phase phase = graph::Phase::forward;
+};
+
+/// A value, whole on this mesh, goes to another mesh or comes from it: plan::Plan::transfers.
+struct Handover {
+  std::size_t transfer = 0;
+  bool sends = false;
+  ValueId value;
+  graph::Phase phase = graph::Phase::forward;
+};
+
+using Step = std::variant<graph::Node, Move, Handover>;
+
+struct ShardedGraph {
+  std::string name;
+  std::vector<ShardedValue> values;
+  std::vector<Step> steps;
+
+  const ShardedValue& value(ValueId id) const { return values[id.index()]; }
+};
+
+}  // namespace fourfold::compile

@@ -1,0 +1,54 @@
+// Who touches which buffer, in the order of a program that is being changed.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "program/program.h"
+
+namespace fourfold::compile {
+
+/// Places of instructions are their indices in `instructions`, also of those that are gone.
+class Uses {
+ public:
+  explicit Uses(program::Program& program);
+
+  /// The compute instruction on the same stream and in the same task as `reader` that wrote all of
+  /// the slice last before it; none when something else did.
+  std::optional<std::size_t> writer(const program::Slice& slice, std::size_t reader) const;
+  /// Who touches the value that `writer` wrote to the slice, until it is overwritten.
+  std::vector<std::size_t> of_value(const program::Slice& slice, std::size_t writer) const;
+  bool same_task(std::size_t a, std::size_t b) const { return tasks_[a] == tasks_[b]; }
+
+  /// Whether the instructions `moved` may run at the place `to`: nothing that stays between touches
+  /// what they touch, other than to read what they read.
+  bool may_move(const std::vector<std::size_t>& moved, std::size_t to) const;
+
+  /// Puts `compute` at the place `to`; the other `members` are gone.
+  void replace(const std::vector<std::size_t>& members, std::size_t to, program::Compute compute);
+  bool is_gone(std::size_t index) const { return gone_[index]; }
+  /// Takes what is gone, and buffers that nothing touches any more, out of the program. Ends the
+  /// use of this object.
+  void finish();
+
+ private:
+  struct Use {
+    std::size_t index;
+    program::Access access;
+  };
+  std::vector<Use>& uses(program::BufferId buffer) { return by_buffer_[buffer.index()]; }
+  const std::vector<Use>& uses(program::BufferId buffer) const {
+    return by_buffer_[buffer.index()];
+  }
+  void add(std::size_t index);
+  void remove(std::size_t index);
+  void drop_untouched_buffers();
+
+  program::Program& program_;
+  std::vector<std::vector<Use>> by_buffer_;  // each in the order of the instructions
+  std::vector<std::size_t> tasks_;           // of each instruction
+  std::vector<bool> gone_;
+};
+
+}  // namespace fourfold::compile

@@ -1,0 +1,29 @@
+#include "config/compare.h"
+
+#include "config/schema.h"
+#include "config/value.h"
+
+namespace fourfold::config {
+namespace {
+
+/// The value that `config` has, and where it comes from.
+Origin now(const Key& key, const Config& config) {
+  Config copy = config;  // places hand out references
+  const std::string value = value_text(key, copy);
+  const Origin* origin = config.origins.find(key.path);
+  const bool is_as_loaded = origin != nullptr && origin->value == value;
+  return {is_as_loaded ? origin->place : "derived", value};
+}
+
+}  // namespace
+
+std::vector<Difference> differences(const Config& left, const Config& right) {
+  std::vector<Difference> result;
+  for (const Key& key : keys()) {
+    Origin a = now(key, left), b = now(key, right);
+    if (a.value != b.value) result.push_back({key.path, std::move(a), std::move(b)});
+  }
+  return result;
+}
+
+}  // namespace fourfold::config

@@ -1,0 +1,88 @@
+// What the rows of the schema are written with: places, choices, bounds, largest sizes. Included by
+// the schema_*.cpp files only.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "config/schema.h"
+
+namespace fourfold::config {
+
+/// Places inside a spec of Config.
+template <class T>
+Place<T> at(T Config::* member) {
+  return [member](Config& config) -> T& { return config.*member; };
+}
+template <class Spec, class T>
+Place<T> at(Spec Config::* spec, T Spec::* member) {
+  return [spec, member](Config& config) -> T& { return config.*spec.*member; };
+}
+template <class T>
+Place<T> at_schedule(T train::ScheduleSpec::* member) {
+  return [member](Config& config) -> T& { return config.train.schedule.*member; };
+}
+template <class T>
+Place<T> at_checkpoint(T train::CheckpointSpec::* member) {
+  return [member](Config& config) -> T& { return config.train.checkpoint.*member; };
+}
+template <class T>
+Place<T> at_loss_spike(T train::LossSpikeSpec::* member) {
+  return [member](Config& config) -> T& { return config.train.loss_spike.*member; };
+}
+template <class T>
+Place<T> at_grid(T plan::Grid::* member) {
+  return [member](Config& config) -> T& { return config.plan.grid.*member; };
+}
+
+template <class Enum>
+Choice choice(Place<Enum> place, std::vector<std::string> names, std::vector<Enum> values) {
+  return {std::move(names),
+          [place, values](Config& config) {
+            const auto found = std::find(values.begin(), values.end(), place(config));
+            require(found != values.end(), "a stored choice is one of the schema's");
+            return static_cast<std::size_t>(found - values.begin());
+          },
+          [place, values](Config& config, std::size_t index) { place(config) = values[index]; }};
+}
+
+/// The only choice there is yet: nothing to store.
+inline Choice only(std::string name) {
+  return {{std::move(name)}, [](Config&) { return std::size_t{0}; }, [](Config&, std::size_t) {}};
+}
+
+inline Bounds between(double least, double most) {
+  return {least, most};
+}
+inline Bounds at_least(double least) {
+  return {least, std::numeric_limits<double>::infinity()};
+}
+inline Bounds above(double least) {
+  return {least, std::numeric_limits<double>::infinity(), true, false};
+}
+/// Fractions.
+inline Bounds from_zero_below_one() {
+  return {0, 1, false, true};
+}
+inline Bounds inside_zero_one() {
+  return {0, 1, true, true};
+}
+
+// Largest sizes: far above any model, low enough that products of a few of them stay inside 64
+// bits.
+inline constexpr double most_layers = 1'000, most_width = 1'000'000, most_tokens = 1'000'000;
+inline constexpr double most_vocabulary = 10'000'000;  // token ids are stored in 32 bits
+inline constexpr double most_steps = 4'294'967'295;    // random numbers count steps in 32 bits
+
+/// The sections, each in a schema_*.cpp file of its own or with its neighbours.
+std::vector<Key> model_keys();
+std::vector<Key> data_keys();
+std::vector<Key> train_keys();
+std::vector<Key> optimizer_keys();
+std::vector<Key> schedule_keys();
+std::vector<Key> loss_spike_keys();
+std::vector<Key> checkpoint_keys();
+std::vector<Key> parallel_keys();
+
+}  // namespace fourfold::config

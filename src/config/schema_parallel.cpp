@@ -1,0 +1,106 @@
+// Rows of the schema: the grid of ranks, memory, precision.
+#include "config/schema_fields.h"
+
+namespace fourfold::config {
+
+std::vector<Key> parallel_keys() {
+  using plan::Grid;
+  using plan::PlanSpec;
+  using plan::Strategy;
+  return {
+      {.path = "parallel.strategy",
+       .meaning = "How tensors are cut: axonn on any grid; megatron on x and data; fsdp on z and "
+                  "data.",
+       .field =
+           choice<Strategy>(at(&Config::plan, &PlanSpec::strategy), {"axonn", "megatron", "fsdp"},
+                            {Strategy::axonn, Strategy::megatron, Strategy::fsdp}),
+       .fallback = "axonn",
+       .example = "megatron",
+       .elsewhere = {"parallel_strategy", "distributed_strategy", "parallelism",
+                     "distribution_strategy"}},
+      {.path = "parallel.tensor.x",
+       .meaning = "Ranks that share the heads and the inner columns of a block; they sum "
+                  "activations.",
+       .field = at_grid(&Grid::x),
+       .fallback = "1",
+       .bounds = between(1, most_ranks),
+       .unit = "ranks",
+       .cost = "Weights and arithmetic of a rank are divided by x; every block sums activations "
+               "over x, bytes in proportion to (x - 1) / x.",
+       .example = "2",
+       .elsewhere = {"tensor_model_parallel_size", "tensor_parallel_degree", "tensor_parallel_size",
+                     "tp", "G_intra_r"}},
+      {.path = "parallel.tensor.y",
+       .meaning = "Ranks that share the columns of the residual stream; they sum activations.",
+       .field = at_grid(&Grid::y),
+       .fallback = "1",
+       .bounds = between(1, most_ranks),
+       .unit = "ranks",
+       .cost = "Weights and arithmetic of a rank are divided by y; every block sums activations "
+               "over y, bytes in proportion to (y - 1) / y.",
+       .example = "2",
+       .elsewhere = {"G_intra_c"}},
+      {.path = "parallel.tensor.z",
+       .meaning = "Ranks that share samples and the rows of weights; they gather weights.",
+       .field = at_grid(&Grid::z),
+       .fallback = "1",
+       .bounds = between(1, most_ranks),
+       .unit = "ranks",
+       .cost = "Weights of a rank are divided by z; they are gathered, and gradients summed, in "
+               "every micro-batch, bytes in proportion to (z - 1) / z.",
+       .example = "4",
+       .elsewhere = {"zero3_size", "dp_shard", "G_intra_d", "data_parallel_shard_degree",
+                     "fsdp_size"}},
+      {.path = "parallel.data",
+       .meaning = "Ranks that share samples and repeat all weights; auto: as many as the job has "
+                  "for x y z ranks.",
+       .field = at_grid(&Grid::data),
+       .fallback = "auto",
+       .bounds = between(1, most_ranks),
+       .unit = "ranks",
+       .cost = "Samples of a rank are divided, its weights are not; gradients are summed once a "
+               "step, bytes in proportion to (data - 1) / data.",
+       .example = "8",
+       .elsewhere = {"data_parallel_size", "data_parallel_replicate_degree", "data_parallel_degree",
+                     "dp", "G_data", "devices"}},
+      {.path = "parallel.order",
+       .meaning = "Axes of the grid, the one whose neighbours are neighbouring ranks first.",
+       .field = Permutation{at_grid(&Grid::order), {"x", "y", "z", "data"}},
+       .fallback = "[x, y, z, data]",
+       .cost = "The first axis sends between neighbours, which is cheapest inside a host.",
+       .example = "[y, x, z, data]",
+       .elsewhere = {"rank_order", "mesh_order", "axis_order"}},
+      {.path = "parallel.shard_sequence",
+       .meaning = "Between blocks, time is cut on x (Korthikanti et al. 2022); strategy megatron "
+                  "only.",
+       .field = at(&Config::plan, &PlanSpec::shard_sequence),
+       .fallback = "false",
+       .cost = "true: activations between blocks are divided by x; the same bytes are sent.",
+       .example = "true",
+       .elsewhere = {"sequence_parallel", "enable_sequence_parallel"}},
+      {.path = "memory.activation_checkpointing",
+       .meaning = "Keep the input of every N blocks (full: every block) and compute the rest again "
+                  "backward; selective keeps the outputs of matrix products too and repeats only "
+                  "what is cheap. Less memory, more arithmetic, the same bits.",
+       .field = Place<plan::Checkpointing>(at(&Config::plan, &PlanSpec::checkpointing)),
+       .fallback = "none",
+       .cost = "full: the activations of one block and the inputs of all, for about a third more "
+               "arithmetic; selective: about half of the activations, for attention, norms and "
+               "GELU once more.",
+       .example = "selective",
+       .elsewhere = {"gradient_checkpointing", "activation_checkpoint", "recompute_granularity",
+                     "recompute_layer", "recompute"}},
+      {.path = "precision.compute",
+       .meaning = "Type of weights, activations and gradients. A CPU plans bf16 and trains the "
+                  "others.",
+       .field = choice<DType>(at(&Config::plan, &PlanSpec::compute), {"fp32", "fp64", "bf16"},
+                              {DType::f32, DType::f64, DType::bf16}),
+       .fallback = "fp32",
+       .cost = "fp64 takes twice the memory and time of fp32; bf16 half the memory.",
+       .example = "fp64",
+       .elsewhere = {"precision", "bf16", "mixed_precision_param", "mixed_precision", "fp16",
+                     "dtype", "torch_dtype", "precision.dtype"}},
+  };
+}
+
+}  // namespace fourfold::config

@@ -1,0 +1,250 @@
+// Rows of the schema: steps and batches, the optimizer, its learning rate.
+#include "config/schema_fields.h"
+
+namespace fourfold::config {
+
+std::vector<Key> train_keys() {
+  using train::TrainSpec;
+  return {
+      {.path = "train.steps",
+       .meaning = "Steps of training, each one update of the weights.",
+       .field = at(&Config::train, &TrainSpec::steps),
+       .fallback = "2000",
+       .bounds = between(1, most_steps),
+       .unit = "steps",
+       .cost = "Time grows in proportion.",
+       .example = "10k",
+       .elsewhere = {"max_train_steps", "training_steps", "total_steps", "max_steps", "train_iters",
+                     "max_iters", "train_steps", "num_steps", "iterations"}},
+      {.path = "train.global_batch_size",
+       .meaning = "Samples of a step, over all ranks and micro-batches.",
+       .field = at(&Config::plan, &plan::PlanSpec::global_batch_size),
+       .fallback = "12",
+       .bounds = between(1, most_width),
+       .unit = "samples",
+       .cost =
+           "The time of a step grows in proportion; memory does not where micro_batch_size stays.",
+       .example = "512",
+       .elsewhere = {"batch_size", "total_batch_size", "train_batch_size"}},
+      {.path = "train.micro_batch_size",
+       .meaning =
+           "Samples that one rank processes at once; smaller needs less memory, larger is faster. "
+           "auto: train.global_batch_size / (parallel.data x parallel.tensor.z).",
+       .field = at(&Config::micro_batch_size),
+       .fallback = "auto",
+       .bounds = between(1, most_width),
+       .unit = "samples",
+       .cost = "Memory for activations grows in proportion; larger products run faster.",
+       .example = "4",
+       .elsewhere = {"per_device_train_batch_size", "device_batch_size", "micro_batch",
+                     "train_micro_batch_size_per_gpu"}},
+  };
+}
+
+std::vector<Key> optimizer_keys() {
+  using graph::AdamWSpec;
+  return {
+      {.path = "optimizer.name",
+       .meaning = "AdamW: Adam with decoupled weight decay.",
+       .field = only("adamw"),
+       .fallback = "adamw",
+       .elsewhere = {"optim", "optimizer_type"}},
+      {.path = "optimizer.lr",
+       .meaning = "The largest learning rate; lr_schedule says how it is reached and left.",
+       .field = at_schedule(&train::ScheduleSpec::lr),
+       .fallback = "1e-3",
+       .bounds = above(0),
+       .example = "6e-4",
+       .elsewhere = {"learning_rate", "max_lr", "learningrate"}},
+      {.path = "optimizer.betas",
+       .meaning = "Decay rates of the averages of the gradient and of its square.",
+       .field = Pair{at(&Config::optimizer, &AdamWSpec::beta1),
+                     at(&Config::optimizer, &AdamWSpec::beta2)},
+       .fallback = "[0.9, 0.95]",
+       .bounds = from_zero_below_one(),
+       .example = "[0.9, 0.99]",
+       .elsewhere = {"beta1", "beta2", "adam_beta1", "adam_beta2"}},
+      {.path = "optimizer.eps",
+       .meaning = "Added to the root of the averaged square.",
+       .field = at(&Config::optimizer, &AdamWSpec::epsilon),
+       .fallback = "1e-8",
+       .bounds = above(0),
+       .elsewhere = {"epsilon", "adam_eps", "adam_epsilon"}},
+      {.path = "optimizer.weight_decay",
+       .meaning = "Decay of matrices and embeddings, in units of the learning rate; not of biases "
+                  "and gains.",
+       .field = at(&Config::optimizer, &AdamWSpec::weight_decay),
+       .fallback = "0.1",
+       .bounds = at_least(0),
+       .example = "0.01",
+       .elsewhere = {"wd", "decay"}},
+      {.path = "optimizer.grad_clip",
+       .meaning = "Largest global gradient norm; 0 does not clip.",
+       .field = at(&Config::optimizer, &AdamWSpec::grad_clip),
+       .fallback = "1.0",
+       .bounds = at_least(0),
+       .example = "0",
+       .elsewhere = {"clip_grad", "max_grad_norm", "gradient_clip_val", "max_norm",
+                     "gradient_clipping"}},
+      {.path = "optimizer.shard",
+       .meaning = "states: ranks of the axis data share the optimizer's averages instead of "
+                  "repeating them (ZeRO-1).",
+       .field = choice<bool>(at(&Config::plan, &plan::PlanSpec::shard_states), {"none", "states"},
+                             {false, true}),
+       .fallback = "none",
+       .cost = "states: the averages of a rank, twice its weights, are divided by parallel.data; "
+               "about the same bytes are sent.",
+       .example = "states",
+       .elsewhere = {"use_distributed_optimizer", "zero_stage", "zero_optimization",
+                     "optimizer_sharding"}},
+  };
+}
+
+namespace {
+
+void derive_decay_steps(Config& config) {
+  auto& schedule = config.train.schedule;
+  const bool tail = schedule.kind == train::ScheduleKind::warmup_stable_decay;
+  schedule.decay_steps =
+      tail ? std::max<std::int64_t>(1, config.train.steps / 5) : config.train.steps;
+}
+
+}  // namespace
+
+std::vector<Key> schedule_keys() {
+  using train::ScheduleKind;
+  using train::ScheduleSpec;
+  return {
+      {.path = "lr_schedule.kind",
+       .meaning = "How the learning rate falls after the warm-up.",
+       .field = choice<ScheduleKind>(at_schedule(&ScheduleSpec::kind),
+                                     {"constant", "linear", "cosine", "warmup_stable_decay"},
+                                     {ScheduleKind::constant, ScheduleKind::linear,
+                                      ScheduleKind::cosine, ScheduleKind::warmup_stable_decay}),
+       .fallback = "cosine",
+       .example = "linear",
+       .elsewhere = {"lr_decay_style", "lr_scheduler_type", "scheduler", "decay_lr"}},
+      {.path = "lr_schedule.warmup_steps",
+       .meaning = "The learning rate rises linearly over these first steps.",
+       .field = at_schedule(&ScheduleSpec::warmup_steps),
+       .fallback = "",
+       .bounds = between(0, most_steps),
+       .unit = "steps",
+       .example = "2k",
+       .elsewhere = {"warmup_iters", "lr_warmup_steps", "lr_warmup_iters", "num_warmup_steps"},
+       .derived_words = "a twentieth of train.steps, at most 100",
+       .derive =
+           [](Config& config) {
+             config.train.schedule.warmup_steps =
+                 std::min<std::int64_t>(100, config.train.steps / 20);
+           }},
+      {.path = "lr_schedule.decay_steps",
+       .meaning = "The step at which min_lr is reached; for warmup_stable_decay the length of the "
+                  "final decay.",
+       .field = at_schedule(&ScheduleSpec::decay_steps),
+       .fallback = "",
+       .bounds = between(1, most_steps),
+       .unit = "steps",
+       .example = "10k",
+       .elsewhere = {"lr_decay_iters", "lr_decay_steps"},
+       .derived_words = "train.steps (warmup_stable_decay: a fifth of it)",
+       .derive = derive_decay_steps},
+      {.path = "lr_schedule.min_lr",
+       .meaning = "The learning rate at the end of the decay.",
+       .field = at_schedule(&ScheduleSpec::min_lr),
+       .fallback = "",
+       .bounds = at_least(0),
+       .example = "6e-5",
+       .elsewhere = {"lr_min", "min_learning_rate", "end_lr"},
+       .derived_words = "a tenth of optimizer.lr",
+       .derive =
+           [](Config& config) { config.train.schedule.min_lr = config.train.schedule.lr / 10; }},
+  };
+}
+
+std::vector<Key> loss_spike_keys() {
+  using train::LossSpikeSpec;
+  using Action = LossSpikeSpec::Action;
+  return {
+      {.path = "loss_spike.action",
+       .meaning = "What a leap of the training loss does: none, a warning with the samples of the "
+                  "step while the checkpoint before it stays for good, or the end of the run with "
+                  "exit code 7, which saves nothing of it.",
+       .field = choice<Action>(at_loss_spike(&LossSpikeSpec::action), {"none", "warn", "stop"},
+                               {Action::none, Action::warn, Action::stop}),
+       .fallback = "none",
+       .example = "warn",
+       .elsewhere = {"on_loss_spike", "loss_spike_action"}},
+      {.path = "loss_spike.sigmas",
+       .meaning = "A leap is above the median of the steps before by more than so many of their "
+                  "standard deviations.",
+       .field = at_loss_spike(&LossSpikeSpec::sigmas),
+       .fallback = "6",
+       .bounds = above(0),
+       .unit = "standard deviations",
+       .example = "4",
+       .elsewhere = {"spike_threshold"}},
+      {.path = "loss_spike.window",
+       .meaning = "How many steps before count; no leap is seen until there are so many.",
+       .field = at_loss_spike(&LossSpikeSpec::window),
+       .fallback = "100",
+       .bounds = between(2, most_width),
+       .unit = "steps",
+       .example = "500",
+       .elsewhere = {"spike_window"}},
+  };
+}
+
+std::vector<Key> checkpoint_keys() {
+  using train::CheckpointSpec;
+  return {
+      {.path = "checkpoint.interval_steps",
+       .meaning = "Steps between checkpoints; 0: none by steps.",
+       .field = at_checkpoint(&CheckpointSpec::interval_steps),
+       .fallback = "0",
+       .bounds = between(0, most_steps),
+       .unit = "steps",
+       .cost = "A checkpoint is weights and averages, three times the weights; steps wait only "
+               "while it is copied in memory.",
+       .example = "1000",
+       .elsewhere = {"save_interval", "save_steps", "checkpoint_interval", "save_every",
+                     "checkpoint.interval", "checkpoint.every"}},
+      {.path = "checkpoint.interval_minutes",
+       .meaning = "Minutes between checkpoints; 0: none by time. With an interval of either kind "
+                  "the end of a run is saved too.",
+       .field = at_checkpoint(&CheckpointSpec::interval_minutes),
+       .fallback = "15",
+       .bounds = at_least(0),
+       .unit = "minutes",
+       .cost = "Shorter loses less work when a run is killed.",
+       .example = "30",
+       .elsewhere = {"save_interval_minutes", "checkpoint.minutes"}},
+      {.path = "checkpoint.keep",
+       .meaning = "How many of the newest healthy checkpoints stay.",
+       .field = at_checkpoint(&CheckpointSpec::keep_last),
+       .fallback = "3",
+       .bounds = between(2, most_steps),
+       .unit = "checkpoints",
+       .cost = "Disk: each takes three times the weights.",
+       .example = "5",
+       .elsewhere = {"save_total_limit", "keep_last", "checkpoint.keep_last"}},
+      {.path = "checkpoint.keep_every",
+       .meaning = "Checkpoints of steps that are a multiple of it stay for ever; 0: none.",
+       .field = at_checkpoint(&CheckpointSpec::keep_every),
+       .fallback = "0",
+       .bounds = between(0, most_steps),
+       .unit = "steps",
+       .example = "10k",
+       .elsewhere = {"keep_every_n_steps"}},
+      {.path = "checkpoint.async",
+       .meaning =
+           "Write the files beside the steps that follow; false: the run waits for the disk.",
+       .field = at_checkpoint(&CheckpointSpec::in_background),
+       .fallback = "true",
+       .cost = "A copy of the state in memory.",
+       .example = "false",
+       .elsewhere = {"async_save", "checkpoint.background"}},
+  };
+}
+
+}  // namespace fourfold::config

@@ -1,0 +1,19 @@
+// A commented configuration to start from.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fourfold::config {
+
+/// The names of the sizes that template_yaml knows: "124M" and so on, from small to large.
+std::vector<std::string> template_sizes();
+
+/// A file with every key, its meaning and its value, that trains a GPT of this size; keys that
+/// follow from others stand in comments. Loading it gives no problems. `file`: its name, for the
+/// command in its first lines.
+/// Errors: UserError(bad_config) with the sizes there are.
+std::string template_yaml(std::string_view size, std::string_view file);
+
+}  // namespace fourfold::config

@@ -1,0 +1,79 @@
+#include "data/gpt2_chunks.h"
+
+#include "data/unicode_classes.h"
+#include "data/utf8.h"
+
+namespace fourfold::data {
+namespace {
+
+struct Character {
+  CharacterClass kind = CharacterClass::other;
+  std::size_t num_bytes = 1;
+};
+
+/// Of a text that is not empty.
+Character first_character(std::string_view text, const std::vector<CharacterClass>& classes) {
+  const auto byte = static_cast<unsigned char>(text.front());
+  if (byte < 0x80) return {classes[byte], 1};
+  const auto found = first_code_point(text);
+  if (!found) return {};
+  return {classes[found->value], found->num_bytes};
+}
+
+/// Bytes of 's 't 're 've 'm 'll 'd at the begin; 0 when there is none.
+std::size_t contraction(std::string_view text) {
+  if (text.size() < 2 || text[0] != '\'') return 0;
+  if (text[1] == 's' || text[1] == 't' || text[1] == 'm' || text[1] == 'd') return 2;
+  const std::string_view two = text.substr(1, 2);
+  return two == "re" || two == "ve" || two == "ll" ? 3 : 0;
+}
+
+}  // namespace
+
+std::size_t last_gpt2_cut(std::string_view text) {
+  using enum CharacterClass;
+  const auto& classes = character_classes();
+  const auto begins_character = [&](std::size_t at) {
+    return (static_cast<unsigned char>(text[at]) & 0xc0) != 0x80;
+  };
+  CharacterClass behind = other;
+  std::size_t cut = 0;  // where the character behind begins; 0: it may be cut short
+  for (std::size_t at = text.size(); at-- > 0;) {
+    if (!begins_character(at)) continue;
+    const auto found = first_code_point(text.substr(at));
+    if (!found) {  // a place of bytes that are no text is not looked at
+      cut = 0;
+      continue;
+    }
+    const CharacterClass kind = classes[found->value];
+    const bool is_beside = cut == at + found->num_bytes;
+    const bool ends = kind == letter || kind == number
+                          ? behind != kind
+                          : kind == other && (behind == space || behind == number);
+    if (cut > 0 && is_beside && ends) return cut;
+    cut = at;
+    behind = kind;
+  }
+  return 0;
+}
+
+std::size_t first_gpt2_chunk(std::string_view text) {
+  if (text.empty()) return 0;
+  if (const std::size_t size = contraction(text); size > 0) return size;
+  const auto& classes = character_classes();
+  std::size_t at = text.front() == ' ' && text.size() > 1 ? 1 : 0;
+  const CharacterClass kind = first_character(text.substr(at), classes).kind;
+  if (kind == CharacterClass::space) at = 0;
+  std::size_t last = at;  // where the last character of the run begins
+  while (at < text.size()) {
+    const Character next = first_character(text.substr(at), classes);
+    if (next.kind != kind) break;
+    last = at;
+    at += next.num_bytes;
+  }
+  // Of white space before something else, the last character goes with what follows.
+  const bool gives_last = kind == CharacterClass::space && at < text.size() && last > 0;
+  return gives_last ? last : at;
+}
+
+}  // namespace fourfold::data

@@ -1,0 +1,21 @@
+// The pieces in which GPT-2 cuts a text before it looks for tokens: no token reaches over a cut.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace fourfold::data {
+
+/// Bytes of the first piece of `text`, which goes on to the end of the document; 0 when it is
+/// empty. The piece is what this expression matches, of its alternatives the first (OpenAI gpt-2,
+/// src/encoder.py):
+///   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+/// A byte that is not UTF-8 counts as a character that is neither letter, number nor space.
+std::size_t first_gpt2_chunk(std::string_view text);
+
+/// The last place in `text`, above 0, that is a cut whatever stands before and follows: a letter or
+/// a number, or a sign before white space or a number, ends there. 0 where there is none. Cost: the
+/// characters behind it.
+std::size_t last_gpt2_cut(std::string_view text);
+
+}  // namespace fourfold::data

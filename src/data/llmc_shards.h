@@ -1,0 +1,53 @@
+// Token files of llm.c: a header of 256 words, then the tokens; several of them are one stream.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/data_file.h"
+#include "data/token_dtype.h"
+#include "data/token_stream.h"
+
+namespace fourfold::data {
+
+/// Two families (llm.c, dev/data/data_common.py): magic 20240520, version 1, u16 (GPT-2) and
+/// 20240801, version 7, u32 (Llama 3). A document begins with the family's end-of-text token.
+class LlmcShards final : public TokenStream {
+ public:
+  /// A shard, or a folder whose .bin files are all shards of one family, sorted by name. Errors:
+  /// UserError(bad_data) for a file that is cut short, damaged or of another family.
+  explicit LlmcShards(const std::string& path);
+  /// By its first bytes.
+  static bool is_shard(const std::string& path);
+
+  const std::string& name() const override { return name_; }
+  std::int64_t num_tokens() const override { return num_tokens_; }
+  /// Not known without reading all: 0.
+  std::int64_t num_documents() const override { return 0; }
+  TokenDtype dtype() const { return dtype_; }
+  std::size_t num_shards() const { return shards_.size(); }
+
+  std::optional<BadToken> read(std::int64_t first, std::int64_t vocab_size,
+                               std::span<std::int32_t> into) const override;
+  /// Looks backward from `first` for the document's beginning: as many tokens as it has.
+  void document_begins(std::int64_t first, std::span<std::int64_t> begins) const override;
+  std::string place(std::int64_t position) const override;
+  std::uint64_t fingerprint() const override;
+
+ private:
+  struct Shard {
+    DataFile file;
+    std::int64_t first_token;
+  };
+  const Shard& shard_of(std::int64_t token) const;
+  std::int64_t byte_of(const Shard& shard, std::int64_t token) const;
+  std::int64_t begin_of_document(std::int64_t token) const;
+
+  std::string name_;
+  std::vector<Shard> shards_;
+  TokenDtype dtype_ = TokenDtype::u16;
+  std::int32_t end_of_text_ = 0;
+  std::int64_t num_tokens_ = 0;
+};
+
+}  // namespace fourfold::data

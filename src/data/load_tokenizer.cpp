@@ -1,0 +1,121 @@
+// Which tokenizer it is: by the configuration's word, or by the description in a run directory.
+#include <algorithm>
+#include <limits>
+#include <variant>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/small_file.h"
+#include "base/units.h"
+#include "data/base64.h"
+#include "data/byte_pair_vocabulary.h"
+#include "data/gpt2.h"
+#include "data/sentencepiece.h"
+#include "data/tokenizer.h"
+
+namespace fourfold::data {
+namespace {
+
+// Models of 256,000 pieces have 5 MB.
+constexpr std::size_t most_file_bytes = std::size_t{64} << 20;
+
+std::string read_tokenizer_file(const std::string& path) {
+  auto read = read_small_file(path, most_file_bytes);
+  if (const auto* fault = std::get_if<FileFault>(&read))
+    throw UserError(ExitCode::bad_data, format("{}: {}; {}", path, fault->reason, fault->advice));
+  return std::get<std::string>(std::move(read));
+}
+
+std::unique_ptr<Tokenizer> load_gpt2(const std::string& folder) {
+  const std::string vocabulary = join_path(folder, "vocab.json");
+  const std::string merges = join_path(folder, "merges.txt");
+  const std::string vocabulary_text = read_tokenizer_file(vocabulary);
+  const std::string merges_text = read_tokenizer_file(merges);
+  return gpt2_tokenizer(read_byte_pair_vocabulary({vocabulary_text, vocabulary},
+                                                  {merges_text, merges}, ExitCode::bad_data));
+}
+
+/// The text of a member; nothing when there is none.
+const std::string* text_of(const Json& json, std::string_view key) {
+  const Json* member = json.find(key);
+  return member != nullptr && member->kind() == Json::Kind::string ? &member->as_string() : nullptr;
+}
+
+std::unique_ptr<Tokenizer> read_characters(const Json& json, std::string_view file) {
+  const std::string* vocabulary = text_of(json, "vocabulary");
+  if (vocabulary == nullptr || vocabulary->empty()) return nullptr;
+  auto tokenizer = character_tokenizer(*vocabulary, file);
+  const bool is_sorted_set = tokenizer->to_text() == json.dump();
+  return is_sorted_set ? std::move(tokenizer) : nullptr;
+}
+
+std::unique_ptr<Tokenizer> read_numbers(const Json& json) {
+  const Json* size = json.find("vocab_size");
+  if (size == nullptr || size->kind() != Json::Kind::integer || size->as_integer() < 1 ||
+      size->as_integer() > std::numeric_limits<std::int32_t>::max())
+    return nullptr;
+  return number_tokenizer(size->as_integer());
+}
+
+std::unique_ptr<Tokenizer> read_sentencepiece(const Json& json, std::string_view file) {
+  const std::string* model = text_of(json, "model");
+  auto bytes = model != nullptr ? from_base64(*model) : std::nullopt;
+  if (!bytes) return nullptr;
+  return sentencepiece_tokenizer(*std::move(bytes), file, ExitCode::no_checkpoint);
+}
+
+/// The tokenizer that the members describe; nothing when they do not describe one.
+std::unique_ptr<Tokenizer> read_tokenizer(const Json& json, std::string_view file) {
+  const std::string* kind = text_of(json, "tokenizer");
+  if (kind == nullptr) return nullptr;
+  if (*kind == "byte") return byte_tokenizer();
+  if (*kind == "character") return read_characters(json, file);
+  if (*kind == "number") return read_numbers(json);
+  if (*kind == "sentencepiece") return read_sentencepiece(json, file);
+  if (*kind == "gpt2") return gpt2_tokenizer(read_description(json, file, ExitCode::no_checkpoint));
+  return nullptr;
+}
+
+}  // namespace
+
+std::string Tokenizer::fingerprint() const {
+  return format("{} of {} tokens {}", name(), format_grouped(vocab_size()),
+                hash128_text(to_text()));
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(TokenizerKind kind, const std::string& path) {
+  switch (kind) {
+    case TokenizerKind::character:
+      throw UserError(ExitCode::bad_config,
+                      "the tokenizer char is made from the text that is trained on and cannot be "
+                      "loaded; use byte, sentencepiece or gpt2");
+    case TokenizerKind::byte:
+      return byte_tokenizer();
+    case TokenizerKind::sentencepiece:
+      return sentencepiece_tokenizer(read_tokenizer_file(path), path);
+    case TokenizerKind::gpt2:
+      return load_gpt2(path);
+  }
+  fail_internal("every kind of tokenizer can be loaded");
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(const DataSpec& spec, std::string_view text,
+                                          std::string_view source) {
+  if (spec.tokenizer == TokenizerKind::character) return character_tokenizer(text, source);
+  return load_tokenizer(spec.tokenizer, spec.tokenizer_path);
+}
+
+std::unique_ptr<Tokenizer> tokenizer_from_text(std::string_view text, std::string_view file) {
+  auto tokenizer = read_tokenizer(parse_json(text, file, ExitCode::no_checkpoint), file);
+  if (!tokenizer)
+    throw UserError(
+        ExitCode::no_checkpoint,
+        format("{}: does not describe a tokenizer; expected what a training run wrote, such as "
+               "{{\"tokenizer\":\"byte\"}}; copy the file from the run again",
+               file));
+  return tokenizer;
+}
+
+}  // namespace fourfold::data

@@ -1,0 +1,34 @@
+// Opens what the configuration names as data, and finds the tokenizer that its numbers belong to.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/data_spec.h"
+#include "data/token_stream.h"
+#include "data/tokenizer.h"
+
+namespace fourfold::data {
+
+/// Streams that are sampled together, and what they have in common.
+struct TokenSets {
+  std::vector<std::unique_ptr<const TokenStream>> streams;
+  std::vector<double> weights;  // relative, one a stream
+  std::unique_ptr<const Tokenizer> tokenizer;
+};
+
+/// The text of data.path, which is read whole and encoded, or the synthetic stream.
+TokenSets make_in_memory(const DataSpec& spec);
+
+/// Sets of tokens on the disk. The tokenizer is that of the sets' PREFIX.json and of
+/// data.tokenizer, which must be the same where there are several; without any, tokens are numbers
+/// below spec.vocab_size. Errors: UserError(bad_data), UserError(bad_config) where no tokenizer and
+/// no vocabulary is known.
+TokenSets open_token_sets(const DataSpec& spec);
+
+/// Files that the configuration names and that are not there: for a look at a configuration where
+/// it is not to be run.
+std::vector<std::string> missing_files(const DataSpec& spec);
+
+}  // namespace fourfold::data

@@ -1,0 +1,171 @@
+#include "interop/export_model.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "interop/gpt2_tensors.h"
+#include "interop/transpose.h"
+
+namespace fourfold::interop {
+namespace {
+
+using checkpoint::ElementType;
+using checkpoint::StoredModel;
+using checkpoint::TensorInfo;
+using Bytes = std::vector<std::byte>;
+
+std::string describe(ElementType dtype, const Shape& shape) {
+  return format("{} {}", safetensors_name(dtype), to_string(shape));
+}
+
+/// One line for each tensor of the model that the files lack, have too many, or have otherwise.
+std::string list_differences(const StoredModel& model, const std::vector<Gpt2Tensor>& tensors) {
+  std::string lines;
+  std::set<std::string_view> known;
+  for (const Gpt2Tensor& tensor : tensors) {
+    if (tensor.is_zero) continue;
+    known.insert(tensor.ours);
+    const StoredModel::Tensor* stored = model.find(tensor.ours);
+    if (stored == nullptr)
+      lines += format("\n  {}: missing, the configuration has {}", tensor.ours,
+                      to_string(tensor.our_shape));
+    else if (stored->shape != tensor.our_shape || !stored->dtype.is_float())
+      lines += format("\n  {}: {}, the configuration has {}", tensor.ours,
+                      describe(stored->dtype, stored->shape), to_string(tensor.our_shape));
+  }
+  for (const StoredModel::Tensor& stored : model.tensors())
+    if (!known.contains(stored.name))
+      lines += format("\n  {}: {}, the configuration has none of this name",
+                      Json(stored.name).dump(), describe(stored.dtype, stored.shape));
+  return lines;
+}
+
+/// A stored tensor's values in the dtype that is wanted.
+Bytes converted(StoredModel& model, const std::string& name, ElementType dtype) {
+  const StoredModel::Tensor& tensor = *model.find(name);
+  const Bytes stored = model.read(tensor);
+  Bytes result(static_cast<std::size_t>(tensor.shape.elements() * checkpoint::size_bytes(dtype)));
+  const std::int64_t overflows = convert_elements(stored, tensor.dtype, result, dtype);
+  if (overflows > 0)
+    throw UserError(ExitCode::bad_config,
+                    format("{}: {} of its values are too large for {}; choose --dtype bf16 or fp32",
+                           name, overflows, safetensors_name(dtype)));
+  return result;
+}
+
+Bytes values_of(StoredModel& model, const Gpt2Tensor& tensor, ElementType dtype) {
+  if (!tensor.is_zero) return converted(model, tensor.ours, dtype);
+  return Bytes(
+      static_cast<std::size_t>(tensor.our_shape.elements() * checkpoint::size_bytes(dtype)));
+}
+
+std::string file_name(std::size_t file, std::size_t files) {
+  return files == 1 ? "model.safetensors"
+                    : format("model-{:05}-of-{:05}.safetensors", file + 1, files);
+}
+
+/// Cuts the list, in its order, where a file would become larger than allowed.
+std::vector<std::vector<Gpt2Tensor>> split_into_files(const std::vector<Gpt2Tensor>& tensors,
+                                                      std::int64_t element_bytes,
+                                                      std::int64_t max_file_bytes) {
+  std::vector<std::vector<Gpt2Tensor>> files;
+  std::int64_t left = 0;
+  for (const Gpt2Tensor& tensor : tensors) {
+    const std::int64_t bytes = tensor.their_shape.elements() * element_bytes;
+    if (files.empty() || bytes > left) {
+      files.emplace_back();
+      left = max_file_bytes;
+    }
+    files.back().push_back(tensor);
+    left -= std::min(bytes, left);
+  }
+  return files;
+}
+
+void write_file(StoredModel& model, const std::vector<Gpt2Tensor>& tensors, ElementType dtype,
+                const std::string& path) {
+  std::map<std::string, const Gpt2Tensor*> by_name;
+  std::vector<TensorInfo> infos;
+  for (const Gpt2Tensor& tensor : tensors) {
+    infos.push_back({gpt2_full_name(tensor), dtype, tensor.their_shape});
+    by_name[infos.back().name] = &tensor;
+  }
+  Bytes bytes;
+  write_safetensors(path, std::move(infos), checkpoint::default_metadata(),
+                    [&](const TensorInfo& info) -> std::span<const std::byte> {
+                      const Gpt2Tensor& tensor = *by_name.at(info.name);
+                      bytes = values_of(model, tensor, dtype);
+                      if (tensor.is_transposed)
+                        bytes = transposed(bytes, tensor.our_shape,
+                                           static_cast<std::size_t>(size_bytes(dtype)));
+                      return bytes;
+                    });
+}
+
+void write_index(const std::vector<std::vector<Gpt2Tensor>>& files, std::int64_t element_bytes,
+                 const std::string& path) {
+  std::int64_t total = 0;
+  std::map<std::string, std::string> places;
+  for (std::size_t file = 0; file < files.size(); ++file)
+    for (const Gpt2Tensor& tensor : files[file]) {
+      total += tensor.their_shape.elements() * element_bytes;
+      places[gpt2_full_name(tensor)] = file_name(file, files.size());
+    }
+  Json map = Json::object();
+  for (const auto& [name, file] : places) map.set(name, file);
+  const Json index = Json::object()
+                         .set("metadata", Json::object().set("total_size", total))
+                         .set("weight_map", std::move(map));
+  write_file_atomic(path, index.dump() + "\n");
+}
+
+}  // namespace
+
+void export_gpt2(StoredModel& model, const model::GptSpec& spec, const Gpt2Options& options,
+                 const std::string& folder) {
+  std::vector<Gpt2Tensor> tensors = gpt2_tensors(spec);
+  const std::string differences = list_differences(model, tensors);
+  if (!differences.empty())
+    throw UserError(ExitCode::no_checkpoint,
+                    format("{}: does not fit its configuration:{}", model.path(), differences));
+  model::GptSpec written = spec;
+  if (spec.tied_head && options.untie) {
+    written.tied_head = false;
+    tensors.push_back({"wte.weight", tensors[0].our_shape, std::string(gpt2_head),
+                       tensors[0].their_shape, false});
+  }
+  const std::int64_t element_bytes = checkpoint::size_bytes(options.dtype);
+  const auto files = split_into_files(tensors, element_bytes, options.max_file_bytes);
+  for (std::size_t file = 0; file < files.size(); ++file)
+    write_file(model, files[file], options.dtype, join_path(folder, file_name(file, files.size())));
+  if (files.size() > 1)
+    write_index(files, element_bytes, join_path(folder, "model.safetensors.index.json"));
+  const Json config = gpt2_config(written, {options.dtype, options.end_of_text});
+  write_file_atomic(join_path(folder, "config.json"), config.dump() + "\n");
+  Json generation = Json::object();
+  for (const char* key : {"bos_token_id", "eos_token_id"}) generation.set(key, *config.find(key));
+  write_file_atomic(join_path(folder, "generation_config.json"), generation.dump() + "\n");
+}
+
+void export_safetensors(StoredModel& model, std::optional<ElementType> dtype,
+                        const std::string& path) {
+  std::vector<TensorInfo> infos;
+  for (const StoredModel::Tensor& tensor : model.tensors())
+    infos.push_back({tensor.name,
+                     tensor.dtype.is_float() ? dtype.value_or(tensor.dtype) : tensor.dtype,
+                     tensor.shape});
+  Bytes bytes;
+  write_safetensors(path, std::move(infos), checkpoint::default_metadata(),
+                    [&](const TensorInfo& info) -> std::span<const std::byte> {
+                      bytes = info.dtype.is_float() ? converted(model, info.name, info.dtype)
+                                                    : model.read(*model.find(info.name));
+                      return bytes;
+                    });
+}
+
+}  // namespace fourfold::interop

@@ -1,0 +1,43 @@
+// GELU and its derivative for one element, to be called in loops that become vector code.
+// Hendrycks, Gimpel 2016 (arXiv:1606.08415), section 2, the approximation with tanh:
+//   gelu(x) = x (1 + tanh(u)) / 2,  u = sqrt(2/pi) (x + 0.044715 x^3)
+// written with tail = exp(-2 |u|), which neither overflows nor cancels.
+#pragma once
+
+#include <cmath>
+#include <numbers>
+
+#include "kernels/cpu/math.h"
+
+namespace fourfold::kernels::cpu {
+
+inline constexpr double gelu_slope = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+inline constexpr double gelu_cubic = 0.044715;
+
+/// exp(-2 |u|), through a power of two: its factor is in the constants.
+template <class T>
+T gelu_tail(T x) {
+  constexpr double linear = gelu_slope * std::numbers::log2e;
+  const T exponent = x * (static_cast<T>(linear) + static_cast<T>(linear * gelu_cubic) * (x * x));
+  return exp2_flushed(-std::abs(exponent));
+}
+
+/// x / (1 + exp(-2 u)).
+template <class T>
+T gelu(T x) {
+  const T tail = gelu_tail(x);
+  return (x < 0 ? x * tail : x) / (1 + tail);
+}
+
+/// With gate = (1 + tanh(u)) / 2:  gate + x gate (1 - gate) 2 du/dx.
+template <class T>
+T gelu_derivative(T x) {
+  const T tail = gelu_tail(x);
+  const T upper = 1 / (1 + tail);
+  const T gate = x < 0 ? tail * upper : upper;
+  const T slope =
+      static_cast<T>(gelu_slope) + static_cast<T>(3 * gelu_slope * gelu_cubic) * (x * x);
+  return gate + (x * slope) * (tail * upper * upper);
+}
+
+}  // namespace fourfold::kernels::cpu

@@ -1,0 +1,44 @@
+#include "kernels/cuda/check.h"
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace fourfold::kernels::cuda {
+namespace {
+
+/// What a user can do about it; null: nothing, it is our bug.
+const char* advice(cudaError_t status) {
+  switch (status) {
+    case cudaErrorNoDevice:
+      return "this machine has no NVIDIA GPU that CUDA sees; look at CUDA_VISIBLE_DEVICES";
+    case cudaErrorInsufficientDriver:
+      return "the NVIDIA driver is missing or older than the toolkit; install a newer driver";
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+      return "this GPU is not among those built for; configure with another "
+             "FOURFOLD_CUDA_ARCHITECTURES";
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorUnknown:
+      return "the GPU was lost or is in use; look at nvidia-smi and the system's log";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+void check_cuda(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return;
+  if (status == cudaErrorMemoryAllocation)
+    throw UserError(
+        ExitCode::out_of_memory,
+        format("{}: the GPU has not enough free memory; end what else runs there", call));
+  if (const char* what_to_do = advice(status))
+    throw UserError(ExitCode::environment,
+                    format("{}: {}: {}", call, cudaGetErrorString(status), what_to_do));
+  fail_internal(format("{} succeeds; CUDA says: {}", call, cudaGetErrorString(status)));
+}
+
+}  // namespace fourfold::kernels::cuda

@@ -1,0 +1,33 @@
+// GELU and its derivative of one element, as cpu/gelu.h states them.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/cuda/device.cuh"
+
+namespace fourfold::kernels::cuda {
+
+inline constexpr float gelu_slope = 1.5957691216057308F;  // 2 sqrt(2 / pi)
+inline constexpr float gelu_cubic = 0.044715F;
+
+/// exp(-2 |u|), u = sqrt(2 / pi) (x + 0.044715 x^3).
+__device__ inline float gelu_tail(float x) {
+  return expf(-fabsf(gelu_slope * x * (1 + gelu_cubic * (x * x))));
+}
+
+/// x / (1 + exp(-2 u)).
+__device__ inline float gelu(float x) {
+  const float tail = gelu_tail(x);
+  return (x < 0 ? x * tail : x) / (1 + tail);
+}
+
+/// With gate = (1 + tanh(u)) / 2:  gate + x gate (1 - gate) 2 du/dx.
+__device__ inline float gelu_derivative(float x) {
+  const float tail = gelu_tail(x);
+  const float upper = 1 / (1 + tail);
+  const float gate = x < 0 ? tail * upper : upper;
+  const float slope = gelu_slope + 3 * gelu_slope * gelu_cubic * (x * x);
+  return gate + (x * slope) * (tail * upper * upper);
+}
+
+}  // namespace fourfold::kernels::cuda

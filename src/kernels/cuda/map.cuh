@@ -1,0 +1,62 @@
+// Loops over elements: each output element from the input elements at the same place. An output may
+// lie where an input lies.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/element.cuh"
+
+namespace fourfold::kernels::cuda {
+
+/// The tensors of a map, all of `count` elements of T.
+template <class T, int inputs, int outputs>
+struct MapTensors {
+  std::int64_t count;
+  bool aligned;
+  const T* in[inputs];
+  T* out[outputs];
+};
+
+inline constexpr unsigned map_threads = 256;
+
+/// body(first, in, out) computes pack_size elements from index `first` on, out[o][i] from in[.][i];
+/// what lies behind the last element is 0 going in and ignored coming out.
+template <class T, int inputs, int outputs, class Body>
+__global__ void map_elements(MapTensors<T, inputs, outputs> tensors, Body body) {
+  constexpr int size = pack_size<T>;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x * size;
+  std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * size;
+  for (; first < tensors.count; first += step) {
+    const std::int64_t count = tensors.count - first;
+    const bool whole = tensors.aligned && count >= size;
+    float in[inputs][size], out[outputs][size];
+    for (int i = 0; i < inputs; ++i) load_pack<T>(tensors.in[i] + first, whole, count, in[i]);
+    body(first, in, out);
+    for (int o = 0; o < outputs; ++o) store_pack<T>(out[o], whole, count, tensors.out[o] + first);
+  }
+}
+
+template <class T, int inputs, int outputs, class Body>
+void enqueue_map(const MapTensors<T, inputs, outputs>& tensors, const Body& body, Stream stream) {
+  launch(map_elements<T, inputs, outputs, Body>,
+         stepping_launch(tensors.count, map_threads, map_threads * pack_size<T>), stream, tensors,
+         body);
+}
+
+/// Names the tensors of a map: map_tensors<T>(count, {x, y}, {out}).
+template <class T, int inputs, int outputs>
+MapTensors<T, inputs, outputs> map_tensors(std::int64_t count, const T* const (&in)[inputs],
+                                           T* const (&out)[outputs]) {
+  MapTensors<T, inputs, outputs> tensors{count, true, {}, {}};
+  for (int i = 0; i < inputs; ++i) {
+    tensors.in[i] = in[i];
+    tensors.aligned = tensors.aligned && are_aligned(in[i]);
+  }
+  for (int o = 0; o < outputs; ++o) {
+    tensors.out[o] = out[o];
+    tensors.aligned = tensors.aligned && are_aligned(out[o]);
+  }
+  return tensors;
+}
+
+}  // namespace fourfold::kernels::cuda

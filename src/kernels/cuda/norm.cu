@@ -1,0 +1,330 @@
+// Layer norm, alone and with the residual connection before it, and the gradients of its input, on
+// the device; op::LayerNorm, op::LayerNormGradient, op::AddLayerNorm and op::AddLayerNormGradient
+// state the contracts. R rows, C channels. A warp for each row, which it reads again from the
+// cache.
+#include "kernels/cuda/dropout.cuh"
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/rows.h"
+
+namespace fourfold::kernels::cuda {
+namespace {
+
+constexpr int rows_per_block = 4;
+constexpr unsigned norm_threads = rows_per_block * warp_lanes;
+
+struct NormSizes {
+  std::int64_t rows, channels;
+  bool aligned = false;  // all tensors of rows may be read in packs
+};
+
+NormSizes norm_sizes(const Problem& problem) {
+  const Shape& x = problem.shapes[0];
+  return {x.elements(0, x.rank() - 1), x.back()};
+}
+
+LaunchShape norm_launch(const NormSizes& sizes) {
+  LaunchShape shape;
+  shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.rows, rows_per_block));
+  shape.threads = norm_threads;
+  return shape;
+}
+
+/// The row of the calling warp; may lie behind the last one.
+__device__ std::int64_t row_of_warp() {
+  return static_cast<std::int64_t>(blockIdx.x) * rows_per_block + warp_index();
+}
+
+/// The lane's packs of a row: body(first channel, channels in the pack, whether it is whole).
+template <class T, class Body>
+__device__ void for_packs(const NormSizes& sizes, Body body) {
+  constexpr int size = pack_size<T>;
+  for (std::int64_t first = lane_index() * size; first < sizes.channels;
+       first += warp_lanes * size) {
+    const std::int64_t left = sizes.channels - first;
+    body(first, left < size ? static_cast<int>(left) : size, sizes.aligned && left >= size);
+  }
+}
+
+struct Statistics {
+  float mean, rstd;
+};
+
+/// Two passes, so that a large common offset does no harm.
+template <class T>
+__device__ Statistics statistics_of(const T* x, const NormSizes& sizes, float epsilon) {
+  const auto channels = static_cast<float>(sizes.channels);
+  float sum = 0, squares = 0, values[pack_size<T>];
+  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
+    load_pack<T>(x + first, whole, count, values);
+    for (int i = 0; i < count; ++i) sum += values[i];
+  });
+  const float mean = warp_sum(sum) / channels;
+  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
+    load_pack<T>(x + first, whole, count, values);
+    for (int i = 0; i < count; ++i) squares += (values[i] - mean) * (values[i] - mean);
+  });
+  return {mean, 1 / sqrtf(warp_sum(squares) / channels + epsilon)};
+}
+
+/// gain (C); bias (C) or null.
+template <class T>
+struct NormWeights {
+  const T *gain_C, *bias_C;
+};
+
+/// y = (x - mean) rstd gain + bias of one row, and its statistics.
+template <class T>
+__device__ void normalise(const T* x, const NormWeights<T>& weights, const NormSizes& sizes,
+                          float epsilon, std::int64_t row, T* y_RC, float* mean_R, float* rstd_R) {
+  const Statistics statistics = statistics_of(x, sizes, epsilon);
+  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
+    float values[pack_size<T>], gain[pack_size<T>], bias[pack_size<T>] = {};
+    load_pack<T>(x + first, whole, count, values);
+    load_pack<T>(weights.gain_C + first, whole, count, gain);
+    if (weights.bias_C != nullptr) load_pack<T>(weights.bias_C + first, whole, count, bias);
+    for (int i = 0; i < pack_size<T>; ++i)
+      values[i] = (values[i] - statistics.mean) * statistics.rstd * gain[i] + bias[i];
+    store_pack<T>(values, whole, count, y_RC + row * sizes.channels + first);
+  });
+  if (lane_index() != 0) return;
+  mean_R[row] = statistics.mean;
+  rstd_R[row] = statistics.rstd;
+}
+
+template <class T>
+__global__ void layer_norm(const T* x_RC, NormWeights<T> weights, NormSizes sizes, float epsilon,
+                           T* y_RC, float* mean_R, float* rstd_R) {
+  const std::int64_t row = row_of_warp();
+  if (row >= sizes.rows) return;
+  normalise(x_RC + row * sizes.channels, weights, sizes, epsilon, row, y_RC, mean_R, rstd_R);
+}
+
+/// What comes before the norm: sum = x + dropout(branch + bias).
+template <class T>
+struct Residual {
+  const T *x_RC, *branch_RC, *bias_C;  // bias_C may be null
+  bool drops;
+  DropoutOfTensor dropout;
+  T* sum_RC;  // may be branch_RC
+};
+
+/// Rounds where the parts of the fused row store.
+template <class T>
+__device__ void add_residual(const Residual<T>& residual, const NormSizes& sizes,
+                             std::int64_t row) {
+  const std::int64_t at = row * sizes.channels;
+  DroppedElements decisions =
+      residual.drops ? residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
+  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
+    float x[pack_size<T>], sum[pack_size<T>], bias[pack_size<T>];
+    load_pack<T>(residual.x_RC + at + first, whole, count, x);
+    load_pack<T>(residual.branch_RC + at + first, whole, count, sum);
+    if (residual.bias_C != nullptr) {
+      load_pack<T>(residual.bias_C + first, whole, count, bias);
+      for (int i = 0; i < pack_size<T>; ++i) sum[i] = stored<T>(sum[i] + bias[i]);
+    }
+    if (residual.drops)
+      for (int i = 0; i < count; ++i)
+        sum[i] = stored<T>(residual.dropout.apply(decisions, at + first + i, sum[i]));
+    for (int i = 0; i < pack_size<T>; ++i) sum[i] = __fadd_rn(sum[i], x[i]);
+    store_pack<T>(sum, whole, count, residual.sum_RC + at + first);
+  });
+}
+
+template <class T>
+__global__ void add_layer_norm(Residual<T> residual, NormWeights<T> weights, NormSizes sizes,
+                               float epsilon, T* y_RC, float* mean_R, float* rstd_R) {
+  const std::int64_t row = row_of_warp();
+  if (row >= sizes.rows) return;
+  add_residual(residual, sizes, row);
+  // Each lane reads back what it wrote itself.
+  normalise(residual.sum_RC + row * sizes.channels, weights, sizes, epsilon, row, y_RC, mean_R,
+            rstd_R);
+}
+
+template <class T>
+struct NormGradient {
+  const T *x_RC, *gain_C;
+  const float *mean_R, *rstd_R;
+  const T* y_grad_RC;
+};
+
+/// What a pack of channels gives to the gradient of a row: n = (x - mean) rstd and d = y_grad gain.
+template <class T>
+struct GradientTerms {
+  float normal[pack_size<T>], scaled[pack_size<T>];
+
+  __device__ GradientTerms(const NormGradient<T>& of, std::int64_t at, std::int64_t first,
+                           bool whole, int count, const Statistics& statistics) {
+    float gain[pack_size<T>];
+    load_pack<T>(of.x_RC + at + first, whole, count, normal);
+    load_pack<T>(of.y_grad_RC + at + first, whole, count, scaled);
+    load_pack<T>(of.gain_C + first, whole, count, gain);
+    for (int i = 0; i < pack_size<T>; ++i) {
+      normal[i] = (normal[i] - statistics.mean) * statistics.rstd;
+      scaled[i] *= gain[i];
+    }
+  }
+};
+
+/// x_grad = rstd (d - average(d) - n average(d n)) of one row, handed over pack by pack:
+/// use(first, count, whole, values).
+template <class T, class Use>
+__device__ void norm_gradient_of_row(const NormGradient<T>& of, const NormSizes& sizes,
+                                     std::int64_t row, Use use) {
+  const Statistics statistics{of.mean_R[row], of.rstd_R[row]};
+  const std::int64_t at = row * sizes.channels;
+  float sum = 0, sum_normal = 0;
+  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
+    const GradientTerms<T> terms(of, at, first, whole, count, statistics);
+    for (int i = 0; i < count; ++i) {
+      sum += terms.scaled[i];
+      sum_normal += terms.scaled[i] * terms.normal[i];
+    }
+  });
+  const auto channels = static_cast<float>(sizes.channels);
+  const float average = warp_sum(sum) / channels, average_normal = warp_sum(sum_normal) / channels;
+  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
+    const GradientTerms<T> terms(of, at, first, whole, count, statistics);
+    float values[pack_size<T>];
+    for (int i = 0; i < pack_size<T>; ++i)
+      values[i] =
+          __fmul_rn(statistics.rstd, terms.scaled[i] - average - terms.normal[i] * average_normal);
+    use(first, count, whole, values);
+  });
+}
+
+template <class T>
+__global__ void layer_norm_gradient(NormGradient<T> of, NormSizes sizes, T* x_grad_RC) {
+  const std::int64_t row = row_of_warp();
+  if (row >= sizes.rows) return;
+  norm_gradient_of_row(
+      of, sizes, row, [&](std::int64_t first, int count, bool whole, const auto& values) {
+        store_pack<T>(values, whole, count, x_grad_RC + row * sizes.channels + first);
+      });
+}
+
+/// The way back through a residual connection: sum_grad = x_grad + addend, branch_grad = dropout of
+/// it.
+template <class T>
+struct ResidualGradient {
+  const T* addend_RC;  // may be null
+  bool drops;
+  DropoutOfTensor dropout;
+  T *sum_grad_RC, *branch_grad_RC;
+};
+
+template <class T>
+__global__ void add_layer_norm_gradient(NormGradient<T> of, ResidualGradient<T> residual,
+                                        NormSizes sizes) {
+  const std::int64_t row = row_of_warp();
+  if (row >= sizes.rows) return;
+  const std::int64_t at = row * sizes.channels;
+  DroppedElements decisions =
+      residual.drops ? residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
+  norm_gradient_of_row(
+      of, sizes, row, [&](std::int64_t first, int count, bool whole, const auto& x_grad) {
+        float values[pack_size<T>], addend[pack_size<T>] = {};
+        const bool adds = residual.addend_RC != nullptr;
+        if (adds) load_pack<T>(residual.addend_RC + at + first, whole, count, addend);
+        for (int i = 0; i < pack_size<T>; ++i)
+          values[i] =
+              adds ? stored<T>(__fadd_rn(stored<T>(x_grad[i]), addend[i])) : stored<T>(x_grad[i]);
+        store_pack<T>(values, whole, count, residual.sum_grad_RC + at + first);
+        if (!residual.drops) return;
+        for (int i = 0; i < count; ++i)
+          values[i] = residual.dropout.apply(decisions, at + first + i, values[i]);
+        store_pack<T>(values, whole, count, residual.branch_grad_RC + at + first);
+      });
+}
+
+/// Sizes for one call: whether packs may be used at all.
+template <class T, class... Pointers>
+NormSizes sizes_for(NormSizes sizes, Pointers... pointers) {
+  sizes.aligned = sizes.channels % pack_size<T> == 0 && are_aligned(pointers...);
+  return sizes;
+}
+
+template <class T>
+NormGradient<T> norm_gradient(Tensors operands) {
+  return {operands[0].as<T>(), operands[1].as<T>(), operands[2].as<float>(),
+          operands[3].as<float>(), operands[4].as<T>()};
+}
+
+}  // namespace
+
+Enqueue prepare_row(const op::LayerNorm& op, const Problem& problem) {
+  const NormSizes shape = norm_sizes(problem);
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [=](Tensors operands, Workspace, Stream stream) {
+      const std::size_t y = op.bias ? 3 : 2;
+      const NormWeights<T> weights{operands[1].as<T>(), op.bias ? operands[2].as<T>() : nullptr};
+      const NormSizes sizes =
+          sizes_for<T>(shape, operands[0].data, weights.gain_C, weights.bias_C, operands[y].data);
+      launch(layer_norm<T>, norm_launch(sizes), stream, operands[0].as<T>(), weights, sizes,
+             static_cast<float>(op.epsilon), operands[y].as<T>(), operands[y + 1].as<float>(),
+             operands[y + 2].as<float>());
+    };
+  });
+}
+
+Enqueue prepare_row(const op::LayerNormGradient&, const Problem& problem) {
+  const NormSizes shape = norm_sizes(problem);
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [=](Tensors operands, Workspace, Stream stream) {
+      const NormSizes sizes = sizes_for<T>(shape, operands[0].data, operands[1].data,
+                                           operands[4].data, operands[5].data);
+      launch(layer_norm_gradient<T>, norm_launch(sizes), stream, norm_gradient<T>(operands), sizes,
+             operands[5].as<T>());
+    };
+  });
+}
+
+Enqueue prepare_row(const op::AddLayerNorm& op, const Problem& problem) {
+  const NormSizes shape = norm_sizes(problem);
+  const std::size_t seed = op.branch_bias ? 3 : 2, gain = seed + (op.rate > 0 ? 2 : 0),
+                    sum = gain + (op.bias ? 2 : 1);
+  const bool drops = op.rate > 0;
+  const DropoutOfTensor dropout(op, problem.shapes[0]);
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [=](Tensors operands, Workspace, Stream stream) {
+      const Residual<T> residual{operands[0].as<T>(),
+                                 operands[1].as<T>(),
+                                 op.branch_bias ? operands[2].as<T>() : nullptr,
+                                 drops,
+                                 drops ? dropout.at(operands, seed) : dropout,
+                                 operands[sum].as<T>()};
+      const NormWeights<T> weights{operands[gain].as<T>(),
+                                   op.bias ? operands[gain + 1].as<T>() : nullptr};
+      const NormSizes sizes =
+          sizes_for<T>(shape, residual.x_RC, residual.branch_RC, residual.bias_C, residual.sum_RC,
+                       weights.gain_C, weights.bias_C, operands[sum + 1].data);
+      launch(add_layer_norm<T>, norm_launch(sizes), stream, residual, weights, sizes,
+             static_cast<float>(op.epsilon), operands[sum + 1].as<T>(),
+             operands[sum + 2].as<float>(), operands[sum + 3].as<float>());
+    };
+  });
+}
+
+Enqueue prepare_row(const op::AddLayerNormGradient& op, const Problem& problem) {
+  const NormSizes shape = norm_sizes(problem);
+  const bool drops = op.rate > 0;
+  const std::size_t seed = op.addend ? 6 : 5, sum = seed + (drops ? 2 : 0);
+  const DropoutOfTensor dropout(op, problem.shapes[0]);
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [=](Tensors operands, Workspace, Stream stream) {
+      const ResidualGradient<T> residual{op.addend ? operands[5].as<T>() : nullptr, drops,
+                                         drops ? dropout.at(operands, seed) : dropout,
+                                         operands[sum].as<T>(),
+                                         drops ? operands[sum + 1].as<T>() : nullptr};
+      const NormSizes sizes =
+          sizes_for<T>(shape, operands[0].data, operands[1].data, operands[4].data,
+                       residual.addend_RC, residual.sum_grad_RC, residual.branch_grad_RC);
+      launch(add_layer_norm_gradient<T>, norm_launch(sizes), stream, norm_gradient<T>(operands),
+             residual, sizes);
+    };
+  });
+}
+
+}  // namespace fourfold::kernels::cuda

@@ -1,0 +1,212 @@
+// Layer norm where ranks share the channels, on the device; op::LayerNormMoments ...
+// op::LayerNormGradientApply state the contracts. R rows, C local channels, P parts. A warp for
+// each row (and part).
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/map.cuh"
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/rows.h"
+
+namespace fourfold::kernels::cuda {
+namespace {
+
+constexpr int rows_per_block = 4;
+
+struct NormSizes {
+  std::int64_t rows, channels;
+};
+NormSizes norm_sizes(const Problem& problem) {
+  const Shape& x = problem.shapes[0];
+  return {x.elements(0, x.rank() - 1), x.back()};
+}
+
+LaunchShape warps_launch(std::int64_t rows, std::int64_t parts = 1) {
+  LaunchShape shape;
+  shape.blocks_x = static_cast<unsigned>(ceil_divide(rows, rows_per_block));
+  shape.blocks_y = static_cast<unsigned>(parts);
+  shape.threads = rows_per_block * warp_lanes;
+  return shape;
+}
+
+__device__ std::int64_t row_of_warp() {
+  return static_cast<std::int64_t>(blockIdx.x) * rows_per_block + warp_index();
+}
+
+/// What the sum of distances from the computed mean leaves of it corrects both moments.
+template <class T>
+__global__ void moments(const T* x_RC, NormSizes sizes, std::int64_t width, float* moments_PR2) {
+  const std::int64_t row = row_of_warp(), part = blockIdx.y;
+  if (row >= sizes.rows) return;
+  const T* const x = x_RC + row * sizes.channels + part * width;
+  const auto count = static_cast<float>(width);
+  float sum = 0, distances = 0, squares = 0;
+  for (std::int64_t c = lane_index(); c < width; c += warp_lanes) sum += to_float(x[c]);
+  const float mean = warp_sum(sum) / count;
+  for (std::int64_t c = lane_index(); c < width; c += warp_lanes) {
+    const float centred = to_float(x[c]) - mean;
+    distances += centred;
+    squares += centred * centred;
+  }
+  distances = warp_sum(distances);
+  const float corrected = warp_sum(squares) - distances * distances / count;
+  if (lane_index() != 0) return;
+  float* const out = moments_PR2 + (part * sizes.rows + row) * 2;
+  out[0] = mean + distances / count;
+  out[1] = corrected < 0 ? 0 : corrected;  // a NaN stays
+}
+
+struct MergeSizes {
+  std::int64_t rows, parts, width;
+  float epsilon;
+};
+
+/// Statistics of all rows from the moments of parts of equal size n: joining the (k+1)-th moves the
+/// mean by delta / (k+1) and adds delta^2 n k / (k+1) to the squares. A thread for each row.
+__global__ void merge_moments(const float* moments_PR2, MergeSizes sizes, float* mean_R,
+                              float* rstd_R) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= sizes.rows) return;
+  const auto part_width = static_cast<float>(sizes.width / sizes.parts);
+  float mean = 0, squares = 0;
+  for (std::int64_t part = 0; part < sizes.parts; ++part) {
+    const float* const next = moments_PR2 + (part * sizes.rows + row) * 2;
+    const auto before = static_cast<float>(part);
+    const float delta = next[0] - mean;
+    mean += delta / (before + 1);
+    squares += next[1] + delta * delta * (part_width * before / (before + 1));
+  }
+  mean_R[row] = mean;
+  rstd_R[row] = 1 / sqrtf(squares / static_cast<float>(sizes.width) + sizes.epsilon);
+}
+
+/// y = (x - mean) rstd gain + bias.
+template <class T>
+struct ApplyBody {
+  std::int64_t channels, rows;
+  const T *gain_C, *bias_C;  // bias_C may be null
+  const float *mean_R, *rstd_R;
+  template <int size>
+  __device__ void operator()(std::int64_t first, const float (&in)[1][size],
+                             float (&out)[1][size]) const {
+    std::int64_t row = first / channels, c = first % channels;
+    for (int i = 0; i < size && row < rows; ++i) {
+      const float bias = bias_C == nullptr ? 0 : to_float(bias_C[c]);
+      out[0][i] = (in[0][i] - mean_R[row]) * rstd_R[row] * to_float(gain_C[c]) + bias;
+      if (++c == channels) c = 0, ++row;
+    }
+  }
+};
+
+/// What both gradient ops read. With n = (x - mean) rstd and d = y_grad gain:
+///   x_grad = rstd (d - average(d) - n average(d n)).
+template <class T>
+struct Gradient {
+  const T *x_RC, *gain_C, *y_grad_RC;
+  const float *mean_R, *rstd_R;
+
+  explicit Gradient(Tensors operands)
+      : x_RC(operands[0].as<T>()),
+        gain_C(operands[1].as<T>()),
+        y_grad_RC(operands[4].as<T>()),
+        mean_R(operands[2].as<float>()),
+        rstd_R(operands[3].as<float>()) {}
+};
+
+template <class T>
+__global__ void gradient_sums(Gradient<T> of, NormSizes sizes, float* sums_R2) {
+  const std::int64_t row = row_of_warp();
+  if (row >= sizes.rows) return;
+  float sum = 0, sum_normal = 0;
+  for (std::int64_t c = lane_index(); c < sizes.channels; c += warp_lanes) {
+    const std::int64_t i = row * sizes.channels + c;
+    const float scaled = to_float(of.y_grad_RC[i]) * to_float(of.gain_C[c]);
+    sum += scaled;
+    sum_normal += scaled * ((to_float(of.x_RC[i]) - of.mean_R[row]) * of.rstd_R[row]);
+  }
+  sum = warp_sum(sum);
+  sum_normal = warp_sum(sum_normal);
+  if (lane_index() != 0) return;
+  sums_R2[2 * row] = sum;
+  sums_R2[2 * row + 1] = sum_normal;
+}
+
+/// in: x, y_grad.
+template <class T>
+struct GradientApplyBody {
+  std::int64_t channels, rows;
+  float width;
+  const T* gain_C;
+  const float *mean_R, *rstd_R, *sums_R2;
+  template <int size>
+  __device__ void operator()(std::int64_t first, const float (&in)[2][size],
+                             float (&out)[1][size]) const {
+    std::int64_t row = first / channels, c = first % channels;
+    for (int i = 0; i < size && row < rows; ++i) {
+      const float normal = (in[0][i] - mean_R[row]) * rstd_R[row];
+      const float scaled = in[1][i] * to_float(gain_C[c]);
+      out[0][i] = rstd_R[row] *
+                  (scaled - sums_R2[2 * row] / width - normal * (sums_R2[2 * row + 1] / width));
+      if (++c == channels) c = 0, ++row;
+    }
+  }
+};
+
+}  // namespace
+
+Enqueue prepare_row(const op::LayerNormMoments& op, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem);
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [sizes, parts = op.parts](Tensors operands, Workspace, Stream stream) {
+      launch(moments<T>, warps_launch(sizes.rows, parts), stream, operands[0].as<T>(), sizes,
+             sizes.channels / parts, operands[1].as<float>());
+    };
+  });
+}
+
+Enqueue prepare_row(const op::LayerNormApply& op, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem);
+  const MergeSizes merge{sizes.rows, problem.shapes[1][0], op.width,
+                         static_cast<float>(op.epsilon)};
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [sizes, merge, has_bias = op.bias](Tensors operands, Workspace, Stream stream) {
+      const std::size_t y = has_bias ? 4 : 3;
+      float* mean_R = operands[y + 1].as<float>();
+      float* rstd_R = operands[y + 2].as<float>();
+      LaunchShape shape;
+      shape.threads = map_threads;
+      shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.rows, map_threads));
+      launch(merge_moments, shape, stream, operands[1].as<float>(), merge, mean_R, rstd_R);
+      enqueue_map(
+          map_tensors<T>(sizes.rows * sizes.channels, {operands[0].as<T>()}, {operands[y].as<T>()}),
+          ApplyBody<T>{sizes.channels, sizes.rows, operands[2].as<T>(),
+                       has_bias ? operands[3].as<T>() : nullptr, mean_R, rstd_R},
+          stream);
+    };
+  });
+}
+
+Enqueue prepare_row(const op::LayerNormGradientSums&, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem);
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [sizes](Tensors operands, Workspace, Stream stream) {
+      launch(gradient_sums<T>, warps_launch(sizes.rows), stream, Gradient<T>(operands), sizes,
+             operands[5].as<float>());
+    };
+  });
+}
+
+Enqueue prepare_row(const op::LayerNormGradientApply& op, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem);
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return
+        [sizes, width = static_cast<float>(op.width)](Tensors operands, Workspace, Stream stream) {
+          const Gradient<T> of(operands);
+          enqueue_map(map_tensors<T>(sizes.rows * sizes.channels, {of.x_RC, of.y_grad_RC},
+                                     {operands[6].as<T>()}),
+                      GradientApplyBody<T>{sizes.channels, sizes.rows, width, of.gain_C, of.mean_R,
+                                           of.rstd_R, operands[5].as<float>()},
+                      stream);
+        };
+  });
+}
+
+}  // namespace fourfold::kernels::cuda

@@ -1,0 +1,167 @@
+// Reference layer norm in parts; op::LayerNormMoments ... op::LayerNormGradientApply state the
+// contracts. R rows, C local channels, P parts.
+#include <cmath>
+
+#include "kernels/reference/rows.h"
+#include "kernels/storage.h"
+
+namespace fourfold::kernels::reference {
+namespace {
+
+struct NormSizes {
+  std::int64_t rows, channels;
+};
+NormSizes norm_sizes(const Shape& x) {
+  return {x.elements(0, x.rank() - 1), x.back()};
+}
+
+/// What the sum of distances from the computed mean leaves of it corrects both moments: the mean is
+/// then right to its last bit whatever the offset, and the squares to second order.
+template <class T>
+void moments(const T* x_RC, NormSizes sizes, std::int64_t parts, Sum<T>* moments_PR2) {
+  const std::int64_t width = sizes.channels / parts;
+  const auto count = static_cast<Sum<T>>(width);
+  for (std::int64_t part = 0; part < parts; ++part)
+    for (std::int64_t row = 0; row < sizes.rows; ++row) {
+      const T* x = x_RC + row * sizes.channels + part * width;
+      Sum<T> sum = 0, distances = 0, squares = 0;
+      for (std::int64_t c = 0; c < width; ++c) sum += static_cast<Sum<T>>(x[c]);
+      const Sum<T> mean = sum / count;
+      for (std::int64_t c = 0; c < width; ++c) {
+        const Sum<T> centred = static_cast<Sum<T>>(x[c]) - mean;
+        distances += centred;
+        squares += centred * centred;
+      }
+      const Sum<T> corrected = squares - distances * distances / count;
+      Sum<T>* out = moments_PR2 + (part * sizes.rows + row) * 2;
+      out[0] = mean + distances / count;
+      out[1] = corrected < 0 ? 0 : corrected;  // a NaN stays
+    }
+}
+
+template <class S>
+struct Statistics {
+  S mean, rstd;
+};
+
+/// Parts of equal size n: joining the (k+1)-th moves the mean by delta / (k+1) and adds delta^2 n k
+/// / (k+1) to the squares.
+template <class S>
+Statistics<S> merge(const S* moments_PR2, std::int64_t parts, std::int64_t rows, std::int64_t row,
+                    const op::LayerNormApply& op) {
+  const auto part_width = static_cast<S>(op.width / parts);
+  S mean = 0, squares = 0;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const S* next = moments_PR2 + (part * rows + row) * 2;
+    const auto before = static_cast<S>(part);
+    const S delta = next[0] - mean;
+    mean += delta / (before + 1);
+    squares += next[1] + delta * delta * (part_width * before / (before + 1));
+  }
+  return {mean, 1 / std::sqrt(squares / static_cast<S>(op.width) + static_cast<S>(op.epsilon))};
+}
+
+/// bias_C may be null.
+template <class T>
+void apply(const T* x_RC, const Sum<T>* moments_PR2, std::int64_t parts, const T* gain_C,
+           const T* bias_C, NormSizes sizes, const op::LayerNormApply& op, T* y_RC, Sum<T>* mean_R,
+           Sum<T>* rstd_R) {
+  for (std::int64_t row = 0; row < sizes.rows; ++row) {
+    const auto [mean, rstd] = merge(moments_PR2, parts, sizes.rows, row, op);
+    for (std::int64_t c = 0; c < sizes.channels; ++c) {
+      const std::int64_t i = row * sizes.channels + c;
+      const Sum<T> normal = (static_cast<Sum<T>>(x_RC[i]) - mean) * rstd;
+      const Sum<T> bias = bias_C == nullptr ? 0 : static_cast<Sum<T>>(bias_C[c]);
+      y_RC[i] = static_cast<T>(normal * static_cast<Sum<T>>(gain_C[c]) + bias);
+    }
+    mean_R[row] = mean;
+    rstd_R[row] = rstd;
+  }
+}
+
+/// What both gradient ops read. With n = (x - mean) rstd and d = y_grad gain:
+///   x_grad = rstd (d - average(d) - n average(d n)).
+template <class T>
+struct Gradient {
+  const T *x_RC, *gain_C, *y_grad_RC;
+  const Sum<T>*mean_R, *rstd_R;
+  std::int64_t channels;
+
+  explicit Gradient(Tensors operands, std::int64_t local_channels)
+      : x_RC(operands[0].as<T>()),
+        gain_C(operands[1].as<T>()),
+        y_grad_RC(operands[4].as<T>()),
+        mean_R(operands[2].as<Sum<T>>()),
+        rstd_R(operands[3].as<Sum<T>>()),
+        channels(local_channels) {}
+  Sum<T> normal(std::int64_t row, std::int64_t c) const {
+    return (static_cast<Sum<T>>(x_RC[row * channels + c]) - mean_R[row]) * rstd_R[row];
+  }
+  Sum<T> scaled(std::int64_t row, std::int64_t c) const {
+    return static_cast<Sum<T>>(y_grad_RC[row * channels + c]) * static_cast<Sum<T>>(gain_C[c]);
+  }
+};
+
+}  // namespace
+
+Run prepare_row(const op::LayerNormMoments& op, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [parts = op.parts, sizes](Tensors operands, Workspace) {
+      moments<T>(operands[0].as<T>(), sizes, parts, operands[1].as<Sum<T>>());
+    };
+  });
+}
+
+Run prepare_row(const op::LayerNormApply& op, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [op, sizes, parts = problem.shapes[1][0]](Tensors operands, Workspace) {
+      const std::size_t y = op.bias ? 4 : 3;
+      apply<T>(operands[0].as<T>(), operands[1].as<Sum<T>>(), parts, operands[2].as<T>(),
+               op.bias ? operands[3].as<T>() : nullptr, sizes, op, operands[y].as<T>(),
+               operands[y + 1].as<Sum<T>>(), operands[y + 2].as<Sum<T>>());
+    };
+  });
+}
+
+Run prepare_row(const op::LayerNormGradientSums&, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes](Tensors operands, Workspace) {
+      const Gradient<T> gradient(operands, sizes.channels);
+      Sum<T>* sums_R2 = operands[5].as<Sum<T>>();
+      for (std::int64_t row = 0; row < sizes.rows; ++row) {
+        Sum<T> sum = 0, sum_normal = 0;
+        for (std::int64_t c = 0; c < sizes.channels; ++c) {
+          sum += gradient.scaled(row, c);
+          sum_normal += gradient.scaled(row, c) * gradient.normal(row, c);
+        }
+        sums_R2[2 * row] = sum;
+        sums_R2[2 * row + 1] = sum_normal;
+      }
+    };
+  });
+}
+
+Run prepare_row(const op::LayerNormGradientApply& op, const Problem& problem) {
+  const NormSizes sizes = norm_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes, op](Tensors operands, Workspace) {
+      const Gradient<T> gradient(operands, sizes.channels);
+      const Sum<T>* sums_R2 = operands[5].as<Sum<T>>();
+      T* x_grad_RC = operands[6].as<T>();
+      const auto width = static_cast<Sum<T>>(op.width);
+      for (std::int64_t row = 0; row < sizes.rows; ++row) {
+        const Sum<T> average = sums_R2[2 * row] / width;
+        const Sum<T> average_normal = sums_R2[2 * row + 1] / width;
+        for (std::int64_t c = 0; c < sizes.channels; ++c)
+          x_grad_RC[row * sizes.channels + c] =
+              static_cast<T>(gradient.rstd_R[row] * (gradient.scaled(row, c) - average -
+                                                     gradient.normal(row, c) * average_normal));
+      }
+    };
+  });
+}
+
+}  // namespace fourfold::kernels::reference

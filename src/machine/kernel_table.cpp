@@ -1,0 +1,167 @@
+#include "machine/kernel_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/text.h"
+#include "base/yaml.h"
+
+namespace fourfold::machine {
+namespace {
+
+constexpr const char* remedy = "write a new table with `fourfold bench kernels CONFIG -o FILE`";
+
+/// Reads the members of one map; whatever is missing, unknown or wrong is a problem at its place.
+class Reader {
+ public:
+  Reader(const YamlDocument& document, const YamlNode& map, std::vector<Diagnostic>& problems)
+      : document_(document), map_(map), problems_(problems) {}
+
+  const YamlNode* find(const std::string& key) {
+    known_.push_back(key);
+    for (const YamlMember& member : map_.members)
+      if (member.key.text == key) return &member.value;
+    problems_.push_back(document_.problem_at(map_, format("'{}' is missing here", key), remedy));
+    return nullptr;
+  }
+  std::string text(const std::string& key) {
+    const YamlNode* node = find(key);
+    if (node == nullptr || node->kind == YamlNode::Kind::scalar) return node ? node->text : "";
+    return wrong(*node, key, "a text"), "";
+  }
+  std::string one_of(const std::string& key, const std::vector<std::string>& choices) {
+    const YamlNode* node = find(key);
+    if (node == nullptr) return "";
+    if (std::find(choices.begin(), choices.end(), node->text) == choices.end())
+      wrong(*node, key, join(choices, ", "));
+    return node->text;
+  }
+  template <class Number>
+  Number number(const std::string& key, Number least, const char* expected) {
+    const YamlNode* node = find(key);
+    if (node == nullptr) return least;
+    Number value{};
+    const char* end = node->text.data() + node->text.size();
+    const auto [stop, error] = std::from_chars(node->text.data(), end, value);
+    if (error == std::errc{} && stop == end && value >= least) return value;
+    return wrong(*node, key, expected), least;
+  }
+  /// After the last known key.
+  void refuse_others() {
+    for (const YamlMember& member : map_.members)
+      if (std::find(known_.begin(), known_.end(), member.key.text) == known_.end())
+        problems_.push_back(document_.problem_at(
+            member.key, format("unknown '{}'; known here: {}", member.key.text, join(known_, ", ")),
+            remedy));
+  }
+  /// Of a key that is there.
+  void wrong(const std::string& key, const std::string& expected) {
+    for (const YamlMember& member : map_.members)
+      if (member.key.text == key) wrong(member.value, key, expected);
+  }
+  void wrong(const YamlNode& node, const std::string& key, const std::string& expected) {
+    problems_.push_back(document_.problem_at(
+        node, format("{} is {}, expected {}", key, node.described(), expected), remedy));
+  }
+
+ private:
+  const YamlDocument& document_;
+  const YamlNode& map_;
+  std::vector<Diagnostic>& problems_;
+  std::vector<std::string> known_;
+};
+
+KernelTable::Line read_line(const YamlDocument& document, const YamlNode& node,
+                            const Implementations& implementations,
+                            std::vector<Diagnostic>& problems) {
+  Reader reader(document, node, problems);
+  KernelTable::Line line;
+  line.dtype = reader.one_of("dtype", {"f32", "f64"}) == "f64" ? DType::f64 : DType::f32;
+  const char* positive = "a whole number from 1";
+  line.threads = reader.number<std::int64_t>("threads", 1, positive);
+  line.layout = reader.one_of("layout", {"nn", "nt", "tn", "tt"});
+  line.m = reader.number<std::int64_t>("m", 1, positive);
+  line.n = reader.number<std::int64_t>("n", 1, positive);
+  line.k = reader.number<std::int64_t>("k", 1, positive);
+  line.implementation = reader.one_of("by", implementations(line.dtype));
+  line.gflops = reader.number<double>("gflops", 0, "a number from 0");
+  reader.refuse_others();
+  return line;
+}
+
+auto order(const KernelTable::Line& line) {
+  const double volume =
+      static_cast<double>(line.m) * static_cast<double>(line.n) * static_cast<double>(line.k);
+  return std::tuple(line.threads, line.dtype, volume, line.layout, line.m, line.n, line.k);
+}
+
+}  // namespace
+
+std::string to_text(KernelTable table) {
+  std::sort(table.lines.begin(), table.lines.end(),
+            [](const auto& a, const auto& b) { return order(a) < order(b); });
+  std::string text =
+      "# Which implementation computes which product, measured by `fourfold bench kernels`.\n"
+      "# A line decides for products up to its m, n and k; of several the smallest.\n";
+  text += format("version: {}\ncpu: {}\nmatmul:\n", KernelTable::version, yaml_quoted(table.cpu));
+  for (const KernelTable::Line& line : table.lines)
+    text += format(
+        "  - {{dtype: {}, threads: {}, layout: {}, m: {}, n: {}, k: {}, by: {}, gflops: {}}}\n",
+        to_string(line.dtype), line.threads, line.layout, line.m, line.n, line.k,
+        line.implementation, line.gflops);
+  return text;
+}
+
+KernelTable read_kernel_table(const std::string& text, const std::string& name,
+                              const Implementations& implementations) {
+  std::vector<Diagnostic> problems;
+  const YamlDocument document = parse_yaml(text, name, problems);
+  KernelTable table;
+  if (problems.empty()) {
+    Reader reader(document, document.root, problems);
+    const auto version = reader.number<std::int64_t>("version", 0, "a whole number");
+    if (problems.empty() && version != KernelTable::version)
+      reader.wrong("version", format("{}", KernelTable::version));
+    table.cpu = reader.text("cpu");
+    const YamlNode* lines = reader.find("matmul");
+    if (lines != nullptr && lines->kind != YamlNode::Kind::list)
+      reader.wrong(*lines, "matmul", "a list");
+    else if (lines != nullptr)
+      for (const YamlNode& line : lines->items)
+        table.lines.push_back(read_line(document, line, implementations, problems));
+    reader.refuse_others();
+  }
+  if (!problems.empty()) throw_together(problems, ExitCode::bad_config);
+  return table;
+}
+
+std::vector<Choice> choices_of(const KernelTable& table, const std::string& name,
+                               const std::string& cpu, int threads) {
+  if (table.cpu != cpu)
+    throw UserError(ExitCode::bad_config, format("{} was measured on '{}', this is '{}'; {} here",
+                                                 name, table.cpu, cpu, remedy));
+  std::vector<KernelTable::Line> lines = table.lines;
+  std::sort(lines.begin(), lines.end(),
+            [](const auto& a, const auto& b) { return order(a) < order(b); });
+  std::vector<Choice> choices;
+  for (const KernelTable::Line& line : lines)
+    if (line.threads == threads)
+      choices.push_back({.op = "matmul",
+                         .dtype = line.dtype,
+                         .layout = line.layout,
+                         .max_m = line.m,
+                         .max_n = line.n,
+                         .max_k = line.k,
+                         .implementation = line.implementation});
+  if (choices.empty())
+    throw UserError(ExitCode::bad_config,
+                    format("{} has no line for {} thread{}, which a rank of this run has; {} with "
+                           "--threads {}, or set run.threads",
+                           name, threads, threads == 1 ? "" : "s", remedy, threads));
+  return choices;
+}
+
+}  // namespace fourfold::machine

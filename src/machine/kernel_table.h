@@ -1,0 +1,53 @@
+// A measured table of which implementation computes which product: how `bench kernels` writes it
+// and `run.kernel_table` reads it. Not the measuring (measure/), nor the choice (target.h).
+//
+//   version: 1
+//   cpu: "AMD EPYC 7763 64-Core Processor; avx2 fma"
+//   matmul:
+//     - {dtype: f32, threads: 2, layout: nn, m: 768, n: 384, k: 128, by: onednn, gflops: 151.2}
+//
+// A line decides for products up to its m, n and k; of several the smallest. Where none fits, the
+// built-in table decides.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "machine/target.h"
+
+namespace fourfold::machine {
+
+struct KernelTable {
+  static constexpr std::int64_t version = 1;
+
+  struct Line {
+    DType dtype = DType::f32;
+    std::int64_t threads = 1;
+    std::string layout;
+    std::int64_t m = 0, n = 0, k = 0;
+    std::string implementation;
+    double gflops = 0;  // measured, for people
+    bool operator==(const Line&) const = default;
+  };
+  std::string cpu;  // what it was measured on: model and instruction sets of the kernels
+  std::vector<Line> lines;
+  bool operator==(const KernelTable&) const = default;
+};
+
+/// Lines sorted from small products to large ones; reads back to an equal table.
+std::string to_text(KernelTable table);
+
+/// Names of the implementations that multiply in a type.
+using Implementations = std::function<std::vector<std::string>(DType)>;
+
+/// Errors: one UserError(bad_config) with every problem of the text, each with its place.
+KernelTable read_kernel_table(const std::string& text, const std::string& name,
+                              const Implementations& implementations);
+
+/// What the table says for a run with so many threads on `cpu`. Errors: UserError(bad_config) where
+/// it was measured on another CPU or has no line for that number of threads.
+std::vector<Choice> choices_of(const KernelTable& table, const std::string& name,
+                               const std::string& cpu, int threads);
+
+}  // namespace fourfold::machine

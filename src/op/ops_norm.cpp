@@ -1,0 +1,171 @@
+// Rules of layer norm, whole and in parts, in the order of ops.h.
+#include "op/ops.h"
+#include "op/rule_helpers.h"
+
+namespace fourfold::op {
+
+Operands LayerNorm::operands() const {
+  Operands list = {{"x"}, {"gain"}};
+  if (bias) list.push_back({"bias"});
+  list.push_back({"y", Role::write, Element::compute, std::nullopt});
+  list.push_back({"mean", Role::write, Element::accumulate});
+  list.push_back({"rstd", Role::write, Element::accumulate});
+  return list;
+}
+std::vector<Shape> LayerNorm::outputs(Shapes reads) const {
+  require(reads[1] == Shape{last(reads[0])}, "layer_norm: gain has the size of the last dim of x");
+  return {reads[0], without_last(reads[0]), without_last(reads[0])};
+}
+FactorRule LayerNorm::factors(Shapes reads) const {
+  const std::string rows = letters(reads[0].rank() - 1);
+  FactorRule rule{{rows + "z", "z"}, "z", Linear::no};
+  if (bias) rule.operands.emplace_back("z");
+  rule.operands.insert(rule.operands.end(), {rows + "z", rows, rows});
+  return rule;
+}
+double LayerNorm::flops(Shapes all) const {
+  return 8 * elements(all[0]);
+}
+
+Operands LayerNormGradient::operands() const {
+  return {{"x"},
+          {"gain"},
+          {"mean", Role::read, Element::accumulate},
+          {"rstd", Role::read, Element::accumulate},
+          {"y_grad"},
+          {"x_grad", Role::write, Element::compute, 4}};
+}
+std::vector<Shape> LayerNormGradient::outputs(Shapes reads) const {
+  require(reads[0] == reads[4] && reads[2] == without_last(reads[0]),
+          "layer_norm_gradient: x and y_grad agree");
+  return {reads[0]};
+}
+FactorRule LayerNormGradient::factors(Shapes reads) const {
+  const std::string rows = letters(reads[0].rank() - 1);
+  return {{rows + "z", "z", rows, rows, rows + "z", rows + "z"}, "z", Linear::no};
+}
+double LayerNormGradient::flops(Shapes all) const {
+  return 11 * elements(all[0]);
+}
+
+Operands LayerNormWeightGradient::operands() const {
+  Operands list = {{"x"},
+                   {"mean", Role::read, Element::accumulate},
+                   {"rstd", Role::read, Element::accumulate},
+                   {"y_grad"}};
+  list.push_back({"gain_grad", write_or_update(accumulate)});
+  if (bias) list.push_back({"bias_grad", write_or_update(accumulate)});
+  return list;
+}
+std::vector<Shape> LayerNormWeightGradient::outputs(Shapes reads) const {
+  require(reads[0] == reads[3], "layer_norm_weight_gradient: x and y_grad agree");
+  return std::vector<Shape>(bias ? 2 : 1, Shape{last(reads[0])});
+}
+FactorRule LayerNormWeightGradient::factors(Shapes reads) const {
+  const std::string rows = letters(reads[0].rank() - 1);
+  FactorRule rule{{rows + "z", rows, rows, rows + "z", "z"}, "", Linear::no};
+  if (bias) rule.operands.emplace_back("z");
+  return rule;
+}
+double LayerNormWeightGradient::flops(Shapes all) const {
+  return 5 * elements(all[0]);
+}
+
+// --- in parts: z a channel, or a block of channels in moments; p a block; q the two numbers of a
+// row
+
+Operands LayerNormMoments::operands() const {
+  return {{"x"}, {"moments", Role::write, Element::accumulate}};
+}
+std::vector<Shape> LayerNormMoments::outputs(Shapes reads) const {
+  require(parts > 0 && last(reads[0]) % parts == 0,
+          "layer_norm_moments: the parts divide the last dim of x");
+  return {
+      join({parts}, 0, 1, join(reads[0], 0, reads[0].rank() - 1, {2}, 0, 1), 0, reads[0].rank())};
+}
+FactorRule LayerNormMoments::factors(Shapes reads) const {
+  const std::string rows = letters(without_last(reads[0]).rank());
+  return {{rows + "z", "z" + rows + "q"}, "q", Linear::no};
+}
+double LayerNormMoments::flops(Shapes all) const {
+  return 5 * elements(all[0]);
+}
+
+Operands LayerNormApply::operands() const {
+  Operands list = {{"x"}, {"moments", Role::read, Element::accumulate}, {"gain"}};
+  if (bias) list.push_back({"bias"});
+  list.push_back({"y", Role::write, Element::compute, std::nullopt});
+  list.push_back({"mean", Role::write, Element::accumulate});
+  list.push_back({"rstd", Role::write, Element::accumulate});
+  return list;
+}
+std::vector<Shape> LayerNormApply::outputs(Shapes reads) const {
+  const Shape &x = reads[0], &moments = reads[1];
+  require(moments.rank() == x.rank() + 1 && moments.back() == 2 &&
+              join(moments, 1, x.rank(), {}, 0, 0) == without_last(x),
+          "layer_norm_apply: moments are (parts, the rows of x, 2)");
+  require(moments[0] > 0 && width % moments[0] == 0 && last(x) <= width,
+          "layer_norm_apply: the parts divide the width, and x is no wider");
+  for (std::size_t i = 2; i < reads.size(); ++i)
+    require(reads[i] == Shape{last(x)},
+            "layer_norm_apply: gain and bias have the size of the last dim of x");
+  return {x, without_last(x), without_last(x)};
+}
+FactorRule LayerNormApply::factors(Shapes reads) const {
+  const std::string rows = letters(without_last(reads[0]).rank());
+  // Every rank merges all moments, so that mean and rstd are the same on all.
+  FactorRule rule{{rows + "z", "p" + rows + "q", "z"}, "pq", Linear::no, Reduction::sum, "z"};
+  if (bias) rule.operands.emplace_back("z");
+  rule.operands.insert(rule.operands.end(), {rows + "z", rows, rows});
+  return rule;
+}
+double LayerNormApply::flops(Shapes all) const {
+  return 4 * elements(all[0]) + 4 * elements(all[1]);
+}
+
+Operands LayerNormGradientSums::operands() const {
+  return {{"x"},
+          {"gain"},
+          {"mean", Role::read, Element::accumulate},
+          {"rstd", Role::read, Element::accumulate},
+          {"y_grad"},
+          {"sums", Role::write, Element::accumulate}};
+}
+std::vector<Shape> LayerNormGradientSums::outputs(Shapes reads) const {
+  require(reads[0] == reads[4] && reads[2] == without_last(reads[0]),
+          "layer_norm_gradient_sums: x and y_grad agree");
+  return {join(reads[2], 0, reads[2].rank(), {2}, 0, 1)};
+}
+FactorRule LayerNormGradientSums::factors(Shapes reads) const {
+  const std::string rows = letters(without_last(reads[0]).rank());
+  return {{rows + "z", "z", rows, rows, rows + "z", rows + "q"}, "q", Linear::no};
+}
+double LayerNormGradientSums::flops(Shapes all) const {
+  return 6 * elements(all[0]);
+}
+
+Operands LayerNormGradientApply::operands() const {
+  return {{"x"},
+          {"gain"},
+          {"mean", Role::read, Element::accumulate},
+          {"rstd", Role::read, Element::accumulate},
+          {"y_grad"},
+          {"sums", Role::read, Element::accumulate},
+          {"x_grad", Role::write, Element::compute, 4}};
+}
+std::vector<Shape> LayerNormGradientApply::outputs(Shapes reads) const {
+  require(reads[0] == reads[4] && reads[2] == without_last(reads[0]),
+          "layer_norm_gradient_apply: x and y_grad agree");
+  require(reads[5] == join(reads[2], 0, reads[2].rank(), {2}, 0, 1) && last(reads[0]) <= width,
+          "layer_norm_gradient_apply: two sums for every row, and x is no wider than the width");
+  return {reads[0]};
+}
+FactorRule LayerNormGradientApply::factors(Shapes reads) const {
+  const std::string rows = letters(without_last(reads[0]).rank());
+  return {{rows + "z", "z", rows, rows, rows + "z", rows + "q", rows + "z"}, "q", Linear::no};
+}
+double LayerNormGradientApply::flops(Shapes all) const {
+  return 7 * elements(all[0]);
+}
+
+}  // namespace fourfold::op

@@ -1,0 +1,226 @@
+#include "plan/split_stages.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "graph/builder.h"
+
+namespace fourfold::plan {
+namespace {
+
+using graph::Builder;
+using graph::Graph;
+using graph::Node;
+using graph::Phase;
+using graph::Value;
+using graph::ValueId;
+using graph::ValueRole;
+
+class Splitter {
+ public:
+  Splitter(const Graph& train, const std::vector<std::int64_t>& last_blocks)
+      : train_(train), last_blocks_(last_blocks) {
+    for (std::size_t stage = 0; stage <= last_blocks.size(); ++stage)
+      builders_.emplace_back(train.name);
+    find_homes();
+  }
+
+  Stages run() {
+    for (const Phase phase : {Phase::forward, Phase::backward, Phase::update}) {
+      seen_block_ = false;
+      for (const Node& node : train_.nodes)
+        if (node.phase == phase) place(node);
+    }
+    for (Builder& builder : builders_) result_.graphs.push_back(builder.take());
+    std::stable_sort(
+        result_.transfers.begin(), result_.transfers.end(),
+        [&](const Transfer& a, const Transfer& b) { return departure(a) < departure(b); });
+    return std::move(result_);
+  }
+
+ private:
+  /// When a value leaves: parameters and gradients at the start of a phase, activations as they are
+  /// made, sums as they are first read.
+  std::pair<Phase, std::size_t> departure(const Transfer& transfer) const {
+    const ValueId id = *train_.find(transfer.value);
+    const ValueRole role = train_.value(id).role;
+    if (role == ValueRole::result) return {transfer.phase, round_of(transfer.value)};
+    std::size_t made = 0;
+    if (role == ValueRole::activation)
+      for (std::size_t i = 0; i < train_.nodes.size(); ++i)
+        if (std::count(train_.nodes[i].outputs.begin(), train_.nodes[i].outputs.end(), id) > 0)
+          made = i + 1;
+    return {transfer.phase, made};
+  }
+
+  /// Norms on all stages, the loss of one of them, and then what all vote, who have read both.
+  static std::size_t round_of(const std::string& field) {
+    return field == "result.votes" ? 3 : is_of_loss(field) ? 2 : 1;
+  }
+
+  static bool is_of_loss(const std::string& field) {
+    return field == "result.loss_sum" || field == "result.token_count";
+  }
+
+  std::size_t last_stage() const { return last_blocks_.size(); }
+
+  std::size_t stage_of_block(std::int64_t block) const {
+    std::size_t stage = 0;
+    while (stage < last_stage() && block > last_blocks_[stage]) ++stage;
+    return stage;
+  }
+
+  /// Forward and backward nodes follow their block; those outside of all stand at either end.
+  std::size_t stage_of(const Node& node) {
+    if (node.block) {
+      seen_block_ = true;
+      return stage_of_block(*node.block);
+    }
+    return seen_block_ == (node.phase == Phase::forward) ? last_stage() : 0;
+  }
+
+  /// The stage that owns each parameter: that of its first reader.
+  void find_homes() {
+    seen_block_ = false;
+    for (const Node& node : train_.nodes) {
+      if (node.phase != Phase::forward) continue;
+      const std::size_t stage = stage_of(node);
+      for (const ValueId id : node.reads)
+        if (train_.value(id).role == ValueRole::parameter)
+          home_.emplace(train_.value(id).name, stage);
+    }
+  }
+
+  void place(const Node& node) {
+    if (node.phase != Phase::update) {
+      add(node, stage_of(node));
+      return;
+    }
+    const bool is_vote = std::holds_alternative<op::Vote>(node.op),
+               is_shared = is_vote || std::holds_alternative<op::UpdateControl>(node.op) ||
+                           std::holds_alternative<op::CountUpdate>(node.op);
+    if (is_vote) exchange_sums(node.reads);
+    if (!is_shared) {
+      add(node, stage_of_update(node));
+      return;
+    }
+    for (std::size_t stage = 0; stage <= last_stage(); ++stage) add(node, stage);
+    if (is_vote) exchange_sums(node.outputs);
+  }
+
+  /// An update node belongs to the home of the parameter whose gradient or state it names.
+  std::size_t stage_of_update(const Node& node) const {
+    const std::string& name = train_.value(node.reads[0]).name;
+    return home_.at(name.substr(name.find('/') + 1));
+  }
+
+  void add(const Node& node, std::size_t stage) {
+    Builder& builder = builders_[stage];
+    builder.set_phase(node.phase);
+    builder.set_block(node.block);
+    std::vector<ValueId> reads, outputs;
+    for (const ValueId id : node.reads) reads.push_back(read(id, stage, node.phase));
+    for (const ValueId id : node.outputs) outputs.push_back(own(train_.value(id), stage));
+    for (const ValueId id : node.outputs) made_on_[id] = stage;
+    builder.apply_to(node.op, std::move(reads), std::move(outputs));
+    for (const ValueId id : node.outputs) note_gradient(train_.value(id), stage);
+  }
+
+  /// The stage's own value of that name.
+  ValueId own(const Value& value, std::size_t stage) {
+    const ValueId id =
+        builders_[stage].given(value.name, value.shape, value.element, value.role, value.init);
+    if (value.gradient_of) {
+      const Value& forward = train_.value(*value.gradient_of);
+      if (const auto place = builders_[stage].graph().find(forward.name))
+        builders_[stage].set_gradient_of(id, *place);
+    }
+    return id;
+  }
+
+  ValueId read(ValueId id, std::size_t stage, Phase phase) {
+    const Value& value = train_.value(id);
+    if (value.role == ValueRole::gradient) return whole_gradient(value, stage);
+    std::optional<std::size_t> maker;
+    if (value.role == ValueRole::parameter) maker = home_.at(value.name);
+    if (value.role == ValueRole::activation) maker = made_on_.at(id);
+    if (!maker || *maker == stage) return own(value, stage);
+    return receive(value, value.name, *maker, stage, phase);
+  }
+
+  ValueId receive(const Value& value, const std::string& into, std::size_t from, std::size_t to,
+                  Phase phase) {
+    if (received_.emplace(into, to).second)
+      result_.transfers.push_back({value.name, into, from, to, phase});
+    return builders_[to].given(into, value.shape, value.element, ValueRole::received);
+  }
+
+  // --- what several stages add to
+
+  void note_gradient(const Value& value, std::size_t stage) {
+    if (value.role == ValueRole::gradient) producers_[value.name].insert(stage);
+  }
+
+  /// A gradient at its home, with what other stages add to it.
+  ValueId whole_gradient(const Value& value, std::size_t stage) {
+    Builder& builder = builders_[stage];
+    ValueId sum = own(value, stage);
+    const std::string total = value.name + "/total";
+    if (const auto place = builder.graph().find(total)) return *place;
+    for (const std::size_t other : producers_.at(value.name)) {
+      if (other == stage) continue;
+      const ValueId part =
+          receive(value, format("{}/from.{}", value.name, other), other, stage, Phase::update);
+      sum = builder.apply_one(op::Add{}, {sum, part}, total);
+    }
+    return sum;
+  }
+
+  /// The results among these become the sums over all stages.
+  void exchange_sums(const std::vector<ValueId>& ids) {
+    for (const ValueId id : ids) {
+      const Value& field = train_.value(id);
+      if (field.role != ValueRole::result) continue;
+      for (std::size_t to = 0; to <= last_stage(); ++to)
+        for (std::size_t from = 0; from <= last_stage(); ++from)
+          if (from != to) add_field(field, from, to);
+    }
+  }
+
+  void add_field(const Value& field, std::size_t from, std::size_t to) {
+    if (is_of_loss(field.name)) {  // made on the last stage alone: it arrives in the field itself
+      if (from == last_stage()) {
+        receive(field, field.name, from, to, Phase::update);
+      }
+      return;
+    }
+    Builder& builder = builders_[to];
+    builder.set_phase(Phase::update);
+    builder.set_block(std::nullopt);
+    const ValueId part =
+        receive(field, format("{}/from.{}", field.name, from), from, to, Phase::update);
+    const ValueId sum = own(field, to);
+    builder.apply_to(op::Add{}, {sum, part}, {sum});
+  }
+
+  const Graph& train_;
+  const std::vector<std::int64_t>& last_blocks_;
+  std::vector<Builder> builders_;
+  Stages result_;
+  bool seen_block_ = false;
+  std::map<std::string, std::size_t> home_;
+  std::map<ValueId, std::size_t> made_on_;
+  std::set<std::pair<std::string, std::size_t>> received_;
+  std::map<std::string, std::set<std::size_t>> producers_;  // of gradients: stages
+};
+
+}  // namespace
+
+Stages split_stages(const Graph& train, const std::vector<std::int64_t>& last_blocks) {
+  return Splitter(train, last_blocks).run();
+}
+
+}  // namespace fourfold::plan

@@ -1,0 +1,178 @@
+#include "program/bind.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace fourfold::program {
+namespace {
+
+template <class T, class... Rows>
+constexpr bool is_one_of = (std::is_same_v<T, Rows> || ...);
+
+class Binder {
+ public:
+  Binder(Program& program, Rank rank) : program_(program) {
+    program.rank = rank;
+    for (const Mesh& mesh : program.meshes) {
+      const bool has_rank =
+          std::find(mesh.ranks.begin(), mesh.ranks.end(), rank) != mesh.ranks.end();
+      coordinates_.push_back(has_rank ? coordinates_of(mesh, rank) : std::vector<std::int64_t>());
+    }
+  }
+
+  void run() {
+    for (Group& group : program_.groups) bind_members(group);
+    for (Instruction& instruction : program_.instructions)
+      std::visit([&](auto& what) { bind_kind(what); }, instruction.what);
+  }
+
+ private:
+  /// The ranks that share all coordinates with this one but the one on the group's axis.
+  void bind_members(Group& group) const {
+    const Mesh& mesh = program_.meshes[group.mesh.index()];
+    const auto& own = coordinates_on(group.mesh);
+    std::size_t stride = 1, first = 0;
+    for (std::size_t axis = mesh.axes.size(); axis-- > 0;) {
+      if (axis == group.axis.index()) {
+        group.members.resize(static_cast<std::size_t>(mesh.axes[axis].size));
+        for (std::size_t i = 0; i < group.members.size(); ++i)
+          group.members[i] = Rank(i * stride);  // places along the axis, completed below
+      } else {
+        first += static_cast<std::size_t>(own[axis]) * stride;
+      }
+      stride *= static_cast<std::size_t>(mesh.axes[axis].size);
+    }
+    for (Rank& member : group.members) member = mesh.ranks[first + member.index()];
+  }
+
+  /// Index of this rank's first element of a dim of a buffer.
+  std::int64_t first(const Buffer& buffer, std::size_t dim) const {
+    if (dim >= buffer.sharding.dims.size()) return 0;
+    const MeshId mesh = buffer.sharding.mesh;
+    return op::first_index(buffer.global[dim], buffer.sharding.dims[dim],
+                           program_.meshes[mesh.index()], coordinates_on(mesh));
+  }
+  const std::vector<std::int64_t>& coordinates_on(MeshId mesh) const {
+    const auto& coordinates = coordinates_[mesh.index()];
+    require(coordinates.size() == program_.meshes[mesh.index()].axes.size(),
+            format("rank {} is one of mesh {}", program_.rank.index(),
+                   program_.meshes[mesh.index()].name));
+    return coordinates;
+  }
+  const Buffer& buffer(const Slice& slice) const { return program_.buffer(slice.buffer); }
+
+  op::TensorWindow window(const Buffer& tensor, std::size_t from_dim) const {
+    op::TensorWindow part;
+    const auto& dims = tensor.sharding.dims;
+    const bool is_cut =
+        std::any_of(dims.begin() + static_cast<std::ptrdiff_t>(std::min(from_dim, dims.size())),
+                    dims.end(), [](const auto& cuts) { return !cuts.empty(); });
+    if (!is_cut) return part;
+    for (std::size_t dim = from_dim; dim < tensor.global.rank(); ++dim) {
+      part.global.push_back(tensor.global[dim]);
+      part.first.push_back(first(tensor, dim));
+    }
+    return part;
+  }
+
+  void set_columns(std::int64_t& first_column, std::int64_t& columns, const Buffer& logits) const {
+    const std::size_t dim = logits.global.rank() - 1;
+    const bool is_cut = dim < logits.sharding.dims.size() && !logits.sharding.dims[dim].empty();
+    first_column = is_cut ? first(logits, dim) : 0;
+    columns = is_cut ? logits.global[dim] : 0;
+  }
+
+  void bind_kind(Compute& what) {
+    std::visit([&](auto& row) { bind_row(row, what.slices); }, what.op);
+    if (is_update(what.op))
+      for (const op::Part& part : op::parts(what.op)) bind_update(what, part.operands);
+  }
+
+  template <class Row>
+  void bind_row(Row& row, const std::vector<Slice>& slices) {
+    if constexpr (std::is_same_v<Row, op::Embedding>) {
+      row.first_row = first(buffer(slices[1]), 0);
+    } else if constexpr (std::is_same_v<Row, op::EmbeddingGradient>) {
+      row.first_row = first(buffer(slices[2]), 0);
+    } else if constexpr (is_one_of<Row, op::AddPositions, op::PositionsGradient>) {
+      row.first = first(buffer(slices[0]), 1);
+    } else if constexpr (is_one_of<Row, op::Dropout, op::AddLayerNorm, op::AddLayerNormGradient>) {
+      if (row.rate == 0) return;
+      row.window.first = first(buffer(slices[0]), 0);
+      row.part = window(buffer(slices[0]), 1);
+    } else if constexpr (is_one_of<Row, op::Attention, op::AttentionGradient>) {
+      if (row.rate == 0) return;
+      row.window.first = first(buffer(slices[0]), 0);
+      row.first_head = first(buffer(slices[0]), 3);
+    } else if constexpr (is_one_of<Row, op::LogitMax, op::LogitSums, op::CrossEntropyGradient>) {
+      set_columns(row.first_column, row.columns, buffer(slices[0]));
+    } else if constexpr (std::is_same_v<Row, op::InitNormal>) {
+      row.part = window(buffer(slices[1]), 0);
+    } else if constexpr (std::is_same_v<Row, op::Digest>) {
+      row.part = window(buffer(slices[0]), 0);
+    }
+  }
+
+  /// Where the optimizer's state is cut further than the weight, it updates its own rows of it.
+  void bind_update(Compute& what, const std::vector<std::size_t>& operands) const {
+    constexpr std::size_t weight_operand = 5, m_operand = 6;  // of op::AdamW::operands
+    Slice& weight = what.slices[operands[weight_operand]];
+    const Buffer& whole = buffer(weight);
+    const Buffer& state = buffer(what.slices[operands[m_operand]]);
+    if (weight.bytes() == whole.size_bytes) return;
+    const std::int64_t row_bytes = whole.size_bytes / program_.local_shape(weight.buffer)[0];
+    weight.offset_bytes = (first(state, 0) - first(whole, 0)) * row_bytes;
+  }
+
+  void bind_kind(Copy& what) const {
+    const Buffer &from = buffer(what.from), &to = buffer(what.to);
+    const Shape local = program_.local_shape(what.from.buffer);
+    for (std::size_t dim = 0; dim < from.global.rank(); ++dim) {
+      const std::int64_t start = first(to, dim) - first(from, dim);
+      if (start == 0) continue;
+      what.from.offset_bytes =
+          start * local.elements(dim + 1, local.rank()) * size_bytes(from.dtype);
+      return;
+    }
+    what.from.offset_bytes = 0;
+  }
+
+  /// A gather may bring together what the ranks updated of one buffer.
+  void bind_kind(AllGather& what) const {
+    if (what.from.buffer != what.to.buffer) return;
+    const Group& group = program_.groups[what.group.index()];
+    const auto place = std::find(group.members.begin(), group.members.end(), program_.rank);
+    what.from.offset_bytes =
+        what.to.offset_bytes + (place - group.members.begin()) * what.from.bytes();
+  }
+
+  void bind_kind(const Feed& what) { program_.feeds.first = first(buffer(what.to), 0); }
+
+  template <class Kind>
+  void bind_kind(const Kind&) const {}
+
+  Program& program_;
+  std::vector<std::vector<std::int64_t>>
+      coordinates_;  // by mesh; empty where the rank is not of it
+};
+
+}  // namespace
+
+std::vector<std::int64_t> coordinates_of(const Mesh& mesh, Rank rank) {
+  const auto place = std::find(mesh.ranks.begin(), mesh.ranks.end(), rank);
+  require(place != mesh.ranks.end(), format("rank {} is one of mesh {}", rank.index(), mesh.name));
+  return mesh.coordinates(static_cast<std::size_t>(place - mesh.ranks.begin()));
+}
+
+void bind(Program& program, Rank rank) {
+  Binder(program, rank).run();
+}
+
+void bind(Bundle& bundle, Rank rank) {
+  for (Program& program : bundle.programs) bind(program, rank);
+}
+
+}  // namespace fourfold::program

@@ -1,0 +1,33 @@
+// Curves as an SVG drawing that stands in a page and takes its colours. Letters: curve.h.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "report/curve.h"
+
+namespace fourfold::report {
+
+/// One curve of a chart.
+struct ChartCurve {
+  std::string name;
+  std::span<const Point> points;  // in rising x; values that are not finite are left out
+  int color = 0;                  // the class c0, c1, ... of the page
+  bool has_dots = false;          // few points, each of which counts
+};
+
+struct ChartForm {
+  int width = 400, height = 230;  // in units of the drawing, which the page scales
+  /// Where the largest value is so far above most others that these would be a flat line, and all
+  /// are positive, marks are powers of ten.
+  bool may_be_log = false;
+};
+
+/// An <svg> element with axes from the curves' own ranges. A curve with more points than columns is
+/// drawn as the mean of each column, and everything from its least to its largest value is shaded.
+/// `x_name` stands below. Empty where no curve has a point.
+std::string draw_chart(std::span<const ChartCurve> curves, const std::string& x_name,
+                       const ChartForm& form);
+
+}  // namespace fourfold::report

@@ -1,0 +1,22 @@
+// Which groups of ranks a bundle's collectives need.
+#pragma once
+
+#include <vector>
+
+#include "comm/group.h"
+#include "program/program.h"
+
+namespace fourfold::run {
+
+/// A group for every stream and set of members on which two ranks or more meet. A collective runs
+/// on the thread of its stream, so groups are told apart by the stream's name.
+std::vector<comm::GroupSpec> groups_of(const program::Bundle& bundle);
+
+/// The group of a collective, or nothing for other instructions.
+const program::Group* group_of(const program::Program& program,
+                               const program::Instruction& instruction);
+
+/// Whether it needs other ranks: a collective of several members, send or recv.
+bool communicates(const program::Program& program, const program::Instruction& instruction);
+
+}  // namespace fourfold::run

@@ -1,0 +1,151 @@
+#include "trace/describe_work.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "base/format.h"
+#include "op/table.h"
+#include "program/text.h"
+
+namespace fourfold::trace {
+namespace {
+
+using program::Instruction;
+using program::Program;
+
+/// Turns the instructions of one program, in their order.
+class Description {
+ public:
+  explicit Description(const Program& program)
+      : program_(program), last_(program.streams.size(), nullptr), recorded_(program.num_events) {}
+
+  void add(std::size_t index) {
+    const Instruction& instruction = program_.instructions[index];
+    if (const auto* record = std::get_if<program::Record>(&instruction.what)) {
+      recorded_[record->event.index()] = {instruction.stream, last_[instruction.stream.index()]};
+      return;
+    }
+    while (task_ < program_.tasks.size() && program_.tasks[task_].end <= index) ++task_;
+    Work work;
+    work.instruction = index;
+    work.stream = instruction.stream.index();
+    work.name = program::name(instruction);
+    work.text = short_text(instruction);
+    if (task_ < program_.tasks.size()) work.task = program::short_text(program_.tasks[task_]);
+    std::visit([&](const auto& what) { set(work, what); }, instruction.what);
+    if (!std::holds_alternative<program::Wait>(instruction.what)) last_[work.stream] = &instruction;
+    works_.push_back(std::move(work));
+  }
+
+  std::vector<Work> works() && { return std::move(works_); }
+
+ private:
+  /// Without the group, which is told apart.
+  std::string short_text(const Instruction& instruction) const {
+    std::string text = program::short_text(program_, instruction);
+    const bool has_group =
+        std::visit([](const auto& what) { return requires { what.group; }; }, instruction.what);
+    if (has_group) text.erase(std::min(text.find(" group "), text.size()));
+    return text;
+  }
+
+  struct Awaited {
+    program::StreamId stream;
+    const Instruction* behind = nullptr;  // what stands before the record; null: nothing
+  };
+
+  void set(Work& work, const program::Compute& compute) const {
+    const bool updates =
+        task_ < program_.tasks.size() && program_.tasks[task_].kind == program::TaskKind::update;
+    if (work.name.starts_with("matmul"))
+      work.work_class = WorkClass::gemm;
+    else if (work.name.starts_with("attention"))
+      work.work_class = WorkClass::attention;
+    else
+      work.work_class = updates ? WorkClass::optimizer : WorkClass::elementwise;
+    const std::vector<Shape> shapes = program_.operand_shapes(compute);
+    work.implementation = compute.implementation;
+    work.flops = op::flops(compute.op, shapes);
+    work.bytes = op::traffic_bytes(compute.op, shapes, compute.dtype);
+  }
+
+  void set(Work& work, const program::AllReduce& what) {
+    set_collective(work, what.group, what.data.bytes());
+  }
+  void set(Work& work, const program::ReduceScatter& what) {
+    set_collective(work, what.group, what.from.bytes());
+  }
+  void set(Work& work, const program::AllGather& what) {
+    set_collective(work, what.group, what.to.bytes());
+  }
+  void set(Work& work, const program::AllToAll& what) {
+    set_collective(work, what.group, what.from.bytes());
+  }
+  void set(Work& work, const program::Send& send) {
+    set_message(work, program_.rank, send.peer, send.tag, send.from.bytes());
+  }
+  void set(Work& work, const program::Recv& recv) {
+    set_message(work, recv.peer, program_.rank, recv.tag, recv.to.bytes());
+  }
+
+  void set(Work& work, const program::Wait& wait) const {
+    const Awaited& awaited = recorded_[wait.event.index()];
+    work.work_class = WorkClass::wait;
+    work.awaited = program_.streams[awaited.stream.index()];
+    work.text = awaited.behind == nullptr ? work.awaited
+                                          : short_text(*awaited.behind) + " on " + work.awaited;
+  }
+  void set(Work& work, const program::Feed& feed) const {
+    work.work_class = WorkClass::feed;
+    work.bytes = static_cast<double>(feed.to.bytes());
+  }
+  void set(Work& work, const program::Copy& copy) const { set_copy(work, copy.from.bytes()); }
+  void set(Work& work, const program::Pack& pack) const { set_copy(work, pack.from.bytes()); }
+  void set(Work& work, const program::Unpack& unpack) const { set_copy(work, unpack.to.bytes()); }
+  void set(Work& /*work*/, const program::Record& /*record*/) const {}
+
+  static void set_copy(Work& work, std::int64_t bytes) {
+    work.work_class = WorkClass::copy;
+    work.bytes = 2 * static_cast<double>(bytes);
+  }
+
+  /// The k-th collective of the same ranks on the same stream is one, whatever else they do.
+  void set_collective(Work& work, program::GroupId id, std::int64_t payload_bytes) {
+    const program::Group& group = program_.groups[id.index()];
+    work.axis = group.name;
+    if (group.members.size() == 1) return set_copy(work, payload_bytes);
+    std::string ranks;
+    for (const Rank rank : group.members)
+      ranks += format("{}{}", ranks.empty() ? "" : " ", rank.index());
+    set_meeting(work, format("{} ranks {}", program_.streams[work.stream], ranks), payload_bytes);
+  }
+  void set_message(Work& work, Rank from, Rank to, std::int64_t tag, std::int64_t bytes) {
+    set_meeting(work, format("rank {} to {} tag {}", from.index(), to.index(), tag), bytes);
+  }
+  void set_meeting(Work& work, const std::string& who, std::int64_t bytes) {
+    work.work_class = WorkClass::communication;
+    work.bytes = static_cast<double>(bytes);
+    work.meeting = format("{} number {}", who, meetings_[who]++);
+  }
+
+  const Program& program_;
+  std::vector<Work> works_;
+  std::size_t task_ = 0;
+  std::vector<const Instruction*> last_;  // by stream, records and waits apart
+  std::vector<Awaited> recorded_;         // by event
+  std::map<std::string, std::int64_t> meetings_;
+};
+
+}  // namespace
+
+std::vector<Work> describe_work(const Program& program) {
+  Description description(program);
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) description.add(i);
+  return std::move(description).works();
+}
+
+}  // namespace fourfold::trace

@@ -1,0 +1,85 @@
+// Where the time of the steps in a timeline went. Times are means over the steps, in seconds a
+// step.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "trace/timeline.h"
+
+namespace fourfold::trace {
+
+/// An amount of work and the time it took.
+struct Amount {
+  double seconds = 0;
+  double calls = 0;
+  double flops = 0, bytes = 0;
+
+  double gflop_per_s() const { return seconds > 0 ? flops / seconds * 1e-9 : 0; }
+  double gb_per_s() const { return seconds > 0 ? bytes / seconds * 1e-9 : 0; }
+};
+
+/// One kind of work on one stream: "gemm", "all_reduce x", "wait for x", "idle". All of a stream's
+/// make up the step.
+struct Part {
+  std::string stream;
+  std::string what;
+  Amount amount;
+};
+
+struct RankSummary {
+  std::size_t rank = 0;
+  std::string place, host;
+  double step_s = 0;
+  std::vector<Part> parts;     // by stream, then by class, idle last
+  double compute_s = 0;        // the math stream works
+  double wait_s = 0;           // it stands in waits
+  double idle_s = 0;           // it does neither
+  double communication_s = 0;  // any stream exchanges with other ranks, ...
+  double overlapped_s = 0;     // ... while the math stream works
+  double early_s = 0;          // it was there and not all others
+};
+
+/// A kind of work over all ranks.
+struct PartOverRanks {
+  std::string stream, what;
+  Amount mean;
+  double least_s = 0, most_s = 0;
+  std::size_t least_rank = 0, most_rank = 0;
+};
+
+/// Instructions that do the same: of one name and implementation, or all repetitions of one
+/// instruction in the tasks of a step. Mean over ranks; calls are those of a step.
+struct Operation {
+  std::string what;
+  std::string by;
+  std::string stream;
+  Amount amount;
+};
+
+struct Summary {
+  std::string program;
+  std::int64_t first_step = 0, last_step = 0, num_steps = 0;
+  double step_s = 0, shortest_step_s = 0, longest_step_s = 0;  // over ranks and steps
+  std::vector<PartOverRanks> parts;
+  std::vector<RankSummary> ranks;
+  std::vector<Operation> operations;  // longest first, waits apart
+  std::vector<Operation> longest;     // instructions, longest first, waits apart; at most 10
+
+  /// Mean over ranks.
+  double mean(double RankSummary::* seconds) const;
+};
+
+/// Requires at least one step on each rank. Errors: UserError(bad_data) that begins with `file`
+/// otherwise.
+Summary summarize(const Timeline& timeline, const std::string& file);
+
+/// Tables for people, at most 100 columns wide.
+std::string to_text(const Summary& summary);
+/// All numbers; times in seconds.
+Json to_json(const Summary& summary);
+
+}  // namespace fourfold::trace

@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+#include "base/json.h"
+#include "trace/chrome_format.h"
+
+namespace fourfold::trace {
+namespace {
+
+/// Thread 0 of a rank shows its steps.
+std::size_t thread_of(std::size_t stream) {
+  return stream + 1;
+}
+
+std::string microseconds(std::int64_t ns) {
+  return format("{}.{:03}", ns / 1000, ns % 1000);
+}
+
+std::string quoted(std::string_view text) {
+  return Json(text).dump();
+}
+
+/// Those of one step that meet in one collective or message.
+struct Member {
+  std::size_t rank = 0;
+  const Work* work = nullptr;
+  Interval when;
+};
+
+class Writer {
+ public:
+  explicit Writer(const Timeline& timeline) : timeline_(timeline) {}
+
+  std::string text() && {
+    text_ = format("{{\"displayTimeUnit\":\"ms\",\n\"fourfold\":{},\n\"traceEvents\":[\n",
+                   description().dump());
+    for (const RankTimeline& rank : timeline_.ranks) {
+      name_tracks(rank);
+      for (const Step& step : rank.steps) add_step(rank, step);
+    }
+    for (const auto& [key, members] : meetings_) add_flow(members);
+    text_ += "\n]}\n";
+    return std::move(text_);
+  }
+
+ private:
+  Json description() const {
+    Json ranks = Json::array();
+    for (const RankTimeline& rank : timeline_.ranks) {
+      Json streams = Json::array();
+      for (const std::string& stream : rank.streams) streams.push(stream);
+      ranks.push(Json::object({{"rank", rank.rank},
+                               {"place", rank.place},
+                               {"host", rank.host},
+                               {"streams", std::move(streams)}}));
+    }
+    return Json::object(
+        {{"version", 1}, {"program", timeline_.program}, {"ranks", std::move(ranks)}});
+  }
+
+  void name_tracks(const RankTimeline& rank) {
+    name_track("process", rank.rank, 0, format("{} on {}", rank.place, rank.host), rank.rank);
+    name_track("thread", rank.rank, 0, "step", 0);
+    for (std::size_t stream = 0; stream < rank.streams.size(); ++stream)
+      name_track("thread", rank.rank, thread_of(stream), rank.streams[stream], thread_of(stream));
+  }
+  void name_track(std::string_view what, std::size_t process, std::size_t thread,
+                  std::string_view name, std::size_t place) {
+    const std::string who = format("\"ph\":\"M\",\"pid\":{},\"tid\":{}", process, thread);
+    add(format("{},\"name\":\"{}_name\",\"args\":{{\"name\":{}}}", who, what, quoted(name)));
+    add(format("{},\"name\":\"{}_sort_index\",\"args\":{{\"sort_index\":{}}}", who, what, place));
+  }
+
+  void add_step(const RankTimeline& rank, const Step& step) {
+    add_slice(rank.rank, 0, step.whole, format("step {}", step.number), "step",
+              Json::object({{"step", step.number}}));
+    for (const Span& span : step.spans) {
+      const Work& work = rank.works[span.work];
+      add_slice(rank.rank, thread_of(work.stream), span.when, work.name, to_string(work.work_class),
+                arguments(step, work, span.when));
+      if (!work.meeting.empty())
+        meetings_[{step.number, work.meeting}].push_back({rank.rank, &work, span.when});
+    }
+  }
+
+  static Json arguments(const Step& step, const Work& work, Interval when) {
+    Json json = Json::object({{"step", step.number}, {"instruction", work.instruction}});
+    const auto set_text = [&](const char* key, const std::string& value) {
+      if (!value.empty()) json.set(key, value);
+    };
+    const auto set_rate = [&](const char* key, const char* rate, double amount) {
+      if (amount == 0) return;
+      json.set(key, amount);
+      if (when.duration_ns() > 0) json.set(rate, amount / static_cast<double>(when.duration_ns()));
+    };
+    set_text("task", work.task);
+    set_text("what", work.text);
+    set_text("by", work.implementation);
+    set_text("axis", work.axis);
+    set_text("waits for", work.awaited);
+    set_text("meeting", work.meeting);
+    set_rate("flops", "GFLOP/s", work.flops);
+    set_rate("bytes", "GB/s", work.bytes);
+    return json;
+  }
+
+  void add_slice(std::size_t process, std::size_t thread, Interval when, std::string_view name,
+                 std::string_view category, const Json& arguments) {
+    add(
+        format("\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},\"cat\":{},"
+               "\"args\":{}",
+               process, thread, microseconds(when.begin_ns), microseconds(when.duration_ns()),
+               quoted(name), quoted(category), arguments.dump()));
+  }
+
+  /// A chain of arrows in the order of time: viewers drop one that points back.
+  void add_flow(std::vector<Member> members) {
+    if (members.size() < 2) return;
+    const auto receives = [](const Member& member) { return member.work->name == "recv"; };
+    const auto moment = [&](const Member& member) {
+      return receives(member) ? std::max(member.when.begin_ns, member.when.end_ns - 1)
+                              : member.when.begin_ns;
+    };
+    std::ranges::stable_sort(members, {}, moment);
+    const std::size_t id = ++num_flows_;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const Member& member = members[i];
+      const char* phase = i == 0 ? "s" : i + 1 < members.size() ? "t" : "f";
+      add(format(
+          "\"ph\":\"{}\",\"bp\":\"e\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{},"
+          "\"name\":{},\"cat\":\"communication\"",
+          phase, id, member.rank, thread_of(member.work->stream), microseconds(moment(member)),
+          quoted(receives(members.back()) ? "message" : member.work->name)));
+    }
+  }
+
+  void add(std::string_view members) {
+    if (num_events_++ > 0) text_ += ",\n";
+    text_ += '{';
+    text_ += members;
+    text_ += '}';
+  }
+
+  const Timeline& timeline_;
+  std::string text_;
+  std::size_t num_events_ = 0, num_flows_ = 0;
+  std::map<std::pair<std::int64_t, std::string>, std::vector<Member>> meetings_;
+};
+
+}  // namespace
+
+std::string to_chrome_json(const Timeline& timeline) {
+  return Writer(timeline).text();
+}
+
+}  // namespace fourfold::trace

@@ -1,0 +1,138 @@
+#include "train/checkpoints.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/units.h"
+
+namespace fourfold::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(const CheckpointSpec& spec, checkpoint::Store& store,
+                         run::Executor& executor, comm::World* world, checkpoint::Manifest facts,
+                         const std::atomic<bool>& stop_asked, Tell tell)
+    : spec_(spec),
+      store_(store),
+      executor_(executor),
+      world_(world),
+      facts_(std::move(facts)),
+      stop_asked_(stop_asked),
+      tell_(std::move(tell)),
+      saver_(store, world),
+      last_begin_(Clock::now()) {
+  if (spec.is_on()) saver_.reserve(executor.bundle().at("train"));
+}
+
+Checkpoints::~Checkpoints() {
+  if (pruning_.joinable()) pruning_.join();
+}
+
+bool Checkpoints::is_root() const {
+  return world_ == nullptr || world_->rank().index() == 0;
+}
+
+void Checkpoints::set_origin(const checkpoint::Found& origin) {
+  saver_.set_last(origin.manifest.step, checkpoint::digests_in(origin.manifest));
+  is_at_origin_ = origin.path == store_.path_of(origin.manifest.step);
+  if (is_at_origin_) origin_ = last_saved_ = origin.manifest.step;
+}
+
+void Checkpoints::before_first(std::int64_t steps_done, std::int64_t samples_seen) {
+  std::int64_t stop = stop_asked_ ? 1 : 0;
+  if (world_ != nullptr) world_->all_reduce(std::span(&stop, 1), Reduction::max);
+  must_stop_ = stop != 0;
+  if (!must_stop_ || is_at_origin_) return;
+  start({.steps_done = steps_done, .samples_seen = samples_seen});
+  take(saver_.finish(), true);
+}
+
+op::Votes Checkpoints::vote() const {
+  // A rank's clock is its own: that of rank 0 counts. A stop may be asked of any rank.
+  const bool is_due = is_root() && spec_.interval_minutes > 0 &&
+                      seconds_since(last_begin_) >= 60 * spec_.interval_minutes;
+  return {.stop = stop_asked_ ? 1 : 0,
+          .written = saver_.is_under_way() && saver_.is_written() ? 1 : 0,
+          .save = is_due ? 1 : 0};
+}
+
+void Checkpoints::after_step(const Place& place) {
+  const auto begin = Clock::now();
+  const bool is_stop_asked = place.votes.stop > 0;
+  must_stop_ = is_stop_asked && !place.ends;
+  const bool must_succeed = place.ends || is_stop_asked;
+  const bool is_due = place.votes.save > 0 || (must_succeed && (spec_.is_on() || is_stop_asked)) ||
+                      (spec_.interval_steps > 0 && place.steps_done % spec_.interval_steps == 0);
+  const bool is_written = place.votes.written == static_cast<std::int64_t>(ranks());
+  if (saver_.is_under_way() && (is_due || is_written)) take(saver_.finish(), false);
+  if (is_due) {
+    start(place);
+    if (must_succeed || !spec_.in_background) take(saver_.finish(), must_succeed);
+  }
+  stalled_s_ += seconds_since(begin);
+}
+
+void Checkpoints::start(const Place& place) {
+  end_pruning();
+  last_begin_ = Clock::now();
+  facts_.step = place.steps_done;
+  facts_.samples_seen = place.samples_seen;
+  facts_.is_finite = place.is_finite;
+  if (before_save_) before_save_();
+  saver_.start(facts_, executor_.bundle().at("train"),
+               [this](const program::Buffer& buffer) { return executor_.bytes(buffer); });
+}
+
+void Checkpoints::take(const checkpoint::SaveResult& result, bool must_succeed) {
+  failures_ = result.error.empty() ? 0 : failures_ + 1;
+  if (!result.error.empty()) {
+    const std::string text =
+        format("the checkpoint of step {} could not be saved: {}", result.step, result.error);
+    if (must_succeed || failures_ == most_failures) throw UserError(ExitCode::storage, text);
+    if (is_root()) tell_.warn(text + "; training goes on, the next one is tried when it is due");
+    return;
+  }
+  last_saved_ = result.step;
+  if (!is_root()) return;
+  tell_.info(format("checkpoint: {} ({})", result.path, format_bytes(result.bytes)));
+  prune();
+  if (must_succeed || !spec_.in_background) end_pruning();
+}
+
+void Checkpoints::protect_last(const std::string& why) {
+  if (!is_root()) return;
+  try {
+    if (last_saved_) store_.protect(*last_saved_, why);
+    if (saver_.is_under_way()) store_.protect(facts_.step, why);
+  } catch (const UserError& error) {
+    tell_.warn(format("the checkpoint before it may be removed later: {}", error.what()));
+  }
+}
+
+void Checkpoints::prune() {
+  pruning_ = std::thread([this] {
+    try {
+      prune_problems_ =
+          store_.prune({.keep_last = spec_.keep_last, .keep_every = spec_.keep_every}, origin_);
+    } catch (const std::exception& error) {
+      prune_problems_ = error.what();
+    }
+  });
+}
+
+void Checkpoints::end_pruning() {
+  if (!pruning_.joinable()) return;
+  pruning_.join();
+  if (!prune_problems_.empty())
+    tell_.warn("old checkpoints could not be removed: " + prune_problems_);
+}
+
+}  // namespace fourfold::train

@@ -1,0 +1,102 @@
+// The checkpoints of a run while it trains: when one is due, on which all ranks agree, and what
+// becomes of it. Files and formats are checkpoint/'s.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "checkpoint/save.h"
+#include "comm/world.h"
+#include "op/blocks.h"
+#include "run/executor.h"
+#include "train/checkpoint_spec.h"
+
+namespace fourfold::train {
+
+class Checkpoints {
+ public:
+  /// Of rank 0, for people.
+  struct Tell {
+    std::function<void(const std::string&)> info, warn;
+  };
+
+  /// `facts` are the manifest's, without step, samples, tensors and files. `stop_asked` is set from
+  /// outside, on any rank, when the run shall save and end. `store` must be prepared, and all
+  /// references outlive this.
+  Checkpoints(const CheckpointSpec& spec, checkpoint::Store& store, run::Executor& executor,
+              comm::World* world, checkpoint::Manifest facts, const std::atomic<bool>& stop_asked,
+              Tell tell);
+  Checkpoints(const Checkpoints&) = delete;
+  Checkpoints& operator=(const Checkpoints&) = delete;
+  ~Checkpoints();
+
+  /// What the run goes on from, if it does: it is never removed. Its digests are those of the
+  /// state.
+  void set_origin(const checkpoint::Found& origin);
+  /// Called on every rank just before the state of a checkpoint is copied.
+  void on_save(std::function<void()> call) { before_save_ = std::move(call); }
+  /// Once the state is there, before the first step here, on all ranks together. Saves where a stop
+  /// was asked for meanwhile, unless that state is the origin's.
+  void before_first(std::int64_t steps_done, std::int64_t samples_seen);
+
+  /// Where a run stands behind a step.
+  struct Place {
+    std::int64_t steps_done = 0;
+    std::int64_t samples_seen = 0;  // of all ranks since the first step
+    bool is_finite = true;          // every number of the step
+    bool ends = false;              // the run ends here
+    op::Votes votes = {};           // of all ranks, from the program of the step
+  };
+  /// What this rank has to say in the next step, at the end of which all act on what all have said.
+  op::Votes vote() const;
+  /// Behind a step, on all ranks together. Saves if one is due; at the end, and where a stop was
+  /// asked for, waits until it is committed. Errors: UserError(storage) when a save fails that must
+  /// not, or `most_failures` fail in a row.
+  void after_step(const Place& place);
+
+  /// What was saved last, and what is being saved, is never removed, for the reason given.
+  void protect_last(const std::string& why);
+
+  /// Some rank was asked to stop, and this run is to end.
+  bool must_stop() const { return must_stop_; }
+  /// Seconds that steps have waited for saves.
+  double stalled_s() const { return stalled_s_; }
+
+  static constexpr int most_failures = 3;
+
+ private:
+  bool is_root() const;
+  std::size_t ranks() const { return world_ == nullptr ? 1 : world_->size(); }
+  void start(const Place& place);
+  void prune();
+  void end_pruning();
+  void take(const checkpoint::SaveResult& result, bool must_succeed);
+
+  const CheckpointSpec& spec_;
+  checkpoint::Store& store_;
+  run::Executor& executor_;
+  comm::World* world_;
+  checkpoint::Manifest facts_;
+  const std::atomic<bool>& stop_asked_;
+  Tell tell_;
+  std::function<void()> before_save_;
+  checkpoint::Saver saver_;
+  std::chrono::steady_clock::time_point last_begin_;
+  bool must_stop_ = false;
+  int failures_ = 0;
+  double stalled_s_ = 0;
+  std::optional<std::int64_t> origin_;      // in the run's own store
+  bool is_at_origin_ = false;               // nothing was done since
+  std::optional<std::int64_t> last_saved_;  // there
+  // Large files take long to remove, and those of earlier jobs to read.
+  std::thread pruning_;
+  std::string prune_problems_;  // of the last time; read once it has ended
+};
+
+}  // namespace fourfold::train

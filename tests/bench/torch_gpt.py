@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""The training step of a GPT in PyTorch, as a peer for scripts/bench-cpu: forward, backward, clipping, AdamW in fp32 on CPU.
+
+The model is that of configs/gpt-shakespeare-char.yaml and configs/gpt2-124m.yaml: learned positions, blocks with layer norm first,
+GELU (tanh), scaled_dot_product_attention, head tied to the token embedding. Tokens are random.
+
+The process warms up, prints {"ready": true, ...} and then answers each line "N" on standard input with the times of N
+steps, {"step_s": [...], "peak_rss_bytes": ...}; so that peers alternate without starting anew. It ends with its input.
+"""
+import argparse
+import json
+import math
+import resource
+import sys
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+
+
+class Block(nn.Module):
+    def __init__(self, hidden, heads, bias):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(hidden, bias=bias), nn.LayerNorm(hidden, bias=bias)
+        self.qkv, self.out = nn.Linear(hidden, 3 * hidden, bias=bias), nn.Linear(hidden, hidden, bias=bias)
+        self.up, self.down = nn.Linear(hidden, 4 * hidden, bias=bias), nn.Linear(4 * hidden, hidden, bias=bias)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (part.view(B, T, self.heads, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).split(C, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(B, T, C))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class GPT(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(a.vocab, a.hidden), nn.Embedding(a.length, a.hidden)
+        self.blocks = nn.ModuleList(Block(a.hidden, a.heads, bool(a.bias)) for _ in range(a.layers))
+        self.norm = nn.LayerNorm(a.hidden, bias=bool(a.bias))
+        self.recompute = a.recompute
+        for name, p in self.named_parameters():
+            if p.dim() == 2:
+                deep = name.endswith(("out.weight", "down.weight"))
+                nn.init.normal_(p, 0.0, 0.02 / math.sqrt(2 * a.layers) if deep else 0.02)
+
+    def forward(self, tokens, labels):
+        x = self.tokens(tokens) + self.positions.weight[: tokens.size(1)]
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
+        logits = F.linear(self.norm(x), self.tokens.weight)
+        return F.cross_entropy(logits.view(-1, logits.size(-1)), labels.view(-1))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("layers", "heads", "hidden", "vocab", "length", "batch"):
+        p.add_argument("--" + name, type=int, required=True)
+    p.add_argument("--bias", type=int, default=1)
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--warmup", type=int, default=2)
+    p.add_argument("--compile", action="store_true", help="torch.compile")
+    p.add_argument("--recompute", action="store_true", help="checkpoint each block")
+    a = p.parse_args()
+    torch.set_num_threads(a.threads)
+    torch.manual_seed(1)
+    model = GPT(a)
+    decay = [p for p in model.parameters() if p.dim() >= 2]
+    plain = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
+    # fused is PyTorch's fastest AdamW on a CPU.
+    optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True)
+    run = torch.compile(model) if a.compile else model
+
+    def step():
+        window = torch.randint(a.vocab, (a.batch, a.length + 1))
+        begin = time.perf_counter()
+        run(window[:, :-1], window[:, 1:].contiguous()).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return time.perf_counter() - begin
+
+    for _ in range(a.warmup):
+        step()
+    parameters = sum(p.numel() for p in model.parameters())
+    print(json.dumps({"ready": True, "torch": torch.__version__, "parameters": parameters}), flush=True)
+    for line in sys.stdin:
+        times = [step() for _ in range(int(line))]
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(json.dumps({"step_s": times, "peak_rss_bytes": peak}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+// The CUDA kernels, run on the CPU thread by thread (support/cuda_emulation): every case of every
+// family in f32 and bf16, in several orders of threads, in place, and on operands that do not begin
+// at multiples of 16 bytes.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+#include "base/format.h"
+#include "kernels/cuda/kernels.h"
+#include "numerics/harness.h"
+#include "support/cuda_emulation/emulation.h"
+
+namespace fourfold::numerics {
+namespace {
+
+using cuda_emulation::Order;
+
+kernels::Run emulated(const kernels::Problem& problem) {
+  return [enqueue = kernels::cuda::prepare_own(problem)](kernels::Tensors operands,
+                                                         kernels::Workspace workspace) {
+    enqueue(operands, workspace, nullptr);
+  };
+}
+
+/// On copies of the operands that begin one element behind a multiple of 16 bytes.
+kernels::Run emulated_unaligned(const kernels::Problem& problem) {
+  return [run = emulated(problem)](kernels::Tensors operands, kernels::Workspace workspace) {
+    struct Copy {
+      std::vector<std::byte> memory;
+      std::size_t first, bytes;
+    };
+    std::map<void*, Copy> copies;  // operands that share memory go on sharing it
+    std::vector<kernels::Tensor> moved(operands.begin(), operands.end());
+    for (kernels::Tensor& tensor : moved) {
+      const auto element = static_cast<std::size_t>(size_bytes(tensor.dtype));
+      const std::size_t bytes = static_cast<std::size_t>(tensor.elements()) * element;
+      Copy& copy =
+          copies.try_emplace(tensor.data, Copy{std::vector<std::byte>(bytes + 16), element, bytes})
+              .first->second;
+      std::memcpy(copy.memory.data() + copy.first, tensor.data, bytes);
+      tensor.data = copy.memory.data() + copy.first;
+    }
+    run(moved, workspace);
+    for (const auto& [original, copy] : copies)
+      std::memcpy(original, copy.memory.data() + copy.first, copy.bytes);
+  };
+}
+
+const Kernels aligned{emulated, kernels::cuda::own_workspace_bytes};
+const Kernels unaligned{emulated_unaligned, kernels::cuda::own_workspace_bytes};
+
+Backend cuda(DType dtype, const Kernels& source = aligned) {
+  return {"cuda", dtype, 1, &source};
+}
+
+class CudaEmulated : public testing::TestWithParam<Case> {
+ protected:
+  ~CudaEmulated() override { cuda_emulation::set_order(Order::forward); }
+};
+
+TEST_P(CudaEmulated, result_is_within_the_derived_bound_of_the_float64_reference) {
+  const op::Op& op = GetParam().op;
+  expect_within_bound(GetParam(), cuda(DType::f32));
+  // As for the reference: parts of a fused row hand over rounded values.
+  const bool is_fused = op::parts(op).size() > 1 && !op::is_list(op);
+  if (!is_fused) expect_within_bound(GetParam(), cuda(DType::bf16));
+}
+
+TEST_P(CudaEmulated, order_of_threads_place_in_memory_and_aliasing_change_no_bit) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP()
+      << "switches of fibers take minutes with the sanitizer; the bounds run the same code";
+#endif
+  const Case& sample = GetParam();
+  const auto bytes_of = [&](const Backend& backend, Aliasing aliasing = Aliasing::none) {
+    return apply(sample.op, backend, sample.reads, sample.updates, aliasing).bytes;
+  };
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    cuda_emulation::set_order(Order::forward);
+    const auto expected = bytes_of(cuda(dtype));
+    EXPECT_EQ(bytes_of(cuda(dtype, unaligned)), expected) << "unaligned " << to_string(dtype);
+    cuda_emulation::set_order(Order::backward);
+    EXPECT_EQ(bytes_of(cuda(dtype), Aliasing::where_allowed), expected)
+        << "in place, backward " << to_string(dtype);
+    cuda_emulation::set_order(Order::shuffled);
+    EXPECT_EQ(bytes_of(cuda(dtype)), expected) << "shuffled " << to_string(dtype);
+  }
+}
+
+TEST_P(CudaEmulated, a_fused_row_has_the_bits_of_its_parts) {
+  const Case& sample = GetParam();
+  const std::vector<op::Part> parts = op::parts(sample.op);
+  if (parts.size() < 2) return;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Result fused = apply(sample.op, cuda(dtype), sample.reads, sample.updates);
+    // All operands, as the parts fill them in.
+    Arrays held = sample.reads;
+    held.resize(op::operands(sample.op).size());
+    std::vector<std::vector<std::byte>> bytes(held.size());
+    for (std::size_t i = 0, update = 0; i < held.size(); ++i)
+      if (op::operands(sample.op)[i].role == op::Role::update) held[i] = sample.updates[update++];
+    for (const op::Part& part : parts) {
+      const op::Operands operands = op::operands(part.op);
+      Arrays reads, updates;
+      std::vector<std::size_t> outputs;
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        const std::size_t place = part.operands[i];
+        if (operands[i].role == op::Role::read) reads.push_back(held[place]);
+        if (operands[i].role == op::Role::update) updates.push_back(held[place]);
+        if (operands[i].role != op::Role::read) outputs.push_back(place);
+      }
+      const Result result = apply(part.op, cuda(dtype), reads, updates);
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        held[outputs[i]] = result.values[i];
+        bytes[outputs[i]] = result.bytes[i];
+      }
+    }
+    for (std::size_t i = 0; i < fused.bytes.size(); ++i)
+      EXPECT_EQ(fused.bytes[i], bytes[sample.reads.size() + i])
+          << to_string(dtype) << ", output " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, CudaEmulated, testing::ValuesIn(all_cases()),
+                         [](const auto& tested) {
+                           std::string name = format("{}_{}_{}", op::name(tested.param.op),
+                                                     tested.param.name, tested.index);
+                           for (char& letter : name)
+                             if (std::isalnum(static_cast<unsigned char>(letter)) == 0)
+                               letter = '_';
+                           return name;
+                         });
+
+TEST(CudaEmulation, finds_a_barrier_that_part_of_a_block_does_not_reach) {
+  EXPECT_THROW(cuda_emulation::run({1, 1, 1}, 64, 0,
+                                   [] {
+                                     if (cuda_emulation::place.thread.x < 32)
+                                       cuda_emulation::wait_for_block();
+                                   }),
+               std::logic_error);
+}
+
+TEST(CudaEmulation, a_missing_barrier_shows_in_some_order) {
+  std::vector<int> last_seen;
+  for (const Order order : {Order::forward, Order::backward, Order::shuffled}) {
+    cuda_emulation::set_order(order);
+    int cell = 0, seen = 0;
+    cuda_emulation::run({1, 1, 1}, 32, 0, [&] {
+      if (cuda_emulation::place.thread.x == 5) cell = 1;
+      if (cuda_emulation::place.thread.x == 20) seen = cell;
+    });
+    last_seen.push_back(seen);
+  }
+  cuda_emulation::set_order(Order::forward);
+  EXPECT_EQ(last_seen[0], 1);
+  EXPECT_EQ(last_seen[1], 0);
+}
+
+}  // namespace
+}  // namespace fourfold::numerics

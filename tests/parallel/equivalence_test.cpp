@@ -1,0 +1,330 @@
+// A parallel run equals the serial one: every grid, in float64, up to rounding.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "base/format.h"
+#include "support/compare.h"
+#include "support/grid_run.h"
+#include "support/grids.h"
+
+namespace fourfold {
+namespace {
+
+using test::all_grids;
+using test::first_model;
+using test::GridRun;
+using test::name_of;
+using test::RunSetup;
+using test::second_model;
+using test::set_grid;
+using test::Tensors;
+
+constexpr std::int64_t num_steps = 5;
+constexpr double lr = 1e-3;
+
+struct Outcome {
+  std::vector<double> losses, norms;             // by step; norms before clipping
+  Tensors gradients;                             // of the first step
+  std::map<std::string, std::uint64_t> digests;  // after init
+  double evaluation = 0;                         // of the trained weights, on the training batch
+};
+
+double loss_of(const op::ResultBlock& result) {
+  EXPECT_EQ(result.applied, 1);
+  return result.loss_sum / static_cast<double>(result.token_count);
+}
+
+/// Weights, biases and gains that make no gradient special.
+Tensors rough_weights(const RunSetup& setup) {
+  RunSetup serial = setup;
+  serial.plan.grid = {};
+  serial.plan.shard_states = false;
+  serial.plan.shard_sequence = false;
+  serial.plan.strategy = plan::Strategy::axonn;
+  serial.plan.micro_batch_size =
+      setup.plan.micro_batch_size * setup.plan.grid.data.value() * setup.plan.grid.z;
+  test::SmallRun run(serial);
+  run.init(true);
+  Tensors weights;
+  for (const program::Buffer* b : run.parameters()) weights[b->name] = run.doubles(*b);
+  return weights;
+}
+
+Outcome run_grid(const RunSetup& setup, const Tensors& weights) {
+  GridRun grid(setup);
+  Outcome outcome;
+  grid.run([&](GridRun::RankRun& rank) {
+    const bool is_first = rank.rank == 0;
+    rank.executor.run("init", test::SmallRun::block(0, 0, 1));
+    rank.executor.run("digest", {});
+    for (const program::Buffer& buffer : rank.bundle.at("digest").buffers) {
+      if (buffer.role != program::BufferRole::output || !is_first) continue;
+      std::uint64_t digest = 0;
+      std::memcpy(&digest, rank.executor.bytes(buffer).data(), sizeof digest);
+      outcome.digests[buffer.name] = digest;
+    }
+    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+      if (buffer.role == program::BufferRole::parameter)
+        GridRun::scatter(rank, buffer, weights.at(buffer.name));
+    auto feeder = test::random_batch(setup);
+    for (std::int64_t step = 0; step < num_steps; ++step) {
+      const op::StepBlock block = test::SmallRun::block(step, lr, 1);
+      const op::ResultBlock result =
+          step == 0 ? grid.step_with_gradients(rank, feeder, block, outcome.gradients)
+                    : rank.executor.run("train", block, &feeder);
+      if (!is_first) continue;
+      outcome.losses.push_back(loss_of(result));
+      outcome.norms.push_back(result.grad_norm);
+    }
+    const op::ResultBlock result = rank.executor.run("evaluate", {}, &feeder);
+    if (is_first) outcome.evaluation = result.loss_sum / static_cast<double>(result.token_count);
+  });
+  return outcome;
+}
+
+/// The largest errors seen in a matrix, for the log.
+struct Worst {
+  double first_loss = 0, last_loss = 0, norm = 0, gradient = 0;
+  std::string gradient_name;
+};
+
+void compare(const Outcome& got, const Outcome& serial, Worst& worst) {
+  const auto relative = [](double a, double b) { return std::abs(a - b) / std::abs(b); };
+  const double first = relative(got.losses[0], serial.losses[0]),
+               last = relative(got.losses.back(), serial.losses.back());
+  EXPECT_LE(first, 1e-13);
+  EXPECT_LE(last, 1e-12);
+  worst.first_loss = std::max(worst.first_loss, first);
+  worst.last_loss = std::max(worst.last_loss, last);
+  for (std::size_t step = 0; step < serial.norms.size(); ++step) {
+    const double error = relative(got.norms[step], serial.norms[step]);
+    EXPECT_LE(error, 1e-12) << "gradient norm of step " << step + 1;
+    EXPECT_GT(serial.norms[step], 1) << "clipping is active";
+    worst.norm = std::max(worst.norm, error);
+  }
+  EXPECT_LE(relative(got.evaluation, serial.evaluation), 1e-12);
+  EXPECT_EQ(got.digests, serial.digests) << "initial state, bit for bit";
+
+  double total = 0;
+  for (const auto& [name, gradient] : serial.gradients)
+    total = std::hypot(total, test::norm(gradient));
+  EXPECT_EQ(got.gradients.size(), serial.gradients.size());
+  for (const auto& [name, expected] : serial.gradients) {
+    const auto place = got.gradients.find(name);
+    if (place == got.gradients.end() || place->second.size() != expected.size()) {
+      ADD_FAILURE() << "no whole gradient of " << name;
+      continue;
+    }
+    const test::KeyBias keys = test::key_bias(name, expected.size());
+    for (std::size_t i = keys.begin; i < keys.end; ++i)
+      EXPECT_LE(std::abs(place->second[i]), 1e-14 * total) << name;
+    const double error = test::relative_error(test::without(place->second, keys),
+                                              test::without(expected, keys), 1e-6 * total);
+    EXPECT_LE(error, 1e-12) << "gradient of " << name;
+    if (error > worst.gradient) worst.gradient = error, worst.gradient_name = name;
+  }
+}
+
+void expect_equal(RunSetup setup, const std::vector<plan::Grid>& grids, const std::string& what) {
+  RunSetup serial_setup = setup;
+  set_grid(serial_setup, {});
+  serial_setup.plan.shard_states = serial_setup.plan.shard_sequence = false;
+  serial_setup.plan.strategy = plan::Strategy::axonn;
+  const Tensors weights = rough_weights(serial_setup);
+  const Outcome serial = run_grid(serial_setup, weights);
+  Worst worst;
+  for (const plan::Grid& grid : grids) {
+    set_grid(setup, grid);
+    SCOPED_TRACE(name_of(setup.plan));
+    try {
+      compare(run_grid(setup, weights), serial, worst);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+  std::printf(
+      "%s: %zu grids; worst errors: loss %.1e at step 1, %.1e at step %d, gradient norm %.1e, "
+      "gradient %.1e (%s)\n",
+      what.c_str(), grids.size(), worst.first_loss, worst.last_loss, static_cast<int>(num_steps),
+      worst.norm, worst.gradient, worst.gradient_name.c_str());
+}
+
+/// GRID=2,2,1,1 runs one grid alone.
+std::optional<plan::Grid> one_grid() {
+  const char* text = std::getenv("GRID");
+  if (text == nullptr) return std::nullopt;
+  long x = 1, y = 1, z = 1, data = 1;
+  std::sscanf(text, "%ld,%ld,%ld,%ld", &x, &y, &z, &data);
+  return plan::Grid{.x = x, .y = y, .z = z, .data = data};
+}
+
+TEST(Equivalence, of_every_grid_of_up_to_16_ranks) {
+  std::vector<plan::Grid> grids = all_grids();
+  EXPECT_EQ(grids.size(), 132U);
+  if (const auto grid = one_grid()) grids = {*grid};
+  expect_equal(first_model(), grids, "axonn");
+}
+
+std::vector<plan::Grid> or_one(std::vector<plan::Grid> grids) {
+  if (const auto grid = one_grid()) return {*grid};
+  return grids;
+}
+
+TEST(Equivalence, of_heads_that_do_not_divide_and_an_odd_vocabulary) {
+  expect_equal(second_model(), or_one(test::second_grids()),
+               "14 heads, vocabulary 37, untied head");
+}
+
+TEST(Equivalence, of_an_odd_vocabulary_and_a_tied_head) {
+  RunSetup setup = second_model();
+  setup.gpt.tied_head = true;
+  setup.gpt.bias = false;
+  expect_equal(setup,
+               or_one({{.x = 2, .y = 4, .z = 1, .data = 1},
+                       {.x = 2, .y = 2, .z = 2, .data = 2},
+                       {.x = 1, .y = 1, .z = 8, .data = 1},
+                       {.x = 1, .y = 1, .z = 1, .data = 4},
+                       {.x = 4, .y = 1, .z = 4, .data = 1}}),
+               "vocabulary 37, tied head, no biases");
+}
+
+TEST(Equivalence, of_ranks_whose_samples_have_no_labels) {
+  RunSetup setup = first_model();
+  const std::int64_t length = setup.plan.seq_length;
+  // The last two thirds of each micro-batch count for nothing: whole ranks have no token to learn
+  // from.
+  setup.masked = [length](std::int64_t i) { return i / length % 48 >= 16; };
+  expect_equal(setup,
+               or_one({{.data = 4}, {.z = 6, .data = 1}, {.x = 2, .y = 2, .z = 2, .data = 2}}),
+               "fully masked ranks");
+}
+
+TEST(Equivalence, of_replicas_at_every_step) {
+  RunSetup setup = first_model();
+  set_grid(setup, {.x = 2, .y = 2, .z = 2, .data = 2});
+  GridRun grid(setup);
+  std::mutex mutex;
+  std::map<std::string, std::set<std::uint64_t>> digests;  // by step and tensor
+  grid.run([&](GridRun::RankRun& rank) {
+    rank.executor.run("init", test::SmallRun::block(0, 0, 1));
+    auto feeder = test::random_batch(setup);
+    for (std::int64_t step = 0; step < 3; ++step) {
+      rank.executor.run("train", test::SmallRun::block(step, lr, 1), &feeder);
+      rank.executor.run("digest", {});
+      for (const program::Buffer& buffer : rank.bundle.at("digest").buffers) {
+        if (buffer.role != program::BufferRole::output) continue;
+        std::uint64_t digest = 0;
+        std::memcpy(&digest, rank.executor.bytes(buffer).data(), sizeof digest);
+        const std::lock_guard lock(mutex);
+        digests[format("step {} {}", step, buffer.name)].insert(digest);
+      }
+    }
+  });
+  std::set<std::uint64_t> different;
+  for (const auto& [name, values] : digests) {
+    EXPECT_EQ(values.size(), 1U) << name;
+    different.insert(values.begin(), values.end());
+  }
+  EXPECT_GT(different.size(), digests.size() / 2) << "digests tell states apart";
+}
+
+TEST(Equivalence, of_megatron_with_and_without_sharded_sequences) {
+  for (const bool sequence : {false, true}) {
+    RunSetup setup = first_model();
+    setup.plan.strategy = plan::Strategy::megatron;
+    setup.plan.shard_sequence = sequence;
+    expect_equal(
+        setup,
+        or_one(
+            {{.x = 2, .data = 1}, {.x = 4, .data = 1}, {.x = 2, .data = 2}, {.x = 4, .data = 4}}),
+        sequence ? "megatron, sequence sharded" : "megatron");
+  }
+}
+
+/// What the thread sanitizer runs: no library, no OpenMP.
+TEST(Equivalence, of_reference_kernels_on_2_2_2) {
+  RunSetup setup = first_model();
+  setup.reference_kernels = true;
+  setup.plan.global_batch_size = 16;
+  expect_equal(setup, {{.x = 2, .y = 2, .z = 2, .data = 1}}, "reference kernels");
+}
+
+/// A first_model whose samples hold several documents.
+RunSetup documents_model(RunSetup setup) {
+  setup.masks_documents = setup.restarts_positions = true;
+  return setup;
+}
+
+TEST(Equivalence, of_documents_that_do_not_see_each_other) {
+  expect_equal(documents_model(first_model()),
+               or_one({{.x = 4, .data = 1},
+                       {.y = 4, .data = 1},
+                       {.z = 4, .data = 1},
+                       {.data = 4},
+                       {.x = 2, .y = 2, .z = 2, .data = 2}}),
+               "documents");
+  // Samples of the attention core are cut further than those of the batch.
+  expect_equal(documents_model(second_model()),
+               or_one({{.x = 4, .y = 2, .z = 1, .data = 1}, {.x = 8, .y = 1, .z = 2, .data = 1}}),
+               "documents, 14 heads");
+  RunSetup recomputed = documents_model(first_model());
+  recomputed.plan.checkpointing = {.blocks = 1};
+  expect_equal(recomputed, or_one({{.x = 2, .y = 2, .z = 2, .data = 1}}),
+               "documents, recomputation");
+  RunSetup sequence = documents_model(first_model());
+  sequence.plan.strategy = plan::Strategy::megatron;
+  sequence.plan.shard_sequence = true;
+  expect_equal(sequence, or_one({{.x = 4, .data = 1}, {.x = 2, .data = 2}}),
+               "documents, sequence sharded");
+}
+
+TEST(Equivalence, of_fsdp) {
+  RunSetup setup = first_model();
+  setup.plan.strategy = plan::Strategy::fsdp;
+  expect_equal(setup, or_one({{.z = 2, .data = 1}, {.z = 4, .data = 2}, {.z = 16, .data = 1}}),
+               "fsdp");
+}
+
+TEST(Equivalence, of_sharded_optimizer_states) {
+  RunSetup setup = second_model();
+  setup.plan.shard_states = true;
+  expect_equal(setup,
+               or_one({{.data = 2},
+                       {.data = 4},
+                       {.x = 2, .y = 2, .z = 1, .data = 2},
+                       {.x = 2, .y = 1, .z = 2, .data = 4}}),
+               "optimizer states sharded");
+}
+
+TEST(Equivalence, of_recomputation) {
+  for (const plan::Checkpointing checkpointing :
+       {plan::Checkpointing{.blocks = 1}, plan::Checkpointing{.blocks = 2},
+        plan::Checkpointing{.blocks = 1, .keeps_products = true}}) {
+    RunSetup setup = first_model();
+    setup.plan.checkpointing = checkpointing;
+    expect_equal(setup,
+                 or_one({{.x = 2, .y = 2, .z = 2, .data = 2},
+                         {.x = 1, .y = 1, .z = 4, .data = 1},
+                         {.x = 4, .y = 2, .z = 1, .data = 1}}),
+                 checkpointing.keeps_products
+                     ? "selective recomputation"
+                     : format("recomputation of every {}", checkpointing.blocks));
+  }
+}
+
+TEST(Equivalence, of_other_rank_orders) {
+  RunSetup setup = first_model();
+  std::vector<plan::Grid> grids;
+  for (const auto& order : std::vector<std::vector<std::string>>{
+           {"y", "x", "z", "data"}, {"data", "z", "y", "x"}, {"z", "data", "x", "y"}})
+    grids.push_back({.x = 2, .y = 3, .z = 1, .data = 2, .order = order});
+  expect_equal(setup, or_one(grids), "rank orders");
+}
+
+}  // namespace
+}  // namespace fourfold

@@ -1,0 +1,156 @@
+// A first pipeline: two stages on two meshes of different shape train as one rank does.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <mutex>
+
+#include "base/format.h"
+#include "program/verify_job.h"
+#include "support/compare.h"
+#include "support/grid_run.h"
+
+namespace fourfold {
+namespace {
+
+using test::GridRun;
+using test::RunSetup;
+using test::SmallRun;
+using test::Tensors;
+
+constexpr std::int64_t num_steps = 5;
+constexpr double lr = 1e-3;
+
+RunSetup model() {
+  RunSetup setup;
+  setup.gpt = {.num_layers = 4,
+               .num_attention_heads = 8,
+               .hidden_size = 32,
+               .ffn_hidden_size = 64,
+               .max_position_embeddings = 6,
+               .vocab_size = 40,
+               .dropout = 0.1};
+  setup.plan = {.global_batch_size = 24, .micro_batch_size = 8, .seq_length = 6};
+  setup.plan.compute = DType::f64;
+  return setup;
+}
+
+/// What a run of all its stages gives.
+struct Outcome {
+  std::vector<double> losses, norms;
+  Tensors weights;  // after the last step
+};
+
+class StagedRun {
+ public:
+  StagedRun(const RunSetup& setup, const std::vector<plan::Grid>& grids,
+            const std::vector<std::int64_t>& last_blocks)
+      : setup_(setup) {
+    std::int64_t norm_parts = 1;
+    for (const plan::Grid& grid : grids) norm_parts = std::max(norm_parts, grid.y);
+    const auto graphs = model::build_gpt(
+        setup.gpt,
+        {setup.plan.micro_batch_size, setup.plan.seq_length, setup.plan.global_batch_size},
+        setup.optimizer, {.norm_parts = norm_parts, .vocabulary_parts = true});
+    auto planned = plan::plan_stages(graphs.at("train"), setup.plan, grids, last_blocks);
+    if (const auto* infeasible = std::get_if<plan::Infeasible>(&planned))
+      fail_internal(plan::to_text(*infeasible));
+    stages_ = std::get<0>(std::move(planned));
+    for (std::size_t s = 0; s < stages_.size(); ++s)
+      for (const Rank rank : stages_[s].plan.meshes[0].ranks) {
+        EXPECT_EQ(rank.index(), bundles_.size());
+        bundles_.push_back(
+            compile::compile(stages_[s].model, stages_[s].plan, kernels::cpu::target(1), rank));
+      }
+    const auto faults = program::verify_job(
+        static_cast<std::int64_t>(bundles_.size()),
+        [&](Rank rank) -> const program::Bundle& { return bundles_[rank.index()]; });
+    for (const auto& fault : faults) ADD_FAILURE() << fault.rule << ": " << fault.message;
+    require(faults.empty(), "only sound programs are run");
+  }
+
+  const std::vector<program::Bundle>& bundles() const { return bundles_; }
+
+  Outcome train(const Tensors& weights) {
+    comm::ThreadJob job(bundles_.size());
+    Outcome outcome;
+    std::mutex mutex;
+    job.run([&](comm::World& world) {
+      const program::Bundle& bundle = bundles_[world.rank().index()];
+      run::CpuBackend backend({.threads = 1, .world = &world});
+      run::Executor executor(bundle, backend);
+      GridRun::RankRun rank{world.rank().index(), world, bundle, executor, backend};
+      executor.run("init", SmallRun::block(0, 0, 1));
+      const auto each_parameter = [&](const auto& visit) {
+        for (const program::Buffer& buffer : bundle.at("train").buffers)
+          if (buffer.role == program::BufferRole::parameter) visit(buffer);
+      };
+      each_parameter([&](const auto& b) { GridRun::scatter(rank, b, weights.at(b.name)); });
+      auto feeder = test::random_batch(setup_);
+      for (std::int64_t step = 0; step < num_steps; ++step) {
+        op::StepBlock block = SmallRun::block(step, lr, 1);
+        const bool is_second = rank.rank == 1;
+        block.vote = op::Votes{.stop = is_second ? 1 : 0, .written = 1}.packed();
+        const auto result = executor.run("train", block, &feeder);
+        const std::lock_guard lock(mutex);
+        EXPECT_EQ(result.applied, 1);
+        const auto ranks = static_cast<std::int64_t>(bundles_.size());
+        EXPECT_EQ(op::Votes::of(result.votes), (op::Votes{.stop = 1, .written = ranks}));
+        if (rank.rank == 0) {
+          outcome.losses.push_back(result.loss_sum / static_cast<double>(result.token_count));
+          outcome.norms.push_back(result.grad_norm);
+        }
+      }
+      const std::lock_guard lock(mutex);
+      each_parameter([&](const auto& b) { collect_.collect(rank, b, b.name, outcome.weights); });
+    });
+    return outcome;
+  }
+
+ private:
+  RunSetup setup_;
+  GridRun collect_{RunSetup{}};
+  std::vector<plan::StagePlan> stages_;
+  std::vector<program::Bundle> bundles_;
+};
+
+void expect_equal_to_serial(const std::vector<plan::Grid>& grids,
+                            const std::vector<std::int64_t>& last_blocks) {
+  const RunSetup setup = model();
+  SmallRun serial(setup);
+  serial.init(true);
+  Tensors weights;
+  for (const program::Buffer* b : serial.parameters()) weights[b->name] = serial.doubles(*b);
+  const Outcome got = StagedRun(setup, grids, last_blocks).train(weights);
+
+  double worst = 0;
+  auto feeder = test::random_batch(setup);
+  for (std::int64_t step = 0; step < num_steps; ++step) {
+    const auto result = serial.step(feeder, step, lr);
+    const double loss = result.loss_sum / static_cast<double>(result.token_count);
+    const auto i = static_cast<std::size_t>(step);
+    const double error = std::abs(got.losses[i] - loss) / loss,
+                 norm_error = std::abs(got.norms[i] - result.grad_norm) / result.grad_norm;
+    EXPECT_LE(error, 1e-12) << "step " << step + 1;
+    EXPECT_LE(norm_error, 1e-12) << "step " << step + 1;
+    worst = std::max({worst, error, norm_error});
+  }
+  for (const program::Buffer* b : serial.parameters()) {
+    const auto expected = serial.doubles(*b);
+    const test::KeyBias keys = test::key_bias(b->name, expected.size());
+    ASSERT_TRUE(got.weights.contains(b->name)) << b->name;
+    const double error = test::relative_error(test::without(got.weights.at(b->name), keys),
+                                              test::without(expected, keys), 1e-6);
+    EXPECT_LE(error, 1e-12) << b->name;
+    worst = std::max(worst, error);
+  }
+  std::printf("%zu stages: worst error of losses, norms and weights over %d steps %.1e\n",
+              grids.size(), static_cast<int>(num_steps), worst);
+}
+
+TEST(Stages, on_two_meshes_of_different_shape_equal_the_serial_run) {
+  expect_equal_to_serial({{.x = 2, .data = 1}, {.y = 2, .data = 2}}, {1});
+  expect_equal_to_serial({{.y = 2, .z = 2, .data = 1}, {.x = 2, .data = 1}}, {0});
+}
+
+}  // namespace
+}  // namespace fourfold

@@ -1,0 +1,194 @@
+// The verifier on compiled programs of all ranks: no false alarm on any grid, every seeded fault
+// named, and what it names does harm when it is run anyway.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "base/format.h"
+#include "comm/monitor.h"
+#include "program/mutations.h"
+#include "program/verify_job.h"
+#include "support/grid_run.h"
+#include "support/grids.h"
+
+namespace fourfold {
+namespace {
+
+using test::GridRun;
+using test::RunSetup;
+using test::SmallRun;
+
+std::vector<program::Bundle> all_ranks(const RunSetup& setup) {
+  const GridRun grid(setup);
+  std::vector<program::Bundle> bundles;
+  for (std::size_t rank = 0; rank < grid.num_ranks(); ++rank)
+    bundles.push_back(grid.bundle_of(rank));
+  return bundles;
+}
+
+std::vector<program::Fault> verify(const std::vector<program::Bundle>& bundles) {
+  return program::verify_job(
+      static_cast<std::int64_t>(bundles.size()),
+      [&](Rank rank) -> const program::Bundle& { return bundles[rank.index()]; });
+}
+
+void expect_sound(const RunSetup& setup) {
+  std::size_t shown = 0;
+  for (const program::Fault& fault : verify(all_ranks(setup)))
+    if (shown++ < 3)
+      ADD_FAILURE() << test::name_of(setup.plan) << ": " << fault.rule << ": " << fault.message;
+}
+
+TEST(Verified, programs_of_all_grids_have_no_faults) {
+  std::size_t count = 0;
+  for (const plan::Grid& grid : test::all_grids()) {
+    RunSetup setup = test::first_model();
+    test::set_grid(setup, grid);
+    setup.plan.checkpointing.blocks = count % 3 == 0 ? 0 : 1;
+    setup.plan.checkpointing.keeps_products = count % 3 == 2;
+    setup.masks_documents = count % 2 == 1;
+    setup.restarts_positions = count % 4 == 1;
+    expect_sound(setup);
+    ++count;
+  }
+  for (const plan::Grid& grid : test::second_grids()) {
+    RunSetup setup = test::second_model();
+    test::set_grid(setup, grid);
+    setup.plan.shard_states = count % 2 == 0;
+    setup.masks_documents = setup.restarts_positions = count % 4 < 2;
+    expect_sound(setup);
+    ++count;
+  }
+  for (const bool sequence : {false, true}) {
+    RunSetup setup = test::first_model();
+    setup.plan.strategy = plan::Strategy::megatron;
+    setup.plan.shard_sequence = sequence;
+    setup.masks_documents = setup.restarts_positions = sequence;
+    test::set_grid(setup, {.x = 4, .data = 4});
+    expect_sound(setup);
+    ++count;
+  }
+  std::printf("%zu grids: no false alarm\n", count);
+}
+
+/// Jobs of different kinds to seed faults in.
+std::vector<RunSetup> varied_jobs() {
+  std::vector<RunSetup> jobs;
+  RunSetup axonn = test::first_model();
+  test::set_grid(axonn, {.x = 2, .y = 2, .z = 2, .data = 2});
+  jobs.push_back(axonn);
+  RunSetup zero = test::second_model();
+  zero.plan.shard_states = true;
+  test::set_grid(zero, {.x = 2, .y = 4, .z = 1, .data = 2});
+  jobs.push_back(zero);
+  RunSetup fsdp = test::first_model();
+  fsdp.plan.strategy = plan::Strategy::fsdp;
+  test::set_grid(fsdp, {.z = 4, .data = 1});
+  jobs.push_back(fsdp);
+  return jobs;
+}
+
+TEST(Verified, seeded_faults_are_caught_and_named) {
+  std::map<std::string, int> caught;
+  int total = 0;
+  std::mt19937 random(7);
+  for (const RunSetup& setup : varied_jobs()) {
+    const std::vector<program::Bundle> sound = all_ranks(setup);
+    for (const program::Mutation& mutation : program::mutations())
+      for (int round = 0; round < 2; ++round) {
+        std::vector<program::Bundle> bundles = sound;
+        const auto seeded = mutation.apply(bundles, random);
+        if (!seeded) continue;
+        const std::string missing = program::uncaught(mutation, *seeded, verify(bundles));
+        EXPECT_EQ(missing, "") << test::name_of(setup.plan) << ": " << mutation.kind << ": "
+                               << seeded->what;
+        ++caught[mutation.kind];
+        ++total;
+      }
+  }
+  std::printf("%d faults of %zu kinds in compiled programs\n", total, caught.size());
+  EXPECT_GE(total, 60);
+  EXPECT_GE(caught.size(), 20U);
+}
+
+/// How a run of possibly broken programs ends: the losses of three steps, or why there are none.
+struct Ending {
+  std::vector<double> losses;
+  std::string fault;
+};
+
+Ending run_anyway(const RunSetup& setup, const std::vector<program::Bundle>& bundles) {
+  Ending ending;
+  comm::ThreadJob job(bundles.size());
+  comm::MonitorOptions options;
+  options.watchdog_s = 1;
+  options.say = [](std::string_view) {};
+  const comm::ThreadMonitor monitor(job, options);
+  try {
+    job.run([&](comm::World& world) {
+      run::CpuBackend backend({.threads = 1, .world = &world});
+      run::Executor executor(bundles[world.rank().index()], backend);
+      executor.run("init", SmallRun::block(0, 0, 1));
+      auto feeder = test::random_batch(setup);
+      for (std::int64_t step = 0; step < 3; ++step) {
+        const auto result = executor.run("train", SmallRun::block(step, 1e-2, 1), &feeder);
+        if (world.rank().index() == 0)
+          ending.losses.push_back(result.loss_sum / static_cast<double>(result.token_count));
+      }
+    });
+  } catch (const std::exception& error) {
+    ending.fault = error.what();
+  }
+  return ending;
+}
+
+TEST(Verified, faults_that_are_run_anyway_hang_or_corrupt) {
+  RunSetup setup = test::first_model();
+  test::set_grid(setup, {.x = 2, .y = 2, .z = 1, .data = 1});
+  const std::vector<program::Bundle> sound = all_ranks(setup);
+  const Ending good = run_anyway(setup, sound);
+  ASSERT_EQ(good.fault, "");
+  ASSERT_EQ(good.losses.size(), 3U);
+  const std::set<std::string> sample = {"a collective dropped on one rank",
+                                        "a collective dropped on all ranks",
+                                        "the reduction of a weight gradient missing",
+                                        "an update missing",
+                                        "another rank's block copied",
+                                        "the reduction of a result missing"};
+  std::mt19937 random(11);
+  int run = 0, harmful = 0, hanging = 0;
+  for (const program::Mutation& mutation : program::mutations()) {
+    if (!sample.contains(mutation.kind)) continue;
+    for (int round = 0; round < 2; ++round) {
+      std::vector<program::Bundle> bundles;
+      std::optional<program::Seeded> seeded;
+      // Only faults of the training step are run.
+      for (int attempt = 0; attempt < 50; ++attempt) {
+        bundles = sound;
+        seeded = mutation.apply(bundles, random);
+        if (!seeded || bundles[0].programs[seeded->program].name == "train") break;
+      }
+      if (!seeded || bundles[0].programs[seeded->program].name != "train") continue;
+      const Ending ending = run_anyway(setup, bundles);
+      ++run;
+      double change = 0;
+      for (std::size_t i = 0; i < ending.losses.size(); ++i)
+        change = std::max(change, std::abs(ending.losses[i] - good.losses[i]));
+      const bool harms = !ending.fault.empty() || !(change <= 1e-12);
+      harmful += harms ? 1 : 0;
+      hanging += ending.fault.empty() ? 0 : 1;
+      std::printf("%-45s %s\n", mutation.kind.c_str(),
+                  !ending.fault.empty() ? ending.fault.substr(0, 70).c_str()
+                                        : format("loss off by {:.1e}", change).c_str());
+    }
+  }
+  EXPECT_GE(run, 8);
+  EXPECT_GE(hanging, 1);
+  // Not each one shows in three losses of a small model: a reduction may be one of equal terms.
+  EXPECT_GE(2 * harmful, run);
+}
+
+}  // namespace
+}  // namespace fourfold

@@ -1,0 +1,62 @@
+// Runs CUDA kernels on the CPU, thread by thread: each thread of a block is a fiber that runs until
+// it waits for others. Blocks run one after another.
+//
+// It sees: wrong indices (under sanitizers also reads and writes out of bounds and misaligned
+// vectors), missing barriers as far as some order of threads shows them, barriers that part of a
+// block does not reach, wrong results. It does not see: races that no tried order shows, memory
+// order, occupancy, registers, time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+
+namespace fourfold::cuda_emulation {
+
+/// In which order blocks, warps and lanes run that all could. A warp runs ahead of the others as
+/// far as barriers of the block allow. Results that depend on the order show a race.
+enum class Order : std::uint8_t { forward, backward, shuffled };
+void set_order(Order order);
+
+struct Index3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+/// What CUDA calls threadIdx and so on, of the running thread.
+struct Place {
+  Index3 thread, block, threads, blocks;
+};
+extern thread_local Place place;
+
+/// Runs body once for each thread of each block. Throws std::logic_error where threads of a block
+/// wait for one another for ever, or leave while others wait.
+void run(Index3 blocks, unsigned threads, std::size_t shared_bytes,
+         const std::function<void()>& body);
+
+std::byte* shared_memory();
+
+void wait_for_block();
+void wait_for_warp();
+
+inline constexpr std::size_t slot_bytes = 32;
+/// All lanes of the warp hand in their bytes and wait; then `slot(lane)` shows what each gave,
+/// until the lane's next but one call.
+struct Exchange {
+  explicit Exchange(const void* bytes, std::size_t count);
+  const void* slot(unsigned lane) const;
+
+ private:
+  unsigned phase_;
+};
+
+template <class T>
+T from_lane(T value, unsigned lane) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= slot_bytes);
+  const Exchange exchange(&value, sizeof(T));
+  std::memcpy(&value, exchange.slot(lane % 32), sizeof(T));
+  return value;
+}
+
+}  // namespace fourfold::cuda_emulation

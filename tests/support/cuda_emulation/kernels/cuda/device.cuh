@@ -1,0 +1,116 @@
+// Stands in for src/kernels/cuda/device.cuh where kernels are compiled as C++ and run on the CPU:
+// the names of CUDA that they use, made of support/cuda_emulation.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/dtype.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/launch_shape.h"
+#include "support/cuda_emulation/emulation.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __shared__ thread_local  // blocks run one after another on one thread
+#define __launch_bounds__(...)
+#define __grid_constant__
+
+namespace fourfold::kernels::cuda {
+
+#define threadIdx (::fourfold::cuda_emulation::place.thread)
+#define blockIdx (::fourfold::cuda_emulation::place.block)
+#define blockDim (::fourfold::cuda_emulation::place.threads)
+#define gridDim (::fourfold::cuda_emulation::place.blocks)
+
+inline void __syncthreads() {
+  cuda_emulation::wait_for_block();
+}
+inline void __syncwarp() {
+  cuda_emulation::wait_for_warp();
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  const unsigned lane = threadIdx.x % 32;
+  return cuda_emulation::from_lane(value, lane ^ static_cast<unsigned>(mask));
+}
+template <class T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return cuda_emulation::from_lane(value, static_cast<unsigned>(lane));
+}
+inline unsigned __ballot_sync(unsigned, bool vote) {
+  const cuda_emulation::Exchange exchange(&vote, sizeof(vote));
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    if (*static_cast<const bool*>(exchange.slot(lane))) votes |= 1U << lane;
+  return votes;
+}
+inline int __ffs(unsigned bits) {
+  return bits == 0 ? 0 : std::countr_zero(bits) + 1;
+}
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline float __uint_as_float(unsigned bits) {
+  return std::bit_cast<float>(bits);
+}
+using std::isfinite;
+template <class T>
+T min(T a, T b) {
+  return b < a ? b : a;
+}
+
+template <class... Parameters>
+void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream,
+            std::type_identity_t<Parameters>... arguments) {
+  if (shape.is_empty()) return;
+  cuda_emulation::run({shape.blocks_x, shape.blocks_y, shape.blocks_z}, shape.threads,
+                      shape.shared_bytes, [&] { kernel(arguments...); });
+}
+
+template <class... Parameters>
+void allow_shared_memory(void (*)(Parameters...), std::size_t) {}
+
+inline void copy_to_host(const void* from, std::size_t bytes, void* to, Stream) {
+  std::memcpy(to, from, bytes);
+}
+inline void copy_to_device(const void* from, std::size_t bytes, void* to, Stream) {
+  std::memcpy(to, from, bytes);
+}
+
+inline std::byte* dynamic_shared() {
+  return cuda_emulation::shared_memory();
+}
+
+inline std::uint16_t bf16_bits(float value) {
+  return BFloat16(value).bits;
+}
+
+inline void multiply_bf16_16x8x16(float (&sum)[4], const std::uint32_t (&a)[4],
+                                  const std::uint32_t (&b)[2]) {
+  const std::uint32_t mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+  const cuda_emulation::Exchange exchange(mine, sizeof(mine));
+  // Element (row, inner) of a and (inner, column) of b, from the lanes that hold them.
+  const auto element = [&](unsigned lane, unsigned word, unsigned inner) {
+    std::uint32_t words[6];
+    std::memcpy(words, exchange.slot(lane), sizeof(words));
+    return std::bit_cast<float>((inner % 2 == 0 ? words[word] << 16 : words[word] & 0xffff0000U));
+  };
+  const unsigned lane = threadIdx.x % 32, group = lane / 4, pair = 2 * (lane % 4);
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = group + 8 * (i / 2), column = pair + i % 2;
+    for (unsigned inner = 0; inner < 16; ++inner)
+      sum[i] += element(4 * (row % 8) + inner % 8 / 2, row / 8 + 2 * (inner / 8), inner) *
+                element(4 * column + inner % 8 / 2, 4 + inner / 8, inner);
+  }
+}
+
+}  // namespace fourfold::kernels::cuda

@@ -1,0 +1,83 @@
+// The models and grids on which parallel runs are compared with the serial one. Header only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/format.h"
+#include "support/small_run.h"
+
+namespace fourfold::test {
+
+inline std::string name_of(const plan::PlanSpec& spec) {
+  const plan::Grid& g = spec.grid;
+  return format("x {} y {} z {} data {}{}{}", g.x, g.y, g.z, g.data.value(),
+                spec.shard_states ? ", states sharded" : "",
+                spec.shard_sequence ? ", sequence sharded" : "");
+}
+
+/// Hidden 96, 48 heads, 96 samples in two accumulation steps.
+inline RunSetup first_model() {
+  RunSetup setup;
+  setup.gpt = {.num_layers = 2,
+               .num_attention_heads = 48,
+               .hidden_size = 96,
+               .ffn_hidden_size = 192,
+               .max_position_embeddings = 4,
+               .vocab_size = 48,
+               .dropout = 0.1};
+  setup.plan = {.global_batch_size = 96, .micro_batch_size = 48, .seq_length = 4};
+  setup.plan.compute = DType::f64;
+  return setup;
+}
+
+/// 14 heads of width 8, an odd vocabulary, an untied head: heads do not divide x y, sometimes not
+/// even x.
+inline RunSetup second_model() {
+  RunSetup setup;
+  setup.gpt = {.num_layers = 2,
+               .num_attention_heads = 14,
+               .hidden_size = 112,
+               .ffn_hidden_size = 224,
+               .max_position_embeddings = 8,
+               .vocab_size = 37,
+               .dropout = 0.1,
+               .tied_head = false};
+  setup.plan = {.global_batch_size = 32, .micro_batch_size = 16, .seq_length = 4};
+  setup.plan.compute = DType::f64;
+  return setup;
+}
+
+inline void set_grid(RunSetup& setup, const plan::Grid& grid, std::int64_t accumulation = 2) {
+  setup.plan.grid = grid;
+  setup.plan.micro_batch_size =
+      setup.plan.global_batch_size / accumulation / (grid.z * grid.data.value());
+}
+
+/// Every ordered grid of at most 16 ranks that divides the first model.
+inline std::vector<plan::Grid> all_grids() {
+  std::vector<plan::Grid> grids;
+  for (std::int64_t x = 1; x <= 16; ++x)
+    for (std::int64_t y = 1; x * y <= 16; ++y)
+      for (std::int64_t z = 1; x * y * z <= 16; ++z)
+        for (std::int64_t data = 1; x * y * z * data <= 16; ++data) {
+          const bool divides =
+              48 % (x * y) == 0 && 96 % (y * z) == 0 && 48 % (x * z) == 0 && 48 % (z * data) == 0;
+          if (divides) grids.push_back({.x = x, .y = y, .z = z, .data = data});
+        }
+  return grids;
+}
+
+/// Grids of powers of two for the second model.
+inline std::vector<plan::Grid> second_grids() {
+  std::vector<plan::Grid> grids;
+  for (const std::int64_t x : {1, 2, 4, 8})
+    for (const std::int64_t y : {1, 2, 4, 8})
+      for (const std::int64_t z : {1, 2, 4})
+        for (const std::int64_t data : {1, 2})
+          if (x * y * z * data <= 16 && x * y * z * data > 1)
+            grids.push_back({.x = x, .y = y, .z = z, .data = data});
+  return grids;
+}
+
+}  // namespace fourfold::test

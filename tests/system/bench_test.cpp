@@ -1,0 +1,105 @@
+// `fourfold bench`: what it prints, and the table of kernels that it writes, from measuring to the
+// run that uses it.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/format.h"
+
+namespace fourfold {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Bench : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    dir_ = fs::temp_directory_path() / format("fourfold-bench-{}-{}", info->name(), getpid());
+    fs::create_directories(dir_);
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  std::string path(const std::string& name) const { return (dir_ / name).string(); }
+
+  /// Exit code; what it printed is in `text_`.
+  int run(const std::string& arguments) {
+    const std::string command =
+        format("cd {} && {} {} 2>&1", FOURFOLD_SOURCE_DIR, FOURFOLD_BINARY, arguments);
+    FILE* pipe = popen(command.c_str(), "r");
+    text_.clear();
+    std::array<char, 4096> buffer{};
+    while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+      text_.append(buffer.data(), n);
+    const int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  int train(const std::string& table, int threads) {
+    return run(
+        format("train configs/gpt-tiny.yaml --overwrite --set run.dir={} "
+               "--set run.threads={} --set run.kernel_table={}",
+               path("run"), threads, table));
+  }
+  bool printed(const std::string& part) const { return text_.find(part) != std::string::npos; }
+
+  fs::path dir_;
+  std::string text_;
+};
+
+constexpr const char* quick = "--threads 1 --seconds 0.001";
+
+TEST_F(Bench, a_table_goes_from_measuring_to_a_run_that_keeps_a_copy) {
+  const std::string table = path("kernels.yaml");
+  ASSERT_EQ(run(format("bench kernels configs/gpt-tiny.yaml {} -o {}", quick, table)), 0) << text_;
+  EXPECT_TRUE(printed("GFLOP/s") && printed("GB/s") && printed("layer_norm")) << text_;
+  std::string text = read_file(table);
+  EXPECT_NE(text.find("threads: 1, layout: nn"), std::string::npos) << text;
+  // All products by one implementation, so that the program shows whether the table is used.
+  for (const std::string name : {"by: openblas", "by: onednn"})
+    for (std::size_t at; (at = text.find(name)) != std::string::npos;)
+      text.replace(at, name.size(), "by: vector");
+  write_file_atomic(table, text);
+  ASSERT_EQ(run(format("program configs/gpt-tiny.yaml --set run.threads=1 "
+                       "--set run.kernel_table={}",
+                       table)),
+            0)
+      << text_;
+  EXPECT_TRUE(printed("by vector") && !printed("by onednn") && !printed("by openblas")) << text_;
+  ASSERT_EQ(train(table, 1), 0) << text_;
+  EXPECT_EQ(read_file(path("run") + "/kernels.yaml"), text);
+}
+
+TEST_F(Bench, a_wrong_table_is_one_clear_error) {
+  const std::string table = path("kernels.yaml");
+  ASSERT_EQ(run(format("bench gemm configs/gpt-tiny.yaml {} -o {}", quick, table)), 0) << text_;
+  EXPECT_EQ(train(table, 2), 2);
+  EXPECT_TRUE(printed("has no line for 2 threads")) << text_;
+  EXPECT_EQ(train(path("none.yaml"), 1), 2);
+  EXPECT_TRUE(printed("none.yaml: cannot be read")) << text_;
+  std::string text = read_file(table);
+  text.replace(text.find("cpu: \"") + 6, 0, "another ");
+  write_file_atomic(table, text);
+  EXPECT_EQ(train(table, 1), 2);
+  EXPECT_TRUE(printed("was measured on 'another ")) << text_;
+  write_file_atomic(table, "version: 7\n");
+  EXPECT_EQ(train(table, 1), 2);
+  EXPECT_TRUE(printed("kernels.yaml:1:10: error: version is '7', expected 1")) << text_;
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(Bench, attention_and_ceilings_print_a_line_each) {
+  ASSERT_EQ(run(format("bench attention configs/gpt-tiny.yaml {} --dtype fp64", quick)), 0)
+      << text_;
+  EXPECT_TRUE(printed("attention ") && printed("attention_gradient") && !printed("gelu")) << text_;
+  ASSERT_EQ(run(format("bench copy {}", quick)), 0) << text_;
+  EXPECT_TRUE(printed("triad GB/s")) << text_;
+  EXPECT_EQ(run("bench all"), 2);
+  EXPECT_EQ(run("bench copy -o x.yaml"), 2);
+}
+
+}  // namespace
+}  // namespace fourfold

@@ -1,0 +1,449 @@
+// Data as a person prepares them and trains on them: the commands of `data`, sets on every grid,
+// and what is said when data are bad, change, shrink or do not come.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "data/dataset.h"
+#include "support/command.h"
+#include "support/in_process.h"
+#include "support/launched_job.h"
+#include "support/step_metrics.h"
+#include "unit/data/token_files.h"
+#include "unit/run/allocation_counter.h"
+
+namespace fourfold {
+namespace {
+
+namespace fs = std::filesystem;
+using data::Documents;
+using data::read_bytes;
+using data::write_bytes;
+using data::write_megatron;
+using test::LaunchedJob;
+using test::run_here;
+using Words = std::vector<std::string>;
+
+class Data : public FolderTest {
+ protected:
+  struct Ended {
+    int code;
+    std::string text;
+  };
+  Ended run(const Words& words, LaunchedJob::Environment environment = {}) {
+    const std::string folder = path(format("job-{}", ++jobs_));
+    fs::create_directories(folder);
+    LaunchedJob job(words, folder, std::move(environment));
+    const int code = job.wait(100).value_or(-1);
+    return {code, job.output()};
+  }
+
+  /// A tiny model on the set at path("set"), ten steps of eight samples.
+  Words training(const std::string& name, const Words& sets = {}, const Words& more = {}) const {
+    Words words{FOURFOLD_BINARY, "train", FOURFOLD_SOURCE_DIR "/configs/gpt-tiny.yaml"};
+    Words all{"data.format=megatron",
+              "data.path=" + path("set"),
+              "data.tokenizer=char",
+              "data.seq_length=16",
+              "model.vocab_size=64",
+              "model.num_layers=1",
+              "model.hidden_size=32",
+              "train.steps=10",
+              "train.global_batch_size=8",
+              "train.micro_batch_size=2",
+              "run.threads=1",
+              "eval.batches=1",
+              "eval.interval_steps=5",
+              "sample.tokens=0",
+              "run.dir=" + path(name)};
+    all.insert(all.end(), sets.begin(), sets.end());
+    for (const std::string& set : all) words.insert(words.end(), {std::string("--set"), set});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  int jobs_ = 0;
+};
+
+void expect_says(const std::string& text, const Words& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << "expected: " << part << "\n" << text;
+}
+
+/// Documents of a few hundred tokens below 64.
+Documents small_set(int documents = 20) {
+  std::vector<std::size_t> sizes;
+  for (int i = 0; i < documents; ++i) sizes.push_back(150 + static_cast<std::size_t>(i) * 7);
+  return data::counting_documents(sizes, 61);
+}
+
+const std::vector<Words>& grids() {
+  static const std::vector<Words> all = {
+      {},
+      {"parallel.data=4"},
+      {"parallel.tensor.x=2", "parallel.tensor.y=2"},
+      {"parallel.tensor.z=2", "parallel.data=2"},
+  };
+  return all;
+}
+
+TEST_F(Data, TextBecomesASetThatIsInspectedVerifiedAndTrainedOn) {
+  fs::create_directories(path("books"));
+  for (int book = 0; book < 12; ++book) {
+    std::string text;
+    for (int line = 0; line < 60; ++line) text += format("line {} of book {}\n", line, book);
+    write_bytes(path(format("books/{}.txt", book)), text);
+  }
+  Words words{FOURFOLD_BINARY, "data", "tokenize", path("books"), "-o", path("set")};
+  words.insert(words.end(), {"--tokenizer", "char", "--jobs", "2"});
+  Ended ended = run(words);
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  expect_says(ended.text, {"12 documents", "type u16"});
+  ended = run({FOURFOLD_BINARY, "data", "inspect", path("set")});
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  expect_says(ended.text, {"a Megatron set", "12", "char", "line 0 of book 0", "####"});
+  ended = run({FOURFOLD_BINARY, "data", "inspect", path("books")});
+  expect_says(ended.text, {"text, a document a file", "12, 12.7 KiB of text"});
+  ended = run({FOURFOLD_BINARY, "data", "verify", path("set")});
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  expect_says(ended.text, {"12 documents", "hashes agree"});
+  ended = run(training("run", {"sample.tokens=20", "sample.prompt=line 1 of"}));
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  expect_says(ended.text, {"sample (20 tokens"});
+}
+
+TEST_F(Data, EqualSamplesOnAllGridsAndOfABlend) {
+  write_megatron(path("set"), small_set());
+  write_megatron(path("b"), small_set(25));
+  const std::string parts = format("data.blend=[{{path: {}, weight: 3}}, {{path: {}, weight: 1}}]",
+                                   path("set"), path("b"));
+  for (const std::string& blend : Words{"", parts}) {
+    std::vector<test::StepMetrics> first;
+    for (const Words& grid : grids()) {
+      Words sets = grid;
+      sets.insert(sets.end(),
+                  {"precision.compute=fp64", "train.micro_batch_size=1", "eval.interval_steps=0"});
+      if (!blend.empty()) sets.insert(sets.end(), {blend, "data.path=\"\""});
+      const std::string name = format("run-{}", ++jobs_);
+      const Ended ended = run(training(name, sets));
+      ASSERT_EQ(ended.code, 0) << ended.text;
+      const auto steps = test::steps_of(path(name));
+      ASSERT_EQ(steps.size(), 10U);
+      if (first.empty())
+        first = steps;
+      else
+        test::expect_equal_steps(steps, first, 1e-11);
+    }
+  }
+}
+
+TEST_F(Data, FeedingSamplesFromADiskAllocatesNothing) {
+  write_megatron(path("set"), small_set(3000));
+  data::DataSpec spec;
+  spec.format = data::Format::megatron;
+  spec.path = path("set");
+  spec.seq_length = 1000;
+  spec.samples_per_step = 8;
+  spec.vocab_size = 61;
+  const data::Dataset dataset(spec);
+  std::vector<std::int32_t> ids(1000);
+  AllocationCounter counter;
+  for (std::int64_t g = 0; g < 80; ++g) {
+    dataset.fill_train_tokens(g / 8, g % 8, ids);
+    dataset.fill_train_labels(g / 8, g % 8, ids);
+    dataset.fill_train_document_starts(g / 8, g % 8, ids);
+    dataset.fill_validation_tokens(g, ids);
+  }
+  const Allocations allocations = counter.stop();
+  EXPECT_EQ(allocations.own, 0) << allocations.first_own;
+}
+
+TEST_F(Data, Row10_AFileThatIsCutDuringTheRunEndsItWithDataAndNoSignal) {
+  write_megatron(path("set"), small_set(2000));
+  for (const Words& grid : {grids()[0], grids()[1]}) {
+    write_megatron(path("set"), small_set(2000));
+    Words sets = grid;
+    sets.insert(sets.end(), {"train.steps=100000", "eval.interval_steps=0"});
+    const std::string folder = path(format("job-{}", ++jobs_));
+    fs::create_directories(folder);
+    LaunchedJob job(training(format("run-{}", jobs_), sets), folder);
+    const std::string metrics = path(format("run-{}/metrics.jsonl", jobs_));
+    ASSERT_TRUE(test::wait_until(60, [&] { return file_exists(metrics); })) << job.output();
+    fs::resize_file(path("set.bin"), 128);
+    EXPECT_EQ(job.wait(60), 3) << job.output();
+    expect_says(job.output(), {"set.bin: has shrunk: nothing at byte", "it had 28"});
+  }
+}
+
+TEST_F(Data, Row11_ABadIdEndsTheRunWithTheSameMessageOnEveryGrid) {
+  Documents documents = small_set();
+  const std::vector<std::pair<std::size_t, std::size_t>> places = {{7, 100}, {19, 282}};
+  for (const auto& [document, place] : places) {
+    Documents damaged = documents;
+    damaged[document][place] = 4711;
+    write_megatron(path("set"), damaged);
+    std::string first;
+    for (const Words& grid : grids()) {
+      Words sets = grid;
+      sets.insert(sets.end(), {"train.steps=30", "train.micro_batch_size=1"});
+      const Ended ended = run(training(format("run-{}", ++jobs_), sets));
+      EXPECT_EQ(ended.code, 3) << ended.text;
+      const std::regex said(
+          "set\\.bin, token [0-9]+ at byte [0-9]+: is 4711, expected 0 to 63 "
+          "\\((sample [0-9]+ of step [0-9]+|validation window [0-9]+), position "
+          "[0-9]+\\); [^\n]*");
+      std::smatch match;
+      ASSERT_TRUE(std::regex_search(ended.text, match, said)) << ended.text;
+      if (first.empty()) first = match.str();
+      EXPECT_EQ(match.str(), first);
+    }
+  }
+}
+
+TEST_F(Data, Row12_TooFewSamplesAreSaidBeforeAnythingStarts) {
+  for (const std::size_t tokens : {0U, 1U, 16U, 17U, 8U * 16U}) {
+    write_megatron(path("set"), data::counting_documents({tokens, 40}, 60));
+    const double split =
+        tokens == 0 ? 0.5 : (static_cast<double>(tokens) + 0.5) / static_cast<double>(tokens + 40);
+    const Ended ended = run(training("run", {format("data.split={}", split)}));
+    EXPECT_EQ(ended.code, 3) << tokens << ended.text;
+    EXPECT_FALSE(fs::exists(path("run"))) << "nothing was begun";
+  }
+}
+
+TEST_F(Data, Row14_DataThatChangedAreNotGoneOnWithUnlessToldSo) {
+  write_megatron(path("set"), small_set());
+  const Words keep = {"checkpoint.interval_steps=5"};
+  ASSERT_EQ(run(training("run", keep, {"--stop-at", "5"})).code, 0);
+  Documents more = small_set();
+  more.push_back(std::vector<std::int64_t>(17, 3));  // one sample
+  write_megatron(path("set"), more);
+  const Ended refused = run(training("run", keep));
+  EXPECT_EQ(refused.code, 3);
+  expect_says(refused.text, {"the training data has changed since step 5", "--override data"});
+  const Ended told = run(training("run", keep, {"--override", "data"}));
+  EXPECT_EQ(told.code, 0) << told.text;
+  EXPECT_EQ(test::steps_of(path("run")).size(), 10U);
+}
+
+TEST_F(Data, AResumedRunSeesTheSamplesThatAnUnbrokenOneWouldHave) {
+  write_megatron(path("set"), small_set());
+  const Words keep = {"checkpoint.interval_steps=5", "train.steps=60"};
+  ASSERT_EQ(run(training("whole", keep)).code, 0);
+  ASSERT_EQ(run(training("parts", keep, {"--stop-at", "35"})).code, 0);
+  ASSERT_EQ(run(training("parts", keep)).code, 0);
+  EXPECT_EQ(read_bytes(path("whole/model.safetensors")),
+            read_bytes(path("parts/model.safetensors")));
+}
+
+TEST_F(Data, Row16_APipeIsRefusedAtOnceAndNeverWaitedFor) {
+  ASSERT_EQ(::mkfifo(path("set.bin").c_str(), 0600), 0);
+  write_bytes(path("set.idx"), data::megatron_index_bytes(small_set()));
+  const Ended ended = run(training("run"));
+  EXPECT_EQ(ended.code, 3);
+  expect_says(ended.text, {"set.bin: is a pipe or device, expected a regular file"});
+  ASSERT_EQ(::mkfifo(path("text").c_str(), 0600), 0);
+  const Ended text = run({FOURFOLD_BINARY, "data", "tokenize", path("text"), "-o", path("out"),
+                          "--tokenizer", "byte"});
+  EXPECT_EQ(text.code, 3);
+  expect_says(text.text, {"text: is a pipe or device"});
+  EXPECT_FALSE(fs::exists(path("out.partial")));
+}
+
+// The library makes each read of a file whose name ends in .bin behind the 40th last for minutes.
+TEST_F(Data, Row16_AReadThatDoesNotReturnIsNamedByTheWatchdog) {
+  if (std::string(FOURFOLD_SANITIZERS) != "") GTEST_SKIP() << "a sanitizer must be loaded first";
+  write_megatron(path("set"), small_set());
+  const Words sets = {"parallel.data=2", "run.watchdog_s=1.5", "train.steps=1000",
+                      "eval.interval_steps=0"};
+  const Ended ended = run(training("run", sets), {{"LD_PRELOAD", FOURFOLD_SLOW_READ}});
+  EXPECT_EQ(ended.code, 9) << ended.text;
+  expect_says(ended.text, {"no rank has made progress", "waits for data, file " + path("set.bin")});
+}
+
+TEST_F(Data, AKilledCallGoesOnAndGivesTheSameBytes) {
+  std::string text;
+  for (int line = 0; text.size() < 30'000'000; ++line)
+    text += format("Line {} of the text.\n", line);
+  write_bytes(path("a.txt"), text);
+  const auto words = [&](const std::string& name) -> Words {
+    return {FOURFOLD_BINARY, "data",        "tokenize", path("a.txt"), "-o",
+            path(name),      "--tokenizer", "byte",     "--jobs",      "1"};
+  };
+  ASSERT_EQ(run(words("whole")).code, 0);
+  // Again where the kill came too late to matter.
+  bool went_on = false;
+  for (int attempt = 0; attempt < 5 && !went_on; ++attempt) {
+    for (const std::string ending : {".bin", ".idx", ".json"}) fs::remove(path("parts") + ending);
+    const std::string folder = path(format("kill-{}", attempt));
+    fs::create_directories(folder);
+    LaunchedJob job(words("parts"), folder);
+    const auto is_noted = [&] {
+      const std::string journal = test::text_of(path("parts.partial/journal.json"));
+      return !journal.empty() && journal.find("\"bin_bytes\":0,") == journal.npos;
+    };
+    ASSERT_TRUE(test::wait_until(60, [&] { return is_noted() || job.wait(0).has_value(); }));
+    for (const pid_t pid : job.processes()) ::kill(pid, SIGKILL);
+    job.wait(60);
+    if (fs::exists(path("parts.idx"))) continue;
+    const Ended ended = run(words("parts"));
+    ASSERT_EQ(ended.code, 0) << ended.text;
+    went_on = ended.text.find("went on from") != std::string::npos;
+    EXPECT_FALSE(fs::exists(path("parts.partial")));
+    for (const std::string ending : {".bin", ".idx", ".json"})
+      EXPECT_TRUE(read_bytes(path("parts") + ending) == read_bytes(path("whole") + ending))
+          << ending;
+  }
+  EXPECT_TRUE(went_on);
+}
+
+/// What is wrong, the words of the command line (X/ stands for the test's folder), and what is
+/// said.
+struct BadData {
+  Words words;
+  int code;
+  Words says;
+};
+
+TEST_F(Data, EachBadInputEndsWithItsCodeAndOneMessage) {
+  write_megatron(path("good"), small_set());
+  write_megatron(path("tiny"), {{1, 2, 3}});
+  write_megatron(path("nothing"), {});
+  write_bytes(path("text.txt"), "some text\n");
+  write_bytes(path("latin.txt"), "caf\xe9");
+  write_bytes(path("nothing.txt"), "");
+  write_bytes(path("cut.jsonl"), "{\"text\": \"a\"}\n{\"text\": \"b");
+  write_bytes(path("other.jsonl"), "{\"content\": \"a\"}\n");
+  write_bytes(path("list.jsonl"), "[\"a\"]\n");
+  write_bytes(path("twice.jsonl"), "{\"text\": \"a\", \"text\": \"b\"}\n");
+  write_bytes(path("bad.gz"), "\x1f\x8b\x08 and then nothing that gzip knows");
+  write_bytes(path("bad.zst"), "\x28\xb5\x2f\xfd and then nothing that zstd knows");
+  write_bytes(path("noidx.bin"), "abcd");
+  write_bytes(path("nobin.idx"), data::megatron_index_bytes(small_set()));
+  write_bytes(path("magic.bin"), "ab");
+  write_bytes(path("magic.idx"), "MMIDIDX of another kind");
+  write_megatron(path("json"), small_set());
+  write_bytes(path("json.json"), "{");
+  write_megatron(path("shape"), small_set());
+  write_bytes(path("shape.json"), "{\"format\": 1}");
+  write_megatron(path("done"), small_set());
+  fs::create_directories(path("empty"));
+  fs::create_directories(path("foreign.partial"));
+  write_bytes(path("foreign.partial/notes"), "mine");
+  fs::create_directories(path("shards"));
+  data::Bytes shard;
+  shard.add(std::int32_t{20240520}).add(std::int32_t{1}).add(std::int32_t{1000});
+  write_bytes(path("shards/a.bin"), shard.text() + std::string(1012, '\0') + "ab");
+  write_bytes(path("file"), "");
+
+  const auto tokenize = [](const std::string& input, const std::string& output,
+                           const Words& more = {"--tokenizer", "byte"}) {
+    Words words = {"data", "tokenize", input, "-o", output};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const auto plan = [&](const Words& sets) {
+    Words words = {"plan",  FOURFOLD_SOURCE_DIR "/configs/gpt-tiny.yaml",
+                   "--set", "data.format=megatron",
+                   "--set", "model.vocab_size=0"};
+    for (const std::string& set : sets) words.insert(words.end(), {std::string("--set"), set});
+    return words;
+  };
+  const std::vector<BadData> table = {
+      {tokenize("X/none", "X/o"), 3, {"X/none: cannot be opened: No such file", "check the path"}},
+      {tokenize("X/empty", "X/o"), 3, {"X/empty: the folder has no files"}},
+      {tokenize("/dev/zero", "X/o"), 3, {"/dev/zero: is a pipe or device"}},
+      {tokenize("X/nothing.txt", "X/o"), 3, {"X/nothing.txt: no text in 1 file"}},
+      {tokenize("X/latin.txt", "X/o", {"--tokenizer", "char"}), 3, {"X/latin.txt: byte 3 (0xe9)"}},
+      {tokenize("X/cut.jsonl", "X/o"), 3, {"X/cut.jsonl:2"}},
+      {tokenize("X/other.jsonl", "X/o"),
+       3,
+       {"X/other.jsonl:1: expected a text in the member 'text'", "content"}},
+      {tokenize("X/list.jsonl", "X/o"), 3, {"X/list.jsonl:1: expected an object"}},
+      {tokenize("X/twice.jsonl", "X/o"), 3, {"X/twice.jsonl:1"}},
+      {tokenize("X/bad.gz", "X/o"), 3, {"X/bad.gz: damaged compressed data"}},
+      {tokenize("X/bad.zst", "X/o"), 3, {"X/bad.zst: damaged compressed data"}},
+      {tokenize("X/text.txt", "X/o", {"--tokenizer", "words"}),
+       2,
+       {"--tokenizer", "sentencepiece"}},
+      {tokenize("X/text.txt", "X/o", {"--tokenizer", "gpt2"}),
+       2,
+       {"--tokenizer gpt2 needs --tokenizer-path"}},
+      {tokenize("X/text.txt", "X/o",
+                {"--tokenizer", "sentencepiece", "--tokenizer-path", "X/none"}),
+       3,
+       {"X/none"}},
+      {tokenize("X/text.txt", "X/o", {"--tokenizer", "byte", "--append-eod"}),
+       2,
+       {"--append-eod: the tokenizer byte"}},
+      {tokenize("X/text.txt", "X/o", {"--tokenizer", "byte", "--jobs", "-1"}), 2, {"--jobs"}},
+      {tokenize("X/text.txt", "X/done"), 11, {"X/done.idx: exists already", "--overwrite"}},
+      {tokenize("X/text.txt", "X/foreign"), 11, {"X/foreign.partial/notes: is no file of ours"}},
+      {tokenize("X/text.txt", "X/no/such/o"), 6, {"X/no/such/o.partial: cannot be written"}},
+      {tokenize("X/text.txt", "X/file/o"), 6, {"X/file/o.partial: cannot be written"}},
+      {{"data", "verify", "X/none"}, 3, {"X/none.bin: cannot be opened"}},
+      {{"data", "verify", "X/noidx"}, 3, {"X/noidx.idx: cannot be opened"}},
+      {{"data", "verify", "X/nobin"}, 3, {"X/nobin.bin: cannot be opened"}},
+      {{"data", "verify", "X/magic"}, 3, {"X/magic.idx: does not begin with MMIDIDX"}},
+      {{"data", "verify", "X/json"}, 3, {"X/json.json:"}},
+      {{"data", "verify", "X/shape"}, 3, {"X/shape.json: expected text as 'dtype'"}},
+      {{"data", "inspect", "X/none"}, 3, {"X/none: cannot be opened"}},
+      {{"data", "inspect", "X/shards"},
+       3,
+       {"X/shards/a.bin: has 1026 bytes, but its header says 1000 tokens"}},
+      {{"data", "inspect", "X/bad.gz"}, 3, {"X/bad.gz: damaged compressed data"}},
+      {plan({"data.path=X/none"}), 3, {"X/none.bin: cannot be opened"}},
+      {plan({"data.path=\"\""}), 2, {"data.path and data.blend are both empty"}},
+      {plan({"data.path=X/good", "data.blend=[{path: X/good, weight: 1}]"}),
+       2,
+       {"data.path and data.blend are both set"}},
+      {plan({"data.path=\"\"", "data.blend=[{path: X/good, weight: 0}]"}),
+       2,
+       {"data.blend: expected list of", "got '0'"}},
+      {plan({"data.path=\"\"", "data.blend=[{path: X/good}]"}), 2, {"which has no weight"}},
+      {plan({"data.path=\"\"", "data.blend=[{path: X/good, wieght: 1}]"}),
+       2,
+       {"'wieght'", "none of path, weight"}},
+      {plan({"data.format=text", "data.blend=[{path: X/good, weight: 1}]", "data.path=X/text.txt"}),
+       2,
+       {"data.blend is a list of sets of tokens"}},
+      {plan({"data.path=X/good", "data.tokenizer=char", "model.vocab_size=0"}),
+       2,
+       {"model.vocab_size"}},
+      {plan({"data.format=llmc", "data.path=X/shards"}), 3, {"X/shards/a.bin"}},
+      {plan({"data.format=llmc", "data.path=X/empty"}),
+       3,
+       {"X/empty: the folder has no .bin files"}},
+  };
+  const std::string folder = path("");
+  const auto placed = [&](std::string text) {
+    for (std::size_t at = 0; (at = text.find("X/", at)) != text.npos; at += folder.size())
+      text.replace(at, 2, folder);
+    return text;
+  };
+  for (const BadData& bad : table) {
+    Words words;
+    for (const std::string& word : bad.words) words.push_back(placed(word));
+    const test::Outcome outcome = run_here(words);
+    std::string line;
+    for (const std::string& word : words) line += word + " ";
+    EXPECT_EQ(outcome.code, bad.code) << line << "\n" << outcome.text;
+    for (const std::string& part : bad.says)
+      EXPECT_NE(outcome.text.find(placed(part)), std::string::npos)
+          << line << "\nexpected: " << placed(part) << "\n"
+          << outcome.text;
+    EXPECT_FALSE(fs::exists(path("o.bin")) || fs::exists(path("o.idx")) ||
+                 fs::exists(path("o.partial")))
+        << "nothing is left: " << line;
+  }
+}
+
+}  // namespace
+}  // namespace fourfold

@@ -1,0 +1,108 @@
+// Writing text with trained weights, through the binary.
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "support/command.h"
+
+namespace fourfold {
+namespace {
+
+/// A run of a small model with 16 positions, so that texts outgrow the key/value cache.
+class Generate : public FolderTest {
+ protected:
+  void train(const std::string& precision = "fp32") {
+    std::string text;
+    for (int i = 0; i < 300; ++i) text += format("The quick brown fox {} jumps.\n", i % 7);
+    write_file_atomic(path("fox.txt"), text);
+    const CommandResult outcome = run_command(format(
+        "{} train configs/gpt-shakespeare-char.yaml --set data.path={} --set run.dir={} --set "
+        "train.steps=60 --set lr_schedule.warmup_steps=5 --set model.hidden_size=32 --set "
+        "model.num_layers=2 --set data.seq_length=16 --set model.max_position_embeddings=16 "
+        "--set precision.compute={} --set sample.tokens=0 --set eval.batches=1 2>&1",
+        FOURFOLD_BINARY, path("fox.txt"), path("run"), precision));
+    ASSERT_EQ(outcome.code, 0) << outcome.text;
+  }
+  CommandResult generate(const std::string& options, const std::string& before = "") const {
+    return run_command(
+        format("{} {} generate {} {}", before, FOURFOLD_BINARY, path("run"), options));
+  }
+  std::string text(const std::string& options, const std::string& before = "") const {
+    const CommandResult outcome = generate(options, before);
+    EXPECT_EQ(outcome.code, 0) << options;
+    return outcome.text;
+  }
+};
+
+TEST_F(Generate, computing_all_tokens_again_gives_the_text_of_the_cache) {
+  for (const char* precision : {"fp32", "fp64"}) {
+    std::filesystem::remove_all(path("run"));
+    train(precision);
+    for (const char* how : {"--temperature 0", "--temperature 1 --seed 5",
+                            "--temperature 1.5 --top-k 9 --top-p 0.9 --samples 2"})
+      // 16 positions: the cache is full and begins anew many times.
+      EXPECT_EQ(text(format("--prompt 'The q' --tokens 100 {}", how)),
+                text(format("--prompt 'The q' --tokens 100 {} --no-cache", how)))
+          << precision << " " << how;
+  }
+}
+
+TEST_F(Generate, a_sample_is_the_same_alone_and_among_others) {
+  train();
+  const std::string options = "--prompt The --tokens 30 --temperature 1.2";
+  const std::string all = text(options + " --samples 3");
+  std::string expected;
+  for (int number = 1; number <= 3; ++number)
+    expected += format("{}=== sample {} of 3 ===\n{}", number == 1 ? "" : "\n", number,
+                       text(format("{} --sample {}", options, number)));
+  EXPECT_EQ(all, expected);
+  EXPECT_EQ(text(options + " --sample 1"), text(options));
+  EXPECT_NE(text(options + " --sample 2"), text(options));
+}
+
+TEST_F(Generate, the_prompt_comes_from_the_command_line_a_file_or_standard_input) {
+  train();
+  const std::string expected = text("--prompt 'brown fox' --tokens 20");
+  EXPECT_EQ(expected.find("brown fox"), 0U);
+  write_file_atomic(path("prompt.txt"), "brown fox");
+  EXPECT_EQ(text(format("--prompt-file {} --tokens 20", path("prompt.txt"))), expected);
+  EXPECT_EQ(text("--prompt-file - --tokens 20", "printf 'brown fox' |"), expected);
+}
+
+TEST_F(Generate, figures_go_to_standard_error) {
+  train();
+  const std::string options = "--prompt The --tokens 20 --stats";
+  EXPECT_EQ(text(options + " 2> /dev/null"), text("--prompt The --tokens 20"));
+  const std::string figures = text(options + " 2>&1 > /dev/null");
+  EXPECT_EQ(figures.find("sample 1: 20 tokens in "), 0U) << figures;
+  EXPECT_NE(figures.find(" tokens/s\n"), std::string::npos) << figures;
+}
+
+TEST_F(Generate, bad_options_are_answered_in_one_line) {
+  train();
+  struct Case {
+    std::string options;
+    int code;
+    std::string expected;
+  };
+  for (const Case& c :
+       std::vector<Case>{{"--top-p 0", 2, "--top-p 0: expected a number above 0 and at most 1"},
+                         {"--top-p 1.01", 2, "--top-p 1.01: expected"},
+                         {"--top-p nan", 2, "--top-p nan: expected"},
+                         {"--temperature nan", 2, "--temperature nan: expected"},
+                         {"--temperature -1", 2, "--temperature -1: expected"},
+                         {"--top-k -1", 2, "--top-k"},
+                         {"--samples 0", 2, "--samples"},
+                         {"--sample 0", 2, "--sample"},
+                         {"--sample 1 --samples 2", 2, "--samples"},
+                         {"--prompt a --prompt-file b", 2, "--prompt"},
+                         {format("--prompt-file {}", path("none.txt")), 3, "none.txt"},
+                         {"--prompt '~'", 3, "the prompt"}}) {
+    const CommandResult outcome = generate(c.options + " --tokens 2 2>&1 > /dev/null");
+    EXPECT_EQ(outcome.code, c.code) << c.options << "\n" << outcome.text;
+    EXPECT_NE(outcome.text.find(c.expected), std::string::npos) << c.options << "\n"
+                                                                << outcome.text;
+  }
+}
+
+}  // namespace
+}  // namespace fourfold

@@ -1,0 +1,162 @@
+// Ranks that are processes train the same model: losses and gradient norms under mpirun, on many
+// grids, are those of one rank, with dropout on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/text.h"
+#include "support/launched_job.h"
+#include "support/step_metrics.h"
+
+namespace fourfold {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Rounding in float64 stays orders of magnitude below; a missing or doubled reduction does not.
+constexpr double most = 1e-12;
+
+/// Sizes that two, three, four and six divide where they must. Heads do not divide by four and the
+/// vocabulary by nothing, so that their substitutes are met too; a step is three micro-batches on
+/// one rank.
+constexpr const char* config_text = R"(
+model: {num_layers: 2, num_attention_heads: 6, hidden_size: 24, vocab_size: 37, dropout: 0.1}
+data: {format: synthetic, seq_length: 12}
+train: {steps: 5, global_batch_size: 24}
+optimizer: {lr: 1e-2}
+lr_schedule: {kind: constant, warmup_steps: 0}
+eval: {interval_steps: 0, batches: 2}
+precision: {compute: fp64}
+)";
+
+struct GridCase {
+  int x, y, z, data;
+  std::vector<std::string> settings;
+  int num_ranks() const { return x * y * z * data; }
+};
+
+const std::string megatron = "parallel.strategy=megatron", fsdp = "parallel.strategy=fsdp",
+                  sequence = "parallel.shard_sequence=true", states = "optimizer.shard=states",
+                  recompute = "memory.activation_checkpointing=full";
+
+/// Run with the quick tests: each axis, each strategy, three ranks, several micro-batches.
+const std::vector<GridCase> sample{
+    {2, 1, 2, 1, {"train.micro_batch_size=3"}},
+    {3, 1, 1, 1, {megatron, sequence}},
+    {1, 1, 2, 2, {fsdp, states}},
+    {1, 2, 1, 2, {"parallel.order=[data, y, x, z]"}},
+};
+
+const std::vector<GridCase> all{
+    {2, 1, 1, 1, {}},
+    {1, 2, 1, 1, {}},
+    {1, 1, 2, 1, {"train.micro_batch_size=3"}},
+    {1, 1, 1, 2, {"train.micro_batch_size=4"}},
+    {2, 2, 1, 1, {}},
+    {2, 1, 1, 2, {"train.micro_batch_size=6"}},
+    {1, 2, 2, 1, {}},
+    {1, 1, 2, 2, {}},
+    {1, 1, 1, 4, {states}},
+    {1, 1, 4, 1, {fsdp}},
+    {4, 1, 1, 1, {}},
+    {1, 4, 1, 1, {}},
+    {2, 2, 2, 1, {"train.micro_batch_size=4"}},
+    {2, 2, 1, 2, {"parallel.order=[y, x, z, data]"}},
+    {2, 1, 2, 2, {"parallel.order=[data, z, y, x]", states}},
+    {1, 2, 2, 2, {}},
+    {2, 2, 2, 1, {recompute, "train.micro_batch_size=4"}},
+    {2, 2, 2, 2, {}},
+    {2, 2, 2, 2, {states, recompute, "train.micro_batch_size=3"}},
+    {1, 1, 3, 1, {"train.micro_batch_size=4"}},
+    {1, 3, 1, 1, {}},
+    {3, 1, 2, 1, {}},
+    {1, 3, 1, 2, {}},
+    {1, 2, 3, 1, {}},
+    {1, 1, 2, 3, {states}},
+    {2, 1, 1, 2, {megatron}},
+    {2, 1, 1, 2, {megatron, sequence, states, "train.micro_batch_size=6"}},
+    {6, 1, 1, 1, {megatron, sequence}},
+};
+
+std::string name_of(const GridCase& grid) {
+  return format("x {} y {} z {} data {} {}", grid.x, grid.y, grid.z, grid.data,
+                join(grid.settings, " "));
+}
+
+class MpiTraining : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::has_command("mpirun")) GTEST_SKIP() << "mpirun is not installed";
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    dir_ = fs::temp_directory_path() / format("fourfold-{}-{}", info->name(), getpid());
+    fs::create_directories(dir_);
+    write_file_atomic((dir_ / "job.yaml").string(), config_text);
+    serial_ = train({}, {"train.micro_batch_size=8"});
+    ASSERT_EQ(serial_.size(), 5U);
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  /// The steps of a run; `launcher` is the beginning of its command line.
+  std::vector<test::StepMetrics> train(std::vector<std::string> launcher,
+                                       const std::vector<std::string>& settings) {
+    const std::string folder = (dir_ / std::to_string(++runs_)).string();
+    fs::create_directories(folder);
+    launcher.insert(launcher.end(), {FOURFOLD_BINARY, "train", (dir_ / "job.yaml").string(),
+                                     "--set", format("run.dir={}/run", folder)});
+    for (const std::string& setting : settings)
+      launcher.insert(launcher.end(), {std::string("--set"), setting});
+    test::LaunchedJob job(launcher, folder);
+    EXPECT_EQ(job.wait(120), 0) << job.output();
+    return test::steps_of(folder + "/run");
+  }
+
+  /// Trains on each grid; returns the largest relative difference to one rank.
+  double worst_of(const std::vector<GridCase>& grids) {
+    double worst = 0;
+    for (const GridCase& grid : grids) {
+      SCOPED_TRACE(name_of(grid));
+      std::vector<std::string> settings{
+          format("parallel.tensor={{x: {}, y: {}, z: {}}}", grid.x, grid.y, grid.z),
+          format("parallel.data={}", grid.data)};
+      settings.insert(settings.end(), grid.settings.begin(), grid.settings.end());
+      const auto begin = std::chrono::steady_clock::now();
+      const std::vector<test::StepMetrics> steps = train(test::mpirun(grid.num_ranks()), settings);
+      const double error = test::expect_equal_steps(steps, serial_, most);
+      std::printf("%2d ranks, %-75s %.1e  %.1f s\n", grid.num_ranks(), name_of(grid).c_str(), error,
+                  test::seconds_since(begin));
+      worst = std::max(worst, error);
+    }
+    std::printf("%zu grids under mpirun; largest difference to one rank: %.1e\n", grids.size(),
+                worst);
+    return worst;
+  }
+
+  fs::path dir_;
+  int runs_ = 0;
+  std::vector<test::StepMetrics> serial_;
+};
+
+TEST_F(MpiTraining, dropout_and_the_seed_are_seen_in_the_numbers_that_are_compared) {
+  const std::vector<test::StepMetrics> without = train({}, {"model.dropout=0"});
+  const std::vector<test::StepMetrics> other = train({}, {"run.seed=2"});
+  ASSERT_EQ(without.size(), serial_.size());
+  ASSERT_EQ(other.size(), serial_.size());
+  EXPECT_GT(std::abs(without[0].loss - serial_[0].loss), 1e-6);
+  EXPECT_GT(std::abs(other[4].val_loss - serial_[4].val_loss), 1e-6);
+}
+
+TEST_F(MpiTraining, on_a_sample_of_grids_equals_one_rank) {
+  EXPECT_LE(worst_of(sample), most);
+}
+
+TEST_F(MpiTraining, on_every_kind_of_grid_equals_one_rank) {
+  if (std::getenv("FOURFOLD_LONG") == nullptr) GTEST_SKIP() << "takes a minute; set FOURFOLD_LONG";
+  EXPECT_LE(worst_of(all), most);
+}
+
+}  // namespace
+}  // namespace fourfold

@@ -1,0 +1,80 @@
+#include "cli/run_record.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/host_facts.h"
+#include "cli/warning_fold.h"
+
+namespace fourfold::cli {
+namespace {
+
+TEST(ShellQuoted, only_words_that_need_it_are_quoted) {
+  EXPECT_EQ(shell_quoted("configs/gpt.yaml"), "configs/gpt.yaml");
+  EXPECT_EQ(shell_quoted("run.dir=a b"), "'run.dir=a b'");
+  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_quoted(""), "''");
+  EXPECT_EQ(shell_quoted("$HOME"), "'$HOME'");
+  EXPECT_EQ(shell_quoted("~"), "'~'");
+}
+
+TEST(CommandText, it_goes_to_the_folder_and_takes_more_options) {
+  const std::vector<std::string> command = {"build/fourfold", "train", "--set", "a={x: 2}"};
+  const std::string text = command_text(command, "/some where", 1);
+  EXPECT_TRUE(text.ends_with("cd '/some where' &&\nbuild/fourfold train --set 'a={x: 2}' \"$@\"\n"))
+      << text;
+  EXPECT_EQ(text.find("mpirun"), std::string::npos);
+  EXPECT_NE(command_text(command, "/", 4).find("mpirun -np 4 sh command.txt"), std::string::npos);
+}
+
+TEST(EnvironmentJson, it_reads_back_with_everything_that_tells) {
+  JobFacts job;
+  job.ranks = 4;
+  job.peak = Peak{1e11, DType::f32, 2};
+  const comm::Variable variable = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "OMP_NUM_THREADS") return "3";
+    return std::nullopt;
+  };
+  const Json json = parse_json(environment_json(job, variable).dump(), "env.json");
+  for (const char* key : {"start", "directory", "build", "libraries", "host", "job", "variables"})
+    EXPECT_NE(json.find(key), nullptr) << key;
+  EXPECT_EQ(json.find("start")->as_string().size(), std::string("2026-01-01T00:00:00Z").size());
+  for (const char* name : {"OpenBLAS", "oneDNN", "MPI", "yaml-cpp", "fmt", "CLI11"})
+    EXPECT_NE(json.find("libraries")->find(name), nullptr) << name;
+  EXPECT_EQ(json.find("variables")->find("OMP_NUM_THREADS")->as_string(), "3");
+  EXPECT_EQ(json.find("variables")->members().size(), 1U);
+  EXPECT_EQ(json.find("job")->find("ranks")->as_integer(), 4);
+  EXPECT_EQ(json.find("job")->find("measured_peak")->find("flops_per_s")->as_double(), 1e11);
+  EXPECT_NE(json.find("build")->find("commit")->as_string(), "");
+  EXPECT_GT(json.find("host")->find("memory_bytes")->as_integer(), 0);
+}
+
+TEST(CoreList, neighbours_are_ranges) {
+  EXPECT_EQ(core_list({0, 1, 2, 3}), "0-3");
+  EXPECT_EQ(core_list({0, 1, 4, 6, 7}), "0-1,4,6-7");
+  EXPECT_EQ(core_list({5}), "5");
+  EXPECT_EQ(core_list({}), "");
+}
+
+TEST(WarningFold, a_text_is_new_once_and_counted_then) {
+  WarningFold fold;
+  EXPECT_TRUE(fold.is_new("a"));
+  EXPECT_FALSE(fold.is_new("a"));
+  EXPECT_TRUE(fold.is_new("b"));
+  EXPECT_EQ(fold.counted(), std::vector<std::string>{"... and 1 more rank: a"});
+  EXPECT_TRUE(fold.counted().empty());
+  EXPECT_FALSE(fold.is_new("a"));
+  EXPECT_FALSE(fold.is_new("a"));
+  EXPECT_EQ(fold.counted(), std::vector<std::string>{"... and 2 more ranks: a"});
+}
+
+TEST(RankTag, it_names_rank_host_and_place) {
+  Mesh mesh{"all", {{"data", 2}, {"z", 1}, {"y", 2}, {"x", 2}}, {}};
+  for (std::size_t rank = 0; rank < 8; ++rank) mesh.ranks.emplace_back(rank);
+  EXPECT_EQ(grid_place(mesh, 5), "d1z0y0x1");
+  EXPECT_EQ(grid_place(mesh, 8), "");
+  EXPECT_EQ(rank_tag(17, "n042", "d0z1y0x1"), "[r017 n042 d0z1y0x1]");
+  EXPECT_EQ(rank_tag(0, "n", ""), "[r000 n]");
+}
+
+}  // namespace
+}  // namespace fourfold::cli

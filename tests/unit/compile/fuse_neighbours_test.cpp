@@ -1,0 +1,193 @@
+// Rows that read the same elements as one instruction: what is put together, and what is not.
+#include "compile/fuse_neighbours.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "program/verify.h"
+#include "unit/compile/grid_setup.h"
+
+namespace fourfold::compile {
+namespace {
+
+using program::Compute;
+using program::Program;
+
+machine::Target fusing_target() {
+  machine::Target target = GridSetup::target();
+  target.fusions = {"bias_gelu", "add_layer_norm", "add_layer_norm_gradient", "cross_entropy_both"};
+  return target;
+}
+
+GridSetup setup_of(const plan::Grid& grid, double dropout) {
+  GridSetup setup;
+  setup.gpt.dropout = dropout;
+  setup.set_grid(grid);
+  return setup;
+}
+
+Program train_program(const GridSetup& setup, const machine::Target& target) {
+  const graph::ModelGraphs model = setup.graphs();
+  return compile(model, setup.solved(model), target).at("train");
+}
+
+/// How often each row of the op table is there.
+std::map<std::string, int> count_rows(const Program& program) {
+  std::map<std::string, int> count;
+  for (const program::Instruction& instruction : program.instructions)
+    if (const auto* compute = std::get_if<Compute>(&instruction.what))
+      ++count[std::string(op::name(compute->op))];
+  return count;
+}
+
+/// Every row with its attributes and the names of what it touches, fused ones by their parts; what
+/// only links the parts of a row has no name.
+std::multiset<std::string> meaning_of(const Program& program, const std::set<std::string>& known) {
+  std::multiset<std::string> meaning;
+  for (const program::Instruction& instruction : program.instructions) {
+    const auto* compute = std::get_if<Compute>(&instruction.what);
+    if (compute == nullptr) continue;
+    for (const op::Part& part : op::parts(compute->op)) {
+      std::string text(op::name(part.op));
+      std::multiset<std::string> names;
+      for (const std::size_t operand : part.operands) {
+        const std::string& name = program.buffer(compute->slices[operand].buffer).name;
+        if (known.contains(name)) names.insert(name);
+      }
+      const std::string attributes = op::attributes_text(part.op, std::nullopt);
+      text += " " + attributes;
+      for (const std::string& name : names) text += " " + name;
+      meaning.insert(text);
+    }
+  }
+  return meaning;
+}
+
+/// Parameters, gradients, moments and what the host gives and gets.
+std::set<std::string> lasting_names(const Program& program) {
+  std::set<std::string> names;
+  for (const program::Buffer& buffer : program.buffers)
+    if (buffer.role != program::BufferRole::activation) names.insert(buffer.name);
+  return names;
+}
+
+TEST(FuseNeighbours, joins_bias_and_gelu_sums_and_norms_and_the_loss_of_a_serial_gpt) {
+  for (const double dropout : {0.0, 0.1}) {
+    const GridSetup setup = setup_of({}, dropout);
+    const Program apart = train_program(setup, GridSetup::target()),
+                  joined = train_program(setup, fusing_target());
+    std::map<std::string, int> rows = count_rows(joined);
+    const int micros = 2, blocks = 2;
+    EXPECT_EQ(rows["bias_gelu"], micros * blocks);
+    EXPECT_EQ(rows["gelu"], 0);
+    EXPECT_EQ(rows["add_layer_norm"], micros * 2 * blocks);
+    EXPECT_EQ(rows["layer_norm"], micros);  // the first: no sum stands before it
+    EXPECT_EQ(rows["add"], 0);
+    EXPECT_EQ(rows["cross_entropy_both"], micros);
+    EXPECT_EQ(rows["cross_entropy"] + rows["cross_entropy_gradient"], 0);
+    EXPECT_EQ(rows["dropout"], dropout > 0 ? micros : 0);  // of the embedding, forward
+    // The last norm has no second gradient to add, so without dropout it stays alone.
+    EXPECT_EQ(rows["layer_norm_gradient"], dropout > 0 ? 0 : micros);
+    EXPECT_EQ(rows["add_layer_norm_gradient"], micros * (2 * blocks + (dropout > 0 ? 1 : 0)));
+    EXPECT_EQ(rows["add_bias"], micros * blocks);  // of the attention's input
+    EXPECT_EQ(meaning_of(joined, lasting_names(apart)), meaning_of(apart, lasting_names(apart)));
+    EXPECT_EQ(program::total_flops(joined), program::total_flops(apart));
+    EXPECT_LE(joined.transient_bytes, apart.transient_bytes);
+    EXPECT_LT(joined.buffers.size(), apart.buffers.size());
+    EXPECT_EQ(joined.tasks.size(), apart.tasks.size());
+    EXPECT_EQ(joined.tasks.back().end, joined.instructions.size());
+  }
+}
+
+TEST(FuseNeighbours, leaves_apart_what_a_collective_separates) {
+  const Program joined =
+      train_program(setup_of({.x = 2, .y = 2, .z = 1, .data = 1}, 0.1), fusing_target());
+  std::map<std::string, int> rows = count_rows(joined);
+  EXPECT_EQ(rows["add_layer_norm"] + rows["add_layer_norm_gradient"], 0);  // norms are in parts
+  EXPECT_EQ(rows["cross_entropy_both"], 0);                                // the vocabulary is cut
+  EXPECT_GT(rows["bias_gelu"], 0);                                         // behind the sum over y
+}
+
+TEST(FuseNeighbours, the_verifier_finds_no_fault_in_what_is_joined) {
+  for (const double dropout : {0.0, 0.1})
+    for (const plan::Grid& grid : {plan::Grid{}, plan::Grid{.x = 2}, plan::Grid{.z = 2, .data = 2},
+                                   plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
+      const GridSetup setup = setup_of(grid, dropout);
+      const graph::ModelGraphs model = setup.graphs();
+      for (const program::Fault& fault :
+           program::verify(compile(model, setup.solved(model), fusing_target())))
+        ADD_FAILURE() << fault.rule << ": " << fault.message;
+    }
+}
+
+/// A program whose rows are all apart, as the pass meets it.
+Program apart() {
+  return train_program(setup_of({}, 0.1), GridSetup::target());
+}
+
+template <class Row>
+std::size_t place_of(const Program& program) {
+  for (std::size_t i = 0; i < program.instructions.size(); ++i)
+    if (const auto* compute = std::get_if<Compute>(&program.instructions[i].what);
+        compute != nullptr && std::holds_alternative<Row>(compute->op))
+      return i;
+  return program.instructions.size();
+}
+
+void insert_fill(Program& program, std::size_t place, program::Slice slice) {
+  Compute fill{op::Fill{0, {slice.bytes() / 4}}, DType::f32, {slice}, {}, "test"};
+  program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(place),
+                              {program.instructions[place].stream, fill});
+  for (program::Task& task : program.tasks) {
+    if (task.begin > place) ++task.begin;
+    if (task.end > place) ++task.end;
+  }
+}
+
+TEST(FuseNeighbours, nothing_moves_past_what_writes_its_operand) {
+  Program program = apart();
+  const std::size_t gelu = place_of<op::Gelu>(program);
+  const int before = count_rows(fuse_neighbours(program, fusing_target()))["bias_gelu"];
+  const program::Slice bias = std::get<Compute>(program.instructions[gelu - 1].what).slices[1];
+  insert_fill(program, gelu, bias);
+  EXPECT_EQ(count_rows(fuse_neighbours(program, fusing_target()))["bias_gelu"], before - 1);
+}
+
+TEST(FuseNeighbours, a_branch_that_somebody_else_reads_is_still_written) {
+  Program program = apart();
+  // The first sum's branch comes from a dropout; a second reader of what it gave keeps it.
+  const std::size_t add = place_of<op::Add>(program);
+  const program::Slice branch = std::get<Compute>(program.instructions[add].what).slices[1];
+  const std::size_t update = program.instructions.size() - 1;
+  Compute look{op::CountNonFinite{}, DType::f32, {branch, {}}, {}, "test"};
+  look.slices[1] = program.whole(*program.find_buffer("updates"));
+  program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(add + 1),
+                              {program.instructions[add].stream, look});
+  for (program::Task& task : program.tasks) {
+    if (task.begin > add) ++task.begin;
+    if (task.end > add) ++task.end;
+  }
+  ASSERT_LT(add, update);
+  const Program joined = fuse_neighbours(program, fusing_target());
+  EXPECT_EQ(count_rows(joined)["dropout"],
+            count_rows(fuse_neighbours(apart(), fusing_target()))["dropout"] + 1);
+  EXPECT_TRUE(joined.find_buffer(program.buffer(branch.buffer).name).has_value());
+}
+
+TEST(FuseNeighbours, makes_only_the_rows_that_the_target_has) {
+  const Program program = apart();
+  EXPECT_EQ(fuse_neighbours(program, GridSetup::target()), program);
+  machine::Target target = GridSetup::target();
+  target.fusions = {"bias_gelu"};
+  std::map<std::string, int> rows = count_rows(fuse_neighbours(program, target));
+  EXPECT_GT(rows["bias_gelu"], 0);
+  EXPECT_EQ(rows["add_layer_norm"] + rows["cross_entropy_both"], 0);
+}
+
+}  // namespace
+}  // namespace fourfold::compile

@@ -1,0 +1,421 @@
+// What a rank sends in a training step, against formulas: those of AxoNN (Singh et al. 2024, eqs 4
+// to 8) and ATP (Cheng et al. 2023, eq 2) for the linears, derived ones for everything else. All in
+// whole numbers, without tolerance.
+//
+// h hidden, f ffn width, L layers; k rows and n columns of a matrix; t tokens of a micro-batch on
+// one rank.
+#include "program/traffic.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "unit/compile/grid_setup.h"
+
+namespace fourfold::compile {
+namespace {
+
+/// Twelfths of a byte: whole for groups of up to four ranks, whatever is sent.
+using Twelfths = std::int64_t;
+using ByAxis = std::map<std::string, Twelfths>;
+
+std::int64_t exact(std::int64_t numerator, std::int64_t denominator) {
+  EXPECT_EQ(numerator % denominator, 0) << numerator << " / " << denominator;
+  return numerator / denominator;
+}
+
+/// What each of n ranks sends when `bytes` go around a ring: once for a reduce-scatter or an
+/// all-gather, twice for an all-reduce.
+Twelfths ring(std::int64_t n, std::int64_t passes, std::int64_t bytes) {
+  return exact(12 * passes * (n - 1) * bytes, n);
+}
+
+std::int64_t passes_of(std::string_view kind) {
+  EXPECT_NE(kind, "all_to_all");
+  EXPECT_NE(kind, "send");
+  return kind == "all_reduce" ? 2 : 1;
+}
+
+/// Hidden 144, 36 heads, an odd vocabulary; degrees up to 4 divide all that they cut.
+GridSetup setup_for(const plan::Grid& grid) {
+  GridSetup setup;
+  setup.gpt = {.num_layers = 2,
+               .num_attention_heads = 36,
+               .hidden_size = 144,
+               .ffn_hidden_size = 576,
+               .max_position_embeddings = 12,
+               .vocab_size = 101};
+  setup.plan.seq_length = 12;
+  setup.plan.micro_batch_size = 2;
+  setup.set_grid(grid, 3);
+  return setup;
+}
+
+/// 36 heads are shared out over x and y.
+std::vector<plan::Grid> test_grids() {
+  std::vector<plan::Grid> grids = grids_of({1, 2, 3, 4}, 36);
+  std::erase_if(grids, [](const plan::Grid& g) { return 36 % (g.x * g.y) != 0; });
+  return grids;
+}
+
+/// The numbers that the formulas are made of.
+struct Sizes {
+  explicit Sizes(const GridSetup& setup)
+      : h(setup.gpt.hidden_size),
+        f(setup.gpt.ffn_hidden_size),
+        layers(setup.gpt.num_layers),
+        t(setup.plan.micro_batch_size * setup.plan.seq_length),
+        micros(setup.plan.global_batch_size /
+               (setup.plan.micro_batch_size * setup.z() * setup.data())),
+        element(size_bytes(setup.plan.compute)),
+        accumulate(size_bytes(accumulation_type(setup.plan.compute))),
+        ranks({{"x", setup.x()}, {"y", setup.y()}, {"z", setup.z()}, {"data", setup.data()}}) {}
+  std::int64_t h, f, layers, t, micros, element, accumulate;  // the last two in bytes
+  std::map<std::string, std::int64_t> ranks;                  // by axis
+};
+
+// --- AxoNN
+
+/// A tensor's name without block and the compiler's words: "attn.core/grad".
+std::string tensor_of(std::string name) {
+  if (name.starts_with("gradient/")) name = name.substr(9);
+  if (name.starts_with("blocks.")) name = name.substr(name.find('.', 7) + 1);
+  const auto slash = name.find('/');
+  const std::string words = slash == name.npos ? "" : name.substr(slash + 1);
+  return name.substr(0, slash) + (words.substr(0, words.find('/')) == "grad" ? "/grad" : "");
+}
+
+/// Which linear a tensor is sent for: its weight, its output, the gradient of its input. Queries,
+/// keys and values, the core and what follows it count together, because the core is shared out.
+const std::map<std::string, std::string> linear_of = {
+    {"attn.qkv.weight", "attention"}, {"attn.qkv", "attention"},
+    {"ln1/grad", "attention"},        {"attn.qkv.biased/grad", "attention"},
+    {"attn.core", "attention"},       {"attn.core/grad", "attention"},
+    {"attn.out.weight", "attention"}, {"attn.out", "attention"},
+    {"mlp.up.weight", "mlp.up"},      {"mlp.up", "mlp.up"},
+    {"ln2/grad", "mlp.up"},           {"mlp.down.weight", "mlp.down"},
+    {"mlp.down", "mlp.down"},         {"mlp.gelu/grad", "mlp.down"}};
+
+std::map<std::string, ByAxis> sent_for_linears(const program::Program& program) {
+  std::map<std::string, ByAxis> sent;
+  const auto count = [&](program::GroupId id, std::int64_t passes, const program::Slice& tensor,
+                         std::int64_t bytes) {
+    const program::Group& group = program.groups[id.index()];
+    const auto linear = linear_of.find(tensor_of(program.buffer(tensor.buffer).name));
+    if (linear == linear_of.end()) return;
+    sent[linear->second][group.name] +=
+        ring(static_cast<std::int64_t>(group.members.size()), passes, bytes);
+  };
+  for (const program::Instruction& i : program.instructions) {
+    if (const auto* r = std::get_if<program::AllReduce>(&i.what))
+      count(r->group, 2, r->data, r->data.bytes());
+    if (const auto* s = std::get_if<program::ReduceScatter>(&i.what))
+      count(s->group, 1, s->from, s->from.bytes());
+    if (const auto* g = std::get_if<program::AllGather>(&i.what))
+      count(g->group, 1, g->from, g->to.bytes());
+  }
+  return sent;
+}
+
+/// AxoNN, eqs 4 to 8, for one layer with a matrix of k rows and n columns, in elements; `x` and `y`
+/// change places where it is transposed. Weights are gathered and reduce-scattered in every
+/// micro-batch, and all-reduced over data once.
+void add_axonn(const Sizes& s, std::int64_t k, std::int64_t n, bool transposed, ByAxis& total) {
+  const std::string x = transposed ? "y" : "x", y = transposed ? "x" : "y";
+  const std::int64_t gx = s.ranks.at(x), gy = s.ranks.at(y), gz = s.ranks.at("z"),
+                     gdata = s.ranks.at("data");
+  const std::int64_t m = s.t * gz;  // tokens of a micro-batch / Gdata
+  const auto add = [&](const std::string& axis, std::int64_t times, std::int64_t numerator,
+                       std::int64_t denominator) {
+    const Twelfths sent = exact(12 * times * numerator * s.element, denominator);
+    if (sent != 0) total[axis] += sent;
+  };
+  add("z", s.micros, (gz - 1) * k * n, gx * gy * gz);             // eq 4, all-gather
+  add("z", s.micros, (gz - 1) * k * n, gz * gx * gy);             // eq 5, reduce-scatter
+  add(y, s.micros, 2 * (gy - 1) * m * n, gy * gz * gx);           // eq 6, all-reduce
+  add(x, s.micros, 2 * (gx - 1) * m * k, gx * gz * gy);           // eq 7, all-reduce
+  add("data", 1, 2 * (gdata - 1) * k * n, gdata * gx * gy * gz);  // eq 8, all-reduce
+}
+
+TEST(Axonn, every_linear_sends_what_equations_4_to_8_say_on_every_grid) {
+  const auto grids = test_grids();
+  EXPECT_GE(grids.size(), 20U);
+  std::printf("AxoNN, equations 4 to 8: %zu grids\n", grids.size());
+  for (const plan::Grid& grid : grids) {
+    SCOPED_TRACE(text_of(grid));
+    const GridSetup setup = setup_for(grid);
+    const Sizes s(setup);
+    std::map<std::string, ByAxis> expected;
+    for (std::int64_t layer = 0; layer < s.layers; ++layer) {
+      add_axonn(s, s.h, 3 * s.h, false, expected["attention"]);
+      add_axonn(s, s.h, s.h, true, expected["attention"]);
+      add_axonn(s, s.h, s.f, false, expected["mlp.up"]);
+      add_axonn(s, s.f, s.h, true, expected["mlp.down"]);
+    }
+    std::erase_if(expected, [](const auto& entry) { return entry.second.empty(); });
+    EXPECT_EQ(sent_for_linears(setup.train()), expected);
+  }
+}
+
+// Of a layer, in units of 2 (d - 1)/d elements for each of b s tokens: the attention's all-reduces
+// of 3h + h over d2 are halved into a reduce-scatter and an all-gather each. ATP's eq 2 prints 14h
+// + 4h: it all-reduces and gathers as well, 2h more.
+TEST(Atp, a_layer_sends_12h_over_d1_along_the_second_dim_and_4h_over_d2_along_the_first) {
+  for (const auto& [d1, d2] :
+       {std::pair{1, 4}, {2, 2}, {4, 1}, {2, 4}, {4, 2}, {3, 2}, {2, 3}, {3, 3}, {3, 4}, {4, 3}}) {
+    SCOPED_TRACE(format("DeviceMesh({}, {})", d1, d2));
+    GridSetup setup =
+        setup_for({.x = d1, .y = d2, .z = 1, .data = 1, .order = {"y", "x", "z", "data"}});
+    const Sizes s(setup);
+    std::map<std::string, ByAxis> sent = sent_for_linears(setup.train());
+    const auto units = [&](const std::string& axis, const std::vector<std::string>& linears) {
+      Twelfths total = 0;
+      for (const std::string& linear : linears) total += sent[linear][axis];
+      const std::int64_t n = s.ranks.at(axis), others = d1 * d2 / n;
+      if (n == 1) return total;
+      // times d / (2 (d - 1)), and times the degree that divides it
+      return exact(total * n * others, 2 * (n - 1) * 12 * s.layers * s.micros * s.t * s.element);
+    };
+    EXPECT_EQ(units("y", {"attention"}), d2 == 1 ? 0 : 4 * s.h);
+    EXPECT_EQ(units("y", {"attention", "mlp.up", "mlp.down"}), d2 == 1 ? 0 : 12 * s.h);
+    EXPECT_EQ(units("x", {"attention", "mlp.up", "mlp.down"}), d1 == 1 ? 0 : 4 * s.h);
+  }
+}
+
+// --- everything that is sent
+
+using ByClass = std::map<std::string, ByAxis>;
+
+ByClass sent_by_class(const program::Program& program) {
+  std::map<std::string, std::int64_t> ranks;
+  for (const program::Group& group : program.groups)
+    ranks[group.name] = static_cast<std::int64_t>(group.members.size());
+  ByClass sent;
+  for (const program::Traffic& entry : program::traffic(program)) {
+    const Twelfths twelfths =
+        ring(ranks.at(entry.axis), passes_of(entry.kind), entry.payload_bytes);
+    sent[std::string(to_string(entry.tensor))][entry.axis] += twelfths;
+    // The doubles are sums of one rounded product for each call.
+    EXPECT_NEAR(12 * entry.sent_bytes, static_cast<double>(twelfths),
+                static_cast<double>(entry.calls) * 2.3e-16 * static_cast<double>(twelfths));
+  }
+  return sent;
+}
+
+class Formulas {
+ public:
+  explicit Formulas(const GridSetup& setup) : setup_(setup), s_(setup) {
+    if (setup.plan.checkpointing.blocks > 0) forward_ = 2;
+    linears();
+    norms();
+    biases();
+    embeddings();
+    head();
+    loss();
+    update();
+  }
+  ByClass result;
+
+ private:
+  static constexpr std::int64_t reduce_scatter = 1, all_gather = 1, all_reduce = 2;
+
+  std::int64_t g(const std::string& axis) const { return s_.ranks.at(axis); }
+  /// `elements` are those of the whole tensor, of which each rank holds one of `parts`.
+  void add(const std::string& tensor, const std::string& axis, std::int64_t passes,
+           std::int64_t times, std::int64_t elements, std::int64_t parts, std::int64_t bytes) {
+    const Twelfths sent = times * ring(g(axis), passes, exact(elements, parts) * bytes);
+    if (sent != 0) result[tensor][axis] += sent;
+  }
+  /// An activation of the width, in every micro-batch.
+  void activation(const std::string& tensor, const std::string& axis, std::int64_t passes,
+                  std::int64_t times, std::int64_t width, std::int64_t parts) {
+    add(tensor, axis, passes, times * s_.micros, s_.t * width, parts, s_.element);
+  }
+  /// A weight of which ranks of one z use one of `parts`: gathered on z for use, its gradient
+  /// reduce-scattered on z, and summed over data at the end.
+  void weight(const std::string& tensor, std::int64_t elements, std::int64_t parts,
+              std::int64_t gathers) {
+    add(tensor, "z", all_gather, gathers * s_.micros, elements, parts, s_.element);
+    add(tensor, "z", reduce_scatter, s_.micros, elements, parts, s_.element);
+    add(tensor, "data", all_reduce, 1, elements, parts * g("z"), s_.element);
+  }
+  /// A bias or gain: its gradient, cut as what it is added to, is summed over data and z and then
+  /// gathered, once in a step.
+  void small(const std::string& tensor, std::int64_t width, const std::vector<std::string>& cuts) {
+    std::int64_t parts = 1;
+    for (const std::string& axis : cuts) parts *= g(axis);
+    add(tensor, "data", all_reduce, 1, width, parts, s_.element);
+    add(tensor, "z", all_reduce, 1, width, parts, s_.element);
+    for (std::size_t i = cuts.size(); i-- > 0;) {
+      parts /= g(cuts[i]);
+      add(tensor, cuts[i], all_gather, 1, width, parts, s_.element);
+    }
+  }
+
+  /// With recomputation all of a block is done again but its last product, unless a later block of
+  /// the segment reads that.
+  std::int64_t down_products() const {
+    const std::int64_t blocks = setup_.plan.checkpointing.blocks;
+    return blocks == 0 ? s_.layers : 2 * s_.layers - (s_.layers + blocks - 1) / blocks;
+  }
+
+  void linears() {
+    const std::int64_t l = s_.layers, h = s_.h, f = s_.f, x = g("x"), y = g("y");
+    activation("linear", "y", reduce_scatter, forward_ * l, 3 * h, x);  // queries, keys, values
+    activation("attention", "y", all_gather, forward_ * l, h, x);       // output of the core
+    activation("linear", "x", all_reduce, forward_ * l, h, y);          // of attention's output
+    activation("linear", "y", all_reduce, forward_ * l, f, x);          // up
+    activation("linear", "x", all_reduce, down_products(), h, y);       // down
+    activation("linear", "y", all_reduce, l, f, x);                     // gradient of down's input
+    activation("linear", "x", all_reduce, l, h, y);                     // of up's
+    activation("linear", "y", reduce_scatter, l, h, x);     // of that of attention's output
+    activation("attention", "y", all_gather, l, 3 * h, x);  // of the core's input
+    activation("linear", "x", all_reduce, l, h, y);         // of that of queries, keys, values
+    weight("linear", l * (4 * h * h + 2 * h * f), x * y, forward_);
+  }
+
+  /// Two numbers a token: mean and squared distances of each of y parts are gathered, sums of the
+  /// gradient all-reduced. The last norm is of no block.
+  void norms() {
+    const std::int64_t l = s_.layers, y = g("y");
+    add("norm", "y", all_gather, (forward_ * 2 * l + 1) * s_.micros, y * 2 * s_.t, 1,
+        s_.accumulate);
+    add("norm", "y", all_reduce, (2 * l + 1) * s_.micros, 2 * s_.t, 1, s_.accumulate);
+    for (std::int64_t i = 0; i < (setup_.gpt.bias ? 2 : 1) * (2 * l + 1); ++i)
+      small("norm", s_.h, {"y"});
+  }
+
+  void biases() {
+    if (!setup_.gpt.bias) return;
+    for (std::int64_t layer = 0; layer < s_.layers; ++layer) {
+      small("bias", 3 * s_.h, {"x", "y"});
+      small("bias", s_.h, {"y"});  // attention's output
+      small("bias", s_.f, {"x"});
+      small("bias", s_.h, {"y"});
+    }
+  }
+
+  std::int64_t padded(std::int64_t parts) const {
+    return (setup_.gpt.vocab_size + parts - 1) / parts * parts;
+  }
+
+  /// The product with the one-hot tokens is partial on x and y: scattered to hidden on y, reduced
+  /// on x. Its gradient is gathered on y, because the table is not cut there.
+  void embeddings() {
+    const std::int64_t x = g("x"), y = g("y");
+    // A tied table is wanted in the backward pass too; the embedding's gradient does not read it.
+    const std::int64_t gathers = setup_.gpt.tied_head ? forward_ : 1;
+    weight("embedding", padded(x * y * g("z")) * s_.h, x * y, gathers);
+    weight("embedding", setup_.gpt.max_position_embeddings * s_.h, y, 1);
+    activation("embedding", "y", reduce_scatter, 1, s_.h, 1);
+    activation("embedding", "x", all_reduce, 1, s_.h, y);
+    activation("embedding", "y", all_gather, 1, s_.h, 1);
+  }
+
+  /// Vocabulary on x and y: the input is gathered on y; its gradient, partial on both, scattered to
+  /// y and reduced on x.
+  void head() {
+    const std::int64_t x = g("x"), y = g("y");
+    activation("head", "y", all_gather, 1, s_.h, 1);
+    activation("head", "y", reduce_scatter, 1, s_.h, 1);
+    activation("head", "x", all_reduce, 1, s_.h, y);
+    if (!setup_.gpt.tied_head) weight("head", s_.h * padded(x * y), x * y, forward_);
+  }
+
+  /// Three numbers a token over the parts of the vocabulary: maximum, sum of exponentials, logit of
+  /// the label. Loss and token count over the parts of the batch, 8 bytes each, once.
+  void loss() {
+    for (const std::string axis : {"x", "y"})
+      add("loss", axis, all_reduce, s_.micros, 3 * s_.t, 1, s_.accumulate);
+    for (const std::string axis : {"data", "z"}) add("loss", axis, all_reduce, 1, 2, 1, 8);
+  }
+
+  /// Squared norm and number of elements that are not finite: one sum for the tensors cut on x, y
+  /// and z, another for positions, which x does not cut; none for what all ranks hold. The votes
+  /// are summed up over all ranks.
+  void update() {
+    for (const std::string axis : {"x", "y", "z", "data"})
+      add("update", axis, all_reduce, 1, 1, 1, 8);
+    const std::set<std::string> all = cut_by({"x", "y", "z"}), positions = cut_by({"y", "z"});
+    for (const auto& axes : std::set<std::set<std::string>>{all, positions})
+      for (const std::string& axis : axes) add("update", axis, all_reduce, 1, 2, 1, 8);
+  }
+  std::set<std::string> cut_by(const std::vector<std::string>& axes) const {
+    std::set<std::string> list;
+    for (const std::string& axis : axes)
+      if (g(axis) > 1) list.insert(axis);
+    return list;
+  }
+
+  const GridSetup& setup_;
+  Sizes s_;
+  std::int64_t forward_ = 1;  // how often the forward pass of a block is done
+};
+
+void expect_formulas(const GridSetup& setup) {
+  SCOPED_TRACE(text_of(setup.plan.grid));
+  EXPECT_EQ(sent_by_class(setup.train()), Formulas(setup).result);
+}
+
+TEST(Traffic, of_every_class_follows_its_formula_on_every_grid) {
+  const auto grids = test_grids();
+  for (const plan::Grid& grid : grids) expect_formulas(setup_for(grid));
+  std::printf("formulas of all classes: %zu grids\n", grids.size());
+}
+
+TEST(Traffic, follows_the_formulas_without_biases_with_an_untied_head_and_in_other_precisions) {
+  for (const plan::Grid& grid : grids_of({1, 2, 3}, 24)) {
+    GridSetup setup = setup_for(grid);
+    setup.gpt.bias = false;
+    expect_formulas(setup);
+    setup.gpt.tied_head = false;
+    setup.plan.compute = DType::f64;
+    expect_formulas(setup);
+    setup.plan.compute = DType::bf16;
+    setup.gpt.bias = true;
+    expect_formulas(setup);
+  }
+}
+
+// The forward collectives of blocks twice, but not those of the embedding, the last norm, the head
+// and the loss, and not the reduction of a block's last product.
+TEST(Traffic, recomputation_repeats_the_forward_collectives_of_blocks_that_it_needs) {
+  for (const std::int64_t blocks : {1, 2})
+    for (const plan::Grid& grid : grids_of({1, 2, 3}, 12)) {
+      GridSetup setup = setup_for(grid);
+      setup.gpt.num_layers = 3;
+      setup.plan.checkpointing.blocks = blocks;
+      expect_formulas(setup);
+      setup.gpt.tied_head = false;
+      expect_formulas(setup);
+    }
+}
+
+// --- work
+
+double flops_of_attention(const program::Program& program) {
+  double flops = 0;
+  for (const program::Instruction& i : program.instructions)
+    if (const auto* compute = std::get_if<program::Compute>(&i.what))
+      if (std::holds_alternative<op::Attention>(compute->op) ||
+          std::holds_alternative<op::AttentionGradient>(compute->op))
+        flops += op::flops(compute->op, program.operand_shapes(*compute));
+  return flops;
+}
+
+TEST(Attention, is_shared_out_over_all_ranks_and_repeated_on_none) {
+  for (const plan::Grid& grid : test_grids()) {
+    const GridSetup setup = setup_for(grid);
+    GridSetup serial = setup;
+    serial.plan.micro_batch_size *= grid.z * grid.data.value();
+    serial.plan.grid = {};
+    EXPECT_EQ(flops_of_attention(setup.train()) * static_cast<double>(plan::num_ranks(grid)),
+              flops_of_attention(serial.train()))
+        << text_of(grid);
+  }
+}
+
+}  // namespace
+}  // namespace fourfold::compile

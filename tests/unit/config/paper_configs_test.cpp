@@ -1,0 +1,77 @@
+// The configurations of published runs: sizes, parameter counts, grids.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "model/gpt.h"
+#include "plan/plan.h"
+
+namespace fourfold::config {
+namespace {
+
+/// A row of AxoNN's tables I and III. `billions`: parameters with the tied table of 51200 tokens
+/// and that of 2048 positions; the table's labels ("80B") are rounder than its sizes.
+struct Published {
+  std::string file;
+  std::int64_t layers, hidden, heads, ranks;
+  double billions;
+};
+
+const std::vector<Published> axonn = {
+    {"gpt-5b", 24, 4096, 32, 64, 5.05},      {"gpt-10b", 32, 5120, 40, 128, 10.34},
+    {"gpt-20b", 32, 7168, 56, 256, 20.11},   {"gpt-40b", 38, 9216, 72, 512, 39.23},
+    {"gpt-80b", 42, 12288, 96, 1024, 76.76},
+};
+
+Config load_published(const Published& run) {
+  const std::vector<std::string> files = {std::string(FOURFOLD_SOURCE_DIR) + "/configs/paper/" +
+                                          run.file + ".yaml"};
+  return load(files, {});
+}
+
+TEST(PaperConfigs, have_the_sizes_and_the_batch_of_the_paper) {
+  for (const Published& run : axonn) {
+    const Config config = load_published(run);
+    EXPECT_EQ(config.model.num_layers, run.layers) << run.file;
+    EXPECT_EQ(config.model.hidden_size, run.hidden) << run.file;
+    EXPECT_EQ(config.model.num_attention_heads, run.heads) << run.file;
+    EXPECT_EQ(config.model.ffn_hidden_size, 4 * run.hidden) << run.file;
+    EXPECT_EQ(config.model.vocab_size, 51200) << run.file;
+    EXPECT_TRUE(config.model.tied_head && config.model.bias) << run.file;
+    EXPECT_EQ(config.data.seq_length, 2048) << run.file;
+    EXPECT_EQ(config.data.format, data::Format::synthetic) << run.file;
+    EXPECT_EQ(config.plan.global_batch_size, 2048) << run.file;  // 4 Mi tokens
+    EXPECT_EQ(config.plan.compute, DType::bf16) << run.file;
+    EXPECT_EQ(config.plan.checkpointing.blocks, 1) << run.file;
+  }
+}
+
+TEST(PaperConfigs, have_the_number_of_parameters_that_follows_from_the_sizes) {
+  for (const Published& run : axonn) {
+    std::int64_t total = 0;
+    for (const auto& part : model::count_parameters(load_published(run).model))
+      total += part.parameters;
+    const std::int64_t l = run.layers, h = run.hidden;
+    // A block: 4 h^2 of attention, 8 h^2 of the MLP, 9 h of biases, 4 h of two norms.
+    EXPECT_EQ(total, 12 * l * h * h + 13 * l * h + 2 * h + (51200 + 2048) * h) << run.file;
+    EXPECT_EQ(std::round(static_cast<double>(total) / 1e7) / 100, run.billions) << run.file;
+  }
+}
+
+TEST(PaperConfigs, have_a_grid_for_the_ranks_of_the_paper_that_divides_the_batch) {
+  for (const Published& run : axonn) {
+    plan::PlanSpec spec = load_published(run).plan;
+    const auto grid = plan::solve_grid(spec, run.ranks);
+    ASSERT_TRUE(std::holds_alternative<plan::Grid>(grid))
+        << plan::to_text(std::get<plan::Infeasible>(grid));
+    EXPECT_EQ(plan::num_ranks(spec.grid), run.ranks) << run.file << " says it without --ranks too";
+    spec.grid = std::get<plan::Grid>(grid);
+    EXPECT_TRUE(std::holds_alternative<plan::Batching>(plan::solve_batching(spec))) << run.file;
+  }
+}
+
+}  // namespace
+}  // namespace fourfold::config

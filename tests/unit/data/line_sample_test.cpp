@@ -1,0 +1,69 @@
+#include "data/line_sample.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "data/utf8.h"
+#include "unit/data/expect_error.h"
+
+namespace fourfold::data {
+namespace {
+
+constexpr std::int64_t much = std::int64_t{1} << 30;
+
+std::vector<std::string> take_all(LineSample& sample) {
+  std::vector<std::string> lines;
+  while (!sample.empty()) lines.push_back(sample.take());
+  return lines;
+}
+
+TEST(LineSample, LinesGoOnOverPiecesButNotOverDocuments) {
+  LineSample sample(much, 100);
+  sample.add({"one\ntw", true, false, "a"});
+  sample.add({"o", false, false, "a"});
+  sample.add({"\nthree", false, true, "a"});
+  sample.add({"four\n\n", true, true, "b"});
+  sample.finish();
+  EXPECT_EQ(sample.lines_seen(), 5);
+  EXPECT_EQ(sample.bytes_seen(), 19);
+  EXPECT_EQ(take_all(sample), (std::vector<std::string>{"one", "two", "three", "four"}));
+}
+
+TEST(LineSample, LongLinesAreCutBehindASpaceAndNeverInACharacter) {
+  LineSample sample(much, 16);
+  std::string text = "0123456789 abcdefghij ";
+  for (int i = 0; i < 20; ++i) text += "\u20AC";
+  sample.add({text, true, true, "a"});
+  EXPECT_EQ(sample.lines_cut(), 1);
+  std::string joined;
+  for (const std::string& line : take_all(sample)) {
+    EXPECT_LE(line.size(), 16U);
+    EXPECT_EQ(well_formed_prefix(line), line.size());
+    joined += line;
+  }
+  EXPECT_EQ(joined, text);
+}
+
+TEST(LineSample, WhatIsKeptFitsAndComesFromEverywhere) {
+  LineSample sample(10'000, 100);
+  for (int i = 0; i < 10'000; ++i) sample.add({std::to_string(10'000 + i) + "\n", true, true, "a"});
+  EXPECT_LE(sample.bytes_kept(), 10'000);
+  EXPECT_GE(sample.bytes_kept(), 4'000);
+  std::vector<int> by_tenth(10);
+  for (const std::string& line : take_all(sample))
+    ++by_tenth[static_cast<std::size_t>(std::stoi(line) - 10'000) / 1000];
+  // 1/8 of 1000 each: 125 with a standard deviation of 10.5; six of them.
+  for (const int count : by_tenth) EXPECT_NEAR(count, 125, 63);
+}
+
+TEST(LineSample, BytesThatAreNoUtf8AreAnErrorWithTheirPlace) {
+  LineSample sample(much, 100);
+  const auto message = user_error(
+      ExitCode::bad_data, [&] { sample.add({"ab\xFF", true, true, "x.txt from byte 10"}); });
+  expect_words(message, {"x.txt from byte 10", "byte 2", "0xff", "UTF-8"});
+}
+
+}  // namespace
+}  // namespace fourfold::data

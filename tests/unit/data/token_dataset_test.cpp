@@ -1,0 +1,275 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "unit/data/expect_error.h"
+#include "unit/data/token_files.h"
+
+namespace fourfold::data {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+using TokenDataset = DataFolderTest;
+
+DataSpec spec_of(const std::string& path, std::int64_t samples_per_step = 4) {
+  DataSpec spec;
+  spec.format = Format::megatron;
+  spec.path = path;
+  spec.seq_length = 8;
+  spec.split = 0.8;
+  spec.seed = 42;
+  spec.samples_per_step = samples_per_step;
+  spec.vocab_size = 60000;
+  return spec;
+}
+
+Ids train_tokens(const Dataset& data, std::int64_t step, std::int64_t sample, std::size_t length) {
+  Ids ids(length);
+  data.fill_train_tokens(step, sample, ids);
+  return ids;
+}
+
+TEST_F(TokenDataset, EachWindowOfAnEpochIsSeenOnceAndLabelsAreTheNextTokens) {
+  write_megatron(path("a"), counting_documents({700, 150, 150}));
+  const Dataset data(spec_of(path("a")));
+  ASSERT_EQ(data.num_train_tokens(), 700);
+  const std::int64_t windows = 699 / 8;
+  std::set<std::vector<std::int64_t>> orders;
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+    std::vector<std::int64_t> order;
+    for (std::int64_t g = epoch * windows; g < (epoch + 1) * windows; ++g) {
+      const Ids tokens = train_tokens(data, g / 4, g % 4, 8);
+      Ids labels(8);
+      data.fill_train_labels(g / 4, g % 4, labels);
+      for (std::size_t i = 0; i < 8; ++i) {
+        ASSERT_EQ(tokens[i], tokens[0] + static_cast<std::int32_t>(i));
+        ASSERT_EQ(labels[i], tokens[i] + 1);
+        ASSERT_LT(labels[i], 700) << "a label of the validation part";
+      }
+      order.push_back(tokens[0]);
+    }
+    orders.insert(order);
+    const std::set<std::int64_t> seen(order.begin(), order.end());
+    ASSERT_EQ(std::ssize(seen), windows) << "epoch " << epoch;
+    ASSERT_EQ(*seen.rbegin() - *seen.begin(), 8 * (windows - 1)) << "side by side";
+  }
+  EXPECT_EQ(orders.size(), 3U) << "epochs have different orders";
+}
+
+TEST_F(TokenDataset, ASampleIsAPureFunctionOfSeedStepAndSample) {
+  write_megatron(path("a"), counting_documents({700, 300}));
+  DataSpec spec = spec_of(path("a"));
+  const Dataset data(spec), same(spec);
+  spec.seed = 43;
+  const Dataset other(spec);
+  int differ = 0;
+  for (std::int64_t step = 30; step-- > 0;)
+    for (std::int64_t sample = 4; sample-- > 0;) {
+      ASSERT_EQ(data.train_window(step, sample, 8), same.train_window(step, sample, 8));
+      differ += data.train_window(step, sample, 8) != other.train_window(step, sample, 8);
+    }
+  EXPECT_GT(differ, 110);
+}
+
+TEST_F(TokenDataset, TheSplitIsWhereADocumentBeginsAndCutsTheOnlyOne) {
+  write_megatron(path("a"), counting_documents({300, 300, 300, 100}));
+  EXPECT_EQ(Dataset(spec_of(path("a"))).num_train_tokens(), 600) << "not 800, inside a document";
+  write_megatron(path("a"), counting_documents({1000}));
+  const Dataset data(spec_of(path("a")));
+  EXPECT_EQ(data.num_train_tokens(), 800);
+  EXPECT_EQ(data.num_validation_tokens(), 200);
+}
+
+TEST_F(TokenDataset, ABlendTakesFromItsSetsInProportionAndEachInEpochs) {
+  write_megatron(path("a"), counting_documents({1000, 250}));
+  write_megatron(path("b"), counting_documents({3000, 300}));
+  DataSpec spec = spec_of("");
+  spec.blend = {{path("a"), 3}, {path("b.idx"), 1}};
+  const Dataset data(spec);
+  std::map<std::size_t, std::int64_t> count;
+  std::map<std::size_t, std::set<std::int64_t>> starts;
+  for (std::int64_t g = 0; g < 160; ++g) {
+    const auto window = data.train_window(g / 4, g % 4, 8);
+    ++count[window.set];
+    if (count[window.set] <= 999 / 8) starts[window.set].insert(window.first);
+  }
+  EXPECT_EQ(count[0], 120);
+  EXPECT_EQ(count[1], 40);
+  EXPECT_EQ(starts[0].size(), 120U);
+  EXPECT_EQ(starts[1].size(), 40U);
+  EXPECT_EQ(data.name(), path("a.bin") + " and 1 more");
+}
+
+TEST_F(TokenDataset, ValidationWindowsOfAllSetsHoldEveryLabelOnce) {
+  write_megatron(path("a"), counting_documents({800, 173}));
+  write_megatron(path("b"), counting_documents({1600, 205}));
+  DataSpec spec = spec_of("");
+  spec.blend = {{path("a"), 1}, {path("b"), 1}};
+  spec.split = 0.89;
+  const Dataset data(spec);
+  std::multiset<std::int32_t> seen;
+  Ids labels(8), tokens(8);
+  const std::int64_t windows = data.validation_windows(8);
+  EXPECT_EQ(windows, (172 + 7) / 8 + (204 + 7) / 8);
+  for (std::int64_t window = 0; window < windows; ++window) {
+    data.fill_validation_tokens(window, tokens);
+    data.fill_validation_labels(window, labels);
+    for (std::size_t i = 0; i < 8; ++i) {
+      if (labels[i] == no_label) continue;
+      ASSERT_EQ(labels[i], tokens[i] + 1);
+      seen.insert(labels[i]);
+    }
+  }
+  EXPECT_EQ(seen.size(), 172U + 204U);
+  EXPECT_EQ(seen.count(801), 1U);
+  EXPECT_EQ(seen.count(972), 1U);
+  EXPECT_EQ(seen.count(1804), 1U);
+  data.fill_validation_labels(windows, labels);
+  EXPECT_EQ(labels, Ids(8, no_label));
+}
+
+TEST_F(TokenDataset, DocumentStartsTellWhichPositionsBelongTogether) {
+  const std::vector<std::size_t> sizes = {3, 40, 1, 1, 5, 0, 100, 2, 2, 2, 60, 9, 200, 5, 5, 5, 90};
+  const Documents documents = counting_documents(sizes);
+  write_megatron(path("a"), documents);
+  std::vector<std::int64_t> begin_of;
+  for (const auto& document : documents)
+    for (std::size_t i = 0; i < document.size(); ++i) begin_of.push_back(document.front());
+  const Dataset data(spec_of(path("a")));
+  for (const std::int64_t length : {8, 20})
+    for (std::int64_t g = 0; g < 80; ++g) {
+      const auto first = static_cast<std::size_t>(data.train_window(g / 4, g % 4, length).first);
+      Ids starts(static_cast<std::size_t>(length));
+      data.fill_train_document_starts(g / 4, g % 4, starts);
+      for (std::size_t i = 0; i < starts.size(); ++i)
+        ASSERT_EQ(starts[i], std::max<std::int64_t>(
+                                 begin_of[first + i] - static_cast<std::int64_t>(first), 0));
+    }
+  Ids starts(8);
+  data.fill_validation_document_starts(data.validation_windows(8), starts);
+  EXPECT_EQ(starts, Ids(8, 0));
+}
+
+TEST_F(TokenDataset, ShardsOfLlmcAreOneStreamWhoseDocumentsBeginWithTheEndOfText) {
+  const auto shard = [&](const std::string& name, const std::vector<std::int64_t>& ids) {
+    Bytes bytes;
+    bytes.add(std::int32_t{20240520})
+        .add(std::int32_t{1})
+        .add(static_cast<std::int32_t>(ids.size()));
+    for (int word = 3; word < 256; ++word) bytes.add(std::int32_t{0});
+    for (const std::int64_t id : ids) bytes.add_id(id, 2);
+    write_bytes(path(name), bytes.text());
+  };
+  shard("x_000001.bin", {50256, 1, 2, 3, 50256, 4, 5});
+  shard("x_000002.bin", {6, 7, 50256, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20});
+  DataSpec spec = spec_of(std::filesystem::path(path("x_000001.bin")).parent_path().string(), 1);
+  spec.format = Format::llmc;
+  spec.seq_length = 3;
+  const Dataset data(spec);
+  EXPECT_EQ(data.num_train_tokens(), 9) << "18 lies in the document that begins at 9";
+  EXPECT_EQ(data.num_validation_tokens(), 14);
+  Ids ids(9), starts(9);
+  data.fill_validation_tokens(0, ids);
+  for (std::int64_t step = 0; step < 2; ++step) {
+    const auto first = data.train_window(step, 0, 3).first;
+    const Ids all = {50256, 1, 2, 3, 50256, 4, 5, 6, 7};
+    const Ids tokens = train_tokens(data, step, 0, 3);
+    EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), all.begin() + first));
+    Ids begins(3);
+    data.fill_train_document_starts(step, 0, begins);
+    for (std::int64_t i = 0; i < 3; ++i)
+      EXPECT_EQ(begins[static_cast<std::size_t>(i)],
+                std::max<std::int64_t>((first + i >= 4 ? 4 : 0) - first, 0));
+  }
+}
+
+TEST_F(TokenDataset, Row11_ABadIdIsNamedWithFileSampleAndPositionWhereverItStands) {
+  const std::vector<std::size_t> places = {0, 17, 399, 790, 800, 999};
+  for (const std::size_t place : places) {
+    Documents documents = {std::vector<std::int64_t>(800, 1), std::vector<std::int64_t>(200, 1)};
+    (place < 800 ? documents[0][place] : documents[1][place - 800]) = 777;
+    write_megatron(path("a"), documents);
+    DataSpec spec = spec_of(path("a"));
+    spec.vocab_size = 777;
+    const Dataset data(spec);
+    std::set<std::string> messages;
+    Ids ids(8);
+    const auto collect = [&](const auto& fill) {
+      try {
+        fill();
+      } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::bad_data);
+        messages.insert(error.what());
+      }
+    };
+    for (std::int64_t g = 0; g < 2 * (799 / 8); ++g) {
+      collect([&] { data.fill_train_tokens(g / 4, g % 4, ids); });
+      collect([&] { data.fill_train_labels(g / 4, g % 4, ids); });
+    }
+    for (std::int64_t window = 0; window < data.validation_windows(8); ++window) {
+      collect([&] { data.fill_validation_tokens(window, ids); });
+      collect([&] { data.fill_validation_labels(window, ids); });
+    }
+    ASSERT_FALSE(messages.empty()) << place;
+    // Where it is both a last label and a first token, two samples name it.
+    for (const std::string& message : messages)
+      expect_words(message, {path("a.bin") + ", token " + std::to_string(place) + " at byte " +
+                                 std::to_string(2 * place),
+                             "is 777", "0 to 776", "position"});
+  }
+}
+
+TEST_F(TokenDataset, Row12_SetsOfZeroToManySamplesAreRefusedUntilAStepHasEnough) {
+  int accepted = 0;
+  for (std::size_t train = 0; train <= 60; ++train) {
+    write_megatron(path("a"), counting_documents({train, 9}));
+    DataSpec spec = spec_of(path("a"), 4);
+    spec.split =
+        train == 0 ? 0.5 : (static_cast<double>(train) + 0.5) / static_cast<double>(train + 9);
+    try {
+      const Dataset data(spec);
+      EXPECT_GE(train, 33U);
+      ++accepted;
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_data);
+      EXPECT_LT(train, 33U) << error.what();
+      expect_words(error.what(), {"a.bin", "expected"});
+    }
+  }
+  EXPECT_EQ(accepted, 28);
+  write_megatron(path("a"), {});
+  expect_words(user_error(ExitCode::bad_data, [&] { Dataset(spec_of(path("a"))); }),
+               {"a.bin", "0 of 0 tokens"});
+}
+
+TEST_F(TokenDataset, AVocabularyMustBeKnownAndPartsOfABlendMustShareIt) {
+  write_megatron(path("a"), counting_documents({900, 100}));
+  DataSpec spec = spec_of(path("a"));
+  spec.vocab_size = 0;
+  expect_words(user_error(ExitCode::bad_config, [&] { Dataset{spec}; }),
+               {path("a"), "data.tokenizer", "model.vocab_size"});
+  spec.tokenizer = TokenizerKind::byte;
+  EXPECT_EQ(Dataset(spec).vocab_size(), 256);
+  const std::string sidecar =
+      R"({"format": 1, "dtype": "u16", "documents": 2, "tokens": 1000, "vocab_size": 2,
+          "ends_documents": false, "bin_hash": "", "idx_hash": "",
+          "tokenizer_fingerprint": "another",
+          "tokenizer": {"tokenizer":"character","vocabulary":"ab"}})";
+  write_bytes(path("a.json"), sidecar);
+  expect_words(user_error(ExitCode::bad_data, [&] { Dataset{spec}; }),
+               {"a.json", "another", "byte"});
+  write_bytes(path("a.json"), "{\"format\": 2}");
+  expect_words(user_error(ExitCode::bad_data, [&] { Dataset{spec}; }), {"a.json", "format 2"});
+  spec.blend = {{path("a"), 1}, {path("b"), 1e-9}};
+  write_megatron(path("b"), counting_documents({900, 100}));
+  std::filesystem::remove(path("a.json"));
+  expect_words(user_error(ExitCode::bad_config, [&] { Dataset{spec}; }), {"b.bin", "weight"});
+}
+
+}  // namespace
+}  // namespace fourfold::data

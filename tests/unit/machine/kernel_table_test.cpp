@@ -1,0 +1,108 @@
+// The file that `bench kernels` writes and run.kernel_table reads.
+#include "machine/kernel_table.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace fourfold::machine {
+namespace {
+
+std::vector<std::string> implementations(DType dtype) {
+  if (dtype == DType::f64) return {"openblas", "vector"};
+  return {"openblas", "onednn", "vector"};
+}
+
+KernelTable small_table() {
+  return {"a cpu; avx2",
+          {{DType::f32, 2, "nn", 768, 384, 128, "onednn", 151.2},
+           {DType::f32, 2, "nn", 64, 64, 64, "vector", 12},
+           {DType::f32, 1, "nn", 64, 64, 64, "openblas", 12},
+           {DType::f64, 2, "tn", 64, 128, 64, "openblas", 40}}};
+}
+
+KernelTable read(const std::string& text) {
+  return read_kernel_table(text, "t.yaml", implementations);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    read(text);
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_config);
+    return error.what();
+  }
+  return "";
+}
+
+/// The problem of a table whose text has `from` replaced.
+std::string error_with(const std::string& from, const std::string& to) {
+  std::string text = to_text(small_table());
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return error_of(text.replace(at, from.size(), to));
+}
+
+void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text << "\nhas no: " << part;
+}
+
+TEST(KernelTable, text_reads_back_sorted_from_small_to_large) {
+  const KernelTable table = read(to_text(small_table()));
+  EXPECT_EQ(table.cpu, "a cpu; avx2");
+  const auto& lines = small_table().lines;
+  EXPECT_EQ(table.lines, (std::vector{lines[2], lines[1], lines[0], lines[3]}));
+}
+
+TEST(KernelTable, the_smallest_line_that_holds_a_product_decides) {
+  Target target;
+  target.choices = choices_of(small_table(), "t.yaml", "a cpu; avx2", 2);
+  Choice rest;
+  rest.op = "*";
+  rest.implementation = "built in";
+  target.choices.push_back(rest);
+  const auto chosen = [&](std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
+    const Shape shapes[] = {{m, k}, {k, n}, {m, n}};
+    return choose(target, op::Matmul{}, shapes, dtype);
+  };
+  EXPECT_EQ(chosen(64, 64, 64, DType::f32), "vector");
+  EXPECT_EQ(chosen(65, 64, 64, DType::f32), "onednn");
+  EXPECT_EQ(chosen(768, 384, 128, DType::f32), "onednn");
+  EXPECT_EQ(chosen(769, 384, 128, DType::f32), "built in");
+  EXPECT_EQ(chosen(64, 64, 64, DType::f64), "built in");
+}
+
+TEST(KernelTable, a_foreign_cpu_or_number_of_threads_is_refused) {
+  const auto message = [](const std::string& cpu, int threads) {
+    try {
+      choices_of(small_table(), "t.yaml", cpu, threads);
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_config);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message("a cpu; avx2", 1), "");
+  expect_part(message("another; avx2", 2),
+              "t.yaml was measured on 'a cpu; avx2', this is 'another");
+  expect_part(message("a cpu; avx2", 3), "t.yaml has no line for 3 threads");
+}
+
+TEST(KernelTable, every_wrong_text_is_told_with_its_place) {
+  expect_part(error_with("version: 1", "version: 2"), "t.yaml:3:10: error: version is '2'");
+  expect_part(error_with("cpu:", "cpus:"), "'cpu' is missing");
+  expect_part(error_with("cpu:", "cpus:"), "unknown 'cpus'");
+  expect_part(error_with("threads: 1", "threads: 0"), "expected a whole number from 1");
+  expect_part(error_with("layout: nn", "layout: no"), "layout is 'no', expected nn, nt, tn, tt");
+  expect_part(error_with("by: vector", "by: mkl"), "expected openblas, onednn, vector");
+  expect_part(
+      error_with("tn, m: 64, n: 128, k: 64, by: openblas", "tn, m: 64, n: 128, k: 64, by: onednn"),
+      "by is 'onednn', expected openblas, vector");
+  expect_part(error_with("gflops: 12", "gflops: fast"), "gflops is 'fast'");
+  expect_part(error_of("matmul: 3\n"), "matmul is '3', expected a list");
+  expect_part(error_of(""), "'version' is missing");
+  expect_part(error_of("version: 1\ncpu: x\nmatmul: [7]\n"), "'dtype' is missing");
+}
+
+}  // namespace
+}  // namespace fourfold::machine

@@ -1,0 +1,185 @@
+// Pages, curves and the reading of metrics.
+#include "report/page.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/format.h"
+#include "report/axis.h"
+#include "report/chart.h"
+#include "report/decimate.h"
+#include "report/html_text.h"
+#include "unit/checkpoint/temporary_folder.h"
+
+namespace fourfold::report {
+namespace {
+
+TEST(Escaped, nothing_of_a_text_is_markup) {
+  EXPECT_EQ(escaped("<script>alert(\"1\")&'</script>"),
+            "&lt;script&gt;alert(&quot;1&quot;)&amp;&#39;&lt;/script&gt;");
+  EXPECT_EQ(escaped("tab\tline\n\x01\x7f"), "tab\tline\n\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(escaped("\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"),
+            "\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80");
+}
+
+TEST(Escaped, what_is_not_utf8_is_replaced) {
+  const std::string bad = "\xEF\xBF\xBD";
+  for (const char* text : {"\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xFF",
+                           "\xE2\x82", "\x80"}) {
+    const std::string shown = escaped(text);
+    EXPECT_EQ(shown.find_first_not_of(bad), std::string::npos) << shown;
+  }
+}
+
+TEST(Decimate, least_and_largest_of_every_stretch_are_kept) {
+  std::vector<Point> points;
+  for (int i = 0; i < 100000; ++i) points.push_back({static_cast<double>(i), std::sin(i * 0.01)});
+  points[54321].y = 99;
+  points[77777].y = -99;
+  const auto columns = decimate(points, 300);
+  EXPECT_LE(columns.size(), 300U);
+  std::int64_t count = 0;
+  double least = 0, most = 0;
+  for (const Column& column : columns) {
+    count += column.count;
+    least = std::min(least, column.least);
+    most = std::max(most, column.most);
+    EXPECT_LE(column.least, column.mean);
+    EXPECT_LE(column.mean, column.most);
+  }
+  EXPECT_EQ(count, 100000);
+  EXPECT_EQ(least, -99);
+  EXPECT_EQ(most, 99);
+  EXPECT_TRUE(decimate({}, 5).empty());
+  const Point one{3, 4};
+  EXPECT_EQ(decimate(std::span(&one, 1), 5).size(), 1U);
+}
+
+TEST(Axis, marks_are_round_and_enclose_what_is_shown) {
+  for (const auto& [least, most] : std::vector<std::pair<double, double>>{
+           {0, 1}, {2.1, 4.3}, {-3, 7e5}, {1e-9, 3e-9}, {5, 5}, {0, 0}, {-2, -2}, {1e300, 1e301}}) {
+    const AxisScale axis = make_axis(least, most, 5);
+    EXPECT_LE(axis.least, least + 1e-9 * std::abs(least));
+    EXPECT_GE(axis.most, most - 1e-9 * std::abs(most));
+    EXPECT_GE(axis.marks().size(), 2U);
+    EXPECT_LE(axis.marks().size(), 12U);
+  }
+  EXPECT_EQ(make_axis(0, 200000, 5).label(50000), "50k");
+  EXPECT_EQ(make_axis(2, 4.5, 5).label(2.5), "2.5");
+  EXPECT_EQ(make_axis(0, 6e-4, 5).label(2e-4), "0.0002");
+  EXPECT_EQ(make_log_axis(0.3, 55, 4).marks(), (std::vector<double>{0.1, 1, 10, 100}));
+}
+
+TEST(Chart, it_has_a_point_for_each_value_and_none_for_what_is_not_finite) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<Point> points = {{1, 2}, {2, inf}, {3, NAN}, {4, 1}};
+  const ChartCurve curve{.name = "a<b", .points = points, .color = 3, .has_dots = true};
+  const std::string svg = draw_chart(std::span(&curve, 1), "step", {});
+  EXPECT_NE(svg.find("<title>a&lt;b</title>"), std::string::npos);
+  std::size_t dots = 0;
+  for (std::size_t at = svg.find("<circle"); at != svg.npos; at = svg.find("<circle", at + 1))
+    ++dots;
+  EXPECT_EQ(dots, 2U);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(svg.find("inf"), std::string::npos);
+  const ChartCurve none{.name = "none", .points = {}};
+  EXPECT_EQ(draw_chart(std::span(&none, 1), "step", {}), "");
+}
+
+TEST(Chart, a_long_curve_stays_small_and_shows_its_spikes) {
+  std::vector<Point> points;
+  for (int i = 0; i < 1000000; ++i) points.push_back({static_cast<double>(i), 1});
+  points[500000].y = 100;
+  const ChartCurve curve{.name = "long", .points = points};
+  const std::string svg = draw_chart(std::span(&curve, 1), "step", {.height = 200});
+  EXPECT_LT(svg.size(), 40000U);
+  EXPECT_NE(svg.find("<polygon class=\"band c0\""), std::string::npos);
+  EXPECT_NE(svg.find(",10.0 "), std::string::npos) << "the top of the drawing is reached";
+}
+
+TEST(ReadMetrics, torn_lines_and_steps_done_twice_are_told_from_the_rest) {
+  const TemporaryFolder folder;
+  write_bytes(folder.file("m"),
+              "{\"step\":1,\"loss\":4.0,\"step_time_s\":2.0,\"tokens_per_s\":10.0}\n"
+              "{\"step\":2,\"loss\":3.0,\"val_loss\":3.5}\n"
+              "{\"step\":3,\"lo\n"
+              "\xff\xfe\n"
+              "[1]\n"
+              "{\"loss\":1.0}\n"
+              "{\"step\":3,\"loss\":null}\n"
+              "{\"step\":2,\"loss\":2.5}\n"  // a run that went on behind step 1
+              "{\"step\":3,\"loss\":2.0,\"memory_bytes\":7}\n"
+              "{\"step\":4,\"loss\":1");
+  const Metrics m = read_metrics(folder.file("m"));
+  EXPECT_EQ(m.unread_lines, 5);
+  EXPECT_EQ(m.not_finite, 1);
+  EXPECT_EQ(m.steps, 3);
+  ASSERT_EQ(m.loss.size(), 3U);
+  EXPECT_EQ(m.loss[1].y, 2.5);
+  EXPECT_TRUE(m.val_loss.empty());
+  EXPECT_EQ(m.tokens, 20);
+  EXPECT_EQ(m.memory_bytes, 7);
+  EXPECT_EQ(m.fault, "");
+  EXPECT_NE(read_metrics(folder.file("none")).fault, "");
+  write_bytes(folder.file("empty"), "");
+  EXPECT_NE(read_metrics(folder.file("empty")).fault, "");
+}
+
+report::Run hostile_run() {
+  const std::string evil = "</style><script>alert(1)</script>\"'&\x80";
+  report::Run run;
+  run.name = run.path = run.plan = run.sample = evil;
+  run.metrics.loss = {{1, 3}, {2, 2}};
+  run.metrics.steps = 2;
+  run.config = {{evil, evil}};
+  run.environment = {{evil, evil}};
+  run.checkpoints = {{2, 100, evil}};
+  run.notes = {evil};
+  return run;
+}
+
+TEST(Page, texts_of_a_run_are_shown_and_never_interpreted) {
+  const std::vector<report::Run> runs = {hostile_run(), hostile_run()};
+  for (const std::size_t count : {1U, 2U}) {
+    const std::string page = make_page(std::span(runs).first(count), "<b>");
+    EXPECT_EQ(page.find("<script"), std::string::npos);
+    EXPECT_EQ(page.find("<b>"), std::string::npos);
+    EXPECT_EQ(page.find('\x80'), page.npos);
+    EXPECT_NE(page.find("&lt;script&gt;"), std::string::npos);
+    // Nothing comes from elsewhere.
+    for (const char* word : {"http", "src=", "@import", "url("})
+      EXPECT_EQ(page.find(word), std::string::npos) << word;
+  }
+}
+
+TEST(Page, a_run_without_anything_still_has_a_page) {
+  report::Run run;
+  run.name = "empty";
+  run.notes = {"there is no metrics.jsonl"};
+  const std::string page = make_page(std::span(&run, 1), "");
+  EXPECT_NE(page.find("there is no metrics.jsonl"), std::string::npos);
+  EXPECT_EQ(page.find("<svg"), std::string::npos);
+}
+
+TEST(Page, several_runs_are_compared_in_what_differs) {
+  std::vector<report::Run> runs(2);
+  runs[0].name = "first";
+  runs[1].name = "second";
+  for (report::Run& run : runs) {
+    run.config = {{"optimizer.lr", run.name}, {"train.steps", "7"}};
+    run.metrics.loss = {{1, 3}, {2, 2}};
+  }
+  const std::string page = make_page(runs, "");
+  const std::size_t differences = page.find("Configuration: differences"),
+                    all = page.find("<details", differences);
+  const std::string shown = page.substr(differences, all - differences);
+  EXPECT_NE(shown.find("optimizer.lr"), std::string::npos);
+  EXPECT_EQ(shown.find("train.steps"), std::string::npos);
+  EXPECT_NE(page.find("line c0"), std::string::npos);
+  EXPECT_NE(page.find("line c1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace fourfold::report
