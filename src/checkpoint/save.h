@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "checkpoint/state.h"
 #include "checkpoint/store.h"
 #include "comm/world.h"
@@ -20,8 +21,9 @@ namespace fourfold::checkpoint {
 struct SaveResult {
   std::int64_t step = 0;
   std::string path;
-  std::string error;       // empty: committed
-  std::int64_t bytes = 0;  // of all files
+  std::string error;                  // empty: committed
+  ExitCode code = ExitCode::storage;  // of the error
+  std::int64_t bytes = 0;             // of all files
 };
 
 /// Of all tensors.
@@ -77,6 +79,7 @@ class Saver {
   Digests expected_;
   std::string folder_;  // of the files; empty where it could not be made
   std::string error_;   // of this rank
+  ExitCode error_code_ = ExitCode::storage;
   std::vector<std::byte> snapshot_;
   std::vector<Part> parts_;
   StoredFile file_;

@@ -10,10 +10,10 @@
 
 namespace fourfold::op {
 
-/// A row of the table with its attributes. To add an op: a struct in ops.h with its rules, a line
-/// here, its gradient in graph/, its kernels in kernels/. A row without rules or without reference
-/// kernel does not compile.
-using Op =
+/// The rows of the table with their attributes. To add an op: a struct in ops.h with its rules, a
+/// line here, its gradient in graph/, its kernels in kernels/. A row without rules or without
+/// reference kernel does not compile.
+using AnyRow =
     std::variant<Matmul, Embedding, EmbeddingGradient, AddPositions, PositionsGradient, Dropout,
                  LayerNorm, LayerNormGradient, LayerNormWeightGradient, LayerNormMoments,
                  LayerNormApply, LayerNormGradientSums, LayerNormGradientApply, AddBias,
@@ -22,6 +22,22 @@ using Op =
                  CrossEntropyMerge, CrossEntropyGradient, LossSum, SquaredNorm, CountNonFinite,
                  Vote, UpdateControl, AdamW, AdamWList, CountUpdate, InitNormal, Fill, Digest,
                  BiasGelu, AddLayerNorm, AddLayerNormGradient, CrossEntropyBoth>;
+
+/// One of the rows. Copying and comparing look at every row; they are compiled once, not in every
+/// file that copies a program.
+class Op : public AnyRow {
+ public:
+  template <class T>
+    requires requires(AnyRow& any) { std::get<T>(any); }
+  Op(T row) : AnyRow(std::in_place_type<T>, std::move(row)) {}
+  Op();
+  Op(const Op& other);
+  Op(Op&& other) noexcept;
+  Op& operator=(const Op& other);
+  Op& operator=(Op&& other) noexcept;
+  ~Op();
+  bool operator==(const Op& other) const;
+};
 
 std::string_view name(const Op& op);
 Operands operands(const Op& op);

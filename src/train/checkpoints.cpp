@@ -96,7 +96,7 @@ void Checkpoints::take(const checkpoint::SaveResult& result, bool must_succeed) 
   if (!result.error.empty()) {
     const std::string text =
         format("the checkpoint of step {} could not be saved: {}", result.step, result.error);
-    if (must_succeed || failures_ == most_failures) throw UserError(ExitCode::storage, text);
+    if (must_succeed || failures_ == most_failures) throw UserError(result.code, text);
     if (is_root()) tell_.warn(text + "; training goes on, the next one is tried when it is due");
     return;
   }

@@ -82,7 +82,7 @@ const std::vector<Sample>& samples() {
 TEST(OpTable, TheSamplesCoverEveryRow) {
   std::set<std::size_t> rows;
   for (const Sample& sample : samples()) rows.insert(sample.op.index());
-  for (std::size_t row = 0; row < std::variant_size_v<Op>; ++row)
+  for (std::size_t row = 0; row < std::variant_size_v<AnyRow>; ++row)
     EXPECT_TRUE(rows.contains(row)) << "row " << row << " of the table";
 }
 
@@ -97,11 +97,11 @@ TEST(OpTable, AttributesReadBackEqual) {
 
 template <std::size_t... Index>
 std::vector<Op> default_rows(std::index_sequence<Index...>) {
-  return {Op(std::in_place_index<Index>)...};
+  return {Op(std::variant_alternative_t<Index, AnyRow>{})...};
 }
 
 TEST(OpTable, ARowOfDefaultsHasNoText) {
-  for (const Op& op : default_rows(std::make_index_sequence<std::variant_size_v<Op>>())) {
+  for (const Op& op : default_rows(std::make_index_sequence<std::variant_size_v<AnyRow>>())) {
     EXPECT_EQ(attributes_text(op, std::nullopt), "") << name(op);
     EXPECT_EQ(parse_op(name(op), "", std::nullopt), op) << name(op);
   }
