@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "cli/commands.h"
 #include "machine/cuda_facts.h"
 
 namespace fourfold::cli {
@@ -20,5 +21,9 @@ std::vector<machine::CudaLibrary> cuda_libraries();
 /// What a process may still take of a device's memory; makes a context there. None where no device
 /// of that number answers.
 std::optional<std::int64_t> cuda_free_memory_bytes(int device);
+
+/// `bench gemm|attention|copy` on the first GPU. Throws UserError(environment) where none can be
+/// used.
+void bench_cuda(const BenchArguments& arguments);
 
 }  // namespace fourfold::cli

@@ -1,4 +1,5 @@
 #include "cli/cuda_parts.h"
+#include "base/error.h"
 
 namespace fourfold::cli {
 
@@ -12,6 +13,10 @@ std::vector<machine::CudaLibrary> cuda_libraries() {
 
 std::optional<std::int64_t> cuda_free_memory_bytes(int) {
   return std::nullopt;
+}
+
+void bench_cuda(const BenchArguments&) {
+  throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
 }
 
 }  // namespace fourfold::cli
