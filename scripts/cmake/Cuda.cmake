@@ -89,4 +89,5 @@ function(fourfold_cuda_facts)
   endforeach()
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cuda/library_versions.cpp
                               PROPERTIES COMPILE_DEFINITIONS "${definitions}")
+  target_link_libraries(fourfold_kernels_cuda PRIVATE ${CMAKE_DL_LIBS})
 endfunction()

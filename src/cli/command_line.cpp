@@ -435,8 +435,11 @@ void add_bench(CLI::App& app, Commands& commands) {
       throw CLI::ValidationError("bench",
                                  "kernels of a GPU's step are shown by train --trace; "
                                  "--device cuda goes with gemm, attention and copy");
-    if (arguments.device == "cuda" && !arguments.config.files.empty())
-      throw CLI::ValidationError("bench", "--device cuda measures fixed sizes; leave CONFIG out");
+    if (arguments.device == "cuda" &&
+        !(arguments.config.files.empty() && arguments.config.sets.empty() &&
+          arguments.dtype.empty() && arguments.output.empty()))
+      throw CLI::ValidationError(
+          "bench", "--device cuda measures fixed sizes in all types; leave CONFIG and options out");
     if (!arguments.output.empty() && arguments.what != "gemm" && arguments.what != "kernels")
       throw CLI::ValidationError("bench", "--output goes with gemm or kernels");
     commands.chosen = [&] { cli::bench(commands.bench); };
