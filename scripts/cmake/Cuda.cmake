@@ -70,3 +70,24 @@ function(fourfold_cuda_room name)
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Werror=all-warnings>")
   target_link_libraries(fourfold_${name}_cuda PUBLIC fourfold_${name} PRIVATE ${ARGN} CUDA::cudart_static)
 endfunction()
+
+# What the program says of its own CUDA parts: kernels/cuda/devices.h.
+function(fourfold_cuda_facts)
+  string(REPLACE ";" "," architectures "${FOURFOLD_CUDA_ARCHITECTURES}")
+  if(architectures STREQUAL "native" AND CMAKE_CUDA_ARCHITECTURES_NATIVE)
+    string(REPLACE ";" "," architectures "${CMAKE_CUDA_ARCHITECTURES_NATIVE}")
+  endif()
+  set_source_files_properties(
+    ${PROJECT_SOURCE_DIR}/src/kernels/cuda/devices.cpp
+    PROPERTIES COMPILE_DEFINITIONS "FOURFOLD_CUDA_ARCHITECTURES=\"${architectures}\"")
+  foreach(package CUDNN NCCL)
+    set(library "")
+    if(${package}_FOUND)
+      set(library ${${package}_LIBRARY})
+    endif()
+    list(APPEND definitions "FOURFOLD_${package}_VERSION=\"${${package}_VERSION}\"" "FOURFOLD_${package}_LIBRARY=\"${library}\"")
+  endforeach()
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cuda/library_versions.cpp
+                              PROPERTIES COMPILE_DEFINITIONS "${definitions}")
+  target_link_libraries(fourfold_kernels_cuda PRIVATE ${CMAKE_DL_LIBS})
+endfunction()

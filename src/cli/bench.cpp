@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/commands.h"
+#include "cli/cuda_parts.h"
 #include "cli/job.h"
 #include "cli/kernel_table.h"
 #include "kernels/cpu/target.h"
@@ -224,7 +225,9 @@ void bench_copy(const BenchArguments& arguments) {
 }  // namespace
 
 void bench(const BenchArguments& arguments) {
-  if (arguments.what == "copy")
+  if (arguments.device == "cuda")
+    bench_cuda(arguments);
+  else if (arguments.what == "copy")
     bench_copy(arguments);
   else
     bench_step(arguments);

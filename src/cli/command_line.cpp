@@ -425,9 +425,21 @@ void add_bench(CLI::App& app, Commands& commands) {
   sub->add_option("--seconds", arguments.seconds, "To measure each kernel for")
       ->check(CLI::Range(0.001, 60.))
       ->capture_default_str();
+  sub->add_option("--device", arguments.device, "cpu, or cuda: the first GPU")
+      ->check(one_of({"cpu", "cuda"}))
+      ->capture_default_str();
   sub->add_option("-o,--output", arguments.output,
                   "Write which kernel is best for each product, for run.kernel_table");
   sub->callback([&] {
+    if (arguments.device == "cuda" && arguments.what == "kernels")
+      throw CLI::ValidationError("bench",
+                                 "kernels of a GPU's step are shown by train --trace; "
+                                 "--device cuda goes with gemm, attention and copy");
+    if (arguments.device == "cuda" &&
+        !(arguments.config.files.empty() && arguments.config.sets.empty() &&
+          arguments.dtype.empty() && arguments.output.empty()))
+      throw CLI::ValidationError(
+          "bench", "--device cuda measures fixed sizes in all types; leave CONFIG and options out");
     if (!arguments.output.empty() && arguments.what != "gemm" && arguments.what != "kernels")
       throw CLI::ValidationError("bench", "--output goes with gemm or kernels");
     commands.chosen = [&] { cli::bench(commands.bench); };

@@ -162,12 +162,13 @@ void verify(const VerifyArguments& arguments);
 
 /// Measures kernels alone, or the machine's ceilings, and prints a table.
 struct BenchArguments {
-  std::string what;      // "gemm", "attention", "kernels" or "copy"
-  ConfigSource config;   // no file: the steps of a small and of a large GPT
-  int threads = 0;       // 0: as the configuration says
-  std::string dtype;     // "fp32", "fp64"; empty: as the configuration says
-  double seconds = 0.1;  // for each kernel
-  std::string output;    // a table for run.kernel_table; empty: none
+  std::string what;            // "gemm", "attention", "kernels" or "copy"
+  ConfigSource config;         // no file: the steps of a small and of a large GPT
+  int threads = 0;             // 0: as the configuration says
+  std::string dtype;           // "fp32", "fp64"; empty: as the configuration says
+  double seconds = 0.1;        // for each kernel
+  std::string device = "cpu";  // or "cuda"
+  std::string output;          // a table for run.kernel_table; empty: none
 };
 void bench(const BenchArguments& arguments);
 

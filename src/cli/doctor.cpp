@@ -1,5 +1,6 @@
-// fourfold doctor: whether this build and this machine can work, item by item. Starts nothing: no
-// MPI, no threads, no files left behind.
+// fourfold doctor: whether this build and this machine can work, item by item. Starts no MPI and no
+// threads, leaves no files behind; a GPU tells its free memory only to a process that has a context
+// on it, for that moment.
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "base/units.h"
 #include "cli/build_info.h"
 #include "cli/commands.h"
+#include "cli/cuda_parts.h"
 #include "cli/host_facts.h"
 #include "cli/rows.h"
 #include "cli/run_record.h"
@@ -223,6 +225,55 @@ void add_launchers(const DoctorArguments& arguments, Items& items) {
                    ""});
 }
 
+std::string device_text(const machine::CudaDevice& device, std::optional<std::int64_t> free_bytes) {
+  std::string text = format("{}, {}.{}, {}", device.name, device.capability.major,
+                            device.capability.minor, format_bytes(device.memory_bytes));
+  if (free_bytes) text += format(" ({} free)", format_bytes(*free_bytes));
+  text += format(", {} multiprocessors, {} of L2", device.multiprocessors,
+                 format_bytes(device.l2_bytes));
+  if (device.clock_hz > 0) text += format(", {:.3g} GHz", device.clock_hz / 1e9);
+  return text;
+}
+
+/// The versions of CUDA and of what goes with it; their troubles.
+void add_cuda_libraries(const machine::CudaFacts& facts, Items& items) {
+  std::string text =
+      format("CUDA {} for {}", machine::cuda_version(facts.runtime), facts.architectures);
+  if (facts.driver > 0)
+    text += format("; the driver knows {}", machine::cuda_version(facts.driver));
+  std::string advice;
+  for (const machine::CudaLibrary& library : cuda_libraries()) {
+    if (!library.loaded.empty()) text += format("; {} {}", library.name, library.loaded);
+    if (const auto trouble = machine::trouble(library)) advice += format("{}. ", *trouble);
+  }
+  items.push_back(item("cuda", text, Verdict::warn, advice));
+}
+
+/// A machine without a GPU works, so nothing here is bad.
+void add_cuda(Items& items) {
+  const machine::CudaFacts facts = cuda_facts();
+  const bool has_driver =
+      std::filesystem::exists("/proc/driver/nvidia") || std::filesystem::exists("/dev/nvidiactl");
+  if (facts.state == machine::CudaState::not_built) {
+    items.push_back({has_driver ? Verdict::warn : Verdict::ok, "gpu",
+                     has_driver ? "an NVIDIA driver is here, but no CUDA in this build"
+                                : "no CUDA in this build",
+                     machine::trouble(facts)});
+    return;
+  }
+  add_cuda_libraries(facts, items);
+  for (std::size_t i = 0; i < facts.devices.size(); ++i) {
+    machine::CudaFacts one = facts;
+    one.devices = {facts.devices[i]};
+    machine::judge(one, machine::CudaAnswer::devices);
+    items.push_back(item(format("gpu {}", i),
+                         device_text(facts.devices[i], cuda_free_memory_bytes(static_cast<int>(i))),
+                         Verdict::warn, machine::trouble(one)));
+  }
+  if (facts.devices.empty())
+    items.push_back({Verdict::warn, "gpu", "none that can be used", machine::trouble(facts)});
+}
+
 void add_disk(Items& items) {
   struct statvfs disk{};
   const std::string here = ".";
@@ -270,6 +321,7 @@ void doctor(const DoctorArguments& arguments) {
   add_huge_pages(items);
   add_openmp(arguments.variable, items);
   add_launchers(arguments, items);
+  add_cuda(items);
   add_disk(items);
   const Terminal terminal =
       terminal_of(STDOUT_FILENO, color_choice(arguments.color), arguments.variable);

@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "cli/build_info.h"
+#include "cli/cuda_parts.h"
 
 namespace fourfold::cli {
 
@@ -11,6 +12,11 @@ std::string version_text() {
                             info.commit, info.compiler, info.type,
                             info.sanitizers.empty() ? "" : ", sanitizers ", info.sanitizers);
   for (const auto& [name, version] : library_versions()) text += format("\n{} {}", name, version);
+  const machine::CudaFacts cuda = cuda_facts();
+  if (cuda.state == machine::CudaState::not_built) return text + "\nCUDA none";
+  text += format("\nCUDA {} for {}", machine::cuda_version(cuda.runtime), cuda.architectures);
+  for (const machine::CudaLibrary& library : cuda_libraries())
+    if (!library.loaded.empty()) text += format("\n{} {}", library.name, library.loaded);
   return text;
 }
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""The training step of a GPT in PyTorch, as a peer for scripts/bench-cpu: forward, backward, clipping, AdamW in fp32 on CPU.
+"""The training step of a GPT in PyTorch, as a peer for scripts/bench-cpu and bench-gpu: forward, backward, clipping, AdamW.
+
+In fp32, or with --bf16 in PyTorch's own mixed precision: weights and moments in fp32, products by autocast in bf16.
 
 The model is that of configs/gpt-shakespeare-char.yaml and configs/gpt2-124m.yaml: learned positions, blocks with layer norm first,
 GELU (tanh), scaled_dot_product_attention, head tied to the token embedding. Tokens are random.
 
 The process warms up, prints {"ready": true, ...} and then answers each line "N" on standard input with the times of N
-steps, {"step_s": [...], "peak_rss_bytes": ...}; so that peers alternate without starting anew. It ends with its input.
+steps, {"step_s": [...], "peak_bytes": ...}; so that peers alternate without starting anew. It ends with its input. Peak memory
+is that of the process, or on a GPU of what PyTorch allocated there; between its rounds it gives back what it does not hold.
 """
 import argparse
 import json
@@ -56,6 +59,29 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.size(-1)), labels.view(-1))
 
 
+class Clock:
+    """Times of steps: of the process on a CPU, between events on a GPU, where steps are enqueued ahead."""
+
+    def __init__(self, device):
+        self.is_cuda = device == "cuda"
+        self.marks = []
+
+    def mark(self):
+        if self.is_cuda:
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+        self.marks.append(event if self.is_cuda else time.perf_counter())
+
+    def step_s(self):
+        """The time between each mark and the next, by pairs; forgets them."""
+        if self.is_cuda:
+            torch.cuda.synchronize()
+        pairs = zip(self.marks[::2], self.marks[1::2])
+        times = [1e-3 * a.elapsed_time(b) if self.is_cuda else b - a for a, b in pairs]
+        self.marks = []
+        return times
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("layers", "heads", "hidden", "vocab", "length", "batch"):
@@ -65,34 +91,47 @@ def main():
     p.add_argument("--warmup", type=int, default=2)
     p.add_argument("--compile", action="store_true", help="torch.compile")
     p.add_argument("--recompute", action="store_true", help="checkpoint each block")
+    p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    p.add_argument("--bf16", action="store_true", help="autocast to bf16; otherwise fp32, on a GPU without tf32")
     a = p.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
-    model = GPT(a)
+    model = GPT(a).to(a.device)
     decay = [p for p in model.parameters() if p.dim() >= 2]
     plain = [p for p in model.parameters() if p.dim() < 2]
     groups = [{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
-    # fused is PyTorch's fastest AdamW on a CPU.
+    # fused is PyTorch's fastest AdamW, on either device.
     optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True)
     run = torch.compile(model) if a.compile else model
 
+    clock = Clock(a.device)
+
     def step():
-        window = torch.randint(a.vocab, (a.batch, a.length + 1))
-        begin = time.perf_counter()
-        run(window[:, :-1], window[:, 1:].contiguous()).backward()
+        window = torch.randint(a.vocab, (a.batch, a.length + 1), device=a.device)
+        clock.mark()
+        with torch.autocast(a.device, torch.bfloat16, enabled=a.bf16):
+            loss = run(window[:, :-1], window[:, 1:].contiguous())
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        return time.perf_counter() - begin
+        clock.mark()
 
     for _ in range(a.warmup):
         step()
+    clock.step_s()
     parameters = sum(p.numel() for p in model.parameters())
     print(json.dumps({"ready": True, "torch": torch.__version__, "parameters": parameters}), flush=True)
     for line in sys.stdin:
-        times = [step() for _ in range(int(line))]
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps({"step_s": times, "peak_rss_bytes": peak}), flush=True)
+        for _ in range(int(line)):
+            step()
+        times = clock.step_s()
+        if a.device == "cuda":
+            peak = torch.cuda.max_memory_allocated()
+            torch.cuda.empty_cache()  # the GPU is another's until the next round
+        else:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(json.dumps({"step_s": times, "peak_bytes": peak}), flush=True)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ WRAPPERS = (
     ("zlib", r"zlib\.h", ["src/data/gzip.cpp"]),
     ("zstd", r"zstd.*\.h", ["src/data/zstd.cpp"]),
     ("CUDA", r"cuda(_runtime(_api)?)?\.h", ["src/kernels/cuda/check.h", "src/kernels/cuda/device.cuh"]),
-    ("cuBLASLt", r"cublasLt\.h", ["src/kernels/cuda/cublaslt.cpp"]),
+    ("cuBLASLt", r"cublasLt\.h", ["src/kernels/cuda/cublaslt.cpp", "src/kernels/cuda/library_versions.cpp"]),
     ("MPI", r"mpi\.h", ["src/comm/mpi.cpp"]),
     ("NCCL", r"nccl\.h", ["src/comm/nccl.cpp"]),
 )

@@ -168,7 +168,7 @@ TEST_F(Screens, a_doctor_looks_at_everything_and_starts_nothing) {
   const Outcome outcome = in_a_file(doctor);
   ASSERT_EQ(outcome.code, 0) << outcome.written;
   for (const char* name : {"build", "libraries", "cpu", "cores", "memory", "locked", "open files",
-                           "addresses", "huge pages", "openmp", "mpi", "slurm", "disk"})
+                           "addresses", "huge pages", "openmp", "mpi", "slurm", "gpu", "disk"})
     EXPECT_NE(outcome.written.find(format("  {:<11} ", name)), std::string::npos)
         << name << "\n"
         << outcome.written;

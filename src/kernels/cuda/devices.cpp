@@ -1,0 +1,71 @@
+#include "kernels/cuda/devices.h"
+
+#include "kernels/cuda/check.h"
+
+namespace fourfold::kernels::cuda {
+namespace {
+
+machine::CudaAnswer answer_of(cudaError_t status, int devices) {
+  switch (status) {
+    case cudaSuccess:
+      return devices > 0 ? machine::CudaAnswer::devices : machine::CudaAnswer::none;
+    case cudaErrorNoDevice:
+      return machine::CudaAnswer::none;
+    case cudaErrorInsufficientDriver:
+      return machine::CudaAnswer::driver_insufficient;
+    default:
+      return machine::CudaAnswer::failed;
+  }
+}
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  return cudaDeviceGetAttribute(&value, which, device) == cudaSuccess ? value : 0;
+}
+
+machine::CudaDevice device_facts(int device, const cudaDeviceProp& properties) {
+  constexpr double hz_per_khz = 1000;
+  return {.name = properties.name,
+          .capability = {properties.major, properties.minor},
+          .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem),
+          .l2_bytes = properties.l2CacheSize,
+          .multiprocessors = properties.multiProcessorCount,
+          .clock_hz = hz_per_khz * attribute(cudaDevAttrClockRate, device)};
+}
+
+}  // namespace
+
+machine::CudaFacts facts() {
+  machine::CudaFacts found;
+  found.architectures = FOURFOLD_CUDA_ARCHITECTURES;
+  cudaRuntimeGetVersion(&found.runtime);
+  if (cudaDriverGetVersion(&found.driver) != cudaSuccess) found.driver = 0;
+  int count = 0;
+  cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) count = 0;
+  for (int device = 0; device < count && status == cudaSuccess; ++device) {
+    cudaDeviceProp properties{};
+    status = cudaGetDeviceProperties(&properties, device);
+    if (status == cudaSuccess) found.devices.push_back(device_facts(device, properties));
+  }
+  if (status != cudaSuccess) {
+    found.error = cudaGetErrorString(status);
+    cudaGetLastError();  // it is told, and must not meet the next call
+  }
+  machine::judge(found, answer_of(status, count));
+  return found;
+}
+
+std::optional<std::int64_t> free_memory_bytes(int device) {
+  int before = 0;
+  std::size_t free = 0, total = 0;
+  if (cudaGetDevice(&before) != cudaSuccess) return std::nullopt;
+  const bool is_known =
+      cudaSetDevice(device) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess;
+  cudaSetDevice(before);
+  cudaGetLastError();
+  if (!is_known) return std::nullopt;
+  return static_cast<std::int64_t>(free);
+}
+
+}  // namespace fourfold::kernels::cuda

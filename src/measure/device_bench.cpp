@@ -1,0 +1,93 @@
+#include "measure/device_bench.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fourfold::measure {
+namespace {
+
+constexpr std::int64_t alignment = 256;  // what CUDA's own allocations have
+
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+bool is_floating(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16;
+}
+
+std::vector<kernels::Tensor> operands_of(const kernels::Problem& problem) {
+  std::vector<kernels::Tensor> tensors;
+  const op::Operands operands = op::operands(problem.op);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    tensors.push_back(
+        {nullptr, problem.shapes[i], op::element_dtype(operands[i].element, problem.dtype)});
+  return tensors;
+}
+
+std::int64_t bytes_of(const kernels::Tensor& tensor) {
+  return aligned(tensor.elements() * size_bytes(tensor.dtype));
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+double median_call_s(BenchDevice& device, double seconds, const TimedCall& call) {
+  std::int64_t turn = 0;
+  const auto time_s = [&](std::int64_t calls) {
+    return device.time_s([&](kernels::cuda::Stream stream) {
+      for (std::int64_t i = 0; i < calls; ++i) call(turn++, stream);
+    });
+  };
+  double warm_s = 0, call_s = 0;
+  for (int calls = 0; calls < least_calls || warm_s < warm_up_s; ++calls) {
+    call_s = time_s(1);
+    warm_s += call_s;
+  }
+  const std::int64_t calls =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(sample_s / std::max(call_s, 1e-7)));
+  std::vector<double> samples;
+  for (double spent_s = 0; spent_s < seconds || samples.size() < least_samples;) {
+    const double sample = time_s(calls);
+    spent_s += sample;
+    samples.push_back(sample / static_cast<double>(calls));
+  }
+  return median(std::move(samples));
+}
+
+std::int64_t sets_of_operands(std::int64_t bytes, std::int64_t cache_bytes) {
+  return std::max<std::int64_t>(1, (2 * cache_bytes + bytes - 1) / bytes);
+}
+
+DeviceKernelBench::DeviceKernelBench(BenchDevice& device, const kernels::Problem& problem,
+                                     kernels::cuda::Enqueue run, std::int64_t workspace_bytes)
+    : device_(device), run_(std::move(run)) {
+  const std::vector<kernels::Tensor> operands = operands_of(problem);
+  std::int64_t bytes = 0;
+  for (const kernels::Tensor& tensor : operands) bytes += bytes_of(tensor);
+  const std::int64_t sets = sets_of_operands(bytes, device.cache_bytes());
+  std::byte* at = device.reserve(sets * bytes + aligned(workspace_bytes));
+  for (std::int64_t set = 0; set < sets; ++set) {
+    sets_.push_back(operands);
+    for (kernels::Tensor& tensor : sets_.back()) {
+      tensor.data = at;
+      // Zeros where an operand counts or points.
+      if (is_floating(tensor.dtype)) device.fill(at, tensor.elements(), tensor.dtype);
+      at += bytes_of(tensor);
+    }
+  }
+  workspace_ = {at, static_cast<std::size_t>(workspace_bytes)};
+}
+
+double DeviceKernelBench::measure_s(double seconds) {
+  return median_call_s(device_, seconds, [&](std::int64_t turn, kernels::cuda::Stream stream) {
+    run_(sets_[static_cast<std::size_t>(turn) % sets_.size()], workspace_, stream);
+  });
+}
+
+}  // namespace fourfold::measure

@@ -1,0 +1,101 @@
+"""What scripts/bench-cpu and scripts/bench-gpu share: PyTorch as a process between rounds, and runs of Fourfold."""
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SCRIPT = os.path.basename(sys.argv[0])
+
+
+def fail(message):
+    sys.exit(f"{SCRIPT}: {message}")
+
+
+class Torch:
+    """PyTorch training the model of a workload, loaded and waiting between its rounds."""
+
+    def __init__(self, python, w, environment, flags):
+        sizes = [f"--{key}={w[key]}" for key in ("layers", "heads", "hidden", "vocab", "length", "batch", "bias")]
+        command = [python, os.path.join(ROOT, "tests/bench/torch_gpt.py"), *sizes, f"--warmup={w['warmup']}", *flags]
+        self.process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)  # fmt: skip
+        self.facts = self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            fail(f"PyTorch ended with code {self.process.wait()}; its message stands above")
+        return json.loads(line)
+
+    def round(self, steps):
+        """Median time of a step, and peak memory in bytes."""
+        self.process.stdin.write(f"{steps}\n")
+        self.process.stdin.flush()
+        result = self.answer()
+        return statistics.median(result["step_s"]), result["peak_bytes"]
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def settings_of(w):
+    """A workload as keys of Fourfold: GPT on random tokens, AdamW, clipping, nothing but steps."""
+    return {
+        "model.num_layers": w["layers"], "model.num_attention_heads": w["heads"], "model.hidden_size": w["hidden"],
+        "model.vocab_size": w["vocab"], "model.bias": "true" if w["bias"] else "false", "model.tied_head": "true",
+        "model.dropout": 0, "data.format": "synthetic", "data.seq_length": w["length"],
+        # The evaluation at the end takes the whole split: one sample of 1024 tokens.
+        "data.split": 0.995,
+        "train.global_batch_size": w["batch"], "train.steps": w["warmup"] + w["steps"],
+        "optimizer.grad_clip": 1.0, "optimizer.weight_decay": 0.1, "optimizer.lr": 1e-4,
+        "lr_schedule.kind": "constant", "lr_schedule.warmup_steps": 0,
+        "memory.activation_checkpointing": "selective" if w.get("recompute") else "none",
+        "checkpoint.interval_minutes": 0, "eval.batches": 1, "eval.interval_steps": 0, "sample.tokens": 0,
+    }  # fmt: skip
+
+
+def fourfold_run(binary, settings, scratch, extra, flags=()):
+    """One run, a process of its own: its folder and its peak memory in bytes. `extra` are texts for --set."""
+    run_dir = os.path.join(scratch, "run")
+    with open(os.path.join(scratch, "empty.yaml"), "w", encoding="utf-8") as config:
+        config.write("run: {name: bench}\n")
+    command = [binary, "train", config.name, "--overwrite", *flags]
+    for text in [*(f"{key}={value}" for key, value in settings.items()), f"run.dir={run_dir}", *extra]:
+        command += ["--set", text]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        fail(f"{' '.join(command)}\nended with code {process.returncode}:\n{output}")
+    return run_dir, usage.ru_maxrss * 1024
+
+
+def steps_of(run_dir, warmup):
+    """The lines of a run's metrics behind its warm-up."""
+    with open(os.path.join(run_dir, "metrics.jsonl"), encoding="utf-8") as metrics:
+        return [json.loads(line) for line in metrics][warmup:]
+
+
+def output_of(command):
+    """Standard output of a command that must succeed."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        fail(f"`{' '.join(command)}` ended with code {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def choose_workloads(text, workloads):
+    """The names in a comma-separated text."""
+    names = text.split(",")
+    for name in names:
+        if name not in workloads:
+            fail(f"unknown workload {name}; choose of {', '.join(workloads)}")
+    return names
+
+
+def range_text(values, form):
+    return f"{statistics.median(values):{form}} ({min(values):{form}}-{max(values):{form}})"
