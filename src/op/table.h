@@ -1,12 +1,14 @@
 // The closed table of ops: one variant, and what can be asked of any row.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "op/fused.h"
+#include "op/fused_products.h"
 
 namespace fourfold::op {
 
@@ -21,7 +23,8 @@ using AnyRow =
                  AttentionCached, TakePosition, CrossEntropy, LogitMax, LogitSums,
                  CrossEntropyMerge, CrossEntropyGradient, LossSum, SquaredNorm, CountNonFinite,
                  Vote, UpdateControl, AdamW, AdamWList, CountUpdate, InitNormal, Fill, Digest,
-                 BiasGelu, AddLayerNorm, AddLayerNormGradient, CrossEntropyBoth>;
+                 BiasGelu, AddLayerNorm, AddLayerNormGradient, CrossEntropyBoth,
+                 MatmulBias, MatmulBiasGelu, MatmulGeluGradient>;
 
 /// One of the rows. Copying and comparing look at every row; they are compiled once, not in every
 /// file that copies a program.
@@ -59,6 +62,12 @@ std::vector<Part> parts_of(const BiasGelu& row);
 std::vector<Part> parts_of(const AddLayerNorm& row);
 std::vector<Part> parts_of(const AddLayerNormGradient& row);
 std::vector<Part> parts_of(const CrossEntropyBoth& row);
+std::vector<Part> parts_of(const MatmulBias& row);
+std::vector<Part> parts_of(const MatmulBiasGelu& row);
+std::vector<Part> parts_of(const MatmulGeluGradient& row);
+double flops_of_parts(const Op& op, Shapes all);
+/// The product in a row: its first two operands are then those of the row.
+std::optional<Matmul> product_of(const Op& op);
 bool is_list(const Op& op);
 /// Whether operands of Element::compute may hold any element type, one for all of them, instead of
 /// the run's: the instruction's dtype says which.

@@ -25,6 +25,7 @@ WRAPPERS = (
     ("zstd", r"zstd.*\.h", ["src/data/zstd.cpp"]),
     ("CUDA", r"cuda(_runtime(_api)?)?\.h", ["src/kernels/cuda/check.h", "src/kernels/cuda/device.cuh"]),
     ("cuBLASLt", r"cublasLt\.h", ["src/kernels/cuda/cublaslt.cpp", "src/kernels/cuda/library_versions.cpp"]),
+    ("cuDNN", r"cudnn.*\.h", ["src/kernels/cuda/cudnn_attention.cpp"]),
     ("MPI", r"mpi\.h", ["src/comm/mpi.cpp"]),
     ("NCCL", r"nccl\.h", ["src/comm/nccl.cpp"]),
 )

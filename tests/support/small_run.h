@@ -33,6 +33,8 @@ struct RunSetup {
   bool masks_documents = false, restarts_positions = false;
   bool reference_kernels = false;
   bool fusion = true;
+  /// Changes what the program is compiled for.
+  std::function<void(machine::Target&)> edit_target = {};
   run::CpuOptions cpu{.threads = 2};
   /// Which tokens of the batch, counted over all samples, have no label besides every seventh.
   std::function<bool(std::int64_t)> masked;
@@ -93,6 +95,7 @@ class SmallRun {
     auto target = setup.reference_kernels ? kernels::cpu::reference_target()
                                           : kernels::cpu::target(setup.cpu.threads);
     if (!setup.fusion) target.fusions.clear();
+    if (setup.edit_target) setup.edit_target(target);
     return compile::compile(graphs, plan, target);
   }
 
