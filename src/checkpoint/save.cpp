@@ -41,7 +41,7 @@ void Saver::set_last(std::int64_t step, Digests digests) {
 }
 
 void Saver::start(const Manifest& facts, const program::Program& program,
-                  const BufferBytes& bytes_of, Digests expected) {
+                  const BufferReads& bytes_of, Digests expected) {
   require(!is_under_way_, "one save is under way at a time");
   facts_ = facts;
   expected_ = std::move(expected);
@@ -63,7 +63,7 @@ void Saver::start(const Manifest& facts, const program::Program& program,
   writer_ = std::thread([this] { write_parts(); });
 }
 
-void Saver::take_snapshot(const program::Program& program, const BufferBytes& bytes_of) {
+void Saver::take_snapshot(const program::Program& program, const BufferReads& bytes_of) {
   parts_.clear();
   std::size_t end = 0;
   std::vector<StateTensor> owned = state_of(program);

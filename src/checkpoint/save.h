@@ -50,7 +50,7 @@ class Saver {
   /// fails; so does one that has the digests of the save before, though steps were done between.
   /// Finite is what the facts say and every number that was copied is. Requires that no save is
   /// under way. Memory: owned_bytes. Time: that of the copy.
-  void start(const Manifest& facts, const program::Program& program, const BufferBytes& bytes_of,
+  void start(const Manifest& facts, const program::Program& program, const BufferReads& bytes_of,
              Digests expected = {});
   bool is_under_way() const { return is_under_way_; }
   /// Whether this rank's file of it is written, or given up. For any rank alone.
@@ -65,7 +65,7 @@ class Saver {
     std::size_t first_byte;
     std::uint64_t digest = 0;
   };
-  void take_snapshot(const program::Program& program, const BufferBytes& bytes_of);
+  void take_snapshot(const program::Program& program, const BufferReads& bytes_of);
   void write_parts();
   void examine(Part& part, std::span<const std::byte> memory);
   void check_news(const Manifest& manifest) const;

@@ -88,7 +88,7 @@ void Checkpoints::start(const Place& place) {
   facts_.is_finite = place.is_finite;
   if (before_save_) before_save_();
   saver_.start(facts_, executor_.bundle().at("train"),
-               [this](const program::Buffer& buffer) { return executor_.bytes(buffer); });
+               [this](const program::Buffer& buffer) { return executor_.read(buffer); });
 }
 
 void Checkpoints::take(const checkpoint::SaveResult& result, bool must_succeed) {

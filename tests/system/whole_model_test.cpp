@@ -250,7 +250,7 @@ TEST(Digest, is_equal_for_equal_state_and_sees_a_single_flipped_bit) {
     for (const program::Buffer& b : run.bundle().at("digest").buffers)
       if (b.role == program::BufferRole::output) {
         const auto bytes = run.executor().bytes(b);
-        all[b.name].assign(bytes.begin(), bytes.end());
+        all[b.name].assign(bytes.data(), bytes.data() + bytes.size());
       }
     return all;
   };
