@@ -96,13 +96,14 @@ Enqueue prepare(const op::Matmul& op, const Problem& problem, Precision precisio
           "products on CUDA are of f32 or bf16");
   const MatmulSizes sizes = matmul_sizes(op, problem.shapes);
   const cudaDataType_t type = problem.dtype == DType::f32 ? CUDA_R_32F : CUDA_R_16BF;
+  const cudaDataType_t type_of_out = op.unrounded ? CUDA_R_32F : type;
   auto of = std::make_shared<Product>();
   of->handle = library();
   of->description =
       product(op, precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
   of->a = op.transpose_a ? matrix(type, sizes.k, sizes.m) : matrix(type, sizes.m, sizes.k);
   of->b = op.transpose_b ? matrix(type, sizes.n, sizes.k) : matrix(type, sizes.k, sizes.n);
-  of->out = matrix(type, sizes.m, sizes.n);
+  of->out = matrix(type_of_out, sizes.m, sizes.n);
   of->beta = op.accumulate ? 1 : 0;
   choose_algorithm(*of, sizes);
   return [of](Tensors operands, Workspace workspace, Stream stream) {
