@@ -37,8 +37,8 @@ machine::Target target_without_kernels() {
 /// and say so in run.threads.
 machine::Target target_of(const config::Config& config, const std::string& kernel_table,
                           std::int64_t ranks) {
-  if (config.plan.compute == DType::bf16) return target_without_kernels();
   if (config.kernels == "reference") return kernels::cpu::reference_target();
+  if (config.plan.compute == DType::bf16) return target_without_kernels();
   const int cores = resolve_threads(config.threads);
   const auto share = static_cast<int>(std::min<std::int64_t>(ranks, cores));
   const int threads = config.threads > 0 ? config.threads : cores / share;
@@ -161,11 +161,12 @@ int resolve_threads(int threads) {
 }
 
 void check_trainable(const config::Config& config) {
-  if (config.plan.compute != DType::bf16) return;
+  if (config.plan.compute != DType::bf16 || config.kernels == "reference") return;
   throw UserError(
       ExitCode::bad_config,
-      "precision.compute = bf16 cannot be trained here: a CPU trains fp32 and fp64; set "
-      "precision.compute = fp32 (plan, program and verify take bf16)");
+      "precision.compute = bf16 cannot be trained here: the kernels of a CPU compute in fp32 and "
+      "fp64; set precision.compute = fp32, or kernels = reference, whose plain loops take bf16 "
+      "too, at a hundredth of the speed (plan, program and verify take bf16)");
 }
 
 std::int64_t checkpoint_copy_bytes(const Job& job) {

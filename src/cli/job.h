@@ -61,8 +61,8 @@ int available_cores();
 /// `threads` of the configuration, or all available cores for 0.
 int resolve_threads(int threads);
 
-/// Throws UserError(bad_config) when no kernel here computes in the configured precision, which can
-/// be planned all the same.
+/// Throws UserError(bad_config) when the configured kernels do not compute in the configured
+/// precision, which can be planned all the same: on a CPU bf16 needs those of kernels/reference.
 void check_trainable(const config::Config& config);
 
 /// Of a rank of a run that saves checkpoints: the copy from which they are written, beside both

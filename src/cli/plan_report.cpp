@@ -44,12 +44,6 @@ std::string memory_line(std::string_view label, std::int64_t bytes, int indent) 
   return format("{:{}}{:<{}} {:>10}\n", "", indent, label, 28 - indent, format_bytes(bytes));
 }
 
-std::int64_t bytes_of(const std::vector<MemoryClass>& classes, std::string_view name) {
-  for (const MemoryClass& entry : classes)
-    if (entry.name == name) return entry.bytes;
-  return 0;
-}
-
 std::string place_of(const Program& program, std::size_t instruction) {
   for (const program::Task& task : program.tasks)
     if (instruction >= task.begin && instruction < task.end)
@@ -118,11 +112,6 @@ std::string memory_table(const Job& job) {
              place_of(job.bundle.at("train"), memory.fullest_instruction));
   for (const MemoryClass& entry : memory.transient) text += memory_line(entry.name, entry.bytes, 4);
   for (const MemoryClass& entry : memory.beside) text += memory_line(entry.name, entry.bytes, 2);
-  if (job.plan.compute == DType::bf16)
-    // As compiled today, weights and moments have the type of the computation.
-    text += format("  float32 weights beside bf16 ones, and float32 moments, would add {}\n",
-                   format_bytes(2 * bytes_of(memory.persistent, "parameters") +
-                                bytes_of(memory.persistent, "optimizer")));
   return text;
 }
 

@@ -14,11 +14,18 @@
 namespace fourfold::cli {
 namespace {
 
+/// What was trained in bf16 has float32 weights, and the kernels of a CPU compute with those.
+void use_kernels_of_cpu(config::Config& config) {
+  if (config.plan.compute == DType::bf16 && config.kernels != "reference")
+    config.plan.compute = DType::f32;
+}
+
 TrainedModel from_checkpoint(checkpoint::Found found) {
   TrainedModel model;
   const std::array<std::string, 1> files{"the checkpoint's configuration"};
   const checkpoint::Manifest& manifest = found.manifest;
   model.config = config::load(files, {}, [&](const std::string&) { return manifest.config; });
+  use_kernels_of_cpu(model.config);
   model.tokenizer = manifest.tokenizer;
   model.tokenizer_place = format("{}: the tokenizer", found.path);
   model.origin = format("the checkpoint of step {}", manifest.step);
@@ -62,6 +69,7 @@ TrainedModel open_trained_model(const std::string& path, std::optional<std::int6
                              path, std::filesystem::path(needed).filename().string()));
   TrainedModel model;
   model.config = config::load(std::array{config}, {});
+  use_kernels_of_cpu(model.config);
   model.tokenizer_place = join_path(path, RunFiles::tokenizer);
   model.tokenizer = trim(read_file(model.tokenizer_place, ExitCode::no_checkpoint));
   model.origin = "the final weights";

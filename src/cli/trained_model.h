@@ -14,7 +14,7 @@
 namespace fourfold::cli {
 
 struct TrainedModel {
-  config::Config config;
+  config::Config config;        // in fp32 where kernels of a CPU are to compute what was bf16
   std::string tokenizer;        // as text
   std::string tokenizer_place;  // where that stands, for messages
   std::string origin;           // "the final weights", "the checkpoint of step 1200"

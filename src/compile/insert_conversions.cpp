@@ -94,7 +94,7 @@ class Inserter {
     Node node = original;
     const plan::NodeStates& states = states_of_node();
     for (std::size_t i = 0; i < node.reads.size(); ++i)
-      node.reads[i] = read(node.reads[i], states.reads[i]);
+      node.reads[i] = read(node.reads[i], states.reads[i], rounds(original, i));
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       node.outputs[i] = output(original.outputs[i], states.outputs[i]);
     result_.steps.emplace_back(node);
@@ -104,23 +104,45 @@ class Inserter {
 
   // --- reads
 
-  ValueId read(ValueId id, const Sharding& wanted) {
+  /// Whether a node computes with a rounded copy of what it reads: weights are kept in the type of
+  /// sums.
+  bool rounds(const Node& node, std::size_t index) const {
+    return !op::takes_any_element(node.op) &&
+           op::element_dtype(op::operands(node.op)[index].element, plan_.compute) !=
+               op::element_dtype(graph_.value(node.reads[index]).element, plan_.compute);
+  }
+
+  ValueId read(ValueId id, const Sharding& wanted, bool is_rounded) {
     const graph::Value& value = graph_.value(id);
     if (value.role == ValueRole::received) receive(id);
     if (graph::is_sum(value.role)) complete(id);
     if (value.role == ValueRole::result) send(id);
     if (value.role == ValueRole::step || value.role == ValueRole::result) return id;
-    return converted(id, wanted);
+    return converted(id, wanted, is_rounded);
   }
 
   /// The value in the wanted state, made here if no earlier step made it for this scope. Gradients
-  /// are reduced where they lie.
-  ValueId converted(ValueId id, const Sharding& wanted) {
-    if (kept(id) == wanted) return id;
-    const auto key = std::tuple(id, cuts_key(wanted), scope(id));
+  /// are reduced where they lie. What is rounded is so before it moves: half the bytes to send.
+  ValueId converted(ValueId id, const Sharding& wanted, bool is_rounded) {
+    const ValueId from = is_rounded ? cast(id) : id;
+    if (kept(id) == wanted) return from;
+    const auto key = std::tuple(from, cuts_key(wanted), scope(id));
     if (const auto place = converted_.find(key); place != converted_.end()) return place->second;
-    const ValueId to = convert(id, kept(id), wanted, std::nullopt, std::nullopt);
+    const ValueId to = convert(from, kept(id), wanted, std::nullopt, std::nullopt);
     converted_.emplace(key, to);
+    return to;
+  }
+
+  /// The copy of a weight in the type of the computation, one for all micro-batches and phases.
+  ValueId cast(ValueId id) {
+    if (const auto place = cast_.find(id); place != cast_.end()) return place->second;
+    ShardedValue copy = result_.values[id.index()];
+    copy.name = fresh_name(copy.name + "/cast");
+    copy.role = ValueRole::activation;
+    copy.element = op::Element::compute;
+    const ValueId to = add(std::move(copy));
+    result_.steps.emplace_back(Node{op::Cast{}, {id}, {to}, phase_, std::nullopt});
+    cast_.emplace(id, to);
     return to;
   }
 
@@ -247,7 +269,7 @@ class Inserter {
       if (!handed_over_.insert(t).second) continue;
       const ValueId whole = graph_.value(id).role == ValueRole::result
                                 ? id
-                                : converted(id, Sharding{kept(id).mesh, {}, {}});
+                                : converted(id, Sharding{kept(id).mesh, {}, {}}, false);
       result_.steps.emplace_back(Handover{t, true, whole, phase_});
     }
   }
@@ -339,6 +361,7 @@ class Inserter {
                       std::pair<Phase, std::int64_t>>,
            ValueId>
       converted_;
+  std::map<ValueId, ValueId> cast_;
   std::map<std::string, int> names_;
   std::set<std::size_t> handed_over_;  // transfers that have a step
 };

@@ -159,7 +159,7 @@ class Lowering {
         continue;
       }
       program::Buffer buffer;
-      buffer.dtype = op::element_dtype(value.element, plan_.compute);
+      buffer.dtype = element_dtype(ValueId(i));
       buffer.global = value.shape;
       buffer.sharding = value.sharding;
       buffer.blocked = value.blocked;
@@ -181,12 +181,13 @@ class Lowering {
     return graph::is_feed(graph_.value(id).role) && micros_ > 1 ? 2 : 1;
   }
 
-  /// Sums and values of the update are not one for each micro-batch.
+  /// Sums, casts and values of the update are not one for each micro-batch.
   void find_update_values() {
     in_update_.assign(graph_.values.size(), false);
     const auto note = [&](ValueId id) { in_update_[id.index()] = true; };
     for (const Step& step : graph_.steps) {
-      if (const auto* node = std::get_if<Node>(&step); node && node->phase == Phase::update) {
+      if (const auto* node = std::get_if<Node>(&step);
+          node && (node->phase == Phase::update || is_cast(*node))) {
         std::for_each(node->reads.begin(), node->reads.end(), note);
         std::for_each(node->outputs.begin(), node->outputs.end(), note);
       } else if (const auto* move = std::get_if<Move>(&step);
@@ -244,14 +245,19 @@ class Lowering {
     for (const Step& step : graph_.steps) {
       const bool is_due = std::visit([&](const auto& s) { return s.phase == phase; }, step);
       if (!is_due) continue;
-      if (const auto* node = std::get_if<Node>(&step))
-        compute(*node);
-      else if (const auto* move = std::get_if<Move>(&step))
+      if (const auto* node = std::get_if<Node>(&step)) {
+        if (micro_ == 0 || !is_cast(*node)) compute(*node);
+      } else if (const auto* move = std::get_if<Move>(&step)) {
         emit(*move);
-      else
+      } else {
         emit(std::get<Handover>(step));
+      }
     }
   }
+
+  /// Weights stay as they are until the update: the copy that the first micro-batch makes is that
+  /// of all.
+  static bool is_cast(const Node& node) { return std::holds_alternative<op::Cast>(node.op); }
 
   void compute(const Node& node) {
     program::Compute instruction;
@@ -266,6 +272,8 @@ class Lowering {
       const bool is_sum = graph::is_sum(output.role) || output.is_micro_sum;
       const bool first = started_.insert(node.outputs[0]).second;
       instruction.op = op::with_accumulate(instruction.op, is_sum && !first);
+      if (element_dtype(node.outputs[0]) != plan_.compute)
+        instruction.op = op::with_unrounded(instruction.op);
     }
     program_.instructions.push_back({math_stream, std::move(instruction)});
   }
@@ -342,11 +350,20 @@ class Lowering {
     return {{from.buffer, 0, rows, part[dim] * inner, rows == 1 ? 0 : whole[dim] * inner}, to};
   }
 
-  /// The element type of the computation; counters are filled, added and digested in their own.
+  DType element_dtype(ValueId id) const {
+    return op::element_dtype(graph_.value(id).element, plan_.compute);
+  }
+
+  /// The element type of the computation; counters, weights and their gradients are filled, added,
+  /// updated and digested in their own.
   DType compute_dtype(const Node& node) const {
     if (!op::takes_any_element(node.op)) return plan_.compute;
-    const ValueId id = node.reads.empty() ? node.outputs[0] : node.reads[0];
-    return op::element_dtype(graph_.value(id).element, plan_.compute);
+    const op::Operands operands = op::operands(node.op);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].element == op::Element::compute)
+        return element_dtype(i < node.reads.size() ? node.reads[i]
+                                                   : node.outputs[i - node.reads.size()]);
+    fail_internal("an op that takes any element has an operand of it");
   }
 
   void begin_task(TaskKind kind, std::optional<std::int64_t> micro) {

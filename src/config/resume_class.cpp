@@ -26,7 +26,8 @@ constexpr std::pair<std::string_view, ResumeClass> classes[] = {
     {"optimizer.shard", free},
     {"lr_schedule.", free},
     {"loss_spike.", free},
-    {"precision.", fixed},
+    // fp32 and bf16 keep the same float32 state; that of fp64 is refused where it is loaded.
+    {"precision.", overridable},
     {"parallel.", free},
     {"memory.", free},
     {"eval.", free},

@@ -91,12 +91,15 @@ std::vector<Key> parallel_keys() {
        .elsewhere = {"gradient_checkpointing", "activation_checkpoint", "recompute_granularity",
                      "recompute_layer", "recompute"}},
       {.path = "precision.compute",
-       .meaning = "Type of weights, activations and gradients. A CPU plans bf16 and trains the "
-                  "others.",
+       .meaning = "Type of activations and of what matrix products read. Beside bf16, weights, "
+                  "their gradients' sums and the optimizer's state are fp32, and a step begins by "
+                  "rounding the weights. A CPU plans bf16 and trains the others, or with kernels = "
+                  "reference bf16 too.",
        .field = choice<DType>(at(&Config::plan, &PlanSpec::compute), {"fp32", "fp64", "bf16"},
                               {DType::f32, DType::f64, DType::bf16}),
        .fallback = "fp32",
-       .cost = "fp64 takes twice the memory and time of fp32; bf16 half the memory.",
+       .cost = "fp64 takes twice the memory and time of fp32; bf16 half the memory of activations, "
+               "and sends half the bytes of activations and gathered weights.",
        .example = "fp64",
        .elsewhere = {"precision", "bf16", "mixed_precision_param", "mixed_precision", "fp16",
                      "dtype", "torch_dtype", "precision.dtype"}},

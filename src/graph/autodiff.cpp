@@ -105,7 +105,7 @@ class Tape final : public Pullback {
     const Value value = builder_.graph().value(read);
     require(value.shape == gradient_shape, format("the gradient of {} has its shape", value.name));
     if (value.role == ValueRole::parameter)
-      return builder_.given(gradient_name(value.name), value.shape, op::Element::compute,
+      return builder_.given(gradient_name(value.name), value.shape, op::Element::accumulate,
                             ValueRole::gradient);
     const ValueId id = builder_.given(fresh_name(read, "grad"), value.shape, op::Element::compute,
                                       ValueRole::activation);

@@ -42,7 +42,7 @@ ValueId Builder::given(const std::string& name, const Shape& shape, op::Element 
 }
 
 ValueId Builder::parameter(const std::string& name, const Shape& shape, const op::Op& init) {
-  return given(name, shape, op::Element::compute, ValueRole::parameter, init);
+  return given(name, shape, op::Element::accumulate, ValueRole::parameter, init);
 }
 
 ValueId Builder::field(std::string_view name) {
@@ -59,9 +59,10 @@ std::vector<ValueId> Builder::apply(const op::Op& op, std::vector<ValueId> reads
   std::vector<ValueId> outputs;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const op::Operand& operand = operands[reads.size() + i];
+    const bool is_of_reads = std::holds_alternative<op::Add>(op);
+    const op::Element element = is_of_reads ? graph_.value(reads[0]).element : operand.element;
     const std::string value_name = i == 0 ? name : format("{}.{}", name, operand.name);
-    outputs.push_back(
-        add({value_name, shapes[i], operand.element, ValueRole::activation, std::nullopt}));
+    outputs.push_back(add({value_name, shapes[i], element, ValueRole::activation, std::nullopt}));
   }
   apply_to(op, std::move(reads), outputs);
   return outputs;

@@ -69,6 +69,25 @@ std::string to_text(const Graph& graph) {
   return text;
 }
 
+namespace {
+
+/// A parameter is kept in the type of sums, and read by what computes in the type of the
+/// computation: compile/ rounds it on the way.
+bool is_rounded(const Node& node, const op::Operands& operands, std::size_t index,
+                const Value& value) {
+  const bool is_weight = value.role == ValueRole::parameter || value.role == ValueRole::received;
+  return index < node.reads.size() && is_weight && value.element == op::Element::accumulate &&
+         operands[index].element == op::Element::compute;
+}
+
+/// A product that is the gradient of a weight stays in the type of its sums.
+bool is_unrounded(const Node& node, std::size_t index, const Value& value) {
+  return index >= node.reads.size() && value.role == ValueRole::gradient &&
+         value.element == op::operands(op::with_unrounded(node.op))[index].element;
+}
+
+}  // namespace
+
 void check(const Graph& graph) {
   std::vector<int> producers(graph.values.size(), 0);
   for (const Node& node : graph.nodes) {
@@ -103,7 +122,10 @@ void check(const Graph& graph) {
         any_element = common;
         continue;
       }
-      require(element == operands[i].element,
+      const bool fits = element == operands[i].element ||
+                        is_rounded(node, operands, i, graph.value(id)) ||
+                        is_unrounded(node, i, graph.value(id));
+      require(fits,
               format("operand {} of {} has the element type of the op", operands[i].name, op_name));
     }
   }

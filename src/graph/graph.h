@@ -36,7 +36,7 @@ struct Value {
   std::string
       name;  // unique in the graph; the same name means the same tensor in all graphs of a model
   Shape shape;
-  op::Element element = op::Element::compute;
+  op::Element element = op::Element::compute;  // of parameters, moments, gradients: accumulate
   ValueRole role = ValueRole::activation;
   /// How a persistent value starts; parameters, moments, counters and caches have one.
   std::optional<op::Op> init;
@@ -81,8 +81,9 @@ bool is_sum(ValueRole role);
 /// tests and people.
 std::string to_text(const Graph& graph);
 
-/// Throws InternalError unless shapes follow the ops' rules, reads come after their producers, and
-/// only sums have several producers.
+/// Throws InternalError unless shapes follow the ops' rules, reads come after their producers, only
+/// sums have several producers, and element types are those of the ops: but a parameter, kept in
+/// the type of sums, may be read in that of the computation, and its gradient made by any product.
 void check(const Graph& graph);
 
 /// All graphs of a model over common persistent values.

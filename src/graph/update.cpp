@@ -23,7 +23,7 @@ std::vector<Trained> trained_parameters(Builder& builder) {
     require(gradient.has_value(), format("{} takes part in the loss", value.name));
     const op::Op zero = op::Fill{.value = 0, .shape = value.shape};
     const auto moment = [&](std::string_view which) {
-      return builder.given(format("{}/{}", which, value.name), value.shape, op::Element::compute,
+      return builder.given(format("{}/{}", which, value.name), value.shape, op::Element::accumulate,
                            ValueRole::moment, zero);
     };
     list.push_back({ValueId(i), *gradient, moment("m"), moment("v")});

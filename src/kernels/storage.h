@@ -18,6 +18,13 @@ using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 template <class T>
 using As = std::type_identity<T>;
 
+/// What an output of either type is told by: the storage type, or that of its sums where
+/// `unrounded`.
+template <class T, class Make>
+auto for_output(bool unrounded, Make&& make) {
+  return unrounded ? make(As<Sum<T>>{}) : make(As<T>{});
+}
+
 /// make(As<T>{}) for the storage type: f32 or f64.
 template <class Make>
 Run for_float(DType dtype, Make&& make) {

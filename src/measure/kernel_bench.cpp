@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "kernels/storage.h"
 #include "measure/best_rate.h"
 
 namespace fourfold::measure {
@@ -46,8 +47,11 @@ template <class T>
 void fill(T* data, std::int64_t count, std::int64_t bound) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t spread = (i * 7919 + 1) % (std::is_integral_v<T> ? bound : 1009);
-    data[i] = std::is_integral_v<T> ? static_cast<T>(spread)
-                                    : static_cast<T>((static_cast<double>(spread) + 1) / 1024);
+    if constexpr (std::is_integral_v<T>)
+      data[i] = static_cast<T>(spread);
+    else
+      data[i] =
+          static_cast<T>(static_cast<kernels::Sum<T>>((static_cast<double>(spread) + 1) / 1024));
   }
 }
 
@@ -64,7 +68,7 @@ void fill(const kernels::Tensor& tensor, std::int64_t bound) {
     case DType::u64:
       return fill(tensor.as<std::int64_t>(), count, bound);
     case DType::bf16:
-      fail_internal("no CPU kernel but the reference takes bf16");
+      return fill(tensor.as<BFloat16>(), count, bound);
   }
 }
 

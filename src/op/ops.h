@@ -34,10 +34,12 @@ using Shapes = std::span<const Shape>;
 
 /// out = op(A) op(B), A and B seen as matrices: their first `a_rows` (`b_rows`) dims form the row
 /// index, the rest the column index; op transposes where asked. out has the dims of op(A)'s rows,
-/// then those of op(B)'s columns. `accumulate` adds to out instead of overwriting it.
+/// then those of op(B)'s columns. `accumulate` adds to out instead of overwriting it. `unrounded`
+/// leaves out in the type of the sums, accumulation_type of the operands': the gradient of a
+/// weight.
 struct Matmul {
   std::int64_t a_rows = 1, b_rows = 1;
-  bool transpose_a = false, transpose_b = false, accumulate = false;
+  bool transpose_a = false, transpose_b = false, accumulate = false, unrounded = false;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("a_rows", self.a_rows);
@@ -45,6 +47,7 @@ struct Matmul {
     visit("transpose_a", self.transpose_a);
     visit("transpose_b", self.transpose_b);
     visit("accumulate", self.accumulate);
+    visit("unrounded", self.unrounded);
   }
   FOURFOLD_OP_ROW(Matmul, "matmul");
 };
@@ -244,6 +247,14 @@ struct GeluGradient {
   template <class Self, class Visit>
   static void fields(Self&, Visit&&) {}
   FOURFOLD_OP_ROW(GeluGradient, "gelu_gradient");
+};
+
+/// y = x rounded to the type of the computation, to nearest even; x has the type of its sums: the
+/// bf16 copy of float32 weights. Where both are one type it is a copy, and compile/ makes none.
+struct Cast {
+  template <class Self, class Visit>
+  static void fields(Self&, Visit&&) {}
+  FOURFOLD_OP_ROW(Cast, "cast");
 };
 
 /// y = a + b. The computation may also be in i64 or u64: counters and digests.

@@ -34,7 +34,9 @@ MatmulDims matmul_dims(const Matmul& op, Shapes reads) {
 }  // namespace
 
 Operands Matmul::operands() const {
-  return {{"a"}, {"b"}, {"out", write_or_update(accumulate)}};
+  return {{"a"},
+          {"b"},
+          {"out", write_or_update(accumulate), unrounded ? Element::accumulate : Element::compute}};
 }
 std::vector<Shape> Matmul::outputs(Shapes reads) const {
   const MatmulDims d = matmul_dims(*this, reads);
@@ -79,7 +81,7 @@ double Embedding::flops(Shapes) const {
 Operands EmbeddingGradient::operands() const {
   return {{"tokens", Role::read, Element::i32},
           {"y_grad"},
-          {"table_grad", write_or_update(accumulate)}};
+          {"table_grad", write_or_update(accumulate), Element::accumulate}};
 }
 std::vector<Shape> EmbeddingGradient::outputs(Shapes reads) const {
   require(without_last(reads[1]) == reads[0], "embedding_gradient: y_grad has a row per token");
@@ -122,7 +124,7 @@ double AddPositions::flops(Shapes all) const {
 Operands PositionsGradient::operands() const {
   Operands list = {{"y_grad"}};
   if (documents) list.push_back({"document_starts", Role::read, Element::i32});
-  list.push_back({"table_grad", write_or_update(accumulate)});
+  list.push_back({"table_grad", write_or_update(accumulate), Element::accumulate});
   return list;
 }
 std::vector<Shape> PositionsGradient::outputs(Shapes reads) const {
@@ -189,7 +191,7 @@ double AddBias::flops(Shapes all) const {
 }
 
 Operands BiasGradient::operands() const {
-  return {{"y_grad"}, {"bias_grad", write_or_update(accumulate)}};
+  return {{"y_grad"}, {"bias_grad", write_or_update(accumulate), Element::accumulate}};
 }
 std::vector<Shape> BiasGradient::outputs(Shapes reads) const {
   require(summed_dims >= 0 && static_cast<std::size_t>(summed_dims) <= reads[0].rank(),
@@ -231,6 +233,20 @@ FactorRule GeluGradient::factors(Shapes reads) const {
 }
 double GeluGradient::flops(Shapes all) const {
   return 20 * elements(all[0]);
+}
+
+Operands Cast::operands() const {
+  return {{"x", Role::read, Element::accumulate}, {"y", Role::write}};
+}
+std::vector<Shape> Cast::outputs(Shapes reads) const {
+  return {reads[0]};
+}
+FactorRule Cast::factors(Shapes reads) const {
+  const std::string x = letters(reads[0].rank());
+  return {{x, x}, "", Linear::no};
+}
+double Cast::flops(Shapes) const {
+  return 0;
 }
 
 Operands Add::operands() const {

@@ -53,8 +53,8 @@ Operands LayerNormWeightGradient::operands() const {
                    {"mean", Role::read, Element::accumulate},
                    {"rstd", Role::read, Element::accumulate},
                    {"y_grad"}};
-  list.push_back({"gain_grad", write_or_update(accumulate)});
-  if (bias) list.push_back({"bias_grad", write_or_update(accumulate)});
+  list.push_back({"gain_grad", write_or_update(accumulate), Element::accumulate});
+  if (bias) list.push_back({"bias_grad", write_or_update(accumulate), Element::accumulate});
   return list;
 }
 std::vector<Shape> LayerNormWeightGradient::outputs(Shapes reads) const {

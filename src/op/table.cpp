@@ -24,6 +24,9 @@ constexpr bool all_rows(const std::variant<Rows...>*) {
 static_assert(all_rows(static_cast<const AnyRow*>(nullptr)),
               "every row of the op table states all its rules");
 
+template <class Row, class... Rows>
+constexpr bool is_one_of = (std::is_same_v<Row, Rows> || ...);
+
 // --- writing attributes
 
 std::string value_text(bool value) {
@@ -197,8 +200,12 @@ bool is_list(const Op& op) {
 }
 
 bool takes_any_element(const Op& op) {
-  return std::holds_alternative<Add>(op) || std::holds_alternative<Fill>(op) ||
-         std::holds_alternative<Digest>(op);
+  return std::visit(
+      []<class Row>(const Row&) {
+        return is_one_of<Row, Add, SquaredNorm, CountNonFinite, AdamW, AdamWList, InitNormal, Fill,
+                         Digest>;
+      },
+      op);
 }
 
 double traffic_bytes(const Op& op, Shapes all, DType compute) {
@@ -225,6 +232,11 @@ Op with_accumulate(Op op, bool accumulate) {
           require(!accumulate, "only ops with the attribute can accumulate");
       },
       op);
+  return op;
+}
+
+Op with_unrounded(Op op) {
+  if (auto* matmul = std::get_if<Matmul>(&op)) matmul->unrounded = true;
   return op;
 }
 

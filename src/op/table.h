@@ -19,7 +19,7 @@ using AnyRow =
     std::variant<Matmul, Embedding, EmbeddingGradient, AddPositions, PositionsGradient, Dropout,
                  LayerNorm, LayerNormGradient, LayerNormWeightGradient, LayerNormMoments,
                  LayerNormApply, LayerNormGradientSums, LayerNormGradientApply, AddBias,
-                 BiasGradient, Gelu, GeluGradient, Add, Attention, AttentionGradient,
+                 BiasGradient, Gelu, GeluGradient, Cast, Add, Attention, AttentionGradient,
                  AttentionCached, TakePosition, CrossEntropy, LogitMax, LogitSums,
                  CrossEntropyMerge, CrossEntropyGradient, LossSum, SquaredNorm, CountNonFinite,
                  Vote, UpdateControl, AdamW, AdamWList, CountUpdate, InitNormal, Fill, Digest,
@@ -70,7 +70,8 @@ double flops_of_parts(const Op& op, Shapes all);
 std::optional<Matmul> product_of(const Op& op);
 bool is_list(const Op& op);
 /// Whether operands of Element::compute may hold any element type, one for all of them, instead of
-/// the run's: the instruction's dtype says which.
+/// the run's: the instruction's dtype says which. Start, update and digest of state that is kept in
+/// the type of sums, and sums of any kind.
 bool takes_any_element(const Op& op);
 /// Bytes read and written, each operand once (an update counts twice).
 double traffic_bytes(const Op& op, Shapes all, DType compute);
@@ -79,6 +80,9 @@ double traffic_bytes(const Op& op, Shapes all, DType compute);
 /// (or not to).
 bool can_accumulate(const Op& op);
 Op with_accumulate(Op op, bool accumulate);
+/// The same op with its output in the type of its sums; ops whose outputs have it anyway are
+/// returned as they are.
+Op with_unrounded(Op op);
 /// The same op for another micro-batch; ops that do not depend on it are returned as they are.
 Op with_micro(Op op, std::int64_t micro);
 

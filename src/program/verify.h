@@ -17,7 +17,9 @@
 //
 //   implementation      Every Compute names one.
 //
-//   operands            Number, dtype and shape of operands are what the op's rules say.
+//   operands            Number, dtype and shape of operands are what the op's rules say;
+//   parameters,
+//                       moments and gradients have the type of sums (float32 beside bf16).
 //
 //   alias               An output shares bytes with another operand only where the op allows it, on
 //                       the same range, or gathers in place.

@@ -78,9 +78,24 @@ std::string shape_problem(const Program& program, const Compute& compute,
   return factor_problem(op::factors(compute.op, read_shapes), shapes, reads, operands);
 }
 
+/// What is learned, and the sums it is learned from, lose nothing to the type of the computation.
+void check_kept_types(const Program& program, Report& report) {
+  for (const Buffer& buffer : program.buffers) {
+    const bool is_kept = buffer.role == BufferRole::parameter ||
+                         buffer.role == BufferRole::moment || buffer.role == BufferRole::gradient;
+    const DType wanted = accumulation_type(buffer.dtype);
+    if (is_kept && buffer.dtype != wanted)
+      report.fault(
+          "operands",
+          format("the {} {} holds {}, expected the type of its sums, {}", to_string(buffer.role),
+                 buffer.name, fourfold::to_string(buffer.dtype), fourfold::to_string(wanted)));
+  }
+}
+
 }  // namespace
 
 void check_operands(const Program& program, Report& report) {
+  check_kept_types(program, report);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const auto* compute = std::get_if<Compute>(&program.instructions[i].what);
     if (compute == nullptr) continue;

@@ -1,4 +1,4 @@
-// Bias, GELU, sum and selection of a position.
+// Bias, GELU, cast, sum and selection of a position.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,6 +55,7 @@ std::vector<Case> elementwise_cases() {
     cases.push_back({"wide", op::Gelu{}, {wide}, {}, 1, gelu_magnitude});
     cases.push_back({"narrow", op::GeluGradient{}, {x, grad}, {}, 1, gelu_gradient_magnitude});
     cases.push_back({"wide", op::GeluGradient{}, {wide, grad}, {}, 1, gelu_gradient_magnitude});
+    cases.push_back({"of weights", op::Cast{}, {wide}});
     cases.push_back({"sum", op::Add{}, {x, grad}});
     cases.push_back({"last", op::TakePosition{}, {x, scalar(static_cast<double>(time - 1))}});
     cases.push_back({"first", op::TakePosition{}, {x, scalar(0)}});
@@ -83,6 +84,26 @@ TEST(AddGradient, equals_central_differences) {
   const Array a = uniform({7}, "a"), b = uniform({7}, "b"), weight = uniform({7}, "weight");
   expect_gradient(op::Add{}, {a, b}, 0, {weight}, weight);
   expect_gradient(op::Add{}, {a, b}, 1, {weight}, weight);
+}
+
+TEST(Cast, rounds_to_nearest_even_and_keeps_what_is_not_finite) {
+  // Between 1 and 1 + 2^-7 the middle becomes even; above it, up; beyond the largest, infinite.
+  const Array x{{7},
+                {1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-20, -0.0, 3.4e38, INFINITY, NAN}};
+  const std::vector<double> y =
+      apply(op::Cast{}, {"reference", DType::bf16, 1}, {x}).values[0].data;
+  EXPECT_EQ(y[0], 1);
+  EXPECT_EQ(y[1], 1 + 0x1p-6);
+  EXPECT_EQ(y[2], 1 + 0x1p-7);
+  EXPECT_TRUE(y[3] == 0 && std::signbit(y[3]));
+  EXPECT_EQ(y[4], INFINITY);
+  EXPECT_EQ(y[5], INFINITY);
+  EXPECT_TRUE(std::isnan(y[6]));
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const std::string implementation : {"reference", "vector"})
+      EXPECT_EQ(
+          apply(op::Cast{}, {implementation, dtype, 2}, {filled({3}, 0x1.8p-3)}).values[0].data,
+          filled({3}, 0x1.8p-3).data);
 }
 
 TEST(Add, also_adds_counters_and_digests) {

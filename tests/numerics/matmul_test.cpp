@@ -11,11 +11,13 @@ struct Sizes {
   std::int64_t m, n, k;
 };
 
-Case matrix_case(const Sizes& sizes, bool transpose_a, bool transpose_b, bool accumulate) {
+Case matrix_case(const Sizes& sizes, bool transpose_a, bool transpose_b, bool accumulate,
+                 bool unrounded = false) {
   const auto [m, n, k] = sizes;
   Case sample;
-  sample.name = format("{}x{}x{} {}{}", m, n, k, transpose_a ? "t" : "n", transpose_b ? "t" : "n");
-  sample.op = op::Matmul{1, 1, transpose_a, transpose_b, accumulate};
+  sample.name = format("{}x{}x{} {}{}", m, n, k, transpose_a ? "t" : "n", transpose_b ? "t" : "n") +
+                (unrounded ? " unrounded" : "");
+  sample.op = op::Matmul{1, 1, transpose_a, transpose_b, accumulate, unrounded};
   sample.reads = {uniform(transpose_a ? Shape{k, m} : Shape{m, k}, "a"),
                   uniform(transpose_b ? Shape{n, k} : Shape{k, n}, "b")};
   if (accumulate) sample.updates = {uniform({m, n}, "out")};
@@ -33,6 +35,11 @@ std::vector<Case> matmul_cases() {
         for (const Sizes& sizes :
              {Sizes{1, 1, 1}, Sizes{7, 5, 3}, Sizes{13, 33, 300}, Sizes{203, 130, 67}})
           cases.push_back(matrix_case(sizes, transpose_a, transpose_b, accumulate));
+  // The gradient of a weight: of either layout, and added up over micro-batches.
+  for (const bool transpose_a : {false, true})
+    for (const bool accumulate : {false, true})
+      for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{13, 33, 300}, Sizes{203, 130, 67}})
+        cases.push_back(matrix_case(sizes, transpose_a, false, accumulate, true));
   Case split;
   split.name = "rows split over several dims";
   split.op = op::Matmul{2, 2, false, false, false};

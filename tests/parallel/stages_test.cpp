@@ -40,6 +40,10 @@ struct Outcome {
   Tensors weights;  // after the last step
 };
 
+machine::Target target_of(const RunSetup& setup) {
+  return setup.reference_kernels ? kernels::cpu::reference_target() : kernels::cpu::target(1);
+}
+
 class StagedRun {
  public:
   StagedRun(const RunSetup& setup, const std::vector<plan::Grid>& grids,
@@ -59,7 +63,7 @@ class StagedRun {
       for (const Rank rank : stages_[s].plan.meshes[0].ranks) {
         EXPECT_EQ(rank.index(), bundles_.size());
         bundles_.push_back(
-            compile::compile(stages_[s].model, stages_[s].plan, kernels::cpu::target(1), rank));
+            compile::compile(stages_[s].model, stages_[s].plan, target_of(setup), rank));
       }
     const auto faults = program::verify_job(
         static_cast<std::int64_t>(bundles_.size()),
@@ -150,6 +154,25 @@ void expect_equal_to_serial(const std::vector<plan::Grid>& grids,
 TEST(Stages, on_two_meshes_of_different_shape_equal_the_serial_run) {
   expect_equal_to_serial({{.x = 2, .data = 1}, {.y = 2, .data = 2}}, {1});
   expect_equal_to_serial({{.y = 2, .z = 2, .data = 1}, {.x = 2, .data = 1}}, {0});
+}
+
+/// Weights in float32, also those of a table that a stage receives; each stage rounds its own copy.
+TEST(Stages, in_bf16_learn_as_the_serial_run_does) {
+  RunSetup setup = model();
+  setup.plan.compute = DType::bf16;
+  setup.reference_kernels = true;
+  SmallRun serial(setup);
+  serial.init(true);
+  Tensors weights;
+  for (const program::Buffer* b : serial.parameters()) weights[b->name] = serial.doubles(*b);
+  const Outcome got = StagedRun(setup, {{.data = 1}, {.x = 1, .data = 2}}, {1}).train(weights);
+  auto feeder = test::random_batch(setup);
+  for (std::int64_t step = 0; step < num_steps; ++step) {
+    const auto result = serial.step(feeder, step, lr);
+    const double loss = result.loss_sum / static_cast<double>(result.token_count);
+    // Some 50 roundings to bf16 lie between a token and its loss.
+    EXPECT_NEAR(got.losses[static_cast<std::size_t>(step)], loss, 8 * 0x1p-8 * loss);
+  }
 }
 
 }  // namespace

@@ -73,6 +73,22 @@ TEST(Verified, programs_of_all_grids_have_no_faults) {
   std::printf("%zu grids: no false alarm\n", count);
 }
 
+TEST(Verified, programs_in_bf16_have_no_faults) {
+  std::size_t count = 0;
+  for (const plan::Grid& grid : test::second_grids()) {
+    RunSetup setup = test::second_model();
+    setup.plan.compute = DType::bf16;
+    setup.reference_kernels = true;
+    test::set_grid(setup, grid);
+    setup.gpt.tied_head = count % 2 == 1;
+    setup.plan.shard_states = count % 3 == 0;
+    setup.plan.checkpointing.blocks = count % 3 == 1 ? 1 : 0;
+    expect_sound(setup);
+    ++count;
+  }
+  std::printf("%zu grids in bf16: no false alarm\n", count);
+}
+
 /// Jobs of different kinds to seed faults in.
 std::vector<RunSetup> varied_jobs() {
   std::vector<RunSetup> jobs;

@@ -138,6 +138,24 @@ TEST(VerifyOperands, AnotherDtypeThanTheBuffersIsAFault) {
   expect_fault(program, "operands", gelu, "operand x is f64, but u holds f32");
 }
 
+TEST(VerifyOperands, AGradientAWeightOrAMomentInBf16IsAFault) {
+  for (const BufferRole role : {BufferRole::gradient, BufferRole::parameter, BufferRole::moment}) {
+    Program program = tiny_train();
+    const auto buffer = std::find_if(program.buffers.begin(), program.buffers.end(),
+                                     [&](const Buffer& b) { return b.role == role; });
+    ASSERT_NE(buffer, program.buffers.end());
+    buffer->dtype = DType::bf16;
+    buffer->size_bytes /= 2;
+    for (Instruction& instruction : program.instructions)
+      for_each_slice(instruction, [&](Slice& slice) {
+        if (program.buffer(slice.buffer).name == buffer->name) slice.row_bytes /= 2;
+      });
+    expect_fault(program, "operands", std::nullopt,
+                 format("the {} {} holds bf16, expected the type of its sums, f32", to_string(role),
+                        buffer->name));
+  }
+}
+
 TEST(VerifyOperands, AFieldOfAnotherDtypeIsAFault) {
   Program program = tiny_train();
   const std::size_t control = find_instruction(program, "update_control");

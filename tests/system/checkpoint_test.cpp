@@ -427,6 +427,26 @@ TEST_F(Checkpoint, row_32_every_change_of_the_architecture_is_refused_and_nothin
   EXPECT_EQ(run(training("run", sets)).code, 0);
 }
 
+TEST_F(Checkpoint, a_run_goes_on_in_bf16_and_back_where_the_user_means_it_but_not_in_fp64) {
+  Words sets{"train.steps=4", "eval.batches=1", "train.global_batch_size=2",
+             "train.micro_batch_size=1"};
+  const auto in = [&](const std::string& precision) {
+    return joined(sets, {"kernels=reference", "precision.compute=" + precision});
+  };
+  const Words meant{"--override", "precision.compute"};
+  ASSERT_EQ(run(training("run", in("fp32"), {"--stop-at", "2"})).code, 0);
+  const CommandResult asked = run(training("run", in("bf16")));
+  EXPECT_EQ(asked.code, 2) << asked.text;
+  EXPECT_NE(asked.text.find("--override precision.compute"), std::string::npos) << asked.text;
+  const CommandResult other = run(training("run", in("fp64"), meant));
+  EXPECT_EQ(other.code, 4) << other.text;
+  EXPECT_NE(other.text.find("the model has f64"), std::string::npos) << other.text;
+  const CommandResult mixed = run(training("run", in("bf16"), joined(meant, {"--stop-at", "3"})));
+  EXPECT_EQ(mixed.code, 0) << mixed.text;
+  const CommandResult back = run(training("run", in("fp32"), meant));
+  EXPECT_EQ(back.code, 0) << back.text;
+}
+
 TEST_F(Checkpoint, bad_inputs_are_refused_with_their_code_in_one_line) {
   ASSERT_EQ(run(training("run", {"train.steps=30"}, {"--stop-at", "20"})).code, 0);
   fs::create_directories(path("empty"));

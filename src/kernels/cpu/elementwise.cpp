@@ -1,4 +1,4 @@
-// Bias, GELU, sum and selection of a position on CPU. R rows, N elements of a bias.
+// Bias, GELU, cast, sum and selection of a position on CPU. R rows, N elements of a bias.
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/gelu.h"
 #include "kernels/cpu/parallel.h"
@@ -79,6 +79,16 @@ Run prepare_row(const op::GeluGradient&, const Problem& problem) {
       const T* y_grad = operands[1].as<T>();
       const auto gradient = [=](std::int64_t i) { return y_grad[i] * gelu_derivative(x[i]); };
       map_elements<T>(count, threads, gradient, operands[2].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::Cast&, const Problem& problem) {
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
+                                                                             Workspace) {
+      const T* x = operands[0].as<T>();
+      map_elements<T>(count, threads, [=](std::int64_t i) { return x[i]; }, operands[1].as<T>());
     };
   });
 }

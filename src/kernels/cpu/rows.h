@@ -35,6 +35,7 @@ Run prepare_row(const op::AddBias& op, const Problem& problem);
 Run prepare_row(const op::BiasGradient& op, const Problem& problem);
 Run prepare_row(const op::Gelu& op, const Problem& problem);
 Run prepare_row(const op::GeluGradient& op, const Problem& problem);
+Run prepare_row(const op::Cast& op, const Problem& problem);
 Run prepare_row(const op::Add& op, const Problem& problem);
 Run prepare_row(const op::TakePosition& op, const Problem& problem);
 

@@ -80,29 +80,28 @@ __global__ void sum_stretches(Terms terms, ColumnSizes sizes, std::int64_t stret
   parts[(warp_index() * stretches + stretch) * sizes.columns + column] = total;
 }
 
-template <class T, int sums>
+template <int sums>
 struct ColumnOutputs {
-  T* sum[sums];  // null where it is not wanted
+  float* sum[sums];  // null where it is not wanted
 };
 
-template <class T, int sums>
+template <int sums>
 __global__ void add_stretches(const float* parts, ColumnSizes sizes, std::int64_t stretches,
-                              bool accumulate, ColumnOutputs<T, sums> outputs) {
+                              bool accumulate, ColumnOutputs<sums> outputs) {
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= sizes.columns) return;
   for (int i = 0; i < sums; ++i) {
     if (outputs.sum[i] == nullptr) continue;
-    float total = accumulate ? to_float(outputs.sum[i][column]) : 0.F;
+    float total = accumulate ? outputs.sum[i][column] : 0.F;
     for (std::int64_t stretch = 0; stretch < stretches; ++stretch)
       total += parts[(i * stretches + stretch) * sizes.columns + column];
-    outputs.sum[i][column] = from_float<T>(total);
+    outputs.sum[i][column] = total;
   }
 }
 
-template <class T, class Terms>
+template <class Terms>
 void enqueue_sums(const Terms& terms, const ColumnSizes& sizes, bool accumulate,
-                  const ColumnOutputs<T, Terms::sums>& outputs, Workspace workspace,
-                  Stream stream) {
+                  const ColumnOutputs<Terms::sums>& outputs, Workspace workspace, Stream stream) {
   const std::int64_t stretches = stretches_of(sizes);
   auto* parts = reinterpret_cast<float*>(workspace.data());
   LaunchShape shape;
@@ -112,8 +111,7 @@ void enqueue_sums(const Terms& terms, const ColumnSizes& sizes, bool accumulate,
   launch(sum_stretches<Terms>, shape, stream, terms, sizes, stretches, parts);
   shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, sum_threads));
   shape.blocks_y = 1;
-  launch(add_stretches<T, Terms::sums>, shape, stream, parts, sizes, stretches, accumulate,
-         outputs);
+  launch(add_stretches<Terms::sums>, shape, stream, parts, sizes, stretches, accumulate, outputs);
 }
 
 ColumnSizes bias_sizes(const Problem& problem) {
@@ -138,8 +136,8 @@ Enqueue prepare_row(const op::BiasGradient& op, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [sizes = bias_sizes(problem), accumulate = op.accumulate](
                Tensors operands, Workspace workspace, Stream stream) {
-      enqueue_sums<T>(BiasTerms<T>{operands[0].as<T>(), sizes.columns}, sizes, accumulate,
-                      {{operands[1].as<T>()}}, workspace, stream);
+      enqueue_sums(BiasTerms<T>{operands[0].as<T>(), sizes.columns}, sizes, accumulate,
+                   {{operands[1].as<float>()}}, workspace, stream);
     };
   });
 }
@@ -149,9 +147,9 @@ Enqueue prepare_row(const op::LayerNormWeightGradient& op, const Problem& proble
     return [sizes = norm_sizes(problem), op](Tensors operands, Workspace workspace, Stream stream) {
       const NormTerms<T> terms{operands[0].as<T>(), operands[3].as<T>(), operands[1].as<float>(),
                                operands[2].as<float>(), sizes.columns};
-      enqueue_sums<T>(terms, sizes, op.accumulate,
-                      {{operands[4].as<T>(), op.bias ? operands[5].as<T>() : nullptr}}, workspace,
-                      stream);
+      enqueue_sums(terms, sizes, op.accumulate,
+                   {{operands[4].as<float>(), op.bias ? operands[5].as<float>() : nullptr}},
+                   workspace, stream);
     };
   });
 }

@@ -64,7 +64,7 @@ class Matches {
 template <class T>
 __global__ void embedding_gradient(const std::int32_t* tokens_N, const T* y_grad_NC,
                                    std::int64_t count, std::int64_t rows, std::int64_t channels,
-                                   std::int64_t first_row, bool accumulate, T* table_grad_VC) {
+                                   std::int64_t first_row, bool accumulate, float* table_grad_VC) {
   __shared__ unsigned ballots[row_warps];
   const std::int64_t own = blockIdx.x;
   const std::int64_t row = tokens_N[own] - first_row;
@@ -73,11 +73,11 @@ __global__ void embedding_gradient(const std::int32_t* tokens_N, const T* y_grad
   for (std::int64_t first = 0; first < own; first += row_threads)
     if (matches.look(first, own)) return;
 
-  T* const out = table_grad_VC + row * channels;
+  float* const out = table_grad_VC + row * channels;
   for (std::int64_t channel = threadIdx.x; channel - threadIdx.x < channels;
        channel += row_threads) {
     const bool inside = channel < channels;
-    float sum = accumulate && inside ? to_float(out[channel]) : 0.F;
+    float sum = accumulate && inside ? out[channel] : 0.F;
     for (std::int64_t first = own; first < count; first += row_threads) {
       if (!matches.look(first, count)) continue;
       for (int warp = 0; warp < row_warps; ++warp)
@@ -86,15 +86,14 @@ __global__ void embedding_gradient(const std::int32_t* tokens_N, const T* y_grad
           if (inside) sum += to_float(y_grad_NC[token * channels + channel]);
         }
     }
-    if (inside) out[channel] = from_float<T>(sum);
+    if (inside) out[channel] = sum;
   }
 }
 
-template <class T>
-__global__ void zero(std::int64_t count, T* x) {
+__global__ void zero(std::int64_t count, float* x) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (; i < count; i += step) x[i] = from_float<T>(0.F);
+  for (; i < count; i += step) x[i] = 0;
 }
 
 /// Where the positions of a text's tokens lie in the table.
@@ -137,13 +136,13 @@ struct AddPositionsBody {
 /// A block for each row of the table; without documents it is touched by one token of each sample.
 template <class T>
 __global__ void positions_gradient(const T* y_grad_BTC, std::int64_t batch, Positions positions,
-                                   bool accumulate, T* table_grad_PC) {
+                                   bool accumulate, float* table_grad_PC) {
   const std::int64_t position = blockIdx.x, time = positions.time, channels = positions.channels;
   const std::int64_t only = position - positions.first;
   const bool scan = positions.document_starts != nullptr;
   for (std::int64_t channel = threadIdx.x; channel < channels; channel += blockDim.x) {
-    T& out = table_grad_PC[position * channels + channel];
-    float sum = accumulate ? to_float(out) : 0.F;
+    float& out = table_grad_PC[position * channels + channel];
+    float sum = accumulate ? out : 0.F;
     for (std::int64_t sample = 0; sample < batch; ++sample) {
       const std::int64_t begin = scan ? 0 : only, end = scan ? time : only + 1;
       if (begin < 0 || end > time) continue;
@@ -151,7 +150,7 @@ __global__ void positions_gradient(const T* y_grad_BTC, std::int64_t batch, Posi
         if (positions.row(sample * time + t) == position)
           sum += to_float(y_grad_BTC[(sample * time + t) * channels + channel]);
     }
-    out = from_float<T>(sum);
+    out = sum;
   }
 }
 
@@ -183,11 +182,11 @@ Enqueue prepare_row(const op::EmbeddingGradient& op, const Problem& problem) {
     return [=](Tensors operands, Workspace, Stream stream) {
       const std::int64_t elements = op.rows * channels;
       if (!op.accumulate)
-        launch(zero<T>, stepping_launch(elements, map_threads, map_threads), stream, elements,
-               operands[2].as<T>());
+        launch(zero, stepping_launch(elements, map_threads, map_threads), stream, elements,
+               operands[2].as<float>());
       launch(embedding_gradient<T>, row_launch(tokens), stream, operands[0].as<std::int32_t>(),
              operands[1].as<T>(), tokens, op.rows, channels, op.first_row, op.accumulate,
-             operands[2].as<T>());
+             operands[2].as<float>());
     };
   });
 }
@@ -213,7 +212,7 @@ Enqueue prepare_row(const op::PositionsGradient& op, const Problem& problem) {
       const Positions positions{y_grad[1], y_grad[2], op.first, nullptr,
                                 op.documents ? operands[1].as<std::int32_t>() : nullptr};
       launch(positions_gradient<T>, row_launch(op.rows), stream, operands[0].as<T>(), y_grad[0],
-             positions, op.accumulate, operands[op.documents ? 2 : 1].as<T>());
+             positions, op.accumulate, operands[op.documents ? 2 : 1].as<float>());
     };
   });
 }

@@ -35,9 +35,9 @@ __device__ void load_tile(const StoredMatrix<T>& from, std::int64_t first, std::
   }
 }
 
-template <class T>
+template <class T, class Out>
 __global__ void __launch_bounds__(product_threads)
-    matmul(StoredMatrix<T> a, StoredMatrix<T> b, bool accumulate, T* out_MN) {
+    matmul(StoredMatrix<T> a, StoredMatrix<T> b, bool accumulate, Out* out_MN) {
   constexpr int stride = tile_depth + pack_size<T>;
   alignas(16) __shared__ T a_tile[tile_rows * stride];
   alignas(16) __shared__ T b_tile[tile_columns * stride];
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(product_threads)
       const std::int64_t row = first_row + warp_row + row_of(i);
       const std::int64_t column = first_column + 8 * tile + column_of(i);
       if (row >= a.count || column >= b.count) continue;
-      T& out = out_MN[row * b.count + column];
-      out = from_float<T>(accumulate ? to_float(out) + sums.sum[tile][i] : sums.sum[tile][i]);
+      Out& out = out_MN[row * b.count + column];
+      out = from_float<Out>(accumulate ? to_float(out) + sums.sum[tile][i] : sums.sum[tile][i]);
     }
 }
 
@@ -73,14 +73,16 @@ Enqueue prepare_row(const op::Matmul& op, const Problem& problem) {
   shape.blocks_y = static_cast<unsigned>(ceil_divide(sizes.n, tile_columns));
   shape.threads = product_threads;
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [=, accumulate = op.accumulate](Tensors operands, Workspace, Stream stream) {
-      launch(matmul<T>, shape, stream,
-             StoredMatrix<T>{operands[0].as<T>(), sizes.m, sizes.a_row_stride, sizes.k,
-                             sizes.a_inner_stride},
-             StoredMatrix<T>{operands[1].as<T>(), sizes.n, sizes.b_column_stride, sizes.k,
-                             sizes.b_inner_stride},
-             accumulate, operands[2].as<T>());
-    };
+    return for_output<T>(op.unrounded, [&]<class Out>(As<Out>) -> Enqueue {
+      return [=, accumulate = op.accumulate](Tensors operands, Workspace, Stream stream) {
+        launch(matmul<T, Out>, shape, stream,
+               StoredMatrix<T>{operands[0].as<T>(), sizes.m, sizes.a_row_stride, sizes.k,
+                               sizes.a_inner_stride},
+               StoredMatrix<T>{operands[1].as<T>(), sizes.n, sizes.b_column_stride, sizes.k,
+                               sizes.b_inner_stride},
+               accumulate, operands[2].as<Out>());
+      };
+    });
   });
 }
 

@@ -38,6 +38,7 @@ Enqueue prepare_row(const op::BiasGradient& op, const Problem& problem);
 Enqueue prepare_row(const op::AddBias& op, const Problem& problem);
 Enqueue prepare_row(const op::Gelu& op, const Problem& problem);
 Enqueue prepare_row(const op::GeluGradient& op, const Problem& problem);
+Enqueue prepare_row(const op::Cast& op, const Problem& problem);
 Enqueue prepare_row(const op::Add& op, const Problem& problem);
 Enqueue prepare_row(const op::TakePosition& op, const Problem& problem);
 Enqueue prepare_row(const op::Fill& op, const Problem& problem);

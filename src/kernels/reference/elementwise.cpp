@@ -1,4 +1,4 @@
-// Reference bias, GELU, sum and selection of a position; op::AddBias ... op::Add and
+// Reference bias, GELU, cast, sum and selection of a position; op::AddBias ... op::Add and
 // op::TakePosition state the contracts. R rows, N elements of a bias.
 #include <cmath>
 #include <numbers>
@@ -19,12 +19,12 @@ void add_bias(const T* x_RN, const T* bias_N, std::int64_t rows, std::int64_t co
 
 template <class T>
 void bias_gradient(const T* y_grad_RN, std::int64_t rows, std::int64_t columns, bool accumulate,
-                   T* bias_grad_N) {
+                   Sum<T>* bias_grad_N) {
   for (std::int64_t n = 0; n < columns; ++n) {
-    Sum<T> sum = accumulate ? static_cast<Sum<T>>(bias_grad_N[n]) : 0;
+    Sum<T> sum = accumulate ? bias_grad_N[n] : 0;
     for (std::int64_t row = 0; row < rows; ++row)
       sum += static_cast<Sum<T>>(y_grad_RN[row * columns + n]);
-    bias_grad_N[n] = static_cast<T>(sum);
+    bias_grad_N[n] = sum;
   }
 }
 
@@ -62,7 +62,7 @@ Run prepare_row(const op::BiasGradient& op, const Problem& problem) {
   const std::int64_t rows = problem.shapes[0].elements() / columns;
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [rows, columns, accumulate = op.accumulate](Tensors operands, Workspace) {
-      bias_gradient<T>(operands[0].as<T>(), rows, columns, accumulate, operands[1].as<T>());
+      bias_gradient<T>(operands[0].as<T>(), rows, columns, accumulate, operands[1].as<Sum<T>>());
     };
   });
 }
@@ -87,6 +87,16 @@ Run prepare_row(const op::GeluGradient&, const Problem& problem) {
       for (std::int64_t i = 0; i < count; ++i)
         x_grad[i] = static_cast<T>(static_cast<Sum<T>>(y_grad[i]) *
                                    gelu_derivative(static_cast<Sum<T>>(x[i])));
+    };
+  });
+}
+
+Run prepare_row(const op::Cast&, const Problem& problem) {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [count = problem.shapes[0].elements()](Tensors operands, Workspace) {
+      const auto* x = operands[0].as<Sum<T>>();
+      T* y = operands[1].as<T>();
+      for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<T>(x[i]);
     };
   });
 }

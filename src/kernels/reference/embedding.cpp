@@ -27,15 +27,15 @@ void embedding(const std::int32_t* tokens_N, const T* table_VC, const TableSizes
 
 template <class T>
 void embedding_gradient(const std::int32_t* tokens_N, const T* y_grad_NC, const TableSizes& sizes,
-                        bool accumulate, T* table_grad_VC) {
+                        bool accumulate, Sum<T>* table_grad_VC) {
   for (std::int64_t row = 0; row < sizes.rows; ++row) {
     for (std::int64_t channel = 0; channel < sizes.channels; ++channel) {
-      T& out = table_grad_VC[row * sizes.channels + channel];
-      Sum<T> sum = accumulate ? static_cast<Sum<T>>(out) : 0;
+      Sum<T>& out = table_grad_VC[row * sizes.channels + channel];
+      Sum<T> sum = accumulate ? out : 0;
       for (std::int64_t token = 0; token < sizes.tokens; ++token)
         if (tokens_N[token] == sizes.first_row + row)
           sum += static_cast<Sum<T>>(y_grad_NC[token * sizes.channels + channel]);
-      out = static_cast<T>(sum);
+      out = sum;
     }
   }
 }
@@ -55,11 +55,11 @@ void add_positions(const T* x_BTC, const T* table_PC, std::int64_t first,
 
 template <class T>
 void positions_gradient(const T* y_grad_BTC, const DocumentStarts& documents, const Shape& shape,
-                        const op::PositionsGradient& op, T* table_grad_PC) {
+                        const op::PositionsGradient& op, Sum<T>* table_grad_PC) {
   for (std::int64_t row = 0; row < op.rows; ++row)
     for (std::int64_t channel = 0; channel < shape[2]; ++channel) {
-      T& out = table_grad_PC[row * shape[2] + channel];
-      Sum<T> sum = op.accumulate ? static_cast<Sum<T>>(out) : 0;
+      Sum<T>& out = table_grad_PC[row * shape[2] + channel];
+      Sum<T> sum = op.accumulate ? out : 0;
       // Without documents one t has this position, with them also later ones.
       const std::int64_t first = std::max<std::int64_t>(0, row - op.first);
       const std::int64_t end = op.documents ? shape[1] : std::min(first + 1, shape[1]);
@@ -67,7 +67,7 @@ void positions_gradient(const T* y_grad_BTC, const DocumentStarts& documents, co
         for (std::int64_t t = first; t < end; ++t)
           if (op.first + t - documents.first_key(sample, t) == row)
             sum += static_cast<Sum<T>>(y_grad_BTC[(sample * shape[1] + t) * shape[2] + channel]);
-      out = static_cast<T>(sum);
+      out = sum;
     }
 }
 
@@ -89,7 +89,7 @@ Run prepare_row(const op::EmbeddingGradient& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [sizes, accumulate = op.accumulate](Tensors operands, Workspace) {
       embedding_gradient<T>(operands[0].as<std::int32_t>(), operands[1].as<T>(), sizes, accumulate,
-                            operands[2].as<T>());
+                            operands[2].as<Sum<T>>());
     };
   });
 }
@@ -108,7 +108,7 @@ Run prepare_row(const op::PositionsGradient& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, shape = problem.shapes[0]](Tensors operands, Workspace) {
       positions_gradient<T>(operands[0].as<T>(), document_starts(op, operands, 1), shape, op,
-                            operands.back().as<T>());
+                            operands.back().as<Sum<T>>());
     };
   });
 }

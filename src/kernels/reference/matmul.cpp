@@ -6,8 +6,8 @@
 namespace fourfold::kernels::reference {
 namespace {
 
-template <class T>
-void matmul(const T* a, const T* b, const MatmulSizes& sizes, bool accumulate, T* out_MN) {
+template <class T, class Out>
+void matmul(const T* a, const T* b, const MatmulSizes& sizes, bool accumulate, Out* out_MN) {
   for (std::int64_t row = 0; row < sizes.m; ++row) {
     for (std::int64_t column = 0; column < sizes.n; ++column) {
       Sum<T> sum = 0;
@@ -15,8 +15,8 @@ void matmul(const T* a, const T* b, const MatmulSizes& sizes, bool accumulate, T
         sum +=
             static_cast<Sum<T>>(a[row * sizes.a_row_stride + inner * sizes.a_inner_stride]) *
             static_cast<Sum<T>>(b[inner * sizes.b_inner_stride + column * sizes.b_column_stride]);
-      T& out = out_MN[row * sizes.n + column];
-      out = static_cast<T>(accumulate ? static_cast<Sum<T>>(out) + sum : sum);
+      Out& out = out_MN[row * sizes.n + column];
+      out = static_cast<Out>(accumulate ? static_cast<Sum<T>>(out) + sum : sum);
     }
   }
 }
@@ -26,9 +26,11 @@ void matmul(const T* a, const T* b, const MatmulSizes& sizes, bool accumulate, T
 Run prepare_row(const op::Matmul& op, const Problem& problem) {
   const MatmulSizes sizes = matmul_sizes(op, problem.shapes);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes, accumulate = op.accumulate](Tensors operands, Workspace) {
-      matmul<T>(operands[0].as<T>(), operands[1].as<T>(), sizes, accumulate, operands[2].as<T>());
-    };
+    return for_output<T>(op.unrounded, [&]<class Out>(As<Out>) -> Run {
+      return [sizes, accumulate = op.accumulate](Tensors operands, Workspace) {
+        matmul(operands[0].as<T>(), operands[1].as<T>(), sizes, accumulate, operands[2].as<Out>());
+      };
+    });
   });
 }
 

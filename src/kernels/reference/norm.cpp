@@ -69,19 +69,18 @@ void layer_norm_gradient(const T* x_RC, const T* gain_C, const Sum<T>* mean_R, c
 template <class T>
 void layer_norm_weight_gradient(const T* x_RC, const Sum<T>* mean_R, const Sum<T>* rstd_R,
                                 const T* y_grad_RC, NormSizes sizes, bool accumulate,
-                                T* gain_grad_C, T* bias_grad_C) {
+                                Sum<T>* gain_grad_C, Sum<T>* bias_grad_C) {
   for (std::int64_t c = 0; c < sizes.channels; ++c) {
-    Sum<T> gain_sum = accumulate ? static_cast<Sum<T>>(gain_grad_C[c]) : 0;
-    Sum<T> bias_sum =
-        accumulate && bias_grad_C != nullptr ? static_cast<Sum<T>>(bias_grad_C[c]) : 0;
+    Sum<T> gain_sum = accumulate ? gain_grad_C[c] : 0;
+    Sum<T> bias_sum = accumulate && bias_grad_C != nullptr ? bias_grad_C[c] : 0;
     for (std::int64_t row = 0; row < sizes.rows; ++row) {
       const auto grad = static_cast<Sum<T>>(y_grad_RC[row * sizes.channels + c]);
       const auto x = static_cast<Sum<T>>(x_RC[row * sizes.channels + c]);
       gain_sum += grad * (x - mean_R[row]) * rstd_R[row];
       bias_sum += grad;
     }
-    gain_grad_C[c] = static_cast<T>(gain_sum);
-    if (bias_grad_C != nullptr) bias_grad_C[c] = static_cast<T>(bias_sum);
+    gain_grad_C[c] = gain_sum;
+    if (bias_grad_C != nullptr) bias_grad_C[c] = bias_sum;
   }
 }
 
@@ -116,8 +115,8 @@ Run prepare_row(const op::LayerNormWeightGradient& op, const Problem& problem) {
     return [op, sizes](Tensors operands, Workspace) {
       layer_norm_weight_gradient<T>(operands[0].as<T>(), operands[1].as<Sum<T>>(),
                                     operands[2].as<Sum<T>>(), operands[3].as<T>(), sizes,
-                                    op.accumulate, operands[4].as<T>(),
-                                    op.bias ? operands[5].as<T>() : nullptr);
+                                    op.accumulate, operands[4].as<Sum<T>>(),
+                                    op.bias ? operands[5].as<Sum<T>>() : nullptr);
     };
   });
 }

@@ -233,24 +233,25 @@ class Formulas {
                   std::int64_t times, std::int64_t width, std::int64_t parts) {
     add(tensor, axis, passes, times * s_.micros, s_.t * width, parts, s_.element);
   }
-  /// A weight of which ranks of one z use one of `parts`: gathered on z for use, its gradient
-  /// reduce-scattered on z, and summed over data at the end.
+  /// A weight of which ranks of one z use one of `parts`: gathered on z for use, in the type of the
+  /// computation; its gradient, in that of sums, reduce-scattered on z, and summed over data at the
+  /// end.
   void weight(const std::string& tensor, std::int64_t elements, std::int64_t parts,
               std::int64_t gathers) {
     add(tensor, "z", all_gather, gathers * s_.micros, elements, parts, s_.element);
-    add(tensor, "z", reduce_scatter, s_.micros, elements, parts, s_.element);
-    add(tensor, "data", all_reduce, 1, elements, parts * g("z"), s_.element);
+    add(tensor, "z", reduce_scatter, s_.micros, elements, parts, s_.accumulate);
+    add(tensor, "data", all_reduce, 1, elements, parts * g("z"), s_.accumulate);
   }
   /// A bias or gain: its gradient, cut as what it is added to, is summed over data and z and then
   /// gathered, once in a step.
   void small(const std::string& tensor, std::int64_t width, const std::vector<std::string>& cuts) {
     std::int64_t parts = 1;
     for (const std::string& axis : cuts) parts *= g(axis);
-    add(tensor, "data", all_reduce, 1, width, parts, s_.element);
-    add(tensor, "z", all_reduce, 1, width, parts, s_.element);
+    add(tensor, "data", all_reduce, 1, width, parts, s_.accumulate);
+    add(tensor, "z", all_reduce, 1, width, parts, s_.accumulate);
     for (std::size_t i = cuts.size(); i-- > 0;) {
       parts /= g(cuts[i]);
-      add(tensor, cuts[i], all_gather, 1, width, parts, s_.element);
+      add(tensor, cuts[i], all_gather, 1, width, parts, s_.accumulate);
     }
   }
 

@@ -84,14 +84,44 @@ TEST(Autodiff, wants_a_root_that_a_node_makes) {
 
 TEST(Autodiff, stops_at_the_root_and_leaves_later_nodes_alone) {
   Builder builder("test");
-  const ValueId w = builder.parameter("w", {3}, op::Fill{0, {3}});
-  const ValueId y = builder.apply_one(op::Gelu{}, {w}, "y");
+  const ValueId v = builder.parameter("v", {2, 3}, op::Fill{0, {2, 3}}),
+                w = builder.parameter("w", {3, 4}, op::Fill{0, {3, 4}});
+  const ValueId y = builder.apply_one(op::Matmul{}, {v, w}, "y");
   const ValueId z = builder.apply_one(op::Gelu{}, {y}, "z");
   const ValueId gradient = builder.apply_one(op::Gelu{}, {z}, "y/grad");
   differentiate(builder, y, gradient);
   const Graph graph = builder.take();
-  EXPECT_EQ(count_nodes(graph, "gelu_gradient"), 1U);
-  EXPECT_EQ(graph.nodes.back().reads, (std::vector<ValueId>{w, gradient}));
+  EXPECT_EQ(count_nodes(graph, "matmul"), 3U);
+  EXPECT_EQ(count_nodes(graph, "gelu_gradient"), 0U);
+  EXPECT_EQ(graph.nodes.back().reads, (std::vector<ValueId>{v, gradient}));
+}
+
+TEST(Check, only_a_weight_is_read_in_another_type_than_it_is_kept_in) {
+  Builder builder("test");
+  const ValueId w = builder.parameter("w", {2, 3}, op::Fill{0, {2, 3}});
+  EXPECT_EQ(builder.graph().value(w).element, op::Element::accumulate);
+  const ValueId y = builder.apply_one(op::Gelu{}, {w}, "y");
+  EXPECT_EQ(builder.graph().value(y).element, op::Element::compute);
+  const ValueId norm =
+      builder.apply(op::LayerNorm{.bias = false},
+                    {y, builder.parameter("gain", {3}, op::Fill{1, {3}})}, "norm")[1];
+  check(builder.graph());
+  builder.apply_one(op::Gelu{}, {norm}, "gelu of a mean");
+  EXPECT_THROW(check(builder.graph()), InternalError);
+}
+
+TEST(Check, a_gradient_of_a_weight_is_made_in_the_type_of_its_sums) {
+  Builder builder("test");
+  const ValueId x = builder.given("x", {2, 3}, op::Element::compute, ValueRole::received);
+  const auto sum_of = [&](op::Element element, const std::string& name) {
+    return builder.given(name, {2, 3}, element, ValueRole::gradient);
+  };
+  builder.apply_to(
+      op::Matmul{.transpose_b = true}, {x, x},
+      {builder.given("product", {2, 2}, op::Element::accumulate, ValueRole::gradient)});
+  check(builder.graph());
+  builder.apply_to(op::Gelu{}, {x}, {sum_of(op::Element::accumulate, "gelu")});
+  EXPECT_THROW(check(builder.graph()), InternalError) << "it would be rounded";
 }
 
 TEST(Autodiff, gradients_of_activations_say_of_what) {

@@ -25,7 +25,7 @@ const std::vector<Sample>& samples() {
   static const TensorWindow part{{5, 9}, {2, 4}};
   static const Shape scalar;
   static const std::vector<Sample> list = {
-      {Matmul{2, 1, false, false, true}, {{2, 3, 4}, {4, 5}}},
+      {Matmul{2, 1, false, false, true, true}, {{2, 3, 4}, {4, 5}}},
       {Embedding{7}, {{2, 3}, {10, 4}}},
       {EmbeddingGradient{10, 7, true}, {{2, 3}, {2, 3, 4}}},
       {AddPositions{true, 5}, {{2, 3, 4}, {8, 4}, scalar}},
@@ -44,6 +44,7 @@ const std::vector<Sample>& samples() {
       {BiasGradient{2, true}, {{2, 3, 4}}},
       {Gelu{}, {{2, 3}}},
       {GeluGradient{}, {{2, 3}, {2, 3}}},
+      {Cast{}, {{2, 3}}},
       {Add{}, {{2, 3}, {2, 3}}},
       {Attention{{~0ULL}, 0.25, window, 1, 4}, {{2, 3, 3, 4, 5}, scalar, scalar}},
       {AttentionGradient{{1}, 0.25, window, 1, 4},
@@ -388,6 +389,29 @@ TEST(OpTraffic, AnUpdateIsReadAndWritten) {
   const std::vector<Shape> matmul = {{2, 3}, {3, 4}, {2, 4}};
   EXPECT_DOUBLE_EQ(traffic_bytes(Matmul{1, 1, false, false, true}, matmul, DType::bf16),
                    (6 + 12 + 2 * 8) * 2);
+  EXPECT_DOUBLE_EQ(traffic_bytes(Matmul{1, 1, false, false, true, true}, matmul, DType::bf16),
+                   (6 + 12) * 2 + 2 * 8 * 4);
+}
+
+/// Type of each output of a row, computed in bf16.
+std::vector<DType> output_types(const Op& op) {
+  std::vector<DType> types;
+  for (const Operand& operand : operands(op))
+    if (operand.role != Role::read) types.push_back(element_dtype(operand.element, DType::bf16));
+  return types;
+}
+
+TEST(OpElements, GradientsOfParametersHaveTheTypeOfTheirSums) {
+  using Types = std::vector<DType>;
+  EXPECT_EQ(output_types(EmbeddingGradient{}), Types{DType::f32});
+  EXPECT_EQ(output_types(PositionsGradient{}), Types{DType::f32});
+  EXPECT_EQ(output_types(BiasGradient{}), Types{DType::f32});
+  EXPECT_EQ(output_types(LayerNormWeightGradient{}), (Types{DType::f32, DType::f32}));
+  EXPECT_EQ(output_types(Matmul{}), Types{DType::bf16});
+  EXPECT_EQ(output_types(with_unrounded(Matmul{})), Types{DType::f32});
+  EXPECT_EQ(output_types(with_unrounded(Gelu{})), Types{DType::bf16}) << "others stay as they are";
+  EXPECT_EQ(output_types(Cast{}), Types{DType::bf16});
+  EXPECT_EQ(element_dtype(operands(Cast{})[0].element, DType::bf16), DType::f32);
 }
 
 }  // namespace

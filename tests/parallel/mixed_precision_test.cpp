@@ -1,0 +1,274 @@
+// Training in bf16 with float32 weights, moments and sums of gradients: it learns what float32
+// learns; neither micro-batches nor grids add error to a sum of gradients; checkpoints go from one
+// precision to the other. With the reference kernels, which take bf16 on any machine.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "base/format.h"
+#include "checkpoint/restore.h"
+#include "checkpoint/save.h"
+#include "data/synthetic.h"
+#include "support/compare.h"
+#include "support/grid_run.h"
+#include "support/grids.h"
+#include "support/simulated_disk.h"
+
+namespace fourfold {
+namespace {
+
+using test::GridRun;
+using test::RunSetup;
+using test::SmallRun;
+using test::Tensors;
+
+constexpr double float_epsilon = 0x1p-23, bf16_epsilon = 0x1p-8;
+
+/// Two blocks, four heads, eight samples of four tokens.
+RunSetup small_model(DType compute = DType::bf16) {
+  RunSetup setup;
+  setup.gpt = {.num_layers = 2,
+               .num_attention_heads = 4,
+               .hidden_size = 32,
+               .ffn_hidden_size = 64,
+               .max_position_embeddings = 4,
+               .vocab_size = 37,
+               .dropout = 0.1};
+  setup.plan = {.global_batch_size = 8, .micro_batch_size = 4, .seq_length = 4};
+  setup.plan.compute = compute;
+  setup.reference_kernels = true;
+  return setup;
+}
+
+double loss_of(const op::ResultBlock& result) {
+  return result.loss_sum / static_cast<double>(result.token_count);
+}
+
+// --- what is learned
+
+/// Consecutive samples of a stream that can be learned; the labels are the tokens one further on.
+class StreamFeeder : public run::Feeder {
+ public:
+  explicit StreamFeeder(std::int64_t vocab_size) : tokens_(data::synthetic_tokens(vocab_size)) {}
+  void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t step,
+            std::int64_t micro, std::span<std::int32_t> ids) override {
+    const std::int64_t sample = (step * feeds.micros + micro) * feeds.samples + feeds.first;
+    auto at = static_cast<std::size_t>(sample * feeds.length);
+    if (kind == program::FeedKind::labels) ++at;
+    std::copy_n(tokens_.begin() + static_cast<std::ptrdiff_t>(at), ids.size(), ids.begin());
+  }
+
+ private:
+  std::vector<std::int32_t> tokens_;
+};
+
+/// Means over equal parts of a run, so that each is the loss of some thousand tokens.
+std::vector<double> losses_of(DType compute, std::int64_t parts, std::int64_t steps_of_part) {
+  RunSetup setup = small_model(compute);
+  setup.gpt.max_position_embeddings = setup.plan.seq_length = 16;
+  setup.gpt.vocab_size = 16;
+  setup.gpt.dropout = 0;
+  SmallRun run(setup);
+  run.init(false);
+  StreamFeeder feeder(setup.gpt.vocab_size);
+  std::vector<double> losses(static_cast<std::size_t>(parts), 0);
+  for (std::int64_t step = 0; step < parts * steps_of_part; ++step)
+    losses[static_cast<std::size_t>(step / steps_of_part)] +=
+        loss_of(run.step(feeder, step, 3e-3)) / static_cast<double>(steps_of_part);
+  return losses;
+}
+
+TEST(MixedPrecision, learns_what_float32_learns_within_a_hundredth) {
+  constexpr std::int64_t parts = 10, steps_of_part = 30;
+  const std::vector<double> wanted = losses_of(DType::f32, parts, steps_of_part),
+                            got = losses_of(DType::bf16, parts, steps_of_part);
+  EXPECT_LT(wanted.back(), 0.6 * wanted[0]) << "something is learned";
+  double worst = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_NE(got[i], wanted[i]) << "bf16 is not float32";
+    EXPECT_NEAR(got[i], wanted[i], 0.01 * wanted[i]) << "part " << i + 1;
+    worst = std::max(worst, std::abs(got[i] - wanted[i]) / wanted[i]);
+  }
+  std::printf("loss %.4f to %.4f; bf16 differs by at most %.2f %% in %d parts of %d steps\n",
+              wanted[0], wanted.back(), 100 * worst, static_cast<int>(parts),
+              static_cast<int>(steps_of_part));
+}
+
+// --- sums of gradients
+
+Tensors gradients_on(RunSetup setup, const plan::Grid& grid, std::int64_t accumulation,
+                     std::function<bool(std::int64_t)> masked = {}, double* loss = nullptr) {
+  test::set_grid(setup, grid, accumulation);
+  setup.masked = std::move(masked);
+  GridRun run(setup);
+  Tensors gradients;
+  run.run([&](GridRun::RankRun& rank) {
+    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    auto feeder = test::random_batch(setup);
+    const auto result =
+        run.step_with_gradients(rank, feeder, SmallRun::block(0, 1e-3, 1), gradients);
+    if (rank.rank == 0 && loss != nullptr) *loss = loss_of(result);
+  });
+  return gradients;
+}
+
+/// The norm of what each sample gives to a gradient, summed: what rounding a sum of them is
+/// relative to. A label that is masked gives nothing, and the others what they always give.
+std::map<std::string, double> sizes_of_terms(const RunSetup& setup) {
+  std::map<std::string, double> sizes;
+  for (std::int64_t sample = 0; sample < setup.plan.global_batch_size; ++sample) {
+    const auto others = [&](std::int64_t i) { return i / setup.plan.seq_length != sample; };
+    for (const auto& [name, gradient] : gradients_on(setup, {}, 1, others))
+      sizes[name] += test::norm(gradient);
+  }
+  return sizes;
+}
+
+/// Where every rank computes whole samples, an activation and its gradient have the same bits
+/// however the batch is divided, and only the order of float32 sums differs.
+void expect_float_sums(const Tensors& got, const Tensors& wanted,
+                       const std::map<std::string, double>& sizes, double terms) {
+  ASSERT_EQ(got.size(), wanted.size());
+  for (const auto& [name, gradient] : wanted)
+    EXPECT_LE(test::relative_error(got.at(name), gradient, 0) * test::norm(gradient),
+              8 * float_epsilon * std::sqrt(terms) * sizes.at(name))
+        << name;
+}
+
+TEST(MixedPrecision, gradients_are_summed_in_float32_over_micro_batches_and_ranks) {
+  const RunSetup setup = small_model();
+  const auto terms = static_cast<double>(setup.plan.global_batch_size * setup.plan.seq_length);
+  const auto sizes = sizes_of_terms(setup);
+  const Tensors wanted = gradients_on(setup, {}, 1);
+  for (const std::int64_t accumulation : {2, 4, 8}) {
+    SCOPED_TRACE(format("{} micro-batches", accumulation));
+    expect_float_sums(gradients_on(setup, {}, accumulation), wanted, sizes, terms);
+  }
+  const std::vector<plan::Grid> grids = {{.x = 1, .y = 1, .z = 2, .data = 1},
+                                         {.x = 1, .y = 1, .z = 1, .data = 4},
+                                         {.x = 1, .y = 1, .z = 2, .data = 2},
+                                         {.x = 1, .y = 1, .z = 4, .data = 1}};
+  for (const plan::Grid& grid : grids) {
+    RunSetup sharded = setup;
+    sharded.plan.shard_states = grid.data.value() == 2;
+    SCOPED_TRACE(format("z {} data {}", grid.z, grid.data.value()));
+    expect_float_sums(gradients_on(sharded, grid, 2), wanted, sizes, terms);
+  }
+}
+
+/// Terms of activations are rounded to bf16 on each rank of x and y before they are added up. As
+/// many roundings as a token passes on its way through the model and back are between a loss or a
+/// gradient and the serial one; the serial run has as many, so they add up as their root.
+TEST(MixedPrecision, grids_that_cut_products_differ_by_roundings_of_activations) {
+  const RunSetup setup = small_model();
+  double wanted_loss = 0;
+  const Tensors wanted = gradients_on(setup, {}, 2, {}, &wanted_loss);
+  double total = 0;
+  for (const auto& [name, gradient] : wanted) total = std::hypot(total, test::norm(gradient));
+  const double roundings = 2 * (static_cast<double>(setup.gpt.num_layers) * 10 + 4);
+  const double bound = 4 * bf16_epsilon * std::sqrt(roundings);
+  EXPECT_LT(bound, 0.15) << "a missing reduction is an error of order one";
+  for (const plan::Grid& grid : {plan::Grid{.x = 2, .y = 1, .z = 1, .data = 1},
+                                 plan::Grid{.x = 1, .y = 2, .z = 1, .data = 1},
+                                 plan::Grid{.x = 2, .y = 2, .z = 1, .data = 1},
+                                 plan::Grid{.x = 2, .y = 1, .z = 2, .data = 2},
+                                 plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
+    SCOPED_TRACE(format("x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data.value()));
+    double loss = 0;
+    const Tensors got = gradients_on(setup, grid, 2, {}, &loss);
+    EXPECT_NEAR(loss, wanted_loss, bf16_epsilon * wanted_loss);
+    ASSERT_EQ(got.size(), wanted.size());
+    for (const auto& [name, gradient] : wanted) {
+      const test::KeyBias keys = test::key_bias(name, gradient.size());
+      EXPECT_LE(test::relative_error(test::without(got.at(name), keys),
+                                     test::without(gradient, keys), 0.01 * total),
+                bound)
+          << name;
+    }
+  }
+}
+
+// --- checkpoints
+
+checkpoint::BufferBytes bytes_of(SmallRun& run) {
+  return [&run](const program::Buffer& b) { return run.executor().bytes(b); };
+}
+
+void save(SmallRun& run, test::SimulatedDisk& disk, std::int64_t step) {
+  checkpoint::Store store(disk, "/ckpt");
+  store.prepare();
+  checkpoint::Saver saver(store, nullptr);
+  checkpoint::Manifest facts;
+  facts.step = step;
+  saver.start(facts, run.train_program(), bytes_of(run));
+  EXPECT_EQ(saver.finish().error, "");
+}
+
+void restore(SmallRun& run, test::SimulatedDisk& disk, std::int64_t step) {
+  checkpoint::Store store(disk, "/ckpt");
+  checkpoint::restore(store, store.open(step), {}, run.train_program(), bytes_of(run), nullptr);
+}
+
+void do_steps(SmallRun& run, const RunSetup& setup, std::int64_t first, std::int64_t end) {
+  auto feeder = test::random_batch(setup);
+  for (std::int64_t step = first; step < end; ++step) EXPECT_EQ(run.step(feeder, step).applied, 1);
+}
+
+TEST(MixedPrecision, a_run_that_goes_on_has_the_bits_of_one_that_never_ended) {
+  const RunSetup setup = small_model();
+  SmallRun unbroken(setup), first(setup), second(setup);
+  unbroken.init(false);
+  do_steps(unbroken, setup, 0, 6);
+  first.init(false);
+  do_steps(first, setup, 0, 3);
+  test::SimulatedDisk disk;
+  save(first, disk, 3);
+  restore(second, disk, 3);
+  EXPECT_EQ(second.state(), first.state());
+  do_steps(second, setup, 3, 6);
+  EXPECT_EQ(second.state(), unbroken.state());
+}
+
+TEST(MixedPrecision, checkpoints_go_from_float32_to_bf16_and_back_without_a_bit_changed) {
+  const RunSetup of_floats = small_model(DType::f32), mixed = small_model();
+  for (const bool starts_mixed : {false, true}) {
+    const RunSetup &from = starts_mixed ? mixed : of_floats, &to = starts_mixed ? of_floats : mixed;
+    SmallRun source(from), target(to);
+    source.init(false);
+    do_steps(source, from, 0, 2);
+    test::SimulatedDisk disk;
+    save(source, disk, 2);
+    restore(target, disk, 2);
+    EXPECT_EQ(target.state(), source.state());
+    do_steps(target, to, 2, 3);  // and goes on
+  }
+}
+
+TEST(MixedPrecision, both_precisions_begin_with_the_same_weights) {
+  SmallRun of_floats(small_model(DType::f32)), mixed(small_model());
+  of_floats.init(false);
+  mixed.init(false);
+  EXPECT_EQ(of_floats.state(), mixed.state());
+}
+
+/// A weight near 1 and a step far below what bf16 can tell from it.
+TEST(MixedPrecision, updates_smaller_than_a_bf16_rounding_add_up) {
+  const RunSetup setup = small_model();
+  SmallRun run(setup);
+  run.init(false);
+  auto feeder = test::random_batch(setup);
+  const std::vector<double> before = run.doubles("blocks.0.ln1.gain");
+  constexpr double lr = 1e-4;  // AdamW's step is about lr; bf16 below 1 has steps of 2^-8
+  constexpr int steps = 20;
+  for (int step = 0; step < steps; ++step) run.step(feeder, step, lr);
+  const std::vector<double> after = run.doubles("blocks.0.ln1.gain");
+  double moved = 0;
+  for (std::size_t i = 0; i < after.size(); ++i)
+    moved = std::max(moved, std::abs(after[i] - before[i]));
+  EXPECT_GT(moved, 0.5 * steps * lr);
+  EXPECT_LT(moved, bf16_epsilon);
+}
+
+}  // namespace
+}  // namespace fourfold

@@ -1,0 +1,149 @@
+// Where weights are rounded in a bf16 program, what stays float32, and that no other program has
+// anything of it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "program/text.h"
+#include "program/verify.h"
+#include "unit/compile/grid_setup.h"
+
+namespace fourfold::compile {
+namespace {
+
+using program::BufferRole;
+using program::Compute;
+using program::Program;
+using program::Slice;
+
+GridSetup setup_of(DType compute, const plan::Grid& grid) {
+  GridSetup setup;
+  setup.plan.compute = compute;
+  setup.set_grid(grid, 3);
+  return setup;
+}
+
+std::vector<plan::Grid> some_grids() {
+  return {{},
+          {.x = 1, .y = 1, .z = 1, .data = 2},
+          {.x = 1, .y = 1, .z = 2, .data = 1},
+          {.x = 2, .y = 2, .z = 1, .data = 1},
+          {.x = 2, .y = 2, .z = 2, .data = 2}};
+}
+
+std::vector<GridSetup> some_setups() {
+  std::vector<GridSetup> setups;
+  for (plan::Grid grid : some_grids()) {
+    if (!grid.data) grid.data = 1;
+    for (const std::int64_t blocks : {0, 1}) {
+      setups.push_back(setup_of(DType::bf16, grid));
+      setups.back().plan.checkpointing.blocks = blocks;
+      setups.back().plan.shard_states = blocks == 1 && grid.data.value() > 1;
+      setups.back().gpt.tied_head = blocks == 0;
+    }
+  }
+  return setups;
+}
+
+const program::Buffer& buffer_of(const Program& program, const Slice& slice) {
+  return program.buffer(slice.buffer);
+}
+
+/// The parameter that a slice is, or is made from.
+const program::Buffer* parameter_of(const Program& program, const Slice& slice) {
+  const std::string& name = buffer_of(program, slice).name;
+  const auto id = program.find_buffer(name.substr(0, name.find('/')));
+  return id && program.buffer(*id).role == BufferRole::parameter ? &program.buffer(*id) : nullptr;
+}
+
+TEST(MixedPrecision, weights_are_rounded_once_in_a_step_whole_and_before_they_move) {
+  for (const GridSetup& setup : some_setups()) {
+    SCOPED_TRACE(text_of(setup.plan.grid));
+    const Program train = setup.train();
+    std::set<std::string> rounded, parameters;
+    for (const program::Buffer& buffer : train.buffers)
+      if (buffer.role == BufferRole::parameter) parameters.insert(buffer.name);
+    for (const program::Instruction& instruction : train.instructions) {
+      if (const auto* gather = std::get_if<program::AllGather>(&instruction.what)) {
+        const bool is_in_place = gather->from.buffer == gather->to.buffer;  // of updated rows
+        if (parameter_of(train, gather->from) != nullptr && !is_in_place) {
+          EXPECT_EQ(buffer_of(train, gather->from).dtype, DType::bf16);
+        }
+      }
+      const auto* compute = std::get_if<Compute>(&instruction.what);
+      if (compute == nullptr || !std::holds_alternative<op::Cast>(compute->op)) continue;
+      const program::Buffer &from = buffer_of(train, compute->slices[0]),
+                            &to = buffer_of(train, compute->slices[1]);
+      EXPECT_EQ(from.role, BufferRole::parameter);
+      EXPECT_EQ(from.dtype, DType::f32);
+      EXPECT_EQ(to.dtype, DType::bf16);
+      EXPECT_EQ(from.sharding, to.sharding);
+      EXPECT_TRUE(rounded.insert(from.name).second) << from.name << " is rounded twice";
+    }
+    EXPECT_EQ(rounded, parameters);
+  }
+}
+
+TEST(MixedPrecision, weights_moments_and_all_sums_of_gradients_are_float32) {
+  for (const GridSetup& setup : some_setups()) {
+    SCOPED_TRACE(text_of(setup.plan.grid));
+    const Program train = setup.train();
+    std::size_t kept = 0, updates = 0;
+    for (const program::Buffer& buffer : train.buffers) {
+      const bool is_kept = buffer.role == BufferRole::parameter ||
+                           buffer.role == BufferRole::moment ||
+                           buffer.name.starts_with("gradient/");
+      if (!is_kept) continue;
+      EXPECT_EQ(buffer.dtype, DType::f32) << buffer.name;
+      ++kept;
+    }
+    EXPECT_GT(kept, 0U);
+    for (const program::Instruction& instruction : train.instructions) {
+      const auto* compute = std::get_if<Compute>(&instruction.what);
+      if (compute == nullptr || !std::holds_alternative<op::AdamW>(compute->op)) continue;
+      EXPECT_EQ(compute->dtype, DType::f32);
+      ++updates;
+    }
+    EXPECT_GT(updates, 0U);
+  }
+}
+
+/// A product is left unrounded where it is a gradient of a weight, and nowhere else.
+TEST(MixedPrecision, only_gradients_of_weights_are_left_unrounded) {
+  for (const GridSetup& setup : some_setups()) {
+    const Program train = setup.train();
+    for (const program::Instruction& instruction : train.instructions) {
+      const auto* compute = std::get_if<Compute>(&instruction.what);
+      const auto* matmul = compute == nullptr ? nullptr : std::get_if<op::Matmul>(&compute->op);
+      if (matmul == nullptr) continue;
+      const program::Buffer& out = buffer_of(train, compute->slices[2]);
+      EXPECT_EQ(matmul->unrounded, out.name.starts_with("gradient/")) << out.name;
+    }
+  }
+}
+
+TEST(MixedPrecision, the_verifier_finds_no_fault_and_programs_read_back) {
+  for (const GridSetup& setup : some_setups()) {
+    SCOPED_TRACE(text_of(setup.plan.grid));
+    const program::Bundle bundle = setup.bundle();
+    for (const program::Fault& fault : program::verify(bundle))
+      ADD_FAILURE() << fault.rule << ": " << fault.message;
+    const std::string text = program::to_text(bundle);
+    EXPECT_EQ(program::parse_bundle(text, "bf16"), bundle);
+    EXPECT_NE(text.find("cast"), text.npos);
+  }
+}
+
+TEST(MixedPrecision, one_precision_has_neither_casts_nor_unrounded_products) {
+  for (const DType compute : {DType::f32, DType::f64}) {
+    const std::string text =
+        program::to_text(setup_of(compute, {.x = 2, .y = 1, .z = 2, .data = 2}).bundle());
+    EXPECT_EQ(text.find("cast"), text.npos);
+    EXPECT_EQ(text.find("unrounded"), text.npos);
+  }
+}
+
+}  // namespace
+}  // namespace fourfold::compile
