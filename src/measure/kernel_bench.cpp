@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "measure/best_rate.h"
+#include "measure/operands.h"
 
 namespace fourfold::measure {
 namespace {
@@ -66,15 +67,6 @@ void fill(const kernels::Tensor& tensor, std::int64_t bound) {
     case DType::bf16:
       fail_internal("no CPU kernel but the reference takes bf16");
   }
-}
-
-std::vector<kernels::Tensor> operands_of(const kernels::Problem& problem) {
-  std::vector<kernels::Tensor> tensors;
-  const op::Operands operands = op::operands(problem.op);
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    tensors.push_back(
-        {nullptr, problem.shapes[i], op::element_dtype(operands[i].element, problem.dtype)});
-  return tensors;
 }
 
 std::int64_t bytes_of(const kernels::Tensor& tensor) {
