@@ -50,6 +50,15 @@ foreach(package CUDNN NCCL CUDNNFrontend)
     string(APPEND cuda_state ", no ${package}")
   endif()
 endforeach()
+# Attention by cuDNN takes both the library and the headers: 1.13 is the first with all names that are used.
+set(fourfold_cudnn "")
+set(fourfold_without cudnn_attention.cpp) # of two files that offer the same, the one that is left out
+if(CUDNN_FOUND AND CUDNNFrontend_FOUND AND CUDNNFrontend_VERSION VERSION_GREATER_EQUAL 1.13)
+  set(fourfold_cudnn CUDNN::cudnn CUDNN::frontend)
+  set(fourfold_without no_cudnn.cpp)
+elseif(CUDNNFrontend_FOUND)
+  string(APPEND cuda_state " (attention by cuDNN needs cuDNN and CUDNNFrontend 1.13)")
+endif()
 if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
@@ -61,6 +70,7 @@ set(CMAKE_CUDA_STANDARD 20)
 
 function(fourfold_cuda_room name)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/${name}/cuda/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/${fourfold_without}$")
   add_library(fourfold_${name}_cuda STATIC ${sources})
   # The options of all C++ files are not for nvcc.
   get_target_property(options fourfold_${name}_cuda COMPILE_OPTIONS)

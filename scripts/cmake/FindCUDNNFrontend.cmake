@@ -10,6 +10,8 @@ find_package_handle_standard_args(CUDNNFrontend REQUIRED_VARS CUDNN_FRONTEND_INC
                                   VERSION_VAR CUDNNFrontend_VERSION)
 if(CUDNNFrontend_FOUND AND NOT TARGET CUDNN::frontend AND NOT CMAKE_SCRIPT_MODE_FILE)
   add_library(CUDNN::frontend INTERFACE IMPORTED)
-  set_target_properties(CUDNN::frontend PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${CUDNN_FRONTEND_INCLUDE_DIR})
+  # Without its own copy of nlohmann-json: nothing here writes graphs to files.
+  set_target_properties(CUDNN::frontend PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${CUDNN_FRONTEND_INCLUDE_DIR}
+                                                   INTERFACE_COMPILE_DEFINITIONS CUDNN_FRONTEND_SKIP_JSON_LIB)
 endif()
 mark_as_advanced(CUDNN_FRONTEND_INCLUDE_DIR)

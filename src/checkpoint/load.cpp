@@ -126,7 +126,8 @@ class Loader {
   void load_part(ShardReader& shard, const Wanted& part) {
     const StateTensor& into = *part.into;
     const std::int64_t element = size_bytes(part.stored->dtype);
-    const std::span<std::byte> memory = bytes_of_(*into.buffer);
+    const HostView<std::byte> view = bytes_of_(*into.buffer);
+    const std::span<std::byte> memory = view.span();
     const Box box = intersection(part.slice->box, into.held);
     RunningDigest digest(into, box, memory);
     for_runs(box, part.slice->box, into.memory,
@@ -170,7 +171,7 @@ Digests load_state(FileSystem& files, const Found& found, const program::Program
   for (const StateTensor& tensor : state)
     if (tensor.held != tensor.memory) {
       const auto memory = bytes_of(*tensor.buffer);
-      std::fill(memory.begin(), memory.end(), std::byte{0});
+      std::fill_n(memory.data(), memory.size(), std::byte{0});
     }
   Loader loader(files, found, state, bytes_of, patience_s);
   for (std::size_t file = 0; file < found.manifest.files.size(); ++file) loader.load_file(file);

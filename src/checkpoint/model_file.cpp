@@ -23,8 +23,9 @@ std::vector<const program::Buffer*> parameters_of(const program::Program& progra
   return parameters;
 }
 
-std::span<std::byte> whole_bytes(const program::Buffer& parameter, const BufferBytes& bytes_of) {
-  const auto bytes = bytes_of(parameter);
+HostView<const std::byte> whole_bytes(const program::Buffer& parameter,
+                                      const BufferReads& bytes_of) {
+  auto bytes = bytes_of(parameter);
   require(static_cast<std::int64_t>(bytes.size()) ==
               parameter.global.elements() * size_bytes(parameter.dtype),
           "a rank that saves or loads a model holds whole parameters");
@@ -60,13 +61,15 @@ std::string list_differences(const StoredModel& model,
 }  // namespace
 
 void save_model(const std::string& path, const program::Program& program,
-                const BufferBytes& bytes_of, comm::World* world, const Metadata& metadata) {
+                const BufferReads& bytes_of, comm::World* world, const Metadata& metadata) {
   std::vector<TensorView> tensors;
   std::deque<std::vector<std::byte>> gathered;
+  std::deque<HostView<const std::byte>> own;
   for (const program::Buffer* parameter : parameters_of(program)) {
     std::span<const std::byte> bytes;
     if (world == nullptr) {
-      bytes = whole_bytes(*parameter, bytes_of);
+      own.push_back(whole_bytes(*parameter, bytes_of));
+      bytes = own.back();
     } else {
       constexpr std::size_t tags = 32768;
       const Mesh& mesh = program.meshes[parameter->sharding.mesh.index()];
@@ -99,8 +102,8 @@ void load_model(StoredModel& model, const program::Program& program, const Buffe
     const StoredModel::Tensor* tensor = model.find(parameter.name);
     require(tensor != nullptr, "a model without differences holds every parameter");
     const std::vector<std::byte> whole = model.read(*tensor);
-    const std::span<std::byte> memory = bytes_of(parameter);
-    std::fill(memory.begin(), memory.end(), std::byte{0});
+    const HostView<std::byte> memory = bytes_of(parameter);
+    std::fill_n(memory.data(), memory.size(), std::byte{0});
     copy_box(part.held, whole_box(parameter.global), whole, part.memory, memory,
              size_bytes(parameter.dtype));
   }

@@ -16,7 +16,7 @@ namespace fourfold::checkpoint {
 /// tensors together and writes, which takes the memory of the whole model there. Without one, this
 /// rank holds all parameters whole. Errors: UserError(storage).
 void save_model(const std::string& path, const program::Program& program,
-                const BufferBytes& bytes_of, comm::World* world = nullptr,
+                const BufferReads& bytes_of, comm::World* world = nullptr,
                 const Metadata& metadata = {});
 
 /// Fills what this rank holds of every parameter of the program; what is padded becomes 0. The

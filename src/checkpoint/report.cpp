@@ -36,6 +36,7 @@ std::string to_text(const RankReport& report) {
         Json::array({part.name, std::string(to_string(part.dtype)), numbers(part.shape),
                      numbers(part.box.origin), numbers(part.box.extent), as_signed(part.digest)}));
   return Json::object({{"error", report.error},
+                       {"code", static_cast<std::int64_t>(report.code)},
                        {"name", report.file.name},
                        {"size", report.file.size_bytes},
                        {"hashes", std::move(hashes)},
@@ -48,6 +49,7 @@ RankReport parse_report(std::string_view text) {
   const Json json = parse_json(text, "a rank's report");
   RankReport report;
   report.error = json.find("error")->as_string();
+  report.code = static_cast<ExitCode>(json.find("code")->as_integer());
   report.file.name = json.find("name")->as_string();
   report.file.size_bytes = json.find("size")->as_integer();
   report.is_finite = json.find("is_finite")->as_bool();
@@ -66,7 +68,7 @@ RankReport parse_report(std::string_view text) {
 
 void add_report(Manifest& manifest, const RankReport& report, std::size_t rank) {
   if (!report.error.empty())
-    throw UserError(ExitCode::storage, format("rank {}: {}", rank, report.error));
+    throw UserError(report.code, format("rank {}: {}", rank, report.error));
   manifest.is_finite = manifest.is_finite && report.is_finite;
   if (report.file.name.empty()) return;
   const std::size_t file = manifest.files.size();

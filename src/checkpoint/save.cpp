@@ -41,11 +41,12 @@ void Saver::set_last(std::int64_t step, Digests digests) {
 }
 
 void Saver::start(const Manifest& facts, const program::Program& program,
-                  const BufferBytes& bytes_of, Digests expected) {
+                  const BufferReads& bytes_of, Digests expected) {
   require(!is_under_way_, "one save is under way at a time");
   facts_ = facts;
   expected_ = std::move(expected);
   error_.clear();
+  error_code_ = ExitCode::storage;
   folder_.clear();
   if (rank_of(world_) == 0) {
     try {
@@ -62,7 +63,7 @@ void Saver::start(const Manifest& facts, const program::Program& program,
   writer_ = std::thread([this] { write_parts(); });
 }
 
-void Saver::take_snapshot(const program::Program& program, const BufferBytes& bytes_of) {
+void Saver::take_snapshot(const program::Program& program, const BufferReads& bytes_of) {
   parts_.clear();
   std::size_t end = 0;
   std::vector<StateTensor> owned = state_of(program);
@@ -97,6 +98,7 @@ void Saver::write_parts() {
     }
   } catch (const std::bad_alloc&) {
     error_ = "out of memory while it was written";
+    error_code_ = ExitCode::out_of_memory;
   } catch (const std::exception& error) {
     error_ = error.what();
   }
@@ -119,6 +121,8 @@ SaveResult Saver::finish() {
   if (rank_of(world_) == 0) result = commit(reports);
   if (world_ != nullptr) {
     result.error = world_->broadcast(result.error);
+    result.code = static_cast<ExitCode>(
+        std::stoi(world_->broadcast(format("{}", static_cast<int>(result.code)))));
     result.step = facts_.step;
   }
   return result;
@@ -127,6 +131,7 @@ SaveResult Saver::finish() {
 std::string Saver::report() const {
   RankReport own;
   own.error = error_;
+  own.code = error_code_;
   own.is_finite = is_finite_;
   if (error_.empty() && !folder_.empty() && !file_.name.empty()) {
     own.file = file_;
@@ -138,7 +143,9 @@ std::string Saver::report() const {
 }
 
 SaveResult Saver::commit(const std::vector<std::string>& reports) {
-  SaveResult result{facts_.step, store_.path_of(facts_.step), {}, 0};
+  SaveResult result;
+  result.step = facts_.step;
+  result.path = store_.path_of(facts_.step);
   try {
     Manifest manifest = facts_;
     for (std::size_t rank = 0; rank < reports.size(); ++rank)
@@ -150,6 +157,7 @@ SaveResult Saver::commit(const std::vector<std::string>& reports) {
     result.bytes = manifest.size_bytes();
   } catch (const UserError& error) {
     result.error = error.what();
+    result.code = error.code();
     if (!folder_.empty()) store_.abandon(folder_);
   }
   return result;

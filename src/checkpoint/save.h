@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "checkpoint/state.h"
 #include "checkpoint/store.h"
 #include "comm/world.h"
@@ -20,8 +21,9 @@ namespace fourfold::checkpoint {
 struct SaveResult {
   std::int64_t step = 0;
   std::string path;
-  std::string error;       // empty: committed
-  std::int64_t bytes = 0;  // of all files
+  std::string error;                  // empty: committed
+  ExitCode code = ExitCode::storage;  // of the error
+  std::int64_t bytes = 0;             // of all files
 };
 
 /// Of all tensors.
@@ -48,7 +50,7 @@ class Saver {
   /// fails; so does one that has the digests of the save before, though steps were done between.
   /// Finite is what the facts say and every number that was copied is. Requires that no save is
   /// under way. Memory: owned_bytes. Time: that of the copy.
-  void start(const Manifest& facts, const program::Program& program, const BufferBytes& bytes_of,
+  void start(const Manifest& facts, const program::Program& program, const BufferReads& bytes_of,
              Digests expected = {});
   bool is_under_way() const { return is_under_way_; }
   /// Whether this rank's file of it is written, or given up. For any rank alone.
@@ -63,7 +65,7 @@ class Saver {
     std::size_t first_byte;
     std::uint64_t digest = 0;
   };
-  void take_snapshot(const program::Program& program, const BufferBytes& bytes_of);
+  void take_snapshot(const program::Program& program, const BufferReads& bytes_of);
   void write_parts();
   void examine(Part& part, std::span<const std::byte> memory);
   void check_news(const Manifest& manifest) const;
@@ -77,6 +79,7 @@ class Saver {
   Digests expected_;
   std::string folder_;  // of the files; empty where it could not be made
   std::string error_;   // of this rank
+  ExitCode error_code_ = ExitCode::storage;
   std::vector<std::byte> snapshot_;
   std::vector<Part> parts_;
   StoredFile file_;

@@ -9,13 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/host_view.h"
 #include "checkpoint/box.h"
 #include "program/program.h"
 
 namespace fourfold::checkpoint {
 
-/// The memory of a buffer of the program, wherever it is.
-using BufferBytes = std::function<std::span<std::byte>(const program::Buffer&)>;
+/// The memory of a buffer of the program, wherever it is: to be filled, and only to be read.
+using BufferBytes = std::function<HostView<std::byte>(const program::Buffer&)>;
+using BufferReads = std::function<HostView<const std::byte>(const program::Buffer&)>;
 
 /// A tensor of the state, as one rank holds it.
 struct StateTensor {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "compile/uses.h"
+#include "compile/neighbours.h"
 
 namespace fourfold::compile {
 namespace {
@@ -15,18 +15,12 @@ using program::Program;
 using program::Slice;
 
 /// Joins around one instruction at a time: the last row of a chain, or the first of a loss.
-class Fuser {
+class Fuser : private Neighbours {
  public:
-  Fuser(Program& program, const machine::Target& target)
-      : program_(program), target_(target), uses_(program) {}
+  using Neighbours::Neighbours;
 
   void run() {
-    for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
-      if (uses_.is_gone(i)) continue;
-      const Compute* one = compute(i);
-      if (one != nullptr) std::visit([&](const auto& row) { fuse(row, i); }, op::Op(one->op));
-    }
-    uses_.finish();
+    for_each_row([&](const auto& row, std::size_t index) { fuse(row, index); });
   }
 
  private:
@@ -94,7 +88,7 @@ class Fuser {
   void fuse(const op::CrossEntropy&, std::size_t index) {
     if (!wants<op::CrossEntropyBoth>()) return;
     const std::vector<Slice>& own = compute(index)->slices;
-    for (const std::size_t reader : uses_.of_value(own[3], index)) {
+    for (const std::size_t reader : uses().of_value(own[3], index)) {
       const Compute* other = compute(reader);
       const auto* row =
           other == nullptr ? nullptr : std::get_if<op::CrossEntropyGradient>(&other->op);
@@ -141,70 +135,11 @@ class Fuser {
     return {};
   }
 
-  const Compute* compute(std::size_t index) const {
-    return std::get_if<Compute>(&program_.instructions[index].what);
-  }
-  Shape shape(const Slice& slice) const {
-    return program_.view_shape(slice, program_.buffer(slice.buffer).dtype);
-  }
-  template <class Row>
-  bool wants() const {
-    return machine::fuses(target_, Row::name);
-  }
-  template <class Row>
-  bool is(std::size_t index) const {
-    const Compute* one = compute(index);
-    return one != nullptr && std::holds_alternative<Row>(one->op);
-  }
-  /// Whether one instruction can do the work of both.
-  bool alike(std::size_t a, std::size_t b) const {
-    return program_.instructions[a].stream == program_.instructions[b].stream &&
-           compute(a)->dtype == compute(b)->dtype;
-  }
-
-  template <class Row>
-  std::optional<std::size_t> writer(const Slice& slice, std::size_t reader) const {
-    const auto found = uses_.writer(slice, reader);
-    return found && is<Row>(*found) && alike(*found, reader) ? found : std::nullopt;
-  }
-  /// As above, where nobody else reads the value.
-  template <class Row>
-  std::optional<std::size_t> sole_writer(const Slice& slice, std::size_t reader) const {
-    const auto found = writer<Row>(slice, reader);
-    return found && uses_.of_value(slice, *found).size() == 1 ? found : std::nullopt;
-  }
-  template <class Row>
-  std::optional<std::size_t> first_reader(const Slice& slice, std::size_t from) const {
-    for (const std::size_t reader : uses_.of_value(slice, from))
-      if (is<Row>(reader) && compute(reader)->slices[0] == slice)
-        return uses_.same_task(from, reader) && alike(from, reader) ? std::optional(reader)
-                                                                    : std::nullopt;
-    return std::nullopt;
-  }
-  template <class Row>
-  std::optional<std::size_t> only_reader(const Slice& slice, std::size_t from) const {
-    const std::vector<std::size_t> readers = uses_.of_value(slice, from);
-    const bool fits = readers.size() == 1 && is<Row>(readers[0]) &&
-                      uses_.same_task(from, readers[0]) && alike(from, readers[0]);
-    return fits ? std::optional(readers[0]) : std::nullopt;
-  }
-
   template <class Row>
   static void set_dropout(Row& row, const op::Dropout& dropout) {
     row.stream = dropout.stream, row.rate = dropout.rate;
     row.window = dropout.window, row.part = dropout.part;
   }
-
-  void join(op::Op row, std::vector<Slice> slices, const std::vector<std::size_t>& members,
-            std::size_t to) {
-    if (!uses_.may_move(members, to)) return;
-    uses_.replace(members, to,
-                  Compute{std::move(row), compute(to)->dtype, std::move(slices), std::nullopt, {}});
-  }
-
-  Program& program_;
-  const machine::Target& target_;
-  Uses uses_;
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ std::vector<double> read_logits(const program::Program& program, run::Executor& 
   const auto id = program.find_buffer("logits");
   require(id.has_value(), "a program that generates has a buffer named logits");
   const program::Buffer& buffer = program.buffer(*id);
-  const std::span<const std::byte> bytes = executor.bytes(buffer);
+  const auto bytes = executor.read(buffer);
   switch (buffer.dtype) {
     case DType::f32:
       return to_doubles<float>(bytes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -20,6 +21,10 @@ class Reader {
   Reader(const YamlDocument& document, const YamlNode& map, std::vector<Diagnostic>& problems)
       : document_(document), map_(map), problems_(problems) {}
 
+  bool has(const std::string& key) const {
+    return std::any_of(map_.members.begin(), map_.members.end(),
+                       [&](const YamlMember& member) { return member.key.text == key; });
+  }
   const YamlNode* find(const std::string& key) {
     known_.push_back(key);
     for (const YamlMember& member : map_.members)
@@ -74,12 +79,18 @@ class Reader {
   std::vector<std::string> known_;
 };
 
+/// Rows that lines may be about.
+const std::vector<std::string> rows = {"matmul", "matmul_bias", "matmul_bias_gelu",
+                                       "matmul_gelu_gradient"};
+
 KernelTable::Line read_line(const YamlDocument& document, const YamlNode& node,
                             const Implementations& implementations,
                             std::vector<Diagnostic>& problems) {
   Reader reader(document, node, problems);
   KernelTable::Line line;
-  line.dtype = reader.one_of("dtype", {"f32", "f64"}) == "f64" ? DType::f64 : DType::f32;
+  if (reader.has("op")) line.op = reader.one_of("op", rows);
+  const std::string dtype = reader.one_of("dtype", {"f32", "f64", "bf16"});
+  line.dtype = dtype == "f64" ? DType::f64 : dtype == "bf16" ? DType::bf16 : DType::f32;
   const char* positive = "a whole number from 1";
   line.threads = reader.number<std::int64_t>("threads", 1, positive);
   line.layout = reader.one_of("layout", {"nn", "nt", "tn", "tt"});
@@ -95,23 +106,39 @@ KernelTable::Line read_line(const YamlDocument& document, const YamlNode& node,
 auto order(const KernelTable::Line& line) {
   const double volume =
       static_cast<double>(line.m) * static_cast<double>(line.n) * static_cast<double>(line.k);
-  return std::tuple(line.threads, line.dtype, volume, line.layout, line.m, line.n, line.k);
+  return std::tuple(line.threads, line.dtype, volume, line.layout, line.m, line.n, line.k, line.op);
+}
+
+std::vector<KernelTable::Line> in_order(std::vector<KernelTable::Line> lines) {
+  std::sort(lines.begin(), lines.end(),
+            [](const auto& a, const auto& b) { return order(a) < order(b); });
+  return lines;
+}
+
+Choice choice_of(const KernelTable::Line& line) {
+  return {.op = line.op,
+          .dtype = line.dtype,
+          .layout = line.layout,
+          .max_m = line.m,
+          .max_n = line.n,
+          .max_k = line.k,
+          .implementation = line.implementation};
 }
 
 }  // namespace
 
 std::string to_text(KernelTable table) {
-  std::sort(table.lines.begin(), table.lines.end(),
-            [](const auto& a, const auto& b) { return order(a) < order(b); });
   std::string text =
       "# Which implementation computes which product, measured by `fourfold bench kernels`.\n"
       "# A line decides for products up to its m, n and k; of several the smallest.\n";
-  text += format("version: {}\ncpu: {}\nmatmul:\n", KernelTable::version, yaml_quoted(table.cpu));
-  for (const KernelTable::Line& line : table.lines)
+  const bool is_device = !table.device.empty();
+  text += format("version: {}\n{}: {}\nmatmul:\n", KernelTable::version,
+                 is_device ? "device" : "cpu", yaml_quoted(is_device ? table.device : table.cpu));
+  for (const KernelTable::Line& line : in_order(std::move(table.lines)))
     text += format(
-        "  - {{dtype: {}, threads: {}, layout: {}, m: {}, n: {}, k: {}, by: {}, gflops: {}}}\n",
-        to_string(line.dtype), line.threads, line.layout, line.m, line.n, line.k,
-        line.implementation, line.gflops);
+        "  - {{{}dtype: {}, threads: {}, layout: {}, m: {}, n: {}, k: {}, by: {}, gflops: {}}}\n",
+        line.op == "matmul" ? "" : format("op: {}, ", line.op), to_string(line.dtype), line.threads,
+        line.layout, line.m, line.n, line.k, line.implementation, line.gflops);
   return text;
 }
 
@@ -125,7 +152,8 @@ KernelTable read_kernel_table(const std::string& text, const std::string& name,
     const auto version = reader.number<std::int64_t>("version", 0, "a whole number");
     if (problems.empty() && version != KernelTable::version)
       reader.wrong("version", format("{}", KernelTable::version));
-    table.cpu = reader.text("cpu");
+    (reader.has("device") ? table.device : table.cpu) =
+        reader.text(reader.has("device") ? "device" : "cpu");
     const YamlNode* lines = reader.find("matmul");
     if (lines != nullptr && lines->kind != YamlNode::Kind::list)
       reader.wrong(*lines, "matmul", "a list");
@@ -138,24 +166,26 @@ KernelTable read_kernel_table(const std::string& text, const std::string& name,
   return table;
 }
 
+std::vector<Choice> device_choices_of(const KernelTable& table, const std::string& name,
+                                      const std::string& device) {
+  if (table.device != device)
+    throw UserError(ExitCode::bad_config,
+                    format("{} was measured on '{}', this is '{}'; {} here", name,
+                           table.device.empty() ? table.cpu : table.device, device, remedy));
+  std::vector<Choice> choices;
+  for (const KernelTable::Line& line : in_order(table.lines)) choices.push_back(choice_of(line));
+  return choices;
+}
+
 std::vector<Choice> choices_of(const KernelTable& table, const std::string& name,
                                const std::string& cpu, int threads) {
   if (table.cpu != cpu)
-    throw UserError(ExitCode::bad_config, format("{} was measured on '{}', this is '{}'; {} here",
-                                                 name, table.cpu, cpu, remedy));
-  std::vector<KernelTable::Line> lines = table.lines;
-  std::sort(lines.begin(), lines.end(),
-            [](const auto& a, const auto& b) { return order(a) < order(b); });
+    throw UserError(ExitCode::bad_config,
+                    format("{} was measured on '{}', this is '{}'; {} here", name,
+                           table.cpu.empty() ? table.device : table.cpu, cpu, remedy));
   std::vector<Choice> choices;
-  for (const KernelTable::Line& line : lines)
-    if (line.threads == threads)
-      choices.push_back({.op = "matmul",
-                         .dtype = line.dtype,
-                         .layout = line.layout,
-                         .max_m = line.m,
-                         .max_n = line.n,
-                         .max_k = line.k,
-                         .implementation = line.implementation});
+  for (const KernelTable::Line& line : in_order(table.lines))
+    if (line.threads == threads) choices.push_back(choice_of(line));
   if (choices.empty())
     throw UserError(ExitCode::bad_config,
                     format("{} has no line for {} thread{}, which a rank of this run has; {} with "

@@ -7,7 +7,8 @@
 //     - {dtype: f32, threads: 2, layout: nn, m: 768, n: 384, k: 128, by: onednn, gflops: 151.2}
 //
 // A line decides for products up to its m, n and k; of several the smallest. Where none fits, the
-// built-in table decides.
+// built-in table decides. The table of a GPU has `device` in place of `cpu`, and lines for rows
+// that a product is a part of: {op: matmul_bias_gelu, dtype: bf16, ..., by: cublaslt/2, ...}.
 #pragma once
 
 #include <functional>
@@ -27,11 +28,13 @@ struct KernelTable {
     std::string layout;
     std::int64_t m = 0, n = 0, k = 0;
     std::string implementation;
-    double gflops = 0;  // measured, for people
+    double gflops = 0;          // measured, for people
+    std::string op = "matmul";  // a row with a product
     bool operator==(const Line&) const = default;
   };
   std::string cpu;  // what it was measured on: model and instruction sets of the kernels
   std::vector<Line> lines;
+  std::string device = {};  // or the GPU and the version of its library; one of both is empty
   bool operator==(const KernelTable&) const = default;
 };
 
@@ -44,6 +47,11 @@ using Implementations = std::function<std::vector<std::string>(DType)>;
 /// Errors: one UserError(bad_config) with every problem of the text, each with its place.
 KernelTable read_kernel_table(const std::string& text, const std::string& name,
                               const Implementations& implementations);
+
+/// What the table of a GPU says for a run on `device`. Errors: UserError(bad_config) where it was
+/// measured elsewhere.
+std::vector<Choice> device_choices_of(const KernelTable& table, const std::string& name,
+                                      const std::string& device);
 
 /// What the table says for a run with so many threads on `cpu`. Errors: UserError(bad_config) where
 /// it was measured on another CPU or has no line for that number of threads.

@@ -8,8 +8,8 @@
 namespace fourfold::machine {
 
 ProductSizes product_sizes(const op::Op& op, op::Shapes all) {
-  const auto* matmul = std::get_if<op::Matmul>(&op);
-  if (matmul == nullptr) return {};
+  const auto matmul = op::product_of(op);
+  if (!matmul) return {};
   const auto a_rows = static_cast<std::size_t>(matmul->a_rows),
              b_rows = static_cast<std::size_t>(matmul->b_rows);
   ProductSizes problem;
@@ -34,7 +34,8 @@ const std::string& choose(const Target& target, const op::Op& op, op::Shapes all
     return (choice.op == "*" || choice.op == op::name(op)) &&
            (!choice.dtype || *choice.dtype == dtype) &&
            (choice.layout == "*" || choice.layout == problem.layout) && problem.m <= choice.max_m &&
-           problem.n <= choice.max_n && problem.k <= choice.max_k;
+           problem.n <= choice.max_n && problem.k <= choice.max_k &&
+           (!target.fits || target.fits(choice.implementation, op, all, dtype));
   };
   const auto place = std::find_if(target.choices.begin(), target.choices.end(), fits);
   require(place != target.choices.end(),

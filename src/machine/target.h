@@ -15,12 +15,12 @@
 
 namespace fourfold::machine {
 
-/// One line of the choice table. The first line that fits an op decides. For ops other than matmul
-/// the bounds are open.
+/// One line of the choice table. The first line that fits an op decides. For ops without a product
+/// (op::product_of) the bounds are open.
 struct Choice {
   std::string op;              // name of the row, "*" for any
   std::optional<DType> dtype;  // none: any
-  std::string layout = "*";    // matmul only: "nn", "nt", "tn", "tt": is a, is b transposed
+  std::string layout = "*";    // products only: "nn", "nt", "tn", "tt": is a, is b transposed
   std::int64_t max_m = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_n = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_k = std::numeric_limits<std::int64_t>::max();
@@ -38,12 +38,16 @@ struct Target {
   std::function<std::int64_t(const std::string& implementation, const op::Op&, op::Shapes all,
                              DType)>
       workspace_bytes;
+  /// Whether an implementation that a line names computes an op on operands of these shapes; empty:
+  /// each computes all that lines name it for.
+  std::function<bool(const std::string& implementation, const op::Op&, op::Shapes all, DType)>
+      fits = {};
   /// Names of the fused rows that compile/ should make for it.
   std::vector<std::string> fusions = {};
 };
 
-/// What the table compares: m, n, k and layout of a product; other ops than matmul have none and
-/// fit any line that names them.
+/// What the table compares: m, n, k and layout of a product; ops without one fit any line that
+/// names them.
 struct ProductSizes {
   std::string layout = "*";
   std::int64_t m = 0, n = 0, k = 0;

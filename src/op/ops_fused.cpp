@@ -17,6 +17,8 @@ Dropout dropout_of(const Row& row) {
   return {row.stream, row.rate, row.window, row.part};
 }
 
+}  // namespace
+
 double flops_of_parts(const Op& row, Shapes all) {
   double total = 0;
   for (const Part& part : parts(row)) {
@@ -26,8 +28,6 @@ double flops_of_parts(const Op& row, Shapes all) {
   }
   return total;
 }
-
-}  // namespace
 
 Operands BiasGelu::operands() const {
   return {{"x"}, {"bias"}, {"sum", Role::write, Element::compute, 0}, {"y", Role::write}};

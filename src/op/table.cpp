@@ -21,7 +21,7 @@ template <class... Rows>
 constexpr bool all_rows(const std::variant<Rows...>*) {
   return (Row<Rows> && ...);
 }
-static_assert(all_rows(static_cast<const Op*>(nullptr)),
+static_assert(all_rows(static_cast<const AnyRow*>(nullptr)),
               "every row of the op table states all its rules");
 
 // --- writing attributes
@@ -145,8 +145,8 @@ struct Reader {
 template <std::size_t... Index>
 Op default_row(std::string_view wanted, std::index_sequence<Index...>) {
   std::optional<Op> row;
-  ((std::variant_alternative_t<Index, Op>::name == wanted
-        ? void(row.emplace(std::in_place_index<Index>))
+  ((std::variant_alternative_t<Index, AnyRow>::name == wanted
+        ? void(row.emplace(std::variant_alternative_t<Index, AnyRow>{}))
         : void()),
    ...);
   if (!row) throw UserError(ExitCode::bad_config, format("there is no op named '{}'", wanted));
@@ -154,6 +154,16 @@ Op default_row(std::string_view wanted, std::index_sequence<Index...>) {
 }
 
 }  // namespace
+
+Op::Op() = default;
+Op::Op(const Op& other) = default;
+Op::Op(Op&& other) noexcept = default;
+Op& Op::operator=(const Op& other) = default;
+Op& Op::operator=(Op&& other) noexcept = default;
+Op::~Op() = default;
+bool Op::operator==(const Op& other) const {
+  return static_cast<const AnyRow&>(*this) == static_cast<const AnyRow&>(other);
+}
 
 std::string_view name(const Op& op) {
   return std::visit([](const auto& row) { return std::decay_t<decltype(row)>::name; }, op);
@@ -260,7 +270,7 @@ std::string attributes_text(const Op& op, std::optional<std::int64_t> task_micro
 
 Op parse_op(std::string_view wanted, std::string_view attributes,
             std::optional<std::int64_t> task_micro) {
-  Op op = default_row(wanted, std::make_index_sequence<std::variant_size_v<Op>>());
+  Op op = default_row(wanted, std::make_index_sequence<std::variant_size_v<AnyRow>>());
   Words words(attributes);
   std::visit(
       [&](auto& row) {

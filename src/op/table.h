@@ -1,19 +1,21 @@
 // The closed table of ops: one variant, and what can be asked of any row.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "op/fused.h"
+#include "op/fused_products.h"
 
 namespace fourfold::op {
 
-/// A row of the table with its attributes. To add an op: a struct in ops.h with its rules, a line
-/// here, its gradient in graph/, its kernels in kernels/. A row without rules or without reference
-/// kernel does not compile.
-using Op =
+/// The rows of the table with their attributes. To add an op: a struct in ops.h with its rules, a
+/// line here, its gradient in graph/, its kernels in kernels/. A row without rules or without
+/// reference kernel does not compile.
+using AnyRow =
     std::variant<Matmul, Embedding, EmbeddingGradient, AddPositions, PositionsGradient, Dropout,
                  LayerNorm, LayerNormGradient, LayerNormWeightGradient, LayerNormMoments,
                  LayerNormApply, LayerNormGradientSums, LayerNormGradientApply, AddBias,
@@ -21,7 +23,24 @@ using Op =
                  AttentionCached, TakePosition, CrossEntropy, LogitMax, LogitSums,
                  CrossEntropyMerge, CrossEntropyGradient, LossSum, SquaredNorm, CountNonFinite,
                  Vote, UpdateControl, AdamW, AdamWList, CountUpdate, InitNormal, Fill, Digest,
-                 BiasGelu, AddLayerNorm, AddLayerNormGradient, CrossEntropyBoth>;
+                 BiasGelu, AddLayerNorm, AddLayerNormGradient, CrossEntropyBoth,
+                 MatmulBias, MatmulBiasGelu, MatmulGeluGradient>;
+
+/// One of the rows. Copying and comparing look at every row; they are compiled once, not in every
+/// file that copies a program.
+class Op : public AnyRow {
+ public:
+  template <class T>
+    requires requires(AnyRow& any) { std::get<T>(any); }
+  Op(T row) : AnyRow(std::in_place_type<T>, std::move(row)) {}
+  Op();
+  Op(const Op& other);
+  Op(Op&& other) noexcept;
+  Op& operator=(const Op& other);
+  Op& operator=(Op&& other) noexcept;
+  ~Op();
+  bool operator==(const Op& other) const;
+};
 
 std::string_view name(const Op& op);
 Operands operands(const Op& op);
@@ -43,6 +62,12 @@ std::vector<Part> parts_of(const BiasGelu& row);
 std::vector<Part> parts_of(const AddLayerNorm& row);
 std::vector<Part> parts_of(const AddLayerNormGradient& row);
 std::vector<Part> parts_of(const CrossEntropyBoth& row);
+std::vector<Part> parts_of(const MatmulBias& row);
+std::vector<Part> parts_of(const MatmulBiasGelu& row);
+std::vector<Part> parts_of(const MatmulGeluGradient& row);
+double flops_of_parts(const Op& op, Shapes all);
+/// The product in a row: its first two operands are then those of the row.
+std::optional<Matmul> product_of(const Op& op);
 bool is_list(const Op& op);
 /// Whether operands of Element::compute may hold any element type, one for all of them, instead of
 /// the run's: the instruction's dtype says which.

@@ -16,6 +16,16 @@ struct Collect {
 
 }  // namespace
 
+What::What() = default;
+What::What(const What& other) = default;
+What::What(What&& other) noexcept = default;
+What& What::operator=(const What& other) = default;
+What& What::operator=(What&& other) noexcept = default;
+What::~What() = default;
+bool What::operator==(const What& other) const {
+  return static_cast<const AnyKind&>(*this) == static_cast<const AnyKind&>(other);
+}
+
 std::string_view to_string(FeedKind kind) {
   switch (kind) {
     case FeedKind::tokens:

@@ -219,8 +219,23 @@ struct Wait {
   }
 };
 
-using What = std::variant<Compute, AllReduce, ReduceScatter, AllGather, AllToAll, Send, Recv, Copy,
-                          Pack, Unpack, Feed, Record, Wait>;
+using AnyKind = std::variant<Compute, AllReduce, ReduceScatter, AllGather, AllToAll, Send, Recv,
+                             Copy, Pack, Unpack, Feed, Record, Wait>;
+
+/// One of the kinds. Copying and comparing are compiled once, as those of op::Op.
+class What : public AnyKind {
+ public:
+  template <class T>
+    requires requires(AnyKind& any) { std::get<T>(any); }
+  What(T kind) : AnyKind(std::in_place_type<T>, std::move(kind)) {}
+  What();
+  What(const What& other);
+  What(What&& other) noexcept;
+  What& operator=(const What& other);
+  What& operator=(What&& other) noexcept;
+  ~What();
+  bool operator==(const What& other) const;
+};
 
 struct Instruction {
   StreamId stream;

@@ -278,8 +278,8 @@ Kind parse_kind(Words& words, const ReadContext& context) {
 /// Reads the line as the kind of that name; false where no kind but Compute has it.
 template <std::size_t Index = 0>
 bool parse_named_kind(std::string_view name, Words& words, const ReadContext& context, What& what) {
-  if constexpr (Index < std::variant_size_v<What>) {
-    using Kind = std::variant_alternative_t<Index, What>;
+  if constexpr (Index < std::variant_size_v<AnyKind>) {
+    using Kind = std::variant_alternative_t<Index, AnyKind>;
     if constexpr (!std::is_same_v<Kind, Compute>) {
       if (Kind::name == name) {
         what = parse_kind<Kind>(words, context);

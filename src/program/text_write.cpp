@@ -284,8 +284,8 @@ bool has_local_shape(const Program& program, const Buffer& buffer) {
 
 /// "m 768 n 384 k 128 nn" of a product of whole buffers; "" for anything else.
 std::string product_sizes(const Program& program, const Compute& compute) {
-  const auto* matmul = std::get_if<op::Matmul>(&compute.op);
-  if (matmul == nullptr) return "";
+  const auto matmul = op::product_of(compute.op);
+  if (!matmul) return "";
   std::vector<Shape> shapes;
   for (const Slice& slice : compute.slices) {
     if (slice != program.whole(slice.buffer) ||
@@ -295,7 +295,7 @@ std::string product_sizes(const Program& program, const Compute& compute) {
   }
   const auto a_rows = static_cast<std::size_t>(matmul->a_rows);
   const auto b_rows = static_cast<std::size_t>(matmul->b_rows);
-  if (shapes.size() != 3 || a_rows > shapes[0].rank() || b_rows > shapes[1].rank()) return "";
+  if (shapes.size() < 3 || a_rows > shapes[0].rank() || b_rows > shapes[1].rank()) return "";
   const std::int64_t a_first = shapes[0].elements(0, a_rows);
   const std::int64_t a_last = shapes[0].elements(a_rows, shapes[0].rank());
   const std::int64_t b_first = shapes[1].elements(0, b_rows);

@@ -64,19 +64,9 @@ Arena::~Arena() {
     munmap(base_, static_cast<std::size_t>(persistent_bytes_ + transient_bytes_));
 }
 
-std::span<std::byte> Arena::region(program::Region region) const {
-  if (region == program::Region::persistent)
-    return {base_, static_cast<std::size_t>(persistent_bytes_)};
-  return {base_ + persistent_bytes_, static_cast<std::size_t>(transient_bytes_)};
-}
-
-std::span<std::byte> Arena::bytes(const program::Buffer& buffer, std::int64_t parity) const {
-  const std::span<std::byte> all = region(buffer.region);
-  const std::int64_t copy = buffer.two_by_parity ? parity * buffer.size_bytes : 0;
-  const std::int64_t begin = buffer.offset_bytes + copy;
-  require(begin >= 0 && begin + buffer.size_bytes <= static_cast<std::int64_t>(all.size()),
-          "a buffer lies within its region");
-  return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(buffer.size_bytes));
+Regions Arena::regions() const {
+  return {{base_, static_cast<std::size_t>(persistent_bytes_)},
+          {base_ + persistent_bytes_, static_cast<std::size_t>(transient_bytes_)}};
 }
 
 void Arena::paint() {

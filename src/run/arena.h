@@ -7,6 +7,7 @@
 #include <span>
 
 #include "program/program.h"
+#include "run/regions.h"
 
 namespace fourfold::run {
 
@@ -26,9 +27,12 @@ class Arena {
   Arena& operator=(Arena&& other) noexcept;
   ~Arena();
 
-  std::span<std::byte> region(program::Region region) const;
-  /// The bytes of a buffer's copy of that parity; the only copy for buffers that have one.
-  std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) const;
+  Regions regions() const;
+  std::span<std::byte> region(program::Region region) const { return regions().of(region); }
+  /// As of Regions.
+  std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) const {
+    return regions().bytes(buffer, parity);
+  }
 
   void paint();
   /// Pages of a region that still hold nothing but paint, and how many it has.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/host_view.h"
 #include "op/blocks.h"
 #include "program/program.h"
 #include "trace/interval.h"
@@ -12,10 +13,13 @@
 namespace fourfold::run {
 
 /// Brings the tokens of a micro-batch: (count x length) ids, sample-major, for the samples that
-/// `feeds` names. Called from the worker of the feed stream.
+/// `feeds` names. Called from the worker of the feed stream, or before the program runs.
 class Feeder {
  public:
   virtual ~Feeder() = default;
+  /// Whether what it brings depends on nothing but its arguments and it lives on behind the
+  /// program: then a backend may ask for the step that follows while the present one runs.
+  virtual bool feeds_ahead() const { return false; }
   virtual void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t step,
                     std::int64_t micro, std::span<std::int32_t> ids) = 0;
 };
@@ -39,13 +43,22 @@ class Backend {
   /// that is dear. The bundle must outlive the backend's use of it.
   virtual void bind(const program::Bundle& bundle) = 0;
 
-  /// Tells what the next program run needs from the host: the parity of its step, and its feeder
-  /// (null: no feeds).
-  virtual void begin(ProgramId program, std::int64_t parity, std::int64_t step, Feeder* feeder) = 0;
+  /// Hands the next program run what it needs from the host: its step block, whose parity it takes,
+  /// and its feeder (null: no feeds). The result block is cleared, so that a field no instruction
+  /// writes reads as zero.
+  virtual void begin(ProgramId program, const op::StepBlock& step, Feeder* feeder) = 0;
   /// Enqueues one instruction on its stream. No allocation, no wait, no decision.
   virtual void issue(ProgramId program, std::size_t instruction) = 0;
+  /// Enqueues all `count` instructions of the program in their order, where a device can at once.
+  virtual void issue_all(ProgramId program, std::size_t count) {
+    for (std::size_t instruction = 0; instruction < count; ++instruction)
+      issue(program, instruction);
+  }
   /// Drains all streams; throws the first fault that any of them met.
   virtual void finish() = 0;
+  /// The result block of the program that began last, once it has finished; zeros where it has
+  /// none.
+  virtual op::ResultBlock result() = 0;
 
   /// Where the program that begins next writes when its instructions ran, by their index, until it
   /// has finished; empty: nowhere. A backend that takes no times leaves them as they are.
@@ -53,9 +66,14 @@ class Backend {
   /// Of the last program that has finished; zero from a backend that takes no times.
   virtual MathWaits math_waits() const { return {}; }
 
-  /// The bytes of a buffer's copy of the given parity (0 for buffers with one copy), for host
-  /// access between programs.
-  virtual std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) = 0;
+  /// The bytes of a buffer's copy of the given parity (0 for buffers with one copy), for the host
+  /// to read and write between programs. A fault of what is written back is one of the next
+  /// program.
+  virtual HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) = 0;
+  /// To read alone: cheaper where the host sees a copy.
+  virtual HostView<const std::byte> read(const program::Buffer& buffer, std::int64_t parity) {
+    return bytes(buffer, parity);
+  }
 };
 
 }  // namespace fourfold::run

@@ -1,6 +1,7 @@
 #include "run/cpu.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -31,7 +32,7 @@ void CpuBackend::bind(const program::Bundle& bundle) {
     require(world == nullptr || (program.rank == world->rank() &&
                                  program.world == static_cast<std::int64_t>(world->size())),
             "a rank runs the programs that were compiled for it");
-    programs_.push_back(prepare_program(program, arena_, world, options_.threads));
+    programs_.push_back(prepare_program(program, arena_.regions(), world, options_.threads));
     num_events_ = std::max(num_events_, program.num_events);
   }
   events_ = std::make_unique<std::atomic<std::uint32_t>[]>(num_events_);
@@ -103,16 +104,26 @@ void CpuBackend::show_progress() {
   });
 }
 
-void CpuBackend::begin(ProgramId program, std::int64_t parity, std::int64_t step, Feeder* feeder) {
+void CpuBackend::begin(ProgramId program, const op::StepBlock& step, Feeder* feeder) {
   require(idle_, "a program begins when the one before has finished");
   current_ = &programs_[program.index()];
   program_ = program.index();
-  parity_ = static_cast<std::size_t>(parity);
-  step_ = step;
+  parity_ = parity_of(step);
+  step_ = step.step;
   feeder_ = feeder;
   math_waits_ = {};
   if (++run_number_ == 0) ++run_number_;
-  if (options_.world != nullptr) options_.world->progress().set_step(step);
+  if (options_.world != nullptr) options_.world->progress().set_step(step_);
+  if (std::byte* block = current_->blocks.step[parity_]) std::memcpy(block, &step, sizeof step);
+  if (std::byte* block = current_->blocks.result[parity_])
+    std::memset(block, 0, sizeof(op::ResultBlock));
+}
+
+op::ResultBlock CpuBackend::result() {
+  op::ResultBlock result;
+  if (const std::byte* block = current_->blocks.result[parity_])
+    std::memcpy(&result, block, sizeof result);
+  return result;
 }
 
 void CpuBackend::issue(ProgramId program, std::size_t instruction) {
@@ -137,7 +148,7 @@ void CpuBackend::trace_next(std::span<trace::Interval> intervals) {
   intervals_ = intervals;
 }
 
-std::span<std::byte> CpuBackend::bytes(const program::Buffer& buffer, std::int64_t parity) {
+HostView<std::byte> CpuBackend::bytes(const program::Buffer& buffer, std::int64_t parity) {
   return arena_.bytes(buffer, parity);
 }
 

@@ -39,12 +39,13 @@ class CpuBackend : public Backend {
   ~CpuBackend() override;
 
   void bind(const program::Bundle& bundle) override;
-  void begin(ProgramId program, std::int64_t parity, std::int64_t step, Feeder* feeder) override;
+  void begin(ProgramId program, const op::StepBlock& step, Feeder* feeder) override;
   void issue(ProgramId program, std::size_t instruction) override;
   void finish() override;
+  op::ResultBlock result() override;
   void trace_next(std::span<trace::Interval> intervals) override;
   MathWaits math_waits() const override { return math_waits_; }
-  std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override;
+  HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override;
 
   /// Pages of a region nobody has written since bind painted them.
   Arena::Pages pages(program::Region region) const { return arena_.pages(region); }

@@ -1,10 +1,9 @@
-// Runs the programs of a bundle on a backend: writes the step block, issues all instructions, reads
-// the result block. Not the training loop (train/).
+// Runs the programs of a bundle on a backend: step block in, all instructions, result block out.
+// Not the training loop (train/).
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -47,19 +46,20 @@ class Executor {
 
   /// The bytes of a buffer (its copy of the given parity), by buffer or by name; throws
   /// InternalError when there is none.
-  std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity = 0);
-  std::span<std::byte> bytes(std::string_view program, std::string_view buffer,
-                             std::int64_t parity = 0);
+  HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity = 0);
+  HostView<std::byte> bytes(std::string_view program, std::string_view buffer,
+                            std::int64_t parity = 0);
+  /// To read alone.
+  HostView<const std::byte> read(const program::Buffer& buffer, std::int64_t parity = 0);
 
  private:
   struct Entry {
     const program::Program* program;
     ProgramId id;
-    std::optional<program::BufferId> step_block, result_block;
   };
   const Entry& find(std::string_view program) const;
   void begin(const Entry& entry, const op::StepBlock& step, Feeder* feeder);
-  op::ResultBlock end(const Entry& entry, std::int64_t parity);
+  op::ResultBlock end();
 
   const program::Bundle& bundle_;
   Backend& backend_;

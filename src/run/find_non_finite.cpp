@@ -96,13 +96,10 @@ class Search {
   }
 
  private:
-  std::span<std::byte> bytes(const Program& program, program::BufferId id) {
-    return executor_.bytes(program.buffer(id), step_.step & 1);
-  }
-
   void look_at(const Program& program, const Written& written) {
     const program::Slice& slice = written.slice;
-    const std::byte* start = bytes(program, slice.buffer).data();
+    const auto memory = executor_.read(program.buffer(slice.buffer), step_.step & 1);
+    const std::byte* start = memory.data();
     const std::int64_t element_bytes = size_bytes(written.dtype);
     for (std::int64_t row = 0; row < slice.rows; ++row)
       for (std::int64_t at = 0; at < slice.row_bytes; at += element_bytes) {
@@ -135,7 +132,8 @@ class Search {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].name != "applied") continue;
       const program::Slice& applied = compute->slices[i];
-      std::memset(bytes(program, applied.buffer).data() + applied.offset_bytes, 0,
+      const auto block = executor_.bytes(program.buffer(applied.buffer), step_.step & 1);
+      std::memset(block.data() + applied.offset_bytes, 0,
                   static_cast<std::size_t>(applied.bytes()));
     }
   }

@@ -32,9 +32,9 @@ std::vector<PreparedWait::Timed> streams_to_time(const Program& program) {
 /// Turns the instructions of one program, in their order.
 class Preparation {
  public:
-  Preparation(const Program& program, const Arena& arena, comm::World* world, int threads)
+  Preparation(const Program& program, const Regions& regions, comm::World* world, int threads)
       : program_(program),
-        arena_(arena),
+        regions_(regions),
         world_(world),
         threads_(threads),
         streams_(streams_to_time(program)),
@@ -208,7 +208,7 @@ class Preparation {
 
   std::byte* address(const Slice& slice, std::size_t parity) const {
     const std::span<std::byte> bytes =
-        arena_.bytes(program_.buffer(slice.buffer), static_cast<std::int64_t>(parity));
+        regions_.bytes(program_.buffer(slice.buffer), static_cast<std::int64_t>(parity));
     require(slice.offset_bytes >= 0 && slice.end_bytes() <= static_cast<std::int64_t>(bytes.size()),
             format("a slice of {} lies within it", program_.buffer(slice.buffer).name));
     return bytes.data() + slice.offset_bytes;
@@ -246,7 +246,7 @@ class Preparation {
   }
 
   const Program& program_;
-  const Arena& arena_;
+  const Regions& regions_;
   comm::World* world_;
   int threads_;
   std::vector<PreparedWait::Timed> streams_;
@@ -254,6 +254,16 @@ class Preparation {
   program::StreamId stream_id_;                               // of the instruction under way
   std::string_view stream_;                                   // its name
 };
+
+/// The addresses of the buffer of a role that only one buffer has.
+ByParity<std::byte*> find_block(const Program& program, const Regions& regions,
+                                program::BufferRole role, std::size_t bytes) {
+  const auto place = std::ranges::find(program.buffers, role, &program::Buffer::role);
+  if (place == program.buffers.end()) return {};
+  require(place->size_bytes >= static_cast<std::int64_t>(bytes),
+          format("{} has room for all fields of the {}", place->name, to_string(role)));
+  return {regions.bytes(*place, 0).data(), regions.bytes(*place, 1).data()};
+}
 
 /// None where the stream has no instruction.
 std::optional<std::size_t> last_of_stream(const Program& program, std::string_view stream) {
@@ -312,11 +322,15 @@ void carry_out(const PreparedCollective& collective, std::size_t parity) {
   }
 }
 
-PreparedProgram prepare_program(const Program& program, const Arena& arena, comm::World* world,
+PreparedProgram prepare_program(const Program& program, const Regions& regions, comm::World* world,
                                 int threads) {
-  PreparedProgram prepared{&program, {}, {}};
+  PreparedProgram prepared{&program, {}, {}, {}};
+  prepared.blocks.step =
+      find_block(program, regions, program::BufferRole::step_block, sizeof(op::StepBlock));
+  prepared.blocks.result =
+      find_block(program, regions, program::BufferRole::result_block, sizeof(op::ResultBlock));
   prepared.instructions.reserve(program.instructions.size());
-  Preparation preparation(program, arena, world, threads);
+  Preparation preparation(program, regions, world, threads);
   for (const program::Instruction& instruction : program.instructions)
     prepared.instructions.push_back(preparation.prepare(instruction));
   if (std::ranges::any_of(program.instructions,

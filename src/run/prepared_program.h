@@ -12,8 +12,9 @@
 
 #include "comm/world.h"
 #include "kernels/kernel.h"
+#include "op/blocks.h"
 #include "program/program.h"
-#include "run/arena.h"
+#include "run/regions.h"
 #include "run/reorder.h"
 
 namespace fourfold::run {
@@ -21,6 +22,11 @@ namespace fourfold::run {
 /// One value for each parity of a step.
 template <class T>
 using ByParity = std::array<T, 2>;
+
+/// Of a step: which copy of every buffer that has two it sees.
+inline std::size_t parity_of(const op::StepBlock& step) {
+  return static_cast<std::size_t>(step.step & 1);
+}
 
 struct PreparedCompute {
   kernels::Run run;
@@ -96,8 +102,14 @@ struct PreparedInstruction {
   std::optional<Poison> poison;
 };
 
+/// The step block and the result block; null where a program has none.
+struct PreparedBlocks {
+  ByParity<std::byte*> step{}, result{};
+};
+
 struct PreparedProgram {
   const program::Program* program = nullptr;
+  PreparedBlocks blocks;
   std::vector<PreparedInstruction> instructions;
   /// The last one of the math stream, where other streams communicate.
   std::optional<std::size_t> last_math;
@@ -108,7 +120,7 @@ struct PreparedProgram {
 /// Errors: UserError(environment) for an instruction that needs other ranks where there is no
 /// world; InternalError for slices that a kernel or a collective could not take and for a wait that
 /// stands before its record.
-PreparedProgram prepare_program(const program::Program& program, const Arena& arena,
+PreparedProgram prepare_program(const program::Program& program, const Regions& regions,
                                 comm::World* world = nullptr, int threads = 1);
 
 }  // namespace fourfold::run

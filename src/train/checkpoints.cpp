@@ -88,7 +88,7 @@ void Checkpoints::start(const Place& place) {
   facts_.is_finite = place.is_finite;
   if (before_save_) before_save_();
   saver_.start(facts_, executor_.bundle().at("train"),
-               [this](const program::Buffer& buffer) { return executor_.bytes(buffer); });
+               [this](const program::Buffer& buffer) { return executor_.read(buffer); });
 }
 
 void Checkpoints::take(const checkpoint::SaveResult& result, bool must_succeed) {
@@ -96,7 +96,7 @@ void Checkpoints::take(const checkpoint::SaveResult& result, bool must_succeed) 
   if (!result.error.empty()) {
     const std::string text =
         format("the checkpoint of step {} could not be saved: {}", result.step, result.error);
-    if (must_succeed || failures_ == most_failures) throw UserError(ExitCode::storage, text);
+    if (must_succeed || failures_ == most_failures) throw UserError(result.code, text);
     if (is_root()) tell_.warn(text + "; training goes on, the next one is tried when it is due");
     return;
   }

@@ -14,6 +14,7 @@ class TrainFeeder : public run::Feeder {
  public:
   /// The dataset must outlive the feeder.
   explicit TrainFeeder(const data::Dataset& dataset) : dataset_(dataset) {}
+  bool feeds_ahead() const override { return true; }
   void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t step,
             std::int64_t micro, std::span<std::int32_t> ids) override;
 

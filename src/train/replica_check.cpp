@@ -78,7 +78,7 @@ std::string in_words(const std::vector<std::size_t>& ranks) {
 
 }  // namespace
 
-ReplicaCheck::ReplicaCheck(const program::Program& program, checkpoint::BufferBytes bytes,
+ReplicaCheck::ReplicaCheck(const program::Program& program, checkpoint::BufferReads bytes,
                            comm::World& world)
     : world_(world), bytes_(std::move(bytes)) {
   for (checkpoint::StateTensor& tensor : checkpoint::state_of(program))

@@ -15,7 +15,7 @@ namespace fourfold::train {
 class ReplicaCheck {
  public:
   /// `program` is this rank's own; `bytes` leads to its memory. All must outlive the check.
-  ReplicaCheck(const program::Program& program, checkpoint::BufferBytes bytes, comm::World& world);
+  ReplicaCheck(const program::Program& program, checkpoint::BufferReads bytes, comm::World& world);
 
   /// Between steps, on all ranks together: compares digests (base/digest_term.h) of parameters,
   /// moments and counters within each group of replicas. Nothing where all agree; otherwise who
@@ -26,7 +26,7 @@ class ReplicaCheck {
 
  private:
   comm::World& world_;
-  checkpoint::BufferBytes bytes_;
+  checkpoint::BufferReads bytes_;
   std::vector<checkpoint::StateTensor> tensors_;  // that have replicas
 };
 

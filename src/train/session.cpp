@@ -66,7 +66,8 @@ Session::Session(const TrainSpec& spec, const RunFacts& facts, run::Executor& ex
       executor_(executor),
       dataset_(dataset),
       observers_(observers),
-      world_(world) {}
+      world_(world),
+      feeder_(dataset) {}
 
 void Session::init() {
   executor_.run("init", {.seed = spec_.seed});
@@ -119,11 +120,10 @@ op::StepBlock Session::block_of(std::int64_t step) const {
 }
 
 Session::Done Session::do_step(const op::StepBlock& block) {
-  TrainFeeder feeder(dataset_);
   const auto begin = std::chrono::steady_clock::now();
-  const op::ResultBlock result = executor_.run("train", block, &feeder);
+  const op::ResultBlock result = executor_.run("train", block, &feeder_);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  if (result.applied == 0) stop(block, result, feeder);
+  if (result.applied == 0) stop(block, result);
 
   StepMetrics metrics;
   metrics.step = block.step + 1;
@@ -149,18 +149,18 @@ std::optional<Evaluation> Session::evaluate_when_due(std::int64_t steps_done) {
   return evaluate(executor_, dataset_, is_last ? std::nullopt : std::optional(spec_.eval_batches));
 }
 
-void Session::stop(const op::StepBlock& block, const op::ResultBlock& result, run::Feeder& feeder) {
+void Session::stop(const op::StepBlock& block, const op::ResultBlock& result) {
   const std::string why = result.token_count == 0
                               ? "no token of its batch has a label; look at the data"
-                              : find_cause(block, feeder);
+                              : find_cause(block);
   throw UserError(ExitCode::numeric_stop,
                   format("stopped at step {} of {}, whose update was not applied (the weights are "
                          "those after step {}): {}",
                          block.step + 1, spec_.steps, block.step, why));
 }
 
-std::string Session::find_cause(const op::StepBlock& block, run::Feeder& feeder) {
-  const auto found = run::find_non_finite(executor_, "train", block, &feeder);
+std::string Session::find_cause(const op::StepBlock& block) {
+  const auto found = run::find_non_finite(executor_, "train", block, &feeder_);
   constexpr std::int64_t nowhere = std::numeric_limits<std::int64_t>::max();
   // What was bad before the step comes before all instructions.
   std::int64_t place = nowhere;

@@ -10,6 +10,7 @@
 #include "comm/world.h"
 #include "data/dataset.h"
 #include "run/executor.h"
+#include "train/feeders.h"
 #include "train/observer.h"
 #include "train/train_spec.h"
 
@@ -52,10 +53,9 @@ class Session {
   };
   Done do_step(const op::StepBlock& block);
   std::optional<Evaluation> evaluate_when_due(std::int64_t steps_done);
-  [[noreturn]] void stop(const op::StepBlock& block, const op::ResultBlock& result,
-                         run::Feeder& feeder);
+  [[noreturn]] void stop(const op::StepBlock& block, const op::ResultBlock& result);
   /// What made a step unfit to be applied; the same text on all ranks.
-  std::string find_cause(const op::StepBlock& block, run::Feeder& feeder);
+  std::string find_cause(const op::StepBlock& block);
 
   const TrainSpec& spec_;
   const RunFacts& facts_;
@@ -63,6 +63,7 @@ class Session {
   const data::Dataset& dataset_;
   std::span<Observer* const> observers_;
   comm::World* world_;
+  TrainFeeder feeder_;
 };
 
 /// A whole run: init, unless the course begins behind a checkpoint, then train.

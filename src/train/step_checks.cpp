@@ -20,7 +20,7 @@ StepChecks::StepChecks(const TrainSpec& spec, run::Executor& executor, comm::Wor
   if (spec.replica_check_steps > 0)
     replicas_.emplace(
         executor.bundle().at("train"),
-        [&executor](const program::Buffer& buffer) { return executor.bytes(buffer); }, *world);
+        [&executor](const program::Buffer& buffer) { return executor.read(buffer); }, *world);
 }
 
 std::optional<std::string> StepChecks::after_step(StepMetrics& metrics,

@@ -216,7 +216,7 @@ void add_cases(std::vector<Case>& cases, const char* name, const Sizes& s, const
 std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{2, 7, 3, 5}, Sizes{1, 24, 1, 16},
-                         Sizes{2, 61, 3, 8}, Sizes{1, 100, 4, 32}})
+                         Sizes{2, 61, 3, 8}, Sizes{1, 100, 4, 32}, Sizes{1, 70, 2, 64}})
     for (const double rate : {0., 0.2})
       add_cases(cases, rate == 0 ? "plain" : "dropout", s, {rate});
   // Documents of one token, of more than a block of queries, cut by a block's border and beginning

@@ -290,17 +290,20 @@ std::vector<Case> all_cases() {
   for (const auto& family :
        {matmul_cases(), embedding_cases(), dropout_cases(), norm_cases(), norm_parts_cases(),
         elementwise_cases(), attention_cases(), loss_cases(), loss_parts_cases(), update_cases(),
-        state_cases(), fused_cases()})
+        state_cases(), fused_cases(), fused_product_cases()})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }
 
+bool is_bounded_in_bf16(const op::Op& op) {
+  if (op::parts(op).size() == 1 || op::is_list(op)) return true;
+  const auto* gradient = std::get_if<op::MatmulGeluGradient>(&op);
+  return op::product_of(op) && (gradient == nullptr || gradient->summed_dims == 0);
+}
+
 std::vector<Backend> backends_of(const op::Op& op) {
   std::vector<Backend> backends = {{"reference", DType::f32, 1}};
-  // Parts of a fused row hand over rounded values: in bf16 its outputs have the bits of the parts
-  // (fused_test.cpp), but no bound of their own.
-  const bool is_fused = op::parts(op).size() > 1 && !op::is_list(op);
-  if (!is_fused) backends.push_back({"reference", DType::bf16, 1});
+  if (is_bounded_in_bf16(op)) backends.push_back({"reference", DType::bf16, 1});
   for (const DType dtype : {DType::f32, DType::f64})
     for (const int threads : {1, 2, 3}) backends.push_back({"vector", dtype, threads});
   if (std::holds_alternative<op::Matmul>(op)) {

@@ -102,7 +102,13 @@ std::vector<Case> loss_parts_cases();
 std::vector<Case> update_cases();
 std::vector<Case> state_cases();
 std::vector<Case> fused_cases();
+std::vector<Case> fused_product_cases();
 std::vector<Case> all_cases();
+
+/// Whether results in bf16 keep the bound. Parts of a fused row hand over rounded values: in bf16
+/// its outputs have the bits of the parts (fused_test.cpp), but no bound of their own, unless no
+/// sum reads what was rounded.
+bool is_bounded_in_bf16(const op::Op& op);
 
 /// The backends that have a kernel for the op.
 std::vector<Backend> backends_of(const op::Op& op);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "support/grids.h"
 #include "support/session_run.h"
@@ -76,7 +77,8 @@ TEST(Votes, of_one_rank_against_a_step_keep_all_ranks_from_applying_it) {
         const double nan = std::nan("");
         std::memcpy(bytes_of("v/ln_f.gain").data(), &nan, sizeof nan);
       }
-      const auto weights = bytes_of("blocks.0.mlp.up.weight");
+      const auto view = bytes_of("blocks.0.mlp.up.weight");
+      const std::span<std::byte> weights = view.span();
       const std::vector<std::byte> before(weights.begin(), weights.end());
       const op::ResultBlock result =
           rank.executor.run("train", SmallRun::block(0, 1e-3, 1), &feeder);

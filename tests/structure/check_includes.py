@@ -23,8 +23,11 @@ WRAPPERS = (
     ("libpng", r"png\.h", []),
     ("zlib", r"zlib\.h", ["src/data/gzip.cpp"]),
     ("zstd", r"zstd.*\.h", ["src/data/zstd.cpp"]),
-    ("CUDA", r"cuda(_runtime(_api)?)?\.h", ["src/kernels/cuda/check.h", "src/kernels/cuda/device.cuh"]),
+    ("CUDA", r"cuda(_runtime(_api)?)?\.h", ["src/kernels/cuda/check.h", "src/kernels/cuda/device.cuh",
+                                            "src/run/cuda/cuda_device.cpp"]),
+    ("NVTX", r"nvtx3/.*", ["src/run/cuda/cuda_device.cpp"]),
     ("cuBLASLt", r"cublasLt\.h", ["src/kernels/cuda/cublaslt.cpp", "src/kernels/cuda/library_versions.cpp"]),
+    ("cuDNN", r"cudnn.*\.h", ["src/kernels/cuda/cudnn_attention.cpp"]),
     ("MPI", r"mpi\.h", ["src/comm/mpi.cpp"]),
     ("NCCL", r"nccl\.h", ["src/comm/nccl.cpp"]),
 )

@@ -26,21 +26,21 @@ class BusyBackend : public run::Backend {
   BusyBackend(run::CpuBackend& inner, std::chrono::microseconds busy, Begins begins)
       : inner_(inner), busy_(busy), begins_(std::move(begins)) {}
   void bind(const program::Bundle& bundle) override { inner_.bind(bundle); }
-  void begin(run::ProgramId program, std::int64_t parity, std::int64_t step,
-             run::Feeder* feeder) override {
+  void begin(run::ProgramId program, const op::StepBlock& step, run::Feeder* feeder) override {
     const auto end = std::chrono::steady_clock::now() + busy_;
     while (std::chrono::steady_clock::now() < end) {
     }
     if (begins_) begins_(++programs_);
-    inner_.begin(program, parity, step, feeder);
+    inner_.begin(program, step, feeder);
   }
   void issue(run::ProgramId program, std::size_t instruction) override {
     inner_.issue(program, instruction);
   }
   void finish() override { inner_.finish(); }
+  op::ResultBlock result() override { return inner_.result(); }
   void trace_next(std::span<trace::Interval> intervals) override { inner_.trace_next(intervals); }
   run::MathWaits math_waits() const override { return inner_.math_waits(); }
-  std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override {
+  HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override {
     return inner_.bytes(buffer, parity);
   }
 

@@ -33,6 +33,8 @@ struct RunSetup {
   bool masks_documents = false, restarts_positions = false;
   bool reference_kernels = false;
   bool fusion = true;
+  /// Changes what the program is compiled for.
+  std::function<void(machine::Target&)> edit_target = {};
   run::CpuOptions cpu{.threads = 2};
   /// Which tokens of the batch, counted over all samples, have no label besides every seventh.
   std::function<bool(std::int64_t)> masked;
@@ -79,27 +81,39 @@ inline FixedFeeder random_batch(const RunSetup& setup, std::uint64_t seed = 7) {
 class SmallRun {
  public:
   explicit SmallRun(const RunSetup& setup) : setup_(setup), bundle_(compile_bundle(setup)) {
-    backend_ = std::make_unique<run::CpuBackend>(setup.cpu);
+    auto cpu = std::make_unique<run::CpuBackend>(setup.cpu);
+    cpu_ = cpu.get();
+    backend_ = std::move(cpu);
+    executor_ = std::make_unique<run::Executor>(bundle_, *backend_);
+  }
+  /// On another device.
+  SmallRun(const RunSetup& setup, const machine::Target& target,
+           std::unique_ptr<run::Backend> backend)
+      : setup_(setup), bundle_(compile_bundle(setup, target)), backend_(std::move(backend)) {
     executor_ = std::make_unique<run::Executor>(bundle_, *backend_);
   }
 
   static program::Bundle compile_bundle(const RunSetup& setup) {
+    auto target = setup.reference_kernels ? kernels::cpu::reference_target()
+                                          : kernels::cpu::target(setup.cpu.threads);
+    if (!setup.fusion) target.fusions.clear();
+    if (setup.edit_target) setup.edit_target(target);
+    return compile_bundle(setup, target);
+  }
+  static program::Bundle compile_bundle(const RunSetup& setup, const machine::Target& target) {
     const auto graphs = model::build_gpt(
         setup.gpt,
         {setup.plan.micro_batch_size, setup.plan.seq_length, setup.plan.global_batch_size,
          setup.masks_documents, setup.restarts_positions},
         setup.optimizer, setup.form);
     const auto plan = std::get<plan::Plan>(plan::make_plan(graphs, setup.plan));
-    auto target = setup.reference_kernels ? kernels::cpu::reference_target()
-                                          : kernels::cpu::target(setup.cpu.threads);
-    if (!setup.fusion) target.fusions.clear();
     return compile::compile(graphs, plan, target);
   }
 
   const program::Bundle& bundle() const { return bundle_; }
   const program::Program& train_program() const { return bundle_.at("train"); }
   run::Executor& executor() { return *executor_; }
-  run::CpuBackend& backend() { return *backend_; }
+  run::CpuBackend& backend() { return *cpu_; }
 
   /// Initial weights; random gains and biases too when `roughen`, so that no gradient is special.
   void init(bool roughen, std::uint64_t seed = 1) {
@@ -147,7 +161,7 @@ class SmallRun {
 
   /// A float tensor's values as doubles, and back.
   std::vector<double> doubles(const program::Buffer& b) {
-    const auto bytes = executor_->bytes(b);
+    const auto bytes = executor_->read(b);
     std::vector<double> values(bytes.size() / static_cast<std::size_t>(size_bytes(b.dtype)));
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = b.dtype == DType::f64
@@ -173,8 +187,8 @@ class SmallRun {
                           b.role == program::BufferRole::moment ||
                           b.role == program::BufferRole::counter;
       if (!counts) continue;
-      const auto bytes = executor_->bytes(b);
-      all.insert(all.end(), bytes.begin(), bytes.end());
+      const auto bytes = executor_->read(b);
+      all.insert(all.end(), bytes.data(), bytes.data() + bytes.size());
     }
     return all;
   }
@@ -182,7 +196,8 @@ class SmallRun {
  private:
   RunSetup setup_;
   program::Bundle bundle_;
-  std::unique_ptr<run::CpuBackend> backend_;
+  std::unique_ptr<run::Backend> backend_;
+  run::CpuBackend* cpu_ = nullptr;
   std::unique_ptr<run::Executor> executor_;
 };
 

@@ -181,6 +181,23 @@ TEST(Fusion, changes_no_bit) {
     }
 }
 
+TEST(Fusion, of_products_changes_no_bit_where_own_loops_compute_both) {
+  for (const DType compute : {DType::f32, DType::f64}) {
+    RunSetup setup = rich_setup(compute);
+    const machine::Choice own{.op = "*", .dtype = std::nullopt, .implementation = "vector"};
+    setup.edit_target = [&](machine::Target& target) { target.choices = {own}; };
+    const std::size_t apart = SmallRun::compile_bundle(setup).at("train").instructions.size();
+    const auto expected = state_after(setup, 3);
+    setup.edit_target = [&](machine::Target& target) {
+      target.choices = {own};
+      for (const char* row : {"matmul_bias", "matmul_bias_gelu", "matmul_gelu_gradient"})
+        target.fusions.emplace_back(row);
+    };
+    EXPECT_LT(SmallRun::compile_bundle(setup).at("train").instructions.size(), apart);
+    EXPECT_EQ(state_after(setup, 3), expected);
+  }
+}
+
 TEST(Runs, of_one_setup_are_bit_equal_and_of_two_seeds_are_not) {
   for (const DType compute : {DType::f32, DType::f64}) {
     const RunSetup setup = rich_setup(compute);
@@ -233,7 +250,7 @@ TEST(Digest, is_equal_for_equal_state_and_sees_a_single_flipped_bit) {
     for (const program::Buffer& b : run.bundle().at("digest").buffers)
       if (b.role == program::BufferRole::output) {
         const auto bytes = run.executor().bytes(b);
-        all[b.name].assign(bytes.begin(), bytes.end());
+        all[b.name].assign(bytes.data(), bytes.data() + bytes.size());
       }
     return all;
   };

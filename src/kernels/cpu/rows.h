@@ -75,12 +75,20 @@ Run prepare_row(const op::AddLayerNorm& op, const Problem& problem);
 Run prepare_row(const op::AddLayerNormGradient& op, const Problem& problem);
 Run prepare_row(const op::CrossEntropyBoth& op, const Problem& problem);
 
+// fused_products.cpp
+Run prepare_row(const op::MatmulBias& op, const Problem& problem);
+Run prepare_row(const op::MatmulBiasGelu& op, const Problem& problem);
+Run prepare_row(const op::MatmulGeluGradient& op, const Problem& problem);
+
 /// Bytes of workspace that "vector" needs for an op; rows without an overload need none.
 std::int64_t workspace_bytes(const op::Matmul& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Attention& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AttentionGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AttentionCached& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::SquaredNorm& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::MatmulBias& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::MatmulBiasGelu& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::MatmulGeluGradient& op, const Problem& problem);
 template <class Row>
 std::int64_t workspace_bytes(const Row&, const Problem&) {
   return 0;

@@ -2,10 +2,13 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "kernels/cuda/fused_product.h"
 #include "kernels/matmul_sizes.h"
 
 namespace fourfold::kernels::cuda::cublaslt {
@@ -31,18 +34,49 @@ Owned<cublasLtHandle_t> library() {
   return owned;
 }
 
-Owned<cublasLtMatmulDesc_t> product(const op::Matmul& op, cublasComputeType_t compute) {
+cublasLtEpilogue_t name_of(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::none:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::bias_gelu:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::gelu_gradient:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::gelu_gradient_bias:
+      return CUBLASLT_EPILOGUE_DGELU_BGRAD;
+  }
+  fail_internal("every epilogue has a name");
+}
+
+template <class Value>
+void set(cublasLtMatmulDesc_t of, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
+  check(cublasLtMatmulDescSetAttribute(of, attribute, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
+}
+
+void set_memory(cublasLtMatmulDesc_t of, Epilogue epilogue, const EpilogueMemory& memory) {
+  const bool has_bias = epilogue != Epilogue::none && epilogue != Epilogue::gelu_gradient,
+             has_aux = epilogue != Epilogue::none && epilogue != Epilogue::bias;
+  if (has_bias) set(of, CUBLASLT_MATMUL_DESC_BIAS_POINTER, memory.bias);
+  if (has_aux) set(of, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, memory.aux);
+}
+
+Owned<cublasLtMatmulDesc_t> describe(const op::Matmul& op, cublasComputeType_t compute,
+                                     Epilogue epilogue, std::int64_t columns) {
   cublasLtMatmulDesc_t made = nullptr;
   check(cublasLtMatmulDescCreate(&made, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
   Owned<cublasLtMatmulDesc_t> owned(
       made, [](cublasLtMatmulDesc_t old) { cublasLtMatmulDescDestroy(old); });
-  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, bool transpose) {
-    const cublasOperation_t operation = transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(cublasLtMatmulDescSetAttribute(made, attribute, &operation, sizeof(operation)),
-          "cublasLtMatmulDescSetAttribute");
-  };
-  set(CUBLASLT_MATMUL_DESC_TRANSA, op.transpose_b);
-  set(CUBLASLT_MATMUL_DESC_TRANSB, op.transpose_a);
+  set(made, CUBLASLT_MATMUL_DESC_TRANSA, op.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(made, CUBLASLT_MATMUL_DESC_TRANSB, op.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (epilogue == Epilogue::none) return owned;
+  set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, name_of(epilogue));
+  if (epilogue != Epilogue::bias) set(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, columns);
+  // Nobody looks behind these addresses before the call; their alignment is what counts.
+  void* const aligned = reinterpret_cast<void*>(std::uintptr_t{256});
+  set_memory(made, epilogue, {aligned, aligned});
   return owned;
 }
 
@@ -55,64 +89,123 @@ Owned<cublasLtMatrixLayout_t> matrix(cudaDataType_t type, std::int64_t rows, std
   return {made, [](cublasLtMatrixLayout_t old) { cublasLtMatrixLayoutDestroy(old); }};
 }
 
-/// All that a call needs. Row-major out = a b is column-major out^T = b^T a^T: b goes first.
+/// All that a call needs. Row-major out = a b is column-major out^T = b^T a^T: b goes first, and a
+/// bias of our columns is one of its rows, as the library has it.
 struct Product {
   Owned<cublasLtHandle_t> handle;
   Owned<cublasLtMatmulDesc_t> description;
   Owned<cublasLtMatrixLayout_t> a, b, out;
   cublasLtMatmulAlgo_t algorithm{};
   float beta = 0;
+  Epilogue epilogue = Epilogue::none;
+
+  void operator()(const void* a_data, const void* b_data, void* out_data,
+                  const EpilogueMemory& memory, Workspace workspace, Stream stream) const {
+    const float alpha = 1;
+    set_memory(description.get(), epilogue, memory);
+    check(cublasLtMatmul(
+              handle.get(), description.get(), &alpha, b_data, b.get(), a_data, a.get(), &beta,
+              out_data, out.get(), out_data, out.get(), &algorithm, workspace.data(),
+              std::min(workspace.size(), static_cast<std::size_t>(library_bytes)), stream),
+          "cublasLtMatmul");
+  }
 };
 
-void choose_algorithm(Product& of, const MatmulSizes& sizes) {
+cudaDataType_t type_of(DType dtype) {
+  require(dtype == DType::f32 || dtype == DType::bf16, "products on CUDA are of f32 or bf16");
+  return dtype == DType::f32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+Product make_product(const Problem& problem, Precision precision, Epilogue epilogue) {
+  const auto& op = std::get<op::Matmul>(problem.op);
+  const MatmulSizes sizes = matmul_sizes(op, problem.shapes);
+  const cudaDataType_t type = type_of(problem.dtype);
+  const DType out = op::element_dtype(op.operands()[2].element, problem.dtype);
+  Product product;
+  product.handle = library();
+  product.description =
+      describe(op, precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+               epilogue, sizes.n);
+  product.a = op.transpose_a ? matrix(type, sizes.k, sizes.m) : matrix(type, sizes.m, sizes.k);
+  product.b = op.transpose_b ? matrix(type, sizes.n, sizes.k) : matrix(type, sizes.k, sizes.n);
+  product.out = matrix(type_of(out), sizes.m, sizes.n);
+  product.beta = op.accumulate ? 1 : 0;
+  product.epilogue = epilogue;
+  return product;
+}
+
+/// What the library proposes, best first; empty where it has nothing.
+std::vector<cublasLtMatmulAlgo_t> algorithms(const Product& of, int most) {
   cublasLtMatmulPreference_t made = nullptr;
   check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
   const Owned<cublasLtMatmulPreference_t> preference(
       made, [](cublasLtMatmulPreference_t old) { cublasLtMatmulPreferenceDestroy(old); });
-  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     check(cublasLtMatmulPreferenceSetAttribute(made, attribute, &value, sizeof(value)),
           "cublasLtMatmulPreferenceSetAttribute");
   };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes));
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(library_bytes));
   for (const auto alignment :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    set(alignment, std::uint32_t{16});
-  cublasLtMatmulHeuristicResult_t found{};
+    prefer(alignment, std::uint32_t{16});
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int count = 0;
-  check(
+  const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(of.handle.get(), of.description.get(), of.b.get(), of.a.get(),
-                                     of.out.get(), of.out.get(), made, 1, &found, &count),
-      "cublasLtMatmulAlgoGetHeuristic");
-  require(count == 1,
-          format("cuBLASLt has an algorithm for m {}, n {}, k {}", sizes.m, sizes.n, sizes.k));
-  of.algorithm = found.algo;
+                                     of.out.get(), of.out.get(), made, most, found.data(), &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
+  std::vector<cublasLtMatmulAlgo_t> list;
+  for (int i = 0; i < count; ++i)
+    if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
+      list.push_back(found[static_cast<std::size_t>(i)].algo);
+  return list;
+}
+
+std::optional<Multiply> prepare_multiply(const Problem& problem, const Method& method,
+                                         Epilogue epilogue) {
+  Product product = make_product(problem, method.precision, epilogue);
+  const std::vector<cublasLtMatmulAlgo_t> list = algorithms(product, method.candidate + 1);
+  if (list.empty()) return std::nullopt;
+  product.algorithm = list.back();
+  return Multiply(std::move(product));
 }
 
 }  // namespace
 
-Enqueue prepare(const op::Matmul& op, const Problem& problem, Precision precision) {
-  require(problem.dtype == DType::f32 || problem.dtype == DType::bf16,
-          "products on CUDA are of f32 or bf16");
-  const MatmulSizes sizes = matmul_sizes(op, problem.shapes);
-  const cudaDataType_t type = problem.dtype == DType::f32 ? CUDA_R_32F : CUDA_R_16BF;
-  auto of = std::make_shared<Product>();
-  of->handle = library();
-  of->description =
-      product(op, precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
-  of->a = op.transpose_a ? matrix(type, sizes.k, sizes.m) : matrix(type, sizes.m, sizes.k);
-  of->b = op.transpose_b ? matrix(type, sizes.n, sizes.k) : matrix(type, sizes.k, sizes.n);
-  of->out = matrix(type, sizes.m, sizes.n);
-  of->beta = op.accumulate ? 1 : 0;
-  choose_algorithm(*of, sizes);
-  return [of](Tensors operands, Workspace workspace, Stream stream) {
-    const float alpha = 1;
-    check(cublasLtMatmul(of->handle.get(), of->description.get(), &alpha, operands[1].data,
-                         of->b.get(), operands[0].data, of->a.get(), &of->beta, operands[2].data,
-                         of->out.get(), operands[2].data, of->out.get(), &of->algorithm,
-                         workspace.data(), workspace.size(), stream),
-          "cublasLtMatmul");
-  };
+std::optional<Method> method_of(std::string_view implementation) {
+  Method method;
+  if (implementation.size() > 2 && implementation[implementation.size() - 2] == '/') {
+    method.candidate = implementation.back() - '0';
+    if (method.candidate < 1 || method.candidate >= max_candidates) return std::nullopt;
+    implementation.remove_suffix(2);
+  }
+  if (implementation == "cublaslt_tf32")
+    method.precision = Precision::tf32;
+  else if (implementation != "cublaslt")
+    return std::nullopt;
+  return method;
+}
+
+Enqueue prepare(const Problem& problem, const Method& method) {
+  return prepare_product(problem, [&](const Problem& product, Epilogue epilogue) {
+    return prepare_multiply(product, method, epilogue);
+  });
+}
+
+std::int64_t workspace_bytes(const Problem& problem) {
+  return product_workspace_bytes(problem, library_bytes);
+}
+
+int count_candidates(const Problem& problem, Precision precision) {
+  int count = 0;
+  prepare_product(problem, [&](const Problem& product, Epilogue epilogue) {
+    const Product one = make_product(product, precision, epilogue);
+    count = static_cast<int>(algorithms(one, max_candidates).size());
+    return prepare_multiply(product, {precision, 0}, epilogue);
+  });
+  return count;
 }
 
 }  // namespace fourfold::kernels::cuda::cublaslt

@@ -1,19 +1,16 @@
 // Finds the CUDA kernel that an implementation's name means.
-#include <variant>
-
 #include "base/error.h"
 #include "base/format.h"
 #include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/cudnn_attention.h"
 
 namespace fourfold::kernels::cuda {
 
 Enqueue prepare(std::string_view implementation, const Problem& problem) {
   if (implementation == "own") return prepare_own(problem);
-  const auto* matmul = std::get_if<op::Matmul>(&problem.op);
-  if (matmul != nullptr && implementation == "cublaslt")
-    return cublaslt::prepare(*matmul, problem, cublaslt::Precision::full);
-  if (matmul != nullptr && implementation == "cublaslt_tf32")
-    return cublaslt::prepare(*matmul, problem, cublaslt::Precision::tf32);
+  const auto method = cublaslt::method_of(implementation);
+  if (method && op::product_of(problem.op)) return cublaslt::prepare(problem, *method);
+  if (implementation == "cudnn") return cudnn::prepare(problem);
   fail_internal(format("{} has an implementation '{}'", op::name(problem.op), implementation));
 }
 

@@ -73,6 +73,11 @@ Enqueue prepare_row(const op::SquaredNorm& op, const Problem& problem);
 Enqueue prepare_row(const op::CountNonFinite& op, const Problem& problem);
 Enqueue prepare_row(const op::Digest& op, const Problem& problem);
 
+// own_parts.cpp
+Enqueue prepare_row(const op::MatmulBias& op, const Problem& problem);
+Enqueue prepare_row(const op::MatmulBiasGelu& op, const Problem& problem);
+Enqueue prepare_row(const op::MatmulGeluGradient& op, const Problem& problem);
+
 // init.cu
 Enqueue prepare_row(const op::InitNormal& op, const Problem& problem);
 
@@ -84,6 +89,7 @@ std::int64_t workspace_bytes(const op::AttentionGradient& op, const Problem& pro
 std::int64_t workspace_bytes(const op::SquaredNorm& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::CountNonFinite& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Digest& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::MatmulGeluGradient& op, const Problem& problem);
 template <class Row>
 std::int64_t workspace_bytes(const Row&, const Problem&) {
   return 0;

@@ -1,6 +1,10 @@
 #include "kernels/cuda/target.h"
 
+#include <utility>
+
+#include "base/format.h"
 #include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/kernels.h"
 
 namespace fourfold::kernels::cuda {
@@ -17,29 +21,80 @@ machine::Choice by(const std::string& op, std::optional<DType> dtype,
 
 std::int64_t bytes_for(const std::string& implementation, const op::Op& op, op::Shapes all,
                        DType dtype) {
-  if (implementation != "own") return cublaslt::workspace_bytes;
-  return own_workspace_bytes({op, dtype, {all.begin(), all.end()}, 1});
+  const Problem problem{op, dtype, {all.begin(), all.end()}, 1};
+  if (implementation == "own") return own_workspace_bytes(problem);
+  return implementation == "cudnn" ? cudnn::workspace_bytes(problem)
+                                   : cublaslt::workspace_bytes(problem);
 }
 
-machine::Target with_choices(std::vector<machine::Choice> choices) {
+bool computes(const std::string& implementation, const op::Op& op, op::Shapes all, DType dtype) {
+  return implementation != "cudnn" || cudnn::computes({op, dtype, {all.begin(), all.end()}, 1});
+}
+
+const std::vector<std::string> own_fusions = {"adamw_list", "bias_gelu", "add_layer_norm",
+                                              "add_layer_norm_gradient", "cross_entropy_both"};
+/// Rows with a product that cuBLASLt computes in one go.
+const std::vector<std::string> product_rows = {"matmul_bias", "matmul_bias_gelu",
+                                               "matmul_gelu_gradient"};
+
+machine::Target with_choices(std::vector<machine::Choice> choices,
+                             std::vector<std::string> fusions) {
   return {.backend = "cuda",
           .threads = 1,
           .choices = std::move(choices),
           .workspace_bytes = bytes_for,
-          .fusions = {"adamw_list", "bias_gelu", "add_layer_norm", "add_layer_norm_gradient",
-                      "cross_entropy_both"}};
+          .fits = computes,
+          .fusions = std::move(fusions)};
+}
+
+std::string library_product(DType dtype, FloatProducts products) {
+  return dtype == DType::f32 && products == FloatProducts::tf32 ? "cublaslt_tf32" : "cublaslt";
 }
 
 }  // namespace
 
-machine::Target target(FloatProducts products) {
-  const std::string of_floats = products == FloatProducts::tf32 ? "cublaslt_tf32" : "cublaslt";
-  return with_choices({by("matmul", DType::f32, of_floats), by("matmul", DType::bf16, "cublaslt"),
-                       by("*", std::nullopt, "own")});
+machine::Target target(FloatProducts products, AttentionBy attention,
+                       std::vector<machine::Choice> measured) {
+  std::vector<machine::Choice> choices = std::move(measured);
+  std::vector<std::string> fusions = own_fusions;
+  fusions.insert(fusions.end(), product_rows.begin(), product_rows.end());
+  std::vector<std::string> rows = product_rows;
+  rows.emplace_back("matmul");
+  for (const std::string& row : rows)
+    for (const DType dtype : {DType::f32, DType::bf16})
+      choices.push_back(by(row, dtype, library_product(dtype, products)));
+  if (attention == AttentionBy::cudnn && cudnn::is_built())
+    for (const char* row : {"attention", "attention_gradient"})
+      choices.push_back(by(row, DType::bf16, "cudnn"));
+  choices.push_back(by("*", std::nullopt, "own"));
+  return with_choices(std::move(choices), std::move(fusions));
 }
 
 machine::Target own_target() {
-  return with_choices({by("*", std::nullopt, "own")});
+  return with_choices({by("*", std::nullopt, "own")}, own_fusions);
+}
+
+std::vector<std::string> implementations(const Problem& problem, FloatProducts products,
+                                         AttentionBy attention) {
+  std::vector<std::string> names;
+  if (op::product_of(problem.op)) {
+    const std::string library = library_product(problem.dtype, products);
+    const cublaslt::Method method = *cublaslt::method_of(library);
+    const int count = cublaslt::count_candidates(problem, method.precision);
+    for (int i = 0; i < count; ++i) names.push_back(i == 0 ? library : format("{}/{}", library, i));
+  }
+  if (attention == AttentionBy::cudnn && cudnn::computes(problem)) names.emplace_back("cudnn");
+  if (products == FloatProducts::full || problem.dtype != DType::f32 || !op::product_of(problem.op))
+    names.emplace_back("own");
+  return names;
+}
+
+std::vector<std::string> product_implementations(DType dtype) {
+  std::vector<std::string> names = {"own", "cublaslt"};
+  if (dtype == DType::f32) names.emplace_back("cublaslt_tf32");
+  for (const std::string& library : std::vector(names.begin() + 1, names.end()))
+    for (int i = 1; i < cublaslt::max_candidates; ++i) names.push_back(format("{}/{}", library, i));
+  return names;
 }
 
 }  // namespace fourfold::kernels::cuda

@@ -2,6 +2,10 @@
 // workspace.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "kernels/kernel.h"
 #include "machine/target.h"
 
 namespace fourfold::kernels::cuda {
@@ -9,8 +13,24 @@ namespace fourfold::kernels::cuda {
 /// How products of f32 are computed: as they are, or rounded to tf32 for the tensor cores.
 enum class FloatProducts : std::uint8_t { full, tf32 };
 
-/// Products by cuBLASLt, all else by own kernels.
-machine::Target target(FloatProducts products = FloatProducts::full);
+/// What computes attention where it can: own kernels, or cuDNN where this build has it and the
+/// device that is current has a kernel for the shape. Asking cuDNN takes a device: a program that
+/// is only planned is compiled for own kernels.
+enum class AttentionBy : std::uint8_t { own, cudnn };
+
+/// By `measured` where one of its lines fits, else products by cuBLASLt, also with what stands
+/// behind them; attention as chosen; all else by own kernels.
+machine::Target target(FloatProducts products = FloatProducts::full,
+                       AttentionBy attention = AttentionBy::own,
+                       std::vector<machine::Choice> measured = {});
+
+/// What computes a problem with equal rounding of f32, the one that target() names first: what
+/// `bench kernels` has to choose among. Asks the libraries, and so the device.
+std::vector<std::string> implementations(const Problem& problem, FloatProducts products,
+                                         AttentionBy attention);
+
+/// All names of what multiplies in a type, as a measured table may have them.
+std::vector<std::string> product_implementations(DType dtype);
 
 /// The own kernels for every op.
 machine::Target own_target();

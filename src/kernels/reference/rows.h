@@ -70,5 +70,8 @@ Run prepare_row(const op::BiasGelu& op, const Problem& problem);
 Run prepare_row(const op::AddLayerNorm& op, const Problem& problem);
 Run prepare_row(const op::AddLayerNormGradient& op, const Problem& problem);
 Run prepare_row(const op::CrossEntropyBoth& op, const Problem& problem);
+Run prepare_row(const op::MatmulBias& op, const Problem& problem);
+Run prepare_row(const op::MatmulBiasGelu& op, const Problem& problem);
+Run prepare_row(const op::MatmulGeluGradient& op, const Problem& problem);
 
 }  // namespace fourfold::kernels::reference

@@ -1,5 +1,5 @@
-// The CUDA kernels on a GPU: every case of every family, own kernels and cuBLASLt, in f32 and bf16.
-// Skipped where no GPU answers.
+// The CUDA kernels on a GPU: every case of every family, own kernels, cuBLASLt and cuDNN, in f32
+// and bf16. Skipped where no GPU answers.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -8,8 +8,10 @@
 #include <stdexcept>
 
 #include "base/format.h"
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
+#include "numerics/cuda/copy_cases.h"
 #include "numerics/harness.h"
 
 namespace fourfold::numerics {
@@ -80,31 +82,62 @@ std::string why_not() {
   return devices == 0 ? "none was found" : "";
 }
 
+void skip_without_device() {
+  static const std::string reason = why_not();
+  if (!reason.empty()) GTEST_SKIP() << "no CUDA device: " << reason;
+}
+
 class CudaDevice : public testing::TestWithParam<Case> {
  protected:
-  void SetUp() override {
-    static const std::string reason = why_not();
-    if (!reason.empty()) GTEST_SKIP() << "no CUDA device: " << reason;
-  }
+  void SetUp() override { skip_without_device(); }
 };
 
+/// Whether an implementation has the case.
+bool computes(const std::string& implementation, const Case& sample, DType dtype) {
+  if (implementation == "cublaslt") return op::product_of(sample.op).has_value();
+  if (implementation == "own") return true;
+  std::vector<Shape> shapes;
+  for (const Array& read : sample.reads) shapes.push_back(read.shape);
+  for (const Shape& shape : op::outputs(sample.op, std::vector(shapes))) shapes.push_back(shape);
+  return kernels::cuda::cudnn::computes({sample.op, dtype, shapes, 1});
+}
+
 TEST_P(CudaDevice, results_are_within_the_derived_bound_and_the_same_bits_twice_and_in_place) {
-  static const Kernels own = kernels_by("own"), library = kernels_by("cublaslt");
+  static const std::map<std::string, Kernels> sources = {{"own", kernels_by("own")},
+                                                         {"cublaslt", kernels_by("cublaslt")},
+                                                         {"cudnn", kernels_by("cudnn")}};
   const Case& sample = GetParam();
-  const bool is_fused = op::parts(sample.op).size() > 1 && !op::is_list(sample.op);
   const auto run = [&](const Backend& backend, Aliasing aliasing) {
     return apply(sample.op, backend, sample.reads, sample.updates, aliasing).bytes;
   };
-  for (const Kernels* source : {&own, &library}) {
-    if (source == &library && !std::holds_alternative<op::Matmul>(sample.op)) continue;
+  for (const auto& [name, source] : sources)
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      const Backend backend{source == &own ? "cuda" : "cublaslt", dtype, 1, source};
-      if (dtype == DType::f32 || !is_fused) expect_within_bound(sample, backend);
+      if (!computes(name, sample, dtype)) continue;
+      const Backend backend{name, dtype, 1, &source};
+      if (dtype == DType::f32 || is_bounded_in_bf16(sample.op))
+        expect_within_bound(sample, backend);
       const auto bytes = run(backend, Aliasing::none);
       EXPECT_EQ(run(backend, Aliasing::none), bytes) << to_string(backend);
       EXPECT_EQ(run(backend, Aliasing::where_allowed), bytes) << to_string(backend);
     }
-  }
+}
+
+void in_device_memory(const Bytes& from, Bytes& to,
+                      const std::function<void(const std::byte*, std::byte*)>& copy) {
+  Bytes source = from;
+  const DeviceCopy read(source.data(), source.size()), written(to.data(), to.size());
+  copy(static_cast<const std::byte*>(read.data()), static_cast<std::byte*>(written.data()));
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  written.copy_back();
+}
+
+class CudaDeviceCopies : public testing::Test {
+ protected:
+  void SetUp() override { skip_without_device(); }
+};
+TEST_F(CudaDeviceCopies, give_the_bytes_of_the_cpu_and_touch_no_other) {
+  expect_all_rows_copied(in_device_memory);
+  expect_all_reordered(in_device_memory);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, CudaDevice, testing::ValuesIn(all_cases()), [](const auto& tested) {

@@ -62,9 +62,7 @@ class CudaEmulated : public testing::TestWithParam<Case> {
 TEST_P(CudaEmulated, result_is_within_the_derived_bound_of_the_float64_reference) {
   const op::Op& op = GetParam().op;
   expect_within_bound(GetParam(), cuda(DType::f32));
-  // As for the reference: parts of a fused row hand over rounded values.
-  const bool is_fused = op::parts(op).size() > 1 && !op::is_list(op);
-  if (!is_fused) expect_within_bound(GetParam(), cuda(DType::bf16));
+  if (is_bounded_in_bf16(op)) expect_within_bound(GetParam(), cuda(DType::bf16));
 }
 
 TEST_P(CudaEmulated, order_of_threads_place_in_memory_and_aliasing_change_no_bit) {

@@ -9,6 +9,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -103,6 +104,7 @@ struct Warp {
 };
 
 Order order_of_threads = Order::forward;
+Streams streams_in_use;
 
 /// 0 ... count - 1 in that order.
 std::vector<unsigned> ordered(unsigned count) {
@@ -214,6 +216,19 @@ void Block::enter() {
 }
 
 }  // namespace
+
+void set_streams(Streams streams) {
+  streams_in_use = std::move(streams);
+}
+void enqueue(void* stream, std::function<void()> work) {
+  if (streams_in_use.enqueue)
+    streams_in_use.enqueue(stream, std::move(work));
+  else
+    work();
+}
+void synchronize(void* stream) {
+  if (streams_in_use.synchronize) streams_in_use.synchronize(stream);
+}
 
 void set_order(Order order) {
   order_of_threads = order;

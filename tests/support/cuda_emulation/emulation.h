@@ -35,6 +35,15 @@ extern thread_local Place place;
 void run(Index3 blocks, unsigned threads, std::size_t shared_bytes,
          const std::function<void()>& body);
 
+/// Who takes work that is given to a stream, and waits for it. Without one, work is done at once.
+struct Streams {
+  std::function<void(void* stream, std::function<void()> work)> enqueue;
+  std::function<void(void* stream)> synchronize;
+};
+void set_streams(Streams streams);
+void enqueue(void* stream, std::function<void()> work);
+void synchronize(void* stream);
+
 std::byte* shared_memory();
 
 void wait_for_block();

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "checkpoint/report.h"
 #include "unit/checkpoint/small_checkpoints.h"
 #include "unit/data/expect_error.h"
 
@@ -139,6 +140,17 @@ TEST(SaveLoad, row_20_a_copy_that_is_not_of_one_step_is_not_committed) {
   const SaveResult result = saver.finish();
   EXPECT_NE(result.error.find("the copy is not of one step"), std::string::npos) << result.error;
   EXPECT_EQ(store.steps(), (std::vector<std::int64_t>{20, 10}));
+}
+
+TEST(SaveLoad, row_54_a_rank_without_memory_ends_the_save_with_the_code_of_that) {
+  RankReport report;
+  report.error = "out of memory while it was written";
+  report.code = ExitCode::out_of_memory;
+  Manifest manifest;
+  const RankReport read = parse_report(to_text(report));
+  EXPECT_EQ(read, report);
+  expect_words(user_error(ExitCode::out_of_memory, [&] { add_report(manifest, read, 2); }),
+               {"rank 2: out of memory"});
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ TEST(Writing, row_20_steps_that_follow_do_not_change_what_is_written) {
     saver.start(facts(30), state.program(rank), state.bytes_of(rank));
     for (const auto& tensor : state_of(state.program(rank))) {
       const auto bytes = state.bytes_of(rank)(*tensor.buffer);
-      std::fill(bytes.begin(), bytes.end(), std::byte{0x77});
+      std::fill_n(bytes.data(), bytes.size(), std::byte{0x77});
     }
     EXPECT_EQ(saver.finish().error, "");
   });

@@ -3,77 +3,19 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
-#include <set>
 #include <string>
-#include <vector>
 
 #include "program/verify.h"
-#include "unit/compile/grid_setup.h"
+#include "unit/compile/fused_rows.h"
 
 namespace fourfold::compile {
 namespace {
-
-using program::Compute;
-using program::Program;
 
 machine::Target fusing_target() {
   machine::Target target = GridSetup::target();
   target.fusions = {"bias_gelu", "add_layer_norm", "add_layer_norm_gradient", "cross_entropy_both"};
   return target;
-}
-
-GridSetup setup_of(const plan::Grid& grid, double dropout) {
-  GridSetup setup;
-  setup.gpt.dropout = dropout;
-  setup.set_grid(grid);
-  return setup;
-}
-
-Program train_program(const GridSetup& setup, const machine::Target& target) {
-  const graph::ModelGraphs model = setup.graphs();
-  return compile(model, setup.solved(model), target).at("train");
-}
-
-/// How often each row of the op table is there.
-std::map<std::string, int> count_rows(const Program& program) {
-  std::map<std::string, int> count;
-  for (const program::Instruction& instruction : program.instructions)
-    if (const auto* compute = std::get_if<Compute>(&instruction.what))
-      ++count[std::string(op::name(compute->op))];
-  return count;
-}
-
-/// Every row with its attributes and the names of what it touches, fused ones by their parts; what
-/// only links the parts of a row has no name.
-std::multiset<std::string> meaning_of(const Program& program, const std::set<std::string>& known) {
-  std::multiset<std::string> meaning;
-  for (const program::Instruction& instruction : program.instructions) {
-    const auto* compute = std::get_if<Compute>(&instruction.what);
-    if (compute == nullptr) continue;
-    for (const op::Part& part : op::parts(compute->op)) {
-      std::string text(op::name(part.op));
-      std::multiset<std::string> names;
-      for (const std::size_t operand : part.operands) {
-        const std::string& name = program.buffer(compute->slices[operand].buffer).name;
-        if (known.contains(name)) names.insert(name);
-      }
-      const std::string attributes = op::attributes_text(part.op, std::nullopt);
-      text += " " + attributes;
-      for (const std::string& name : names) text += " " + name;
-      meaning.insert(text);
-    }
-  }
-  return meaning;
-}
-
-/// Parameters, gradients, moments and what the host gives and gets.
-std::set<std::string> lasting_names(const Program& program) {
-  std::set<std::string> names;
-  for (const program::Buffer& buffer : program.buffers)
-    if (buffer.role != program::BufferRole::activation) names.insert(buffer.name);
-  return names;
 }
 
 TEST(FuseNeighbours, joins_bias_and_gelu_sums_and_norms_and_the_loss_of_a_serial_gpt) {

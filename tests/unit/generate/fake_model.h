@@ -67,28 +67,28 @@ class FakeModel final : public run::Backend {
     bundle_ = &bundle;
     cache_.resize(static_cast<std::size_t>(bundle.at("prefill").feeds.length));
   }
-  void begin(run::ProgramId program, std::int64_t, std::int64_t, run::Feeder* feeder) override {
+  void begin(run::ProgramId program, const op::StepBlock& step, run::Feeder* feeder) override {
     program_ = &bundle_->programs[program.index()];
+    step_ = step;
     feeder_ = feeder;
   }
   void issue(run::ProgramId, std::size_t) override {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(program_->feeds.length), -7);
     feeder_->feed(program::FeedKind::tokens, program_->feeds, 0, 0, ids);
-    op::StepBlock step;
-    std::memcpy(&step, memory_.at("step").data(), sizeof step);
-    calls.push_back({program_->name, step.position, step.index});
-    for (auto behind = ids.begin() + step.index + 1; behind != ids.end(); ++behind)
+    calls.push_back({program_->name, step_.position, step_.index});
+    for (auto behind = ids.begin() + step_.index + 1; behind != ids.end(); ++behind)
       require(*behind == 0, "tokens behind the last are padded with 0");
-    const auto position = static_cast<std::size_t>(step.position);
+    const auto position = static_cast<std::size_t>(step_.position);
     require(position + ids.size() <= cache_.size(), "the fake model's cache holds the tokens");
-    std::copy(ids.begin(), ids.end(), cache_.begin() + step.position);
-    write_logits(std::span(cache_).first(position + static_cast<std::size_t>(step.index) + 1));
+    std::copy(ids.begin(), ids.end(), cache_.begin() + step_.position);
+    write_logits(std::span(cache_).first(position + static_cast<std::size_t>(step_.index) + 1));
   }
   void finish() override {}
-  std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t) override {
+  op::ResultBlock result() override { return {}; }
+  HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t) override {
     auto& memory = memory_[buffer.name];
     memory.resize(static_cast<std::size_t>(buffer.size_bytes));
-    return memory;
+    return std::span(memory);
   }
 
  private:
@@ -108,6 +108,7 @@ class FakeModel final : public run::Backend {
   std::int32_t vocab_size_;
   const program::Bundle* bundle_ = nullptr;
   const program::Program* program_ = nullptr;
+  op::StepBlock step_;
   run::Feeder* feeder_ = nullptr;
   std::vector<std::int32_t> cache_;
   std::map<std::string, std::vector<std::byte>> memory_;

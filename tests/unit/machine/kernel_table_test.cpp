@@ -104,5 +104,46 @@ TEST(KernelTable, every_wrong_text_is_told_with_its_place) {
   expect_part(error_of("version: 1\ncpu: x\nmatmul: [7]\n"), "'dtype' is missing");
 }
 
+KernelTable device_table() {
+  KernelTable table;
+  table.device = "NVIDIA H200; cuBLASLt 130002";
+  table.lines = {{DType::bf16, 1, "nn", 8192, 768, 3072, "cublaslt/2", 512000},
+                 {DType::bf16, 1, "nn", 8192, 3072, 768, "cublaslt", 401000, "matmul_bias_gelu"}};
+  return table;
+}
+
+std::vector<std::string> device_implementations(DType) {
+  return {"own", "cublaslt", "cublaslt/2"};
+}
+
+TEST(DeviceKernelTable, reads_back_with_rows_that_a_product_is_a_part_of) {
+  const KernelTable back =
+      read_kernel_table(to_text(device_table()), "t.yaml", device_implementations);
+  EXPECT_EQ(back.device, device_table().device);
+  EXPECT_EQ(back.cpu, "");
+  EXPECT_EQ(back.lines, device_table().lines);
+}
+
+TEST(DeviceKernelTable, a_line_decides_for_its_row_alone) {
+  Target target;
+  target.choices = device_choices_of(device_table(), "t.yaml", device_table().device);
+  target.choices.push_back({.op = "*", .dtype = std::nullopt, .implementation = "own"});
+  const std::vector<Shape> up = {{8192, 768}, {768, 3072}, {3072}, {8192, 3072}, {8192, 3072}},
+                           down = {{8192, 3072}, {3072, 768}, {8192, 768}};
+  EXPECT_EQ(choose(target, op::MatmulBiasGelu{}, up, DType::bf16), "cublaslt");
+  EXPECT_EQ(choose(target, op::Matmul{}, down, DType::bf16), "cublaslt/2");
+  EXPECT_EQ(choose(target, op::MatmulBiasGelu{}, up, DType::f32), "own");
+}
+
+TEST(DeviceKernelTable, one_of_another_device_or_of_a_cpu_is_refused) {
+  EXPECT_THROW(device_choices_of(device_table(), "t.yaml", "NVIDIA A100; cuBLASLt 130002"),
+               UserError);
+  EXPECT_THROW(device_choices_of(small_table(), "t.yaml", device_table().device), UserError);
+  EXPECT_THROW(choices_of(device_table(), "t.yaml", "a cpu; avx2", 1), UserError);
+  std::string text = to_text(device_table());
+  text.replace(text.find("matmul_bias_gelu"), 16, "gelu");
+  EXPECT_THROW(read_kernel_table(text, "t.yaml", device_implementations), UserError);
+}
+
 }  // namespace
 }  // namespace fourfold::machine

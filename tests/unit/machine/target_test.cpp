@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "base/error.h"
 
 namespace fourfold::machine {
@@ -29,6 +31,26 @@ TEST(Choose, the_first_line_that_fits_layout_dtype_and_size_decides) {
 TEST(Choose, an_op_without_a_line_is_a_bug) {
   const std::vector<Shape> shapes = {{4}, {4}, {4}};
   EXPECT_THROW((void)choose(target(), op::Add{}, shapes, DType::f32), InternalError);
+}
+
+TEST(Choose, a_line_whose_implementation_does_not_fit_is_passed_over) {
+  Target t = target();
+  t.fits = [](const std::string& implementation, const op::Op&, op::Shapes all, DType) {
+    return implementation != "small" || all[0][0] < 4;
+  };
+  const op::Op nt = op::Matmul{.transpose_b = true};
+  const std::vector<Shape> four = {{4, 5}, {8, 5}, {4, 8}}, three = {{3, 5}, {8, 5}, {3, 8}};
+  EXPECT_EQ(choose(t, nt, four, DType::f32), "large");
+  EXPECT_EQ(choose(t, nt, three, DType::f32), "small");
+}
+
+TEST(Choose, a_row_with_a_product_has_its_sizes_and_not_its_lines) {
+  const std::vector<Shape> shapes = {{2, 3, 4}, {5, 4}, {5}, {2, 3, 5}};
+  const op::Op row = op::MatmulBias{2, 1, false, true};
+  const ProductSizes sizes = product_sizes(row, shapes);
+  EXPECT_EQ(sizes.layout, "nt");
+  EXPECT_EQ(std::tuple(sizes.m, sizes.n, sizes.k), std::tuple(6, 5, 4));
+  EXPECT_THROW((void)choose(target(), row, shapes, DType::f32), InternalError);
 }
 
 }  // namespace

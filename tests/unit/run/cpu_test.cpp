@@ -290,7 +290,7 @@ TEST(CpuBackend, a_backend_dropped_in_the_middle_of_a_program_does_not_hang) {
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   backend.bind(bundle);
-  backend.begin(ProgramId(0), 0, 0, nullptr);
+  backend.begin(ProgramId(0), {}, nullptr);
   backend.issue(ProgramId(0), 1);
 }
 

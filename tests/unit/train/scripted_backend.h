@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -33,10 +32,8 @@ class ScriptedBackend : public run::Backend {
     bundle_ = &bundle;
     memory_.resize(static_cast<std::size_t>(bundle.persistent_bytes + bundle.transient_bytes));
   }
-  void begin(run::ProgramId program, std::int64_t parity, std::int64_t step,
-             run::Feeder* feeder) override {
+  void begin(run::ProgramId program, const op::StepBlock& step, run::Feeder* feeder) override {
     program_ = &bundle_->programs[program.index()];
-    parity_ = parity;
     step_ = step;
     feeder_ = feeder;
     labels_ = 0;
@@ -44,15 +41,19 @@ class ScriptedBackend : public run::Backend {
   void issue(run::ProgramId, std::size_t instruction) override {
     const auto* feed = std::get_if<program::Feed>(&program_->instructions[instruction].what);
     if (feed != nullptr) {
-      const auto ids = run::as<std::int32_t>(bytes(program_->buffer(feed->to.buffer), parity_));
-      feeder_->feed(feed->kind, program_->feeds, step_, feed->micro, ids);
+      const auto ids =
+          run::as<std::int32_t>(bytes(program_->buffer(feed->to.buffer), step_.step & 1));
+      feeder_->feed(feed->kind, program_->feeds, step_.step, feed->micro, ids);
       if (feed->kind == program::FeedKind::labels)
         labels_ += std::ranges::count_if(ids, [](std::int32_t id) { return id >= 0; });
     }
-    if (instruction + 1 == program_->instructions.size()) conclude();
+    if (instruction + 1 < program_->instructions.size()) return;
+    calls.push_back({program_->name, step_, labels_});
+    result_ = script_(calls.back());
   }
   void finish() override {}
-  std::span<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override {
+  op::ResultBlock result() override { return result_; }
+  HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override {
     const bool transient = buffer.region == program::Region::transient;
     const std::int64_t begin = (transient ? bundle_->persistent_bytes : 0) + buffer.offset_bytes +
                                (buffer.two_by_parity ? parity * buffer.size_bytes : 0);
@@ -61,22 +62,13 @@ class ScriptedBackend : public run::Backend {
   }
 
  private:
-  void conclude() {
-    Call call{program_->name, {}, labels_};
-    std::memcpy(&call.step, block(program::BufferRole::step_block).data(), sizeof call.step);
-    calls.push_back(call);
-    const op::ResultBlock result = script_(call);
-    std::memcpy(block(program::BufferRole::result_block).data(), &result, sizeof result);
-  }
-  std::span<std::byte> block(program::BufferRole role) {
-    return bytes(*std::ranges::find(program_->buffers, role, &program::Buffer::role), parity_);
-  }
-
   Script script_;
   const program::Bundle* bundle_ = nullptr;
   std::vector<std::byte> memory_;
   const program::Program* program_ = nullptr;
-  std::int64_t parity_ = 0, step_ = 0, labels_ = 0;
+  op::StepBlock step_;
+  op::ResultBlock result_;
+  std::int64_t labels_ = 0;
   run::Feeder* feeder_ = nullptr;
 };
 

@@ -69,21 +69,24 @@ T min(T a, T b) {
 }
 
 template <class... Parameters>
-void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream,
+void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream stream,
             std::type_identity_t<Parameters>... arguments) {
   if (shape.is_empty()) return;
-  cuda_emulation::run({shape.blocks_x, shape.blocks_y, shape.blocks_z}, shape.threads,
-                      shape.shared_bytes, [&] { kernel(arguments...); });
+  cuda_emulation::enqueue(stream, [=] {
+    cuda_emulation::run({shape.blocks_x, shape.blocks_y, shape.blocks_z}, shape.threads,
+                        shape.shared_bytes, [&] { kernel(arguments...); });
+  });
 }
 
 template <class... Parameters>
 void allow_shared_memory(void (*)(Parameters...), std::size_t) {}
 
-inline void copy_to_host(const void* from, std::size_t bytes, void* to, Stream) {
-  std::memcpy(to, from, bytes);
+inline void copy_to_host(const void* from, std::size_t bytes, void* to, Stream stream) {
+  cuda_emulation::enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  cuda_emulation::synchronize(stream);
 }
-inline void copy_to_device(const void* from, std::size_t bytes, void* to, Stream) {
-  std::memcpy(to, from, bytes);
+inline void copy_to_device(const void* from, std::size_t bytes, void* to, Stream stream) {
+  copy_to_host(from, bytes, to, stream);
 }
 
 inline std::byte* dynamic_shared() {

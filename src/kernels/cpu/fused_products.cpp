@@ -1,0 +1,41 @@
+// Products with what follows them, as their parts: a CPU's target has no such rows, since a product
+// does not leave room in its registers for more.
+#include "kernels/cpu/rows.h"
+#include "kernels/run_parts.h"
+
+namespace fourfold::kernels::cpu {
+namespace {
+
+Run vector_parts(const Problem& problem) {
+  return run_parts(problem, [](const Problem& part) { return prepare("vector", part); });
+}
+
+std::int64_t vector_bytes(const Problem& problem) {
+  return largest_workspace(problem, [](const Problem& part) {
+    return std::visit([&](const auto& row) { return workspace_bytes(row, part); }, part.op);
+  });
+}
+
+}  // namespace
+
+Run prepare_row(const op::MatmulBias&, const Problem& problem) {
+  return vector_parts(problem);
+}
+Run prepare_row(const op::MatmulBiasGelu&, const Problem& problem) {
+  return vector_parts(problem);
+}
+Run prepare_row(const op::MatmulGeluGradient&, const Problem& problem) {
+  return vector_parts(problem);
+}
+
+std::int64_t workspace_bytes(const op::MatmulBias&, const Problem& problem) {
+  return vector_bytes(problem);
+}
+std::int64_t workspace_bytes(const op::MatmulBiasGelu&, const Problem& problem) {
+  return vector_bytes(problem);
+}
+std::int64_t workspace_bytes(const op::MatmulGeluGradient&, const Problem& problem) {
+  return vector_bytes(problem);
+}
+
+}  // namespace fourfold::kernels::cpu

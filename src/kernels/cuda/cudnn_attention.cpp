@@ -1,0 +1,215 @@
+// cuDNN's graph API through cudnn-frontend: one graph of scaled dot-product attention, forward or
+// backward, for each shape. https://docs.nvidia.com/deeplearning/cudnn/frontend, "Attention": the
+// stats are the natural log sum exp of the scaled scores, (B, H, T, 1) in f32, which is our lse.
+#include "kernels/cuda/cudnn_attention.h"
+
+#include <cudnn_frontend.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "kernels/cuda/attention_layout.h"
+
+namespace fourfold::kernels::cuda::cudnn {
+namespace {
+
+namespace fe = cudnn_frontend;
+using fe::graph::Graph;
+using fe::graph::Tensor_attributes;
+using TensorPtr = std::shared_ptr<Tensor_attributes>;
+
+void check(cudnnStatus_t status, const char* call) {
+  if (status != CUDNN_STATUS_SUCCESS)
+    fail_internal(format("{} succeeds; cuDNN says: {}", call, cudnnGetErrorString(status)));
+}
+
+void check(fe::error_t error, const char* what) {
+  if (error.is_bad()) fail_internal(format("{}; cuDNN says: {}", what, error.get_message()));
+}
+
+/// Names of tensors in a graph.
+enum Id : std::int64_t { query = 1, key, value, y, lse, y_grad, query_grad, key_grad, value_grad };
+
+/// Writes down the tensors of one graph.
+class Builder {
+ public:
+  explicit Builder(const AttentionLayout& layout)
+      : layout_(layout), graph_(std::make_shared<Graph>()) {
+    graph_->set_io_data_type(fe::DataType_t::BFLOAT16)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+  }
+
+  std::shared_ptr<Graph> forward() {
+    const auto settings =
+        causal(fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true));
+    auto [out, stats] = graph_->sdpa(part(query), part(key), part(value), settings);
+    describe(*out, y, layout_.dims(), layout_.y_strides()).set_output(true);
+    describe(*stats, lse, layout_.lse_dims(), layout_.lse_strides())
+        .set_output(true)
+        .set_data_type(fe::DataType_t::FLOAT);
+    return graph_;
+  }
+
+  std::shared_ptr<Graph> backward() {
+    const auto settings = causal(fe::graph::SDPA_backward_attributes()
+                                     .set_name("attention_gradient")
+                                     .set_deterministic_algorithm(true));
+    Tensor_attributes stats;
+    describe(stats, lse, layout_.lse_dims(), layout_.lse_strides())
+        .set_data_type(fe::DataType_t::FLOAT);
+    auto [dq, dk, dv] = graph_->sdpa_backward(part(query), part(key), part(value), whole(y),
+                                              whole(y_grad), graph_->tensor(stats), settings);
+    for (const auto& [tensor, id] : {std::pair{dq, query_grad}, {dk, key_grad}, {dv, value_grad}})
+      describe(*tensor, id, layout_.dims(), layout_.qkv_strides()).set_output(true);
+    return graph_;
+  }
+
+ private:
+  template <class Settings>
+  Settings causal(Settings settings) const {
+    return settings.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
+        .set_diagonal_band_right_bound(0)
+        .set_attn_scale(static_cast<float>(layout_.scale()));
+  }
+  static Tensor_attributes& describe(Tensor_attributes& tensor, Id id,
+                                     const AttentionLayout::Strides& dims,
+                                     const AttentionLayout::Strides& strides) {
+    return tensor.set_uid(id)
+        .set_dim({dims.begin(), dims.end()})
+        .set_stride({strides.begin(), strides.end()});
+  }
+  TensorPtr part(Id id) {
+    Tensor_attributes tensor;
+    return graph_->tensor(describe(tensor, id, layout_.dims(), layout_.qkv_strides()));
+  }
+  TensorPtr whole(Id id) {
+    Tensor_attributes tensor;
+    return graph_->tensor(describe(tensor, id, layout_.dims(), layout_.y_strides()));
+  }
+
+  AttentionLayout layout_;
+  std::shared_ptr<Graph> graph_;
+};
+
+/// A graph that is ready to run; null where cuDNN has no kernel for it.
+struct Built {
+  std::shared_ptr<Graph> graph;
+  std::int64_t workspace_bytes = 0;
+};
+
+/// What was built so far, and the handle that runs it. Building takes tenths of a second, and a
+/// program has the same attention once for each layer and micro-batch.
+class Library {
+ public:
+  static Library& instance() {
+    static Library library;
+    return library;
+  }
+
+  Built find(const Problem& problem) {
+    const std::lock_guard lock(mutex_);
+    if (handle() == nullptr) return {};
+    const bool is_forward = std::holds_alternative<op::Attention>(problem.op);
+    const AttentionLayout layout(problem.shapes[0]);
+    const auto [place, is_new] =
+        built_.try_emplace({is_forward, layout.batch, layout.time, layout.heads, layout.width});
+    if (is_new) place->second = build(layout, is_forward);
+    return place->second;
+  }
+
+  void run(const Graph& graph, std::unordered_map<std::int64_t, void*>& memory, void* workspace,
+           Stream stream) {
+    const std::lock_guard lock(mutex_);
+    check(cudnnSetStream(handle_, stream), "cudnnSetStream");
+    check(graph.execute(handle_, memory, workspace), "attention runs");
+  }
+
+ private:
+  Library() = default;
+
+  /// Null without a device.
+  cudnnHandle_t handle() {
+    if (handle_ == nullptr && cudnnCreate(&handle_) != CUDNN_STATUS_SUCCESS) handle_ = nullptr;
+    return handle_;
+  }
+
+  Built build(const AttentionLayout& layout, bool is_forward) {
+    Builder builder(layout);
+    const std::shared_ptr<Graph> graph = is_forward ? builder.forward() : builder.backward();
+    if (graph->build(handle_, {fe::HeurMode_t::A}).is_bad()) return {};
+    Built built{graph, 0};
+    check(graph->get_workspace_size(built.workspace_bytes), "a graph has a workspace");
+    return built;
+  }
+
+  std::mutex mutex_;
+  cudnnHandle_t handle_ = nullptr;  // never destroyed: at exit the driver may be gone before it
+  std::map<std::tuple<bool, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, Built> built_;
+};
+
+Built built(const Problem& problem) {
+  require(attention_fits(problem), "cuDNN is asked for attention that it may have");
+  const Built found = Library::instance().find(problem);
+  require(found.graph != nullptr, format("cuDNN has a kernel for {} of {}", op::name(problem.op),
+                                         to_string(problem.shapes[0])));
+  return found;
+}
+
+/// A call: the memory of each tensor, kept so that it does not grow.
+class Call {
+ public:
+  Call(const Problem& problem, std::shared_ptr<Graph> graph)
+      : layout_(problem.shapes[0]),
+        is_forward_(std::holds_alternative<op::Attention>(problem.op)),
+        graph_(std::move(graph)) {}
+
+  void operator()(Tensors operands, Workspace workspace, Stream stream) {
+    set_parts(operands[0], query);
+    memory_[y] = operands[1].data;
+    memory_[lse] = operands[2].data;
+    if (!is_forward_) {
+      memory_[y_grad] = operands[3].data;
+      set_parts(operands[4], query_grad);
+    }
+    Library::instance().run(*graph_, memory_, workspace.data(), stream);
+  }
+
+ private:
+  void set_parts(const Tensor& qkv, Id first) {
+    for (std::int64_t part = 0; part < 3; ++part)
+      memory_[first + part] = qkv.as<BFloat16>() + layout_.part_offset(part);
+  }
+
+  AttentionLayout layout_;
+  bool is_forward_;
+  std::shared_ptr<Graph> graph_;
+  std::unordered_map<std::int64_t, void*> memory_;
+};
+
+}  // namespace
+
+bool is_built() {
+  return true;
+}
+
+bool computes(const Problem& problem) {
+  return attention_fits(problem) && Library::instance().find(problem).graph != nullptr;
+}
+
+Enqueue prepare(const Problem& problem) {
+  return Call(problem, built(problem).graph);
+}
+
+std::int64_t workspace_bytes(const Problem& problem) {
+  return built(problem).workspace_bytes;
+}
+
+}  // namespace fourfold::kernels::cuda::cudnn

@@ -1,0 +1,172 @@
+#include "kernels/cuda/fused_product.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "kernels/cuda/launch_shape.h"
+#include "kernels/matmul_sizes.h"
+#include "kernels/run_parts.h"
+
+namespace fourfold::kernels::cuda {
+namespace {
+
+constexpr std::size_t alignment =
+    256;  // of what own kernels and the library share the workspace by
+
+std::int64_t aligned(std::int64_t bytes) {
+  return ceil_divide(bytes, static_cast<std::int64_t>(alignment)) *
+         static_cast<std::int64_t>(alignment);
+}
+
+Problem product_problem(const Problem& whole) {
+  const auto product = op::product_of(whole.op);
+  require(product.has_value(), format("{} has a product", op::name(whole.op)));
+  Problem alone{*product, whole.dtype, {whole.shapes[0], whole.shapes[1]}, whole.threads};
+  alone.shapes.push_back(op::outputs(alone.op, alone.shapes)[0]);
+  return alone;
+}
+
+MatmulSizes sizes_of(const Problem& whole) {
+  return matmul_sizes(*op::product_of(whole.op), whole.shapes);
+}
+
+bool takes_aux(const Problem& problem) {
+  return sizes_of(problem).n % 8 == 0;
+}
+
+bool has_type_of_out(const Problem& problem, std::size_t operand) {
+  const op::Operands operands = op::operands(problem.op);
+  return element_dtype(operands[operand].element, problem.dtype) == problem.dtype;
+}
+
+/// What `operands` of the row are, as a problem of its own.
+Problem rest_problem(const Problem& whole, const op::Part& part) {
+  Problem own{part.op, whole.dtype, {}, whole.threads};
+  for (const std::size_t operand : part.operands) own.shapes.push_back(whole.shapes[operand]);
+  return own;
+}
+
+// Rows whose epilogue does all of it, or all but the last part.
+
+ProductPlan with_epilogue(const op::MatmulBias&, const Problem&) {
+  return {.epilogue = Epilogue::bias, .out = 3, .bias = 2};
+}
+ProductPlan with_epilogue(const op::MatmulBiasGelu&, const Problem& problem) {
+  if (!takes_aux(problem)) return plan_without_epilogue(problem);
+  return {.epilogue = Epilogue::bias_gelu, .out = 4, .bias = 2, .aux = 3};
+}
+ProductPlan with_epilogue(const op::MatmulGeluGradient& row, const Problem& problem) {
+  if (!takes_aux(problem)) return plan_without_epilogue(problem);
+  if (row.summed_dims == 0) return {.epilogue = Epilogue::gelu_gradient, .out = 3, .aux = 2};
+  if (has_type_of_out(problem, 4))
+    return {.epilogue = Epilogue::gelu_gradient_bias,
+            .out = 3,
+            .bias = 4,
+            .aux = 2,
+            .adds_bias = row.adds_bias_grad};
+  return {.epilogue = Epilogue::gelu_gradient, .out = 3, .aux = 2, .rest = {op::parts(row).back()}};
+}
+template <class Row>
+ProductPlan with_epilogue(const Row&, const Problem& problem) {
+  return plan_without_epilogue(problem);
+}
+
+/// Own kernels of what stands behind a product, with their memory.
+struct Behind {
+  Enqueue kernel;
+  std::vector<std::size_t> operands;
+};
+
+std::vector<Behind> prepare_rest(const ProductPlan& plan, const Problem& problem) {
+  std::vector<Behind> list;
+  for (const op::Part& part : plan.rest)
+    list.push_back({prepare_own(rest_problem(problem, part)), part.operands});
+  return list;
+}
+
+struct Prepared {
+  ProductPlan plan;
+  Multiply multiply = {};
+  std::vector<Behind> rest = {};
+  std::optional<Enqueue> add_bias = {};
+  std::int64_t bias_bytes = 0;  // at the begin of the workspace, where `add_bias` is there
+
+  void operator()(Tensors operands, Workspace workspace, Stream stream) const {
+    const auto at = [&](std::optional<std::size_t> operand) {
+      return operand ? operands[*operand].data : nullptr;
+    };
+    EpilogueMemory memory{at(plan.bias), at(plan.aux)};
+    if (add_bias) memory.bias = workspace.data();
+    multiply(operands[0].data, operands[1].data, operands[plan.out].data, memory,
+             workspace.subspan(static_cast<std::size_t>(bias_bytes)), stream);
+    if (add_bias) {
+      const Tensor& bias = operands[*plan.bias];
+      const Tensor terms{workspace.data(), bias.shape, bias.dtype};
+      const Tensor tensors[] = {bias, terms, bias};
+      (*add_bias)(tensors, {}, stream);
+    }
+    for (const Behind& behind : rest) {
+      std::array<Tensor, 8> tensors;
+      for (std::size_t i = 0; i < behind.operands.size(); ++i)
+        tensors[i] = operands[behind.operands[i]];
+      behind.kernel(Tensors(tensors).first(behind.operands.size()), workspace, stream);
+    }
+  }
+};
+
+std::int64_t bias_bytes(const ProductPlan& plan, const Problem& problem) {
+  if (!plan.adds_bias) return 0;
+  return aligned(problem.shapes[*plan.bias].elements() * size_bytes(problem.dtype));
+}
+
+}  // namespace
+
+ProductPlan plan_with_epilogue(const Problem& problem) {
+  return std::visit([&](const auto& row) { return with_epilogue(row, problem); }, problem.op);
+}
+
+ProductPlan plan_without_epilogue(const Problem& problem) {
+  ProductPlan plan;
+  const std::vector<op::Part> parts = op::parts(problem.op);
+  plan.out = parts[0].operands[2];
+  plan.rest.assign(parts.begin() + 1, parts.end());
+  if (std::holds_alternative<op::MatmulBiasGelu>(problem.op))
+    plan.rest = {{op::BiasGelu{}, {3, 2, 3, 4}}};
+  return plan;
+}
+
+Enqueue prepare_product(const Problem& problem, const PrepareMultiply& prepare) {
+  const Problem alone = product_problem(problem);
+  Prepared made{.plan = plan_with_epilogue(problem)};
+  std::optional<Multiply> multiply = prepare(alone, made.plan.epilogue);
+  if (!multiply && made.plan.epilogue != Epilogue::none) {
+    made.plan = plan_without_epilogue(problem);
+    multiply = prepare(alone, Epilogue::none);
+  }
+  require(multiply.has_value(),
+          format("the library multiplies {} by {} in {}", to_string(alone.shapes[0]),
+                 to_string(alone.shapes[1]), to_string(problem.dtype)));
+  made.multiply = std::move(*multiply);
+  made.rest = prepare_rest(made.plan, problem);
+  made.bias_bytes = bias_bytes(made.plan, problem);
+  if (made.plan.adds_bias) {
+    const Shape& bias = problem.shapes[*made.plan.bias];
+    made.add_bias = prepare_own({op::Add{}, problem.dtype, {bias, bias, bias}, problem.threads});
+  }
+  return made;
+}
+
+std::int64_t product_workspace_bytes(const Problem& problem, std::int64_t library_bytes) {
+  const ProductPlan with = plan_with_epilogue(problem), without = plan_without_epilogue(problem);
+  std::int64_t bytes = bias_bytes(with, problem) + library_bytes;
+  for (const ProductPlan& plan : {with, without})
+    for (const op::Part& part : plan.rest)
+      bytes = std::max(bytes, own_workspace_bytes(rest_problem(problem, part)));
+  return bytes;
+}
+
+}  // namespace fourfold::kernels::cuda

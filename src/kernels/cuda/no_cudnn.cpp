@@ -1,0 +1,20 @@
+// Where cuDNN or cudnn-frontend were not found: there is no attention by cuDNN.
+#include "base/error.h"
+#include "kernels/cuda/cudnn_attention.h"
+
+namespace fourfold::kernels::cuda::cudnn {
+
+bool is_built() {
+  return false;
+}
+bool computes(const Problem&) {
+  return false;
+}
+Enqueue prepare(const Problem&) {
+  fail_internal("attention by cuDNN is asked for where this build has it");
+}
+std::int64_t workspace_bytes(const Problem&) {
+  fail_internal("attention by cuDNN is asked for where this build has it");
+}
+
+}  // namespace fourfold::kernels::cuda::cudnn

@@ -1,0 +1,37 @@
+// Which implementation computes which product fastest, as a table of lines. Not the timing: a
+// caller hands that in, for a CPU, a GPU or a test.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel.h"
+#include "machine/kernel_table.h"
+
+namespace fourfold::measure {
+
+/// Names of what computes a problem, the one that is preferred first.
+using Implementations = std::function<std::vector<std::string>(const kernels::Problem&)>;
+/// Seconds of a call.
+using TimeCall = std::function<double(const kernels::Problem&, const std::string& implementation)>;
+
+/// A later name must be faster by this part of the time of the best before it: what repeated
+/// measurements of one kernel differ by, so that a table does not change without a reason.
+inline constexpr double worth_changing = 0.02;
+
+struct Timed {
+  std::string implementation;
+  double seconds = 0;
+};
+/// Times each of them once. Requires at least one name.
+Timed fastest(const kernels::Problem& problem, const std::vector<std::string>& names,
+              const TimeCall& time);
+
+/// A line for each different product among the problems (op, type, layout and sizes); problems
+/// without a product are passed over.
+std::vector<machine::KernelTable::Line> product_lines(const std::vector<kernels::Problem>& problems,
+                                                      const Implementations& implementations,
+                                                      const TimeCall& time);
+
+}  // namespace fourfold::measure

@@ -1,0 +1,191 @@
+// Products with what follows them as a library computes them: a model of it, written from what its
+// header says, in place of the library. Also where attention's operands lie for another library.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "kernels/cuda/attention_layout.h"
+#include "kernels/cuda/cudnn_attention.h"
+#include "kernels/cuda/fused_product.h"
+#include "kernels/matmul_sizes.h"
+#include "numerics/harness.h"
+
+namespace fourfold::numerics {
+namespace {
+
+using kernels::Problem;
+using kernels::cuda::Epilogue;
+using kernels::cuda::EpilogueMemory;
+using kernels::cuda::ProductPlan;
+
+constexpr std::size_t model_workspace = 64;
+
+double read(const void* data, DType dtype, std::int64_t index) {
+  return dtype == DType::f32
+             ? static_cast<const float*>(data)[index]
+             : static_cast<double>(static_cast<float>(static_cast<const BFloat16*>(data)[index]));
+}
+void write(void* data, DType dtype, std::int64_t index, double value) {
+  if (dtype == DType::f32)
+    static_cast<float*>(data)[index] = static_cast<float>(value);
+  else
+    static_cast<BFloat16*>(data)[index] = BFloat16(static_cast<float>(value));
+}
+
+double inner(double x) {
+  return std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
+}
+double gelu(double x) {
+  return x / 2 * (1 + std::tanh(inner(x)));
+}
+double gelu_slope(double x) {
+  const double t = std::tanh(inner(x));
+  const double slope = std::sqrt(2 / std::acos(-1.0)) * (1 + 3 * 0.044715 * x * x);
+  return (1 + t) / 2 + x / 2 * (1 - t * t) * slope;
+}
+
+/// cublasLtMatmul with an epilogue, in double; it uses all of its workspace.
+struct Model {
+  kernels::MatmulSizes sizes;
+  DType dtype;
+  Epilogue epilogue;
+
+  void operator()(const void* a, const void* b, void* out, const EpilogueMemory& memory,
+                  kernels::Workspace workspace, kernels::cuda::Stream) const {
+    ASSERT_GE(workspace.size(), model_workspace);
+    std::memset(workspace.data(), 0xFF, model_workspace);
+    std::vector<double> sums(static_cast<std::size_t>(sizes.n));
+    for (std::int64_t row = 0; row < sizes.m; ++row)
+      for (std::int64_t column = 0; column < sizes.n; ++column) {
+        double value = 0;
+        for (std::int64_t k = 0; k < sizes.k; ++k)
+          value += read(a, dtype, row * sizes.a_row_stride + k * sizes.a_inner_stride) *
+                   read(b, dtype, k * sizes.b_inner_stride + column * sizes.b_column_stride);
+        const std::int64_t index = row * sizes.n + column;
+        if (epilogue == Epilogue::bias || epilogue == Epilogue::bias_gelu)
+          value += read(memory.bias, dtype, column);
+        if (epilogue == Epilogue::bias_gelu) {
+          write(memory.aux, dtype, index, value);
+          value = gelu(value);
+        }
+        if (epilogue == Epilogue::gelu_gradient || epilogue == Epilogue::gelu_gradient_bias)
+          value *= gelu_slope(read(memory.aux, dtype, index));
+        write(out, dtype, index, value);
+        sums[static_cast<std::size_t>(column)] += value;
+      }
+    if (epilogue == Epilogue::gelu_gradient_bias)
+      for (std::int64_t column = 0; column < sizes.n; ++column)
+        write(memory.bias, dtype, column, sums[static_cast<std::size_t>(column)]);
+  }
+};
+
+kernels::cuda::PrepareMultiply model(bool has_epilogues) {
+  return [=](const Problem& problem, Epilogue epilogue) -> std::optional<kernels::cuda::Multiply> {
+    if (!has_epilogues && epilogue != Epilogue::none) return std::nullopt;
+    return Model{kernels::matmul_sizes(std::get<op::Matmul>(problem.op), problem.shapes),
+                 problem.dtype, epilogue};
+  };
+}
+
+Kernels by_model(bool has_epilogues) {
+  return {[=](const Problem& problem) -> kernels::Run {
+            return [run = kernels::cuda::prepare_product(problem, model(has_epilogues))](
+                       kernels::Tensors operands, kernels::Workspace workspace) {
+              run(operands, workspace, nullptr);
+            };
+          },
+          [](const Problem& problem) {
+            return kernels::cuda::product_workspace_bytes(problem, model_workspace);
+          }};
+}
+
+TEST(CudaEmulatedProducts, with_and_without_epilogues_are_within_the_bound_of_the_reference) {
+  const Kernels with = by_model(true), without = by_model(false);
+  for (const Case& sample : fused_product_cases())
+    for (const Kernels* source : {&with, &without}) {
+      expect_within_bound(sample, {"model", DType::f32, 1, source});
+      if (is_bounded_in_bf16(sample.op))
+        expect_within_bound(sample, {"model", DType::bf16, 1, source});
+    }
+}
+
+Problem problem_of(const op::Op& op, std::vector<Shape> reads, DType dtype = DType::f32) {
+  for (const Shape& shape : op::outputs(op, std::vector(reads))) reads.push_back(shape);
+  return {op, dtype, reads, 1};
+}
+
+TEST(CudaEmulatedProducts, leave_to_the_library_all_that_its_conditions_allow) {
+  const auto epilogue_of = [](const op::Op& op, std::int64_t columns) {
+    const Shape third =
+        std::holds_alternative<op::MatmulGeluGradient>(op) ? Shape{4, columns} : Shape{columns};
+    return kernels::cuda::plan_with_epilogue(problem_of(op, {{4, 3}, {3, columns}, third}));
+  };
+  EXPECT_EQ(epilogue_of(op::MatmulBias{}, 7).epilogue, Epilogue::bias);
+  EXPECT_EQ(epilogue_of(op::MatmulBiasGelu{}, 16).epilogue, Epilogue::bias_gelu);
+  EXPECT_EQ(epilogue_of(op::MatmulBiasGelu{}, 12).epilogue, Epilogue::none);
+  EXPECT_EQ(epilogue_of(op::MatmulBiasGelu{}, 12).rest.size(), 1U);  // bias and GELU at once
+  EXPECT_EQ(epilogue_of(op::MatmulGeluGradient{}, 16).epilogue, Epilogue::gelu_gradient);
+  EXPECT_EQ(epilogue_of(op::MatmulGeluGradient{}, 15).rest.size(), 1U);
+  op::MatmulGeluGradient both;
+  both.summed_dims = 1;
+  EXPECT_EQ(epilogue_of(both, 16).epilogue, Epilogue::gelu_gradient_bias);
+  EXPECT_FALSE(epilogue_of(both, 16).adds_bias);
+  both.adds_bias_grad = true;
+  EXPECT_TRUE(epilogue_of(both, 16).adds_bias);
+}
+
+TEST(CudaEmulatedProducts, a_library_without_the_product_itself_is_a_bug) {
+  EXPECT_THROW(kernels::cuda::prepare_product(problem_of(op::MatmulBias{}, {{4, 3}, {3, 8}, {8}}),
+                                              [](const Problem&, Epilogue) {
+                                                return std::optional<kernels::cuda::Multiply>();
+                                              }),
+               InternalError);
+}
+
+// --- attention
+
+TEST(CudaEmulatedAttention, strides_lead_to_the_elements_that_the_op_names) {
+  const Shape qkv{2, 5, 3, 4, 8};
+  const kernels::cuda::AttentionLayout layout(qkv);
+  const auto at = [](const std::array<std::int64_t, 4>& strides, std::int64_t b, std::int64_t h,
+                     std::int64_t t, std::int64_t d) {
+    return b * strides[0] + h * strides[1] + t * strides[2] + d * strides[3];
+  };
+  for (std::int64_t b = 0; b < 2; ++b)
+    for (std::int64_t h = 0; h < 4; ++h)
+      for (std::int64_t t = 0; t < 5; ++t) {
+        for (std::int64_t d = 0; d < 8; ++d) {
+          for (std::int64_t part = 0; part < 3; ++part)
+            EXPECT_EQ(layout.part_offset(part) + at(layout.qkv_strides(), b, h, t, d),
+                      (((b * 5 + t) * 3 + part) * 4 + h) * 8 + d);
+          EXPECT_EQ(at(layout.y_strides(), b, h, t, d), ((b * 5 + t) * 4 + h) * 8 + d);
+        }
+        EXPECT_EQ(at(layout.lse_strides(), b, h, t, 0), (b * 4 + h) * 5 + t);
+      }
+  EXPECT_EQ(layout.dims(), (std::array<std::int64_t, 4>{2, 4, 5, 8}));
+  EXPECT_EQ(layout.lse_dims(), (std::array<std::int64_t, 4>{2, 4, 5, 1}));
+}
+
+TEST(CudaEmulatedAttention, is_asked_of_cudnn_in_bf16_without_dropout_and_documents_alone) {
+  const auto fits = [](const op::Attention& op, std::int64_t width, DType dtype) {
+    return kernels::cuda::cudnn::attention_fits({op, dtype, {{2, 5, 3, 4, width}}, 1});
+  };
+  EXPECT_TRUE(fits({}, 64, DType::bf16));
+  EXPECT_TRUE(fits({}, 128, DType::bf16));
+  EXPECT_FALSE(fits({}, 64, DType::f32));
+  EXPECT_FALSE(fits({}, 60, DType::bf16));
+  EXPECT_FALSE(fits({}, 256, DType::bf16));
+  op::Attention drops, documents;
+  drops.rate = 0.1;
+  documents.documents = true;
+  EXPECT_FALSE(fits(drops, 64, DType::bf16));
+  EXPECT_FALSE(fits(documents, 64, DType::bf16));
+  EXPECT_FALSE(kernels::cuda::cudnn::attention_fits({op::Gelu{}, DType::bf16, {{4}}, 1}));
+  EXPECT_TRUE(kernels::cuda::cudnn::attention_fits(
+      {op::AttentionGradient{}, DType::bf16, {{2, 5, 3, 4, 64}}, 1}));
+}
+
+}  // namespace
+}  // namespace fourfold::numerics

@@ -1,0 +1,111 @@
+// A GPU that is not there: run::cuda::Device on the CPU. Streams run late and side by side, in an
+// order drawn from a seed; device memory is out of the host's reach except while the device works,
+// begins as NaN, and cannot be mistaken for pinned memory; captures are recorded, checked and
+// replayed; any call can be made to fail, and so can any piece of work.
+//
+// It sees: a host that touches device memory, copies of memory that is not pinned, missing waits as
+// far as some drawn order shows them, captures whose streams do not come back, waiting within a
+// capture. It does not see: time, and what CUDA itself refuses.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "run/cuda/device.h"
+
+namespace fourfold::test {
+
+class FakeDevice : public run::cuda::Device {
+ public:
+  using Stream = run::cuda::Stream;
+  using Event = run::cuda::Event;
+  using Graph = run::cuda::Graph;
+  using Work = std::function<void()>;
+
+  explicit FakeDevice(unsigned seed = 1);
+  ~FakeDevice() override;
+  FakeDevice(const FakeDevice&) = delete;
+  FakeDevice& operator=(const FakeDevice&) = delete;
+
+  /// The call of that number from now on, counted from 1, throws as a lost device does; so do all
+  /// behind it.
+  void lose_at_call(std::int64_t number) { calls_left_ = number; }
+  /// As many pieces of work are done from now on; the next one is lost, and whoever waits learns of
+  /// it.
+  void lose_at_work(std::int64_t number) { works_left_ = number; }
+  std::int64_t calls = 0, launches = 0, captures = 0, works = 0, waits = 0;
+  std::int64_t live() const;  // what was made and not released
+
+  /// For kernels: what a launch on the stream does.
+  void enqueue(Stream stream, Work work);
+
+  std::string name() const override { return "a fake GPU"; }
+  std::byte* allocate(std::int64_t bytes) override;
+  void release(std::byte* memory) noexcept override;
+  std::byte* allocate_pinned(std::int64_t bytes) override;
+  void release_pinned(std::byte* memory) noexcept override;
+  Stream create_stream() override;
+  void release(Stream stream) noexcept override;
+  void synchronize(Stream stream) override;
+  Event create_event(Timing timing) override;
+  void release(Event event) noexcept override;
+  void record(Event event, Stream stream) override;
+  void wait(Stream stream, Event event) override;
+  void synchronize(Event event) override;
+  double elapsed_s(Event begin, Event end) override;
+  void copy(const run::cuda::RowCopy& copy, Stream stream) override;
+  void clear(std::byte* memory, std::int64_t pitch, std::int64_t row_bytes, std::int64_t rows,
+             Stream stream) override;
+  void begin_capture(Stream stream) override;
+  Graph end_capture(Stream stream) override;
+  void abandon_capture(Stream stream) noexcept override;
+  void release(Graph graph) noexcept override;
+  void launch(Graph graph, Stream stream) override;
+  void push_range(const char* name) override;
+  void pop_range() override;
+  std::vector<std::string> ranges;  // pushed so far
+  std::int64_t open_ranges = 0;
+
+ private:
+  struct Point;  // of a stream: something that happens once
+  struct Queue;
+  struct Mark;
+  struct Captured;
+  struct Node;
+  struct Block {
+    std::int64_t bytes = 0;
+    bool is_pinned = false;
+  };
+
+  void count(const char* call);
+  void add(Stream stream, Work work, std::shared_ptr<Point> point,
+           std::vector<std::shared_ptr<Point>> behind);
+  bool run_one();
+  void run_until(const std::function<bool()>& is_done);
+  void do_work(const Work& work);
+  void run_graph(const Captured& graph);
+  void require_memory(const std::byte* memory, std::int64_t bytes, bool may_be_pinned) const;
+  void set_access(bool is_open) const;
+  static Queue* queue_of(Stream stream);
+  static Mark* mark_of(Event event);
+  static Captured* captured_of(Graph graph);
+
+  std::minstd_rand random_;
+  std::map<const std::byte*, Block> memory_;
+  std::map<Queue*, std::unique_ptr<Queue>> queues_;
+  std::map<Mark*, std::unique_ptr<Mark>> marks_;
+  std::map<Captured*, std::unique_ptr<Captured>> graphs_;
+  std::unique_ptr<Captured> capture_;  // under way
+  Queue* capture_origin_ = nullptr;
+  std::optional<std::int64_t> calls_left_, works_left_;
+  bool is_lost_ = false;
+  double clock_s_ = 0;
+};
+
+}  // namespace fourfold::test

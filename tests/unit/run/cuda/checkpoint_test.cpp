@@ -1,0 +1,100 @@
+// Checkpoints and models that go between the CPU and a GPU that is not there.
+#include <gtest/gtest.h>
+
+#include "checkpoint/load.h"
+#include "checkpoint/model_file.h"
+#include "checkpoint/save.h"
+#include "support/simulated_disk.h"
+#include "unit/checkpoint/temporary_folder.h"
+#include "unit/run/cuda/fake_gpu.h"
+
+namespace fourfold::run::cuda {
+namespace {
+
+using test::random_batch;
+using test::RunSetup;
+using test::SimulatedDisk;
+using test::SmallRun;
+
+RunSetup setup() {
+  RunSetup setup;
+  setup.reference_kernels = true;
+  return setup;
+}
+
+void train(SmallRun& run, std::int64_t first, std::int64_t last) {
+  for (std::int64_t step = first; step < last; ++step) {
+    auto feeder = random_batch(setup(), static_cast<std::uint64_t>(step));
+    EXPECT_EQ(run.step(feeder, step).applied, 1);
+  }
+}
+
+checkpoint::BufferReads reads(SmallRun& run) {
+  return [&run](const program::Buffer& buffer) { return run.executor().read(buffer); };
+}
+checkpoint::BufferBytes writes(SmallRun& run) {
+  return [&run](const program::Buffer& buffer) { return run.executor().bytes(buffer); };
+}
+
+void save(SimulatedDisk& disk, SmallRun& run, std::int64_t step) {
+  checkpoint::Store store(disk, "/ckpt", 0);
+  store.prepare();
+  checkpoint::Saver saver(store);
+  checkpoint::Manifest facts;
+  facts.step = step;
+  facts.version = "test";
+  facts.config = "model: {}\n";
+  saver.start(facts, run.train_program(), reads(run));
+  EXPECT_EQ(saver.finish().error, "");
+}
+void load(SimulatedDisk& disk, SmallRun& run) {
+  const checkpoint::Store store(disk, "/ckpt", 0);
+  checkpoint::load_state(disk, store.newest().found.value(), run.train_program(), writes(run));
+}
+
+TEST(CheckpointsOfAFakeGpu, go_from_the_cpu_to_a_gpu_and_back_bit_by_bit) {
+  FakeGpu gpu;
+  SmallRun cpu(setup()), cuda = gpu.run(setup()), cpu_again(setup());
+  cpu.init(true);
+  train(cpu, 0, 2);
+  SimulatedDisk first;
+  save(first, cpu, 2);
+  load(first, cuda);
+  EXPECT_EQ(cuda.state(), cpu.state());
+  train(cuda, 2, 4);
+  EXPECT_NE(cuda.state(), cpu.state());
+  SimulatedDisk second;
+  save(second, cuda, 4);
+  load(second, cpu_again);
+  EXPECT_EQ(cpu_again.state(), cuda.state());
+  train(cpu_again, 4, 5);
+}
+
+TEST(CheckpointsOfAFakeGpu, a_run_that_goes_on_has_the_bits_of_one_that_was_never_stopped) {
+  FakeGpu gpu;
+  SmallRun whole = gpu.run(setup()), begun = gpu.run(setup()), resumed = gpu.run(setup());
+  for (SmallRun* run : {&whole, &begun}) {
+    run->init(false);
+    train(*run, 0, 3);
+  }
+  SimulatedDisk disk;
+  save(disk, begun, 3);
+  load(disk, resumed);
+  train(whole, 3, 6);
+  train(resumed, 3, 6);
+  EXPECT_EQ(resumed.state(), whole.state());
+}
+
+TEST(CheckpointsOfAFakeGpu, the_file_of_a_model_is_that_of_the_cpu) {
+  FakeGpu gpu;
+  SmallRun cpu(setup()), cuda = gpu.run(setup());
+  const TemporaryFolder folder;
+  cpu.init(true);
+  checkpoint::save_model(folder.file("cpu"), cpu.train_program(), reads(cpu));
+  checkpoint::load_model(folder.file("cpu"), cuda.train_program(), writes(cuda));
+  checkpoint::save_model(folder.file("cuda"), cuda.train_program(), reads(cuda));
+  EXPECT_EQ(read_bytes(folder.file("cuda")), read_bytes(folder.file("cpu")));
+}
+
+}  // namespace
+}  // namespace fourfold::run::cuda
