@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "measure/operands.h"
+
 namespace fourfold::measure {
 namespace {
 
@@ -14,15 +16,6 @@ std::int64_t aligned(std::int64_t bytes) {
 
 bool is_floating(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16;
-}
-
-std::vector<kernels::Tensor> operands_of(const kernels::Problem& problem) {
-  std::vector<kernels::Tensor> tensors;
-  const op::Operands operands = op::operands(problem.op);
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    tensors.push_back(
-        {nullptr, problem.shapes[i], op::element_dtype(operands[i].element, problem.dtype)});
-  return tensors;
 }
 
 std::int64_t bytes_of(const kernels::Tensor& tensor) {

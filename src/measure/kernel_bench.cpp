@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "kernels/storage.h"
 #include "measure/best_rate.h"
+#include "measure/operands.h"
 
 namespace fourfold::measure {
 namespace {
@@ -70,15 +71,6 @@ void fill(const kernels::Tensor& tensor, std::int64_t bound) {
     case DType::bf16:
       return fill(tensor.as<BFloat16>(), count, bound);
   }
-}
-
-std::vector<kernels::Tensor> operands_of(const kernels::Problem& problem) {
-  std::vector<kernels::Tensor> tensors;
-  const op::Operands operands = op::operands(problem.op);
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    tensors.push_back(
-        {nullptr, problem.shapes[i], op::element_dtype(operands[i].element, problem.dtype)});
-  return tensors;
 }
 
 std::int64_t bytes_of(const kernels::Tensor& tensor) {

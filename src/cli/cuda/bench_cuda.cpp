@@ -20,7 +20,8 @@ namespace {
 
 using measure::BenchDevice;
 
-/// A kernel to measure, against which rate.
+/// A kernel to measure, against which rate. Made on an open device: cuDNN is asked whether it has
+/// one.
 struct Case {
   std::string op, shape, kernel;
   kernels::Problem problem;
@@ -101,9 +102,11 @@ void add_attention(const AttentionShape& of, DType dtype, const machine::PeakRat
       y{of.batch, of.time, of.heads, of.width}, lse{of.batch, of.heads, of.time};
   const kernels::Problem problems[] = {{op::Attention{}, dtype, {qkv, y, lse}},
                                        {op::AttentionGradient{}, dtype, {qkv, y, lse, y, qkv}}};
+  using kernels::cuda::AttentionBy;
+  using kernels::cuda::FloatProducts;
   for (const kernels::Problem& problem : problems) {
-    const machine::Target best = kernels::cuda::target(), own = kernels::cuda::own_target();
-    std::vector<machine::Target> targets = {own};
+    const machine::Target best = kernels::cuda::target(FloatProducts::full, AttentionBy::cudnn);
+    std::vector<machine::Target> targets = {kernels::cuda::own_target()};
     if (machine::choose(best, problem.op, problem.shapes, dtype) != "own") targets.push_back(best);
     for (const machine::Target& target : targets)
       cases.push_back({std::string(op::name(problem.op)),

@@ -1,0 +1,21 @@
+// The operands of a kernel that is to be measured: what they are, not where.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace fourfold::measure {
+
+/// Each with its shape and type, in the order of op::operands, and no memory.
+inline std::vector<kernels::Tensor> operands_of(const kernels::Problem& problem) {
+  std::vector<kernels::Tensor> tensors;
+  const op::Operands operands = op::operands(problem.op);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    tensors.push_back(
+        {nullptr, problem.shapes[i], op::element_dtype(operands[i].element, problem.dtype)});
+  return tensors;
+}
+
+}  // namespace fourfold::measure
