@@ -102,7 +102,9 @@ void add_attention(const AttentionShape& of, DType dtype, const machine::PeakRat
   const kernels::Problem problems[] = {{op::Attention{}, dtype, {qkv, y, lse}},
                                        {op::AttentionGradient{}, dtype, {qkv, y, lse, y, qkv}}};
   for (const kernels::Problem& problem : problems) {
-    const machine::Target best = kernels::cuda::target(), own = kernels::cuda::own_target();
+    const machine::Target own = kernels::cuda::own_target(),
+                          best = kernels::cuda::target(kernels::cuda::FloatProducts::full,
+                                                       kernels::cuda::AttentionBy::cudnn);
     std::vector<machine::Target> targets = {own};
     if (machine::choose(best, problem.op, problem.shapes, dtype) != "own") targets.push_back(best);
     for (const machine::Target& target : targets)
