@@ -50,14 +50,15 @@ foreach(package CUDNN NCCL CUDNNFrontend)
     string(APPEND cuda_state ", no ${package}")
   endif()
 endforeach()
-# Attention by cuDNN takes both the library and the headers: 1.13 is the first with all names that are used.
+# Attention by cuDNN takes both the library and the headers: 1.13 is the first with all names that are used. The headers
+# also call nvrtc, for kernels that are not used here.
 set(fourfold_cudnn "")
 set(fourfold_without cudnn_attention.cpp) # of two files that offer the same, the one that is left out
-if(CUDNN_FOUND AND CUDNNFrontend_FOUND AND CUDNNFrontend_VERSION VERSION_GREATER_EQUAL 1.13)
-  set(fourfold_cudnn CUDNN::cudnn CUDNN::frontend)
+if(CUDNN_FOUND AND TARGET CUDA::nvrtc AND CUDNNFrontend_FOUND AND CUDNNFrontend_VERSION VERSION_GREATER_EQUAL 1.13)
+  set(fourfold_cudnn CUDNN::cudnn CUDNN::frontend CUDA::nvrtc)
   set(fourfold_without no_cudnn.cpp)
 elseif(CUDNNFrontend_FOUND)
-  string(APPEND cuda_state " (attention by cuDNN needs cuDNN and CUDNNFrontend 1.13)")
+  string(APPEND cuda_state " (attention by cuDNN needs cuDNN, nvrtc and CUDNNFrontend 1.13)")
 endif()
 if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})

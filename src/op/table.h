@@ -15,16 +15,14 @@ namespace fourfold::op {
 /// The rows of the table with their attributes. To add an op: a struct in ops.h with its rules, a
 /// line here, its gradient in graph/, its kernels in kernels/. A row without rules or without
 /// reference kernel does not compile.
-using AnyRow =
-    std::variant<Matmul, Embedding, EmbeddingGradient, AddPositions, PositionsGradient, Dropout,
-                 LayerNorm, LayerNormGradient, LayerNormWeightGradient, LayerNormMoments,
-                 LayerNormApply, LayerNormGradientSums, LayerNormGradientApply, AddBias,
-                 BiasGradient, Gelu, GeluGradient, Cast, Add, Attention, AttentionGradient,
-                 AttentionCached, TakePosition, CrossEntropy, LogitMax, LogitSums,
-                 CrossEntropyMerge, CrossEntropyGradient, LossSum, SquaredNorm, CountNonFinite,
-                 Vote, UpdateControl, AdamW, AdamWList, CountUpdate, InitNormal, Fill, Digest,
-                 BiasGelu, AddLayerNorm, AddLayerNormGradient, CrossEntropyBoth,
-                 MatmulBias, MatmulBiasGelu, MatmulGeluGradient>;
+using AnyRow = std::variant<
+    Matmul, Embedding, EmbeddingGradient, AddPositions, PositionsGradient, Dropout, LayerNorm,
+    LayerNormGradient, LayerNormWeightGradient, LayerNormMoments, LayerNormApply,
+    LayerNormGradientSums, LayerNormGradientApply, AddBias, BiasGradient, Gelu, GeluGradient, Cast,
+    Add, Attention, AttentionGradient, AttentionCached, TakePosition, CrossEntropy, LogitMax,
+    LogitSums, CrossEntropyMerge, CrossEntropyGradient, LossSum, SquaredNorm, CountNonFinite, Vote,
+    UpdateControl, AdamW, AdamWList, CountUpdate, InitNormal, Fill, Digest, BiasGelu, AddLayerNorm,
+    AddLayerNormGradient, CrossEntropyBoth, MatmulBias, MatmulBiasGelu, MatmulGeluGradient>;
 
 /// One of the rows. Copying and comparing look at every row; they are compiled once, not in every
 /// file that copies a program.
