@@ -152,6 +152,8 @@ void add_generate(CLI::App& app, Commands& commands) {
   sub->add_flag("--stats", arguments.stats, "Print tokens per second on standard error");
   sub->add_option("--threads", arguments.threads, "Threads of the kernels; 0: all cores")
       ->check(not_below(0));
+  sub->add_option("--device", arguments.device, "What computes: auto, cpu or cuda")
+      ->check(one_of({"auto", "cpu", "cuda"}));
   sub->callback([&] { commands.chosen = [&] { cli::generate(commands.generate); }; });
 }
 
@@ -196,6 +198,8 @@ void add_eval(CLI::App& app, Commands& commands) {
   sub->add_option("--logits", arguments.logits, "Write all logits to this safetensors file");
   sub->add_option("--threads", arguments.threads, "Threads of the kernels; 0: all cores")
       ->check(not_below(0));
+  sub->add_option("--device", arguments.device, "What computes: auto, cpu or cuda")
+      ->check(one_of({"auto", "cpu", "cuda"}));
   sub->callback([&] { commands.chosen = [&] { cli::eval(commands.eval); }; });
 }
 

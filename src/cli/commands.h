@@ -50,6 +50,7 @@ struct GenerateArguments {
   bool cache = true;                   // of keys and values
   bool stats = false;                  // tokens per second, on standard error
   int threads = 0;
+  std::string device = "auto";  // as run.device
 };
 void generate(const GenerateArguments& arguments);
 
@@ -62,6 +63,7 @@ struct EvalArguments {
   bool json = false;
   std::string logits;  // a new safetensors file; empty: none
   int threads = 0;
+  std::string device = "auto";  // as run.device
 };
 void eval(const EvalArguments& arguments);
 

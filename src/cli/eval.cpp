@@ -13,7 +13,6 @@
 #include "cli/job.h"
 #include "cli/trained_model.h"
 #include "data/dataset.h"
-#include "run/cpu.h"
 #include "run/executor.h"
 
 namespace fourfold::cli {
@@ -78,7 +77,7 @@ class Capture {
   void after(const program::Program& program, std::size_t instruction, run::Executor& executor) {
     if (instruction != *writer_) return;
     const program::Buffer& buffer = program.buffer(*buffer_);
-    const auto bytes = executor.bytes(buffer);
+    const auto bytes = executor.read(buffer);
     values.resize(bytes.size() / static_cast<std::size_t>(size_bytes(buffer.dtype)));
     const std::span<std::byte> into = std::as_writable_bytes(std::span(values));
     checkpoint::convert_elements(bytes, buffer.dtype, into, DType::f64);
@@ -134,6 +133,7 @@ config::Config scoring_config(const EvalArguments& arguments, const config::Conf
                               std::int64_t labels) {
   config::Config config = trained;
   config.threads = arguments.threads;
+  config.device = arguments.device;
   config.kernel_table.clear();
   config.plan.grid = {};
   config.plan.strategy = plan::Strategy::axonn;
@@ -205,9 +205,10 @@ void eval(const EvalArguments& arguments) {
   config::share_values(config);
   const Windows windows(std::move(ids), config.data.seq_length);
   const Job job = make_job(std::move(config), Graphs::evaluation);
-  check_memory(job.bundle);
-  run::CpuBackend backend({.threads = job.target.threads});
-  run::Executor executor(job.bundle, backend);
+  require_device(job);
+  check_memory(job);
+  const auto backend = make_backend(job);
+  run::Executor executor(job.bundle, *backend);
   checkpoint::load_model(*model.parameters, job.bundle.at("evaluate"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
   const Scores scores = score(windows, job, executor, !arguments.logits.empty());

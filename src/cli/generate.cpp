@@ -14,7 +14,6 @@
 #include "cli/commands.h"
 #include "cli/job.h"
 #include "cli/trained_model.h"
-#include "run/cpu.h"
 #include "run/executor.h"
 
 namespace fourfold::cli {
@@ -55,6 +54,7 @@ generate::SampleSpec sample_spec(const GenerateArguments& arguments, const confi
 config::Config writing_config(const GenerateArguments& arguments, const config::Config& trained) {
   config::Config config = trained;
   config.threads = arguments.threads;
+  config.device = arguments.device;
   config.kernel_table.clear();  // it was measured for the products of the training step
   // One rank writes text, however many have trained.
   config.plan.grid = {};
@@ -95,10 +95,11 @@ void generate(const GenerateArguments& arguments) {
   const auto tokenizer = model.make_tokenizer();
   const generate::SampleSpec spec = sample_spec(arguments, model.config);
   const Job job = make_job(writing_config(arguments, model.config), Graphs::generation);
-  check_memory(job.bundle);
+  require_device(job);
+  check_memory(job);
 
-  run::CpuBackend backend({.threads = job.target.threads});
-  run::Executor executor(job.bundle, backend);
+  const auto backend = make_backend(job);
+  run::Executor executor(job.bundle, *backend);
   checkpoint::load_model(*model.parameters, job.bundle.at("prefill"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
   if (arguments.sample)

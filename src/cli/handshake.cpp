@@ -139,6 +139,7 @@ std::vector<CommonFact> common_facts(const Job& job, const data::Dataset& datase
       {"environment", variables_text(variable), "set these variables on all hosts, or on none"},
       {std::string(configuration), configuration_text(job.config),
        "start all ranks with the same files and options"},
+      {"device", device_text(job), "start the job on hosts of one kind, or set run.device = cpu"},
       {"kernel table", hash128_text(job.kernel_table), "give all ranks the same run.kernel_table"},
       {"data set", dataset.fingerprint(), "bring the same data.path to all hosts"},
       {"plan", plan_text(job), "this is a bug in Fourfold unless a host is faulty; report it"}};

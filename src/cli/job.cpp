@@ -8,9 +8,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "base/units.h"
 #include "checkpoint/state.h"
-#include "cli/host_facts.h"
+#include "cli/cuda_run.h"
 #include "cli/kernel_table.h"
 #include "cli/nearest_grids.h"
 #include "compile/compile.h"
@@ -36,7 +35,9 @@ machine::Target target_without_kernels() {
 /// Rank threads share the cores of this process; ranks that are processes have cores of their own
 /// and say so in run.threads.
 machine::Target target_of(const config::Config& config, const std::string& kernel_table,
-                          std::int64_t ranks) {
+                          std::int64_t ranks, Device device) {
+  if (device == Device::cuda)
+    return *cuda_target(config.kernels == "reference" ? CudaKernels::own : CudaKernels::fastest);
   if (config.kernels == "reference") return kernels::cpu::reference_target();
   if (config.plan.compute == DType::bf16) return target_without_kernels();
   const int cores = resolve_threads(config.threads);
@@ -117,7 +118,8 @@ Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
   Job job = plan_job(std::move(config), graphs, ranks);
   if (!job.config.kernel_table.empty())
     job.kernel_table = read_file(job.config.kernel_table, ExitCode::bad_config);
-  job.target = target_of(job.config, job.kernel_table, job.ranks());
+  job.device = choose_device(job.config, job.ranks());
+  job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device);
   job.bundle = compile::compile(job.graphs, job.plan, job.target);
   return job;
 }
@@ -171,25 +173,6 @@ void check_trainable(const config::Config& config) {
 
 std::int64_t checkpoint_copy_bytes(const Job& job) {
   return job.config.train.checkpoint.is_on() ? checkpoint::owned_bytes(job.bundle.at("train")) : 0;
-}
-
-void check_memory(const program::Bundle& bundle, std::int64_t ranks_here,
-                  std::int64_t beside_bytes) {
-  const std::int64_t needed = ranks_here *
-                              (bundle.persistent_bytes + bundle.transient_bytes + beside_bytes),
-                     available = available_memory_bytes();
-  if (needed <= available) return;
-  throw UserError(
-      ExitCode::does_not_fit,
-      format(
-          "the run needs {} of memory (for {} rank{} of {} persistent, {} transient{} each) and {} "
-          "are available; reduce "
-          "train.micro_batch_size, set memory.activation_checkpointing = full, or choose a smaller "
-          "model",
-          format_bytes(needed), ranks_here, ranks_here == 1 ? "" : "s",
-          format_bytes(bundle.persistent_bytes), format_bytes(bundle.transient_bytes),
-          beside_bytes == 0 ? "" : format(", {} for checkpoints", format_bytes(beside_bytes)),
-          format_bytes(available)));
 }
 
 }  // namespace fourfold::cli

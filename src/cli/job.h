@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/device.h"
 #include "config/config.h"
 #include "data/dataset.h"
 #include "graph/graph.h"
@@ -24,6 +25,7 @@ struct Job {
   graph::ModelGraphs graphs;
   plan::Plan plan;
   std::string kernel_table;  // the text of run.kernel_table; empty: the built-in table
+  Device device = Device::cpu;
   machine::Target target;
   program::Bundle bundle;  // of the first rank
 
@@ -68,10 +70,5 @@ void check_trainable(const config::Config& config);
 /// Of a rank of a run that saves checkpoints: the copy from which they are written, beside both
 /// regions.
 std::int64_t checkpoint_copy_bytes(const Job& job);
-
-/// Throws UserError(does_not_fit) when both regions of so many ranks, and what each takes beside
-/// them, exceed the memory that this host has left.
-void check_memory(const program::Bundle& bundle, std::int64_t ranks_here = 1,
-                  std::int64_t beside_bytes = 0);
 
 }  // namespace fourfold::cli

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/build_info.h"
+#include "cli/device.h"
 #include "cli/host_facts.h"
 #include "measure/ceilings.h"
 #include "model/gpt.h"
@@ -21,6 +22,7 @@ constexpr double measure_s = 0.4;
 constexpr double least_flops = 1e12;
 
 bool is_worth_measuring(const Job& job) {
+  if (job.device != Device::cpu) return false;  // what is measured is the CPU's
   if (job.plan.compute != DType::f32 && job.plan.compute != DType::f64) return false;
   const double step = model::model_flops_per_step(job.config.model, job.plan.batching.global_batch,
                                                   job.plan.batching.length);
@@ -38,8 +40,9 @@ Row data_row(const Job& job, const data::Dataset& dataset) {
 }
 
 Row host_row(const Job& job, const HostFacts& host, std::size_t ranks_here) {
-  const std::int64_t rank =
-      job.bundle.persistent_bytes + job.bundle.transient_bytes + checkpoint_copy_bytes(job);
+  const std::int64_t regions =
+      job.device == Device::cpu ? job.bundle.persistent_bytes + job.bundle.transient_bytes : 0;
+  const std::int64_t rank = regions + checkpoint_copy_bytes(job);
   return {"host", format("{}: {} of {} cores; {} memory, {} free, {} wanted by {} rank{} here",
                          host.cpu_model.empty() ? host.name : host.cpu_model, host.cores.size(),
                          host.cores_online, format_bytes(host.memory_bytes),
@@ -109,6 +112,7 @@ Rows startup_rows(const Job& job, const data::Dataset& dataset, const JobFacts& 
   Rows rows = summary_rows(job);
   rows.push_back(data_row(job, dataset));
   if (facts.ranks > 1) rows.push_back(ranks_row(facts, ranks_here));
+  rows.push_back(device_row(job));
   rows.push_back(host_row(job, host_facts(), ranks_here));
   rows.push_back(libraries_row(facts));
   if (facts.peak) rows.push_back(peak_row(*facts.peak));

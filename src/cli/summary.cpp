@@ -71,6 +71,8 @@ Row memory_row(const Job& job) {
 
 Row kernels_row(const Job& job) {
   if (job.target.backend == "none") return {"kernels", "none here for this precision"};
+  if (job.device == Device::cuda)
+    return {"kernels", job.config.kernels == "reference" ? "cuda, our own" : "cuda, cuBLASLt"};
   return {"kernels",
           format("{}, {} thread{} a rank", job.config.kernels == "reference" ? "reference" : "cpu",
                  job.target.threads, job.target.threads == 1 ? "" : "s")};

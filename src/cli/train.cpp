@@ -41,7 +41,6 @@
 #include "generate/generate.h"
 #include "model/gpt.h"
 #include "plan/plan.h"
-#include "run/cpu.h"
 #include "run/executor.h"
 #include "train/checkpoints.h"
 #include "train/console.h"
@@ -72,7 +71,7 @@ bool is_first(const comm::World* world) {
 void save_weights(const Job& job, run::Executor& executor, comm::World* world) {
   checkpoint::save_model(
       join_path(job.config.dir, RunFiles::weights), executor.bundle().at("train"),
-      [&](const program::Buffer& b) { return executor.bytes(b); }, world);
+      [&](const program::Buffer& b) { return executor.read(b); }, world);
 }
 
 /// Since it was made.
@@ -197,11 +196,9 @@ void start_tensorboard(std::optional<TensorboardLog>& tensorboard, const Job& jo
 /// What each rank of the job does; whether it was stopped.
 bool train_rank(const Shared& run, const program::Bundle& bundle, comm::World* world) {
   const Job& job = run.job;
-  run::CpuBackend backend({.threads = job.target.threads,
-                           .world = world,
-                           .data_name = format("file {}", run.dataset.name())});
   const Stopwatch binding;
-  run::Executor executor(bundle, backend);
+  const auto backend = make_backend(job, world, format("file {}", run.dataset.name()));
+  run::Executor executor(bundle, *backend);
   const train::RunFacts facts = facts_of(job, run.peak);
   std::optional<Tracing> tracing;
   if (run.arguments.trace > 0)
@@ -260,13 +257,14 @@ Prepared prepare(const TrainArguments& arguments, std::optional<std::int64_t> ra
                  std::optional<int> threads) {
   const Stopwatch reading;
   config::Config config = load_config(arguments.config);
-  check_trainable(config);
   if (threads && config.threads == 0) config.threads = *threads;
   data::Dataset dataset = load_data(config);
   if (config.sample.tokens > 0) dataset.tokenizer().encode(config.sample.prompt, "sample.prompt");
   std::string reading_time = reading.text();
   const Stopwatch compiling;
   Job job = make_job(std::move(config), Graphs::of_run, ranks);
+  if (job.device == Device::cpu) check_trainable(job.config);
+  require_device(job);
   check_trace(job, arguments.trace);
   return {std::move(dataset), std::move(job), std::move(reading_time), compiling.text()};
 }
@@ -335,7 +333,7 @@ void train_threads(const TrainArguments& arguments) {
   Log log = make_log(arguments);
   const Prepared run = prepare(arguments, std::nullopt, std::nullopt);
   const Job& job = run.job;
-  check_memory(job.bundle, job.ranks(), checkpoint_copy_bytes(job));
+  check_memory(job, job.ranks(), checkpoint_copy_bytes(job));
   JobFacts facts;
   facts.ranks = static_cast<std::size_t>(job.ranks());
   facts.threads_per_rank = job.target.threads;
@@ -382,7 +380,7 @@ void train_processes(const TrainArguments& arguments) {
   Log log = make_log(arguments);
   processes.together([&] {
     run = prepare(arguments, static_cast<std::int64_t>(world.size()), advice.threads);
-    check_memory(run->job.bundle, static_cast<std::int64_t>(world.local_size()),
+    check_memory(run->job, static_cast<std::int64_t>(world.local_size()),
                  checkpoint_copy_bytes(run->job));
   });
   JobFacts facts{.ranks = world.size(),

@@ -27,6 +27,7 @@ struct Config {
   std::string dir;
   std::uint64_t seed = 1;
   int threads = 0;               // of the CPU kernels; 0: all cores this process may use
+  std::string device = "auto";   // "auto", "cpu" or "cuda"
   std::string kernels = "auto";  // "auto" or "reference"
   std::string init_from;         // a model to begin with; empty: random weights
   std::string kernel_table;      // file of `bench kernels`; empty: the built-in table

@@ -37,6 +37,15 @@ std::vector<Key> run_keys() {
        .example = "runs/gpt2",
        .elsewhere = {"load_checkpoint", "pretrained", "pretrained_model_name_or_path",
                      "init_checkpoint", "finetune_from", "pretrained_checkpoint"}},
+      {.path = "run.device",
+       .meaning = "What computes: cpu; cuda, one NVIDIA GPU; auto: a GPU where this build and this "
+                  "machine have one and it computes in the run's precision, else the CPU.",
+       .field = choice<std::string>(at(&Config::device), {"auto", "cpu", "cuda"},
+                                    {"auto", "cpu", "cuda"}),
+       .fallback = "auto",
+       .cost = "A run may change it when it goes on; sums then differ in their last bits.",
+       .example = "cpu",
+       .elsewhere = {"accelerator", "device_type", "use_cpu", "no_cuda"}},
       {.path = "run.threads",
        .meaning = "Threads of a rank's CPU kernels; 0 shares out the cores of this process among "
                   "its ranks.",

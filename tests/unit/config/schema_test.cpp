@@ -53,6 +53,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "run.dir",
                                              "run.seed",
                                              "run.init_from",
+                                             "run.device",
                                              "run.threads",
                                              "run.kernel_table",
                                              "run.watchdog_s",

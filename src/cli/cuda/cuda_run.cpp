@@ -1,0 +1,31 @@
+#include "cli/cuda_run.h"
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/target.h"
+#include "run/cuda/cuda_backend.h"
+#include "run/cuda/cuda_device.h"
+
+namespace fourfold::cli {
+namespace {
+
+/// With the device it works on.
+struct OpenDevice {
+  std::unique_ptr<run::cuda::Device> device = run::cuda::open_device(0);
+};
+class BackendOnDevice : private OpenDevice, public run::cuda::CudaBackend {
+ public:
+  explicit BackendOnDevice(comm::World* world)
+      : CudaBackend(*device, {.prepare = kernels::cuda::prepare, .world = world}) {}
+};
+
+}  // namespace
+
+std::optional<machine::Target> cuda_target(CudaKernels kernels) {
+  return kernels == CudaKernels::own ? kernels::cuda::own_target() : kernels::cuda::target();
+}
+
+std::unique_ptr<run::Backend> make_cuda_backend(comm::World* world) {
+  return std::make_unique<BackendOnDevice>(world);
+}
+
+}  // namespace fourfold::cli

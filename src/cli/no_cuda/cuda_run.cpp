@@ -1,0 +1,16 @@
+#include "cli/cuda_run.h"
+
+#include "base/error.h"
+#include "cli/cuda_parts.h"
+
+namespace fourfold::cli {
+
+std::optional<machine::Target> cuda_target(CudaKernels) {
+  return std::nullopt;
+}
+
+std::unique_ptr<run::Backend> make_cuda_backend(comm::World*) {
+  throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
+}
+
+}  // namespace fourfold::cli
