@@ -6,6 +6,7 @@
 #include <optional>
 #include <regex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -112,7 +113,8 @@ class Docs : public testing::Test {
         {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
          {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
-    const std::optional<int> code = job.wait(120);
+    const bool is_slow = std::string_view(FOURFOLD_SANITIZERS) != "";
+    const std::optional<int> code = job.wait(is_slow ? 900 : 120);
     const bool needs_gpu = shown.command.find("run.device=cuda") != std::string::npos;
     const int without_gpu = static_cast<int>(ExitCode::environment);
     EXPECT_TRUE(code == 0 || (needs_gpu && code == without_gpu)) << job.output();
