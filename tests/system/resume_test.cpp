@@ -50,7 +50,7 @@ class Resume : public testing::Test {
     const fs::path folder = dir_ / format("job-{}", ++jobs_);
     fs::create_directories(folder);
     LaunchedJob job(words, folder.string());
-    const int code = job.wait(100).value_or(-1);
+    const int code = job.wait(300).value_or(-1);
     return {code, job.output()};
   }
 
