@@ -17,7 +17,7 @@ class AtomicFolder {
   AtomicFolder& operator=(const AtomicFolder&) = delete;
   ~AtomicFolder();
 
-  /// Where the files go for now.
+  /// Receives the files until commit.
   const std::string& staging() const { return sibling_; }
   /// A small text in it.
   void write(const std::string& name, std::string_view text) const;
