@@ -6,6 +6,7 @@
 #include "compile/choose_layouts.h"
 #include "compile/fuse_neighbours.h"
 #include "compile/fuse_products.h"
+#include "compile/fuse_sums.h"
 #include "compile/fuse_update.h"
 #include "compile/insert_conversions.h"
 #include "compile/insert_waits.h"
@@ -35,6 +36,7 @@ program::Program compile_graph(const graph::Graph& graph, const plan::Plan& plan
   program::Program program = lower(sharded, plan, persistent, rank);
   program = fuse_neighbours(std::move(program), target);
   program = fuse_products(std::move(program), target);
+  program = fuse_sums(std::move(program), target);
   program = fuse_update(std::move(program), target);
   program = choose_kernels(std::move(program), target);
   program = place_buffers(std::move(program));

@@ -42,7 +42,8 @@ struct Target {
   /// each computes all that lines name it for.
   std::function<bool(const std::string& implementation, const op::Op&, op::Shapes all, DType)>
       fits = {};
-  /// Names of the fused rows that compile/ should make for it.
+  /// Names of the fused rows that compile/ should make for it, and of the sums that it wants over
+  /// many tensors at once.
   std::vector<std::string> fusions = {};
 };
 

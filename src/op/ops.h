@@ -389,22 +389,26 @@ struct LossSum {
   FOURFOLD_OP_ROW(LossSum, "loss_sum");
 };
 
-/// sum (+)= sum of squares of x, in double.
+/// sum (+)= sum of squares of x, in double; of several tensors one after another (op::parts).
 struct SquaredNorm {
   bool accumulate = false;
+  std::int64_t tensors = 1;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("accumulate", self.accumulate);
+    visit("tensors", self.tensors);
   }
   FOURFOLD_OP_ROW(SquaredNorm, "squared_norm");
 };
 
-/// count (+)= number of elements of x that are NaN or infinite.
+/// count (+)= number of elements of x that are NaN or infinite; of several tensors likewise.
 struct CountNonFinite {
   bool accumulate = false;
+  std::int64_t tensors = 1;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("accumulate", self.accumulate);
+    visit("tensors", self.tensors);
   }
   FOURFOLD_OP_ROW(CountNonFinite, "count_non_finite");
 };

@@ -6,29 +6,80 @@
 
 namespace fourfold::op {
 
+namespace {
+
+/// How many tensors a row claims to have, within what a program can have: a text may claim
+/// anything.
+std::int64_t within_reason(std::int64_t tensors) {
+  constexpr std::int64_t most = 100000;
+  return std::clamp<std::int64_t>(tensors, 1, most);
+}
+
+/// Letters for each of the shapes, no two alike.
+std::vector<std::string> letters_of(Shapes shapes) {
+  std::vector<std::string> list;
+  char next = '!';  // the first of 94 letters that print
+  for (const Shape& shape : shapes) {
+    require(static_cast<std::size_t>('~' - next) >= shape.rank(),
+            "so many dims have no letters; ask the rules of the row's parts");
+    list.push_back(letters(shape.rank(), next));
+    next = static_cast<char>(next + static_cast<int>(shape.rank()));
+  }
+  return list;
+}
+
+Operands sum_operands(std::int64_t tensors, const Operand& sum) {
+  Operands list(static_cast<std::size_t>(within_reason(tensors)), Operand{"x"});
+  list.push_back(sum);
+  return list;
+}
+FactorRule sum_factors(Shapes reads) {
+  std::vector<std::string> all = letters_of(reads);
+  all.emplace_back();
+  return {std::move(all), "", Linear::no};
+}
+template <class Row>
+std::vector<Part> parts_of_sum(const Row& row) {
+  std::vector<Part> list;
+  const auto count = static_cast<std::size_t>(within_reason(row.tensors));
+  for (std::size_t i = 0; i < count; ++i)
+    list.push_back({Row{.accumulate = row.accumulate || i > 0}, {i, count}});
+  return list;
+}
+
+}  // namespace
+
 // --- update
 
 Operands SquaredNorm::operands() const {
-  return {{"x"}, {"sum", write_or_update(accumulate), Element::f64}};
+  return sum_operands(tensors, {"sum", write_or_update(accumulate), Element::f64});
 }
 std::vector<Shape> SquaredNorm::outputs(Shapes) const {
   return {Shape{}};
 }
 FactorRule SquaredNorm::factors(Shapes reads) const {
-  return {{letters(reads[0].rank()), ""}, "", Linear::no};
+  return sum_factors(reads);
 }
 double SquaredNorm::flops(Shapes all) const {
-  return 2 * elements(all[0]);
+  double total = 0;
+  for (const Shape& x : all.first(all.size() - 1)) total += 2 * elements(x);
+  return total;
+}
+std::vector<Part> parts_of(const SquaredNorm& row) {
+  return parts_of_sum(row);
 }
 
 Operands CountNonFinite::operands() const {
-  return {{"x"}, {"count", write_or_update(accumulate), Element::i64}};
+  return sum_operands(tensors, {"count", write_or_update(accumulate), Element::i64});
 }
 std::vector<Shape> CountNonFinite::outputs(Shapes) const {
   return {Shape{}};
 }
 FactorRule CountNonFinite::factors(Shapes reads) const {
-  return {{letters(reads[0].rank()), ""}, "", Linear::no};
+  return sum_factors(reads);
+}
+std::vector<Part> parts_of(const CountNonFinite& row) {
+  return parts_of_sum(row);
 }
 double CountNonFinite::flops(Shapes) const {
   return 0;
@@ -87,8 +138,7 @@ double AdamW::flops(Shapes all) const {
 }
 
 std::int64_t AdamWList::count() const {
-  constexpr std::int64_t most = 100000;
-  return std::clamp<std::int64_t>(tensors, 1, most);
+  return within_reason(tensors);
 }
 AdamW AdamWList::one(std::int64_t index) const {
   return {beta1, beta2, epsilon, index < decayed ? weight_decay : 0};
@@ -118,15 +168,9 @@ std::vector<Shape> AdamWList::outputs(Shapes reads) const {
   return shapes;
 }
 FactorRule AdamWList::factors(Shapes reads) const {
-  std::vector<std::string> grads, states;
-  char next = '!';  // the first of 94 letters that print
-  for (std::size_t i = 4; i < reads.size(); ++i) {
-    require(static_cast<std::size_t>('~' - next) >= reads[i].rank(),
-            "adamw_list: so many dims have no letters; ask the rules of its parts");
-    grads.push_back(letters(reads[i].rank(), next));
-    states.insert(states.end(), 3, grads.back());
-    next = static_cast<char>(next + static_cast<int>(reads[i].rank()));
-  }
+  const std::vector<std::string> grads = letters_of(reads.subspan(4));
+  std::vector<std::string> states;
+  for (const std::string& grad : grads) states.insert(states.end(), 3, grad);
   FactorRule rule{{"", "", "", ""}, "", Linear::no};
   rule.operands.insert(rule.operands.end(), grads.begin(), grads.end());
   rule.operands.insert(rule.operands.end(), states.begin(), states.end());

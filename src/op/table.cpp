@@ -196,7 +196,12 @@ std::vector<Part> parts(const Op& op) {
 }
 
 bool is_list(const Op& op) {
-  return std::holds_alternative<AdamWList>(op);
+  return std::visit(
+      []<class Row>(const Row& row) {
+        if constexpr (is_one_of<Row, SquaredNorm, CountNonFinite>) return row.tensors != 1;
+        return std::is_same_v<Row, AdamWList>;
+      },
+      op);
 }
 
 bool takes_any_element(const Op& op) {

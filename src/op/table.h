@@ -55,6 +55,8 @@ struct Part {
   std::vector<std::size_t> operands;
 };
 std::vector<Part> parts(const Op& op);
+std::vector<Part> parts_of(const SquaredNorm& row);
+std::vector<Part> parts_of(const CountNonFinite& row);
 std::vector<Part> parts_of(const AdamWList& row);
 std::vector<Part> parts_of(const BiasGelu& row);
 std::vector<Part> parts_of(const AddLayerNorm& row);

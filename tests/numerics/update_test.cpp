@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "numerics/harness.h"
 #include "op/blocks.h"
@@ -64,6 +65,18 @@ Case list_case(std::string name, const std::vector<std::int64_t>& counts, std::i
   return sample;
 }
 
+/// Tensors of these sizes; where `broken`, with NaN and infinity at their ends.
+Arrays addends(const std::vector<std::int64_t>& counts, bool broken) {
+  Arrays list;
+  for (const std::int64_t count : counts) {
+    list.push_back(uniform({count}, "x" + std::to_string(count)));
+    if (!broken) continue;
+    list.back().data[0] = NAN;
+    list.back().data.back() = INFINITY;
+  }
+  return list;
+}
+
 Arrays vote_reads(const op::Votes& vote, double squared_norm, double loss, double tokens,
                   double non_finite, double lr) {
   return {scalar(static_cast<double>(vote.packed())),
@@ -98,6 +111,24 @@ std::vector<Case> update_cases() {
       cases.push_back({applied ? "applied" : "not applied", op::AdamW{0.9, 0.95, 1e-8, 0.1},
                        adamw_reads(grad, 0.01, 0.5, applied, 6), state, 1, adamw_magnitude});
   }
+  // Many: more than one launch of a GPU takes.
+  const std::vector<std::int64_t> odd = {70001, 1, 77, 16384, 20000}, many(485, 3);
+  for (const auto& counts : {odd, many}) {
+    const auto tensors = static_cast<std::int64_t>(counts.size());
+    const double length = static_cast<double>(std::accumulate(counts.begin(), counts.end(), 0));
+    cases.push_back(
+        {"of tensors", op::SquaredNorm{false, tensors}, addends(counts, false), {}, length});
+    cases.push_back({"of tensors, adding",
+                     op::SquaredNorm{true, tensors},
+                     addends(counts, false),
+                     {scalar(2.5)},
+                     length});
+    cases.push_back({"of tensors", op::CountNonFinite{false, tensors}, addends(counts, true)});
+    cases.push_back({"of tensors, adding",
+                     op::CountNonFinite{true, tensors},
+                     addends(counts, true),
+                     {scalar(3)}});
+  }
   for (const bool applied : {true, false}) {
     cases.push_back(list_case("one tensor", {33}, 1, applied));
     cases.push_back(list_case("tensors of odd sizes", {70001, 1, 77, 20000}, 2, applied));
@@ -113,6 +144,20 @@ std::vector<Case> update_cases() {
 }
 
 namespace {
+
+TEST(SquaredNorm, of_several_tensors_has_the_bits_of_one_after_another) {
+  const Arrays tensors = addends({70001, 1, 77, 40000}, false);
+  for (const char* backend : {"reference", "vector"}) {
+    double one_by_one = 0;
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      one_by_one = apply(op::SquaredNorm{i > 0}, {backend}, {tensors[i]},
+                         i > 0 ? Arrays{scalar(one_by_one)} : Arrays{})
+                       .values[0]
+                       .data[0];
+    EXPECT_EQ(apply(op::SquaredNorm{false, 4}, {backend}, tensors).values[0].data[0], one_by_one)
+        << backend;
+  }
+}
 
 TEST(CountNonFinite, counts_nan_and_both_infinities) {
   const Array x{{5}, {1, NAN, INFINITY, -INFINITY, 3e38}};

@@ -87,17 +87,17 @@ machine::Target target(int threads, std::vector<machine::Choice> measured) {
        {has_avx512() ? float_products_avx512() : float_products_avx2(), double_products(),
         std::vector{every("matmul", "openblas"), every("*", "vector")}})
     choices.insert(choices.end(), built_in.begin(), built_in.end());
-  return {.backend = "cpu",
-          .threads = threads,
-          .choices = std::move(choices),
-          .workspace_bytes =
-              [threads](const std::string& implementation, const op::Op& op, op::Shapes all,
-                        DType dtype) {
-                return scratch_bytes(implementation,
-                                     {op, dtype, {all.begin(), all.end()}, threads});
-              },
-          .fusions = {"adamw_list", "bias_gelu", "add_layer_norm", "add_layer_norm_gradient",
-                      "cross_entropy_both"}};
+  return {
+      .backend = "cpu",
+      .threads = threads,
+      .choices = std::move(choices),
+      .workspace_bytes =
+          [threads](const std::string& implementation, const op::Op& op, op::Shapes all,
+                    DType dtype) {
+            return scratch_bytes(implementation, {op, dtype, {all.begin(), all.end()}, threads});
+          },
+      .fusions = {"adamw_list", "squared_norm", "count_non_finite", "bias_gelu", "add_layer_norm",
+                  "add_layer_norm_gradient", "cross_entropy_both"}};
 }
 
 std::vector<std::string> matmul_libraries(DType dtype) {

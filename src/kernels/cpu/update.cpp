@@ -72,36 +72,51 @@ void update_elements(const T* grad, const AdamWScalars& scalars, std::int64_t co
   }
 }
 
-/// body(piece, first, size) for every piece, threads sharing them.
-template <class Body>
-void for_pieces(std::int64_t count, int threads, Body&& body) {
-  for_ranges(pieces_of(count), team_size(threads, count), 1,
-             [&](std::int64_t first, std::int64_t last) {
-               for (std::int64_t piece = first; piece < last; ++piece) {
-                 const std::int64_t begin = piece * piece_elements;
-                 body(piece, begin, std::min(piece_elements, count - begin));
-               }
-             });
-}
+/// The pieces of several tensors, numbered one tensor after another.
+class Pieces {
+ public:
+  explicit Pieces(std::span<const Shape> tensors) {
+    for (const Shape& shape : tensors) {
+      counts_.push_back(shape.elements());
+      elements_ += shape.elements();
+      first_.push_back(first_.back() + pieces_of(shape.elements()));
+    }
+  }
+  std::int64_t count() const { return first_.back(); }
+  std::int64_t elements() const { return elements_; }
 
-template <class T>
-double squared_norm(const T* x, std::int64_t count, int threads, double* piece_sums) {
-  for_pieces(count, threads, [=](std::int64_t piece, std::int64_t first, std::int64_t size) {
-    piece_sums[piece] = sum_of_squares(x + first, size);
-  });
-  double sum = 0;
-  for (std::int64_t piece = 0; piece < pieces_of(count); ++piece) sum += piece_sums[piece];
-  return sum;
-}
+  /// body(piece, tensor, first element, number of elements) for every piece, threads sharing them.
+  template <class Body>
+  void for_each(int threads, Body&& body) const {
+    for_ranges(count(), team_size(threads, elements_), 1,
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::size_t tensor = 0;
+                 for (std::int64_t piece = begin; piece < end; ++piece) {
+                   while (first_[tensor + 1] <= piece) ++tensor;
+                   const std::int64_t first = (piece - first_[tensor]) * piece_elements;
+                   body(piece, tensor, first, std::min(piece_elements, counts_[tensor] - first));
+                 }
+               });
+  }
+  /// The sum of what each piece has, first over each tensor, then over tensors: the bits are those
+  /// of a sum of its own for each tensor, added up in turn.
+  double sum(const double* of_pieces, double start) const {
+    for (std::size_t tensor = 0; tensor < counts_.size(); ++tensor) {
+      double own = 0;
+      for (std::int64_t piece = first_[tensor]; piece < first_[tensor + 1]; ++piece)
+        own += of_pieces[piece];
+      start += own;
+    }
+    return start;
+  }
 
-template <class T>
-std::int64_t count_non_finite(const T* x, std::int64_t count, int threads) {
-  std::atomic<std::int64_t> total = 0;
-  for_pieces(count, threads, [&](std::int64_t, std::int64_t first, std::int64_t size) {
-    const std::int64_t found = non_finite_of(x + first, size);
-    if (found != 0) total.fetch_add(found, std::memory_order_relaxed);
-  });
-  return total.load(std::memory_order_relaxed);
+ private:
+  std::vector<std::int64_t> counts_, first_ = {0};
+  std::int64_t elements_ = 0;
+};
+
+Pieces pieces_of_reads(const Problem& problem) {
+  return Pieces(std::span(problem.shapes).first(problem.shapes.size() - 1));
 }
 
 template <class T>
@@ -156,30 +171,38 @@ class AdamWListRun {
 
 Run prepare_row(const op::SquaredNorm& op, const Problem& problem) {
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [accumulate = op.accumulate, count = problem.shapes[0].elements(),
+    return [accumulate = op.accumulate, pieces = pieces_of_reads(problem),
             threads = problem.threads](Tensors operands, Workspace workspace) {
       Scratch scratch(workspace.data());
-      const double sum =
-          squared_norm(operands[0].as<T>(), count, threads, scratch.take<double>(pieces_of(count)));
-      double& out = *operands[1].as<double>();
-      out = accumulate ? out + sum : sum;
+      auto* sums = scratch.take<double>(pieces.count());
+      pieces.for_each(threads, [&](std::int64_t piece, std::size_t tensor, std::int64_t first,
+                                   std::int64_t size) {
+        sums[piece] = sum_of_squares(operands[tensor].as<T>() + first, size);
+      });
+      double& out = *operands.back().as<double>();
+      out = pieces.sum(sums, accumulate ? out : 0);
     };
   });
 }
 
 std::int64_t workspace_bytes(const op::SquaredNorm&, const Problem& problem) {
   Scratch count(nullptr);
-  count.take<double>(pieces_of(problem.shapes[0].elements()));
+  count.take<double>(pieces_of_reads(problem).count());
   return count.used_bytes();
 }
 
 Run prepare_row(const op::CountNonFinite& op, const Problem& problem) {
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [accumulate = op.accumulate, count = problem.shapes[0].elements(),
+    return [accumulate = op.accumulate, pieces = pieces_of_reads(problem),
             threads = problem.threads](Tensors operands, Workspace) {
-      const std::int64_t found = count_non_finite(operands[0].as<T>(), count, threads);
-      std::int64_t& out = *operands[1].as<std::int64_t>();
-      out = accumulate ? out + found : found;
+      std::atomic<std::int64_t> total = 0;
+      pieces.for_each(
+          threads, [&](std::int64_t, std::size_t tensor, std::int64_t first, std::int64_t size) {
+            const std::int64_t found = non_finite_of(operands[tensor].as<T>() + first, size);
+            if (found != 0) total.fetch_add(found, std::memory_order_relaxed);
+          });
+      std::int64_t& out = *operands.back().as<std::int64_t>();
+      out = total.load(std::memory_order_relaxed) + (accumulate ? out : 0);
     };
   });
 }

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/rows.h"
+#include "kernels/cuda/tensor_list.cuh"
 #include "kernels/update_decision.h"
 
 namespace fourfold::kernels::cuda {
@@ -52,41 +53,20 @@ struct StepScalars {
   const std::int64_t *applied, *updates;
 };
 
-/// One tensor of a list: its elements are updated by blocks [first_block, that of the next tensor).
+/// One tensor of a TensorList.
 template <class T>
 struct UpdatedTensor {
   const T* grad;
   T *weight, *m, *v;
   std::int64_t count;
-  unsigned first_block;
   bool decayed, aligned;
+  unsigned first_block = 0;
 };
 
-/// As many as the parameters of a kernel hold, 32764 bytes since CUDA 12.1, with room to spare.
-constexpr int tensors_per_launch = 480;
 constexpr unsigned update_threads = 256;
-
-template <class T>
-struct UpdatedTensors {
-  int count = 0;
-  unsigned blocks = 0;
-  UpdatedTensor<T> tensors[tensors_per_launch];
-};
-static_assert(sizeof(UpdatedTensors<float>) <= 32000);
 
 /// Packs of elements that one block updates.
 constexpr std::int64_t packs_per_block = std::int64_t{update_threads} * 4;
-
-/// The tensor whose elements a block updates.
-template <class T>
-__device__ const UpdatedTensor<T>& tensor_of_block(const UpdatedTensors<T>& list, unsigned block) {
-  int first = 0, last = list.count;  // first_block of `first` <= block < that of `last`
-  while (last - first > 1) {
-    const int middle = (first + last) / 2;
-    (list.tensors[middle].first_block <= block ? first : last) = middle;
-  }
-  return list.tensors[first];
-}
 
 /// AdamWScalars in the type that kernels compute in.
 struct AdamWFactors {
@@ -113,10 +93,10 @@ struct AdamWFactors {
 };
 
 template <class T>
-__global__ void adamw(const __grid_constant__ UpdatedTensors<T> list, op::AdamW row,
+__global__ void adamw(const __grid_constant__ TensorList<UpdatedTensor<T>> list, op::AdamW row,
                       StepScalars step) {
   if (*step.applied == 0) return;
-  const UpdatedTensor<T>& of = tensor_of_block(list, blockIdx.x);
+  const UpdatedTensor<T>& of = item_of_block(list, blockIdx.x);
   // By every thread: powers in double take less time than a barrier would.
   op::AdamW own = row;
   if (!of.decayed) own.weight_decay = 0;
@@ -149,29 +129,26 @@ class AdamWLaunches {
       : row_(row), step_(step), stream_(stream) {}
 
   void add(const Tensor& grad, T* weight, T* m, T* v, bool decayed) {
-    if (list_.count == tensors_per_launch) flush();
+    if (list_.is_full()) flush();
     const std::int64_t count = grad.elements();
     if (count == 0) return;
-    list_.tensors[list_.count++] = {
-        grad.as<T>(), weight,       m,       v,
-        count,        list_.blocks, decayed, are_aligned(grad.data, weight, m, v)};
-    list_.blocks +=
-        static_cast<unsigned>(ceil_divide(ceil_divide(count, pack_size<T>), packs_per_block));
+    list_.add(
+        {grad.as<T>(), weight, m, v, count, decayed, are_aligned(grad.data, weight, m, v)},
+        static_cast<unsigned>(ceil_divide(ceil_divide(count, pack_size<T>), packs_per_block)));
   }
   void flush() {
     LaunchShape shape;
     shape.blocks_x = list_.blocks;
     shape.threads = update_threads;
     launch(adamw<T>, shape, stream_, list_, row_, step_);
-    list_.count = 0;
-    list_.blocks = 0;
+    list_.clear();
   }
 
  private:
   op::AdamW row_;
   StepScalars step_;
   Stream stream_;
-  UpdatedTensors<T> list_;
+  TensorList<UpdatedTensor<T>> list_;
 };
 
 }  // namespace

@@ -8,33 +8,42 @@
 
 namespace fourfold::kernels::reference {
 
+namespace {
+
+/// Adds the sums of `sum_of(x, elements)` over all operands but the last, to the last.
+template <class T, class Sum, class SumOf>
+Run sum_over_tensors(bool accumulate, SumOf sum_of) {
+  return [=](Tensors operands, Workspace) {
+    Sum& out = *operands.back().as<Sum>();
+    if (!accumulate) out = 0;
+    for (const Tensor& x : operands.first(operands.size() - 1))
+      out += sum_of(x.as<T>(), x.elements());
+  };
+}
+
+}  // namespace
+
 Run prepare_row(const op::SquaredNorm& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [accumulate = op.accumulate, count = problem.shapes[0].elements()](Tensors operands,
-                                                                              Workspace) {
-      const T* x = operands[0].as<T>();
-      double& out = *operands[1].as<double>();
+    return sum_over_tensors<T, double>(op.accumulate, [](const T* x, std::int64_t count) {
       double sum = 0;
       for (std::int64_t i = 0; i < count; ++i) {
-        const auto value = static_cast<double>(static_cast<Sum<T>>(x[i]));
+        const auto value = static_cast<double>(static_cast<kernels::Sum<T>>(x[i]));
         sum += value * value;
       }
-      out = accumulate ? out + sum : sum;
-    };
+      return sum;
+    });
   });
 }
 
 Run prepare_row(const op::CountNonFinite& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [accumulate = op.accumulate, count = problem.shapes[0].elements()](Tensors operands,
-                                                                              Workspace) {
-      const T* x = operands[0].as<T>();
-      std::int64_t& out = *operands[1].as<std::int64_t>();
+    return sum_over_tensors<T, std::int64_t>(op.accumulate, [](const T* x, std::int64_t count) {
       std::int64_t found = 0;
       for (std::int64_t i = 0; i < count; ++i)
-        found += std::isfinite(static_cast<Sum<T>>(x[i])) ? 0 : 1;
-      out = accumulate ? out + found : found;
-    };
+        found += std::isfinite(static_cast<kernels::Sum<T>>(x[i])) ? 0 : 1;
+      return found;
+    });
   });
 }
 
