@@ -10,18 +10,30 @@ namespace {
 const char* advice(cudaError_t status) {
   switch (status) {
     case cudaErrorNoDevice:
+    case cudaErrorInvalidDevice:
       return "this machine has no NVIDIA GPU that CUDA sees; look at CUDA_VISIBLE_DEVICES";
     case cudaErrorInsufficientDriver:
+    case cudaErrorStubLibrary:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorCompatNotSupportedOnDevice:
       return "the NVIDIA driver is missing or older than the toolkit; install a newer driver";
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorJitCompilationDisabled:
       return "this GPU is not among those built for; configure with another "
              "FOURFOLD_CUDA_ARCHITECTURES";
     case cudaErrorDevicesUnavailable:
     case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
     case cudaErrorHardwareStackError:
+    case cudaErrorInitializationError:
+    case cudaErrorOperatingSystem:
+    case cudaErrorSystemNotReady:
+    case cudaErrorMpsConnectionFailed:
+    case cudaErrorMpsServerNotReady:
     case cudaErrorUnknown:
-      return "the GPU was lost or is in use; look at nvidia-smi and the system's log";
+      return "the GPU was lost, is not ready or is in use; look at nvidia-smi and the system's log";
     default:
       return nullptr;
   }
@@ -31,6 +43,7 @@ const char* advice(cudaError_t status) {
 
 void check_cuda(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
+  cudaGetLastError();  // it is told here; libraries that look must not take it for theirs
   if (status == cudaErrorMemoryAllocation)
     throw UserError(
         ExitCode::out_of_memory,

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "kernels/cuda/check.h"
 #include "kernels/cuda/fused_product.h"
 #include "kernels/matmul_sizes.h"
 
@@ -16,8 +17,14 @@ namespace {
 
 void check(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
+  // Kernels are loaded when they are first used, which takes memory.
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) check_cuda(cudaErrorMemoryAllocation, call);
+  check_cuda(cudaGetLastError(), call);  // a lost GPU, say, of which the library knows little
   fail_internal(format("{} succeeds; cuBLASLt says: {}", call, cublasLtGetStatusString(status)));
 }
+
+/// Of all operands; programs place tensors at multiples of 64 bytes.
+constexpr std::uint32_t least_alignment = 16;
 
 /// Owns what a create call of the library made.
 template <class T>
@@ -75,7 +82,7 @@ Owned<cublasLtMatmulDesc_t> describe(const op::Matmul& op, cublasComputeType_t c
   set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, name_of(epilogue));
   if (epilogue != Epilogue::bias) set(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, columns);
   // Nobody looks behind these addresses before the call; their alignment is what counts.
-  void* const aligned = reinterpret_cast<void*>(std::uintptr_t{256});
+  void* const aligned = reinterpret_cast<void*>(std::uintptr_t{least_alignment});
   set_memory(made, epilogue, {aligned, aligned});
   return owned;
 }
@@ -134,6 +141,18 @@ Product make_product(const Problem& problem, Precision precision, Epilogue epilo
   return product;
 }
 
+/// How sums over stretches of k are put together: in f32, in the workspace. The other schemes round
+/// them to the type of the output, bf16 for bf16.
+constexpr std::uint32_t reductions =
+    CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
+/// Whether the status of a query means that the library does not have it. A combination of epilogue
+/// and types that it does not know is an impossible value to some of its versions.
+bool is_refusal(cublasStatus_t status, Epilogue epilogue) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED ||
+         (status == CUBLAS_STATUS_INVALID_VALUE && epilogue != Epilogue::none);
+}
+
 /// What the library proposes, best first; empty where it has nothing.
 std::vector<cublasLtMatmulAlgo_t> algorithms(const Product& of, int most) {
   cublasLtMatmulPreference_t made = nullptr;
@@ -145,16 +164,17 @@ std::vector<cublasLtMatmulAlgo_t> algorithms(const Product& of, int most) {
           "cublasLtMatmulPreferenceSetAttribute");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(library_bytes));
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
   for (const auto alignment :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    prefer(alignment, std::uint32_t{16});
+    prefer(alignment, least_alignment);
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int count = 0;
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(of.handle.get(), of.description.get(), of.b.get(), of.a.get(),
                                      of.out.get(), of.out.get(), made, most, found.data(), &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  if (is_refusal(status, of.epilogue)) return {};
   check(status, "cublasLtMatmulAlgoGetHeuristic");
   std::vector<cublasLtMatmulAlgo_t> list;
   for (int i = 0; i < count; ++i)
@@ -166,9 +186,11 @@ std::vector<cublasLtMatmulAlgo_t> algorithms(const Product& of, int most) {
 std::optional<Multiply> prepare_multiply(const Problem& problem, const Method& method,
                                          Epilogue epilogue) {
   Product product = make_product(problem, method.precision, epilogue);
-  const std::vector<cublasLtMatmulAlgo_t> list = algorithms(product, method.candidate + 1);
+  // Candidates are numbered in the whole list; the first one takes less time to find alone.
+  const std::vector<cublasLtMatmulAlgo_t> list =
+      algorithms(product, method.candidate == 0 ? 1 : max_candidates);
   if (list.empty()) return std::nullopt;
-  product.algorithm = list.back();
+  product.algorithm = list[std::min(static_cast<std::size_t>(method.candidate), list.size() - 1)];
   return Multiply(std::move(product));
 }
 

@@ -16,6 +16,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "kernels/cuda/attention_layout.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/library_workspace.h"
 
 namespace fourfold::kernels::cuda::cudnn {
 namespace {
@@ -25,17 +27,23 @@ using fe::graph::Graph;
 using fe::graph::Tensor_attributes;
 using TensorPtr = std::shared_ptr<Tensor_attributes>;
 
+// Where CUDA itself has failed, a lost GPU say, the library's words mislead.
 void check(cudnnStatus_t status, const char* call) {
-  if (status != CUDNN_STATUS_SUCCESS)
-    fail_internal(format("{} succeeds; cuDNN says: {}", call, cudnnGetErrorString(status)));
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  check_cuda(cudaGetLastError(), call);
+  fail_internal(format("{} succeeds; cuDNN says: {}", call, cudnnGetErrorString(status)));
 }
 
 void check(fe::error_t error, const char* what) {
-  if (error.is_bad()) fail_internal(format("{}; cuDNN says: {}", what, error.get_message()));
+  if (!error.is_bad()) return;
+  check_cuda(cudaGetLastError(), what);
+  fail_internal(format("{}; cuDNN says: {}", what, error.get_message()));
 }
 
 /// Names of tensors in a graph.
 enum Id : std::int64_t { query = 1, key, value, y, lse, y_grad, query_grad, key_grad, value_grad };
+/// Where they lie.
+using Memory = std::unordered_map<std::int64_t, void*>;
 
 /// Writes down the tensors of one graph.
 class Builder {
@@ -110,7 +118,7 @@ struct Built {
 class Library {
  public:
   static Library& instance() {
-    static Library library;
+    static Library& library = *new Library;  // never destroyed: at exit the driver may be gone
     return library;
   }
 
@@ -125,8 +133,9 @@ class Library {
     return place->second;
   }
 
-  void run(const Graph& graph, std::unordered_map<std::int64_t, void*>& memory, void* workspace,
-           Stream stream) {
+  /// `memory` is used up: the frontend adds pointers to locals of its own, and a map that has them
+  /// keeps them the next time.
+  void run(const Graph& graph, Memory memory, void* workspace, Stream stream) {
     const std::lock_guard lock(mutex_);
     check(cudnnSetStream(handle_, stream), "cudnnSetStream");
     check(graph.execute(handle_, memory, workspace), "attention runs");
@@ -151,7 +160,7 @@ class Library {
   }
 
   std::mutex mutex_;
-  cudnnHandle_t handle_ = nullptr;  // never destroyed: at exit the driver may be gone before it
+  cudnnHandle_t handle_ = nullptr;
   std::map<std::tuple<bool, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, Built> built_;
 };
 
@@ -163,7 +172,6 @@ Built built(const Problem& problem) {
   return found;
 }
 
-/// A call: the memory of each tensor, kept so that it does not grow.
 class Call {
  public:
   Call(const Problem& problem, std::shared_ptr<Graph> graph)
@@ -171,27 +179,27 @@ class Call {
         is_forward_(std::holds_alternative<op::Attention>(problem.op)),
         graph_(std::move(graph)) {}
 
-  void operator()(Tensors operands, Workspace workspace, Stream stream) {
-    set_parts(operands[0], query);
-    memory_[y] = operands[1].data;
-    memory_[lse] = operands[2].data;
+  void operator()(Tensors operands, Workspace workspace, Stream stream) const {
+    Memory memory;
+    set_parts(operands[0], query, memory);
+    memory[y] = operands[1].data;
+    memory[lse] = operands[2].data;
     if (!is_forward_) {
-      memory_[y_grad] = operands[3].data;
-      set_parts(operands[4], query_grad);
+      memory[y_grad] = operands[3].data;
+      set_parts(operands[4], query_grad, memory);
     }
-    Library::instance().run(*graph_, memory_, workspace.data(), stream);
+    Library::instance().run(*graph_, std::move(memory), library_part(workspace).data(), stream);
   }
 
  private:
-  void set_parts(const Tensor& qkv, Id first) {
+  void set_parts(const Tensor& qkv, Id first, Memory& memory) const {
     for (std::int64_t part = 0; part < 3; ++part)
-      memory_[first + part] = qkv.as<BFloat16>() + layout_.part_offset(part);
+      memory[first + part] = qkv.as<BFloat16>() + layout_.part_offset(part);
   }
 
   AttentionLayout layout_;
   bool is_forward_;
   std::shared_ptr<Graph> graph_;
-  std::unordered_map<std::int64_t, void*> memory_;
 };
 
 }  // namespace
@@ -209,7 +217,7 @@ Enqueue prepare(const Problem& problem) {
 }
 
 std::int64_t workspace_bytes(const Problem& problem) {
-  return built(problem).workspace_bytes;
+  return room_for_library(built(problem).workspace_bytes);
 }
 
 }  // namespace fourfold::kernels::cuda::cudnn

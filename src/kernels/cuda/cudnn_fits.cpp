@@ -1,6 +1,7 @@
 // What cuDNN is asked for; needs no cuDNN.
 #include <variant>
 
+#include "kernels/cuda/attention_layout.h"
 #include "kernels/cuda/cudnn_attention.h"
 
 namespace fourfold::kernels::cuda::cudnn {
@@ -13,12 +14,22 @@ bool fits(const AttentionOp& op, const Problem& problem) {
          width <= 128;
 }
 
+/// In the workspace of the gradient, cudnn-frontend puts a float for each token and head before
+/// what it hands to cuDNN, and does not round that up
+/// (node/scaled_dot_product_flash_attention.h, get_fe_workspace_size_node): cuDNN's part would
+/// begin between the 16 bytes that its tensors have.
+bool leaves_workspace_aligned(const Problem& problem) {
+  constexpr std::int64_t alignment = 16;
+  const AttentionLayout layout(problem.shapes[0]);
+  return layout.batch * layout.heads * layout.time * size_bytes(DType::f32) % alignment == 0;
+}
+
 }  // namespace
 
 bool attention_fits(const Problem& problem) {
   if (const auto* forward = std::get_if<op::Attention>(&problem.op)) return fits(*forward, problem);
   const auto* gradient = std::get_if<op::AttentionGradient>(&problem.op);
-  return gradient != nullptr && fits(*gradient, problem);
+  return gradient != nullptr && fits(*gradient, problem) && leaves_workspace_aligned(problem);
 }
 
 }  // namespace fourfold::kernels::cuda::cudnn

@@ -7,20 +7,12 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "kernels/cuda/launch_shape.h"
+#include "kernels/cuda/library_workspace.h"
 #include "kernels/matmul_sizes.h"
 #include "kernels/run_parts.h"
 
 namespace fourfold::kernels::cuda {
 namespace {
-
-constexpr std::size_t alignment =
-    256;  // of what own kernels and the library share the workspace by
-
-std::int64_t aligned(std::int64_t bytes) {
-  return ceil_divide(bytes, static_cast<std::int64_t>(alignment)) *
-         static_cast<std::int64_t>(alignment);
-}
 
 Problem product_problem(const Problem& whole) {
   const auto product = op::product_of(whole.op);
@@ -102,7 +94,7 @@ struct Prepared {
     EpilogueMemory memory{at(plan.bias), at(plan.aux)};
     if (add_bias) memory.bias = workspace.data();
     multiply(operands[0].data, operands[1].data, operands[plan.out].data, memory,
-             workspace.subspan(static_cast<std::size_t>(bias_bytes)), stream);
+             library_part(workspace.subspan(static_cast<std::size_t>(bias_bytes))), stream);
     if (add_bias) {
       const Tensor& bias = operands[*plan.bias];
       const Tensor terms{workspace.data(), bias.shape, bias.dtype};
@@ -120,7 +112,7 @@ struct Prepared {
 
 std::int64_t bias_bytes(const ProductPlan& plan, const Problem& problem) {
   if (!plan.adds_bias) return 0;
-  return aligned(problem.shapes[*plan.bias].elements() * size_bytes(problem.dtype));
+  return problem.shapes[*plan.bias].elements() * size_bytes(problem.dtype);
 }
 
 }  // namespace
@@ -162,7 +154,7 @@ Enqueue prepare_product(const Problem& problem, const PrepareMultiply& prepare) 
 
 std::int64_t product_workspace_bytes(const Problem& problem, std::int64_t library_bytes) {
   const ProductPlan with = plan_with_epilogue(problem), without = plan_without_epilogue(problem);
-  std::int64_t bytes = bias_bytes(with, problem) + library_bytes;
+  std::int64_t bytes = bias_bytes(with, problem) + room_for_library(library_bytes);
   for (const ProductPlan& plan : {with, without})
     for (const op::Part& part : plan.rest)
       bytes = std::max(bytes, own_workspace_bytes(rest_problem(problem, part)));

@@ -9,6 +9,7 @@
 #include "kernels/cuda/attention_layout.h"
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/fused_product.h"
+#include "kernels/cuda/library_workspace.h"
 #include "kernels/matmul_sizes.h"
 #include "numerics/harness.h"
 
@@ -183,8 +184,34 @@ TEST(CudaEmulatedAttention, is_asked_of_cudnn_in_bf16_without_dropout_and_docume
   EXPECT_FALSE(fits(drops, 64, DType::bf16));
   EXPECT_FALSE(fits(documents, 64, DType::bf16));
   EXPECT_FALSE(kernels::cuda::cudnn::attention_fits({op::Gelu{}, DType::bf16, {{4}}, 1}));
-  EXPECT_TRUE(kernels::cuda::cudnn::attention_fits(
-      {op::AttentionGradient{}, DType::bf16, {{2, 5, 3, 4, 64}}, 1}));
+}
+
+TEST(CudaEmulatedAttention, has_its_gradient_by_cudnn_where_the_workspace_stays_aligned) {
+  const auto fits = [](std::int64_t batch, std::int64_t time, std::int64_t heads) {
+    return kernels::cuda::cudnn::attention_fits(
+        {op::AttentionGradient{}, DType::bf16, {{batch, time, 3, heads, 64}}, 1});
+  };
+  EXPECT_TRUE(fits(2, 5, 4));
+  EXPECT_TRUE(fits(16, 1024, 12));
+  EXPECT_TRUE(fits(1, 4, 1));
+  EXPECT_FALSE(fits(1, 5, 1));
+  EXPECT_FALSE(fits(2, 5, 3));
+}
+
+TEST(CudaEmulatedWorkspace, of_a_library_begins_at_256_bytes_and_has_what_it_asked_for) {
+  using namespace kernels::cuda;
+  std::vector<std::byte> memory(4096);
+  const kernels::Workspace all(memory);
+  for (const std::int64_t bytes : {1, 64, 1024, 3000})
+    for (std::size_t begin = 0; begin < 300; begin += 4) {
+      const auto room = static_cast<std::size_t>(room_for_library(bytes));
+      const kernels::Workspace part = library_part(all.subspan(begin, room));
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(part.data()) % library_alignment, 0U);
+      EXPECT_GE(part.size(), static_cast<std::size_t>(bytes));
+      EXPECT_LE(part.data() + part.size(), memory.data() + begin + room);
+    }
+  EXPECT_EQ(room_for_library(0), 0);
+  EXPECT_TRUE(library_part({}).empty());
 }
 
 }  // namespace
