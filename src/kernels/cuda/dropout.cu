@@ -14,6 +14,7 @@ struct DropoutBody {
   __device__ void operator()(std::int64_t first, const float (&in)[1][size],
                              float (&out)[1][size]) const {
     DroppedElements decisions = dropout.decisions();
+#pragma unroll
     for (int i = 0; i < size; ++i)
       out[0][i] = first + i < count ? dropout.apply(decisions, first + i, in[0][i]) : 0.F;
   }

@@ -124,8 +124,9 @@ __device__ void add_residual(const Residual<T>& residual, const NormSizes& sizes
       load_pack<T>(residual.bias_C + first, whole, count, bias);
       for (int i = 0; i < pack_size<T>; ++i) sum[i] = stored<T>(sum[i] + bias[i]);
     }
-    if (residual.drops)
-      for (int i = 0; i < count; ++i)
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i)
+      if (residual.drops && i < count)
         sum[i] = stored<T>(residual.dropout.apply(decisions, at + first + i, sum[i]));
     for (int i = 0; i < pack_size<T>; ++i) sum[i] = __fadd_rn(sum[i], x[i]);
     store_pack<T>(sum, whole, count, residual.sum_RC + at + first);
@@ -178,7 +179,9 @@ __device__ void norm_gradient_of_row(const NormGradient<T>& of, const NormSizes&
   float sum = 0, sum_normal = 0;
   for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
     const GradientTerms<T> terms(of, at, first, whole, count, statistics);
-    for (int i = 0; i < count; ++i) {
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i) {
+      if (i >= count) continue;
       sum += terms.scaled[i];
       sum_normal += terms.scaled[i] * terms.normal[i];
     }
@@ -233,8 +236,9 @@ __global__ void add_layer_norm_gradient(NormGradient<T> of, ResidualGradient<T> 
               adds ? stored<T>(__fadd_rn(stored<T>(x_grad[i]), addend[i])) : stored<T>(x_grad[i]);
         store_pack<T>(values, whole, count, residual.sum_grad_RC + at + first);
         if (!residual.drops) return;
-        for (int i = 0; i < count; ++i)
-          values[i] = residual.dropout.apply(decisions, at + first + i, values[i]);
+#pragma unroll
+        for (int i = 0; i < pack_size<T>; ++i)
+          if (i < count) values[i] = residual.dropout.apply(decisions, at + first + i, values[i]);
         store_pack<T>(values, whole, count, residual.branch_grad_RC + at + first);
       });
 }
