@@ -89,6 +89,9 @@ class CudaDevice : public Device {
   }
   void clear(std::byte* memory, std::int64_t pitch, std::int64_t row_bytes, std::int64_t rows,
              Stream stream) override {
+    if (rows == 1)
+      return check_cuda(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(row_bytes), stream),
+                        "cudaMemsetAsync");
     check_cuda(cudaMemset2DAsync(memory, static_cast<std::size_t>(pitch), 0,
                                  static_cast<std::size_t>(row_bytes),
                                  static_cast<std::size_t>(rows), stream),
