@@ -19,6 +19,7 @@ namespace fourfold::kernels::cuda {
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream stream,
             std::type_identity_t<Parameters>... arguments) {
+  static_assert((sizeof(Parameters) + ... + 0) <= most_parameter_bytes);
   if (shape.is_empty()) return;
   void* pointers[] = {&arguments...};
   check_cuda(cudaLaunchKernel(reinterpret_cast<const void*>(kernel),
@@ -66,7 +67,9 @@ __device__ inline std::uint16_t bf16_bits(float value) {
 /// with two bf16 in each word, the lower index in the lower half.
 __device__ inline void multiply_bf16_16x8x16(float (&sum)[4], const std::uint32_t (&a)[4],
                                              const std::uint32_t (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+  // Volatile: all lanes of a warp execute it together, so it must not move into a branch.
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));

@@ -139,6 +139,32 @@ TEST(CudaEmulation, finds_a_barrier_that_part_of_a_block_does_not_reach) {
                std::logic_error);
 }
 
+TEST(CudaEmulation, finds_threads_that_wait_for_one_another_at_different_places) {
+  // Outside of the macro, which is one place.
+  const auto apart = [] {
+    if (cuda_emulation::place.thread.x < 16)
+      cuda_emulation::wait_for_warp();
+    else
+      cuda_emulation::wait_for_warp();
+  };
+  EXPECT_THROW(cuda_emulation::run({1, 1, 1}, 32, 0, apart), std::logic_error);
+  EXPECT_NO_THROW(cuda_emulation::run({2, 1, 1}, 64, 0, [] { cuda_emulation::wait_for_block(); }));
+}
+
+TEST(CudaEmulation, refuses_launches_that_a_gpu_refuses) {
+  const int one = 0, other = 0;
+  using cuda_emulation::check_launch;
+  EXPECT_NO_THROW(check_launch(&one, {0x7fffffff, 65535, 65535}, 48 << 10));
+  EXPECT_THROW(check_launch(&one, {1, 65536, 1}, 0), std::logic_error);
+  EXPECT_THROW(check_launch(&one, {1, 1, 65536}, 0), std::logic_error);
+  EXPECT_THROW(check_launch(&one, {1, 1, 1}, (48 << 10) + 16), std::logic_error);
+  cuda_emulation::allow_shared_memory(&one, 100 << 10);
+  EXPECT_NO_THROW(check_launch(&one, {1, 1, 1}, 100 << 10));
+  EXPECT_THROW(check_launch(&other, {1, 1, 1}, 100 << 10), std::logic_error);
+  EXPECT_THROW(cuda_emulation::allow_shared_memory(&one, 200 << 10), std::logic_error);
+  EXPECT_THROW(cuda_emulation::check_mask(0xffff), std::logic_error);
+}
+
 TEST(CudaEmulation, a_missing_barrier_shows_in_some_order) {
   std::vector<int> last_seen;
   for (const Order order : {Order::forward, Order::backward, Order::shuffled}) {

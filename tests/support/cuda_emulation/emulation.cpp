@@ -1,20 +1,18 @@
 #include "support/cuda_emulation/emulation.h"
 
-#include <setjmp.h>
-#include <ucontext.h>
-
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#endif
+#include "kernels/cuda/launch_shape.h"
+#include "support/cuda_emulation/stack.h"
 
 namespace fourfold::cuda_emulation {
 
@@ -22,86 +20,45 @@ thread_local Place place;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t stack_bytes = 256 << 10;
-/// A stack with what runs on it.
-class Stack {
- public:
-  /// The thread's own.
-  Stack() = default;
-  void prepare(void (*entry)()) {
-    memory_ = std::make_unique_for_overwrite<char[]>(stack_bytes);
-    bottom_ = memory_.get();
-    size_ = stack_bytes;
-    getcontext(&context_);
-    context_.uc_stack.ss_sp = memory_.get();
-    context_.uc_stack.ss_size = stack_bytes;
-    context_.uc_link = nullptr;
-    makecontext(&context_, entry, 0);
-  }
-  /// Goes on there; returns when something comes back here. `for_ever`: nothing will.
-  void switch_to(Stack& other, bool for_ever = false) {
-    __sanitizer_start_switch_fiber(for_ever ? nullptr : &fake_stack_, other.bottom_, other.size_);
-    left = this;
-    swapcontext(&context_, &other.context_);
-    arrived();
-  }
-  /// To be called first on a new stack.
-  void arrived() { __sanitizer_finish_switch_fiber(fake_stack_, &left->bottom_, &left->size_); }
+enum class State : std::uint8_t { ready, waits_for_warp, waits_for_block, done };
 
- private:
-  static inline thread_local Stack* left = nullptr;
-  std::unique_ptr<char[]> memory_;
-  ucontext_t context_{};
-  void* fake_stack_ = nullptr;
-  const void* bottom_ = nullptr;
-  std::size_t size_ = 0;
-};
+/// Orders what threads do before they arrive before what they do behind it: all that the thread
+/// sanitizer learns of barriers. Of `turns`, two are in use: who has arrived at the next barrier
+/// must not seem to have been at this one, which others still leave.
+class Ordering {
+ public:
+#if defined(FOURFOLD_FIND_RACES)
+  void arrive(unsigned turn) { __tsan_release(&turns_[turn % 2]); }
+  void leave(unsigned turn) { __tsan_acquire(&turns_[turn % 2]); }
 #else
-constexpr std::size_t stack_bytes = 64 << 10;
-/// A stack with what runs on it. Once it runs, jumps take the place of swapcontext, which asks the
-/// kernel for the signal mask each time.
-class Stack {
- public:
-  /// The thread's own.
-  Stack() = default;
-  void prepare(void (*entry)()) {
-    memory_ = std::make_unique_for_overwrite<char[]>(stack_bytes);
-    getcontext(&context_);
-    context_.uc_stack.ss_sp = memory_.get();
-    context_.uc_stack.ss_size = stack_bytes;
-    context_.uc_link = nullptr;
-    makecontext(&context_, entry, 0);
-    is_new_ = true;
-  }
-  /// Goes on there; returns when something comes back here. `for_ever`: nothing will.
-  void switch_to(Stack& other, bool = false) {
-    if (_setjmp(place_) != 0) return;
-    if (!other.is_new_) _longjmp(other.place_, 1);
-    other.is_new_ = false;
-    setcontext(&other.context_);
-  }
-  void arrived() {}
-
- private:
-  std::unique_ptr<char[]> memory_;
-  ucontext_t context_{};
-  jmp_buf place_{};
-  bool is_new_ = false;
-};
+  void arrive(unsigned) {}
+  void leave(unsigned) {}
 #endif
 
-enum class State : std::uint8_t { ready, waits_for_warp, waits_for_block, done };
+ private:
+  std::array<char, 2> turns_{};
+};
 
 struct Fiber {
   Stack stack;
   State state = State::ready;
+  Site site;  // where it waits
   unsigned phase = 0;
+  unsigned block_barriers = 0, warp_barriers = 0;  // passed so far
 };
 
 struct Warp {
   std::array<std::array<std::array<std::byte, slot_bytes>, 32>, 2> slots;
+  Ordering barrier;
 };
+
+std::string text_of(const Site& site) {
+  return std::string(site.file_name()) + ":" + std::to_string(site.line());
+}
+bool are_same(const Site& a, const Site& b) {
+  return a.line() == b.line() && a.column() == b.column() &&
+         std::string_view(a.file_name()) == b.file_name();
+}
 
 Order order_of_threads = Order::forward;
 Streams streams_in_use;
@@ -124,6 +81,11 @@ class Block {
   Block(unsigned threads, const std::function<void()>& body)
       : fibers_(threads), warps_(threads / 32), body_(body) {
     for (Fiber& fiber : fibers_) fiber.stack.prepare(&Block::enter);
+#if defined(FOURFOLD_FIND_RACES)
+    // Lanes read in slots what others wrote; that is what a shuffle is.
+    AnnotateBenignRaceSized(__FILE__, __LINE__, warps_.data(), warps_.size() * sizeof(Warp),
+                            "shuffle");
+#endif
   }
 
   /// Lets the fibers that have begun leave their stacks.
@@ -136,13 +98,14 @@ class Block {
   void run(const std::vector<unsigned>& order) {
     for (Fiber& fiber : fibers_) {
       fiber.state = State::ready;
-      fiber.phase = 0;
+      fiber.phase = fiber.block_barriers = fiber.warp_barriers = 0;
     }
+    launch_.arrive(0);
     while (true) {
       bool ran = false;
       for (const unsigned warp : order)
         while (run_warp(warp)) ran = true;
-      if (all(0, fibers_.size(), State::done)) return;
+      if (all(0, fibers_.size(), State::done)) return launch_.leave(1);
       ran = release(0, fibers_.size(), State::waits_for_block) || ran;
       if (!ran)
         throw std::logic_error(
@@ -151,10 +114,23 @@ class Block {
     }
   }
 
-  void wait(State state) {
+  void wait(State state, const Site& site) {
     Fiber& fiber = fibers_[running_];
     fiber.state = state;
+    fiber.site = site;
     fiber.stack.switch_to(main_);
+  }
+  void pass_block_barrier(const Site& site) {
+    const unsigned turn = running().block_barriers++;
+    barrier_.arrive(turn);
+    wait(State::waits_for_block, site);
+    barrier_.leave(turn);
+  }
+  void pass_warp_barrier(const Site& site) {
+    const unsigned turn = running().warp_barriers++;
+    warp().barrier.arrive(turn);
+    wait(State::waits_for_warp, site);
+    warp().barrier.leave(turn);
   }
 
   Fiber& running() { return fibers_[running_]; }
@@ -176,7 +152,12 @@ class Block {
   }
   bool release(std::size_t first, std::size_t last, State state) {
     if (!all(first, last, state)) return false;
-    for (std::size_t i = first; i < last; ++i) fibers_[i].state = State::ready;
+    for (std::size_t i = first; i < last; ++i) {
+      if (!are_same(fibers_[i].site, fibers_[first].site))
+        throw std::logic_error("threads wait for one another at different places: " +
+                               text_of(fibers_[first].site) + " and " + text_of(fibers_[i].site));
+      fibers_[i].state = State::ready;
+    }
     return true;
   }
   /// Runs a warp's lanes until each of them waits, lets them go on if all wait for the warp: a warp
@@ -197,6 +178,8 @@ class Block {
   std::vector<unsigned> lanes_ = ordered(32);
   const std::function<void()>& body_;
   Stack main_;
+  Ordering barrier_;
+  Ordering launch_;  // the first turn is its begin, the second its end
   unsigned running_ = 0;
   bool is_over_ = false;
 };
@@ -208,7 +191,9 @@ void Block::enter() {
   Fiber& fiber = block->running();
   fiber.stack.arrived();
   while (!block->is_over_) {
+    block->launch_.leave(0);
     block->body_();
+    block->launch_.arrive(1);
     fiber.state = State::done;
     fiber.stack.switch_to(block->main_);
   }
@@ -255,21 +240,58 @@ void run(Index3 blocks, unsigned threads, std::size_t shared_bytes,
   shared = nullptr;
 }
 
+namespace {
+
+// CUDA C++ Programming Guide, "Compute Capabilities", of what code for compute capability 8.0 runs
+// on. More than the default takes cudaFuncSetAttribute.
+constexpr std::size_t default_shared_bytes = 48 << 10, most_shared_bytes = 163 << 10;
+constexpr unsigned most_blocks_x = 0x7fffffffU, most_blocks_yz = 65535;
+
+std::mutex allowed_mutex;
+std::map<const void*, std::size_t> allowed_bytes;
+
+}  // namespace
+
+void allow_shared_memory(const void* kernel, std::size_t bytes) {
+  if (bytes > most_shared_bytes)
+    throw std::logic_error("a block wants " + std::to_string(bytes) +
+                           " bytes of shared memory, more than a GPU has");
+  const std::lock_guard lock(allowed_mutex);
+  allowed_bytes[kernel] = bytes;
+}
+
+void check_launch(const void* kernel, Index3 blocks, std::size_t shared_bytes) {
+  if (blocks.x > most_blocks_x || blocks.y > most_blocks_yz || blocks.z > most_blocks_yz)
+    throw std::logic_error("a grid of " + std::to_string(blocks.x) + " x " +
+                           std::to_string(blocks.y) + " x " + std::to_string(blocks.z) +
+                           " blocks is larger than CUDA launches");
+  const std::lock_guard lock(allowed_mutex);
+  const auto allowed = allowed_bytes.find(kernel);
+  if (shared_bytes > (allowed == allowed_bytes.end()
+                          ? default_shared_bytes
+                          : std::max(default_shared_bytes, allowed->second)))
+    throw std::logic_error("a kernel was not allowed " + std::to_string(shared_bytes) +
+                           " bytes of shared memory");
+}
+
 std::byte* shared_memory() {
   return shared;
 }
-void wait_for_block() {
-  block->wait(State::waits_for_block);
+void wait_for_block(Site site) {
+  block->pass_block_barrier(site);
 }
-void wait_for_warp() {
-  block->wait(State::waits_for_warp);
+void wait_for_warp(Site site) {
+  block->pass_warp_barrier(site);
+}
+void check_mask(unsigned mask) {
+  if (mask != 0xffffffffU) throw std::logic_error("a mask is not of all lanes of a warp");
 }
 
-Exchange::Exchange(const void* bytes, std::size_t count) {
+Exchange::Exchange(const void* bytes, std::size_t count, Site site) {
   phase_ = block->running().phase;
   block->running().phase ^= 1U;
   std::memcpy(block->warp().slots[phase_][place.thread.x % 32].data(), bytes, count);
-  wait_for_warp();
+  block->wait(State::waits_for_warp, site);
 }
 const void* Exchange::slot(unsigned lane) const {
   return block->warp().slots[phase_][lane].data();

@@ -2,15 +2,19 @@
 // it waits for others. Blocks run one after another.
 //
 // It sees: wrong indices (under sanitizers also reads and writes out of bounds and misaligned
-// vectors), missing barriers as far as some order of threads shows them, barriers that part of a
-// block does not reach, wrong results. It does not see: races that no tried order shows, memory
-// order, occupancy, registers, time.
+// vectors), missing barriers as far as some order of threads shows them, barriers and shuffles that
+// part of a block or warp does not reach or reaches elsewhere, masks of part of a warp, launches
+// that CUDA refuses, wrong results; built with FOURFOLD_FIND_RACES and the thread sanitizer every
+// two accesses of a block's threads that no barrier orders, in whatever order they ran (shuffles
+// and votes order nothing, as in CUDA). It does not see: races of different blocks, static shared
+// memory that is read before it is written, memory order, occupancy, registers, time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <source_location>
 #include <type_traits>
 
 namespace fourfold::cuda_emulation {
@@ -35,6 +39,11 @@ extern thread_local Place place;
 void run(Index3 blocks, unsigned threads, std::size_t shared_bytes,
          const std::function<void()>& body);
 
+/// Throws std::logic_error where CUDA refuses a launch on some GPU that is built for.
+void check_launch(const void* kernel, Index3 blocks, std::size_t shared_bytes);
+/// What cudaFuncSetAttribute does for a kernel.
+void allow_shared_memory(const void* kernel, std::size_t bytes);
+
 /// Who takes work that is given to a stream, and waits for it. Without one, work is done at once.
 struct Streams {
   std::function<void(void* stream, std::function<void()> work)> enqueue;
@@ -46,14 +55,18 @@ void synchronize(void* stream);
 
 std::byte* shared_memory();
 
-void wait_for_block();
-void wait_for_warp();
+/// Where a kernel waits: those who wait for one another do so at the same place.
+using Site = std::source_location;
+void wait_for_block(Site site = Site::current());
+void wait_for_warp(Site site = Site::current());
+/// Throws std::logic_error unless the mask is of all lanes: all that this emulates.
+void check_mask(unsigned mask);
 
 inline constexpr std::size_t slot_bytes = 32;
 /// All lanes of the warp hand in their bytes and wait; then `slot(lane)` shows what each gave,
 /// until the lane's next but one call.
 struct Exchange {
-  explicit Exchange(const void* bytes, std::size_t count);
+  Exchange(const void* bytes, std::size_t count, Site site);
   const void* slot(unsigned lane) const;
 
  private:
@@ -61,9 +74,9 @@ struct Exchange {
 };
 
 template <class T>
-T from_lane(T value, unsigned lane) {
+T from_lane(T value, unsigned lane, Site site) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= slot_bytes);
-  const Exchange exchange(&value, sizeof(T));
+  const Exchange exchange(&value, sizeof(T), site);
   std::memcpy(&value, exchange.slot(lane % 32), sizeof(T));
   return value;
 }

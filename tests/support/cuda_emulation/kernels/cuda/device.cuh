@@ -28,23 +28,28 @@ namespace fourfold::kernels::cuda {
 #define blockDim (::fourfold::cuda_emulation::place.threads)
 #define gridDim (::fourfold::cuda_emulation::place.blocks)
 
-inline void __syncthreads() {
-  cuda_emulation::wait_for_block();
+using cuda_emulation::Site;
+
+inline void __syncthreads(Site site = Site::current()) {
+  cuda_emulation::wait_for_block(site);
 }
-inline void __syncwarp() {
-  cuda_emulation::wait_for_warp();
+inline void __syncwarp(Site site = Site::current()) {
+  cuda_emulation::wait_for_warp(site);
 }
 template <class T>
-T __shfl_xor_sync(unsigned, T value, int mask) {
+T __shfl_xor_sync(unsigned lanes, T value, int mask, Site site = Site::current()) {
+  cuda_emulation::check_mask(lanes);
   const unsigned lane = threadIdx.x % 32;
-  return cuda_emulation::from_lane(value, lane ^ static_cast<unsigned>(mask));
+  return cuda_emulation::from_lane(value, lane ^ static_cast<unsigned>(mask), site);
 }
 template <class T>
-T __shfl_sync(unsigned, T value, int lane) {
-  return cuda_emulation::from_lane(value, static_cast<unsigned>(lane));
+T __shfl_sync(unsigned lanes, T value, int lane, Site site = Site::current()) {
+  cuda_emulation::check_mask(lanes);
+  return cuda_emulation::from_lane(value, static_cast<unsigned>(lane), site);
 }
-inline unsigned __ballot_sync(unsigned, bool vote) {
-  const cuda_emulation::Exchange exchange(&vote, sizeof(vote));
+inline unsigned __ballot_sync(unsigned lanes, bool vote, Site site = Site::current()) {
+  cuda_emulation::check_mask(lanes);
+  const cuda_emulation::Exchange exchange(&vote, sizeof(vote), site);
   unsigned votes = 0;
   for (unsigned lane = 0; lane < 32; ++lane)
     if (*static_cast<const bool*>(exchange.slot(lane))) votes |= 1U << lane;
@@ -71,7 +76,11 @@ T min(T a, T b) {
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream stream,
             std::type_identity_t<Parameters>... arguments) {
+  static_assert((sizeof(Parameters) + ... + 0) <= most_parameter_bytes);
   if (shape.is_empty()) return;
+  cuda_emulation::check_launch(reinterpret_cast<const void*>(kernel),
+                               {shape.blocks_x, shape.blocks_y, shape.blocks_z},
+                               shape.shared_bytes);
   cuda_emulation::enqueue(stream, [=] {
     cuda_emulation::run({shape.blocks_x, shape.blocks_y, shape.blocks_z}, shape.threads,
                         shape.shared_bytes, [&] { kernel(arguments...); });
@@ -79,7 +88,9 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream stre
 }
 
 template <class... Parameters>
-void allow_shared_memory(void (*)(Parameters...), std::size_t) {}
+void allow_shared_memory(void (*kernel)(Parameters...), std::size_t bytes) {
+  cuda_emulation::allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes);
+}
 
 inline void copy_to_host(const void* from, std::size_t bytes, void* to, Stream stream) {
   cuda_emulation::enqueue(stream, [=] { std::memcpy(to, from, bytes); });
@@ -100,7 +111,7 @@ inline std::uint16_t bf16_bits(float value) {
 inline void multiply_bf16_16x8x16(float (&sum)[4], const std::uint32_t (&a)[4],
                                   const std::uint32_t (&b)[2]) {
   const std::uint32_t mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
-  const cuda_emulation::Exchange exchange(mine, sizeof(mine));
+  const cuda_emulation::Exchange exchange(mine, sizeof(mine), Site::current());
   // Element (row, inner) of a and (inner, column) of b, from the lanes that hold them.
   const auto element = [&](unsigned lane, unsigned word, unsigned inner) {
     std::uint32_t words[6];
