@@ -54,10 +54,14 @@ class Backend {
     for (std::size_t instruction = 0; instruction < count; ++instruction)
       issue(program, instruction);
   }
-  /// Drains all streams; throws the first fault that any of them met.
+  /// Whether a step may begin while the one before it runs: of the same program, both issued by
+  /// issue_all and none of them recorded, two at a time. `finish` is then that of the first, whose
+  /// result and waits follow; the second runs on. It updates nothing where the first has not.
+  virtual bool runs_ahead() const { return false; }
+  /// Drains all streams, but for a step that began ahead; throws the first fault that any of them
+  /// met. Behind a fault nothing runs any more.
   virtual void finish() = 0;
-  /// The result block of the program that began last, once it has finished; zeros where it has
-  /// none.
+  /// The result block of the program that finished last; zeros where it has none.
   virtual op::ResultBlock result() = 0;
 
   /// Where the program that begins next writes when its instructions ran, by their index, until it

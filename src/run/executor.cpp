@@ -1,6 +1,8 @@
 #include "run/executor.h"
 
 #include <algorithm>
+#include <exception>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -14,28 +16,53 @@ Executor::Executor(const program::Bundle& bundle, Backend& backend)
 }
 
 op::ResultBlock Executor::run(std::string_view program, const op::StepBlock& step, Feeder* feeder) {
+  start(program, step, feeder);
+  return finish();
+}
+
+void Executor::start(std::string_view program, const op::StepBlock& step, Feeder* feeder) {
+  require(num_under_way_ < begin_ns_.size(), "two steps are under way at most");
   const Entry& entry = find(program);
   backend_.trace_next(recorder_ != nullptr ? recorder_->begin_run(program, step.step)
                                            : std::span<trace::Interval>());
-  begin(entry, step, feeder);
+  const std::int64_t begin_ns = trace::now_ns();
+  backend_.begin(entry.id, step, feeder);
+  begin_ns_[num_under_way_++] = begin_ns;
   backend_.issue_all(entry.id, entry.program->instructions.size());
+}
+
+op::ResultBlock Executor::finish() {
+  require(num_under_way_ > 0, "what is finished was started");
+  const std::size_t left = std::exchange(num_under_way_, 0) - 1;
   backend_.finish();
-  const op::ResultBlock result = end();
-  if (recorder_ != nullptr) recorder_->end_run({begin_ns_, end_ns_});
+  num_under_way_ = left;
+  const std::int64_t begin_ns = std::max(begin_ns_[0], end_ns_);
+  begin_ns_[0] = begin_ns_[1];
+  const op::ResultBlock result = end(begin_ns);
+  if (recorder_ != nullptr) recorder_->end_run({begin_ns, end_ns_});
   return result;
+}
+
+void Executor::drain() {
+  while (num_under_way_ > 0) try {
+      finish();
+    } catch (const std::exception&) {
+    }
 }
 
 op::ResultBlock Executor::run_stepwise(std::string_view program, const op::StepBlock& step,
                                        Feeder* feeder, const After& after) {
+  require(num_under_way_ == 0, "instructions are run one by one while nothing is under way");
   const Entry& entry = find(program);
   backend_.trace_next({});
-  begin(entry, step, feeder);
+  const std::int64_t begin_ns = trace::now_ns();
+  backend_.begin(entry.id, step, feeder);
   for (std::size_t i = 0; i < entry.program->instructions.size(); ++i) {
     backend_.issue(entry.id, i);
     backend_.finish();
     after(*entry.program, i);
   }
-  return end();
+  return end(begin_ns);
 }
 
 HostView<std::byte> Executor::bytes(const program::Buffer& buffer, std::int64_t parity) {
@@ -61,16 +88,11 @@ const Executor::Entry& Executor::find(std::string_view program) const {
   return *place;
 }
 
-void Executor::begin(const Entry& entry, const op::StepBlock& step, Feeder* feeder) {
-  begin_ns_ = trace::now_ns();
-  backend_.begin(entry.id, step, feeder);
-}
-
-op::ResultBlock Executor::end() {
+op::ResultBlock Executor::end(std::int64_t begin_ns) {
   constexpr double ns = 1e-9;
   end_ns_ = trace::now_ns();
   const MathWaits waits = backend_.math_waits();
-  times_ = {.total_s = ns * static_cast<double>(end_ns_ - begin_ns_),
+  times_ = {.total_s = ns * static_cast<double>(end_ns_ - begin_ns),
             .exposed_communication_s = ns * static_cast<double>(waits.communication_ns),
             .feed_wait_s = ns * static_cast<double>(waits.feed_ns)};
   return backend_.result();

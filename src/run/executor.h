@@ -2,6 +2,8 @@
 // Not the training loop (train/).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -15,7 +17,7 @@ namespace fourfold::run {
 
 /// Of one program run on this rank.
 struct RunTimes {
-  double total_s = 0;
+  double total_s = 0;  // where it was started ahead: since the one before it finished
   /// The math stream stood still for communication: other ranks that were late count too.
   double exposed_communication_s = 0;
   double feed_wait_s = 0;  // it stood still for the feed
@@ -31,6 +33,16 @@ class Executor {
   /// Runs a program by name for the given step block. A step's parity is step mod 2.
   op::ResultBlock run(std::string_view program, const op::StepBlock& step,
                       Feeder* feeder = nullptr);
+
+  /// `run` in two halves. Where `runs_ahead`, the next step of a program may be started before this
+  /// one is finished, so that a device never waits for the host; results come in the order of
+  /// starts. Behind what throws, nothing that was started is left.
+  void start(std::string_view program, const op::StepBlock& step, Feeder* feeder = nullptr);
+  op::ResultBlock finish();
+  /// False while steps are recorded.
+  bool runs_ahead() const { return recorder_ == nullptr && backend_.runs_ahead(); }
+  /// Finishes what was started; nobody asks for its results, nor for its faults.
+  void drain();
 
   /// As `run`, but finishes each instruction before the next and calls `after` behind it; for
   /// finding a bad value, for tests and traces. Same bits as `run`.
@@ -58,14 +70,15 @@ class Executor {
     ProgramId id;
   };
   const Entry& find(std::string_view program) const;
-  void begin(const Entry& entry, const op::StepBlock& step, Feeder* feeder);
-  op::ResultBlock end();
+  op::ResultBlock end(std::int64_t begin_ns);
 
   const program::Bundle& bundle_;
   Backend& backend_;
   std::vector<Entry> entries_;
   trace::Recorder* recorder_ = nullptr;
-  std::int64_t begin_ns_ = 0, end_ns_ = 0;  // of the last run
+  std::array<std::int64_t, 2> begin_ns_{};  // of those under way, the first one first
+  std::size_t num_under_way_ = 0;
+  std::int64_t end_ns_ = 0;  // of the last run
   RunTimes times_;
 };
 

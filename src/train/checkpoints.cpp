@@ -70,7 +70,7 @@ void Checkpoints::after_step(const Place& place) {
   must_stop_ = is_stop_asked && !place.ends;
   const bool must_succeed = place.ends || is_stop_asked;
   const bool is_due = place.votes.save > 0 || (must_succeed && (spec_.is_on() || is_stop_asked)) ||
-                      (spec_.interval_steps > 0 && place.steps_done % spec_.interval_steps == 0);
+                      is_due_behind(place.steps_done);
   const bool is_written = place.votes.written == static_cast<std::int64_t>(ranks());
   if (saver_.is_under_way() && (is_due || is_written)) take(saver_.finish(), false);
   if (is_due) {

@@ -55,6 +55,10 @@ class Checkpoints {
   };
   /// What this rank has to say in the next step, at the end of which all act on what all have said.
   op::Votes vote() const;
+  /// Whether one is due behind so many steps, whatever the ranks vote.
+  bool is_due_behind(std::int64_t steps_done) const {
+    return spec_.interval_steps > 0 && steps_done % spec_.interval_steps == 0;
+  }
   /// Behind a step, on all ranks together. Saves if one is due; at the end, and where a stop was
   /// asked for, waits until it is committed. Errors: UserError(storage) when a save fails that must
   /// not, or `most_failures` fail in a row.

@@ -1,7 +1,6 @@
 #include "train/session.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -87,17 +86,25 @@ TrainResult Session::train(const Course& course) {
     course.checkpoints->before_first(course.first_step, course.first_step * samples);
     was_stopped = course.checkpoints->must_stop();
   }
+  std::optional<op::StepBlock> under_way;  // the step of the next round, where it has begun
+  bool is_awaited = false;                 // something is to be done behind it
   for (std::int64_t step = course.first_step; step < end && !was_stopped; ++step) {
-    op::StepBlock block = block_of(step);
-    if (course.checkpoints != nullptr) block.vote = course.checkpoints->vote().packed();
-    auto [metrics, votes] = do_step(block);
+    const op::StepBlock block = under_way ? *under_way : start(step, course.checkpoints);
+    const bool is_followed = step + 1 < end && !is_awaited && !checks.read_state_behind(step + 1) &&
+                             may_be_followed(step + 1, course.checkpoints);
+    under_way.reset();
+    if (is_followed) under_way = start(step + 1, course.checkpoints);
+    auto [metrics, votes] = finish(block);
     const auto leap = checks.after_step(metrics, block);
     if (leap && course.checkpoints != nullptr) course.checkpoints->protect_last(*leap);
     metrics.evaluation = evaluate_when_due(step + 1);
     totals.add(metrics);
     if (world_ != nullptr) world_->progress().set_step(step + 1);
     for (Observer* observer : observers_) observer->step(metrics);
-    if (course.checkpoints == nullptr) continue;
+    // The state is that of the next step already. Its votes, from hosts that knew more, say as
+    // much.
+    is_awaited = is_followed && votes != op::Votes{};
+    if (course.checkpoints == nullptr || is_followed) continue;
     course.checkpoints->after_step({.steps_done = step + 1,
                                     .samples_seen = (step + 1) * samples,
                                     .is_finite = is_finite(metrics),
@@ -119,10 +126,20 @@ op::StepBlock Session::block_of(std::int64_t step) const {
           .first_sample = step * feeds.micros * feeds.samples};
 }
 
-Session::Done Session::do_step(const op::StepBlock& block) {
-  const auto begin = std::chrono::steady_clock::now();
-  const op::ResultBlock result = executor_.run("train", block, &feeder_);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+op::StepBlock Session::start(std::int64_t step, const Checkpoints* checkpoints) {
+  op::StepBlock block = block_of(step);
+  if (checkpoints != nullptr) block.vote = checkpoints->vote().packed();
+  executor_.start("train", block, &feeder_);
+  return block;
+}
+
+bool Session::may_be_followed(std::int64_t steps_done, const Checkpoints* checkpoints) const {
+  return executor_.runs_ahead() && !is_evaluation_due(steps_done) &&
+         (checkpoints == nullptr || !checkpoints->is_due_behind(steps_done));
+}
+
+Session::Done Session::finish(const op::StepBlock& block) {
+  const op::ResultBlock result = executor_.finish();
   if (result.applied == 0) stop(block, result);
 
   StepMetrics metrics;
@@ -130,7 +147,7 @@ Session::Done Session::do_step(const op::StepBlock& block) {
   metrics.loss = result.loss_sum / static_cast<double>(result.token_count);
   metrics.lr = block.lr;
   metrics.grad_norm = result.grad_norm;
-  metrics.time_s = elapsed.count();
+  metrics.time_s = executor_.times().total_s;
   metrics.tokens_per_s = static_cast<double>(facts_.tokens_per_step) / metrics.time_s;
   metrics.model_flops_per_s = facts_.model_flops_per_step / metrics.time_s;
   if (facts_.peak_flops) metrics.mfu = metrics.model_flops_per_s / *facts_.peak_flops;
@@ -141,15 +158,20 @@ Session::Done Session::do_step(const op::StepBlock& block) {
   return {metrics, op::Votes::of(result.votes)};
 }
 
+bool Session::is_evaluation_due(std::int64_t steps_done) const {
+  return steps_done == spec_.steps ||
+         (spec_.eval_interval > 0 && steps_done % spec_.eval_interval == 0);
+}
+
 std::optional<Evaluation> Session::evaluate_when_due(std::int64_t steps_done) {
-  const bool is_last = steps_done == spec_.steps;
-  if (!is_last && (spec_.eval_interval == 0 || steps_done % spec_.eval_interval != 0))
-    return std::nullopt;
+  if (!is_evaluation_due(steps_done)) return std::nullopt;
   for (Observer* observer : observers_) observer->evaluating(steps_done);
+  const bool is_last = steps_done == spec_.steps;
   return evaluate(executor_, dataset_, is_last ? std::nullopt : std::optional(spec_.eval_batches));
 }
 
 void Session::stop(const op::StepBlock& block, const op::ResultBlock& result) {
+  executor_.drain();
   const std::string why = result.token_count == 0
                               ? "no token of its batch has a label; look at the data"
                               : find_cause(block);

@@ -51,7 +51,13 @@ class Session {
     StepMetrics metrics;
     op::Votes votes;
   };
-  Done do_step(const op::StepBlock& block);
+  op::StepBlock start(std::int64_t step, const Checkpoints* checkpoints);
+  /// Of the first step that was started.
+  Done finish(const op::StepBlock& block);
+  /// Whether the step behind so many may begin before they are done: nothing is to be seen of their
+  /// state. The same on all ranks.
+  bool may_be_followed(std::int64_t steps_done, const Checkpoints* checkpoints) const;
+  bool is_evaluation_due(std::int64_t steps_done) const;
   std::optional<Evaluation> evaluate_when_due(std::int64_t steps_done);
   [[noreturn]] void stop(const op::StepBlock& block, const op::ResultBlock& result);
   /// What made a step unfit to be applied; the same text on all ranks.

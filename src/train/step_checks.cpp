@@ -27,7 +27,7 @@ std::optional<std::string> StepChecks::after_step(StepMetrics& metrics,
                                                   const op::StepBlock& block) {
   if (stragglers_) compare_times(metrics);
   auto leap = look_at_loss(metrics, block);
-  if (replicas_ && metrics.step % spec_.replica_check_steps == 0) compare_replicas(metrics.step);
+  if (read_state_behind(metrics.step)) compare_replicas(metrics.step);
   return leap;
 }
 

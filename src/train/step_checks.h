@@ -24,6 +24,10 @@ class StepChecks {
   StepChecks(const TrainSpec& spec, run::Executor& executor, comm::World* world,
              std::span<Observer* const> observers);
 
+  /// Whether the state is looked at behind so many steps.
+  bool read_state_behind(std::int64_t steps_done) const {
+    return replicas_ && steps_done % spec_.replica_check_steps == 0;
+  }
   /// Right behind the program of a step, before anything is saved of it, on all ranks together;
   /// completes its metrics. Returns what is wrong with its loss, if it leapt. Warnings go to the
   /// observers. Errors: UserError(numeric_stop), the same on all ranks.

@@ -46,6 +46,7 @@ struct FakeDevice::Queue {
 struct FakeDevice::Mark {
   Timing timing = Timing::off;
   std::shared_ptr<Point> point;  // as recorded last
+  std::int64_t launches = 0;     // before that
 };
 
 struct FakeDevice::Captured {
@@ -204,7 +205,9 @@ void FakeDevice::record(Event event, Stream stream) {
   count("cudaEventRecord");
   const auto point = std::make_shared<Point>();
   add(stream, {}, point, {});
-  marks_.at(mark_of(event))->point = point;
+  Mark& mark = *marks_.at(mark_of(event));
+  mark.point = point;
+  mark.launches = launches;
 }
 
 void FakeDevice::wait(Stream stream, Event event) {
@@ -225,6 +228,7 @@ void FakeDevice::wait(Stream stream, Event event) {
 void FakeDevice::synchronize(Stream stream) {
   count("cudaStreamSynchronize");
   ++waits;
+  launches_behind_waits.push_back(0);
   Queue& queue = *queues_.at(queue_of(stream));
   require(!queue.is_captured, "nobody waits for a captured stream");
   run_until([&] { return queue.nodes.empty(); });
@@ -234,7 +238,9 @@ void FakeDevice::synchronize(Stream stream) {
 void FakeDevice::synchronize(Event event) {
   count("cudaEventSynchronize");
   ++waits;
-  const std::shared_ptr<Point> point = marks_.at(mark_of(event))->point;
+  const Mark& mark = *marks_.at(mark_of(event));
+  launches_behind_waits.push_back(launches - mark.launches);
+  const std::shared_ptr<Point> point = mark.point;
   require(point != nullptr && point->capture == nullptr, "an event was recorded on a stream");
   run_until([&] { return point->has_happened; });
   if (is_lost_) throw UserError(ExitCode::environment, "cudaEventSynchronize: the GPU was lost");

@@ -41,6 +41,8 @@ class FakeDevice : public run::cuda::Device {
   void lose_at_work(std::int64_t number) { works_left_ = number; }
   std::int64_t calls = 0, launches = 0, captures = 0, works = 0, waits = 0;
   std::int64_t live() const;  // what was made and not released
+  /// Of each wait so far: how many graphs the device had been given behind what was waited for.
+  std::vector<std::int64_t> launches_behind_waits;
 
   /// For kernels: what a launch on the stream does.
   void enqueue(Stream stream, Work work);

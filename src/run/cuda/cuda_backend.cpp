@@ -1,6 +1,7 @@
 #include "run/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 #include <variant>
@@ -15,17 +16,8 @@ namespace {
 
 /// What cudaMalloc gives at least, and more than any vector access needs.
 constexpr std::int64_t region_alignment = 256;
-/// Room for each block, apart from its neighbours' cache lines.
-constexpr std::size_t block_room = 128;
-static_assert(sizeof(op::StepBlock) <= block_room && sizeof(op::ResultBlock) <= block_room);
-
 std::int64_t aligned(std::int64_t bytes) {
   return (bytes + region_alignment - 1) / region_alignment * region_alignment;
-}
-
-RowCopy dense(std::byte* to, const std::byte* from, std::size_t bytes) {
-  const auto row = static_cast<std::int64_t>(bytes);
-  return {to, row, from, row, row, 1};
 }
 
 /// Kernels that wait for their stream cannot be captured.
@@ -54,9 +46,12 @@ void CudaBackend::bind(const program::Bundle& bundle) {
   memory_ = make_memory(device_, std::max(persistent + transient, region_alignment));
   regions_ = {{memory_.get(), static_cast<std::size_t>(persistent)},
               {memory_.get() + persistent, static_cast<std::size_t>(transient)}};
-  blocks_ = make_pinned(device_, 4 * block_room);
+  const std::vector<Shape> scalars(op::operands(op::Vote{}).size());
+  blocks_ = std::make_unique<PinnedBlocks>(
+      device_, options_.prepare("own", {op::Vote{}, DType::f32, scalars, 1}));
   main_ = make_stream(device_);
   fork_ = make_event(device_, Device::Timing::off);
+  first_ended_ = make_event(device_, Device::Timing::off);
   staging_ = std::make_unique<Staging>(device_, options_.staging_block_bytes);
   for (const program::Program& program : bundle.programs) load(program);
   show_progress();
@@ -123,77 +118,95 @@ void CudaBackend::show_progress() {
 // --- a run
 
 void CudaBackend::begin(ProgramId program, const op::StepBlock& step, Feeder* feeder) {
-  require(idle_, "a program begins when the one before has finished");
-  current_ = programs_[program.index()].get();
-  program_ = program.index();
-  parity_ = parity_of(step);
-  step_ = step.step;
-  feeder_ = feeder;
-  math_waits_ = {};
-  is_fed_ = is_open_ = is_closed_ = false;
-  std::memcpy(blocks_.get() + parity_ * block_room, &step, sizeof step);
-  if (options_.world != nullptr) options_.world->progress().set_step(step_);
+  if (!idle_) begin_ahead(program, step);
+  run_ = {.loaded = programs_[program.index()].get(),
+          .program = program.index(),
+          .parity = parity_of(step),
+          .step = step.step,
+          .feeder = feeder,
+          .intervals = intervals_,
+          .fault = std::exchange(fault_between_, nullptr)};
+  blocks_->write(run_.parity, step);
+  if (options_.world != nullptr && !first_) options_.world->progress().set_step(run_.step);
+}
+
+/// The run that began last becomes the first of two.
+void CudaBackend::begin_ahead(ProgramId program, const op::StepBlock& step) {
+  require(!first_ && run_.is_whole && run_.intervals.empty() && intervals_.empty() &&
+              program.index() == run_.program && step.step == run_.step + 1,
+          "a program begins when the one before has finished, or is its next step");
+  first_ = std::exchange(run_, {});
+  guard(*first_, {}, [&] { device_.record(first_ended_.get(), main_.get()); });
 }
 
 /// What comes before anything is enqueued, once between two calls of finish.
 void CudaBackend::leave_idle() {
-  if (std::exchange(idle_, false) && options_.world != nullptr) {
-    options_.world->progress().begin_program();
-    options_.world->progress().begin(0, {program_, 0});
-  }
+  if (std::exchange(idle_, false)) tell_begin();
   fill_feeds();
 }
 
 void CudaBackend::issue(ProgramId program, std::size_t instruction) {
-  require(program.index() == program_, "instructions are those of the program that began");
+  require(program.index() == run_.program && !first_,
+          "instructions are those of the program that began");
   leave_idle();
-  if (!is_open_) guard({}, [&] { open(); });
-  is_closed_ = false;
+  if (!run_.is_open) guard(run_, {}, [&] { open(); });
+  run_.is_closed = false;
   alone_ = ++issued_ == 1 ? std::optional(instruction) : std::nullopt;
   enqueue(instruction);
 }
 
 void CudaBackend::issue_all(ProgramId program, std::size_t count) {
-  require(program.index() == program_ && count == current_->works.size(),
+  require(program.index() == run_.program && count == run_.loaded->works.size(),
           "instructions are those of the program that began");
   leave_idle();
-  if (current_->has_run && !current_->waits_on_host && intervals_.empty())
-    guard({}, [&] { launch_graph(); });
+  if (first_)
+    guard(run_, {}, [&] { blocks_->vote_behind(first_->parity, run_.parity, main_.get()); });
+  Loaded& loaded = *run_.loaded;
+  if (loaded.has_run && !loaded.waits_on_host && run_.intervals.empty())
+    guard(run_, {}, [&] { launch_graph(); });
   else
     enqueue_plainly();
-  if (fault_) return;
-  current_->has_run = true;
-  if (feeder_ != nullptr && feeder_->feeds_ahead())
-    current_->feeds->fill_ahead(step_ + 1, *feeder_);
+  run_.is_whole = true;
+  if (is_faulty(run_)) return;
+  loaded.has_run = true;
+  // The feeds of the step that follows are those of the first of two, until that one has finished.
+  if (!first_) fill_feeds_ahead();
 }
 
 void CudaBackend::fill_feeds() {
-  if (std::exchange(is_fed_, true)) return;
+  if (is_faulty(run_) || std::exchange(run_.is_fed, true)) return;
   const std::int64_t begin_ns = trace::now_ns();
-  current_->feeds->fill(step_, feeder_,
-                        [&](std::size_t instruction, const std::exception& exception) {
-                          fail(instruction, exception);
-                        });
-  math_waits_.feed_ns += trace::now_ns() - begin_ns;
+  run_.loaded->feeds->fill(run_.step, run_.feeder,
+                           [&](std::size_t instruction, const std::exception& exception) {
+                             fail(run_, instruction, exception);
+                           });
+  // The device works meanwhile where a step begins ahead.
+  if (!first_) run_.math_waits.feed_ns += trace::now_ns() - begin_ns;
+}
+
+void CudaBackend::fill_feeds_ahead() {
+  if (run_.feeder != nullptr && run_.feeder->feeds_ahead())
+    run_.loaded->feeds->fill_ahead(run_.step + 1, *run_.feeder);
 }
 
 void CudaBackend::enqueue_plainly() {
-  guard({}, [&] { open(); });
-  for (std::size_t i = 0; i < current_->works.size(); ++i) enqueue(i);
+  guard(run_, {}, [&] { open(); });
+  for (std::size_t i = 0; i < run_.loaded->works.size(); ++i) enqueue(i);
+  guard(run_, {}, [&] { close(); });
 }
 
 void CudaBackend::launch_graph() {
-  OwnedGraph& graph = current_->graphs[parity_];
+  OwnedGraph& graph = run_.loaded->graphs[run_.parity];
   if (graph == nullptr) graph = capture();
   device_.launch(graph.get(), main_.get());
-  is_closed_ = true;
+  run_.is_closed = true;
 }
 
 OwnedGraph CudaBackend::capture() {
   device_.begin_capture(main_.get());
   try {
     open();
-    for (std::size_t i = 0; i < current_->works.size(); ++i) carry_out(i);
+    for (std::size_t i = 0; i < run_.loaded->works.size(); ++i) carry_out(i);
     close();
     return OwnedGraph(device_.end_capture(main_.get()), {&device_});
   } catch (const std::exception&) {
@@ -204,26 +217,26 @@ OwnedGraph CudaBackend::capture() {
 
 /// What comes before the first instruction: blocks, and all streams behind the main one.
 void CudaBackend::open() {
-  is_open_ = true;
-  const PreparedBlocks& blocks = current_->prepared.blocks;
-  if (std::byte* step = blocks.step[parity_])
-    device_.copy(dense(step, blocks_.get() + parity_ * block_room, sizeof(op::StepBlock)),
-                 main_.get());
-  if (std::byte* result = blocks.result[parity_])
+  run_.is_open = true;
+  Loaded& loaded = *run_.loaded;
+  const PreparedBlocks& blocks = loaded.prepared.blocks;
+  if (std::byte* step = blocks.step[run_.parity])
+    device_.copy(blocks_->step_to(step, run_.parity), main_.get());
+  if (std::byte* result = blocks.result[run_.parity])
     device_.clear(result, sizeof(op::ResultBlock), sizeof(op::ResultBlock), 1, main_.get());
-  if (!intervals_.empty()) {
-    if (current_->times == nullptr)
-      current_->times = std::make_unique<InstructionTimes>(device_, current_->works.size());
-    current_->times->begin(main_.get());
+  if (!run_.intervals.empty()) {
+    if (loaded.times == nullptr)
+      loaded.times = std::make_unique<InstructionTimes>(device_, loaded.works.size());
+    loaded.times->begin(main_.get());
   }
   device_.record(fork_.get(), main_.get());
   for (const OwnedStream& stream : streams_) device_.wait(stream.get(), fork_.get());
 }
 
 void CudaBackend::enqueue(std::size_t instruction) {
-  guard(instruction, [&] {
-    const Work& work = current_->works[instruction];
-    InstructionTimes* times = intervals_.empty() ? nullptr : current_->times.get();
+  guard(run_, instruction, [&] {
+    const Work& work = run_.loaded->works[instruction];
+    InstructionTimes* times = run_.intervals.empty() ? nullptr : run_.loaded->times.get();
     device_.push_range(work.name.c_str());
     if (times != nullptr) times->before(instruction, work.stream);
     carry_out(instruction);
@@ -233,81 +246,121 @@ void CudaBackend::enqueue(std::size_t instruction) {
 }
 
 void CudaBackend::carry_out(std::size_t instruction) {
-  const Work& work = current_->works[instruction];
-  const auto& what = current_->prepared.instructions[instruction].what;
+  const std::size_t parity = run_.parity;
+  const Work& work = run_.loaded->works[instruction];
+  const auto& what = run_.loaded->prepared.instructions[instruction].what;
   if (const auto* compute = std::get_if<PreparedCompute>(&what)) {
-    work.kernel(compute->operands[parity_], compute->workspace[parity_], work.stream);
+    work.kernel(compute->operands[parity], compute->workspace[parity], work.stream);
   } else if (const auto* mark = std::get_if<PreparedRecord>(&what)) {
     device_.record(events_[mark->event].get(), work.stream);
   } else if (const auto* hold = std::get_if<PreparedWait>(&what)) {
     device_.wait(work.stream, events_[hold->event].get());
   } else {
-    for (const RowCopy& copy : work.copies[parity_]) device_.copy(copy, work.stream);
-    for (const RowClear& clear : work.clears[parity_])
+    for (const RowCopy& copy : work.copies[parity]) device_.copy(copy, work.stream);
+    for (const RowClear& clear : work.clears[parity])
       device_.clear(clear.memory, clear.pitch, clear.row_bytes, clear.rows, work.stream);
   }
 }
 
 /// What comes behind the last instruction: the main stream behind all others, and the result.
 void CudaBackend::close() {
-  is_closed_ = true;
+  run_.is_closed = true;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     device_.record(joins_[i].get(), streams_[i].get());
     device_.wait(main_.get(), joins_[i].get());
   }
-  if (const std::byte* result = current_->prepared.blocks.result[parity_])
-    device_.copy(dense(blocks_.get() + (2 + parity_) * block_room, result, sizeof(op::ResultBlock)),
-                 main_.get());
+  if (const std::byte* result = run_.loaded->prepared.blocks.result[run_.parity])
+    device_.copy(blocks_->result_from(result, run_.parity), main_.get());
 }
 
 void CudaBackend::finish() {
-  if (idle_ && !fault_) return;
-  if (!fault_ && !is_closed_) guard({}, [&] { close(); });
-  const std::optional<std::size_t> alone = std::exchange(alone_, std::nullopt);
-  if (!fault_) guard(alone, [&] { device_.synchronize(main_.get()); });
-  if (!fault_ && !intervals_.empty()) guard({}, [&] { current_->times->read(intervals_); });
-  if (fault_) drain_after_fault();
-  issued_ = 0;
-  if (!std::exchange(idle_, true) && options_.world != nullptr) {
-    options_.world->progress().end(0, {program_, 0});
-    options_.world->progress().end_program();
+  if (first_) return finish_first();
+  if (fault_between_) std::rethrow_exception(std::exchange(fault_between_, nullptr));
+  if (!idle_) finish_all();
+}
+
+/// The second of two runs goes on, unless the first one failed.
+void CudaBackend::finish_first() {
+  guard(*first_, {}, [&] { device_.synchronize(first_ended_.get()); });
+  if (first_->fault) {
+    run_ = std::move(*first_);
+    first_.reset();
+    return finish_all();
   }
-  if (fault_) std::rethrow_exception(std::exchange(fault_, nullptr));
+  tell_end();
+  done_ = std::move(*first_);
+  first_.reset();
+  tell_begin();
+  if (options_.world != nullptr) options_.world->progress().set_step(run_.step);
+  if (!run_.fault) fill_feeds_ahead();
+}
+
+void CudaBackend::finish_all() {
+  if (!run_.is_closed) guard(run_, {}, [&] { close(); });
+  const std::optional<std::size_t> alone = std::exchange(alone_, std::nullopt);
+  guard(run_, alone, [&] { device_.synchronize(main_.get()); });
+  if (!run_.intervals.empty()) guard(run_, {}, [&] { run_.loaded->times->read(run_.intervals); });
+  const std::exception_ptr fault = std::exchange(run_.fault, nullptr);
+  if (fault) drain_after_fault();
+  issued_ = 0;
+  idle_ = true;
+  tell_end();
+  done_ = run_;
+  if (fault) std::rethrow_exception(fault);
 }
 
 op::ResultBlock CudaBackend::result() {
-  op::ResultBlock result;
-  if (current_->prepared.blocks.result[parity_] != nullptr)
-    std::memcpy(&result, blocks_.get() + (2 + parity_) * block_room, sizeof result);
-  return result;
+  const bool has_any = done_.loaded->prepared.blocks.result[done_.parity] != nullptr;
+  return has_any ? blocks_->result(done_.parity) : op::ResultBlock{};
+}
+
+void CudaBackend::tell_begin() {
+  if (options_.world == nullptr) return;
+  options_.world->progress().begin_program();
+  options_.world->progress().begin(0, {run_.program, 0});
+}
+
+void CudaBackend::tell_end() {
+  if (options_.world == nullptr) return;
+  options_.world->progress().end(0, {run_.program, 0});
+  options_.world->progress().end_program();
 }
 
 // --- faults
 
+/// Nothing more is done for it: behind a fault of the first of two runs none for the second.
+bool CudaBackend::is_faulty(const Run& run) const {
+  return run.fault != nullptr || (first_ && first_->fault != nullptr);
+}
+
 template <class What>
-void CudaBackend::guard(std::optional<std::size_t> instruction, const What& what) {
-  if (fault_) return;
+void CudaBackend::guard(Run& run, std::optional<std::size_t> instruction, const What& what) {
+  if (is_faulty(run)) return;
   try {
     what();
   } catch (const std::exception& exception) {
-    fail(instruction, exception);
+    fail(run, instruction, exception);
   }
 }
 
-void CudaBackend::fail(std::optional<std::size_t> instruction, const std::exception& exception) {
-  const program::Program& program = *current_->prepared.program;
-  keep(comm::fault_of(exception), instruction ? describe_instruction(program, *instruction)
-                                              : format("program {}, step {}", program.name, step_));
+/// The first one wins: what comes behind a fault of a device misleads.
+void CudaBackend::fail(Run& run, std::optional<std::size_t> instruction,
+                       const std::exception& exception) {
+  if (run.fault) return;
+  const program::Program& program = *run.loaded->prepared.program;
+  run.fault = fault_at(instruction ? describe_instruction(program, *instruction)
+                                   : format("program {}, step {}", program.name, run.step),
+                       exception);
 }
 
-/// The first one wins: what comes behind a fault of a device misleads.
-void CudaBackend::keep(const comm::Fault& fault, const std::string& where) {
-  if (fault_) return;
+std::exception_ptr CudaBackend::fault_at(const std::string& where,
+                                         const std::exception& exception) const {
+  const comm::Fault fault = comm::fault_of(exception);
   const std::string text =
       format("{} on {}: {}: {}", describe_rank(*programs_[0]->prepared.program), device_.name(),
              where, fault.message);
-  fault_ = fault.code == ExitCode::internal ? std::make_exception_ptr(InternalError(text))
-                                            : std::make_exception_ptr(UserError(fault.code, text));
+  return fault.code == ExitCode::internal ? std::make_exception_ptr(InternalError(text))
+                                          : std::make_exception_ptr(UserError(fault.code, text));
 }
 
 /// What was enqueued before the fault may still run. Errors of a lost device say nothing new.
@@ -321,6 +374,7 @@ void CudaBackend::drain_after_fault() {
 // --- between programs
 
 std::unique_ptr<std::byte[]> CudaBackend::copy_of(std::span<const std::byte> memory) {
+  require(idle_, "the host sees buffers between programs");
   auto copy = std::make_unique_for_overwrite<std::byte[]>(memory.size());
   staging_->read(memory.data(), {copy.get(), memory.size()}, main_.get());
   return copy;
@@ -330,9 +384,9 @@ HostView<std::byte> CudaBackend::bytes(const program::Buffer& buffer, std::int64
   const std::span<std::byte> memory = regions_.bytes(buffer, parity);
   return {copy_of(memory), memory.size(), [this, memory](std::span<const std::byte> changed) {
             try {
-              if (!fault_) staging_->write(changed, memory.data(), main_.get());
+              if (!fault_between_) staging_->write(changed, memory.data(), main_.get());
             } catch (const std::exception& exception) {
-              keep(comm::fault_of(exception), "writing between programs");
+              fault_between_ = fault_at("writing between programs", exception);
             }
           }};
 }

@@ -16,6 +16,7 @@
 #include "run/backend.h"
 #include "run/cuda/device.h"
 #include "run/cuda/instruction_times.h"
+#include "run/cuda/pinned_blocks.h"
 #include "run/cuda/pinned_feeds.h"
 #include "run/cuda/row_copies.h"
 #include "run/cuda/staging.h"
@@ -36,7 +37,8 @@ struct CudaOptions {
 
 /// The first run of a program, traced runs, runs by single instructions and programs whose kernels
 /// wait on the host are enqueued as they are; all others are launched as a graph. A fault names the
-/// rank, and the instruction where that is known; the first one wins.
+/// rank, and the instruction where that is known; the first one wins, and is thrown when its run is
+/// finished.
 class CudaBackend : public Backend {
  public:
   /// The device must outlive the backend.
@@ -48,10 +50,11 @@ class CudaBackend : public Backend {
   void begin(ProgramId program, const op::StepBlock& step, Feeder* feeder) override;
   void issue(ProgramId program, std::size_t instruction) override;
   void issue_all(ProgramId program, std::size_t count) override;
+  bool runs_ahead() const override { return true; }
   void finish() override;
   op::ResultBlock result() override;
   void trace_next(std::span<trace::Interval> intervals) override { intervals_ = intervals; }
-  MathWaits math_waits() const override { return math_waits_; }
+  MathWaits math_waits() const override { return done_.math_waits; }
   HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override;
   HostView<const std::byte> read(const program::Buffer& buffer, std::int64_t parity) override;
 
@@ -72,13 +75,28 @@ class CudaBackend : public Backend {
     ByParity<OwnedGraph> graphs;
     bool waits_on_host = false, has_run = false;
   };
+  /// A run of a program. Blocks and feeds in pinned memory are those of its parity.
+  struct Run {
+    Loaded* loaded = nullptr;
+    std::size_t program = 0, parity = 0;
+    std::int64_t step = 0;
+    Feeder* feeder = nullptr;
+    std::span<trace::Interval> intervals = {};
+    std::exception_ptr fault = nullptr;
+    MathWaits math_waits = {};
+    bool is_fed = false, is_open = false, is_closed = false;
+    bool is_whole = false;  // everything was issued at once
+  };
+
   void load(const program::Program& program);
   Work work_of(const Loaded& loaded, std::size_t instruction);
   Stream stream_of(const std::string& name);
   void show_progress();
 
   void leave_idle();
+  void begin_ahead(ProgramId program, const op::StepBlock& step);
   void fill_feeds();
+  void fill_feeds_ahead();
   void enqueue_plainly();
   void launch_graph();
   OwnedGraph capture();
@@ -86,39 +104,43 @@ class CudaBackend : public Backend {
   void enqueue(std::size_t instruction);
   void carry_out(std::size_t instruction);
   void close();
+  void finish_first();
+  void finish_all();
+  void tell_begin();
+  void tell_end();
   void drain_after_fault();
-  /// Runs `what`; the first exception is kept, as that of an instruction or of the whole program.
+  bool is_faulty(const Run& run) const;
+  /// Runs `what` for a run; the first exception is kept, as that of an instruction or of the whole
+  /// program.
   template <class What>
-  void guard(std::optional<std::size_t> instruction, const What& what);
-  void fail(std::optional<std::size_t> instruction, const std::exception& exception);
-  void keep(const comm::Fault& fault, const std::string& where);
+  void guard(Run& run, std::optional<std::size_t> instruction, const What& what);
+  void fail(Run& run, std::optional<std::size_t> instruction, const std::exception& exception);
+  std::exception_ptr fault_at(const std::string& where, const std::exception& exception) const;
   std::unique_ptr<std::byte[]> copy_of(std::span<const std::byte> memory);
 
   Device& device_;
   CudaOptions options_;
   DeviceMemory memory_;
   Regions regions_;
-  PinnedMemory blocks_;  // step and result blocks of both parities
-  OwnedStream main_;     // begins and ends every program
+  std::unique_ptr<PinnedBlocks> blocks_;
+  OwnedStream main_;  // begins and ends every program
   std::unique_ptr<Staging> staging_;
   std::vector<std::string> stream_names_;
   std::vector<OwnedStream> streams_;
   std::vector<OwnedEvent> joins_;  // of the streams
   OwnedEvent fork_;
+  OwnedEvent first_ended_;          // of two runs
   std::vector<OwnedEvent> events_;  // of the programs
   std::vector<std::unique_ptr<Loaded>> programs_;
 
-  // The run under way.
-  Loaded* current_ = nullptr;
-  std::size_t program_ = 0, parity_ = 0;
-  std::int64_t step_ = 0;
-  Feeder* feeder_ = nullptr;
-  std::span<trace::Interval> intervals_;
-  MathWaits math_waits_;
-  bool is_fed_ = false, is_open_ = false, is_closed_ = false, idle_ = true;
-  std::optional<std::size_t> alone_;  // the only instruction since the last finish
-  std::size_t issued_ = 0;            // since then
-  std::exception_ptr fault_;
+  std::optional<Run> first_;  // still under way, and another began behind it
+  Run run_;                   // began last
+  Run done_;                  // finished last
+  bool idle_ = true;
+  std::span<trace::Interval> intervals_;  // of the run that begins next
+  std::optional<std::size_t> alone_;      // the only instruction since the last finish
+  std::size_t issued_ = 0;                // since then
+  std::exception_ptr fault_between_;      // of what was written between programs
 };
 
 }  // namespace fourfold::run::cuda

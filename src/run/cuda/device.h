@@ -28,6 +28,10 @@ struct RowCopy {
   std::int64_t row_bytes = 0, rows = 1;
   bool operator==(const RowCopy&) const = default;
 };
+inline RowCopy dense(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const auto row = static_cast<std::int64_t>(bytes);
+  return {to, row, from, row, row, 1};
+}
 
 /// All calls throw UserError (environment: driver, device lost; out_of_memory) or InternalError,
 /// with the call's name. What runs on the device fails later: at the next call that waits. One

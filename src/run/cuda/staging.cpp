@@ -4,15 +4,6 @@
 #include <cstring>
 
 namespace fourfold::run::cuda {
-namespace {
-
-RowCopy dense(std::byte* to, const std::byte* from, std::size_t bytes) {
-  const auto row = static_cast<std::int64_t>(bytes);
-  return {to, row, from, row, row, 1};
-}
-
-}  // namespace
-
 Staging::Staging(Device& device, std::int64_t block_bytes)
     : device_(device), block_bytes_(static_cast<std::size_t>(block_bytes)) {
   for (const std::size_t i : {0U, 1U}) {

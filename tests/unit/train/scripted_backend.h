@@ -3,10 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "base/format.h"
 #include "data/data_spec.h"
 #include "run/backend.h"
 #include "unit/run/handmade.h"
@@ -24,6 +26,9 @@ class ScriptedBackend : public run::Backend {
   explicit ScriptedBackend(Script script) : script_(std::move(script)) {}
 
   std::vector<Call> calls;
+  /// Whether steps may begin ahead; then: what began and finished, in order, "+3 +4 -3 ...".
+  bool is_ahead = false;
+  std::string order;
   std::int64_t count(const std::string& program) const {
     return std::ranges::count(calls, program, &Call::program);
   }
@@ -49,9 +54,17 @@ class ScriptedBackend : public run::Backend {
     }
     if (instruction + 1 < program_->instructions.size()) return;
     calls.push_back({program_->name, step_, labels_});
-    result_ = script_(calls.back());
+    results_.push_back(script_(calls.back()));
+    if (program_->name == "train") order += format("+{} ", step_.step);
   }
-  void finish() override {}
+  bool runs_ahead() const override { return is_ahead; }
+  void finish() override {
+    if (results_.empty()) return;
+    result_ = results_.front();
+    results_.pop_front();
+    if (program_->name == "train")
+      order += format("-{} ", step_.step - static_cast<std::int64_t>(results_.size()));
+  }
   op::ResultBlock result() override { return result_; }
   HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override {
     const bool transient = buffer.region == program::Region::transient;
@@ -67,6 +80,7 @@ class ScriptedBackend : public run::Backend {
   std::vector<std::byte> memory_;
   const program::Program* program_ = nullptr;
   op::StepBlock step_;
+  std::deque<op::ResultBlock> results_;  // of programs that have not finished
   op::ResultBlock result_;
   std::int64_t labels_ = 0;
   run::Feeder* feeder_ = nullptr;

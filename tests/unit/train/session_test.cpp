@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "train/schedule.h"
@@ -117,6 +118,40 @@ TEST_F(SessionTest, with_no_interval_only_the_end_is_evaluated) {
     EXPECT_EQ(metrics.evaluation.has_value(), metrics.step == 5);
 }
 
+TEST_F(SessionTest,
+       a_step_begins_before_the_result_of_the_one_before_unless_the_state_is_looked_at) {
+  train();
+  const std::vector<StepMetrics> expected = std::exchange(recorder_.steps, {});
+  EXPECT_EQ(backend_.order, "+0 -0 +1 -1 +2 -2 +3 -3 +4 -4 ");
+  backend_.order.clear();
+  backend_.is_ahead = true;
+  evaluations_ = 0;
+  train();
+  // Evaluations stand behind 2, 4 and 5 steps.
+  EXPECT_EQ(backend_.order, "+0 +1 -0 -1 +2 +3 -2 -3 +4 -4 ");
+  ASSERT_EQ(recorder_.steps.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const StepMetrics &got = recorder_.steps[i], &wanted = expected[i];
+    EXPECT_EQ(got.step, wanted.step);
+    EXPECT_EQ(got.loss, wanted.loss);
+    EXPECT_EQ(got.lr, wanted.lr);
+    EXPECT_EQ(got.evaluation.has_value(), wanted.evaluation.has_value());
+    if (wanted.evaluation) {
+      EXPECT_EQ(got.evaluation->loss, wanted.evaluation->loss);
+    }
+    EXPECT_GT(got.time_s, 0);
+  }
+}
+
+TEST_F(SessionTest, steps_that_are_recorded_do_not_begin_ahead) {
+  backend_.is_ahead = true;
+  trace::Recorder recorder("train", bundle_.at("train").instructions.size(), 0, 5);
+  executor_.set_recorder(&recorder);
+  train();
+  EXPECT_EQ(backend_.order, "+0 -0 +1 -1 +2 -2 +3 -3 +4 -4 ");
+  EXPECT_TRUE(recorder.is_full());
+}
+
 /// What the user reads; the code is checked on the way.
 std::string stopped(const std::function<void()>& action) {
   try {
@@ -138,6 +173,18 @@ TEST_F(SessionTest, a_step_that_was_not_applied_stops_the_run_and_names_the_bad_
   EXPECT_NE(text.find("those after step 3"), std::string::npos) << text;
   EXPECT_NE(text.find("element 2 of weight was NaN before the step"), std::string::npos) << text;
   EXPECT_EQ(recorder_.steps.size(), 3);
+}
+
+TEST_F(SessionTest, a_step_that_was_not_applied_stops_the_run_though_the_next_one_has_begun) {
+  spec_.eval_interval = 0;
+  backend_.is_ahead = true;
+  bad_step_ = 2;
+  run::as<float>(executor_.bytes("train", "weight"))[2] = std::numeric_limits<float>::quiet_NaN();
+  const std::string text = stopped([&] { train(); });
+  EXPECT_NE(text.find("stopped at step 3 of 5"), std::string::npos) << text;
+  EXPECT_NE(text.find("element 2 of weight was NaN before the step"), std::string::npos) << text;
+  EXPECT_EQ(recorder_.steps.size(), 2);
+  EXPECT_EQ(backend_.order, "+0 +1 -0 +2 -1 +3 -2 -3 ") << "the search begins behind all that ran";
 }
 
 TEST_F(SessionTest, a_fault_that_does_not_come_again_is_told_as_such) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstring>
 #include <map>
 #include <set>
 #include <vector>
@@ -82,6 +84,87 @@ TEST_P(OnAFakeGpu, events_order_streams_and_each_step_gets_its_feed) {
     for (std::int64_t step = 0; step < 9; ++step) EXPECT_EQ(feeder.asked[step], 1) << step;
     EXPECT_EQ(feeder.asked[9], ahead ? 1 : 0);
   }
+}
+
+/// Runs steps [0, count), each begun before the one before has finished; calls `done` behind each.
+template <class Done>
+void run_ahead(Executor& executor, Feeder& feeder, std::int64_t count, const Done& done) {
+  ASSERT_TRUE(executor.runs_ahead());
+  executor.start("p", {.step = 0}, &feeder);
+  for (std::int64_t step = 0; step < count; ++step) {
+    if (step + 1 < count) executor.start("p", {.step = step + 1}, &feeder);
+    done(step, executor.finish());
+  }
+}
+
+TEST_P(OnAFakeGpu, a_step_that_begins_ahead_gets_its_feed_and_gives_its_result) {
+  Handmade& made = streams_.made;
+  const auto step = program::BufferId(0), result = program::BufferId(1);
+  made.add("math", program::Copy{Handmade::field(step, "step.step"),
+                                 Handmade::field(result, "result.token_count")});
+  made.add("math", program::Copy{{streams_.sum, 12, 1, 4, 0},
+                                 {result, offsetof(op::ResultBlock, loss_sum), 1, 4, 0}});
+  const program::Bundle bundle = made.bundle();
+  const auto backend = gpu_.backend();
+  Executor executor(bundle, *backend);
+  for (const bool ahead : {false, true}) {
+    StepFeeder feeder(ahead);
+    run_ahead(executor, feeder, 9, [&](std::int64_t number, const op::ResultBlock& got) {
+      EXPECT_EQ(got.token_count, number);
+      std::int32_t sum = 0;
+      std::memcpy(&sum, &got.loss_sum, sizeof sum);
+      EXPECT_EQ(sum, 100 * number + 3) << ahead;
+      EXPECT_GE(executor.times().total_s, 0);
+    });
+    for (std::int64_t number = 0; number < 9; ++number)
+      EXPECT_EQ(feeder.asked[number], 1) << number;
+  }
+}
+
+TEST_P(OnAFakeGpu, the_device_is_given_the_next_step_before_the_host_waits_for_a_result) {
+  StepFeeder feeder(true);
+  for (int again = 0; again < 2; ++again) {
+    gpu_.launches_behind_waits.clear();
+    run_ahead(executor_, feeder, 9, [](std::int64_t, const op::ResultBlock&) {});
+  }
+  std::vector<std::int64_t> expected(8, 1);
+  expected.push_back(0);
+  EXPECT_EQ(gpu_.launches_behind_waits, expected)
+      << "one wait a step, the last with nothing behind";
+}
+
+TEST_P(OnAFakeGpu, a_fault_of_a_step_that_began_ahead_is_its_own) {
+  StepFeeder feeder(true);
+  feeder.fails_at = 3;
+  std::int64_t done = 0;
+  try {
+    run_ahead(executor_, feeder, 9, [&](std::int64_t, const op::ResultBlock&) { ++done; });
+    FAIL() << "a feeder's fault is thrown";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_data);
+  }
+  EXPECT_EQ(done, 3) << "the steps before it are told";
+  EXPECT_EQ(feeder.asked[4], 0) << "behind it nothing begins";
+  feeder.fails_at = -1;
+  executor_.run("p", {.step = 4}, &feeder);
+  EXPECT_EQ(sum(0), 400) << "the backend can run the next program";
+}
+
+TEST_P(OnAFakeGpu, only_the_next_step_begins_ahead_and_the_host_sees_nothing_meanwhile) {
+  StepFeeder feeder(true);
+  const auto refused = [&](std::int64_t step) {
+    executor_.start("p", {.step = 0}, &feeder);
+    EXPECT_THROW(executor_.start("p", {.step = step}, &feeder), InternalError);
+    EXPECT_THROW(sum(0), InternalError);
+    executor_.finish();
+  };
+  refused(2);
+  refused(0);
+  executor_.start("p", {.step = 0}, &feeder);
+  executor_.start("p", {.step = 1}, &feeder);
+  EXPECT_THROW(executor_.start("p", {.step = 2}, &feeder), InternalError);
+  executor_.drain();
+  EXPECT_EQ(sum(0), 100);
 }
 
 TEST_P(OnAFakeGpu, what_was_fed_ahead_for_another_step_or_by_another_feeder_is_not_used) {
@@ -198,7 +281,9 @@ INSTANTIATE_TEST_SUITE_P(Orders, OnAFakeGpu, testing::Values(1U, 2U, 3U));
 /// A run of some steps whose device is lost somewhere.
 class LostGpu {
  public:
-  std::string run(unsigned seed, std::int64_t at_call, std::int64_t at_work) {
+  enum class Steps : std::uint8_t { one_by_one, ahead };
+  std::string run(unsigned seed, std::int64_t at_call, std::int64_t at_work,
+                  Steps steps = Steps::one_by_one) {
     FakeGpu gpu(seed);
     const program::Bundle bundle = streams_.made.bundle();
     std::string text;
@@ -209,7 +294,10 @@ class LostGpu {
       if (at_work >= 0) gpu.lose_at_work(at_work);
       StepFeeder feeder(true);
       try {
-        for (std::int64_t step = 0; step < 5; ++step) executor.run("p", {.step = step}, &feeder);
+        if (steps == Steps::ahead)
+          run_ahead(executor, feeder, 5, [](std::int64_t, const op::ResultBlock&) {});
+        else
+          for (std::int64_t step = 0; step < 5; ++step) executor.run("p", {.step = step}, &feeder);
       } catch (const UserError& error) {
         EXPECT_EQ(error.code(), ExitCode::environment);
         text = error.what();
@@ -245,6 +333,20 @@ TEST(LostGpu, wherever_a_call_fails_one_line_names_rank_and_device_and_all_is_gi
       texts.contains("rank 0 (data 0) on a fake GPU: program p, step 4: cudaGraphLaunch: "
                      "the GPU was lost"))
       << testing::PrintToString(texts);
+}
+
+TEST(LostGpu, steps_that_begin_ahead_end_in_one_line_too) {
+  LostGpu lost;
+  std::int64_t call = 1;
+  for (std::string text; call == 1 || !text.empty(); ++call) {
+    text = lost.run(1, call, -1, LostGpu::Steps::ahead);
+    if (text.empty()) break;
+    EXPECT_TRUE(text.starts_with("rank 0 (data 0) on a fake GPU: ")) << text;
+    EXPECT_TRUE(text.ends_with(": the GPU was lost")) << text;
+  }
+  EXPECT_GT(call, 40) << "all steps take some calls";
+  for (std::int64_t work = 0; work < 26; ++work)
+    EXPECT_NE(lost.run(2, 0, work, LostGpu::Steps::ahead), "") << work;
 }
 
 TEST(LostGpu, what_fails_on_the_device_is_thrown_by_the_step_that_met_it) {
