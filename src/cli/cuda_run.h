@@ -12,7 +12,8 @@
 namespace fourfold::cli {
 
 /// The facts of the CUDA kernels, or of our own ones alone; needs neither driver nor device. None
-/// without CUDA in the build.
+/// without CUDA in the build. Of the fastest, attention is cuDNN's where it was built in and the
+/// first device has a kernel for it; without a device it is our own.
 enum class CudaKernels : std::uint8_t { fastest, own };
 std::optional<machine::Target> cuda_target(CudaKernels kernels);
 

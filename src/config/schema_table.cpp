@@ -186,11 +186,12 @@ std::vector<Key> sample_keys() {
        .example = "0.9",
        .elsewhere = {"topp", "nucleus"}},
       {.path = "kernels",
-       .meaning = "auto: the fastest for this machine; reference: plain loops, slow, for checking.",
+       .meaning = "auto: the fastest for this machine; reference: plain loops, slow, for checking; "
+                  "on a GPU, our own kernels in place of cuBLASLt's and cuDNN's.",
        .field =
            choice<std::string>(at(&Config::kernels), {"auto", "reference"}, {"auto", "reference"}),
        .fallback = "auto",
-       .cost = "reference: tens of times slower.",
+       .cost = "reference: tens of times slower on a CPU.",
        .example = "reference",
        .elsewhere = {"backend", "kernel"}},
   };

@@ -21,7 +21,9 @@ class BackendOnDevice : private OpenDevice, public run::cuda::CudaBackend {
 }  // namespace
 
 std::optional<machine::Target> cuda_target(CudaKernels kernels) {
-  return kernels == CudaKernels::own ? kernels::cuda::own_target() : kernels::cuda::target();
+  if (kernels == CudaKernels::own) return kernels::cuda::own_target();
+  return kernels::cuda::target(kernels::cuda::FloatProducts::full,
+                               kernels::cuda::AttentionBy::cudnn);
 }
 
 std::unique_ptr<run::Backend> make_cuda_backend(comm::World* world) {
