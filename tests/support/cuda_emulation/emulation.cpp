@@ -78,8 +78,7 @@ std::vector<unsigned> ordered(unsigned count) {
 /// The threads of the block that runs.
 class Block {
  public:
-  Block(unsigned threads, const std::function<void()>& body)
-      : fibers_(threads), warps_(threads / 32), body_(body) {
+  explicit Block(unsigned threads) : fibers_(threads), warps_(threads / 32) {
     for (Fiber& fiber : fibers_) fiber.stack.prepare(&Block::enter);
 #if defined(FOURFOLD_FIND_RACES)
     // Lanes read in slots what others wrote; that is what a shuffle is.
@@ -94,8 +93,10 @@ class Block {
     for (unsigned thread = 0; thread < fibers_.size(); ++thread) resume(thread);
   }
 
-  /// Once for each thread, warps in the given order.
-  void run(const std::vector<unsigned>& order) {
+  /// `body` once for each thread, warps in the given order.
+  void run(const std::vector<unsigned>& order, const std::function<void()>& body) {
+    body_ = &body;
+    lanes_ = ordered(32);
     for (Fiber& fiber : fibers_) {
       fiber.state = State::ready;
       fiber.phase = fiber.block_barriers = fiber.warp_barriers = 0;
@@ -175,8 +176,8 @@ class Block {
 
   std::vector<Fiber> fibers_;
   std::vector<Warp> warps_;
-  std::vector<unsigned> lanes_ = ordered(32);
-  const std::function<void()>& body_;
+  std::vector<unsigned> lanes_;
+  const std::function<void()>* body_ = nullptr;
   Stack main_;
   Ordering barrier_;
   Ordering launch_;  // the first turn is its begin, the second its end
@@ -192,13 +193,25 @@ void Block::enter() {
   fiber.stack.arrived();
   while (!block->is_over_) {
     block->launch_.leave(0);
-    block->body_();
+    (*block->body_)();
     block->launch_.arrive(1);
     fiber.state = State::done;
     fiber.stack.switch_to(block->main_);
   }
   fiber.stack.switch_to(block->main_, true);
 }
+
+/// By their number of threads. To make fibers takes longer than most kernels run.
+struct KeptBlocks {
+  std::map<unsigned, std::unique_ptr<Block>> of_threads;
+  ~KeptBlocks() {
+    for (const auto& [threads, kept] : of_threads)
+      if (kept != nullptr) {
+        block = kept.get();
+        kept->end();
+      }
+  }
+};
 
 }  // namespace
 
@@ -223,9 +236,12 @@ void run(Index3 blocks, unsigned threads, std::size_t shared_bytes,
          const std::function<void()>& body) {
   if (threads == 0 || threads > 1024 || threads % 32 != 0)
     throw std::logic_error("a block has " + std::to_string(threads) + " threads, not whole warps");
-  Block own(threads, body);
+  thread_local KeptBlocks kept;
+  // Not kept where it throws: its threads stand where they were.
+  std::unique_ptr<Block> own = std::move(kept.of_threads[threads]);
+  if (own == nullptr) own = std::make_unique<Block>(threads);
   const auto memory = std::make_unique_for_overwrite<std::byte[]>(shared_bytes);
-  block = &own;
+  block = own.get();
   shared = memory.get();
   const std::vector<unsigned> order = ordered(threads / 32);
   for (const unsigned index : ordered(blocks.x * blocks.y * blocks.z)) {
@@ -233,9 +249,9 @@ void run(Index3 blocks, unsigned threads, std::size_t shared_bytes,
     place.threads = {threads, 1, 1};
     place.blocks = blocks;
     std::fill_n(memory.get(), shared_bytes, std::byte{0xFF});  // NaN in floats
-    own.run(order);
+    own->run(order, body);
   }
-  own.end();
+  kept.of_threads[threads] = std::move(own);
   block = nullptr;
   shared = nullptr;
 }
