@@ -78,7 +78,7 @@ function(fourfold_cuda_room name)
   set_target_properties(fourfold_${name}_cuda PROPERTIES COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CXX>:${options}>")
   # constexpr functions of base/ and op/ are called on the device as they are.
   target_compile_options(fourfold_${name}_cuda PRIVATE
-    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Werror=all-warnings>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr$<$<BOOL:${FOURFOLD_WERROR}>:;-Werror=all-warnings>>")
   target_link_libraries(fourfold_${name}_cuda PUBLIC fourfold_${name} PRIVATE ${ARGN} CUDA::cudart_static)
 endfunction()
 

@@ -19,6 +19,7 @@ namespace fourfold::kernels::cuda {
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream stream,
             std::type_identity_t<Parameters>... arguments) {
+  static_assert((std::is_trivially_copyable_v<Parameters> && ...));
   static_assert((sizeof(Parameters) + ... + 0) <= most_parameter_bytes);
   if (shape.is_empty()) return;
   void* pointers[] = {&arguments...};
