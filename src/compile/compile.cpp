@@ -4,6 +4,7 @@
 
 #include "compile/choose_kernels.h"
 #include "compile/choose_layouts.h"
+#include "compile/fuse_casts.h"
 #include "compile/fuse_neighbours.h"
 #include "compile/fuse_products.h"
 #include "compile/fuse_sums.h"
@@ -38,6 +39,7 @@ program::Program compile_graph(const graph::Graph& graph, const plan::Plan& plan
   program = fuse_products(std::move(program), target);
   program = fuse_sums(std::move(program), target);
   program = fuse_update(std::move(program), target);
+  program = fuse_casts(std::move(program), target);
   program = choose_kernels(std::move(program), target);
   program = place_buffers(std::move(program));
   program = insert_waits(std::move(program));

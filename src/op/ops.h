@@ -257,6 +257,19 @@ struct Cast {
   FOURFOLD_OP_ROW(Cast, "cast");
 };
 
+/// cast of several tensors, each as op::Cast has it. Reads all x, writes all y. Its factor rule is
+/// that of its parts (op::parts).
+struct CastList {
+  std::int64_t tensors = 1;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("tensors", self.tensors);
+  }
+  /// `tensors`, within what a program can have: a text may claim anything.
+  std::int64_t count() const;
+  FOURFOLD_OP_ROW(CastList, "cast_list");
+};
+
 /// y = a + b. The computation may also be in i64 or u64: counters and digests.
 struct Add {
   template <class Self, class Visit>

@@ -1,8 +1,8 @@
 // Rules of matmul, embeddings, dropout and elementwise ops, in the order of ops.h.
 #include <algorithm>
 
-#include "op/ops.h"
 #include "op/rule_helpers.h"
+#include "op/table.h"
 
 namespace fourfold::op {
 
@@ -247,6 +247,35 @@ FactorRule Cast::factors(Shapes reads) const {
 }
 double Cast::flops(Shapes) const {
   return 0;
+}
+
+std::int64_t CastList::count() const {
+  return list_length(tensors);
+}
+Operands CastList::operands() const {
+  const auto length = static_cast<std::size_t>(count());
+  Operands list(length, Operand{"x", Role::read, Element::accumulate});
+  list.resize(2 * length, Operand{"y", Role::write});
+  return list;
+}
+std::vector<Shape> CastList::outputs(Shapes reads) const {
+  return {reads.begin(), reads.end()};
+}
+FactorRule CastList::factors(Shapes reads) const {
+  const std::vector<std::string> x = letters_of_each(reads);
+  FactorRule rule{x, "", Linear::no};
+  rule.operands.insert(rule.operands.end(), x.begin(), x.end());
+  return rule;
+}
+double CastList::flops(Shapes) const {
+  return 0;
+}
+
+std::vector<Part> parts_of(const CastList& row) {
+  const auto length = static_cast<std::size_t>(row.count());
+  std::vector<Part> list;
+  for (std::size_t i = 0; i < length; ++i) list.push_back({Cast{}, {i, length + i}});
+  return list;
 }
 
 Operands Add::operands() const {

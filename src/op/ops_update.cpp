@@ -1,47 +1,24 @@
 // Rules of the update and of state, in the order of ops.h.
-#include <algorithm>
-
 #include "op/rule_helpers.h"
 #include "op/table.h"
 
 namespace fourfold::op {
-
 namespace {
 
-/// How many tensors a row claims to have, within what a program can have: a text may claim
-/// anything.
-std::int64_t within_reason(std::int64_t tensors) {
-  constexpr std::int64_t most = 100000;
-  return std::clamp<std::int64_t>(tensors, 1, most);
-}
-
-/// Letters for each of the shapes, no two alike.
-std::vector<std::string> letters_of(Shapes shapes) {
-  std::vector<std::string> list;
-  char next = '!';  // the first of 94 letters that print
-  for (const Shape& shape : shapes) {
-    require(static_cast<std::size_t>('~' - next) >= shape.rank(),
-            "so many dims have no letters; ask the rules of the row's parts");
-    list.push_back(letters(shape.rank(), next));
-    next = static_cast<char>(next + static_cast<int>(shape.rank()));
-  }
-  return list;
-}
-
 Operands sum_operands(std::int64_t tensors, const Operand& sum) {
-  Operands list(static_cast<std::size_t>(within_reason(tensors)), Operand{"x"});
+  Operands list(static_cast<std::size_t>(list_length(tensors)), Operand{"x"});
   list.push_back(sum);
   return list;
 }
 FactorRule sum_factors(Shapes reads) {
-  std::vector<std::string> all = letters_of(reads);
+  std::vector<std::string> all = letters_of_each(reads);
   all.emplace_back();
   return {std::move(all), "", Linear::no};
 }
 template <class Row>
 std::vector<Part> parts_of_sum(const Row& row) {
   std::vector<Part> list;
-  const auto count = static_cast<std::size_t>(within_reason(row.tensors));
+  const auto count = static_cast<std::size_t>(list_length(row.tensors));
   for (std::size_t i = 0; i < count; ++i)
     list.push_back({Row{.accumulate = row.accumulate || i > 0}, {i, count}});
   return list;
@@ -138,7 +115,7 @@ double AdamW::flops(Shapes all) const {
 }
 
 std::int64_t AdamWList::count() const {
-  return within_reason(tensors);
+  return list_length(tensors);
 }
 AdamW AdamWList::one(std::int64_t index) const {
   return {beta1, beta2, epsilon, index < decayed ? weight_decay : 0};
@@ -168,12 +145,10 @@ std::vector<Shape> AdamWList::outputs(Shapes reads) const {
   return shapes;
 }
 FactorRule AdamWList::factors(Shapes reads) const {
-  const std::vector<std::string> grads = letters_of(reads.subspan(4));
-  std::vector<std::string> states;
-  for (const std::string& grad : grads) states.insert(states.end(), 3, grad);
   FactorRule rule{{"", "", "", ""}, "", Linear::no};
+  const std::vector<std::string> grads = letters_of_each(reads.subspan(4));
   rule.operands.insert(rule.operands.end(), grads.begin(), grads.end());
-  rule.operands.insert(rule.operands.end(), states.begin(), states.end());
+  for (const std::string& grad : grads) rule.operands.insert(rule.operands.end(), 3, grad);
   return rule;
 }
 double AdamWList::flops(Shapes all) const {

@@ -1,7 +1,10 @@
 // Small words in which the rules of the rows are written. For ops_*.cpp only.
 #pragma once
 
+#include <algorithm>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "op/rule.h"
@@ -49,6 +52,25 @@ inline bool is_window_of(const TensorWindow& window, const Shape& local) {
   for (const std::int64_t first : window.first)
     if (first < 0) return false;
   return true;
+}
+
+/// How many tensors a row over a list has: what a text claims, within what a program can have.
+inline std::int64_t list_length(std::int64_t claimed) {
+  constexpr std::int64_t most = 100000;
+  return std::clamp<std::int64_t>(claimed, 1, most);
+}
+
+/// Letters for the dims of each tensor of a list, none of them twice.
+inline std::vector<std::string> letters_of_each(std::span<const Shape> tensors) {
+  std::vector<std::string> list;
+  char next = '!';  // the first of 94 letters that print
+  for (const Shape& shape : tensors) {
+    require(static_cast<std::size_t>('~' - next) >= shape.rank(),
+            "so many dims of a list have no letters; ask the rules of its parts");
+    list.push_back(letters(shape.rank(), next));
+    next = static_cast<char>(next + static_cast<int>(shape.rank()));
+  }
+  return list;
 }
 
 constexpr Role write_or_update(bool accumulate) {

@@ -199,7 +199,7 @@ bool is_list(const Op& op) {
   return std::visit(
       []<class Row>(const Row& row) {
         if constexpr (is_one_of<Row, SquaredNorm, CountNonFinite>) return row.tensors != 1;
-        return std::is_same_v<Row, AdamWList>;
+        return is_one_of<Row, AdamWList, CastList>;
       },
       op);
 }

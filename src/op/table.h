@@ -15,14 +15,16 @@ namespace fourfold::op {
 /// The rows of the table with their attributes. To add an op: a struct in ops.h with its rules, a
 /// line here, its gradient in graph/, its kernels in kernels/. A row without rules or without
 /// reference kernel does not compile.
-using AnyRow = std::variant<
-    Matmul, Embedding, EmbeddingGradient, AddPositions, PositionsGradient, Dropout, LayerNorm,
-    LayerNormGradient, LayerNormWeightGradient, LayerNormMoments, LayerNormApply,
-    LayerNormGradientSums, LayerNormGradientApply, AddBias, BiasGradient, Gelu, GeluGradient, Cast,
-    Add, Attention, AttentionGradient, AttentionCached, TakePosition, CrossEntropy, LogitMax,
-    LogitSums, CrossEntropyMerge, CrossEntropyGradient, LossSum, SquaredNorm, CountNonFinite, Vote,
-    UpdateControl, AdamW, AdamWList, CountUpdate, InitNormal, Fill, Digest, BiasGelu, AddLayerNorm,
-    AddLayerNormGradient, CrossEntropyBoth, MatmulBias, MatmulBiasGelu, MatmulGeluGradient>;
+using AnyRow =
+    std::variant<Matmul, Embedding, EmbeddingGradient, AddPositions, PositionsGradient, Dropout,
+                 LayerNorm, LayerNormGradient, LayerNormWeightGradient, LayerNormMoments,
+                 LayerNormApply, LayerNormGradientSums, LayerNormGradientApply, AddBias,
+                 BiasGradient, Gelu, GeluGradient, Cast, CastList, Add, Attention,
+                 AttentionGradient, AttentionCached, TakePosition, CrossEntropy, LogitMax,
+                 LogitSums, CrossEntropyMerge, CrossEntropyGradient, LossSum, SquaredNorm,
+                 CountNonFinite, Vote, UpdateControl, AdamW, AdamWList, CountUpdate, InitNormal,
+                 Fill, Digest, BiasGelu, AddLayerNorm, AddLayerNormGradient, CrossEntropyBoth,
+                 MatmulBias, MatmulBiasGelu, MatmulGeluGradient>;
 
 /// One of the rows. Copying and comparing look at every row; they are compiled once, not in every
 /// file that copies a program.
@@ -58,6 +60,7 @@ std::vector<Part> parts(const Op& op);
 std::vector<Part> parts_of(const SquaredNorm& row);
 std::vector<Part> parts_of(const CountNonFinite& row);
 std::vector<Part> parts_of(const AdamWList& row);
+std::vector<Part> parts_of(const CastList& row);
 std::vector<Part> parts_of(const BiasGelu& row);
 std::vector<Part> parts_of(const AddLayerNorm& row);
 std::vector<Part> parts_of(const AddLayerNormGradient& row);

@@ -56,6 +56,8 @@ std::vector<Case> elementwise_cases() {
     cases.push_back({"narrow", op::GeluGradient{}, {x, grad}, {}, 1, gelu_gradient_magnitude});
     cases.push_back({"wide", op::GeluGradient{}, {wide, grad}, {}, 1, gelu_gradient_magnitude});
     cases.push_back({"of weights", op::Cast{}, {wide}});
+    const Array wider = uniform({batch * time, channels, 3}, "wider", -12, 12);
+    cases.push_back({"of many weights", op::CastList{3}, {wide, x, wider}});
     cases.push_back({"sum", op::Add{}, {x, grad}});
     cases.push_back({"last", op::TakePosition{}, {x, scalar(static_cast<double>(time - 1))}});
     cases.push_back({"first", op::TakePosition{}, {x, scalar(0)}});
@@ -104,6 +106,17 @@ TEST(Cast, rounds_to_nearest_even_and_keeps_what_is_not_finite) {
       EXPECT_EQ(
           apply(op::Cast{}, {implementation, dtype, 2}, {filled({3}, 0x1.8p-3)}).values[0].data,
           filled({3}, 0x1.8p-3).data);
+}
+
+TEST(CastList, gives_the_bits_of_its_parts) {
+  // Tensors of no block, of one, and of several blocks and a part.
+  const Arrays weights = {uniform({0}, "none"), uniform({3}, "few"), uniform({41, 1001}, "many"),
+                          uniform({8192}, "whole")};
+  for (const Backend& backend : {Backend{"reference", DType::bf16, 1}, Backend{"vector"}}) {
+    const Result together = apply(op::CastList{4}, backend, weights);
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      EXPECT_EQ(apply(op::Cast{}, backend, {weights[i]}).bytes[0], together.bytes[i]) << i;
+  }
 }
 
 TEST(Add, also_adds_counters_and_digests) {

@@ -112,7 +112,7 @@ std::vector<Case> update_cases() {
                        adamw_reads(grad, 0.01, 0.5, applied, 6), state, 1, adamw_magnitude});
   }
   // Many: more than one launch of a GPU takes.
-  const std::vector<std::int64_t> odd = {70001, 1, 77, 16384, 20000}, many(485, 3);
+  const std::vector<std::int64_t> odd = {70001, 1, 77, 16384, 20000}, many(1300, 3);
   for (const auto& counts : {odd, many}) {
     const auto tensors = static_cast<std::int64_t>(counts.size());
     const double length = static_cast<double>(std::accumulate(counts.begin(), counts.end(), 0));

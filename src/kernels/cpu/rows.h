@@ -76,7 +76,8 @@ Run prepare_row(const op::AddLayerNorm& op, const Problem& problem);
 Run prepare_row(const op::AddLayerNormGradient& op, const Problem& problem);
 Run prepare_row(const op::CrossEntropyBoth& op, const Problem& problem);
 
-// fused_products.cpp
+// fused_parts.cpp
+Run prepare_row(const op::CastList& op, const Problem& problem);
 Run prepare_row(const op::MatmulBias& op, const Problem& problem);
 Run prepare_row(const op::MatmulBiasGelu& op, const Problem& problem);
 Run prepare_row(const op::MatmulGeluGradient& op, const Problem& problem);

@@ -1,4 +1,4 @@
-// Bias, GELU, cast, sum, selection of a position and constants on the device; op::AddBias ...
+// Bias, GELU, sum, selection of a position and constants on the device; op::AddBias ...
 // op::Add, op::BiasGelu, op::TakePosition and op::Fill state the contracts.
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/map.cuh"
@@ -68,25 +68,6 @@ struct AddBody {
   }
 };
 
-/// y = x rounded to T, a pack of T at a time.
-template <class T>
-__global__ void cast(const float* x, std::int64_t count, bool aligned, T* y) {
-  constexpr int size = pack_size<T>, size_in = pack_size<float>;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x * size;
-  std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * size;
-  for (; first < count; first += step) {
-    const std::int64_t left = count - first;
-    const bool whole = aligned && left >= size;
-    float values[size];
-    for (int part = 0; part < size; part += size_in) {
-      float in[size_in];
-      load_pack<float>(x + first + part, whole, left - part, in);
-      for (int i = 0; i < size_in; ++i) values[part + i] = in[i];
-    }
-    store_pack<T>(values, whole, left, y + first);
-  }
-}
-
 __global__ void add_integers(const std::uint64_t* a, const std::uint64_t* b, std::int64_t count,
                              std::uint64_t* sum) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -150,17 +131,6 @@ Enqueue prepare_row(const op::GeluGradient&, const Problem& problem) {
       enqueue_map(
           map_tensors<T>(count, {operands[0].as<T>(), operands[1].as<T>()}, {operands[2].as<T>()}),
           GeluGradientBody{}, stream);
-    };
-  });
-}
-
-Enqueue prepare_row(const op::Cast&, const Problem& problem) {
-  const std::int64_t count = problem.shapes[0].elements();
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    const LaunchShape shape = stepping_launch(count, map_threads, map_threads * pack_size<T>);
-    return [count, shape](Tensors operands, Workspace, Stream stream) {
-      launch(cast<T>, shape, stream, operands[0].as<float>(), count,
-             are_aligned(operands[0].data, operands[1].data), operands[1].as<T>());
     };
   });
 }

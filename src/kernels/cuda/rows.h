@@ -38,7 +38,6 @@ Enqueue prepare_row(const op::BiasGradient& op, const Problem& problem);
 Enqueue prepare_row(const op::AddBias& op, const Problem& problem);
 Enqueue prepare_row(const op::Gelu& op, const Problem& problem);
 Enqueue prepare_row(const op::GeluGradient& op, const Problem& problem);
-Enqueue prepare_row(const op::Cast& op, const Problem& problem);
 Enqueue prepare_row(const op::Add& op, const Problem& problem);
 Enqueue prepare_row(const op::TakePosition& op, const Problem& problem);
 Enqueue prepare_row(const op::Fill& op, const Problem& problem);
@@ -68,6 +67,10 @@ Enqueue prepare_row(const op::UpdateControl& op, const Problem& problem);
 Enqueue prepare_row(const op::AdamW& op, const Problem& problem);
 Enqueue prepare_row(const op::AdamWList& op, const Problem& problem);
 Enqueue prepare_row(const op::CountUpdate& op, const Problem& problem);
+
+// cast.cu
+Enqueue prepare_row(const op::Cast& op, const Problem& problem);
+Enqueue prepare_row(const op::CastList& op, const Problem& problem);
 
 // tensor_sums.cu
 Enqueue prepare_row(const op::SquaredNorm& op, const Problem& problem);

@@ -1,43 +1,52 @@
-// Several tensors as the argument of one launch: each has some blocks of the grid to itself.
+// Many tensors in one launch: a list among a kernel's parameters, and which blocks work on which
+// tensor of it.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch_shape.h"
 
 namespace fourfold::kernels::cuda {
 
-/// As many as the parameters of a kernel hold, 32764 bytes since CUDA 12.1, with room to spare.
-inline constexpr int tensors_per_launch = 480;
+/// What the parameters of a kernel hold, 32764 bytes since CUDA 12.1, with room for others.
+inline constexpr std::size_t list_room_bytes = 31000;
 
-/// Item has `first_block`: blocks [first_block, that of the next item) are its own.
-template <class Item>
+/// `Entry` is plain data with a member `first_block`: its elements belong to blocks [first_block,
+/// that of the next entry).
+template <class Entry>
 struct TensorList {
-  static_assert(sizeof(Item) * tensors_per_launch <= 32000);
-  int count = 0;
-  unsigned blocks = 0;  // of all
-  Item items[tensors_per_launch];
+  static constexpr int most = static_cast<int>(list_room_bytes / sizeof(Entry));
 
-  bool is_full() const { return count == tensors_per_launch; }
-  /// Adds an item of so many blocks behind the others.
-  void add(Item item, unsigned item_blocks) {
-    item.first_block = blocks;
-    items[count++] = item;
-    blocks += item_blocks;
+  int count = 0;
+  unsigned blocks = 0;
+  Entry entries[most];
+
+  bool is_full() const { return count == most; }
+  /// With so many blocks of its own, above 0.
+  void add(Entry entry, std::int64_t own_blocks) {
+    entry.first_block = blocks;
+    entries[count++] = entry;
+    blocks += static_cast<unsigned>(own_blocks);
   }
-  void clear() {
-    count = 0;
-    blocks = 0;
+  LaunchShape launch_shape(unsigned threads) const {
+    LaunchShape shape;
+    shape.blocks_x = blocks;
+    shape.threads = threads;
+    return shape;
   }
+  void clear() { count = 0, blocks = 0; }
 };
 
-/// The item that a block belongs to.
-template <class Item>
-__device__ const Item& item_of_block(const TensorList<Item>& list, unsigned block) {
+/// The entry that a block works on.
+template <class Entry>
+__device__ const Entry& entry_of_block(const TensorList<Entry>& list, unsigned block) {
   int first = 0, last = list.count;  // first_block of `first` <= block < that of `last`
   while (last - first > 1) {
     const int middle = (first + last) / 2;
-    (list.items[middle].first_block <= block ? first : last) = middle;
+    (list.entries[middle].first_block <= block ? first : last) = middle;
   }
-  return list.items[first];
+  return list.entries[first];
 }
 
 }  // namespace fourfold::kernels::cuda

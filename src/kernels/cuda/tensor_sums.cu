@@ -110,8 +110,8 @@ template <class T>
 struct SummedTensor {
   const T* x;
   std::int64_t count;
+  unsigned first_block;
   bool aligned;
-  unsigned first_block = 0;
 };
 
 /// Packs of elements that one thread sums, in turn with the others of its block.
@@ -119,8 +119,8 @@ constexpr std::int64_t packs_per_thread = 16;
 constexpr std::int64_t packs_per_sum = sum_threads * packs_per_thread;
 
 template <class T>
-unsigned sum_blocks(std::int64_t count) {
-  return static_cast<unsigned>(ceil_divide(ceil_divide(count, pack_size<T>), packs_per_sum));
+std::int64_t sum_blocks(std::int64_t count) {
+  return ceil_divide(ceil_divide(count, pack_size<T>), packs_per_sum);
 }
 
 /// The sum of each block's elements.
@@ -129,7 +129,7 @@ __global__ void sum_of_list(const __grid_constant__ TensorList<SummedTensor<T>> 
                             typename Term::Sum* parts) {
   using Sum = typename Term::Sum;
   __shared__ Sum shared[sum_warps];
-  const SummedTensor<T>& of = item_of_block(list, blockIdx.x);
+  const SummedTensor<T>& of = entry_of_block(list, blockIdx.x);
   constexpr int size = pack_size<T>;
   const std::int64_t packs = (of.count + size - 1) / size;
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x - of.first_block) * packs_per_sum;
@@ -150,8 +150,8 @@ template <class T, class Sum>
 __global__ void sum_of_each(const __grid_constant__ TensorList<SummedTensor<T>> list,
                             const Sum* parts, Sum* sums) {
   const auto tensor = static_cast<int>(blockIdx.x);
-  const unsigned begin = list.items[tensor].first_block,
-                 end = tensor + 1 < list.count ? list.items[tensor + 1].first_block : list.blocks;
+  const unsigned begin = list.entries[tensor].first_block,
+                 end = tensor + 1 < list.count ? list.entries[tensor + 1].first_block : list.blocks;
   const Sum sum = sum_of_parts(parts + begin, end - begin);
   if (threadIdx.x == 0) sums[tensor] = sum;
 }
@@ -190,12 +190,10 @@ class ListSums {
 
   void add(const Tensor& x) {
     if (list_.is_full()) flush();
-    list_.add({x.as<T>(), x.elements(), are_aligned(x.data)}, sum_blocks<T>(x.elements()));
+    list_.add({x.as<T>(), x.elements(), 0, are_aligned(x.data)}, sum_blocks<T>(x.elements()));
   }
   void flush() {
-    LaunchShape shape;
-    shape.threads = sum_threads;
-    shape.blocks_x = list_.blocks;
+    LaunchShape shape = list_.launch_shape(sum_threads);
     launch(sum_of_list<T, Term>, shape, stream_, list_, parts_);
     shape.blocks_x = static_cast<unsigned>(list_.count);
     launch(sum_of_each<T, Sum>, shape, stream_, list_, parts_, sums_);

@@ -53,18 +53,17 @@ struct StepScalars {
   const std::int64_t *applied, *updates;
 };
 
-/// One tensor of a TensorList.
+/// One tensor of a list: its elements are updated by blocks [first_block, that of the next tensor).
 template <class T>
 struct UpdatedTensor {
   const T* grad;
   T *weight, *m, *v;
   std::int64_t count;
+  unsigned first_block;
   bool decayed, aligned;
-  unsigned first_block = 0;
 };
 
 constexpr unsigned update_threads = 256;
-
 /// Packs of elements that one block updates.
 constexpr std::int64_t packs_per_block = std::int64_t{update_threads} * 4;
 
@@ -96,7 +95,7 @@ template <class T>
 __global__ void adamw(const __grid_constant__ TensorList<UpdatedTensor<T>> list, op::AdamW row,
                       StepScalars step) {
   if (*step.applied == 0) return;
-  const UpdatedTensor<T>& of = item_of_block(list, blockIdx.x);
+  const UpdatedTensor<T>& of = entry_of_block(list, blockIdx.x);
   // By every thread: powers in double take less time than a barrier would.
   op::AdamW own = row;
   if (!of.decayed) own.weight_decay = 0;
@@ -132,15 +131,11 @@ class AdamWLaunches {
     if (list_.is_full()) flush();
     const std::int64_t count = grad.elements();
     if (count == 0) return;
-    list_.add(
-        {grad.as<T>(), weight, m, v, count, decayed, are_aligned(grad.data, weight, m, v)},
-        static_cast<unsigned>(ceil_divide(ceil_divide(count, pack_size<T>), packs_per_block)));
+    list_.add({grad.as<T>(), weight, m, v, count, 0, decayed, are_aligned(grad.data, weight, m, v)},
+              ceil_divide(ceil_divide(count, pack_size<T>), packs_per_block));
   }
   void flush() {
-    LaunchShape shape;
-    shape.blocks_x = list_.blocks;
-    shape.threads = update_threads;
-    launch(adamw<T>, shape, stream_, list_, row_, step_);
+    launch(adamw<T>, list_.launch_shape(update_threads), stream_, list_, row_, step_);
     list_.clear();
   }
 

@@ -7,6 +7,9 @@ namespace fourfold::kernels::reference {
 Run prepare_row(const op::BiasGelu&, const Problem& problem) {
   return run_parts(problem, prepare);
 }
+Run prepare_row(const op::CastList&, const Problem& problem) {
+  return run_parts(problem, prepare);
+}
 Run prepare_row(const op::AddLayerNorm&, const Problem& problem) {
   return run_parts(problem, prepare);
 }

@@ -67,6 +67,7 @@ Run prepare_row(const op::Fill& op, const Problem& problem);
 Run prepare_row(const op::Digest& op, const Problem& problem);
 
 // fused.cpp
+Run prepare_row(const op::CastList& op, const Problem& problem);
 Run prepare_row(const op::BiasGelu& op, const Problem& problem);
 Run prepare_row(const op::AddLayerNorm& op, const Problem& problem);
 Run prepare_row(const op::AddLayerNormGradient& op, const Problem& problem);

@@ -1,5 +1,5 @@
-// Products with what follows them, as their parts: a CPU's target has no such rows, since a product
-// does not leave room in its registers for more.
+// Fused rows that a CPU's target has none of, as their parts: a product does not leave room in its
+// registers for what follows it, and weights are used in the precision they are kept in.
 #include "kernels/cpu/rows.h"
 #include "kernels/run_parts.h"
 
@@ -18,6 +18,9 @@ std::int64_t vector_bytes(const Problem& problem) {
 
 }  // namespace
 
+Run prepare_row(const op::CastList&, const Problem& problem) {
+  return vector_parts(problem);
+}
 Run prepare_row(const op::MatmulBias&, const Problem& problem) {
   return vector_parts(problem);
 }

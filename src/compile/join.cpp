@@ -1,0 +1,78 @@
+#include "compile/join.h"
+
+#include <map>
+
+#include "compile/uses.h"
+
+namespace fourfold::compile {
+namespace {
+
+using program::Access;
+using program::Compute;
+using program::Instruction;
+using program::Program;
+
+/// What instructions that stay where they are touch, by buffer.
+class Touched {
+ public:
+  void add(const Instruction& instruction) {
+    for (const Access& access : program::accesses(instruction))
+      by_buffer_[access.slice.buffer].push_back(access);
+  }
+  bool conflicts_with(const Instruction& instruction) const {
+    for (const Access& access : program::accesses(instruction)) {
+      const auto place = by_buffer_.find(access.slice.buffer);
+      if (place == by_buffer_.end()) continue;
+      for (const Access& other : place->second)
+        if ((access.role != op::Role::read || other.role != op::Role::read) &&
+            access.slice.offset_bytes < other.slice.end_bytes() &&
+            other.slice.offset_bytes < access.slice.end_bytes())
+          return true;
+    }
+    return false;
+  }
+  void clear() { by_buffer_.clear(); }
+
+ private:
+  std::map<program::BufferId, std::vector<Access>> by_buffer_;
+};
+
+}  // namespace
+
+std::vector<const Compute*> computes_of(const Program& program, const Members& members) {
+  std::vector<const Compute*> list;
+  for (const std::size_t i : members)
+    list.push_back(&std::get<Compute>(program.instructions[i].what));
+  return list;
+}
+
+std::vector<Members> find_groups(const Program& program,
+                                 const std::function<bool(const Compute&)>& is_wanted,
+                                 const std::function<bool(const Members&, std::size_t)>& may_join) {
+  std::vector<Members> groups;
+  Touched between;  // since the place of the last group
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const auto* compute = std::get_if<Compute>(&instruction.what);
+    if (compute == nullptr || !is_wanted(*compute)) {
+      if (!groups.empty()) between.add(instruction);
+      continue;
+    }
+    if (groups.empty() || !may_join(groups.back(), i) || between.conflicts_with(instruction)) {
+      groups.emplace_back();
+      between.clear();
+    }
+    groups.back().push_back(i);
+  }
+  return groups;
+}
+
+Program join_groups(Program program, const std::vector<Members>& groups, const Join& join) {
+  Uses uses(program);
+  for (const Members& group : groups)
+    if (group.size() > 1) uses.replace(group, group[0], join(computes_of(program, group)));
+  uses.finish();
+  return program;
+}
+
+}  // namespace fourfold::compile
