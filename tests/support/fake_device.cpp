@@ -131,7 +131,7 @@ void FakeDevice::copy(const run::cuda::RowCopy& copy, Stream stream) {
   const auto extent = [&](std::int64_t pitch) { return (copy.rows - 1) * pitch + copy.row_bytes; };
   require_memory(copy.from, extent(copy.from_pitch), true);
   require_memory(copy.to, extent(copy.to_pitch), true);
-  enqueue(stream, [copy] {
+  push(stream, [copy] {
     for (std::int64_t row = 0; row < copy.rows; ++row)
       std::memcpy(copy.to + row * copy.to_pitch, copy.from + row * copy.from_pitch,
                   static_cast<std::size_t>(copy.row_bytes));
@@ -142,7 +142,7 @@ void FakeDevice::clear(std::byte* memory, std::int64_t pitch, std::int64_t row_b
                        std::int64_t rows, Stream stream) {
   count("cudaMemset2DAsync");
   require_memory(memory, (rows - 1) * pitch + row_bytes, false);
-  enqueue(stream, [=] {
+  push(stream, [=] {
     for (std::int64_t row = 0; row < rows; ++row)
       std::memset(memory + row * pitch, 0, static_cast<std::size_t>(row_bytes));
   });
@@ -186,6 +186,11 @@ void FakeDevice::release(Event event) noexcept {
 }
 
 void FakeDevice::enqueue(Stream stream, Work work) {
+  count("cudaLaunchKernel");
+  push(stream, std::move(work));
+}
+
+void FakeDevice::push(Stream stream, Work work) {
   add(stream, std::move(work), std::make_shared<Point>(), {});
 }
 

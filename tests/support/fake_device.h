@@ -86,6 +86,7 @@ class FakeDevice : public run::cuda::Device {
   };
 
   void count(const char* call);
+  void push(Stream stream, Work work);
   void add(Stream stream, Work work, std::shared_ptr<Point> point,
            std::vector<std::shared_ptr<Point>> behind);
   bool run_one();

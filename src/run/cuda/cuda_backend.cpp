@@ -73,7 +73,6 @@ void CudaBackend::load(const program::Program& program) {
 CudaBackend::Work CudaBackend::work_of(const Loaded& loaded, std::size_t instruction) {
   const program::Program& program = *loaded.prepared.program;
   const program::Instruction& said = program.instructions[instruction];
-  const auto& what = loaded.prepared.instructions[instruction].what;
   Work work;
   work.stream = stream_of(program.streams[said.stream.index()]);
   work.name = program::short_text(program, said);
@@ -81,16 +80,11 @@ CudaBackend::Work CudaBackend::work_of(const Loaded& loaded, std::size_t instruc
     work.kernel = options_.prepare(compute->implementation, {compute->op, compute->dtype,
                                                              program.operand_shapes(*compute), 1});
   for (const std::size_t parity : {0U, 1U})
-    if (const auto* copy = std::get_if<PreparedCopy>(&what)) {
-      work.copies[parity] = row_copies(copy->from[parity], copy->to[parity]);
-    } else if (const auto* feed = std::get_if<PreparedFeed>(&what); feed != nullptr) {
-      work.copies[parity] = {loaded.feeds->copy_of(instruction, parity)};
-    } else if (const auto* order = std::get_if<PreparedReorder>(&what)) {
-      work.copies[parity] =
-          order->packs ? pack_copies(order->order, order->plain[parity], order->blocked[parity])
-                       : unpack_copies(order->order, order->plain[parity], order->blocked[parity]);
-      if (order->packs) work.clears[parity] = pack_padding(order->order, order->blocked[parity]);
-    }
+    if (std::holds_alternative<program::Feed>(said.what))
+      work.moves[parity] = [this, copy = loaded.feeds->copy_of(instruction, parity)](
+                               Stream stream) { device_.copy(copy, stream); };
+    else
+      work.moves[parity] = move_of(loaded.prepared.instructions[instruction], parity);
   return work;
 }
 
@@ -255,10 +249,8 @@ void CudaBackend::carry_out(std::size_t instruction) {
     device_.record(events_[mark->event].get(), work.stream);
   } else if (const auto* hold = std::get_if<PreparedWait>(&what)) {
     device_.wait(work.stream, events_[hold->event].get());
-  } else {
-    for (const RowCopy& copy : work.copies[parity]) device_.copy(copy, work.stream);
-    for (const RowClear& clear : work.clears[parity])
-      device_.clear(clear.memory, clear.pitch, clear.row_bytes, clear.rows, work.stream);
+  } else if (const Move& move = work.moves[parity]) {
+    move(work.stream);
   }
 }
 

@@ -16,9 +16,9 @@
 #include "run/backend.h"
 #include "run/cuda/device.h"
 #include "run/cuda/instruction_times.h"
+#include "run/cuda/move.h"
 #include "run/cuda/pinned_blocks.h"
 #include "run/cuda/pinned_feeds.h"
-#include "run/cuda/row_copies.h"
 #include "run/cuda/staging.h"
 #include "run/prepared_program.h"
 
@@ -63,8 +63,7 @@ class CudaBackend : public Backend {
   struct Work {
     Stream stream = nullptr;
     kernels::cuda::Enqueue kernel;
-    ByParity<std::vector<RowCopy>> copies;
-    ByParity<std::vector<RowClear>> clears;
+    ByParity<Move> moves;
     std::string name;  // for profilers
   };
   struct Loaded {

@@ -327,7 +327,7 @@ TEST(LostGpu, wherever_a_call_fails_one_line_names_rank_and_device_and_all_is_gi
   }
   EXPECT_TRUE(
       texts.contains("rank 0 (data 0) on a fake GPU: instruction 3 (copy tokens -> x) of "
-                     "p: cudaMemcpy2DAsync: the GPU was lost"))
+                     "p: cudaLaunchKernel: the GPU was lost"))
       << testing::PrintToString(texts);
   EXPECT_TRUE(
       texts.contains("rank 0 (data 0) on a fake GPU: program p, step 4: cudaGraphLaunch: "
