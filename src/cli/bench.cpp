@@ -5,9 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/error.h"
-#include "base/file.h"
-#include "base/format.h"
+#include "cli/bench_calls.h"
 #include "cli/commands.h"
 #include "cli/cuda_parts.h"
 #include "cli/job.h"
@@ -19,29 +17,8 @@
 namespace fourfold::cli {
 namespace {
 
-/// A kernel call of a step, and how often the step makes it.
-struct Call {
-  kernels::Problem problem;
-  std::string chosen;  // the implementation in the program
-  int count = 0;
-};
-
-/// What a call does, against which ceiling.
-struct Work {
-  double amount;
-  bool is_flops;  // otherwise bytes
-};
-
-struct Ceilings {
-  double flops_per_s, bytes_per_s;
-};
-
 bool is_product(const op::Op& op) {
   return std::holds_alternative<op::Matmul>(op);
-}
-bool is_attention(const op::Op& op) {
-  return std::holds_alternative<op::Attention>(op) ||
-         std::holds_alternative<op::AttentionGradient>(op);
 }
 
 /// The configurations to measure: the one given, or layers like those of a character model and of
@@ -62,73 +39,14 @@ std::vector<ConfigSource> sources(const BenchArguments& arguments) {
 
 Job job_of(const ConfigSource& source, const BenchArguments& arguments) {
   config::Config config = load_config(source);
+  config.device = "cpu";
+  config.kernel_table.clear();  // another one is about to be measured
   if (arguments.threads > 0) config.threads = arguments.threads;
   if (!arguments.dtype.empty())
     config.plan.compute = arguments.dtype == "fp64" ? DType::f64 : DType::f32;
   check_trainable(config);
   resolve_vocabulary(config);
   return make_job(std::move(config));
-}
-
-/// Adds the different calls of the training step.
-void collect(const Job& job, const std::string& what, std::vector<Call>& calls) {
-  const program::Program& step = job.bundle.at("train");
-  for (const program::Instruction& instruction : step.instructions) {
-    const auto* compute = std::get_if<program::Compute>(&instruction.what);
-    if (compute == nullptr) continue;
-    if (what == "gemm" && !is_product(compute->op)) continue;
-    if (what == "attention" && !is_attention(compute->op)) continue;
-    // Which micro-batch or part it is does not change the work.
-    const std::vector<Shape> shapes = step.operand_shapes(*compute);
-    const auto place = std::find_if(calls.begin(), calls.end(), [&](const Call& call) {
-      return op::name(call.problem.op) == op::name(compute->op) && call.problem.shapes == shapes &&
-             call.problem.dtype == compute->dtype &&
-             (!is_product(compute->op) || call.problem.op == compute->op);
-    });
-    if (place == calls.end())
-      calls.push_back(
-          {{compute->op, compute->dtype, shapes, job.target.threads}, compute->implementation, 1});
-    else
-      ++place->count;
-  }
-}
-
-Work work_of(const Call& call) {
-  const kernels::Problem& problem = call.problem;
-  if (is_product(problem.op) || is_attention(problem.op))
-    return {op::flops(problem.op, problem.shapes), true};
-  return {op::traffic_bytes(problem.op, problem.shapes, problem.dtype), false};
-}
-
-std::string shape_text(const Call& call) {
-  if (is_product(call.problem.op)) {
-    const machine::ProductSizes sizes =
-        machine::product_sizes(call.problem.op, call.problem.shapes);
-    const bool adds = std::get<op::Matmul>(call.problem.op).accumulate;
-    return format("{} {}x{}x{}{}", sizes.layout, sizes.m, sizes.n, sizes.k, adds ? " add" : "");
-  }
-  std::string text;
-  for (const std::int64_t dim : call.problem.shapes[0].dims())
-    text += format("{}{}", text.empty() ? "" : "x", dim);
-  return text.empty() ? "scalar" : text;
-}
-
-void print_header() {
-  std::printf("%-24s %-24s %-9s %5s %10s %14s %8s\n", "op", "shape", "kernel", "calls", "us a call",
-              "rate", "ceiling");
-}
-
-void print_line(const Call& call, const std::string& implementation, double seconds,
-                const Ceilings& ceilings) {
-  const Work work = work_of(call);
-  const double rate = work.amount / seconds;
-  const double ceiling = work.is_flops ? ceilings.flops_per_s : ceilings.bytes_per_s;
-  std::printf("%-24s %-24s %-9s %5d %10.1f %7.1f %s %7.0f%%%s\n",
-              std::string(op::name(call.problem.op)).c_str(), shape_text(call).c_str(),
-              implementation.c_str(), call.count, seconds * 1e6, rate / 1e9,
-              work.is_flops ? "GFLOP/s" : "GB/s   ", 100 * rate / ceiling,
-              implementation == call.chosen ? " *" : "");
-  std::fflush(stdout);
 }
 
 /// Measures the call with every implementation that has it; the fastest one, and its time.
@@ -143,7 +61,7 @@ std::pair<std::string, double> measure_call(const Call& call, const Job& job, do
         name, call.problem,
         job.target.workspace_bytes(name, call.problem.op, call.problem.shapes, call.problem.dtype));
   const std::vector<double> times = measure::measure_in_turn(benches, seconds);
-  for (std::size_t i = 0; i < names.size(); ++i) print_line(call, names[i], times[i], ceilings);
+  for (std::size_t i = 0; i < names.size(); ++i) print_call(call, names[i], times[i], ceilings);
   const auto best = std::min_element(times.begin(), times.end());
   return {names[static_cast<std::size_t>(best - times.begin())], *best};
 }
@@ -181,29 +99,21 @@ void bench_step(const BenchArguments& arguments) {
   machine::KernelTable table{kernel_cpu(), {}};
   for (const ConfigSource& source : sources(arguments)) {
     const Job job = job_of(source, arguments);
-    std::vector<Call> calls;
-    collect(job, arguments.what, calls);
     const DType dtype = job.config.plan.compute;
     const Ceilings ceilings = measure_ceilings(dtype, job.target.threads, arguments.seconds);
     std::printf("%s, %s, %d threads: product %.1f GFLOP/s, triad %.1f GB/s\n\n", table.cpu.c_str(),
                 std::string(to_string(dtype)).c_str(), job.target.threads,
                 ceilings.flops_per_s / 1e9, ceilings.bytes_per_s / 1e9);
-    print_header();
+    print_call_header();
     double step_s = 0;
-    for (const Call& call : calls) {
+    for (const Call& call : calls_of(job, arguments.what)) {
       const auto [best, seconds] = measure_call(call, job, arguments.seconds, ceilings);
       step_s += seconds * call.count;
       if (is_product(call.problem.op)) add_line(table, table_line(call, best, seconds));
     }
-    std::printf(
-        "\nall calls of a step, each by its best kernel: %.1f ms"
-        "   (* chosen today; a small operand stays in a cache and beats memory)\n\n",
-        step_s * 1e3);
+    print_step(step_s);
   }
-  if (arguments.output.empty()) return;
-  write_file_atomic(arguments.output, machine::to_text(table));
-  std::printf("table: %s (use it with --set run.kernel_table=%s)\n", arguments.output.c_str(),
-              arguments.output.c_str());
+  write_kernel_table(table, arguments.output);
 }
 
 void bench_copy(const BenchArguments& arguments) {

@@ -424,8 +424,11 @@ void add_bench(CLI::App& app, Commands& commands) {
   add_set_option(*sub, arguments.config);
   sub->add_option("--threads", arguments.threads, "Threads of the kernels; 0: as configured")
       ->check(CLI::Range(0, 4096));
-  sub->add_option("--dtype", arguments.dtype, "fp32 or fp64 (default: as configured)")
-      ->check(one_of({"fp32", "fp64"}));
+  sub->add_option(
+         "--dtype", arguments.dtype,
+         "fp32 or fp64; on a GPU bf16, fp32, or tf32: fp32 with products of rounded operands "
+         "(default: as configured)")
+      ->check(one_of({"fp32", "fp64", "bf16", "tf32"}));
   sub->add_option("--seconds", arguments.seconds, "To measure each kernel for")
       ->check(CLI::Range(0.001, 60.))
       ->capture_default_str();
@@ -435,15 +438,21 @@ void add_bench(CLI::App& app, Commands& commands) {
   sub->add_option("-o,--output", arguments.output,
                   "Write which kernel is best for each product, for run.kernel_table");
   sub->callback([&] {
-    if (arguments.device == "cuda" && arguments.what == "kernels")
-      throw CLI::ValidationError("bench",
-                                 "kernels of a GPU's step are shown by train --trace; "
-                                 "--device cuda goes with gemm, attention and copy");
-    if (arguments.device == "cuda" &&
-        !(arguments.config.files.empty() && arguments.config.sets.empty() &&
-          arguments.dtype.empty() && arguments.output.empty()))
+    const bool is_cuda = arguments.device == "cuda";
+    const bool has_step = !(arguments.config.files.empty() && arguments.config.sets.empty() &&
+                            arguments.dtype.empty() && arguments.output.empty());
+    if (is_cuda && arguments.what != "kernels" && has_step)
       throw CLI::ValidationError(
-          "bench", "--device cuda measures fixed sizes in all types; leave CONFIG and options out");
+          "bench",
+          "--device cuda measures fixed sizes in all types; leave CONFIG and "
+          "options out, or measure kernels in place of " +
+              arguments.what);
+    const std::vector<std::string> types = is_cuda
+                                               ? std::vector<std::string>{"bf16", "fp32", "tf32"}
+                                               : std::vector<std::string>{"fp32", "fp64"};
+    if (!arguments.dtype.empty() && std::ranges::find(types, arguments.dtype) == types.end())
+      throw CLI::ValidationError("--dtype", format("is '{}'; on this device choose {}",
+                                                   arguments.dtype, join(types, ", ")));
     if (!arguments.output.empty() && arguments.what != "gemm" && arguments.what != "kernels")
       throw CLI::ValidationError("bench", "--output goes with gemm or kernels");
     commands.chosen = [&] { cli::bench(commands.bench); };

@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "comm/world.h"
 #include "machine/target.h"
@@ -11,11 +13,17 @@
 
 namespace fourfold::cli {
 
-/// The facts of the CUDA kernels, or of our own ones alone; needs neither driver nor device. None
-/// without CUDA in the build. Of the fastest, attention is cuDNN's where it was built in and the
-/// first device has a kernel for it; without a device it is our own.
+/// The facts of the CUDA kernels, first of all those that were measured, or of our own ones alone;
+/// needs neither driver nor device. None without CUDA in the build. Of the fastest, attention is
+/// cuDNN's where it was built in and the first device has a kernel for it; without a device it is
+/// our own.
 enum class CudaKernels : std::uint8_t { fastest, own };
-std::optional<machine::Target> cuda_target(CudaKernels kernels);
+std::optional<machine::Target> cuda_target(CudaKernels kernels,
+                                           std::vector<machine::Choice> measured = {});
+
+/// Names of what computes a row in a type, as a measured table may have them; none without CUDA in
+/// the build.
+std::vector<std::string> cuda_implementations(const std::string& row, DType dtype);
 
 /// For one rank, on the first device. Errors: UserError(environment) where it does not answer.
 std::unique_ptr<run::Backend> make_cuda_backend(comm::World* world);

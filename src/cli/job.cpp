@@ -37,7 +37,8 @@ machine::Target target_without_kernels() {
 machine::Target target_of(const config::Config& config, const std::string& kernel_table,
                           std::int64_t ranks, Device device) {
   if (device == Device::cuda)
-    return *cuda_target(config.kernels == "reference" ? CudaKernels::own : CudaKernels::fastest);
+    return *cuda_target(config.kernels == "reference" ? CudaKernels::own : CudaKernels::fastest,
+                        measured_device_choices(kernel_table, config.kernel_table));
   if (config.kernels == "reference") return kernels::cpu::reference_target();
   if (config.plan.compute == DType::bf16) return target_without_kernels();
   const int cores = resolve_threads(config.threads);

@@ -80,25 +80,46 @@ class Reader {
 };
 
 /// Rows that lines may be about.
-const std::vector<std::string> rows = {"matmul", "matmul_bias", "matmul_bias_gelu",
-                                       "matmul_gelu_gradient"};
+const std::vector<std::string> products = {"matmul", "matmul_bias", "matmul_bias_gelu",
+                                           "matmul_gelu_gradient"},
+                               rows = {"matmul",           "matmul_bias",
+                                       "matmul_bias_gelu", "matmul_gelu_gradient",
+                                       "attention",        "attention_gradient"};
 
-KernelTable::Line read_line(const YamlDocument& document, const YamlNode& node,
-                            const Implementations& implementations,
-                            std::vector<Diagnostic>& problems) {
-  Reader reader(document, node, problems);
-  KernelTable::Line line;
-  if (reader.has("op")) line.op = reader.one_of("op", rows);
-  const std::string dtype = reader.one_of("dtype", {"f32", "f64", "bf16"});
-  line.dtype = dtype == "f64" ? DType::f64 : dtype == "bf16" ? DType::bf16 : DType::f32;
+bool is_product(const std::string& op) {
+  return std::find(products.begin(), products.end(), op) != products.end();
+}
+
+/// Whether lines are of a GPU or of a CPU, and what they may name.
+struct LineKind {
+  const std::vector<std::string>& rows;
+  const Implementations& implementations;
+};
+
+void read_sizes(Reader& reader, KernelTable::Line& line) {
   const char* positive = "a whole number from 1";
-  line.threads = reader.number<std::int64_t>("threads", 1, positive);
   line.layout = reader.one_of("layout", {"nn", "nt", "tn", "tt"});
   line.m = reader.number<std::int64_t>("m", 1, positive);
   line.n = reader.number<std::int64_t>("n", 1, positive);
   line.k = reader.number<std::int64_t>("k", 1, positive);
-  line.implementation = reader.one_of("by", implementations(line.dtype));
+}
+
+KernelTable::Line read_line(const YamlDocument& document, const YamlNode& node,
+                            const LineKind& kind, std::vector<Diagnostic>& problems) {
+  Reader reader(document, node, problems);
+  KernelTable::Line line;
+  if (reader.has("op")) line.op = reader.one_of("op", kind.rows);
+  const std::string dtype = reader.one_of("dtype", {"f32", "f64", "bf16"});
+  line.dtype = dtype == "f64" ? DType::f64 : dtype == "bf16" ? DType::bf16 : DType::f32;
+  line.threads = reader.number<std::int64_t>("threads", 1, "a whole number from 1");
+  if (is_product(line.op)) read_sizes(reader, line);
+  line.implementation = kind.implementations
+                            ? reader.one_of("by", kind.implementations(line.op, line.dtype))
+                            : reader.text("by");
   line.gflops = reader.number<double>("gflops", 0, "a number from 0");
+  if (reader.has("workspace"))
+    line.workspace_bytes =
+        reader.number<std::int64_t>("workspace", 0, "a whole number of bytes from 0");
   reader.refuse_others();
   return line;
 }
@@ -116,13 +137,33 @@ std::vector<KernelTable::Line> in_order(std::vector<KernelTable::Line> lines) {
 }
 
 Choice choice_of(const KernelTable::Line& line) {
-  return {.op = line.op,
-          .dtype = line.dtype,
-          .layout = line.layout,
-          .max_m = line.m,
-          .max_n = line.n,
-          .max_k = line.k,
-          .implementation = line.implementation};
+  Choice choice;
+  choice.op = line.op;
+  choice.dtype = line.dtype;
+  choice.implementation = line.implementation;
+  if (!is_product(line.op)) return choice;
+  choice.layout = line.layout;
+  choice.max_m = line.m;
+  choice.max_n = line.n;
+  choice.max_k = line.k;
+  choice.workspace_bytes = line.workspace_bytes;
+  return choice;
+}
+
+std::string line_text(const KernelTable::Line& line) {
+  const bool has_sizes = is_product(line.op);
+  return format(
+      "  - {{{}dtype: {}, threads: {}, {}by: {}, gflops: {}{}}}\n",
+      line.op == "matmul" ? "" : format("op: {}, ", line.op), to_string(line.dtype), line.threads,
+      has_sizes ? format("layout: {}, m: {}, n: {}, k: {}, ", line.layout, line.m, line.n, line.k)
+                : "",
+      line.implementation, line.gflops,
+      line.workspace_bytes ? format(", workspace: {}", *line.workspace_bytes) : "");
+}
+
+/// What the messages call where a table was measured.
+const std::string& place_of(const KernelTable& table) {
+  return table.device.empty() ? table.cpu : table.device;
 }
 
 }  // namespace
@@ -134,16 +175,12 @@ std::string to_text(KernelTable table) {
   const bool is_device = !table.device.empty();
   text += format("version: {}\n{}: {}\nmatmul:\n", KernelTable::version,
                  is_device ? "device" : "cpu", yaml_quoted(is_device ? table.device : table.cpu));
-  for (const KernelTable::Line& line : in_order(std::move(table.lines)))
-    text += format(
-        "  - {{{}dtype: {}, threads: {}, layout: {}, m: {}, n: {}, k: {}, by: {}, gflops: {}}}\n",
-        line.op == "matmul" ? "" : format("op: {}, ", line.op), to_string(line.dtype), line.threads,
-        line.layout, line.m, line.n, line.k, line.implementation, line.gflops);
+  for (const KernelTable::Line& line : in_order(std::move(table.lines))) text += line_text(line);
   return text;
 }
 
 KernelTable read_kernel_table(const std::string& text, const std::string& name,
-                              const Implementations& implementations) {
+                              const KnownImplementations& known) {
   std::vector<Diagnostic> problems;
   const YamlDocument document = parse_yaml(text, name, problems);
   KernelTable table;
@@ -152,14 +189,15 @@ KernelTable read_kernel_table(const std::string& text, const std::string& name,
     const auto version = reader.number<std::int64_t>("version", 0, "a whole number");
     if (problems.empty() && version != KernelTable::version)
       reader.wrong("version", format("{}", KernelTable::version));
-    (reader.has("device") ? table.device : table.cpu) =
-        reader.text(reader.has("device") ? "device" : "cpu");
+    const bool is_device = reader.has("device");
+    (is_device ? table.device : table.cpu) = reader.text(is_device ? "device" : "cpu");
+    const LineKind kind{is_device ? rows : products, is_device ? known.device : known.cpu};
     const YamlNode* lines = reader.find("matmul");
     if (lines != nullptr && lines->kind != YamlNode::Kind::list)
       reader.wrong(*lines, "matmul", "a list");
     else if (lines != nullptr)
       for (const YamlNode& line : lines->items)
-        table.lines.push_back(read_line(document, line, implementations, problems));
+        table.lines.push_back(read_line(document, line, kind, problems));
     reader.refuse_others();
   }
   if (!problems.empty()) throw_together(problems, ExitCode::bad_config);
@@ -167,11 +205,11 @@ KernelTable read_kernel_table(const std::string& text, const std::string& name,
 }
 
 std::vector<Choice> device_choices_of(const KernelTable& table, const std::string& name,
-                                      const std::string& device) {
-  if (table.device != device)
+                                      const std::optional<std::string>& device) {
+  if (table.device.empty() || (device && table.device != *device))
     throw UserError(ExitCode::bad_config,
-                    format("{} was measured on '{}', this is '{}'; {} here", name,
-                           table.device.empty() ? table.cpu : table.device, device, remedy));
+                    format("{} was measured on '{}', this is '{}'; {} --device cuda here", name,
+                           place_of(table), device.value_or("a run on a GPU"), remedy));
   std::vector<Choice> choices;
   for (const KernelTable::Line& line : in_order(table.lines)) choices.push_back(choice_of(line));
   return choices;
@@ -180,9 +218,8 @@ std::vector<Choice> device_choices_of(const KernelTable& table, const std::strin
 std::vector<Choice> choices_of(const KernelTable& table, const std::string& name,
                                const std::string& cpu, int threads) {
   if (table.cpu != cpu)
-    throw UserError(ExitCode::bad_config,
-                    format("{} was measured on '{}', this is '{}'; {} here", name,
-                           table.cpu.empty() ? table.device : table.cpu, cpu, remedy));
+    throw UserError(ExitCode::bad_config, format("{} was measured on '{}', this is '{}'; {} here",
+                                                 name, place_of(table), cpu, remedy));
   std::vector<Choice> choices;
   for (const KernelTable::Line& line : in_order(table.lines))
     if (line.threads == threads) choices.push_back(choice_of(line));

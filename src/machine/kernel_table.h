@@ -7,11 +7,15 @@
 //     - {dtype: f32, threads: 2, layout: nn, m: 768, n: 384, k: 128, by: onednn, gflops: 151.2}
 //
 // A line decides for products up to its m, n and k; of several the smallest. Where none fits, the
-// built-in table decides. The table of a GPU has `device` in place of `cpu`, and lines for rows
-// that a product is a part of: {op: matmul_bias_gelu, dtype: bf16, ..., by: cublaslt/2, ...}.
+// built-in table decides. The table of a GPU has `device` in place of `cpu`, and also lines for
+//   - rows that a product is a part of, with the scratch that the product was measured with:
+//     {op: matmul_bias_gelu, dtype: bf16, ..., by: cublaslt/2, gflops: 512, workspace: 4194304}
+//   - attention of any shape that the implementation has:
+//     {op: attention, dtype: bf16, threads: 1, by: cudnn, gflops: 402000}
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +33,8 @@ struct KernelTable {
     std::int64_t m = 0, n = 0, k = 0;
     std::string implementation;
     double gflops = 0;          // measured, for people
-    std::string op = "matmul";  // a row with a product
+    std::string op = "matmul";  // a row with a product, or attention, which has no sizes
+    std::optional<std::int64_t> workspace_bytes = {};
     bool operator==(const Line&) const = default;
   };
   std::string cpu;  // what it was measured on: model and instruction sets of the kernels
@@ -41,17 +46,22 @@ struct KernelTable {
 /// Lines sorted from small products to large ones; reads back to an equal table.
 std::string to_text(KernelTable table);
 
-/// Names of the implementations that multiply in a type.
-using Implementations = std::function<std::vector<std::string>(DType)>;
+/// Names of the implementations of a row in a type.
+using Implementations = std::function<std::vector<std::string>(const std::string& op, DType)>;
+/// Of both kinds of tables; where there is none, names are taken as they are, for a table that is
+/// not for this run anyway.
+struct KnownImplementations {
+  Implementations cpu = {}, device = {};
+};
 
 /// Errors: one UserError(bad_config) with every problem of the text, each with its place.
 KernelTable read_kernel_table(const std::string& text, const std::string& name,
-                              const Implementations& implementations);
+                              const KnownImplementations& known);
 
-/// What the table of a GPU says for a run on `device`. Errors: UserError(bad_config) where it was
-/// measured elsewhere.
+/// What the table of a GPU says for a run on `device`; none: on a GPU that does not answer here, of
+/// which nothing is known. Errors: UserError(bad_config) where it was measured elsewhere.
 std::vector<Choice> device_choices_of(const KernelTable& table, const std::string& name,
-                                      const std::string& device);
+                                      const std::optional<std::string>& device);
 
 /// What the table says for a run with so many threads on `cpu`. Errors: UserError(bad_config) where
 /// it was measured on another CPU or has no line for that number of threads.

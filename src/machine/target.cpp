@@ -28,6 +28,19 @@ bool fuses(const Target& target, std::string_view row) {
   return std::find(target.fusions.begin(), target.fusions.end(), row) != target.fusions.end();
 }
 
+std::optional<std::int64_t> measured_workspace(const std::vector<Choice>& choices,
+                                               std::string_view implementation, const op::Op& op,
+                                               op::Shapes all, DType dtype) {
+  const ProductSizes problem = product_sizes(op, all);
+  const auto is_of_it = [&](const Choice& choice) {
+    return choice.workspace_bytes && choice.implementation == implementation &&
+           choice.op == op::name(op) && choice.dtype == dtype && choice.layout == problem.layout &&
+           choice.max_m == problem.m && choice.max_n == problem.n && choice.max_k == problem.k;
+  };
+  const auto place = std::find_if(choices.begin(), choices.end(), is_of_it);
+  return place == choices.end() ? std::nullopt : place->workspace_bytes;
+}
+
 const std::string& choose(const Target& target, const op::Op& op, op::Shapes all, DType dtype) {
   const ProductSizes problem = product_sizes(op, all);
   const auto fits = [&](const Choice& choice) {

@@ -25,6 +25,9 @@ struct Choice {
   std::int64_t max_n = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_k = std::numeric_limits<std::int64_t>::max();
   std::string implementation;
+  /// Scratch that it was measured with, for products of exactly max_m, max_n and max_k; none: what
+  /// the backend says.
+  std::optional<std::int64_t> workspace_bytes = {};
   bool operator==(const Choice&) const = default;
 };
 
@@ -57,6 +60,12 @@ ProductSizes product_sizes(const op::Op& op, op::Shapes all);
 
 /// Whether the target wants a fused row.
 bool fuses(const Target& target, std::string_view row);
+
+/// The scratch of the first line that was measured for just this product by `implementation`; none
+/// where no line was.
+std::optional<std::int64_t> measured_workspace(const std::vector<Choice>& choices,
+                                               std::string_view implementation, const op::Op& op,
+                                               op::Shapes all, DType dtype);
 
 /// The implementation that the table gives for an op; throws InternalError when no line fits.
 const std::string& choose(const Target& target, const op::Op& op, op::Shapes all, DType dtype);

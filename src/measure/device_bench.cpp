@@ -22,6 +22,13 @@ std::int64_t bytes_of(const kernels::Tensor& tensor) {
   return aligned(tensor.elements() * size_bytes(tensor.dtype));
 }
 
+void write_spread(BenchDevice& device, std::byte* at, std::int64_t count, std::int64_t bound) {
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i)
+    numbers[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(spread(i, bound));
+  device.write(at, std::as_bytes(std::span(numbers)));
+}
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -63,14 +70,18 @@ DeviceKernelBench::DeviceKernelBench(BenchDevice& device, const kernels::Problem
   const std::vector<kernels::Tensor> operands = operands_of(problem);
   std::int64_t bytes = 0;
   for (const kernels::Tensor& tensor : operands) bytes += bytes_of(tensor);
+  // A switch or a position stays 0, as all memory is at first.
+  const std::int64_t numbers = integer_bound(problem), bound = numbers > 2 ? numbers : 1;
   const std::int64_t sets = sets_of_operands(bytes, device.cache_bytes());
   std::byte* at = device.reserve(sets * bytes + aligned(workspace_bytes));
   for (std::int64_t set = 0; set < sets; ++set) {
     sets_.push_back(operands);
     for (kernels::Tensor& tensor : sets_.back()) {
       tensor.data = at;
-      // Zeros where an operand counts or points.
-      if (is_floating(tensor.dtype)) device.fill(at, tensor.elements(), tensor.dtype);
+      if (is_floating(tensor.dtype))
+        device.fill(at, tensor.elements(), tensor.dtype);
+      else if (tensor.dtype == DType::i32)
+        write_spread(device, at, tensor.elements(), bound);
       at += bytes_of(tensor);
     }
   }

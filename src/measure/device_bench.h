@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "kernels/cuda/kernels.h"
@@ -22,6 +23,8 @@ class BenchDevice {
   virtual std::byte* reserve(std::int64_t bytes) = 0;
   /// Enqueues random numbers between -1 and 1: a GPU takes less power, and is faster, on zeros.
   virtual void fill(std::byte* at, std::int64_t elements, DType dtype) = 0;
+  /// Brings bytes of the host there, and waits for it.
+  virtual void write(std::byte* at, std::span<const std::byte> bytes) = 0;
   /// Seconds that the device took for what `work` enqueued. Waits for it.
   virtual double time_s(const std::function<void(kernels::cuda::Stream)>& work) = 0;
   /// Of the last-level cache.
@@ -52,7 +55,7 @@ std::int64_t sets_of_operands(std::int64_t bytes, std::int64_t cache_bytes);
 class DeviceKernelBench {
  public:
   /// `run` is the prepared kernel of `problem`. Floating-point operands are filled with random
-  /// numbers, others with zeros.
+  /// numbers; tokens and labels are spread over their table, other integers are zero.
   DeviceKernelBench(BenchDevice& device, const kernels::Problem& problem,
                     kernels::cuda::Enqueue run, std::int64_t workspace_bytes);
 

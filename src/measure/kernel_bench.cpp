@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <type_traits>
-#include <variant>
 
 #include "base/error.h"
 #include "kernels/storage.h"
@@ -19,40 +18,15 @@ std::int64_t aligned(std::int64_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-bool has_documents(const op::Op& op) {
-  return std::visit(
-      [](const auto& row) {
-        if constexpr (requires { row.documents; })
-          return row.documents;
-        else
-          return false;
-      },
-      op);
-}
-
-/// Integer operands of an op are below this: rows of a table, columns of logits; a switch or a
-/// position elsewhere. A sample is one document.
-std::int64_t integer_bound(const kernels::Problem& problem) {
-  if (has_documents(problem.op)) return 1;
-  if (const auto* embedding = std::get_if<op::EmbeddingGradient>(&problem.op))
-    return embedding->rows;
-  if (std::holds_alternative<op::Embedding>(problem.op)) return problem.shapes[1][0];
-  if (std::holds_alternative<op::CrossEntropy>(problem.op) ||
-      std::holds_alternative<op::CrossEntropyBoth>(problem.op) ||
-      std::holds_alternative<op::CrossEntropyGradient>(problem.op))
-    return problem.shapes[0].back();
-  return 2;
-}
-
 template <class T>
 void fill(T* data, std::int64_t count, std::int64_t bound) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t spread = (i * 7919 + 1) % (std::is_integral_v<T> ? bound : 1009);
+    const std::int64_t number = spread(i, std::is_integral_v<T> ? bound : 1009);
     if constexpr (std::is_integral_v<T>)
-      data[i] = static_cast<T>(spread);
+      data[i] = static_cast<T>(number);
     else
       data[i] =
-          static_cast<T>(static_cast<kernels::Sum<T>>((static_cast<double>(spread) + 1) / 1024));
+          static_cast<T>(static_cast<kernels::Sum<T>>((static_cast<double>(number) + 1) / 1024));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <variant>
 
 #include "base/error.h"
 
@@ -22,32 +23,58 @@ Timed fastest(const kernels::Problem& problem, const std::vector<std::string>& n
   return best;
 }
 
-std::vector<Line> product_lines(const std::vector<kernels::Problem>& problems,
-                                const Implementations& implementations, const TimeCall& time) {
+namespace {
+
+/// All but what was measured.
+Line line_of(const kernels::Problem& problem) {
+  const machine::ProductSizes sizes = machine::product_sizes(problem.op, problem.shapes);
+  Line line{.dtype = problem.dtype,
+            .threads = problem.threads,
+            .layout = sizes.layout,
+            .m = sizes.m,
+            .n = sizes.n,
+            .k = sizes.k,
+            .implementation = {},
+            .op = std::string(op::name(problem.op))};
+  if (!op::product_of(problem.op)) line.layout = "";
+  return line;
+}
+
+bool has_line(const op::Op& op) {
+  return op::product_of(op) || std::holds_alternative<op::Attention>(op) ||
+         std::holds_alternative<op::AttentionGradient>(op);
+}
+
+bool are_same(const Line& one, const Line& other) {
+  const auto key = [](const Line& of) {
+    return std::tie(of.dtype, of.threads, of.layout, of.m, of.n, of.k, of.op);
+  };
+  return key(one) == key(other);
+}
+
+double to_tenths(double value) {
+  return static_cast<double>(std::llround(10 * value)) / 10;
+}
+
+}  // namespace
+
+std::vector<Line> table_lines(const std::vector<kernels::Problem>& problems,
+                              const Choosing& choosing) {
   std::vector<Line> lines;
   for (const kernels::Problem& problem : problems) {
-    if (!op::product_of(problem.op)) continue;
-    const machine::ProductSizes sizes = machine::product_sizes(problem.op, problem.shapes);
-    Line line{.dtype = problem.dtype,
-              .threads = problem.threads,
-              .layout = sizes.layout,
-              .m = sizes.m,
-              .n = sizes.n,
-              .k = sizes.k,
-              .implementation = {},
-              .op = std::string(op::name(problem.op))};
-    const auto key = [](const Line& of) {
-      return std::tie(of.dtype, of.threads, of.layout, of.m, of.n, of.k, of.op);
-    };
-    if (std::any_of(lines.begin(), lines.end(),
-                    [&](const Line& other) { return key(other) == key(line); }))
-      continue;
-    const Timed best = fastest(problem, implementations(problem), time);
-    line.implementation = best.implementation;
-    line.gflops = static_cast<double>(
-                      std::llround(op::flops(problem.op, problem.shapes) / best.seconds / 1e8)) /
-                  10;
-    lines.push_back(line);
+    if (!has_line(problem.op)) continue;
+    Line line = line_of(problem);
+    auto place = std::ranges::find_if(lines, [&](const Line& old) { return are_same(old, line); });
+    const bool is_new = place == lines.end();
+    if (is_new) {
+      const Timed best = fastest(problem, choosing.implementations(problem), choosing.time);
+      line.implementation = best.implementation;
+      line.gflops = to_tenths(op::flops(problem.op, problem.shapes) / best.seconds / 1e9);
+      place = lines.insert(lines.end(), line);
+    }
+    if (op::product_of(problem.op))
+      place->workspace_bytes = std::max(place->workspace_bytes.value_or(0),
+                                        choosing.workspace_bytes(problem, place->implementation));
   }
   return lines;
 }

@@ -1,5 +1,5 @@
-// Which implementation computes which product fastest, as a table of lines. Not the timing: a
-// caller hands that in, for a CPU, a GPU or a test.
+// Which implementation computes which product, and attention, fastest on a GPU, as a table of
+// lines. Not the timing: a caller hands that in, for a GPU or a test.
 #pragma once
 
 #include <functional>
@@ -28,10 +28,20 @@ struct Timed {
 Timed fastest(const kernels::Problem& problem, const std::vector<std::string>& names,
               const TimeCall& time);
 
-/// A line for each different product among the problems (op, type, layout and sizes); problems
-/// without a product are passed over.
-std::vector<machine::KernelTable::Line> product_lines(const std::vector<kernels::Problem>& problems,
-                                                      const Implementations& implementations,
-                                                      const TimeCall& time);
+/// What a table is made of.
+struct Choosing {
+  Implementations implementations;
+  TimeCall time;
+  /// Scratch that an implementation wants for a problem.
+  std::function<std::int64_t(const kernels::Problem&, const std::string& implementation)>
+      workspace_bytes;
+};
+
+/// A line for each different product among the problems (op, type, layout and sizes), and one for
+/// each kind of attention and type, that of the first problem; others are passed over. Products
+/// that only a table does not tell apart (one that adds, one with another type of its result) are
+/// timed once and get the scratch of the hungriest.
+std::vector<machine::KernelTable::Line> table_lines(const std::vector<kernels::Problem>& problems,
+                                                    const Choosing& choosing);
 
 }  // namespace fourfold::measure

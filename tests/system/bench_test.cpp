@@ -99,7 +99,9 @@ TEST_F(Bench, attention_and_ceilings_print_a_line_each) {
   EXPECT_TRUE(printed("triad GB/s")) << text_;
   EXPECT_EQ(run("bench all"), 2);
   EXPECT_EQ(run("bench copy -o x.yaml"), 2);
-  EXPECT_EQ(run("bench kernels --device cuda"), 2);
+  EXPECT_EQ(run("bench kernels --device cuda --dtype fp64"), 2);
+  EXPECT_TRUE(printed("choose bf16, fp32, tf32")) << text_;
+  EXPECT_EQ(run("bench kernels --dtype bf16"), 2);
   EXPECT_EQ(run("bench gemm configs/gpt-tiny.yaml --device cuda"), 2);
   EXPECT_EQ(run("bench gemm --device cuda -o x.yaml"), 2);
 }

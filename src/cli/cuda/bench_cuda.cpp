@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/units.h"
+#include "cli/cuda/device_kernels.h"
 #include "cli/cuda_parts.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
@@ -171,14 +172,8 @@ void measure_streams(BenchDevice& device, double seconds, double peak_bytes_per_
   }
 }
 
-}  // namespace
-
-void bench_cuda(const BenchArguments& arguments) {
-  const machine::CudaFacts facts = cuda_facts();
-  if (facts.state != machine::CudaState::ready)
-    throw UserError(ExitCode::environment, machine::trouble(facts));
-  const machine::CudaDevice& device = facts.devices.front();
-  const auto sheet = machine::peak_rates(device.name);
+void print_device(const machine::CudaDevice& device,
+                  const std::optional<machine::PeakRates>& sheet) {
   std::printf("%s, %d multiprocessors, %s of L2\n%s\n\n", device.name.c_str(),
               device.multiprocessors, format_bytes(device.l2_bytes).c_str(),
               sheet
@@ -187,9 +182,22 @@ void bench_cuda(const BenchArguments& arguments) {
                            sheet->f32_flops_per_s / 1e12, sheet->bytes_per_s / 1e12, sheet->source)
                         .c_str()
                   : "no data sheet of it is known here: rates alone");
+}
+
+}  // namespace
+
+void bench_cuda(const BenchArguments& arguments) {
+  const machine::CudaFacts facts = cuda_facts();
+  if (facts.state != machine::CudaState::ready)
+    throw UserError(ExitCode::environment, machine::trouble(facts));
+  const machine::CudaDevice& device = facts.devices.front();
+  const auto sheet = machine::peak_rates(device.name);
+  print_device(device, sheet);
   const machine::PeakRates peak = sheet.value_or(machine::PeakRates{});
   const auto measured = measure::cuda::open_device();
-  if (arguments.what == "copy")
+  if (arguments.what == "kernels")
+    bench_device(arguments, device_kernels(*measured, arguments, peak));
+  else if (arguments.what == "copy")
     measure_streams(*measured, arguments.seconds, peak.bytes_per_s);
   else
     measure_cases(*measured, arguments.what == "gemm" ? product_cases(peak) : attention_cases(peak),

@@ -1,5 +1,7 @@
 #include "cli/cuda_run.h"
 
+#include <utility>
+
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
 #include "run/cuda/cuda_backend.h"
@@ -20,10 +22,15 @@ class BackendOnDevice : private OpenDevice, public run::cuda::CudaBackend {
 
 }  // namespace
 
-std::optional<machine::Target> cuda_target(CudaKernels kernels) {
+std::optional<machine::Target> cuda_target(CudaKernels kernels,
+                                           std::vector<machine::Choice> measured) {
   if (kernels == CudaKernels::own) return kernels::cuda::own_target();
   return kernels::cuda::target(kernels::cuda::FloatProducts::full,
-                               kernels::cuda::AttentionBy::cudnn);
+                               kernels::cuda::AttentionBy::cudnn, std::move(measured));
+}
+
+std::vector<std::string> cuda_implementations(const std::string& row, DType dtype) {
+  return kernels::cuda::known_implementations(row, dtype);
 }
 
 std::unique_ptr<run::Backend> make_cuda_backend(comm::World* world) {

@@ -5,8 +5,12 @@
 
 namespace fourfold::cli {
 
-std::optional<machine::Target> cuda_target(CudaKernels) {
+std::optional<machine::Target> cuda_target(CudaKernels, std::vector<machine::Choice>) {
   return std::nullopt;
+}
+
+std::vector<std::string> cuda_implementations(const std::string&, DType) {
+  return {};
 }
 
 std::unique_ptr<run::Backend> make_cuda_backend(comm::World*) {

@@ -154,7 +154,7 @@ bool is_refusal(cublasStatus_t status, Epilogue epilogue) {
 }
 
 /// What the library proposes, best first; empty where it has nothing.
-std::vector<cublasLtMatmulAlgo_t> algorithms(const Product& of, int most) {
+std::vector<cublasLtMatmulHeuristicResult_t> algorithms(const Product& of, int most) {
   cublasLtMatmulPreference_t made = nullptr;
   check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
   const Owned<cublasLtMatmulPreference_t> preference(
@@ -176,39 +176,29 @@ std::vector<cublasLtMatmulAlgo_t> algorithms(const Product& of, int most) {
                                      of.out.get(), of.out.get(), made, most, found.data(), &count);
   if (is_refusal(status, of.epilogue)) return {};
   check(status, "cublasLtMatmulAlgoGetHeuristic");
-  std::vector<cublasLtMatmulAlgo_t> list;
-  for (int i = 0; i < count; ++i)
-    if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
-      list.push_back(found[static_cast<std::size_t>(i)].algo);
-  return list;
+  found.resize(static_cast<std::size_t>(count));
+  std::erase_if(found, [](const auto& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
+  return found;
+}
+
+/// The one that a method names; the last where there are fewer.
+std::optional<cublasLtMatmulHeuristicResult_t> candidate(const Product& of, const Method& method) {
+  // Candidates are numbered in the whole list; the first one takes less time to find alone.
+  const auto list = algorithms(of, method.candidate == 0 ? 1 : max_candidates);
+  if (list.empty()) return std::nullopt;
+  return list[std::min(static_cast<std::size_t>(method.candidate), list.size() - 1)];
 }
 
 std::optional<Multiply> prepare_multiply(const Problem& problem, const Method& method,
                                          Epilogue epilogue) {
   Product product = make_product(problem, method.precision, epilogue);
-  // Candidates are numbered in the whole list; the first one takes less time to find alone.
-  const std::vector<cublasLtMatmulAlgo_t> list =
-      algorithms(product, method.candidate == 0 ? 1 : max_candidates);
-  if (list.empty()) return std::nullopt;
-  product.algorithm = list[std::min(static_cast<std::size_t>(method.candidate), list.size() - 1)];
+  const auto chosen = candidate(product, method);
+  if (!chosen) return std::nullopt;
+  product.algorithm = chosen->algo;
   return Multiply(std::move(product));
 }
 
 }  // namespace
-
-std::optional<Method> method_of(std::string_view implementation) {
-  Method method;
-  if (implementation.size() > 2 && implementation[implementation.size() - 2] == '/') {
-    method.candidate = implementation.back() - '0';
-    if (method.candidate < 1 || method.candidate >= max_candidates) return std::nullopt;
-    implementation.remove_suffix(2);
-  }
-  if (implementation == "cublaslt_tf32")
-    method.precision = Precision::tf32;
-  else if (implementation != "cublaslt")
-    return std::nullopt;
-  return method;
-}
 
 Enqueue prepare(const Problem& problem, const Method& method) {
   return prepare_product(problem, [&](const Problem& product, Epilogue epilogue) {
@@ -218,6 +208,16 @@ Enqueue prepare(const Problem& problem, const Method& method) {
 
 std::int64_t workspace_bytes(const Problem& problem) {
   return product_workspace_bytes(problem, library_bytes);
+}
+
+std::int64_t needed_workspace_bytes(const Problem& problem, const Method& method) {
+  std::size_t needed = 0;
+  prepare_product(problem, [&](const Problem& product, Epilogue epilogue) {
+    const auto chosen = candidate(make_product(product, method.precision, epilogue), method);
+    if (chosen) needed = chosen->workspaceSize;
+    return prepare_multiply(product, method, epilogue);
+  });
+  return product_workspace_bytes(problem, static_cast<std::int64_t>(needed));
 }
 
 int count_candidates(const Problem& problem, Precision precision) {

@@ -28,7 +28,10 @@ inline constexpr int max_candidates = 10;
 /// product is computed by the library where it can, else by own kernels (fused_product.h).
 Enqueue prepare(const Problem& problem, const Method& method);
 
+/// As much as any of its algorithms may want.
 std::int64_t workspace_bytes(const Problem& problem);
+/// What this one wants; asks the device.
+std::int64_t needed_workspace_bytes(const Problem& problem, const Method& method);
 
 /// How many different algorithms the library proposes for a row; asks the device.
 int count_candidates(const Problem& problem, Precision precision);

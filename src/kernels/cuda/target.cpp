@@ -1,5 +1,6 @@
 #include "kernels/cuda/target.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/format.h"
@@ -61,7 +62,7 @@ std::string library_product(DType dtype, FloatProducts products) {
 
 machine::Target target(FloatProducts products, AttentionBy attention,
                        std::vector<machine::Choice> measured) {
-  std::vector<machine::Choice> choices = std::move(measured);
+  std::vector<machine::Choice> choices = measured;
   std::vector<std::string> fusions = own_fusions;
   fusions.insert(fusions.end(), product_rows.begin(), product_rows.end());
   std::vector<std::string> rows = product_rows;
@@ -73,7 +74,14 @@ machine::Target target(FloatProducts products, AttentionBy attention,
     for (const char* row : {"attention", "attention_gradient"})
       choices.push_back(by(row, DType::bf16, "cudnn"));
   choices.push_back(by("*", std::nullopt, "own"));
-  return with_choices(std::move(choices), std::move(fusions));
+  machine::Target made = with_choices(std::move(choices), std::move(fusions));
+  made.workspace_bytes = [measured = std::move(measured)](const std::string& implementation,
+                                                          const op::Op& op, op::Shapes all,
+                                                          DType dtype) {
+    const auto bytes = machine::measured_workspace(measured, implementation, op, all, dtype);
+    return bytes ? *bytes : bytes_for(implementation, op, all, dtype);
+  };
+  return made;
 }
 
 machine::Target own_target() {
@@ -95,7 +103,15 @@ std::vector<std::string> implementations(const Problem& problem, FloatProducts p
   return names;
 }
 
-std::vector<std::string> product_implementations(DType dtype) {
+std::int64_t needed_workspace_bytes(const std::string& implementation, const Problem& problem) {
+  if (const auto method = cublaslt::method_of(implementation))
+    return cublaslt::needed_workspace_bytes(problem, *method);
+  return bytes_for(implementation, problem.op, problem.shapes, problem.dtype);
+}
+
+std::vector<std::string> known_implementations(const std::string& row, DType dtype) {
+  if (row == "attention" || row == "attention_gradient") return {"own", "cudnn"};
+  if (row != "matmul" && std::ranges::find(product_rows, row) == product_rows.end()) return {};
   std::vector<std::string> names = {"own", "cublaslt"};
   if (dtype == DType::f32) names.emplace_back("cublaslt_tf32");
   for (const std::string& library : std::vector(names.begin() + 1, names.end()))

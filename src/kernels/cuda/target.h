@@ -18,8 +18,8 @@ enum class FloatProducts : std::uint8_t { full, tf32 };
 /// is only planned is compiled for own kernels.
 enum class AttentionBy : std::uint8_t { own, cudnn };
 
-/// By `measured` where one of its lines fits, else products by cuBLASLt, also with what stands
-/// behind them; attention as chosen; all else by own kernels.
+/// By `measured` where one of its lines fits, with the scratch that it says, else products by
+/// cuBLASLt, also with what stands behind them; attention as chosen; all else by own kernels.
 machine::Target target(FloatProducts products = FloatProducts::full,
                        AttentionBy attention = AttentionBy::own,
                        std::vector<machine::Choice> measured = {});
@@ -29,8 +29,13 @@ machine::Target target(FloatProducts products = FloatProducts::full,
 std::vector<std::string> implementations(const Problem& problem, FloatProducts products,
                                          AttentionBy attention);
 
-/// All names of what multiplies in a type, as a measured table may have them.
-std::vector<std::string> product_implementations(DType dtype);
+/// Scratch that just this implementation wants for just this problem, which may be less than what
+/// target() plans with. Asks the libraries, and so the device.
+std::int64_t needed_workspace_bytes(const std::string& implementation, const Problem& problem);
+
+/// All names of what computes a row in a type, as a measured table may have them: rows with a
+/// product, attention and its gradient; none for others.
+std::vector<std::string> known_implementations(const std::string& row, DType dtype);
 
 /// The own kernels for every op.
 machine::Target own_target();

@@ -43,6 +43,12 @@ class CudaBenchDevice : public BenchDevice {
     fill_random(at, elements, dtype, stream_);
   }
 
+  void write(std::byte* at, std::span<const std::byte> bytes) override {
+    check_cuda(cudaMemcpyAsync(at, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream_),
+               "cudaMemcpyAsync");
+    check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+
   double time_s(const std::function<void(kernels::cuda::Stream)>& work) override {
     check_cuda(cudaEventRecord(before_, stream_), "cudaEventRecord");
     work(stream_);

@@ -8,7 +8,7 @@
 namespace fourfold::machine {
 namespace {
 
-std::vector<std::string> implementations(DType dtype) {
+std::vector<std::string> implementations(const std::string&, DType dtype) {
   if (dtype == DType::f64) return {"openblas", "vector"};
   return {"openblas", "onednn", "vector"};
 }
@@ -22,7 +22,7 @@ KernelTable small_table() {
 }
 
 KernelTable read(const std::string& text) {
-  return read_kernel_table(text, "t.yaml", implementations);
+  return read_kernel_table(text, "t.yaml", {.cpu = implementations});
 }
 
 std::string error_of(const std::string& text) {
@@ -107,21 +107,27 @@ TEST(KernelTable, every_wrong_text_is_told_with_its_place) {
 KernelTable device_table() {
   KernelTable table;
   table.device = "NVIDIA H200; cuBLASLt 130002";
-  table.lines = {{DType::bf16, 1, "nn", 8192, 768, 3072, "cublaslt/2", 512000},
-                 {DType::bf16, 1, "nn", 8192, 3072, 768, "cublaslt", 401000, "matmul_bias_gelu"}};
+  table.lines = {
+      {DType::bf16, 1, "nn", 8192, 768, 3072, "cublaslt/2", 512000},
+      {DType::bf16, 1, "nn", 8192, 3072, 768, "cublaslt", 401000, "matmul_bias_gelu", 4096},
+      {DType::bf16, 1, "", 0, 0, 0, "cudnn", 300000, "attention"}};
   return table;
 }
 
-std::vector<std::string> device_implementations(DType) {
+std::vector<std::string> device_implementations(const std::string& op, DType) {
+  if (op.starts_with("attention")) return {"own", "cudnn"};
   return {"own", "cublaslt", "cublaslt/2"};
 }
 
+const KnownImplementations known{implementations, device_implementations};
+
 TEST(DeviceKernelTable, reads_back_with_rows_that_a_product_is_a_part_of) {
-  const KernelTable back =
-      read_kernel_table(to_text(device_table()), "t.yaml", device_implementations);
+  const KernelTable back = read_kernel_table(to_text(device_table()), "t.yaml", known);
   EXPECT_EQ(back.device, device_table().device);
   EXPECT_EQ(back.cpu, "");
-  EXPECT_EQ(back.lines, device_table().lines);
+  // Attention has no sizes: it goes first.
+  const auto lines = device_table().lines;
+  EXPECT_EQ(back.lines, (std::vector{lines[2], lines[0], lines[1]}));
 }
 
 TEST(DeviceKernelTable, a_line_decides_for_its_row_alone) {
@@ -133,6 +139,56 @@ TEST(DeviceKernelTable, a_line_decides_for_its_row_alone) {
   EXPECT_EQ(choose(target, op::MatmulBiasGelu{}, up, DType::bf16), "cublaslt");
   EXPECT_EQ(choose(target, op::Matmul{}, down, DType::bf16), "cublaslt/2");
   EXPECT_EQ(choose(target, op::MatmulBiasGelu{}, up, DType::f32), "own");
+  const std::vector<Shape> attention = {{2, 5, 3, 4, 64}, {2, 5, 4, 64}, {2, 4, 5}};
+  EXPECT_EQ(choose(target, op::Attention{}, attention, DType::bf16), "cudnn");
+  target.fits = [](const std::string& name, const op::Op&, op::Shapes, DType) {
+    return name != "cudnn";
+  };
+  EXPECT_EQ(choose(target, op::Attention{}, attention, DType::bf16), "own") << "where it has none";
+}
+
+TEST(DeviceKernelTable, scratch_is_that_of_just_the_product_that_was_measured) {
+  const auto choices = device_choices_of(device_table(), "t.yaml", device_table().device);
+  const auto scratch = [&](std::int64_t m, const char* by) {
+    const Shape shapes[] = {{m, 768}, {768, 3072}, {3072}, {m, 3072}, {m, 3072}};
+    return measured_workspace(choices, by, op::MatmulBiasGelu{}, shapes, DType::bf16);
+  };
+  EXPECT_EQ(scratch(8192, "cublaslt"), 4096);
+  EXPECT_EQ(scratch(4096, "cublaslt"), std::nullopt);
+  EXPECT_EQ(scratch(8192, "cublaslt/2"), std::nullopt);
+  const Shape down[] = {{8192, 3072}, {3072, 768}, {8192, 768}};
+  EXPECT_EQ(measured_workspace(choices, "cublaslt/2", op::Matmul{}, down, DType::bf16),
+            std::nullopt)
+      << "a line without";
+}
+
+TEST(DeviceKernelTable, one_for_the_other_kind_is_told_as_that_and_not_by_its_names) {
+  // In a program without CUDA the names of a GPU's kernels are not known.
+  const KernelTable of_device =
+      read_kernel_table(to_text(device_table()), "t.yaml", {.cpu = implementations});
+  EXPECT_THROW(choices_of(of_device, "t.yaml", "a cpu; avx2", 1), UserError);
+  const KernelTable of_cpu =
+      read_kernel_table(to_text(small_table()), "t.yaml", {.device = device_implementations});
+  EXPECT_THROW(device_choices_of(of_cpu, "t.yaml", std::nullopt), UserError);
+  EXPECT_EQ(device_choices_of(device_table(), "t.yaml", std::nullopt).size(), 3U)
+      << "planned where no GPU is";
+}
+
+TEST(DeviceKernelTable, wrong_lines_are_told_with_what_their_row_may_have) {
+  const auto message = [](const std::string& from, const std::string& to) {
+    std::string text = to_text(device_table());
+    text.replace(text.find(from), from.size(), to);
+    try {
+      read_kernel_table(text, "t.yaml", known);
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  expect_part(message("by: cudnn", "by: cublaslt"), "by is 'cublaslt', expected own, cudnn");
+  expect_part(message("by: cublaslt/2", "by: cudnn"), "expected own, cublaslt, cublaslt/2");
+  expect_part(message("op: attention, ", "op: attention, m: 3, "), "unknown 'm'");
+  expect_part(message("workspace: 4096", "workspace: -1"), "expected a whole number of bytes");
 }
 
 TEST(DeviceKernelTable, one_of_another_device_or_of_a_cpu_is_refused) {
@@ -142,7 +198,7 @@ TEST(DeviceKernelTable, one_of_another_device_or_of_a_cpu_is_refused) {
   EXPECT_THROW(choices_of(device_table(), "t.yaml", "a cpu; avx2", 1), UserError);
   std::string text = to_text(device_table());
   text.replace(text.find("matmul_bias_gelu"), 16, "gelu");
-  EXPECT_THROW(read_kernel_table(text, "t.yaml", device_implementations), UserError);
+  EXPECT_THROW(read_kernel_table(text, "t.yaml", known), UserError);
 }
 
 }  // namespace

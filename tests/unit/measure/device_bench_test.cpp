@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 
 namespace fourfold::measure {
 namespace {
@@ -20,6 +22,11 @@ class FakeDevice : public BenchDevice {
     filled[dtype] += elements;
     EXPECT_GE(at, memory_.get());
     EXPECT_LE(at + elements * size_bytes(dtype), memory_.get() + reserved);
+  }
+  void write(std::byte* at, std::span<const std::byte> bytes) override {
+    EXPECT_GE(at, memory_.get());
+    EXPECT_LE(at + bytes.size(), memory_.get() + reserved);
+    std::memcpy(at, bytes.data(), bytes.size());
   }
   double time_s(const std::function<void(kernels::cuda::Stream)>& work) override {
     const double before = now;
@@ -106,22 +113,30 @@ TEST(DeviceKernelBench, goes_through_sets_of_operands_that_do_not_overlap) {
   EXPECT_LE(most - least, 1);
 }
 
-TEST(DeviceKernelBench, operands_that_count_or_point_are_left_zero) {
-  FakeDevice device;
-  const Shape logits{2, 3, 5}, tokens{2, 3};
-  const auto run = [&](kernels::Tensors operands, kernels::Workspace, kernels::cuda::Stream) {
-    for (const kernels::Tensor& tensor : operands) {
-      if (tensor.dtype != DType::i32) continue;
-      for (std::int64_t i = 0; i < tensor.elements(); ++i)
-        EXPECT_EQ(tensor.as<std::int32_t>()[i], 0);
-    }
-    device.now += 1;
+TEST(DeviceKernelBench, labels_are_spread_over_their_table_and_switches_are_zero) {
+  const auto numbers_of = [](const kernels::Problem& problem) {
+    FakeDevice device;
+    std::set<std::int32_t> numbers;
+    const auto run = [&](kernels::Tensors operands, kernels::Workspace, kernels::cuda::Stream) {
+      for (const kernels::Tensor& tensor : operands) {
+        if (tensor.dtype != DType::i32) continue;
+        for (std::int64_t i = 0; i < tensor.elements(); ++i)
+          numbers.insert(tensor.as<std::int32_t>()[i]);
+      }
+      device.now += 1;
+    };
+    DeviceKernelBench(device, problem, run, 0).measure_s(0.01);
+    EXPECT_EQ(device.filled.count(DType::i32), 0U);
+    EXPECT_EQ(device.filled.count(DType::f32), 1U);
+    return numbers;
   };
-  DeviceKernelBench(device, {op::CrossEntropy{}, DType::f32, {logits, tokens, tokens, tokens}}, run,
-                    0)
-      .measure_s(0.01);
-  EXPECT_EQ(device.filled.count(DType::i32), 0U);
-  EXPECT_EQ(device.filled.count(DType::f32), 1U);
+  const Shape logits{2, 3, 5}, tokens{2, 3};
+  EXPECT_EQ(numbers_of({op::CrossEntropy{}, DType::f32, {logits, tokens, tokens, tokens}}),
+            (std::set{0, 1, 2, 3, 4}));
+  op::Attention documents;
+  documents.documents = true;
+  const Shape qkv{1, 4, 3, 1, 2}, y{1, 4, 1, 2};
+  EXPECT_EQ(numbers_of({documents, DType::f32, {qkv, {1, 4}, y, {1, 1, 4}}}), (std::set{0}));
 }
 
 }  // namespace

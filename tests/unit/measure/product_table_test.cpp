@@ -37,31 +37,72 @@ TEST(ProductTable, the_fastest_wins_and_the_preferred_one_where_both_are_alike) 
 
 TEST(ProductTable, has_a_line_for_each_row_layout_and_size_and_times_none_twice) {
   std::map<std::string, int> timed;
-  const auto lines = product_lines(
-      {product(2),
-       product(2),
-       product(3),
-       product(2, true),
-       with_bias(2),
-       {op::Gelu{}, DType::f32, {{2, 8}, {2, 8}}}},
-      [](const kernels::Problem& problem) {
-        return std::holds_alternative<op::Matmul>(problem.op)
-                   ? std::vector<std::string>{"own", "cublaslt", "cublaslt/1"}
-                   : std::vector<std::string>{"own"};
-      },
-      [&](const kernels::Problem&, const std::string& name) {
-        ++timed[name];
-        return name == "cublaslt/1" ? 1e-6 : 2e-6;
-      });
+  kernels::Problem adding = product(2);
+  std::get<op::Matmul>(adding.op).accumulate = true;
+  const Choosing choosing{.implementations =
+                              [](const kernels::Problem& problem) {
+                                return std::holds_alternative<op::Matmul>(problem.op)
+                                           ? std::vector<std::string>{"own", "cublaslt",
+                                                                      "cublaslt/1"}
+                                           : std::vector<std::string>{"own"};
+                              },
+                          .time =
+                              [&](const kernels::Problem&, const std::string& name) {
+                                ++timed[name];
+                                return name == "cublaslt/1" ? 1e-6 : 2e-6;
+                              },
+                          .workspace_bytes =
+                              [](const kernels::Problem& problem, const std::string& name) {
+                                const auto* matmul = std::get_if<op::Matmul>(&problem.op);
+                                return name == "own" ? 0 : matmul->accumulate ? 300 : 100;
+                              }};
+  const auto lines = table_lines({product(2),
+                                  product(2),
+                                  product(3),
+                                  product(2, true),
+                                  adding,
+                                  with_bias(2),
+                                  {op::Gelu{}, DType::f32, {{2, 8}, {2, 8}}}},
+                                 choosing);
   ASSERT_EQ(lines.size(), 4U);
   EXPECT_EQ(lines[0].implementation, "cublaslt/1");
   EXPECT_EQ(lines[0].gflops, 0.1);  // 2 * 2 * 8 * 4 in 1 us, to tenths
+  EXPECT_EQ(lines[0].workspace_bytes, 300) << "what any product of the line wants";
   EXPECT_EQ(lines[1].m, 3);
+  EXPECT_EQ(lines[1].workspace_bytes, 100);
   EXPECT_EQ(lines[2].layout, "nt");
   EXPECT_EQ(lines[3].op, "matmul_bias");
   EXPECT_EQ(lines[3].implementation, "own");
   EXPECT_EQ(timed["own"], 4);
   EXPECT_EQ(timed["cublaslt/1"], 3);
+}
+
+TEST(ProductTable, has_a_line_without_sizes_for_attention_and_one_for_its_gradient) {
+  const auto attention = [](std::int64_t time) {
+    return kernels::Problem{
+        op::Attention{}, DType::bf16, {{2, time, 3, 4, 64}, {2, time, 4, 64}, {2, 4, time}}};
+  };
+  const kernels::Problem forward = attention(5);
+  const kernels::Problem gradient{op::AttentionGradient{},
+                                  DType::bf16,
+                                  {forward.shapes[0], forward.shapes[1], forward.shapes[2],
+                                   forward.shapes[1], forward.shapes[0]}};
+  const Choosing choosing{
+      .implementations =
+          [](const kernels::Problem&) { return std::vector<std::string>{"cudnn", "own"}; },
+      .time =
+          [](const kernels::Problem& problem, const std::string& name) {
+            const bool is_forward = std::holds_alternative<op::Attention>(problem.op);
+            return is_forward == (name == "own") ? 1. : 2.;
+          },
+      .workspace_bytes = [](const kernels::Problem&, const std::string&) { return 100; }};
+  const auto lines = table_lines({forward, attention(6), gradient}, choosing);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].op, "attention");
+  EXPECT_EQ(lines[0].implementation, "own");
+  EXPECT_EQ(lines[0].workspace_bytes, std::nullopt);
+  EXPECT_EQ(lines[1].op, "attention_gradient");
+  EXPECT_EQ(lines[1].implementation, "cudnn");
 }
 
 }  // namespace
