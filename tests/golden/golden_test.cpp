@@ -4,68 +4,13 @@
 #include <cmath>
 #include <map>
 
-#include "checkpoint/safetensors.h"
+#include "golden/golden.h"
 #include "support/compare.h"
-#include "support/small_run.h"
 
 namespace fourfold {
 namespace {
 
-class Golden {
- public:
-  explicit Golden(const std::string& name)
-      : file_(checkpoint::SafetensorsFile::open(
-            std::string(FOURFOLD_SOURCE_DIR) + "/tests/golden/data/gpt-" + name + ".safetensors")) {
-  }
-
-  template <class T>
-  std::vector<T> tensor(const std::string& name) const {
-    for (const auto& info : file_.header().tensors())
-      if (info.name == name) {
-        require(info.dtype == dtype_of<T>, "the golden tensor has the expected type");
-        std::vector<T> values(static_cast<std::size_t>(info.shape.elements()));
-        file_.read(info, std::as_writable_bytes(std::span(values)));
-        return values;
-      }
-    throw InternalError("there is no golden tensor " + name);
-  }
-  std::string setting(const std::string& key) const {
-    for (const auto& [name, value] : file_.header().metadata())
-      if (name == key) return value;
-    throw InternalError("there is no golden setting " + key);
-  }
-  double number(const std::string& key) const { return std::stod(setting(key)); }
-  std::int64_t integer(const std::string& key) const { return std::stoll(setting(key)); }
-  bool flag(const std::string& key) const { return setting(key) == "true"; }
-
- private:
-  checkpoint::SafetensorsFile file_;
-};
-
-test::RunSetup setup_of(const Golden& golden, DType compute, std::int64_t accumulation) {
-  test::RunSetup setup;
-  setup.gpt = {.num_layers = golden.integer("model.num_layers"),
-               .num_attention_heads = golden.integer("model.num_attention_heads"),
-               .hidden_size = golden.integer("model.hidden_size"),
-               .ffn_hidden_size = golden.integer("model.ffn_hidden_size"),
-               .max_position_embeddings = golden.integer("model.max_position_embeddings"),
-               .vocab_size = golden.integer("model.vocab_size"),
-               .dropout = 0,
-               .bias = golden.flag("model.bias"),
-               .tied_head = golden.flag("model.tied_head")};
-  const std::int64_t batch = golden.integer("train.global_batch_size");
-  setup.plan = {.global_batch_size = batch,
-                .micro_batch_size = batch / accumulation,
-                .seq_length = golden.integer("data.seq_length"),
-                .compute = compute};
-  setup.optimizer = {.beta1 = golden.number("optimizer.beta1"),
-                     .beta2 = golden.number("optimizer.beta2"),
-                     .epsilon = golden.number("optimizer.epsilon"),
-                     .weight_decay = golden.number("optimizer.weight_decay"),
-                     .grad_clip = golden.number("optimizer.grad_clip")};
-  return setup;
-}
-
+using test::Golden;
 using test::key_bias;
 using test::KeyBias;
 using test::relative_error;
@@ -84,7 +29,7 @@ class GoldenRun : public testing::TestWithParam<Case> {};
 TEST_P(GoldenRun, ten_steps_equal_pytorch) {
   const Case& c = GetParam();
   const Golden golden(c.file);
-  test::RunSetup setup = setup_of(golden, c.compute, c.accumulation);
+  test::RunSetup setup = golden.run_setup(c.compute, c.accumulation);
   setup.reference_kernels = c.reference;
   setup.plan.checkpointing.blocks = c.checkpointing;
   test::SmallRun run(setup);

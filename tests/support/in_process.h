@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -30,7 +31,8 @@ inline std::vector<std::string> words_of(const std::string& line) {
 
 struct Outcome {
   int code;
-  std::string text;  // of standard error
+  std::string text;         // of standard error
+  std::string output = {};  // standard output
 };
 
 /// What `fourfold WORDS` does, without any variable of the environment.
@@ -42,8 +44,8 @@ inline Outcome run_here(std::vector<std::string> words) {
   testing::internal::CaptureStderr();
   const int code = cli::run(static_cast<int>(argv.size()), argv.data(),
                             [](const std::string&) { return std::nullopt; });
-  testing::internal::GetCapturedStdout();
-  return {code, testing::internal::GetCapturedStderr()};
+  std::string output = testing::internal::GetCapturedStdout();
+  return {code, testing::internal::GetCapturedStderr(), std::move(output)};
 }
 inline Outcome run_here(const std::string& arguments) {
   return run_here(words_of(arguments));

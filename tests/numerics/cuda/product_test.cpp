@@ -1,109 +1,36 @@
-// Products with what follows them as a library computes them: a model of it, written from what its
-// header says, in place of the library. Also where attention's operands lie for another library.
+// Products with what follows them, by a model of the library (support/model_cublaslt.h). Also where
+// attention's operands lie for another library.
 #include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
 
 #include "base/error.h"
 #include "kernels/cuda/attention_layout.h"
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/fused_product.h"
 #include "kernels/cuda/library_workspace.h"
-#include "kernels/matmul_sizes.h"
 #include "numerics/harness.h"
+#include "support/model_cublaslt.h"
 
 namespace fourfold::numerics {
 namespace {
 
 using kernels::Problem;
 using kernels::cuda::Epilogue;
-using kernels::cuda::EpilogueMemory;
-using kernels::cuda::ProductPlan;
 
-constexpr std::size_t model_workspace = 64;
-
-double read(const void* data, DType dtype, std::int64_t index) {
-  return dtype == DType::f32
-             ? static_cast<const float*>(data)[index]
-             : static_cast<double>(static_cast<float>(static_cast<const BFloat16*>(data)[index]));
-}
-void write(void* data, DType dtype, std::int64_t index, double value) {
-  if (dtype == DType::f32)
-    static_cast<float*>(data)[index] = static_cast<float>(value);
-  else
-    static_cast<BFloat16*>(data)[index] = BFloat16(static_cast<float>(value));
-}
-
-double inner(double x) {
-  return std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
-}
-double gelu(double x) {
-  return x / 2 * (1 + std::tanh(inner(x)));
-}
-double gelu_slope(double x) {
-  const double t = std::tanh(inner(x));
-  const double slope = std::sqrt(2 / std::acos(-1.0)) * (1 + 3 * 0.044715 * x * x);
-  return (1 + t) / 2 + x / 2 * (1 - t * t) * slope;
-}
-
-/// cublasLtMatmul with an epilogue, in double; it uses all of its workspace.
-struct Model {
-  kernels::MatmulSizes sizes;
-  DType dtype;
-  Epilogue epilogue;
-
-  void operator()(const void* a, const void* b, void* out, const EpilogueMemory& memory,
-                  kernels::Workspace workspace, kernels::cuda::Stream) const {
-    ASSERT_GE(workspace.size(), model_workspace);
-    std::memset(workspace.data(), 0xFF, model_workspace);
-    std::vector<double> sums(static_cast<std::size_t>(sizes.n));
-    for (std::int64_t row = 0; row < sizes.m; ++row)
-      for (std::int64_t column = 0; column < sizes.n; ++column) {
-        double value = 0;
-        for (std::int64_t k = 0; k < sizes.k; ++k)
-          value += read(a, dtype, row * sizes.a_row_stride + k * sizes.a_inner_stride) *
-                   read(b, dtype, k * sizes.b_inner_stride + column * sizes.b_column_stride);
-        const std::int64_t index = row * sizes.n + column;
-        if (epilogue == Epilogue::bias || epilogue == Epilogue::bias_gelu)
-          value += read(memory.bias, dtype, column);
-        if (epilogue == Epilogue::bias_gelu) {
-          write(memory.aux, dtype, index, value);
-          value = gelu(value);
-        }
-        if (epilogue == Epilogue::gelu_gradient || epilogue == Epilogue::gelu_gradient_bias)
-          value *= gelu_slope(read(memory.aux, dtype, index));
-        write(out, dtype, index, value);
-        sums[static_cast<std::size_t>(column)] += value;
-      }
-    if (epilogue == Epilogue::gelu_gradient_bias)
-      for (std::int64_t column = 0; column < sizes.n; ++column)
-        write(memory.bias, dtype, column, sums[static_cast<std::size_t>(column)]);
-  }
-};
-
-kernels::cuda::PrepareMultiply model(bool has_epilogues) {
-  return [=](const Problem& problem, Epilogue epilogue) -> std::optional<kernels::cuda::Multiply> {
-    if (!has_epilogues && epilogue != Epilogue::none) return std::nullopt;
-    return Model{kernels::matmul_sizes(std::get<op::Matmul>(problem.op), problem.shapes),
-                 problem.dtype, epilogue};
-  };
-}
-
-Kernels by_model(bool has_epilogues) {
+Kernels by_model(test::Epilogues epilogues) {
   return {[=](const Problem& problem) -> kernels::Run {
-            return [run = kernels::cuda::prepare_product(problem, model(has_epilogues))](
-                       kernels::Tensors operands, kernels::Workspace workspace) {
-              run(operands, workspace, nullptr);
-            };
+            return
+                [run = kernels::cuda::prepare_product(problem, test::model_of_cublaslt(epilogues))](
+                    kernels::Tensors operands, kernels::Workspace workspace) {
+                  run(operands, workspace, nullptr);
+                };
           },
           [](const Problem& problem) {
-            return kernels::cuda::product_workspace_bytes(problem, model_workspace);
+            return kernels::cuda::product_workspace_bytes(problem, test::model_workspace_bytes);
           }};
 }
 
 TEST(CudaEmulatedProducts, with_and_without_epilogues_are_within_the_bound_of_the_reference) {
-  const Kernels with = by_model(true), without = by_model(false);
+  const Kernels with = by_model(test::Epilogues::some), without = by_model(test::Epilogues::none);
   for (const Case& sample : fused_product_cases())
     for (const Kernels* source : {&with, &without}) {
       expect_within_bound(sample, {"model", DType::f32, 1, source});

@@ -1,22 +1,17 @@
-// Checkpoints and models that go between the CPU and a GPU that is not there.
+// Checkpoints and models that go between the CPU and a GPU.
 #include <gtest/gtest.h>
 
 #include "checkpoint/load.h"
 #include "checkpoint/model_file.h"
 #include "checkpoint/save.h"
+#include "support/gpu.h"
 #include "support/simulated_disk.h"
 #include "unit/checkpoint/temporary_folder.h"
-#include "unit/run/cuda/fake_gpu.h"
 
-namespace fourfold::run::cuda {
+namespace fourfold::test {
 namespace {
 
-using test::random_batch;
-using test::RunSetup;
-using test::SimulatedDisk;
-using test::SmallRun;
-
-RunSetup setup() {
+RunSetup small_gpt() {
   RunSetup setup;
   setup.reference_kernels = true;
   return setup;
@@ -24,7 +19,7 @@ RunSetup setup() {
 
 void train(SmallRun& run, std::int64_t first, std::int64_t last) {
   for (std::int64_t step = first; step < last; ++step) {
-    auto feeder = random_batch(setup(), static_cast<std::uint64_t>(step));
+    auto feeder = random_batch(small_gpt(), static_cast<std::uint64_t>(step));
     EXPECT_EQ(run.step(feeder, step).applied, 1);
   }
 }
@@ -52,9 +47,10 @@ void load(SimulatedDisk& disk, SmallRun& run) {
   checkpoint::load_state(disk, store.newest().found.value(), run.train_program(), writes(run));
 }
 
-TEST(CheckpointsOfAFakeGpu, go_from_the_cpu_to_a_gpu_and_back_bit_by_bit) {
-  FakeGpu gpu;
-  SmallRun cpu(setup()), cuda = gpu.run(setup()), cpu_again(setup());
+class CheckpointsOnGpu : public OnGpu {};
+
+TEST_P(CheckpointsOnGpu, go_from_the_cpu_to_a_gpu_and_back_bit_by_bit) {
+  SmallRun cpu(small_gpt()), cuda = run(small_gpt()), cpu_again(small_gpt());
   cpu.init(true);
   train(cpu, 0, 2);
   SimulatedDisk first;
@@ -70,9 +66,8 @@ TEST(CheckpointsOfAFakeGpu, go_from_the_cpu_to_a_gpu_and_back_bit_by_bit) {
   train(cpu_again, 4, 5);
 }
 
-TEST(CheckpointsOfAFakeGpu, a_run_that_goes_on_has_the_bits_of_one_that_was_never_stopped) {
-  FakeGpu gpu;
-  SmallRun whole = gpu.run(setup()), begun = gpu.run(setup()), resumed = gpu.run(setup());
+TEST_P(CheckpointsOnGpu, a_run_that_goes_on_has_the_bits_of_one_that_was_never_stopped) {
+  SmallRun whole = run(small_gpt()), begun = run(small_gpt()), resumed = run(small_gpt());
   for (SmallRun* run : {&whole, &begun}) {
     run->init(false);
     train(*run, 0, 3);
@@ -85,9 +80,8 @@ TEST(CheckpointsOfAFakeGpu, a_run_that_goes_on_has_the_bits_of_one_that_was_neve
   EXPECT_EQ(resumed.state(), whole.state());
 }
 
-TEST(CheckpointsOfAFakeGpu, the_file_of_a_model_is_that_of_the_cpu) {
-  FakeGpu gpu;
-  SmallRun cpu(setup()), cuda = gpu.run(setup());
+TEST_P(CheckpointsOnGpu, the_file_of_a_model_is_that_of_the_cpu) {
+  SmallRun cpu(small_gpt()), cuda = run(small_gpt());
   const TemporaryFolder folder;
   cpu.init(true);
   checkpoint::save_model(folder.file("cpu"), cpu.train_program(), reads(cpu));
@@ -96,5 +90,7 @@ TEST(CheckpointsOfAFakeGpu, the_file_of_a_model_is_that_of_the_cpu) {
   EXPECT_EQ(read_bytes(folder.file("cuda")), read_bytes(folder.file("cpu")));
 }
 
+INSTANTIATE_TEST_SUITE_P(By, CheckpointsOnGpu, testing::ValuesIn(gpu_kernels()), kernels_name);
+
 }  // namespace
-}  // namespace fourfold::run::cuda
+}  // namespace fourfold::test

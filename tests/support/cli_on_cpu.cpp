@@ -1,0 +1,117 @@
+#include "support/cli_on_cpu.h"
+
+#include <sys/mman.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "cli/cuda/device_kernels.h"
+#include "cli/cuda_parts.h"
+#include "cli/cuda_run.h"
+#include "kernels/cuda/target.h"
+#include "unit/run/cuda/fake_gpu.h"
+
+namespace fourfold::test {
+namespace {
+
+/// A device to measure on whose every launch takes a microsecond, and computes nothing.
+class CountingDevice : public measure::BenchDevice {
+ public:
+  ~CountingDevice() override { give_back(); }
+
+  /// Pages that nobody touches.
+  std::byte* reserve(std::int64_t bytes) override {
+    give_back();
+    bytes_ = static_cast<std::size_t>(bytes);
+    void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    require(memory != MAP_FAILED, "the host has addresses for a fake device");
+    memory_ = static_cast<std::byte*>(memory);
+    return memory_;
+  }
+  void fill(std::byte*, std::int64_t, DType) override {}
+  void write(std::byte*, std::span<const std::byte>) override {}
+  double time_s(const std::function<void(kernels::cuda::Stream)>& work) override {
+    std::int64_t launches = 0;
+    cuda_emulation::set_streams({[&](void*, auto) { ++launches; }, [](void*) {}});
+    work(nullptr);
+    cuda_emulation::set_streams({});
+    return 1e-6 * static_cast<double>(launches);
+  }
+  std::int64_t cache_bytes() const override { return 1000; }
+
+ private:
+  void give_back() {
+    if (memory_ != nullptr) munmap(memory_, bytes_);
+  }
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// With the device it works on.
+struct OpenGpu {
+  ~OpenGpu() { fake_cuda().works = gpu.works; }
+  run::cuda::FakeGpu gpu;
+};
+class BackendOnFakeGpu : private OpenGpu, public run::cuda::CudaBackend {
+ public:
+  explicit BackendOnFakeGpu(comm::World* world)
+      : CudaBackend(gpu, {.prepare = kernels::cuda::prepare, .world = world}) {
+    if (fake_cuda().lost_behind_works) gpu.lose_at_work(*fake_cuda().lost_behind_works);
+  }
+};
+
+}  // namespace
+
+FakeCuda& fake_cuda() {
+  static FakeCuda cuda;
+  return cuda;
+}
+
+}  // namespace fourfold::test
+
+namespace fourfold::cli {
+
+machine::CudaFacts cuda_facts() {
+  machine::CudaFacts facts;
+  facts.driver = facts.runtime = 13000;
+  facts.architectures = "90";
+  facts.devices.push_back({.name = test::fake_cuda().name,
+                           .capability = {9, 0},
+                           .memory_bytes = std::int64_t{1} << 30,
+                           .l2_bytes = 1 << 20,
+                           .multiprocessors = 4});
+  machine::judge(facts, machine::CudaAnswer::devices);
+  return facts;
+}
+
+std::vector<machine::CudaLibrary> cuda_libraries() {
+  const std::string& version = test::fake_cuda().library_version;
+  return {{"cuBLASLt", version, version}};
+}
+
+std::optional<std::int64_t> cuda_free_memory_bytes(int) {
+  return test::fake_cuda().free_bytes;
+}
+
+void bench_cuda(const BenchArguments& arguments) {
+  test::CountingDevice device;
+  bench_device(arguments, device_kernels(device, arguments, {}));
+}
+
+std::optional<machine::Target> cuda_target(CudaKernels kernels,
+                                           std::vector<machine::Choice> measured) {
+  if (kernels == CudaKernels::own) return kernels::cuda::own_target();
+  return kernels::cuda::target(kernels::cuda::FloatProducts::full, kernels::cuda::AttentionBy::own,
+                               std::move(measured));
+}
+
+std::vector<std::string> cuda_implementations(const std::string& row, DType dtype) {
+  return kernels::cuda::known_implementations(row, dtype);
+}
+
+std::unique_ptr<run::Backend> make_cuda_backend(comm::World* world) {
+  return std::make_unique<test::BackendOnFakeGpu>(world);
+}
+
+}  // namespace fourfold::cli
