@@ -36,6 +36,11 @@ class Torch:
         result = self.answer()
         return statistics.median(result["step_s"]), result["peak_bytes"]
 
+    def version(self):
+        """PyTorch's, and which of its kernels computes attention where there was a choice."""
+        chosen = self.facts["attention"]
+        return self.facts["torch"] + (f" ({chosen})" if chosen != "default" else "")
+
     def end(self):
         self.process.stdin.close()
         self.process.wait()
@@ -57,12 +62,18 @@ def settings_of(w):
     }  # fmt: skip
 
 
+def empty_config(scratch):
+    """A configuration in which nothing is settled."""
+    path = os.path.join(scratch, "empty.yaml")
+    with open(path, "w", encoding="utf-8") as config:
+        config.write("run: {name: bench}\n")
+    return path
+
+
 def fourfold_run(binary, settings, scratch, extra, flags=()):
     """One run, a process of its own: its folder and its peak memory in bytes. `extra` are texts for --set."""
     run_dir = os.path.join(scratch, "run")
-    with open(os.path.join(scratch, "empty.yaml"), "w", encoding="utf-8") as config:
-        config.write("run: {name: bench}\n")
-    command = [binary, "train", config.name, "--overwrite", *flags]
+    command = [binary, "train", empty_config(scratch), "--overwrite", *flags]
     for text in [*(f"{key}={value}" for key, value in settings.items()), f"run.dir={run_dir}", *extra]:
         command += ["--set", text]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

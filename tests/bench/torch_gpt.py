@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The training step of a GPT in PyTorch, as a peer for scripts/bench-cpu and bench-gpu: forward, backward, clipping, AdamW.
 
-In fp32, or with --bf16 in PyTorch's own mixed precision: weights and moments in fp32, products by autocast in bf16.
+In fp32, or with --bf16 in PyTorch's own mixed precision: weights and moments in fp32, products by autocast in bf16; with
+--pure-bf16 weights and moments are bf16 too, which learns less, and shows what PyTorch's time is without fp32 state.
 
 The model is that of configs/gpt-shakespeare-char.yaml and configs/gpt2-124m.yaml: learned positions, blocks with layer norm first,
 GELU (tanh), scaled_dot_product_attention, head tied to the token embedding. Tokens are random.
@@ -14,6 +15,7 @@ import argparse
 import json
 import math
 import resource
+import statistics
 import sys
 import time
 
@@ -59,6 +61,39 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.size(-1)), labels.view(-1))
 
 
+def choose_attention(a):
+    """Leaves scaled_dot_product_attention the fastest of its fused kernels for these shapes alone; its name."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    shape = (a.batch, a.heads, a.length, a.hidden // a.heads)
+    q, k, v = (torch.randn(shape, device=a.device, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    switches = {
+        SDPBackend.FLASH_ATTENTION: torch.backends.cuda.enable_flash_sdp,
+        SDPBackend.CUDNN_ATTENTION: torch.backends.cuda.enable_cudnn_sdp,
+        SDPBackend.EFFICIENT_ATTENTION: torch.backends.cuda.enable_mem_efficient_sdp,
+    }
+    times = {}
+    for backend in switches:
+        clock = Clock(a.device)
+        try:
+            with sdpa_kernel(backend):
+                for turn in range(13):
+                    if turn >= 3:
+                        clock.mark()
+                    F.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+                    if turn >= 3:
+                        clock.mark()
+        except RuntimeError:  # this one has no kernel for the shape or the device
+            continue
+        times[backend] = statistics.median(clock.step_s())
+    if not times:
+        return "default"
+    best = min(times, key=times.get)
+    for backend, switch in switches.items():
+        switch(backend == best)
+    return best.name.lower()
+
+
 class Clock:
     """Times of steps: of the process on a CPU, between events on a GPU, where steps are enqueued ahead."""
 
@@ -90,19 +125,23 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--warmup", type=int, default=2)
     p.add_argument("--compile", action="store_true", help="torch.compile")
+    p.add_argument("--mode", default="default", help="of torch.compile: max-autotune takes minutes")
     p.add_argument("--recompute", action="store_true", help="checkpoint each block")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     p.add_argument("--bf16", action="store_true", help="autocast to bf16; otherwise fp32, on a GPU without tf32")
+    p.add_argument("--pure-bf16", action="store_true", help="weights, moments and all else in bf16")
     a = p.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
-    model = GPT(a).to(a.device)
+    has_bf16 = a.bf16 or a.pure_bf16
+    attention = choose_attention(a) if a.device == "cuda" and has_bf16 else "default"
+    model = GPT(a).to(a.device, torch.bfloat16 if a.pure_bf16 else torch.float32)
     decay = [p for p in model.parameters() if p.dim() >= 2]
     plain = [p for p in model.parameters() if p.dim() < 2]
     groups = [{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
     # fused is PyTorch's fastest AdamW, on either device.
     optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True)
-    run = torch.compile(model) if a.compile else model
+    run = torch.compile(model, mode=a.mode) if a.compile else model
 
     clock = Clock(a.device)
 
@@ -121,7 +160,8 @@ def main():
         step()
     clock.step_s()
     parameters = sum(p.numel() for p in model.parameters())
-    print(json.dumps({"ready": True, "torch": torch.__version__, "parameters": parameters}), flush=True)
+    facts = {"torch": torch.__version__, "parameters": parameters, "attention": attention}
+    print(json.dumps({"ready": True, **facts}), flush=True)
     for line in sys.stdin:
         for _ in range(int(line)):
             step()
