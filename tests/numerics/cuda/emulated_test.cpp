@@ -3,8 +3,10 @@
 // at multiples of 16 bytes.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "base/format.h"
 #include "kernels/cuda/kernels.h"
@@ -56,6 +58,14 @@ Backend cuda(DType dtype, const Kernels& source = aligned) {
 
 class CudaEmulated : public testing::TestWithParam<Case> {
  protected:
+#ifdef FOURFOLD_FIND_RACES
+  void SetUp() override {
+    static std::set<std::string_view> seen;
+    if (!seen.insert(op::name(GetParam().op)).second && std::getenv("FOURFOLD_LONG") == nullptr)
+      GTEST_SKIP() << "more than one case of an op takes a while under the sanitizer; set "
+                      "FOURFOLD_LONG";
+  }
+#endif
   ~CudaEmulated() override { cuda_emulation::set_order(Order::forward); }
 };
 
