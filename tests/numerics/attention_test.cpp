@@ -198,10 +198,10 @@ Arrays cached_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
-void add_cases(std::vector<Case>& cases, const char* name, const Sizes& s, const Options& options) {
-  const auto longest = static_cast<double>(std::max(s.time, s.width));
+void add_cases(std::vector<Case>& cases, const char* name, const Array& qkv,
+               const Options& options) {
+  const auto longest = static_cast<double>(std::max(qkv.shape[1], qkv.shape[4]));
   const op::Attention op = attention(options);
-  const Array qkv = qkv_of(s);
   cases.push_back({name, op, with_options({qkv}, options), {}, longest, attention_magnitude});
   cases.push_back({name,
                    attention_gradient(op),
@@ -209,6 +209,9 @@ void add_cases(std::vector<Case>& cases, const char* name, const Sizes& s, const
                    {},
                    longest,
                    attention_gradient_magnitude});
+}
+void add_cases(std::vector<Case>& cases, const char* name, const Sizes& s, const Options& options) {
+  add_cases(cases, name, qkv_of(s), options);
 }
 
 }  // namespace
@@ -227,6 +230,20 @@ std::vector<Case> attention_cases() {
     for (std::size_t i = 0; i < lengths.size(); ++i)
       add_cases(cases, "documents", s,
                 {i % 2 == 1 ? 0.2 : 0., documents_of(s.batch, s.time, lengths[i])});
+  // More than one block of queries and of keys, of each width that kernels are made for, and heads
+  // that fill neither that nor 16 bytes.
+  for (const Sizes& s : {Sizes{1, 200, 1, 64}, Sizes{1, 150, 1, 128}, Sizes{2, 137, 1, 100},
+                         Sizes{1, 90, 1, 256}, Sizes{1, 133, 1, 33}})
+    add_cases(cases, "large", s, {});
+  add_cases(cases, "large", {1, 150, 1, 72}, {0.2});
+  add_cases(cases, "large", {1, 290, 1, 16}, {0.2, documents_of(1, 290, {140, 3, 64, 70})});
+  // Scores around 450 and -450, which differ by at most 70: no probability underflows.
+  for (const double offset : {-4., 4.}) {
+    Array qkv = qkv_of({1, 140, 1, 8});
+    for (std::size_t i = 0; i < qkv.data.size(); ++i)
+      if (const std::size_t part = i / 8 % 3; part < 2) qkv.data[i] += part == 0 ? offset : 40;
+    add_cases(cases, "offset", qkv, {});
+  }
   for (const auto& [s, position, positions] :
        {std::tuple{Sizes{1, 1, 1, 1}, 0, 1}, std::tuple{Sizes{2, 1, 3, 5}, 6, 9},
         std::tuple{Sizes{1, 50, 4, 32}, 20, 80}})

@@ -11,12 +11,16 @@
 
 namespace fourfold::kernels::cuda {
 
+inline constexpr float log2_of_e = 1.44269504F;
+
 /// Offsets into qkv (B,T,3,H,D), y (B,T,H,D) and lse (B,H,T).
 struct AttentionSizes {
   std::int64_t batch, time, heads, width;
 
   explicit AttentionSizes(const Shape& qkv)
-      : batch(qkv[0]), time(qkv[1]), heads(qkv[3]), width(qkv[4]) {}
+      : batch(qkv[0]), time(qkv[1]), heads(qkv[3]), width(qkv[4]) {
+    require(time < 1 << 30, "attention on CUDA has less than 2^30 tokens in a sample");
+  }
   __device__ std::int64_t qkv_row() const { return 3 * heads * width; }
   __device__ std::int64_t y_row() const { return heads * width; }
   /// Of token 0; part 0: query, 1: key, 2: value.
@@ -38,23 +42,6 @@ struct BlockHead {
       : sample(blockIdx.y / sizes.heads), head(blockIdx.y % sizes.heads) {}
 };
 
-/// How a kernel for heads of up to `padded_width` cuts its work: each warp has 16 rows of its own,
-/// and goes through the others in tiles.
-template <class T, int padded_width>
-struct AttentionTiling {
-  static constexpr int width = padded_width;
-  static constexpr int warps = width > 128 ? 2 : 4;
-  static constexpr unsigned threads = warps * warp_lanes;
-  static constexpr int own_rows = 16 * warps;
-  static constexpr int tile_rows = sizeof(T) == 2 && width <= 128 ? 64 : 32;
-  // 16 more bytes in each row of shared memory spread neighbouring rows over its banks.
-  static constexpr int row_stride = width + pack_size<T>;
-  static constexpr int score_stride = tile_rows + pack_size<T>;
-  static constexpr int own_elements = own_rows * row_stride;
-  static constexpr int tile_elements = tile_rows * row_stride;
-  static constexpr int score_elements = own_rows * score_stride;
-};
-
 /// Calls use(width) with the smallest width that heads of `width` fit into, as a constant.
 template <class Use>
 auto for_head_width(std::int64_t width, Use&& use) {
@@ -65,34 +52,103 @@ auto for_head_width(std::int64_t width, Use&& use) {
   return use(std::integral_constant<int, 256>{});
 }
 
-/// Rows first ... first + count - 1 of a head into shared memory; zeros behind the last token and
-/// behind D. `from` is the head of token 0, `step` the distance of tokens.
-template <class Tiling, class T>
-__device__ void load_rows(const T* from, std::int64_t step, std::int64_t first, int count,
-                          const AttentionSizes& sizes, bool aligned, T* to) {
+/// Rows first ... first + count - 1 of a head into shared memory, where they are after
+/// wait_for_copies and a barrier; zeros behind the last token and behind D. `from` is the head of
+/// token 0, `step` the distance of tokens.
+template <class Tiling, int count, class T>
+__device__ void load_rows(const T* from, std::int64_t step, int first, const AttentionSizes& sizes,
+                          bool aligned, T* to) {
   constexpr int packs = Tiling::width / pack_size<T>;
   for (int i = static_cast<int>(threadIdx.x); i < count * packs;
        i += static_cast<int>(Tiling::threads)) {
     const int row = i / packs, column = i % packs * pack_size<T>;
     const std::int64_t token = first + row;
     const std::int64_t left = token < sizes.time ? sizes.width - column : 0;
-    float values[pack_size<T>] = {};
-    if (left > 0)
-      load_pack<T>(from + token * step + column, aligned && left >= pack_size<T>, left, values);
-    store_pack<T>(values, true, pack_size<T>, to + row * Tiling::row_stride + column);
+    T* const place = to + row * Tiling::row_stride + column;
+    if (aligned) {
+      copy_async<16>(place, left > 0 ? from + token * step + column : from, left > 0);
+    } else {
+      float values[pack_size<T>] = {};
+      if (left > 0) load_pack<T>(from + token * step + column, false, left, values);
+      store_pack<T>(values, true, pack_size<T>, place);
+    }
   }
 }
 
-/// Which keys a query sees: those of its document up to itself.
+/// Writes sums, a warp's rows from `first` on and columns from `column` on, in 16 bytes at a time
+/// where addresses allow it. `staging` is shared memory for these rows that nobody reads any more.
+template <int row_tiles, int tiles, class T>
+__device__ void store_rows(const WarpSums<tiles> (&sums)[row_tiles], int first, int column,
+                           std::int64_t step, const AttentionSizes& sizes, bool aligned, int stride,
+                           T* staging, T* to) {
+#pragma unroll
+  for (int rows = 0; rows < row_tiles; ++rows)
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile)
+      for (int half = 0; half < 2; ++half) {
+        T* const place =
+            staging + (16 * rows + row_of(2 * half)) * stride + 8 * tile + column_of(0);
+        const float(&sum)[4] = sums[rows].sum[tile];
+        if constexpr (sizeof(T) == 2) {
+          *reinterpret_cast<std::uint32_t*>(place) = bf16_pair(sum[2 * half], sum[2 * half + 1]);
+        } else {
+          place[0] = sum[2 * half];
+          place[1] = sum[2 * half + 1];
+        }
+      }
+  __syncwarp();
+  constexpr int packs = 8 * tiles / pack_size<T>;
+  for (int i = lane_index(); i < 16 * row_tiles * packs; i += warp_lanes) {
+    const int row = i / packs, first_of_pack = i % packs * pack_size<T>;
+    const std::int64_t left = sizes.width - column - first_of_pack;
+    const std::int64_t token = first + row;
+    if (token >= sizes.time || left <= 0) continue;
+    float values[pack_size<T>];
+    load_pack<T>(staging + row * stride + first_of_pack, true, pack_size<T>, values);
+    store_pack<T>(values, aligned, left, to + token * step + column + first_of_pack);
+  }
+}
+
+/// Neighbouring tokens.
+struct Stretch {
+  int first, count;
+  __device__ int last() const { return first + count - 1; }
+};
+
+/// Which keys a query sees: those of its document up to itself. Tokens are counted in 32 bits, two
+/// of which take the registers of one in 64.
 struct Visible {
-  std::int64_t time;
+  int time;
   const std::int32_t* document_starts;  // of the sample (T), or null
 
-  __device__ std::int64_t first_key(std::int64_t query) const {
+  __device__ Visible(const AttentionSizes& sizes, const std::int32_t* starts, std::int64_t sample)
+      : time(static_cast<int>(sizes.time)),
+        document_starts(starts == nullptr ? nullptr : starts + sample * sizes.time) {}
+
+  __device__ int first_key(int query) const {
     return document_starts == nullptr ? 0 : document_starts[query];
   }
-  __device__ bool operator()(std::int64_t query, std::int64_t key) const {
+  __device__ bool operator()(int query, int key) const {
     return query < time && key <= query && key >= first_key(query);
+  }
+  /// False: no query of the stretch sees any of the keys.
+  __device__ bool some(const Stretch& queries, const Stretch& keys) const {
+    return queries.first < time && keys.first < time && keys.first <= queries.last() &&
+           keys.last() >= first_key(queries.first);
+  }
+  /// Every query before T of the stretch sees all of the keys.
+  __device__ bool all(const Stretch& queries, const Stretch& keys) const {
+    return keys.last() <= queries.first && keys.first >= first_key(min(queries.last(), time - 1));
+  }
+  /// The first query behind all those that see a key up to this one.
+  __device__ int queries_end(int key) const {
+    if (document_starts == nullptr) return time;
+    int sees = min(key, time - 1), end = time;  // starts do not fall along T
+    while (end - sees > 1) {
+      const int middle = sees + (end - sees) / 2;
+      (document_starts[middle] <= key ? sees : end) = middle;
+    }
+    return end;
   }
 };
 
@@ -125,27 +181,63 @@ struct AttentionDropout {
   }
 };
 
-/// The decisions for one sample and head.
+/// In its place where nothing is dropped.
+struct NoDropout {};
+
+/// The factors for one sample and head.
+template <class Dropout>
 class KeptProbabilities {
  public:
   __device__ KeptProbabilities(const AttentionDropout& dropout, const BlockHead& at)
       : dropout_(dropout),
-        decisions_(dropout.stream, dropout.threshold, dropout.drops ? *dropout.seed : 0,
-                   dropout.drops ? *dropout.step : 0),
+        decisions_(dropout.stream, dropout.threshold, *dropout.seed, *dropout.step),
         sample_(global_sample(dropout.window, at.sample)),
         head_(at.head) {}
 
-  __device__ float factor(std::int64_t query, std::int64_t key) {
-    if (!dropout_.drops) return 1;
-    const std::uint64_t row = dropout_.elements.row(sample_, head_, query);
-    return decisions_.dropped(row + static_cast<std::uint64_t>(key)) ? 0 : dropout_.kept_factor;
+  /// Decides on this lane's scores of a warp, at most 64. row_is_query: rows of the warp's sums are
+  /// queries, columns keys; else the other way round. Decided beforehand and kept as bits: beside
+  /// the scores there is no room in registers for what random numbers take.
+  template <int row_tiles, int tiles>
+  __device__ void decide(int first_row, int first_column, bool row_is_query) {
+    static_assert(row_tiles * tiles * 4 <= 64);
+    dropped_ = 0;
+#pragma unroll 1
+    for (int pair = 0; pair < row_tiles * tiles * 2; ++pair) {
+      const int half = pair % 2, tile = pair / 2 % tiles, rows = pair / 2 / tiles;
+      const int row = first_row + 16 * rows + row_of(2 * half);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int column = first_column + 8 * tile + column_of(i);
+        const std::uint64_t element =
+            dropout_.elements.row(sample_, head_, row_is_query ? row : column) +
+            static_cast<std::uint64_t>(row_is_query ? column : row);
+        if (decisions_.dropped(element)) dropped_ |= std::uint64_t{1} << (2 * pair + i);
+      }
+    }
+  }
+  /// Of sum i of a tile.
+  template <int tiles>
+  __device__ float factor(int rows, int tile, int i) const {
+    const bool dropped = (dropped_ >> ((rows * tiles + tile) * 4 + i) & 1) != 0;
+    return dropped ? 0 : dropout_.kept_factor;
   }
 
  private:
   const AttentionDropout& dropout_;
   DroppedElements decisions_;
-  std::uint64_t sample_;
+  std::uint64_t sample_, dropped_ = 0;
   std::int64_t head_;
+};
+template <>
+class KeptProbabilities<NoDropout> {
+ public:
+  __device__ KeptProbabilities(NoDropout, const BlockHead&) {}
+  template <int row_tiles, int tiles>
+  __device__ void decide(int, int, bool) {}
+  template <int tiles>
+  __device__ float factor(int, int, int) const {
+    return 1;
+  }
 };
 
 /// Over the four lanes that hold one row of WarpSums.
@@ -155,13 +247,23 @@ __device__ float row_reduce(float value, Combine combine) {
   return combine(value, shuffle_xor(value, 2));
 }
 
+/// launch(kernel of what is dropped, shape, stream, arguments..., dropout).
+template <class Choose, class... Arguments>
+void launch_attention(Choose&& kernel, const LaunchShape& shape, Stream stream,
+                      const AttentionDropout& dropout, const Arguments&... arguments) {
+  if (dropout.drops)
+    launch(kernel(As<AttentionDropout>{}), shape, stream, arguments..., dropout);
+  else
+    launch(kernel(As<NoDropout>{}), shape, stream, arguments..., NoDropout{});
+}
+
 template <class Tiling>
-LaunchShape attention_launch(const AttentionSizes& sizes, std::size_t shared_bytes) {
+LaunchShape attention_launch(const AttentionSizes& sizes) {
   LaunchShape shape;
   shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.time, Tiling::own_rows));
   shape.blocks_y = static_cast<unsigned>(sizes.batch * sizes.heads);
   shape.threads = Tiling::threads;
-  shape.shared_bytes = shared_bytes;
+  shape.shared_bytes = Tiling::shared_bytes;
   return shape;
 }
 

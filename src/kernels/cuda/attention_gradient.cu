@@ -2,7 +2,10 @@
 // T tensor and no atomic additions: one kernel has queries of its own and adds over keys, the other
 // has keys of its own and adds over queries; both recompute the probabilities from lse. That is
 // seven products instead of five, and the same bits in every run.
+#include <algorithm>
+
 #include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_tiling.h"
 #include "kernels/cuda/rows.h"
 
 namespace fourfold::kernels::cuda {
@@ -18,148 +21,202 @@ struct GradientTensors {
   bool aligned;
 };
 
-template <class Tiling, class T>
-constexpr std::size_t shared_bytes =
-    (2 * Tiling::own_elements + 2 * Tiling::tile_elements + Tiling::score_elements) * sizeof(T);
+constexpr int mean_warps = 4;
 
-/// mean[b,h,t] = y_grad[b,t,h] y[b,t,h], the sum over s of p times its gradient. A warp for each.
-template <class T>
+/// mean[b,h,t] = y_grad[b,t,h] y[b,t,h], the sum over s of p times its gradient. As many lanes for
+/// a row as it has packs of 16 bytes.
+template <int width, class T>
 __global__ void mean_gradients(GradientTensors<T> of, AttentionSizes sizes) {
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / warp_lanes) +
-                           warp_index();  // of y, (b, t, h)
-  if (row >= sizes.batch * sizes.time * sizes.heads) return;
+  constexpr int lanes = width / pack_size<T> < warp_lanes ? width / pack_size<T> : warp_lanes;
+  constexpr int rows_at_once = mean_warps * warp_lanes / lanes;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * rows_at_once +
+                           static_cast<int>(threadIdx.x) / lanes;  // of y, (b, t, h)
+  const bool is_there = row < sizes.batch * sizes.time * sizes.heads;
   float sum = 0;
-  for (std::int64_t d = lane_index(); d < sizes.width; d += warp_lanes)
-    sum += to_float(of.y[row * sizes.width + d]) * to_float(of.y_grad[row * sizes.width + d]);
-  sum = warp_sum(sum);
+  for (std::int64_t d = lane_index() % lanes * pack_size<T>; is_there && d < sizes.width;
+       d += lanes * pack_size<T>) {
+    float y[pack_size<T>], y_grad[pack_size<T>];
+    load_pack<T>(of.y + row * sizes.width + d, of.aligned, sizes.width - d, y);
+    load_pack<T>(of.y_grad + row * sizes.width + d, of.aligned, sizes.width - d, y_grad);
+    for (int i = 0; i < pack_size<T>; ++i) sum += y[i] * y_grad[i];
+  }
+  for (int distance = lanes / 2; distance > 0; distance /= 2) sum += shuffle_xor(sum, distance);
   const std::int64_t head = row % sizes.heads, token = row / sizes.heads;
-  if (lane_index() == 0) of.mean[sizes.lse(token / sizes.time, head) + token % sizes.time] = sum;
+  if (is_there && lane_index() % lanes == 0)
+    of.mean[sizes.lse(token / sizes.time, head) + token % sizes.time] = sum;
 }
 
 /// Which rows a block keeps.
 enum class Own : std::uint8_t { queries, keys };
 
-/// The other rows that a block's own ones meet.
-struct OtherRows {
-  std::int64_t begin, end;
+/// lse and mean of the queries that belong to a warp's scores, 0 behind the last one.
+template <Own own, class Tiling>
+class QueryFacts;
+
+/// A query for each row: in registers.
+template <class Tiling>
+class QueryFacts<Own::queries, Tiling> {
+ public:
+  __device__ QueryFacts(const float* lse, const float* mean, int first, int time, const float*) {
+#pragma unroll
+    for (int rows = 0; rows < Tiling::row_tiles; ++rows)
+      for (int half = 0; half < 2; ++half) {
+        const int query = first + 16 * rows + row_of(2 * half);
+        lse_[rows][half] = query < time ? log2_of_e * lse[query] : 0;
+        mean_[rows][half] = query < time ? mean[query] : 0;
+      }
+  }
+  __device__ float lse(int rows, int, int i) const { return lse_[rows][i / 2]; }
+  __device__ float mean(int rows, int, int i) const { return mean_[rows][i / 2]; }
+
+ private:
+  float lse_[Tiling::row_tiles][2], mean_[Tiling::row_tiles][2];
 };
 
-template <Own own, class Tiling>
-__device__ OtherRows other_rows(const Visible& visible, std::int64_t first_own) {
-  constexpr int tile = Tiling::tile_rows;
-  if (own == Own::keys) return {first_own / tile * tile, visible.time};
-  return {visible.first_key(first_own) / tile * tile,
-          min(first_own + Tiling::own_rows, visible.time)};
-}
-
-/// Stores the gradient of a warp's own rows.
-template <class Tiling, class T>
-__device__ void store_rows(const WarpSums<Tiling::width / 8>& sums, std::int64_t first_row,
-                           const AttentionSizes& sizes, T* to) {
-#pragma unroll
-  for (int tile = 0; tile < Tiling::width / 8; ++tile)
-    for (int i = 0; i < 4; ++i) {
-      const std::int64_t row = first_row + row_of(i);
-      const int d = 8 * tile + column_of(i);
-      if (row < sizes.time && d < sizes.width)
-        to[row * sizes.qkv_row() + d] = from_float<T>(sums.sum[tile][i]);
+/// A query for each column: in shared memory, beside their tile.
+template <class Tiling>
+class QueryFacts<Own::keys, Tiling> {
+ public:
+  __device__ QueryFacts(const float*, const float*, int, int, const float* shared)
+      : shared_(shared) {}
+  __device__ float lse(int, int place, int) const { return log2_of_e * shared_[place]; }
+  __device__ float mean(int, int place, int) const { return shared_[Tiling::tile_rows + place]; }
+  /// Begins to load those of a tile.
+  __device__ static void load(const float* lse, const float* mean, int first, int time,
+                              float* shared) {
+    for (int i = static_cast<int>(threadIdx.x); i < 2 * Tiling::tile_rows;
+         i += static_cast<int>(Tiling::threads)) {
+      const float* const from = i < Tiling::tile_rows ? lse : mean;
+      const int query = first + i % Tiling::tile_rows;
+      copy_async<4>(shared + i, query < time ? from + query : from, query < time);
     }
-}
+  }
+
+ private:
+  const float* shared_;
+};
 
 /// With p the probabilities, k their dropout factors and s the scores:
-///   v_grad = (p k)^T y_grad,   s_grad = scale p (k (y_grad v^T) - mean),
-///   q_grad = s_grad k,         k_grad = s_grad^T q.
+///   v_grad = (p k)^T y_grad,   s_grad = p (k (y_grad v^T) - mean),
+///   q_grad = scale s_grad k,   k_grad = scale s_grad^T q.
 /// Blocks that own queries hold q and y_grad and go through k and v; those that own keys hold k and
-/// v and go through q and y_grad, so that both multiply own rows with other rows alike.
-template <Own own, class Tiling, class T>
+/// v and go through q and y_grad, so that both multiply own rows with other rows alike. The next
+/// tiles arrive while one is used.
+template <Own own, class Tiling, class Dropout, class T>
 __global__ void __launch_bounds__(Tiling::threads)
-    attention_gradient(GradientTensors<T> of, AttentionSizes sizes, float scale,
-                       AttentionDropout dropout) {
+    attention_gradient(GradientTensors<T> of, AttentionSizes sizes, float scale, Dropout dropout) {
+  constexpr bool owns_queries = own == Own::queries;
   constexpr int width = Tiling::width, others = Tiling::tile_rows, stride = Tiling::row_stride;
+  constexpr int row_tiles = Tiling::row_tiles, chunk = Tiling::chunk;
+  constexpr int columns = width / Tiling::parts;
   T* const own_score = reinterpret_cast<T*>(dynamic_shared());  // q or k
   T* const own_value = own_score + Tiling::own_elements;        // y_grad or v
-  T* const other_score = own_value + Tiling::own_elements;
-  T* const other_value = other_score + Tiling::tile_elements;
-  const int warp_row = 16 * warp_index();
-  T* const weights = other_value + Tiling::tile_elements + warp_row * Tiling::score_stride;
+  T* const tiles = own_value + Tiling::own_elements;  // of k and v, or q and y_grad; twice
+  float* const facts = reinterpret_cast<float*>(tiles + 4 * Tiling::tile_elements);
+  const int warp_row = 16 * row_tiles * (warp_index() / Tiling::parts);
+  const int first_column = columns * (warp_index() % Tiling::parts);
 
   const BlockHead at(sizes);
-  const Visible visible{sizes.time, of.document_starts == nullptr
-                                        ? nullptr
-                                        : of.document_starts + at.sample * sizes.time};
-  KeptProbabilities kept(dropout, at);
+  const Visible visible(sizes, of.document_starts, at.sample);
+  KeptProbabilities<Dropout> kept(dropout, at);
   const std::int64_t qkv_row = sizes.qkv_row(), y_row = sizes.y_row();
-  const T* const queries = of.qkv + sizes.qkv(at.sample, 0, at.head);
-  const T* const keys = of.qkv + sizes.qkv(at.sample, 1, at.head);
-  const T* const values = of.qkv + sizes.qkv(at.sample, 2, at.head);
-  const T* const y_grad = of.y_grad + sizes.y(at.sample, at.head);
-  const float* const lse = of.lse + sizes.lse(at.sample, at.head);
-  const float* const mean = of.mean + sizes.lse(at.sample, at.head);
+  // Offsets: what is added to them stands in the arguments and takes no register.
+  const std::int64_t at_qkv = sizes.qkv(at.sample, 0, at.head);
+  const std::int64_t at_y = sizes.y(at.sample, at.head), at_lse = sizes.lse(at.sample, at.head);
+  const auto part = [&](int index) { return of.qkv + at_qkv + index * y_row; };
 
-  constexpr bool owns_queries = own == Own::queries;
-  const std::int64_t first_own = static_cast<std::int64_t>(blockIdx.x) * Tiling::own_rows;
-  load_rows<Tiling>(owns_queries ? queries : keys, qkv_row, first_own, Tiling::own_rows, sizes,
-                    of.aligned, own_score);
-  load_rows<Tiling>(owns_queries ? y_grad : values, owns_queries ? y_row : qkv_row, first_own,
-                    Tiling::own_rows, sizes, of.aligned, own_value);
+  // The blocks with most other rows start first: the last queries, the first keys.
+  const int first_own = static_cast<int>((owns_queries ? gridDim.x - 1 - blockIdx.x : blockIdx.x) *
+                                         static_cast<unsigned>(Tiling::own_rows));
+  const int begin = owns_queries ? visible.first_key(first_own) / others * others : first_own;
+  const int end = owns_queries ? min(first_own + Tiling::own_rows, visible.time)
+                               : visible.queries_end(first_own + Tiling::own_rows - 1);
+  const Stretch own_rows{first_own + warp_row, 16 * row_tiles};
+  const auto load_others = [&](int first, int buffer) {
+    T* const tile = tiles + 2 * buffer * Tiling::tile_elements;
+    load_rows<Tiling, others>(part(owns_queries ? 1 : 0), qkv_row, first, sizes, of.aligned, tile);
+    load_rows<Tiling, others>(owns_queries ? part(2) : of.y_grad + at_y,
+                              owns_queries ? qkv_row : y_row, first, sizes, of.aligned,
+                              tile + Tiling::tile_elements);
+    if constexpr (!owns_queries)
+      QueryFacts<own, Tiling>::load(of.lse + at_lse, of.mean + at_lse, first, visible.time,
+                                    facts + 2 * buffer * others);
+    end_copy_group();
+  };
 
-  WarpSums<width / 8> score_side, value_side;  // q_grad; or k_grad and v_grad
-  const OtherRows range = other_rows<own, Tiling>(visible, first_own);
-  for (std::int64_t first_other = range.begin; first_other < range.end; first_other += others) {
-    __syncthreads();  // the last tile is no longer read
-    load_rows<Tiling>(owns_queries ? keys : queries, qkv_row, first_other, others, sizes,
-                      of.aligned, other_score);
-    load_rows<Tiling>(owns_queries ? values : y_grad, owns_queries ? qkv_row : y_row, first_other,
-                      others, sizes, of.aligned, other_value);
-    __syncthreads();
-
-    WarpSums<others / 8> scores, value_products;
-    warp_product<width>(InnerContiguous<T>{own_score + warp_row * stride, stride},
-                        InnerContiguous<T>{other_score, stride}, scores);
-    warp_product<width>(InnerContiguous<T>{own_value + warp_row * stride, stride},
-                        InnerContiguous<T>{other_value, stride}, value_products);
+  load_rows<Tiling, Tiling::own_rows>(part(owns_queries ? 0 : 1), qkv_row, first_own, sizes,
+                                      of.aligned, own_score);
+  load_rows<Tiling, Tiling::own_rows>(owns_queries ? of.y_grad + at_y : part(2),
+                                      owns_queries ? y_row : qkv_row, first_own, sizes, of.aligned,
+                                      own_value);
+  load_others(begin, 0);
+  WarpSums<columns / 8> score_side[row_tiles], value_side[row_tiles];  // q_grad; k_grad and v_grad
+  const QueryFacts<own, Tiling> fact(of.lse + at_lse, of.mean + at_lse, own_rows.first,
+                                     visible.time, facts);
+  int buffer = 0;
+  for (int first_other = begin; first_other < end; first_other += others, buffer ^= 1) {
+    wait_for_copies<0>();
+    __syncthreads();  // this tile is here, the one before is no longer read
+    if (first_other + others < end) load_others(first_other + others, buffer ^ 1);
+    const T* const tile = tiles + 2 * buffer * Tiling::tile_elements;
+#pragma unroll 1
+    for (int first = 0; first < others; first += chunk) {
+      const Stretch other_rows{first_other + first, chunk};
+      const Stretch& of_queries = owns_queries ? own_rows : other_rows;
+      const Stretch& of_keys = owns_queries ? other_rows : own_rows;
+      if (!visible.some(of_queries, of_keys)) continue;
+      const T* const other_score = tile + first * stride;
+      const T* const other_value = other_score + Tiling::tile_elements;
+      kept.template decide<row_tiles, chunk / 8>(own_rows.first, other_rows.first, owns_queries);
+      WarpSums<chunk / 8> scores[row_tiles], value_products[row_tiles];
+      add_product<width>(InnerContiguous<T>{own_score + warp_row * stride, stride},
+                         InnerContiguous<T>{other_score, stride}, scores);
+      add_product<width>(InnerContiguous<T>{own_value + warp_row * stride, stride},
+                         InnerContiguous<T>{other_value, stride}, value_products);
+      const bool all = visible.all(of_queries, of_keys);
 #pragma unroll
-    for (int tile = 0; tile < others / 8; ++tile)
-      for (int i = 0; i < 4; ++i) {
-        const std::int64_t own_row = first_own + warp_row + row_of(i);
-        const std::int64_t other_row = first_other + 8 * tile + column_of(i);
-        const std::int64_t query = owns_queries ? own_row : other_row;
-        const std::int64_t key = owns_queries ? other_row : own_row;
-        float p = 0, score_grad = 0;
-        if (visible(query, key)) {
-          p = expf(scale * scores.sum[tile][i] - lse[query]);
-          const float factor = kept.factor(query, key);
-          score_grad = scale * p * (factor * value_products.sum[tile][i] - mean[query]);
-          p *= factor;
+      for (int tile_of_8 = 0; tile_of_8 < chunk / 8; ++tile_of_8)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int other_row = other_rows.first + 8 * tile_of_8 + column_of(i);
+          const int place = 2 * buffer * others + first + 8 * tile_of_8 + column_of(i);
+#pragma unroll
+          for (int rows = 0; rows < row_tiles; ++rows) {
+            const int own_row = own_rows.first + 16 * rows + row_of(i);
+            const int query = owns_queries ? own_row : other_row;
+            const int key = owns_queries ? other_row : own_row;
+            float& score = scores[rows].sum[tile_of_8][i];
+            float& product = value_products[rows].sum[tile_of_8][i];
+            const float p = exp2_approximate(scale * log2_of_e * score - fact.lse(rows, place, i));
+            const float factor = kept.template factor<chunk / 8>(rows, tile_of_8, i);
+            score = p * (factor * product - fact.mean(rows, place, i));
+            product = p * factor;
+            if (!all && !visible(query, key)) score = product = 0;
+          }
         }
-        scores.sum[tile][i] = score_grad;
-        if (!owns_queries)
-          weights[row_of(i) * Tiling::score_stride + 8 * tile + column_of(i)] = from_float<T>(p);
+      WarpFactor<T> factors[row_tiles][chunk / 16];
+      if constexpr (!owns_queries) {
+        factors_of(value_products, factors);
+        add_product(factors, IndexContiguous<T>{other_value + first_column, stride}, value_side);
       }
-    const InnerContiguous<T> of_weights{weights, Tiling::score_stride};
-    if (!owns_queries) {
-      __syncwarp();
-      warp_product<others>(of_weights, IndexContiguous<T>{other_value, stride}, value_side);
-      __syncwarp();
+      factors_of(scores, factors);
+      add_product(factors, IndexContiguous<T>{other_score + first_column, stride}, score_side);
     }
-#pragma unroll
-    for (int tile = 0; tile < others / 8; ++tile)
-      for (int i = 0; i < 4; ++i)
-        weights[row_of(i) * Tiling::score_stride + 8 * tile + column_of(i)] =
-            from_float<T>(scores.sum[tile][i]);
-    __syncwarp();
-    warp_product<others>(of_weights, IndexContiguous<T>{other_score, stride}, score_side);
-    __syncwarp();
   }
-  const std::int64_t first_row = first_own + warp_row;
-  store_rows<Tiling>(score_side, first_row, sizes,
-                     of.qkv_grad + sizes.qkv(at.sample, owns_queries ? 0 : 1, at.head));
-  if (!owns_queries)
-    store_rows<Tiling>(value_side, first_row, sizes,
-                       of.qkv_grad + sizes.qkv(at.sample, 2, at.head));
+  wait_for_copies<0>();
+  __syncthreads();  // own rows and tiles are no longer read
+#pragma unroll
+  for (int rows = 0; rows < row_tiles; ++rows)
+#pragma unroll
+    for (int tile_of_8 = 0; tile_of_8 < columns / 8; ++tile_of_8)
+      for (int i = 0; i < 4; ++i) score_side[rows].sum[tile_of_8][i] *= scale;
+  const auto store = [&](const WarpSums<columns / 8>(&sums)[row_tiles], int index, T* staging) {
+    store_rows(sums, own_rows.first, first_column, qkv_row, sizes, of.aligned, stride,
+               staging + warp_row * stride + first_column, of.qkv_grad + at_qkv + index * y_row);
+  };
+  store(score_side, owns_queries ? 0 : 1, own_score);
+  if constexpr (!owns_queries) store(value_side, 2, own_value);
 }
-
-constexpr int mean_warps = 4;
 
 }  // namespace
 
@@ -173,14 +230,23 @@ Enqueue prepare_row(const op::AttentionGradient& op, const Problem& problem) {
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(sizes.width)));
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return for_head_width(sizes.width, [&](auto width) -> Enqueue {
-      using Tiling = AttentionTiling<T, decltype(width)::value>;
-      const LaunchShape shape = attention_launch<Tiling>(sizes, shared_bytes<Tiling, T>);
-      allow_shared_memory(attention_gradient<Own::queries, Tiling, T>, shape.shared_bytes);
-      allow_shared_memory(attention_gradient<Own::keys, Tiling, T>, shape.shared_bytes);
+      using Tiling = GradientTiling<sizeof(T), decltype(width)::value>;
+      const LaunchShape shape = attention_launch<Tiling>(sizes);
+      const auto of_queries = []<class Dropout>(As<Dropout>) {
+        return attention_gradient<Own::queries, Tiling, Dropout, T>;
+      };
+      const auto of_keys = []<class Dropout>(As<Dropout>) {
+        return attention_gradient<Own::keys, Tiling, Dropout, T>;
+      };
+      allow_shared_memory(of_queries(As<NoDropout>{}), shape.shared_bytes);
+      allow_shared_memory(of_queries(As<AttentionDropout>{}), shape.shared_bytes);
+      allow_shared_memory(of_keys(As<NoDropout>{}), shape.shared_bytes);
+      allow_shared_memory(of_keys(As<AttentionDropout>{}), shape.shared_bytes);
+      constexpr int packs = std::min(decltype(width)::value / pack_size<T>, warp_lanes);
       LaunchShape mean_shape;
       mean_shape.threads = mean_warps * warp_lanes;
-      mean_shape.blocks_x =
-          static_cast<unsigned>(ceil_divide(sizes.batch * sizes.time * sizes.heads, mean_warps));
+      mean_shape.blocks_x = static_cast<unsigned>(
+          ceil_divide(sizes.batch * sizes.time * sizes.heads, mean_warps * warp_lanes / packs));
       return [=, documents = op.documents](Tensors operands, Workspace workspace, Stream stream) {
         const std::size_t seed = documents ? 5 : 4, out = seed + (dropout.drops ? 2 : 0);
         const GradientTensors<T> of{
@@ -191,12 +257,12 @@ Enqueue prepare_row(const op::AttentionGradient& op, const Problem& problem) {
             documents ? operands[4].as<std::int32_t>() : nullptr,
             operands[out].as<T>(),
             reinterpret_cast<float*>(workspace.data()),
-            sizes.width % pack_size<T> == 0 && are_aligned(operands[0].data, operands[3].data)};
-        const AttentionDropout of_call = dropout.at(operands, seed);
-        launch(mean_gradients<T>, mean_shape, stream, of, sizes);
-        launch(attention_gradient<Own::queries, Tiling, T>, shape, stream, of, sizes, scale,
-               of_call);
-        launch(attention_gradient<Own::keys, Tiling, T>, shape, stream, of, sizes, scale, of_call);
+            sizes.width % pack_size<T> == 0 && are_aligned(operands[0].data, operands[1].data,
+                                                           operands[3].data, operands[out].data)};
+        const AttentionDropout bound = dropout.at(operands, seed);
+        launch(mean_gradients<decltype(width)::value, T>, mean_shape, stream, of, sizes);
+        launch_attention(of_queries, shape, stream, bound, of, sizes, scale);
+        launch_attention(of_keys, shape, stream, bound, of, sizes, scale);
       };
     });
   });

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/dtype.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch_shape.h"
@@ -60,20 +61,76 @@ __device__ inline std::uint16_t bf16_bits(float value) {
   return bits;
 }
 
+/// Two floats rounded to bf16 in one word, `low` in the lower half.
+__device__ inline std::uint32_t bf16_pair(float low, float high) {
+  std::uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+/// 2^x, relative error 2^-22 (PTX ISA, ex2.approx); 0 below 2^-126.
+__device__ inline float exp2_approximate(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+
 /// sum (16, 8) += a (16, 16) b (16, 8) by one warp on its tensor cores, bf16 in, f32 out: PTX
 /// mma.m16n8k16. With group = lane / 4 and pair = 2 (lane % 4), a lane holds
 ///   a[0..3]   rows group, group + 8, group, group + 8; columns pair, pair + 1 (+ 8 in a[2], a[3])
-///   b[0..1]   rows pair, pair + 1 (+ 8 in b[1]); column group
+///   b0, b1    rows pair, pair + 1 (+ 8 in b1); column group
 ///   sum[0..3] rows group, group, group + 8, group + 8; columns pair, pair + 1, pair, pair + 1
 /// with two bf16 in each word, the lower index in the lower half.
 __device__ inline void multiply_bf16_16x8x16(float (&sum)[4], const std::uint32_t (&a)[4],
-                                             const std::uint32_t (&b)[2]) {
+                                             std::uint32_t b0, std::uint32_t b1) {
   // Volatile: all lanes of a warp execute it together, so it must not move into a branch.
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// Four 8 x 8 matrices of bf16 from shared memory by one warp: PTX ldmatrix. Lane 8 m + r gives the
+/// address of row r of matrix m, a multiple of 16 bytes; words[m] of a lane are elements pair and
+/// pair + 1 of row `group` of matrix m.
+__device__ inline void load_matrices(const BFloat16* row, std::uint32_t (&words)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+               : "memory");
+}
+/// As above; words[m] are elements `group` of rows pair and pair + 1.
+__device__ inline void load_matrices_transposed(const BFloat16* row, std::uint32_t (&words)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+               : "memory");
+}
+
+/// Begins to copy 4 or 16 bytes, both addresses multiples of that, from global to shared memory, or
+/// zeros where nothing is there: PTX cp.async. What arrives is seen by this thread after
+/// wait_for_copies, by others after a barrier behind it.
+template <int bytes>
+__device__ void copy_async(void* shared, const void* from, bool is_there) {
+  static_assert(bytes == 4 || bytes == 16);
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  const int there = is_there ? bytes : 0;
+  if constexpr (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(there)
+                 : "memory");
+}
+/// The copies that this thread has begun since the last call are a group.
+__device__ inline void end_copy_group() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/// Waits for all groups of this thread but the last `but`.
+template <int but>
+__device__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(but) : "memory");
 }
 
 }  // namespace fourfold::kernels::cuda

@@ -38,20 +38,22 @@ __device__ void load_tile(const StoredMatrix<T>& from, std::int64_t first, std::
 template <class T, class Out>
 __global__ void __launch_bounds__(product_threads)
     matmul(StoredMatrix<T> a, StoredMatrix<T> b, bool accumulate, Out* out_MN) {
-  constexpr int stride = tile_depth + pack_size<T>;
-  alignas(16) __shared__ T a_tile[tile_rows * stride];
-  alignas(16) __shared__ T b_tile[tile_columns * stride];
+  constexpr int stride = shared_stride(tile_depth, sizeof(T));
+  // As bytes: shared memory holds nothing that has to be constructed.
+  alignas(16) __shared__ std::byte tiles[(tile_rows + tile_columns) * stride * sizeof(T)];
+  T* const a_tile = reinterpret_cast<T*>(tiles);
+  T* const b_tile = a_tile + tile_rows * stride;
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x) * tile_rows;
   const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.y) * tile_columns;
   const int warp_row = 16 * warp_index();
-  WarpSums<tile_columns / 8> sums;
+  WarpSums<tile_columns / 8> sums[1];
   for (std::int64_t inner = 0; inner < a.depth; inner += tile_depth) {
     __syncthreads();  // the last tiles are no longer read
     load_tile(a, first_row, inner, tile_rows, stride, a_tile);
     load_tile(b, first_column, inner, tile_columns, stride, b_tile);
     __syncthreads();
-    warp_product<tile_depth>(InnerContiguous<T>{a_tile + warp_row * stride, stride},
-                             InnerContiguous<T>{b_tile, stride}, sums);
+    add_product<tile_depth>(InnerContiguous<T>{a_tile + warp_row * stride, stride},
+                            InnerContiguous<T>{b_tile, stride}, sums);
   }
 #pragma unroll
   for (int tile = 0; tile < tile_columns / 8; ++tile)
@@ -60,7 +62,8 @@ __global__ void __launch_bounds__(product_threads)
       const std::int64_t column = first_column + 8 * tile + column_of(i);
       if (row >= a.count || column >= b.count) continue;
       Out& out = out_MN[row * b.count + column];
-      out = from_float<Out>(accumulate ? to_float(out) + sums.sum[tile][i] : sums.sum[tile][i]);
+      const float sum = sums[0].sum[tile][i];
+      out = from_float<Out>(accumulate ? to_float(out) + sum : sum);
     }
 }
 

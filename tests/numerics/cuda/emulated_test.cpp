@@ -3,6 +3,7 @@
 // at multiples of 16 bytes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -189,6 +190,65 @@ TEST(CudaEmulation, a_missing_barrier_shows_in_some_order) {
   cuda_emulation::set_order(Order::forward);
   EXPECT_EQ(last_seen[0], 1);
   EXPECT_EQ(last_seen[1], 0);
+}
+
+/// One warp copies a word for each lane, waits or not, and reads its neighbour's.
+std::vector<std::uint32_t> copied(bool waits, bool synchronizes) {
+  std::vector<std::uint32_t> from(32), seen(32);
+  for (std::uint32_t i = 0; i < 32; ++i) from[i] = i;
+  cuda_emulation::run({1, 1, 1}, 32, 128, [&] {
+    const unsigned lane = cuda_emulation::place.thread.x;
+    auto* const shared = reinterpret_cast<std::uint32_t*>(cuda_emulation::shared_memory());
+    shared[lane] = 77;
+    cuda_emulation::copy_async(shared + lane, &from[lane], 4, lane != 9);
+    cuda_emulation::end_copy_group();
+    if (waits) cuda_emulation::wait_for_copies(0);
+    if (synchronizes) cuda_emulation::wait_for_block();
+    seen[lane] = shared[(lane + 1) % 32];
+    if (!waits) cuda_emulation::wait_for_copies(0);
+  });
+  return seen;
+}
+
+TEST(CudaEmulation, an_asynchronous_copy_arrives_when_it_is_waited_for_and_not_before) {
+  std::vector<std::uint32_t> expected(32);
+  for (std::uint32_t i = 0; i < 32; ++i) expected[i] = i == 8 || i == 31 ? 0 : i + 1;
+  EXPECT_EQ(copied(true, true), expected);
+  EXPECT_NE(copied(true, false), expected) << "without a barrier";
+  EXPECT_NE(copied(false, true), expected) << "without waiting";
+  EXPECT_EQ(copied(false, true)[3], 0xffffffffU) << "neither the old nor the new value";
+}
+
+TEST(CudaEmulation, waits_for_all_groups_but_the_last_ones) {
+  const std::uint32_t from[3] = {1, 2, 3};
+  std::uint32_t to[3] = {}, seen[3] = {};
+  cuda_emulation::run({1, 1, 1}, 32, 0, [&] {
+    if (cuda_emulation::place.thread.x != 0) return;
+    for (int i = 0; i < 3; ++i) {
+      cuda_emulation::copy_async(&to[i], &from[i], 4, true);
+      cuda_emulation::end_copy_group();
+    }
+    cuda_emulation::wait_for_copies(1);
+    std::copy_n(to, 3, seen);
+    cuda_emulation::wait_for_copies(0);
+  });
+  EXPECT_EQ(seen[0], 1U);
+  EXPECT_EQ(seen[1], 2U);
+  EXPECT_EQ(seen[2], 0xffffffffU);
+  EXPECT_EQ(to[2], 3U);
+}
+
+TEST(CudaEmulation, refuses_copies_that_are_never_waited_for_and_misaligned_ones) {
+  alignas(16) std::byte from[32] = {}, to[32];
+  EXPECT_THROW(cuda_emulation::run({1, 1, 1}, 32, 0,
+                                   [&] { cuda_emulation::copy_async(to, from, 16, true); }),
+               std::logic_error);
+  EXPECT_THROW(cuda_emulation::run({1, 1, 1}, 32, 0,
+                                   [&] { cuda_emulation::copy_async(to + 4, from, 16, true); }),
+               std::logic_error);
+  EXPECT_THROW(cuda_emulation::run({1, 1, 1}, 32, 0,
+                                   [&] { cuda_emulation::copy_async(to, from + 4, 16, true); }),
+               std::logic_error);
 }
 
 }  // namespace

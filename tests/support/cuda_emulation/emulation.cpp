@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,12 +40,20 @@ class Ordering {
   std::array<char, 2> turns_{};
 };
 
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+  bool is_there;
+};
+
 struct Fiber {
   Stack stack;
   State state = State::ready;
   Site site;  // where it waits
   unsigned phase = 0;
   unsigned block_barriers = 0, warp_barriers = 0;  // passed so far
+  std::vector<std::vector<Copy>> groups;  // of copies that are not waited for; the last is open
 };
 
 struct Warp {
@@ -100,12 +109,16 @@ class Block {
     for (Fiber& fiber : fibers_) {
       fiber.state = State::ready;
       fiber.phase = fiber.block_barriers = fiber.warp_barriers = 0;
+      fiber.groups.assign(1, {});
     }
     launch_.arrive(0);
     while (true) {
       bool ran = false;
       for (const unsigned warp : order)
-        while (run_warp(warp)) ran = true;
+        while (run_warp(warp)) {
+          if (!fault_.empty()) throw std::logic_error(fault_);
+          ran = true;
+        }
       if (all(0, fibers_.size(), State::done)) return launch_.leave(1);
       ran = release(0, fibers_.size(), State::waits_for_block) || ran;
       if (!ran)
@@ -132,6 +145,12 @@ class Block {
     warp().barrier.arrive(turn);
     wait(State::waits_for_warp, site);
     warp().barrier.leave(turn);
+  }
+
+  /// The running thread does not go on.
+  void fail(const std::string& what) {
+    fault_ = "thread " + std::to_string(running_) + ": " + what;
+    wait(State::done, Site::current());
   }
 
   Fiber& running() { return fibers_[running_]; }
@@ -183,6 +202,7 @@ class Block {
   Ordering launch_;  // the first turn is its begin, the second its end
   unsigned running_ = 0;
   bool is_over_ = false;
+  std::string fault_;
 };
 
 thread_local Block* block = nullptr;
@@ -194,6 +214,8 @@ void Block::enter() {
   while (!block->is_over_) {
     block->launch_.leave(0);
     (*block->body_)();
+    for (const std::vector<Copy>& group : fiber.groups)
+      if (!group.empty()) block->fail("ends before an asynchronous copy that it has begun");
     block->launch_.arrive(1);
     fiber.state = State::done;
     fiber.stack.switch_to(block->main_);
@@ -301,6 +323,33 @@ void wait_for_warp(Site site) {
 }
 void check_mask(unsigned mask) {
   if (mask != 0xffffffffU) throw std::logic_error("a mask is not of all lanes of a warp");
+}
+
+void fail(const std::string& what) {
+  block->fail(what);
+  std::abort();  // not reached: nobody lets the thread go on
+}
+
+void copy_async(void* to, const void* from, std::size_t bytes, bool is_there) {
+  if (reinterpret_cast<std::uintptr_t>(to) % bytes != 0 ||
+      (is_there && reinterpret_cast<std::uintptr_t>(from) % bytes != 0))
+    fail("an asynchronous copy of " + std::to_string(bytes) + " bytes is not aligned");
+  std::memset(to, 0xFF, bytes);
+  block->running().groups.back().push_back({to, from, bytes, is_there});
+}
+void end_copy_group() {
+  block->running().groups.emplace_back();
+}
+void wait_for_copies(std::size_t but) {
+  std::vector<std::vector<Copy>>& groups = block->running().groups;
+  while (groups.size() > but + 1) {
+    for (const Copy& copy : groups.front())
+      if (copy.is_there)
+        std::memcpy(copy.to, copy.from, copy.bytes);
+      else
+        std::memset(copy.to, 0, copy.bytes);
+    groups.erase(groups.begin());
+  }
 }
 
 Exchange::Exchange(const void* bytes, std::size_t count, Site site) {

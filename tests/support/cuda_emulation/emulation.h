@@ -2,12 +2,13 @@
 // it waits for others. Blocks run one after another.
 //
 // It sees: wrong indices (under sanitizers also reads and writes out of bounds and misaligned
-// vectors), missing barriers as far as some order of threads shows them, barriers and shuffles that
-// part of a block or warp does not reach or reaches elsewhere, masks of part of a warp, launches
-// that CUDA refuses, wrong results; built with FOURFOLD_FIND_RACES and the thread sanitizer every
-// two accesses of a block's threads that no barrier orders, in whatever order they ran (shuffles
-// and votes order nothing, as in CUDA). It does not see: races of different blocks, static shared
-// memory that is read before it is written, memory order, occupancy, registers, time.
+// vectors, matrices and copies), missing barriers as far as some order of threads shows them,
+// barriers and shuffles that part of a block or warp does not reach or reaches elsewhere,
+// asynchronous copies that are not waited for or whose place is still read, masks of part of a
+// warp, launches that CUDA refuses, wrong results; built with FOURFOLD_FIND_RACES and the thread
+// sanitizer every two accesses of a block's threads that no barrier orders, in whatever order they
+// ran (shuffles and votes order nothing, as in CUDA). It does not see: races of different blocks,
+// static shared memory that is read before it is written, memory order, occupancy, registers, time.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <functional>
 #include <source_location>
+#include <string>
 #include <type_traits>
 
 namespace fourfold::cuda_emulation {
@@ -61,6 +63,16 @@ void wait_for_block(Site site = Site::current());
 void wait_for_warp(Site site = Site::current());
 /// Throws std::logic_error unless the mask is of all lanes: all that this emulates.
 void check_mask(unsigned mask);
+
+/// The running thread does something that no device allows: `run` throws std::logic_error.
+[[noreturn]] void fail(const std::string& what);
+
+/// A copy of the running thread that may arrive at any time until it is waited for: its place holds
+/// neither old nor new bytes before.
+void copy_async(void* to, const void* from, std::size_t bytes, bool is_there);
+void end_copy_group();
+/// Ends all groups of the running thread but the last `but`.
+void wait_for_copies(std::size_t but);
 
 inline constexpr std::size_t slot_bytes = 32;
 /// All lanes of the warp hand in their bytes and wait; then `slot(lane)` shows what each gave,

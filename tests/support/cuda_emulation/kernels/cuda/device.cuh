@@ -109,9 +109,18 @@ inline std::uint16_t bf16_bits(float value) {
   return BFloat16(value).bits;
 }
 
-inline void multiply_bf16_16x8x16(float (&sum)[4], const std::uint32_t (&a)[4],
-                                  const std::uint32_t (&b)[2]) {
-  const std::uint32_t mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+inline std::uint32_t bf16_pair(float low, float high) {
+  return bf16_bits(low) | static_cast<std::uint32_t>(bf16_bits(high)) << 16;
+}
+
+inline float exp2_approximate(float x) {
+  const float power = std::exp2(x);
+  return power < 0x1p-126F ? 0 : power;  // NaN stays NaN
+}
+
+inline void multiply_bf16_16x8x16(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                  std::uint32_t b1) {
+  const std::uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
   const cuda_emulation::Exchange exchange(mine, sizeof(mine), Site::current());
   // Element (row, inner) of a and (inner, column) of b, from the lanes that hold them.
   const auto element = [&](unsigned lane, unsigned word, unsigned inner) {
@@ -126,6 +135,49 @@ inline void multiply_bf16_16x8x16(float (&sum)[4], const std::uint32_t (&a)[4],
       sum[i] += element(4 * (row % 8) + inner % 8 / 2, row / 8 + 2 * (inner / 8), inner) *
                 element(4 * column + inner % 8 / 2, 4 + inner / 8, inner);
   }
+}
+
+/// Addresses of the rows of four 8 x 8 matrices, row r of matrix m from lane 8 m + r.
+class MatrixRows {
+ public:
+  explicit MatrixRows(const BFloat16* row, Site site = Site::current())
+      : rows_(&row, sizeof(row), site) {
+    if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0)
+      cuda_emulation::fail("the address of a matrix's row is no multiple of 16 bytes");
+  }
+  std::uint32_t bits(unsigned matrix, unsigned row, unsigned column) const {
+    const BFloat16* start;
+    std::memcpy(&start, rows_.slot(8 * matrix + row), sizeof(start));
+    return start[column].bits;
+  }
+
+ private:
+  cuda_emulation::Exchange rows_;
+};
+
+inline void load_matrices(const BFloat16* row, std::uint32_t (&words)[4]) {
+  const MatrixRows rows(row);
+  const unsigned lane = threadIdx.x % 32, group = lane / 4, pair = 2 * (lane % 4);
+  for (unsigned m = 0; m < 4; ++m)
+    words[m] = rows.bits(m, group, pair) | rows.bits(m, group, pair + 1) << 16;
+}
+inline void load_matrices_transposed(const BFloat16* row, std::uint32_t (&words)[4]) {
+  const MatrixRows rows(row);
+  const unsigned lane = threadIdx.x % 32, group = lane / 4, pair = 2 * (lane % 4);
+  for (unsigned m = 0; m < 4; ++m)
+    words[m] = rows.bits(m, pair, group) | rows.bits(m, pair + 1, group) << 16;
+}
+
+template <int bytes>
+void copy_async(void* shared, const void* from, bool is_there) {
+  cuda_emulation::copy_async(shared, from, bytes, is_there);
+}
+inline void end_copy_group() {
+  cuda_emulation::end_copy_group();
+}
+template <int but>
+void wait_for_copies() {
+  cuda_emulation::wait_for_copies(but);
 }
 
 }  // namespace fourfold::kernels::cuda
