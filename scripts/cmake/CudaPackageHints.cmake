@@ -45,9 +45,11 @@ function(cuda_package_version out header)
   set(${out} "${joined}" PARENT_SCOPE)
 endfunction()
 
-# cuda_package_problem(OUT WHAT MINIMUM VERSION ADVICE NAME PATH [NAME PATH...]): what keeps a package from being used, with
-# what to do about it, or "". The names are those of files, the paths what find_path and find_library gave.
-function(cuda_package_problem out what minimum version advice)
+# cuda_package_check(PACKAGE WHAT MINIMUM ADVICE NAME PATH [NAME PATH...]) sets PACKAGE_PROBLEM to what keeps a package from
+# being used, with what to do about it, or to "", and PACKAGE_IS_USABLE. Its version is PACKAGE_VERSION; the names are those
+# of files, the paths what find_path and find_library gave.
+function(cuda_package_check package what minimum advice)
+  set(version "${${package}_VERSION}")
   set(problem "")
   set(left "${ARGN}")
   while(NOT left STREQUAL "" AND NOT problem)
@@ -61,8 +63,11 @@ function(cuda_package_problem out what minimum version advice)
   elseif(NOT problem AND version VERSION_LESS minimum)
     set(problem "version ${version} was found, ${minimum} or later is needed")
   endif()
+  set(is_usable TRUE)
   if(problem)
     set(problem "${what}: ${problem}: ${advice}")
+    set(is_usable FALSE)
   endif()
-  set(${out} "${problem}" PARENT_SCOPE)
+  set(${package}_PROBLEM "${problem}" PARENT_SCOPE)
+  set(${package}_IS_USABLE ${is_usable} PARENT_SCOPE)
 endfunction()

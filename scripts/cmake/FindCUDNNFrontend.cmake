@@ -6,13 +6,9 @@ cuda_package_hints(hints cudnn_frontend CUDNN_FRONTEND_ROOT CUDNN_FRONTEND_PATH)
 find_path(CUDNN_FRONTEND_INCLUDE_DIR NAMES cudnn_frontend.h HINTS ${hints} PATH_SUFFIXES include)
 cuda_package_version(CUDNNFrontend_VERSION "${CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend_version.h"
                      CUDNN_FRONTEND_MAJOR_VERSION CUDNN_FRONTEND_MINOR_VERSION CUDNN_FRONTEND_PATCH_VERSION)
-cuda_package_problem(CUDNNFrontend_PROBLEM cudnn-frontend 1.13 "${CUDNNFrontend_VERSION}"
+cuda_package_check(CUDNNFrontend cudnn-frontend 1.13
   "install libcudnn-frontend-dev or the wheel nvidia-cudnn-frontend, or set CUDNN_FRONTEND_ROOT"
   cudnn_frontend.h "${CUDNN_FRONTEND_INCLUDE_DIR}")
-set(CUDNNFrontend_IS_USABLE FALSE)
-if(NOT CUDNNFrontend_PROBLEM)
-  set(CUDNNFrontend_IS_USABLE TRUE)
-endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(CUDNNFrontend REQUIRED_VARS CUDNN_FRONTEND_INCLUDE_DIR CUDNNFrontend_IS_USABLE
                                   VERSION_VAR CUDNNFrontend_VERSION REASON_FAILURE_MESSAGE "${CUDNNFrontend_PROBLEM}")

@@ -7,13 +7,9 @@ list(APPEND hints $ENV{NVHPC_ROOT}/comm_libs/nccl)
 find_path(NCCL_INCLUDE_DIR NAMES nccl.h HINTS ${hints} PATH_SUFFIXES include)
 find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 NAMES_PER_DIR HINTS ${hints} PATH_SUFFIXES lib64 lib lib/x64)
 cuda_package_version(NCCL_VERSION "${NCCL_INCLUDE_DIR}/nccl.h" NCCL_MAJOR NCCL_MINOR NCCL_PATCH)
-cuda_package_problem(NCCL_PROBLEM NCCL 2.18 "${NCCL_VERSION}"
+cuda_package_check(NCCL NCCL 2.18
   "install libnccl-dev or the wheel nvidia-nccl-cu12 or -cu13 as the toolkit is, or set NCCL_ROOT"
   nccl.h "${NCCL_INCLUDE_DIR}" libnccl.so "${NCCL_LIBRARY}")
-set(NCCL_IS_USABLE FALSE)
-if(NOT NCCL_PROBLEM)
-  set(NCCL_IS_USABLE TRUE)
-endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(NCCL REQUIRED_VARS NCCL_LIBRARY NCCL_INCLUDE_DIR NCCL_IS_USABLE
                                   VERSION_VAR NCCL_VERSION REASON_FAILURE_MESSAGE "${NCCL_PROBLEM}")
