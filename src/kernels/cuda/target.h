@@ -14,8 +14,8 @@ namespace fourfold::kernels::cuda {
 enum class FloatProducts : std::uint8_t { full, tf32 };
 
 /// What computes attention where it can: own kernels, or cuDNN where this build has it and the
-/// device that is current has a kernel for the shape. Asking cuDNN takes a device: a program that
-/// is only planned is compiled for own kernels.
+/// device that is current has a kernel for the shape. Asking cuDNN takes a device: where there is
+/// none, programs have own kernels.
 enum class AttentionBy : std::uint8_t { own, cudnn };
 
 /// By `measured` where one of its lines fits, with the scratch that it says, else products by
