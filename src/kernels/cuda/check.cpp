@@ -54,4 +54,20 @@ void check_cuda(cudaError_t status, const char* call) {
   fail_internal(format("{} succeeds; CUDA says: {}", call, cudaGetErrorString(status)));
 }
 
+void allow_shared_bytes(const void* kernel, std::size_t bytes) {
+  int device = 0, most = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+             "cudaDeviceGetAttribute");
+  if (bytes > static_cast<std::size_t>(most))
+    throw UserError(
+        ExitCode::environment,
+        format("attention with heads this wide needs {} KiB of shared memory, a block of "
+               "this GPU has {}; build with cuDNN, or set more attention heads",
+               bytes >> 10, most >> 10));
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(bytes)),
+             "cudaFuncSetAttribute");
+}
+
 }  // namespace fourfold::kernels::cuda

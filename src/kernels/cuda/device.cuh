@@ -33,10 +33,7 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream stre
 /// To be called once for a kernel that is launched with more than 48 KiB of shared memory.
 template <class... Parameters>
 void allow_shared_memory(void (*kernel)(Parameters...), std::size_t bytes) {
-  check_cuda(
-      cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-      "cudaFuncSetAttribute");
+  allow_shared_bytes(reinterpret_cast<const void*>(kernel), bytes);
 }
 
 inline void copy_to_host(const void* from, std::size_t bytes, void* to, Stream stream) {
