@@ -12,72 +12,103 @@
 namespace fourfold::kernels::cuda {
 namespace {
 
-constexpr int columns_per_block = warp_lanes;
 constexpr int rows_at_once = 8;  // warps of a block, each on a row of its own
-constexpr unsigned sum_threads = columns_per_block * rows_at_once;
+constexpr unsigned sum_threads = warp_lanes * rows_at_once;
+/// A lane has a pack of columns.
+template <class T>
+constexpr int columns_per_block = warp_lanes * pack_size<T>;
 
 struct ColumnSizes {
   std::int64_t rows, columns;
 };
 
 /// Into how many stretches rows are cut: enough blocks for a large GPU, at least 64 rows in each.
-std::int64_t stretches_of(const ColumnSizes& sizes) {
+std::int64_t stretches_of(const ColumnSizes& sizes, int columns_at_once) {
   constexpr std::int64_t wanted_blocks = 528, least_rows = 64;
-  const std::int64_t wide = ceil_divide(sizes.columns, columns_per_block);
+  const std::int64_t wide = ceil_divide(sizes.columns, columns_at_once);
   return std::clamp<std::int64_t>(
       std::min(ceil_divide(wanted_blocks, wide), sizes.rows / least_rows), 1, 1024);
 }
 
-std::int64_t bytes_of_stretches(const ColumnSizes& sizes, int sums) {
-  return sums * stretches_of(sizes) * sizes.columns * static_cast<std::int64_t>(sizeof(float));
+std::int64_t bytes_of_stretches(const ColumnSizes& sizes, DType dtype, int sums) {
+  const int columns_at_once =
+      dtype == DType::bf16 ? columns_per_block<BFloat16> : columns_per_block<float>;
+  return sums * stretches_of(sizes, columns_at_once) * sizes.columns *
+         static_cast<std::int64_t>(sizeof(float));
 }
+
+/// A pack of columns in one row of a tensor: `whole` says that it is all there, and aligned.
+struct ColumnPack {
+  std::int64_t place, count;
+  bool whole;
+};
 
 /// Terms of the sums of one column: its gradient.
 template <class T>
 struct BiasTerms {
+  using Element = T;
   static constexpr int sums = 1;
   const T* y_grad_RN;
-  std::int64_t columns;
-  __device__ void add_to(float (&sum)[1], std::int64_t row, std::int64_t column) const {
-    sum[0] += to_float(y_grad_RN[row * columns + column]);
+  bool aligned() const { return are_aligned(y_grad_RN); }
+  __device__ void add_to(float (&sum)[1][pack_size<T>], std::int64_t, const ColumnPack& at) const {
+    float grad[pack_size<T>];
+    load_pack<T>(y_grad_RN + at.place, at.whole, at.count, grad);
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i) sum[0][i] += grad[i];
   }
 };
 
 /// Of a gain, then of a bias.
 template <class T>
 struct NormTerms {
+  using Element = T;
   static constexpr int sums = 2;
   const T *x_RC, *y_grad_RC;
   const float *mean_R, *rstd_R;
-  std::int64_t columns;
-  __device__ void add_to(float (&sum)[2], std::int64_t row, std::int64_t column) const {
-    const float grad = to_float(y_grad_RC[row * columns + column]);
-    sum[0] += grad * ((to_float(x_RC[row * columns + column]) - mean_R[row]) * rstd_R[row]);
-    sum[1] += grad;
+  bool aligned() const { return are_aligned(x_RC, y_grad_RC); }
+  __device__ void add_to(float (&sum)[2][pack_size<T>], std::int64_t row,
+                         const ColumnPack& at) const {
+    float grad[pack_size<T>], x[pack_size<T>];
+    load_pack<T>(y_grad_RC + at.place, at.whole, at.count, grad);
+    load_pack<T>(x_RC + at.place, at.whole, at.count, x);
+    const float mean = mean_R[row], rstd = rstd_R[row];
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i) {
+      sum[0][i] += grad[i] * ((x[i] - mean) * rstd);
+      sum[1][i] += grad[i];
+    }
   }
 };
 
 /// parts[sum][stretch][column]; blocks along x over columns, along y over stretches.
 template <class Terms>
-__global__ void sum_stretches(Terms terms, ColumnSizes sizes, std::int64_t stretches,
+__global__ void sum_stretches(Terms terms, ColumnSizes sizes, bool aligned, std::int64_t stretches,
                               float* parts) {
-  __shared__ float of_warps[Terms::sums][rows_at_once][columns_per_block];
-  const std::int64_t column =
-      static_cast<std::int64_t>(blockIdx.x) * columns_per_block + lane_index();
+  constexpr int size = pack_size<typename Terms::Element>, columns = warp_lanes * size;
+  __shared__ float of_warps[Terms::sums][rows_at_once][columns];
+  const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) * columns;
+  const std::int64_t column = first_column + lane_index() * size;
   const std::int64_t stretch = blockIdx.y;
   const std::int64_t first = sizes.rows * stretch / stretches,
                      last = sizes.rows * (stretch + 1) / stretches;
-  float sum[Terms::sums] = {};
-  if (column < sizes.columns)
+  const std::int64_t count = sizes.columns - column;
+  float sum[Terms::sums][size] = {};
+  if (count > 0) {
+    const bool whole = aligned && count >= size;
+#pragma unroll 4
     for (std::int64_t row = first + warp_index(); row < last; row += rows_at_once)
-      terms.add_to(sum, row, column);
-  for (int i = 0; i < Terms::sums; ++i) of_warps[i][warp_index()][lane_index()] = sum[i];
+      terms.add_to(sum, row, {row * sizes.columns + column, count, whole});
+  }
+  for (int i = 0; i < Terms::sums; ++i)
+    for (int j = 0; j < size; ++j) of_warps[i][warp_index()][lane_index() * size + j] = sum[i][j];
   __syncthreads();
-  if (warp_index() >= Terms::sums || column >= sizes.columns) return;
-  float total = 0;
-  for (int warp = 0; warp < rows_at_once; ++warp)
-    total += of_warps[warp_index()][warp][lane_index()];
-  parts[(warp_index() * stretches + stretch) * sizes.columns + column] = total;
+  for (int i = 0; i < Terms::sums; ++i)
+    for (int j = static_cast<int>(threadIdx.x); j < columns && first_column + j < sizes.columns;
+         j += sum_threads) {
+      float total = 0;
+      for (int warp = 0; warp < rows_at_once; ++warp) total += of_warps[i][warp][j];
+      parts[(i * stretches + stretch) * sizes.columns + first_column + j] = total;
+    }
 }
 
 template <int sums>
@@ -102,13 +133,15 @@ __global__ void add_stretches(const float* parts, ColumnSizes sizes, std::int64_
 template <class Terms>
 void enqueue_sums(const Terms& terms, const ColumnSizes& sizes, bool accumulate,
                   const ColumnOutputs<Terms::sums>& outputs, Workspace workspace, Stream stream) {
-  const std::int64_t stretches = stretches_of(sizes);
+  constexpr int columns_at_once = columns_per_block<typename Terms::Element>;
+  const std::int64_t stretches = stretches_of(sizes, columns_at_once);
+  const bool aligned = terms.aligned() && sizes.columns % pack_size<typename Terms::Element> == 0;
   auto* parts = reinterpret_cast<float*>(workspace.data());
   LaunchShape shape;
-  shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, columns_per_block));
+  shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, columns_at_once));
   shape.blocks_y = static_cast<unsigned>(stretches);
   shape.threads = sum_threads;
-  launch(sum_stretches<Terms>, shape, stream, terms, sizes, stretches, parts);
+  launch(sum_stretches<Terms>, shape, stream, terms, sizes, aligned, stretches, parts);
   shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, sum_threads));
   shape.blocks_y = 1;
   launch(add_stretches<Terms::sums>, shape, stream, parts, sizes, stretches, accumulate, outputs);
@@ -126,17 +159,17 @@ ColumnSizes norm_sizes(const Problem& problem) {
 }  // namespace
 
 std::int64_t workspace_bytes(const op::BiasGradient&, const Problem& problem) {
-  return bytes_of_stretches(bias_sizes(problem), 1);
+  return bytes_of_stretches(bias_sizes(problem), problem.dtype, 1);
 }
 std::int64_t workspace_bytes(const op::LayerNormWeightGradient&, const Problem& problem) {
-  return bytes_of_stretches(norm_sizes(problem), 2);
+  return bytes_of_stretches(norm_sizes(problem), problem.dtype, 2);
 }
 
 Enqueue prepare_row(const op::BiasGradient& op, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [sizes = bias_sizes(problem), accumulate = op.accumulate](
                Tensors operands, Workspace workspace, Stream stream) {
-      enqueue_sums(BiasTerms<T>{operands[0].as<T>(), sizes.columns}, sizes, accumulate,
+      enqueue_sums(BiasTerms<T>{operands[0].as<T>()}, sizes, accumulate,
                    {{operands[1].as<float>()}}, workspace, stream);
     };
   });
@@ -146,7 +179,7 @@ Enqueue prepare_row(const op::LayerNormWeightGradient& op, const Problem& proble
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [sizes = norm_sizes(problem), op](Tensors operands, Workspace workspace, Stream stream) {
       const NormTerms<T> terms{operands[0].as<T>(), operands[3].as<T>(), operands[1].as<float>(),
-                               operands[2].as<float>(), sizes.columns};
+                               operands[2].as<float>()};
       enqueue_sums(terms, sizes, op.accumulate,
                    {{operands[4].as<float>(), op.bias ? operands[5].as<float>() : nullptr}},
                    workspace, stream);
