@@ -153,10 +153,12 @@ class GridRun {
         "train", block, &feeder, [&](const program::Program& program, std::size_t index) {
           const auto* compute = std::get_if<program::Compute>(&program.instructions[index].what);
           if (compute == nullptr || !std::holds_alternative<op::SquaredNorm>(compute->op)) return;
-          const program::Buffer& buffer = program.buffer(compute->slices[0].buffer);
-          std::string name = buffer.name.substr(std::string("gradient/").size());
-          name = name.substr(0, name.find('/'));
-          collect(rank, buffer, name, gradients);
+          program::for_each_part(*compute, [&](const program::Compute& norm) {
+            const program::Buffer& buffer = program.buffer(norm.slices[0].buffer);
+            std::string name = buffer.name.substr(std::string("gradient/").size());
+            name = name.substr(0, name.find('/'));
+            collect(rank, buffer, name, gradients);
+          });
         });
   }
 
