@@ -75,14 +75,16 @@ std::vector<std::size_t> Uses::of_value(const Slice& slice, std::size_t writer) 
   return found;
 }
 
-bool Uses::may_move(const std::vector<std::size_t>& moved, std::size_t to) const {
+bool Uses::may_move(std::vector<std::size_t> moved, std::size_t to) const {
+  std::sort(moved.begin(), moved.end());
   for (const std::size_t from : moved) {
     const auto [first, last] = std::minmax(from, to);
     for (const Access& own : program::accesses(program_.instructions[from]))
       for (const Use& other : uses(own.slice.buffer)) {
         const bool between = other.index > first && other.index < last;
-        const bool moves_too = std::find(moved.begin(), moved.end(), other.index) != moved.end();
-        if (between && !moves_too && conflict(own, other.access)) return false;
+        if (between && conflict(own, other.access) &&
+            !std::binary_search(moved.begin(), moved.end(), other.index))
+          return false;
       }
   }
   return true;

@@ -23,7 +23,7 @@ class Uses {
 
   /// Whether the instructions `moved` may run at the place `to`: nothing that stays between touches
   /// what they touch, other than to read what they read.
-  bool may_move(const std::vector<std::size_t>& moved, std::size_t to) const;
+  bool may_move(std::vector<std::size_t> moved, std::size_t to) const;
 
   /// Puts `compute` at the place `to`; the other `members` are gone.
   void replace(const std::vector<std::size_t>& members, std::size_t to, program::Compute compute);
