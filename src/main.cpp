@@ -3,6 +3,7 @@
 
 #include <array>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@ void limit_spinning(char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A limit on the size of files is an error of the write that met it (EFBIG), with its own
+  // message.
+  std::signal(SIGXFSZ, SIG_IGN);
   limit_spinning(argv);
   const auto variable = [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());

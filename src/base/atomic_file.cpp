@@ -1,10 +1,12 @@
 #include "base/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -25,6 +27,7 @@ void flush_folder_of(const std::string& path) {
 
 std::string advice_for_writing(int error) {
   if (error == ENOSPC || error == EDQUOT) return "make space and start again";
+  if (error == EFBIG) return "raise the limit on the size of files (ulimit -f) and start again";
   if (error == ENOENT || error == ENOTDIR) return "make its folder first";
   return "choose a folder that this user can write to";
 }
@@ -37,8 +40,36 @@ void fail_writing(const std::string& path, int error) {
                          std::generic_category().message(error), advice_for_writing(error)));
 }
 
-AtomicFile::AtomicFile(std::string path)
-    : path_(std::move(path)), sibling_(format("{}.tmp-{}", path_, ::getpid())) {
+void require_file_or_nothing(const std::string& path) {
+  const auto look = [&](auto how, struct stat& facts) {
+    int result = 0;
+    do {
+      result = how(path.c_str(), &facts);
+    } while (result != 0 && errno == EINTR);
+    return result == 0;
+  };
+  struct stat facts = {}, link = {};
+  const bool is_there = look(::stat, facts);
+  if (!is_there && errno != ENOENT) fail_writing(path, errno);
+  if (is_there ? S_ISREG(facts.st_mode) : !look(::lstat, link)) return;
+  const char* kind = !is_there                 ? "link to nothing"
+                     : S_ISDIR(facts.st_mode)  ? "folder"
+                     : S_ISFIFO(facts.st_mode) ? "pipe"
+                     : S_ISSOCK(facts.st_mode) ? "socket"
+                                               : "device";
+  throw UserError(ExitCode::storage,
+                  format("{}: is a {}; expected a file, or nothing: move it away "
+                         "or choose another place",
+                         path, kind));
+}
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  require_file_or_nothing(path_);
+  std::error_code error;
+  if (const auto target = std::filesystem::canonical(path_, error);
+      !error && std::filesystem::is_symlink(path_, error))
+    path_ = target.string();
+  sibling_ = format("{}.tmp-{}", path_, ::getpid());
   descriptor_ =
       Descriptor(::open(sibling_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!descriptor_.is_open()) fail_writing(path_, errno);
@@ -58,6 +89,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit() {
+  require_file_or_nothing(path_);  // also what came there meanwhile
   if (::fsync(descriptor_.number()) != 0) fail_writing(path_, errno);
   if (!descriptor_.close()) fail_writing(path_, errno);
   if (::rename(sibling_.c_str(), path_.c_str()) != 0) fail_writing(path_, errno);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/styled_text.h"
 
 namespace fourfold {
 namespace {
@@ -21,13 +22,10 @@ std::size_t count_letters(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char byte) { return !continues_a_letter(byte); }));
 }
 
-/// Safe for a terminal: a tab becomes a space, other control characters '?'.
+/// Safe for a terminal, in one line.
 std::string printable(std::string_view text) {
-  std::string result(text);
-  for (char& byte : result) {
-    if (byte == '\t') byte = ' ';
-    if (static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f) byte = '?';
-  }
+  std::string result = without_controls(text);
+  std::replace(result.begin(), result.end(), '\n', '?');
   return result;
 }
 

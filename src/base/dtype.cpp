@@ -12,12 +12,13 @@ struct Row {
   std::string_view name;
   std::int64_t bytes;
 };
-constexpr std::array<Row, 6> kRows = {{{DType::f32, "f32", 4},
+constexpr std::array<Row, 7> kRows = {{{DType::f32, "f32", 4},
                                        {DType::f64, "f64", 8},
                                        {DType::bf16, "bf16", 2},
                                        {DType::i32, "i32", 4},
                                        {DType::i64, "i64", 8},
-                                       {DType::u64, "u64", 8}}};
+                                       {DType::u64, "u64", 8},
+                                       {DType::u8, "u8", 1}}};
 
 const Row& row(DType type) {
   for (const Row& r : kRows)

@@ -8,10 +8,10 @@
 
 namespace fourfold {
 
-enum class DType : std::uint8_t { f32, f64, bf16, i32, i64, u64 };
+enum class DType : std::uint8_t { f32, f64, bf16, i32, i64, u64, u8 };
 
 std::int64_t size_bytes(DType type);
-/// "f32", "f64", "bf16", "i32", "i64", "u64".
+/// "f32", "f64", "bf16", "i32", "i64", "u64", "u8".
 std::string_view to_string(DType type);
 std::optional<DType> parse_dtype(std::string_view text);
 
@@ -47,5 +47,7 @@ template <>
 inline constexpr DType dtype_of<std::int64_t> = DType::i64;
 template <>
 inline constexpr DType dtype_of<std::uint64_t> = DType::u64;
+template <>
+inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
 
 }  // namespace fourfold

@@ -1,6 +1,7 @@
 // Errors and exit codes. Not logging: who catches an error decides how it is shown.
 #pragma once
 
+#include <concepts>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -53,6 +54,13 @@ class InternalError : public std::logic_error {
 inline void require(bool condition, std::string_view sentence,
                     std::source_location where = std::source_location::current()) {
   if (!condition) fail_internal(sentence, where);
+}
+/// As above, for a sentence that is made only when it is needed: what runs once for each value or
+/// instruction of a program does not format text that nobody reads.
+template <std::invocable Sentence>
+void require(bool condition, const Sentence& sentence,
+             std::source_location where = std::source_location::current()) {
+  if (!condition) fail_internal(sentence(), where);
 }
 
 }  // namespace fourfold

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string_view>
 #include <system_error>
@@ -47,8 +48,16 @@ std::string_view advice(int error) {
 [[noreturn]] void fail_to_write(const std::string& path, std::string_view what) {
   fail(ExitCode::storage, path, what, errno);
 }
+/// Whether the error says what stands at the path. Else nobody knows: the disk, the network or this
+/// process could not tell.
+bool says_what_is_there(int error) {
+  constexpr std::array known = {ENOENT, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, EINVAL, ENXIO};
+  return std::ranges::find(known, error) != known.end();
+}
+
 [[noreturn]] void fail_to_read(const std::string& path, std::string_view what) {
-  fail(ExitCode::no_checkpoint, path, what, errno);
+  const int error = errno;
+  fail(says_what_is_there(error) ? ExitCode::no_checkpoint : ExitCode::storage, path, what, error);
 }
 
 class RealWriter final : public FileSystem::Writer {
@@ -114,6 +123,10 @@ class RealFiles final : public FileSystem {
   std::unique_ptr<Writer> reopen(const std::string& path, std::int64_t bytes) override {
     Descriptor file(::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
     if (!file.is_open()) fail_to_write(path, "cannot be opened to be continued");
+    const off_t there = ::lseek(file.number(), 0, SEEK_END);
+    if (there >= 0 && there < bytes)
+      throw FileError(ExitCode::storage,
+                      format("{}: has {} bytes, expected at least {}", path, there, bytes), EIO);
     if (::ftruncate(file.number(), bytes) != 0) fail_to_write(path, "cannot be cut");
     if (::lseek(file.number(), 0, SEEK_END) != bytes) fail_to_write(path, "cannot be continued");
     return std::make_unique<RealWriter>(path, std::move(file));
@@ -125,10 +138,10 @@ class RealFiles final : public FileSystem {
     if (!file.is_open()) fail_to_read(path, "cannot be opened");
     struct stat facts = {};
     if (::fstat(file.number(), &facts) != 0) fail_to_read(path, "cannot be looked at");
-    if (!S_ISREG(facts.st_mode) || facts.st_nlink != 1)
-      throw FileError(
-          ExitCode::no_checkpoint,
-          format("{}: expected a regular file with one name, no link and no device", path), EINVAL);
+    if (!S_ISREG(facts.st_mode))
+      throw FileError(ExitCode::no_checkpoint,
+                      format("{}: expected a regular file, no folder, pipe or device", path),
+                      EINVAL);
     return std::make_unique<RealReader>(path, std::move(file), facts.st_size);
   }
 
@@ -175,6 +188,11 @@ class RealFiles final : public FileSystem {
     return ::lstat(path.c_str(), &facts) == 0;
   }
 
+  bool is_folder(const std::string& path) override {
+    struct stat facts = {};
+    return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+  }
+
   std::int64_t free_bytes(const std::string& path) override {
     struct statvfs facts = {};
     if (::statvfs(path.c_str(), &facts) != 0) fail_to_write(path, "cannot be looked at");
@@ -205,6 +223,10 @@ void write_new_file(FileSystem& files, const std::string& path, std::string_view
 
 void remove_folder_of_files(FileSystem& files, const std::string& path) {
   if (!files.exists(path)) return;
+  if (!files.is_folder(path)) {
+    files.remove_file(path);
+    return;
+  }
   for (const FileSystem::Entry& entry : files.list(path))
     files.remove_file(format("{}/{}", path, entry.name));
   files.remove_directory(path);

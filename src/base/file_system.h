@@ -24,8 +24,9 @@ class FileError : public UserError {
   int error_;
 };
 
-/// Paths are those of the operating system. Every function but `exists` throws FileError, with code
-/// `storage` where it writes and `no_checkpoint` where it reads. For several threads at once.
+/// Paths are those of the operating system. Every function but `exists` and `is_folder` throws
+/// FileError: with code `storage` where it writes and where the system fails to read, and
+/// `no_checkpoint` where it finds other than what was to be read. For several threads at once.
 class FileSystem {
  public:
   class Writer {
@@ -47,7 +48,7 @@ class FileSystem {
   };
   struct Entry {
     std::string name;
-    bool is_directory = false;
+    bool is_directory = false;  // itself: a link to a folder is none
     bool operator==(const Entry&) const = default;
   };
 
@@ -55,9 +56,10 @@ class FileSystem {
 
   /// A new file; one that exists already, also as a link, is an error.
   virtual std::unique_ptr<Writer> create(const std::string& path) = 0;
-  /// A file that is there, cut to its first `bytes` bytes, to be continued behind them.
+  /// A file that is there, cut to its first `bytes` bytes, to be continued after them. One that has
+  /// fewer is an error.
   virtual std::unique_ptr<Writer> reopen(const std::string& path, std::int64_t bytes) = 0;
-  /// A regular file with one name; links, devices and pipes are refused.
+  /// A regular file, under any of its names; symbolic links, devices and pipes are refused.
   virtual std::unique_ptr<Reader> open(const std::string& path) = 0;
   /// A new folder, whose parent exists.
   virtual void make_directory(const std::string& path) = 0;
@@ -71,6 +73,8 @@ class FileSystem {
   /// Sorted by name.
   virtual std::vector<Entry> list(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
+  /// Itself, not by a link.
+  virtual bool is_folder(const std::string& path) = 0;
   /// That this user may still write in the file system of this folder.
   virtual std::int64_t free_bytes(const std::string& path) = 0;
 };
@@ -82,7 +86,8 @@ FileSystem& real_files();
 std::string read_text(FileSystem& files, const std::string& path);
 /// Creates, writes, syncs and closes a new file.
 void write_new_file(FileSystem& files, const std::string& path, std::string_view text);
-/// A folder of files, without subfolders. What is gone already is no error.
+/// A folder of files, without subfolders; of a link to one, the link alone goes. What is gone
+/// already is no error.
 void remove_folder_of_files(FileSystem& files, const std::string& path);
 
 }  // namespace fourfold

@@ -12,13 +12,36 @@
 
 namespace fourfold {
 
-struct ChunkHashes::State {
-  State() : xxh(XXH3_createState()) { require(xxh != nullptr, "a hash has memory for its state"); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-  ~State() { XXH3_freeState(xxh); }
+namespace {
+
+struct Xxh3 {
+  Xxh3() : xxh(XXH3_createState()) {
+    require(xxh != nullptr, "a hash has memory for its state");
+    XXH3_64bits_reset(xxh);
+  }
+  Xxh3(const Xxh3&) = delete;
+  Xxh3& operator=(const Xxh3&) = delete;
+  ~Xxh3() { XXH3_freeState(xxh); }
   XXH3_state_t* xxh;
 };
+
+}  // namespace
+
+struct RunningHash::State : Xxh3 {};
+struct ChunkHashes::State : Xxh3 {};
+
+RunningHash::RunningHash() : state_(std::make_unique<State>()) {}
+RunningHash::RunningHash(RunningHash&&) noexcept = default;
+RunningHash& RunningHash::operator=(RunningHash&&) noexcept = default;
+RunningHash::~RunningHash() = default;
+
+void RunningHash::add(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(state_->xxh, bytes.data(), bytes.size());
+}
+
+std::string RunningHash::text() const {
+  return format("{:016x}", XXH3_64bits_digest(state_->xxh));
+}
 
 std::uint64_t hash64(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
@@ -32,7 +55,6 @@ std::string hash128_text(std::string_view text) {
 ChunkHashes::ChunkHashes(std::int64_t chunk_bytes)
     : state_(std::make_unique<State>()), chunk_bytes_(chunk_bytes) {
   require(chunk_bytes > 0, "a chunk has bytes");
-  XXH3_64bits_reset(state_->xxh);
 }
 ChunkHashes::ChunkHashes(ChunkHashes&&) noexcept = default;
 ChunkHashes& ChunkHashes::operator=(ChunkHashes&&) noexcept = default;

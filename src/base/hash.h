@@ -16,6 +16,23 @@ std::uint64_t hash64(std::span<const std::byte> bytes);
 /// XXH3, 128 bits, as 32 hexadecimal digits.
 std::string hash128_text(std::string_view text);
 
+/// XXH3, 64 bits, of a stream that is still growing.
+class RunningHash {
+ public:
+  RunningHash();
+  RunningHash(RunningHash&&) noexcept;
+  RunningHash& operator=(RunningHash&&) noexcept;
+  ~RunningHash();
+
+  void add(std::span<const std::byte> bytes);
+  /// Of all that was added so far, as 16 hexadecimal digits.
+  std::string text() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 /// 64-bit hashes of consecutive chunks of a stream, the last one shorter.
 class ChunkHashes {
  public:

@@ -86,7 +86,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return add(std::move(value));
   }
   bool key(std::string& text) override {
-    if (!open_.back().keys.insert(text).second) return refuse(format("duplicate key \"{}\"", text));
+    if (!open_.back().keys.insert(text).second)
+      return refuse(format("duplicate key {}", Json(text).dump()));
     open_.back().key = std::move(text);
     return true;
   }

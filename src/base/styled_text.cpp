@@ -74,6 +74,42 @@ std::size_t columns_of(std::string_view text) {
   return columns;
 }
 
+std::string without_controls(std::string_view text) {
+  std::string result(text);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(result[i]);
+    const auto next = i + 1 < result.size() ? static_cast<unsigned char>(result[i + 1]) : 0;
+    if (byte == '\t')
+      result[i] = ' ';
+    else if ((byte < 0x20 && byte != '\n') || byte == 0x7f)
+      result[i] = '?';
+    else if (byte == 0xC2 && next >= 0x80 && next < 0xA0)
+      result.replace(i, 2, "?");
+  }
+  return result;
+}
+
+std::string without_other_controls(std::string_view text) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  // The length of a style at the beginning of a text, or nothing.
+  const auto style_bytes = [&](std::string_view rest) -> std::size_t {
+    std::size_t at = escape.size();
+    while (at < rest.size() && at < escape.size() + 2 && is_digit(rest[at])) ++at;
+    const bool is_style = at > escape.size() && at < rest.size() && rest[at] == 'm';
+    return is_style ? at + 1 : 0;
+  };
+  std::string result;
+  std::size_t begin = 0;
+  for (auto at = text.find(escape); at != text.npos; at = text.find(escape, at + 1)) {
+    const std::size_t bytes = style_bytes(text.substr(at));
+    if (bytes == 0) continue;
+    result += without_controls(text.substr(begin, at - begin));
+    result += text.substr(at, bytes);
+    begin = at + bytes;
+  }
+  return result + without_controls(text.substr(begin));
+}
+
 std::string first_columns(std::string_view text, std::size_t columns) {
   std::string result;
   std::size_t used = 0;

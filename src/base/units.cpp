@@ -56,4 +56,8 @@ std::string format_grouped(std::int64_t number) {
   return (number < 0 ? "-" : "") + digits;
 }
 
+std::string counted(std::int64_t number, std::string_view word) {
+  return format("{} {}{}", format_grouped(number), word, number == 1 ? "" : "s");
+}
+
 }  // namespace fourfold

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace fourfold {
 
@@ -12,7 +13,16 @@ std::string format_bytes(std::int64_t bytes);
 std::string format_count(double count);
 /// "812 ms", "4.21 s", "2m14s", "2h14m".
 std::string format_duration(double seconds);
+/// What a run counts wherever labels are.
+struct CountUnit {
+  std::string_view plural = "tokens";
+  std::string_view brief = "tok";  // before "/s"
+  bool operator==(const CountUnit&) const = default;
+};
+
 /// The integer with thousands separated by a comma: "1,115,394".
 std::string format_grouped(std::int64_t number);
+/// "1 document", "2,000 documents": the word with an s, unless there is one of it.
+std::string counted(std::int64_t number, std::string_view word);
 
 }  // namespace fourfold

@@ -50,6 +50,8 @@ class ElementType {
         return Kind::i32;
       case DType::i64:
         return Kind::i64;
+      case DType::u8:
+        return Kind::u8;
       case DType::u64:
         break;
     }

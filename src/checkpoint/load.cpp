@@ -15,24 +15,32 @@ std::string describe(DType dtype, const Shape& shape) {
   return format("{} {}", to_string(dtype), to_string(shape));
 }
 
-/// One line for each tensor that the checkpoint lacks, has too many, or has otherwise.
+/// One line for each tensor that the checkpoint lacks, has too many, or has otherwise: the first
+/// ones, and how many there are besides.
 std::string list_differences(const Manifest& manifest, const std::vector<StateTensor>& state) {
   std::map<std::string_view, const StoredTensor*> stored;
   for (const StoredTensor& tensor : manifest.tensors) stored[tensor.name] = &tensor;
+  constexpr std::size_t most_lines = 8;
+  std::size_t differences = 0;
   std::string lines;
+  const auto add = [&](const std::string& line) {
+    if (++differences <= most_lines) lines += "\n  " + line;
+  };
   for (const StateTensor& tensor : state) {
     const std::string expected = describe(tensor.buffer->dtype, tensor.buffer->global);
     const auto found = stored.extract(tensor.buffer->name);
     if (found.empty()) {
-      lines += format("\n  {}: missing, the model has {}", tensor.buffer->name, expected);
+      add(format("{}: missing, the model has {}", tensor.buffer->name, expected));
     } else if (const auto got = describe(found.mapped()->dtype, found.mapped()->shape);
                got != expected) {
-      lines += format("\n  {}: {}, the model has {}", tensor.buffer->name, got, expected);
+      add(format("{}: {}, the model has {}", tensor.buffer->name, got, expected));
     }
   }
   for (const auto& [name, tensor] : stored)
-    lines += format("\n  {}: {}, the model has none of this name", name,
-                    describe(tensor->dtype, tensor->shape));
+    add(format("{}: {}, the model has none of this name", name,
+               describe(tensor->dtype, tensor->shape)));
+  if (differences > most_lines)
+    lines += format("\n  and {} tensors more", differences - most_lines);
   return lines;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
@@ -16,6 +17,9 @@ namespace {
 constexpr std::string_view hash_key = ",\"self_hash\":\"";
 constexpr std::size_t hash_digits = 32, hex_digits = 16;
 constexpr std::size_t most_tensors = 1'000'000, longest_name = 512, most_dims = 8;
+/// No number of a manifest is larger, so that sums of a few, and the sizes of all files, fit.
+constexpr std::int64_t most_of_anything = std::int64_t{1} << 53;
+constexpr std::size_t most_files = 100'000;  // as many as shard_name can tell apart
 
 std::string hex(std::uint64_t value) {
   return format("{:016x}", value);
@@ -80,7 +84,8 @@ class Reader {
   }
   std::int64_t count(const Json& object, std::string_view key) const {
     const std::int64_t value = member(object, key, Json::Kind::integer).as_integer();
-    check(value >= 0, format("{} is {}, expected 0 or more", key, value));
+    check(value >= 0 && value <= most_of_anything,
+          format("{} is {}, expected 0 to {}", key, value, most_of_anything));
     return value;
   }
   const std::string& text(const Json& object, std::string_view key) const {
@@ -114,6 +119,15 @@ class Reader {
       result.push_back(item.as_integer());
     }
     return result;
+  }
+
+  Evaluated evaluated(const Json& json) const {
+    const Json* loss = json.find("loss");
+    check(loss != nullptr &&
+              (loss->kind() == Json::Kind::number || loss->kind() == Json::Kind::integer) &&
+              std::isfinite(loss->as_double()),
+          "has an evaluation without a loss");
+    return {count(json, "step"), loss->as_double()};
   }
 
   StoredFile stored_file(const Json& json) const {
@@ -199,11 +213,16 @@ std::string to_text(const Manifest& m) {
   Json tensors = Json::array(), files = Json::array();
   for (const StoredTensor& tensor : m.tensors) tensors.push(to_json(tensor));
   for (const StoredFile& file : m.files) files.push(to_json(file));
+  Json best = Json::array();
+  for (const Evaluated& one : m.best)
+    best.push(Json::object({{"step", one.step}, {"loss", one.loss}}));
   const Json json = Json::object({{"format", manifest_format},
                                   {"step", m.step},
                                   {"samples_seen", m.samples_seen},
                                   {"seed", hex(m.seed)},
                                   {"is_finite", m.is_finite},
+                                  {"best", std::move(best)},
+                                  {"since_best", m.since_best},
                                   {"version", m.version},
                                   {"config", m.config},
                                   {"data", m.data},
@@ -233,6 +252,11 @@ Manifest parse_manifest(std::string_view text, std::string_view file) {
   m.samples_seen = reader.count(json, "samples_seen");
   m.seed = reader.hex_number(reader.text(json, "seed"), "seed");
   m.is_finite = reader.member(json, "is_finite", Json::Kind::boolean).as_bool();
+  // Earlier versions did not say.
+  if (json.find("best") != nullptr) {
+    for (const Json& item : reader.list(json, "best")) m.best.push_back(reader.evaluated(item));
+    m.since_best = reader.count(json, "since_best");
+  }
   m.version = reader.shown_text(json, "version");
   m.config = reader.text(json, "config");
   m.data = reader.shown_text(json, "data");
@@ -240,8 +264,12 @@ Manifest parse_manifest(std::string_view text, std::string_view file) {
   m.grid = reader.shown_text(json, "grid");
   reader.check(reader.count(json, "chunk_bytes") == chunk_bytes, "has chunks of an unknown size");
   std::set<std::string> names;
+  std::int64_t all_bytes = 0;
   for (const Json& item : reader.list(json, "files")) {
+    reader.check(m.files.size() < most_files, "has too many files");
     m.files.push_back(reader.stored_file(item));
+    all_bytes += m.files.back().size_bytes;
+    reader.check(all_bytes <= most_of_anything, "has files of too many bytes");
     const std::string& name = m.files.back().name;
     reader.check(is_shard_name(name),
                  format("names the file {}, expected shard-NNNNN.safetensors", printable(name)));

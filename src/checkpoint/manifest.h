@@ -43,16 +43,25 @@ struct StoredFile {
   bool operator==(const StoredFile&) const = default;
 };
 
+/// The validation loss after so many steps.
+struct Evaluated {
+  std::int64_t step = 0;
+  double loss = 0;
+  bool operator==(const Evaluated&) const = default;
+};
+
 struct Manifest {
   std::int64_t step = 0;  // steps done
   std::int64_t samples_seen = 0;
-  std::uint64_t seed = 0;  // all random numbers are functions of it
-  bool is_finite = true;   // loss and state at this step
-  std::string version;     // of the program that wrote it
-  std::string config;      // resolved, as YAML
-  std::string data;        // fingerprint of the training data
-  std::string tokenizer;   // as text
-  std::string grid;        // for people: any grid may load it
+  std::uint64_t seed = 0;       // all random numbers are functions of it
+  bool is_finite = true;        // loss and state at this step
+  std::vector<Evaluated> best;  // evaluations of the run so far, the lowest loss first
+  std::int64_t since_best = 0;  // evaluations after the best one
+  std::string version;          // of the program that wrote it
+  std::string config;           // resolved, as YAML
+  std::string data;             // fingerprint of the training data
+  std::string tokenizer;        // as text
+  std::string grid;             // for people: any grid may load it
   std::vector<StoredTensor> tensors;
   std::vector<StoredFile> files;
   bool operator==(const Manifest&) const = default;

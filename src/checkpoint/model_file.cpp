@@ -1,6 +1,7 @@
 #include "checkpoint/model_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <deque>
 #include <map>
 #include <string_view>
@@ -83,6 +84,18 @@ void save_model(const std::string& path, const program::Program& program,
   Metadata all = default_metadata();
   for (const auto& [key, value] : metadata) all[key] = value;
   write_safetensors(path, tensors, all);
+}
+
+std::optional<std::int64_t> step_of_model(const std::string& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  const Metadata& metadata = file.header().metadata();
+  const auto found = metadata.find("step");
+  if (found == metadata.end()) return std::nullopt;
+  const std::string& text = found->second;
+  std::int64_t step = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  const bool is_step = error == std::errc() && stop == text.data() + text.size();
+  return is_step ? std::optional(step) : std::nullopt;
 }
 
 void require_fit(const StoredModel& model, const program::Program& program) {

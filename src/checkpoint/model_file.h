@@ -1,6 +1,8 @@
 // A model's parameters as a safetensors file. Not optimizer state and not a resumable run.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "checkpoint/safetensors_header.h"
@@ -18,6 +20,10 @@ namespace fourfold::checkpoint {
 void save_model(const std::string& path, const program::Program& program,
                 const BufferReads& bytes_of, comm::World* world = nullptr,
                 const Metadata& metadata = {});
+
+/// The steps that a saved model has done, where its metadata has them as "step". Errors:
+/// UserError(no_checkpoint) for a file that is no model.
+std::optional<std::int64_t> step_of_model(const std::string& path);
 
 /// Fills what this rank holds of every parameter of the program; what is padded becomes 0. The
 /// model must hold exactly those tensors, with the same shapes and dtypes. Ranks call it on their

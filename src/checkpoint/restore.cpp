@@ -15,18 +15,24 @@ bool is_first(const comm::World* world) {
 }
 
 /// What `what` throws, on the first rank on which it does; empty: on none. Same on all ranks.
+/// Errors: UserError(storage), on all ranks, where a rank could not read what may well hold.
 std::string first_problem(comm::World* world, const std::function<void()>& what) {
-  std::string problem;
+  std::string problem, unread;
   try {
     what();
   } catch (const UserError& error) {
-    problem = error.what();
+    (error.code() == ExitCode::storage ? unread : problem) = error.what();
   }
-  if (world == nullptr) return problem;
-  const std::vector<std::string> all = world->all_gather(problem);
-  const auto found =
-      std::find_if(all.begin(), all.end(), [](const std::string& text) { return !text.empty(); });
-  return found == all.end() ? std::string() : *found;
+  const auto first_of_all = [&](const std::string& own) {
+    if (world == nullptr) return own;
+    const std::vector<std::string> all = world->all_gather(own);
+    const auto found =
+        std::find_if(all.begin(), all.end(), [](const std::string& text) { return !text.empty(); });
+    return found == all.end() ? std::string() : *found;
+  };
+  unread = first_of_all(unread);
+  if (!unread.empty()) throw UserError(ExitCode::storage, unread);
+  return first_of_all(problem);
 }
 
 /// For rank 0: the newest before a step. Errors: UserError(no_checkpoint) that says why there is
@@ -36,15 +42,19 @@ Found find_older(const Store& store, std::int64_t step, const RestoreChoice& cho
   auto newest = store.newest(step);
   for (const Refused& refused : newest.refused) problems += "\n  " + refused.why;
   if (!newest.found)
-    throw UserError(ExitCode::no_checkpoint,
-                    format("{}: every checkpoint is damaged; begin anew with --resume never "
-                           "--overwrite, or bring a copy:{}",
-                           store.folder(), problems));
+    throw UserError(ExitCode::no_checkpoint, nothing_whole_in(store.folder(), problems));
   if (choice.check) choice.check(newest.found->manifest);
   return std::move(*newest.found);
 }
 
 }  // namespace
+
+std::string nothing_whole_in(const std::string& folder, const std::string& problems) {
+  return format(
+      "{}: every checkpoint is damaged or cannot be read; bring a copy, or begin in another folder "
+      "with --set run.dir=..., which leaves these as they are:{}",
+      folder, problems);
+}
 
 std::optional<Found> share(const std::optional<Found>& found, comm::World& world) {
   const bool is_root = world.rank().index() == 0;
@@ -79,8 +89,13 @@ Found restore(Store& store, Found first, const RestoreChoice& choice,
   for (Found found = std::move(first);;) {
     Digests loaded;
     std::string problem = first_problem(world, [&] {
-      loaded = load_state(store.files(), found, program, bytes_of,
-                          is_first(world) ? 0 : store.patience_s());
+      try {
+        loaded = load_state(store.files(), found, program, bytes_of,
+                            is_first(world) ? 0 : store.patience_s());
+      } catch (const FileError& error) {
+        if (error.code() != ExitCode::storage) throw;
+        throw UserError(ExitCode::storage, not_known(error.what()));
+      }
     });
     if (problem.empty())
       problem = first_problem(world, [&] { check_digests(found, loaded, world); });

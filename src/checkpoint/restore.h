@@ -21,6 +21,10 @@ std::optional<Found> share(const std::optional<Found>& found, comm::World& world
 /// All ranks together, with the same result.
 void check_digests(const Found& found, const Digests& loaded, comm::World* world);
 
+/// What is said where no checkpoint of a folder will do; `problems` are lines, each begun with a
+/// line end. Nothing that it advises removes anything.
+std::string nothing_whole_in(const std::string& folder, const std::string& problems);
+
 struct RestoreChoice {
   /// Where bytes are damaged: the newest checkpoint before it that is whole, instead of an error.
   bool may_fall_back = false;

@@ -87,8 +87,8 @@ std::string encode_header(const SafetensorsHeader& header, const std::string& pa
 void emit_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
                       const Metadata& metadata, const TensorBytes& bytes_of, const Sink& sink) {
   const auto header = SafetensorsHeader::lay_out(std::move(tensors), metadata);
-  const std::string head = encode_header(header, path);
-  sink(std::as_bytes(std::span(head)));
+  const std::string text = encode_header(header, path);
+  sink(std::as_bytes(std::span(text)));
   for (const TensorInfo& tensor : header.tensors()) {
     const std::span<const std::byte> bytes = bytes_of(tensor);
     require(static_cast<std::int64_t>(bytes.size()) == tensor.size_bytes(),

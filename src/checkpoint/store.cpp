@@ -17,8 +17,18 @@ namespace fourfold::checkpoint {
 namespace {
 
 constexpr std::string_view begun_prefix = ".begun-", trash_prefix = ".trash-";
+constexpr std::string_view line_prefix = "line-";
 constexpr std::string_view hint_name = "LATEST", protected_name = "PROTECTED";
 constexpr std::int64_t largest_manifest = std::int64_t{1} << 30;
+
+/// "line-12": 12.
+std::optional<std::int64_t> parse_line_name(std::string_view name) {
+  if (!name.starts_with(line_prefix)) return std::nullopt;
+  std::int64_t number = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + line_prefix.size(), end, number);
+  return error == std::errc() && stop == end && number > 0 ? std::optional(number) : std::nullopt;
+}
 
 void check_files(FileSystem& files, const Found& found) {
   for (const StoredFile& file : found.manifest.files) {
@@ -31,6 +41,13 @@ void check_files(FileSystem& files, const Found& found) {
 }
 
 }  // namespace
+
+std::string not_known(std::string_view problem) {
+  return format(
+      "{}; what the checkpoint holds is not known: start again when it can be read, or go on from "
+      "another with --resume CHECKPOINT",
+      problem);
+}
 
 std::string step_name(std::int64_t step) {
   return format("step-{:09}", step);
@@ -54,9 +71,9 @@ std::string Store::path_of(std::int64_t step) const {
 std::vector<std::int64_t> Store::steps() const {
   std::vector<std::int64_t> steps;
   if (!files_.exists(folder_)) return steps;
+  // Also what is no folder: a link is followed when it is opened, and anything else is damaged.
   for (const FileSystem::Entry& entry : files_.list(folder_))
-    if (const auto step = parse_step_name(entry.name); step && entry.is_directory)
-      steps.push_back(*step);
+    if (const auto step = parse_step_name(entry.name)) steps.push_back(*step);
   std::sort(steps.rbegin(), steps.rend());
   return steps;
 }
@@ -83,6 +100,7 @@ Store::Newest Store::newest(std::optional<std::int64_t> before) const {
       result.found = open(step);
       return result;
     } catch (const UserError& error) {
+      if (error.code() == ExitCode::storage) throw UserError(error.code(), not_known(error.what()));
       result.refused.push_back({path_of(step), error.what(), step});
     }
   }
@@ -96,19 +114,52 @@ void Store::prepare() {
     files_.sync_directory(parent.empty() ? "/" : parent);
   }
   for (const FileSystem::Entry& entry : files_.list(folder_))
-    if (entry.name.starts_with(begun_prefix) || entry.name.starts_with(trash_prefix)) {
-      const std::string path = format("{}/{}", folder_, entry.name);
-      if (entry.is_directory)
-        remove_folder_of_files(files_, path);
-      else
-        files_.remove_file(path);
-    }
+    if (entry.name.starts_with(begun_prefix) || entry.name.starts_with(trash_prefix))
+      remove_folder_of_files(files_, format("{}/{}", folder_, entry.name));
 }
 
 void Store::clear() {
   for (const std::int64_t step : steps()) remove(step);
   const std::string list = format("{}/{}", folder_, protected_name);
   if (files_.exists(list)) files_.remove_file(list);
+  for (const std::string& line : lines()) {
+    Store(files_, line).clear();
+    remove_folder_of_files(files_, line);
+  }
+}
+
+std::vector<std::string> Store::lines() const {
+  std::vector<std::int64_t> numbers;
+  if (files_.exists(folder_))
+    for (const FileSystem::Entry& entry : files_.list(folder_))
+      if (const auto number = parse_line_name(entry.name)) numbers.push_back(*number);
+  std::sort(numbers.begin(), numbers.end());
+  std::vector<std::string> paths;
+  for (const std::int64_t number : numbers)
+    paths.push_back(format("{}/{}{}", folder_, line_prefix, number));
+  return paths;
+}
+
+std::string Store::begin_line() {
+  const auto before = lines();
+  const std::int64_t last =
+      before.empty() ? 0 : parse_line_name(before.back().substr(folder_.size() + 1)).value_or(0);
+  const std::string path = format("{}/{}{}", folder_, line_prefix, last + 1);
+  files_.make_directory(path);
+  files_.sync_directory(folder_);
+  return path;
+}
+
+void Store::set_aside_after(std::int64_t step, const std::string& line) {
+  std::vector<std::int64_t> later = steps();
+  std::reverse(later.begin(), later.end());
+  for (const std::int64_t one : later) {
+    if (one <= step) continue;
+    whole_.erase(one);
+    files_.rename(path_of(one), format("{}/{}", line, step_name(one)));
+    files_.sync_directory(line);
+    files_.sync_directory(folder_);
+  }
 }
 
 std::string Store::begin(std::int64_t step) {
@@ -179,7 +230,8 @@ std::string Store::prune(const Retention& retention, std::optional<std::int64_t>
   const std::set<std::int64_t> protected_ones = protected_steps();
   std::int64_t healthy = 0;
   for (const std::int64_t step : steps()) {
-    const bool is_permanent = retention.keep_every > 0 && step % retention.keep_every == 0;
+    const bool is_permanent = (retention.keep_every > 0 && step % retention.keep_every == 0) ||
+                              retention.also.contains(step);
     const bool stays =
         healthy < keep || is_permanent || step == in_use || protected_ones.contains(step);
     // A damaged one, or one that is not finite, is no reason to remove others.

@@ -17,8 +17,9 @@ namespace fourfold::checkpoint {
 
 /// How many checkpoints stay.
 struct Retention {
-  std::int64_t keep_last = 3;   // the newest healthy ones, at least 2
-  std::int64_t keep_every = 0;  // also those whose step is a multiple; 0: none
+  std::int64_t keep_last = 3;        // the newest healthy ones, at least 2
+  std::int64_t keep_every = 0;       // also those whose step is a multiple; 0: none
+  std::set<std::int64_t> also = {};  // these stay too
   bool operator==(const Retention&) const = default;
 };
 
@@ -46,13 +47,15 @@ class Store {
   FileSystem& files() const { return files_; }
   double patience_s() const { return patience_s_; }
 
-  /// The steps there are folders for, valid or not, the newest first. None without a folder.
+  /// The steps whose names there are, of folders or links to them, valid or not, the newest first.
+  /// None without a folder.
   std::vector<std::int64_t> steps() const;
   std::string path_of(std::int64_t step) const;
-  /// Reads and checks one. Errors: UserError(no_checkpoint).
+  /// Reads and checks one. Errors: UserError(no_checkpoint); UserError(storage) where the system
+  /// fails to read it, which says nothing of what it holds.
   Found open(std::int64_t step) const;
   /// The newest that is valid, and whichever newer ones are not. `before`: only those of earlier
-  /// steps.
+  /// steps. Errors: UserError(storage) of a newer one, which may be valid.
   struct Newest {
     std::optional<Found> found;
     std::vector<Refused> refused;
@@ -62,8 +65,16 @@ class Store {
   /// Makes the folder, with its parents in the run directory there, and removes what saves and
   /// removals of ended jobs have left. Only for a job that has the run directory to itself.
   void prepare();
-  /// Removes every checkpoint: of a run that is to be overwritten.
+  /// Removes every checkpoint, those of lines too: of a run that is to be overwritten.
   void clear();
+  /// A run that goes back to an earlier step leaves a line of later saves behind. Each line is a
+  /// folder of checkpoints of its own here, line-1, line-2, ...: their paths, the first one first.
+  std::vector<std::string> lines() const;
+  /// Makes the folder of the next line, and returns its path.
+  std::string begin_line();
+  /// Moves the checkpoints of later steps into the folder of a line. The last of them moves last,
+  /// so that after a crash at any instant the newest is the one of before or that of `step`.
+  void set_aside_after(std::int64_t step, const std::string& line);
   /// An empty folder for the files of a new checkpoint, under a name that is no checkpoint's.
   std::string begin(std::int64_t step);
   /// Writes the manifest and gives the folder its name. When this returns the checkpoint survives
@@ -99,6 +110,9 @@ class Store {
   double patience_s_;
   std::set<std::int64_t> whole_;  // that need not be read again
 };
+
+/// What is said of a checkpoint that the system fails to read, and what to do.
+std::string not_known(std::string_view problem);
 
 /// "step-000001200".
 std::string step_name(std::int64_t step);

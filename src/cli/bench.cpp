@@ -3,13 +3,13 @@
 #include <cstdio>
 #include <tuple>
 #include <utility>
-#include <variant>
 
 #include "cli/bench_calls.h"
 #include "cli/commands.h"
 #include "cli/cuda_parts.h"
 #include "cli/job.h"
 #include "cli/kernel_table.h"
+#include "cli/print.h"
 #include "kernels/cpu/target.h"
 #include "measure/ceilings.h"
 #include "measure/kernel_bench.h"
@@ -17,8 +17,9 @@
 namespace fourfold::cli {
 namespace {
 
-bool is_product(const op::Op& op) {
-  return std::holds_alternative<op::Matmul>(op);
+/// Rows that the table has lines for: a CPU's target fuses nothing with a product of matrices.
+bool has_line(const op::Op& op) {
+  return op::product_of(op).has_value();
 }
 
 /// The configurations to measure: the one given, or layers like those of a character model and of
@@ -45,16 +46,14 @@ Job job_of(const ConfigSource& source, const BenchArguments& arguments) {
   if (!arguments.dtype.empty())
     config.plan.compute = arguments.dtype == "fp64" ? DType::f64 : DType::f32;
   check_trainable(config);
-  resolve_vocabulary(config);
+  resolve_model(config);
   return make_job(std::move(config));
 }
 
 /// Measures the call with every implementation that has it; the fastest one, and its time.
 std::pair<std::string, double> measure_call(const Call& call, const Job& job, double seconds,
                                             const Ceilings& ceilings) {
-  const std::vector<std::string> names =
-      is_product(call.problem.op) ? kernels::cpu::matmul_implementations(call.problem.dtype)
-                                  : std::vector<std::string>{call.chosen};
+  const std::vector<std::string> names = kernels::cpu::implementations(call.problem);
   std::vector<measure::KernelBench> benches;
   for (const std::string& name : names)
     benches.emplace_back(
@@ -101,15 +100,15 @@ void bench_step(const BenchArguments& arguments) {
     const Job job = job_of(source, arguments);
     const DType dtype = job.config.plan.compute;
     const Ceilings ceilings = measure_ceilings(dtype, job.target.threads, arguments.seconds);
-    std::printf("%s, %s, %d threads: product %.1f GFLOP/s, triad %.1f GB/s\n\n", table.cpu.c_str(),
-                std::string(to_string(dtype)).c_str(), job.target.threads,
-                ceilings.flops_per_s / 1e9, ceilings.bytes_per_s / 1e9);
+    print("%s, %s, %d threads: product %.1f GFLOP/s, triad %.1f GB/s\n\n", table.cpu.c_str(),
+          std::string(to_string(dtype)).c_str(), job.target.threads, ceilings.flops_per_s / 1e9,
+          ceilings.bytes_per_s / 1e9);
     print_call_header();
     double step_s = 0;
     for (const Call& call : calls_of(job, arguments.what)) {
       const auto [best, seconds] = measure_call(call, job, arguments.seconds, ceilings);
       step_s += seconds * call.count;
-      if (is_product(call.problem.op)) add_line(table, table_line(call, best, seconds));
+      if (has_line(call.problem.op)) add_line(table, table_line(call, best, seconds));
     }
     print_step(step_s);
   }
@@ -118,15 +117,15 @@ void bench_step(const BenchArguments& arguments) {
 
 void bench_copy(const BenchArguments& arguments) {
   const int most = resolve_threads(arguments.threads);
-  std::printf("%s\n\n%7s %12s %12s %16s %16s\n", kernel_cpu().c_str(), "threads", "copy GB/s",
-              "triad GB/s", "fp32 GFLOP/s", "fp64 GFLOP/s");
+  print("%s\n\n%7s %12s %12s %16s %16s\n", kernel_cpu().c_str(), "threads", "copy GB/s",
+        "triad GB/s", "fp32 GFLOP/s", "fp64 GFLOP/s");
   for (int threads = 1;; threads = std::min(2 * threads, most)) {
     const double seconds = 3 * arguments.seconds;
-    std::printf("%7d %12.1f %12.1f %16.1f %16.1f\n", threads,
-                measure::measure_copy_bytes_per_s(threads, seconds) / 1e9,
-                measure::measure_triad_bytes_per_s(threads, seconds) / 1e9,
-                measure::measure_gemm_flops_per_s(DType::f32, threads, seconds) / 1e9,
-                measure::measure_gemm_flops_per_s(DType::f64, threads, seconds) / 1e9);
+    print("%7d %12.1f %12.1f %16.1f %16.1f\n", threads,
+          measure::measure_copy_bytes_per_s(threads, seconds) / 1e9,
+          measure::measure_triad_bytes_per_s(threads, seconds) / 1e9,
+          measure::measure_gemm_flops_per_s(DType::f32, threads, seconds) / 1e9,
+          measure::measure_gemm_flops_per_s(DType::f64, threads, seconds) / 1e9);
     std::fflush(stdout);
     if (threads >= most) return;
   }

@@ -6,17 +6,10 @@
 
 #include "base/file.h"
 #include "base/format.h"
+#include "cli/print.h"
 
 namespace fourfold::cli {
 namespace {
-
-bool is_attention(const op::Op& op) {
-  return std::holds_alternative<op::Attention>(op) ||
-         std::holds_alternative<op::AttentionGradient>(op);
-}
-bool counts_flops(const op::Op& op) {
-  return op::product_of(op) || is_attention(op);
-}
 
 /// Whether two calls are alike; which micro-batch or part it is does not change the work.
 bool is_same(const Call& call, const program::Compute& compute, const std::vector<Shape>& shapes) {
@@ -26,10 +19,10 @@ bool is_same(const Call& call, const program::Compute& compute, const std::vecto
 }
 
 std::string shape_text(const kernels::Problem& problem) {
-  if (const auto product = op::product_of(problem.op)) {
+  if (op::product_of(problem.op)) {
     const machine::ProductSizes sizes = machine::product_sizes(problem.op, problem.shapes);
     return format("{} {}x{}x{}{}", sizes.layout, sizes.m, sizes.n, sizes.k,
-                  product->accumulate ? " add" : "");
+                  op::with_accumulate(problem.op, false) == problem.op ? "" : " add");
   }
   std::string text;
   for (const std::int64_t dim : problem.shapes[0].dims())
@@ -45,8 +38,8 @@ std::vector<Call> calls_of(const Job& job, const std::string& what) {
   for (const program::Instruction& instruction : step.instructions) {
     const auto* compute = std::get_if<program::Compute>(&instruction.what);
     if (compute == nullptr) continue;
-    if (what == "gemm" && !op::product_of(compute->op)) continue;
-    if (what == "attention" && !is_attention(compute->op)) continue;
+    if (what == "gemm" && op::work_class(compute->op) != op::WorkClass::product) continue;
+    if (what == "attention" && op::work_class(compute->op) != op::WorkClass::core) continue;
     const std::vector<Shape> shapes = step.operand_shapes(*compute);
     const auto place = std::ranges::find_if(
         calls, [&](const Call& call) { return is_same(call, *compute, shapes); });
@@ -59,40 +52,43 @@ std::vector<Call> calls_of(const Job& job, const std::string& what) {
   return calls;
 }
 
+std::string share_of(double rate, double ceiling) {
+  if (ceiling <= 0) return "-";
+  return rate > ceiling ? ">100%" : format("{:.0f}%", 100 * rate / ceiling);
+}
+
 void print_call_header() {
-  std::printf("%-24s %-24s %-12s %5s %10s %16s %8s\n", "op", "shape", "kernel", "calls",
-              "us a call", "rate", "ceiling");
+  print("%-24s %-24s %-12s %5s %10s %16s %8s\n", "op", "shape", "kernel", "calls", "us a call",
+        "rate", "ceiling");
 }
 
 void print_call(const Call& call, const std::string& implementation, double seconds,
                 const Ceilings& ceilings) {
   const kernels::Problem& problem = call.problem;
-  const bool is_flops = counts_flops(problem.op);
+  const bool is_flops = op::is_counted_in_flops(op::work_class(problem.op));
   const double rate = (is_flops ? op::flops(problem.op, problem.shapes)
                                 : op::traffic_bytes(problem.op, problem.shapes, problem.dtype)) /
                       seconds;
   const double ceiling = is_flops ? ceilings.flops_per_s : ceilings.bytes_per_s;
-  std::printf("%-24s %-24s %-12s %5d %10.1f %8.1f %s %8s%s\n",
-              std::string(op::name(problem.op)).c_str(), shape_text(problem).c_str(),
-              implementation.c_str(), call.count, seconds * 1e6, rate / 1e9,
-              is_flops ? "GFLOP/s" : "GB/s   ",
-              ceiling > 0 ? format("{:.0f}%", 100 * rate / ceiling).c_str() : "-",
-              implementation == call.chosen ? " *" : "");
+  print("%-24s %-24s %-12s %5d %10.1f %8.1f %s %8s%s\n", std::string(op::name(problem.op)).c_str(),
+        shape_text(problem).c_str(), implementation.c_str(), call.count, seconds * 1e6, rate / 1e9,
+        is_flops ? "GFLOP/s" : "GB/s   ", share_of(rate, ceiling).c_str(),
+        implementation == call.chosen ? " *" : "");
   std::fflush(stdout);
 }
 
 void print_step(double seconds) {
-  std::printf(
+  print(
       "\nall calls of a step, each by its best kernel: %.1f ms"
-      "   (* chosen today; a small operand stays in a cache and beats memory)\n\n",
+      "   (* chosen today; above 100%%: operands that stay in a cache, or a "
+      "machine that was busy while its ceiling was measured)\n\n",
       seconds * 1e3);
 }
 
 void write_kernel_table(const machine::KernelTable& table, const std::string& output) {
   if (output.empty()) return;
   write_file_atomic(output, machine::to_text(table));
-  std::printf("table: %s (use it with --set run.kernel_table=%s)\n", output.c_str(),
-              output.c_str());
+  print("table: %s (use it with --set run.kernel_table=%s)\n", output.c_str(), output.c_str());
 }
 
 }  // namespace fourfold::cli

@@ -32,7 +32,12 @@ void print_call_header();
 void print_call(const Call& call, const std::string& implementation, double seconds,
                 const Ceilings& ceilings);
 
-/// Behind the calls of a step.
+/// The share of `ceiling` that `rate` reaches, both in one unit, as a column shows it: "18%"; "-"
+/// where the ceiling is not known; ">100%" where the rate is higher, because more than the whole is
+/// no share: the ceiling was measured while the machine was busy, or the operands stay in a cache.
+std::string share_of(double rate, double ceiling);
+
+/// After the calls of a step.
 void print_step(double seconds);
 
 /// Writes a table for run.kernel_table where `output` names a file, and says so.

@@ -1,7 +1,7 @@
 #include "cli/bench_device.h"
+#include "cli/print.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <utility>
 
@@ -31,7 +31,7 @@ Job job_of(const ConfigSource& source, const BenchArguments& arguments) {
     config.plan.compute = arguments.dtype == "bf16" ? DType::bf16 : DType::f32;
   else if (source.files.empty())
     config.plan.compute = DType::bf16;
-  resolve_vocabulary(config);
+  resolve_model(config);
   return make_job(std::move(config));
 }
 
@@ -103,9 +103,9 @@ void bench_device(const BenchArguments& arguments, const DeviceKernels& kernels)
   for (const ConfigSource& source : sources(arguments)) {
     const Job job = job_of(source, arguments);
     const std::vector<Call> calls = calls_of(job, "kernels");
-    std::printf("%s, %s, micro-batch of %lld\n\n", kernels.device.c_str(),
-                std::string(to_string(job.config.plan.compute)).c_str(),
-                static_cast<long long>(job.config.plan.micro_batch_size));
+    print("%s, %s, micro-batch of %lld\n\n", kernels.device.c_str(),
+          std::string(to_string(job.config.plan.compute)).c_str(),
+          static_cast<long long>(job.config.plan.micro_batch_size));
     print_call_header();
     Timed timed(calls, kernels);
     const double step_s = timed.step_s();

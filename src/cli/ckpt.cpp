@@ -1,14 +1,19 @@
-#include <cstdio>
+#include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_system.h"
 #include "base/format.h"
+#include "base/styled_text.h"
 #include "base/units.h"
 #include "checkpoint/load.h"
 #include "checkpoint/store.h"
 #include "cli/commands.h"
+#include "cli/print.h"
+#include "cli/resume.h"
 #include "cli/run_files.h"
+#include "cli/run_lock.h"
 
 namespace fourfold::cli {
 namespace {
@@ -25,6 +30,14 @@ Store store_at(const std::string& path) {
   return {real_files(), file_exists(below) ? below : path};
 }
 
+/// The run directory that these checkpoints belong to; empty: they lie elsewhere.
+std::string run_of(const Store& store) {
+  const std::string parent = absolute_path(join_path(store.folder(), ".."));
+  const bool is_run = file_exists(join_path(parent, RunFiles::config)) ||
+                      file_exists(join_path(parent, RunFiles::lock));
+  return is_run ? parent : std::string();
+}
+
 std::int64_t num_elements(const Manifest& manifest) {
   std::int64_t count = 0;
   for (const auto& tensor : manifest.tensors) count += tensor.shape.elements();
@@ -35,11 +48,13 @@ void print_line(const Store& store, std::int64_t step) {
   try {
     const Found found = store.open(step);
     const Manifest& m = found.manifest;
-    std::printf("step %9lld  %10s  %3zu files  %s%s\n", static_cast<long long>(step),
-                format_bytes(m.size_bytes()).c_str(), m.files.size(), m.grid.c_str(),
-                m.is_finite ? "" : "  not finite");
+    print("step %9lld  %10s  %3zu files  %s%s\n", static_cast<long long>(step),
+          format_bytes(m.size_bytes()).c_str(), m.files.size(), m.grid.c_str(),
+          m.is_finite ? "" : "  not finite");
   } catch (const UserError& error) {
-    std::printf("step %9lld  damaged: %s\n", static_cast<long long>(step), error.what());
+    const bool is_read = error.code() != ExitCode::storage;
+    print("step %9lld  %s: %s\n", static_cast<long long>(step), is_read ? "damaged" : "not read",
+          without_controls(error.what()).c_str());
   }
 }
 
@@ -53,28 +68,47 @@ Found chosen(const Store& store, std::optional<std::int64_t> step) {
   return std::move(*newest.found);
 }
 
+/// What the configuration that saved them keeps (checkpoint.keep_every, checkpoint.keep_best).
+std::set<std::int64_t> kept_for_ever(const Store& store) {
+  std::set<std::int64_t> kept;
+  for (const std::int64_t step : store.steps()) {
+    try {
+      const auto every = stored_config(store.open(step).manifest).train.checkpoint.keep_every;
+      if (every > 0 && step % every == 0) kept.insert(step);
+    } catch (const UserError&) {
+      // Nobody knows what a damaged one is: it stays.
+      kept.insert(step);
+    }
+  }
+  if (const auto newest = store.newest().found;
+      newest && stored_config(newest->manifest).train.checkpoint.keep_best > 0)
+    for (const checkpoint::Evaluated& one : newest->manifest.best) kept.insert(one.step);
+  return kept;
+}
+
 }  // namespace
 
 void ckpt_ls(const CkptArguments& arguments) {
   const Store store = store_at(arguments.path);
   const auto steps = store.steps();
   for (const std::int64_t step : steps) print_line(store, step);
-  if (steps.empty()) std::printf("%s: no checkpoints\n", store.folder().c_str());
+  if (steps.empty()) print("%s: no checkpoints\n", store.folder().c_str());
 }
 
 void ckpt_info(const CkptArguments& arguments) {
   const Found found = chosen(store_at(arguments.path), arguments.step);
   const Manifest& m = found.manifest;
-  std::printf("checkpoint   %s\nstep         %lld, after %lld samples\nsaved by     %s on %s\n",
-              found.path.c_str(), static_cast<long long>(m.step),
-              static_cast<long long>(m.samples_seen), m.version.c_str(), m.grid.c_str());
-  std::printf("state        %zu tensors, %s elements, %s in %zu files\ndata         %s\n\n",
-              m.tensors.size(), format_count(static_cast<double>(num_elements(m))).c_str(),
-              format_bytes(m.size_bytes()).c_str(), m.files.size(), m.data.c_str());
+  print("checkpoint   %s\nstep         %lld, after %lld samples\nsaved by     %s on %s\n",
+        found.path.c_str(), static_cast<long long>(m.step), static_cast<long long>(m.samples_seen),
+        m.version.c_str(), m.grid.c_str());
+  print("state        %zu tensors, %s elements, %s in %zu files\ndata         %s\n\n",
+        m.tensors.size(), format_count(static_cast<double>(num_elements(m))).c_str(),
+        format_bytes(m.size_bytes()).c_str(), m.files.size(), m.data.c_str());
   for (const auto& tensor : m.tensors)
-    std::printf("%-40s %-4s %-18s digest %016llx  %zu slices\n", tensor.name.c_str(),
-                std::string(to_string(tensor.dtype)).c_str(), to_string(tensor.shape).c_str(),
-                static_cast<unsigned long long>(tensor.digest), tensor.slices.size());
+    print("%-40s %-4s %-18s digest %016llx  %s\n", tensor.name.c_str(),
+          std::string(to_string(tensor.dtype)).c_str(), to_string(tensor.shape).c_str(),
+          static_cast<unsigned long long>(tensor.digest),
+          counted(static_cast<std::int64_t>(tensor.slices.size()), "slice").c_str());
 }
 
 void ckpt_verify(const CkptArguments& arguments) {
@@ -84,24 +118,31 @@ void ckpt_verify(const CkptArguments& arguments) {
   if (steps.empty())
     throw UserError(ExitCode::no_checkpoint, format("{}: holds no checkpoint", store.folder()));
   std::string problems;
+  ExitCode code = ExitCode::no_checkpoint;
   for (const std::int64_t step : steps) {
     try {
       const Found found = store.open(step);
       checkpoint::verify(store.files(), found);
-      std::printf("step %lld: %s, every hash and digest holds\n", static_cast<long long>(step),
-                  format_bytes(found.manifest.size_bytes()).c_str());
+      print("step %lld: %s, every hash and digest holds\n", static_cast<long long>(step),
+            format_bytes(found.manifest.size_bytes()).c_str());
     } catch (const UserError& error) {
       problems += format("{}{}", problems.empty() ? "" : "\n", error.what());
+      if (error.code() == ExitCode::storage) code = ExitCode::storage;
     }
   }
-  if (!problems.empty()) throw UserError(ExitCode::no_checkpoint, problems);
+  if (!problems.empty()) throw UserError(code, problems);
 }
 
 void ckpt_prune(const CkptArguments& arguments) {
   Store store = store_at(arguments.path);
+  // Nobody removes what a run that works there may be about to load.
+  std::optional<RunLock> lock;
+  if (const std::string run = run_of(store); !run.empty())
+    lock.emplace(run, this_holder(arguments.variable), LockOptions{});
   const auto before = store.steps();
-  const std::string problems = store.prune({.keep_last = arguments.keep});
-  std::printf("%zu of %zu checkpoints stay\n", store.steps().size(), before.size());
+  const std::string problems =
+      store.prune({.keep_last = arguments.keep, .also = kept_for_ever(store)});
+  print("%zu of %zu checkpoints stay\n", store.steps().size(), before.size());
   if (!problems.empty()) throw UserError(ExitCode::storage, problems);
 }
 

@@ -1,8 +1,10 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <new>
 
 #include "base/error.h"
@@ -11,10 +13,12 @@
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/mistaken_words.h"
+#include "cli/print.h"
 #include "cli/report_error.h"
 #include "cli/version.h"
 #include "config/schema.h"
 #include "config/template.h"
+#include "data/bad_pictures.h"
 
 namespace fourfold::cli {
 namespace {
@@ -61,6 +65,20 @@ void add_color_option(CLI::App& app, std::string& color) {
       ->capture_default_str();
 }
 
+/// The library writes "INT:INT in [1 - 9]".
+class HelpText : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text = CLI::Formatter::make_option_opts(option);
+    for (const char* kind : {"INT", "FLOAT"}) {
+      const std::string twice = format("{}:{} in ", kind, kind);
+      const std::size_t at = text.find(twice);
+      if (at != text.npos) text.replace(at, twice.size(), format("{} in ", kind));
+    }
+    return text;
+  }
+};
+
 /// All subcommands and the arguments they fill.
 struct Commands {
   TrainArguments train;
@@ -102,18 +120,17 @@ void add_train(CLI::App& app, Commands& commands) {
       ->capture_default_str();
   sub->add_option("--override", commands.train.resume.overrides,
                   "KEY that may differ from the checkpoint's, though it changes what is learned; "
-                  "`data`: other training data")
+                  "`data`: other training data; `lr_schedule`: another learning rate from here on")
       ->allow_extra_args(false);
   sub->add_flag(
       "--take-over", commands.train.take_over,
       "Use the run directory even if a job on another machine holds it, once that has not "
       "been heard of for 10 s");
   sub->add_option("--stop-at", commands.train.stop_at,
-                  "End behind step N with a checkpoint; the schedule stays that of all steps")
+                  "End after step N with a checkpoint; the learning rate goes on as for all steps")
       ->check(not_below(1));
-  sub->add_option(
-         "--trace", commands.train.trace,
-         "Write a timeline of so many steps, behind two that warm up, to traces/steps.json")
+  sub->add_option("--trace", commands.train.trace,
+                  "Write a timeline of so many steps, after two that warm up, to traces/steps.json")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{10000}));
   add_color_option(*sub, commands.train.color);
   sub->callback([&] { commands.chosen = [&] { cli::train(commands.train); }; });
@@ -142,13 +159,15 @@ void add_generate(CLI::App& app, Commands& commands) {
   sub->add_option("--seed", arguments.seed, "Seed of the sampling");
   sub->add_option("--samples", arguments.samples, "Write so many texts, numbered from 1")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}));
-  sub->add_option("--sample", arguments.sample, "Write only text number N, as among others")
+  sub->add_option("--sample", arguments.sample,
+                  "Write only text number N of those that --samples would write")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))
       ->excludes("--samples");
   sub->add_flag("--ignore-eos", arguments.ignore_eos,
-                "Write on behind the tokenizer's token for the end of a document");
-  sub->add_flag("--no-cache{false}", arguments.cache,
-                "Compute all tokens again for each new one: the same text, to check the cache");
+                "Go on where the tokenizer's token for the end of a document comes");
+  sub->add_flag_callback(
+      "--no-cache", [&arguments] { arguments.cache = false; },
+      "Compute all tokens again for each new one: the same text, to check the cache");
   sub->add_flag("--stats", arguments.stats, "Print tokens per second on standard error");
   sub->add_option("--threads", arguments.threads, "Threads of the kernels; 0: all cores")
       ->check(not_below(0));
@@ -171,11 +190,12 @@ void add_ckpt(CLI::App& app, Commands& commands) {
   const auto add_step = [&](CLI::App* action, const char* what) {
     action->add_option("--step", arguments.step, what)->check(not_below(0));
   };
-  add("ls", "List them, the newest first, with the damaged ones", ckpt_ls);
-  add_step(add("info", "Print what one holds", ckpt_info), "Of this step (default: the newest)");
+  add("ls", "List the checkpoints, the newest first, with the damaged ones", ckpt_ls);
+  add_step(add("info", "Print what a checkpoint holds", ckpt_info),
+           "The checkpoint of this step (default: the newest)");
   add_step(add("verify", "Read every byte and compare all hashes and digests", ckpt_verify),
-           "Only this step");
-  add("prune", "Remove old ones", ckpt_prune)
+           "Only the checkpoint of this step");
+  add("prune", "Remove old checkpoints", ckpt_prune)
       ->add_option("--keep", arguments.keep, "How many of the newest healthy ones stay")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1000000}))
       ->capture_default_str();
@@ -237,7 +257,8 @@ void add_export(CLI::App& app, Commands& commands) {
 }
 
 void add_import(CLI::App& app, Commands& commands) {
-  auto* sub = app.add_subcommand("import", "Make a model of Hugging Face one that Fourfold uses");
+  auto* sub =
+      app.add_subcommand("import", "Turn a GPT-2 of Hugging Face into a model that Fourfold uses");
   ImportArguments& arguments = commands.import_model;
   sub->add_option("DIR", arguments.folder,
                   "A folder with config.json and model.safetensors of a GPT-2")
@@ -254,7 +275,8 @@ void add_tokenize(CLI::App& data, Commands& commands) {
   sub->add_option("INPUT", arguments.inputs,
                   "Texts, folders of texts, JSON lines; also packed by gzip or zstd")
       ->required();
-  sub->add_option("-o,--output", arguments.output, "PREFIX of PREFIX.bin, PREFIX.idx, PREFIX.json")
+  sub->add_option("-o,--output", arguments.output,
+                  "PREFIX: the set becomes PREFIX.bin, PREFIX.idx and PREFIX.json")
       ->required();
   sub->add_option("--tokenizer", arguments.tokenizer, "char, byte, sentencepiece or gpt2")
       ->required()
@@ -303,21 +325,40 @@ void add_train_tokenizer(CLI::App& data, Commands& commands) {
       [&] { commands.chosen = [&] { cli::data_train_tokenizer(commands.train_tokenizer); }; });
 }
 
+CLI::Validator bad_images_check() {
+  const auto fault = [](const std::string& text) {
+    return data::bad_pictures_of(text)
+               ? std::string()
+               : format("'{}' is neither stop nor skip:N, such as skip:10", text);
+  };
+  return {fault, ""};
+}
+
 void add_data(CLI::App& app, Commands& commands) {
   auto* sub = app.add_subcommand("data", "Prepare texts for training, and look at data");
   sub->require_subcommand(1);
   add_tokenize(*sub, commands);
   add_train_tokenizer(*sub, commands);
   auto* inspect = sub->add_subcommand("inspect", "Print what a file or folder of data holds");
-  inspect->add_option("PATH", commands.inspect.path, "A set, shards, texts, or a tokenizer's model")
+  inspect
+      ->add_option("PATH", commands.inspect.path,
+                   "A set, shards, texts, pictures, or a tokenizer's model")
       ->required();
   inspect
       ->add_option("--field", commands.inspect.field,
                    "The member of JSON lines that holds the text")
       ->capture_default_str();
+  inspect
+      ->add_option("--bad-images", commands.inspect.bad_images,
+                   "stop: the first bad picture is an error; skip:N: up to N are left out")
+      ->check(bad_images_check())
+      ->capture_default_str();
   inspect->callback([&] { commands.chosen = [&] { cli::data_inspect(commands.inspect); }; });
-  auto* verify = sub->add_subcommand("verify", "Read every byte of a set of tokens and check it");
-  verify->add_option("PREFIX", commands.verify_path, "Of PREFIX.bin and PREFIX.idx")->required();
+  auto* verify = sub->add_subcommand("verify", "Read every byte of a set and check it");
+  verify
+      ->add_option("PATH", commands.verify_path,
+                   "Tokens: the name of PATH.bin and PATH.idx; or pictures")
+      ->required();
   verify->callback([&] { commands.chosen = [&] { cli::data_verify(commands.verify_path); }; });
 }
 
@@ -337,7 +378,7 @@ void add_program(CLI::App& app, Commands& commands) {
   sub->add_option("--program", commands.program.program,
                   "init, train, evaluate, prefill, decode, digest, or all")
       ->capture_default_str();
-  sub->add_option("--rank", commands.program.rank, "Whose program")
+  sub->add_option("--rank", commands.program.rank, "The rank whose program is printed")
       ->check(not_below(0))
       ->capture_default_str();
   add_ranks_option(*sub, commands.program.ranks);
@@ -385,9 +426,11 @@ void add_config(CLI::App& app, Commands& commands) {
   show->callback([&] { commands.chosen = [&] { cli::config_show(commands.config_show); }; });
 
   auto* diff = sub->add_subcommand("diff", "Print the settings in which two configurations differ");
-  diff->add_option("A", commands.config_diff.left, "A YAML file, or the folder of a run")
+  diff->add_option("A", commands.config_diff.left,
+                   "A YAML file, or the folder of a run, whose sessions are all compared")
       ->required();
-  diff->add_option("B", commands.config_diff.right, "Another")->required();
+  diff->add_option("B", commands.config_diff.right, "The other one, a file or a folder too")
+      ->required();
   diff->callback([&] { commands.chosen = [&] { cli::config_diff(commands.config_diff); }; });
 
   auto* explain = sub->add_subcommand("explain", "Say what a key means and costs");
@@ -413,7 +456,8 @@ void add_config(CLI::App& app, Commands& commands) {
 }
 
 void add_bench(CLI::App& app, Commands& commands) {
-  auto* sub = app.add_subcommand("bench", "Measure kernels beside what this machine can do");
+  auto* sub = app.add_subcommand("bench",
+                                 "Measure kernels, and compare them with what this machine can do");
   BenchArguments& arguments = commands.bench;
   sub->add_option("WHAT", arguments.what,
                   "gemm: products; attention; kernels: all of a step; copy: the machine's ceilings")
@@ -465,6 +509,20 @@ void add_doctor(CLI::App& app, Commands& commands) {
   sub->callback([&] { commands.chosen = [&] { cli::doctor(commands.doctor); }; });
 }
 
+/// What an option takes, where one_of says so: "TEXT:{auto,cpu,cuda}"; a key of --override.
+std::vector<std::string> words_of(const CLI::Option& option) {
+  std::vector<std::string> words;
+  if (option.get_name() == "--override")
+    for (const config::Key& key : config::keys()) words.push_back(key.path);
+  std::string type = option.get_type_name();
+  const std::size_t colon = type.find(':');
+  if (colon == type.npos || type.find(',') == type.npos || type.find(" - ") != type.npos)
+    return words;
+  type = type.substr(colon + 1);
+  std::erase_if(type, [](char letter) { return letter == '{' || letter == '}'; });
+  return split(type, ',');
+}
+
 OptionSpec option_spec(const CLI::Option& option) {
   OptionSpec spec;
   for (const std::string& name : option.get_snames()) spec.names.push_back("-" + name);
@@ -472,9 +530,20 @@ OptionSpec option_spec(const CLI::Option& option) {
     spec.names.insert(spec.names.begin(), "--" + name);
   spec.meaning = option.get_description();
   spec.takes_value = option.get_expected_max() > 0 && option.get_type_size_max() > 0;
-  for (const auto* words : {&color_words})
-    if (option.get_type_name().find(join(*words, ",")) != std::string::npos) spec.values = *words;
+  spec.values = words_of(option);
   return spec;
+}
+
+/// A command's own word in place of a file: a shell, or what is measured; a key.
+std::vector<std::string> words_behind(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->nonpositional()) continue;
+    for (std::string& word : words_of(*option)) words.push_back(std::move(word));
+    if (option->get_name() == "KEY")
+      for (const config::Key& key : config::keys()) words.push_back(key.path);
+  }
+  return words;
 }
 
 /// What completion needs to know of a command.
@@ -484,6 +553,7 @@ CommandSpec command_spec(const CLI::App& app) {
     if (option->nonpositional()) spec.options.push_back(option_spec(*option));
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
     spec.commands.push_back(command_spec(*sub));
+  spec.words = words_behind(app);
   return spec;
 }
 
@@ -495,17 +565,77 @@ void add_completion(CLI::App& app, Commands& commands) {
       ->check(one_of(shell_words));
   sub->callback([&] {
     commands.chosen = [&] {
-      std::vector<std::string> keys;
-      for (const config::Key& key : config::keys()) keys.push_back(key.path);
+      std::vector<KeySpec> keys;
+      for (const config::Key& key : config::keys())
+        keys.push_back({key.path, config::value_words(key)});
       const std::string script = completion_script(commands.shell, command_spec(app), keys);
-      std::fputs(script.c_str(), stdout);
+      print_text(script);
     };
   });
 }
 
+struct Example {
+  std::vector<const char*> path;
+  const char* command;
+};
+
+/// One for each command, below its options.
+void add_examples(CLI::App& app) {
+  for (const Example& example : std::vector<Example>{
+           {{"train"},
+            "train configs/gpt-quickstart.yaml --set run.name=slow --set optimizer.lr=3e-4"},
+           {{"generate"},
+            "generate runs/gpt-quickstart --prompt \"In the beginning\" --tokens 100"},
+           {{"ckpt"}, "ckpt ls runs/gpt-quickstart"},
+           {{"ckpt", "ls"}, "ckpt ls runs/gpt-quickstart"},
+           {{"ckpt", "info"}, "ckpt info runs/gpt-quickstart --step 500"},
+           {{"ckpt", "verify"}, "ckpt verify runs/gpt-quickstart"},
+           {{"ckpt", "prune"}, "ckpt prune runs/gpt-quickstart --keep 2"},
+           {{"eval"}, "eval runs/gpt-quickstart --text data/bible.txt"},
+           {{"report"}, "report runs/gpt-quickstart runs/slow -o compared.html"},
+           {{"export"}, "export runs/gpt-quickstart -o gpt-quickstart-hf --dtype bf16"},
+           {{"import"}, "import gpt-quickstart-hf -o runs/imported"},
+           {{"data"}, "data inspect data/bible.txt"},
+           {{"data", "tokenize"},
+            "data tokenize data/bible.txt -o data/bible --tokenizer sentencepiece --tokenizer-path "
+            "data/bible.model --append-eod"},
+           {{"data", "train-tokenizer"},
+            "data train-tokenizer data/bible.txt -o data/bible.model --vocab-size 1000"},
+           {{"data", "inspect"}, "data inspect data/bible.txt"},
+           {{"data", "verify"}, "data verify data/bible"},
+           {{"trace"}, "trace summary runs/look"},
+           {{"trace", "summary"}, "trace summary runs/look --json"},
+           {{"program"}, "program configs/gpt-quickstart.yaml --program all --rank 1"},
+           {{"plan"}, "plan configs/gpt-tiny.yaml --set parallel.tensor.x=2 --ranks 4"},
+           {{"verify"}, "verify configs/paper/gpt-80b.yaml"},
+           {{"config"}, "config explain optimizer.lr"},
+           {{"config", "check"}, "config check mine.yaml --set train.steps=500"},
+           {{"config", "show"}, "config show runs/gpt-quickstart"},
+           {{"config", "diff"}, "config diff mine.yaml runs/gpt-quickstart"},
+           {{"config", "explain"}, "config explain optimizer.lr"},
+           {{"config", "schema"}, "config schema > fourfold.schema.json"},
+           {{"config", "new"}, "config new --size 124M -o mine.yaml"},
+           {{"bench"}, "bench kernels configs/gpt-quickstart.yaml"},
+           {{"doctor"}, "doctor"},
+           {{"completion"}, "completion bash > fourfold.bash"}}) {
+    CLI::App* command = &app;
+    for (const char* name : example.path) command = command->get_subcommand(name);
+    command->footer(format("Example:\n  fourfold {}", example.command));
+  }
+}
+
+/// "help train" is "train --help".
+std::vector<std::string> words_of_line(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty() || words[0] != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
 int report(ExitCode code, const std::string& message) {
   if (code == ExitCode::stopped && !message.empty())
-    std::printf("%s\n", message.c_str());
+    print("%s\n", message.c_str());
   else
     report_error(message);
   return static_cast<int>(code);
@@ -567,6 +697,7 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   CLI::App app(
       "Fourfold trains GPT models. The step is a program: compiled, verified, run, printed.",
       "fourfold");
+  app.formatter(std::make_shared<HelpText>());
   app.set_version_flag("--version", version_text, "Print what this binary is and was built with");
   app.require_subcommand(1);
   app.footer(
@@ -577,6 +708,8 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   commands.train.variable = variable;
   commands.doctor.variable = variable;
   commands.tokenize.variable = variable;
+  commands.eval.variable = variable;
+  commands.ckpt.variable = variable;
   commands.train_tokenizer.variable = variable;
   commands.train.command.assign(argv, argv + argc);
   add_train(app, commands);
@@ -595,8 +728,11 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   add_bench(app, commands);
   add_doctor(app, commands);
   add_completion(app, commands);
+  add_examples(app);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = words_of_line(argc, argv);
+    std::reverse(words.begin(), words.end());  // as the library wants them
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return report(ExitCode::bad_config, what_is_mistaken(app, error));

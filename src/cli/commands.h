@@ -64,6 +64,7 @@ struct EvalArguments {
   std::string logits;  // a new safetensors file; empty: none
   int threads = 0;
   std::string device = "auto";  // as run.device
+  comm::Variable variable;      // of the environment
 };
 void eval(const EvalArguments& arguments);
 
@@ -115,11 +116,12 @@ void data_train_tokenizer(const TrainTokenizerArguments& arguments);
 /// Prints what a file or folder of data is and what it holds.
 struct InspectArguments {
   std::string path;
-  std::string field = "text";  // of JSON lines
+  std::string field = "text";       // of JSON lines
+  std::string bad_images = "stop";  // of pictures; or "skip:N"
 };
 void data_inspect(const InspectArguments& arguments);
 
-/// Reads every byte of a set of tokens and says that it is good.
+/// Reads every byte of a set of tokens or pictures and says that it is good.
 void data_verify(const std::string& path);
 
 /// Writes a page that shows runs, and compares several.
@@ -222,6 +224,7 @@ struct CkptArguments {
   std::string path;                  // a run directory, or its folder of checkpoints
   std::optional<std::int64_t> step;  // none: the newest valid one; verify: all
   std::int64_t keep = 3;             // prune: how many stay
+  comm::Variable variable;           // of the environment
 };
 void ckpt_ls(const CkptArguments& arguments);
 void ckpt_info(const CkptArguments& arguments);

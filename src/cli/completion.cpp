@@ -21,6 +21,7 @@ void collect(const CommandSpec& command, const std::string& path,
 std::string names_of(const CommandSpec& command) {
   std::string words;
   for (const CommandSpec& child : command.commands) words += child.name + ' ';
+  for (const std::string& word : command.words) words += word + ' ';
   for (const OptionSpec& option : command.options)
     for (const std::string& name : option.names) words += name + ' ';
   if (!words.empty()) words.pop_back();
@@ -37,7 +38,7 @@ std::string quoted(std::string_view text) {
 
 /// The part that bash and zsh share: functions of `case`, from a path of commands to words, and
 /// from an option to its values. Options of one name take the same values everywhere.
-std::string shared_functions(const CommandSpec& root, const std::vector<std::string>& keys) {
+std::string shared_functions(const CommandSpec& root, const std::vector<KeySpec>& keys) {
   std::vector<std::pair<std::string, const CommandSpec*>> all;
   collect(root, "", all);
   std::string words, values;
@@ -54,7 +55,12 @@ std::string shared_functions(const CommandSpec& root, const std::vector<std::str
     }
   }
   std::string settings;
-  for (const std::string& key : keys) settings += key + "= ";
+  std::string key_values;
+  for (const KeySpec& key : keys) {
+    settings += key.path + "= ";
+    if (!key.values.empty())
+      key_values += format("    {}) echo {} ;;\n", key.path, quoted(join(key.values, " ")));
+  }
   return format(R"(_fourfold_words() {{
   case "$1" in
 {}  esac
@@ -66,14 +72,23 @@ _fourfold_values() {{
     *) return 1 ;;
   esac
 }}
+_fourfold_key_values() {{
+  case "$1" in
+{}    *) ;;
+  esac
+}}
 )",
-                words, values, quoted(trim(settings)));
+                words, values, quoted(trim(settings)), key_values);
 }
 
 constexpr std::string_view bash_text = R"sh(_fourfold() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} path= values i
-  # bash cuts words at "=": a value behind it is left to the user.
-  if [[ $word == = || $before == = ]]; then COMPREPLY=(); return; fi
+  # bash cuts words at "=".
+  if [[ $word == = || $before == = ]]; then
+    [[ $word == = ]] && { i=$((COMP_CWORD - 1)); word=; } || i=$((COMP_CWORD - 2))
+    COMPREPLY=($(compgen -W "$(_fourfold_key_values "${COMP_WORDS[i]}")" -- "$word"))
+    return
+  fi
   if values=$(_fourfold_values "$before"); then
     if [[ -z $values ]]; then COMPREPLY=($(compgen -f -- "$word")); return; fi
     COMPREPLY=($(compgen -W "$values" -- "$word"))
@@ -95,7 +110,10 @@ constexpr std::string_view zsh_text = R"sh(_fourfold() {
   local before=${words[CURRENT-1]} path_of= values i
   if values=$(_fourfold_values "$before"); then
     if [[ -z $values ]]; then _files; return; fi
-    if [[ $before == --set ]]; then compadd -S '' -- ${=values}; else compadd -- ${=values}; fi
+    if [[ $before == --set && $PREFIX == *=* ]]; then
+      compadd -- ${PREFIX%%=*}=${^=$(_fourfold_key_values "${PREFIX%%=*}")}
+    elif [[ $before == --set ]]; then compadd -S '' -- ${=values}
+    else compadd -- ${=values}; fi
     return
   fi
   for ((i = 2; i < CURRENT; i++)); do
@@ -110,7 +128,7 @@ compdef _fourfold fourfold
 )sh";
 
 std::string fish_options(const CommandSpec& command, const std::string& condition,
-                         const std::vector<std::string>& keys) {
+                         const std::vector<KeySpec>& keys) {
   std::string text;
   for (const OptionSpec& option : command.options) {
     std::string names;
@@ -118,7 +136,10 @@ std::string fish_options(const CommandSpec& command, const std::string& conditio
       names += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
     std::vector<std::string> values = option.values;
     if (option.names[0] == "--set")
-      for (const std::string& key : keys) values.push_back(key + "=");
+      for (const KeySpec& key : keys) {
+        values.push_back(key.path + "=");
+        for (const std::string& value : key.values) values.push_back(key.path + "=" + value);
+      }
     text +=
         format("complete -c fourfold -n {}{}{}{} -d {}\n", quoted(condition), names,
                option.takes_value ? (values.empty() ? " -rF" : " -x") : "",
@@ -127,17 +148,24 @@ std::string fish_options(const CommandSpec& command, const std::string& conditio
   return text;
 }
 
-std::string fish_script(const CommandSpec& root, const std::vector<std::string>& keys) {
+std::string fish_words(const CommandSpec& command, const std::string& condition) {
+  if (command.words.empty()) return {};
+  return format("complete -c fourfold -n {} -a {}\n", quoted(condition),
+                quoted(join(command.words, " ")));
+}
+
+std::string fish_script(const CommandSpec& root, const std::vector<KeySpec>& keys) {
   std::string text = fish_options(root, "__fish_use_subcommand", keys);
   for (const CommandSpec& command : root.commands) {
     text += format("complete -c fourfold -n __fish_use_subcommand -f -a {} -d {}\n", command.name,
                    quoted(command.meaning));
     const std::string inside = "__fish_seen_subcommand_from " + command.name;
-    text += fish_options(command, inside, keys);
+    text += fish_options(command, inside, keys) + fish_words(command, inside);
     for (const CommandSpec& child : command.commands) {
       text += format("complete -c fourfold -n {} -f -a {} -d {}\n", quoted(inside), child.name,
                      quoted(child.meaning));
-      text += fish_options(child, inside + "; and __fish_seen_subcommand_from " + child.name, keys);
+      const std::string inside_child = inside + "; and __fish_seen_subcommand_from " + child.name;
+      text += fish_options(child, inside_child, keys) + fish_words(child, inside_child);
     }
   }
   return text;
@@ -146,7 +174,7 @@ std::string fish_script(const CommandSpec& root, const std::vector<std::string>&
 }  // namespace
 
 std::string completion_script(std::string_view shell, const CommandSpec& root,
-                              const std::vector<std::string>& keys) {
+                              const std::vector<KeySpec>& keys) {
   if (shell == "bash")
     return "# source <(fourfold completion bash)\n" + shared_functions(root, keys) +
            std::string(bash_text);

@@ -20,11 +20,18 @@ struct CommandSpec {
   std::string name, meaning;
   std::vector<OptionSpec> options;
   std::vector<CommandSpec> commands;
+  std::vector<std::string> words = {};  // that may stand behind it: "bash", "model.num_layers"
 };
 
-/// The script for "bash", "zsh" or "fish"; `keys` are offered behind --set. Errors:
-/// UserError(bad_config) for another shell.
+/// A key of configurations.
+struct KeySpec {
+  std::string path;
+  std::vector<std::string> values;  // where it takes one of these
+};
+
+/// The script for "bash", "zsh" or "fish"; `keys` and their values are offered behind --set.
+/// Errors: UserError(bad_config) for another shell.
 std::string completion_script(std::string_view shell, const CommandSpec& root,
-                              const std::vector<std::string>& keys);
+                              const std::vector<KeySpec>& keys);
 
 }  // namespace fourfold::cli

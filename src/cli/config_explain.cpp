@@ -1,6 +1,6 @@
-#include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "config/explain.h"
 
 namespace fourfold::cli {
@@ -8,7 +8,7 @@ namespace fourfold::cli {
 void config_explain(const ConfigExplainArguments& arguments) {
   const std::string text =
       arguments.markdown ? config::keys_markdown() : config::explain(arguments.key);
-  std::fputs(text.c_str(), stdout);
+  print_text(text);
 }
 
 }  // namespace fourfold::cli

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "config/template.h"
 
 namespace fourfold::cli {
@@ -11,19 +12,21 @@ namespace fourfold::cli {
 void config_new(const ConfigNewArguments& arguments) {
   const std::string& file = arguments.output;
   if (arguments.model != "gpt")
-    throw UserError(ExitCode::bad_config,
-                    format("there is no model '{}'; choose --model gpt", arguments.model));
+    throw UserError(
+        ExitCode::bad_config,
+        format("there is no template of a '{}'; choose --model gpt{}", arguments.model,
+               arguments.model == "vgg" ? ", or begin with configs/vgg-tiny.yaml" : ""));
   const std::string text = config::template_yaml(arguments.size, file.empty() ? "FILE.yaml" : file);
   if (file.empty()) {
-    std::fputs(text.c_str(), stdout);
+    print_text(text);
     return;
   }
   if (file_exists(file))
     throw UserError(ExitCode::bad_config,
                     format("{} is there already; choose another name, or remove it", file));
   write_file_atomic(file, text);
-  std::printf("%s: a GPT of %s parameters; set data.path, then: fourfold train %s\n", file.c_str(),
-              arguments.size.c_str(), file.c_str());
+  print("%s: a GPT of %s parameters; set data.path, then: fourfold train %s\n", file.c_str(),
+        arguments.size.c_str(), file.c_str());
 }
 
 }  // namespace fourfold::cli

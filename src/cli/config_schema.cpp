@@ -1,12 +1,12 @@
-#include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "config/json_schema.h"
 
 namespace fourfold::cli {
 
 void config_schema() {
-  std::fputs(config::json_schema().c_str(), stdout);
+  print_text(config::json_schema());
 }
 
 }  // namespace fourfold::cli

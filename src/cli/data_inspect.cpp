@@ -13,9 +13,12 @@
 #include "base/styled_text.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/data_inspect_pictures.h"
+#include "cli/print.h"
 #include "cli/rows.h"
 #include "data/llmc_shards.h"
 #include "data/megatron_set.h"
+#include "data/picture_set.h"
 #include "data/sidecar.h"
 #include "data/text_source.h"
 #include "data/tokenizer.h"
@@ -60,8 +63,8 @@ std::string excerpt(std::string_view text) {
   return Json(text.substr(0, shown_bytes)).dump() + (is_cut ? " ..." : "");
 }
 
-void print(const std::string& path, const Rows& rows) {
-  std::printf("%s\n%s", path.c_str(), without_styles(to_text(rows, 0)).c_str());
+void print_rows(const std::string& path, const Rows& rows) {
+  print("%s\n%s", path.c_str(), without_styles(to_text(rows, 0)).c_str());
 }
 
 std::string first_tokens(const data::TokenStream& stream, const data::Tokenizer* tokenizer) {
@@ -82,7 +85,7 @@ void inspect_megatron(const std::string& path) {
   const data::MegatronSet set(prefix);
   const auto sidecar = data::read_sidecar(prefix);
   std::unique_ptr<data::Tokenizer> tokenizer;
-  if (sidecar) tokenizer = data::tokenizer_from_text(sidecar->tokenizer, prefix + ".json");
+  if (sidecar) tokenizer = data::tokenizer_of(*sidecar, prefix + ".json");
   const auto dtype = data::facts_of(set.index().dtype());
   Rows rows = {
       {"what", "a Megatron set"},
@@ -95,11 +98,11 @@ void inspect_megatron(const std::string& path) {
                                 ? "each document ends with a token of its own"
                                 : "documents follow each other without a mark"});
   if (set.num_tokens() > 0) rows.push_back({"begins", first_tokens(set, tokenizer.get())});
-  print(prefix, rows);
+  print_rows(prefix, rows);
   Histogram lengths;
   auto documents = set.index().documents_before(0);
   while (const auto document = documents.next()) lengths.add(document->tokens);
-  if (set.num_documents() > 0) std::printf("%s", lengths.text("tokens").c_str());
+  if (set.num_documents() > 0) print("%s", lengths.text("tokens").c_str());
 }
 
 void inspect_shards(const std::string& path) {
@@ -109,16 +112,16 @@ void inspect_shards(const std::string& path) {
                {"tokens", format("{} of type {}", format_grouped(shards.num_tokens()),
                                  data::facts_of(shards.dtype()).name)}};
   if (shards.num_tokens() > 0) rows.push_back({"begins", first_tokens(shards, nullptr)});
-  print(path, rows);
+  print_rows(path, rows);
 }
 
 void inspect_model(const std::string& path) {
   const auto tokenizer = data::load_tokenizer(data::TokenizerKind::sentencepiece, path);
   const auto end = tokenizer->end_of_document();
-  print(path, {{"what", "a tokenizer of sentencepiece"},
-               {"tokens", format_grouped(tokenizer->vocab_size())},
-               {"fingerprint", tokenizer->fingerprint()},
-               {"end of document", end ? format("token {}", *end) : "none"}});
+  print_rows(path, {{"what", "a tokenizer of sentencepiece"},
+                    {"tokens", format_grouped(tokenizer->vocab_size())},
+                    {"fingerprint", tokenizer->fingerprint()},
+                    {"end of document", end ? format("token {}", *end) : "none"}});
 }
 
 void inspect_text(const std::string& path, const std::string& field) {
@@ -143,13 +146,13 @@ void inspect_text(const std::string& path, const std::string& field) {
                            : json_files == static_cast<std::int64_t>(files.size())
                                ? "JSON lines, a document a line"
                                : "text and JSON lines";
-  print(path,
-        {{"what", kind},
-         {"files", format("{}, {} on the disk", format_grouped(std::ssize(files)),
-                          format_bytes(reader.bytes_in_all()))},
-         {"documents", format("{}, {} of text", format_grouped(documents), format_bytes(bytes))},
-         {"begins", excerpt(first)}});
-  if (documents > 0) std::printf("%s", lengths.text("bytes").c_str());
+  print_rows(path, {{"what", kind},
+                    {"files", format("{}, {} on the disk", format_grouped(std::ssize(files)),
+                                     format_bytes(reader.bytes_in_all()))},
+                    {"documents",
+                     format("{}, {} of text", format_grouped(documents), format_bytes(bytes))},
+                    {"begins", excerpt(first)}});
+  if (documents > 0) print("%s", lengths.text("bytes").c_str());
 }
 
 bool is_folder_of_shards(const std::string& path) {
@@ -172,6 +175,8 @@ void data_inspect(const InspectArguments& arguments) {
     inspect_megatron(path);
   else if (!is_folder && path.ends_with(".model"))
     inspect_model(path);
+  else if (data::is_picture_set(path))
+    inspect_pictures(path, *data::bad_pictures_of(arguments.bad_images));
   else
     inspect_text(path, arguments.field);
 }

@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/job.h"
+#include "cli/print.h"
 #include "cli/progress_line.h"
 #include "data/tokenize.h"
 #include "data/tokenizer.h"
@@ -72,16 +73,16 @@ class WorkLock {
 void print_result(const data::TokenizeResult& result, const std::string& output, double seconds,
                   std::int64_t bytes) {
   const double rate = seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
-  std::printf("%s.bin, %s.idx, %s.json: %s documents, %s tokens of type %s\n", output.c_str(),
-              output.c_str(), output.c_str(), format_grouped(result.documents).c_str(),
-              format_grouped(result.tokens).c_str(), result.dtype.c_str());
+  print("%s.bin, %s.idx, %s.json: %s, %s of type %s\n", output.c_str(), output.c_str(),
+        output.c_str(), counted(result.documents, "document").c_str(),
+        counted(result.tokens, "token").c_str(), result.dtype.c_str());
   if (result.bytes_resumed > 0)
-    std::printf("went on from an unfinished call, which had done %s\n",
-                format_bytes(result.bytes_resumed).c_str());
+    print("went on from an unfinished call, which had done %s\n",
+          format_bytes(result.bytes_resumed).c_str());
   if (result.empty_documents > 0)
-    std::printf("left out %s empty documents\n", format_grouped(result.empty_documents).c_str());
-  std::printf("%s in %s, %s/s\n", format_bytes(bytes).c_str(), format_duration(seconds).c_str(),
-              format_bytes(static_cast<std::int64_t>(rate)).c_str());
+    print("left out %s without a token\n", counted(result.empty_documents, "document").c_str());
+  print("%s in %s, %s/s\n", format_bytes(bytes).c_str(), format_duration(seconds).c_str(),
+        format_bytes(static_cast<std::int64_t>(rate)).c_str());
 }
 
 }  // namespace
@@ -106,9 +107,9 @@ void data_tokenize(const TokenizeArguments& arguments) {
           bytes = now.bytes_read;
           const auto all = static_cast<double>(now.bytes_in_all);
           line.show(static_cast<double>(now.bytes_read) / all,
-                    format("{} of {}, {} documents, {} tokens", format_bytes(now.bytes_read),
-                           format_bytes(now.bytes_in_all), format_grouped(now.documents),
-                           format_grouped(now.tokens)));
+                    format("{} of {}, {}, {}", format_bytes(now.bytes_read),
+                           format_bytes(now.bytes_in_all), counted(now.documents, "document"),
+                           counted(now.tokens, "token")));
         });
   }
   const double seconds =

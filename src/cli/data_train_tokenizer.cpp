@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/job.h"
+#include "cli/print.h"
 #include "cli/progress_line.h"
 #include "data/line_sample.h"
 #include "data/text_source.h"
@@ -46,14 +47,14 @@ data::LineSample read_lines(const TrainTokenizerArguments& arguments) {
 }
 
 void say_lines(const data::LineSample& lines) {
-  std::printf("%s lines, %s", format_grouped(lines.lines_seen()).c_str(),
-              format_bytes(lines.bytes_seen()).c_str());
+  print("%s lines, %s", format_grouped(lines.lines_seen()).c_str(),
+        format_bytes(lines.bytes_seen()).c_str());
   if (lines.bytes_kept() < lines.bytes_seen() - lines.lines_seen())
-    std::printf(", of which %s are learnt from", format_bytes(lines.bytes_kept()).c_str());
+    print(", of which %s are learnt from", format_bytes(lines.bytes_kept()).c_str());
   if (lines.lines_cut() > 0)
-    std::printf("; %s longer than %zu bytes were cut", format_grouped(lines.lines_cut()).c_str(),
-                data::most_sentencepiece_line);
-  std::printf("\nlearning, for minutes where there is much text\n");
+    print("; %s longer than %zu bytes were cut", format_grouped(lines.lines_cut()).c_str(),
+          data::most_sentencepiece_line);
+  print("\nlearning, for minutes where there is much text\n");
   std::fflush(stdout);
 }
 
@@ -75,11 +76,11 @@ void data_train_tokenizer(const TrainTokenizerArguments& arguments) {
                                 ? ""
                                 : format(" (of {} asked for: the text has no more)",
                                          format_grouped(arguments.vocab_size));
-  std::printf("%s: %s tokens%s, in %s\n", arguments.output.c_str(),
-              format_grouped(trained.vocab_size).c_str(), asked.c_str(),
-              format_duration(seconds).c_str());
-  std::printf("use it with data.tokenizer: sentencepiece, data.tokenizer_path: %s\n",
-              arguments.output.c_str());
+  print("%s: %s tokens%s, in %s\n", arguments.output.c_str(),
+        format_grouped(trained.vocab_size).c_str(), asked.c_str(),
+        format_duration(seconds).c_str());
+  print("use it with data.tokenizer: sentencepiece, data.tokenizer_path: %s\n",
+        arguments.output.c_str());
 }
 
 }  // namespace fourfold::cli

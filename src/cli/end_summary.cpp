@@ -7,6 +7,7 @@
 #include "base/styled_text.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/rows.h"
 
 namespace fourfold::cli {
 namespace {
@@ -19,13 +20,26 @@ struct Entry {
   std::string label, text;
 };
 
-/// The entries in a frame with a title.
-std::string box(std::string_view title, const std::vector<Entry>& entries, bool is_unicode) {
-  std::size_t label_width = 0, text_width = 0;
+/// The entries on lines of at most so many columns; what does not fit goes on below its text.
+std::vector<Entry> lines_of(const std::vector<Entry>& entries, std::size_t label_width,
+                            int columns) {
+  std::vector<Entry> lines;
+  const int frame = static_cast<int>(label_width) + 6;
   for (const Entry& entry : entries) {
-    label_width = std::max(label_width, columns_of(entry.label));
-    text_width = std::max(text_width, columns_of(entry.text));
+    std::string label = entry.label;
+    for (std::string& line : split(wrapped(entry.text, 0, columns - frame), '\n'))
+      lines.push_back({std::exchange(label, ""), std::move(line)});
   }
+  return lines;
+}
+
+/// The entries in a frame with a title, of at most so many columns where they can be broken.
+std::string box(std::string_view title, const std::vector<Entry>& all, int columns,
+                bool is_unicode) {
+  std::size_t label_width = 0, text_width = 0;
+  for (const Entry& entry : all) label_width = std::max(label_width, columns_of(entry.label));
+  const std::vector<Entry> entries = lines_of(all, label_width, columns);
+  for (const Entry& entry : entries) text_width = std::max(text_width, columns_of(entry.text));
   const std::size_t inner = label_width + 2 + text_width;
   const auto line = [&](std::size_t count) {
     std::string text;
@@ -56,39 +70,55 @@ void EndSummary::end(const train::TrainResult& result) {
   result_ = result;
 }
 
-std::string EndSummary::figures(bool is_unicode) const {
-  const double flops_per_s = facts_.model_flops_per_step * result_.tokens_per_s /
-                             static_cast<double>(facts_.tokens_per_step);
-  std::string rate =
-      format("{} tok/s, {}", format_count(result_.tokens_per_s), trim(flops_text(flops_per_s)));
-  if (facts_.peak_flops)
-    rate += format(", MFU{} {:.1f}%", facts_.peak_is_measured ? "*" : "",
-                   100 * flops_per_s / *facts_.peak_flops);
+double EndSummary::flops_per_s() const {
+  return facts_.model_flops_per_step * result_.items_per_s /
+         static_cast<double>(facts_.items_per_step);
+}
+
+bool EndSummary::exceeds_peak() const {
+  return facts_.peak_flops && flops_per_s() > *facts_.peak_flops;
+}
+
+std::string EndSummary::figures(int columns, bool is_unicode) const {
+  const double flops_per_s = this->flops_per_s();
+  std::string rate = format("{} {}/s, {}", format_count(result_.items_per_s), facts_.unit.brief,
+                            trim(flops_text(flops_per_s)));
+  if (const auto share = facts_.mfu(flops_per_s))
+    rate += format(", MFU{} {:.1f}%", facts_.peak_is_measured ? "*" : "", 100 * *share);
   std::vector<Entry> entries = {
-      {"steps", format("{}, {} tokens", format_grouped(result_.steps),
-                       format_grouped(result_.steps * facts_.tokens_per_step))},
-      {"time", format("{}, and {} for evaluation", format_duration(result_.time_s),
-                      format_duration(result_.evaluation_time_s))},
-      {"rate", rate + (result_.steps > 1 ? " without the first step" : "")},
+      {"steps", format("{}, {} {}", format_grouped(result_.steps),
+                       format_grouped(result_.steps * facts_.items_per_step), facts_.unit.plural)},
+      {"time",
+       format_duration(result_.time_s) +
+           (result_.evaluation_time_s > 0
+                ? format(", and {} for evaluation", format_duration(result_.evaluation_time_s))
+                : "")},
+      {"rate", rate + (result_.steps > 1 ? " without step 1" : "")},
       {"training loss", format("{:.4f}", result_.loss)}};
   if (result_.last_evaluation)
     entries.push_back(
         {"validation loss", format("{:.4f}, best {:.4f} at step {}", result_.last_evaluation->loss,
                                    result_.best_val_loss, format_grouped(result_.best_step))});
+  if (result_.last_evaluation && result_.last_evaluation->accuracy)
+    entries.push_back(
+        {"accuracy",
+         format("{:.2f}% of {} {} to validate", 100 * *result_.last_evaluation->accuracy,
+                format_grouped(result_.last_evaluation->items), facts_.unit.plural)});
   if (has_ranks_)
     entries.push_back({"communication",
-                       format("{:.1f}% of the steps exposed", 100 * exposed_s_ / result_.time_s)});
+                       format("{:.1f}% of the steps exposed{}{}", 100 * exposed_s_ / result_.time_s,
+                              cores_.empty() ? "" : "; ", cores_)});
   entries.push_back(
       {"memory", format("{} planned a rank, {} resident at most", format_bytes(facts_.memory_bytes),
                         format_bytes(peak_resident_bytes_))});
-  return box("done", entries, is_unicode);
+  return box("done", entries, columns, is_unicode);
 }
 
 std::string EndSummary::text(int columns, bool is_unicode) const {
-  std::string text = figures(is_unicode);
+  const int width = columns == 0 ? usual_columns : std::min(columns, usual_columns);
+  std::string text = figures(width, is_unicode);
   const std::vector<report::Point> losses = losses_.points();
   if (losses.size() < least_points) return text;
-  const int width = columns == 0 ? usual_columns : std::min(columns, usual_columns);
   const std::string curve =
       report::draw_curve(losses, evaluations_, {width, curve_rows, is_unicode});
   if (curve.empty()) return text;

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/curve.h"
@@ -12,7 +13,9 @@ namespace fourfold::cli {
 
 class EndSummary : public train::Observer {
  public:
-  explicit EndSummary(const train::RunFacts& facts) : facts_(facts) {}
+  /// `cores`: what is to be known of communication where ranks share cores; empty: they do not.
+  explicit EndSummary(const train::RunFacts& facts, std::string cores = {})
+      : facts_(facts), cores_(std::move(cores)) {}
 
   void step(const train::StepMetrics& metrics) override;
   void end(const train::TrainResult& result) override;
@@ -21,11 +24,15 @@ class EndSummary : public train::Observer {
   /// evaluations marked, where there are at least a few steps. Columns as of a terminal; 0: none.
   /// No line end behind the last.
   std::string text(int columns, bool is_unicode) const;
+  /// Whether the run computed faster than the peak that was measured.
+  bool exceeds_peak() const;
 
  private:
-  std::string figures(bool is_unicode) const;
+  double flops_per_s() const;
+  std::string figures(int columns, bool is_unicode) const;
 
   train::RunFacts facts_;
+  std::string cores_;
   train::TrainResult result_;
   report::Series losses_;
   std::vector<report::Point> evaluations_;

@@ -1,18 +1,26 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "checkpoint/model_file.h"
 #include "cli/commands.h"
 #include "cli/job.h"
+#include "cli/print.h"
+#include "cli/progress_line.h"
+#include "cli/terminal.h"
 #include "cli/trained_model.h"
-#include "data/dataset.h"
+#include "data/source.h"
 #include "run/executor.h"
 
 namespace fourfold::cli {
@@ -30,11 +38,10 @@ class Windows {
   std::int64_t labels() const { return static_cast<std::int64_t>(ids_.size()) - 1; }
   std::int64_t count() const { return (labels() + length_ - 1) / length_; }
 
-  /// Token or label of a place of a window; beyond the text 0 and none.
-  std::int32_t at(program::FeedKind kind, std::int64_t window, std::int64_t place) const {
-    const std::int64_t index = window * length_ + place;
-    if (index >= labels()) return kind == program::FeedKind::tokens ? 0 : data::no_label;
-    return ids_[static_cast<std::size_t>(kind == program::FeedKind::tokens ? index : index + 1)];
+  /// The token of a place, counted over all windows, or its label; beyond the text 0 and none.
+  std::int32_t at(std::int64_t place, bool is_label) const {
+    if (place >= labels()) return is_label ? data::no_label : 0;
+    return ids_[static_cast<std::size_t>(is_label ? place + 1 : place)];
   }
 
  private:
@@ -46,12 +53,12 @@ class WindowFeeder final : public run::Feeder {
  public:
   WindowFeeder(const Windows& windows, std::int64_t first) : windows_(windows), first_(first) {}
 
-  void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t, std::int64_t micro,
-            std::span<std::int32_t> ids) override {
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      const auto place = static_cast<std::int64_t>(i);
-      const std::int64_t sample = micro * feeds.samples + feeds.first + place / feeds.length;
-      ids[i] = windows_.at(kind, first_ + sample, place % feeds.length);
+  void feed(const Input& input, const run::Samples& samples, std::span<std::byte> into) override {
+    const bool is_label = input.name == "labels";
+    const std::int64_t first = (first_ + samples.first) * windows_.length();
+    for (std::size_t i = 0; i < into.size() / sizeof(std::int32_t); ++i) {
+      const std::int32_t id = windows_.at(first + static_cast<std::int64_t>(i), is_label);
+      std::memcpy(&into[i * sizeof id], &id, sizeof id);
     }
   }
 
@@ -102,10 +109,12 @@ struct Scores {
   }
 };
 
-Scores score(const Windows& windows, const Job& job, run::Executor& executor, bool keeps_logits) {
+/// `progress` is told how many windows are done.
+Scores score(const Windows& windows, const Job& job, run::Executor& executor, bool keeps_logits,
+             const std::function<void(std::int64_t)>& progress) {
   const program::Program& program = job.bundle.at("evaluate");
   Scores scores;
-  scores.vocab_size = job.config.model.vocab_size;
+  scores.vocab_size = job.config.gpt.vocab_size;
   Capture losses(program, "loss");
   std::optional<Capture> logits;
   if (keeps_logits) logits.emplace(program, "logits");
@@ -120,12 +129,26 @@ Scores score(const Windows& windows, const Job& job, run::Executor& executor, bo
         std::min(batch * windows.length(), windows.labels() - window * windows.length());
     for (std::int64_t i = 0; i < places; ++i)
       scores.log_probabilities.push_back(-losses.values[static_cast<std::size_t>(i)]);
+    progress(std::min(window + batch, windows.count()));
     if (!logits) continue;
     const auto wanted = static_cast<std::size_t>(places * scores.vocab_size);
     for (std::size_t i = 0; i < wanted; ++i)
       scores.logits.push_back(static_cast<float>(logits->values[i]));
   }
   return scores;
+}
+
+Scores score_and_tell(const EvalArguments& arguments, const Windows& windows, const Job& job,
+                      run::Executor& executor) {
+  std::optional<ProgressLine> line;
+  // What reads JSON reads nothing else.
+  if (!arguments.json)
+    line.emplace(terminal_of(STDOUT_FILENO, ColorChoice::automatic, arguments.variable));
+  return score(windows, job, executor, !arguments.logits.empty(), [&](std::int64_t done) {
+    if (line)
+      line->show(static_cast<double>(done) / static_cast<double>(windows.count()),
+                 format("{} of {}", format_grouped(done), counted(windows.count(), "window")));
+  });
 }
 
 /// One rank scores, without anything of training.
@@ -141,10 +164,10 @@ config::Config scoring_config(const EvalArguments& arguments, const config::Conf
   config.sample.tokens = 0;
   config.data.mask_documents = config.data.restart_positions = false;  // the text is one document
   const std::int64_t length = arguments.window.value_or(config.data.seq_length);
-  if (length > config.model.max_position_embeddings)
+  if (length > config.gpt.max_position_embeddings)
     throw UserError(ExitCode::bad_config,
                     format("--window {}: the model knows {} positions; expected at most that",
-                           length, config.model.max_position_embeddings));
+                           length, config.gpt.max_position_embeddings));
   constexpr std::int64_t tokens_at_once = 2048;
   config.data.seq_length = length;
   config.plan.global_batch_size =
@@ -175,17 +198,16 @@ void write_logits(const std::string& path, const Windows& windows, const Scores&
   checkpoint::write_safetensors(path, tensors);
 }
 
-void print(const EvalArguments& arguments, const TrainedModel& model, const Windows& windows,
-           const Scores& scores, bool is_text, std::size_t text_bytes) {
+void print_table(const EvalArguments& arguments, const TrainedModel& model, const Windows& windows,
+                 const Scores& scores, bool is_text, std::size_t text_bytes) {
   const double loss = scores.mean_loss();
-  std::printf("model        %s of %s\ntokens       %lld in %lld windows of %lld\n",
-              model.origin.c_str(), arguments.run_dir.c_str(),
-              static_cast<long long>(windows.labels()), static_cast<long long>(windows.count()),
-              static_cast<long long>(windows.length()));
-  std::printf("loss         %.6f per token\nperplexity   %.4f\n", loss, std::exp(loss));
+  print("model        %s of %s\ntokens       %s in %s of %lld\n", model.origin.c_str(),
+        arguments.run_dir.c_str(), format_grouped(windows.labels()).c_str(),
+        counted(windows.count(), "window").c_str(), static_cast<long long>(windows.length()));
+  print("loss         %.6f per token\nperplexity   %.4f\n", loss, std::exp(loss));
   if (!is_text) return;
   const double bits = loss * static_cast<double>(windows.labels()) / std::log(2.0);
-  std::printf("bits/byte    %.4f\n", bits / static_cast<double>(text_bytes));
+  print("bits/byte    %.4f\n", bits / static_cast<double>(text_bytes));
 }
 
 }  // namespace
@@ -211,12 +233,12 @@ void eval(const EvalArguments& arguments) {
   run::Executor executor(job.bundle, *backend);
   checkpoint::load_model(*model.parameters, job.bundle.at("evaluate"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
-  const Scores scores = score(windows, job, executor, !arguments.logits.empty());
+  const Scores scores = score_and_tell(arguments, windows, job, executor);
   if (!arguments.logits.empty()) write_logits(arguments.logits, windows, scores);
   if (arguments.json)
-    std::printf("%s\n", to_json(windows, scores).dump().c_str());
+    print("%s\n", to_json(windows, scores).dump().c_str());
   else
-    print(arguments, model, windows, scores, tokenizer->name() != "number", text.size());
+    print_table(arguments, model, windows, scores, tokenizer->name() != "number", text.size());
 }
 
 }  // namespace fourfold::cli

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "cli/run_files.h"
 #include "cli/tokenizer_files.h"
 #include "cli/trained_model.h"
@@ -58,7 +59,9 @@ std::int64_t num_parameters(const checkpoint::StoredModel& model) {
   return count;
 }
 
-void export_hf(const ExportArguments& arguments, TrainedModel& model, const AtomicFolder& folder) {
+/// What is to be said of its tokenizer.
+std::vector<std::string> export_hf(const ExportArguments& arguments, TrainedModel& model,
+                                   const AtomicFolder& folder) {
   const auto tokenizer = model.make_tokenizer();
   interop::Gpt2Options options;
   options.dtype = element_type(arguments.dtype).value_or(DType::f32);
@@ -66,8 +69,8 @@ void export_hf(const ExportArguments& arguments, TrainedModel& model, const Atom
   options.end_of_text = tokenizer->end_of_document().value_or(-1);
   if (!arguments.max_shard_size.empty())
     options.max_file_bytes = parse_size(arguments.max_shard_size);
-  interop::export_gpt2(*model.parameters, model.config.model, options, folder.staging());
-  write_tokenizer_files(model.tokenizer, folder);
+  interop::export_gpt2(*model.parameters, model.config.gpt, options, folder.staging());
+  return write_tokenizer_files(model.tokenizer, folder);
 }
 
 /// What `import` and `generate` of Fourfold read.
@@ -77,8 +80,9 @@ void export_own(const ExportArguments& arguments, TrainedModel& model, const Ato
                     "--untie and --max-shard-size go with --format hf only; leave them out");
   interop::export_safetensors(*model.parameters, element_type(arguments.dtype),
                               join_path(folder.staging(), RunFiles::weights));
-  folder.write(RunFiles::config, config::resolved_yaml(model.config));
-  folder.write(RunFiles::tokenizer, model.tokenizer + "\n");
+  config::mark_followers(model.config);
+  folder.write(RunFiles::config, config::shown_yaml(model.config));
+  if (!model.tokenizer.empty()) folder.write(RunFiles::tokenizer, model.tokenizer + "\n");
 }
 
 }  // namespace
@@ -86,19 +90,20 @@ void export_own(const ExportArguments& arguments, TrainedModel& model, const Ato
 void export_model(const ExportArguments& arguments) {
   TrainedModel model = open_trained_model(arguments.run_dir, arguments.step);
   AtomicFolder folder(arguments.output);
+  std::vector<std::string> notes;
   if (arguments.format == "hf")
-    export_hf(arguments, model, folder);
+    notes = export_hf(arguments, model, folder);
   else
     export_own(arguments, model, folder);
   folder.commit();
-  std::printf("%s: %s parameters of %s%s\n", arguments.output.c_str(),
-              format_count(static_cast<double>(num_parameters(*model.parameters))).c_str(),
-              model.origin.c_str(),
-              arguments.format == "hf"
-                  ? "; transformers reads them with GPT2LMHeadModel.from_pretrained"
-                  : "");
-  if (arguments.format == "hf" && !model.config.model.bias)
-    std::printf(
+  print("%s: %s parameters of %s%s\n", arguments.output.c_str(),
+        format_count(static_cast<double>(num_parameters(*model.parameters))).c_str(),
+        model.origin.c_str(),
+        arguments.format == "hf" ? "; transformers reads them with GPT2LMHeadModel.from_pretrained"
+                                 : "");
+  for (const std::string& note : notes) print("note: %s\n", note.c_str());
+  if (arguments.format == "hf" && !model.config.gpt.bias)
+    print(
         "%s: model.bias is false and GPT-2 has biases: they are written as zeros, which "
         "compute the same\n",
         arguments.output.c_str());

@@ -13,6 +13,7 @@
 #include "checkpoint/model_file.h"
 #include "cli/commands.h"
 #include "cli/job.h"
+#include "cli/print.h"
 #include "cli/trained_model.h"
 #include "run/executor.h"
 
@@ -67,16 +68,16 @@ config::Config writing_config(const GenerateArguments& arguments, const config::
 void write_sample(const GenerateArguments& arguments, const generate::SampleSpec& spec,
                   const data::Tokenizer& tokenizer, run::Executor& executor, std::int64_t number) {
   const auto begin = std::chrono::steady_clock::now();
-  std::fwrite(spec.prompt.data(), 1, spec.prompt.size(), stdout);
+  print_text(spec.prompt);
   const generate::Writing writing = generate::generate(
       spec, tokenizer, executor,
       [](std::string_view piece) {
-        std::fwrite(piece.data(), 1, piece.size(), stdout);
+        print_text(piece);
         std::fflush(stdout);
       },
       static_cast<std::uint32_t>(number - 1),
       arguments.cache ? generate::Cache::keep : generate::Cache::compute_again);
-  std::putchar('\n');
+  print("\n");
   if (!arguments.stats) return;
   std::fflush(stdout);
   const double time_s =
@@ -106,8 +107,8 @@ void generate(const GenerateArguments& arguments) {
     return write_sample(arguments, spec, *tokenizer, executor, *arguments.sample);
   for (std::int64_t number = 1; number <= arguments.samples; ++number) {
     if (arguments.samples > 1)
-      std::printf("%s=== sample %lld of %lld ===\n", number == 1 ? "" : "\n",
-                  static_cast<long long>(number), static_cast<long long>(arguments.samples));
+      print("%s=== sample %lld of %lld ===\n", number == 1 ? "" : "\n",
+            static_cast<long long>(number), static_cast<long long>(arguments.samples));
     write_sample(arguments, spec, *tokenizer, executor, number);
   }
 }

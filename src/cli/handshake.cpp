@@ -72,8 +72,8 @@ std::string plan_text(const Job& job) {
   std::string text = plan::to_text(job.plan, job.graphs);
   for (const program::Program& program : job.bundle.programs)
     for (const program::Traffic& entry : program::traffic(program))
-      text += format("{} {} {} {} {} {}\n", program.name, entry.axis, entry.kind,
-                     to_string(entry.tensor), entry.calls, entry.payload_bytes);
+      text += format("{} {} {} {} {} {}\n", program.name, entry.axis, entry.kind, entry.label,
+                     entry.calls, entry.payload_bytes);
   return hash128_text(text);
 }
 
@@ -130,7 +130,7 @@ std::string in_words(const CommonFact& fact, const std::vector<std::string>& val
 
 }  // namespace
 
-std::vector<CommonFact> common_facts(const Job& job, const data::Dataset& dataset,
+std::vector<CommonFact> common_facts(const Job& job, const data::Source& source,
                                      const comm::Variable& variable) {
   return {
       {"binary", binary_text(), "start the same file on all hosts"},
@@ -141,7 +141,7 @@ std::vector<CommonFact> common_facts(const Job& job, const data::Dataset& datase
        "start all ranks with the same files and options"},
       {"device", device_text(job), "start the job on hosts of one kind, or set run.device = cpu"},
       {"kernel table", hash128_text(job.kernel_table), "give all ranks the same run.kernel_table"},
-      {"data set", dataset.fingerprint(), "bring the same data.path to all hosts"},
+      {"data set", source.fingerprint(), "bring the same data.path to all hosts"},
       {"plan", plan_text(job), "this is a bug in Fourfold unless a host is faulty; report it"}};
 }
 

@@ -8,7 +8,7 @@
 #include "cli/job.h"
 #include "comm/launcher.h"
 #include "comm/world.h"
-#include "data/dataset.h"
+#include "data/source.h"
 
 namespace fourfold::cli {
 
@@ -22,7 +22,7 @@ struct CommonFact {
 /// Binary, libraries, instruction sets, variables that choose kernels, configuration (threads of a
 /// rank left out), plan and what its programs exchange, data, kernel table. Cost: the binary is
 /// read.
-std::vector<CommonFact> common_facts(const Job& job, const data::Dataset& dataset,
+std::vector<CommonFact> common_facts(const Job& job, const data::Source& source,
                                      const comm::Variable& variable);
 
 /// All ranks together, with facts of the same kinds. Errors: UserError(ranks_disagree) on all of

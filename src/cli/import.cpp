@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "cli/run_files.h"
 #include "cli/run_record.h"
 #include "cli/tokenizer_files.h"
@@ -44,7 +45,7 @@ std::string data_yaml(const FoundTokenizer& found, const std::string& run_dir,
   if (!found.files.empty()) {
     const bool is_one = found.files.size() == 1;
     text += format("  tokenizer_path: {}\n",
-                   quoted(is_one ? join_path(run_dir, found.files[0]) : run_dir));
+                   quoted(is_one ? join_path(run_dir, found.files[0].name) : run_dir));
   }
   return text;
 }
@@ -70,15 +71,16 @@ void say_what_now(const ImportArguments& arguments, const interop::Gpt2Folder& s
                   const FoundTokenizer& found) {
   const std::string dir = shell_quoted(arguments.output);
   const model::GptSpec& spec = source.model.spec;
-  std::printf("%s: GPT-2 with %s parameters in %lld layer%s, %s\n", arguments.output.c_str(),
-              format_count(static_cast<double>(num_parameters(spec))).c_str(),
-              static_cast<long long>(spec.num_layers), spec.num_layers == 1 ? "" : "s",
-              found.key.empty() ? "without a tokenizer: a prompt is a list of token numbers"
-                                : format("tokenizer {}", found.key).c_str());
-  for (const std::string& note : source.model.notes) std::printf("note: %s\n", note.c_str());
-  std::printf("write    fourfold generate %s --prompt \"%s\" --tokens 50\n", dir.c_str(),
-              found.key.empty() ? "0" : "...");
-  std::printf(
+  print("%s: GPT-2 with %s parameters in %lld layer%s, %s\n", arguments.output.c_str(),
+        format_count(static_cast<double>(num_parameters(spec))).c_str(),
+        static_cast<long long>(spec.num_layers), spec.num_layers == 1 ? "" : "s",
+        found.key.empty() ? "without a tokenizer: a prompt is a list of token numbers"
+                          : format("tokenizer {}", found.key).c_str());
+  for (const auto* notes : {&source.model.notes, &found.notes})
+    for (const std::string& note : *notes) print("note: %s\n", note.c_str());
+  print("write    fourfold generate %s --prompt \"%s\" --tokens 50\n", dir.c_str(),
+        found.key.empty() ? "0" : "...");
+  print(
       "train    fourfold train %s --set run.init_from=%s --set run.name=NAME --set "
       "run.dir=runs/NAME --set data.path=FILE --set optimizer.lr=1e-5%s\n",
       shell_quoted(join_path(arguments.output, RunFiles::config)).c_str(), dir.c_str(),
@@ -94,10 +96,9 @@ void import_model(const ImportArguments& arguments) {
   const FoundTokenizer found = find_tokenizer(arguments.folder, spec.vocab_size);
   const config::Config config = config_of(spec, found, arguments.output);
   interop::import_gpt2(source, join_path(folder.staging(), RunFiles::weights));
-  folder.write(RunFiles::config, config::resolved_yaml(config));
+  folder.write(RunFiles::config, config::shown_yaml(config));
   folder.write(RunFiles::tokenizer, found.tokenizer->to_text() + "\n");
-  for (const std::string& name : found.files)
-    folder.write(name, read_file(join_path(arguments.folder, name)));
+  for (const FoundTokenizer::File& file : found.files) folder.write(file.name, file.content);
   folder.commit();
   say_what_now(arguments, source, found);
 }

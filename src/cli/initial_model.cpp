@@ -7,22 +7,23 @@
 
 namespace fourfold::cli {
 
-void check_initial_model(const Job& job, const data::Dataset& dataset) {
+void check_initial_model(const Job& job, const data::Source& source) {
   const std::string& from = job.config.init_from;
   if (from.empty()) return;
   const TrainedModel model = open_trained_model(from, std::nullopt);
   checkpoint::require_fit(*model.parameters, job.bundle.at("train"));
+  if (source.tokenizer() == nullptr) return;
   const auto tokenizer = model.make_tokenizer();
   // Numbers mean what the data means by them.
-  if (tokenizer->name() != "number" && dataset.tokenizer().name() != "number" &&
-      tokenizer->to_text() != dataset.tokenizer().to_text())
+  if (tokenizer->name() != "number" && source.tokenizer()->name() != "number" &&
+      tokenizer->to_text() != source.tokenizer()->to_text())
     throw UserError(
         ExitCode::bad_data,
         format("{}: the model of run.init_from was trained with another tokenizer ({} of {} "
                "tokens) than that of the data ({} of {}); set data.tokenizer to the former, with "
                "the same characters or files",
-               from, tokenizer->name(), tokenizer->vocab_size(), dataset.tokenizer().name(),
-               dataset.tokenizer().vocab_size()));
+               from, tokenizer->name(), tokenizer->vocab_size(), source.tokenizer()->name(),
+               source.tokenizer()->vocab_size()));
 }
 
 void load_initial_model(const Job& job, run::Executor& executor) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/job.h"
-#include "data/dataset.h"
+#include "data/source.h"
 #include "run/executor.h"
 
 namespace fourfold::cli {
@@ -10,7 +10,7 @@ namespace fourfold::cli {
 /// Before anything is written: the model is there, fits this one, and its tokens are those of the
 /// data. Without run.init_from: nothing. Errors: UserError(no_checkpoint) with all differences;
 /// UserError(bad_data) for other tokens.
-void check_initial_model(const Job& job, const data::Dataset& dataset);
+void check_initial_model(const Job& job, const data::Source& source);
 
 /// Fills this rank's parameters. Ranks call it on their own.
 void load_initial_model(const Job& job, run::Executor& executor);

@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <filesystem>
+
 #include <algorithm>
 #include <variant>
 
@@ -12,9 +14,13 @@
 #include "cli/cuda_run.h"
 #include "cli/kernel_table.h"
 #include "cli/nearest_grids.h"
+#include "cli/run_files.h"
 #include "compile/compile.h"
+#include "config/infeasible_text.h"
+#include "config/rules.h"
+#include "data/token_sets.h"
 #include "kernels/cpu/target.h"
-#include "model/gpt.h"
+#include "model/model.h"
 #include "program/bind.h"
 
 namespace fourfold::cli {
@@ -61,12 +67,14 @@ std::string places_of(const std::vector<std::string>& keys, const config::Origin
 }
 
 /// One line a problem and the places of its keys; several are marked each.
-std::string in_words(const plan::Infeasible& infeasible, const config::Origins& origins) {
+std::string in_words(const plan::Infeasible& infeasible, const config::Config& config) {
   const bool is_alone = infeasible.problems.size() < 2;
   std::string text;
-  for (const auto& problem : infeasible.problems)
-    text += (text.empty() ? "" : "\n") + std::string(is_alone ? "" : "error: ") + problem.message +
-            places_of(problem.keys, origins);
+  for (const plan::Problem& problem : infeasible.problems) {
+    const auto [keys, message] = config::in_words(problem, config.kind);
+    text += (text.empty() ? "" : "\n") + std::string(is_alone ? "" : "error: ") + message +
+            places_of(keys, config.origins);
+  }
   return text;
 }
 
@@ -76,13 +84,29 @@ T feasible(std::variant<T, plan::Infeasible> result, const config::Config& wante
            std::optional<std::int64_t> ranks) {
   if (const auto* infeasible = std::get_if<plan::Infeasible>(&result))
     throw UserError(ExitCode::does_not_fit,
-                    in_words(*infeasible, wanted.origins) + nearest_grids(wanted, ranks));
+                    in_words(*infeasible, wanted) + nearest_grids(wanted, ranks));
   return std::get<T>(std::move(result));
+}
+
+/// Names the file that is meant where a folder is given.
+void refuse_folder(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return;
+  const std::string of_run = join_path(path, RunFiles::config);
+  if (file_exists(of_run))
+    throw UserError(
+        ExitCode::bad_config,
+        format("{} is the folder of a run, expected a YAML file; its configuration is {}, "
+               "with which the run goes on",
+               path, of_run));
+  throw UserError(ExitCode::bad_config,
+                  format("{} is a folder, expected a YAML file; name a file in it", path));
 }
 
 }  // namespace
 
 config::Config load_config(const ConfigSource& source) {
+  for (const std::string& file : source.files) refuse_folder(file);
   try {
     return config::load(source.files, source.sets);
   } catch (const config::UnfitGrid& error) {
@@ -99,13 +123,12 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
   config::share_values(job.config);
   const plan::Batching b = feasible(plan::solve_batching(job.config.plan), wanted, ranks);
   const data::DataSpec& data = job.config.data;
-  job.graphs = model::build_gpt(
-      job.config.model,
+  job.graphs = model::build(
+      job.config.model(),
       {b.samples(), b.length, b.global_batch, data.mask_documents, data.restart_positions},
       job.config.optimizer,
-      {.norm_parts = grid.y,
-       .vocabulary_parts = grid.x * grid.y > 1,
-       .writes_text = graphs == Graphs::generation || job.config.sample.tokens > 0});
+      graphs == Graphs::generation || job.config.sample.tokens > 0 ? model::Writes::text
+                                                                   : model::Writes::nothing);
   if (graphs == Graphs::generation)
     std::erase_if(job.graphs.graphs,
                   [](const auto& g) { return g.name != "prefill" && g.name != "decode"; });
@@ -136,20 +159,73 @@ program::Bundle bundle_of(const Job& job, std::int64_t rank) {
   return bundle;
 }
 
-data::Dataset load_data(config::Config& config) {
-  data::Dataset dataset(config.data);
-  if (config.model.vocab_size == 0) config.model.vocab_size = dataset.vocab_size();
-  if (config.model.vocab_size < dataset.vocab_size())
-    throw UserError(ExitCode::bad_config, format("model.vocab_size = {} is smaller than the {} "
-                                                 "tokens of the data ({}); leave it out or set "
-                                                 "model.vocab_size = {}",
-                                                 config.model.vocab_size, dataset.vocab_size(),
-                                                 dataset.name(), dataset.vocab_size()));
-  return dataset;
+namespace {
+
+/// Errors also say where the configuration names a file that is not there.
+std::unique_ptr<const data::Source> read_data(const config::Config& config) {
+  try {
+    return data::open_source(config.data);
+  } catch (const UserError& error) {
+    std::vector<std::string> keys;
+    for (const data::MissingFile& file : data::missing_files(config.data)) keys.push_back(file.key);
+    if (keys.empty()) throw;
+    throw UserError(
+        error.code(),
+        format("{}{}\n      paths are seen from the current directory, {}", error.what(),
+               places_of(keys, config.origins), std::filesystem::current_path().string()));
+  }
 }
 
-void resolve_vocabulary(config::Config& config) {
-  if (config.model.vocab_size == 0) load_data(config);
+}  // namespace
+
+namespace {
+
+/// As many labels as the data have, where that is left open; at least as many.
+void settle_labels(std::int64_t& labels, const char* key, const data::Source& source,
+                   const char* what) {
+  const std::int64_t in_data = source.num_labels();
+  if (labels == 0) labels = in_data;
+  if (labels < in_data)
+    throw UserError(ExitCode::bad_config,
+                    format("{} = {} is smaller than the {} {} of the data ({}); leave it out or "
+                           "set {} = {}",
+                           key, labels, in_data, what, source.name(), key, in_data));
+}
+
+void settle_pictures(config::Config& config, const data::Source& source) {
+  const std::vector<std::int64_t>& in_data = source.inputs()[0].sample_shape.dims();
+  std::vector<std::int64_t>& picture = config.vgg.picture;
+  if (picture.empty()) picture = in_data;
+  if (picture != in_data)
+    throw UserError(ExitCode::bad_config,
+                    format("vgg.picture = {} is not the size of the data's pictures, {} ({}); "
+                           "leave it out",
+                           to_string(Shape(picture)), to_string(Shape(in_data)), source.name()));
+  if (const auto fault = config::picture_fault(config))
+    throw UserError(ExitCode::bad_config, format("{} ({})", *fault, source.name()));
+}
+
+}  // namespace
+
+std::unique_ptr<const data::Source> load_data(config::Config& config) {
+  std::unique_ptr<const data::Source> source = read_data(config);
+  if (config.kind == model::Kind::vgg) {
+    settle_pictures(config, *source);
+    settle_labels(config.vgg.num_classes, "vgg.num_classes", *source, "classes");
+  } else {
+    settle_labels(config.gpt.vocab_size, "model.vocab_size", *source, "tokens");
+  }
+  return source;
+}
+
+bool needs_data(const config::Config& config) {
+  if (config.kind == model::Kind::vgg)
+    return config.vgg.picture.empty() || config.vgg.num_classes == 0;
+  return config.gpt.vocab_size == 0;
+}
+
+void resolve_model(config::Config& config) {
+  if (needs_data(config)) load_data(config);
 }
 
 int available_cores() {

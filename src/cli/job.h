@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/device.h"
 #include "config/config.h"
-#include "data/dataset.h"
+#include "data/source.h"
 #include "graph/graph.h"
 #include "machine/target.h"
 #include "plan/plan.h"
@@ -49,14 +49,16 @@ Job plan_job(config::Config config, Graphs graphs = Graphs::of_run,
 Job make_job(config::Config config, Graphs graphs = Graphs::of_run,
              std::optional<std::int64_t> ranks = std::nullopt);
 
-/// The data of the configuration; sets the model's vocabulary from them where the configuration
-/// leaves it open. Errors: UserError(bad_data), or UserError(bad_config) where model.vocab_size is
-/// smaller than the data's.
-data::Dataset load_data(config::Config& config);
+/// The data of the configuration; sets from them what the configuration leaves open of the model: a
+/// vocabulary, the size of a picture, classes. Errors: UserError(bad_data), or
+/// UserError(bad_config) where model and data do not fit.
+std::unique_ptr<const data::Source> load_data(config::Config& config);
 
-/// Fills model.vocab_size for subcommands that need no data otherwise; reads the data only where it
-/// is left open.
-void resolve_vocabulary(config::Config& config);
+/// Whether the model is left open until the data are read.
+bool needs_data(const config::Config& config);
+/// Sets what load_data sets for subcommands that need no data otherwise; reads the data only where
+/// something is left open.
+void resolve_model(config::Config& config);
 
 /// Cores that this process may use: those of its affinity mask.
 int available_cores();

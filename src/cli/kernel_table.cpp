@@ -18,7 +18,7 @@ std::vector<machine::Choice> measured_choices(const std::string& text, const std
                                               int threads) {
   if (text.empty()) return {};
   const auto known = [](const std::string&, DType dtype) {
-    return kernels::cpu::matmul_implementations(dtype);
+    return kernels::cpu::contract_implementations(dtype);
   };
   const machine::KernelTable table = machine::read_kernel_table(text, path, {.cpu = known});
   return machine::choices_of(table, path, kernel_cpu(), threads);

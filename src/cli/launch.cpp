@@ -1,12 +1,13 @@
 #include "cli/launch.h"
 
-#include <cstdio>
 #include <exception>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/report_error.h"
 #include "comm/monitor.h"
 #include "comm/mpi.h"
+#include "comm/start_watch.h"
 #include "comm/threads.h"
 
 namespace fourfold::cli {
@@ -37,19 +38,28 @@ void run_threads(std::int64_t ranks, const LaunchOptions& options, const RankBod
 
 class ProcessJob::State {
  public:
-  explicit State(const comm::LauncherFacts& facts) {
+  State(const comm::LauncherFacts& facts, const LaunchOptions& options) {
     comm::check_launch(facts);
+    const comm::StartWatch start(facts.rank, options.watchdog_s);
     world = comm::MpiWorld::start();
     comm::check_world_size(facts, world->size(), world->library());
+    monitor.emplace(*world, monitor_options(options));
   }
   std::unique_ptr<comm::MpiWorld> world;
+  std::optional<comm::MpiMonitor> monitor;
+  bool is_finished = false;
 };
 
-ProcessJob::ProcessJob(const comm::LauncherFacts& facts) : state_(std::make_unique<State>(facts)) {}
+ProcessJob::ProcessJob(const comm::LauncherFacts& facts, const LaunchOptions& options)
+    : state_(std::make_unique<State>(facts, options)) {}
 ProcessJob::~ProcessJob() = default;
 
 comm::World& ProcessJob::world() {
   return *state_->world;
+}
+
+void ProcessJob::set_options(const LaunchOptions& options) {
+  state_->monitor->set_options(monitor_options(options));
 }
 
 void ProcessJob::together(const std::function<void()>& what) {
@@ -67,25 +77,27 @@ void ProcessJob::together(const std::function<void()>& what) {
     if (other == ExitCode::done) continue;
     // Said before any rank ends: a launcher ends all when the first one does, with this code.
     if (world.rank().index() == 0) report_error(text.substr(1));
-    world.finish();
+    finish();
     throw UserError(other, "");
   }
 }
 
-void ProcessJob::run(const LaunchOptions& options, const RankBody& body) {
-  comm::MpiWorld& world = *state_->world;
-  comm::MpiMonitor monitor(world, monitor_options(options));
+void ProcessJob::run(const std::function<void()>& body) {
   try {
-    body(&world);
+    body();
   } catch (const std::exception& error) {
+    if (state_->is_finished) throw;
     const comm::Fault fault = comm::fault_of(error);
-    world.abort_all(fault.code, fault.message);
+    state_->world->abort_all(fault.code, fault.message);
   }
-  monitor.finish();
+  finish();
 }
 
 void ProcessJob::finish() {
+  state_->monitor->finish();
   state_->world->finish();
+  state_->monitor->part();
+  state_->is_finished = true;
 }
 
 }  // namespace fourfold::cli

@@ -31,20 +31,24 @@ void run_threads(std::int64_t ranks, const LaunchOptions& options, const RankBod
 /// This process as one rank of several that a launcher started.
 class ProcessJob {
  public:
-  /// Starts MPI. Errors: UserError(bad_config) where the ranks were started alone.
-  explicit ProcessJob(const comm::LauncherFacts& facts);
+  /// Starts MPI and the watch over all ranks, which ends with `finish`. The options may lack what
+  /// is not known yet. Errors: UserError(bad_config) where the ranks were started alone.
+  ProcessJob(const comm::LauncherFacts& facts, const LaunchOptions& options);
   ~ProcessJob();
 
   comm::World& world();
+  /// What the watch goes by from now on.
+  void set_options(const LaunchOptions& options);
   /// Does what may fail on some ranks or on all, and lets all know: where any failed, the
   /// first rank reports the first message, and all throw an empty one with its code.
   void together(const std::function<void()>& what);
-  /// Runs the body under a monitor; a fault of one rank ends the job on all.
-  void run(const LaunchOptions& options, const RankBody& body);
-  /// The good end, also after `together` failed: waits for all.
-  void finish();
+  /// Runs all that this rank does, and waits for the others; another fault than one of `together`
+  /// ends the job on all ranks.
+  void run(const std::function<void()>& body);
 
  private:
+  void finish();
+
   class State;
   std::unique_ptr<State> state_;
 };

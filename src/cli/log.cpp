@@ -3,12 +3,16 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 
 #include <atomic>
+#include <filesystem>
 #include <mutex>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/styled_text.h"
 #include "cli/patient_output.h"
@@ -32,6 +36,9 @@ spdlog::level::level_enum spdlog_level(Level level) {
   }
   fail_internal("every level of ours is one of spdlog's");
 }
+
+/// What is said before a run's folder is its own is some dozens of lines.
+constexpr std::size_t most_lines_before = 1000;
 
 /// How long the end of a run waits for who reads its lines.
 constexpr double patience_s = 2;
@@ -80,17 +87,18 @@ class ScreenSink : public spdlog::sinks::base_sink<std::mutex> {
     std::string line;
     if (level == spdlog::level::warn) line = styled(Style::yellow, "warning:") + ' ';
     if (level == spdlog::level::err) line = styled(Style::red, "error:") + ' ';
+    // Any line may show what stands in a file.
     if (level == spdlog::level::debug)
-      line = styled(Style::dim, text);
+      line = styled(Style::dim, without_controls(text));
     else
-      line += text;
+      line += line.empty() ? without_other_controls(text) : without_controls(text);
     return terminal_.has_color ? line : without_styles(line);
   }
 
   void draw_status() {
     // In the last column some terminals begin a new line.
     const auto columns = static_cast<std::size_t>(std::max(1, terminal_.columns() - 1));
-    const std::string line = first_columns(status_, columns);
+    const std::string line = first_columns(without_other_controls(status_), columns);
     pending_ += terminal_.has_color ? line : without_styles(line);
   }
 
@@ -117,7 +125,8 @@ struct Log::State {
       : terminal(facts),
         sink(std::make_shared<ScreenSink>(facts, out)),
         screen("screen", sink),
-        file("file") {
+        before(std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(most_lines_before)),
+        file("file", before) {
     file.set_error_handler([this](const std::string& why) { lose(why); });
   }
 
@@ -130,7 +139,7 @@ struct Log::State {
 
   void say(Level level, std::string_view on_screen, std::string_view in_file) {
     log_lines(screen, level, on_screen);
-    log_lines(file, level, without_styles(in_file));
+    log_lines(file, level, without_controls(without_styles(in_file)));
   }
   void say_counted() {
     std::vector<std::string> lines;
@@ -143,7 +152,9 @@ struct Log::State {
 
   Terminal terminal;
   std::shared_ptr<ScreenSink> sink;
-  spdlog::logger screen, file;
+  spdlog::logger screen;
+  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> before;  // lines until there is a file
+  spdlog::logger file;
   std::mutex fold_mutex;
   WarningFold fold;
   std::atomic<std::int64_t> file_lines_lost{0};
@@ -182,11 +193,15 @@ Log::~Log() {
                  static_cast<long long>(state_->file_lines_lost));
 }
 
-void Log::keep(const std::string& path) {
+void Log::keep(const std::string& path, Existing existing) {
+  // A device that takes lines away does not wait.
+  if (!std::filesystem::is_character_file(path)) require_file_or_nothing(path);
   try {
-    auto file = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, true);
+    auto file =
+        std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, existing == Existing::replace);
     file->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
-    state_->file.sinks().push_back(std::move(file));
+    for (const auto& line : state_->before->last_raw()) file->log(line);
+    state_->file.sinks() = {std::move(file)};
   } catch (const spdlog::spdlog_ex& error) {
     throw UserError(ExitCode::storage, format("cannot write the log {}: {}", path, error.what()));
   }

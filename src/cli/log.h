@@ -26,9 +26,11 @@ class Log : public train::Screen {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  /// From now on every line also goes to this file, whole, without styles, with date, time and
-  /// level. Errors: UserError(storage).
-  void keep(const std::string& path);
+  /// Every line also goes to this file, those said before too, whole, without styles, with date,
+  /// time and level: after what an earlier start of the run has left there, or in its place.
+  /// Errors: UserError(storage).
+  enum class Existing { keep, replace };
+  void keep(const std::string& path, Existing existing = Existing::keep);
 
   void set_level(train::Level level);
 

@@ -21,7 +21,7 @@ constexpr std::array<std::pair<Live, std::string_view>, 6> live_names = {{
     {Live::weights, "weights in use"},
     {Live::gradients, "gradients"},
     {Live::workspace, "workspace"},
-    {Live::feeds, "tokens and labels"},
+    {Live::feeds, "inputs"},
     {Live::outputs, "outputs"},
 }};
 

@@ -1,6 +1,9 @@
 #include "cli/mistaken_words.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
 
 #include "base/format.h"
 #include "base/text.h"
@@ -31,9 +34,37 @@ std::string about_option(const CommandSpec& command, const std::string& word) {
   return format("unknown option '{}'; the options are {}", name, join(names, ", "));
 }
 
+/// What other tools call our commands.
+constexpr auto other_names =
+    std::to_array<std::pair<std::string_view, std::string_view>>({{"sample", "generate"},
+                                                                  {"infer", "generate"},
+                                                                  {"chat", "generate"},
+                                                                  {"resume", "train"},
+                                                                  {"finetune", "train"},
+                                                                  {"fit", "train"},
+                                                                  {"test", "eval"},
+                                                                  {"prepare", "data tokenize"},
+                                                                  {"preprocess", "data tokenize"},
+                                                                  {"tokenize", "data tokenize"},
+                                                                  {"convert", "export"},
+                                                                  {"simulate", "plan"}});
+
+std::string about_word(const CommandSpec& command, const std::string& word) {
+  std::vector<std::string> names;
+  for (const OptionSpec& option : command.options) names.push_back(option.names.front());
+  const bool takes_keys = std::find(names.begin(), names.end(), "--set") != names.end();
+  return format(
+      "nothing takes '{}'; {}", word,
+      takes_keys ? "a key is changed by --set KEY=VALUE" : "the options are " + join(names, ", "));
+}
+
 std::string about_command(const CommandSpec& command, const std::string& word) {
   std::vector<std::string> names;
   for (const CommandSpec& sub : command.commands) names.push_back(sub.name);
+  for (const auto& [theirs, ours] : other_names)
+    if (word == theirs &&
+        std::find(names.begin(), names.end(), ours.substr(0, ours.find(' '))) != names.end())
+      return format("unknown command '{}'; did you mean '{}'?", word, ours);
   const auto meant = nearest(word, names);
   if (meant) return format("unknown command '{}'; did you mean '{}'?", word, *meant);
   return format("unknown command '{}'; the commands are {}", word, join(names, ", "));
@@ -60,7 +91,7 @@ std::string mistaken_words(const CommandSpec& root, std::span<const std::string>
     else if (wants_command)
       text += "error: " + about_command(*command, word);
     else
-      text += format("error: nothing takes '{}'; a key is changed by --set KEY=VALUE", word);
+      text += "error: " + about_word(*command, word);
     if (wants_command && !is_option) break;  // the words behind it belong to it
   }
   return text + format("\n({} says more)", help_of(path));

@@ -7,7 +7,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
-#include "model/gpt.h"
+#include "model/model.h"
 #include "plan/plan.h"
 
 namespace fourfold::cli {
@@ -56,7 +56,8 @@ std::vector<plan::Grid> grids_of(std::int64_t ranks, const plan::Grid& wanted) {
 /// What most grids fail by, without a plan.
 bool divides(const config::Config& config, const plan::Grid& grid) {
   const std::int64_t at_once = config.micro_batch_size.value_or(1) * grid.z * *grid.data;
-  return config.plan.global_batch_size % at_once == 0 && config.model.hidden_size % grid.y == 0;
+  return config.plan.global_batch_size % at_once == 0 &&
+         (config.kind != model::Kind::gpt || config.gpt.hidden_size % grid.y == 0);
 }
 
 bool works(config::Config config, const plan::Grid& grid) {
@@ -67,11 +68,10 @@ bool works(config::Config config, const plan::Grid& grid) {
   const auto batching = plan::solve_batching(config.plan);
   const auto* b = std::get_if<plan::Batching>(&batching);
   if (b == nullptr) return false;
-  const auto graphs = model::build_gpt(
-      config.model,
-      {b->samples(), b->length, b->global_batch, config.data.mask_documents,
-       config.data.restart_positions},
-      config.optimizer, {.norm_parts = grid.y, .vocabulary_parts = grid.x * grid.y > 1});
+  const auto graphs = model::build(model::smallest_alike(config.model()),
+                                   {b->samples(), b->length, b->global_batch,
+                                    config.data.mask_documents, config.data.restart_positions},
+                                   config.optimizer, model::Writes::text);
   return std::holds_alternative<plan::Plan>(plan::make_plan(graphs, config.plan));
 }
 
@@ -79,9 +79,7 @@ bool works(config::Config config, const plan::Grid& grid) {
 
 std::string nearest_grids(const config::Config& config, std::optional<std::int64_t> ranks) {
   config::Config small = config;
-  small.model.num_layers = 1;  // all layers divide alike
   small.plan.checkpointing = {};
-  if (small.model.vocab_size == 0) small.model.vocab_size = 1;  // padded to any grid
   const std::int64_t wanted = ranks.value_or(plan::num_ranks(config.plan.grid));
   std::vector<std::string> found;
   std::size_t tried = 0;

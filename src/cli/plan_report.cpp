@@ -27,7 +27,7 @@ std::string shape_words(const Shape& shape) {
 }
 
 /// How the first op that reads a parameter in the forward pass sees it.
-const op::Sharding& state_in_use(const graph::Graph& train, const plan::GraphStates& states,
+const op::Sharding& state_in_use(const graph::Graph& train, const plan::GraphShardings& states,
                                  graph::ValueId id) {
   for (std::size_t node = 0; node < train.nodes.size(); ++node) {
     const auto& reads = train.nodes[node].reads;
@@ -77,7 +77,7 @@ struct Totals {
 
 std::string parameter_table(const Job& job) {
   const graph::Graph& train = job.graphs.at("train");
-  const plan::GraphStates& states = job.plan.of("train");
+  const plan::GraphShardings& states = job.plan.of("train");
   const auto line = [](std::string_view name, std::string_view whole, std::string_view rest,
                        std::string_view used) {
     return format("{:<24} {:<17} {:<17} {}\n", name, whole, rest, used);
@@ -131,8 +131,9 @@ std::string traffic_table(const Job& job) {
       const program::Traffic& entry = entries[i];
       all.add(entry);
       const bool is_same_kind = i > begin && entries[i - 1].kind == entry.kind;
-      lines += traffic_line("", is_same_kind ? "" : entry.kind, to_string(entry.tensor),
-                            entry.calls, entry.payload_bytes, entry.sent_bytes);
+      lines += traffic_line("", is_same_kind ? "" : entry.kind,
+                            entry.label.empty() ? "other" : entry.label, entry.calls,
+                            entry.payload_bytes, entry.sent_bytes);
     }
     begin = end;
   }

@@ -1,16 +1,16 @@
-#include <cstdio>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/job.h"
+#include "cli/print.h"
 #include "program/text.h"
 
 namespace fourfold::cli {
 
 void program(const ProgramArguments& arguments) {
   config::Config config = load_config(arguments.config);
-  resolve_vocabulary(config);
+  resolve_model(config);
   const program::Bundle bundle =
       bundle_of(make_job(std::move(config), Graphs::of_run, arguments.ranks), arguments.rank);
   std::string text;
@@ -26,7 +26,7 @@ void program(const ProgramArguments& arguments) {
     }
     text = program::to_text(*found);
   }
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print_text(text);
 }
 
 }  // namespace fourfold::cli

@@ -49,7 +49,7 @@ void ProgressLine::show(double done, const std::string& text) {
   const std::string rest = done > 0 && elapsed_s > 1
                                ? format(", {} left", format_duration(elapsed_s * (1 - done) / done))
                                : "";
-  const std::string line = format("{:3.0f} %  {}{}", 100 * done, text, rest);
+  const std::string line = format("{:3.0f} %  {}{}", 100 * done, without_controls(text), rest);
   if (!terminal_.is_live) {
     std::printf("%s\n", line.c_str());
   } else {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -8,10 +9,14 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/small_file.h"
+#include "base/text.h"
 #include "checkpoint/store.h"
 #include "cli/build_info.h"
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "cli/run_files.h"
+#include "cli/run_record.h"
+#include "cli/sessions.h"
 #include "config/config.h"
 #include "config/schema.h"
 #include "report/page.h"
@@ -92,6 +97,30 @@ void add_checkpoints(Run& run) {
   }
 }
 
+void add_sessions(Run& run) {
+  const std::vector<Session> sessions = read_sessions(run.path), led = led_to_last(sessions);
+  for (std::size_t i = 0; i < sessions.size(); ++i) {
+    const Session& session = sessions[i];
+    report::RunSession shown{.number = session.number,
+                             .first_step = session.first_step,
+                             .last_step = session.last_step,
+                             .counts_to = {},
+                             .command = {},
+                             .changes = {}};
+    const auto place = std::find_if(
+        led.begin(), led.end(), [&](const Session& one) { return one.number == session.number; });
+    shown.counts = place != led.end();
+    if (shown.counts && place + 1 != led.end() &&
+        session.last_step.value_or(0) > (place + 1)->first_step)
+      shown.counts_to = (place + 1)->first_step;
+    std::vector<std::string> words;
+    for (const std::string& word : session.command) words.push_back(shell_quoted(word));
+    shown.command = join(words, " ");
+    if (i > 0) shown.changes = changes_between(sessions[i - 1], session);
+    run.sessions.push_back(std::move(shown));
+  }
+}
+
 void add_metrics(Run& run) {
   run.metrics = report::read_metrics(join_path(run.path, RunFiles::metrics));
   const report::Metrics& metrics = run.metrics;
@@ -121,6 +150,7 @@ Run read_run(const std::string& path) {
   run.name = std::filesystem::path(absolute_path(path + "/.")).parent_path().filename().string();
   add_config(run);
   add_metrics(run);
+  add_sessions(run);
   add_environment(run);
   add_checkpoints(run);
   run.plan = read_text(run, RunFiles::plan, false);
@@ -147,8 +177,7 @@ void report(const ReportArguments& arguments) {
   const BuildInfo build = build_info();
   write_file_atomic(arguments.output, report::make_page(runs, format("Fourfold {} ({})",
                                                                      build.version, build.commit)));
-  std::printf("%s: %zu run%s\n", arguments.output.c_str(), runs.size(),
-              runs.size() == 1 ? "" : "s");
+  print("%s: %zu run%s\n", arguments.output.c_str(), runs.size(), runs.size() == 1 ? "" : "s");
 }
 
 }  // namespace fourfold::cli

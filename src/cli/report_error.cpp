@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "base/styled_text.h"
+
 namespace fourfold::cli {
 
 void report_error(const std::string& message) {
@@ -9,7 +11,7 @@ void report_error(const std::string& message) {
   if (message.empty()) return;
   // A list of problems with their places says "error" in each line already.
   const bool marked = message.find("error: ") != std::string::npos;
-  std::fprintf(stderr, "%s%s\n", marked ? "" : "error: ", message.c_str());
+  std::fprintf(stderr, "%s%s\n", marked ? "" : "error: ", without_controls(message).c_str());
 }
 
 }  // namespace fourfold::cli

@@ -2,16 +2,12 @@
 
 #include <string>
 
-#include "base/file.h"
 #include "base/file_system.h"
-#include "cli/run_directory.h"
-#include "cli/run_files.h"
-#include "train/metrics.h"
 
 namespace fourfold::cli {
 
 checkpoint::Found restore_run(const TrainArguments& arguments, const Job& job,
-                              const data::Dataset& dataset, const ResumePoint& point,
+                              const data::Source& source, const ResumePoint& point,
                               checkpoint::Store& store, run::Executor& executor, comm::World* world,
                               train::Screen& screen) {
   const std::string& path = point.found.path;
@@ -22,16 +18,12 @@ checkpoint::Found restore_run(const TrainArguments& arguments, const Job& job,
       .may_fall_back = !point.is_exact,
       .check =
           [&](const checkpoint::Manifest& manifest) {
-            check_resumable(manifest, job.config, dataset, arguments.resume);
+            check_resumable(manifest, job.config, source, arguments.resume);
           },
       .warn = [&](const std::string& text) { screen.say(train::Level::warning, text); }};
-  checkpoint::Found found = checkpoint::restore(
+  return checkpoint::restore(
       is_own ? store : other, point.found, choice, executor.bundle().at("train"),
       [&](const program::Buffer& b) { return executor.bytes(b); }, world);
-  const bool is_root = world == nullptr || world->rank().index() == 0;
-  if (is_root && is_own)
-    train::keep_metrics(join_path(job.config.dir, RunFiles::metrics), found.manifest.step);
-  return found;
 }
 
 }  // namespace fourfold::cli

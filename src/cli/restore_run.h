@@ -6,18 +6,18 @@
 #include "cli/job.h"
 #include "cli/resume.h"
 #include "comm/world.h"
-#include "data/dataset.h"
+#include "data/source.h"
 #include "run/executor.h"
 #include "train/screen.h"
 
 namespace fourfold::cli {
 
 /// Loads the checkpoint of the point, or, where it is damaged and the point names no exact step,
-/// the newest whole one before it, from which the run must be allowed to continue; metrics are cut
-/// to its step. All ranks together; `store` is the run's own. Returns what was loaded. Errors:
-/// those of checkpoint::restore.
+/// the newest whole one before it, from which the run must be allowed to continue. All ranks
+/// together; `store` is the run's own. Returns what was loaded. Errors: those of
+/// checkpoint::restore.
 checkpoint::Found restore_run(const TrainArguments& arguments, const Job& job,
-                              const data::Dataset& dataset, const ResumePoint& point,
+                              const data::Source& source, const ResumePoint& point,
                               checkpoint::Store& store, run::Executor& executor, comm::World* world,
                               train::Screen& screen);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -11,6 +13,7 @@
 #include "cli/run_files.h"
 #include "config/compare.h"
 #include "config/resume_class.h"
+#include "train/schedule.h"
 
 namespace fourfold::cli {
 namespace {
@@ -42,15 +45,7 @@ ResumePoint newest_in(const std::string& folder) {
   throw UserError(ExitCode::no_checkpoint,
                   newest.refused.empty()
                       ? format("{}: holds no checkpoint (a folder named step-NNNNNNNNN)", folder)
-                      : format("{}: every checkpoint is damaged; begin anew with --resume never "
-                               "--overwrite, or bring a copy:{}",
-                               folder, list_refused(newest.refused)));
-}
-
-/// The configuration that wrote the checkpoint.
-config::Config stored_config(const checkpoint::Manifest& manifest) {
-  const std::array<std::string, 1> files{"the checkpoint's configuration"};
-  return config::load(files, {}, [&](const std::string&) { return manifest.config; });
+                      : checkpoint::nothing_whole_in(folder, list_refused(newest.refused)));
 }
 
 /// The weights know tokens by their numbers, so another tokenizer never will do.
@@ -64,7 +59,74 @@ void check_tokenizer(const checkpoint::Manifest& manifest, const data::Tokenizer
                          former->name() == "char" ? "text, of which it is made" : "files"));
 }
 
+bool is_override(const ResumeChoice& choice, std::string_view key) {
+  return std::find(choice.overrides.begin(), choice.overrides.end(), key) != choice.overrides.end();
+}
+
+/// What would make the learning rate leap at the step from which the run goes on, although nobody
+/// has changed it: more steps stretch a schedule whose end follows from them. Empty: nothing.
+std::string find_leap(std::int64_t step, const config::Config& before, const config::Config& now) {
+  const train::TrainSpec &old = before.train, &fresh = now.train;
+  if (old.schedule.kind != fresh.schedule.kind || step >= fresh.steps) return {};
+  train::ScheduleSpec former = old.schedule;  // in shape
+  former.lr = fresh.schedule.lr;
+  former.min_lr = fresh.schedule.min_lr;
+  const double expected = train::learning_rate(former, old.steps, step);
+  const auto leaps = [&](const train::ScheduleSpec& schedule) {
+    constexpr double rounding = 1e-9;
+    const double rate = train::learning_rate(schedule, fresh.steps, step);
+    return std::abs(rate - expected) > rounding * std::max(rate, expected);
+  };
+  if (!leaps(fresh.schedule)) return {};
+  std::string keep;
+  if (!leaps(former)) {
+    const auto note = [&](const char* key, std::int64_t then, std::int64_t value) {
+      if (then != value) keep += format(" --set lr_schedule.{}={}", key, then);
+    };
+    note("warmup_steps", former.warmup_steps, fresh.schedule.warmup_steps);
+    note("decay_steps", former.decay_steps, fresh.schedule.decay_steps);
+  }
+  return format(
+      "\n  lr_schedule: the learning rate of step {} would be {:.3g}, and {:.3g} on the schedule "
+      "of "
+      "the checkpoint (train.steps {} then, {} now); {}if you mean it, pass --override lr_schedule",
+      step + 1, train::learning_rate(fresh.schedule, fresh.steps, step), expected, old.steps,
+      fresh.steps, keep.empty() ? "" : format("to keep that, pass{}; ", keep));
+}
+
+/// The data of a manifest, or now: what trains, and what validates apart.
+struct DataParts {
+  std::string train, validation;
+  explicit DataParts(const std::string& fingerprint) {
+    const std::size_t end = fingerprint.find("; ");
+    train = fingerprint.substr(0, end);
+    if (end != fingerprint.npos) validation = fingerprint.substr(end + 2);
+  }
+};
+
+void check_data(const checkpoint::Manifest& manifest, const std::string& fingerprint,
+                const ResumeChoice& choice) {
+  if (is_override(choice, "data")) return;
+  const DataParts then(manifest.data), now(fingerprint);
+  const auto refuse = [&](const char* what, const std::string& a, const std::string& b,
+                          const char* key) {
+    const auto in_words = [](const std::string& part) { return part.empty() ? "none" : part; };
+    throw UserError(ExitCode::bad_data,
+                    format("the {} data has changed since step {}: {} then, {} now; bring the "
+                           "former, or pass --override {}",
+                           what, manifest.step, in_words(a), in_words(b), key));
+  };
+  if (then.train != now.train) refuse("training", then.train, now.train, "data");
+  if (then.validation != now.validation && !is_override(choice, "data.validation"))
+    refuse("validation", then.validation, now.validation, "data.validation");
+}
+
 }  // namespace
+
+config::Config stored_config(const checkpoint::Manifest& manifest) {
+  const std::array<std::string, 1> files{"the checkpoint's configuration"};
+  return config::load(files, {}, [&](const std::string&) { return manifest.config; });
+}
 
 std::optional<ResumePoint> find_resume_point(const std::string& how, const std::string& run_dir) {
   if (how == "never") return std::nullopt;
@@ -92,24 +154,27 @@ std::optional<ResumePoint> share(const std::optional<ResumePoint>& point, comm::
   return ResumePoint{*found, {}, is_exact != 0};
 }
 
+bool has_same_validation(const checkpoint::Manifest& manifest, const config::Config& config,
+                         const data::Source& source) {
+  const data::DataSpec then = stored_config(manifest).data, &now = config.data;
+  const DataParts before(manifest.data), after(source.fingerprint());
+  if (before.validation != after.validation || then.seq_length != now.seq_length) return false;
+  const bool is_apart = !after.validation.empty();
+  return is_apart || (before.train == after.train && then.split == now.split);
+}
+
 void check_resumable(const checkpoint::Manifest& manifest, const config::Config& config,
-                     const data::Dataset& dataset, const ResumeChoice& choice) {
-  const std::string conflicts = config::resume_conflicts(
-      config::differences(stored_config(manifest), config), choice.overrides);
+                     const data::Source& source, const ResumeChoice& choice) {
+  const config::Config stored = stored_config(manifest);
+  std::string conflicts =
+      config::resume_conflicts(config::differences(stored, config), choice.overrides);
+  if (!is_override(choice, "lr_schedule")) conflicts += find_leap(manifest.step, stored, config);
   if (!conflicts.empty())
     throw UserError(ExitCode::bad_config,
                     format("the run cannot continue from step {} with these settings:{}",
                            manifest.step, conflicts));
-  const bool may_differ =
-      std::find(choice.overrides.begin(), choice.overrides.end(), "data") != choice.overrides.end();
-  check_tokenizer(manifest, dataset.tokenizer());
-  const std::string data_fingerprint = dataset.fingerprint();
-  if (manifest.data != data_fingerprint && !may_differ)
-    throw UserError(
-        ExitCode::bad_data,
-        format("the training data has changed since step {}: {} then, {} now; bring the "
-               "former, or pass --override data",
-               manifest.step, manifest.data, data_fingerprint));
+  if (source.tokenizer() != nullptr) check_tokenizer(manifest, *source.tokenizer());
+  check_data(manifest, source.fingerprint(), choice);
 }
 
 }  // namespace fourfold::cli

@@ -54,7 +54,7 @@ std::string to_text(const Rows& rows, int columns) {
   std::string text;
   for (const Row& row : rows)
     text += styled(Style::dim, format("{:<{}}", row.label, label_width)) +
-            wrapped(row.text, label_width, columns) + '\n';
+            wrapped(without_controls(row.text), label_width, columns) + '\n';
   return text;
 }
 

@@ -1,4 +1,5 @@
-// The run directory of `train`: from where a run goes on, room for it, and what describes it.
+// The run directory of `train`: made the run's own once everything else has worked. What it holds
+// before, and whether the run may have it: run_start.h.
 #pragma once
 
 #include <optional>
@@ -6,25 +7,21 @@
 #include "checkpoint/store.h"
 #include "cli/commands.h"
 #include "cli/job.h"
-#include "cli/resume.h"
 #include "cli/run_record.h"
-#include "data/dataset.h"
+#include "cli/run_start.h"
+#include "cli/sessions.h"
+#include "data/source.h"
 
 namespace fourfold::cli {
 
 /// The run's own checkpoints.
 checkpoint::Store store_of(const config::Config& config);
 
-/// From where the run goes on; nothing where it begins. For rank 0. Errors: those of resume.h;
-/// UserError(output_in_use) for a run that is complete.
-std::optional<ResumePoint> resume_point(const TrainArguments& arguments, const Job& job,
-                                        const data::Dataset& dataset);
-
-/// Refuses a directory that holds another run (UserError(output_in_use)), makes room for this one,
-/// and writes what describes it. A run that ended before its first checkpoint makes way for one
-/// that resumes what it finds ("auto"): whether one did.
-bool open_run_directory(const TrainArguments& arguments, const Job& job,
-                        const data::Dataset& dataset, const JobFacts& facts,
-                        const std::optional<ResumePoint>& point);
+/// Takes away what ended jobs left half-written and, where the run goes back, sets later saves,
+/// metrics and weights aside in a line; then writes what describes the run and this start of it.
+/// `origin`: the checkpoint whose state is loaded. Errors: UserError(storage).
+Session open_run_directory(const TrainArguments& arguments, const Job& job,
+                           const data::Source& source, const JobFacts& facts, const RunStart& start,
+                           const std::optional<checkpoint::Found>& origin);
 
 }  // namespace fourfold::cli

@@ -24,6 +24,7 @@ struct RunFiles {
   static constexpr const char* weights = "model.safetensors";
   static constexpr const char* traces = "traces";  // a folder
   static constexpr const char* trace = "traces/steps.json";
+  static constexpr const char* sessions = "sessions";  // a folder, see sessions.h
   static constexpr const char* sample = "sample.txt";
   static constexpr const char* tensorboard = "tensorboard";  // a folder
 };

@@ -110,6 +110,18 @@ std::string describe(const std::string& folder, const std::optional<LockHolder>&
                 Json(holder->since).dump());
 }
 
+[[noreturn]] void refuse(const std::string& folder, const std::optional<LockHolder>& holder,
+                         HolderState state) {
+  const std::string choose = "choose another with --set run.dir=...";
+  throw UserError(
+      ExitCode::output_in_use,
+      state == HolderState::alive
+          ? format("{}; wait until it ends, or {}", describe(folder, holder), choose)
+          : format("{}; whether that lives cannot be seen from here: if it does not, pass "
+                   "--take-over, else {}",
+                   describe(folder, holder), choose));
+}
+
 }  // namespace
 
 LockHolder this_holder(const comm::Variable& variable) {
@@ -137,6 +149,15 @@ HolderState state_of(const LockHolder& holder, const LockHolder& own,
   if (!own.job.empty() && holder.job == own.job && holder.restart != own.restart)
     return HolderState::dead;
   return HolderState::unknown;
+}
+
+void require_unlocked(const std::string& folder, const LockHolder& own, bool take_over) {
+  const std::string path = join_path(folder, RunFiles::lock), text = text_of(path);
+  if (text.empty() && !file_exists(path)) return;
+  const auto holder = parse_holder(text);
+  const HolderState state = holder ? state_of(*holder, own, is_running) : HolderState::unknown;
+  if (state == HolderState::alive || (state == HolderState::unknown && !take_over))
+    refuse(folder, holder, state);
 }
 
 /// The file, and the thread that beats.
@@ -219,21 +240,10 @@ class RunLock::State {
     const auto holder = parse_holder(text);
     const HolderState state = holder ? state_of(*holder, own_, is_running) : HolderState::unknown;
     if (state != HolderState::dead) {
-      if (!options_.take_over) refuse(holder, state);
+      if (!options_.take_over) refuse(folder_, holder, state);
       expect_no_beat(holder, text);
     }
     if (text_of(path_) == text) ::unlink(path_.c_str());
-  }
-
-  [[noreturn]] void refuse(const std::optional<LockHolder>& holder, HolderState state) const {
-    const std::string choose = "choose another with --set run.dir=...";
-    throw UserError(
-        ExitCode::output_in_use,
-        state == HolderState::alive
-            ? format("{}; wait until it ends, or {}", describe(folder_, holder), choose)
-            : format("{}; whether that lives cannot be seen from here: if it does not, pass "
-                     "--take-over, else {}",
-                     describe(folder_, holder), choose));
   }
 
   void expect_no_beat(const std::optional<LockHolder>& holder, const std::string& text) const {

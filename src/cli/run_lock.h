@@ -35,6 +35,10 @@ HolderState state_of(const LockHolder& holder, const LockHolder& own,
 /// Asks the system.
 bool is_running(const LockHolder& holder);
 
+/// Whether the folder could be held, without holding it: of a dry run. Errors:
+/// UserError(output_in_use).
+void require_unlocked(const std::string& folder, const LockHolder& own, bool take_over);
+
 struct LockOptions {
   /// The lock of a job whose state is unknown or that stands still may be taken, once it has not
   /// beaten for `patience_s`.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,11 +26,13 @@ std::string shell_quoted(const std::string& text);
 std::string command_text(std::span<const std::string> command, const std::string& directory,
                          std::size_t processes);
 
-/// The best rate that was measured beside a run.
+/// The best rate that was measured on the machine of a run.
 struct Peak {
   double flops_per_s = 0;
   DType dtype = DType::f32;
-  int threads = 1;  // of all ranks
+  int threads = 1;                // of all ranks
+  int measured_threads = 1;       // of one host
+  std::int64_t measurements = 1;  // that it is the best of, on this host
 };
 
 /// What env.json tells of the job besides the machine.

@@ -11,8 +11,9 @@
 #include "cli/build_info.h"
 #include "cli/device.h"
 #include "cli/host_facts.h"
+#include "cli/peak_cache.h"
 #include "measure/ceilings.h"
-#include "model/gpt.h"
+#include "model/model.h"
 
 namespace fourfold::cli {
 namespace {
@@ -24,19 +25,21 @@ constexpr double least_flops = 1e12;
 bool is_worth_measuring(const Job& job) {
   if (job.device != Device::cpu) return false;  // what is measured is the CPU's
   if (job.plan.compute != DType::f32 && job.plan.compute != DType::f64) return false;
-  const double step = model::model_flops_per_step(job.config.model, job.plan.batching.global_batch,
-                                                  job.plan.batching.length);
+  const double step = model::model_flops_per_step(
+      job.config.model(), job.plan.batching.global_batch, job.plan.batching.length);
   return step * static_cast<double>(job.config.train.steps) >= least_flops;
 }
 
-Row data_row(const Job& job, const data::Dataset& dataset) {
+Row data_row(const Job& job, const data::Source& source) {
   const plan::Batching& b = job.plan.batching;
   const std::int64_t read = job.config.train.steps * b.global_batch * b.length;
-  const std::int64_t tokens = dataset.num_train_tokens();
-  return {"data", format("{} tokens to train on, {} to validate; {} steps read {} = {:.3g} epochs",
-                         format_grouped(tokens), format_grouped(dataset.num_validation_tokens()),
-                         format_grouped(job.config.train.steps), format_grouped(read),
-                         static_cast<double>(read) / static_cast<double>(tokens))};
+  const std::int64_t all = source.num_train();
+  const std::string apart = source.validation_name();
+  return {"data",
+          format("{} {} to train on, {}{} to validate; {} steps read {} = {:.3g} epochs",
+                 format_grouped(all), source.unit().plural, format_grouped(source.num_validation()),
+                 apart.empty() ? "" : " of " + apart, format_grouped(job.config.train.steps),
+                 format_grouped(read), static_cast<double>(read) / static_cast<double>(all))};
 }
 
 Row host_row(const Job& job, const HostFacts& host, std::size_t ranks_here) {
@@ -63,54 +66,87 @@ Row libraries_row(const JobFacts& facts) {
 Row ranks_row(const JobFacts& facts, std::size_t ranks_here) {
   const std::string where = facts.are_processes ? format("processes, {} on this host", ranks_here)
                                                 : "threads of this process";
-  return {"ranks", format("{} {}; exposed is the share of a step in which the first one waits for "
-                          "others",
-                          facts.ranks, where)};
+  const std::string shared = shared_cores(facts, ranks_here);
+  return {
+      "ranks",
+      format("{} {}; exposed is the share of a step in which the first one waits for "
+             "others{}",
+             facts.ranks, where,
+             shared.empty() ? "" : format("; {}, so part of it is waiting for a core", shared))};
 }
 
 Row peak_row(const Peak& peak) {
-  return {"peak", format("{}, the best {} matrix product on {} thread{}, measured now; MFU* is the "
-                         "share of it",
+  const std::string measured = peak.measurements == 1
+                                   ? "measured now"
+                                   : format("the best of {} measurements", peak.measurements);
+  return {"peak", format("{} for {} matrix products on {} thread{}, {}; MFU* is the share of it",
                          trim(flops_text(peak.flops_per_s)), to_string(peak.dtype), peak.threads,
-                         peak.threads == 1 ? "" : "s")};
+                         peak.threads == 1 ? "" : "s", measured)};
+}
+
+/// What is known of the peak after it was measured, where that is still worth it.
+KnownPeak measured_peak(const PeakCache& cache, const KnownPeak& known, DType dtype, int threads) {
+  if (known.is_settled()) return known;
+  const double rate = measure::measure_gemm_flops_per_s(dtype, threads, measure_s);
+  const KnownPeak peak = cache.add(rate);
+  // Where nothing is kept, or another start has written meanwhile.
+  return {std::max({rate, known.flops_per_s, peak.flops_per_s}),
+          std::max(peak.measurements, known.measurements + 1)};
 }
 
 }  // namespace
 
-std::optional<Peak> measure_peak(const Job& job) {
+std::optional<Peak> find_peak(const Job& job, const comm::Variable& variable) {
   if (!is_worth_measuring(job)) return std::nullopt;
   const auto wanted = static_cast<int>(job.ranks()) * job.target.threads;
   const int threads = std::min(wanted, available_cores());
-  return Peak{measure::measure_gemm_flops_per_s(job.plan.compute, threads, measure_s),
-              job.plan.compute, threads};
+  const PeakCache cache(cache_folder(variable), job.plan.compute, threads);
+  const KnownPeak peak = measured_peak(cache, cache.read(), job.plan.compute, threads);
+  return Peak{peak.flops_per_s, job.plan.compute, threads, threads, peak.measurements};
 }
 
-std::optional<Peak> measure_peak(const Job& job, comm::World& world) {
+std::optional<Peak> find_peak(const Job& job, comm::World& world, const comm::Variable& variable) {
   if (!is_worth_measuring(job)) return std::nullopt;
   const int wanted = static_cast<int>(world.local_size()) * job.target.threads;
   const int threads = std::min(wanted, available_cores());
+  const PeakCache cache(cache_folder(variable), job.plan.compute, threads);
+  const KnownPeak known = cache.read();
   double rate = 0;
-  std::int64_t used = 0;
+  std::int64_t used = 0, measurements = 0;
+  // All ranks of a host have read before one of them writes.
   world.barrier();
   if (world.local_rank() == 0) {
-    rate = measure::measure_gemm_flops_per_s(job.plan.compute, threads, measure_s);
+    const KnownPeak peak = measured_peak(cache, known, job.plan.compute, threads);
+    rate = peak.flops_per_s;
+    measurements = peak.measurements;
     // Where ranks are bound to cores of their own, this one may use its share only.
     const int all = std::min(wanted, static_cast<int>(host_facts().cores_online));
     rate *= static_cast<double>(all) / threads;
     used = all;
-  } else {
+  } else if (!known.is_settled()) {
     // Waiting in MPI would take the time that is measured.
     std::this_thread::sleep_for(std::chrono::duration<double>(2 * measure_s));
   }
   world.all_reduce(std::span(&rate, 1), Reduction::sum);
   world.all_reduce(std::span(&used, 1), Reduction::sum);
-  return Peak{rate, job.plan.compute, static_cast<int>(used)};
+  world.all_reduce(std::span(&measurements, 1), Reduction::max);
+  return Peak{rate, job.plan.compute, static_cast<int>(used), threads, measurements};
 }
 
-Rows startup_rows(const Job& job, const data::Dataset& dataset, const JobFacts& facts,
+void doubt_peak(const Peak& peak, const comm::Variable& variable) {
+  PeakCache(cache_folder(variable), peak.dtype, peak.measured_threads).doubt();
+}
+
+std::string shared_cores(const JobFacts& facts, std::size_t ranks_here) {
+  const int cores = facts.are_processes ? host_facts().cores_online : available_cores();
+  if (ranks_here <= static_cast<std::size_t>(cores)) return {};
+  return format("{} ranks share {} core{}", ranks_here, cores, cores == 1 ? "" : "s");
+}
+
+Rows startup_rows(const Job& job, const data::Source& source, const JobFacts& facts,
                   std::size_t ranks_here) {
   Rows rows = summary_rows(job);
-  rows.push_back(data_row(job, dataset));
+  rows.push_back(data_row(job, source));
   if (facts.ranks > 1) rows.push_back(ranks_row(facts, ranks_here));
   rows.push_back(device_row(job));
   rows.push_back(host_row(job, host_facts(), ranks_here));

@@ -5,11 +5,13 @@
 
 namespace fourfold::cli {
 
-/// While one lives (one in a process): SIGUSR1 and SIGTERM set the flag instead of ending the
-/// process. The second such signal ends it at once, as if nobody listened.
+/// While one lives (one in a process): SIGUSR1, SIGTERM and SIGINT (Ctrl-C) set the flag instead of
+/// ending the process. The second such signal ends it at once, as if nobody listened.
 class StopRequest {
  public:
-  StopRequest();
+  /// `answer`: what the first signal writes to standard error at once, because the step that it
+  /// waits for may take long; null: nothing. It must outlive this.
+  explicit StopRequest(const char* answer = nullptr);
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;

@@ -4,14 +4,14 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/memory_classes.h"
-#include "model/gpt.h"
+#include "model/model.h"
 
 namespace fourfold::cli {
 namespace {
 
 void add_model(const config::Config& config, Rows& rows) {
-  const model::GptSpec& m = config.model;
-  const auto parts = model::count_parameters(m);
+  const model::Spec model = config.model();
+  const auto parts = model::count_parameters(model);
   std::int64_t total = 0;
   std::string list;
   for (const auto& part : parts) {
@@ -19,10 +19,7 @@ void add_model(const config::Config& config, Rows& rows) {
     list += format("{}{} {}", list.empty() ? "" : ", ", part.part,
                    format_count(static_cast<double>(part.parameters)));
   }
-  rows.push_back(
-      {"model", format("GPT: {} layers, {} heads, {} wide, ffn {}, vocabulary {}{}{}", m.num_layers,
-                       m.num_attention_heads, m.hidden_size, m.ffn_hidden_size, m.vocab_size,
-                       m.bias ? "" : ", no biases", m.tied_head ? ", tied head" : "")});
+  rows.push_back({"model", model::describe(model)});
   rows.push_back({"parameters", format("{} = {}", format_grouped(total), list)});
 }
 
@@ -35,9 +32,7 @@ Row grid_row(const Job& job) {
   for (auto axis = mesh.axes.rbegin(); axis != mesh.axes.rend(); ++axis)
     sizes += format("{}{} {}", sizes.empty() ? "" : " * ", axis->name, axis->size);
   return {"grid", format("{} ranks = {}, {}{}{}", format_grouped(job.ranks()), sizes,
-                         config.plan.strategy == plan::Strategy::axonn      ? "axonn"
-                         : config.plan.strategy == plan::Strategy::megatron ? "megatron"
-                                                                            : "fsdp",
+                         to_string(config.plan.strategy),
                          config.plan.shard_sequence ? ", sequence on x" : "",
                          config.plan.shard_states ? ", optimizer state on data" : "")};
 }
@@ -49,8 +44,10 @@ Row batch_row(const Job& job) {
   std::string replicas;
   if (grid.z > 1) replicas += format(" x {} z", grid.z);
   if (b.replicas > grid.z) replicas += format(" x {} data", b.replicas / grid.z);
-  return {"batch", format("{} = {} micro x {} accumulation{}; {} tokens each, {} a step",
-                          b.global_batch, b.micro_batch, b.accumulation, replicas, b.length,
+  const std::string batch = format("{} = {} micro x {} accumulation{}", b.global_batch,
+                                   b.micro_batch, b.accumulation, replicas);
+  if (job.config.kind != model::Kind::gpt) return {"batch", batch};
+  return {"batch", format("{}; {} tokens each, {} a step", batch, b.length,
                           format_grouped(b.global_batch * b.length))};
 }
 
@@ -80,7 +77,7 @@ Row kernels_row(const Job& job) {
 
 Row step_row(const Job& job) {
   const double model_flops = model::model_flops_per_step(
-      job.config.model, job.plan.batching.global_batch, job.plan.batching.length);
+      job.config.model(), job.plan.batching.global_batch, job.plan.batching.length);
   const program::Program& train = job.bundle.at("train");
   return {"step", format("{} instructions, {} flops a rank; {} model flops of all",
                          train.instructions.size(), format_count(program::total_flops(train)),

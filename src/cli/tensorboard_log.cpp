@@ -48,19 +48,25 @@ TensorboardLog::~TensorboardLog() {
 void TensorboardLog::step(const train::StepMetrics& metrics) {
   constexpr double ms = 1e3, tera = 1e12, gib = 1 << 30;
   last_step_ = metrics.step;
+  const std::string rate = format("perf/{}_per_s", metrics.unit.plural);
   std::vector<interop::Scalar> scalars = {
       {"train/loss", metrics.loss},
       {"train/grad_norm", metrics.grad_norm},
       {"train/lr", metrics.lr},
       {"perf/step_ms", metrics.time_s * ms},
-      {"perf/tokens_per_s", metrics.tokens_per_s},
+      {rate, metrics.items_per_s},
       {"perf/tflops", metrics.model_flops_per_s / tera},
       {"mem/peak_gib", static_cast<double>(metrics.peak_resident_bytes) / gib}};
   if (metrics.mfu) scalars.push_back({"perf/mfu", *metrics.mfu});
   if (metrics.exposed_communication_s)
     scalars.push_back({"perf/comm_exposed_ms", *metrics.exposed_communication_s * ms});
-  if (metrics.evaluation) scalars.push_back({"val/loss", metrics.evaluation->loss});
+  if (metrics.evaluation) {
+    scalars.push_back({"val/loss", metrics.evaluation->loss});
+    if (metrics.evaluation->accuracy)
+      scalars.push_back({"val/accuracy", *metrics.evaluation->accuracy});
+  }
   writer_.add(interop::scalars_record(now(metrics.step), scalars));
+  if (!metrics.sample.empty()) text("samples/text", as_block(metrics.sample));
 }
 
 void TensorboardLog::end(const train::TrainResult&) {}

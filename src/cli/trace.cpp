@@ -1,9 +1,9 @@
-#include <cstdio>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "cli/run_files.h"
 #include "trace/chrome_format.h"
 #include "trace/summary.h"
@@ -28,7 +28,7 @@ void trace_summary(const TraceSummaryArguments& arguments) {
   const trace::Summary summary = trace::summarize(timeline, path);
   const std::string text =
       arguments.json ? trace::to_json(summary).dump() + "\n" : trace::to_text(summary);
-  std::fputs(text.c_str(), stdout);
+  print("%s", text.c_str());
 }
 
 }  // namespace fourfold::cli

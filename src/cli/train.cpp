@@ -1,8 +1,10 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -22,12 +24,16 @@
 #include "cli/job.h"
 #include "cli/launch.h"
 #include "cli/log.h"
+#include "cli/outcome.h"
+#include "cli/print.h"
 #include "cli/report_error.h"
 #include "cli/restore_run.h"
 #include "cli/run_directory.h"
 #include "cli/run_files.h"
 #include "cli/run_lock.h"
 #include "cli/run_record.h"
+#include "cli/run_start.h"
+#include "cli/sessions.h"
 #include "cli/startup.h"
 #include "cli/stop_request.h"
 #include "cli/summary.h"
@@ -39,7 +45,7 @@
 #include "comm/termination.h"
 #include "config/print.h"
 #include "generate/generate.h"
-#include "model/gpt.h"
+#include "model/model.h"
 #include "plan/plan.h"
 #include "run/executor.h"
 #include "train/checkpoints.h"
@@ -50,12 +56,13 @@
 namespace fourfold::cli {
 namespace {
 
-train::RunFacts facts_of(const Job& job, const std::optional<Peak>& peak) {
+train::RunFacts facts_of(const Job& job, const CountUnit& unit, const std::optional<Peak>& peak) {
   const plan::Batching& b = job.plan.batching;
   train::RunFacts facts;
-  facts.tokens_per_step = b.global_batch * b.length;
+  facts.unit = unit;
+  facts.items_per_step = b.global_batch * b.length;
   facts.model_flops_per_step =
-      model::model_flops_per_step(job.config.model, b.global_batch, b.length);
+      model::model_flops_per_step(job.config.model(), b.global_batch, b.length);
   facts.memory_bytes =
       job.bundle.persistent_bytes + job.bundle.transient_bytes + checkpoint_copy_bytes(job);
   if (peak) facts.peak_flops = peak->flops_per_s;
@@ -68,10 +75,12 @@ bool is_first(const comm::World* world) {
   return world == nullptr || world->rank().index() == 0;
 }
 
-void save_weights(const Job& job, run::Executor& executor, comm::World* world) {
-  checkpoint::save_model(
-      join_path(job.config.dir, RunFiles::weights), executor.bundle().at("train"),
-      [&](const program::Buffer& b) { return executor.read(b); }, world);
+/// Of the state after so many steps.
+void save_weights(const Job& job, std::int64_t steps, run::Executor& executor, comm::World* world) {
+  checkpoint::save_model(join_path(job.config.dir, RunFiles::weights),
+                         executor.bundle().at("train"),
+                         [&](const program::Buffer& b) { return executor.read(b); }, world,
+                         {{"step", format("{}", steps)}});
 }
 
 /// Since it was made.
@@ -88,12 +97,12 @@ class Stopwatch {
 
 /// Those who watch a run, on the first rank.
 struct Observers {
-  Observers(const Job& job, const train::RunFacts& facts, Log& log,
+  Observers(const Job& job, const train::RunFacts& facts, const std::string& shared_cores, Log& log,
             std::span<train::Observer* const> more, train::MetricsFile::Existing existing)
       : console(log, job.config.train, facts),
         metrics(join_path(job.config.dir, RunFiles::metrics), existing,
                 [&log](const std::string& text) { log.warn(text); }),
-        summary(facts),
+        summary(facts, shared_cores),
         all{&console, &metrics, &summary} {
     all.insert(all.end(), more.begin(), more.end());
   }
@@ -105,25 +114,36 @@ struct Observers {
 };
 
 /// All ranks compute the sample together, the first one prints it and returns it.
-std::string show_sample(const Job& job, const data::Dataset& dataset, run::Executor& executor,
+std::string show_sample(const Job& job, const data::Source& source, run::Executor& executor,
                         const comm::World* world) {
   const generate::SampleSpec& spec = job.config.sample;
   if (spec.tokens == 0) return {};
-  if (!is_first(world)) return generate::generate(spec, dataset.tokenizer(), executor).text;
-  std::printf("\nsample (%lld tokens, temperature %g):\n%s", static_cast<long long>(spec.tokens),
-              spec.temperature, spec.prompt.c_str());
+  if (!is_first(world)) return generate::generate(spec, *source.tokenizer(), executor).text;
+  print("\nsample (%lld tokens, temperature %g):\n%s", static_cast<long long>(spec.tokens),
+        spec.temperature, spec.prompt.c_str());
   const auto print = [](std::string_view piece) {
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    print_text(piece);
     std::fflush(stdout);
   };
-  const std::string text = generate::generate(spec, dataset.tokenizer(), executor, print).text;
-  std::printf("\n");
+  const std::string text = generate::generate(spec, *source.tokenizer(), executor, print).text;
+  print("\n");
   write_file_atomic(join_path(job.config.dir, RunFiles::sample), spec.prompt + text + "\n");
   return spec.prompt + text;
 }
 
-/// Where everything lies, and what can be done with it.
-void say_where(const Job& job, Log& log) {
+/// The texts that the model writes between steps, prompt and all.
+void add_samples(train::Course& course, const Job& job, const data::Source& source,
+                 run::Executor& executor) {
+  course.sample_interval = job.config.sample.interval;
+  course.write_sample = [&] {
+    const generate::SampleSpec& spec = job.config.sample;
+    return spec.prompt + generate::generate(spec, *source.tokenizer(), executor).text;
+  };
+}
+
+/// Where everything lies, and what can be done with it. `ended_early`: the run has ended before its
+/// last step, and not because it was told to.
+void say_where(const Job& job, std::int64_t steps, bool ended_early, Log& log) {
   const std::string& dir = job.config.dir;
   Rows rows = {{"weights", join_path(dir, RunFiles::weights)},
                {"metrics", join_path(dir, RunFiles::metrics)},
@@ -133,6 +153,11 @@ void say_where(const Job& job, Log& log) {
   if (job.config.sample.tokens > 0)
     rows.push_back(
         {"write more", format("fourfold generate {} --prompt \"...\"", shell_quoted(dir))});
+  if (steps < job.config.train.steps && !ended_early)
+    rows.push_back({"go on", format("the same command with another --stop-at, or without, for the "
+                                    "other {} of {}",
+                                    format_grouped(job.config.train.steps - steps),
+                                    counted(job.config.train.steps, "step"))});
   std::string text = "\n" + to_text(rows, log.columns());
   text.pop_back();
   log.info(text);
@@ -142,10 +167,11 @@ void say_where(const Job& job, Log& log) {
 struct Shared {
   const TrainArguments& arguments;
   const Job& job;
-  const data::Dataset& dataset;
-  const std::optional<Peak>& peak;
-  const std::optional<ResumePoint>& point;
+  const data::Source& source;
+  const JobFacts& facts;
+  const RunStart& start;
   const std::atomic<bool>& stop_asked;
+  std::string shared_cores;  // as shared_cores() says it
   Log& log;
 };
 
@@ -165,8 +191,9 @@ checkpoint::Manifest checkpoint_facts(const Shared& run) {
   const BuildInfo build = build_info();
   facts.version = format("Fourfold {} ({})", build.version, build.commit);
   facts.config = config::resolved_yaml(run.job.config);
-  facts.data = run.dataset.fingerprint();
-  facts.tokenizer = run.dataset.tokenizer().to_text();
+  facts.data = run.source.fingerprint();
+  if (const data::Tokenizer* tokenizer = run.source.tokenizer())
+    facts.tokenizer = tokenizer->to_text();
   facts.grid = grid_words(run.job.plan.meshes[0]);
   return facts;
 }
@@ -177,10 +204,18 @@ train::TrainResult train_and_tell(const Shared& run, const train::RunFacts& fact
                                   std::span<train::Observer* const> more,
                                   const train::Course& course) {
   using Existing = train::MetricsFile::Existing;
-  Observers observers(run.job, facts, run.log, more,
-                      course.first_step > 0 ? Existing::keep : Existing::replace);
-  const train::TrainResult result = train::train(run.job.config.train, facts, executor, run.dataset,
-                                                 observers.all, world, course);
+  Observers observers(run.job, facts, run.shared_cores, run.log, more,
+                      run.start.is_own ? Existing::keep : Existing::replace);
+  const train::TrainResult result =
+      train::train(run.job.config.train, facts, executor, run.source, observers.all, world, course);
+  if (run.facts.peak && observers.summary.exceeds_peak())
+    doubt_peak(*run.facts.peak, run.arguments.variable);
+  if (result.ended_early)
+    run.log.info(format(
+        "\nthe validation loss has not fallen in {} evaluations "
+        "(eval.early_stopping): the run ends after step {}; it was lowest, {:.4f}, "
+        "after step {}",
+        run.job.config.train.early_stopping, result.steps, result.best_val_loss, result.best_step));
   run.log.info("\n" + observers.summary.text(run.log.columns(), run.log.is_unicode()));
   return result;
 }
@@ -193,60 +228,121 @@ void start_tensorboard(std::optional<TensorboardLog>& tensorboard, const Job& jo
   tensorboard->text("run/plan", as_block(without_styles(to_text(summary_rows(job)))));
 }
 
+/// The state that the run goes on from, on all ranks; nothing where it begins.
+std::optional<checkpoint::Found> bring_back(const Shared& run, checkpoint::Store& store,
+                                            run::Executor& executor, comm::World* world) {
+  std::optional<checkpoint::Found> origin;
+  if (run.start.point)
+    origin = restore_run(run.arguments, run.job, run.source, *run.start.point, store, executor,
+                         world, run.log);
+  // Nothing is written before all ranks are there.
+  if (world != nullptr) world->barrier();
+  return origin;
+}
+
+/// On the first rank, once all that can fail has worked: the folder becomes this run's.
+Session open_run(const Shared& run, const std::optional<checkpoint::Found>& origin) {
+  const std::string& dir = run.job.config.dir;
+  const Session session =
+      open_run_directory(run.arguments, run.job, run.source, run.facts, run.start, origin);
+  run.log.keep(join_path(dir, RunFiles::log),
+               run.start.overwrites ? Log::Existing::replace : Log::Existing::keep);
+  if (run.start.begins_anew)
+    run.log.info(
+        format("{}: the run there ended before its first checkpoint; it begins anew", dir));
+  return session;
+}
+
+train::BestSoFar best_of(const checkpoint::Manifest& manifest) {
+  train::BestSoFar best;
+  for (const checkpoint::Evaluated& one : manifest.best)
+    best.lowest.push_back({one.step, one.loss});
+  best.since_best = manifest.since_best;
+  return best;
+}
+
+/// What is left to do once all steps are done.
+void finish(const Shared& run, std::int64_t steps, run::Executor& executor, comm::World* world,
+            std::optional<TensorboardLog>& tensorboard, const train::TrainResult& result) {
+  save_weights(run.job, steps, executor, world);
+  const Outcome outcome(run.arguments.variable);
+  if (result.was_stopped) {
+    if (is_first(world)) outcome.stopped(steps, run.job.config.train.steps);
+    return;
+  }
+  const std::string sample = show_sample(run.job, run.source, executor, world);
+  if (tensorboard && !sample.empty()) tensorboard->text("samples/text", as_block(sample));
+  if (!is_first(world)) return;
+  say_where(run.job, steps, result.ended_early, run.log);
+  outcome.done(steps, run.job.config.train.steps);
+}
+
 /// What each rank of the job does; whether it was stopped.
 bool train_rank(const Shared& run, const program::Bundle& bundle, comm::World* world) {
   const Job& job = run.job;
   const Stopwatch binding;
-  const auto backend = make_backend(job, world, format("file {}", run.dataset.name()));
+  const auto backend = make_backend(job, world, format("file {}", run.source.name()));
   run::Executor executor(bundle, *backend);
-  const train::RunFacts facts = facts_of(job, run.peak);
+  train::RunFacts facts = facts_of(job, run.source.unit(), run.facts.peak);
+  facts.ranks_share_cores = !run.shared_cores.empty();
   std::optional<Tracing> tracing;
   if (run.arguments.trace > 0)
     tracing.emplace(job, run.arguments.trace, executor, world,
                     is_first(world) ? &run.log : nullptr);
   checkpoint::Store store = store_of(job.config);
+  const std::optional<checkpoint::Found> origin = bring_back(run, store, executor, world);
+  const std::int64_t first_step = origin ? origin->manifest.step : 0;
+  if (origin && has_same_validation(origin->manifest, job.config, run.source))
+    facts.best = best_of(origin->manifest);
+  std::optional<Session> session;
+  if (is_first(world)) session = open_run(run, origin);
   train::Checkpoints checkpoints(job.config.train.checkpoint, store, executor, world,
                                  checkpoint_facts(run), run.stop_asked,
                                  {[&](const std::string& text) { run.log.info(text); },
                                   [&](const std::string& text) { run.log.warn(text); }});
   train::Course course{
-      .first_step = 0, .stop_at = run.arguments.stop_at, .checkpoints = &checkpoints};
-  if (run.point) {
-    const checkpoint::Found origin =
-        restore_run(run.arguments, job, run.dataset, *run.point, store, executor, world, run.log);
-    course.first_step = origin.manifest.step;
-    checkpoints.set_origin(origin);
-  }
+      .first_step = first_step, .stop_at = run.arguments.stop_at, .checkpoints = &checkpoints};
+  add_samples(course, job, run.source, executor);
+  if (origin) checkpoints.set_origin(*origin);
   if (!job.config.init_from.empty()) course.after_init = [&] { load_initial_model(job, executor); };
   std::optional<TensorboardLog> tensorboard;
   if (is_first(world) && job.config.tensorboard)
-    start_tensorboard(tensorboard, job, course.first_step, run.log);
+    start_tensorboard(tensorboard, job, first_step, run.log);
   std::vector<train::Observer*> observers;
   if (tracing) observers.push_back(&*tracing);
   if (tensorboard) observers.push_back(&*tensorboard);
+  if (is_first(world)) Outcome(run.arguments.variable).begin(first_step, job.config.train.steps);
   train::TrainResult result;
-  if (!is_first(world)) {
-    result = train::train(job.config.train, facts, executor, run.dataset, observers, world, course);
+  if (origin && is_over(origin->manifest, job.config)) {
+    run.log.info("all steps are done; what is missing is the weights, which are written now");
+    result.ended_early = true;  // also where the last of all steps was not reached
+  } else if (!is_first(world)) {
+    result = train::train(job.config.train, facts, executor, run.source, observers, world, course);
   } else {
     run.log.debug(format("memory, kernels and streams ready in {}", binding.text()));
     result = train_and_tell(run, facts, executor, world, observers, course);
   }
-  save_weights(job, executor, world);
-  if (result.was_stopped) return true;
-  const std::string sample = show_sample(job, run.dataset, executor, world);
-  if (tensorboard && !sample.empty()) tensorboard->text("samples/text", as_block(sample));
-  if (is_first(world)) say_where(job, run.log);
-  return false;
+  const std::int64_t steps = std::max(result.steps, first_step);
+  finish(run, steps, executor, world, tensorboard, result);
+  if (session) end_session(*session, steps);
+  return result.was_stopped;
 }
 
-std::string stopped_text(const config::Config& config) {
-  return format("stopped, as asked; the same command goes on from the last checkpoint in {}",
-                config.dir);
+/// How to go on after a stop; what was meant for this start alone is left out.
+std::string stopped_text(const TrainArguments& arguments, const config::Config& config) {
+  const std::vector<std::string> words = words_to_go_on(arguments.command);
+  if (!arguments.overwrite && arguments.resume.how == "auto")
+    return format("stopped, as asked; the same command goes on from the last checkpoint in {}",
+                  config.dir);
+  std::string command;
+  for (const std::string& word : words) command += " " + shell_quoted(word);
+  return format("stopped, as asked; this goes on from the last checkpoint in {}:{}", config.dir,
+                command);
 }
 
 /// What is known before any rank starts.
 struct Prepared {
-  data::Dataset dataset;
+  std::unique_ptr<const data::Source> source;
   Job job;
   std::string reading_time, compiling_time;
 };
@@ -258,39 +354,34 @@ Prepared prepare(const TrainArguments& arguments, std::optional<std::int64_t> ra
   const Stopwatch reading;
   config::Config config = load_config(arguments.config);
   if (threads && config.threads == 0) config.threads = *threads;
-  data::Dataset dataset = load_data(config);
-  if (config.sample.tokens > 0) dataset.tokenizer().encode(config.sample.prompt, "sample.prompt");
+  std::unique_ptr<const data::Source> source = load_data(config);
+  if (config.sample.tokens > 0) source->tokenizer()->encode(config.sample.prompt, "sample.prompt");
   std::string reading_time = reading.text();
   const Stopwatch compiling;
   Job job = make_job(std::move(config), Graphs::of_run, ranks);
   if (job.device == Device::cpu) check_trainable(job.config);
   require_device(job);
   check_trace(job, arguments.trace);
-  return {std::move(dataset), std::move(job), std::move(reading_time), compiling.text()};
+  return {std::move(source), std::move(job), std::move(reading_time), compiling.text()};
 }
 
-/// Opens the run directory and the log, and shows what is about to happen.
-void open_run(const TrainArguments& arguments, const Prepared& run, const JobFacts& facts,
-              std::size_t ranks_here, const std::optional<ResumePoint>& point, Log& log) {
-  if (!point) check_initial_model(run.job, run.dataset);
-  if (!arguments.dry_run) {
-    const std::string& dir = run.job.config.dir;
-    const bool begins_anew = open_run_directory(arguments, run.job, run.dataset, facts, point);
-    log.keep(join_path(dir, RunFiles::log));
-    if (begins_anew)
-      log.info(format("{}: the run there ended before its first checkpoint; it begins anew", dir));
-  }
+/// Shows what is about to happen. Nothing of it is in the run directory yet.
+void show_start(const TrainArguments& arguments, const Prepared& run, const JobFacts& facts,
+                std::size_t ranks_here, const RunStart& start, Log& log) {
   log.set_level(log_level(run.job.config.log_level));
   log.debug(format("configuration and data read in {}, planned and compiled in {}",
                    run.reading_time, run.compiling_time));
-  log.info(to_text(startup_rows(run.job, run.dataset, facts, ranks_here), log.columns()));
-  if (point) {
-    for (const checkpoint::Refused& refused : point->refused)
+  log.info(to_text(startup_rows(run.job, *run.source, facts, ranks_here), log.columns()));
+  for (const std::string& warning : run.source->warnings()) log.warn(warning);
+  if (start.point) {
+    for (const checkpoint::Refused& refused : start.point->refused)
       log.warn(format("a newer checkpoint is damaged and passed over: {}", refused.why));
-    log.info(format("going on from step {} of {}: {}\n", point->found.manifest.step,
-                    run.job.config.train.steps, point->found.path));
+    log.info(format("going on from step {} of {}: {}\n", start.point->found.manifest.step,
+                    run.job.config.train.steps, start.point->found.path));
   }
-  if (arguments.dry_run) log.info("dry run: nothing was written");
+  if (!arguments.dry_run) return;
+  if (start.point) check_bytes(arguments, run.job, *run.source, *start.point, log);
+  log.info("dry run: every check has passed, and nothing was written");
 }
 
 /// The run directory, held for this job. Lost while it stood still: it ends at once.
@@ -303,6 +394,17 @@ std::unique_ptr<RunLock> lock_run(const TrainArguments& arguments, const Job& jo
                                    std::move(options));
 }
 
+/// Looks into the run directory, which is held from then on unless the run is a dry one. For rank
+/// 0.
+RunStart look_at_start(const TrainArguments& arguments, const Prepared& run,
+                       std::unique_ptr<RunLock>& lock) {
+  if (arguments.dry_run)
+    require_unlocked(run.job.config.dir, this_holder(arguments.variable), arguments.take_over);
+  else
+    lock = lock_run(arguments, run.job);
+  return plan_start(arguments, run.job, *run.source);
+}
+
 /// Before anything was written.
 void refuse_if_stopped(bool is_asked) {
   if (is_asked)
@@ -311,11 +413,27 @@ void refuse_if_stopped(bool is_asked) {
         "stopped, as asked, before anything was written; the same command begins again");
 }
 
-LaunchOptions launch_options(const Job& job, Log& log) {
+double watchdog_s(const config::Config& config) {
   // Progress is counted in instructions, of which the longest takes seconds on a slow machine.
   constexpr double automatic_s = 120;
-  const double watchdog_s = job.config.watchdog_s;
-  return {.watchdog_s = watchdog_s > 0 ? watchdog_s : automatic_s,
+  return config.watchdog_s > 0 ? config.watchdog_s : automatic_s;
+}
+
+/// What the watch over ranks goes by before they have agreed on anything. What is wrong with the
+/// configuration is said later, by one of them.
+LaunchOptions first_options(const TrainArguments& arguments) {
+  LaunchOptions options;
+  options.ask_to_stop = StopRequest::ask;
+  try {
+    options.watchdog_s = watchdog_s(load_config(arguments.config));
+  } catch (const UserError&) {
+    options.watchdog_s = watchdog_s({});
+  }
+  return options;
+}
+
+LaunchOptions launch_options(const Job& job, Log& log) {
+  return {.watchdog_s = watchdog_s(job.config),
           .status_folder = join_path(job.config.dir, RunFiles::status),
           .flush = [&log] { log.status(""); },
           .ask_to_stop = StopRequest::ask};
@@ -329,7 +447,10 @@ Log make_log(const TrainArguments& arguments) {
 }
 
 void train_threads(const TrainArguments& arguments) {
-  const StopRequest stop;
+  // A line of its own, wherever the moving line or the terminal's ^C has left the cursor.
+  const StopRequest stop(
+      "\nasked to stop: the run saves and ends after the step that is under way; ask again to end "
+      "it at once\n");
   Log log = make_log(arguments);
   const Prepared run = prepare(arguments, std::nullopt, std::nullopt);
   const Job& job = run.job;
@@ -337,20 +458,22 @@ void train_threads(const TrainArguments& arguments) {
   JobFacts facts;
   facts.ranks = static_cast<std::size_t>(job.ranks());
   facts.threads_per_rank = job.target.threads;
-  if (!arguments.dry_run) facts.peak = measure_peak(job);
+  if (!arguments.dry_run) facts.peak = find_peak(job, arguments.variable);
   refuse_if_stopped(stop.flag());
-  const auto lock = arguments.dry_run ? nullptr : lock_run(arguments, job);
-  const auto point = resume_point(arguments, job, run.dataset);
-  open_run(arguments, run, facts, facts.ranks, point, log);
+  std::unique_ptr<RunLock> lock;
+  const RunStart start = look_at_start(arguments, run, lock);
+  show_start(arguments, run, facts, facts.ranks, start, log);
   if (arguments.dry_run) return;
-  const Shared shared{arguments, job, run.dataset, facts.peak, point, stop.flag(), log};
+  const Shared shared{
+      arguments, job, *run.source, facts, start, stop.flag(), shared_cores(facts, facts.ranks),
+      log};
   std::atomic<bool> was_stopped{false};
   run_threads(job.ranks(), launch_options(job, log), [&](comm::World* world) {
     const auto rank =
         world == nullptr ? std::int64_t{0} : static_cast<std::int64_t>(world->rank().index());
     if (train_rank(shared, bundle_of(job, rank), world)) was_stopped = true;
   });
-  if (was_stopped) throw UserError(ExitCode::stopped, stopped_text(job.config));
+  if (was_stopped) throw UserError(ExitCode::stopped, stopped_text(arguments, job.config));
 }
 
 /// Warnings of all ranks, on the first; equal ones are folded.
@@ -371,13 +494,13 @@ bool is_stop_asked(const StopRequest& stop, comm::World& world) {
   return vote != 0;
 }
 
-void train_processes(const TrainArguments& arguments) {
-  const StopRequest stop;
-  ProcessJob processes(arguments.launcher);
+/// What one rank does from its first word to the others to its last; whether it was stopped. The
+/// log and the lock of the run directory outlive the watch over the ranks, which ends them too.
+bool train_process(const TrainArguments& arguments, const StopRequest& stop, Log& log,
+                   std::unique_ptr<RunLock>& lock, ProcessJob& processes) {
   comm::World& world = processes.world();
   const comm::ThreadAdvice advice = comm::advise_threads(world);
   std::optional<Prepared> run;
-  Log log = make_log(arguments);
   processes.together([&] {
     run = prepare(arguments, static_cast<std::int64_t>(world.size()), advice.threads);
     check_memory(run->job, static_cast<std::int64_t>(world.local_size()),
@@ -390,41 +513,53 @@ void train_processes(const TrainArguments& arguments) {
                  .mpi = comm::mpi_library(),
                  .peak = std::nullopt};
   std::vector<CommonFact> common;
-  processes.together([&] { common = common_facts(run->job, run->dataset, arguments.variable); });
+  processes.together([&] { common = common_facts(run->job, *run->source, arguments.variable); });
   processes.together([&] { require_common(common, facts.hosts, world); });
-  if (!arguments.dry_run) facts.peak = measure_peak(run->job, world);
+  if (!arguments.dry_run) facts.peak = find_peak(run->job, world, arguments.variable);
   const bool must_stop = is_stop_asked(stop, world);
   processes.together([&] { refuse_if_stopped(must_stop); });
   // Rank 0 alone looks for a checkpoint; others are told.
-  std::unique_ptr<RunLock> lock;
-  std::optional<ResumePoint> point;
+  RunStart start;
   processes.together([&] {
-    if (!is_first(&world)) return;
-    if (!arguments.dry_run) lock = lock_run(arguments, run->job);
-    point = resume_point(arguments, run->job, run->dataset);
+    if (is_first(&world)) start = look_at_start(arguments, *run, lock);
   });
-  point = share(point, world);
+  start.point = share(start.point, world);
   processes.together([&] {
-    if (is_first(&world)) open_run(arguments, *run, facts, world.local_size(), point, log);
+    if (is_first(&world)) show_start(arguments, *run, facts, world.local_size(), start, log);
   });
   tell_warnings(run->job, world, facts, advice.warning, log);
-  bool was_stopped = false;
-  if (!arguments.dry_run) {
-    const Shared shared{arguments, run->job, run->dataset, facts.peak, point, stop.flag(), log};
-    LaunchOptions options = launch_options(run->job, log);
-    // A process that ends at once must not leave its lock.
-    options.flush = [&] {
-      log.status("");
-      lock.reset();
-    };
-    processes.run(options, [&](comm::World* ranks) {
-      const auto rank = static_cast<std::int64_t>(ranks->rank().index());
-      was_stopped = train_rank(shared, bundle_of(run->job, rank), ranks);
-    });
-  }
+  if (arguments.dry_run) return false;
+  const Shared shared{arguments,
+                      run->job,
+                      *run->source,
+                      facts,
+                      start,
+                      stop.flag(),
+                      shared_cores(facts, world.local_size()),
+                      log};
+  LaunchOptions options = launch_options(run->job, log);
+  // A process that ends at once must not leave its lock.
+  options.flush = [&] {
+    log.status("");
+    lock.reset();
+  };
+  processes.set_options(options);
+  // Nobody trains before all know where to leave how they end.
+  world.barrier();
+  const auto rank = static_cast<std::int64_t>(world.rank().index());
+  const bool was_stopped = train_rank(shared, bundle_of(run->job, rank), &world);
   // Said before any rank ends: a launcher ends all when the first one does, with this code.
-  if (was_stopped && is_first(&world)) log.info(stopped_text(run->job.config));
-  processes.finish();
+  if (was_stopped && is_first(&world)) log.info(stopped_text(arguments, run->job.config));
+  return was_stopped;
+}
+
+void train_processes(const TrainArguments& arguments) {
+  const StopRequest stop;
+  Log log = make_log(arguments);
+  std::unique_ptr<RunLock> lock;
+  ProcessJob processes(arguments.launcher, first_options(arguments));
+  bool was_stopped = false;
+  processes.run([&] { was_stopped = train_process(arguments, stop, log, lock, processes); });
   if (was_stopped) throw UserError(ExitCode::stopped, "");
 }
 
@@ -436,6 +571,7 @@ void train(const TrainArguments& arguments) {
     train_processes(arguments);
   else
     train_threads(arguments);
+  if (arguments.dry_run) Outcome(arguments.variable).done(0, 0);
 }
 
 }  // namespace fourfold::cli

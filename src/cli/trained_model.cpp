@@ -22,6 +22,7 @@ void use_kernels_of_cpu(config::Config& config) {
 
 TrainedModel from_checkpoint(checkpoint::Found found) {
   TrainedModel model;
+  model.path = found.path;
   const std::array<std::string, 1> files{"the checkpoint's configuration"};
   const checkpoint::Manifest& manifest = found.manifest;
   model.config = config::load(files, {}, [&](const std::string&) { return manifest.config; });
@@ -49,6 +50,11 @@ std::optional<checkpoint::Found> find_checkpoint(const std::string& path,
 }  // namespace
 
 std::unique_ptr<data::Tokenizer> TrainedModel::make_tokenizer() const {
+  if (config.kind != model::Kind::gpt)
+    throw UserError(ExitCode::bad_config,
+                    format("{} is no model of text (model.kind = vgg); expected a run of "
+                           "model.kind = gpt",
+                           path));
   return data::tokenizer_from_text(tokenizer, tokenizer_place);
 }
 
@@ -70,8 +76,10 @@ TrainedModel open_trained_model(const std::string& path, std::optional<std::int6
   TrainedModel model;
   model.config = config::load(std::array{config}, {});
   use_kernels_of_cpu(model.config);
+  model.path = path;
   model.tokenizer_place = join_path(path, RunFiles::tokenizer);
-  model.tokenizer = trim(read_file(model.tokenizer_place, ExitCode::no_checkpoint));
+  if (model.config.kind == model::Kind::gpt)
+    model.tokenizer = trim(read_file(model.tokenizer_place, ExitCode::no_checkpoint));
   model.origin = "the final weights";
   model.parameters = checkpoint::open_model_file(join_path(path, RunFiles::weights));
   return model;

@@ -15,11 +15,13 @@ namespace fourfold::cli {
 
 struct TrainedModel {
   config::Config config;        // in fp32 where kernels of a CPU are to compute what was bf16
-  std::string tokenizer;        // as text
+  std::string path;             // for messages
+  std::string tokenizer;        // as text; empty: none
   std::string tokenizer_place;  // where that stands, for messages
   std::string origin;           // "the final weights", "the checkpoint of step 1200"
   std::unique_ptr<checkpoint::StoredModel> parameters;
 
+  /// Errors: UserError(bad_config) where the model is not one of text.
   std::unique_ptr<data::Tokenizer> make_tokenizer() const;
 };
 

@@ -1,7 +1,6 @@
 #include "program/verify.h"
 
 #include <chrono>
-#include <cstdio>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -9,6 +8,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/job.h"
+#include "cli/print.h"
 #include "program/bind.h"
 #include "program/text.h"
 #include "program/verify_job.h"
@@ -33,15 +33,21 @@ std::string fault_list(const std::vector<program::Fault>& faults) {
 
 void print_programs(const program::Bundle& bundle) {
   for (const program::Program& p : bundle.programs)
-    std::printf("%-9s %6zu instructions, %4zu buffers, %4zu events: no faults\n", p.name.c_str(),
-                p.instructions.size(), p.buffers.size(), p.num_events);
-  std::printf("memory    %s persistent + %s transient\n",
-              format_bytes(bundle.persistent_bytes).c_str(),
-              format_bytes(bundle.transient_bytes).c_str());
+    print("%-9s %6zu instructions, %4zu buffers, %4zu events: no faults\n", p.name.c_str(),
+          p.instructions.size(), p.buffers.size(), p.num_events);
+  print("memory    %s persistent + %s transient\n", format_bytes(bundle.persistent_bytes).c_str(),
+        format_bytes(bundle.transient_bytes).c_str());
 }
 
 void verify_text(const std::string& path) {
-  const program::Bundle bundle = program::parse_bundle(read_file(path, ExitCode::bad_config), path);
+  const std::string text = read_file(path, ExitCode::bad_config);
+  if (text.starts_with("program "))
+    throw UserError(
+        ExitCode::bad_config,
+        format("{}:1: holds one program, expected all programs of a rank; print them with "
+               "`fourfold program CONFIG --program all`",
+               path));
+  const program::Bundle bundle = program::parse_bundle(text, path);
   const std::vector<program::Fault> faults = program::verify(bundle);
   if (!faults.empty()) throw UserError(ExitCode::bad_config, fault_list(faults));
   print_programs(bundle);
@@ -49,7 +55,7 @@ void verify_text(const std::string& path) {
 
 void verify_config(const VerifyArguments& arguments) {
   config::Config config = load_config(arguments.config);
-  resolve_vocabulary(config);
+  resolve_model(config);
   const auto before_compiling = Clock::now();
   Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks);
   const double compile_s = seconds_since(before_compiling);
@@ -66,10 +72,10 @@ void verify_config(const VerifyArguments& arguments) {
   std::int64_t instructions = 0;
   for (const program::Program& p : job.bundle.programs)
     instructions += static_cast<std::int64_t>(p.instructions.size());
-  std::printf("ranks     %s, %s instructions in all\n", format_grouped(job.ranks()).c_str(),
-              format_grouped(job.ranks() * instructions).c_str());
-  std::printf("time      %s to compile, %s to verify\n", format_duration(compile_s).c_str(),
-              format_duration(verify_s).c_str());
+  print("ranks     %s, %s instructions in all\n", format_grouped(job.ranks()).c_str(),
+        format_grouped(job.ranks() * instructions).c_str());
+  print("time      %s to compile, %s to verify\n", format_duration(compile_s).c_str(),
+        format_duration(verify_s).c_str());
 }
 
 }  // namespace

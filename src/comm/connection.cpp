@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "comm/clock.h"
 
 namespace fourfold::comm {
 namespace {
@@ -61,7 +62,8 @@ void Connection::flush() {
 
 std::vector<Message> Connection::receive(bool& ended) {
   std::array<char, 4096> piece{};
-  for (;;) {
+  // Who sends without a pause is heard by turns.
+  for (std::size_t taken = 0; taken < largest_text; taken += piece.size()) {
     const ssize_t got = ::recv(number(), piece.data(), piece.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
@@ -89,7 +91,7 @@ std::vector<Message> Connection::receive(bool& ended) {
   return messages;
 }
 
-Listener::Listener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+Listener::Listener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
   sockaddr_in where{};
   where.sin_family = AF_INET;
   where.sin_addr.s_addr = htonl(INADDR_ANY);
@@ -147,7 +149,8 @@ std::optional<Connection> connect_to(const std::string& address, std::uint16_t p
 
 std::optional<Message> receive_one(Connection& connection, double timeout_s) {
   bool ended = false;
-  while (!ended && wait_for(connection.number(), POLLIN, timeout_s)) {
+  const double deadline = now_s() + timeout_s;
+  while (!ended && wait_for(connection.number(), POLLIN, std::max(0.0, deadline - now_s()))) {
     auto messages = connection.receive(ended);
     if (!messages.empty()) return std::move(messages.front());
   }

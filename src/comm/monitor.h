@@ -44,12 +44,13 @@ class ThreadMonitor {
 };
 
 /// For ranks that are processes. They are connected by TCP, apart from MPI, and tell each other
-/// several times a second what they do. Within a second or so of a rank's death all others say who
-/// died, where it was last seen and where they are, and end with peer_lost; when the job hangs, all
-/// end with no_progress, and the one that is late is named; a fault of one rank
-/// (World::abort_all) is said once, and all end with its code. SIGTERM asks for a stop, where there
-/// is somebody to ask; the second one waits for such news for half a second, because launchers send
-/// it to all when one dies, and then ends the process as ever.
+/// several times a second what they do. Within a second or so of a rank's death one of the others
+/// says who died, where it was last seen and where the one that speaks is; each leaves the same of
+/// itself in its status, and all end with peer_lost. When the job hangs, all end with no_progress,
+/// and the one that is late is named; a fault of one rank (World::abort_all) is said once, and all
+/// end with its code. SIGTERM asks for a stop, where there is somebody to ask; the second one waits
+/// for such news for half a second, because launchers send it to all when one dies, and then ends
+/// the process as ever.
 ///
 /// One in a process, on all ranks together, constructed and destroyed on the thread that made the
 /// world.
@@ -57,13 +58,18 @@ class MpiMonitor {
  public:
   /// Where the ranks cannot connect, it warns, and only the launcher notices who dies.
   MpiMonitor(MpiWorld& world, MonitorOptions options);
+  /// What holds from now on; `say` stays as it was.
+  void set_options(MonitorOptions options);
   /// Also when the constructing thread unwinds: it then leaves without a farewell, and the others
   /// take this rank for dead.
   ~MpiMonitor();
 
-  /// The good end, after which nobody minds who leaves; before MpiWorld::finish. All ranks call
-  /// together.
+  /// The good end, before MpiWorld::finish: waits for all ranks and leaves their statuses. All
+  /// ranks call together.
   void finish();
+  /// The last call, after MpiWorld::finish: returns once all ranks have come here, on rank 0 once
+  /// the processes of all others are gone. Those that do not come or do not go are late.
+  void part();
 
  private:
   class Watch;

@@ -12,11 +12,12 @@
 
 #include "base/format.h"
 #include "comm/reduce.h"
+#include "comm/termination.h"
 
 namespace fourfold::comm {
 namespace {
 
-constexpr std::size_t num_types = 6, num_reductions = 2;
+constexpr std::size_t num_types = 7, num_reductions = 2;
 
 /// Throws where an MPI call failed; most MPI libraries end the process before that.
 void check_mpi(int result, std::string_view call) {
@@ -103,8 +104,8 @@ class MpiHandles {
   }
 
   MPI_Datatype type(DType dtype) const {
-    const std::array<MPI_Datatype, num_types> types{MPI_FLOAT,   MPI_DOUBLE,  bf16,
-                                                    MPI_INT32_T, MPI_INT64_T, MPI_UINT64_T};
+    const std::array<MPI_Datatype, num_types> types{
+        MPI_FLOAT, MPI_DOUBLE, bf16, MPI_INT32_T, MPI_INT64_T, MPI_UINT64_T, MPI_UINT8_T};
     return types[static_cast<std::size_t>(dtype)];
   }
 
@@ -317,8 +318,8 @@ void MpiWorld::set_end(End end) {
 
 void MpiWorld::abort_all(ExitCode code, std::string_view message) {
   if (end_) end_(code, message);
-  std::fprintf(stderr, "error: %.*s\n", static_cast<int>(message.size()), message.data());
   std::fflush(nullptr);
+  say_on_stderr(format("error: {}", message));
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
   std::_Exit(static_cast<int>(code));
 }

@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -32,8 +35,11 @@ constexpr double term_grace_s = 0.5;
 /// How long a rank stays so that its last words arrive, with ranks and with the launcher, and how
 /// long an end that a faulty rank asked for may take.
 constexpr double last_words_s = 0.2, end_patience_s = 5;
-/// How long after the others' good end a missing farewell is forgiven.
-constexpr double farewell_s = 1;
+/// How long ranks let another one speak, when rank 0 is lost: longer than a launcher takes to tell
+/// all that one has ended.
+constexpr double second_turn_s = 1.5;
+/// How long the last process of a job may take to end where nobody says.
+constexpr double exit_patience_s = 60;
 
 // What messages are.
 constexpr char state = 'S', fault = 'F', death = 'D', hang = 'K', leaves = 'B';
@@ -55,14 +61,13 @@ End parse_end(const std::string& line) {
       static_cast<std::size_t>(json.find("late")->as_integer())};
 }
 
-void pause(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+/// Of a process of this host.
+bool is_alive(std::int64_t pid) {
+  return ::kill(static_cast<pid_t>(pid), 0) == 0;
 }
 
-void say_on_stderr(std::string_view line) {
-  const std::string text = std::string(line) + "\n";
-  // Not through stdio: a thread that hangs may hold its lock.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+void pause(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace
@@ -73,6 +78,7 @@ class MpiMonitor::Watch {
   Watch(MpiWorld& world, MonitorOptions options)
       : world_(world), options_(std::move(options)), peers_(world.size()) {
     if (!options_.say) options_.say = say_on_stderr;
+    status_folder_ = options_.status_folder;
     meet();
     const bool alone =
         std::ranges::none_of(peers_, [](const Peer& peer) { return peer.connection.is_open(); });
@@ -88,14 +94,27 @@ class MpiMonitor::Watch {
     world_.set_end(nullptr);
     stop_.store(true);
     alarm_.ring();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void set_options(MonitorOptions options) {
+    const std::lock_guard lock(mutex_);
+    status_folder_ = options.status_folder;
+    wanted_options_ = std::move(options);
   }
 
   void finish() {
-    leaving_.store(true);
     world_.barrier();
-    said_farewell_.store(true);
-    if (!options_.status_folder.empty()) write_status(ExitCode::done, "");
+    if (status_folder_.empty()) return;
+    comm::write_status(status_folder_,
+                       {world_.rank(), peers_[me()].known.host, getpid(), ExitCode::done, ""});
+  }
+
+  void part() {
+    world_.set_end(nullptr);
+    parting_.store(true);
+    alarm_.ring();
+    thread_.join();
   }
 
  private:
@@ -129,7 +148,7 @@ class MpiMonitor::Watch {
   }
 
   void loop() {
-    while (!stop_.load()) {
+    while (!stop_.load() && !may_go()) {
       sleep_until_news();
       for (int terms = alarm_.answer(); terms > 0 && !term_s_; --terms)
         if (!options_.ask_to_stop || !options_.ask_to_stop()) term_s_ = now_s();
@@ -137,7 +156,41 @@ class MpiMonitor::Watch {
       look_for_requests();
       if (now_s() >= next_beat_s_) beat();
     }
-    if (said_farewell_.load()) tell_all({leaves, ""});
+  }
+
+  /// Whether this rank may end well: rank 0 once the others are gone, they once rank 0 has said
+  /// that all are done.
+  bool may_go() {
+    if (!parting_.load()) return false;
+    const bool all_done = std::ranges::all_of(
+        peers_, [](const Peer& peer) { return peer.left || !peer.connection.is_open(); });
+    if (!farewell_s_ && (!is_root() || all_done)) {
+      tell_all({leaves, ""});
+      farewell_s_ = now_s();
+    }
+    if (!is_root()) {
+      if (all_done) keep_open_till_exit(peers_[0].connection);
+      return all_done;
+    }
+    const Peer* const here = someone_here();
+    if (here == nullptr) see_off_this_process(patience_s());
+    return here == nullptr;
+  }
+
+  /// The end of this connection tells rank 0 that the process is gone, so nothing else closes it.
+  static void keep_open_till_exit(const Connection& connection) {
+    if (connection.is_open()) ::fcntl(connection.number(), F_DUPFD_CLOEXEC, 0);
+  }
+
+  /// The first whose process is not known to be gone.
+  const Peer* someone_here() const {
+    const auto peer =
+        std::ranges::find_if(peers_, [](const Peer& other) { return other.connection.is_open(); });
+    return peer == peers_.end() ? nullptr : &*peer;
+  }
+
+  double patience_s() const {
+    return options_.watchdog_s > 0 ? options_.watchdog_s : exit_patience_s;
   }
 
   void sleep_until_news() {
@@ -159,11 +212,7 @@ class MpiMonitor::Watch {
     for (const Message& message : peer.connection.receive(ended)) hear(rank, message);
     if (!ended) return;
     peer.connection.close();
-    if (peer.left || said_farewell_.load()) return;
-    if (leaving_.load())
-      missing_ = Missing{rank, now_s()};
-    else
-      end_after_death(rank);
+    if (!peer.left) end_after_death(rank);
   }
 
   void hear(std::size_t rank, const Message& message) {
@@ -174,7 +223,7 @@ class MpiMonitor::Watch {
     } else if (message.kind == fault) {
       const End end = parse_end(message.text);
       if (is_root()) end_after_fault(end.fault);
-      end_process(end.fault.code, end.fault.message, {}, 2 * last_words_s);
+      end_process(end.fault.code, end.fault.message, std::nullopt);
     } else if (message.kind == death) {
       if (auto told = parse_state(message.text)) {
         const std::size_t dead = told->rank.index();
@@ -184,7 +233,7 @@ class MpiMonitor::Watch {
     } else if (message.kind == hang) {
       const End end = parse_end(message.text);
       kill_if_here(end.late);
-      end_process(end.fault.code, end.fault.message, {}, 2 * last_words_s);
+      end_process(end.fault.code, end.fault.message, std::nullopt);
     }
   }
 
@@ -203,13 +252,12 @@ class MpiMonitor::Watch {
       const std::lock_guard lock(mutex_);
       wanted = std::exchange(wanted_end_, std::nullopt);
     }
+    take_options();
     if (wanted) {
       if (is_root() || !peers_[0].connection.is_open()) end_after_fault(*wanted);
       peers_[0].connection.send({fault, fault_line(wanted->code, wanted->message)});
     }
     const double now = now_s();
-    if (missing_ && now - missing_->since_s > farewell_s && !said_farewell_.load())
-      end_after_death(missing_->rank);
     if (term_s_ && now - *term_s_ > term_grace_s) {
       tell_all({leaves, ""});
       // As a shell would report it; not a code of ours.
@@ -218,14 +266,26 @@ class MpiMonitor::Watch {
     }
   }
 
+  void take_options() {
+    const std::lock_guard lock(mutex_);
+    if (!wanted_options_) return;
+    wanted_options_->say = options_.say;
+    options_ = *std::exchange(wanted_options_, std::nullopt);
+  }
+
   void beat() {
     const double now = now_s();
-    if (now - next_beat_s_ > options_.watchdog_s / 2)  // slept itself, with the whole process
+    if (now - next_beat_s_ > options_.watchdog_s / 2) {  // slept itself, with the whole process
       for (Peer& peer : peers_) peer.age = Age(now);
+      if (farewell_s_) farewell_s_ = now;
+    }
     next_beat_s_ = now + beat_s;
     learn(me(), state_of(world_.rank(), world_.progress()));
     tell_all({state, to_line(peers_[me()].known)});
     if (options_.watchdog_s <= 0) return;
+    const Peer* const here = someone_here();
+    if (is_root() && farewell_s_ && here != nullptr && now - *farewell_s_ > options_.watchdog_s)
+      end_after_hang(late_to_end(here->known, now - *farewell_s_));
     std::vector<RankState> states;
     for (const Peer& peer : peers_) {
       // Others than rank 0 hear rank 0 alone.
@@ -246,29 +306,51 @@ class MpiMonitor::Watch {
     std::string message = death_notice(peers_[dead].known, self);
     if (peers_[dead].known.host == self.host)
       message += memory_kill_notice(memory_kills_before_, memory_kills());
-    end_process(ExitCode::peer_lost, message, {"error: " + message}, last_words_s);
+    end_process(ExitCode::peer_lost, message, turn_after_death_s(dead), {"error: " + message});
+  }
+
+  /// One rank speaks of the loss of another: rank 0; of its own, the first one that lives on its
+  /// host. Those of other hosts wait, and speak where nobody has. Nothing for those that do not
+  /// speak.
+  std::optional<double> turn_after_death_s(std::size_t dead) const {
+    if (is_root()) return 0;
+    if (dead != 0 || !is_first_alive_here()) return std::nullopt;
+    return peers_[0].known.host == world_.host() ? 0 : second_turn_s;
+  }
+  /// Of a rank 0 that is silent each finds out for itself, some a beat later than others, when the
+  /// first one may have spoken and gone. So only the next one speaks at once.
+  double turn_after_hang_s() const {
+    const bool is_next = peers_[0].known.host == world_.host() &&
+                         std::ranges::none_of(before_me(), [this](const Peer& peer) {
+                           return peer.known.host == world_.host();
+                         });
+    return is_root() || is_next ? 0 : second_turn_s;
+  }
+
+  /// Without rank 0 and this one.
+  std::span<const Peer> before_me() const {
+    return std::span(peers_).subspan(1, me() > 0 ? me() - 1 : 0);
+  }
+  bool is_first_alive_here() const {
+    return std::ranges::none_of(before_me(), [this](const Peer& peer) {
+      return peer.known.host == world_.host() && is_alive(peer.known.pid);
+    });
   }
 
   [[noreturn]] void end_after_hang(const Verdict& verdict) {
     const Fault reason{ExitCode::no_progress, verdict.message};
     kill_if_here(verdict.late.index());
-    // If rank 0 itself is late, it is told in case it wakes; each finds out alone, and rank 1
-    // speaks.
+    // If rank 0 itself is late, it is told in case it wakes; each finds out alone.
     tell_all({hang, fault_line(reason.code, reason.message, verdict.late.index())});
-    std::vector<std::string> lines;
-    if (is_root() || me() == 1) {
-      lines = verdict.dump;
-      lines.push_back("error: " + reason.message);
-    }
-    // The first to leave may take everybody's output along: those with nothing to say stay longer.
-    end_process(reason.code, reason.message, lines,
-                lines.empty() ? 2 * last_words_s : last_words_s);
+    std::vector<std::string> lines = verdict.dump;
+    lines.push_back("error: " + reason.message);
+    end_process(reason.code, reason.message, turn_after_hang_s(), lines);
   }
 
   /// A fault of one rank, which rank 0 says for all.
   [[noreturn]] void end_after_fault(const Fault& reason) {
     tell_all({fault, fault_line(reason.code, reason.message)});
-    end_process(reason.code, reason.message, {"error: " + reason.message}, last_words_s);
+    end_process(reason.code, reason.message, 0, {"error: " + reason.message});
   }
 
   void kill_if_here(std::size_t rank) const {
@@ -282,15 +364,28 @@ class MpiMonitor::Watch {
       if (peer.connection.is_open()) peer.connection.send(message);
   }
 
-  /// The lines go first: a status waits for the disk, and the launcher stops listening soon.
+  /// `turn_s`: when to say the lines, if at all. Those of the one that speaks at once go first: a
+  /// status waits for the disk, and the launcher stops listening soon.
   [[noreturn]] void end_process(ExitCode code, const std::string& message,
-                                const std::vector<std::string>& lines = {}, double stay_s = 0) {
+                                std::optional<double> turn_s,
+                                const std::vector<std::string>& lines = {}) {
     ignore_broken_pipes();
-    for (const std::string& line : lines) options_.say(line);
+    take_options();
+    const auto say = [&] {
+      for (const std::string& line : lines) options_.say(line);
+    };
+    if (turn_s == 0) say();
     write_status(code, message);
     if (options_.before_exit) options_.before_exit();
-    // A connection that closes with unread bytes may take its last words along.
-    const double deadline = now_s() + stay_s;
+    if (turn_s > 0) {
+      // A launcher sends SIGTERM to all when one has ended, which has spoken then.
+      const double turn = now_s() + *turn_s;
+      while (now_s() < turn && alarm_.answer() == 0) pause(0.05);
+      if (now_s() >= turn && is_first_alive_here()) say();
+    }
+    // A connection that closes with unread bytes may take its last words along, and the first to
+    // leave everybody's output: those with nothing to say stay longer.
+    const double deadline = now_s() + (turn_s ? last_words_s : 2 * last_words_s);
     while (now_s() < deadline) {
       for (Peer& peer : peers_) {
         bool ended = !peer.connection.is_open();
@@ -327,16 +422,14 @@ class MpiMonitor::Watch {
   double next_beat_s_ = now_s();
   const std::optional<std::int64_t> memory_kills_before_ = memory_kills();
   std::optional<double> term_s_;
-  struct Missing {
-    std::size_t rank;
-    double since_s;
-  };
-  std::optional<Missing> missing_;
+  std::optional<double> farewell_s_;  // when this rank has told the others that it is done
 
+  std::string status_folder_;  // of the constructing thread
   std::mutex mutex_;
-  std::optional<Fault> wanted_end_;  // under mutex_
-  // Set by the constructing thread: the good end is near; all are at it; the watch is over.
-  std::atomic<bool> leaving_{false}, said_farewell_{false}, stop_{false};
+  std::optional<Fault> wanted_end_;               // under mutex_
+  std::optional<MonitorOptions> wanted_options_;  // under mutex_
+  // Set by the constructing thread: this rank is done; it unwinds.
+  std::atomic<bool> parting_{false}, stop_{false};
   std::thread thread_;
 };
 
@@ -345,8 +438,16 @@ MpiMonitor::MpiMonitor(MpiWorld& world, MonitorOptions options)
 
 MpiMonitor::~MpiMonitor() = default;
 
+void MpiMonitor::set_options(MonitorOptions options) {
+  watch_->set_options(std::move(options));
+}
+
 void MpiMonitor::finish() {
   watch_->finish();
+}
+
+void MpiMonitor::part() {
+  watch_->part();
 }
 
 }  // namespace fourfold::comm

@@ -97,6 +97,8 @@ void visit_type(DType type, Visit&& visit) {
       return visit(std::int64_t());
     case DType::u64:
       return visit(std::uint64_t());
+    case DType::u8:
+      return visit(std::uint8_t());
   }
   fail_internal("the element type is one of the enumeration");
 }

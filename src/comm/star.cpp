@@ -1,5 +1,9 @@
 #include "comm/star.h"
 
+#include <poll.h>
+
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -16,7 +20,7 @@ namespace {
 
 /// How long ranks have to connect, all together: hosts may answer late just after a job's start.
 constexpr double connect_s = 20;
-/// How long one attempt, and one answer, may take.
+/// How long one attempt, one answer and the first word of a caller may take.
 constexpr double attempt_s = 2;
 
 // What messages are.
@@ -29,27 +33,72 @@ std::string invitation_to(const Listener& listener) {
   return format("{}-{} {} {}", random(), random(), listener.port(), join(own_addresses(), " "));
 }
 
-/// How many ranks connected.
-std::int64_t accept_all(Listener& listener, const std::string& key,
-                        std::vector<Connection>& connections) {
-  const std::size_t size = connections.size();
-  std::int64_t count = 0;
-  const double deadline = now_s() + connect_s;
-  while (count + 1 < static_cast<std::int64_t>(size) && now_s() < deadline) {
-    auto connection = listener.accept(attempt_s);
-    if (!connection) continue;
-    const auto message = receive_one(*connection, attempt_s);
-    if (!message || message->kind != hello) continue;
-    const std::vector<std::string> words = split(message->text, ' ');
-    if (words.size() != 2 || words[0] != key) continue;
-    const auto rank = static_cast<std::size_t>(std::stoull(words[1]));
-    if (rank == 0 || rank >= size || connections[rank].is_open()) continue;
-    connection->send({welcome, key});
-    connections[rank] = std::move(*connection);
-    ++count;
-  }
-  return count;
+/// Somebody who connected and has not said yet who it is.
+struct Caller {
+  Connection connection;
+  double since_s;
+};
+/// More at a time are not listened to; the oldest ones are left.
+constexpr std::size_t most_callers = 256;
+
+/// Nothing where this is not what a rank of this job says first.
+std::optional<std::size_t> rank_of_hello(const Message& message, const std::string& key,
+                                         std::size_t size) {
+  const std::vector<std::string> words = split(message.text, ' ');
+  if (message.kind != hello || words.size() != 2 || words[0] != key) return std::nullopt;
+  std::size_t rank = 0;
+  const char* const end = words[1].data() + words[1].size();
+  const auto [stop, error] = std::from_chars(words[1].data(), end, rank);
+  if (error != std::errc() || stop != end || rank == 0 || rank >= size) return std::nullopt;
+  return rank;
 }
+
+/// Waits until somebody connects or speaks, for a beat at most.
+void wait_for_news(const Listener& listener, const std::vector<Caller>& callers) {
+  constexpr int beat_ms = 100;
+  std::vector<pollfd> entries{{listener.number(), POLLIN, 0}};
+  for (const Caller& caller : callers) entries.push_back({caller.connection.number(), POLLIN, 0});
+  ::poll(entries.data(), entries.size(), beat_ms);
+}
+
+/// Whether there is nothing more to hear from this caller. A rank may call again, where it was not
+/// answered in time: its last call counts.
+bool is_done_with(Caller& caller, const std::string& key, std::vector<Connection>& connections) {
+  bool ended = false;
+  const std::vector<Message> messages = caller.connection.receive(ended);
+  if (messages.empty()) return ended || now_s() - caller.since_s > attempt_s;
+  if (const auto rank = rank_of_hello(messages.front(), key, connections.size())) {
+    caller.connection.send({welcome, key});
+    connections[*rank] = std::move(caller.connection);
+  }
+  return true;
+}
+
+}  // namespace
+
+Message hello_of(const std::string& key, Rank rank) {
+  return {hello, format("{} {}", key, rank.index())};
+}
+
+std::size_t accept_ranks(Listener& listener, const std::string& key, double patience_s,
+                         std::vector<Connection>& connections) {
+  std::vector<Caller> callers;
+  const auto connected = [&] {
+    return static_cast<std::size_t>(std::ranges::count_if(connections, &Connection::is_open));
+  };
+  const double deadline = now_s() + patience_s;
+  while (connected() + 1 < connections.size() && now_s() < deadline) {
+    wait_for_news(listener, callers);
+    if (auto connection = listener.accept(0)) {
+      if (callers.size() == most_callers) callers.erase(callers.begin());
+      callers.push_back({std::move(*connection), now_s()});
+    }
+    std::erase_if(callers, [&](Caller& caller) { return is_done_with(caller, key, connections); });
+  }
+  return connected();
+}
+
+namespace {
 
 std::optional<Connection> call_root(const std::vector<std::string>& invitation, Rank rank,
                                     bool same_host) {
@@ -60,8 +109,8 @@ std::optional<Connection> call_root(const std::vector<std::string>& invitation, 
       if (!same_host && invitation[i].starts_with("127.")) continue;
       auto connection = connect_to(invitation[i], port, attempt_s);
       if (!connection) continue;
-      connection->send({hello, format("{} {}", invitation[0], rank.index())});
-      const auto answer = receive_one(*connection, connect_s);
+      connection->send(hello_of(invitation[0], rank));
+      const auto answer = receive_one(*connection, attempt_s);
       if (answer && answer->kind == welcome && answer->text == invitation[0]) return connection;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -82,7 +131,8 @@ std::vector<Connection> connect_star(World& world, const std::vector<std::string
   const std::vector<std::string> invitation = split(text, ' ');
   std::int64_t connected = 0;
   if (is_root) {
-    connected = accept_all(*listener, invitation[0], connections);
+    connected =
+        static_cast<std::int64_t>(accept_ranks(*listener, invitation[0], connect_s, connections));
   } else if (auto root =
                  call_root(invitation, world.rank(), hosts[world.rank().index()] == hosts[0])) {
     connections[0] = std::move(*root);

@@ -1,11 +1,11 @@
 #include "comm/status.h"
 
-#include <cstdio>
 #include <ctime>
 
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "comm/termination.h"
 
 namespace fourfold::comm {
 namespace {
@@ -36,8 +36,8 @@ void write_status(const std::string& folder, const RankStatus& status) noexcept 
                                     {"time", utc_now()}});
     write_file_atomic(status_path(folder, status.rank), json.dump() + "\n");
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "warning: the status of rank %zu is not written: %s\n",
-                 status.rank.index(), error.what());
+    say_on_stderr(format("warning: the status of rank {} is not written: {}", status.rank.index(),
+                         error.what()));
   }
 }
 

@@ -9,9 +9,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <string>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/styled_text.h"
 
 namespace fourfold::comm {
 namespace {
@@ -80,13 +83,41 @@ void ignore_broken_pipes() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
-void kill_later(std::int64_t pid) {
-  if (::fork() != 0) return;
-  // The child of a process with threads: only calls that are safe in signal handlers.
+void say_on_stderr(std::string_view line) {
+  const std::string text = without_controls(line) + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+namespace {
+
+/// Whether this is the child: it belongs to no terminal and holds no file. A child of a process
+/// with threads may only make calls that are safe in signal handlers.
+bool fork_detached() {
+  if (::fork() != 0) return false;
   ::setsid();
   for (int number = 0; number < 1024; ++number) ::close(number);
+  return true;
+}
+
+}  // namespace
+
+void kill_later(std::int64_t pid) {
+  if (!fork_detached()) return;
   ::sleep(1);
   ::kill(static_cast<pid_t>(pid), SIGKILL);
+  ::_exit(0);
+}
+
+void see_off_this_process(double patience_s) {
+  const pid_t parent = ::getpid();
+  if (!fork_detached()) return;
+  constexpr int turns_in_a_second = 20;
+  const timespec turn{0, 1'000'000'000 / turns_in_a_second};
+  const auto turns = static_cast<std::int64_t>(patience_s * turns_in_a_second);
+  for (std::int64_t i = 1; ::getppid() == parent; ++i) {
+    ::nanosleep(&turn, nullptr);
+    if (i % turns_in_a_second == 0) ::kill(parent, i < turns ? SIGCONT : SIGKILL);
+  }
   ::_exit(0);
 }
 

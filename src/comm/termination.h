@@ -1,10 +1,11 @@
-// SIGTERM as news for a watching thread, and the end of another process. The only signal handler of
-// this room.
+// SIGTERM as news for a watching thread, last words, and the end of another process. The only
+// signal handler of this room.
 #pragma once
 
 #include <signal.h>
 
 #include <cstdint>
+#include <string_view>
 
 #include "base/descriptor.h"
 
@@ -38,8 +39,16 @@ class Alarm {
 /// From now on, writing where nobody reads is no reason to die.
 void ignore_broken_pipes();
 
+/// A line on standard error, without control characters: it may name a file. Not through stdio: a
+/// thread that hangs may hold its lock.
+void say_on_stderr(std::string_view line);
+
 /// SIGKILL for a process of this host, a second from now, when this one is gone: launchers report
 /// the first process that ends, and that should be one that can say why.
 void kill_later(std::int64_t pid);
+
+/// For a process that has nothing left to do but to end, and that nobody watches any more: another
+/// one continues it every second if it is stopped, and sends SIGKILL after `patience_s`.
+void see_off_this_process(double patience_s);
 
 }  // namespace fourfold::comm

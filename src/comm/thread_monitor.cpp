@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "comm/launcher.h"
 #include "comm/monitor.h"
 #include "comm/status.h"
+#include "comm/termination.h"
 #include "comm/watch.h"
 
 namespace fourfold::comm {
@@ -81,7 +81,7 @@ class ThreadMonitor::Watch {
 
   void say(const std::string& line) const {
     if (options_.say) return options_.say(line);
-    std::fprintf(stderr, "%s\n", line.c_str());
+    say_on_stderr(line);
   }
 
   ThreadJob& job_;

@@ -149,6 +149,14 @@ std::optional<Verdict> judge(std::span<const RankState> ranks, double watchdog_s
   return verdict;
 }
 
+Verdict late_to_end(const RankState& late, double waited_s) {
+  return {late.rank,
+          format("{} has not ended for {} after all ranks were done: it is stopped, or its machine "
+                 "is; it was last seen {}",
+                 name_of(late), format_duration(waited_s), whereabouts(late)),
+          {}};
+}
+
 std::string death_notice(const RankState& dead, const RankState& self) {
   return format("{} died; it was last seen {}. This is {}, {}", name_of(dead), whereabouts(dead),
                 name_of(self), whereabouts(self));

@@ -59,6 +59,9 @@ struct Verdict {
 /// that has done least.
 std::optional<Verdict> judge(std::span<const RankState> ranks, double watchdog_s);
 
+/// For a rank whose process has not ended so long after all were done.
+Verdict late_to_end(const RankState& late, double waited_s);
+
 /// "rank 3 (n1, pid 1234) died; it was last seen ...; this is rank 0 ..., ..."
 std::string death_notice(const RankState& dead, const RankState& self);
 

@@ -15,6 +15,7 @@
 #include "compile/persistent_layout.h"
 #include "compile/place_buffers.h"
 #include "compile/recompute.h"
+#include "compile/use_cut_forms.h"
 #include "program/bind.h"
 
 namespace fourfold::compile {
@@ -32,8 +33,10 @@ void name_meshes(program::Program& program, const plan::Plan& plan) {
 program::Program compile_graph(const graph::Graph& graph, const plan::Plan& plan,
                                const machine::Target& target, const PersistentLayout& persistent,
                                Rank rank) {
-  const Recomputed recomputed = recompute(graph, plan.checkpointing);
-  const ShardedGraph sharded = choose_layouts(insert_conversions(recomputed, plan), plan);
+  CutGraph cut = use_cut_forms(graph, plan);
+  const Recomputed recomputed = recompute(std::move(cut.graph), plan.checkpointing);
+  const ShardedGraph sharded =
+      choose_layouts(insert_conversions(recomputed, cut.shardings, plan), plan);
   program::Program program = lower(sharded, plan, persistent, rank);
   program = fuse_neighbours(std::move(program), target);
   program = fuse_products(std::move(program), target);

@@ -24,8 +24,8 @@ class Fuser : private Neighbours {
   template <class Row>
   void fuse(const Row&, std::size_t) {}
 
-  void fuse(const op::AddBias&, std::size_t index) { join_bias<op::MatmulBias>(index); }
-  void fuse(const op::BiasGelu&, std::size_t index) { join_bias<op::MatmulBiasGelu>(index); }
+  void fuse(const op::AddBias&, std::size_t index) { join_bias<op::ContractBias>(index); }
+  void fuse(const op::BiasGelu&, std::size_t index) { join_bias<op::ContractBiasGelu>(index); }
 
   /// An instruction that reads the product and a bias first.
   template <class Row>
@@ -39,7 +39,7 @@ class Fuser : private Neighbours {
   }
 
   void fuse(const op::GeluGradient&, std::size_t index) {
-    using Row = op::MatmulGeluGradient;
+    using Row = op::ContractGeluGradient;
     const std::vector<Slice>& own = compute(index)->slices;
     const auto product = product_of<Row>(own[1], index);
     if (!product) return;
@@ -64,18 +64,20 @@ class Fuser : private Neighbours {
   template <class Row>
   std::optional<std::size_t> product_of(const Slice& slice, std::size_t reader) const {
     if (!wants<Row>()) return std::nullopt;
-    const auto product = sole_writer<op::Matmul>(slice, reader);
-    if (!product || std::get<op::Matmul>(compute(*product)->op).accumulate) return std::nullopt;
+    const auto product = sole_writer<op::Contract>(slice, reader);
+    if (!product) return std::nullopt;
+    const auto& contract = std::get<op::Contract>(compute(*product)->op);
+    if (contract.accumulate || contract.batch > 0) return std::nullopt;
     return product;
   }
 
   /// Whether the slice has the dims of the columns of the product's second factor.
   bool is_of_columns(const Slice& slice, std::size_t product) const {
-    const auto& matmul = std::get<op::Matmul>(compute(product)->op);
+    const auto& contract = std::get<op::Contract>(compute(product)->op);
     const Shape b = shape(compute(product)->slices[1]);
-    const auto rows = static_cast<std::size_t>(matmul.b_rows);
-    const std::size_t first = matmul.transpose_b ? 0 : rows,
-                      last = matmul.transpose_b ? rows : b.rank();
+    const auto rows = static_cast<std::size_t>(contract.b_rows);
+    const std::size_t first = contract.transpose_b ? 0 : rows,
+                      last = contract.transpose_b ? rows : b.rank();
     Shape columns;
     for (std::size_t dim = first; dim < last; ++dim) columns.push_back(b[dim]);
     return shape(slice) == columns;
@@ -88,10 +90,10 @@ class Fuser : private Neighbours {
 
   template <class Row>
   Row row_of(std::size_t product) const {
-    const auto& matmul = std::get<op::Matmul>(compute(product)->op);
+    const auto& contract = std::get<op::Contract>(compute(product)->op);
     Row row;
-    row.a_rows = matmul.a_rows, row.b_rows = matmul.b_rows;
-    row.transpose_a = matmul.transpose_a, row.transpose_b = matmul.transpose_b;
+    row.a_rows = contract.a_rows, row.b_rows = contract.b_rows;
+    row.transpose_a = contract.transpose_a, row.transpose_b = contract.transpose_b;
     return row;
   }
 };

@@ -12,62 +12,85 @@ namespace {
 using program::Compute;
 using program::Instruction;
 using program::Program;
+using program::Slice;
 
-// Operands of op::AdamW.
-constexpr std::size_t grad_operand = 0, first_scalar = 1, first_state = 5, num_operands = 8;
+/// What the operands of an update are to a list of updates.
+enum class Kind { scalar, gradient, state };
 
-const op::AdamW& adamw_of(const Compute& compute) {
-  return std::get<op::AdamW>(compute.op);
+std::vector<Slice> slices_of(const Compute& compute, Kind wanted) {
+  const op::Operands operands = op::operands(compute.op);
+  std::vector<Slice> slices;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Kind kind = operands[i].state == op::State::gradient ? Kind::gradient
+                      : operands[i].role == op::Role::read     ? Kind::scalar
+                                                               : Kind::state;
+    if (kind == wanted) slices.push_back(compute.slices[i]);
+  }
+  return slices;
 }
 
-/// Of those that decay.
-double decay_of(const std::vector<const Compute*>& members) {
-  for (const Compute* one : members)
-    if (const double decay = adamw_of(*one).weight_decay; decay != 0) return decay;
-  return 0;
-}
+/// Joins the updates of one row into a list of them.
+template <class List>
+class Fuser {
+ public:
+  using One = typename List::One;
 
-bool may_join(const Program& program, const Members& group, std::size_t index) {
-  const Instruction &first = program.instructions[group[0]], &one = program.instructions[index];
-  const auto &a = std::get<Compute>(first.what), &b = std::get<Compute>(one.what);
-  const op::AdamW &x = adamw_of(a), &y = adamw_of(b);
-  const double decay = decay_of(computes_of(program, group));
-  const bool same_decay = y.weight_decay == 0 || decay == 0 || y.weight_decay == decay;
-  return first.stream == one.stream && a.dtype == b.dtype && x.beta1 == y.beta1 &&
-         x.beta2 == y.beta2 && x.epsilon == y.epsilon && same_decay &&
-         std::equal(a.slices.begin() + first_scalar, a.slices.begin() + first_state,
-                    b.slices.begin() + first_scalar);
-}
+  static Program run(Program program, const machine::Target& target) {
+    if (!machine::fuses(target, List::name)) return program;
+    const auto groups = find_groups(
+        program, [](const Compute& one) { return std::holds_alternative<One>(one.op); },
+        [&](const Members& group, std::size_t index) { return may_join(program, group, index); });
+    return join_groups(std::move(program), groups, joined);
+  }
 
-Compute joined(std::vector<const Compute*> members) {
-  const auto decays = [](const Compute* one) { return adamw_of(*one).weight_decay != 0; };
-  const auto plain = std::stable_partition(members.begin(), members.end(), decays);
-  const op::AdamW& settings = adamw_of(*members[0]);
-  Compute all;
-  all.op = op::AdamWList{settings.beta1,
-                         settings.beta2,
-                         settings.epsilon,
-                         decay_of(members),
-                         static_cast<std::int64_t>(members.size()),
-                         static_cast<std::int64_t>(plain - members.begin())};
-  all.dtype = members[0]->dtype;
-  const auto append = [&](const Compute& from, std::size_t first, std::size_t last) {
-    for (std::size_t i = first; i < last; ++i) all.slices.push_back(from.slices[i]);
-  };
-  append(*members[0], first_scalar, first_state);
-  for (const Compute* one : members) append(*one, grad_operand, grad_operand + 1);
-  for (const Compute* one : members) append(*one, first_state, num_operands);
-  return all;
-}
+ private:
+  static const One& row_of(const Compute& compute) { return std::get<One>(compute.op); }
+
+  /// The decay of those that have one.
+  static double decay_of(const std::vector<const Compute*>& members) {
+    for (const Compute* one : members)
+      if (const double decay = row_of(*one).weight_decay; decay != 0) return decay;
+    return 0;
+  }
+
+  static One without_decay(One row) {
+    row.weight_decay = 0;
+    return row;
+  }
+
+  static bool may_join(const Program& program, const Members& group, std::size_t index) {
+    const Instruction &first = program.instructions[group[0]], &one = program.instructions[index];
+    const auto &a = std::get<Compute>(first.what), &b = std::get<Compute>(one.what);
+    const double decay = decay_of(computes_of(program, group)), own = row_of(b).weight_decay;
+    return first.stream == one.stream && a.dtype == b.dtype &&
+           without_decay(row_of(a)) == without_decay(row_of(b)) &&
+           (own == 0 || decay == 0 || own == decay) &&
+           slices_of(a, Kind::scalar) == slices_of(b, Kind::scalar);
+  }
+
+  static Compute joined(std::vector<const Compute*> members) {
+    const auto decays = [](const Compute* one) { return row_of(*one).weight_decay != 0; };
+    const auto plain = std::stable_partition(members.begin(), members.end(), decays);
+    One settings = row_of(*members[0]);
+    settings.weight_decay = decay_of(members);
+    Compute all;
+    all.op = List::of(settings, std::ssize(members), plain - members.begin());
+    all.dtype = members[0]->dtype;
+    const auto append = [&](const Compute& from, Kind kind) {
+      for (const Slice& slice : slices_of(from, kind)) all.slices.push_back(slice);
+    };
+    append(*members[0], Kind::scalar);
+    for (const Compute* one : members) append(*one, Kind::gradient);
+    for (const Compute* one : members) append(*one, Kind::state);
+    return all;
+  }
+};
 
 }  // namespace
 
 Program fuse_update(Program program, const machine::Target& target) {
-  if (!machine::fuses(target, op::AdamWList::name)) return program;
-  const auto groups = find_groups(
-      program, [](const Compute& one) { return std::holds_alternative<op::AdamW>(one.op); },
-      [&](const Members& group, std::size_t index) { return may_join(program, group, index); });
-  return join_groups(std::move(program), groups, joined);
+  program = Fuser<op::AdamWList>::run(std::move(program), target);
+  return Fuser<op::SgdList>::run(std::move(program), target);
 }
 
 }  // namespace fourfold::compile

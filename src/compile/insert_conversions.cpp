@@ -43,17 +43,15 @@ std::string_view suffix(MoveKind kind) {
 
 class Inserter {
  public:
-  Inserter(const Recomputed& recomputed, const plan::Plan& plan)
-      : graph_(recomputed.graph),
-        recomputed_(recomputed),
-        plan_(plan),
-        states_(plan.of(recomputed.graph.name)) {
+  Inserter(const Recomputed& recomputed, const plan::GraphShardings& shardings,
+           const plan::Plan& plan)
+      : graph_(recomputed.graph), recomputed_(recomputed), plan_(plan), shardings_(shardings) {
     result_.name = graph_.name;
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const graph::Value& value = graph_.values[i];
       result_.values.push_back({value.name, value.shape, value.element, value.role,
                                 without_partial(kept(ValueId(i))), std::nullopt, std::nullopt,
-                                false});
+                                false, value.label});
     }
     classes_.resize(graph_.values.size());
     find_last_producers();
@@ -78,10 +76,10 @@ class Inserter {
   };
 
   const Sharding& kept(ValueId id) const {
-    return states_.values[recomputed_.origin[id.index()].index()];
+    return shardings_.values[recomputed_.origin[id.index()].index()];
   }
-  const plan::NodeStates& states_of_node() const {
-    return states_.nodes[recomputed_.node_origin[node_]];
+  const plan::NodeShardings& shardings_of_node() const {
+    return shardings_.nodes[recomputed_.node_origin[node_]];
   }
 
   void find_last_producers() {
@@ -92,14 +90,14 @@ class Inserter {
 
   void insert(const Node& original) {
     Node node = original;
-    const plan::NodeStates& states = states_of_node();
+    const plan::NodeShardings& shardings = shardings_of_node();
     for (std::size_t i = 0; i < node.reads.size(); ++i)
-      node.reads[i] = read(node.reads[i], states.reads[i], rounds(original, i));
+      node.reads[i] = read(node.reads[i], shardings.reads[i], rounds(original, i));
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
-      node.outputs[i] = output(original.outputs[i], states.outputs[i]);
+      node.outputs[i] = output(original.outputs[i], shardings.outputs[i]);
     result_.steps.emplace_back(node);
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
-      finish_output(original.outputs[i], node.outputs[i], states.outputs[i]);
+      finish_output(original.outputs[i], node.outputs[i], shardings.outputs[i]);
   }
 
   // --- reads
@@ -141,7 +139,7 @@ class Inserter {
     copy.role = ValueRole::activation;
     copy.element = op::Element::compute;
     const ValueId to = add(std::move(copy));
-    result_.steps.emplace_back(Node{op::Cast{}, {id}, {to}, phase_, std::nullopt});
+    result_.steps.emplace_back(Node{op::rounding(), {id}, {to}, phase_, std::nullopt});
     cast_.emplace(id, to);
     return to;
   }
@@ -343,7 +341,8 @@ class Inserter {
     for (const SumClass& part : classes) {
       convert(part.sum, part.state, kept(id), std::nullopt, std::nullopt);
       if (part.sum == id) continue;
-      result_.steps.emplace_back(Node{op::Add{}, {id, part.sum}, {id}, phase_, std::nullopt});
+      result_.steps.emplace_back(
+          Node{op::sum_of_two(), {id, part.sum}, {id}, phase_, std::nullopt});
     }
     classes.clear();
   }
@@ -351,7 +350,7 @@ class Inserter {
   const graph::Graph& graph_;
   const Recomputed& recomputed_;
   const plan::Plan& plan_;
-  const plan::GraphStates& states_;
+  const plan::GraphShardings& shardings_;
   ShardedGraph result_;
   std::size_t node_ = 0;
   Phase phase_ = Phase::forward;
@@ -368,8 +367,9 @@ class Inserter {
 
 }  // namespace
 
-ShardedGraph insert_conversions(const Recomputed& recomputed, const plan::Plan& plan) {
-  return Inserter(recomputed, plan).run();
+ShardedGraph insert_conversions(const Recomputed& recomputed, const plan::GraphShardings& shardings,
+                                const plan::Plan& plan) {
+  return Inserter(recomputed, shardings, plan).run();
 }
 
 }  // namespace fourfold::compile

@@ -15,6 +15,8 @@ namespace fourfold::compile {
 ///  - what several ops add to a gradient in one micro-batch is reduced once, then added to the sum
 ///    over micro-batches;
 ///  - gradients and results are reduced completely before their first reader, or at the end.
-ShardedGraph insert_conversions(const Recomputed& recomputed, const plan::Plan& plan);
+/// `shardings` are those of the graph that was recomputed.
+ShardedGraph insert_conversions(const Recomputed& recomputed, const plan::GraphShardings& shardings,
+                                const plan::Plan& plan);
 
 }  // namespace fourfold::compile

@@ -25,7 +25,8 @@ std::vector<std::vector<Interval>> live_intervals(const program::Program& progra
       if (begins) {
         list.push_back({i, i});
       } else {
-        require(!list.empty(), format("{} is written before it is read", buffer.name));
+        require(!list.empty(),
+                [&] { return format("{} is written before it is read", buffer.name); });
         list.back().end = i;
       }
     }

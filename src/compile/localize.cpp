@@ -2,15 +2,16 @@
 
 namespace fourfold::compile {
 
-op::Op localize(op::Op op, std::span<const Shape> local_outputs) {
-  std::visit(
-      [&](auto& row) {
-        using Row = std::decay_t<decltype(row)>;
-        if constexpr (requires { row.shape; }) row.shape = local_outputs[0];
-        if constexpr (std::is_same_v<Row, op::EmbeddingGradient>) row.rows = local_outputs[0][0];
-        if constexpr (std::is_same_v<Row, op::LayerNormMoments>) row.parts = local_outputs[0][0];
-      },
-      op);
+op::Op localize(op::Op op, const std::function<Shape(std::size_t)>& local_shape) {
+  op::for_each_place(op, [&]<class T>(const op::Place& place, T& told) {
+    if constexpr (std::is_same_v<T, std::int64_t>) {
+      if (place.told != op::Place::Told::local_size) return;
+      const Shape shape = local_shape(place.operand);
+      told = shape[place.dim_of(shape)];
+    } else if constexpr (std::is_same_v<T, Shape>) {
+      told = local_shape(place.operand);
+    }
+  });
   return op;
 }
 

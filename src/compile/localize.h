@@ -1,14 +1,14 @@
-// Sizes in an op's attributes, from those of the whole tensor to those of a rank's part.
+// Makes an op of a logical graph that of one rank. Not its coordinates: see program/bind.h.
 #pragma once
 
-#include <span>
+#include <functional>
 
 #include "op/table.h"
 
 namespace fourfold::compile {
 
-/// The op for local outputs of the given shapes: numbers of rows, parts and elements that no read
-/// tells. They are the same on all ranks.
-op::Op localize(op::Op op, std::span<const Shape> local_outputs);
+/// The op with its attributes that say how much of an operand is here (op::Place) set for operands
+/// of these local shapes.
+op::Op localize(op::Op op, const std::function<Shape(std::size_t operand)>& local_shape);
 
 }  // namespace fourfold::compile

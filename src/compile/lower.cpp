@@ -25,19 +25,6 @@ using program::TaskKind;
 constexpr StreamId math_stream{std::size_t{0}};
 constexpr StreamId feed_stream{std::size_t{1}};
 
-program::FeedKind feed_kind(ValueRole role) {
-  switch (role) {
-    case ValueRole::tokens:
-      return program::FeedKind::tokens;
-    case ValueRole::labels:
-      return program::FeedKind::labels;
-    case ValueRole::document_starts:
-      return program::FeedKind::document_starts;
-    default:
-      fail_internal("only feeds have a kind of feed");
-  }
-}
-
 TaskKind task_kind(const std::string& graph) {
   static const std::map<std::string, TaskKind> kinds = {
       {"init", TaskKind::init},      {"train", TaskKind::forward}, {"evaluate", TaskKind::evaluate},
@@ -106,8 +93,11 @@ class Lowering {
   void add_feeds() {
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const ShardedValue& value = graph_.values[i];
-      if (!graph::is_feed(value.role)) continue;
-      program_.feeds = {micros_, value.shape[0], 0, local_shape(i)[0], value.shape[1]};
+      if (value.role != ValueRole::input) continue;
+      input_of_[ValueId(i)] = program::InputId(program_.inputs.size());
+      program_.inputs.push_back({value.name, element_dtype(ValueId(i)),
+                                 Shape({value.shape.begin() + 1, value.shape.end()})});
+      program_.feeds = {micros_, value.shape[0], 0, local_shape(i)[0]};
       if (program_.streams.size() == 1) program_.streams.emplace_back("feed");
     }
   }
@@ -139,7 +129,7 @@ class Lowering {
   }
 
   static program::BufferRole transient_role(ValueRole role) {
-    if (graph::is_feed(role)) return program::BufferRole::feed;
+    if (role == ValueRole::input) return program::BufferRole::feed;
     if (role == ValueRole::gradient) return program::BufferRole::gradient;
     if (role == ValueRole::output) return program::BufferRole::output;
     return program::BufferRole::activation;
@@ -163,6 +153,7 @@ class Lowering {
       buffer.global = value.shape;
       buffer.sharding = value.sharding;
       buffer.blocked = value.blocked;
+      buffer.label = value.label;
       buffer.role = transient_role(value.role);
       buffer.size_bytes = local_elements(i) * size_bytes(buffer.dtype);
       const std::int64_t depth = slots_of(ValueId(i));
@@ -178,7 +169,7 @@ class Lowering {
   /// forward passes come before the first backward pass.
   std::int64_t slots_of(ValueId id) const {
     if (is_staged() && graph_.name == "train") return in_update_[id.index()] ? 1 : micros_;
-    return graph::is_feed(graph_.value(id).role) && micros_ > 1 ? 2 : 1;
+    return graph_.value(id).role == ValueRole::input && micros_ > 1 ? 2 : 1;
   }
 
   /// Sums, casts and values of the update are not one for each micro-batch.
@@ -233,12 +224,8 @@ class Lowering {
   // --- instructions
 
   void feed() {
-    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
-      const ValueRole role = graph_.values[i].role;
-      if (!graph::is_feed(role)) continue;
-      program_.instructions.push_back(
-          {feed_stream, program::Feed{feed_kind(role), micro_, slice(ValueId(i))}});
-    }
+    for (const auto& [id, input] : input_of_)
+      program_.instructions.push_back({feed_stream, program::Feed{input, micro_, slice(id)}});
   }
 
   void emit(Phase phase) {
@@ -257,13 +244,15 @@ class Lowering {
 
   /// Weights stay as they are until the update: the copy that the first micro-batch makes is that
   /// of all.
-  static bool is_cast(const Node& node) { return std::holds_alternative<op::Cast>(node.op); }
+  static bool is_cast(const Node& node) { return op::is_rounding(node.op); }
 
   void compute(const Node& node) {
     program::Compute instruction;
-    std::vector<Shape> outputs;
-    for (const ValueId id : node.outputs) outputs.push_back(local_shape(id.index()));
-    instruction.op = localize(op::with_micro(node.op, micro_), outputs);
+    instruction.op = localize(op::with_micro(node.op, micro_), [&](std::size_t operand) {
+      const std::size_t reads = node.reads.size();
+      const ValueId id = operand < reads ? node.reads[operand] : node.outputs[operand - reads];
+      return local_shape(id.index());
+    });
     instruction.dtype = compute_dtype(node);
     for (const ValueId id : node.reads) instruction.slices.push_back(slice(id));
     for (const ValueId id : node.outputs) instruction.slices.push_back(slice(id));
@@ -283,7 +272,7 @@ class Lowering {
     const ValueId to = starts_sum ? *move.sum : move.to;
     program_.instructions.push_back(instruction_of(move, slice(move.from), slice(to)));
     if (!move.sum || starts_sum) return;
-    compute({op::Add{}, {*move.sum, move.to}, {*move.sum}, move.phase, std::nullopt});
+    compute({op::sum_of_two(), {*move.sum, move.to}, {*move.sum}, move.phase, std::nullopt});
   }
 
   /// Receiver number j of a mesh takes from sender number j modulo the size of the other one.
@@ -377,6 +366,7 @@ class Lowering {
   Rank rank_;
   std::int64_t micros_ = 1, micro_ = 0;
   std::vector<bool> in_update_;  // by value
+  std::map<ValueId, program::InputId> input_of_;
   std::map<AxisId, program::GroupId> group_of_;
   std::map<AxisId, StreamId> stream_of_;
   std::vector<std::vector<BufferId>>

@@ -56,6 +56,7 @@ PersistentLayout persistent_layout(const graph::ModelGraphs& model, const plan::
       buffer.dtype = op::element_dtype(value.element, plan.compute);
       buffer.global = value.shape;
       buffer.sharding = plan.of(graph.name).values[i];
+      buffer.label = value.label;
       buffer.region = program::Region::persistent;
       buffer.role = buffer_role(value.role);
       buffer.size_bytes =

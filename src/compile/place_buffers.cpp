@@ -115,16 +115,23 @@ std::vector<Allocation> allocations(const Program& program) {
 
 struct Placed {
   std::int64_t begin, end;
+  Interval hull;  // from the first to the last time it is alive
   const Allocation* allocation;
 };
+
+Interval hull_of(const Allocation& allocation) {
+  return {allocation.lives.front().begin, allocation.lives.back().end};
+}
 
 /// The lowest offset at which `bytes` fit beside the placed allocations that are alive at the same
 /// time.
 std::int64_t lowest_offset(const Allocation& allocation,
                            const std::vector<Placed>& placed_by_begin) {
+  const Interval hull = hull_of(allocation);
   std::int64_t offset = 0;
   for (const Placed& other : placed_by_begin) {
-    if (other.end <= offset || !overlap(other.allocation->lives, allocation.lives)) continue;
+    if (other.end <= offset || other.hull.end < hull.begin || hull.end < other.hull.begin) continue;
+    if (!overlap(other.allocation->lives, allocation.lives)) continue;
     if (offset + allocation.bytes <= other.begin) break;
     offset = other.end;
   }
@@ -164,7 +171,7 @@ program::Program place_buffers(Program program) {
   std::vector<Placed> placed;
   for (const Allocation* allocation : by_size) {
     const std::int64_t offset = lowest_offset(*allocation, placed);
-    const Placed entry{offset, offset + allocation->bytes, allocation};
+    const Placed entry{offset, offset + allocation->bytes, hull_of(*allocation), allocation};
     placed.insert(
         std::upper_bound(placed.begin(), placed.end(), entry,
                          [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),

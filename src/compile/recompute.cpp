@@ -59,7 +59,7 @@ class Rewriter {
     const auto maker = producer_[id.index()];
     if (!maker || leaves_segment_[id.index()]) return false;
     const Node& node = source_.nodes[*maker];
-    const bool is_product = std::holds_alternative<op::Matmul>(node.op);
+    const bool is_product = op::work_class(node.op) == op::WorkClass::product;
     return node.block && !(checkpointing_.keeps_products && is_product);
   }
 
@@ -101,11 +101,11 @@ class Rewriter {
 
 }  // namespace
 
-Recomputed recompute(const graph::Graph& graph, plan::Checkpointing checkpointing) {
+Recomputed recompute(graph::Graph graph, plan::Checkpointing checkpointing) {
   if (checkpointing.blocks == 0) {
-    Recomputed result{graph, {}, {}};
-    for (std::size_t i = 0; i < graph.values.size(); ++i) result.origin.emplace_back(i);
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) result.node_origin.push_back(i);
+    Recomputed result{std::move(graph), {}, {}};
+    for (std::size_t i = 0; i < result.graph.values.size(); ++i) result.origin.emplace_back(i);
+    for (std::size_t i = 0; i < result.graph.nodes.size(); ++i) result.node_origin.push_back(i);
     return result;
   }
   Recomputed result = Rewriter(graph, checkpointing).run();

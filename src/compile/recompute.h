@@ -20,6 +20,6 @@ struct Recomputed {
 /// everything else that the backward pass wants is computed again, by the same ops with the same
 /// attributes (dropout masks included), right before its first use: same bits. With 0 blocks the
 /// graph is returned as it is.
-Recomputed recompute(const graph::Graph& graph, plan::Checkpointing checkpointing);
+Recomputed recompute(graph::Graph graph, plan::Checkpointing checkpointing);
 
 }  // namespace fourfold::compile

@@ -26,6 +26,7 @@ struct ShardedValue {
   std::optional<ValueId> part_of;
   /// A sum over several producers, new in each micro-batch (gradients and results last longer).
   bool is_micro_sum = false;
+  std::string label = {};
 };
 
 /// A conversion of a value; all_reduce works in place (from == to).

@@ -1,13 +1,10 @@
 #include "config/compare.h"
 
-#include "config/schema.h"
 #include "config/value.h"
 
 namespace fourfold::config {
-namespace {
 
-/// The value that `config` has, and where it comes from.
-Origin now(const Key& key, const Config& config) {
+Origin value_of(const Key& key, const Config& config) {
   Config copy = config;  // places hand out references
   const std::string value = value_text(key, copy);
   const Origin* origin = config.origins.find(key.path);
@@ -15,12 +12,10 @@ Origin now(const Key& key, const Config& config) {
   return {is_as_loaded ? origin->place : "derived", value};
 }
 
-}  // namespace
-
 std::vector<Difference> differences(const Config& left, const Config& right) {
   std::vector<Difference> result;
   for (const Key& key : keys()) {
-    Origin a = now(key, left), b = now(key, right);
+    Origin a = value_of(key, left), b = value_of(key, right);
     if (a.value != b.value) result.push_back({key.path, std::move(a), std::move(b)});
   }
   return result;

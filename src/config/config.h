@@ -16,7 +16,7 @@
 #include "data/data_spec.h"
 #include "generate/sample_spec.h"
 #include "graph/optimizer_spec.h"
-#include "model/gpt_spec.h"
+#include "model/model_spec.h"
 #include "plan/plan_spec.h"
 #include "train/train_spec.h"
 
@@ -37,14 +37,21 @@ struct Config {
   std::string log_level = "info";                // "debug", "info", "warning" or "error"
   bool tensorboard = false;                      // writes event files
   std::optional<std::int64_t> micro_batch_size;  // none: all samples of a rank at once
-  model::GptSpec model;                          // vocab_size 0: the tokenizer's, which cli/ knows
+  model::Kind kind = model::Kind::gpt;
+  model::GptSpec gpt;  // vocab_size 0: the tokenizer's, which cli/ knows
+  model::VggSpec vgg;  // of a picture and classes that are left open cli/ knows
   plan::PlanSpec plan;
   data::DataSpec data;
-  graph::AdamWSpec optimizer;
+  graph::OptimizerSpec optimizer;
   train::TrainSpec train;
   generate::SampleSpec sample;
   Origins origins;  // where the values were given
   bool operator==(const Config&) const = default;
+
+  /// The spec of its kind.
+  model::Spec model() const {
+    return kind == model::Kind::gpt ? model::Spec(gpt) : model::Spec(vgg);
+  }
 };
 
 /// Copies what several rooms need (seed, sequence length, synthetic vocabulary, run name and

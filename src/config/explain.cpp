@@ -49,6 +49,14 @@ std::string wrapped(std::string_view text, std::size_t indent) {
   return result;
 }
 
+/// "vgg alone"; empty: of any kind.
+std::string kind_words(const Key& key) {
+  if (!key.kind) return {};
+  return std::get<Choice>(find_key("model.kind")->field)
+             .names[static_cast<std::size_t>(*key.kind)] +
+         " alone";
+}
+
 std::string explain_key(const Key& key) {
   constexpr std::size_t label_columns = 13;
   std::string text = format("{}\n  {}\n\n", key.path, wrapped(key.meaning, 2));
@@ -59,6 +67,7 @@ std::string explain_key(const Key& key) {
   row("default", default_words(key));
   row("unit", key.unit);
   row("cost", key.cost);
+  row("model", kind_words(key));
   row("elsewhere", join(key.elsewhere, ", "));
   row("in a file", example_in_file(key));
   row("or", format("--set '{}={}'", key.path, example_of(key)));
@@ -106,11 +115,11 @@ std::string keys_markdown() {
       "in "
       "`src/config/`.\n`fourfold config explain KEY` says more about one: what it costs, its names "
       "in other tools, an example.\nHow values are written and found: [configs](README.md).\n\n"
-      "| key | type | default | unit | meaning | cost |\n|---|---|---|---|---|---|\n";
+      "| key | type | default | unit | model | meaning | cost |\n|---|---|---|---|---|---|---|\n";
   for (const Key& key : keys())
-    text += format("| `{}` | {} | {} | {} | {} | {} |\n", key.path, type_words(key),
+    text += format("| `{}` | {} | {} | {} | {} | {} | {} |\n", key.path, type_words(key),
                    key.derived_words.empty() ? format("`{}`", key.fallback) : key.derived_words,
-                   key.unit, key.meaning, key.cost);
+                   key.unit, kind_words(key), key.meaning, key.cost);
   text +=
       "\n## Names in other tools\n\nNone of these is read; each is answered with ours.\n\n"
       "| ours | elsewhere |\n|---|---|\n";

@@ -70,6 +70,19 @@ struct TypeOf {
     part.set("required", words({"path", "weight"}));
     return Json::object().set("type", "array").set("items", std::move(part));
   }
+  Json operator()(const Integers& integers) const {
+    Json item = integer(integers.zero.empty() ? "" : integers.zero + "|");
+    return Json::object()
+        .set("type", "array")
+        .set("items", std::move(item))
+        .set("maxItems", integers.most_items);
+  }
+  Json operator()(const Place<std::vector<double>>&) const {
+    return Json::object().set("type", "array").set("items", number()).set("minItems", 1);
+  }
+  Json operator()(const Place<data::BadPictures>&) const {
+    return Json::object().set("type", "string").set("pattern", "^(stop|skip:[0-9]+)$");
+  }
 
  private:
   Json integer(const std::string& other) const {

@@ -22,6 +22,8 @@ namespace {
 /// The largest file: what the YAML reader takes.
 constexpr std::size_t most_bytes = std::size_t{1} << 20;
 
+constexpr const char* kind_key = "model.kind";
+
 class Loader {
  public:
   explicit Loader(const Sources& sources) : sources_(sources), problems_(sources.problems()) {
@@ -140,7 +142,12 @@ class Loader {
   /// reported.
   void check_rules() {
     if (!is_whole_ || !sources_.are_whole()) return;
+    check_kinds();
     for (const Rule& rule : rules()) {
+      const bool is_of_kind =
+          std::all_of(rule.keys.begin(), rule.keys.end(),
+                      [&](const std::string& key) { return applies(*find_key(key), config_); });
+      if (!is_of_kind) continue;
       const bool doubtful =
           std::any_of(rule.keys.begin(), rule.keys.end(),
                       [&](const std::string& key) { return wrong_.contains(key); });
@@ -149,6 +156,24 @@ class Loader {
         problems_.push_back(placed(rule, *finding));
         if (rule.is_of_grid) ++num_of_grid_;
       }
+    }
+  }
+
+  /// Settings of another kind of model.
+  void check_kinds() {
+    if (wrong_.contains(kind_key)) return;
+    const auto word = [](model::Kind kind) {
+      return std::get<Choice>(find_key(kind_key)->field).names[static_cast<std::size_t>(kind)];
+    };
+    for (const auto& [path, setting] : settings_) {
+      const Key& key = *find_key(path);
+      if (applies(key, config_) || wrong_.contains(path)) continue;
+      problems_.push_back(setting.document->problem_at(
+          setting.place,
+          format("{} is a setting of {}, but model.kind = {}", path, word(*key.kind),
+                 word(config_.kind)),
+          format("leave {} out, or set model.kind = {}", path, word(*key.kind))));
+      wrong_.insert(path);
     }
   }
 
@@ -254,9 +279,14 @@ void share_values(Config& config) {
   config.train.run_name = config.name;
   config.train.run_dir = config.dir;
   config.train.seed = config.data.seed = config.sample.seed = config.seed;
-  config.plan.seq_length = config.data.seq_length;
+  const bool is_text = config.kind == model::Kind::gpt;
+  config.plan.seq_length = is_text ? config.data.seq_length : 1;
   config.data.samples_per_step = config.plan.global_batch_size;
-  config.data.vocab_size = config.data.format == data::Format::text ? 0 : config.model.vocab_size;
+  config.data.vocab_size = config.data.format == data::Format::text ? 0 : config.gpt.vocab_size;
+  config.data.is_of_pictures = !is_text;
+  const std::vector<std::int64_t>& picture = config.vgg.picture;
+  if (picture.size() == 3) config.data.picture = {picture[0], picture[1], picture[2]};
+  config.data.num_classes = config.vgg.num_classes;
 }
 
 Config load(std::span<const std::string> files, std::span<const std::string> sets,

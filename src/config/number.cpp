@@ -156,4 +156,11 @@ std::string format_number(double value) {
   return format("{}", value);
 }
 
+double plain_decimal(double value) {
+  const std::string digits = format("{:.15g}", value);
+  double result = value;
+  std::from_chars(digits.data(), digits.data() + digits.size(), result);
+  return result;
+}
+
 }  // namespace fourfold::config

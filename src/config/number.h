@@ -23,4 +23,8 @@ std::variant<double, Refusal> read_number(std::string_view text);
 /// The shortest text that reads back to the same bits: "0.001", "1e-05", "65000".
 std::string format_number(double value);
 
+/// The number of at most 15 digits that is nearest: for what is computed from numbers that people
+/// write, so that a tenth of 6e-4 is 6e-5 and not 5.9999999999999995e-05.
+double plain_decimal(double value);
+
 }  // namespace fourfold::config

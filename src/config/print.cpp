@@ -15,21 +15,39 @@ namespace {
 constexpr std::string_view before_origin = "  # ";
 constexpr std::size_t most_aligned = 48;  // a longer line has its origin right behind it
 
+const std::string derived = "derived";
+
 struct Line {
   std::string text, origin;
 };
 
-std::vector<Line> lines_of(const Config& config) {
+/// Whether reading the file again without this line gives the value that it has.
+bool follows_again(const Key& key, const Config& config, const std::string& value) {
+  const Origin* origin = config.origins.find(key.path);
+  if (!key.derive || origin == nullptr || origin->place != derived) return false;
+  Config copy = config;
+  key.derive(copy);
+  return value_text(key, copy) == value;
+}
+
+/// What a line of a value that follows from others looks like.
+enum class Followers { as_values, as_comments };
+
+std::vector<Line> lines_of(const Config& config, Followers followers) {
   Config copy = config;  // places hand out references
   std::vector<Line> lines;
   std::string_view before;
   for (const Key& key : keys()) {
+    if (!applies(key, config)) continue;
     for (std::string& opening : opening_lines(key.path, before))
       lines.push_back({std::move(opening), ""});
     const std::string value = value_text(key, copy);
     const Origin* origin = config.origins.find(key.path);
-    lines.push_back({indent_of(key.path) + format("{}: {}", leaf_of(key.path), value),
-                     origin != nullptr && origin->value == value ? origin->place : "derived"});
+    const bool is_comment =
+        followers == Followers::as_comments && follows_again(key, config, value);
+    lines.push_back(
+        {indent_of(key.path) + format("{}{}: {}", is_comment ? "# " : "", leaf_of(key.path), value),
+         origin != nullptr && origin->value == value ? origin->place : derived});
     before = key.path;
   }
   return lines;
@@ -39,14 +57,17 @@ std::vector<Line> lines_of(const Config& config) {
 
 std::string resolved_yaml(const Config& config) {
   std::string text = "# Every setting of a run, defaults included.\n";
-  for (const Line& line : lines_of(config)) text += line.text + "\n";
+  for (const Line& line : lines_of(config, Followers::as_values)) text += line.text + "\n";
   return text;
 }
 
 std::string shown_yaml(const Config& config) {
   std::string text =
-      "# Every setting of a run, defaults included, and where its value comes from.\n";
-  const std::vector<Line> lines = lines_of(config);
+      "# Every setting of a run, defaults included, and where its value comes from. A key behind a "
+      "'# ' "
+      "follows\n# from others, also from those that --set changes; remove the '# ' to fix its "
+      "value.\n";
+  const std::vector<Line> lines = lines_of(config, Followers::as_comments);
   std::size_t width = 0;
   for (const Line& line : lines)
     if (line.text.size() <= most_aligned) width = std::max(width, line.text.size());
@@ -59,6 +80,16 @@ std::string shown_yaml(const Config& config) {
     text += "\n";
   }
   return text;
+}
+
+void mark_followers(Config& config) {
+  for (const Key& key : keys()) {
+    if (!key.derive) continue;
+    const std::string value = value_text(key, config);
+    Config copy = config;
+    key.derive(copy);
+    if (value_text(key, copy) == value) config.origins.set(key.path, {derived, value});
+  }
 }
 
 void restore_origins(Config& config, const std::string& file, std::string_view text) {

@@ -12,8 +12,13 @@ namespace fourfold::config {
 std::string resolved_yaml(const Config& config);
 
 /// The same with the origin of each value behind it: "default", "gpt.yaml:12", "--set #2", and
-/// "derived" for what follows from other values or was settled by the run.
+/// "derived" for what follows from other values or was settled by the run. What follows again when
+/// the text is read stands in a comment, so that it follows what a later file or --set changes too.
 std::string shown_yaml(const Config& config);
+
+/// For a configuration loaded from what resolved_yaml made: values that are as they would follow
+/// from others have the origin "derived".
+void mark_followers(Config& config);
 
 /// For a configuration loaded from `text`, which shown_yaml made and `file` holds: the origins that
 /// the text remembers, in place of the lines of the file.

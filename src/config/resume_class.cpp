@@ -15,6 +15,8 @@ using enum ResumeClass;
 constexpr std::pair<std::string_view, ResumeClass> classes[] = {
     {"model.", fixed},
     {"model.dropout", overridable},
+    {"vgg.", fixed},
+    {"vgg.dropout", overridable},
     {"data.", overridable},
     {"data.tokenizer", fixed},
     {"data.tokenizer_path", free},  // its content is compared: cli/resume.cpp

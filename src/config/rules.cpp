@@ -1,10 +1,14 @@
 #include "config/rules.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
+#include <functional>
+#include <utility>
 
 #include "base/format.h"
 #include "base/text.h"
+#include "config/infeasible_text.h"
 #include "config/number.h"
 #include "config/schema.h"
 #include "plan/make_mesh.h"
@@ -58,8 +62,8 @@ Verdict at_most(std::string_view small_key, T small, std::string_view large_key,
 }
 
 Verdict heads_divide_width(const Config& c) {
-  return divides("model.hidden_size", c.model.hidden_size, "model.num_attention_heads",
-                 c.model.num_attention_heads);
+  return divides("model.hidden_size", c.gpt.hidden_size, "model.num_attention_heads",
+                 c.gpt.num_attention_heads);
 }
 
 Verdict micro_batch_divides(const Config& c) {
@@ -96,12 +100,12 @@ Verdict strategy_allows(const Config& c, const std::string& axis_key) {
   const auto grid = plan::solve_grid(c.plan, std::nullopt);
   const auto* infeasible = std::get_if<plan::Infeasible>(&grid);
   if (infeasible == nullptr) return std::nullopt;
-  for (const auto& problem : infeasible->problems) {
-    if (std::find(problem.keys.begin(), problem.keys.end(), axis_key) == problem.keys.end())
-      continue;
-    const auto advice = problem.message.rfind("; ");
-    return Finding{problem.message.substr(0, advice),
-                   advice == std::string::npos ? "" : problem.message.substr(advice + 2)};
+  for (const plan::Problem& problem : infeasible->problems) {
+    const auto [keys, message] = in_words(problem, c.kind);
+    if (std::find(keys.begin(), keys.end(), axis_key) == keys.end()) continue;
+    const auto advice = message.rfind("; ");
+    return Finding{message.substr(0, advice),
+                   advice == std::string::npos ? "" : message.substr(advice + 2)};
   }
   return std::nullopt;
 }
@@ -117,20 +121,19 @@ Verdict grid_is_a_job(const Config& c) {
 }
 
 Verdict columns_divide_width(const Config& c) {
-  return divides("model.hidden_size", c.model.hidden_size, "parallel.tensor.y", c.plan.grid.y);
+  return divides("model.hidden_size", c.gpt.hidden_size, "parallel.tensor.y", c.plan.grid.y);
 }
 
 Verdict sequence_is_cut_by_megatron(const Config& c) {
   if (!c.plan.shard_sequence || c.plan.strategy == plan::Strategy::megatron) return std::nullopt;
-  const bool is_fsdp = c.plan.strategy == plan::Strategy::fsdp;
   return Finding{format("parallel.shard_sequence = true does not go with parallel.strategy = {}",
-                        is_fsdp ? "fsdp" : "axonn"),
+                        to_string(c.plan.strategy)),
                  "set parallel.strategy = megatron, or parallel.shard_sequence = false"};
 }
 
 Verdict samples_fit_positions(const Config& c) {
   return at_most("data.seq_length", c.data.seq_length, "model.max_position_embeddings",
-                 c.model.max_position_embeddings);
+                 c.gpt.max_position_embeddings);
 }
 
 Verdict warmup_fits_steps(const Config& c) {
@@ -159,7 +162,7 @@ Verdict least_rate_below_largest(const Config& c) {
 }
 
 Verdict synthetic_has_vocabulary(const Config& c) {
-  if (c.data.format != data::Format::synthetic || c.model.vocab_size > 0) return std::nullopt;
+  if (c.data.format != data::Format::synthetic || c.gpt.vocab_size > 0) return std::nullopt;
   return Finding{
       "data.format = synthetic has no tokenizer, so model.vocab_size must say how many tokens "
       "there are",
@@ -171,6 +174,15 @@ Verdict synthetic_has_no_sample(const Config& c) {
   return Finding{format("data.format = synthetic has no text to sample, but sample.tokens = {}",
                         c.sample.tokens),
                  "set sample.tokens = 0, or leave it out"};
+}
+
+Verdict intervals_have_samples(const Config& c) {
+  if (c.sample.interval == 0 || c.sample.tokens > 0) return std::nullopt;
+  return Finding{format("sample.interval = {} asks for texts, but sample.tokens = 0 writes none",
+                        c.sample.interval),
+                 c.data.format == data::Format::text
+                     ? "leave sample.interval out, or sample.tokens"
+                     : "leave sample.interval out, or set sample.tokens, for example 200"};
 }
 
 Verdict documents_are_in_data(const Config& c) {
@@ -185,6 +197,7 @@ Verdict data_have_path(const Config& c) {
   const bool is_blend = !c.data.blend.empty();
   switch (c.data.format) {
     case data::Format::synthetic:
+    case data::Format::pictures:
       return std::nullopt;
     case data::Format::text:
       if (!c.data.path.empty()) return std::nullopt;
@@ -199,6 +212,87 @@ Verdict data_have_path(const Config& c) {
                      "set data.path for one set, data.blend for several"};
   }
   return std::nullopt;
+}
+
+Verdict data_are_of_the_kind(const Config& c) {
+  const bool is_text = c.kind == model::Kind::gpt;
+  const bool fits = c.data.format == data::Format::synthetic ||
+                    is_text == (c.data.format != data::Format::pictures);
+  if (fits) return std::nullopt;
+  return is_text ? Finding{"model.kind = gpt reads text, but data.format = pictures",
+                           "set model.kind = vgg, or another data.format"}
+                 : Finding{"model.kind = vgg looks at pictures, but data.format is of text",
+                           "set data.format = pictures, or synthetic"};
+}
+
+Verdict pictures_have_path(const Config& c) {
+  if (c.data.format != data::Format::pictures || !c.data.path.empty()) return std::nullopt;
+  return Finding{"data.format = pictures needs data.path",
+                 "set data.path to a file or a folder of pictures, or data.format = synthetic"};
+}
+
+Verdict synthetic_has_pictures(const Config& c) {
+  if (c.data.format != data::Format::synthetic) return std::nullopt;
+  if (c.vgg.picture.size() == 3 && c.vgg.num_classes > 0) return std::nullopt;
+  return Finding{format("data.format = synthetic is of no size of its own, but {} is open",
+                        c.vgg.picture.empty() ? "vgg.picture" : "vgg.num_classes"),
+                 c.vgg.picture.empty() ? "set vgg.picture, for example [32, 32, 3]"
+                                       : "set vgg.num_classes, for example 10"};
+}
+
+Verdict picture_is_one(const Config& c) {
+  const std::vector<std::int64_t>& picture = c.vgg.picture;
+  if (picture.empty()) return std::nullopt;
+  if (picture.size() != 3)
+    return Finding{
+        format("vgg.picture has {} numbers, expected height, width and channels", picture.size()),
+        "for example [32, 32, 3]"};
+  if (const auto fault = data::fault_of({picture[0], picture[1], picture[2]}))
+    return Finding{format("vgg.picture {}", *fault), "for example [32, 32, 3]"};
+  return std::nullopt;
+}
+
+/// A picture of a side of 32 can be halved five times.
+Verdict picture_has_room(const Config& c) {
+  const std::vector<std::int64_t>& picture = c.vgg.picture;
+  if (picture.size() != 3) return std::nullopt;
+  const auto poolings = std::count(c.vgg.widths.begin(), c.vgg.widths.end(), 0);
+  const std::int64_t side = std::min(picture[0], picture[1]);
+  const auto halvings =
+      static_cast<std::ptrdiff_t>(std::bit_width(static_cast<std::uint64_t>(side))) - 1;
+  if (poolings <= halvings) return std::nullopt;
+  return Finding{
+      format("vgg.widths pools {} times, but a picture of {} x {} can be halved {} times", poolings,
+             picture[0], picture[1], halvings),
+      format("leave out {} of 'pool', or use larger pictures", poolings - halvings)};
+}
+
+Verdict widths_begin_with_convolution(const Config& c) {
+  const std::vector<std::int64_t>& widths = c.vgg.widths;
+  if (!widths.empty() && widths.front() != 0) return std::nullopt;
+  return Finding{widths.empty() ? "vgg.widths has no convolution"
+                                : "vgg.widths begins with pool, expected a convolution",
+                 "for example [64, pool, 128, pool]"};
+}
+
+/// One number for all channels, or one for each.
+Verdict numbers_are_of_channels(const Config& c, const char* key,
+                                const std::vector<double>& numbers) {
+  const std::vector<std::int64_t>& picture = c.vgg.picture;
+  const bool fits = numbers.size() == 1 ||
+                    (picture.size() == 3 ? numbers.size() == static_cast<std::size_t>(picture[2])
+                                         : numbers.size() == 3);
+  if (fits) return std::nullopt;
+  const std::string channels = picture.size() == 3 ? format("{}", picture[2]) : "1 or 3";
+  return Finding{
+      format("{} has {} numbers for pictures of {} channels", key, numbers.size(), channels),
+      "give one number for each channel, or one for all"};
+}
+
+Verdict synthetic_validates_itself(const Config& c) {
+  if (c.data.format != data::Format::synthetic || c.data.validation.empty()) return std::nullopt;
+  return Finding{"data.format = synthetic reads no files, but data.validation names one",
+                 "leave data.validation out; the end of the made-up tokens validates"};
 }
 
 Verdict blend_is_of_sets(const Config& c) {
@@ -229,20 +323,20 @@ Verdict bytes_fit_vocabulary(const Config& c) {
   const bool is_byte =
       c.data.format == data::Format::text && c.data.tokenizer == data::TokenizerKind::byte;
   constexpr std::int64_t bytes = 256;
-  if (!is_byte || c.model.vocab_size == 0 || c.model.vocab_size >= bytes) return std::nullopt;
+  if (!is_byte || c.gpt.vocab_size == 0 || c.gpt.vocab_size >= bytes) return std::nullopt;
   return Finding{
-      format("data.tokenizer = byte has 256 tokens, but model.vocab_size = {}", c.model.vocab_size),
+      format("data.tokenizer = byte has 256 tokens, but model.vocab_size = {}", c.gpt.vocab_size),
       "leave model.vocab_size out, or set it to at least 256"};
 }
 
 Verdict checkpoints_fit_layers(const Config& c) {
   const std::int64_t blocks = c.plan.checkpointing.blocks;
-  if (blocks <= c.model.num_layers) return std::nullopt;
+  if (blocks <= c.gpt.num_layers) return std::nullopt;
   return Finding{
       format("memory.activation_checkpointing = every {} is more than model.num_layers = {}",
-             blocks, c.model.num_layers),
-      format("set N to at most {}; these divide the layers evenly: {}", c.model.num_layers,
-             divisors_near(c.model.num_layers, c.model.num_layers))};
+             blocks, c.gpt.num_layers),
+      format("set N to at most {}; these divide the layers evenly: {}", c.gpt.num_layers,
+             divisors_near(c.gpt.num_layers, c.gpt.num_layers))};
 }
 
 Verdict name_is_a_folder_name(const Config& c) {
@@ -260,6 +354,22 @@ Verdict folder_is_named(const Config& c) {
   return Finding{"run.dir is empty", "name a folder, or leave it out for runs/ and run.name"};
 }
 
+/// A setting of one optimizer says nothing to another. A file that states every default has the
+/// default for it.
+template <class SettingOf>
+Rule rule_of_optimizer(const std::string& key, graph::Optimizer owner, SettingOf setting_of) {
+  return {{key, "optimizer.name"}, [key, owner, setting_of](const Config& c) -> Verdict {
+            static const graph::OptimizerSpec plain;
+            if (c.optimizer.kind == owner || setting_of(c.optimizer) == setting_of(plain))
+              return std::nullopt;
+            const bool is_adamw = owner == graph::Optimizer::adamw;
+            const char *wanted = is_adamw ? "adamw" : "sgd", *named = is_adamw ? "sgd" : "adamw";
+            return Finding{
+                format("{} is a setting of {}, but optimizer.name = {}", key, wanted, named),
+                format("leave {} out, or set optimizer.name = {}", key, wanted)};
+          }};
+}
+
 Rule strategy_rule(const std::string& axis_key) {
   return {{"parallel.strategy", axis_key},
           [axis_key](const Config& c) { return strategy_allows(c, axis_key); }};
@@ -267,7 +377,18 @@ Rule strategy_rule(const std::string& axis_key) {
 
 }  // namespace
 
+std::optional<std::string> picture_fault(const Config& config) {
+  for (const Verdict& verdict :
+       {picture_is_one(config), picture_has_room(config),
+        numbers_are_of_channels(config, "data.mean", config.vgg.mean),
+        numbers_are_of_channels(config, "data.deviation", config.vgg.deviation)})
+    if (verdict) return verdict->message + "; " + verdict->hint;
+  return std::nullopt;
+}
+
 std::span<const Rule> rules() {
+  using graph::Optimizer;
+  using graph::OptimizerSpec;
   static const std::vector<Rule> table = {
       {{"run.name"}, name_is_a_folder_name},
       {{"run.dir"}, folder_is_named},
@@ -288,11 +409,32 @@ std::span<const Rule> rules() {
       {{"lr_schedule.warmup_steps", "lr_schedule.decay_steps", "lr_schedule.kind", "train.steps"},
        warmup_fits_decay},
       {{"lr_schedule.min_lr", "optimizer.lr"}, least_rate_below_largest},
+      rule_of_optimizer("optimizer.betas", Optimizer::adamw,
+                        [](const OptimizerSpec& o) { return std::pair(o.beta1, o.beta2); }),
+      rule_of_optimizer("optimizer.eps", Optimizer::adamw, std::mem_fn(&OptimizerSpec::epsilon)),
+      rule_of_optimizer("optimizer.momentum", Optimizer::sgd,
+                        std::mem_fn(&OptimizerSpec::momentum)),
+      rule_of_optimizer("optimizer.nesterov", Optimizer::sgd,
+                        std::mem_fn(&OptimizerSpec::nesterov)),
       {{"model.vocab_size", "data.format"}, synthetic_has_vocabulary},
       {{"sample.tokens", "data.format"}, synthetic_has_no_sample},
+      {{"sample.interval", "sample.tokens"}, intervals_have_samples},
       {{"data.mask_documents", "data.restart_positions", "data.format"}, documents_are_in_data},
       {{"data.path", "data.blend", "data.format"}, data_have_path},
+      {{"data.validation", "data.format"}, synthetic_validates_itself},
       {{"data.blend", "data.format"}, blend_is_of_sets},
+      {{"data.format", "model.kind"}, data_are_of_the_kind},
+      {{"data.format", "data.path", "vgg.picture"}, pictures_have_path},
+      {{"data.format", "vgg.picture", "vgg.num_classes"}, synthetic_has_pictures},
+      {{"vgg.picture"}, picture_is_one},
+      {{"vgg.widths"}, widths_begin_with_convolution},
+      {{"vgg.widths", "vgg.picture"}, picture_has_room},
+      {{"data.mean", "vgg.picture"},
+       [](const Config& c) { return numbers_are_of_channels(c, "data.mean", c.vgg.mean); }},
+      {{"data.deviation", "vgg.picture"},
+       [](const Config& c) {
+         return numbers_are_of_channels(c, "data.deviation", c.vgg.deviation);
+       }},
       {{"data.tokenizer", "data.tokenizer_path"}, tokenizer_has_path},
       {{"data.tokenizer", "model.vocab_size", "data.format"}, bytes_fit_vocabulary},
       {{"memory.activation_checkpointing", "model.num_layers"}, checkpoints_fit_layers},

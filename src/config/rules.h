@@ -26,4 +26,7 @@ struct Rule {
 
 std::span<const Rule> rules();
 
+/// What is wrong with the pictures of a VGG, once their size is known: with what to do.
+std::optional<std::string> picture_fault(const Config& config);
+
 }  // namespace fourfold::config

@@ -45,6 +45,14 @@ struct TypeWords {
     return "list of {path: text, weight: number above 0}";
   }
   std::string operator()(const Choice& words) const { return in_words(words.names, " or "); }
+  std::string operator()(const Integers& list) const {
+    return format("list of whole numbers {}{}", bounds,
+                  list.zero.empty() ? "" : format(", or {}", list.zero));
+  }
+  std::string operator()(const Place<std::vector<double>>&) const {
+    return "list of numbers " + bounds;
+  }
+  std::string operator()(const Place<data::BadPictures>&) const { return "stop or skip:N"; }
 
  private:
   /// "a, b or c".
@@ -100,6 +108,12 @@ bool is_inside(std::string_view path, std::string_view section) {
 
 std::string type_words(const Key& key) {
   return std::visit(TypeWords{bounds_words(key.bounds)}, key.field);
+}
+
+std::vector<std::string> value_words(const Key& key) {
+  if (const auto* choice = std::get_if<Choice>(&key.field)) return choice->names;
+  if (std::holds_alternative<Place<bool>>(key.field)) return {"true", "false"};
+  return {};
 }
 
 std::string default_words(const Key& key) {

@@ -42,12 +42,21 @@ struct Permutation {
   std::vector<std::string> names;
 };
 
+/// A list of whole numbers, of a given length where there is one. `zero` is how 0 is written;
+/// empty: 0 is none of them.
+struct Integers {
+  Place<std::vector<std::int64_t>> place;
+  std::string zero = {};
+  std::size_t most_items = 1000;
+};
+
 using Blend = std::vector<data::BlendPart>;
 
 /// A key's type is the kind of its place. An optional number is written `auto` where it is open.
 using Field = std::variant<Place<bool>, Place<int>, Place<std::int64_t>, Place<std::uint64_t>,
                            Place<std::optional<std::int64_t>>, Place<double>, Place<std::string>,
-                           Choice, Pair, Permutation, Place<plan::Checkpointing>, Place<Blend>>;
+                           Choice, Pair, Permutation, Place<plan::Checkpointing>, Place<Blend>,
+                           Integers, Place<std::vector<double>>, Place<data::BadPictures>>;
 
 struct Bounds {
   double least = -std::numeric_limits<double>::infinity();
@@ -72,7 +81,14 @@ struct Key {
   /// stored.
   std::string derived_words = {};
   std::function<void(Config&)> derive = {};
+  /// The kind of model that it is a setting of; none: of any.
+  std::optional<model::Kind> kind = {};
 };
+
+/// Whether the key is a setting of the configured kind of model.
+inline bool applies(const Key& key, const Config& config) {
+  return !key.kind || *key.kind == config.kind;
+}
 
 /// In the order in which they are documented and printed; the keys of a section stand together.
 std::span<const Key> keys();
@@ -89,6 +105,8 @@ std::string_view leaf_of(std::string_view path);
 bool is_inside(std::string_view path, std::string_view section);
 /// "whole number from 1 to 1000", "true or false", "one of text, synthetic".
 std::string type_words(const Key& key);
+/// The words that a key takes: those of a choice, true and false; none of numbers and texts.
+std::vector<std::string> value_words(const Key& key);
 /// "4", "4 * model.hidden_size".
 std::string default_words(const Key& key);
 

@@ -47,11 +47,6 @@ Choice choice(Place<Enum> place, std::vector<std::string> names, std::vector<Enu
           [place, values](Config& config, std::size_t index) { place(config) = values[index]; }};
 }
 
-/// The only choice there is yet: nothing to store.
-inline Choice only(std::string name) {
-  return {{std::move(name)}, [](Config&) { return std::size_t{0}; }, [](Config&, std::size_t) {}};
-}
-
 inline Bounds between(double least, double most) {
   return {least, most};
 }
@@ -72,11 +67,13 @@ inline Bounds inside_zero_one() {
 // Largest sizes: far above any model, low enough that products of a few of them stay inside 64
 // bits.
 inline constexpr double most_layers = 1'000, most_width = 1'000'000, most_tokens = 1'000'000;
+inline constexpr double most_side = 16'384;            // of a picture
 inline constexpr double most_vocabulary = 10'000'000;  // token ids are stored in 32 bits
 inline constexpr double most_steps = 4'294'967'295;    // random numbers count steps in 32 bits
 
 /// The sections, each in a schema_*.cpp file of its own or with its neighbours.
 std::vector<Key> model_keys();
+std::vector<Key> vgg_keys();
 std::vector<Key> data_keys();
 std::vector<Key> train_keys();
 std::vector<Key> optimizer_keys();

@@ -8,13 +8,15 @@ using model::GptSpec;
 std::vector<Key> model_keys() {
   return {
       {.path = "model.kind",
-       .meaning = "The family of the model.",
-       .field = only("gpt"),
+       .meaning = "The family of the model: gpt writes text; vgg names what a picture shows.",
+       .field = choice<model::Kind>(at(&Config::kind), {"gpt", "vgg"},
+                                    {model::Kind::gpt, model::Kind::vgg}),
        .fallback = "gpt",
+       .example = "vgg",
        .elsewhere = {"model_type", "architecture", "arch"}},
       {.path = "model.num_layers",
        .meaning = "Transformer blocks.",
-       .field = at(&Config::model, &GptSpec::num_layers),
+       .field = at(&Config::gpt, &GptSpec::num_layers),
        .fallback = "4",
        .bounds = between(1, most_layers),
        .cost = "Parameters, memory and time grow in proportion.",
@@ -22,7 +24,7 @@ std::vector<Key> model_keys() {
        .elsewhere = {"num_blocks", "n_layer", "n_layers", "num_hidden_layers", "layers", "depth"}},
       {.path = "model.num_attention_heads",
        .meaning = "Attention heads of a block; they share hidden_size equally.",
-       .field = at(&Config::model, &GptSpec::num_attention_heads),
+       .field = at(&Config::gpt, &GptSpec::num_attention_heads),
        .fallback = "4",
        .bounds = between(1, most_width),
        .cost = "Little: the same arithmetic in smaller pieces.",
@@ -30,16 +32,16 @@ std::vector<Key> model_keys() {
        .elsewhere = {"n_head", "n_heads", "num_heads", "heads"}},
       {.path = "model.hidden_size",
        .meaning = "Width of the residual stream.",
-       .field = at(&Config::model, &GptSpec::hidden_size),
+       .field = at(&Config::gpt, &GptSpec::hidden_size),
        .fallback = "128",
        .bounds = between(1, most_width),
        .cost = "Parameters and arithmetic grow with its square, activations in proportion.",
        .example = "768",
-       .elsewhere = {"n_embed", "n_embd", "d_model", "dim", "width", "embed_dim", "embedding_size",
-                     "hidden_dim"}},
+       .elsewhere = {"n_embed", "n_embd", "d_model", "dim", "model.width", "embed_dim",
+                     "embedding_size", "hidden_dim"}},
       {.path = "model.ffn_hidden_size",
        .meaning = "Width inside the MLP of a block.",
-       .field = at(&Config::model, &GptSpec::ffn_hidden_size),
+       .field = at(&Config::gpt, &GptSpec::ffn_hidden_size),
        .fallback = "",
        .bounds = between(1, 4 * most_width),
        .cost = "The MLP's parameters, arithmetic and activations, two thirds of a block, grow in "
@@ -47,11 +49,10 @@ std::vector<Key> model_keys() {
        .example = "3072",
        .elsewhere = {"intermediate_size", "n_inner", "d_ff", "ffn_dim", "mlp_hidden_size"},
        .derived_words = "4 * model.hidden_size",
-       .derive =
-           [](Config& config) { config.model.ffn_hidden_size = 4 * config.model.hidden_size; }},
+       .derive = [](Config& config) { config.gpt.ffn_hidden_size = 4 * config.gpt.hidden_size; }},
       {.path = "model.max_position_embeddings",
        .meaning = "Positions the model has embeddings for: the longest text it can look at.",
-       .field = at(&Config::model, &GptSpec::max_position_embeddings),
+       .field = at(&Config::gpt, &GptSpec::max_position_embeddings),
        .fallback = "",
        .bounds = between(1, most_tokens),
        .unit = "tokens",
@@ -60,11 +61,11 @@ std::vector<Key> model_keys() {
        .elsewhere = {"max_seq_len", "n_positions", "n_ctx", "max_context_length", "max_positions"},
        .derived_words = "data.seq_length",
        .derive =
-           [](Config& config) { config.model.max_position_embeddings = config.data.seq_length; }},
+           [](Config& config) { config.gpt.max_position_embeddings = config.data.seq_length; }},
       {.path = "model.vocab_size",
        .meaning =
            "Tokens the model knows; 0 takes the tokenizer's number. Synthetic data needs it.",
-       .field = at(&Config::model, &GptSpec::vocab_size),
+       .field = at(&Config::gpt, &GptSpec::vocab_size),
        .fallback = "0",
        .bounds = between(0, most_vocabulary),
        .unit = "tokens",
@@ -75,7 +76,7 @@ std::vector<Key> model_keys() {
       {.path = "model.dropout",
        .meaning = "Part of the embeddings, attention weights and residual branches set to zero in "
                   "training.",
-       .field = at(&Config::model, &GptSpec::dropout),
+       .field = at(&Config::gpt, &GptSpec::dropout),
        .fallback = "0",
        .bounds = from_zero_below_one(),
        .cost = "Above 0 some time in every block.",
@@ -84,14 +85,14 @@ std::vector<Key> model_keys() {
                      "attn_pdrop"}},
       {.path = "model.bias",
        .meaning = "Whether linear layers and norms have biases.",
-       .field = at(&Config::model, &GptSpec::bias),
+       .field = at(&Config::gpt, &GptSpec::bias),
        .fallback = "true",
        .cost = "true: few parameters more, and their gradients.",
        .example = "false",
        .elsewhere = {"use_bias", "add_bias_linear", "add_qkv_bias"}},
       {.path = "model.tied_head",
        .meaning = "Whether the output head is the token embedding.",
-       .field = at(&Config::model, &GptSpec::tied_head),
+       .field = at(&Config::gpt, &GptSpec::tied_head),
        .fallback = "true",
        .cost = "false: vocab_size x hidden_size parameters more.",
        .example = "false",
@@ -99,7 +100,7 @@ std::vector<Key> model_keys() {
                      "untie_embeddings_and_output_weights"}},
       {.path = "model.layer_norm_epsilon",
        .meaning = "Added to the variance in layer normalisation.",
-       .field = at(&Config::model, &GptSpec::layer_norm_epsilon),
+       .field = at(&Config::gpt, &GptSpec::layer_norm_epsilon),
        .fallback = "1e-5",
        .bounds = above(0),
        .example = "1e-6",
@@ -108,7 +109,7 @@ std::vector<Key> model_keys() {
       {.path = "model.init_stddev",
        .meaning = "Standard deviation of initial weights; residual projections divide it by sqrt(2 "
                   "num_layers).",
-       .field = at(&Config::model, &GptSpec::init_stddev),
+       .field = at(&Config::gpt, &GptSpec::init_stddev),
        .fallback = "0.02",
        .bounds = above(0),
        .example = "0.01",
@@ -116,23 +117,75 @@ std::vector<Key> model_keys() {
   };
 }
 
+std::vector<Key> vgg_keys() {
+  using model::VggSpec;
+  return {
+      {.path = "vgg.widths",
+       .meaning = "Channels of each 3 x 3 convolution, in order; pool halves height and width.",
+       .field = Integers{at(&Config::vgg, &VggSpec::widths), "pool"},
+       .fallback = "[64, pool, 128, pool, 256, 256, pool]",
+       .bounds = between(1, most_width),
+       .unit = "channels",
+       .cost = "Arithmetic and parameters grow with the product of neighbours, activations in "
+               "proportion.",
+       .example = "[64, 64, pool, 128, 128, pool]",
+       .elsewhere = {"channels", "cfg", "conv_channels", "num_filters"}},
+      {.path = "vgg.hidden",
+       .meaning = "Widths of the linear layers between the convolutions and the last one.",
+       .field = Integers{at(&Config::vgg, &VggSpec::hidden)},
+       .fallback = "[512]",
+       .bounds = between(1, most_width),
+       .cost = "The first one has as many rows as a picture has values after the last pooling.",
+       .example = "[4096, 4096]",
+       .elsewhere = {"classifier", "fc_widths", "mlp_widths"}},
+      {.path = "vgg.picture",
+       .meaning = "Height, width and channels of a picture; empty: those of the data. Synthetic "
+                  "data needs them.",
+       .field = Integers{.place = at(&Config::vgg, &VggSpec::picture), .most_items = 3},
+       .fallback = "[]",
+       .bounds = between(1, most_side),
+       .unit = "pixels",
+       .example = "[32, 32, 3]",
+       .elsewhere = {"image_size", "img_size", "input_size", "input_shape", "image_shape"}},
+      {.path = "vgg.num_classes",
+       .meaning = "Classes that pictures are told apart by; 0: those of the data. Synthetic data "
+                  "needs it.",
+       .field = at(&Config::vgg, &VggSpec::num_classes),
+       .fallback = "0",
+       .bounds = between(0, most_vocabulary),
+       .cost = "Parameters of the last layer, one row of its input each.",
+       .example = "1000",
+       .elsewhere = {"n_classes", "num_labels", "classes"}},
+      {.path = "vgg.dropout",
+       .meaning = "Part of the outputs of each hidden linear layer set to zero in training.",
+       .field = at(&Config::vgg, &VggSpec::dropout),
+       .fallback = "0.5",
+       .bounds = from_zero_below_one(),
+       .example = "0.1",
+       .elsewhere = {"drop_rate", "dropout_rate", "p_dropout"}},
+  };
+}
+
 std::vector<Key> data_keys() {
   using data::DataSpec;
+  constexpr auto gpt = model::Kind::gpt, vgg = model::Kind::vgg;
   return {
       {.path = "data.format",
        .meaning = "text: a text file, or a folder of them; megatron: a set of tokens, PREFIX.bin "
                   "and PREFIX.idx, as `fourfold data tokenize` writes; llmc: shards of tokens as "
-                  "llm.c has them; synthetic: random tokens, for tests and timing.",
-       .field = choice<data::Format>(at(&Config::data, &DataSpec::format),
-                                     {"text", "megatron", "llmc", "synthetic"},
-                                     {data::Format::text, data::Format::megatron,
-                                      data::Format::llmc, data::Format::synthetic}),
+                  "llm.c has them; pictures: CIFAR, IDX or a folder of PNGs for each class; "
+                  "synthetic: made-up tokens or pictures, for tests and timing.",
+       .field =
+           choice<data::Format>(at(&Config::data, &DataSpec::format),
+                                {"text", "megatron", "llmc", "pictures", "synthetic"},
+                                {data::Format::text, data::Format::megatron, data::Format::llmc,
+                                 data::Format::pictures, data::Format::synthetic}),
        .fallback = "text",
        .example = "megatron",
        .elsewhere = {"dataset_type", "data_format"}},
       {.path = "data.path",
-       .meaning = "The text, the PREFIX of the set, or the folder of shards, seen from the current "
-                  "directory.",
+       .meaning = "The text, the PREFIX of the set, the folder of shards, or the file or folder of "
+                  "pictures, seen from the current directory.",
        .field = at(&Config::data, &DataSpec::path),
        .fallback = "\"\"",
        .example = "data/bible.txt",
@@ -143,7 +196,8 @@ std::vector<Key> data_keys() {
        .field = at(&Config::data, &DataSpec::blend),
        .fallback = "[]",
        .example = "[{path: data/books, weight: 3}, {path: data/web, weight: 1}]",
-       .elsewhere = {"data_blend", "blend_ratio", "datasets", "data_paths", "data.paths"}},
+       .elsewhere = {"data_blend", "blend_ratio", "datasets", "data_paths", "data.paths"},
+       .kind = gpt},
       {.path = "data.tokenizer",
        .meaning =
            "char: a token for each different character of the text; byte: 256 tokens, for "
@@ -155,7 +209,8 @@ std::vector<Key> data_keys() {
             data::TokenizerKind::sentencepiece, data::TokenizerKind::gpt2}),
        .fallback = "char",
        .example = "byte",
-       .elsewhere = {"tokenizer_type", "tokenizer_name"}},
+       .elsewhere = {"tokenizer_type", "tokenizer_name"},
+       .kind = gpt},
       {.path = "data.tokenizer_path",
        .meaning =
            "sentencepiece: the .model file; gpt2: the folder with vocab.json and merges.txt. "
@@ -163,15 +218,28 @@ std::vector<Key> data_keys() {
        .field = at(&Config::data, &DataSpec::tokenizer_path),
        .fallback = "\"\"",
        .example = "data/bible.model",
-       .elsewhere = {"tokenizer_model", "vocab_file", "merge_file", "tokenizer_file"}},
+       .elsewhere = {"tokenizer_model", "vocab_file", "merge_file", "tokenizer_file"},
+       .kind = gpt},
       {.path = "data.split",
        .meaning = "The first part of the tokens, for training; the rest is for validation. The cut "
-                  "moves back to where a document begins.",
+                  "moves back to where a document begins. Of pictures, the first part of a random "
+                  "order that is always the same. With data.validation nothing is cut.",
        .field = at(&Config::data, &DataSpec::split),
        .fallback = "0.9",
        .bounds = inside_zero_one(),
        .example = "0.95",
        .elsewhere = {"train_split", "train_fraction", "val_split"}},
+      {.path = "data.validation",
+       .meaning = "A text, a set of tokens or of pictures for validation alone, of the format of "
+                  "data.path, seen from "
+                  "the current directory; all of data.path is then for training. Empty: the end of "
+                  "data.path validates, as data.split says.",
+       .field = at(&Config::data, &DataSpec::validation),
+       .fallback = "\"\"",
+       .example = "data/validation.txt",
+       .elsewhere = {"val_path", "val_data_path", "valid_data_path", "validation_path", "val_data",
+                     "valid_data", "val_file", "validation_file", "val_bin", "val_dataset",
+                     "validation_dataset", "eval_dataset"}},
       {.path = "data.seq_length",
        .meaning = "Length of a sample.",
        .field = at(&Config::data, &DataSpec::seq_length),
@@ -181,7 +249,8 @@ std::vector<Key> data_keys() {
        .cost = "Activations grow in proportion, the arithmetic of attention with its square.",
        .example = "1024",
        .elsewhere = {"block_size", "sequence_length", "seq_len", "max_seq_length",
-                     "context_length"}},
+                     "context_length"},
+       .kind = gpt},
       {.path = "data.mask_documents",
        .meaning =
            "Whether a token attends to its own document only; false: to all that comes before it "
@@ -191,7 +260,8 @@ std::vector<Key> data_keys() {
        .cost = "true: the shorter the documents, the less attention computes.",
        .example = "true",
        .elsewhere = {"reset_attention_mask", "intra_document_masking", "block_causal_mask",
-                     "doc_mask", "document_mask"}},
+                     "doc_mask", "document_mask"},
+       .kind = gpt},
       {.path = "data.restart_positions",
        .meaning =
            "Whether positions count from the beginning of each document; false: from that of "
@@ -199,7 +269,42 @@ std::vector<Key> data_keys() {
        .field = at(&Config::data, &DataSpec::restart_positions),
        .fallback = "false",
        .example = "true",
-       .elsewhere = {"reset_position_ids"}},
+       .elsewhere = {"reset_position_ids"},
+       .kind = gpt},
+      {.path = "data.mean",
+       .meaning = "Subtracted from the values of a picture, which lie from 0 to 1, before they are "
+                  "divided by data.deviation: one number for each channel, or one for all. "
+                  "`fourfold data inspect` shows those of a set.",
+       .field = Place<std::vector<double>>(at(&Config::vgg, &model::VggSpec::mean)),
+       .fallback = "[0.5]",
+       .bounds = between(0, 1),
+       .example = "[0.491, 0.482, 0.447]",
+       .elsewhere = {"normalize_mean", "image_mean", "pixel_mean"},
+       .kind = vgg},
+      {.path = "data.deviation",
+       .meaning = "What the values of a picture are divided by, likewise.",
+       .field = Place<std::vector<double>>(at(&Config::vgg, &model::VggSpec::deviation)),
+       .fallback = "[0.25]",
+       .bounds = {.least = 0, .most = 1, .least_excluded = true},
+       .example = "[0.247, 0.243, 0.262]",
+       .elsewhere = {"std", "normalize_std", "image_std", "pixel_std"},
+       .kind = vgg},
+      {.path = "data.flip",
+       .meaning = "Whether half of the training samples are mirrored, left to right.",
+       .field = at(&Config::data, &DataSpec::flip),
+       .fallback = "false",
+       .example = "true",
+       .elsewhere = {"hflip", "random_flip", "horizontal_flip", "augment"},
+       .kind = vgg},
+      {.path = "data.bad_images",
+       .meaning = "What is done about pictures that cannot be used: stop, or leave out up to N of "
+                  "them, which are counted and named.",
+       .field = Place<data::BadPictures>(at(&Config::data, &DataSpec::bad_images)),
+       .fallback = "stop",
+       .cost = "skip: every PNG is decoded once when the set is opened.",
+       .example = "skip:10",
+       .elsewhere = {"bad_pictures", "skip_bad_images", "on_error"},
+       .kind = vgg},
   };
 }
 

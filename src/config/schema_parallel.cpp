@@ -9,11 +9,12 @@ std::vector<Key> parallel_keys() {
   using plan::Strategy;
   return {
       {.path = "parallel.strategy",
-       .meaning = "How tensors are cut: axonn on any grid; megatron on x and data; fsdp on z and "
-                  "data.",
-       .field =
-           choice<Strategy>(at(&Config::plan, &PlanSpec::strategy), {"axonn", "megatron", "fsdp"},
-                            {Strategy::axonn, Strategy::megatron, Strategy::fsdp}),
+       .meaning =
+           "How tensors are cut: axonn on any grid; atp on x, y and data, y innermost; megatron "
+           "on x and data; fsdp on z and data.",
+       .field = choice<Strategy>(
+           at(&Config::plan, &PlanSpec::strategy), {"axonn", "atp", "megatron", "fsdp"},
+           {Strategy::axonn, Strategy::atp, Strategy::megatron, Strategy::fsdp}),
        .fallback = "axonn",
        .example = "megatron",
        .elsewhere = {"parallel_strategy", "distributed_strategy", "parallelism",
@@ -66,10 +67,17 @@ std::vector<Key> parallel_keys() {
       {.path = "parallel.order",
        .meaning = "Axes of the grid, the one whose neighbours are neighbouring ranks first.",
        .field = Permutation{at_grid(&Grid::order), {"x", "y", "z", "data"}},
-       .fallback = "[x, y, z, data]",
+       .fallback = "",
        .cost = "The first axis sends between neighbours, which is cheapest inside a host.",
        .example = "[y, x, z, data]",
-       .elsewhere = {"rank_order", "mesh_order", "axis_order"}},
+       .elsewhere = {"rank_order", "mesh_order", "axis_order"},
+       .derived_words = "[x, y, z, data] (strategy atp: [y, x, z, data])",
+       .derive =
+           [](Config& config) {
+             config.plan.grid.order = config.plan.strategy == Strategy::atp
+                                          ? std::vector<std::string>{"y", "x", "z", "data"}
+                                          : std::vector<std::string>{"x", "y", "z", "data"};
+           }},
       {.path = "parallel.shard_sequence",
        .meaning = "Between blocks, time is cut on x (Korthikanti et al. 2022); strategy megatron "
                   "only.",
@@ -91,10 +99,11 @@ std::vector<Key> parallel_keys() {
        .elsewhere = {"gradient_checkpointing", "activation_checkpoint", "recompute_granularity",
                      "recompute_layer", "recompute"}},
       {.path = "precision.compute",
-       .meaning = "Type of activations and of what matrix products read. Beside bf16, weights, "
-                  "their gradients' sums and the optimizer's state are fp32, and a step begins by "
-                  "rounding the weights. A CPU plans bf16 and trains the others, or with kernels = "
-                  "reference bf16 too.",
+       .meaning =
+           "Type of activations and of what matrix products read. Beside bf16, weights, "
+           "their gradients' sums and the optimizer's state are fp32, and a step begins by "
+           "rounding the weights. On a CPU bf16 can be planned and verified, and trained only with "
+           "kernels = reference.",
        .field = choice<DType>(at(&Config::plan, &PlanSpec::compute), {"fp32", "fp64", "bf16"},
                               {DType::f32, DType::f64, DType::bf16}),
        .fallback = "fp32",

@@ -109,6 +109,16 @@ std::vector<Key> observation_keys() {
        .cost = "The time of an evaluation grows in proportion.",
        .example = "50",
        .elsewhere = {"eval_iters", "eval_batches", "eval.iters"}},
+      {.path = "eval.early_stopping",
+       .meaning =
+           "The run ends after so many evaluations in a row without a lower validation loss; "
+           "0: it does all steps.",
+       .field = at(&Config::train, &TrainSpec::early_stopping),
+       .fallback = "0",
+       .bounds = between(0, most_steps),
+       .unit = "evaluations",
+       .example = "5",
+       .elsewhere = {"early_stopping_patience", "patience"}},
       {.path = "log.interval",
        .meaning = "Steps between console lines; metrics.jsonl has every step. auto: each of the "
                   "first 10 steps, then a line about every 10 s.",
@@ -160,8 +170,20 @@ std::vector<Key> sample_keys() {
        .derived_words = "200 (synthetic data: 0)",
        .derive =
            [](Config& config) {
-             config.sample.tokens = config.data.format == data::Format::text ? 200 : 0;
+             const bool writes = config.kind == model::Kind::gpt;
+             config.sample.tokens = writes && config.data.format == data::Format::text ? 200 : 0;
            }},
+      {.path = "sample.interval",
+       .meaning = "Steps between texts that the model writes while it is trained, for the log, "
+                  "metrics.jsonl and the report; 0: it writes only one, at the end.",
+       .field = at(&Config::sample, &SampleSpec::interval),
+       .fallback = "0",
+       .bounds = between(0, most_steps),
+       .unit = "steps",
+       .cost = "A smaller one: sample.tokens decoding steps more each time.",
+       .example = "500",
+       .elsewhere = {"sample.interval_steps", "sample_interval", "sample_every", "generate_every",
+                     "sample.every", "generation_interval"}},
       {.path = "sample.temperature",
        .meaning =
            "Above 1 more surprising, below 1 more likely text; 0: always the likeliest token.",
@@ -197,11 +219,23 @@ std::vector<Key> sample_keys() {
   };
 }
 
+/// A section of one kind of model.
+std::optional<model::Kind> kind_of(const Key& key) {
+  const std::string_view section = section_of(key.path);
+  if ((section == "model" && key.path != "model.kind") || section == "sample")
+    return model::Kind::gpt;
+  return section == "vgg" ? model::Kind::vgg : key.kind;
+}
+
 std::vector<Key> all_keys() {
   std::vector<Key> result;
-  for (auto make : {run_keys, model_keys, data_keys, train_keys, optimizer_keys, schedule_keys,
-                    loss_spike_keys, checkpoint_keys, parallel_keys, observation_keys, sample_keys})
-    for (Key& key : make()) result.push_back(std::move(key));
+  for (auto make :
+       {run_keys, model_keys, vgg_keys, data_keys, train_keys, optimizer_keys, schedule_keys,
+        loss_spike_keys, checkpoint_keys, parallel_keys, observation_keys, sample_keys})
+    for (Key& key : make()) {
+      key.kind = kind_of(key);
+      result.push_back(std::move(key));
+    }
   return result;
 }
 

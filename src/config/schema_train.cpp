@@ -1,4 +1,5 @@
 // Rows of the schema: steps and batches, the optimizer, its learning rate.
+#include "config/number.h"
 #include "config/schema_fields.h"
 
 namespace fourfold::config {
@@ -42,12 +43,17 @@ std::vector<Key> train_keys() {
 }
 
 std::vector<Key> optimizer_keys() {
-  using graph::AdamWSpec;
+  using graph::OptimizerSpec;
   return {
       {.path = "optimizer.name",
-       .meaning = "AdamW: Adam with decoupled weight decay.",
-       .field = only("adamw"),
+       .meaning =
+           "AdamW: Adam with decoupled weight decay; or SGD with momentum, as PyTorch has it.",
+       .field =
+           choice<graph::Optimizer>(at(&Config::optimizer, &OptimizerSpec::kind), {"adamw", "sgd"},
+                                    {graph::Optimizer::adamw, graph::Optimizer::sgd}),
        .fallback = "adamw",
+       .cost = "sgd keeps one average of each weight, adamw two.",
+       .example = "sgd",
        .elsewhere = {"optim", "optimizer_type"}},
       {.path = "optimizer.lr",
        .meaning = "The largest learning rate; lr_schedule says how it is reached and left.",
@@ -57,30 +63,48 @@ std::vector<Key> optimizer_keys() {
        .example = "6e-4",
        .elsewhere = {"learning_rate", "max_lr", "learningrate"}},
       {.path = "optimizer.betas",
-       .meaning = "Decay rates of the averages of the gradient and of its square.",
-       .field = Pair{at(&Config::optimizer, &AdamWSpec::beta1),
-                     at(&Config::optimizer, &AdamWSpec::beta2)},
+       .meaning = "AdamW's decay rates of the averages of the gradient and of its square.",
+       .field = Pair{at(&Config::optimizer, &OptimizerSpec::beta1),
+                     at(&Config::optimizer, &OptimizerSpec::beta2)},
        .fallback = "[0.9, 0.95]",
        .bounds = from_zero_below_one(),
        .example = "[0.9, 0.99]",
        .elsewhere = {"beta1", "beta2", "adam_beta1", "adam_beta2"}},
       {.path = "optimizer.eps",
-       .meaning = "Added to the root of the averaged square.",
-       .field = at(&Config::optimizer, &AdamWSpec::epsilon),
+       .meaning = "AdamW adds it to the root of the averaged square.",
+       .field = at(&Config::optimizer, &OptimizerSpec::epsilon),
        .fallback = "1e-8",
        .bounds = above(0),
        .elsewhere = {"epsilon", "adam_eps", "adam_epsilon"}},
+      {.path = "optimizer.momentum",
+       .meaning = "SGD's decay rate of the sum of gradients.",
+       .field = at(&Config::optimizer, &OptimizerSpec::momentum),
+       .fallback = "0.9",
+       .bounds = from_zero_below_one(),
+       .example = "0.95",
+       .elsewhere = {"sgd_momentum"}},
+      {.path = "optimizer.nesterov",
+       .meaning = "SGD looks ahead by one step of its momentum (Nesterov).",
+       .field = at(&Config::optimizer, &OptimizerSpec::nesterov),
+       .fallback = "false",
+       .example = "true"},
       {.path = "optimizer.weight_decay",
        .meaning = "Decay of matrices and embeddings, in units of the learning rate; not of biases "
-                  "and gains.",
-       .field = at(&Config::optimizer, &AdamWSpec::weight_decay),
-       .fallback = "0.1",
+                  "and gains. SGD adds it to the gradient, AdamW takes it off the weight.",
+       .field = at(&Config::optimizer, &OptimizerSpec::weight_decay),
+       .fallback = "",
        .bounds = at_least(0),
        .example = "0.01",
-       .elsewhere = {"wd", "decay"}},
+       .elsewhere = {"wd", "decay"},
+       .derived_words = "0.1, with sgd 0",
+       .derive =
+           [](Config& config) {
+             config.optimizer.weight_decay =
+                 config.optimizer.kind == graph::Optimizer::sgd ? 0 : 0.1;
+           }},
       {.path = "optimizer.grad_clip",
        .meaning = "Largest global gradient norm; 0 does not clip.",
-       .field = at(&Config::optimizer, &AdamWSpec::grad_clip),
+       .field = at(&Config::optimizer, &OptimizerSpec::grad_clip),
        .fallback = "1.0",
        .bounds = at_least(0),
        .example = "0",
@@ -158,7 +182,9 @@ std::vector<Key> schedule_keys() {
        .elsewhere = {"lr_min", "min_learning_rate", "end_lr"},
        .derived_words = "a tenth of optimizer.lr",
        .derive =
-           [](Config& config) { config.train.schedule.min_lr = config.train.schedule.lr / 10; }},
+           [](Config& config) {
+             config.train.schedule.min_lr = plain_decimal(config.train.schedule.lr / 10);
+           }},
   };
 }
 
@@ -236,6 +262,17 @@ std::vector<Key> checkpoint_keys() {
        .unit = "steps",
        .example = "10k",
        .elsewhere = {"keep_every_n_steps"}},
+      {.path = "checkpoint.keep_best",
+       .meaning =
+           "How many checkpoints of the lowest validation losses stay besides; an evaluation "
+           "that is among them is saved.",
+       .field = at_checkpoint(&CheckpointSpec::keep_best),
+       .fallback = "0",
+       .bounds = between(0, most_width),
+       .unit = "checkpoints",
+       .cost = "Disk: each takes three times the weights.",
+       .example = "1",
+       .elsewhere = {"save_top_k", "save_best", "load_best_model_at_end"}},
       {.path = "checkpoint.async",
        .meaning =
            "Write the files beside the steps that follow; false: the run waits for the disk.",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -43,7 +44,50 @@ constexpr std::string_view no_stages = "a step is not cut into pipeline stages; 
                            files_extend =
                                "it stands at the top of a file, outside all sections: "
                                "'extends: base.yaml'";
-constexpr std::array<Absent, 28> absent = {{
+constexpr std::string_view
+    learned = "positions are learned, a vector for each; there are no others here",
+    own_heads = "every head has keys and values of its own; leave it out",
+    layer_norms = "norms are layer norms, and there are no others here",
+    no_experts = "there are no experts here; leave it out",
+    no_adapters = "there is no low-rank adaptation here: all weights are trained",
+    tiled = "attention never stores its scores, whatever is set; leave it out",
+    compiled = "every step is compiled; leave it out",
+    no_averages = "there are no averages of weights here; leave it out",
+    no_scaling = "there is no fp16 here, and bf16 needs no loss scaling; leave it out";
+constexpr auto absent = std::to_array<Absent>({
+    {"rope", learned},
+    {"rope_theta", learned},
+    {"rope_scaling", learned},
+    {"rotary_base", learned},
+    {"rotary_percent", learned},
+    {"use_rotary_position_embeddings", learned},
+    {"position_embedding_type", learned},
+    {"alibi", learned},
+    {"num_key_value_heads", own_heads},
+    {"n_kv_heads", own_heads},
+    {"n_kv_head", own_heads},
+    {"num_query_groups", own_heads},
+    {"group_query_attention", own_heads},
+    {"normalization", layer_norms},
+    {"norm_type", layer_norms},
+    {"rms_norm", layer_norms},
+    {"rms_norm_eps", layer_norms},
+    {"num_experts", no_experts},
+    {"moe", no_experts},
+    {"lora", no_adapters},
+    {"peft", no_adapters},
+    {"lora_r", no_adapters},
+    {"lora_alpha", no_adapters},
+    {"flash_attention", tiled},
+    {"use_flash_attn", tiled},
+    {"attn_implementation", tiled},
+    {"compile", compiled},
+    {"torch_compile", compiled},
+    {"ema", no_averages},
+    {"ema_decay", no_averages},
+    {"fp16", no_scaling},
+    {"loss_scale", no_scaling},
+    {"initial_loss_scale", no_scaling},
     {"pipeline", no_stages},
     {"pipeline_model_parallel_size", no_stages},
     {"pipeline_parallel_degree", no_stages},
@@ -72,7 +116,50 @@ constexpr std::array<Absent, 28> absent = {{
     {"base", files_extend},
     {"_base_", files_extend},
     {"include", files_extend},
-}};
+});
+
+/// A value that other tools write, and the one here that means the same; empty: none does, and why.
+struct OtherValue {
+  std::string_view key, theirs, ours, why = {};
+};
+constexpr std::string_view no_fp16 = "there is no fp16 here; bf16 is as small";
+constexpr auto other_values = std::to_array<OtherValue>({
+    {"run.device", "gpu", "cuda"},
+    {"run.device", "nvidia", "cuda"},
+    {"run.device", "cuda:0", "cuda"},
+    {"run.device", "mps", "", "there are no kernels for this device; cpu and cuda have some"},
+    {"run.device", "rocm", "", "there are no kernels for this device; cpu and cuda have some"},
+    {"run.device", "tpu", "", "there are no kernels for this device; cpu and cuda have some"},
+    {"precision.compute", "float32", "fp32"},
+    {"precision.compute", "f32", "fp32"},
+    {"precision.compute", "float", "fp32"},
+    {"precision.compute", "single", "fp32"},
+    {"precision.compute", "32", "fp32"},
+    {"precision.compute", "float64", "fp64"},
+    {"precision.compute", "f64", "fp64"},
+    {"precision.compute", "double", "fp64"},
+    {"precision.compute", "bfloat16", "bf16"},
+    {"precision.compute", "fp16", "", no_fp16},
+    {"precision.compute", "float16", "", no_fp16},
+    {"precision.compute", "half", "", no_fp16},
+    {"data.tokenizer", "character", "char"},
+    {"data.tokenizer", "bytes", "byte"},
+    {"data.tokenizer", "spm", "sentencepiece"},
+    {"data.tokenizer", "tiktoken", "gpt2"},
+    {"data.format", "txt", "text"},
+    {"data.format", "indexed", "megatron"},
+    {"lr_schedule.kind", "wsd", "warmup_stable_decay"},
+    {"lr_schedule.kind", "constant_with_warmup", "constant"},
+    {"lr_schedule.kind", "none", "constant"},
+});
+
+/// The digits of a word: 16 and 32 are no misspellings of each other.
+std::string digits_of(std::string_view word) {
+  std::string digits;
+  std::copy_if(word.begin(), word.end(), std::back_inserter(digits),
+               [](char letter) { return letter >= '0' && letter <= '9'; });
+  return digits;
+}
 
 Suggestion did_you_mean(std::string_view path) {
   return {format("did you mean '{}'?", path), std::string(path)};
@@ -117,8 +204,12 @@ std::optional<Suggestion> near_miss(std::string_view path) {
     leaves.emplace_back(leaf_of(key.path));
     paths.push_back(key.path);
   }
-  if (const auto meant = nearest(path, paths)) return did_you_mean(*meant);
-  if (const auto leaf = nearest(leaf_of(path), leaves)) return same_leaf_elsewhere(*leaf);
+  // What two paths share of their sections makes no misspelling of their names.
+  const std::string leaf(leaf_of(path));
+  if (leaf.size() <= 2) return std::nullopt;
+  if (const auto meant = nearest(path, paths))
+    if (nearest(leaf, std::array{std::string(leaf_of(*meant))})) return did_you_mean(*meant);
+  if (const auto meant = nearest(leaf, leaves)) return same_leaf_elsewhere(*meant);
   return std::nullopt;
 }
 
@@ -127,6 +218,18 @@ std::optional<Suggestion> near_miss(std::string_view path) {
 std::string names_in_words(std::string_view section) {
   return format("{} has: {}", section.empty() ? "the top level" : format("section '{}'", section),
                 join(names_in(section), ", "));
+}
+
+std::string suggest_value(const Key& key, std::string_view text,
+                          const std::vector<std::string>& names) {
+  for (const OtherValue& other : other_values)
+    if (key.path == other.key && same_name(text, other.theirs))
+      return other.ours.empty() ? std::string(other.why) : format("did you mean '{}'?", other.ours);
+  const auto meant = nearest(text, names);
+  if (!meant || text.empty() || digits_of(text) != digits_of(*meant) ||
+      !same_name(text.substr(0, 1), meant->substr(0, 1)))
+    return {};
+  return format("did you mean '{}'?", *meant);
 }
 
 Suggestion suggest(std::string_view path) {

@@ -108,6 +108,7 @@ std::string template_yaml(std::string_view name, std::string_view file) {
                   "follows from other keys; remove the '# ' to fix another value.");
   std::string_view before;
   for (const Key& key : keys()) {
+    if (!applies(key, config)) continue;
     for (const std::string& line : opening_lines(key.path, before)) text += line + "\n";
     const bool is_chosen = std::find(chosen.begin(), chosen.end(), key.path) != chosen.end();
     text += key_lines(key, config, is_chosen);

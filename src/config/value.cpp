@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "config/number.h"
+#include "config/suggest.h"
 
 namespace fourfold::config {
 namespace {
@@ -101,6 +102,53 @@ class Storer {
     }
     return std::nullopt;
   }
+  Result operator()(const Integers& integers) const {
+    const std::string form = format("write a list: {}", key_.example);
+    if (node_.kind != YamlNode::Kind::list) return unexpected(form);
+    std::vector<std::int64_t> list;
+    for (const YamlNode& item : node_.items) {
+      const bool is_scalar = item.kind == YamlNode::Kind::scalar && !item.quoted;
+      if (is_scalar && !integers.zero.empty() && item.text == integers.zero) {
+        list.push_back(0);
+        continue;
+      }
+      const auto read = read_integer(is_scalar ? item.text : std::string());
+      if (const auto* refusal = std::get_if<Refusal>(&read))
+        return unexpected(item, is_scalar ? refusal->reason : "", form);
+      list.push_back(std::get<std::int64_t>(read));
+      if (!key_.bounds.contains(static_cast<double>(list.back()))) return unexpected(item, "", "");
+    }
+    if (list.size() > integers.most_items)
+      return unexpected(node_, format("has {} items, at most {}", list.size(), integers.most_items),
+                        form);
+    integers.place(config_) = std::move(list);
+    return std::nullopt;
+  }
+  Result operator()(const Place<std::vector<double>>& place) const {
+    if (node_.kind != YamlNode::Kind::list || node_.items.empty())
+      return unexpected(format("write a list: {}", key_.example));
+    std::vector<double> list(node_.items.size());
+    for (std::size_t i = 0; i < list.size(); ++i)
+      if (auto refusal = store_number(node_.items[i],
+                                      Place<double>([&](Config&) -> double& { return list[i]; })))
+        return refusal;
+    place(config_) = std::move(list);
+    return std::nullopt;
+  }
+  Result operator()(const Place<data::BadPictures>& place) const {
+    constexpr std::string_view skips = "skip:";
+    const std::string& text = node_.text;
+    if (node_.kind == YamlNode::Kind::scalar && text == "stop") {
+      place(config_) = {};
+      return std::nullopt;
+    }
+    const bool is_skip = node_.kind == YamlNode::Kind::scalar && text.starts_with(skips);
+    const auto most = read_integer(is_skip ? text.substr(skips.size()) : std::string());
+    if (!std::holds_alternative<std::int64_t>(most) || std::get<std::int64_t>(most) < 0)
+      return unexpected("N is the most pictures to leave out: skip:10");
+    place(config_) = {.skip = std::get<std::int64_t>(most)};
+    return std::nullopt;
+  }
   Result operator()(const Place<Blend>& place) const {
     if (node_.kind != YamlNode::Kind::list) return unexpected(blend_form);
     Blend blend;
@@ -172,8 +220,7 @@ class Storer {
     return "";
   }
   std::string hint_about_names(const std::vector<std::string>& names) const {
-    const auto meant = nearest(node_.text, names);
-    return meant ? format("did you mean '{}'?", *meant) : "";
+    return suggest_value(key_, node_.text, names);
   }
 
   template <class T>
@@ -240,6 +287,21 @@ struct Printer {
       parts.push_back(
           format("{{path: {}, weight: {}}}", yaml_quoted(part.path), format_number(part.weight)));
     return format("[{}]", join(parts, ", "));
+  }
+  std::string operator()(const Integers& integers) const {
+    std::vector<std::string> words;
+    for (const std::int64_t number : integers.place(config))
+      words.push_back(number == 0 && !integers.zero.empty() ? integers.zero : format("{}", number));
+    return format("[{}]", join(words, ", "));
+  }
+  std::string operator()(const Place<std::vector<double>>& place) const {
+    std::vector<std::string> words;
+    for (const double number : place(config)) words.push_back(format_number(number));
+    return format("[{}]", join(words, ", "));
+  }
+  std::string operator()(const Place<data::BadPictures>& place) const {
+    const data::BadPictures& bad = place(config);
+    return bad.skip ? format("skip:{}", *bad.skip) : "stop";
   }
   std::string operator()(const Place<plan::Checkpointing>& place) const {
     const auto [blocks, keeps_products] = place(config);

@@ -5,9 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "data/bad_pictures.h"
+#include "data/picture_shape.h"
+
 namespace fourfold::data {
 
-enum class Format { text, synthetic, megatron, llmc };
+enum class Format { text, synthetic, megatron, llmc, pictures };
 enum class TokenizerKind { character, byte, sentencepiece, gpt2 };
 
 /// A set of tokens and its part in a blend, relative to the others.
@@ -19,18 +22,27 @@ struct BlendPart {
 
 struct DataSpec {
   Format format = Format::text;
-  std::string path;  // a text; PREFIX of a Megatron set; a folder of llm.c shards, or one
+  std::string path;  // a text; PREFIX of a Megatron set; a folder of llm.c shards, or one; pictures
   std::vector<BlendPart> blend;  // of token sets, instead of `path`
   TokenizerKind tokenizer = TokenizerKind::character;
   std::string tokenizer_path;  // sentencepiece: a .model file; gpt2: a folder
   double split = 0.9;  // the first part of the text is for training, the rest for validation
+  /// Of the format of `path`: validates in place of that rest, and all the others train.
+  std::string validation;
   std::int64_t seq_length = 64;
   /// Whether samples say where their documents begin, so that attention stops at the borders, or
   /// positions restart there.
   bool mask_documents = false, restart_positions = false;
   std::int64_t samples_per_step = 0;  // of all ranks
   std::int64_t vocab_size = 0;        // of the model; synthetic data, and sets of unknown tokens
-  std::uint64_t seed = 0;             // of the run: decides which windows of the text a step sees
+  std::uint64_t seed = 0;             // of the run: decides which samples a step sees
+  /// Whether the samples are pictures: always where the format is, and of a synthetic set where the
+  /// model looks at pictures. Such a set has these.
+  bool is_of_pictures = false;
+  PictureShape picture;
+  std::int64_t num_classes = 0;
+  BadPictures bad_images;
+  bool flip = false;  // half of all training samples are mirrored, left to right
   bool operator==(const DataSpec&) const = default;
 };
 

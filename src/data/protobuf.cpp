@@ -73,4 +73,29 @@ std::optional<ProtobufField> ProtobufReader::next() {
   return field;
 }
 
+void ProtobufWriter::varint(std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) text_ += static_cast<char>(value | 0x80U);
+  text_ += static_cast<char>(value);
+}
+
+void ProtobufWriter::tag(std::uint32_t field, ProtobufField::Type type) {
+  varint(std::uint64_t{field} << 3 | static_cast<std::uint64_t>(type));
+}
+
+void ProtobufWriter::number(std::uint32_t field, std::uint64_t value) {
+  tag(field, ProtobufField::Type::varint);
+  varint(value);
+}
+
+void ProtobufWriter::fixed32(std::uint32_t field, std::uint32_t bits) {
+  tag(field, ProtobufField::Type::fixed32);
+  for (unsigned shift = 0; shift < 32; shift += 8) text_ += static_cast<char>(bits >> shift);
+}
+
+void ProtobufWriter::bytes(std::uint32_t field, std::string_view bytes) {
+  tag(field, ProtobufField::Type::bytes);
+  varint(bytes.size());
+  text_ += bytes;
+}
+
 }  // namespace fourfold::data

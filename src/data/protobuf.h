@@ -1,9 +1,10 @@
 // The fields of a message in the wire format of Protocol Buffers, one after the other, from bytes
-// that may be anything. Not a schema, and nothing is written.
+// that may be anything; and written. Not a schema.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace fourfold::data {
@@ -36,6 +37,22 @@ class ProtobufReader {
   std::string_view rest_;
   std::size_t size_, field_offset_ = 0;
   std::string_view fault_;
+};
+
+/// A message, field after field.
+class ProtobufWriter {
+ public:
+  void number(std::uint32_t field, std::uint64_t value);
+  void fixed32(std::uint32_t field, std::uint32_t bits);
+  /// Of texts and messages.
+  void bytes(std::uint32_t field, std::string_view bytes);
+  const std::string& text() const { return text_; }
+
+ private:
+  void varint(std::uint64_t value);
+  void tag(std::uint32_t field, ProtobufField::Type type);
+
+  std::string text_;
 };
 
 }  // namespace fourfold::data

@@ -30,7 +30,13 @@ constexpr int most_nested_pieces = 64;
 /// Numbers of fields in ModelProto, TrainerSpec, NormalizerSpec and SentencePiece.
 namespace field {
 enum Model : std::uint32_t { pieces = 1, trainer = 2, normalizer = 3, denormalizer = 5 };
-enum Trainer : std::uint32_t { kind = 3, suffix = 24, byte_fallback = 35, unk_surface = 44 };
+enum Trainer : std::uint32_t {
+  kind = 3,
+  suffix = 24,
+  byte_fallback = 35,
+  unk_surface = 44,
+  unk_piece = 45
+};
 enum Normalizer : std::uint32_t { charsmap = 2, dummy_prefix = 3, extra_spaces = 4, escapes = 5 };
 enum Piece : std::uint32_t { text = 1, score = 2, piece_kind = 3 };
 }  // namespace field
@@ -103,7 +109,7 @@ class Reader {
     for_each_field(bytes, what, {field::text, field::score, field::piece_kind},
                    [&](const ProtobufField& f) {
                      if (f.number == field::text) piece.text = text_of(f, what);
-                     if (f.number == field::score) check_score(f, what);
+                     if (f.number == field::score) piece.score = score_of(f, what);
                      if (f.number != field::piece_kind) return;
                      const std::uint64_t number = number_of(f, what);
                      if (number < 1 || number > 6)
@@ -114,11 +120,11 @@ class Reader {
     model_.pieces.push_back(piece);
   }
 
-  void check_score(const ProtobufField& f, std::string_view what) const {
-    const bool is_float = f.type == ProtobufField::Type::fixed32;
-    if (!is_float ||
-        !std::isfinite(std::bit_cast<float>(static_cast<std::uint32_t>(f.number_value))))
+  float score_of(const ProtobufField& f, std::string_view what) const {
+    const auto score = std::bit_cast<float>(static_cast<std::uint32_t>(f.number_value));
+    if (f.type != ProtobufField::Type::fixed32 || !std::isfinite(score))
       fail(format("{} has a score that is no number", what));
+    return score;
   }
 
   void check_piece_text(std::string_view text, std::string_view what) const {
@@ -167,6 +173,7 @@ class Reader {
     if (const auto* fault = std::get_if<std::string>(&checked))
       fail(format("its normalisation is broken: {}", *fault));
     model_.has_charsmap = true;
+    model_.charsmap = blob;
     model_.charsmap_keeps_spaces_apart = std::get<CharsmapFacts>(checked).keeps_spaces_apart;
   }
 
@@ -232,6 +239,30 @@ std::optional<std::uint8_t> byte_of_piece(std::string_view text) {
 SentencePieceModel read_sentencepiece_model(std::string_view bytes, std::string_view source,
                                             ExitCode code) {
   return Reader(source, code).read(bytes);
+}
+
+std::string sentencepiece_model_bytes(const SentencePieceModel& model) {
+  ProtobufWriter trainer, normalizer, message;
+  trainer.number(field::kind, static_cast<std::uint64_t>(model.kind));
+  trainer.number(field::suffix, model.space_is_suffix ? 1 : 0);
+  trainer.number(field::byte_fallback, model.byte_fallback ? 1 : 0);
+  trainer.bytes(field::unk_surface, model.unknown_surface);
+  for (const auto& piece : model.pieces)
+    if (piece.kind == PieceKind::unknown) trainer.bytes(field::unk_piece, piece.text);
+  normalizer.bytes(field::charsmap, model.charsmap);
+  normalizer.number(field::dummy_prefix, model.adds_dummy_prefix ? 1 : 0);
+  normalizer.number(field::extra_spaces, model.removes_extra_spaces ? 1 : 0);
+  normalizer.number(field::escapes, model.escapes_spaces ? 1 : 0);
+  for (const auto& piece : model.pieces) {
+    ProtobufWriter one;
+    one.bytes(field::text, piece.text);
+    one.fixed32(field::score, std::bit_cast<std::uint32_t>(piece.score));
+    one.number(field::piece_kind, static_cast<std::uint64_t>(piece.kind));
+    message.bytes(field::pieces, one.text());
+  }
+  message.bytes(field::trainer, trainer.text());
+  message.bytes(field::normalizer, normalizer.text());
+  return message.text();
 }
 
 }  // namespace fourfold::data

@@ -26,6 +26,7 @@ struct SentencePieceModel {
   struct Piece {
     std::string_view text;
     PieceKind kind = PieceKind::normal;
+    float score = 0;
   };
 
   Kind kind = Kind::unigram;
@@ -36,6 +37,7 @@ struct SentencePieceModel {
   bool escapes_spaces = true;  // as U+2581
   bool space_is_suffix = false;
   bool has_charsmap = false;
+  std::string_view charsmap;  // lies in the bytes that were read; empty: nothing is replaced
   bool charsmap_keeps_spaces_apart = true;  // see CharsmapFacts
   std::string unknown_surface = " \u2047 ";
 };
@@ -47,6 +49,10 @@ struct SentencePieceModel {
 /// outside of its table, and denormalisation. Errors: UserError(code), which begins with `source`.
 SentencePieceModel read_sentencepiece_model(std::string_view bytes, std::string_view source,
                                             ExitCode code);
+
+/// The bytes of a model, from which read_sentencepiece_model gives it again; the library has its
+/// own defaults for what is not in the struct.
+std::string sentencepiece_model_bytes(const SentencePieceModel& model);
 
 /// 0x0A of "<0x0A>".
 std::optional<std::uint8_t> byte_of_piece(std::string_view text);

@@ -83,6 +83,14 @@ Sidecar parse_sidecar(const std::string& text, const std::string& file) {
   return sidecar;
 }
 
+std::unique_ptr<Tokenizer> tokenizer_of(const Sidecar& sidecar, const std::string& file) {
+  try {
+    return tokenizer_from_text(sidecar.tokenizer, file);
+  } catch (const UserError& error) {
+    throw UserError(ExitCode::bad_data, error.what());  // here it is a part of the data
+  }
+}
+
 std::optional<Sidecar> read_sidecar(const std::string& prefix) {
   const std::string path = prefix + ".json";
   if (!file_exists(path)) return std::nullopt;

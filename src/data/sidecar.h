@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+
+#include "data/tokenizer.h"
 
 namespace fourfold::data {
 
@@ -25,6 +28,9 @@ struct Sidecar {
 std::string to_text(const Sidecar& sidecar);
 /// Errors: UserError(bad_data) with what is missing or of another type.
 Sidecar parse_sidecar(const std::string& text, const std::string& file);
+
+/// The tokenizer in it. Errors: UserError(bad_data) where there is none.
+std::unique_ptr<Tokenizer> tokenizer_of(const Sidecar& sidecar, const std::string& file);
 
 /// PREFIX.json; nothing when there is none.
 std::optional<Sidecar> read_sidecar(const std::string& prefix);

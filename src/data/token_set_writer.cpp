@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
@@ -70,6 +71,8 @@ TokenSetWriter::TokenSetWriter(FileSystem& files, Options options)
         throw UserError(ExitCode::output_in_use,
                         format("{}{}: exists already; choose another name, or pass --overwrite",
                                options_.prefix, ending));
+  for (const auto& [name, ending] : finished_files)
+    require_file_or_nothing(options_.prefix + ending);
   if (was_begun)
     go_on();
   else
@@ -102,6 +105,8 @@ void TokenSetWriter::begin() {
     files_.make_directory(folder_);
   }
   journal_ = {};
+  bin_hash_ = {};
+  lengths_hash_ = {};
   bin_ = files_.create(work(std::string(tokens_name)));
   lengths_file_ = files_.create(work(std::string(lengths_name)));
   write_journal();
@@ -109,51 +114,123 @@ void TokenSetWriter::begin() {
 
 void TokenSetWriter::go_on() {
   journal_ = read_journal();
-  if (journal_.is_whole) {
-    // After a loss of power a file may be under neither of its names.
-    for (const auto& [name, ending] : finished_files)
-      if (!files_.exists(work(std::string(name))) && !files_.exists(options_.prefix + ending))
-        return begin();
-    return;
-  }
-  bin_ = files_.reopen(work(std::string(tokens_name)), journal_.bin_bytes);
-  lengths_file_ = files_.reopen(work(std::string(lengths_name)), 4 * journal_.documents);
+  const std::string tokens = work(std::string(tokens_name)),
+                    lengths = work(std::string(lengths_name));
+  if (journal_.is_whole) return finish_publishing();
+  bin_hash_ = proved(tokens, journal_.bin_bytes, journal_.bin_hash);
+  lengths_hash_ = proved(lengths, 4 * journal_.documents, journal_.lengths_hash);
+  bin_ = files_.reopen(tokens, journal_.bin_bytes);
+  lengths_file_ = files_.reopen(lengths, 4 * journal_.documents);
 }
+
+/// What is whole is proved like what is not: only names were missing.
+void TokenSetWriter::finish_publishing() {
+  // After a loss of power a file may be under neither of its names.
+  for (const auto& [name, ending] : finished_files)
+    if (!files_.exists(work(std::string(name))) && !files_.exists(options_.prefix + ending))
+      return begin();
+  const std::string tokens = work(std::string(tokens_name)), index = work(std::string(index_name)),
+                    sidecar = work(std::string(sidecar_name)),
+                    facts = files_.exists(sidecar) ? sidecar : options_.prefix + ".json";
+  if (files_.exists(tokens)) proved(tokens, journal_.bin_bytes, journal_.bin_hash);
+  if (files_.exists(index) &&
+      hash_of(files_, index) != parse_sidecar(read_text(files_, facts), facts).idx_hash)
+    fail_damaged(index, "is not what was written");
+}
+
+void TokenSetWriter::fail_damaged(const std::string& path, std::string_view what) const {
+  throw UserError(ExitCode::storage,
+                  format("{}: {}; the unfinished work cannot be gone on from: remove the folder {} "
+                         "and repeat the command",
+                         path, what, folder_));
+}
+
+/// The hash of the first `bytes` bytes of a file, which must be this one. More may follow: what was
+/// written after the last note.
+RunningHash TokenSetWriter::proved(const std::string& path, std::int64_t bytes,
+                                   const std::string& hash) const {
+  if (!files_.exists(path)) fail_damaged(path, "is missing");
+  const auto file = files_.open(path);
+  if (file->size() < bytes)
+    fail_damaged(path, format("has {} bytes, the journal counts {}", file->size(), bytes));
+  RunningHash running;
+  std::vector<std::byte> block(std::size_t{1} << 20);
+  for (std::int64_t at = 0; at < bytes; at += std::ssize(block)) {
+    const auto some =
+        std::span(block).first(static_cast<std::size_t>(std::min(std::ssize(block), bytes - at)));
+    file->read(at, some);
+    running.add(some);
+  }
+  if (running.text() != hash)
+    fail_damaged(path, format("its first {} bytes are not those that were noted", bytes));
+  return running;
+}
+
+namespace {
+
+Json json_of(const std::string& text) {
+  return text;
+}
+Json json_of(bool value) {
+  return value ? 1 : 0;
+}
+Json json_of(std::int64_t value) {
+  return value;
+}
+
+}  // namespace
 
 TokenSetWriter::Journal TokenSetWriter::read_journal() const {
   const std::string path = work(std::string(journal_name));
-  const Json json = parse_json(read_text(files_, path), path, ExitCode::storage);
-  const auto number = [&](std::string_view key) {
+  const std::string text = read_text(files_, path);
+  Json json;
+  try {
+    json = parse_json(text, path, ExitCode::storage);
+  } catch (const UserError&) {
+    fail_damaged(path, "is no JSON");
+  }
+  const auto find = [&](std::string_view key, Json::Kind kind) {
     const Json* value = json.find(key);
-    if (value == nullptr || value->kind() != Json::Kind::integer || value->as_integer() < 0)
-      throw UserError(ExitCode::storage,
-                      format("{}: has no number '{}'; remove the folder {} and begin again", path,
-                             key, folder_));
-    return value->as_integer();
+    if (value == nullptr || value->kind() != kind)
+      fail_damaged(path,
+                   format("has no {} '{}'", kind == Json::Kind::integer ? "number" : "text", key));
+    return value;
   };
-  const Json* recipe = json.find("recipe");
-  if (recipe == nullptr || recipe->kind() != Json::Kind::string ||
-      recipe->as_string() != options_.recipe)
+  if (find("recipe", Json::Kind::string)->as_string() != options_.recipe)
     throw UserError(ExitCode::output_in_use,
                     format("{}: holds the unfinished work of a call with other inputs, tokenizer "
                            "or options; repeat that call to finish it, or remove the folder",
                            folder_));
-  return {{number("file"), number("byte"), number("line")},
-          number("bin_bytes"),
-          number("documents"),
-          number("open_tokens"),
-          number("is_whole") == 1};
+  Journal journal;
+  Journal::fields(journal, [&]<class T>(std::string_view key, T& field) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      field = find(key, Json::Kind::string)->as_string();
+    } else {
+      const std::int64_t number = find(key, Json::Kind::integer)->as_integer();
+      constexpr std::int64_t most = std::int64_t{1} << 60;  // four times it is a number, too
+      if (number < 0 || number > most) fail_damaged(path, format("{} is {}", key, number));
+      field = static_cast<T>(number);
+    }
+  });
+  if (find("hash", Json::Kind::string)->as_string() != text_of(journal).second)
+    fail_damaged(path, "was changed");
+  return journal;
+}
+
+std::pair<Json, std::string> TokenSetWriter::text_of(const Journal& journal) const {
+  Json json = Json::object({{"recipe", options_.recipe}});
+  Journal::fields(journal, [&](std::string_view key, const auto& field) {
+    json.set(std::string(key), json_of(field));
+  });
+  std::string hash = hash128_text(json.dump());
+  return {std::move(json), std::move(hash)};
 }
 
 void TokenSetWriter::write_journal() {
-  const Json json = Json::object({{"recipe", options_.recipe},
-                                  {"file", journal_.position.file},
-                                  {"byte", journal_.position.byte},
-                                  {"line", journal_.position.line},
-                                  {"bin_bytes", journal_.bin_bytes},
-                                  {"documents", journal_.documents},
-                                  {"open_tokens", journal_.open_tokens},
-                                  {"is_whole", journal_.is_whole ? 1 : 0}});
+  journal_.bin_hash = bin_hash_.text();
+  journal_.lengths_hash = lengths_hash_.text();
+  auto [json, hash] = text_of(journal_);
+  json.set("hash", hash);
   const std::string draft = work(std::string(journal_draft));
   if (files_.exists(draft)) files_.remove_file(draft);
   write_new_file(files_, draft, json.dump() + "\n");
@@ -163,6 +240,7 @@ void TokenSetWriter::write_journal() {
 
 void TokenSetWriter::add(std::span<const std::byte> tokens, std::span<const Piece> pieces) {
   bin_->write(tokens);
+  bin_hash_.add(tokens);
   journal_.bin_bytes += static_cast<std::int64_t>(tokens.size());
   for (const Piece& piece : pieces) {
     journal_.open_tokens += piece.tokens;
@@ -192,6 +270,7 @@ void TokenSetWriter::drop_unless_noted() {
 
 void TokenSetWriter::flush_lengths() {
   lengths_file_->write(bytes_of(lengths_));
+  lengths_hash_.add(bytes_of(lengths_));
   lengths_.clear();
 }
 

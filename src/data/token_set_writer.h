@@ -6,9 +6,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/file_system.h"
+#include "base/hash.h"
+#include "base/json.h"
 #include "data/sidecar.h"
 #include "data/text_source.h"
 #include "data/token_dtype.h"
@@ -16,8 +20,10 @@
 namespace fourfold::data {
 
 /// Works in the folder PREFIX.partial: tokens.bin and lengths.bin grow, journal.json says up to
-/// where they hold, and for which recipe. Errors: UserError(storage) where the disk fails;
-/// UserError(output_in_use) where the set exists, or the folder belongs to another recipe.
+/// where they hold, for which recipe, and what they hash to: only what proves to be what was noted
+/// is gone on from. Errors: UserError(storage) where the disk fails, a file of the work is not what
+/// was noted, or one of the set's names is that of something else than a file;
+/// UserError(output_in_use) where the set exists or the folder belongs to another recipe.
 class TokenSetWriter {
  public:
   /// `recipe` names inputs, tokenizer and options: only a call with the same one goes on.
@@ -61,13 +67,33 @@ class TokenSetWriter {
     TextPosition position;
     std::int64_t bin_bytes = 0, documents = 0, open_tokens = 0;  // open: of the present document
     bool is_whole = false;
+    std::string bin_hash, lengths_hash;  // of what is noted
+
+    /// The numbers and hashes, in one order.
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit("file", self.position.file);
+      visit("byte", self.position.byte);
+      visit("line", self.position.line);
+      visit("bin_bytes", self.bin_bytes);
+      visit("documents", self.documents);
+      visit("open_tokens", self.open_tokens);
+      visit("is_whole", self.is_whole);
+      visit("bin_hash", self.bin_hash);
+      visit("lengths_hash", self.lengths_hash);
+    }
   };
 
   std::string work(const std::string& name) const;
   void check_ours() const;
   void begin();
   void go_on();
+  void finish_publishing();
+  RunningHash proved(const std::string& path, std::int64_t bytes, const std::string& hash) const;
+  [[noreturn]] void fail_damaged(const std::string& path, std::string_view what) const;
   Journal read_journal() const;
+  /// What the journal says, without its own hash; and that hash.
+  std::pair<Json, std::string> text_of(const Journal& journal) const;
   void write_journal();
   void end_document();
   void flush_lengths();
@@ -80,6 +106,7 @@ class TokenSetWriter {
   Journal journal_;
   std::vector<std::int32_t> lengths_;  // not yet written
   std::unique_ptr<FileSystem::Writer> bin_, lengths_file_;
+  RunningHash bin_hash_, lengths_hash_;  // of all that was written
 };
 
 }  // namespace fourfold::data

@@ -32,21 +32,40 @@ Text read_documents(const std::string& path) {
   return all;
 }
 
-TokenSets make_text(const DataSpec& spec) {
-  const Text all = read_documents(spec.path);
-  TokenSets sets;
-  sets.tokenizer = make_tokenizer(spec, all.text, spec.path);
+std::unique_ptr<const TokenStream> encode_documents(const Text& all, const std::string& path,
+                                                    const Tokenizer& tokenizer) {
   std::vector<std::int32_t> tokens;
   std::vector<std::int64_t> sizes;
   std::size_t begin = 0;
   for (const std::size_t end : all.document_ends) {
     const auto text = std::string_view(all.text).substr(begin, end - begin);
-    const std::vector<std::int32_t> ids = sets.tokenizer->encode(text, spec.path);
+    const std::vector<std::int32_t> ids = tokenizer.encode(text, path);
     sizes.push_back(static_cast<std::int64_t>(ids.size()));
     tokens.insert(tokens.end(), ids.begin(), ids.end());
     begin = end;
   }
-  sets.streams.push_back(std::make_unique<MemoryTokens>(spec.path, std::move(tokens), sizes));
+  return std::make_unique<MemoryTokens>(path, std::move(tokens), sizes);
+}
+
+/// By the configuration; the alphabet of `char` is that of both texts.
+std::unique_ptr<const Tokenizer> tokenizer_of_texts(const DataSpec& spec, const Text& train,
+                                                    const Text& validation) {
+  // Each alone is looked at first, so that what is wrong in one is told with its name.
+  auto tokenizer = make_tokenizer(spec, train.text, spec.path);
+  if (spec.validation.empty() || spec.tokenizer != TokenizerKind::character) return tokenizer;
+  make_tokenizer(spec, validation.text, spec.validation);
+  return make_tokenizer(spec, train.text + validation.text, spec.path);
+}
+
+TokenSets make_text(const DataSpec& spec) {
+  const Text train = read_documents(spec.path);
+  Text validation;
+  if (!spec.validation.empty()) validation = read_documents(spec.validation);
+  TokenSets sets;
+  sets.tokenizer = tokenizer_of_texts(spec, train, validation);
+  sets.streams.push_back(encode_documents(train, spec.path, *sets.tokenizer));
+  if (!spec.validation.empty())
+    sets.validation = encode_documents(validation, spec.validation, *sets.tokenizer);
   return sets;
 }
 
@@ -68,14 +87,6 @@ TokenSets make_synthetic(const DataSpec& spec) {
 std::unique_ptr<const TokenStream> open_stream(Format format, const std::string& path) {
   if (format == Format::llmc) return std::make_unique<LlmcShards>(path);
   return std::make_unique<MegatronSet>(path);
-}
-
-std::unique_ptr<const Tokenizer> tokenizer_of(const Sidecar& sidecar, const std::string& file) {
-  try {
-    return tokenizer_from_text(sidecar.tokenizer, file);
-  } catch (const UserError& error) {
-    throw UserError(ExitCode::bad_data, error.what());  // here it is a part of the data
-  }
 }
 
 /// The tokenizer so far must be the one that is found now.
@@ -129,19 +140,24 @@ TokenSets open_token_sets(const DataSpec& spec) {
     sets.weights.push_back(part.weight);
     paths.push_back(part.path);
   }
+  if (!spec.validation.empty()) {
+    sets.validation = open_stream(spec.format, spec.validation);
+    paths.push_back(spec.validation);
+  }
   sets.tokenizer = find_tokenizer(spec, paths);
   return sets;
 }
 
-std::vector<std::string> missing_files(const DataSpec& spec) {
-  std::vector<std::string> paths;
-  for (const BlendPart& part : spec.blend) paths.push_back(part.path);
-  if (!spec.path.empty()) paths.push_back(spec.path);
-  if (spec.format == Format::synthetic) paths.clear();
+std::vector<MissingFile> missing_files(const DataSpec& spec) {
+  std::vector<MissingFile> files;
+  if (spec.format == Format::synthetic) return files;
+  for (const BlendPart& part : spec.blend) files.push_back({"data.blend", part.path});
+  if (!spec.path.empty()) files.push_back({"data.path", spec.path});
+  if (!spec.validation.empty()) files.push_back({"data.validation", spec.validation});
   if (spec.format == Format::megatron)
-    for (std::string& path : paths) path = megatron_prefix(path) + ".idx";
-  std::erase_if(paths, [](const std::string& path) { return file_exists(path); });
-  return paths;
+    for (MissingFile& file : files) file.path = megatron_prefix(file.path) + ".idx";
+  std::erase_if(files, [](const MissingFile& file) { return file_exists(file.path); });
+  return files;
 }
 
 }  // namespace fourfold::data

@@ -14,11 +14,13 @@ namespace fourfold::data {
 /// Streams that are sampled together, and what they have in common.
 struct TokenSets {
   std::vector<std::unique_ptr<const TokenStream>> streams;
-  std::vector<double> weights;  // relative, one a stream
+  std::unique_ptr<const TokenStream> validation;  // of data.validation; none: parts of the streams
+  std::vector<double> weights;                    // relative, one a stream
   std::unique_ptr<const Tokenizer> tokenizer;
 };
 
-/// The text of data.path, which is read whole and encoded, or the synthetic stream.
+/// The texts of data.path and data.validation, which are read whole and encoded, or the synthetic
+/// stream. The alphabet of `char` is that of both texts.
 TokenSets make_in_memory(const DataSpec& spec);
 
 /// Sets of tokens on the disk. The tokenizer is that of the sets' PREFIX.json and of
@@ -27,8 +29,11 @@ TokenSets make_in_memory(const DataSpec& spec);
 /// no vocabulary is known.
 TokenSets open_token_sets(const DataSpec& spec);
 
+struct MissingFile {
+  std::string key, path;  // "data.blend"
+};
 /// Files that the configuration names and that are not there: for a look at a configuration where
 /// it is not to be run.
-std::vector<std::string> missing_files(const DataSpec& spec);
+std::vector<MissingFile> missing_files(const DataSpec& spec);
 
 }  // namespace fourfold::data

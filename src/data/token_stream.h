@@ -1,4 +1,4 @@
-// Tokens of documents, one behind the other, wherever they lie. Not samples (dataset.h).
+// Tokens of documents, one behind the other, wherever they lie. Not samples (token_source.h).
 #pragma once
 
 #include <cstdint>

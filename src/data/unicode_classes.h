@@ -1,4 +1,4 @@
-// Letters, numbers and white space of Unicode 15.0. Not more of Unicode than tokenizers ask for.
+// Letters, numbers and white space of Unicode 16.0. Not more of Unicode than tokenizers ask for.
 #pragma once
 
 #include <cstdint>

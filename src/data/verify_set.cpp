@@ -86,7 +86,7 @@ VerifiedSet verify_set(const std::string& path) {
   check_hash(prefix + ".idx", sidecar->idx_hash);
   check_hash(prefix + ".bin", sidecar->bin_hash);
   result.largest_id = check_ids(set, sidecar->vocab_size);
-  const auto tokenizer = tokenizer_from_text(sidecar->tokenizer, prefix + ".json");
+  const auto tokenizer = tokenizer_of(*sidecar, prefix + ".json");
   if (tokenizer->fingerprint() != sidecar->fingerprint)
     fail(prefix + ".json", format("names the tokenizer {}, but holds {}", sidecar->fingerprint,
                                   tokenizer->fingerprint()));

@@ -14,17 +14,25 @@ class SequenceFeeder final : public run::Feeder {
  public:
   explicit SequenceFeeder(std::span<const std::int32_t> tokens) : tokens_(tokens) {}
 
-  void feed(program::FeedKind kind, const program::Feeds& /*feeds*/, std::int64_t /*step*/,
-            std::int64_t /*micro*/, std::span<std::int32_t> ids) override {
-    require(kind == program::FeedKind::tokens, "programs that generate are fed tokens, no labels");
-    require(tokens_.size() <= ids.size(), "the tokens fit the program's length");
-    const auto rest = std::copy(tokens_.begin(), tokens_.end(), ids.begin());
-    std::fill(rest, ids.end(), 0);
+  void feed(const Input& input, const run::Samples& /*samples*/,
+            std::span<std::byte> into) override {
+    require(input.name == "tokens", "programs that generate are fed tokens alone");
+    const std::span<const std::byte> bytes = std::as_bytes(tokens_);
+    require(bytes.size() <= into.size(), "the tokens fit the program's length");
+    const auto rest = std::copy(bytes.begin(), bytes.end(), into.begin());
+    std::fill(rest, into.end(), std::byte{0});
   }
 
  private:
   std::span<const std::int32_t> tokens_;
 };
+
+/// How many tokens a program takes.
+std::int64_t length_of(const program::Program& program) {
+  require(program.inputs.size() == 1 && program.inputs[0].sample_shape.rank() == 1,
+          "a program that generates takes a sequence of tokens");
+  return program.inputs[0].sample_shape[0];
+}
 
 template <class T>
 std::vector<double> to_doubles(std::span<const std::byte> bytes) {
@@ -51,9 +59,8 @@ std::vector<double> read_logits(const program::Program& program, run::Executor& 
 }  // namespace
 
 TextModel::TextModel(run::Executor& executor)
-    : executor_(executor), capacity_(executor.bundle().at("prefill").feeds.length) {
-  require(capacity_ >= 1, "the prefill program takes tokens");
-  require(executor.bundle().at("decode").feeds.length == 1, "the decode program takes one token");
+    : executor_(executor), capacity_(length_of(executor.bundle().at("prefill"))) {
+  require(length_of(executor.bundle().at("decode")) == 1, "the decode program takes one token");
 }
 
 std::vector<double> TextModel::prefill(std::span<const std::int32_t> tokens) {

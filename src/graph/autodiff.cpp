@@ -18,12 +18,13 @@ class Tape final : public Pullback {
     // The nodes up to that of the root; the builder's list grows while they are walked.
     const std::vector<Node> forward = nodes_up_to(root);
     mark_dependants(forward);
-    builder_.set_gradient_of(root_gradient, root);
+    mark_gradient(root_gradient, root);
     contributions_[root.index()].push_back(root_gradient);
     for (std::size_t i = forward.size(); i-- > 0;) {
       node_ = &forward[i];
       if (contributions_[node_->outputs[0].index()].empty()) continue;
       builder_.set_block(node_->block);
+      builder_.set_label(node_->label);
       pull_back(node_->op, *this);
     }
     builder_.set_block(std::nullopt);
@@ -43,7 +44,7 @@ class Tape final : public Pullback {
       list.pop_back();
       list.back() = builder_.apply_one(op::Add{}, {list.back(), b},
                                        fresh_name(node_->outputs[output], "sum"));
-      builder_.set_gradient_of(list.back(), node_->outputs[output]);
+      mark_gradient(list.back(), node_->outputs[output]);
     }
     return list[0];
   }
@@ -103,22 +104,32 @@ class Tape final : public Pullback {
   /// Where a gradient of `read` goes: the parameter's sum, or a new value.
   ValueId target(ValueId read, const Shape& gradient_shape) {
     const Value value = builder_.graph().value(read);
-    require(value.shape == gradient_shape, format("the gradient of {} has its shape", value.name));
-    if (value.role == ValueRole::parameter)
-      return builder_.given(gradient_name(value.name), value.shape, op::Element::accumulate,
-                            ValueRole::gradient);
+    require(value.shape == gradient_shape,
+            [&] { return format("the gradient of {} has its shape", value.name); });
+    if (value.role == ValueRole::parameter) {
+      const ValueId sum = builder_.given(gradient_name(value.name), value.shape,
+                                         op::Element::accumulate, ValueRole::gradient);
+      mark_gradient(sum, read);
+      return sum;
+    }
     const ValueId id = builder_.given(fresh_name(read, "grad"), value.shape, op::Element::compute,
                                       ValueRole::activation);
-    builder_.set_gradient_of(id, read);
+    mark_gradient(id, read);
     if (needs_gradient_[read.index()]) contributions_[read.index()].push_back(id);
     return id;
+  }
+
+  void mark_gradient(ValueId gradient, ValueId of) {
+    const std::string label = builder_.graph().value(of).gradient_label;
+    builder_.set_gradient_of(gradient, of);
+    builder_.set_labels(gradient, label, label);
   }
 
   /// "x/grad", then "x/grad2", ...
   std::string fresh_name(ValueId value, std::string_view suffix) {
     const std::string base = format("{}/{}", builder_.graph().value(value).name, suffix);
     std::string name = base;
-    for (int i = 2; builder_.graph().find(name); ++i) name = format("{}{}", base, i);
+    for (int i = 2; builder_.find(name); ++i) name = format("{}{}", base, i);
     return name;
   }
 

@@ -27,16 +27,22 @@ op::Element element_of(DType dtype) {
 ValueId Builder::add(Value value) {
   const ValueId id(graph_.values.size());
   require(by_name_.emplace(value.name, id).second,
-          format("value names are unique: {}", value.name));
+          [&] { return format("value names are unique: {}", value.name); });
+  value.label = value.gradient_label = label_;
   graph_.values.push_back(std::move(value));
   return id;
 }
 
+std::optional<ValueId> Builder::find(const std::string& name) const {
+  const auto place = by_name_.find(name);
+  return place == by_name_.end() ? std::nullopt : std::optional(place->second);
+}
+
 ValueId Builder::given(const std::string& name, const Shape& shape, op::Element element,
                        ValueRole role, std::optional<op::Op> init) {
-  if (const auto place = by_name_.find(name); place != by_name_.end()) {
-    require(graph_.value(place->second).shape == shape, format("{} has one shape", name));
-    return place->second;
+  if (const auto known = find(name)) {
+    require(graph_.value(*known).shape == shape, [&] { return format("{} has one shape", name); });
+    return *known;
   }
   return add({name, shape, element, role, std::move(init)});
 }
@@ -47,7 +53,7 @@ ValueId Builder::parameter(const std::string& name, const Shape& shape, const op
 
 ValueId Builder::field(std::string_view name) {
   const auto field = op::find_block_field(name);
-  require(field.has_value(), format("there is a block field {}", name));
+  require(field.has_value(), [&] { return format("there is a block field {}", name); });
   const ValueRole role = name.starts_with("step.") ? ValueRole::step : ValueRole::result;
   return given(std::string(name), {}, element_of(field->dtype), role);
 }
@@ -75,7 +81,7 @@ ValueId Builder::apply_one(const op::Op& op, std::vector<ValueId> reads, const s
 }
 
 void Builder::apply_to(const op::Op& op, std::vector<ValueId> reads, std::vector<ValueId> outputs) {
-  graph_.nodes.push_back({op, std::move(reads), std::move(outputs), phase_, block_});
+  graph_.nodes.push_back({op, std::move(reads), std::move(outputs), phase_, block_, label_});
 }
 
 Graph Builder::take() {

@@ -22,14 +22,9 @@ class Builder {
   /// value.
   ValueId given(const std::string& name, const Shape& shape, op::Element element, ValueRole role,
                 std::optional<op::Op> init = std::nullopt);
-  ValueId tokens(const Shape& shape) {
-    return given("tokens", shape, op::Element::i32, ValueRole::tokens);
-  }
-  ValueId labels(const Shape& shape) {
-    return given("labels", shape, op::Element::i32, ValueRole::labels);
-  }
-  ValueId document_starts(const Shape& shape) {
-    return given("document_starts", shape, op::Element::i32, ValueRole::document_starts);
+  /// Declares an input: what the host feeds, `shape` being samples first.
+  ValueId input(const std::string& name, const Shape& shape, op::Element element) {
+    return given(name, shape, element, ValueRole::input);
   }
   /// A field of the step or result block, by its name in op/blocks.h.
   ValueId field(std::string_view name);
@@ -42,13 +37,22 @@ class Builder {
   /// Applies an op to outputs that exist already (persistent values, sums, block fields).
   void apply_to(const op::Op& op, std::vector<ValueId> reads, std::vector<ValueId> outputs);
 
+  void set_feeds_whole() { graph_.feeds_are_whole = true; }
   void set_phase(Phase phase) { phase_ = phase; }
   void set_block(std::optional<std::int64_t> block) { block_ = block; }
+  /// The label of the nodes and values that are made from here on, and of their gradients.
+  void set_label(std::string_view label) { label_ = label; }
+  void set_labels(ValueId id, std::string_view label, std::string_view of_gradient) {
+    graph_.values[id.index()].label = label;
+    graph_.values[id.index()].gradient_label = of_gradient;
+  }
   void set_role(ValueId id, ValueRole role) { graph_.values[id.index()].role = role; }
 
   void set_gradient_of(ValueId id, ValueId value) { graph_.values[id.index()].gradient_of = value; }
 
   const Graph& graph() const { return graph_; }
+  /// The value of that name, in a time that does not grow with the graph.
+  std::optional<ValueId> find(const std::string& name) const;
   /// Checks the graph and gives it away.
   Graph take();
 
@@ -59,6 +63,7 @@ class Builder {
   std::unordered_map<std::string, ValueId> by_name_;
   Phase phase_ = Phase::forward;
   std::optional<std::int64_t> block_;
+  std::string label_;
 };
 
 }  // namespace fourfold::graph

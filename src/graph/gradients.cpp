@@ -6,26 +6,48 @@
 namespace fourfold::graph {
 namespace {
 
-std::size_t free_dims(const op::Matmul& op, const Shape& a) {
-  return op.transpose_a ? a.rank() - static_cast<std::size_t>(op.a_rows)
-                        : static_cast<std::size_t>(op.a_rows);
+std::int64_t free_dims(const op::Contract& op, const Shape& a) {
+  return op.transpose_a ? static_cast<std::int64_t>(a.rank()) - op.batch - op.a_rows : op.a_rows;
 }
 
 // dA first, dB second: the all-reduce of dA can then hide behind the product for dB.
-void gradient(const op::Matmul& op, Pullback& p) {
-  require(!(op.transpose_a && op.transpose_b), "no model multiplies two transposed operands");
+void gradient(const op::Contract& op, Pullback& p) {
   const ValueId a = p.node().reads[0], b = p.node().reads[1], dy = p.output_gradient();
-  const auto rows = static_cast<std::int64_t>(free_dims(op, p.shape(a)));
-  if (op.transpose_a) {  // Y = A'B: dA = B dY', dB = A dY
-    p.give(0, op::Matmul{.a_rows = op.b_rows, .b_rows = rows, .transpose_b = true}, {b, dy});
-    p.give(1, op::Matmul{.a_rows = op.a_rows, .b_rows = rows}, {a, dy});
-  } else if (op.transpose_b) {  // Y = AB': dA = dY B, dB = dY'A
-    p.give(0, op::Matmul{.a_rows = rows, .b_rows = op.b_rows}, {dy, b});
-    p.give(1, op::Matmul{.a_rows = rows, .b_rows = op.a_rows, .transpose_a = true}, {dy, a});
-  } else {  // Y = AB: dA = dY B', dB = A'dY
-    p.give(0, op::Matmul{.a_rows = rows, .b_rows = op.b_rows, .transpose_b = true}, {dy, b});
-    p.give(1, op::Matmul{.a_rows = op.a_rows, .b_rows = rows, .transpose_a = true}, {a, dy});
-  }
+  const std::int64_t rows = free_dims(op, p.shape(a));
+  const auto product = [&](std::int64_t a_rows, bool transpose_a, std::int64_t b_rows,
+                           bool transpose_b) {
+    return op::Contract{.a_rows = a_rows,
+                        .b_rows = b_rows,
+                        .transpose_a = transpose_a,
+                        .transpose_b = transpose_b,
+                        .batch = op.batch};
+  };
+  // Y = op(A) op(B): of op(A) it is dY op(B)', of op(B) op(A)' dY.
+  if (op.transpose_a)
+    p.give(0, product(op.b_rows, op.transpose_b, rows, true), {b, dy});
+  else
+    p.give(0, product(rows, false, op.b_rows, !op.transpose_b), {dy, b});
+  if (op.transpose_b)
+    p.give(1, product(rows, true, op.a_rows, op.transpose_a), {dy, a});
+  else
+    p.give(1, product(op.a_rows, !op.transpose_a, rows, false), {a, dy});
+}
+
+// As a contract: x_grad first.
+void gradient(const op::Convolution& op, Pullback& p) {
+  const ValueId x = p.node().reads[0], weight = p.node().reads[1], dy = p.output_gradient();
+  const Shape picture = p.shape(x), kernel = p.shape(weight);
+  p.give(0, op::ConvolutionGradient{picture[1], picture[2], op.stride, op.padding}, {dy, weight});
+  p.give(1, op::ConvolutionWeightGradient{kernel[1], kernel[2], op.stride, op.padding}, {x, dy});
+}
+
+void gradient(const op::MaxPool& op, Pullback& p) {
+  p.give(0, op::MaxPoolGradient{op.size, op.stride}, {p.node().reads[0], p.output_gradient()});
+}
+
+void gradient(const op::AveragePool& op, Pullback& p) {
+  const Shape x = p.shape(p.node().reads[0]);
+  p.give(0, op::AveragePoolGradient{x[1], x[2], op.size, op.stride}, {p.output_gradient()});
 }
 
 void gradient(const op::Embedding& op, Pullback& p) {
@@ -85,6 +107,10 @@ void gradient(const op::Gelu&, Pullback& p) {
   p.give(0, op::GeluGradient{}, {p.node().reads[0], p.output_gradient()});
 }
 
+void gradient(const op::Relu&, Pullback& p) {
+  p.give(0, op::ReluGradient{}, {p.node().outputs[0], p.output_gradient()});
+}
+
 void gradient(const op::Add&, Pullback& p) {
   p.pass(0, p.output_gradient());
   p.pass(1, p.output_gradient());
@@ -102,6 +128,17 @@ void gradient(const op::Attention& op, Pullback& p) {
 }
 
 }  // namespace
+
+bool has_gradient(const op::Op& op) {
+  return std::visit(
+      []<class Row>(const Row& row) {
+        if constexpr (std::is_same_v<Row, op::AddPositions>)
+          return !row.cached;
+        else
+          return requires(Pullback& pullback) { gradient(row, pullback); };
+      },
+      op);
+}
 
 void pull_back(const op::Op& op, Pullback& pullback) {
   std::visit(

@@ -34,6 +34,8 @@ class Pullback {
   virtual void pass(std::size_t index, ValueId gradient) = 0;
 };
 
+/// Whether pull_back knows the op.
+bool has_gradient(const op::Op& op);
 /// Adds the nodes of one node's gradient. Throws InternalError when its op has none.
 void pull_back(const op::Op& op, Pullback& pullback);
 

@@ -36,6 +36,7 @@ std::optional<ValueId> Graph::find(std::string_view value_name) const {
 
 std::vector<Shape> Graph::shapes(std::span<const ValueId> ids) const {
   std::vector<Shape> result;
+  result.reserve(ids.size());
   for (const ValueId id : ids) result.push_back(value(id).shape);
   return result;
 }
@@ -43,11 +44,6 @@ std::vector<Shape> Graph::shapes(std::span<const ValueId> ids) const {
 bool is_persistent(ValueRole role) {
   return role == ValueRole::parameter || role == ValueRole::moment || role == ValueRole::counter ||
          role == ValueRole::cache;
-}
-
-bool is_feed(ValueRole role) {
-  return role == ValueRole::tokens || role == ValueRole::labels ||
-         role == ValueRole::document_starts;
 }
 
 bool is_sum(ValueRole role) {
@@ -94,21 +90,23 @@ void check(const Graph& graph) {
     const std::string_view op_name = op::name(node.op);
     const auto operands = op::operands(node.op);
     require(operands.size() == node.reads.size() + node.outputs.size(),
-            format("{} has all its operands", op_name));
+            [&] { return format("{} has all its operands", op_name); });
     for (const ValueId id : node.reads) {
       const ValueRole role = graph.value(id).role;
-      const bool given = is_persistent(role) || is_feed(role) || role == ValueRole::step ||
-                         role == ValueRole::received;
-      require(given || producers[id.index()] > 0,
-              format("{} reads {} after it was made", op_name, graph.value(id).name));
+      const bool given = is_persistent(role) || role == ValueRole::input ||
+                         role == ValueRole::step || role == ValueRole::received;
+      require(given || producers[id.index()] > 0, [&] {
+        return format("{} reads {} after it was made", op_name, graph.value(id).name);
+      });
     }
     const std::vector<Shape> expected = op::outputs(node.op, graph.shapes(node.reads));
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Value& output = graph.value(node.outputs[i]);
-      require(output.shape == expected[i], format("{} gives {} its shape", op_name, output.name));
+      require(output.shape == expected[i],
+              [&] { return format("{} gives {} its shape", op_name, output.name); });
       require(is_sum(output.role) || is_persistent(output.role) ||
                   producers[node.outputs[i].index()] == 0,
-              format("only sums have several producers, {} is none", output.name));
+              [&] { return format("only sums have several producers, {} is none", output.name); });
       ++producers[node.outputs[i].index()];
     }
     std::optional<op::Element> any_element;
@@ -118,15 +116,17 @@ void check(const Graph& graph) {
       const op::Element element = graph.value(id).element;
       if (operands[i].element == op::Element::compute && op::takes_any_element(node.op)) {
         const op::Element common = any_element.value_or(element);
-        require(element == common, format("operands of {} have one element type", op_name));
+        require(element == common,
+                [&] { return format("operands of {} have one element type", op_name); });
         any_element = common;
         continue;
       }
       const bool fits = element == operands[i].element ||
                         is_rounded(node, operands, i, graph.value(id)) ||
                         is_unrounded(node, i, graph.value(id));
-      require(fits,
-              format("operand {} of {} has the element type of the op", operands[i].name, op_name));
+      require(fits, [&] {
+        return format("operand {} of {} has the element type of the op", operands[i].name, op_name);
+      });
     }
   }
 }

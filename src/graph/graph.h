@@ -18,15 +18,13 @@ using NodeId = Id<struct NodeTag>;
 
 enum class ValueRole : std::uint8_t {
   parameter,
-  moment,           // optimizer state of a parameter
-  counter,          // number of updates
-  cache,            // keys and values of earlier tokens
-  tokens,           // fed from the host
-  labels,           // fed from the host
-  document_starts,  // fed from the host
-  received,         // made on another mesh
-  step,             // a field of the step block
-  result,           // a field of the result block; a sum over its producers
+  moment,    // optimizer state of a parameter
+  counter,   // number of updates
+  cache,     // keys and values of earlier tokens
+  input,     // fed from the host, samples first: the other dims are those of a sample
+  received,  // made on another mesh
+  step,      // a field of the step block
+  result,    // a field of the result block; a sum over its producers
   activation,
   gradient,  // of a parameter: the sum of what its producers give it, over all micro-batches
   output     // read by the host afterwards
@@ -40,8 +38,12 @@ struct Value {
   ValueRole role = ValueRole::activation;
   /// How a persistent value starts; parameters, moments, counters and caches have one.
   std::optional<op::Op> init;
-  /// The value whose gradient, or a term of it, an activation of the backward phase is.
+  /// The value whose gradient, or a term of it, an activation of the backward phase is; the
+  /// parameter of a gradient.
   std::optional<ValueId> gradient_of = std::nullopt;
+  /// For reports: the part of the model that makes the value, and the one that makes its gradient.
+  /// One word each, or nothing.
+  std::string label = {}, gradient_label = {};
   bool operator==(const Value&) const = default;
 };
 
@@ -55,6 +57,7 @@ struct Node {
   std::vector<ValueId> outputs;  // writes and updates
   Phase phase = Phase::forward;
   std::optional<std::int64_t> block;  // of the model: the unit of activation checkpointing
+  std::string label = {};             // of what its cut form makes in between
   bool operator==(const Node&) const = default;
 };
 
@@ -63,6 +66,8 @@ struct Graph {
   std::string name;  // "train", "evaluate", ...
   std::vector<Value> values;
   std::vector<Node> nodes;
+  /// All ranks are fed the same samples (a text that is written); else they divide them.
+  bool feeds_are_whole = false;
   bool operator==(const Graph&) const = default;
 
   const Value& value(ValueId id) const { return values[id.index()]; }
@@ -72,13 +77,11 @@ struct Graph {
 
 /// Whether a value keeps its content between programs.
 bool is_persistent(ValueRole role);
-/// Whether a value is fed from the host, batch first: tokens, labels, document starts.
-bool is_feed(ValueRole role);
 /// Whether a value is the sum of all its producers, so that later ones add to it.
 bool is_sum(ValueRole role);
 
-/// One line a node: "backward  matmul  dy, w -> dx   [12, 64, 128]  transpose_b true". Stable, for
-/// tests and people.
+/// One line a node: "backward  contract  dy, w -> dx   [12, 64, 128]  transpose_b true". Stable,
+/// for tests and people.
 std::string to_text(const Graph& graph);
 
 /// Throws InternalError unless shapes follow the ops' rules, reads come after their producers, only

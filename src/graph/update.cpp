@@ -10,23 +10,32 @@ namespace fourfold::graph {
 namespace {
 
 struct Trained {
-  ValueId weight, gradient, m, v;
+  ValueId weight, gradient;
+  std::vector<ValueId> moments;
 };
 
-std::vector<Trained> trained_parameters(Builder& builder) {
+/// What the optimizer keeps of each parameter, in the order of its row's operands.
+std::vector<std::string_view> moments_of(Optimizer kind) {
+  if (kind == Optimizer::sgd) return {"momentum"};
+  return {"m", "v"};
+}
+
+std::vector<Trained> trained_parameters(Builder& builder, Optimizer kind) {
   std::vector<Trained> list;
   const std::size_t count = builder.graph().values.size();
   for (std::size_t i = 0; i < count; ++i) {
     const Value value = builder.graph().values[i];
     if (value.role != ValueRole::parameter) continue;
-    const auto gradient = builder.graph().find(gradient_name(value.name));
+    const auto gradient = builder.find(gradient_name(value.name));
     require(gradient.has_value(), format("{} takes part in the loss", value.name));
     const op::Op zero = op::Fill{.value = 0, .shape = value.shape};
-    const auto moment = [&](std::string_view which) {
-      return builder.given(format("{}/{}", which, value.name), value.shape, op::Element::accumulate,
-                           ValueRole::moment, zero);
-    };
-    list.push_back({ValueId(i), *gradient, moment("m"), moment("v")});
+    list.push_back({ValueId(i), *gradient, {}});
+    for (const std::string_view which : moments_of(kind)) {
+      const ValueId id = builder.given(format("{}/{}", which, value.name), value.shape,
+                                       op::Element::accumulate, ValueRole::moment, zero);
+      builder.set_labels(id, value.label, value.label);
+      list.back().moments.push_back(id);
+    }
   }
   return list;
 }
@@ -41,14 +50,15 @@ void for_each_persistent(std::span<const Graph> graphs, Builder& builder,
                          const std::function<void(const Value&)>& visit) {
   for (const Graph& graph : graphs)
     for (const Value& value : graph.values)
-      if (is_persistent(value.role) && !builder.graph().find(value.name)) visit(value);
+      if (is_persistent(value.role) && !builder.find(value.name)) visit(value);
 }
 
 }  // namespace
 
-void add_update(Builder& builder, const AdamWSpec& spec, std::int64_t nominal_tokens) {
+void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nominal_count) {
   builder.set_phase(Phase::update);
-  const std::vector<Trained> list = trained_parameters(builder);
+  builder.set_label("update");
+  const std::vector<Trained> list = trained_parameters(builder, spec.kind);
   const ValueId squared_norm = builder.field("result.squared_norm"),
                 non_finite = builder.field("result.non_finite");
   const ValueId lr = builder.field("step.lr"), scale = builder.field("result.scale"),
@@ -56,23 +66,28 @@ void add_update(Builder& builder, const AdamWSpec& spec, std::int64_t nominal_to
   const ValueId updates = builder.given("updates", {}, op::Element::i64, ValueRole::counter,
                                         op::Op(op::Fill{.value = 0, .shape = {}}));
   for (const Trained& t : list) builder.apply_to(op::SquaredNorm{}, {t.gradient}, {squared_norm});
-  for (const Trained& t : list) {
-    builder.apply_to(op::CountNonFinite{}, {t.m}, {non_finite});
-    builder.apply_to(op::CountNonFinite{}, {t.v}, {non_finite});
-  }
-  const ValueId token_count = builder.field("result.token_count"),
+  for (const Trained& t : list)
+    for (const ValueId moment : t.moments)
+      builder.apply_to(op::CountNonFinite{}, {moment}, {non_finite});
+  const ValueId valid_count = builder.field("result.valid_count"),
                 votes = builder.field("result.votes");
   builder.apply_to(op::Vote{},
                    {builder.field("step.vote"), squared_norm, builder.field("result.loss_sum"),
-                    token_count, non_finite, lr},
+                    valid_count, non_finite, lr},
                    {votes});
-  builder.apply_to(op::UpdateControl{.nominal_tokens = nominal_tokens, .clip = spec.grad_clip},
-                   {squared_norm, token_count, votes},
+  builder.apply_to(op::UpdateControl{.nominal_count = nominal_count, .clip = spec.grad_clip},
+                   {squared_norm, valid_count, votes},
                    {builder.field("result.grad_norm"), scale, applied});
   for (const Trained& t : list) {
     const double decay = decays(builder.graph().value(t.weight)) ? spec.weight_decay : 0;
-    builder.apply_to(op::AdamW{spec.beta1, spec.beta2, spec.epsilon, decay},
-                     {t.gradient, lr, scale, applied, updates}, {t.weight, t.m, t.v});
+    std::vector<ValueId> kept = {t.weight};
+    kept.insert(kept.end(), t.moments.begin(), t.moments.end());
+    if (spec.kind == Optimizer::sgd)
+      builder.apply_to(op::Sgd{spec.momentum, decay, spec.nesterov},
+                       {t.gradient, lr, scale, applied}, std::move(kept));
+    else
+      builder.apply_to(op::AdamW{spec.beta1, spec.beta2, spec.epsilon, decay},
+                       {t.gradient, lr, scale, applied, updates}, std::move(kept));
   }
   builder.apply_to(op::CountUpdate{}, {applied}, {updates});
 }
@@ -83,6 +98,7 @@ Graph init_graph(std::span<const Graph> graphs) {
     require(value.init.has_value(), format("{} has a start", value.name));
     const ValueId id =
         builder.given(value.name, value.shape, value.element, value.role, value.init);
+    builder.set_labels(id, value.label, value.gradient_label);
     std::vector<ValueId> reads;
     if (std::holds_alternative<op::InitNormal>(*value.init))
       reads.push_back(builder.field("step.seed"));
@@ -97,6 +113,7 @@ Graph digest_graph(std::span<const Graph> graphs) {
     if (value.role == ValueRole::cache) return;
     const ValueId id =
         builder.given(value.name, value.shape, value.element, value.role, value.init);
+    builder.set_labels(id, value.label, value.gradient_label);
     const ValueId digest = builder.apply_one(op::Digest{random_stream(value.name)}, {id},
                                              format("digest/{}", value.name));
     builder.set_role(digest, ValueRole::output);

@@ -11,9 +11,9 @@ namespace fourfold::graph {
 
 /// Adds the update: global gradient norm and clipping, the check that all state is finite, AdamW
 /// for every parameter of the graph that has a gradient, the update counter. All ranks vote on
-/// whether it is applied, and their hosts on what happens behind the step. `nominal_tokens` is what
+/// whether it is applied, and their hosts on what happens behind the step. `nominal_count` is what
 /// the loss scale of the gradient assumed.
-void add_update(Builder& builder, const AdamWSpec& spec, std::int64_t nominal_tokens);
+void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nominal_count);
 
 /// The graph "init": every persistent value of `graphs` gets its start.
 Graph init_graph(std::span<const Graph> graphs);

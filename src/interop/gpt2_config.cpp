@@ -77,8 +77,10 @@ class Reader {
   void demand(std::string_view key, bool wanted, bool fallback, std::string_view why) {
     const bool got = boolean(key, fallback);
     if (got != wanted)
-      problems_.push_back(format("{} = {}: {}; export the model with {} = {}, or choose another",
-                                 key, got, why, key, wanted));
+      problems_.push_back(
+          format("{} = {}: {}; a model that was trained so cannot be imported, and another "
+                 "value in this file would make it compute something else",
+                 key, got, why));
   }
 
   void refuse(std::string_view key, const Json& value, std::string_view what) {

@@ -79,15 +79,25 @@ class Reader {
   std::vector<std::string> known_;
 };
 
-/// Rows that lines may be about.
-const std::vector<std::string> products = {"matmul", "matmul_bias", "matmul_bias_gelu",
-                                           "matmul_gelu_gradient"},
-                               rows = {"matmul",           "matmul_bias",
-                                       "matmul_bias_gelu", "matmul_gelu_gradient",
-                                       "attention",        "attention_gradient"};
+/// Rows that lines may be about, those with a product first.
+struct Rows {
+  std::vector<std::string> products, all;
+};
+const Rows& rows() {
+  static const Rows made = [] {
+    Rows rows;
+    for (const op::Op& row : op::all_rows())
+      if (op::product_of(row)) rows.products.emplace_back(op::name(row));
+    rows.all = rows.products;
+    for (const op::Op& row : op::all_rows())
+      if (op::work_class(row) == op::WorkClass::core) rows.all.emplace_back(op::name(row));
+    return rows;
+  }();
+  return made;
+}
 
 bool is_product(const std::string& op) {
-  return std::find(products.begin(), products.end(), op) != products.end();
+  return std::ranges::find(rows().products, op) != rows().products.end();
 }
 
 /// Whether lines are of a GPU or of a CPU, and what they may name.
@@ -154,7 +164,8 @@ std::string line_text(const KernelTable::Line& line) {
   const bool has_sizes = is_product(line.op);
   return format(
       "  - {{{}dtype: {}, threads: {}, {}by: {}, gflops: {}{}}}\n",
-      line.op == "matmul" ? "" : format("op: {}, ", line.op), to_string(line.dtype), line.threads,
+      line.op == product_row() ? "" : format("op: {}, ", line.op), to_string(line.dtype),
+      line.threads,
       has_sizes ? format("layout: {}, m: {}, n: {}, k: {}, ", line.layout, line.m, line.n, line.k)
                 : "",
       line.implementation, line.gflops,
@@ -167,6 +178,16 @@ const std::string& place_of(const KernelTable& table) {
 }
 
 }  // namespace
+
+const std::string& product_row() {
+  static const std::string found = [] {
+    for (const op::Op& row : op::all_rows())
+      if (const auto product = op::product_of(row); product && op::Op(*product) == row)
+        return std::string(op::name(row));
+    fail_internal("a row is a product");
+  }();
+  return found;
+}
 
 std::string to_text(KernelTable table) {
   std::string text =
@@ -191,7 +212,8 @@ KernelTable read_kernel_table(const std::string& text, const std::string& name,
       reader.wrong("version", format("{}", KernelTable::version));
     const bool is_device = reader.has("device");
     (is_device ? table.device : table.cpu) = reader.text(is_device ? "device" : "cpu");
-    const LineKind kind{is_device ? rows : products, is_device ? known.device : known.cpu};
+    const LineKind kind{is_device ? rows().all : rows().products,
+                        is_device ? known.device : known.cpu};
     const YamlNode* lines = reader.find("matmul");
     if (lines != nullptr && lines->kind != YamlNode::Kind::list)
       reader.wrong(*lines, "matmul", "a list");

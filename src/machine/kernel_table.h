@@ -9,7 +9,7 @@
 // A line decides for products up to its m, n and k; of several the smallest. Where none fits, the
 // built-in table decides. The table of a GPU has `device` in place of `cpu`, and also lines for
 //   - rows that a product is a part of, with the scratch that the product was measured with:
-//     {op: matmul_bias_gelu, dtype: bf16, ..., by: cublaslt/2, gflops: 512, workspace: 4194304}
+//     {op: contract_bias_gelu, dtype: bf16, ..., by: cublaslt/2, gflops: 512, workspace: 4194304}
 //   - attention of any shape that the implementation has:
 //     {op: attention, dtype: bf16, threads: 1, by: cudnn, gflops: 402000}
 #pragma once
@@ -23,6 +23,9 @@
 
 namespace fourfold::machine {
 
+/// The row that is a product of matrices and nothing else.
+const std::string& product_row();
+
 struct KernelTable {
   static constexpr std::int64_t version = 1;
 
@@ -32,8 +35,8 @@ struct KernelTable {
     std::string layout;
     std::int64_t m = 0, n = 0, k = 0;
     std::string implementation;
-    double gflops = 0;          // measured, for people
-    std::string op = "matmul";  // a row with a product, or attention, which has no sizes
+    double gflops = 0;               // measured, for people
+    std::string op = product_row();  // a row with a product, or attention, which has no sizes
     std::optional<std::int64_t> workspace_bytes = {};
     bool operator==(const Line&) const = default;
   };

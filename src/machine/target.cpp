@@ -8,20 +8,10 @@
 namespace fourfold::machine {
 
 ProductSizes product_sizes(const op::Op& op, op::Shapes all) {
-  const auto matmul = op::product_of(op);
-  if (!matmul) return {};
-  const auto a_rows = static_cast<std::size_t>(matmul->a_rows),
-             b_rows = static_cast<std::size_t>(matmul->b_rows);
-  ProductSizes problem;
-  problem.layout = std::string(matmul->transpose_a ? "t" : "n") + (matmul->transpose_b ? "t" : "n");
-  const std::int64_t a_row_count = all[0].elements(0, a_rows),
-                     a_columns = all[0].elements(a_rows, all[0].rank());
-  const std::int64_t b_row_count = all[1].elements(0, b_rows),
-                     b_columns = all[1].elements(b_rows, all[1].rank());
-  problem.m = matmul->transpose_a ? a_columns : a_row_count;
-  problem.k = matmul->transpose_a ? a_row_count : a_columns;
-  problem.n = matmul->transpose_b ? b_row_count : b_columns;
-  return problem;
+  const auto contract = op::product_of(op);
+  if (!contract) return {};
+  const op::ProductSizes sizes = op::product_sizes(*contract, all);
+  return {.layout = sizes.layout, .m = sizes.m, .n = sizes.n, .k = sizes.k};
 }
 
 bool fuses(const Target& target, std::string_view row) {
@@ -51,8 +41,9 @@ const std::string& choose(const Target& target, const op::Op& op, op::Shapes all
            (!target.fits || target.fits(choice.implementation, op, all, dtype));
   };
   const auto place = std::find_if(target.choices.begin(), target.choices.end(), fits);
-  require(place != target.choices.end(),
-          format("the target's table has a line for {} in {}", op::name(op), to_string(dtype)));
+  require(place != target.choices.end(), [&] {
+    return format("the target's table has a line for {} in {}", op::name(op), to_string(dtype));
+  });
   return place->implementation;
 }
 

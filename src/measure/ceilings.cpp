@@ -53,9 +53,9 @@ double stream_rate(int threads, double seconds, double bytes_per_element, Body b
 double measure_gemm_flops_per_s(DType dtype, int threads, double seconds) {
   require(dtype == DType::f32 || dtype == DType::f64, "products are measured in f32 or f64");
   const Shape square{gemm_size, gemm_size};
-  const kernels::Problem problem{op::Matmul{}, dtype, {square, square, square}, threads};
+  const kernels::Problem problem{op::Contract{}, dtype, {square, square, square}, threads};
   const machine::Target target = kernels::cpu::target(threads);
-  const std::vector<std::string> libraries = kernels::cpu::matmul_libraries(dtype);
+  const std::vector<std::string> libraries = kernels::cpu::contract_libraries(dtype);
   const double share_s = seconds / static_cast<double>(libraries.size());
   double best_s = std::numeric_limits<double>::infinity();
   for (const std::string& library : libraries) {

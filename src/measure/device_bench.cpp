@@ -71,7 +71,8 @@ DeviceKernelBench::DeviceKernelBench(BenchDevice& device, const kernels::Problem
   std::int64_t bytes = 0;
   for (const kernels::Tensor& tensor : operands) bytes += bytes_of(tensor);
   // A switch or a position stays 0, as all memory is at first.
-  const std::int64_t numbers = integer_bound(problem), bound = numbers > 2 ? numbers : 1;
+  const std::int64_t numbers = op::integer_bound(problem.op, problem.shapes);
+  const std::int64_t bound = numbers > 2 ? numbers : 1;
   const std::int64_t sets = sets_of_operands(bytes, device.cache_bytes());
   std::byte* at = device.reserve(sets * bytes + aligned(workspace_bytes));
   for (std::int64_t set = 0; set < sets; ++set) {

@@ -44,6 +44,8 @@ void fill(const kernels::Tensor& tensor, std::int64_t bound) {
       return fill(tensor.as<std::int64_t>(), count, bound);
     case DType::bf16:
       return fill(tensor.as<BFloat16>(), count, bound);
+    case DType::u8:
+      return fill(tensor.as<std::uint8_t>(), count, bound);
   }
 }
 
@@ -67,7 +69,7 @@ KernelBench::KernelBench(std::string_view implementation, const kernels::Problem
   auto* at = memory_.as<std::byte>();
   for (kernels::Tensor& tensor : operands_) {
     tensor.data = at;
-    fill(tensor, integer_bound(problem));
+    fill(tensor, op::integer_bound(problem.op, problem.shapes));
     at += bytes_of(tensor);
   }
   workspace_ = {at, static_cast<std::size_t>(workspace_bytes)};

@@ -19,10 +19,6 @@ inline std::vector<kernels::Tensor> operands_of(const kernels::Problem& problem)
   return tensors;
 }
 
-/// Integer operands of an op are below this: rows of a table, columns of logits; a switch or a
-/// position elsewhere. A sample is one document.
-std::int64_t integer_bound(const kernels::Problem& problem);
-
 /// The element of that index of an integer operand: spread over all below the bound.
 inline std::int64_t spread(std::int64_t index, std::int64_t bound) {
   return (index * 7919 + 1) % bound;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
-#include <variant>
 
 #include "base/error.h"
 
@@ -40,9 +39,9 @@ Line line_of(const kernels::Problem& problem) {
   return line;
 }
 
+/// The rows that a table may name (machine/kernel_table.h): several libraries compute them.
 bool has_line(const op::Op& op) {
-  return op::product_of(op) || std::holds_alternative<op::Attention>(op) ||
-         std::holds_alternative<op::AttentionGradient>(op);
+  return op::product_of(op) || op::work_class(op) == op::WorkClass::core;
 }
 
 bool are_same(const Line& one, const Line& other) {

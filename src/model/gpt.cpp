@@ -5,9 +5,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "graph/autodiff.h"
 #include "graph/builder.h"
-#include "graph/update.h"
+#include "model/training.h"
 
 namespace fourfold::model {
 namespace {
@@ -16,13 +15,12 @@ using graph::Builder;
 using graph::ValueId;
 
 /// How a graph uses the model.
-enum class Use { train, evaluate, prefill, decode };
+enum class GptUse { train, evaluate, prefill, decode };
 
 class Gpt {
  public:
-  Gpt(const GptSpec& spec, const GptForm& form, Builder& builder, Use use, const BatchShape& batch)
+  Gpt(const GptSpec& spec, Builder& builder, GptUse use, const BatchShape& batch)
       : spec_(spec),
-        form_(form),
         b_(builder),
         use_(use),
         batch_(batch),
@@ -31,21 +29,23 @@ class Gpt {
 
   /// Tokens (B, T) to logits (B, T, V); prefill and decode give the logits of one position.
   ValueId logits() {
+    b_.set_label("embedding");
     ValueId x = embed();
     for (std::int64_t i = 0; i < spec_.num_layers; ++i) {
       b_.set_block(i);
       x = block(x, format("blocks.{}", i));
     }
     b_.set_block(std::nullopt);
-    if (use_ == Use::prefill || use_ == Use::decode)
+    b_.set_label("head");
+    if (use_ == GptUse::prefill || use_ == GptUse::decode)
       x = b_.apply_one(op::TakePosition{}, {x, b_.field("step.index")}, "last");
-    x = norm(x, "ln_f");
+    x = norm(x, "ln_f", "head");
     return head(x);
   }
 
  private:
-  double dropout_rate() const { return use_ == Use::train ? spec_.dropout : 0; }
-  bool cached() const { return use_ == Use::prefill || use_ == Use::decode; }
+  double dropout_rate() const { return use_ == GptUse::train ? spec_.dropout : 0; }
+  bool cached() const { return use_ == GptUse::prefill || use_ == GptUse::decode; }
   double residual_stddev() const {
     return spec_.init_stddev / std::sqrt(2.0 * static_cast<double>(spec_.num_layers));
   }
@@ -60,6 +60,9 @@ class Gpt {
     return normal("wte.weight", {spec_.vocab_size, spec_.hidden_size}, spec_.init_stddev);
   }
 
+  /// An input of one integer for each token.
+  ValueId ids(const std::string& name) { return b_.input(name, shape_BT_, op::Element::i32); }
+
   ValueId dropout(ValueId x, const std::string& name) {
     if (dropout_rate() == 0) return x;
     const op::SampleWindow window{0, samples_, 0};
@@ -68,44 +71,56 @@ class Gpt {
   }
 
   ValueId embed() {
-    ValueId x = b_.apply_one(op::Embedding{}, {b_.tokens(shape_BT_), wte()}, "embedding");
+    ValueId x = b_.apply_one(op::Embedding{}, {ids("tokens"), wte()}, "embedding");
     std::vector<ValueId> reads = {
         x, normal("wpe.weight", {spec_.max_position_embeddings, spec_.hidden_size},
                   spec_.init_stddev)};
     if (cached()) reads.push_back(b_.field("step.position"));
-    if (batch_.restarts_positions) reads.push_back(b_.document_starts(shape_BT_));
+    if (batch_.restarts_positions) reads.push_back(ids("document_starts"));
     x = b_.apply_one(op::AddPositions{cached(), 0, batch_.restarts_positions}, std::move(reads),
                      "positions");
     return dropout(x, "embedding.dropout");
   }
 
-  ValueId norm(ValueId x, const std::string& name) {
-    const bool in_parts = form_.norm_parts > 1;
+  /// What is normed is read by products of that label, which make its gradient too.
+  ValueId norm(ValueId x, const std::string& name, std::string_view label_of_readers) {
+    b_.set_label("norm");
     std::vector<ValueId> reads = {x};
-    if (in_parts)
-      reads.push_back(b_.apply_one(op::LayerNormMoments{form_.norm_parts}, {x}, name + ".moments"));
     reads.push_back(constant(name + ".gain", {spec_.hidden_size}, 1));
     if (spec_.bias) reads.push_back(constant(name + ".bias", {spec_.hidden_size}, 0));
-    op::Op norm = op::LayerNorm{spec_.layer_norm_epsilon, spec_.bias};
-    if (in_parts)
-      norm = op::LayerNormApply{spec_.layer_norm_epsilon, spec_.bias, spec_.hidden_size};
-    return b_.apply(norm, std::move(reads), name)[0];
+    const ValueId y =
+        b_.apply(op::LayerNorm{spec_.layer_norm_epsilon, spec_.bias}, std::move(reads), name)[0];
+    b_.set_labels(y, label_of_readers, label_of_readers);
+    b_.set_label(label_of_readers);
+    return y;
   }
 
   /// x W (+ bias): the last `inner_dims` dims of x are contracted with the first ones of the
   /// weight.
   ValueId linear(ValueId x, const std::string& name, const Shape& weight, std::int64_t inner_dims,
-                 double stddev) {
-    const op::Matmul product{.a_rows = 2, .b_rows = inner_dims};
+                 double stddev, std::string_view label_of_gradient = "linear") {
+    const op::Contract product{.a_rows = 2, .b_rows = inner_dims};
     ValueId y = b_.apply_one(product, {x, normal(name + ".weight", weight, stddev)}, name);
+    b_.set_labels(y, "linear", label_of_gradient);
     if (!spec_.bias) return y;
     Shape bias;
     for (auto dim = static_cast<std::size_t>(inner_dims); dim < weight.rank(); ++dim)
       bias.push_back(weight[dim]);
-    return b_.apply_one(op::AddBias{}, {y, constant(name + ".bias", bias, 0)}, name + ".biased");
+    const ValueId added = constant(name + ".bias", bias, 0);
+    b_.set_labels(added, "bias", "bias");
+    y = b_.apply_one(op::AddBias{}, {y, added}, name + ".biased");
+    b_.set_labels(y, "linear", label_of_gradient);
+    return y;
   }
 
+  /// Its output and the gradient of its input are what it shares out by itself.
   ValueId attention(ValueId qkv, const std::string& name) {
+    const ValueId y = attention_core(qkv, name);
+    b_.set_labels(y, "attention", "linear");
+    return y;
+  }
+
+  ValueId attention_core(ValueId qkv, const std::string& name) {
     const std::int64_t heads = spec_.num_attention_heads, width = spec_.hidden_size / heads;
     if (cached()) {
       const Shape shape = {samples_, 2, spec_.max_position_embeddings, heads, width};
@@ -121,7 +136,7 @@ class Gpt {
     }
     op::Attention core;
     std::vector<ValueId> reads = {qkv};
-    if (batch_.masks_documents) reads.push_back(b_.document_starts(shape_BT_));
+    if (batch_.masks_documents) reads.push_back(ids("document_starts"));
     if (dropout_rate() != 0) {
       core = {random_stream(name + ".dropout"), dropout_rate(), {0, samples_, 0}, 0, heads};
       reads.insert(reads.end(), {b_.field("step.seed"), b_.field("step.step")});
@@ -133,13 +148,13 @@ class Gpt {
   ValueId block(ValueId x, const std::string& name) {
     const std::int64_t hidden = spec_.hidden_size, ffn = spec_.ffn_hidden_size;
     const std::int64_t heads = spec_.num_attention_heads, width = hidden / heads;
-    ValueId y = norm(x, name + ".ln1");
-    y = linear(y, name + ".attn.qkv", {hidden, 3, heads, width}, 1, spec_.init_stddev);
+    ValueId y = norm(x, name + ".ln1", "linear");
+    y = linear(y, name + ".attn.qkv", {hidden, 3, heads, width}, 1, spec_.init_stddev, "attention");
     y = attention(y, name + ".attn");
     y = linear(y, name + ".attn.out", {heads, width, hidden}, 2, residual_stddev());
     y = dropout(y, name + ".attn.residual_dropout");
     x = b_.apply_one(op::Add{}, {x, y}, name + ".attn.residual");
-    y = norm(x, name + ".ln2");
+    y = norm(x, name + ".ln2", "linear");
     y = linear(y, name + ".mlp.up", {hidden, ffn}, 1, spec_.init_stddev);
     y = b_.apply_one(op::Gelu{}, {y}, name + ".mlp.gelu");
     y = linear(y, name + ".mlp.down", {ffn, hidden}, 1, residual_stddev());
@@ -149,90 +164,49 @@ class Gpt {
 
   ValueId head(ValueId x) {
     if (spec_.tied_head)
-      return b_.apply_one(op::Matmul{.a_rows = 2, .b_rows = 1, .transpose_b = true}, {x, wte()},
+      return b_.apply_one(op::Contract{.a_rows = 2, .b_rows = 1, .transpose_b = true}, {x, wte()},
                           "logits");
     const ValueId weight =
         normal("head.weight", {spec_.hidden_size, spec_.vocab_size}, spec_.init_stddev);
-    return b_.apply_one(op::Matmul{.a_rows = 2, .b_rows = 1}, {x, weight}, "logits");
+    return b_.apply_one(op::Contract{.a_rows = 2, .b_rows = 1}, {x, weight}, "logits");
   }
 
   const GptSpec& spec_;
-  const GptForm& form_;
   Builder& b_;
-  Use use_;
+  GptUse use_;
   const BatchShape& batch_;
   std::int64_t samples_;
   Shape shape_BT_;
 };
 
-struct Loss {
-  ValueId labels, lse;
-};
-
-/// The forward part from the logits to the sum of the loss.
-Loss add_loss(Builder& builder, const GptForm& form, ValueId logits, const Shape& shape_BT) {
-  const ValueId labels = builder.labels(shape_BT);
-  std::vector<ValueId> loss;
-  if (form.vocabulary_parts) {
-    const ValueId max = builder.apply_one(op::LogitMax{}, {logits}, "loss.max");
-    const auto sums = builder.apply(op::LogitSums{}, {logits, labels, max}, "loss.sums");
-    loss = builder.apply(op::CrossEntropyMerge{}, {max, sums[0], sums[1], labels}, "loss");
-  } else {
-    loss = builder.apply(op::CrossEntropy{}, {logits, labels}, "loss");
-  }
-  builder.apply_to(op::LossSum{}, {loss[0], labels},
-                   {builder.field("result.loss_sum"), builder.field("result.token_count")});
-  return {labels, loss[1]};
-}
-
-graph::Graph training_graph(const GptSpec& spec, const BatchShape& batch,
-                            const graph::AdamWSpec& optimizer, const GptForm& form) {
-  Builder builder("train");
-  const ValueId logits = Gpt(spec, form, builder, Use::train, batch).logits();
-  const Loss loss = add_loss(builder, form, logits, {batch.samples, batch.length});
-  const std::int64_t nominal_tokens = batch.global_batch * batch.length;
-  builder.set_phase(graph::Phase::backward);
-  const ValueId logits_gradient = builder.apply_one(
-      op::CrossEntropyGradient{.scale = 1.0 / static_cast<double>(nominal_tokens)},
-      {logits, loss.labels, loss.lse}, "logits/grad");
-  graph::differentiate(builder, logits, logits_gradient);
-  graph::add_update(builder, optimizer, nominal_tokens);
-  return builder.take();
-}
-
-graph::Graph evaluation_graph(const GptSpec& spec, const BatchShape& batch, const GptForm& form) {
-  Builder builder("evaluate");
-  const ValueId logits = Gpt(spec, form, builder, Use::evaluate, batch).logits();
-  add_loss(builder, form, logits, {batch.samples, batch.length});
-  return builder.take();
-}
-
-graph::Graph text_graph(const GptSpec& spec, const GptForm& form, Use use, std::int64_t length) {
-  Builder builder(use == Use::prefill ? "prefill" : "decode");
+graph::Graph text_graph(const GptSpec& spec, GptUse use, std::int64_t length) {
+  Builder builder(use == GptUse::prefill ? "prefill" : "decode");
+  builder.set_feeds_whole();
   const BatchShape one_text{.samples = 1, .length = length};
-  builder.set_role(Gpt(spec, form, builder, use, one_text).logits(), graph::ValueRole::output);
+  builder.set_role(Gpt(spec, builder, use, one_text).logits(), graph::ValueRole::output);
   return builder.take();
 }
 
 }  // namespace
 
-graph::ModelGraphs build_gpt(const GptSpec& spec, const BatchShape& batch,
-                             const graph::AdamWSpec& optimizer, const GptForm& form) {
-  require(form.norm_parts >= 1 && spec.hidden_size % form.norm_parts == 0,
-          "the parts of a norm divide the hidden size");
+graph::ModelGraphs build(const GptSpec& spec, const BatchShape& batch,
+                         const graph::OptimizerSpec& optimizer, Writes writes) {
   require(spec.hidden_size % spec.num_attention_heads == 0, "the heads divide the hidden size");
   require(batch.length <= spec.max_position_embeddings,
           "a sample is no longer than the position table");
-  std::vector<graph::Graph> graphs;
-  graphs.push_back(training_graph(spec, batch, optimizer, form));
-  graphs.push_back(evaluation_graph(spec, batch, form));
-  if (form.writes_text) {
-    graphs.push_back(text_graph(spec, form, Use::prefill, spec.max_position_embeddings));
-    graphs.push_back(text_graph(spec, form, Use::decode, 1));
+  const auto logits = [&](Builder& builder, Use use) {
+    const GptUse of = use == Use::train ? GptUse::train : GptUse::evaluate;
+    return Gpt(spec, builder, of, batch).logits();
+  };
+  const Classifier classifier{
+      logits, {batch.samples, batch.length}, batch.global_batch * batch.length};
+  std::vector<graph::Graph> graphs = {training_graph(classifier, optimizer),
+                                      evaluation_graph(classifier)};
+  if (writes == Writes::text) {
+    graphs.push_back(text_graph(spec, GptUse::prefill, spec.max_position_embeddings));
+    graphs.push_back(text_graph(spec, GptUse::decode, 1));
   }
-  graphs.push_back(graph::digest_graph(graphs));
-  graphs.insert(graphs.begin(), graph::init_graph(graphs));
-  return {std::move(graphs), spec.num_layers};
+  return with_state_graphs(std::move(graphs), spec.num_layers);
 }
 
 std::vector<PartCount> count_parameters(const GptSpec& spec) {
@@ -258,6 +232,22 @@ double model_flops_per_step(const GptSpec& spec, std::int64_t global_batch, std:
       layers * (8 * hidden * hidden + 4 * hidden * ffn + 4 * time * hidden) +
       2 * hidden * static_cast<double>(spec.vocab_size);
   return 3 * forward_per_token * time * static_cast<double>(global_batch);
+}
+
+std::string describe(const GptSpec& spec) {
+  return format("GPT: {} layers, {} heads, {} wide, ffn {}, vocabulary {}{}{}", spec.num_layers,
+                spec.num_attention_heads, spec.hidden_size, spec.ffn_hidden_size, spec.vocab_size,
+                spec.bias ? "" : ", no biases", spec.tied_head ? ", tied head" : "");
+}
+
+std::int64_t num_blocks(const GptSpec& spec) {
+  return spec.num_layers;
+}
+
+GptSpec smallest_alike(GptSpec spec) {
+  spec.num_layers = 1;                            // all layers divide alike
+  if (spec.vocab_size == 0) spec.vocab_size = 1;  // padded to any grid
+  return spec;
 }
 
 }  // namespace fourfold::model

@@ -45,20 +45,23 @@ struct StepBlock {
 
 /// What a program tells the host.
 struct ResultBlock {
-  double loss_sum = 0;           // over valid tokens
-  std::int64_t token_count = 0;  // valid tokens
-  double squared_norm = 0;       // of the unscaled gradient
-  std::int64_t non_finite = 0;   // non-finite elements of optimizer state
-  double grad_norm = 0;          // before clipping
-  double scale = 0;              // what the update multiplied gradients with
-  std::int64_t applied = 0;      // 1: the update was written
-  std::int64_t votes = 0;        // Votes of all ranks, the same on all of them
+  double loss_sum = 0;             // over valid tokens
+  std::int64_t valid_count = 0;    // terms of that sum
+  double squared_norm = 0;         // of the unscaled gradient
+  std::int64_t non_finite = 0;     // non-finite elements of optimizer state
+  double grad_norm = 0;            // before clipping
+  double scale = 0;                // what the update multiplied gradients with
+  std::int64_t applied = 0;        // 1: the update was written
+  std::int64_t votes = 0;          // Votes of all ranks, the same on all of them
+  std::int64_t correct_count = 0;  // labels whose logit is the largest, where that is counted
 };
 
 struct BlockField {
   std::string_view name;  // "step.lr", "result.applied"
   std::size_t offset_bytes;
   DType dtype;
+  bool is_own_of_each_rank = false;  // a term of the sum over all of them; others are the same
+  std::string_view label = {};       // for reports, as of values (graph/graph.h)
 };
 
 inline constexpr std::array<BlockField, 7> step_fields = {{
@@ -66,20 +69,23 @@ inline constexpr std::array<BlockField, 7> step_fields = {{
     {"step.seed", offsetof(StepBlock, seed), DType::u64},
     {"step.lr", offsetof(StepBlock, lr), DType::f64},
     {"step.first_sample", offsetof(StepBlock, first_sample), DType::i64},
-    {"step.vote", offsetof(StepBlock, vote), DType::i64},
+    {"step.vote", offsetof(StepBlock, vote), DType::i64, true},
     {"step.position", offsetof(StepBlock, position), DType::i32},
     {"step.index", offsetof(StepBlock, index), DType::i32},
 }};
 
-inline constexpr std::array<BlockField, 8> result_fields = {{
-    {"result.loss_sum", offsetof(ResultBlock, loss_sum), DType::f64},
-    {"result.token_count", offsetof(ResultBlock, token_count), DType::i64},
-    {"result.squared_norm", offsetof(ResultBlock, squared_norm), DType::f64},
-    {"result.non_finite", offsetof(ResultBlock, non_finite), DType::i64},
-    {"result.grad_norm", offsetof(ResultBlock, grad_norm), DType::f64},
-    {"result.scale", offsetof(ResultBlock, scale), DType::f64},
-    {"result.applied", offsetof(ResultBlock, applied), DType::i64},
-    {"result.votes", offsetof(ResultBlock, votes), DType::i64},
+inline constexpr std::string_view correct_count_field = "result.correct_count";
+
+inline constexpr std::array<BlockField, 9> result_fields = {{
+    {"result.loss_sum", offsetof(ResultBlock, loss_sum), DType::f64, false, "loss"},
+    {"result.valid_count", offsetof(ResultBlock, valid_count), DType::i64, false, "loss"},
+    {"result.squared_norm", offsetof(ResultBlock, squared_norm), DType::f64, false, "update"},
+    {"result.non_finite", offsetof(ResultBlock, non_finite), DType::i64, false, "update"},
+    {"result.grad_norm", offsetof(ResultBlock, grad_norm), DType::f64, false, "update"},
+    {"result.scale", offsetof(ResultBlock, scale), DType::f64, false, "update"},
+    {"result.applied", offsetof(ResultBlock, applied), DType::i64, false, "update"},
+    {"result.votes", offsetof(ResultBlock, votes), DType::i64, false, "update"},
+    {correct_count_field, offsetof(ResultBlock, correct_count), DType::i64, false, "loss"},
 }};
 
 /// The field of that name in either block.

@@ -8,9 +8,8 @@ namespace fourfold::op {
 
 /// sum = x + bias, as op::AddBias; y = gelu(sum). The sum is what the gradient reads.
 struct BiasGelu {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
   FOURFOLD_OP_ROW(BiasGelu, "bias_gelu");
+  std::vector<Part> parts() const;
 };
 
 /// A residual connection and the layer norm behind it: sum = x + dropout(branch (+ branch_bias)),
@@ -24,13 +23,12 @@ struct AddLayerNorm {
   SampleWindow window;
   TensorWindow part = {};
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("epsilon", self.epsilon);
-    visit("bias", self.bias);
-    visit("branch_bias", self.branch_bias);
-    Dropout::fields(self, visit);
+  static void places(Self& self, Visit&& visit) {
+    Dropout::places(self, visit);
   }
-  FOURFOLD_OP_ROW(AddLayerNorm, "add_layer_norm");
+  FOURFOLD_OP_ROW(AddLayerNorm, "add_layer_norm", epsilon, bias, branch_bias, stream, rate, window,
+                  part);
+  std::vector<Part> parts() const;
 };
 
 /// The way back through op::AddLayerNorm: sum_grad = x_grad of op::LayerNormGradient (+ addend, the
@@ -43,22 +41,28 @@ struct AddLayerNormGradient {
   SampleWindow window;
   TensorWindow part = {};
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("addend", self.addend);
-    Dropout::fields(self, visit);
+  static void places(Self& self, Visit&& visit) {
+    Dropout::places(self, visit);
   }
-  FOURFOLD_OP_ROW(AddLayerNormGradient, "add_layer_norm_gradient");
+  FOURFOLD_OP_ROW(AddLayerNormGradient, "add_layer_norm_gradient", addend, stream, rate, window,
+                  part);
+  std::vector<Part> parts() const;
 };
 
 /// op::CrossEntropy and op::CrossEntropyGradient of a whole vocabulary; logits_grad may lie where
 /// the logits are.
 struct CrossEntropyBoth {
   double scale = 1;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("scale", self.scale);
-  }
-  FOURFOLD_OP_ROW(CrossEntropyBoth, "cross_entropy_both");
+  FOURFOLD_OP_ROW(CrossEntropyBoth, "cross_entropy_both", scale);
+  std::int64_t integer_bound(Shapes all) const;
+  std::vector<Part> parts() const;
 };
+
+/// FOURFOLD_FUSED_ROWS(ROW) is ROW(Type, class of its work) for each of the rows above.
+#define FOURFOLD_FUSED_ROWS(ROW)       \
+  ROW(BiasGelu, elementwise)           \
+  ROW(AddLayerNorm, reduction)         \
+  ROW(AddLayerNormGradient, reduction) \
+  ROW(CrossEntropyBoth, reduction)
 
 }  // namespace fourfold::op

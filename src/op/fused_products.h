@@ -8,46 +8,40 @@
 
 namespace fourfold::op {
 
-/// y = op(A) op(B) + bias, as op::Matmul and op::AddBias; bias has the dims of op(B)'s columns.
-struct MatmulBias {
+/// y = op(A) op(B) + bias, as op::Contract and op::AddBias; bias has the dims of op(B)'s columns.
+struct ContractBias {
   std::int64_t a_rows = 1, b_rows = 1;
   bool transpose_a = false, transpose_b = false;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("a_rows", self.a_rows);
-    visit("b_rows", self.b_rows);
-    visit("transpose_a", self.transpose_a);
-    visit("transpose_b", self.transpose_b);
-  }
-  FOURFOLD_OP_ROW(MatmulBias, "matmul_bias");
+  FOURFOLD_OP_ROW(ContractBias, "contract_bias", a_rows, b_rows, transpose_a, transpose_b);
+  std::vector<Part> parts() const;
 };
 
-/// sum = op(A) op(B) + bias, as op::MatmulBias; y = gelu(sum). The sum is what the gradient reads.
-struct MatmulBiasGelu {
+/// sum = op(A) op(B) + bias, as op::ContractBias; y = gelu(sum). The sum is what the gradient
+/// reads.
+struct ContractBiasGelu {
   std::int64_t a_rows = 1, b_rows = 1;
   bool transpose_a = false, transpose_b = false;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    MatmulBias::fields(self, visit);
-  }
-  FOURFOLD_OP_ROW(MatmulBiasGelu, "matmul_bias_gelu");
+  FOURFOLD_OP_ROW(ContractBiasGelu, "contract_bias_gelu", a_rows, b_rows, transpose_a, transpose_b);
+  std::vector<Part> parts() const;
 };
 
-/// The way back into a GELU: x_grad = (op(A) op(B)) dGelu(x), as op::Matmul and op::GeluGradient;
+/// The way back into a GELU: x_grad = (op(A) op(B)) dGelu(x), as op::Contract and op::GeluGradient;
 /// with `summed_dims` above 0 also bias_grad (+)= the sum of x_grad over its first `summed_dims`
 /// dims, which are those of op(A)'s rows.
-struct MatmulGeluGradient {
+struct ContractGeluGradient {
   std::int64_t a_rows = 1, b_rows = 1;
   bool transpose_a = false, transpose_b = false;
   std::int64_t summed_dims = 0;
   bool adds_bias_grad = false;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    MatmulBias::fields(self, visit);
-    visit("summed_dims", self.summed_dims);
-    visit("adds_bias_grad", self.adds_bias_grad);
-  }
-  FOURFOLD_OP_ROW(MatmulGeluGradient, "matmul_gelu_gradient");
+  FOURFOLD_OP_ROW(ContractGeluGradient, "contract_gelu_gradient", a_rows, b_rows, transpose_a,
+                  transpose_b, summed_dims, adds_bias_grad);
+  std::vector<Part> parts() const;
 };
+
+/// FOURFOLD_FUSED_PRODUCT_ROWS(ROW) is ROW(Type, class of its work) for each of the rows above.
+#define FOURFOLD_FUSED_PRODUCT_ROWS(ROW) \
+  ROW(ContractBias, product)             \
+  ROW(ContractBiasGelu, product)         \
+  ROW(ContractGeluGradient, product)
 
 }  // namespace fourfold::op

@@ -13,43 +13,45 @@
 #include <vector>
 
 #include "base/random.h"
+#include "op/attributes.h"
+#include "op/place.h"
 #include "op/rule.h"
 #include "op/window.h"
 
 namespace fourfold::op {
 
 using Shapes = std::span<const Shape>;
+using Told = Place::Told;
+struct CutForm;
+struct Part;
 
-// Each row declares its rules in this form. `fields` visits every attribute once; printing, parsing
-// and hashing follow.
-#define FOURFOLD_OP_ROW(Type, text)                                 \
-  static constexpr std::string_view name = text;                    \
-  Operands operands() const;                                        \
-  /* Shapes of the outputs; throws InternalError on bad inputs. */  \
-  std::vector<Shape> outputs(Shapes reads) const;                   \
-  FactorRule factors(Shapes reads) const;                           \
-  /* Floating-point operations; `all` holds reads, then outputs. */ \
-  double flops(Shapes all) const;                                   \
+// Each row declares its rules in this form, with its name and the names of its attributes.
+// `places`, where a row has it, visits those that say which share of a tensor or of the samples is
+// here (place.h); binding, verifying and comparing ranks follow. A row may also have a `cut_form`,
+// an `integer_bound` and `parts`: table.h says what each means.
+#define FOURFOLD_OP_ROW(Type, text, ...)                             \
+  FOURFOLD_ATTRIBUTES(__VA_ARGS__)                                   \
+  static constexpr std::string_view name = text;                     \
+  Operands operands() const;                                         \
+  /* For as many reads as there are, of any shapes; never throws. */ \
+  Outputs outputs(Shapes reads) const;                               \
+  FactorRule factors(Shapes reads) const;                            \
+  /* Floating-point operations; `all` holds reads, then outputs. */  \
+  double flops(Shapes all) const;                                    \
   bool operator==(const Type&) const = default
 
 /// out = op(A) op(B), A and B seen as matrices: their first `a_rows` (`b_rows`) dims form the row
 /// index, the rest the column index; op transposes where asked. out has the dims of op(A)'s rows,
-/// then those of op(B)'s columns. `accumulate` adds to out instead of overwriting it. `unrounded`
-/// leaves out in the type of the sums, accumulation_type of the operands': the gradient of a
-/// weight.
-struct Matmul {
+/// then those of op(B)'s columns. The first `batch` dims of A, B and out are common to all three
+/// and stand before these: there is a product for each of their indices. `accumulate` adds to out
+/// instead of overwriting it. `unrounded` leaves out in the type of the sums, accumulation_type of
+/// the operands': the gradient of a weight.
+struct Contract {
   std::int64_t a_rows = 1, b_rows = 1;
   bool transpose_a = false, transpose_b = false, accumulate = false, unrounded = false;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("a_rows", self.a_rows);
-    visit("b_rows", self.b_rows);
-    visit("transpose_a", self.transpose_a);
-    visit("transpose_b", self.transpose_b);
-    visit("accumulate", self.accumulate);
-    visit("unrounded", self.unrounded);
-  }
-  FOURFOLD_OP_ROW(Matmul, "matmul");
+  std::int64_t batch = 0;
+  FOURFOLD_OP_ROW(Contract, "contract", a_rows, b_rows, transpose_a, transpose_b, accumulate,
+                  unrounded, batch);
 };
 
 /// y[b,t,:] = table[token[b,t] - first_row, :], zero where the token's row is not in this table (a
@@ -57,10 +59,11 @@ struct Matmul {
 struct Embedding {
   std::int64_t first_row = 0;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("first_row", self.first_row);
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::first, "first_row", 1, 0}, self.first_row);
   }
-  FOURFOLD_OP_ROW(Embedding, "embedding");
+  FOURFOLD_OP_ROW(Embedding, "embedding", first_row);
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// table_grad[v,:] (+)= sum of y_grad[b,t,:] over tokens equal to first_row + v, in order of (b,
@@ -69,12 +72,12 @@ struct EmbeddingGradient {
   std::int64_t rows = 0, first_row = 0;
   bool accumulate = false;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("rows", self.rows);
-    visit("first_row", self.first_row);
-    visit("accumulate", self.accumulate);
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::local_size, "rows", 2, 0}, self.rows);
+    visit({Told::first, "first_row", 2, 0}, self.first_row);
   }
-  FOURFOLD_OP_ROW(EmbeddingGradient, "embedding_gradient");
+  FOURFOLD_OP_ROW(EmbeddingGradient, "embedding_gradient", rows, first_row, accumulate);
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// y[b,t,:] = x[b,t,:] + table[start + first + t, :]; start is the scalar operand `position` where
@@ -86,12 +89,11 @@ struct AddPositions {
   std::int64_t first = 0;
   bool documents = false;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("cached", self.cached);
-    visit("first", self.first);
-    visit("documents", self.documents);
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::first, "first", 0, 1}, self.first);
   }
-  FOURFOLD_OP_ROW(AddPositions, "add_positions");
+  FOURFOLD_OP_ROW(AddPositions, "add_positions", cached, first, documents);
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// table_grad[first + t,:] (+)= sum over b of y_grad[b,t,:]; the other ones of the `rows` rows get
@@ -103,13 +105,11 @@ struct PositionsGradient {
   bool accumulate = false;
   bool documents = false;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("rows", self.rows);
-    visit("first", self.first);
-    visit("accumulate", self.accumulate);
-    visit("documents", self.documents);
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::first, "first", 0, 1}, self.first);
   }
-  FOURFOLD_OP_ROW(PositionsGradient, "positions_gradient");
+  FOURFOLD_OP_ROW(PositionsGradient, "positions_gradient", rows, first, accumulate, documents);
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// y = x / (1 - rate) where kept, else 0. Element i of the step is dropped when word (i mod 4) of
@@ -123,13 +123,12 @@ struct Dropout {
   SampleWindow window;
   TensorWindow part = {};
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("stream", self.stream);
-    visit("rate", self.rate);
-    visit("window", self.window);
-    visit("part", self.part);
+  static void places(Self& self, Visit&& visit) {
+    if (self.rate == 0) return;
+    visit({Told::samples, "window", 0}, self.window);
+    visit({Told::window, "part", 0, 1}, self.part);
   }
-  FOURFOLD_OP_ROW(Dropout, "dropout");
+  FOURFOLD_OP_ROW(Dropout, "dropout", stream, rate, window, part);
 };
 
 /// y = (x - mean) * rstd * gain (+ bias) over the last dim; Ba, Kiros, Hinton 2016
@@ -138,31 +137,21 @@ struct Dropout {
 struct LayerNorm {
   double epsilon = 1e-5;
   bool bias = true;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("epsilon", self.epsilon);
-    visit("bias", self.bias);
-  }
-  FOURFOLD_OP_ROW(LayerNorm, "layer_norm");
+  FOURFOLD_OP_ROW(LayerNorm, "layer_norm", epsilon, bias);
+  CutForm cut_form(Shapes reads, std::int64_t chunks) const;
 };
 
 /// x_grad from x, gain, mean, rstd, y_grad.
 struct LayerNormGradient {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
   FOURFOLD_OP_ROW(LayerNormGradient, "layer_norm_gradient");
+  CutForm cut_form(Shapes reads, std::int64_t chunks) const;
 };
 
 /// gain_grad (+)= sum of y_grad * (x - mean) * rstd; bias_grad (+)= sum of y_grad; sums over all
 /// dims but the last.
 struct LayerNormWeightGradient {
   bool bias = true, accumulate = false;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("bias", self.bias);
-    visit("accumulate", self.accumulate);
-  }
-  FOURFOLD_OP_ROW(LayerNormWeightGradient, "layer_norm_weight_gradient");
+  FOURFOLD_OP_ROW(LayerNormWeightGradient, "layer_norm_weight_gradient", bias, accumulate);
 };
 
 // Layer norm where ranks share C: moments of blocks, gathered, then merged. The number of blocks is
@@ -175,10 +164,10 @@ struct LayerNormWeightGradient {
 struct LayerNormMoments {
   std::int64_t parts = 1;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("parts", self.parts);
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::local_size, "parts", 1, 0}, self.parts);
   }
-  FOURFOLD_OP_ROW(LayerNormMoments, "layer_norm_moments");
+  FOURFOLD_OP_ROW(LayerNormMoments, "layer_norm_moments", parts);
 };
 
 /// As layer_norm, the statistics merged from all moments (parts, ..., 2), in index order by the
@@ -189,19 +178,15 @@ struct LayerNormApply {
   bool bias = true;
   std::int64_t width = 0;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("epsilon", self.epsilon);
-    visit("bias", self.bias);
-    visit("width", self.width);
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::size, "width", 0, Place::last_dim}, self.width);
   }
-  FOURFOLD_OP_ROW(LayerNormApply, "layer_norm_apply");
+  FOURFOLD_OP_ROW(LayerNormApply, "layer_norm_apply", epsilon, bias, width);
 };
 
 /// sums (..., 2) = the sums over local channels of y_grad gain and of y_grad gain (x - mean) rstd:
 /// terms of the sums over C.
 struct LayerNormGradientSums {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
   FOURFOLD_OP_ROW(LayerNormGradientSums, "layer_norm_gradient_sums");
 };
 
@@ -209,16 +194,14 @@ struct LayerNormGradientSums {
 struct LayerNormGradientApply {
   std::int64_t width = 0;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("width", self.width);
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::size, "width", 0, Place::last_dim}, self.width);
   }
-  FOURFOLD_OP_ROW(LayerNormGradientApply, "layer_norm_gradient_apply");
+  FOURFOLD_OP_ROW(LayerNormGradientApply, "layer_norm_gradient_apply", width);
 };
 
 /// y[..., n] = x[..., n] + bias[n], bias having any number of dims.
 struct AddBias {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
   FOURFOLD_OP_ROW(AddBias, "add_bias");
 };
 
@@ -226,55 +209,17 @@ struct AddBias {
 struct BiasGradient {
   std::int64_t summed_dims = 1;
   bool accumulate = false;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("summed_dims", self.summed_dims);
-    visit("accumulate", self.accumulate);
-  }
-  FOURFOLD_OP_ROW(BiasGradient, "bias_gradient");
-};
-
-/// y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); Hendrycks, Gimpel 2016 (arXiv:1606.08415), as
-/// GPT-2 uses it.
-struct Gelu {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
-  FOURFOLD_OP_ROW(Gelu, "gelu");
-};
-
-/// x_grad = y_grad * dGelu(x).
-struct GeluGradient {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
-  FOURFOLD_OP_ROW(GeluGradient, "gelu_gradient");
-};
-
-/// y = x rounded to the type of the computation, to nearest even; x has the type of its sums: the
-/// bf16 copy of float32 weights. Where both are one type it is a copy, and compile/ makes none.
-struct Cast {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
-  FOURFOLD_OP_ROW(Cast, "cast");
+  FOURFOLD_OP_ROW(BiasGradient, "bias_gradient", summed_dims, accumulate);
 };
 
 /// cast of several tensors, each as op::Cast has it. Reads all x, writes all y. Its factor rule is
 /// that of its parts (op::parts).
 struct CastList {
   std::int64_t tensors = 1;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("tensors", self.tensors);
-  }
   /// `tensors`, within what a program can have: a text may claim anything.
   std::int64_t count() const;
-  FOURFOLD_OP_ROW(CastList, "cast_list");
-};
-
-/// y = a + b. The computation may also be in i64 or u64: counters and digests.
-struct Add {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
-  FOURFOLD_OP_ROW(Add, "add");
+  FOURFOLD_OP_ROW(CastList, "cast_list", tensors);
+  std::vector<Part> parts() const;
 };
 
 /// Causal self-attention of every head: y[b,t,h,:] = sum over s <= t of p[b,h,t,s] v[b,s,h,:], p
@@ -292,15 +237,14 @@ struct Attention {
   std::int64_t first_head = 0, heads = 0;
   bool documents = false;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("stream", self.stream);
-    visit("rate", self.rate);
-    visit("window", self.window);
-    visit("first_head", self.first_head);
-    visit("heads", self.heads);
-    visit("documents", self.documents);
+  static void places(Self& self, Visit&& visit) {
+    if (self.rate == 0) return;  // heads count in the mask of dropout alone
+    visit({Told::samples, "window", 0}, self.window);
+    visit({Told::first, "first_head", 0, 3}, self.first_head);
+    visit({Told::size, "heads", 0, 3}, self.heads);
   }
-  FOURFOLD_OP_ROW(Attention, "attention");
+  FOURFOLD_OP_ROW(Attention, "attention", stream, rate, window, first_head, heads, documents);
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// qkv_grad from qkv, y, lse, y_grad; the same attributes as the forward op. Recomputes p from lse.
@@ -311,10 +255,12 @@ struct AttentionGradient {
   std::int64_t first_head = 0, heads = 0;
   bool documents = false;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    Attention::fields(self, visit);
+  static void places(Self& self, Visit&& visit) {
+    Attention::places(self, visit);
   }
-  FOURFOLD_OP_ROW(AttentionGradient, "attention_gradient");
+  FOURFOLD_OP_ROW(AttentionGradient, "attention_gradient", stream, rate, window, first_head, heads,
+                  documents);
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// Attention that continues a text: writes k and v of the T new tokens to cache (B,2,P,H,D) at
@@ -322,26 +268,22 @@ struct AttentionGradient {
 /// Requires position + T <= P. No dropout.
 struct AttentionCached {
   std::int64_t positions = 0;  // P
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("positions", self.positions);
-  }
-  FOURFOLD_OP_ROW(AttentionCached, "attention_cached");
+  FOURFOLD_OP_ROW(AttentionCached, "attention_cached", positions);
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// y[b,0,:] = x[b,index,:], index a scalar operand: x (B,T,C), y (B,1,C).
 struct TakePosition {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
   FOURFOLD_OP_ROW(TakePosition, "take_position");
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// token_loss[b,t] = lse - logits[b,t,label], 0 where label is -1; lse = log sum exp of
 /// logits[b,t,:].
 struct CrossEntropy {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
   FOURFOLD_OP_ROW(CrossEntropy, "cross_entropy");
+  CutForm cut_form(Shapes reads, std::int64_t chunks) const;
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 // Cross entropy where ranks share V: a local column v is column first_column + v of the vocabulary.
@@ -352,11 +294,11 @@ struct CrossEntropy {
 struct LogitMax {
   std::int64_t first_column = 0, columns = 0;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("first_column", self.first_column);
-    visit("columns", self.columns);
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::first, "first_column", 0, Place::last_dim}, self.first_column);
+    visit({Told::size_if_cut, "columns", 0, Place::last_dim}, self.columns);
   }
-  FOURFOLD_OP_ROW(LogitMax, "logit_max");
+  FOURFOLD_OP_ROW(LogitMax, "logit_max", first_column, columns);
 };
 
 /// sum_exp = sum over local columns of exp(logits - max); label_logit = logits[label] - max, 0
@@ -365,17 +307,16 @@ struct LogitMax {
 struct LogitSums {
   std::int64_t first_column = 0, columns = 0;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LogitMax::fields(self, visit);
+  static void places(Self& self, Visit&& visit) {
+    LogitMax::places(self, visit);
   }
-  FOURFOLD_OP_ROW(LogitSums, "logit_sums");
+  FOURFOLD_OP_ROW(LogitSums, "logit_sums", first_column, columns);
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// token_loss and lse as cross_entropy gives them, from max, sum_exp, label_logit and labels:
 /// token_loss = log(sum_exp) - label_logit, lse = max + log(sum_exp).
 struct CrossEntropyMerge {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
   FOURFOLD_OP_ROW(CrossEntropyMerge, "cross_entropy_merge");
 };
 
@@ -385,69 +326,65 @@ struct CrossEntropyGradient {
   double scale = 1;
   std::int64_t first_column = 0, columns = 0;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("scale", self.scale);
-    LogitMax::fields(self, visit);
+  static void places(Self& self, Visit&& visit) {
+    LogitMax::places(self, visit);
   }
-  FOURFOLD_OP_ROW(CrossEntropyGradient, "cross_entropy_gradient");
+  FOURFOLD_OP_ROW(CrossEntropyGradient, "cross_entropy_gradient", scale, first_column, columns);
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// loss_sum (+)= sum of token_loss in double; count (+)= number of labels that are not -1.
 struct LossSum {
   bool accumulate = false;
+  FOURFOLD_OP_ROW(LossSum, "loss_sum", accumulate);
+};
+
+/// count (+)= number of labels whose logit is the largest of its row: equal to `max`, which
+/// op::LogitMax gives for all columns. A label that shares the maximum with others counts as
+/// correct. Nothing counts where the label is -1 or not among the local columns, so that ranks
+/// which share V give terms of a sum.
+struct CountCorrect {
+  std::int64_t first_column = 0, columns = 0;
+  bool accumulate = false;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("accumulate", self.accumulate);
+  static void places(Self& self, Visit&& visit) {
+    LogitMax::places(self, visit);
   }
-  FOURFOLD_OP_ROW(LossSum, "loss_sum");
+  FOURFOLD_OP_ROW(CountCorrect, "count_correct", first_column, columns, accumulate);
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// sum (+)= sum of squares of x, in double; of several tensors one after another (op::parts).
 struct SquaredNorm {
   bool accumulate = false;
   std::int64_t tensors = 1;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("accumulate", self.accumulate);
-    visit("tensors", self.tensors);
-  }
-  FOURFOLD_OP_ROW(SquaredNorm, "squared_norm");
+  FOURFOLD_OP_ROW(SquaredNorm, "squared_norm", accumulate, tensors);
+  std::vector<Part> parts() const;
 };
 
 /// count (+)= number of elements of x that are NaN or infinite; of several tensors likewise.
 struct CountNonFinite {
   bool accumulate = false;
   std::int64_t tensors = 1;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("accumulate", self.accumulate);
-    visit("tensors", self.tensors);
-  }
-  FOURFOLD_OP_ROW(CountNonFinite, "count_non_finite");
+  FOURFOLD_OP_ROW(CountNonFinite, "count_non_finite", accumulate, tensors);
+  std::vector<Part> parts() const;
 };
 
 /// This rank's term of the votes (op::Votes): that of its host, and one against the update unless
-/// squared_norm, loss_sum and lr are finite, token_count > 0 and no state element is non-finite.
+/// squared_norm, loss_sum and lr are finite, valid_count > 0 and no state element is non-finite.
 /// Ranks that hold replicas may disagree where a memory is faulty, so all of them are asked.
 struct Vote {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
   FOURFOLD_OP_ROW(Vote, "vote");
 };
 
-/// Scales the update, and applies it if no rank voted against. With f = nominal_tokens /
-/// token_count (0 without tokens):
+/// Scales the update, and applies it if no rank voted against. With f = nominal_count /
+/// valid_count (0 without tokens):
 ///   grad_norm = f sqrt(squared_norm),   scale = f min(1, clip / (grad_norm + 1e-6))   (clip 0: no
 ///   clipping), applied = 1 or 0.
 struct UpdateControl {
-  std::int64_t nominal_tokens = 1;
+  std::int64_t nominal_count = 1;
   double clip = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("nominal_tokens", self.nominal_tokens);
-    visit("clip", self.clip);
-  }
-  FOURFOLD_OP_ROW(UpdateControl, "update_control");
+  FOURFOLD_OP_ROW(UpdateControl, "update_control", nominal_count, clip);
 };
 
 /// Loshchilov, Hutter 2019 (arXiv:1711.05101), algorithm 2, with g = scale * grad and t = updates +
@@ -457,41 +394,56 @@ struct UpdateControl {
 /// Writes nothing where applied = 0.
 struct AdamW {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("beta1", self.beta1);
-    visit("beta2", self.beta2);
-    visit("epsilon", self.epsilon);
-    visit("weight_decay", self.weight_decay);
-  }
-  FOURFOLD_OP_ROW(AdamW, "adamw");
+  FOURFOLD_OP_ROW(AdamW, "adamw", beta1, beta2, epsilon, weight_decay);
 };
 
-/// adamw of several tensors, each as op::AdamW has it: the first `decayed` of them with the weight
-/// decay, the others without. Reads lr, scale, applied, updates and all grads; updates weight, m
-/// and v of each tensor. Its factor rule is that of its parts (op::parts).
+/// SGD with momentum (Sutskever et al. 2013, in the form of PyTorch's torch.optim.SGD without
+/// dampening). With g = scale * grad + weight_decay * w:
+///   momentum = mu momentum + g;  w = w - lr momentum;  with nesterov  w = w - lr (g + mu
+///   momentum).
+/// Writes nothing where applied = 0.
+struct Sgd {
+  double mu = 0.9, weight_decay = 0;
+  bool nesterov = false;
+  FOURFOLD_OP_ROW(Sgd, "sgd", mu, weight_decay, nesterov);
+};
+
+// Lists of updates, a row for each optimizer. Each tensor is updated as `One` has it, the first
+// `decayed` of them with the weight decay, the others without. Operands: the scalars that One
+// reads, once; all gradients; then what One updates, tensor by tensor. The factor rule is that of
+// the parts (op::parts).
+//   count()       `tensors`, within what a program can have: a text may claim anything
+//   one(i)        the update of tensor number i
+//   operands_of(i)  places of the operands of tensor number i, in the order of One's
+//   of(settings, tensors, decayed)  the list of updates with the settings of one that decays
+
 struct AdamWList {
+  using One = AdamW;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
   std::int64_t tensors = 1, decayed = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    AdamW::fields(self, visit);
-    visit("tensors", self.tensors);
-    visit("decayed", self.decayed);
-  }
-  /// `tensors`, within what a program can have: a text may claim anything.
+  static AdamWList of(const One& settings, std::int64_t tensors, std::int64_t decayed);
   std::int64_t count() const;
-  /// The update of tensor number `index`.
-  AdamW one(std::int64_t index) const;
-  /// Places of the operands of tensor number `index`, in the order of op::AdamW's.
+  One one(std::int64_t index) const;
   std::vector<std::size_t> operands_of(std::int64_t index) const;
-  FOURFOLD_OP_ROW(AdamWList, "adamw_list");
+  FOURFOLD_OP_ROW(AdamWList, "adamw_list", beta1, beta2, epsilon, weight_decay, tensors, decayed);
+  std::vector<Part> parts() const;
 };
 
-/// updates += applied: Adam's t, kept on the device.
+struct SgdList {
+  using One = Sgd;
+  double mu = 0.9, weight_decay = 0;
+  bool nesterov = false;
+  std::int64_t tensors = 1, decayed = 0;
+  static SgdList of(const One& settings, std::int64_t tensors, std::int64_t decayed);
+  std::int64_t count() const;
+  One one(std::int64_t index) const;
+  std::vector<std::size_t> operands_of(std::int64_t index) const;
+  FOURFOLD_OP_ROW(SgdList, "sgd_list", mu, weight_decay, nesterov, tensors, decayed);
+  std::vector<Part> parts() const;
+};
+
+/// updates += applied: how many updates were written (Adam's t), kept on the device.
 struct CountUpdate {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
   FOURFOLD_OP_ROW(CountUpdate, "count_update");
 };
 
@@ -503,13 +455,11 @@ struct InitNormal {
   Shape shape;
   TensorWindow part = {};
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("stream", self.stream);
-    visit("stddev", self.stddev);
-    visit("shape", self.shape);
-    visit("part", self.part);
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::local_shape, "shape", 1}, self.shape);
+    visit({Told::window, "part", 1, 0}, self.part);
   }
-  FOURFOLD_OP_ROW(InitNormal, "init_normal");
+  FOURFOLD_OP_ROW(InitNormal, "init_normal", stream, stddev, shape, part);
 };
 
 /// x = value everywhere, rounded to the computation's dtype, which may also be i64 or u64.
@@ -517,11 +467,10 @@ struct Fill {
   double value = 0;
   Shape shape;
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("value", self.value);
-    visit("shape", self.shape);
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::local_shape, "shape", 0}, self.shape);
   }
-  FOURFOLD_OP_ROW(Fill, "fill");
+  FOURFOLD_OP_ROW(Fill, "fill", value, shape);
 };
 
 /// digest = sum mod 2^64 over elements of lo(x) hi(x), x = (stream + i g) xor (bits 0x9E3779B1), lo
@@ -531,11 +480,52 @@ struct Digest {
   RandomStream stream;
   TensorWindow part = {};
   template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("stream", self.stream);
-    visit("part", self.part);
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::window, "part", 0, 0}, self.part);
   }
-  FOURFOLD_OP_ROW(Digest, "digest");
+  FOURFOLD_OP_ROW(Digest, "digest", stream, part);
 };
+
+/// FOURFOLD_PLAIN_ROWS(ROW) is ROW(Type, class of its work) for each of the rows above.
+#define FOURFOLD_PLAIN_ROWS(ROW)          \
+  ROW(Contract, product)                  \
+  ROW(Embedding, look_up)                 \
+  ROW(EmbeddingGradient, look_up)         \
+  ROW(AddPositions, look_up)              \
+  ROW(PositionsGradient, look_up)         \
+  ROW(Dropout, elementwise)               \
+  ROW(LayerNorm, reduction)               \
+  ROW(LayerNormGradient, reduction)       \
+  ROW(LayerNormWeightGradient, reduction) \
+  ROW(LayerNormMoments, reduction)        \
+  ROW(LayerNormApply, reduction)          \
+  ROW(LayerNormGradientSums, reduction)   \
+  ROW(LayerNormGradientApply, reduction)  \
+  ROW(AddBias, elementwise)               \
+  ROW(BiasGradient, reduction)            \
+  ROW(CastList, elementwise)              \
+  ROW(Attention, core)                    \
+  ROW(AttentionGradient, core)            \
+  ROW(AttentionCached, core)              \
+  ROW(TakePosition, look_up)              \
+  ROW(CrossEntropy, reduction)            \
+  ROW(LogitMax, reduction)                \
+  ROW(LogitSums, reduction)               \
+  ROW(CrossEntropyMerge, elementwise)     \
+  ROW(CrossEntropyGradient, elementwise)  \
+  ROW(LossSum, reduction)                 \
+  ROW(CountCorrect, reduction)            \
+  ROW(SquaredNorm, reduction)             \
+  ROW(CountNonFinite, reduction)          \
+  ROW(Vote, control)                      \
+  ROW(UpdateControl, control)             \
+  ROW(AdamW, optimizer)                   \
+  ROW(AdamWList, optimizer)               \
+  ROW(Sgd, optimizer)                     \
+  ROW(SgdList, optimizer)                 \
+  ROW(CountUpdate, control)               \
+  ROW(InitNormal, source)                 \
+  ROW(Fill, source)                       \
+  ROW(Digest, reduction)
 
 }  // namespace fourfold::op

@@ -1,5 +1,5 @@
 // Rules of attention and of the loss, in the order of ops.h.
-#include "op/ops.h"
+#include "op/examples.h"
 #include "op/rule_helpers.h"
 
 namespace fourfold::op {
@@ -7,8 +7,13 @@ namespace fourfold::op {
 // --- attention
 
 namespace {
+Mistake not_qkv() {
+  return {"attention: qkv is (B, T, 3, H, D)"};
+}
+bool is_qkv(const Shape& qkv) {
+  return qkv.rank() == 5 && qkv[2] == 3;
+}
 Shape attention_output(const Shape& qkv) {
-  require(qkv.rank() == 5 && qkv[2] == 3, "attention: qkv is (B, T, 3, H, D)");
   return {qkv[0], qkv[1], qkv[3], qkv[4]};
 }
 /// Multiply-adds of one causal T x T x D product of every head, as flops.
@@ -31,9 +36,11 @@ void append_options(FactorRule& rule, const AttentionOp& op) {
 }
 /// `index` is the place of document_starts among what is read.
 template <class AttentionOp>
-void check_documents(const AttentionOp& op, Shapes reads, std::size_t index) {
-  require(!op.documents || reads[index] == leading(reads[0], 2),
-          "attention: document_starts has a place for every token of qkv, (B, T)");
+bool fit_documents(const AttentionOp& op, Shapes reads, std::size_t index) {
+  return !op.documents || reads[index] == leading(reads[0], 2);
+}
+Mistake not_documents() {
+  return {"attention: document_starts has a place for every token of qkv, (B, T)"};
 }
 }  // namespace
 
@@ -44,9 +51,10 @@ Operands Attention::operands() const {
   list.push_back({"lse", Role::write, Element::accumulate});
   return list;
 }
-std::vector<Shape> Attention::outputs(Shapes reads) const {
+Outputs Attention::outputs(Shapes reads) const {
+  if (!is_qkv(reads[0])) return not_qkv();
+  if (!fit_documents(*this, reads, 1)) return not_documents();
   const Shape y = attention_output(reads[0]);
-  check_documents(*this, reads, 1);
   return {y, {y[0], y[2], y[1]}};
 }
 FactorRule Attention::factors(Shapes) const {
@@ -58,6 +66,14 @@ FactorRule Attention::factors(Shapes) const {
 double Attention::flops(Shapes all) const {
   return 2 * causal_product_flops(all[0]);
 }
+std::int64_t Attention::integer_bound(Shapes) const {
+  return documents ? 1 : 2;
+}
+std::vector<Example> examples_of(const Attention&) {
+  const Shape qkv{2, 3, 3, 4, 5};
+  return {{Attention{{~0ULL}, 0.25, some_samples, 1, 4}, {qkv, scalar, scalar}},
+          {Attention{{~0ULL}, 0.25, some_samples, 1, 4, true}, {qkv, {2, 3}, scalar, scalar}}};
+}
 
 Operands AttentionGradient::operands() const {
   Operands list = {{"qkv"}, {"y"}, {"lse", Role::read, Element::accumulate}, {"y_grad"}};
@@ -65,10 +81,11 @@ Operands AttentionGradient::operands() const {
   list.push_back({"qkv_grad", Role::write});
   return list;
 }
-std::vector<Shape> AttentionGradient::outputs(Shapes reads) const {
-  require(attention_output(reads[0]) == reads[1] && reads[1] == reads[3],
-          "attention_gradient: qkv, y and y_grad agree");
-  check_documents(*this, reads, 4);
+Outputs AttentionGradient::outputs(Shapes reads) const {
+  if (!is_qkv(reads[0])) return not_qkv();
+  if (attention_output(reads[0]) != reads[1] || reads[1] != reads[3])
+    return Mistake{"attention_gradient: qkv, y and y_grad agree"};
+  if (!fit_documents(*this, reads, 4)) return not_documents();
   return {reads[0]};
 }
 FactorRule AttentionGradient::factors(Shapes) const {
@@ -80,14 +97,24 @@ FactorRule AttentionGradient::factors(Shapes) const {
 double AttentionGradient::flops(Shapes all) const {
   return 5 * causal_product_flops(all[0]);
 }
+std::int64_t AttentionGradient::integer_bound(Shapes) const {
+  return documents ? 1 : 2;
+}
+std::vector<Example> examples_of(const AttentionGradient&) {
+  const Shape qkv{2, 3, 3, 4, 5}, y{2, 3, 4, 5}, lse{2, 4, 3};
+  return {{AttentionGradient{{1}, 0.25, some_samples, 1, 4}, {qkv, y, lse, y, scalar, scalar}},
+          {AttentionGradient{{1}, 0.25, some_samples, 1, 4, true},
+           {qkv, y, lse, y, {2, 3}, scalar, scalar}}};
+}
 
 Operands AttentionCached::operands() const {
   return {
       {"qkv"}, {"position", Role::read, Element::i32}, {"cache", Role::update}, {"y", Role::write}};
 }
-std::vector<Shape> AttentionCached::outputs(Shapes reads) const {
+Outputs AttentionCached::outputs(Shapes reads) const {
+  if (!is_qkv(reads[0])) return not_qkv();
   const Shape y = attention_output(reads[0]);
-  require(y[1] <= positions, "attention_cached: the cache has room for the new tokens");
+  if (y[1] > positions) return Mistake{"attention_cached: the cache has room for the new tokens"};
   return {{y[0], 2, positions, y[2], y[3]}, y};
 }
 FactorRule AttentionCached::factors(Shapes) const {
@@ -96,12 +123,18 @@ FactorRule AttentionCached::factors(Shapes) const {
 double AttentionCached::flops(Shapes all) const {
   return 4 * elements(all[0]) / 3 * static_cast<double>(positions);
 }
+std::int64_t AttentionCached::integer_bound(Shapes all) const {
+  return positions - all[0][1] + 1;
+}
+std::vector<Example> examples_of(const AttentionCached&) {
+  return {{AttentionCached{9}, {{2, 3, 3, 4, 5}, scalar}}};
+}
 
 Operands TakePosition::operands() const {
   return {{"x"}, {"index", Role::read, Element::i32}, {"y", Role::write}};
 }
-std::vector<Shape> TakePosition::outputs(Shapes reads) const {
-  require(reads[0].rank() == 3, "take_position: x is (B, T, C)");
+Outputs TakePosition::outputs(Shapes reads) const {
+  if (reads[0].rank() != 3) return Mistake{"take_position: x is (B, T, C)"};
   return {{reads[0][0], 1, reads[0][2]}};
 }
 FactorRule TakePosition::factors(Shapes) const {
@@ -109,6 +142,12 @@ FactorRule TakePosition::factors(Shapes) const {
 }
 double TakePosition::flops(Shapes) const {
   return 0;
+}
+std::int64_t TakePosition::integer_bound(Shapes all) const {
+  return all[0][1];
+}
+std::vector<Example> examples_of(const TakePosition&) {
+  return {{TakePosition{}, {usual, scalar}}};
 }
 
 // --- loss
@@ -119,22 +158,38 @@ Operands CrossEntropy::operands() const {
           {"token_loss", Role::write, Element::accumulate},
           {"lse", Role::write, Element::accumulate}};
 }
-std::vector<Shape> CrossEntropy::outputs(Shapes reads) const {
-  require(without_last(reads[0]) == reads[1], "cross_entropy: a label for every row of logits");
+Outputs CrossEntropy::outputs(Shapes reads) const {
+  if (!are_rows_of(reads[1], reads[0]))
+    return Mistake{"cross_entropy: a label for every row of logits"};
   return {reads[1], reads[1]};
 }
 FactorRule CrossEntropy::factors(Shapes reads) const {
   const std::string rows = letters(reads[1].rank());
-  return {{rows + "v", rows, rows, rows}, "v", Linear::no};
+  FactorRule rule{{rows + "v", rows, rows, rows}, "v", Linear::no};
+  rule.cut_form = "v";
+  return rule;
+}
+CutForm CrossEntropy::cut_form(Shapes, std::int64_t) const {
+  return {{{LogitMax{}, {0, 4}},
+           {LogitSums{}, {0, 1, 4, 5, 6}},
+           {CrossEntropyMerge{}, {4, 5, 6, 1, 2, 3}}},
+          {"max", "sums", "sums.label_logit"}};
 }
 double CrossEntropy::flops(Shapes all) const {
   return 8 * elements(all[0]);
+}
+std::int64_t CrossEntropy::integer_bound(Shapes all) const {
+  return all[0].back();
+}
+std::vector<Example> examples_of(const CrossEntropy&) {
+  return {{CrossEntropy{}, {{2, 3, 10}, {2, 3}}}, {CrossEntropy{}, {{5, 7}, {5}}}};
 }
 
 Operands LogitMax::operands() const {
   return {{"logits"}, {"max", Role::write, Element::accumulate}};
 }
-std::vector<Shape> LogitMax::outputs(Shapes reads) const {
+Outputs LogitMax::outputs(Shapes reads) const {
+  if (reads[0].rank() == 0) return Mistake{"logit_max: logits have rows"};
   return {without_last(reads[0])};
 }
 FactorRule LogitMax::factors(Shapes reads) const {
@@ -144,6 +199,9 @@ FactorRule LogitMax::factors(Shapes reads) const {
 double LogitMax::flops(Shapes all) const {
   return elements(all[0]);
 }
+std::vector<Example> examples_of(const LogitMax&) {
+  return {{LogitMax{10, 17}, {{2, 3, 10}}}, {LogitMax{7, 10}, {{5, 7}}}};
+}
 
 Operands LogitSums::operands() const {
   return {{"logits"},
@@ -152,9 +210,9 @@ Operands LogitSums::operands() const {
           {"sum_exp", Role::write, Element::accumulate},
           {"label_logit", Role::write, Element::accumulate}};
 }
-std::vector<Shape> LogitSums::outputs(Shapes reads) const {
-  require(without_last(reads[0]) == reads[1] && reads[1] == reads[2],
-          "logit_sums: a label and a maximum for every row of logits");
+Outputs LogitSums::outputs(Shapes reads) const {
+  if (!are_rows_of(reads[1], reads[0]) || reads[1] != reads[2])
+    return Mistake{"logit_sums: a label and a maximum for every row of logits"};
   return {reads[1], reads[1]};
 }
 FactorRule LogitSums::factors(Shapes reads) const {
@@ -163,6 +221,13 @@ FactorRule LogitSums::factors(Shapes reads) const {
 }
 double LogitSums::flops(Shapes all) const {
   return 7 * elements(all[0]);
+}
+std::int64_t LogitSums::integer_bound(Shapes all) const {
+  return all[0].back();
+}
+std::vector<Example> examples_of(const LogitSums&) {
+  return {{LogitSums{10, 17}, {{2, 3, 10}, {2, 3}, {2, 3}}},
+          {LogitSums{2, 10}, {{5, 7}, {5}, {5}}}};
 }
 
 Operands CrossEntropyMerge::operands() const {
@@ -173,16 +238,20 @@ Operands CrossEntropyMerge::operands() const {
           {"token_loss", Role::write, Element::accumulate},
           {"lse", Role::write, Element::accumulate}};
 }
-std::vector<Shape> CrossEntropyMerge::outputs(Shapes reads) const {
+Outputs CrossEntropyMerge::outputs(Shapes reads) const {
   for (const Shape& shape : reads)
-    require(shape == reads[0], "cross_entropy_merge: all operands have one shape");
+    if (shape != reads[0]) return Mistake{"cross_entropy_merge: all operands have one shape"};
   return {reads[0], reads[0]};
 }
 FactorRule CrossEntropyMerge::factors(Shapes reads) const {
-  return {std::vector<std::string>(6, letters(reads[0].rank())), "", Linear::no};
+  return {std::vector<OperandFactors>(6, letters(reads[0].rank())), "", Linear::no};
 }
 double CrossEntropyMerge::flops(Shapes all) const {
   return 3 * elements(all[0]);
+}
+std::vector<Example> examples_of(const CrossEntropyMerge&) {
+  return {{CrossEntropyMerge{}, std::vector<Shape>(4, {2, 3}), {any, positive}},
+          {CrossEntropyMerge{}, std::vector<Shape>(4, {5}), {any, positive}}};
 }
 
 Operands CrossEntropyGradient::operands() const {
@@ -191,7 +260,9 @@ Operands CrossEntropyGradient::operands() const {
           {"lse", Role::read, Element::accumulate},
           {"logits_grad", Role::write, Element::compute, 0}};
 }
-std::vector<Shape> CrossEntropyGradient::outputs(Shapes reads) const {
+Outputs CrossEntropyGradient::outputs(Shapes reads) const {
+  if (!are_rows_of(reads[1], reads[0]) || reads[1] != reads[2])
+    return Mistake{"cross_entropy_gradient: a label and an lse for every row of logits"};
   return {reads[0]};
 }
 FactorRule CrossEntropyGradient::factors(Shapes reads) const {
@@ -201,6 +272,13 @@ FactorRule CrossEntropyGradient::factors(Shapes reads) const {
 double CrossEntropyGradient::flops(Shapes all) const {
   return 8 * elements(all[0]);
 }
+std::int64_t CrossEntropyGradient::integer_bound(Shapes all) const {
+  return all[0].back();
+}
+std::vector<Example> examples_of(const CrossEntropyGradient&) {
+  return {{CrossEntropyGradient{1.0 / 3, 10, 17}, {{2, 3, 10}, {2, 3}, {2, 3}}},
+          {CrossEntropyGradient{1.0 / 3, 2, 10}, {{5, 7}, {5}, {5}}}};
+}
 
 Operands LossSum::operands() const {
   const Role role = write_or_update(accumulate);
@@ -209,8 +287,8 @@ Operands LossSum::operands() const {
           {"loss_sum", role, Element::f64},
           {"count", role, Element::i64}};
 }
-std::vector<Shape> LossSum::outputs(Shapes reads) const {
-  require(reads[0] == reads[1], "loss_sum: a label for every loss");
+Outputs LossSum::outputs(Shapes reads) const {
+  if (reads[0] != reads[1]) return Mistake{"loss_sum: a label for every loss"};
   return {Shape{}, Shape{}};
 }
 FactorRule LossSum::factors(Shapes reads) const {
@@ -219,6 +297,35 @@ FactorRule LossSum::factors(Shapes reads) const {
 }
 double LossSum::flops(Shapes all) const {
   return elements(all[0]);
+}
+std::vector<Example> examples_of(const LossSum&) {
+  return {{LossSum{true}, {{2, 3}, {2, 3}}}, {LossSum{}, {{5}, {5}}}};
+}
+
+Operands CountCorrect::operands() const {
+  return {{"logits"},
+          {"labels", Role::read, Element::i32},
+          {"max", Role::read, Element::accumulate},
+          {"count", write_or_update(accumulate), Element::i64}};
+}
+Outputs CountCorrect::outputs(Shapes reads) const {
+  if (!are_rows_of(reads[1], reads[0]) || reads[1] != reads[2])
+    return Mistake{"count_correct: a label and a maximum for every row of logits"};
+  return {Shape{}};
+}
+FactorRule CountCorrect::factors(Shapes reads) const {
+  const std::string rows = letters(reads[1].rank());
+  return {{rows + "v", rows, rows, ""}, "", Linear::no};
+}
+double CountCorrect::flops(Shapes all) const {
+  return elements(all[1]);
+}
+std::int64_t CountCorrect::integer_bound(Shapes all) const {
+  return all[0].back();
+}
+std::vector<Example> examples_of(const CountCorrect&) {
+  return {{CountCorrect{4, 9, true}, {{2, 3, 10}, {2, 3}, {2, 3}}},
+          {CountCorrect{}, {{5, 7}, {5}, {5}}}};
 }
 
 }  // namespace fourfold::op

@@ -1,8 +1,8 @@
 // Rules of fused rows, in the order of fused.h. They follow from those of the parts.
 #include <utility>
 
+#include "op/examples.h"
 #include "op/rule_helpers.h"
-#include "op/table.h"
 
 namespace fourfold::op {
 namespace {
@@ -32,8 +32,10 @@ double flops_of_parts(const Op& row, Shapes all) {
 Operands BiasGelu::operands() const {
   return {{"x"}, {"bias"}, {"sum", Role::write, Element::compute, 0}, {"y", Role::write}};
 }
-std::vector<Shape> BiasGelu::outputs(Shapes reads) const {
-  return {AddBias{}.outputs(reads)[0], reads[0]};
+Outputs BiasGelu::outputs(Shapes reads) const {
+  const Outputs sum = AddBias{}.outputs(reads);
+  if (sum.mistake() != nullptr) return sum;
+  return {reads[0], reads[0]};
 }
 FactorRule BiasGelu::factors(Shapes reads) const {
   FactorRule rule = AddBias{}.factors(reads);
@@ -56,12 +58,13 @@ Operands AddLayerNorm::operands() const {
   list.push_back({"rstd", Role::write, Element::accumulate});
   return list;
 }
-std::vector<Shape> AddLayerNorm::outputs(Shapes reads) const {
-  require(reads[0] == reads[1], "add_layer_norm: x and branch agree");
+Outputs AddLayerNorm::outputs(Shapes reads) const {
+  if (reads[0] != reads[1] || reads[0].rank() == 0)
+    return Mistake{"add_layer_norm: x and branch agree, and have rows"};
   const Shape channels{last(reads[0])};
   for (std::size_t i = 2; i < reads.size(); ++i)
-    require(reads[i] == channels || reads[i].rank() == 0,
-            "add_layer_norm: gain and biases have the size of the last dim of x");
+    if (reads[i] != channels && reads[i].rank() != 0)
+      return Mistake{"add_layer_norm: gain and biases have the size of the last dim of x"};
   return {reads[0], reads[0], without_last(reads[0]), without_last(reads[0])};
 }
 FactorRule AddLayerNorm::factors(Shapes reads) const {
@@ -87,13 +90,15 @@ Operands AddLayerNormGradient::operands() const {
   if (rate > 0) list.push_back({"branch_grad", Role::write});
   return list;
 }
-std::vector<Shape> AddLayerNormGradient::outputs(Shapes reads) const {
-  require(!addend || reads[5] == reads[0], "add_layer_norm_gradient: x and addend agree");
-  return std::vector<Shape>(rate > 0 ? 2 : 1, LayerNormGradient{}.outputs(reads)[0]);
+Outputs AddLayerNormGradient::outputs(Shapes reads) const {
+  if (addend && reads[5] != reads[0]) return Mistake{"add_layer_norm_gradient: x and addend agree"};
+  const Outputs sum_grad = LayerNormGradient{}.outputs(reads);
+  if (sum_grad.mistake() != nullptr) return sum_grad;
+  return std::vector<Shape>(rate > 0 ? 2 : 1, reads[0]);
 }
 FactorRule AddLayerNormGradient::factors(Shapes reads) const {
   FactorRule rule = LayerNormGradient{}.factors(reads);
-  const std::string x = rule.operands[0];
+  const OperandFactors x = rule.operands[0];
   rule.operands.pop_back();
   if (addend) rule.operands.push_back(x);
   if (rate > 0) rule.operands.insert(rule.operands.end(), {"", ""});
@@ -112,10 +117,10 @@ Operands CrossEntropyBoth::operands() const {
           {"lse", Role::write, Element::accumulate},
           {"logits_grad", Role::write, Element::compute, 0}};
 }
-std::vector<Shape> CrossEntropyBoth::outputs(Shapes reads) const {
-  std::vector<Shape> shapes = CrossEntropy{}.outputs(reads);
-  shapes.push_back(reads[0]);
-  return shapes;
+Outputs CrossEntropyBoth::outputs(Shapes reads) const {
+  const Outputs losses = CrossEntropy{}.outputs(reads);
+  if (losses.mistake() != nullptr) return losses;
+  return {reads[1], reads[1], reads[0]};
 }
 FactorRule CrossEntropyBoth::factors(Shapes reads) const {
   FactorRule rule = CrossEntropy{}.factors(reads);
@@ -125,46 +130,64 @@ FactorRule CrossEntropyBoth::factors(Shapes reads) const {
 double CrossEntropyBoth::flops(Shapes all) const {
   return flops_of_parts(*this, all);
 }
+std::int64_t CrossEntropyBoth::integer_bound(Shapes all) const {
+  return all[0].back();
+}
 
 // --- what they stand for
 
-std::vector<Part> parts_of(const BiasGelu&) {
+std::vector<Part> BiasGelu::parts() const {
   return {{AddBias{}, {0, 1, 2}}, {Gelu{}, {2, 3}}};
 }
+std::vector<Example> examples_of(const BiasGelu&) {
+  return {{BiasGelu{}, {usual, {3, 4}}}};
+}
 
-std::vector<Part> parts_of(const AddLayerNorm& row) {
-  const bool drops = row.rate > 0;
-  const std::size_t branch_bias = 2, seed = branch_bias + (row.branch_bias ? 1 : 0),
-                    gain = seed + (drops ? 2 : 0), sum = gain + (row.bias ? 2 : 1);
+std::vector<Part> AddLayerNorm::parts() const {
+  const bool drops = rate > 0;
+  const std::size_t added = 2, seed = added + (branch_bias ? 1 : 0), gain = seed + (drops ? 2 : 0),
+                    sum = gain + (bias ? 2 : 1);
   std::vector<Part> list;
   std::size_t branch = 1;
-  if (row.branch_bias) {
-    list.push_back({AddBias{}, {branch, branch_bias, sum}});
+  if (branch_bias) {
+    list.push_back({AddBias{}, {branch, added, sum}});
     branch = sum;
   }
   if (drops) {
-    list.push_back({dropout_of(row), {branch, seed, seed + 1, sum}});
+    list.push_back({dropout_of(*this), {branch, seed, seed + 1, sum}});
     branch = sum;
   }
   list.push_back({Add{}, {branch, 0, sum}});
-  Part norm{LayerNorm{row.epsilon, row.bias}, {sum, gain}};
-  if (row.bias) norm.operands.push_back(gain + 1);
+  Part norm{LayerNorm{epsilon, bias}, {sum, gain}};
+  if (bias) norm.operands.push_back(gain + 1);
   norm.operands.insert(norm.operands.end(), {sum + 1, sum + 2, sum + 3});
   list.push_back(std::move(norm));
   return list;
 }
-
-std::vector<Part> parts_of(const AddLayerNormGradient& row) {
-  const bool drops = row.rate > 0;
-  const std::size_t addend = 5, seed = addend + (row.addend ? 1 : 0), sum = seed + (drops ? 2 : 0);
-  std::vector<Part> list = {{LayerNormGradient{}, {0, 1, 2, 3, 4, sum}}};
-  if (row.addend) list.push_back({Add{}, {sum, addend, sum}});
-  if (drops) list.push_back({dropout_of(row), {sum, seed, seed + 1, sum + 1}});
-  return list;
+std::vector<Example> examples_of(const AddLayerNorm&) {
+  return {{AddLayerNorm{1e-6, true, true, {7}, 0.1, some_samples, some_window},
+           {usual, usual, {4}, scalar, scalar, {4}, {4}}}};
 }
 
-std::vector<Part> parts_of(const CrossEntropyBoth& row) {
-  return {{CrossEntropy{}, {0, 1, 2, 3}}, {CrossEntropyGradient{row.scale}, {0, 1, 3, 4}}};
+std::vector<Part> AddLayerNormGradient::parts() const {
+  const bool drops = rate > 0;
+  const std::size_t added = 5, seed = added + (addend ? 1 : 0), sum = seed + (drops ? 2 : 0);
+  std::vector<Part> list = {{LayerNormGradient{}, {0, 1, 2, 3, 4, sum}}};
+  if (addend) list.push_back({Add{}, {sum, added, sum}});
+  if (drops) list.push_back({dropout_of(*this), {sum, seed, seed + 1, sum + 1}});
+  return list;
+}
+std::vector<Example> examples_of(const AddLayerNormGradient&) {
+  return {{AddLayerNormGradient{true, {7}, 0.1, some_samples, some_window},
+           {usual, {4}, {2, 3}, {2, 3}, usual, usual, scalar, scalar},
+           {any, any, any, positive}}};
+}
+
+std::vector<Part> CrossEntropyBoth::parts() const {
+  return {{CrossEntropy{}, {0, 1, 2, 3}}, {CrossEntropyGradient{scale}, {0, 1, 3, 4}}};
+}
+std::vector<Example> examples_of(const CrossEntropyBoth&) {
+  return {{CrossEntropyBoth{1.0 / 3}, {{2, 3, 10}, {2, 3}}}};
 }
 
 }  // namespace fourfold::op

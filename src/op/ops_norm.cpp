@@ -1,5 +1,7 @@
 // Rules of layer norm, whole and in parts, in the order of ops.h.
-#include "op/ops.h"
+#include <algorithm>
+
+#include "op/examples.h"
 #include "op/rule_helpers.h"
 
 namespace fourfold::op {
@@ -12,8 +14,9 @@ Operands LayerNorm::operands() const {
   list.push_back({"rstd", Role::write, Element::accumulate});
   return list;
 }
-std::vector<Shape> LayerNorm::outputs(Shapes reads) const {
-  require(reads[1] == Shape{last(reads[0])}, "layer_norm: gain has the size of the last dim of x");
+Outputs LayerNorm::outputs(Shapes reads) const {
+  if (reads[0].rank() == 0 || reads[1] != Shape{last(reads[0])})
+    return Mistake{"layer_norm: gain has the size of the last dim of x"};
   return {reads[0], without_last(reads[0]), without_last(reads[0])};
 }
 FactorRule LayerNorm::factors(Shapes reads) const {
@@ -21,10 +24,23 @@ FactorRule LayerNorm::factors(Shapes reads) const {
   FactorRule rule{{rows + "z", "z"}, "z", Linear::no};
   if (bias) rule.operands.emplace_back("z");
   rule.operands.insert(rule.operands.end(), {rows + "z", rows, rows});
+  rule.cut_form = "z";
   return rule;
+}
+CutForm LayerNorm::cut_form(Shapes reads, std::int64_t chunks) const {
+  const std::size_t moments = operands().size();
+  CutForm form{{{LayerNormMoments{chunks}, {0, moments}},
+                {LayerNormApply{epsilon, bias, last(reads[0])}, {0, moments}}},
+               {"moments"}};
+  for (std::size_t operand = 1; operand < moments; ++operand)
+    form.rows[1].operands.push_back(operand);
+  return form;
 }
 double LayerNorm::flops(Shapes all) const {
   return 8 * elements(all[0]);
+}
+std::vector<Example> examples_of(const LayerNorm&) {
+  return {{LayerNorm{1e-6, false}, {usual, {4}}}, {LayerNorm{}, {{2, 3, 7}, {7}, {7}}}};
 }
 
 Operands LayerNormGradient::operands() const {
@@ -35,17 +51,27 @@ Operands LayerNormGradient::operands() const {
           {"y_grad"},
           {"x_grad", Role::write, Element::compute, 4}};
 }
-std::vector<Shape> LayerNormGradient::outputs(Shapes reads) const {
-  require(reads[0] == reads[4] && reads[2] == without_last(reads[0]),
-          "layer_norm_gradient: x and y_grad agree");
+Outputs LayerNormGradient::outputs(Shapes reads) const {
+  if (reads[0] != reads[4] || !are_rows_of(reads[2], reads[0]))
+    return Mistake{"layer_norm_gradient: x and y_grad agree"};
   return {reads[0]};
 }
 FactorRule LayerNormGradient::factors(Shapes reads) const {
   const std::string rows = letters(reads[0].rank() - 1);
-  return {{rows + "z", "z", rows, rows, rows + "z", rows + "z"}, "z", Linear::no};
+  FactorRule rule{{rows + "z", "z", rows, rows, rows + "z", rows + "z"}, "z", Linear::no};
+  rule.cut_form = "z";
+  return rule;
+}
+CutForm LayerNormGradient::cut_form(Shapes reads, std::int64_t) const {
+  return {{{LayerNormGradientSums{}, {0, 1, 2, 3, 4, 6}},
+           {LayerNormGradientApply{last(reads[0])}, {0, 1, 2, 3, 4, 6, 5}}},
+          {"gradient_sums"}};
 }
 double LayerNormGradient::flops(Shapes all) const {
   return 11 * elements(all[0]);
+}
+std::vector<Example> examples_of(const LayerNormGradient&) {
+  return {{LayerNormGradient{}, {usual, {4}, {2, 3}, {2, 3}, usual}, {any, any, any, positive}}};
 }
 
 Operands LayerNormWeightGradient::operands() const {
@@ -57,8 +83,9 @@ Operands LayerNormWeightGradient::operands() const {
   if (bias) list.push_back({"bias_grad", write_or_update(accumulate), Element::accumulate});
   return list;
 }
-std::vector<Shape> LayerNormWeightGradient::outputs(Shapes reads) const {
-  require(reads[0] == reads[3], "layer_norm_weight_gradient: x and y_grad agree");
+Outputs LayerNormWeightGradient::outputs(Shapes reads) const {
+  if (reads[0] != reads[3] || reads[0].rank() == 0)
+    return Mistake{"layer_norm_weight_gradient: x and y_grad agree, and have rows"};
   return std::vector<Shape>(bias ? 2 : 1, Shape{last(reads[0])});
 }
 FactorRule LayerNormWeightGradient::factors(Shapes reads) const {
@@ -70,25 +97,35 @@ FactorRule LayerNormWeightGradient::factors(Shapes reads) const {
 double LayerNormWeightGradient::flops(Shapes all) const {
   return 5 * elements(all[0]);
 }
+std::vector<Example> examples_of(const LayerNormWeightGradient&) {
+  return {
+      {LayerNormWeightGradient{false, true}, {usual, {2, 3}, {2, 3}, usual}, {any, any, positive}},
+      {LayerNormWeightGradient{}, {usual, {2, 3}, {2, 3}, usual}, {any, any, positive}}};
+}
 
-// --- in parts: z a channel, or a block of channels in moments; p a block; q the two numbers of a
+// --- in parts: z a channel, of a block where there are blocks; p a block; q the two numbers of a
 // row
 
 Operands LayerNormMoments::operands() const {
   return {{"x"}, {"moments", Role::write, Element::accumulate}};
 }
-std::vector<Shape> LayerNormMoments::outputs(Shapes reads) const {
-  require(parts > 0 && last(reads[0]) % parts == 0,
-          "layer_norm_moments: the parts divide the last dim of x");
+Outputs LayerNormMoments::outputs(Shapes reads) const {
+  if (parts <= 0 || reads[0].rank() == 0 || last(reads[0]) % parts != 0)
+    return Mistake{"layer_norm_moments: the parts divide the last dim of x"};
   return {
       join({parts}, 0, 1, join(reads[0], 0, reads[0].rank() - 1, {2}, 0, 1), 0, reads[0].rank())};
 }
 FactorRule LayerNormMoments::factors(Shapes reads) const {
   const std::string rows = letters(without_last(reads[0]).rank());
-  return {{rows + "z", "z" + rows + "q"}, "q", Linear::no};
+  FactorRule rule{{rows + "(pz)", "p" + rows + "q"}, "q", Linear::no};
+  rule.sizes = {{'p', parts}, {'z', last(reads[0]) / std::max<std::int64_t>(parts, 1)}};
+  return rule;
 }
 double LayerNormMoments::flops(Shapes all) const {
   return 5 * elements(all[0]);
+}
+std::vector<Example> examples_of(const LayerNormMoments&) {
+  return {{LayerNormMoments{2}, {usual}}};
 }
 
 Operands LayerNormApply::operands() const {
@@ -99,16 +136,16 @@ Operands LayerNormApply::operands() const {
   list.push_back({"rstd", Role::write, Element::accumulate});
   return list;
 }
-std::vector<Shape> LayerNormApply::outputs(Shapes reads) const {
+Outputs LayerNormApply::outputs(Shapes reads) const {
   const Shape &x = reads[0], &moments = reads[1];
-  require(moments.rank() == x.rank() + 1 && moments.back() == 2 &&
-              join(moments, 1, x.rank(), {}, 0, 0) == without_last(x),
-          "layer_norm_apply: moments are (parts, the rows of x, 2)");
-  require(moments[0] > 0 && width % moments[0] == 0 && last(x) <= width,
-          "layer_norm_apply: the parts divide the width, and x is no wider");
+  if (x.rank() == 0 || moments.rank() != x.rank() + 1 || moments.back() != 2 ||
+      join(moments, 1, x.rank(), {}, 0, 0) != without_last(x))
+    return Mistake{"layer_norm_apply: moments are (parts, the rows of x, 2)"};
+  if (moments[0] <= 0 || width % moments[0] != 0 || last(x) > width)
+    return Mistake{"layer_norm_apply: the parts divide the width, and x is no wider"};
   for (std::size_t i = 2; i < reads.size(); ++i)
-    require(reads[i] == Shape{last(x)},
-            "layer_norm_apply: gain and bias have the size of the last dim of x");
+    if (reads[i] != Shape{last(x)})
+      return Mistake{"layer_norm_apply: gain and bias have the size of the last dim of x"};
   return {x, without_last(x), without_last(x)};
 }
 FactorRule LayerNormApply::factors(Shapes reads) const {
@@ -122,6 +159,9 @@ FactorRule LayerNormApply::factors(Shapes reads) const {
 double LayerNormApply::flops(Shapes all) const {
   return 4 * elements(all[0]) + 4 * elements(all[1]);
 }
+std::vector<Example> examples_of(const LayerNormApply&) {
+  return {{LayerNormApply{1e-6, true, 8}, {usual, {2, 2, 3, 2}, {4}, {4}}, {any, positive}}};
+}
 
 Operands LayerNormGradientSums::operands() const {
   return {{"x"},
@@ -131,9 +171,9 @@ Operands LayerNormGradientSums::operands() const {
           {"y_grad"},
           {"sums", Role::write, Element::accumulate}};
 }
-std::vector<Shape> LayerNormGradientSums::outputs(Shapes reads) const {
-  require(reads[0] == reads[4] && reads[2] == without_last(reads[0]),
-          "layer_norm_gradient_sums: x and y_grad agree");
+Outputs LayerNormGradientSums::outputs(Shapes reads) const {
+  if (reads[0] != reads[4] || !are_rows_of(reads[2], reads[0]))
+    return Mistake{"layer_norm_gradient_sums: x and y_grad agree"};
   return {join(reads[2], 0, reads[2].rank(), {2}, 0, 1)};
 }
 FactorRule LayerNormGradientSums::factors(Shapes reads) const {
@@ -142,6 +182,10 @@ FactorRule LayerNormGradientSums::factors(Shapes reads) const {
 }
 double LayerNormGradientSums::flops(Shapes all) const {
   return 6 * elements(all[0]);
+}
+std::vector<Example> examples_of(const LayerNormGradientSums&) {
+  return {
+      {LayerNormGradientSums{}, {usual, {4}, {2, 3}, {2, 3}, usual}, {any, any, any, positive}}};
 }
 
 Operands LayerNormGradientApply::operands() const {
@@ -153,11 +197,12 @@ Operands LayerNormGradientApply::operands() const {
           {"sums", Role::read, Element::accumulate},
           {"x_grad", Role::write, Element::compute, 4}};
 }
-std::vector<Shape> LayerNormGradientApply::outputs(Shapes reads) const {
-  require(reads[0] == reads[4] && reads[2] == without_last(reads[0]),
-          "layer_norm_gradient_apply: x and y_grad agree");
-  require(reads[5] == join(reads[2], 0, reads[2].rank(), {2}, 0, 1) && last(reads[0]) <= width,
-          "layer_norm_gradient_apply: two sums for every row, and x is no wider than the width");
+Outputs LayerNormGradientApply::outputs(Shapes reads) const {
+  if (reads[0] != reads[4] || !are_rows_of(reads[2], reads[0]))
+    return Mistake{"layer_norm_gradient_apply: x and y_grad agree"};
+  if (reads[5] != join(reads[2], 0, reads[2].rank(), {2}, 0, 1) || last(reads[0]) > width)
+    return Mistake{
+        "layer_norm_gradient_apply: two sums for every row, and x is no wider than the width"};
   return {reads[0]};
 }
 FactorRule LayerNormGradientApply::factors(Shapes reads) const {
@@ -166,6 +211,11 @@ FactorRule LayerNormGradientApply::factors(Shapes reads) const {
 }
 double LayerNormGradientApply::flops(Shapes all) const {
   return 7 * elements(all[0]);
+}
+std::vector<Example> examples_of(const LayerNormGradientApply&) {
+  return {{LayerNormGradientApply{8},
+           {usual, {4}, {2, 3}, {2, 3}, usual, {2, 3, 2}},
+           {any, any, any, positive}}};
 }
 
 }  // namespace fourfold::op

@@ -1,6 +1,6 @@
 // Rules of the update and of state, in the order of ops.h.
+#include "op/examples.h"
 #include "op/rule_helpers.h"
-#include "op/table.h"
 
 namespace fourfold::op {
 namespace {
@@ -11,7 +11,7 @@ Operands sum_operands(std::int64_t tensors, const Operand& sum) {
   return list;
 }
 FactorRule sum_factors(Shapes reads) {
-  std::vector<std::string> all = letters_of_each(reads);
+  std::vector<OperandFactors> all = letters_of_each(reads);
   all.emplace_back();
   return {std::move(all), "", Linear::no};
 }
@@ -31,7 +31,7 @@ std::vector<Part> parts_of_sum(const Row& row) {
 Operands SquaredNorm::operands() const {
   return sum_operands(tensors, {"sum", write_or_update(accumulate), Element::f64});
 }
-std::vector<Shape> SquaredNorm::outputs(Shapes) const {
+Outputs SquaredNorm::outputs(Shapes) const {
   return {Shape{}};
 }
 FactorRule SquaredNorm::factors(Shapes reads) const {
@@ -42,68 +42,87 @@ double SquaredNorm::flops(Shapes all) const {
   for (const Shape& x : all.first(all.size() - 1)) total += 2 * elements(x);
   return total;
 }
-std::vector<Part> parts_of(const SquaredNorm& row) {
-  return parts_of_sum(row);
+std::vector<Part> SquaredNorm::parts() const {
+  return parts_of_sum(*this);
+}
+std::vector<Example> examples_of(const SquaredNorm&) {
+  return {{SquaredNorm{true}, {{2, 3}}, {any, positive}},
+          {SquaredNorm{true, 2}, {{2, 3}, {4}}, {any, any, positive}}};
 }
 
 Operands CountNonFinite::operands() const {
   return sum_operands(tensors, {"count", write_or_update(accumulate), Element::i64});
 }
-std::vector<Shape> CountNonFinite::outputs(Shapes) const {
+Outputs CountNonFinite::outputs(Shapes) const {
   return {Shape{}};
 }
 FactorRule CountNonFinite::factors(Shapes reads) const {
   return sum_factors(reads);
 }
-std::vector<Part> parts_of(const CountNonFinite& row) {
-  return parts_of_sum(row);
+std::vector<Part> CountNonFinite::parts() const {
+  return parts_of_sum(*this);
 }
 double CountNonFinite::flops(Shapes) const {
   return 0;
 }
+std::vector<Example> examples_of(const CountNonFinite&) {
+  return {{CountNonFinite{true}, {{2, 3}}}, {CountNonFinite{false, 3}, {{2, 3}, {4}, {3, 1, 2}}}};
+}
 
 Operands Vote::operands() const {
-  return {{"vote", Role::read, Element::i64},       {"squared_norm", Role::read, Element::f64},
-          {"loss_sum", Role::read, Element::f64},   {"token_count", Role::read, Element::i64},
-          {"non_finite", Role::read, Element::i64}, {"lr", Role::read, Element::f64},
+  return {{"vote", Role::read, Element::i64},
+          {"squared_norm", Role::read, Element::f64, std::nullopt, State::sum_over_gradients},
+          {"loss_sum", Role::read, Element::f64},
+          {"valid_count", Role::read, Element::i64},
+          {"non_finite", Role::read, Element::i64, std::nullopt, State::sum_over_moments},
+          {"lr", Role::read, Element::f64},
           {"votes", Role::write, Element::i64}};
 }
-std::vector<Shape> Vote::outputs(Shapes) const {
+Outputs Vote::outputs(Shapes) const {
   return {Shape{}};
 }
 FactorRule Vote::factors(Shapes) const {
-  return {std::vector<std::string>(7, ""), "", Linear::first};
+  return {std::vector<OperandFactors>(7, ""), "", Linear::first};
 }
 double Vote::flops(Shapes) const {
   return 0;
 }
+std::vector<Example> examples_of(const Vote&) {
+  return {{Vote{}, std::vector<Shape>(6)}};
+}
 
 Operands UpdateControl::operands() const {
-  return {{"squared_norm", Role::read, Element::f64}, {"token_count", Role::read, Element::i64},
-          {"votes", Role::read, Element::i64},        {"grad_norm", Role::write, Element::f64},
-          {"scale", Role::write, Element::f64},       {"applied", Role::write, Element::i64}};
+  return {{"squared_norm", Role::read, Element::f64, std::nullopt, State::sum_over_gradients},
+          {"valid_count", Role::read, Element::i64},
+          {"votes", Role::read, Element::i64},
+          {"grad_norm", Role::write, Element::f64},
+          {"scale", Role::write, Element::f64},
+          {"applied", Role::write, Element::i64}};
 }
-std::vector<Shape> UpdateControl::outputs(Shapes) const {
+Outputs UpdateControl::outputs(Shapes) const {
   return {Shape{}, Shape{}, Shape{}};
 }
 FactorRule UpdateControl::factors(Shapes) const {
-  return {std::vector<std::string>(6, ""), "", Linear::no};
+  return {std::vector<OperandFactors>(6, ""), "", Linear::no};
 }
 double UpdateControl::flops(Shapes) const {
   return 0;
 }
+std::vector<Example> examples_of(const UpdateControl&) {
+  return {{UpdateControl{12345, 0.5}, std::vector<Shape>(3), {positive}}};
+}
 
 Operands AdamW::operands() const {
-  return {{"grad"},
+  return {{"grad", Role::read, Element::compute, std::nullopt, State::gradient},
           {"lr", Role::read, Element::f64},
           {"scale", Role::read, Element::f64},
           {"applied", Role::read, Element::i64},
-          {"updates", Role::read, Element::i64},
-          {"weight", Role::update},
-          {"m", Role::update},
-          {"v", Role::update}};
+          {"updates", Role::read, Element::i64, std::nullopt, State::counter},
+          kept("weight", State::weight),
+          kept("m", State::moment),
+          kept("v", State::moment)};
 }
-std::vector<Shape> AdamW::outputs(Shapes reads) const {
+Outputs AdamW::outputs(Shapes reads) const {
   return {reads[0], reads[0], reads[0]};
 }
 FactorRule AdamW::factors(Shapes reads) const {
@@ -113,7 +132,125 @@ FactorRule AdamW::factors(Shapes reads) const {
 double AdamW::flops(Shapes all) const {
   return 15 * elements(all[0]);
 }
+std::vector<Example> examples_of(const AdamW&) {
+  return {{AdamW{0.8, 0.99, 1e-9, 0.1},
+           {{2, 3}, scalar, scalar, scalar, scalar},
+           {any, positive, positive, any, any, any, any, positive}}};
+}
 
+Operands Sgd::operands() const {
+  return {{"grad", Role::read, Element::compute, std::nullopt, State::gradient},
+          {"lr", Role::read, Element::f64},
+          {"scale", Role::read, Element::f64},
+          {"applied", Role::read, Element::i64},
+          kept("weight", State::weight),
+          kept("momentum", State::moment)};
+}
+Outputs Sgd::outputs(Shapes reads) const {
+  return {reads[0], reads[0]};
+}
+FactorRule Sgd::factors(Shapes reads) const {
+  const std::string x = letters(reads[0].rank());
+  return {{x, "", "", "", x, x}, "", Linear::no};
+}
+double Sgd::flops(Shapes all) const {
+  return 7 * elements(all[0]);
+}
+std::vector<Example> examples_of(const Sgd&) {
+  const std::vector<Shape> reads = {{2, 3}, scalar, scalar, scalar};
+  const std::vector<Range> ranges = {any, positive, positive, any, any, any};
+  return {{Sgd{0.8, 0.1}, reads, ranges}, {Sgd{0.8, 0.1, true}, reads, ranges}};
+}
+
+namespace {
+
+/// Which operands of an update are what it does to a list.
+struct Places {
+  std::size_t gradient = 0;
+  std::vector<std::size_t> scalars, states;
+};
+Places places_of(const Operands& one) {
+  Places places;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    if (one[i].state == State::gradient)
+      places.gradient = i;
+    else
+      (one[i].role == Role::read ? places.scalars : places.states).push_back(i);
+  }
+  return places;
+}
+
+template <class List>
+Operands list_operands(const List& list) {
+  const Operands one = list.one(0).operands();
+  const Places places = places_of(one);
+  Operands all;
+  for (const std::size_t i : places.scalars) all.push_back(one[i]);
+  all.insert(all.end(), static_cast<std::size_t>(list.count()), one[places.gradient]);
+  for (std::int64_t tensor = 0; tensor < list.count(); ++tensor)
+    for (const std::size_t i : places.states) all.push_back(one[i]);
+  return all;
+}
+
+template <class List>
+std::vector<std::size_t> places_in_list(const List& list, std::int64_t index) {
+  const Operands one = list.one(index).operands();
+  const Places places = places_of(one);
+  const std::size_t tensor = static_cast<std::size_t>(index), scalars = places.scalars.size(),
+                    states = places.states.size(),
+                    first_state = scalars + static_cast<std::size_t>(list.count());
+  std::vector<std::size_t> result(one.size());
+  for (std::size_t i = 0; i < scalars; ++i) result[places.scalars[i]] = i;
+  result[places.gradient] = scalars + tensor;
+  for (std::size_t i = 0; i < states; ++i)
+    result[places.states[i]] = first_state + states * tensor + i;
+  return result;
+}
+
+template <class List>
+Outputs list_outputs(const List& list, Shapes reads) {
+  const Places places = places_of(list.one(0).operands());
+  std::vector<Shape> shapes;
+  for (const Shape& gradient : reads.subspan(places.scalars.size()))
+    shapes.insert(shapes.end(), places.states.size(), gradient);
+  return shapes;
+}
+
+template <class List>
+FactorRule list_factors(const List& list, Shapes reads) {
+  const Places places = places_of(list.one(0).operands());
+  FactorRule rule{std::vector<OperandFactors>(places.scalars.size(), ""), "", Linear::no};
+  const std::vector<OperandFactors> gradients =
+      letters_of_each(reads.subspan(places.scalars.size()));
+  rule.operands.insert(rule.operands.end(), gradients.begin(), gradients.end());
+  for (const OperandFactors& gradient : gradients)
+    rule.operands.insert(rule.operands.end(), places.states.size(), gradient);
+  return rule;
+}
+
+template <class List>
+double list_flops(const List& list, Shapes all) {
+  const std::size_t first = places_of(list.one(0).operands()).scalars.size();
+  double total = 0;
+  for (std::int64_t i = 0; i < list.count(); ++i)
+    total += list.one(i).flops(all.subspan(first + static_cast<std::size_t>(i), 1));
+  return total;
+}
+
+template <class List>
+std::vector<Part> list_parts(const List& list) {
+  std::vector<Part> parts;
+  for (std::int64_t i = 0; i < list.count(); ++i)
+    parts.push_back({list.one(i), list.operands_of(i)});
+  return parts;
+}
+
+}  // namespace
+
+AdamWList AdamWList::of(const One& settings, std::int64_t tensors, std::int64_t decayed) {
+  return {settings.beta1,        settings.beta2, settings.epsilon,
+          settings.weight_decay, tensors,        decayed};
+}
 std::int64_t AdamWList::count() const {
   return list_length(tensors);
 }
@@ -121,52 +258,66 @@ AdamW AdamWList::one(std::int64_t index) const {
   return {beta1, beta2, epsilon, index < decayed ? weight_decay : 0};
 }
 std::vector<std::size_t> AdamWList::operands_of(std::int64_t index) const {
-  const auto i = static_cast<std::size_t>(index),
-             first_weight = 4 + static_cast<std::size_t>(count());
-  return {
-      4 + i, 0, 1, 2, 3, first_weight + 3 * i, first_weight + 3 * i + 1, first_weight + 3 * i + 2};
+  return places_in_list(*this, index);
 }
 Operands AdamWList::operands() const {
-  Operands list = {{"lr", Role::read, Element::f64},
-                   {"scale", Role::read, Element::f64},
-                   {"applied", Role::read, Element::i64},
-                   {"updates", Role::read, Element::i64}};
-  for (std::int64_t i = 0; i < count(); ++i) list.push_back({"grad"});
-  for (std::int64_t i = 0; i < count(); ++i) {
-    list.push_back({"weight", Role::update});
-    list.push_back({"m", Role::update});
-    list.push_back({"v", Role::update});
-  }
-  return list;
+  return list_operands(*this);
 }
-std::vector<Shape> AdamWList::outputs(Shapes reads) const {
-  std::vector<Shape> shapes;
-  for (std::size_t i = 4; i < reads.size(); ++i) shapes.insert(shapes.end(), 3, reads[i]);
-  return shapes;
+Outputs AdamWList::outputs(Shapes reads) const {
+  return list_outputs(*this, reads);
 }
 FactorRule AdamWList::factors(Shapes reads) const {
-  FactorRule rule{{"", "", "", ""}, "", Linear::no};
-  const std::vector<std::string> grads = letters_of_each(reads.subspan(4));
-  rule.operands.insert(rule.operands.end(), grads.begin(), grads.end());
-  for (const std::string& grad : grads) rule.operands.insert(rule.operands.end(), 3, grad);
-  return rule;
+  return list_factors(*this, reads);
 }
 double AdamWList::flops(Shapes all) const {
-  double total = 0;
-  for (std::int64_t i = 0; i < count(); ++i) total += 15 * elements(all[operands_of(i)[0]]);
-  return total;
+  return list_flops(*this, all);
+}
+std::vector<Part> AdamWList::parts() const {
+  return list_parts(*this);
+}
+std::vector<Example> examples_of(const AdamWList&) {
+  return {{AdamWList{0.8, 0.99, 1e-9, 0.1, 2, 1},
+           {scalar, scalar, scalar, scalar, {2, 3}, {4}},
+           {positive, positive, any, any, any, any, any, any, positive, any, any, positive}}};
 }
 
-std::vector<Part> parts_of(const AdamWList& row) {
-  std::vector<Part> list;
-  for (std::int64_t i = 0; i < row.count(); ++i) list.push_back({row.one(i), row.operands_of(i)});
-  return list;
+SgdList SgdList::of(const One& settings, std::int64_t tensors, std::int64_t decayed) {
+  return {settings.mu, settings.weight_decay, settings.nesterov, tensors, decayed};
+}
+std::int64_t SgdList::count() const {
+  return list_length(tensors);
+}
+Sgd SgdList::one(std::int64_t index) const {
+  return {mu, index < decayed ? weight_decay : 0, nesterov};
+}
+std::vector<std::size_t> SgdList::operands_of(std::int64_t index) const {
+  return places_in_list(*this, index);
+}
+Operands SgdList::operands() const {
+  return list_operands(*this);
+}
+Outputs SgdList::outputs(Shapes reads) const {
+  return list_outputs(*this, reads);
+}
+FactorRule SgdList::factors(Shapes reads) const {
+  return list_factors(*this, reads);
+}
+double SgdList::flops(Shapes all) const {
+  return list_flops(*this, all);
+}
+std::vector<Part> SgdList::parts() const {
+  return list_parts(*this);
+}
+std::vector<Example> examples_of(const SgdList&) {
+  return {{SgdList{0.8, 0.1, true, 2, 1},
+           {scalar, scalar, scalar, {2, 3}, {4}},
+           {positive, positive, any, any, any, any, any, any, any}}};
 }
 
 Operands CountUpdate::operands() const {
-  return {{"applied", Role::read, Element::i64}, {"updates", Role::update, Element::i64}};
+  return {{"applied", Role::read, Element::i64}, kept("updates", State::counter, Element::i64)};
 }
-std::vector<Shape> CountUpdate::outputs(Shapes) const {
+Outputs CountUpdate::outputs(Shapes) const {
   return {Shape{}};
 }
 FactorRule CountUpdate::factors(Shapes) const {
@@ -175,15 +326,18 @@ FactorRule CountUpdate::factors(Shapes) const {
 double CountUpdate::flops(Shapes) const {
   return 0;
 }
+std::vector<Example> examples_of(const CountUpdate&) {
+  return {{CountUpdate{}, {scalar}}};
+}
 
 // --- state
 
 Operands InitNormal::operands() const {
   return {{"seed", Role::read, Element::u64}, {"x", Role::write}};
 }
-std::vector<Shape> InitNormal::outputs(Shapes) const {
-  require(part == TensorWindow{} || is_window_of(part, shape),
-          "init_normal: part has the dims of x");
+Outputs InitNormal::outputs(Shapes) const {
+  if (part != TensorWindow{} && !is_window_of(part, shape))
+    return Mistake{"init_normal: part has the dims of x"};
   return {shape};
 }
 FactorRule InitNormal::factors(Shapes) const {
@@ -192,11 +346,14 @@ FactorRule InitNormal::factors(Shapes) const {
 double InitNormal::flops(Shapes all) const {
   return 40 * elements(all[1]);
 }
+std::vector<Example> examples_of(const InitNormal&) {
+  return {{InitNormal{{42}, 0.02, {2, 3}, some_window}, {scalar}}};
+}
 
 Operands Fill::operands() const {
   return {{"x", Role::write}};
 }
-std::vector<Shape> Fill::outputs(Shapes) const {
+Outputs Fill::outputs(Shapes) const {
   return {shape};
 }
 FactorRule Fill::factors(Shapes) const {
@@ -205,12 +362,16 @@ FactorRule Fill::factors(Shapes) const {
 double Fill::flops(Shapes) const {
   return 0;
 }
+std::vector<Example> examples_of(const Fill&) {
+  return {{Fill{-1.5, {2, 3}}, {}}};
+}
 
 Operands Digest::operands() const {
   return {{"x"}, {"digest", Role::write, Element::u64}};
 }
-std::vector<Shape> Digest::outputs(Shapes reads) const {
-  require(part == TensorWindow{} || is_window_of(part, reads[0]), "digest: part has the dims of x");
+Outputs Digest::outputs(Shapes reads) const {
+  if (part != TensorWindow{} && !is_window_of(part, reads[0]))
+    return Mistake{"digest: part has the dims of x"};
   return {Shape{}};
 }
 FactorRule Digest::factors(Shapes reads) const {
@@ -218,6 +379,10 @@ FactorRule Digest::factors(Shapes reads) const {
 }
 double Digest::flops(Shapes all) const {
   return 8 * elements(all[0]);
+}
+std::vector<Example> examples_of(const Digest&) {
+  // Only zero has the same bits in all types.
+  return {{Digest{{43}, some_window}, {{2, 3}}, {Range{0, 0}}}};
 }
 
 }  // namespace fourfold::op

@@ -2,15 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/dtype.h"
 #include "base/shape.h"
-#include "op/sharding.h"
+#include "op/factors.h"
 
 namespace fourfold::op {
 
@@ -19,8 +22,20 @@ enum class Role : std::uint8_t { read, write, update };
 
 /// The element type of an operand: fixed, or that of the computation, or the type of its sums (see
 /// accumulation_type).
-enum class Element : std::uint8_t { compute, accumulate, i32, i64, u64, f64 };
+enum class Element : std::uint8_t { compute, accumulate, i32, i64, u64, f64, u8 };
 DType element_dtype(Element element, DType compute);
+
+/// What an operand of the optimizer is: the gradient, what is kept from step to step, or a sum over
+/// all gradients or moments of the model; `none` of all others.
+enum class State : std::uint8_t {
+  none,
+  gradient,
+  weight,
+  moment,
+  counter,
+  sum_over_gradients,
+  sum_over_moments
+};
 
 struct Operand {
   std::string_view name;
@@ -29,11 +44,55 @@ struct Operand {
   /// Index of a read operand of the same shape and dtype whose memory this output may take over,
   /// element by element.
   std::optional<std::size_t> may_alias = std::nullopt;
+  State state = State::none;
 };
 /// Reads come first, then writes and updates: the order of operands everywhere.
 using Operands = std::vector<Operand>;
 
-/// The sharding rule, as an einsum states it: each dim of each operand carries a factor (a letter).
+/// Values from `low` to `high`.
+struct Range {
+  double low = -1, high = 1;
+};
+
+/// Why no op can read these shapes: a sentence that says what would do.
+struct Mistake {
+  std::string sentence;
+};
+
+/// What a shape rule answers: the shapes of the outputs, or the mistake in those of the reads.
+class Outputs {
+ public:
+  Outputs(std::initializer_list<Shape> shapes) : answer_(std::vector<Shape>(shapes)) {}
+  Outputs(std::vector<Shape> shapes) : answer_(std::move(shapes)) {}
+  Outputs(Mistake mistake) : answer_(std::move(mistake)) {}
+
+  /// Null where there is none.
+  const Mistake* mistake() const { return std::get_if<Mistake>(&answer_); }
+  /// Throws InternalError with the mistake where there is one.
+  const std::vector<Shape>& shapes() const;
+
+ private:
+  std::variant<std::vector<Shape>, Mistake> answer_;
+};
+
+/// What the time of an op goes into.
+enum class WorkClass : std::uint8_t {
+  product,      // a product of matrices, also with what follows it: counted in flops
+  core,         // products of activations with one another and what stands between them (attention)
+  elementwise,  // each element of the outputs from few elements of the reads: counted in bytes
+  reduction,    // sums or maxima along a dim, and what is made of them
+  look_up,      // rows of a table, found by integers
+  optimizer,    // changes weights
+  control,      // a few scalars
+  source,       // makes a tensor out of nothing
+};
+/// Whether an op of this class is as fast as its flops allow, and not as its bytes do.
+constexpr bool is_counted_in_flops(WorkClass work) {
+  return work == WorkClass::product || work == WorkClass::core;
+}
+
+/// The sharding rule, as an einsum states it: each dim of each operand is a factor (a letter), or a
+/// product of several.
 ///  - A factor in reads and outputs may be cut: every operand that has it is cut alike.
 ///  - A factor in reads only is reduced over: cutting it makes the outputs partial on that axis,
 ///  a sum unless `reduction` says otherwise.
@@ -41,11 +100,11 @@ using Operands = std::vector<Operand>;
 ///  computes.
 ///  - A factor in `repeated` is not reduced over: outputs that lack it do not depend on it, and
 ///  ranks that cut it all compute them.
-///  - A factor in `whole` may not be cut.
-/// A factor has one size in all operands, except where an operand holds one element for each of
-/// several equal blocks of another's dim: a cut in whole blocks then cuts both alike.
+///  - A factor in `whole` may not be cut; one that is in `cut_form` too may be, once the op's cut
+///  form has taken its place (op::cut_form), and is then as one in `repeated`.
+/// A factor has one size in all operands.
 struct FactorRule {
-  std::vector<std::string> operands;  // one letter per dim; "" for scalars
+  std::vector<OperandFactors> operands;
   std::string whole;
   /// Whether reads may be partial sums, the outputs then being partial too. `one`: linear in each
   /// read apart (a product), exactly one of them may be partial; `all`: linear in all tensor reads
@@ -53,15 +112,24 @@ struct FactorRule {
   enum class Linear : std::uint8_t { no, one, all, first } linear = Linear::no;
   Reduction reduction = Reduction::sum;
   std::string repeated = {};
+  /// Of the factors that share a dim with others.
+  FactorSizes sizes = {};
+
+  std::string cut_form = {};
+
+  bool is_whole(char factor) const { return whole.find(factor) != std::string::npos; }
+  /// The rule of the op or of its cut form, whichever the cuts ask for.
+  FactorRule of_any_form() const;
 };
 
 /// The states of the outputs for given states of the reads under a rule, or why the op cannot run
-/// on them. `outputs_claimed` decides only factors that occur in outputs alone.
+/// on them. `outputs_claimed` decides only factors that occur in outputs alone. The sizes of the
+/// rule and of the mesh say which factor of a product a cut belongs to.
 struct Propagation {
   std::vector<Sharding> outputs;
   std::string problem;  // empty: legal
 };
 Propagation propagate(const FactorRule& rule, std::span<const Sharding> reads,
-                      std::span<const Sharding> outputs_claimed);
+                      std::span<const Sharding> outputs_claimed, const Mesh& mesh);
 
 }  // namespace fourfold::op

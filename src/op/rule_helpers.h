@@ -1,4 +1,5 @@
-// Small words in which the rules of the rows are written. For ops_*.cpp only.
+// Small words in which the rules and examples of the rows are written. For ops_*.cpp, and for files
+// like them.
 #pragma once
 
 #include <algorithm>
@@ -46,6 +47,15 @@ inline double elements(const Shape& shape) {
   return static_cast<double>(shape.elements());
 }
 
+/// Whether `rows` are the dims of x before its last one.
+inline bool are_rows_of(const Shape& rows, const Shape& x) {
+  return x.rank() > 0 && rows == leading(x, x.rank() - 1);
+}
+/// Whether `count` places from `first` on lie within `size`.
+inline bool lie_within(std::int64_t first, std::int64_t count, std::int64_t size) {
+  return first >= 0 && count <= size && first <= size - count;
+}
+
 /// Whether `window` has a global size and a first index for every dim of `local`.
 inline bool is_window_of(const TensorWindow& window, const Shape& local) {
   if (window.global.rank() != local.rank() || window.first.rank() != local.rank()) return false;
@@ -61,9 +71,9 @@ inline std::int64_t list_length(std::int64_t claimed) {
 }
 
 /// Letters for the dims of each tensor of a list, none of them twice.
-inline std::vector<std::string> letters_of_each(std::span<const Shape> tensors) {
-  std::vector<std::string> list;
-  char next = '!';  // the first of 94 letters that print
+inline std::vector<OperandFactors> letters_of_each(std::span<const Shape> tensors) {
+  std::vector<OperandFactors> list;
+  char next = '*';  // the first of 85 letters that print and are no parentheses
   for (const Shape& shape : tensors) {
     require(static_cast<std::size_t>('~' - next) >= shape.rank(),
             "so many dims of a list have no letters; ask the rules of its parts");
@@ -73,8 +83,20 @@ inline std::vector<std::string> letters_of_each(std::span<const Shape> tensors) 
   return list;
 }
 
+/// An operand that the optimizer keeps from step to step and changes.
+inline Operand kept(std::string_view name, State state, Element element = Element::compute) {
+  return {name, Role::update, element, std::nullopt, state};
+}
+
 constexpr Role write_or_update(bool accumulate) {
   return accumulate ? Role::update : Role::write;
 }
+
+// --- words of examples
+
+inline const Shape scalar, usual{2, 3, 4}, usual_picture{2, 5, 8, 3};
+inline const SampleWindow some_samples{3, 16, 4};
+inline const TensorWindow some_window{{5, 9}, {2, 4}};
+inline constexpr Range any{-1, 1}, small{-0.25, 0.25}, positive{0.5, 2};
 
 }  // namespace fourfold::op

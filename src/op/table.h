@@ -7,24 +7,30 @@
 #include <variant>
 #include <vector>
 
+#include "op/elementwise.h"
 #include "op/fused.h"
 #include "op/fused_products.h"
+#include "op/pictures.h"
 
 namespace fourfold::op {
 
-/// The rows of the table with their attributes. To add an op: a struct in ops.h with its rules, a
-/// line here, its gradient in graph/, its kernels in kernels/. A row without rules or without
-/// reference kernel does not compile.
-using AnyRow =
-    std::variant<Matmul, Embedding, EmbeddingGradient, AddPositions, PositionsGradient, Dropout,
-                 LayerNorm, LayerNormGradient, LayerNormWeightGradient, LayerNormMoments,
-                 LayerNormApply, LayerNormGradientSums, LayerNormGradientApply, AddBias,
-                 BiasGradient, Gelu, GeluGradient, Cast, CastList, Add, Attention,
-                 AttentionGradient, AttentionCached, TakePosition, CrossEntropy, LogitMax,
-                 LogitSums, CrossEntropyMerge, CrossEntropyGradient, LossSum, SquaredNorm,
-                 CountNonFinite, Vote, UpdateControl, AdamW, AdamWList, CountUpdate, InitNormal,
-                 Fill, Digest, BiasGelu, AddLayerNorm, AddLayerNormGradient, CrossEntropyBoth,
-                 MatmulBias, MatmulBiasGelu, MatmulGeluGradient>;
+/// The list of rows, the one there is, each with the class of its work. The variant below and the
+/// tables of kernels (rows.h of each backend) are made from it: a row without rules does not
+/// compile, and a row without a kernel does not link. FOURFOLD_ROWS(ROW) is ROW(Type, work) for
+/// every row.
+#define FOURFOLD_ROWS(ROW)         \
+  FOURFOLD_PLAIN_ROWS(ROW)         \
+  FOURFOLD_PICTURE_ROWS(ROW)       \
+  FOURFOLD_FUSED_ROWS(ROW)         \
+  FOURFOLD_FUSED_PRODUCT_ROWS(ROW) \
+  FOURFOLD_ELEMENTWISE_ROWS(ROW)
+
+/// The rows with their attributes.
+template <class /*none*/, class... Rows>
+using OneOf = std::variant<Rows...>;
+#define FOURFOLD_ROW(Row, work) , Row
+using AnyRow = OneOf<void FOURFOLD_ROWS(FOURFOLD_ROW)>;
+#undef FOURFOLD_ROW
 
 /// One of the rows. Copying and comparing look at every row; they are compiled once, not in every
 /// file that copies a program.
@@ -43,10 +49,19 @@ class Op : public AnyRow {
 };
 
 std::string_view name(const Op& op);
+/// Each row once, in the order of the list, with the defaults of its attributes.
+std::vector<Op> all_rows();
 Operands operands(const Op& op);
+/// The shapes of the outputs, or what is wrong with those of the reads: for any number of reads, of
+/// any shapes, and attributes as a text may claim them. Where it gives shapes, every operand has
+/// less than 2^63 elements.
+Outputs judge_outputs(const Op& op, Shapes reads);
+/// The shapes of the outputs of an op that is known to be right; throws InternalError where
+/// judge_outputs finds a mistake.
 std::vector<Shape> outputs(const Op& op, Shapes reads);
 FactorRule factors(const Op& op, Shapes reads);
 double flops(const Op& op, Shapes all);
+WorkClass work_class(const Op& op);
 
 /// What a fused row stands for: rows to run in this order, and which of its operands each has. A
 /// row over a list of tensors has one for each of them; a part may read what an earlier one wrote.
@@ -57,27 +72,65 @@ struct Part {
   std::vector<std::size_t> operands;
 };
 std::vector<Part> parts(const Op& op);
-std::vector<Part> parts_of(const SquaredNorm& row);
-std::vector<Part> parts_of(const CountNonFinite& row);
-std::vector<Part> parts_of(const AdamWList& row);
-std::vector<Part> parts_of(const CastList& row);
-std::vector<Part> parts_of(const BiasGelu& row);
-std::vector<Part> parts_of(const AddLayerNorm& row);
-std::vector<Part> parts_of(const AddLayerNormGradient& row);
-std::vector<Part> parts_of(const CrossEntropyBoth& row);
-std::vector<Part> parts_of(const MatmulBias& row);
-std::vector<Part> parts_of(const MatmulBiasGelu& row);
-std::vector<Part> parts_of(const MatmulGeluGradient& row);
 double flops_of_parts(const Op& op, Shapes all);
-/// The product in a row: its first two operands are then those of the row.
-std::optional<Matmul> product_of(const Op& op);
+/// The integers that an op reads are below this and not negative, but for labels, which may be -1:
+/// rows of a table, columns of logits, positions; switches and counts elsewhere. Where samples may
+/// hold several documents, each is one.
+std::int64_t integer_bound(const Op& op, Shapes all);
+/// A product of matrices, `count` times (m, k) by (k, n). In `layout`, such as "nt", a t says that
+/// the first or the second lies transposed.
+struct ProductSizes {
+  std::int64_t count, m, n, k;
+  std::string layout;
+};
+ProductSizes product_sizes(const Contract& op, Shapes all);
+
+/// Rows that, one after another, compute what a row does where ranks share a factor that the row
+/// wants whole: FactorRule::cut_form names it.
+struct CutForm {
+  /// Operands from the number of the row's own on are values in between.
+  std::vector<Part> rows;
+  std::vector<std::string> between;  // names of those values
+};
+/// `chunks` is into how many equal chunks a norm cuts the factor for its moments: at least as many
+/// as ranks share it. Nothing where the row has no such form.
+std::optional<CutForm> cut_form(const Op& op, Shapes reads, std::int64_t chunks);
+
+/// The product of matrices in a row: its first two operands are then those of the row. A
+/// convolution has none.
+std::optional<Contract> product_of(const Op& op);
 bool is_list(const Op& op);
+/// The first operand that holds such state.
+std::optional<std::size_t> operand_of(const Op& op, State state);
+/// Whether the op changes what it keeps in such an operand: every row with a weight does, those
+/// with a counter either change it or read it.
+bool updates(const Op& op, State state);
+/// What a row that only writes one number everywhere writes.
+std::optional<double> constant_of(const Op& op);
+/// The rows that a compiler adds by itself: the sum of two tensors, and what rounds a tensor from
+/// the type of sums to that of the computation.
+Op sum_of_two();
+Op rounding();
+bool is_sum_of_two(const Op& op);
+bool is_rounding(const Op& op);
 /// Whether operands of Element::compute may hold any element type, one for all of them, instead of
 /// the run's: the instruction's dtype says which. Start, update and digest of state that is kept in
 /// the type of sums, and sums of any kind.
 bool takes_any_element(const Op& op);
 /// Bytes read and written, each operand once (an update counts twice).
 double traffic_bytes(const Op& op, Shapes all, DType compute);
+
+/// Calls `visit(place, attribute)` for each attribute that says which share of a tensor or of the
+/// samples is here.
+template <class AnyOp, class Visit>
+void for_each_place(AnyOp& op, Visit&& visit) {
+  std::visit(
+      [&]<class Row>(Row& row) {
+        if constexpr (requires { std::decay_t<Row>::places(row, visit); })
+          std::decay_t<Row>::places(row, visit);
+      },
+      op);
+}
 
 /// Whether the op can add to its outputs instead of overwriting them, and the same op told to do so
 /// (or not to).

@@ -1,21 +1,75 @@
-// Why there is no plan.
+// Why there is no plan: data, so that a search may go on and whoever talks to people finds the
+// words.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
+
+#include "plan/plan_spec.h"
 
 namespace fourfold::plan {
 
-/// The keys at fault and what would work. A value, so that a search can go on.
-struct Infeasible {
-  struct Problem {
-    std::vector<std::string> keys;
-    std::string message;
-  };
-  std::vector<Problem> problems;
+/// The strategy leaves this axis at 1.
+struct ForbiddenAxis {
+  Strategy strategy = Strategy::axonn;
+  std::string axis;
+  std::int64_t ranks = 1;
 };
 
-/// One line a problem.
-std::string to_text(const Infeasible& infeasible);
+/// The grid has another number of ranks than the job; where `grid.data` is open, its other axes do
+/// not divide the job.
+struct UnevenJob {
+  Grid grid;
+  std::int64_t ranks = 1;
+};
+
+/// The samples of a step are no multiple of those that all ranks process at once.
+struct UnevenBatch {
+  std::int64_t global_batch = 1, micro_batch = 1;
+  std::int64_t data = 1, z = 1;  // ranks with different samples
+  std::int64_t replicas() const { return data * z; }
+};
+
+/// An axis that has to cut one of some dims of a tensor divides none of them.
+struct Indivisible {
+  std::string tensor;
+  enum class Side : std::uint8_t { rows, columns } side = Side::rows;  // what a product contracts
+  std::vector<std::int64_t> sizes;  // of those dims, as a rank would hold them
+  std::int64_t size = 1;            // of all of them together, over all ranks
+  std::string axis;
+  std::int64_t ranks = 1;
+  std::vector<std::int64_t> degrees;  // that would do, up to twice the one wanted
+};
+
+/// An op's rule cannot be followed.
+struct BrokenRule {
+  std::string op, graph, problem;
+};
+
+struct TooManyStages {
+  std::size_t stages = 0;
+};
+
+/// A stage does not divide the samples of a micro-batch.
+struct UnevenStage {
+  std::size_t stage = 0;
+  std::int64_t samples = 1, replicas = 1;
+};
+
+/// A tensor that several stages use has rows that their ranks do not divide.
+struct PaddedTransfer {
+  std::string tensor;
+  std::int64_t rows = 1, ranks = 1;
+};
+
+using Problem = std::variant<ForbiddenAxis, UnevenJob, UnevenBatch, Indivisible, BrokenRule,
+                             TooManyStages, UnevenStage, PaddedTransfer>;
+
+struct Infeasible {
+  std::vector<Problem> problems;
+};
 
 }  // namespace fourfold::plan

@@ -21,6 +21,8 @@ std::vector<std::pair<std::string, std::int64_t>> forbidden(const PlanSpec& spec
   switch (spec.strategy) {
     case Strategy::axonn:
       return {};
+    case Strategy::atp:
+      return {{"z", spec.grid.z}};
     case Strategy::megatron:
       return {{"y", spec.grid.y}, {"z", spec.grid.z}};
     case Strategy::fsdp:
@@ -33,33 +35,15 @@ std::vector<std::pair<std::string, std::int64_t>> forbidden(const PlanSpec& spec
 
 std::variant<Grid, Infeasible> solve_grid(const PlanSpec& spec, std::optional<std::int64_t> ranks) {
   Infeasible infeasible;
-  const std::string name = spec.strategy == Strategy::megatron ? "megatron" : "fsdp";
   for (const auto& [axis, size] : forbidden(spec))
-    if (size != 1)
-      infeasible.problems.push_back(
-          {{"parallel.strategy", "parallel.tensor." + axis},
-           format("parallel.strategy = {} has parallel.tensor.{} = 1, not {}; set that, or "
-                  "parallel.strategy = axonn",
-                  name, axis, size)});
+    if (size != 1) infeasible.problems.emplace_back(ForbiddenAxis{spec.strategy, axis, size});
   if (!infeasible.problems.empty()) return infeasible;
 
   Grid grid = spec.grid;
   const std::int64_t tensor = grid.x * grid.y * grid.z;
-  if (!grid.data && ranks && *ranks % tensor != 0)
-    return Infeasible{
-        {{{"parallel.tensor"},
-          format("parallel.tensor x {} y {} z {} uses {} ranks at a time, which does not divide "
-                 "the {} ranks of the job; start a multiple of {}",
-                 grid.x, grid.y, grid.z, tensor, *ranks, tensor)}}};
+  if (!grid.data && ranks && *ranks % tensor != 0) return Infeasible{{UnevenJob{grid, *ranks}}};
   if (!grid.data) grid.data = ranks ? *ranks / tensor : 1;
-  if (ranks && num_ranks(grid) != *ranks)
-    return Infeasible{
-        {{{"parallel.tensor", "parallel.data"},
-          format("the grid x {} y {} z {} data {} has {} ranks, the job {}; start {} ranks, or set "
-                 "parallel.data = {}",
-                 grid.x, grid.y, grid.z, *grid.data, num_ranks(grid), *ranks, num_ranks(grid),
-                 *ranks % tensor == 0 ? format("{}", *ranks / tensor)
-                                      : std::string("auto and another parallel.tensor"))}}};
+  if (ranks && num_ranks(grid) != *ranks) return Infeasible{{UnevenJob{grid, *ranks}}};
   return grid;
 }
 

@@ -4,19 +4,13 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "plan/axonn.h"
 
 namespace fourfold::plan {
 namespace {
 
-/// The greatest divisor of `number` that is at most `limit`.
-std::int64_t divisor_below(std::int64_t number, std::int64_t limit) {
-  for (std::int64_t candidate = std::min(number, limit); candidate > 1; --candidate)
-    if (number % candidate == 0) return candidate;
-  return 1;
-}
-
-/// The graph whose ops say what the parameters are: the training graph where there is one.
-const graph::Graph& annotated_graph(const graph::ModelGraphs& model) {
+/// The graph that a layout is chosen on: the training graph where there is one.
+const graph::Graph& leading_graph(const graph::ModelGraphs& model) {
   for (const graph::Graph& graph : model.graphs)
     if (graph.name == "train") return graph;
   require(!model.graphs.empty(), "a model has graphs");
@@ -25,79 +19,59 @@ const graph::Graph& annotated_graph(const graph::ModelGraphs& model) {
 
 }  // namespace
 
-std::string to_text(const Infeasible& infeasible) {
-  std::string text;
-  for (const Infeasible::Problem& problem : infeasible.problems)
-    text += (text.empty() ? "" : "\n") + problem.message;
-  return text;
-}
-
 std::variant<Batching, Infeasible> solve_batching(const PlanSpec& spec) {
   require(spec.grid.data.has_value(), "the grid is settled before the batch");
   const std::int64_t replicas = *spec.grid.data * spec.grid.z;
   Batching batching{spec.global_batch_size, spec.micro_batch_size, replicas, 1, spec.seq_length};
-  const std::int64_t at_once = batching.samples();
-  if (batching.global_batch % at_once == 0) {
-    batching.accumulation = batching.global_batch / at_once;
-    return batching;
-  }
-  if (replicas == 1)
+  if (batching.global_batch % batching.samples() != 0)
     return Infeasible{
-        {{{"train.global_batch_size", "train.micro_batch_size"},
-          format("train.global_batch_size = {} is not a multiple of train.micro_batch_size = {}; "
-                 "set train.micro_batch_size = {}",
-                 batching.global_batch, batching.micro_batch,
-                 divisor_below(batching.global_batch, batching.micro_batch))}}};
-  const std::string ways =
-      batching.global_batch % replicas == 0
-          ? format("set train.micro_batch_size = {}",
-                   divisor_below(batching.global_batch / replicas, batching.micro_batch))
-          : format("set train.global_batch_size = {}",
-                   (batching.global_batch + at_once - 1) / at_once * at_once);
-  return Infeasible{
-      {{{"train.global_batch_size", "train.micro_batch_size", "parallel.data", "parallel.tensor.z"},
-        format("train.global_batch_size = {} is not a multiple of the {} samples that all ranks "
-               "process at once: train.micro_batch_size = {} x parallel.data = {} x "
-               "parallel.tensor.z = {}; {}",
-               batching.global_batch, at_once, batching.micro_batch, *spec.grid.data, spec.grid.z,
-               ways)}}};
+        {UnevenBatch{spec.global_batch_size, spec.micro_batch_size, *spec.grid.data, spec.grid.z}}};
+  batching.accumulation = batching.global_batch / batching.samples();
+  return batching;
 }
 
-const GraphStates& Plan::of(std::string_view graph) const {
+const GraphShardings& Plan::of(std::string_view graph) const {
   const auto place =
       std::find_if(graphs.begin(), graphs.end(), [&](const auto& s) { return s.graph == graph; });
   require(place != graphs.end(), format("the plan knows the graph {}", graph));
   return *place;
 }
 
-std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const PlanSpec& spec) {
-  auto batching = solve_batching(spec);
-  if (auto* infeasible = std::get_if<Infeasible>(&batching)) return std::move(*infeasible);
-  Plan plan;
-  plan.meshes = {make_mesh(spec.grid)};
-  plan.world = num_ranks(spec.grid);
-  plan.batching = std::get<Batching>(batching);
-  plan.compute = spec.compute;
-  plan.checkpointing = spec.checkpointing;
+std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, const PlanSpec& spec,
+                                             const Mesh& mesh) {
+  return axonn(leading_graph(model), mesh, {spec.shard_sequence, spec.shard_states});
+}
 
-  const graph::Graph& annotated = annotated_graph(model);
-  auto annotation = annotate(annotated, plan.meshes[0], spec);
-  if (auto* infeasible = std::get_if<Infeasible>(&annotation)) return std::move(*infeasible);
-  PersistentStates persistent = persistent_states(annotated, std::get<0>(annotation));
+std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const PlanSpec& spec) {
+  const auto batching = solve_batching(spec);
+  if (const auto* infeasible = std::get_if<Infeasible>(&batching)) return *infeasible;
+  const Mesh mesh = make_mesh(spec.grid);
+  const auto layout = make_layout(model, spec, mesh);
+  if (const auto* infeasible = std::get_if<Infeasible>(&layout)) return *infeasible;
+  return make_plan(model, mesh, std::get<Layout>(layout), std::get<Batching>(batching),
+                   spec.compute, spec.checkpointing);
+}
+
+std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const Mesh& mesh,
+                                         const Layout& layout, const Batching& batching,
+                                         DType compute, Checkpointing checkpointing) {
+  Plan plan;
+  plan.meshes = {mesh};
+  plan.world = static_cast<std::int64_t>(mesh.ranks.size());
+  plan.batching = batching;
+  plan.compute = compute;
+  plan.checkpointing = checkpointing;
+  PersistentShardings persistent = persistent_shardings(leading_graph(model), layout);
   plan.graphs.resize(model.graphs.size());
   // Graphs that make all state and look at it come last: caches are met in the others first.
-  const auto derive = [&](bool is_of_state) -> std::optional<Infeasible> {
+  for (const bool is_of_state : {false, true})
     for (std::size_t i = 0; i < model.graphs.size(); ++i) {
       const graph::Graph& graph = model.graphs[i];
       if ((graph.name == "init" || graph.name == "digest") != is_of_state) continue;
-      auto states = derive_states(graph, plan.meshes[0], std::get<0>(annotation), persistent);
-      if (auto* infeasible = std::get_if<Infeasible>(&states)) return std::move(*infeasible);
-      plan.graphs[i] = std::get<0>(std::move(states));
+      auto shardings = derive_shardings(graph, mesh, layout, persistent);
+      if (auto* infeasible = std::get_if<Infeasible>(&shardings)) return std::move(*infeasible);
+      plan.graphs[i] = std::get<0>(std::move(shardings));
     }
-    return std::nullopt;
-  };
-  for (const bool is_of_state : {false, true})
-    if (auto infeasible = derive(is_of_state)) return std::move(*infeasible);
   return plan;
 }
 

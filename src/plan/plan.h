@@ -8,7 +8,7 @@
 
 #include "base/mesh.h"
 #include "graph/graph.h"
-#include "plan/derive_states.h"
+#include "plan/derive_shardings.h"
 #include "plan/infeasible.h"
 #include "plan/make_mesh.h"
 #include "plan/plan_spec.h"
@@ -39,7 +39,7 @@ struct Plan {
   Batching batching;
   DType compute = DType::f32;
   Checkpointing checkpointing;
-  std::vector<GraphStates> graphs;  // in the order of the model's graphs
+  std::vector<GraphShardings> graphs;  // in the order of the model's graphs
   /// Pipelines: the meshes of all stages, which of them this plan is for, and what they send each
   /// other. A run without stages has none.
   std::vector<Mesh> stages;
@@ -47,12 +47,22 @@ struct Plan {
   std::vector<Transfer> transfers;
   bool operator==(const Plan&) const = default;
 
-  const GraphStates& of(std::string_view graph) const;
+  const GraphShardings& of(std::string_view graph) const;
 };
 
-/// The plan for the graphs: parameters and feeds as the strategy annotates them, all others as the
-/// ops' factor rules derive them. Requires a settled grid, and graphs written for its batching.
+/// The plan for the graphs by the strategy of the spec. Requires a settled grid, and graphs written
+/// for its batching.
 std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const PlanSpec& spec);
+
+/// The plan on a mesh of any axes: parameters and feeds as the layout has them, all else as the
+/// ops' factor rules derive it.
+std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const Mesh& mesh,
+                                         const Layout& layout, const Batching& batching,
+                                         DType compute, Checkpointing checkpointing);
+
+/// The layout that the strategy of the spec gives the model on a mesh.
+std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, const PlanSpec& spec,
+                                             const Mesh& mesh);
 
 /// One stage of a pipeline: its graphs, of which "train" is one of split_stages', and its plan.
 struct StagePlan {

@@ -1,9 +1,11 @@
 // What the user fixes about the plan: filled by config/, read by plan/.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -20,10 +22,15 @@ struct Checkpointing {
   bool operator==(const Checkpointing&) const = default;
 };
 
-/// Which rule annotates the graph. All are special cases of one: `megatron` (Shoeybi et al. 2019)
-/// has y = z = 1, `fsdp` (ZeRO-3, Rajbhandari et al. 2020) x = y = 1; `axonn` (Singh et al. 2024)
-/// allows any grid.
-enum class Strategy : std::uint8_t { axonn, megatron, fsdp };
+/// Which rule lays out the parameters. All are special cases of one: `atp` (Cheng et al. 2023) has
+/// z = 1, its d1 being x and its d2, which is innermost in rank order, y; `megatron` (Shoeybi et
+/// al. 2019) has y = z = 1, `fsdp` (ZeRO-3, Rajbhandari et al. 2020) x = y = 1; `axonn` (Singh et
+/// al. 2024) allows any grid.
+enum class Strategy : std::uint8_t { axonn, atp, megatron, fsdp };
+constexpr std::string_view to_string(Strategy strategy) {
+  constexpr std::array<std::string_view, 4> names = {"axonn", "atp", "megatron", "fsdp"};
+  return names[static_cast<std::size_t>(strategy)];
+}
 
 /// How ranks are divided among the axes of the mesh.
 struct Grid {

@@ -14,12 +14,7 @@ std::variant<PlanSpec, Infeasible> stage_spec(const PlanSpec& spec, const Grid& 
   PlanSpec result = spec;
   result.grid = grid;
   const std::int64_t replicas = grid.z * grid.data.value();
-  if (samples % replicas != 0)
-    return Infeasible{
-        {{{"train.micro_batch_size"},
-          format("stage {} divides micro-batches of {} samples among {} ranks, which does not go; "
-                 "choose a multiple of {}",
-                 stage, samples, replicas, replicas)}}};
+  if (samples % replicas != 0) return Infeasible{{UnevenStage{stage, samples, replicas}}};
   result.micro_batch_size = samples / replicas;
   return result;
 }
@@ -32,10 +27,7 @@ std::optional<Infeasible> padded_table(const graph::Graph& train, const Stages& 
     if (value.role != graph::ValueRole::parameter) continue;
     for (const Grid& grid : grids)
       if (const std::int64_t parts = grid.x * grid.y * grid.z; value.shape[0] % parts != 0)
-        return Infeasible{
-            {{{"model.vocab_size"},
-              format("both stages use {}, whose {} rows {} ranks do not divide; choose a multiple",
-                     value.name, value.shape[0], parts)}}};
+        return Infeasible{{PaddedTransfer{value.name, value.shape[0], parts}}};
   }
   return std::nullopt;
 }
@@ -46,8 +38,7 @@ std::variant<std::vector<StagePlan>, Infeasible> plan_stages(
     const graph::Graph& train, const PlanSpec& spec, const std::vector<Grid>& grids,
     const std::vector<std::int64_t>& last_blocks) {
   require(grids.size() == last_blocks.size() + 1, "every stage but the last ends behind a block");
-  if (grids.size() > 2)
-    return Infeasible{{{{}, format("a pipeline of {} stages; two are possible", grids.size())}}};
+  if (grids.size() > 2) return Infeasible{{TooManyStages{grids.size()}}};
   const Stages stages = split_stages(train, last_blocks);
   std::vector<Mesh> meshes;
   std::size_t first_rank = 0;

@@ -47,22 +47,13 @@ class Splitter {
   std::pair<Phase, std::size_t> departure(const Transfer& transfer) const {
     const ValueId id = *train_.find(transfer.value);
     const ValueRole role = train_.value(id).role;
-    if (role == ValueRole::result) return {transfer.phase, round_of(transfer.value)};
+    if (role == ValueRole::result) return {transfer.phase, round_.at(transfer.value)};
     std::size_t made = 0;
     if (role == ValueRole::activation)
       for (std::size_t i = 0; i < train_.nodes.size(); ++i)
         if (std::count(train_.nodes[i].outputs.begin(), train_.nodes[i].outputs.end(), id) > 0)
           made = i + 1;
     return {transfer.phase, made};
-  }
-
-  /// Norms on all stages, the loss of one of them, and then what all vote, who have read both.
-  static std::size_t round_of(const std::string& field) {
-    return field == "result.votes" ? 3 : is_of_loss(field) ? 2 : 1;
-  }
-
-  static bool is_of_loss(const std::string& field) {
-    return field == "result.loss_sum" || field == "result.token_count";
   }
 
   std::size_t last_stage() const { return last_blocks_.size(); }
@@ -102,13 +93,13 @@ class Splitter {
     const bool is_vote = std::holds_alternative<op::Vote>(node.op),
                is_shared = is_vote || std::holds_alternative<op::UpdateControl>(node.op) ||
                            std::holds_alternative<op::CountUpdate>(node.op);
-    if (is_vote) exchange_sums(node.reads);
+    if (is_vote) exchange_sums(node.reads, false);
     if (!is_shared) {
       add(node, stage_of_update(node));
       return;
     }
     for (std::size_t stage = 0; stage <= last_stage(); ++stage) add(node, stage);
-    if (is_vote) exchange_sums(node.outputs);
+    if (is_vote) exchange_sums(node.outputs, true);
   }
 
   /// An update node belongs to the home of the parameter whose gradient or state it names.
@@ -121,10 +112,14 @@ class Splitter {
     Builder& builder = builders_[stage];
     builder.set_phase(node.phase);
     builder.set_block(node.block);
+    builder.set_label(node.label);
     std::vector<ValueId> reads, outputs;
     for (const ValueId id : node.reads) reads.push_back(read(id, stage, node.phase));
     for (const ValueId id : node.outputs) outputs.push_back(own(train_.value(id), stage));
-    for (const ValueId id : node.outputs) made_on_[id] = stage;
+    for (const ValueId id : node.outputs) {
+      made_on_[id] = stage;
+      makers_[id].insert(stage);
+    }
     builder.apply_to(node.op, std::move(reads), std::move(outputs));
     for (const ValueId id : node.outputs) note_gradient(train_.value(id), stage);
   }
@@ -133,9 +128,10 @@ class Splitter {
   ValueId own(const Value& value, std::size_t stage) {
     const ValueId id =
         builders_[stage].given(value.name, value.shape, value.element, value.role, value.init);
+    builders_[stage].set_labels(id, value.label, value.gradient_label);
     if (value.gradient_of) {
       const Value& forward = train_.value(*value.gradient_of);
-      if (const auto place = builders_[stage].graph().find(forward.name))
+      if (const auto place = builders_[stage].find(forward.name))
         builders_[stage].set_gradient_of(id, *place);
     }
     return id;
@@ -155,7 +151,9 @@ class Splitter {
                   Phase phase) {
     if (received_.emplace(into, to).second)
       result_.transfers.push_back({value.name, into, from, to, phase});
-    return builders_[to].given(into, value.shape, value.element, ValueRole::received);
+    const ValueId id = builders_[to].given(into, value.shape, value.element, ValueRole::received);
+    builders_[to].set_labels(id, value.label, value.gradient_label);
+    return id;
   }
 
   // --- what several stages add to
@@ -169,32 +167,34 @@ class Splitter {
     Builder& builder = builders_[stage];
     ValueId sum = own(value, stage);
     const std::string total = value.name + "/total";
-    if (const auto place = builder.graph().find(total)) return *place;
+    if (const auto place = builder.find(total)) return *place;
     for (const std::size_t other : producers_.at(value.name)) {
       if (other == stage) continue;
       const ValueId part =
           receive(value, format("{}/from.{}", value.name, other), other, stage, Phase::update);
       sum = builder.apply_one(op::Add{}, {sum, part}, total);
+      builder.set_labels(sum, value.label, value.label);
     }
     return sum;
   }
 
-  /// The results among these become the sums over all stages.
-  void exchange_sums(const std::vector<ValueId>& ids) {
+  /// The results among these become the sums over all stages. Those that several stages make go
+  /// first, then those of one, and last what is made of both.
+  void exchange_sums(const std::vector<ValueId>& ids, bool are_of_both) {
     for (const ValueId id : ids) {
       const Value& field = train_.value(id);
       if (field.role != ValueRole::result) continue;
+      const std::set<std::size_t>& makers = makers_.at(id);
+      round_[field.name] = are_of_both ? 3 : makers.size() == 1 ? 2 : 1;
       for (std::size_t to = 0; to <= last_stage(); ++to)
-        for (std::size_t from = 0; from <= last_stage(); ++from)
-          if (from != to) add_field(field, from, to);
+        for (const std::size_t from : makers)
+          if (from != to) add_field(field, from, to, makers.size() == 1);
     }
   }
 
-  void add_field(const Value& field, std::size_t from, std::size_t to) {
-    if (is_of_loss(field.name)) {  // made on the last stage alone: it arrives in the field itself
-      if (from == last_stage()) {
-        receive(field, field.name, from, to, Phase::update);
-      }
+  void add_field(const Value& field, std::size_t from, std::size_t to, bool is_made_by_one) {
+    if (is_made_by_one) {  // it arrives in the field itself
+      receive(field, field.name, from, to, Phase::update);
       return;
     }
     Builder& builder = builders_[to];
@@ -213,6 +213,8 @@ class Splitter {
   bool seen_block_ = false;
   std::map<std::string, std::size_t> home_;
   std::map<ValueId, std::size_t> made_on_;
+  std::map<ValueId, std::set<std::size_t>> makers_;  // stages
+  std::map<std::string, std::size_t> round_;         // of results: in which they are exchanged
   std::set<std::pair<std::string, std::size_t>> received_;
   std::map<std::string, std::set<std::size_t>> producers_;  // of gradients: stages
 };

@@ -1,16 +1,12 @@
 #include "program/bind.h"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "base/error.h"
 #include "base/format.h"
 
 namespace fourfold::program {
 namespace {
-
-template <class T, class... Rows>
-constexpr bool is_one_of = (std::is_same_v<T, Rows> || ...);
 
 class Binder {
  public:
@@ -78,53 +74,41 @@ class Binder {
     return part;
   }
 
-  void set_columns(std::int64_t& first_column, std::int64_t& columns, const Buffer& logits) const {
-    const std::size_t dim = logits.global.rank() - 1;
-    const bool is_cut = dim < logits.sharding.dims.size() && !logits.sharding.dims[dim].empty();
-    first_column = is_cut ? first(logits, dim) : 0;
-    columns = is_cut ? logits.global[dim] : 0;
-  }
-
   void bind_kind(Compute& what) {
-    std::visit([&](auto& row) { bind_row(row, what.slices); }, what.op);
+    op::for_each_place(what.op, [&](const op::Place& place, auto& told) {
+      bind_place(place, told, buffer(what.slices[place.operand]));
+    });
     if (is_update(what.op))
-      for (const op::Part& part : op::parts(what.op)) bind_update(what, part.operands);
+      for (const op::Part& part : op::parts(what.op)) bind_update(what, part);
   }
 
-  template <class Row>
-  void bind_row(Row& row, const std::vector<Slice>& slices) {
-    if constexpr (std::is_same_v<Row, op::Embedding>) {
-      row.first_row = first(buffer(slices[1]), 0);
-    } else if constexpr (std::is_same_v<Row, op::EmbeddingGradient>) {
-      row.first_row = first(buffer(slices[2]), 0);
-    } else if constexpr (is_one_of<Row, op::AddPositions, op::PositionsGradient>) {
-      row.first = first(buffer(slices[0]), 1);
-    } else if constexpr (is_one_of<Row, op::Dropout, op::AddLayerNorm, op::AddLayerNormGradient>) {
-      if (row.rate == 0) return;
-      row.window.first = first(buffer(slices[0]), 0);
-      row.part = window(buffer(slices[0]), 1);
-    } else if constexpr (is_one_of<Row, op::Attention, op::AttentionGradient>) {
-      if (row.rate == 0) return;
-      row.window.first = first(buffer(slices[0]), 0);
-      row.first_head = first(buffer(slices[0]), 3);
-    } else if constexpr (is_one_of<Row, op::LogitMax, op::LogitSums, op::CrossEntropyGradient>) {
-      set_columns(row.first_column, row.columns, buffer(slices[0]));
-    } else if constexpr (std::is_same_v<Row, op::InitNormal>) {
-      row.part = window(buffer(slices[1]), 0);
-    } else if constexpr (std::is_same_v<Row, op::Digest>) {
-      row.part = window(buffer(slices[0]), 0);
-    }
+  void bind_place(const op::Place& place, std::int64_t& told, const Buffer& tensor) const {
+    const std::size_t dim = place.dim_of(tensor.global);
+    const bool is_cut = dim < tensor.sharding.dims.size() && !tensor.sharding.dims[dim].empty();
+    if (place.told == op::Place::Told::first) told = first(tensor, dim);
+    if (place.told == op::Place::Told::size) told = tensor.global[dim];
+    if (place.told == op::Place::Told::size_if_cut) told = is_cut ? tensor.global[dim] : 0;
   }
+  void bind_place(const op::Place&, op::SampleWindow& told, const Buffer& tensor) const {
+    told.first = first(tensor, 0);
+  }
+  void bind_place(const op::Place& place, op::TensorWindow& told, const Buffer& tensor) const {
+    told = window(tensor, place.dim);
+  }
+  /// Local shapes are the same on all ranks.
+  void bind_place(const op::Place&, const Shape&, const Buffer&) const {}
 
   /// Where the optimizer's state is cut further than the weight, it updates its own rows of it.
-  void bind_update(Compute& what, const std::vector<std::size_t>& operands) const {
-    constexpr std::size_t weight_operand = 5, m_operand = 6;  // of op::AdamW::operands
-    Slice& weight = what.slices[operands[weight_operand]];
+  void bind_update(Compute& what, const op::Part& part) const {
+    const auto slice_of = [&](op::State state) -> Slice& {
+      return what.slices[part.operands[op::operand_of(part.op, state).value()]];
+    };
+    Slice& weight = slice_of(op::State::weight);
     const Buffer& whole = buffer(weight);
-    const Buffer& state = buffer(what.slices[operands[m_operand]]);
+    const Buffer& moment = buffer(slice_of(op::State::moment));
     if (weight.bytes() == whole.size_bytes) return;
     const std::int64_t row_bytes = whole.size_bytes / program_.local_shape(weight.buffer)[0];
-    weight.offset_bytes = (first(state, 0) - first(whole, 0)) * row_bytes;
+    weight.offset_bytes = (first(moment, 0) - first(whole, 0)) * row_bytes;
   }
 
   void bind_kind(Copy& what) const {

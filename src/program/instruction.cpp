@@ -26,18 +26,6 @@ bool What::operator==(const What& other) const {
   return static_cast<const AnyKind&>(*this) == static_cast<const AnyKind&>(other);
 }
 
-std::string_view to_string(FeedKind kind) {
-  switch (kind) {
-    case FeedKind::tokens:
-      return "tokens";
-    case FeedKind::labels:
-      return "labels";
-    case FeedKind::document_starts:
-      return "document_starts";
-  }
-  fail_internal("every kind of feed has a name");
-}
-
 std::string_view name(const Instruction& instruction) {
   return std::visit(
       []<class Kind>(const Kind& what) -> std::string_view {
@@ -57,6 +45,7 @@ std::vector<Access> accesses(const Instruction& instruction) {
           const op::Operands operands = op::operands(what.op);
           require(operands.size() == what.slices.size(),
                   "a compute instruction has a slice for every operand of its op");
+          list.reserve(operands.size() + 1);
           for (std::size_t i = 0; i < operands.size(); ++i)
             list.push_back({what.slices[i], operands[i].role});
           if (what.workspace) list.push_back({*what.workspace, op::Role::write});
@@ -67,10 +56,6 @@ std::vector<Access> accesses(const Instruction& instruction) {
       },
       instruction.what);
   return list;
-}
-
-bool is_update(const op::Op& op) {
-  return std::holds_alternative<op::AdamW>(op) || std::holds_alternative<op::AdamWList>(op);
 }
 
 }  // namespace fourfold::program

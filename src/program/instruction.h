@@ -2,7 +2,6 @@
 // kernels/'.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +20,7 @@ using BufferId = Id<struct BufferTag>;
 using StreamId = Id<struct StreamTag>;
 using GroupId = Id<struct GroupTag>;
 using EventId = Id<struct EventTag>;
+using InputId = Id<struct InputTag>;
 
 /// A part of one buffer: `rows` runs of `row_bytes`, their starts `pitch_bytes` apart. One row has
 /// pitch 0.
@@ -33,14 +33,6 @@ struct Slice {
   /// One past the last byte, counted from the start of the buffer.
   std::int64_t end_bytes() const { return offset_bytes + (rows - 1) * pitch_bytes + row_bytes; }
 };
-
-/// What the host fills: for each token its id; the id behind it, or -1; where its document begins
-/// in the sample.
-enum class FeedKind : std::uint8_t { tokens, labels, document_starts };
-inline constexpr std::array feed_kinds = {FeedKind::tokens, FeedKind::labels,
-                                          FeedKind::document_starts};
-/// Its name in programs and messages.
-std::string_view to_string(FeedKind kind);
 
 // Each kind lists its fields once. `visit.field` takes plain fields; `visit.read`, `visit.write`
 // and `visit.update` take the slices it touches. Printing, parsing and operands() all follow from
@@ -181,17 +173,17 @@ struct Unpack {
   }
 };
 
-/// Brings this rank's part of a micro-batch from the host; which samples these are stands in
-/// Program::feeds.
+/// Brings this rank's part of a micro-batch of an input from the host; which samples these are
+/// stands in Program::feeds.
 struct Feed {
   static constexpr std::string_view name = "feed";
-  FeedKind kind = FeedKind::tokens;
+  InputId input;
   std::int64_t micro = 0;
   Slice to;
   bool operator==(const Feed&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit.field("kind", self.kind);
+    visit.field("input", self.input);
     visit.field("micro", self.micro);
     visit.write("to", self.to);
   }
@@ -243,7 +235,7 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
-/// "matmul", "all_reduce", "record", ...
+/// "contract", "all_reduce", "record", ...
 std::string_view name(const Instruction& instruction);
 
 /// Hands the slices among the fields of a kind to a function.
@@ -280,8 +272,10 @@ struct Access {
 };
 std::vector<Access> accesses(const Instruction& instruction);
 
-/// Whether an op changes parameters: op::AdamW or a list of it.
-bool is_update(const op::Op& op);
+/// Whether an op changes parameters.
+inline bool is_update(const op::Op& op) {
+  return op::updates(op, op::State::weight);
+}
 
 /// Calls `visit` with each computation that one over a list of tensors stands for (op::parts), over
 /// its slices; with any other itself.

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/input.h"
 #include "program/instruction.h"
 
 namespace fourfold::program {
@@ -55,6 +56,7 @@ struct Buffer {
   std::int64_t offset_bytes = 0;  // within its region
   std::int64_t size_bytes = 0;    // of one copy: local elements x element size
   bool two_by_parity = false;     // two copies; a step uses the one of its parity (step mod 2)
+  std::string label = {};         // for reports: a word of the model for what made it, or nothing
   bool operator==(const Buffer&) const = default;
 
   std::int64_t space_bytes() const { return two_by_parity ? 2 * size_bytes : size_bytes; }
@@ -97,7 +99,6 @@ struct Feeds {
   std::int64_t samples = 0;  // samples of a micro-batch over all ranks
   std::int64_t first = 0;    // this rank's first one among them
   std::int64_t count = 0;    // this rank's number of them
-  std::int64_t length = 0;   // tokens of a sample
   bool operator==(const Feeds&) const = default;
 };
 
@@ -110,6 +111,7 @@ struct Program {
   std::vector<std::string> streams;  // "math", "feed", ...
   std::vector<Buffer> buffers;
   std::int64_t persistent_bytes = 0, transient_bytes = 0;  // sizes of the regions
+  std::vector<Input> inputs;                               // what is fed, in the order of first use
   Feeds feeds;
   std::size_t num_events = 0;
   std::vector<Instruction> instructions;

@@ -29,7 +29,7 @@ std::string to_text(const Bundle& bundle);
 Program parse_program(std::string_view text, std::string_view file_name);
 Bundle parse_bundle(std::string_view text, std::string_view file_name);
 
-/// One instruction as faults, logs and timelines name it: "matmul h1, w -> p1". Any program will
+/// One instruction as faults, logs and timelines name it: "contract h1, w -> p1". Any program will
 /// do: an id without a name prints as "?7".
 std::string short_text(const Program& program, const Instruction& instruction);
 /// "forward(0)", "update".

@@ -52,7 +52,9 @@ class Writer {
     append(label, entry_name(program_.groups, id.index(), [](const Group& g) { return g.name; }));
   }
   void field(std::string_view label, op::Reduction value) { append(label, reduction_text(value)); }
-  void field(std::string_view label, FeedKind value) { append(label, to_string(value)); }
+  void field(std::string_view label, InputId id) {
+    append(label, entry_name(program_.inputs, id.index(), [](const Input& i) { return i.name; }));
+  }
   void field(std::string_view label, Rank value) { append(label, format("{}", value.index())); }
   void field(std::string_view label, std::int64_t value) {
     const bool is_own = label == "micro" && value == task_micro_;
@@ -216,12 +218,11 @@ class FieldReader {
     if (word != "sum" && word != "max") fail_text(word, "sum or max");
     value = word == "sum" ? op::Reduction::sum : op::Reduction::max;
   }
-  void field(std::string_view label, FeedKind& value) {
+  void field(std::string_view label, InputId& id) {
     const std::string_view word = labelled(label);
-    const auto place = std::find_if(feed_kinds.begin(), feed_kinds.end(),
-                                    [&](FeedKind kind) { return to_string(kind) == word; });
-    if (place == feed_kinds.end()) fail_text(word, "tokens, labels or document_starts");
-    value = *place;
+    const auto found = context_.names.inputs.find(word);
+    if (found == context_.names.inputs.end()) fail_text(word, "the name of an input");
+    id = found->second;
   }
   void field(std::string_view label, Rank& value) {
     value = Rank(parse_index(labelled(label), std::numeric_limits<std::int32_t>::max(), "a rank"));
@@ -378,6 +379,8 @@ NameTable name_table(const Program& program) {
     table.groups.emplace(program.groups[i].name, i);
   for (std::size_t i = 0; i < program.streams.size(); ++i)
     table.streams.emplace(program.streams[i], i);
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    table.inputs.emplace(program.inputs[i].name, i);
   return table;
 }
 

@@ -44,6 +44,7 @@ struct NameTable {
   std::unordered_map<std::string_view, BufferId> buffers;
   std::unordered_map<std::string_view, GroupId> groups;
   std::unordered_map<std::string_view, StreamId> streams;
+  std::unordered_map<std::string_view, InputId> inputs;
   std::optional<BufferId> step_block, result_block;  // the first buffer of that role
 };
 /// Views into `program`, which must stay where it is.

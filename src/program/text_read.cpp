@@ -107,6 +107,21 @@ void parse_stream(Words& words, Program& program) {
   program.streams.push_back(name);
 }
 
+void parse_input(Words& words, Program& program) {
+  Input input{std::string(words.name("the name of an input")), DType::i32, {}};
+  for (const Input& other : program.inputs)
+    if (other.name == input.name) fail_text(input.name, "inputs of different names");
+  const std::string_view type = words.next("an element type");
+  const auto dtype = parse_dtype(type);
+  if (!dtype) fail_text(type, "an element type such as i32");
+  const std::string_view dims = words.bracketed("the shape of a sample in brackets");
+  const auto shape = parse_shape(dims);
+  if (!shape) fail_text(dims, "the shape of a sample, such as [64]");
+  input.dtype = *dtype;
+  input.sample_shape = *shape;
+  program.inputs.push_back(std::move(input));
+}
+
 Feeds parse_feeds(Words& words) {
   Feeds feeds;
   const auto number = [&](std::string_view key, std::int64_t& value) {
@@ -117,7 +132,6 @@ Feeds parse_feeds(Words& words) {
   number("samples", feeds.samples);
   number("first", feeds.first);
   number("count", feeds.count);
-  number("length", feeds.length);
   return feeds;
 }
 
@@ -190,6 +204,7 @@ class Reader {
     all_keyed("mesh", program, parse_mesh);
     all_keyed("group", program, parse_group);
     all_keyed("stream", program, parse_stream);
+    all_keyed("input", program, parse_input);
     Words feeds = keyed("feeds");
     program.feeds = parse_feeds(feeds);
     feeds.finish();
@@ -246,6 +261,7 @@ class Reader {
     buffer.size_bytes = words.number("a number of bytes");
     words.expect("bytes");
     buffer.role = parse_enum(words.next("a role"), BufferRole::output, "the role of a buffer");
+    if (words.accept("label")) buffer.label = words.name("a label");
     buffer.two_by_parity = words.accept("x2");
     if (buffer.two_by_parity) {
       words.expect("by");

@@ -49,6 +49,8 @@ void require_ids(const Program& program, const Instruction& instruction) {
       [&]<class Kind>(const Kind& what) {
         if constexpr (requires { what.group; })
           require(what.group.index() < program.groups.size(), "a collective's group exists");
+        if constexpr (requires { what.input; })
+          require(what.input.index() < program.inputs.size(), "the input of a feed exists");
         if constexpr (requires { what.event; })
           require(what.event.index() < program.num_events, "an event is below num_events");
         if constexpr (std::is_same_v<Kind, Compute>)
@@ -81,6 +83,7 @@ void require_printable(const Program& program) {
       program.streams, [](const std::string& s) -> std::string_view { return s; }, "stream");
   for (const std::string& stream : program.streams)
     require(stream != "task" && stream != "end", "a stream is not named like a line of the frame");
+  require_names(program.inputs, [](const Input& i) -> std::string_view { return i.name; }, "input");
   require_names(
       program.buffers, [](const Buffer& b) -> std::string_view { return b.name; }, "buffer");
   for (const Buffer& buffer : program.buffers) require_sharding(program, buffer);
@@ -145,9 +148,12 @@ std::string header_text(const Program& program) {
                          mesh.axes[group.axis.index()].name, ranks_text(group.members)));
   }
   for (const std::string& stream : program.streams) line("stream", stream);
+  for (const Input& input : program.inputs)
+    line("input", format("{} {} {}", input.name, fourfold::to_string(input.dtype),
+                         fourfold::to_string(input.sample_shape)));
   const Feeds& feeds = program.feeds;
-  line("feeds", format("micros {} samples {} first {} count {} length {}", feeds.micros,
-                       feeds.samples, feeds.first, feeds.count, feeds.length));
+  line("feeds", format("micros {} samples {} first {} count {}", feeds.micros, feeds.samples,
+                       feeds.first, feeds.count));
   line("events", format("{}", program.num_events));
   return text;
 }
@@ -191,6 +197,7 @@ std::string buffers_text(const Program& program) {
                     buffer.region == Region::persistent ? "persistent @" : "transient @",
                     format("{}", buffer.offset_bytes), format("{} bytes", buffer.size_bytes),
                     std::string(to_string(buffer.role)),
+                    buffer.label.empty() ? "" : format("label {}", buffer.label),
                     buffer.two_by_parity ? "x2 by parity" : ""});
   }
   return format("buffers {}\n", program.buffers.size()) + aligned(rows, {5, 6});
@@ -284,8 +291,8 @@ bool has_local_shape(const Program& program, const Buffer& buffer) {
 
 /// "m 768 n 384 k 128 nn" of a product of whole buffers; "" for anything else.
 std::string product_sizes(const Program& program, const Compute& compute) {
-  const auto matmul = op::product_of(compute.op);
-  if (!matmul) return "";
+  const auto contract = op::product_of(compute.op);
+  if (!contract) return "";
   std::vector<Shape> shapes;
   for (const Slice& slice : compute.slices) {
     if (slice != program.whole(slice.buffer) ||
@@ -293,16 +300,12 @@ std::string product_sizes(const Program& program, const Compute& compute) {
       return "";
     shapes.push_back(program.local_shape(slice.buffer));
   }
-  const auto a_rows = static_cast<std::size_t>(matmul->a_rows);
-  const auto b_rows = static_cast<std::size_t>(matmul->b_rows);
-  if (shapes.size() < 3 || a_rows > shapes[0].rank() || b_rows > shapes[1].rank()) return "";
-  const std::int64_t a_first = shapes[0].elements(0, a_rows);
-  const std::int64_t a_last = shapes[0].elements(a_rows, shapes[0].rank());
-  const std::int64_t b_first = shapes[1].elements(0, b_rows);
-  const std::int64_t b_last = shapes[1].elements(b_rows, shapes[1].rank());
-  return format("m {} n {} k {} {}{}", matmul->transpose_a ? a_last : a_first,
-                matmul->transpose_b ? b_first : b_last, matmul->transpose_a ? a_first : a_last,
-                matmul->transpose_a ? 't' : 'n', matmul->transpose_b ? 't' : 'n');
+  if (shapes.size() < 3) return "";
+  if (op::judge_outputs(*contract, op::Shapes(shapes).first(2)).mistake() != nullptr) return "";
+  const op::ProductSizes sizes = op::product_sizes(*contract, shapes);
+  return format("{}m {} n {} k {} {}",
+                sizes.count > 1 ? format("{} times ", sizes.count) : std::string(), sizes.m,
+                sizes.n, sizes.k, sizes.layout);
 }
 
 /// What a line moves, multiplies or waits for, for people.

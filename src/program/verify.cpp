@@ -45,6 +45,7 @@ std::vector<Fault> verify(const Program& program) {
     check_state(claims, report);
     check_attributes(claims, report);
   }
+  check_sums(program, report);
   return report.take();
 }
 

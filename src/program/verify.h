@@ -45,6 +45,12 @@
 //
 //   lost                A gradient or result is not overwritten before anyone reads it.
 //
+//   sum                 Whoever takes a sum for more than adding to it finds it complete: each
+//                       micro-batch has added the same, once. A gradient has one contribution of
+//                       each micro-batch for each use of its weight in the forward pass; the total
+//                       norm has each gradient once, the count of non-finite numbers each moment.
+//                       No instruction reads values of two micro-batches.
+//
 //   state               Sharding and partial sums, recomputed from op/'s factor rules, match the
 //                       claims.
 //
@@ -72,7 +78,7 @@ namespace fourfold::program {
 struct Fault {
   std::string rule;
   std::optional<std::size_t> instruction;  // none: the fault is of the program as a whole
-  std::string message;       // "train: forward(0): instruction 17 (matmul h1, w -> p1): ..."
+  std::string message;       // "train: forward(0): instruction 17 (contract h1, w -> p1): ..."
   std::optional<Rank> rank;  // by verify_job, which then begins the message with "rank 3: "
 };
 

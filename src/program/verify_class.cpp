@@ -7,19 +7,14 @@ namespace fourfold::program {
 namespace {
 
 /// The op without the attributes that rule `part` recomputes for each rank.
-op::Op without_part(op::Op op) {
-  std::visit(
-      []<class Row>(Row& row) {
-        if constexpr (requires { row.first_row; }) row.first_row = 0;
-        if constexpr (requires { row.first_head; }) row.first_head = 0;
-        if constexpr (requires { row.first_column; }) row.first_column = 0;
-        if constexpr (requires { row.window; }) row.window.first = 0;
-        if constexpr (requires { row.part; }) row.part = {};
-        if constexpr (std::is_same_v<Row, op::AddPositions> ||
-                      std::is_same_v<Row, op::PositionsGradient>)
-          row.first = 0;
-      },
-      op);
+op::Op without_places(op::Op op) {
+  op::for_each_place(op, []<class T>(const op::Place& place, T& told) {
+    if (!place.differs_by_rank()) return;
+    if constexpr (std::is_same_v<T, op::SampleWindow>)
+      told.first = 0;
+    else
+      told = {};
+  });
   return op;
 }
 
@@ -43,7 +38,7 @@ class Alike {
       if (!(own ? alike_but_offset(a.slices[i], b.slices[i]) : a.slices[i] == b.slices[i]))
         return false;
     }
-    return a.op == b.op || without_part(a.op) == without_part(b.op);
+    return a.op == b.op || without_places(a.op) == without_places(b.op);
   }
   /// Only a copy of an own block begins elsewhere: the target is a smaller part of one tensor.
   bool operator()(const Copy& a, const Copy& b) const {
@@ -89,6 +84,7 @@ std::string header_difference(const Program& a, const Program& b) {
   if (a.persistent_bytes != b.persistent_bytes || a.transient_bytes != b.transient_bytes)
     return "the size of its regions";
   if (groups_differ()) return "its groups, apart from their members,";
+  if (b.inputs != a.inputs) return "its inputs";
   if (!(feeds == a.feeds)) return "its feeds, apart from the first sample,";
   if (a.num_events != b.num_events) return "the number of its events";
   return {};

@@ -304,10 +304,12 @@ Conversion convert(Claims& claims, const Unpack& what, const State& from) {
   return reorder(claims, what.to, what.from, what.from, from);
 }
 
-std::optional<OwnUpdate> own_update(Claims& claims, const Compute& adamw) {
-  constexpr std::size_t weight = 5, moment = 6;  // of op::AdamW::operands
+std::optional<OwnUpdate> own_update(Claims& claims, const Compute& update) {
+  const auto weight = op::operand_of(update.op, op::State::weight),
+             moment = op::operand_of(update.op, op::State::moment);
+  if (!weight || !moment) return std::nullopt;
   const Program& program = claims.program();
-  const BufferId id = adamw.slices[weight].buffer, kept = adamw.slices[moment].buffer;
+  const BufferId id = update.slices[*weight].buffer, kept = update.slices[*moment].buffer;
   const std::vector<op::Cut>&whole = claims.cuts(id, 0), &part = claims.cuts(kept, 0);
   if (&claims.mesh(id) != &claims.mesh(kept) || part.size() <= whole.size() ||
       !std::equal(whole.begin(), whole.end(), part.begin()) ||
@@ -315,7 +317,7 @@ std::optional<OwnUpdate> own_update(Claims& claims, const Compute& adamw) {
     return std::nullopt;
   OwnUpdate own{{part.begin() + static_cast<std::ptrdiff_t>(whole.size()), part.end()}, {}};
   const auto block = claims.own_block(id, 0, own.added);
-  if (!block || adamw.slices[weight] != *block)
+  if (!block || update.slices[*weight] != *block)
     own.problem = format("the rows of {} are not this rank's block, which {} holds",
                          program.buffer(id).name, program.buffer(kept).name);
   return own;

@@ -135,6 +135,10 @@ Skeleton skeleton(const Program& program, Terms& terms) {
         },
         instruction.what);
   }
+  if (!result.messages.empty()) {
+    const std::vector<bool> shared = shared_messages(program);
+    for (std::size_t i = 0; i < shared.size(); ++i) result.messages[i].is_shared = shared[i];
+  }
   return result;
 }
 

@@ -65,6 +65,7 @@ struct Skeleton {
     std::int64_t bytes = 0;
     BufferId buffer;
     std::optional<std::int64_t> micro;  // of its task
+    bool is_shared = false;             // by micro-batches (shared_messages)
   };
   std::vector<std::vector<Stop>> streams;            // each in its order
   std::vector<std::vector<Collective>> collectives;  // of each group, in the order of the list

@@ -13,7 +13,7 @@ namespace fourfold::program {
 namespace {
 
 constexpr std::size_t most_faults = 200;   // a broken compiler would fill the memory with them
-constexpr std::size_t most_strangers = 8;  // ranks unlike the first of their meshes, kept for more
+constexpr std::size_t most_strangers = 8;  // ranks that must be alike and are not, kept for more
 
 /// Which meshes have the rank.
 std::vector<bool> meshes_of(const Bundle& bundle, Rank rank) {
@@ -21,6 +21,26 @@ std::vector<bool> meshes_of(const Bundle& bundle, Rank rank) {
   for (const Mesh& mesh : bundle.programs[0].meshes)
     has.push_back(std::find(mesh.ranks.begin(), mesh.ranks.end(), rank) != mesh.ranks.end());
   return has;
+}
+
+/// A number that siblings share: kinds of instructions and their streams. Ranks of other kinds
+/// mostly have another one, so that few are compared in full.
+std::uint64_t fingerprint(const Bundle& bundle) {
+  std::uint64_t hash = 0;
+  const auto mix = [&](std::size_t value) {
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15U;
+    hash ^= hash >> 32U;
+  };
+  for (const Program& program : bundle.programs) {
+    mix(program.instructions.size());
+    for (const Instruction& instruction : program.instructions) {
+      const auto* compute = std::get_if<Compute>(&instruction.what);
+      mix(instruction.stream.index());
+      mix(instruction.what.index());
+      mix(compute != nullptr ? compute->op.index() : 0);
+    }
+  }
+  return hash;
 }
 
 bool exchanges_messages(const Bundle& bundle) {
@@ -52,6 +72,7 @@ class JobCheck {
   /// What is known about a class: how far its first rank has been proved.
   struct Proof {
     std::vector<bool> meshes;
+    std::uint64_t fingerprint = 0;
     bool operands_fit = false;
   };
 
@@ -73,41 +94,42 @@ class JobCheck {
       return;
     }
     const std::vector<bool> meshes = meshes_of(bundle, rank);
-    std::size_t strangers = 0;
-    std::optional<Difference> first_difference;
-    for (std::size_t i = 0; i < job_.classes.size(); ++i) {
-      if (proofs_[i].meshes != meshes) continue;
-      const auto found = difference(job_.classes[i].bundle, bundle);
-      if (!found) return join(rank, bundle, i);
-      if (!first_difference) first_difference = found;
-      ++strangers;
-    }
+    std::vector<std::size_t> kin;  // classes of the same meshes
+    for (std::size_t i = 0; i < job_.classes.size(); ++i)
+      if (proofs_[i].meshes == meshes) kin.push_back(i);
+    const std::uint64_t print = kin.size() == 1 ? proofs_[kin[0]].fingerprint : fingerprint(bundle);
+    for (const std::size_t i : kin)
+      if (proofs_[i].fingerprint == print && !difference(job_.classes[i].bundle, bundle))
+        return join(rank, bundle, i);
+    const auto first = kin.empty() ? std::nullopt : std::optional(kin[0]);
     // In a pipeline, who sends what to another mesh depends on the sizes of both: a rank may have
-    // more messages than its siblings, and is then proved by itself.
-    const bool may_differ =
-        exchanges_messages(bundle) && same_persistent(bundle, job_.classes, meshes);
-    if (first_difference && !may_differ) report(rank, bundle, *first_difference);
-    if (strangers > most_strangers)
-      comparable_ = false;
-    else
-      found_class(rank, bundle, meshes);
+    // more messages than its siblings. Each kind is then proved by itself, however many there are.
+    const bool may_differ = exchanges_messages(bundle) && same_persistent(bundle, first);
+    if (first && !may_differ && !tell_stranger(rank, bundle, *first)) return;
+    found_class(rank, bundle, {meshes, fingerprint(bundle), true});
   }
 
-  /// Whether persistent memory is that of the first rank of the same meshes.
-  bool same_persistent(const Bundle& bundle, const std::vector<PositionClass>& classes,
-                       const std::vector<bool>& meshes) const {
+  /// Reports a rank that is not what its siblings are. False where there are so many that ranks
+  /// need not be held against each other any more.
+  bool tell_stranger(Rank rank, const Bundle& bundle, std::size_t sibling) {
+    if (const auto found = difference(job_.classes[sibling].bundle, bundle))
+      report(rank, bundle, *found);
+    if (++strangers_ > most_strangers) comparable_ = false;
+    return comparable_;
+  }
+
+  /// Whether persistent memory is that of a class, if there is one.
+  bool same_persistent(const Bundle& bundle, const std::optional<std::size_t>& sibling) const {
     const auto persistent = [](const Program& program) {
       std::vector<Buffer> list;
       for (const Buffer& buffer : program.buffers)
         if (buffer.region == Region::persistent) list.push_back(buffer);
       return list;
     };
-    for (std::size_t i = 0; i < classes.size(); ++i) {
-      if (proofs_[i].meshes != meshes) continue;
-      for (std::size_t p = 0; p < bundle.programs.size(); ++p)
-        if (persistent(classes[i].bundle.programs[p]) != persistent(bundle.programs[p]))
-          return false;
-      return true;
+    for (std::size_t p = 0; sibling && p < bundle.programs.size(); ++p) {
+      const Program &one = job_.classes[*sibling].bundle.programs[p], &other = bundle.programs[p];
+      if (one.persistent_bytes != other.persistent_bytes || persistent(one) != persistent(other))
+        return false;
     }
     return true;
   }
@@ -158,11 +180,10 @@ class JobCheck {
     add(rank, report.take());
   }
 
-  void found_class(Rank rank, const Bundle& bundle, const std::vector<bool>& meshes) {
+  void found_class(Rank rank, const Bundle& bundle, Proof proof) {
     // Of programs that do not even hang together, a few say enough.
     if (!comparable_ && ++broken_ > most_strangers) return;
     add(rank, verify(bundle));
-    Proof proof{meshes, true};
     for (const Program& program : bundle.programs) {
       Report report(program);
       comparable_ = comparable_ && check_structure(program, report);
@@ -211,8 +232,9 @@ class JobCheck {
   std::vector<Fault> faults_;
   CheckedJob job_;
   std::vector<Proof> proofs_;  // of each class
-  std::size_t broken_ = 0;
-  bool comparable_ = true;  // whether ranks can be held against each other
+  std::size_t broken_ = 0, strangers_ = 0;
+  bool comparable_ =
+      true;  // whether ranks can be held against each other; if not, a fault says why
 };
 
 }  // namespace

@@ -7,13 +7,14 @@
 //   class      Ranks of the same meshes have programs that differ only in what follows from their
 //              coordinates: members, samples, attributes of rule part, offsets of own blocks,
 //              peers and tags. Ranks that exchange messages with other meshes may differ in them
-//              too; each kind of such programs is then proved by itself.
+//              too; each kind of such programs, of any number, is then proved by itself.
 //
 //   groups     Every member of a group has the same group.
 //
 //   matching   All members of a group issue the same sequence of collectives: kind, reduction,
 //              dtype, bytes, claimed tensors. The k-th send of a tag meets the k-th recv of it over
-//              there: same dtype, bytes, part of the tensor and micro-batch.
+//              there: same dtype, bytes, part of the tensor and micro-batch; what is used for
+//              several micro-batches is of none.
 //
 //   deadlock   Streams that run concurrently on all ranks come to their end even if no collective
 //              and no message completes before all partners have reached it.

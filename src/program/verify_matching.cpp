@@ -144,6 +144,8 @@ class Matching {
     else if (one.micro && other.micro && one.micro != other.micro)
       fault(recv,
             format("{} sends it for micro-batch {}, it is of {}", peer, *one.micro, *other.micro));
+    else if (other.is_shared && !one.is_shared)
+      fault(recv, format("{} sends what is of one micro-batch, it is used for several", peer));
     else
       check_siblings(send, recv, peer);
   }

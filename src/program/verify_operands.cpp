@@ -50,7 +50,8 @@ std::string factor_problem(const op::FactorRule& rule, const std::vector<Shape>&
       return format("operand {} has shape {}, expected {} dims", operands[i].name,
                     to_string(shapes[i]), rule.operands[i].size());
     for (std::size_t dim = 0; i < reads && dim < shapes[i].rank(); ++dim) {
-      const auto [place, inserted] = sizes.try_emplace(rule.operands[i][dim], shapes[i][dim]);
+      if (rule.operands[i][dim].size() != 1) continue;  // its sizes come from the shape rule
+      const auto [place, inserted] = sizes.try_emplace(rule.operands[i][dim][0], shapes[i][dim]);
       if (place->second != shapes[i][dim])
         return format("operand {} has shape {}, expected {} in dim {}", operands[i].name,
                       to_string(shapes[i]), place->second, dim);
@@ -64,12 +65,9 @@ std::string shape_problem(const Program& program, const Compute& compute,
   const std::vector<Shape> shapes = view_shapes(program, compute, operands);
   const std::size_t reads = count_reads(operands);
   const op::Shapes read_shapes(shapes.data(), reads);
-  std::vector<Shape> outputs;
-  try {
-    outputs = op::outputs(compute.op, read_shapes);
-  } catch (const InternalError& error) {
-    return error.what();
-  }
+  const op::Outputs made = op::judge_outputs(compute.op, read_shapes);
+  if (made.mistake() != nullptr) return made.mistake()->sentence;
+  const std::vector<Shape>& outputs = made.shapes();
   for (std::size_t i = 0; i < outputs.size(); ++i)
     if (shapes[reads + i] != outputs[i])
       return format("output {} in {} has shape {}, the op gives {}", operands[reads + i].name,

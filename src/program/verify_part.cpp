@@ -24,40 +24,41 @@ class AttributeCheck {
         for (const op::Part& part : op::parts(what->op)) {
           slices_.clear();
           for (const std::size_t operand : part.operands) slices_.push_back(what->slices[operand]);
-          std::visit([&](const auto& row) { check(row); }, part.op);
+          check(part.op);
         }
       }
   }
 
  private:
-  template <class Row>
-  void check(const Row&) {}  // the other rows compute what their operands say
+  void check(const op::Op& op) {
+    op::for_each_place(op,
+                       [&](const op::Place& place, const auto& told) { check_place(place, told); });
+  }
 
-  void check(const op::Embedding& row) { check_first("first_row", row.first_row, 1, 0); }
-  void check(const op::EmbeddingGradient& row) { check_first("first_row", row.first_row, 2, 0); }
-  void check(const op::AddPositions& row) { check_first("first", row.first, 0, 1); }
-  void check(const op::PositionsGradient& row) { check_first("first", row.first, 0, 1); }
-  void check(const op::Dropout& row) {
-    if (row.rate == 0) return;
-    check_window(row.window);
-    check_part(row.part, 0, 1);
+  void check_place(const op::Place& place, std::int64_t told) {
+    const std::size_t dim = place.dim_of(buffer(place.operand).global);
+    switch (place.told) {
+      case op::Place::Told::first:
+        check_first(place.attribute, told, place.operand, dim);
+        break;
+      case op::Place::Told::size:
+        check_size(place.attribute, told, place.operand, dim);
+        break;
+      case op::Place::Told::size_if_cut:
+        if (told != 0 || is_padded(place.operand, dim))
+          check_size(place.attribute, told, place.operand, dim);
+        break;
+      default:  // how much is here: the shapes of the operands say so (rule operands)
+        break;
+    }
   }
-  void check(const op::Attention& row) { check_heads(row); }
-  void check(const op::AttentionGradient& row) { check_heads(row); }
-  void check(const op::LayerNormMoments& row) {
-    const Buffer &x = buffer(0), &moments = buffer(1);
-    const std::int64_t width = program_.local_shape(slices_[0].buffer).back();
-    if (x.global.back() * row.parts != width * moments.global[0])
-      fault(format("{} of {} blocks are here, but {} of {} channels", row.parts, moments.global[0],
-                   width, x.global.back()));
+  void check_place(const op::Place& place, const op::SampleWindow& told) {
+    check_samples(told, place.operand);
   }
-  void check(const op::LayerNormApply& row) { check_size("width", row.width); }
-  void check(const op::LayerNormGradientApply& row) { check_size("width", row.width); }
-  void check(const op::LogitMax& row) { check_columns(row); }
-  void check(const op::LogitSums& row) { check_columns(row); }
-  void check(const op::CrossEntropyGradient& row) { check_columns(row); }
-  void check(const op::InitNormal& row) { check_part(row.part, 1, 0); }
-  void check(const op::Digest& row) { check_part(row.part, 0, 0); }
+  void check_place(const op::Place& place, const op::TensorWindow& told) {
+    check_window(told, place.operand, place.dim);
+  }
+  void check_place(const op::Place&, const Shape&) {}
 
   void fault(std::string_view message) { report_.fault("part", index_, message); }
   const Buffer& buffer(std::size_t operand) const {
@@ -81,46 +82,35 @@ class AttributeCheck {
                    buffer(operand).name, expected));
   }
 
-  /// An attribute that is the size, over all ranks, of the last dim of operand 0.
-  void check_size(std::string_view attribute, std::int64_t value) {
-    if (value != buffer(0).global.back())
-      fault(format("{} is {}, but {} has {} over all ranks", attribute, value, buffer(0).name,
-                   buffer(0).global.back()));
+  void check_size(std::string_view attribute, std::int64_t value, std::size_t operand,
+                  std::size_t dim) {
+    const std::int64_t expected = buffer(operand).global[dim];
+    if (value != expected)
+      fault(format("{} is {}, but {} has {} over all ranks", attribute, value, buffer(operand).name,
+                   expected));
   }
 
-  template <class Row>
-  void check_columns(const Row& row) {
-    const std::size_t dim = buffer(0).global.rank() - 1;
-    check_first("first_column", row.first_column, 0, dim);
-    std::int64_t covered = program_.local_shape(slices_[0].buffer).back();
-    for (const op::Cut& cut : claims_.cuts(slices_[0].buffer, dim))
-      covered *= claims_.mesh(slices_[0].buffer).axes[cut.axis.index()].size;
-    if (row.columns != 0 || covered != buffer(0).global.back()) check_size("columns", row.columns);
+  /// Whether the ranks have room for more elements of a dim than there are.
+  bool is_padded(std::size_t operand, std::size_t dim) {
+    const BufferId id = slices_[operand].buffer;
+    std::int64_t room = program_.local_shape(id)[dim];
+    for (const op::Cut& cut : claims_.cuts(id, dim))
+      room *= claims_.mesh(id).axes[cut.axis.index()].size;
+    return room != buffer(operand).global[dim];
   }
 
-  /// Heads count only in the mask of dropout.
-  template <class Row>
-  void check_heads(const Row& row) {
-    if (row.rate == 0) return;
-    constexpr std::size_t head_dim = 3;  // of (B, T, 3, H, D)
-    check_window(row.window);
-    check_first("first_head", row.first_head, 0, head_dim);
-    if (row.heads != buffer(0).global[head_dim])
-      fault(format("heads is {}, but {} has {} over all ranks", row.heads, buffer(0).name,
-                   buffer(0).global[head_dim]));
-  }
-
-  void check_window(const op::SampleWindow& window) {
-    check_first("the window's first", window.first, 0, 0);
-    if (window.samples != buffer(0).global[0])
+  void check_samples(const op::SampleWindow& window, std::size_t operand) {
+    check_first("the window's first", window.first, operand, 0);
+    const std::int64_t samples = buffer(operand).global[0];
+    if (window.samples != samples)
       fault(format("the window has {} samples, but {} has {} over all ranks", window.samples,
-                   buffer(0).name, buffer(0).global[0]));
+                   buffer(operand).name, samples));
     if (micro_ && window.micro != *micro_)
       fault(format("the window is of micro-batch {} in a task of {}", window.micro, *micro_));
   }
 
   /// A window over the dims of an operand from `skipped` on.
-  void check_part(const op::TensorWindow& part, std::size_t operand, std::size_t skipped) {
+  void check_window(const op::TensorWindow& window, std::size_t operand, std::size_t skipped) {
     const Shape& global = buffer(operand).global;
     const Shape local = program_.view_shape(slices_[operand], buffer(operand).dtype);
     op::TensorWindow expected;
@@ -130,9 +120,9 @@ class AttributeCheck {
       expected.first.push_back(first_of(operand, dim));
       whole = whole && local.rank() == global.rank() && local[dim] == global[dim];
     }
-    if (part == expected || (whole && part == op::TensorWindow{})) return;
+    if (window == expected || (whole && window == op::TensorWindow{})) return;
     fault(format("it is told that its part of {} lies at {} of {}, but it lies at {} of {}",
-                 buffer(operand).name, to_string(part.first), to_string(part.global),
+                 buffer(operand).name, to_string(window.first), to_string(window.global),
                  to_string(expected.first), to_string(expected.global)));
   }
 

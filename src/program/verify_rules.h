@@ -52,6 +52,11 @@ void check_layout(const Program& program, Report& report);
 void check_state(Claims& claims, Report& report);
 /// update-once.
 void check_updates(Claims& claims, Report& report);
+/// sum.
+void check_sums(const Program& program, Report& report);
+/// Of each message, in the order of the list: whether what is sent is the same for all
+/// micro-batches, or what is received must be; none where there are no micro-batches.
+std::vector<bool> shared_messages(const Program& program);
 /// feeds.
 void check_feeds(Claims& claims, Report& report);
 /// part: attributes that say which part of a tensor this rank computes. Requires check_operands.

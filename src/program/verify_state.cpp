@@ -143,10 +143,11 @@ class StateCheck {
       reads.push_back(std::move(sharding));
       shapes.push_back(program_.view_shape(what.slices[i], dtype_of_operand(what, operands[i])));
     }
-    if (std::holds_alternative<op::AdamW>(what.op)) cut_to_own_block(what, claims);
-    const op::FactorRule rule = op::factors(what.op, shapes);
+    if (is_update(what.op)) cut_to_own_block(what, reads.size(), claims);
+    const op::FactorRule rule = rule_of(what, shapes);
     if (const std::string problem = size_problem(what, rule); !problem.empty()) fault(problem);
-    const op::Propagation result = op::propagate(rule, reads, claims);
+    const op::Propagation result =
+        op::propagate(rule, reads, claims, claims_.mesh(what.slices[0].buffer));
     if (!result.problem.empty()) report_problem(what, reads, result.problem);
     for (std::size_t i = 0; i < claims.size(); ++i) {
       const std::size_t operand = reads.size() + i;
@@ -158,18 +159,39 @@ class StateCheck {
   }
 
   /// The weight of an update whose moments are cut further is seen as its own block, cut like them.
-  void cut_to_own_block(const Compute& what, std::vector<op::Sharding>& claims) {
+  void cut_to_own_block(const Compute& what, std::size_t reads, std::vector<op::Sharding>& claims) {
     const auto own = own_update(claims_, what);
     if (!own) return;
     if (!own->problem.empty()) report_.fault("part", index_, own->problem);
-    claims[0].dims.resize(program_.buffer(what.slices[5].buffer).global.rank());
-    claims[0].dims[0].insert(claims[0].dims[0].end(), own->added.begin(), own->added.end());
+    const std::size_t weight = op::operand_of(what.op, op::State::weight).value();
+    auto& dims = claims[weight - reads].dims;
+    dims.resize(program_.buffer(what.slices[weight].buffer).global.rank());
+    dims[0].insert(dims[0].end(), own->added.begin(), own->added.end());
+  }
+
+  /// The rule of an op whose shapes here are these. Where a dim is a product of factors, their
+  /// sizes are those over all ranks.
+  op::FactorRule rule_of(const Compute& what, const std::vector<Shape>& shapes) const {
+    op::FactorRule rule = op::factors(what.op, shapes);
+    if (rule.sizes.empty()) return rule;
+    op::Op logical = what.op;
+    op::for_each_place(logical, [&]<class T>(const op::Place& place, T& told) {
+      const Shape& global = program_.buffer(what.slices[place.operand].buffer).global;
+      if constexpr (std::is_same_v<T, std::int64_t>) {
+        if (place.told == op::Place::Told::local_size) told = global[place.dim_of(global)];
+      } else if constexpr (std::is_same_v<T, Shape>) {
+        told = global;
+      }
+    });
+    std::vector<Shape> globals;
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      globals.push_back(program_.buffer(what.slices[i].buffer).global);
+    return op::factors(logical, globals);
   }
 
   /// A factor has one logical size in all operands: what equal local sizes leave unsaid where the
   /// last block is padded.
   std::string size_problem(const Compute& what, const op::FactorRule& rule) const {
-    if (std::holds_alternative<op::LayerNormMoments>(what.op)) return {};  // blocks of a factor
     std::array<const Buffer*, 128> seen = {};
     std::array<std::int64_t, 128> sizes = {};
     for (std::size_t i = 0; i < what.slices.size(); ++i) {
@@ -178,7 +200,14 @@ class StateCheck {
           what.slices[i] != program_.whole(what.slices[i].buffer))
         continue;
       for (std::size_t dim = 0; dim < buffer.global.rank(); ++dim) {
-        const auto factor = static_cast<std::size_t>(rule.operands[i][dim]) % seen.size();
+        const std::string_view factors = rule.operands[i][dim];
+        if (factors.size() != 1) {
+          if (product(factors, rule.sizes) != buffer.global[dim])
+            return format("dim {} of {} has {} elements over all ranks, its factors {}", dim,
+                          buffer.name, buffer.global[dim], product(factors, rule.sizes));
+          continue;
+        }
+        const auto factor = static_cast<std::size_t>(factors[0]) % seen.size();
         if (seen[factor] == nullptr) {
           seen[factor] = &buffer;
           sizes[factor] = buffer.global[dim];
@@ -189,6 +218,12 @@ class StateCheck {
       }
     }
     return {};
+  }
+  static std::int64_t product(std::string_view factors, const op::FactorSizes& sizes) {
+    std::int64_t total = 1;
+    for (const char factor : factors)
+      if (__builtin_mul_overflow(total, sizes.at(factor), &total)) return 0;
+    return total;
   }
 
   void report_problem(const Compute& what, const std::vector<op::Sharding>& reads,
@@ -228,10 +263,7 @@ class StateCheck {
     partial_.write(slice, state);
   }
 
-  static bool is_zero(const Compute& what) {
-    const auto* fill = std::get_if<op::Fill>(&what.op);
-    return fill != nullptr && fill->value == 0;
-  }
+  static bool is_zero(const Compute& what) { return op::constant_of(what.op) == 0.0; }
 
   const Program& program_;
   Claims& claims_;

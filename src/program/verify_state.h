@@ -66,7 +66,7 @@ struct OwnUpdate {
   std::vector<op::Cut> added;
   std::string problem;  // the weight is not the own block
 };
-std::optional<OwnUpdate> own_update(Claims& claims, const Compute& adamw);
+std::optional<OwnUpdate> own_update(Claims& claims, const Compute& update);
 
 /// "partial sum(x)", "not partial".
 std::string partial_text(const std::vector<op::Partial>& axes, const Mesh& mesh);

@@ -22,6 +22,7 @@ void check_names(const Table& table, NameOf&& name_of, std::string_view what, Re
 void check_all_names(const Program& program, Report& report) {
   check_names(program.meshes, [](const Mesh& m) { return m.name; }, "mesh", report);
   check_names(program.groups, [](const Group& g) { return g.name; }, "group", report);
+  check_names(program.inputs, [](const Input& i) { return i.name; }, "input", report);
   check_names(program.streams, [](const std::string& s) { return s; }, "stream", report);
   check_names(program.buffers, [](const Buffer& b) { return b.name; }, "buffer", report);
 }
@@ -195,6 +196,9 @@ std::string kind_problem(const Program& program, const Kind& what) {
   if constexpr (requires { what.group; })
     if (what.group.index() >= program.groups.size())
       return format("group {} does not exist", what.group.index());
+  if constexpr (requires { what.input; })
+    if (what.input.index() >= program.inputs.size())
+      return format("input {} does not exist", what.input.index());
   if constexpr (requires { what.event; })
     if (what.event.index() >= program.num_events)
       return format("event {} of {}", what.event.index(), program.num_events);
@@ -212,6 +216,10 @@ bool check_instructions(const Program& program, Report& report) {
   if (program.num_events > program.instructions.size())
     report.fault("events", format("{} events in {} instructions", program.num_events,
                                   program.instructions.size()));
+  for (const Input& input : program.inputs)
+    if (!checked_bytes(input.sample_shape, input.dtype))
+      report.fault("bounds", format("input {}: the shape {} is not one", input.name,
+                                    to_string(input.sample_shape)));
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     if (instruction.stream.index() >= program.streams.size())

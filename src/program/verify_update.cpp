@@ -1,7 +1,7 @@
 // update-once, feeds: whether each parameter learns once, and from each sample once.
 #include <algorithm>
-#include <array>
 #include <map>
+#include <vector>
 
 #include "base/format.h"
 #include "op/blocks.h"
@@ -11,8 +11,6 @@
 
 namespace fourfold::program {
 namespace {
-
-constexpr std::size_t counter_operand = 4, weight_operand = 5;  // of op::AdamW::operands
 
 /// Each byte of a parameter is updated once, here or, where its moments are cut further than it, by
 /// the rank that owns it; then the owners' rows are gathered in place.
@@ -32,7 +30,7 @@ class UpdateCheck {
       if (compute != nullptr && is_update(compute->op)) {
         updates = true;
         for_each_part(*compute, [&](const Compute& part) { update(part, i); });
-      } else if (compute != nullptr && std::holds_alternative<op::CountUpdate>(compute->op)) {
+      } else if (compute != nullptr && op::updates(compute->op, op::State::counter)) {
         count(*compute, i);
       } else if (gather != nullptr && gather->from.buffer == gather->to.buffer) {
         complete(*gather, i);
@@ -49,21 +47,31 @@ class UpdateCheck {
   }
 
   void update(const Compute& compute, std::size_t index) {
-    constexpr std::array<BufferRole, 3> roles = {BufferRole::parameter, BufferRole::moment,
-                                                 BufferRole::moment};
-    for (std::size_t i = 0; i < roles.size(); ++i) {
-      const Buffer& buffer = program_.buffer(compute.slices[weight_operand + i].buffer);
-      if (buffer.role != roles[i])
+    const op::Operands operands = op::operands(compute.op);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].role != op::Role::update || operands[i].state == op::State::none) continue;
+      const Buffer& buffer = program_.buffer(compute.slices[i].buffer);
+      const BufferRole expected = role_of(operands[i].state);
+      if (buffer.role != expected)
         fault(index, format("{} is a {}, expected a {}", buffer.name, to_string(buffer.role),
-                            to_string(roles[i])));
-      note_update(compute.slices[weight_operand + i], index);
+                            to_string(expected)));
+      note_update(compute.slices[i], index);
     }
+    const auto slice_of = [&](op::State state) {
+      return compute.slices[op::operand_of(compute.op, state).value()];
+    };
     if (const auto own = own_update(claims_, compute))
-      incomplete_.try_emplace(compute.slices[weight_operand].buffer, Own{own->added, index});
-    const BufferId counter = compute.slices[counter_operand].buffer;
+      incomplete_.try_emplace(slice_of(op::State::weight).buffer, Own{own->added, index});
+    if (!op::operand_of(compute.op, op::State::counter)) return;
+    const BufferId counter = slice_of(op::State::counter).buffer;
     if (const auto counted = counted_.find(counter); counted != counted_.end())
       fault(index, format("instruction {} has already counted the update in {}", counted->second,
                           program_.buffer(counter).name));
+  }
+
+  static BufferRole role_of(op::State state) {
+    if (state == op::State::weight) return BufferRole::parameter;
+    return state == op::State::moment ? BufferRole::moment : BufferRole::counter;
   }
 
   void note_update(const Slice& slice, std::size_t index) {
@@ -80,7 +88,8 @@ class UpdateCheck {
   }
 
   void count(const Compute& compute, std::size_t index) {
-    const BufferId counter = compute.slices[1].buffer;
+    const BufferId counter =
+        compute.slices[op::operand_of(compute.op, op::State::counter).value()].buffer;
     const auto [place, inserted] = counted_.try_emplace(counter, index);
     if (!inserted)
       fault(index, format("instruction {} has already counted the update in {}", place->second,
@@ -155,23 +164,27 @@ class UpdateCheck {
 
 // --- feeds
 
-/// Whether the fed buffer holds [samples, length] and its cut gives this rank the samples of the
-/// table.
+/// Whether the fed buffer holds a micro-batch of the input as it is declared, and its cut gives
+/// this rank the samples of the table.
 std::string feed_problem(Claims& claims, const Feed& feed) {
   const Feeds& feeds = claims.program().feeds;
+  const Input& input = claims.program().inputs[feed.input.index()];
   const Buffer& buffer = claims.program().buffer(feed.to.buffer);
-  if (buffer.dtype != DType::i32)
-    return format("{} holds {}, expected i32", buffer.name, fourfold::to_string(buffer.dtype));
-  std::int64_t bytes = size_bytes(DType::i32);
-  if (feeds.count < 1 || feeds.length < 1 || __builtin_mul_overflow(bytes, feeds.count, &bytes) ||
-      __builtin_mul_overflow(bytes, feeds.length, &bytes) || feed.to.bytes() != bytes)
-    return format("{} bytes of {} do not hold {} samples of {} tokens", feed.to.bytes(),
-                  buffer.name, feeds.count, feeds.length);
+  if (buffer.dtype != input.dtype)
+    return format("{} holds {}, expected {}", buffer.name, fourfold::to_string(buffer.dtype),
+                  fourfold::to_string(input.dtype));
+  std::int64_t bytes = 0;
+  if (feeds.count < 1 || __builtin_mul_overflow(input.sample_bytes(), feeds.count, &bytes) ||
+      feed.to.bytes() != bytes)
+    return format("{} bytes of {} do not hold {} samples of {} bytes", feed.to.bytes(), buffer.name,
+                  feeds.count, input.sample_bytes());
   if (feed.micro < 0 || feed.micro >= feeds.micros)
     return format("micro-batch {} of {}", feed.micro, feeds.micros);
-  if (buffer.global != Shape{feeds.samples, feeds.length})
+  Shape micro_batch{feeds.samples};
+  for (const std::int64_t size : input.sample_shape) micro_batch.push_back(size);
+  if (buffer.global != micro_batch)
     return format("{} has shape {}, a micro-batch {}", buffer.name, to_string(buffer.global),
-                  to_string(Shape{feeds.samples, feeds.length}));
+                  to_string(micro_batch));
   const std::int64_t first = claims.first(feed.to.buffer, 0);
   if (first != feeds.first)
     return format("the cut of {} gives this rank samples from {} on, the feeds from {}",
@@ -179,37 +192,38 @@ std::string feed_problem(Claims& claims, const Feed& feed) {
   return {};
 }
 
-using FedBuffers = std::map<BufferId, FeedKind>;
+using FedBuffers = std::map<BufferId, InputId>;
 
-/// Operands that are named after a kind of feed hold that kind, where it is known what they hold.
-void check_kinds_read(const Program& program, std::size_t index, const Compute& compute,
-                      const FedBuffers& fed, Report& report) {
+/// Operands that are named after an input hold that input, where it is known what they hold.
+void check_inputs_read(const Program& program, std::size_t index, const Compute& compute,
+                       const FedBuffers& fed, Report& report) {
   const op::Operands operands = op::operands(compute.op);
   for (std::size_t i = 0; i < std::min(operands.size(), compute.slices.size()); ++i) {
     const auto held = fed.find(compute.slices[i].buffer);
-    if (held == fed.end() || to_string(held->second) == operands[i].name) continue;
-    for (const FeedKind kind : feed_kinds)
-      if (to_string(kind) == operands[i].name)
-        report.fault(
-            "feeds", index,
-            format("{} reads the {} in {} as {}", op::name(compute.op), to_string(held->second),
-                   program.buffer(held->first).name, operands[i].name));
+    if (held == fed.end()) continue;
+    const std::string& held_name = program.inputs[held->second.index()].name;
+    if (held_name == operands[i].name) continue;
+    for (const Input& input : program.inputs)
+      if (input.name == operands[i].name)
+        report.fault("feeds", index,
+                     format("{} reads the {} in {} as {}", op::name(compute.op), held_name,
+                            program.buffer(held->first).name, operands[i].name));
   }
 }
 
-/// All feeds have one type and shape, so nothing else tells them apart. Follows them through the
+/// Inputs may have one type and shape, and nothing else tells these apart. Follows them through the
 /// copies that cut them further.
-void check_kinds(const Program& program, Report& report) {
+void check_inputs_read(const Program& program, Report& report) {
   FedBuffers fed;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const What& what = program.instructions[i].what;
     if (const auto* feed = std::get_if<Feed>(&what)) {
-      fed[feed->to.buffer] = feed->kind;
+      fed[feed->to.buffer] = feed->input;
     } else if (const auto* copy = std::get_if<Copy>(&what)) {
       if (const auto from = fed.find(copy->from.buffer); from != fed.end())
         fed[copy->to.buffer] = from->second;
     } else if (const auto* compute = std::get_if<Compute>(&what)) {
-      check_kinds_read(program, i, *compute, fed, report);
+      check_inputs_read(program, i, *compute, fed, report);
     }
   }
 }
@@ -222,9 +236,9 @@ void check_updates(Claims& claims, Report& report) {
 
 void check_feeds(Claims& claims, Report& report) {
   const Program& program = claims.program();
-  check_kinds(program, report);
-  std::map<std::pair<FeedKind, std::int64_t>, std::size_t> fed;
-  std::array<std::int64_t, feed_kinds.size()> count = {};
+  check_inputs_read(program, report);
+  std::map<std::pair<InputId, std::int64_t>, std::size_t> fed;
+  std::vector<std::int64_t> count(program.inputs.size(), 0);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const auto* feed = std::get_if<Feed>(&program.instructions[i].what);
     if (feed == nullptr) continue;
@@ -232,25 +246,25 @@ void check_feeds(Claims& claims, Report& report) {
       report.fault("feeds", i, problem);
       continue;
     }
-    const auto [place, inserted] = fed.try_emplace({feed->kind, feed->micro}, i);
+    const std::size_t input = feed->input.index();
+    const auto [place, inserted] = fed.try_emplace({feed->input, feed->micro}, i);
     if (!inserted)
       report.fault("feeds", i,
                    format("instruction {} has fed {} of micro-batch {} before", place->second,
-                          to_string(feed->kind), feed->micro));
+                          program.inputs[input].name, feed->micro));
     else
-      ++count[static_cast<std::size_t>(feed->kind)];
+      ++count[input];
   }
+  for (std::size_t i = 0; i < count.size(); ++i)
+    if (count[i] != program.feeds.micros)
+      report.fault("feeds", format("{} of {} micro-batches are fed their {}", count[i],
+                                   program.feeds.micros, program.inputs[i].name));
+  // Only where another mesh hands it what it computes on may a mesh be fed nothing.
   const bool receives =
       std::any_of(program.instructions.begin(), program.instructions.end(),
                   [](const Instruction& i) { return std::holds_alternative<Recv>(i.what); });
-  for (const FeedKind kind : feed_kinds) {
-    const std::int64_t found = count[static_cast<std::size_t>(kind)];
-    // The others may be absent (a prefill has no labels), tokens only where another mesh has them.
-    const bool may_be_absent = kind != FeedKind::tokens || receives;
-    if (found != program.feeds.micros && (found != 0 || !may_be_absent))
-      report.fault("feeds", format("{} of {} micro-batches are fed their {}", found,
-                                   program.feeds.micros, to_string(kind)));
-  }
+  if (program.inputs.empty() && program.feeds.micros > 0 && !receives)
+    report.fault("feeds", format("{} micro-batches of nothing that is fed", program.feeds.micros));
 }
 
 }  // namespace fourfold::program

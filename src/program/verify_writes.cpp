@@ -53,15 +53,18 @@ bool is_collective(const Instruction& instruction) {
   return std::visit([](const auto& what) { return requires { what.group; }; }, instruction.what);
 }
 
-template <class Row>
-bool computes(const Instruction& instruction) {
+/// Whether an instruction makes a tensor out of nothing: the start of a run.
+bool starts(const Instruction& instruction) {
   const auto* compute = std::get_if<Compute>(&instruction.what);
-  return compute != nullptr && std::holds_alternative<Row>(compute->op);
+  return compute != nullptr && op::work_class(compute->op) == op::WorkClass::source;
 }
 
-bool updates_parameters(const Instruction& instruction) {
+bool updates_state(const Instruction& instruction, op::State state) {
   const auto* compute = std::get_if<Compute>(&instruction.what);
-  return compute != nullptr && is_update(compute->op);
+  return compute != nullptr && op::updates(compute->op, state);
+}
+bool updates_parameters(const Instruction& instruction) {
+  return updates_state(instruction, op::State::weight);
 }
 
 bool may_write(const Instruction& instruction, BufferRole role, bool is_init, bool updates) {
@@ -69,9 +72,9 @@ bool may_write(const Instruction& instruction, BufferRole role, bool is_init, bo
   if (role != BufferRole::parameter && role != BufferRole::moment && role != BufferRole::counter)
     return true;
   if (is_init)
-    return computes<op::InitNormal>(instruction) || computes<op::Fill>(instruction) ||
-           std::holds_alternative<Copy>(instruction.what) || is_collective(instruction);
-  if (role == BufferRole::counter) return computes<op::CountUpdate>(instruction);
+    return starts(instruction) || std::holds_alternative<Copy>(instruction.what) ||
+           is_collective(instruction);
+  if (role == BufferRole::counter) return updates_state(instruction, op::State::counter);
   return updates && (updates_parameters(instruction) || gathers_in_place(instruction));
 }
 

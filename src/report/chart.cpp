@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/format.h"
 #include "report/axis.h"
@@ -43,7 +44,32 @@ class Field {
   double across(double x) const {
     return left + (x - x_first_) / x_width_ * (form_.width - left - right);
   }
-  double down(double y) const { return top + (1 - y_.place(y)) * (form_.height - top - bottom); }
+  /// What lies beyond the axis stands at its edge.
+  double down(double y) const {
+    return top + (1 - std::clamp(y_.place(y), 0., 1.)) * (form_.height - top - bottom);
+  }
+  /// A strip from top to bottom, with words for whoever points there.
+  std::string strip(double first, double last, const std::string& words) const {
+    return format(
+        "<rect class=\"strip\" x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"{:.0f}\">"
+        "<title>{}</title></rect>",
+        first, top, std::max(last - first, 0.5), form_.height - top - bottom, words);
+  }
+  bool has(double x) const { return x >= x_first_ && x <= x_first_ + x_width_; }
+  std::string mark(const ChartMark& mark) const {
+    const double x = across(mark.x);
+    return format(
+        "<line class=\"mark c{}\" x1=\"{:.1f}\" y1=\"{:.0f}\" x2=\"{:.1f}\" y2=\"{:.0f}\">"
+        "<title>{}</title></line>",
+        mark.color, x, top, x, form_.height - bottom, escaped(mark.words));
+  }
+  double left_edge() const { return left; }
+  double right_edge() const { return form_.width - right; }
+  /// Above the curves, at the right.
+  std::string remark(const std::string& words) const {
+    return format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"end\">{}</text>", right_edge(),
+                  top + 8, words);
+  }
   int columns() const { return static_cast<int>(form_.width - left - right); }
 
   std::string axes(const std::string& x_name) const {
@@ -111,6 +137,57 @@ std::string draw(const Field& field, const ChartCurve& curve, std::span<const Po
   return band(field, columns, curve.color) + polyline(field, means, curve.color);
 }
 
+/// Where the axis ends so that a few values far above all others do not flatten these: none where
+/// there are no such values.
+std::optional<double> clipped_end(const std::vector<std::vector<Point>>& curves) {
+  std::vector<double> values;
+  for (const auto& points : curves)
+    for (const Point& point : points) values.push_back(point.y);
+  constexpr std::size_t least_points = 20;
+  if (values.size() < least_points) return std::nullopt;
+  std::sort(values.begin(), values.end());
+  // Some values in a hundred, and at least one, may stand out.
+  const double usual = values[values.size() - 1 - std::max<std::size_t>(values.size() / 50, 1)],
+               range = usual - values.front();
+  constexpr double far = 2;
+  if (values.back() - values.front() <= far * range || range <= 0) return std::nullopt;
+  return usual + 0.1 * range;
+}
+
+/// The values of all curves by places across, for whoever points there.
+std::string strips(const Field& field, std::span<const ChartCurve> curves,
+                   const std::vector<std::vector<Point>>& points, const std::string& x_name) {
+  constexpr int most_strips = 120;
+  std::vector<std::vector<Column>> columns;
+  std::size_t longest = 0;
+  for (const auto& each : points) {
+    columns.push_back(decimate(each, most_strips));
+    if (columns.back().size() > columns[longest].size()) longest = columns.size() - 1;
+  }
+  std::string svg;
+  const auto& at = columns[longest];
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const double here = field.across(at[i].x);
+    const double first = i == 0 ? field.left_edge() : (field.across(at[i - 1].x) + here) / 2,
+                 last = i + 1 == at.size() ? field.right_edge()
+                                           : (here + field.across(at[i + 1].x)) / 2;
+    std::string words = format("{} {:.6g}", x_name, at[i].x);
+    for (std::size_t curve = 0; curve < curves.size(); ++curve) {
+      const auto near = std::min_element(columns[curve].begin(), columns[curve].end(),
+                                         [&](const Column& a, const Column& b) {
+                                           return std::abs(a.x - at[i].x) < std::abs(b.x - at[i].x);
+                                         });
+      if (near == columns[curve].end()) continue;
+      const double x = field.across(near->x);
+      if (x < first - 0.5 || x > last + 0.5) continue;
+      words += format("\n{}: {:.5g}", curves[curve].name, near->mean);
+      if (near->most > near->least) words += format(" ({:.5g} to {:.5g})", near->least, near->most);
+    }
+    svg += field.strip(first, last, escaped(words));
+  }
+  return svg;
+}
+
 /// Whether the median of some curve would lie in the lowest twentieth of the drawing.
 bool is_lopsided(const std::vector<std::vector<Point>>& curves) {
   bool result = false;
@@ -131,8 +208,16 @@ bool is_lopsided(const std::vector<std::vector<Point>>& curves) {
 
 }  // namespace
 
+std::string axis_of(std::span<const ChartCurve> curves, const ChartForm& form) {
+  std::vector<std::vector<Point>> points;
+  for (const ChartCurve& curve : curves) points.push_back(finite(curve.points));
+  if (form.may_clip)
+    if (const auto end = clipped_end(points)) return format("{:.6g}", *end);
+  return form.may_be_log && is_lopsided(points) ? "log" : "linear";
+}
+
 std::string draw_chart(std::span<const ChartCurve> curves, const std::string& x_name,
-                       const ChartForm& form) {
+                       const ChartForm& form, std::span<const ChartMark> marks) {
   std::vector<std::vector<Point>> points;
   Range x, y;
   for (const ChartCurve& curve : curves) {
@@ -143,7 +228,9 @@ std::string draw_chart(std::span<const ChartCurve> curves, const std::string& x_
     }
   }
   if (x.is_empty()) return {};
-  const AxisScale values = form.may_be_log && is_lopsided(points)
+  const auto clipped = form.may_clip ? clipped_end(points) : std::nullopt;
+  const AxisScale values = clipped ? make_axis(y.least, *clipped, 5)
+                           : form.may_be_log && is_lopsided(points)
                                ? make_log_axis(y.least, y.most, 4)
                                : make_axis(y.least, y.most, 5);
   const Field field(x, values, form);
@@ -153,6 +240,10 @@ std::string draw_chart(std::span<const ChartCurve> curves, const std::string& x_
     if (!points[i].empty())
       svg += format("<g><title>{}</title>{}</g>", escaped(curves[i].name),
                     draw(field, curves[i], points[i]));
+  if (clipped) svg += field.remark(format("up to {:.4g}", y.most));
+  svg += strips(field, curves, points, x_name);
+  for (const ChartMark& mark : marks)
+    if (field.has(mark.x)) svg += field.mark(mark);
   return svg + "</svg>";
 }
 

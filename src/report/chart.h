@@ -17,17 +17,33 @@ struct ChartCurve {
   bool has_dots = false;          // few points, each of which counts
 };
 
+/// A place on the x axis that something begins at.
+struct ChartMark {
+  double x = 0;
+  std::string words;  // for whoever points there
+  int color = 0;
+};
+
 struct ChartForm {
   int width = 400, height = 230;  // in units of the drawing, which the page scales
   /// Where the largest value is so far above most others that these would be a flat line, and all
   /// are positive, marks are powers of ten.
   bool may_be_log = false;
+  /// Where a few values are far above all others, the axis ends above the others; what is beyond
+  /// stands at its edge, and a line of text says how high it goes.
+  bool may_clip = false;
 };
 
 /// An <svg> element with axes from the curves' own ranges. A curve with more points than columns is
 /// drawn as the mean of each column, and everything from its least to its largest value is shaded.
-/// `x_name` stands below. Empty where no curve has a point.
+/// Under the pointer a viewer shows the values of a place.
+/// `x_name` stands below. Empty where no curve has a point. Marks are lines from top to bottom;
+/// those beyond the curves are left out.
 std::string draw_chart(std::span<const ChartCurve> curves, const std::string& x_name,
-                       const ChartForm& form);
+                       const ChartForm& form, std::span<const ChartMark> marks = {});
+
+/// How the values of these curves are drawn, as `form` allows it: "log", "linear", or the value
+/// above which nothing is shown in full.
+std::string axis_of(std::span<const ChartCurve> curves, const ChartForm& form);
 
 }  // namespace fourfold::report

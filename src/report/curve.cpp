@@ -110,8 +110,12 @@ void draw(Field& field, std::span<const Point> curve, const Range& x, const Rang
   }
 }
 
+/// As exact as the label's columns allow.
 std::string number(double value) {
-  return format("{:.4g}", value);
+  std::string text = format("{:.4g}", value);
+  for (int digits = 3; digits > 0 && text.size() >= label_columns; --digits)
+    text = format("{:.{}g}", value, digits);
+  return text;
 }
 
 /// The numbers at the two ends of the x axis.

@@ -1,16 +1,20 @@
 #include "report/page.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/format.h"
 #include "base/units.h"
 #include "report/chart.h"
+#include "report/chart_data.h"
 #include "report/html_text.h"
+#include "report/page_script.h"
 #include "report/page_style.h"
 
 namespace fourfold::report {
@@ -72,13 +76,13 @@ std::vector<Figure> figures(const Run& run) {
     list[1] = {list[1].name, format("{:.4f}", point->y), at_step(point->x)};
   const bool has_time = m.time_s > 0;
   list[2] = {"Steps", m.steps > 0 ? format_grouped(m.steps) : "",
-             m.tokens > 0 ? format_count(m.tokens) + " tokens" : ""};
+             m.items > 0 ? format_count(m.items) + " " + m.unit : ""};
   list[3] = {"Time in steps", has_time ? format_duration(m.time_s) : "",
              has_time
                  ? format_duration(m.time_s / static_cast<double>(m.step_time_s.size())) + " a step"
                  : ""};
-  list[4] = {"Throughput", has_time ? format_count(m.tokens / m.time_s) + " tok/s" : "",
-             m.mfu.empty() ? "" : format("MFU {:.1f}%", 100 * m.mfu.back().y)};
+  list[4] = {"Throughput", has_time ? format_count(m.items / m.time_s) + " " + m.unit + "/s" : "",
+             m.mean_mfu ? format("MFU {:.1f}%", 100 * *m.mean_mfu) : ""};
   list[5] = {"Memory", m.peak_resident_bytes > 0 ? format_bytes(m.peak_resident_bytes) : "",
              m.memory_bytes > 0 ? format_bytes(m.memory_bytes) + " planned a rank" : ""};
   return list;
@@ -136,51 +140,144 @@ struct Panel {
   bool has_dots = false;
   bool is_wide = false;
   bool may_be_log = false;
+  bool is_loss = false;                            // a reader may choose its axis
+  std::vector<Point> Metrics::* beside = nullptr;  // drawn as dots in the same colour
+  std::string beside_name = {};
 };
 
-std::string figure_of(Runs runs, const Panel& panel) {
+/// "1 to 100"; "from 101" of a session that was killed.
+std::string steps_of(const RunSession& session) {
+  if (!session.last_step) return format("from {}", format_grouped(session.first_step + 1));
+  if (*session.last_step <= session.first_step) return "none";
+  if (session.counts_to)
+    return format("{} to {}, and to {} what a later one did again",
+                  format_grouped(session.first_step + 1), format_grouped(*session.counts_to),
+                  format_grouped(*session.last_step));
+  return format("{} to {}", format_grouped(session.first_step + 1),
+                format_grouped(*session.last_step));
+}
+
+/// Where the later sessions of a run begin.
+std::vector<ChartMark> marks_of(const Run& run, std::size_t index, bool is_alone) {
+  std::vector<ChartMark> marks;
+  for (const RunSession& session : run.sessions) {
+    if (!session.counts || session.first_step == 0) continue;
+    std::string words = format("{}session {} begins after step {}", is_alone ? "" : run.name + ": ",
+                               session.number, format_grouped(session.first_step));
+    for (const std::string& change : session.changes) words += "\n" + change;
+    marks.push_back({static_cast<double>(session.first_step), std::move(words), color_of(index)});
+  }
+  return marks;
+}
+
+using Marks = std::vector<std::vector<ChartMark>>;
+
+Marks marks_of_runs(Runs runs) {
+  Marks marks;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    marks.push_back(marks_of(runs[i], i, runs.size() == 1));
+  return marks;
+}
+
+std::string figure_of(Runs runs, const Panel& panel, std::span<const ChartMark> marks) {
   std::vector<std::vector<Point>> scaled;
   for (const Run& run : runs) {
     scaled.push_back(run.metrics.*panel.points);
     for (Point& point : scaled.back()) point.y *= panel.factor;
   }
   std::vector<ChartCurve> curves;
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    curves.push_back({runs[i].name, scaled[i], color_of(i), panel.has_dots});
-  const std::string drawing = draw_chart(curves, "step", {.may_be_log = panel.may_be_log});
+  std::vector<std::size_t> run_of_curve;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const bool is_several = runs.size() > 1 || panel.beside == nullptr;
+    curves.push_back(
+        {is_several ? runs[i].name : "training", scaled[i], color_of(i), panel.has_dots});
+    run_of_curve.push_back(i);
+    if (panel.beside == nullptr || (runs[i].metrics.*panel.beside).empty()) continue;
+    curves.push_back({(runs.size() > 1 ? runs[i].name + ", " : "") + panel.beside_name,
+                      runs[i].metrics.*panel.beside, color_of(i), true});
+    run_of_curve.push_back(i);
+  }
+  const ChartForm form{.may_be_log = panel.may_be_log, .may_clip = !panel.may_be_log};
+  const std::string drawing = draw_chart(curves, "step", form, marks);
   if (drawing.empty()) return {};
+  ChartForm broad = form;
+  broad.width = 1170;
+  broad.height = 340;
   const std::string unit = panel.unit.empty() ? "" : format(" <small>{}</small>", panel.unit);
-  if (!panel.is_wide)
-    return format("<figure class=\"card\"><figcaption>{}{}</figcaption>{}</figure>", panel.title,
-                  unit, drawing);
   return format(
-      "<figure class=\"card wide\"><figcaption>{}{}</figcaption><div class=\"broad\">{}</div>"
-      "<div class=\"narrow\">{}</div></figure>",
-      panel.title, unit, draw_chart(curves, "step", {1170, 340}), drawing);
+      "<figure class=\"card{}\" data-axis=\"{}\"{} data-curves=\"{}\"><figcaption>{}{}"
+      "</figcaption>{}<div class=\"values\" hidden></div></figure>",
+      panel.is_wide ? " wide" : "", axis_of(curves, form), panel.is_loss ? " data-loss" : "",
+      escaped(chart_data(curves, run_of_curve)), panel.title, unit,
+      panel.is_wide ? format("<div class=\"broad\">{}</div><div class=\"narrow\">{}</div>",
+                             draw_chart(curves, "step", broad, marks), drawing)
+                    : drawing);
+}
+
+/// Shown by the script, which they are for; with what the runs count.
+constexpr std::string_view switches =
+    "<div class=\"switches\" hidden><span>across<button name=\"x\" value=\"steps\">steps</button>"
+    "<button name=\"x\" value=\"items\">{}</button></span><span>loss"
+    "<button name=\"loss\" value=\"linear\">linear</button>"
+    "<button name=\"loss\" value=\"log\">logarithmic</button></span>"
+    "<span>Draw over a stretch to see it large.<button class=\"whole\" hidden>the whole run"
+    "</button></span></div>";
+
+/// What the runs count: "tokens".
+std::string unit_of(Runs runs) {
+  const std::string& unit = runs[0].metrics.unit;
+  const auto is_other = [&](const Run& run) { return run.metrics.unit != unit; };
+  return unit.empty() || std::any_of(runs.begin(), runs.end(), is_other) ? "items" : unit;
+}
+
+std::string capitalised(std::string word) {
+  word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
+  return word;
 }
 
 std::string charts(Runs runs) {
+  const std::string unit = unit_of(runs), rate = capitalised(unit) + " per second";
   const std::vector<Panel> panels = {
-      {"Training loss", "", &Metrics::loss, 1, false, true},
-      {"Validation loss", "", &Metrics::val_loss, 1, true},
+      {.title = "Loss",
+       .unit = "training, and validation as dots",
+       .points = &Metrics::loss,
+       .is_wide = true,
+       .is_loss = true,
+       .beside = &Metrics::val_loss,
+       .beside_name = "validation"},
+      {.title = "Validation loss",
+       .unit = "",
+       .points = &Metrics::val_loss,
+       .has_dots = true,
+       .is_loss = true},
+      {.title = "Validation accuracy",
+       .unit = "%",
+       .points = &Metrics::val_accuracy,
+       .factor = 100,
+       .has_dots = true},
       {.title = "Gradient norm",
        .unit = "before clipping",
        .points = &Metrics::grad_norm,
        .may_be_log = true},
       {"Learning rate", "", &Metrics::lr},
-      {"Tokens per second", "", &Metrics::tokens_per_s},
+      {rate, "", &Metrics::items_per_s},
       {"Step time", "ms", &Metrics::step_time_s, 1e3},
       {"Exposed communication", "ms a step", &Metrics::exposed_communication_s, 1e3},
       {"Model FLOP utilization", "%", &Metrics::mfu, 100},
   };
+  const Marks marks = marks_of_runs(runs);
+  std::vector<ChartMark> all_marks;
+  for (const auto& of_run : marks) all_marks.insert(all_marks.end(), of_run.begin(), of_run.end());
   std::string html;
-  for (const Panel& panel : panels) html += figure_of(runs, panel);
+  for (const Panel& panel : panels) html += figure_of(runs, panel, all_marks);
   if (html.empty()) return {};
   return format(
-      "<h2>Curves</h2><div class=\"charts\">{}</div><p class=\"soft\" style=\"margin-top:10px\">"
+      "<h2>Curves</h2>{}<div class=\"charts\" data-runs=\"{}\" data-unit=\"{}\">{}</div>"
+      "<p class=\"soft\" style=\"margin-top:10px\">"
       "Where there are more steps than columns of the drawing, the line is their mean, and the "
-      "shade reaches from the least to the largest value.</p>",
-      html);
+      "shade reaches from the least to the largest value.{}</p>",
+      format(switches, escaped(unit)), escaped(runs_data(runs, marks)), escaped(unit), html,
+      all_marks.empty() ? "" : " Dashed lines show where a later session of a run begins.");
 }
 
 /// All names of the facts of all runs, in the order of the first that has them.
@@ -229,8 +326,42 @@ std::string each(Runs runs, const std::string& title,
   return html.empty() ? "" : format("<h2>{}</h2>{}", title, html);
 }
 
-std::string sample(const Run& run) {
-  return run.sample.empty() ? "" : format("<pre>{}</pre>", escaped(run.sample));
+std::string samples(const Run& run) {
+  std::string html = run.sample.empty() ? "" : format("<pre>{}</pre>", escaped(run.sample));
+  std::string earlier;
+  for (const Sample& sample : run.metrics.samples)
+    earlier += format("<p class=\"soft\">after step {}</p><pre>{}</pre>",
+                      format_grouped(sample.step), escaped(sample.text));
+  if (!earlier.empty())
+    html += format(
+        "<details{}><summary>{} written during the training</summary><div>{}</div></details>",
+        run.sample.empty() ? " open" : " style=\"margin-top:12px\"",
+        counted(static_cast<std::int64_t>(run.metrics.samples.size()), "text"), earlier);
+  return html;
+}
+
+/// "a: 1 -> 2" with an arrow that no line ends in.
+std::string with_arrow(std::string change) {
+  constexpr std::string_view plain = " -&gt; ";
+  const std::size_t at = change.find(plain);
+  return at == change.npos ? change : change.replace(at, plain.size(), "&nbsp;&rarr; ");
+}
+
+std::string sessions(const Run& run) {
+  if (run.sessions.size() < 2) return {};
+  std::string html =
+      "<tr><th>Session</th><th>Steps</th><th>Changed against the one before</th><th>Command</th>"
+      "</tr>";
+  for (const RunSession& session : run.sessions) {
+    std::string changes;
+    for (const std::string& change : session.changes)
+      changes += format("<div>{}</div>", with_arrow(escaped(change)));
+    html += format("<tr><td>{}</td><td>{}{}</td><td>{}</td><td><code>{}</code></td></tr>",
+                   session.number, steps_of(session),
+                   session.counts ? "" : ", which later ones did again",
+                   changes.empty() ? "&ndash;" : changes, escaped(session.command));
+  }
+  return format("<div class=\"scroll\"><table>{}</table></div>", html);
 }
 
 /// Its first part is a table of the model, the memory by class and the like.
@@ -263,7 +394,9 @@ std::string make_page(std::span<const Run> runs, const std::string& made_by) {
   const std::string title = runs.size() == 1 ? runs[0].name : format("{} runs", runs.size());
   std::string body = header(runs) + notes(runs);
   body += runs.size() == 1 ? tiles(runs[0]) : summary_table(runs);
-  body += charts(runs) + each(runs, "Samples", sample);
+  const std::string curves = charts(runs);
+  const bool has_charts = !curves.empty();
+  body += curves + each(runs, "Sessions", sessions) + each(runs, "Samples", samples);
   body += facts_section(runs, runs.size() > 1 ? "Configuration: differences" : "Configuration",
                         &Run::config);
   body += facts_section(runs, runs.size() > 1 ? "Environment: differences" : "Environment",
@@ -272,9 +405,13 @@ std::string make_page(std::span<const Run> runs, const std::string& made_by) {
   return format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'; script-src '{}'\">\n"
       "<title>{}</title>\n<style>{}</style></head>\n<body><main>{}<footer>{}</footer></main>"
-      "</body></html>\n",
-      escaped(title), page_style, body, escaped(made_by));
+      "{}</body></html>\n",
+      page_script_hash, escaped(title), page_style, body, escaped(made_by),
+      // Without a chart there is nothing to do.
+      has_charts ? format("<script type=\"module\">{}</script>", page_script) : "");
 }
 
 }  // namespace fourfold::report

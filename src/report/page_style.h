@@ -46,6 +46,26 @@ svg .grid { stroke: var(--rule); stroke-width: 1; }
 svg .line { fill: none; stroke: currentColor; stroke-width: 1.6; stroke-linejoin: round; }
 svg .band { fill: currentColor; fill-opacity: 0.18; stroke: currentColor; stroke-opacity: 0.3;
   stroke-width: 0.7; } svg .dot { fill: currentColor; }
+svg .strip { fill: transparent; } svg .strip:hover { fill: currentColor; fill-opacity: 0.08; }
+svg .mark { stroke: currentColor; stroke-width: 1; stroke-dasharray: 3 3; }
+svg .pointer { stroke: var(--soft); stroke-width: 1; stroke-opacity: 0.6; pointer-events: none; }
+svg .chosen { fill: var(--soft); fill-opacity: 0.15; pointer-events: none; }
+.charts svg { touch-action: pan-y; user-select: none; } figure { position: relative; }
+[hidden] { display: none !important; }
+.switches { display: flex; flex-wrap: wrap; align-items: center; gap: 8px 22px; margin: 0 0 12px;
+  color: var(--soft); font-size: 13.5px; }
+.switches button { font: inherit; color: var(--soft); background: var(--card); cursor: pointer;
+  border: 1px solid var(--rule); border-radius: 6px; padding: 3px 11px; margin-left: 5px; }
+.switches button[aria-pressed=true] { color: var(--ink); border-color: var(--soft);
+  font-weight: 600; } .switches button:disabled { opacity: 0.5; cursor: default; }
+.values { position: absolute; top: 40px; right: 26px; padding: 6px 10px; font-size: 12.5px;
+  background: var(--card); border: 1px solid var(--rule); border-radius: 8px;
+  font-variant-numeric: tabular-nums; pointer-events: none; }
+.values.at-left { right: auto; left: 66px; } .values strong { color: var(--ink); }
+.values i { display: inline-block; width: 12px; height: 3px; vertical-align: middle;
+  margin-right: 6px; background: currentColor; }
+figure.wide .dot { r: 3.6px; stroke: var(--card); stroke-width: 1; }
+figure.wide svg:has(circle) g:not(:has(circle)) .line { stroke-opacity: 0.5; }
 .narrow { display: none; }
 .c0 { color: var(--c0); } .c1 { color: var(--c1); } .c2 { color: var(--c2); }
 .c3 { color: var(--c3); } .c4 { color: var(--c4); } .c5 { color: var(--c5); }
@@ -60,6 +80,7 @@ details { margin: 0 0 10px; } summary { cursor: pointer; font-weight: 600; }
 summary + * { margin-top: 10px; }
 pre { margin: 0; font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace;
   white-space: pre-wrap; overflow-wrap: anywhere; } pre.wide { white-space: pre; overflow-x: auto; }
+pre + p { margin-top: 14px; }
 .warn { border-color: var(--warn); background: var(--warn-card); margin: 18px 0 0; }
 .warn li { color: var(--warn); } .warn ul { margin: 0; padding-left: 18px; }
 footer { margin: 34px 0 0; color: var(--soft); font-size: 13px; }

@@ -19,9 +19,9 @@ struct Column {
 };
 constexpr Column columns[] = {{"loss", &Metrics::loss},
                               {"val_loss", &Metrics::val_loss},
+                              {"val_accuracy", &Metrics::val_accuracy},
                               {"grad_norm", &Metrics::grad_norm},
                               {"lr", &Metrics::lr},
-                              {"tokens_per_s", &Metrics::tokens_per_s},
                               {"step_time_s", &Metrics::step_time_s},
                               {"mfu", &Metrics::mfu},
                               {"exposed_communication_s", &Metrics::exposed_communication_s}};
@@ -37,9 +37,27 @@ std::optional<double> number(const Json& line, std::string_view key) {
 
 /// A run that went on from an earlier step has done some steps again.
 void forget_from(Metrics& metrics, double step) {
-  for (const Column& column : columns) {
-    auto& points = metrics.*column.points;
+  const auto forget = [step](std::vector<Point>& points) {
     while (!points.empty() && points.back().x >= step) points.pop_back();
+  };
+  for (const Column& column : columns) forget(metrics.*column.points);
+  forget(metrics.items_per_s);
+  while (!metrics.samples.empty() && static_cast<double>(metrics.samples.back().step) >= step)
+    metrics.samples.pop_back();
+}
+
+/// The rate is named after what it counts: "tokens_per_s".
+void add_rate(Metrics& metrics, const Json& line, double step) {
+  constexpr std::string_view ending = "_per_s";
+  for (const auto& [key, value] : line.members()) {
+    if (!key.ends_with(ending)) continue;
+    const std::string unit = key.substr(0, key.size() - ending.size());
+    const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+    if (unit.empty() || !std::all_of(unit.begin(), unit.end(), is_letter)) continue;
+    metrics.unit = unit;
+    const auto rate = number(line, key);
+    if (rate && std::isfinite(*rate)) metrics.items_per_s.push_back({step, *rate});
+    return;
   }
 }
 
@@ -50,11 +68,17 @@ void add_line(Metrics& metrics, const Json& line, std::int64_t step) {
   for (const Column& column : columns) {
     const auto value = number(line, column.key);
     if (!value) continue;
+    // A share above 1 is of a peak that was measured too low.
+    if (column.points == &Metrics::mfu && *value > 1) continue;
     if (std::isfinite(*value))
       (metrics.*column.points).push_back({x, *value});
     else if (column.points == &Metrics::loss)
       ++metrics.not_finite;
   }
+  add_rate(metrics, line, x);
+  const Json* sample = line.find("sample");
+  if (sample != nullptr && sample->kind() == Json::Kind::string)
+    metrics.samples.push_back({step, sample->as_string()});
   const auto whole = [&](std::string_view key, std::int64_t& into) {
     const Json* value = line.find(key);
     if (value != nullptr && value->kind() == Json::Kind::integer)
@@ -62,6 +86,38 @@ void add_line(Metrics& metrics, const Json& line, std::int64_t step) {
   };
   whole("memory_bytes", metrics.memory_bytes);
   whole("peak_resident_bytes", metrics.peak_resident_bytes);
+}
+
+/// From how long steps took and how many items a second they read.
+std::vector<Point> items_read(const Metrics& metrics) {
+  std::vector<Point> read;
+  double per_step = 0;
+  auto rate = metrics.items_per_s.begin();
+  for (const Point& time : metrics.step_time_s) {
+    while (rate != metrics.items_per_s.end() && rate->x < time.x) ++rate;
+    if (rate == metrics.items_per_s.end() || rate->x > time.x) continue;
+    const double now = std::round(time.y * rate->y);
+    if (read.empty()) read.push_back({0, 0});
+    const Point last = read.back();
+    // A longer straight line in place of two.
+    if (now == per_step) read.pop_back();
+    per_step = now;
+    read.push_back({time.x, last.y + (time.x - last.x) * now});
+  }
+  return read;
+}
+
+/// The mean over time, as the throughput beside which it stands.
+std::optional<double> mean_mfu(const Metrics& metrics) {
+  double time_s = 0, sum = 0;
+  auto time = metrics.step_time_s.begin();
+  for (const Point& share : metrics.mfu) {
+    while (time != metrics.step_time_s.end() && time->x < share.x) ++time;
+    if (time == metrics.step_time_s.end() || time->x > share.x) continue;
+    time_s += time->y;
+    sum += time->y * share.y;
+  }
+  return time_s > 0 ? std::optional(sum / time_s) : std::nullopt;
 }
 
 /// The line's object and step; nothing for a line that is torn or has no step.
@@ -94,9 +150,11 @@ Metrics read_metrics(const std::string& path) {
   if (metrics.fault.empty() && metrics.steps == 0) metrics.fault = "metrics.jsonl holds no step";
   for (std::size_t i = 0; i < metrics.step_time_s.size(); ++i) {
     metrics.time_s += metrics.step_time_s[i].y;
-    if (i < metrics.tokens_per_s.size())
-      metrics.tokens += metrics.step_time_s[i].y * metrics.tokens_per_s[i].y;
+    if (i < metrics.items_per_s.size())
+      metrics.items += metrics.step_time_s[i].y * metrics.items_per_s[i].y;
   }
+  metrics.items_read = items_read(metrics);
+  metrics.mean_mfu = mean_mfu(metrics);
   return metrics;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,13 +10,26 @@
 
 namespace fourfold::report {
 
+/// A text that the model wrote after a step of its training.
+struct Sample {
+  std::int64_t step = 0;
+  std::string text;
+};
+
 /// The lines of metrics.jsonl, by column. Points are (step, value), in rising steps; a step that
-/// was done again behind a restart has its last value.
+/// was done again after a restart has its last value.
 struct Metrics {
-  std::vector<Point> loss, val_loss, grad_norm, lr, tokens_per_s, step_time_s, mfu,
+  std::vector<Point> loss, val_loss, val_accuracy, grad_norm, lr, items_per_s, step_time_s, mfu,
       exposed_communication_s;
+  std::string unit;  // what is counted, in the plural: "tokens"; empty: no line tells
+  /// How many items were read up to a step: where their number a step changes, and at the last
+  /// step; straight between. Steps that no line tells of are taken to be like the next one. Empty:
+  /// not known.
+  std::vector<Point> items_read;
+  std::vector<Sample> samples;           // in rising steps
   std::int64_t steps = 0;                // of the last line
-  double time_s = 0, tokens = 0;         // of all steps
+  double time_s = 0, items = 0;          // of all steps
+  std::optional<double> mean_mfu;        // of the time of all steps that have one
   std::int64_t memory_bytes = 0;         // planned, of a rank
   std::int64_t peak_resident_bytes = 0;  // of the first rank's process
   std::int64_t unread_lines = 0;         // torn, or no metrics
@@ -25,6 +39,18 @@ struct Metrics {
 
 struct Fact {
   std::string name, value;
+};
+
+/// One start of the run.
+struct RunSession {
+  std::int64_t number = 1;
+  std::int64_t first_step = 0;  // steps that were done before it
+  std::optional<std::int64_t>
+      last_step;       // steps done at its end; none: it was killed, or works yet
+  bool counts = true;  // a later one did not do all of its steps again
+  std::optional<std::int64_t> counts_to;  // the step after which a later one did the rest again
+  std::string command;
+  std::vector<std::string> changes;  // against the one before: "optimizer.lr: 0.003 -> 0.001"
 };
 
 struct SavedCheckpoint {
@@ -37,8 +63,9 @@ struct Run {
   std::string name, path;
   Metrics metrics;
   std::vector<Fact> config, environment;
-  std::string plan;    // as plan.txt has it
-  std::string sample;  // of text; empty: none
+  std::string plan;                  // as plan.txt has it
+  std::string sample;                // of text, after the last step; empty: none
+  std::vector<RunSession> sessions;  // the first one first
   std::vector<SavedCheckpoint> checkpoints;
   std::vector<std::string> notes;  // what could not be read, and what looks odd
 };

@@ -12,16 +12,22 @@
 
 namespace fourfold::run {
 
-/// Brings the tokens of a micro-batch: (count x length) ids, sample-major, for the samples that
-/// `feeds` names. Called from the worker of the feed stream, or before the program runs.
+/// Samples [first, first + count) of a step, counted over all ranks.
+struct Samples {
+  std::int64_t step = 0, first = 0, count = 0;
+  bool operator==(const Samples&) const = default;
+};
+
+/// Brings samples of a program's inputs. Called from the worker of the feed stream, or before the
+/// program runs.
 class Feeder {
  public:
   virtual ~Feeder() = default;
   /// Whether what it brings depends on nothing but its arguments and it lives on behind the
   /// program: then a backend may ask for the step that follows while the present one runs.
   virtual bool feeds_ahead() const { return false; }
-  virtual void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t step,
-                    std::int64_t micro, std::span<std::int32_t> ids) = 0;
+  /// Fills `into` with the samples one after another; it is aligned for elements of the input.
+  virtual void feed(const Input& input, const Samples& samples, std::span<std::byte> into) = 0;
 };
 
 /// How long the math stream stood still in a program, in waits that did block.

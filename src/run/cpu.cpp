@@ -183,32 +183,40 @@ void CpuBackend::end_job(std::size_t instruction, const std::exception& exceptio
 }
 
 void CpuBackend::carry_out_one(const PreparedInstruction& instruction) {
-  if (const auto* compute = std::get_if<PreparedCompute>(&instruction.what)) {
-    compute->run(compute->operands[parity_], compute->workspace[parity_]);
-  } else if (const auto* collective = std::get_if<PreparedCollective>(&instruction.what)) {
-    carry_out(*collective, parity_);
-  } else if (const auto* message = std::get_if<PreparedMessage>(&instruction.what)) {
-    if (message->sends)
-      message->world->send(message->peer, message->tag, message->bytes[parity_]);
-    else
-      message->world->recv(message->peer, message->tag, message->bytes[parity_]);
-  } else if (const auto* reorder = std::get_if<PreparedReorder>(&instruction.what)) {
-    if (reorder->packs)
-      pack(reorder->order, reorder->plain[parity_], reorder->blocked[parity_], reorder->threads);
-    else
-      unpack(reorder->order, reorder->blocked[parity_], reorder->plain[parity_], reorder->threads);
-  } else if (const auto* copy = std::get_if<PreparedCopy>(&instruction.what)) {
-    copy_rows(copy->from[parity_], copy->to[parity_]);
-  } else if (const auto* feed = std::get_if<PreparedFeed>(&instruction.what)) {
-    require(feeder_ != nullptr, "a program with feeds is given a feeder");
-    feeder_->feed(feed->kind, current_->program->feeds, step_, feed->micro, feed->ids[parity_]);
-  } else if (const auto* mark = std::get_if<PreparedRecord>(&instruction.what)) {
-    record(mark->event);
-  } else if (const auto* hold = std::get_if<PreparedWait>(&instruction.what)) {
-    wait(*hold);
-  }
+  std::visit([this](const auto& what) { carry_out(what); }, instruction.what);
   if (instruction.poison)
     write_nan(instruction.poison->element[parity_], instruction.poison->dtype);
+}
+
+void CpuBackend::carry_out(const PreparedCompute& compute) const {
+  compute.run(compute.operands[parity_], compute.workspace[parity_]);
+}
+
+void CpuBackend::carry_out(const PreparedCollective& collective) const {
+  run::carry_out(collective, parity_);
+}
+
+void CpuBackend::carry_out(const PreparedMessage& message) const {
+  if (message.sends)
+    message.world->send(message.peer, message.tag, message.bytes[parity_]);
+  else
+    message.world->recv(message.peer, message.tag, message.bytes[parity_]);
+}
+
+void CpuBackend::carry_out(const PreparedReorder& reorder) const {
+  if (reorder.packs)
+    pack(reorder.order, reorder.plain[parity_], reorder.blocked[parity_], reorder.threads);
+  else
+    unpack(reorder.order, reorder.blocked[parity_], reorder.plain[parity_], reorder.threads);
+}
+
+void CpuBackend::carry_out(const PreparedCopy& copy) const {
+  copy_rows(copy.from[parity_], copy.to[parity_]);
+}
+
+void CpuBackend::carry_out(const PreparedFeed& feed) const {
+  require(feeder_ != nullptr, "a program with feeds is given a feeder");
+  feeder_->feed(*feed.input, {step_, feed.first, feed.count}, feed.into[parity_]);
 }
 
 void CpuBackend::record(std::size_t event) {

@@ -66,6 +66,16 @@ class CpuBackend : public Backend {
   void show_progress();
   void execute(std::size_t instruction);
   void carry_out_one(const PreparedInstruction& instruction);
+  // One for each kind of prepared instruction: a new one does not compile until it has its own.
+  void carry_out(const PreparedNothing&) const {}
+  void carry_out(const PreparedCompute& compute) const;
+  void carry_out(const PreparedCollective& collective) const;
+  void carry_out(const PreparedMessage& message) const;
+  void carry_out(const PreparedReorder& reorder) const;
+  void carry_out(const PreparedCopy& copy) const;
+  void carry_out(const PreparedFeed& feed) const;
+  void carry_out(const PreparedRecord& mark) { record(mark.event); }
+  void carry_out(const PreparedWait& hold) { wait(hold); }
   void end_job(std::size_t instruction, const std::exception& exception);
   void record(std::size_t event);
   void wait(const PreparedWait& wait);

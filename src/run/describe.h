@@ -10,7 +10,7 @@
 namespace fourfold::run {
 
 /// "instruction 17 (all_reduce p1 in forward(0)) of train"; for a wait what it waits for:
-/// "instruction 18 (wait for matmul h1 on math in forward(0)) of train".
+/// "instruction 18 (wait for contract h1 on math in forward(0)) of train".
 std::string describe_instruction(const program::Program& program, std::size_t instruction);
 /// Also whether it is one that waits for another stream or another rank.
 comm::Progress::Description describe_place(const program::Program& program,

@@ -39,6 +39,7 @@ double element_value(const std::byte* at, DType dtype) {
     case DType::i32:
     case DType::i64:
     case DType::u64:
+    case DType::u8:
       break;
   }
   fail_internal("only floating-point elements are looked at");

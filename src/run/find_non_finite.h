@@ -22,7 +22,8 @@ struct NonFinite {
   double value = 0;
   std::int64_t count = 0;  // how many of the elements looked at are not finite
 
-  /// "matmul (instruction 17) wrote NaN into element 5 of blocks.0.attn.qkv, the first of 12 such".
+  /// "contract (instruction 17) wrote NaN into element 5 of blocks.0.attn.qkv, the first of 12
+  /// such".
   std::string text() const;
 };
 

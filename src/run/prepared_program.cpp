@@ -76,16 +76,15 @@ class Preparation {
 
   void set(PreparedInstruction& prepared, const program::Feed& feed) {
     const program::Feeds& feeds = program_.feeds;
-    const std::int64_t ids = feeds.count * feeds.length;
-    require(feed.to.bytes() == ids * size_bytes(DType::i32),
-            "a feed fills the tokens of this rank's samples");
+    require(feed.input.index() < program_.inputs.size(), "a feed brings an input of the program");
+    const Input& input = program_.inputs[feed.input.index()];
+    require(feed.to.bytes() == feeds.count * input.sample_bytes(),
+            "a feed fills this rank's samples");
     require(feed.micro >= 0 && feed.micro < feeds.micros,
             "a feed brings a micro-batch of the step");
-    PreparedFeed result{feed.kind, feed.micro, {}};
+    PreparedFeed result{&input, feed.micro * feeds.samples + feeds.first, feeds.count, {}};
     for (const std::size_t parity : {0U, 1U})
-      // The compiler lays out i32 buffers on addresses that suit them; see dense().
-      result.ids[parity] = {reinterpret_cast<std::int32_t*>(dense(feed.to, parity)),
-                            static_cast<std::size_t>(ids)};
+      result.into[parity] = {dense(feed.to, parity), static_cast<std::size_t>(feed.to.bytes())};
     prepared.what = result;
   }
 
@@ -303,6 +302,7 @@ void write_nan(std::byte* element, DType dtype) {
     case DType::i32:
     case DType::i64:
     case DType::u64:
+    case DType::u8:
       break;
   }
   fail_internal("only floating-point elements can be NaN");

@@ -71,9 +71,9 @@ struct PreparedMessage {
 };
 
 struct PreparedFeed {
-  program::FeedKind kind = program::FeedKind::tokens;
-  std::int64_t micro = 0;
-  ByParity<std::span<std::int32_t>> ids;
+  const Input* input = nullptr;
+  std::int64_t first = 0, count = 0;  // samples of the step
+  ByParity<std::span<std::byte>> into;
 };
 struct PreparedRecord {
   std::size_t event = 0;

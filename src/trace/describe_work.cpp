@@ -53,20 +53,22 @@ class Description {
     return text;
   }
 
+  /// What is neither a product nor attention counts by its task: all of an update is the optimizer.
+  WorkClass class_of(op::WorkClass work) const {
+    if (work == op::WorkClass::product) return WorkClass::gemm;
+    if (work == op::WorkClass::core) return WorkClass::attention;
+    const bool updates =
+        task_ < program_.tasks.size() && program_.tasks[task_].kind == program::TaskKind::update;
+    return updates ? WorkClass::optimizer : WorkClass::elementwise;
+  }
+
   struct Awaited {
     program::StreamId stream;
     const Instruction* behind = nullptr;  // what stands before the record; null: nothing
   };
 
   void set(Work& work, const program::Compute& compute) const {
-    const bool updates =
-        task_ < program_.tasks.size() && program_.tasks[task_].kind == program::TaskKind::update;
-    if (work.name.starts_with("matmul"))
-      work.work_class = WorkClass::gemm;
-    else if (work.name.starts_with("attention"))
-      work.work_class = WorkClass::attention;
-    else
-      work.work_class = updates ? WorkClass::optimizer : WorkClass::elementwise;
+    work.work_class = class_of(op::work_class(compute.op));
     const std::vector<Shape> shapes = program_.operand_shapes(compute);
     work.implementation = compute.implementation;
     work.flops = op::flops(compute.op, shapes);

@@ -65,9 +65,10 @@ class Reader {
     const Json* const arguments = event.find("args");
     if (arguments == nullptr) fail_event("has no args");
     const std::size_t rank = index(event, "pid", timeline.ranks.size());
+    const std::string category = text(event, "cat");
+    if (category == "task") return;  // follows from the instructions
     Build::StepBuild& step = builds_[rank].steps[integer(*arguments, "step")];
     const Interval when = interval(event);
-    const std::string category = text(event, "cat");
     if (category == "step") {
       step.whole = when;
       return;
@@ -85,13 +86,15 @@ class Reader {
     work.instruction = static_cast<std::size_t>(integer(arguments, "instruction"));
     work.stream = index(event, "tid", num_streams + 1) - 1;  // thread 0 has steps only
     if (work.stream >= num_streams) fail_event("is on the thread of the steps");
-    work.name = text(event, "name");
     const auto optional_text = [&](const char* key) {
       return arguments.find(key) == nullptr ? std::string() : text(arguments, key);
     };
     const auto optional_number = [&](const char* key) {
       return arguments.find(key) == nullptr ? 0.0 : number(arguments, key);
     };
+    // The name that is shown has the layer too.
+    work.name =
+        arguments.find("operation") == nullptr ? text(event, "name") : text(arguments, "operation");
     work.task = optional_text("task");
     work.text = optional_text("what");
     work.implementation = optional_text("by");

@@ -32,8 +32,8 @@ struct Work {
   std::size_t instruction = 0;  // its index in the program
   std::size_t stream = 0;       // index into RankTimeline::streams
   WorkClass work_class = WorkClass::elementwise;
-  std::string name;  // "matmul", "all_reduce", "wait"
-  std::string text;  // "matmul h1, w -> p1"; of a wait: what it waits for
+  std::string name;  // "contract", "all_reduce", "wait"
+  std::string text;  // "contract h1, w -> p1"; of a wait: what it waits for
   std::string task;  // "forward(0)"
   std::string implementation;
   std::string axis;     // of a collective: its group

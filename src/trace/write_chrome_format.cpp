@@ -16,6 +16,11 @@ std::size_t thread_of(std::size_t stream) {
   return stream + 1;
 }
 
+/// Behind those of the streams.
+std::size_t thread_of_tasks(const RankTimeline& rank) {
+  return thread_of(rank.streams.size());
+}
+
 std::string microseconds(std::int64_t ns) {
   return format("{}.{:03}", ns / 1000, ns % 1000);
 }
@@ -65,8 +70,10 @@ class Writer {
   void name_tracks(const RankTimeline& rank) {
     name_track("process", rank.rank, 0, format("{} on {}", rank.place, rank.host), rank.rank);
     name_track("thread", rank.rank, 0, "step", 0);
+    name_track("thread", rank.rank, thread_of_tasks(rank), "task", 1);
     for (std::size_t stream = 0; stream < rank.streams.size(); ++stream)
-      name_track("thread", rank.rank, thread_of(stream), rank.streams[stream], thread_of(stream));
+      name_track("thread", rank.rank, thread_of(stream), rank.streams[stream],
+                 thread_of(stream) + 1);
   }
   void name_track(std::string_view what, std::size_t process, std::size_t thread,
                   std::string_view name, std::size_t place) {
@@ -78,13 +85,50 @@ class Writer {
   void add_step(const RankTimeline& rank, const Step& step) {
     add_slice(rank.rank, 0, step.whole, format("step {}", step.number), "step",
               Json::object({{"step", step.number}}));
+    add_tasks(rank, step);
     for (const Span& span : step.spans) {
       const Work& work = rank.works[span.work];
-      add_slice(rank.rank, thread_of(work.stream), span.when, work.name, to_string(work.work_class),
-                arguments(step, work, span.when));
+      const std::string layer = layer_of(work.text);
+      add_slice(rank.rank, thread_of(work.stream), span.when,
+                layer.empty() ? work.name : work.name + " " + layer, to_string(work.work_class),
+                arguments(step, work, span.when).set("operation", work.name));
       if (!work.meeting.empty())
         meetings_[{step.number, work.meeting}].push_back({rank.rank, &work, span.when});
     }
+  }
+
+  /// Forward, backward and update as slices above the instructions: what the stream of the
+  /// mathematics did from the first to the last instruction of each.
+  void add_tasks(const RankTimeline& rank, const Step& step) {
+    const auto math =
+        static_cast<std::size_t>(std::ranges::find(rank.streams, "math") - rank.streams.begin());
+    std::string task;
+    Interval when;
+    const auto close = [&] {
+      if (!task.empty())
+        add_slice(rank.rank, thread_of_tasks(rank), when, task, "task",
+                  Json::object({{"step", step.number}}));
+    };
+    for (const Span& span : step.spans) {
+      const Work& work = rank.works[span.work];
+      if (work.stream != math) continue;
+      if (work.task != task) {
+        close();
+        task = work.task;
+        when = span.when;
+      }
+      when.end_ns = span.when.end_ns;
+    }
+    close();
+  }
+
+  /// "blocks.3" of "contract blocks.3.ln2, w -> h1": the layer that an instruction works on.
+  static std::string layer_of(const std::string& text) {
+    constexpr std::string_view name = "blocks.";
+    const std::size_t begin = text.find(name);
+    if (begin == text.npos) return {};
+    const std::size_t end = text.find_first_not_of("0123456789", begin + name.size());
+    return text.substr(begin, (end == text.npos ? text.size() : end) - begin);
   }
 
   static Json arguments(const Step& step, const Work& work, Interval when) {

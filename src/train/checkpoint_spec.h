@@ -10,6 +10,7 @@ struct CheckpointSpec {
   double interval_minutes = 15;     // between saves; 0: not by time
   std::int64_t keep_last = 3;
   std::int64_t keep_every = 0;  // also steps that are a multiple of it; 0: none
+  std::int64_t keep_best = 0;   // also those of the lowest validation losses
   bool in_background = true;    // files are written beside the steps that follow
   bool operator==(const CheckpointSpec&) const = default;
 

@@ -46,12 +46,13 @@ void Checkpoints::set_origin(const checkpoint::Found& origin) {
   if (is_at_origin_) origin_ = last_saved_ = origin.manifest.step;
 }
 
-void Checkpoints::before_first(std::int64_t steps_done, std::int64_t samples_seen) {
+void Checkpoints::before_first(std::int64_t steps_done, std::int64_t samples_seen,
+                               const BestSoFar& best) {
   std::int64_t stop = stop_asked_ ? 1 : 0;
   if (world_ != nullptr) world_->all_reduce(std::span(&stop, 1), Reduction::max);
   must_stop_ = stop != 0;
   if (!must_stop_ || is_at_origin_) return;
-  start({.steps_done = steps_done, .samples_seen = samples_seen});
+  start({.steps_done = steps_done, .samples_seen = samples_seen, .best = best});
   take(saver_.finish(), true);
 }
 
@@ -70,7 +71,8 @@ void Checkpoints::after_step(const Place& place) {
   must_stop_ = is_stop_asked && !place.ends;
   const bool must_succeed = place.ends || is_stop_asked;
   const bool is_due = place.votes.save > 0 || (must_succeed && (spec_.is_on() || is_stop_asked)) ||
-                      is_due_behind(place.steps_done);
+                      is_due_behind(place.steps_done) ||
+                      (place.is_among_best && spec_.keep_best > 0 && spec_.is_on());
   const bool is_written = place.votes.written == static_cast<std::int64_t>(ranks());
   if (saver_.is_under_way() && (is_due || is_written)) take(saver_.finish(), false);
   if (is_due) {
@@ -86,6 +88,10 @@ void Checkpoints::start(const Place& place) {
   facts_.step = place.steps_done;
   facts_.samples_seen = place.samples_seen;
   facts_.is_finite = place.is_finite;
+  facts_.best.clear();
+  for (const BestSoFar::Entry& entry : place.best.lowest)
+    facts_.best.push_back({entry.step, entry.loss});
+  facts_.since_best = place.best.since_best;
   if (before_save_) before_save_();
   saver_.start(facts_, executor_.bundle().at("train"),
                [this](const program::Buffer& buffer) { return executor_.read(buffer); });
@@ -118,10 +124,13 @@ void Checkpoints::protect_last(const std::string& why) {
 }
 
 void Checkpoints::prune() {
-  pruning_ = std::thread([this] {
+  checkpoint::Retention retention{
+      .keep_last = spec_.keep_last, .keep_every = spec_.keep_every, .also = {}};
+  for (const checkpoint::Evaluated& one : facts_.best)
+    if (spec_.keep_best > 0) retention.also.insert(one.step);
+  pruning_ = std::thread([this, retention] {
     try {
-      prune_problems_ =
-          store_.prune({.keep_last = spec_.keep_last, .keep_every = spec_.keep_every}, origin_);
+      prune_problems_ = store_.prune(retention, origin_);
     } catch (const std::exception& error) {
       prune_problems_ = error.what();
     }

@@ -16,6 +16,7 @@
 #include "op/blocks.h"
 #include "run/executor.h"
 #include "train/checkpoint_spec.h"
+#include "train/observer.h"
 
 namespace fourfold::train {
 
@@ -43,7 +44,7 @@ class Checkpoints {
   void on_save(std::function<void()> call) { before_save_ = std::move(call); }
   /// Once the state is there, before the first step here, on all ranks together. Saves where a stop
   /// was asked for meanwhile, unless that state is the origin's.
-  void before_first(std::int64_t steps_done, std::int64_t samples_seen);
+  void before_first(std::int64_t steps_done, std::int64_t samples_seen, const BestSoFar& best = {});
 
   /// Where a run stands behind a step.
   struct Place {
@@ -52,6 +53,8 @@ class Checkpoints {
     bool is_finite = true;          // every number of the step
     bool ends = false;              // the run ends here
     op::Votes votes = {};           // of all ranks, from the program of the step
+    BestSoFar best = {};            // this step included
+    bool is_among_best = false;     // and among those of which the state is kept
   };
   /// What this rank has to say in the next step, at the end of which all act on what all have said.
   op::Votes vote() const;

@@ -1,8 +1,11 @@
 #include "train/console.h"
 
+#include <cmath>
+
 #include "base/flops_text.h"
 #include "base/format.h"
 #include "base/styled_text.h"
+#include "base/text.h"
 #include "base/units.h"
 
 namespace fourfold::train {
@@ -21,12 +24,16 @@ Console::Console(Screen& screen, const TrainSpec& spec, const RunFacts& facts)
       spec_(spec),
       facts_(facts),
       step_width_(static_cast<int>(format("{}", spec.steps).size())),
-      status_(screen, spec.steps) {}
+      status_(screen, spec.steps) {
+  if (facts.best.lowest.empty()) return;
+  best_val_loss_ = facts.best.lowest[0].loss;
+  best_step_ = facts.best.lowest[0].step;
+}
 
 void Console::step(const StepMetrics& metrics) {
   ++steps_;
   time_s_ += metrics.time_s;
-  tokens_ += metrics.tokens_per_s * metrics.time_s;
+  items_ += metrics.items_per_s * metrics.time_s;
   flops_ += metrics.model_flops_per_s * metrics.time_s;
   exposed_s_ += metrics.exposed_communication_s.value_or(0);
   if (metrics.evaluation) evaluation_s_ += metrics.evaluation->time_s;
@@ -34,12 +41,26 @@ void Console::step(const StepMetrics& metrics) {
                         ? metrics.time_s
                         : (1 - newest_weight) * average_step_s_ + newest_weight * metrics.time_s;
   if (is_due(metrics.step)) {
+    doubt_peak();
     screen_.row(cells(metrics));
     steps_ = 0;
-    time_s_ = evaluation_s_ = tokens_ = flops_ = exposed_s_ = 0;
+    time_s_ = evaluation_s_ = items_ = flops_ = exposed_s_ = 0;
   }
   if (metrics.evaluation) show_evaluation(metrics);
+  if (!metrics.sample.empty())
+    screen_.say(Level::info, format("sample after step {}:\n{}\n", metrics.step,
+                                    without_controls(metrics.sample)));
   status_.step_done(metrics.step, average_step_s_);
+}
+
+void Console::doubt_peak() {
+  const double flops_per_s = flops_ / time_s_;
+  if (!facts_.peak_flops || facts_.mfu(flops_per_s) || doubts_peak_) return;
+  doubts_peak_ = true;
+  warn(format(
+      "the steps compute {}, more than the {} that this machine was measured to reach: it was "
+      "busy then; shares of a peak are left out, and the next start measures again",
+      trim(flops_text(flops_per_s)), trim(flops_text(*facts_.peak_flops))));
 }
 
 void Console::evaluating(std::int64_t) {
@@ -55,17 +76,18 @@ bool Console::is_due(std::int64_t step) const {
 std::vector<Cell> Console::cells(const StepMetrics& m) const {
   const double left_s = average_step_s_ * static_cast<double>(spec_.steps - m.step);
   const double flops_per_s = flops_ / time_s_;
+  const auto share = facts_.mfu(flops_per_s);
   std::vector<Cell> cells = {
       {format("step {:>{}}/{}", m.step, step_width_, spec_.steps), 10},
       {format("loss {:7.4f}", m.loss), 9},
       {format("gnorm {:5.2f}", m.grad_norm), 6},
       {format("lr {:.2e}", m.lr), 3},
       {format("{:>7}", format_duration(time_s_ / static_cast<double>(steps_))), 8},
-      {format("{:>5} tok/s", format_count(tokens_ / time_s_)), 7},
+      {format("{:>5} {}/s", format_count(items_ / time_s_), facts_.unit.brief), 7},
       {flops_text(flops_per_s), 2}};
   if (facts_.peak_flops)
-    cells.push_back({format("MFU{} {:4.1f}%", facts_.peak_is_measured ? "*" : "",
-                            100 * flops_per_s / *facts_.peak_flops),
+    cells.push_back({format("MFU{} {}", facts_.peak_is_measured ? "*" : "",
+                            share ? format("{:4.1f}%", 100 * *share) : "   - "),
                      4});
   if (m.exposed_communication_s)
     cells.push_back({format("exposed {:4.1f}%", 100 * exposed_s_ / time_s_), 1});
@@ -79,19 +101,24 @@ std::vector<Cell> Console::cells(const StepMetrics& m) const {
 
 void Console::show_evaluation(const StepMetrics& metrics) {
   const Evaluation& evaluation = *metrics.evaluation;
-  const bool is_best = best_step_ == 0 || evaluation.loss < best_val_loss_;
+  const bool is_best =
+      std::isfinite(evaluation.loss) && (best_step_ == 0 || evaluation.loss < best_val_loss_);
   if (is_best) {
     best_val_loss_ = evaluation.loss;
     best_step_ = metrics.step;
   }
   const std::string loss = format("val loss {:.4f}", evaluation.loss);
-  const std::vector<Cell> cells = {
+  std::vector<Cell> cells = {
       {format("eval {:>{}}/{}", metrics.step, step_width_, spec_.steps), 3},
       {is_best ? styled(Style::green, loss) : loss, 2},
-      {format("best {:.4f} at step {}", best_val_loss_, best_step_), 1},
-      {format("{} tokens in {}", format_grouped(evaluation.tokens),
+      {best_step_ == 0 ? std::string("best none")
+                       : format("best {:.4f} at step {}", best_val_loss_, best_step_),
+       1},
+      {format("{} {} in {}", format_grouped(evaluation.items), facts_.unit.plural,
               format_duration(evaluation.time_s)),
        0}};
+  if (evaluation.accuracy)
+    cells.insert(cells.begin() + 2, {format("right {:5.2f}%", 100 * *evaluation.accuracy), 3});
   screen_.row(cells);
 }
 

@@ -31,6 +31,8 @@ class Console : public Observer {
  private:
   bool is_due(std::int64_t step) const;
   std::vector<Cell> cells(const StepMetrics& metrics) const;
+  /// Says once that the steps are faster than the peak.
+  void doubt_peak();
   void show_evaluation(const StepMetrics& metrics);
 
   Screen& screen_;
@@ -39,12 +41,13 @@ class Console : public Observer {
   int step_width_;
   // Since the line before.
   std::int64_t steps_ = 0;
-  double time_s_ = 0, evaluation_s_ = 0, tokens_ = 0, flops_ = 0, exposed_s_ = 0;
+  double time_s_ = 0, evaluation_s_ = 0, items_ = 0, flops_ = 0, exposed_s_ = 0;
   // Moving average of the time of a step, for the ETA; the first step, which is slow, does not
   // count.
   double average_step_s_ = 0;
   double best_val_loss_ = 0;
   std::int64_t best_step_ = 0;  // 0: no evaluation so far
+  bool doubts_peak_ = false;
   LiveStatus status_;
 };
 

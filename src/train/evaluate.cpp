@@ -7,11 +7,9 @@
 
 namespace fourfold::train {
 
-std::int64_t validation_batches(const program::Program& evaluate, const data::Dataset& dataset) {
-  const program::Feeds& feeds = evaluate.feeds;
-  const std::int64_t windows = dataset.validation_windows(feeds.length);
-  const std::int64_t per_batch = feeds.micros * feeds.samples;
-  return (windows + per_batch - 1) / per_batch;
+std::int64_t validation_batches(const program::Program& evaluate, const data::Source& source) {
+  const std::int64_t in_batch = evaluate.feeds.micros * evaluate.feeds.samples;
+  return (source.validation_samples() + in_batch - 1) / in_batch;
 }
 
 std::vector<std::int64_t> spread_batches(std::int64_t total, std::optional<std::int64_t> wanted) {
@@ -21,21 +19,43 @@ std::vector<std::int64_t> spread_batches(std::int64_t total, std::optional<std::
   return batches;
 }
 
-Evaluation evaluate(run::Executor& executor, const data::Dataset& dataset,
+namespace {
+
+/// Whether the program says how many labels were right.
+bool counts_correct(const program::Program& evaluate) {
+  const op::BlockField field = *op::find_block_field(op::correct_count_field);
+  const auto writes_it = [&](const program::Instruction& instruction) {
+    for (const program::Access& access : program::accesses(instruction))
+      if (access.role != op::Role::read &&
+          evaluate.buffer(access.slice.buffer).role == program::BufferRole::result_block &&
+          access.slice.offset_bytes == static_cast<std::int64_t>(field.offset_bytes))
+        return true;
+    return false;
+  };
+  return std::ranges::any_of(evaluate.instructions, writes_it);
+}
+
+}  // namespace
+
+Evaluation evaluate(run::Executor& executor, const data::Source& source,
                     std::optional<std::int64_t> batches) {
   const auto begin = std::chrono::steady_clock::now();
-  ValidationFeeder feeder(dataset);
+  ValidationFeeder feeder(source);
+  const program::Program& program = executor.bundle().at("evaluate");
   double loss_sum = 0;
-  std::int64_t tokens = 0;
-  for (const std::int64_t batch :
-       spread_batches(validation_batches(executor.bundle().at("evaluate"), dataset), batches)) {
-    feeder.set_batch(batch);
+  std::int64_t items = 0, correct = 0;
+  for (const std::int64_t batch : spread_batches(validation_batches(program, source), batches)) {
+    feeder.set_first(batch * program.feeds.micros * program.feeds.samples);
     const op::ResultBlock result = executor.run("evaluate", {}, &feeder);
     loss_sum += result.loss_sum;
-    tokens += result.token_count;
+    items += result.valid_count;
+    correct += result.correct_count;
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  return {loss_sum / static_cast<double>(tokens), tokens, elapsed.count()};
+  const auto per_item = [&](double sum) { return sum / static_cast<double>(items); };
+  Evaluation evaluation{per_item(loss_sum), items, elapsed.count()};
+  if (counts_correct(program)) evaluation.accuracy = per_item(static_cast<double>(correct));
+  return evaluation;
 }
 
 }  // namespace fourfold::train

@@ -5,14 +5,14 @@
 #include <optional>
 #include <vector>
 
-#include "data/dataset.h"
+#include "data/source.h"
 #include "run/executor.h"
 #include "train/observer.h"
 
 namespace fourfold::train {
 
 /// How many runs of "evaluate" see the whole split once.
-std::int64_t validation_batches(const program::Program& evaluate, const data::Dataset& dataset);
+std::int64_t validation_batches(const program::Program& evaluate, const data::Source& source);
 
 /// `wanted` of `total` batches, evenly spread, the first among them; all of them when none is
 /// wanted or there are fewer.
@@ -20,7 +20,7 @@ std::vector<std::int64_t> spread_batches(std::int64_t total, std::optional<std::
 
 /// Mean loss over those batches. Labels of -1 count for nothing. Weights and moments stay as they
 /// are.
-Evaluation evaluate(run::Executor& executor, const data::Dataset& dataset,
+Evaluation evaluate(run::Executor& executor, const data::Source& source,
                     std::optional<std::int64_t> batches);
 
 }  // namespace fourfold::train

@@ -1,40 +1,37 @@
-// Hands a dataset's samples to a running program. They hold no tokens of their own.
+// Hands the samples of a source to a running program. They hold no data of their own.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "data/dataset.h"
+#include "data/source.h"
 #include "run/backend.h"
 
 namespace fourfold::train {
 
-/// Training samples: local sample b of micro-batch m is sample m * samples + first + b of the step.
+/// Training samples.
 class TrainFeeder : public run::Feeder {
  public:
-  /// The dataset must outlive the feeder.
-  explicit TrainFeeder(const data::Dataset& dataset) : dataset_(dataset) {}
+  /// The source must outlive the feeder.
+  explicit TrainFeeder(const data::Source& source) : source_(source) {}
   bool feeds_ahead() const override { return true; }
-  void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t step,
-            std::int64_t micro, std::span<std::int32_t> ids) override;
+  void feed(const Input& input, const run::Samples& samples, std::span<std::byte> into) override;
 
  private:
-  const data::Dataset& dataset_;
+  const data::Source& source_;
 };
 
-/// Validation windows, in order; a batch is what one run of the program takes over all ranks.
-/// Windows beyond the end of the split have no labels.
+/// Validation samples, in order. Those beyond the end of the split have no labels.
 class ValidationFeeder : public run::Feeder {
  public:
-  explicit ValidationFeeder(const data::Dataset& dataset) : dataset_(dataset) {}
-  /// Between runs.
-  void set_batch(std::int64_t batch) { batch_ = batch; }
-  void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t step,
-            std::int64_t micro, std::span<std::int32_t> ids) override;
+  explicit ValidationFeeder(const data::Source& source) : source_(source) {}
+  /// Which validation sample is sample 0 of the next run; set between runs.
+  void set_first(std::int64_t sample) { first_ = sample; }
+  void feed(const Input& input, const run::Samples& samples, std::span<std::byte> into) override;
 
  private:
-  const data::Dataset& dataset_;
-  std::int64_t batch_ = 0;
+  const data::Source& source_;
+  std::int64_t first_ = 0;
 };
 
 }  // namespace fourfold::train

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -17,17 +18,22 @@ namespace {
 
 /// What a crash may cost at most. Lines are small: a flush costs a few microseconds.
 constexpr std::chrono::seconds flush_interval{1};
+/// Of lines for a file that cannot be opened: those of some ten thousand steps.
+constexpr std::size_t most_held_bytes = std::size_t{4} << 20;
 
 }  // namespace
 
 Json to_json(const StepMetrics& metrics) {
   Json line = Json::object();
   line.set("step", metrics.step).set("loss", metrics.loss);
-  if (metrics.evaluation) line.set("val_loss", metrics.evaluation->loss);
+  if (metrics.evaluation) {
+    line.set("val_loss", metrics.evaluation->loss);
+    if (metrics.evaluation->accuracy) line.set("val_accuracy", *metrics.evaluation->accuracy);
+  }
   line.set("lr", metrics.lr)
       .set("grad_norm", metrics.grad_norm)
       .set("step_time_s", metrics.time_s)
-      .set("tokens_per_s", metrics.tokens_per_s)
+      .set(format("{}_per_s", metrics.unit.plural), metrics.items_per_s)
       .set("tflops", metrics.model_flops_per_s / 1e12);
   if (metrics.mfu) line.set("mfu", *metrics.mfu);
   if (metrics.exposed_communication_s)
@@ -39,29 +45,69 @@ Json to_json(const StepMetrics& metrics) {
   line.set("memory_bytes", metrics.memory_bytes)
       .set("peak_resident_bytes", metrics.peak_resident_bytes);
   if (metrics.evaluation) line.set("val_time_s", metrics.evaluation->time_s);
+  if (!metrics.sample.empty()) line.set("sample", metrics.sample);
   return line;
 }
 
-void keep_metrics(const std::string& path, std::int64_t last_step) {
-  if (!file_exists(path)) return;
-  std::istringstream text(read_file(path));
-  std::string kept;
-  for (std::string line; std::getline(text, line);) {
-    try {
-      const Json values = parse_json(line, path);
-      const Json* step = values.find("step");
-      if (step != nullptr && step->as_integer() <= last_step) kept += line + "\n";
-    } catch (const UserError&) {
-      // Torn when the run was killed.
-    }
+namespace {
+
+/// The step of a line of metrics; nothing for a line that is torn.
+struct LineStep {
+  bool is_whole = false;
+  std::optional<std::int64_t> step;  // none: some other object, which is not ours to judge
+};
+
+LineStep step_of(const std::string& line) {
+  try {
+    const Json values = parse_json(line, "");
+    if (values.kind() != Json::Kind::object) return {.is_whole = true, .step = std::nullopt};
+    const Json* step = values.find("step");
+    const bool is_number = step != nullptr && step->kind() == Json::Kind::integer;
+    return {true, is_number ? std::optional(step->as_integer()) : std::nullopt};
+  } catch (const UserError&) {
+    return {};  // cut off when the run was killed
   }
-  write_file_atomic(path, kept);
+}
+
+/// Opens without waiting for a reader of a pipe. Negative: errno says why.
+int open_to_append(const std::string& path, int more) {
+  int file = -1;
+  do {
+    file =
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | more, 0666);
+  } while (file < 0 && errno == EINTR);
+  return file;
+}
+
+/// The whole lines of a file, of the steps up to one and of those after it.
+struct Halves {
+  std::string kept, later;
+};
+
+Halves halve(const std::string& path, std::int64_t last_step) {
+  std::istringstream text(read_file(path, ExitCode::storage));
+  Halves halves;
+  for (std::string line; std::getline(text, line);) {
+    const LineStep found = step_of(line);
+    if (!found.is_whole) continue;
+    (found.step.value_or(0) <= last_step ? halves.kept : halves.later) += line + "\n";
+  }
+  return halves;
+}
+
+}  // namespace
+
+std::string metrics_after(const std::string& path, std::int64_t last_step) {
+  return file_exists(path) ? halve(path, last_step).later : std::string();
+}
+
+void cut_metrics(const std::string& path, std::int64_t last_step) {
+  if (file_exists(path)) write_file_atomic(path, halve(path, last_step).kept);
 }
 
 MetricsFile::MetricsFile(const std::string& path, Existing existing, Warn warn)
     : path_(path), warn_(std::move(warn)), last_flush_(std::chrono::steady_clock::now()) {
-  const int how = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
-  file_ = open(path.c_str(), existing == Existing::replace ? how | O_TRUNC : how, 0666);
+  file_ = open_to_append(path, existing == Existing::replace ? O_TRUNC : 0);
   if (file_ < 0) complain(errno);
 }
 
@@ -78,11 +124,16 @@ void MetricsFile::step(const StepMetrics& metrics) {
 
 void MetricsFile::end(const TrainResult&) {
   flush();
+  lines_lost_ += std::count(held_.begin(), held_.end(), '\n');
+  held_.clear();
   if (lines_lost_ > 0) warn_(format("{}: {} lines were lost", path_, lines_lost_));
 }
 
 void MetricsFile::flush() {
   last_flush_ = std::chrono::steady_clock::now();
+  // What could not be opened before may be there now: lines are held for it.
+  if (file_ < 0) file_ = open_to_append(path_, 0);
+  if (file_ < 0 && held_.size() < most_held_bytes) return;
   if (torn_ && !held_.empty()) held_.insert(0, "\n");
   std::size_t written = 0;
   while (file_ >= 0 && written < held_.size()) {

@@ -5,23 +5,53 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "base/units.h"
 
 namespace fourfold::train {
 
-/// What the session cannot see in the program: counted from the model, known from the plan.
-struct RunFacts {
-  std::int64_t tokens_per_step = 0;
-  double model_flops_per_step = 0;   // design.md 8: recomputation does not count
-  std::optional<double> peak_flops;  // per second, of all devices of the run
-  bool peak_is_measured = false;     // here and now, not known of the device
-  std::int64_t memory_bytes = 0;     // of both regions of a rank
+/// The lowest validation losses of a run so far, those of earlier sessions too.
+struct BestSoFar {
+  struct Entry {
+    std::int64_t step = 0;  // steps done
+    double loss = 0;
+    bool operator==(const Entry&) const = default;
+  };
+  std::vector<Entry> lowest;    // the lowest loss first, the earlier step among equals
+  std::int64_t since_best = 0;  // evaluations after the best one
+  bool operator==(const BestSoFar&) const = default;
+
+  /// An evaluation; a loss that is no number is never among the lowest. Keeps `most` entries, at
+  /// least one. Whether it is among them.
+  bool add(std::int64_t step, double loss, std::int64_t most);
 };
 
-/// Mean loss per token over validation batches.
+/// What the session cannot see in the program: counted from the model, known from the plan.
+struct RunFacts {
+  CountUnit unit = {};  // of items
+  std::int64_t items_per_step = 0;
+  double model_flops_per_step = 0;   // design.md 8: recomputation does not count
+  std::optional<double> peak_flops;  // per second, of all devices of the run
+  bool peak_is_measured = false;     // on this machine, not known of the device
+  std::int64_t memory_bytes = 0;     // of both regions of a rank
+  BestSoFar best = {};               // before the first step here
+  bool ranks_share_cores = false;    // so that one may compute longer by chance
+
+  /// The share of the peak; none where the peak is not known, or was measured too low (while the
+  /// machine was busy) and would be exceeded.
+  std::optional<double> mfu(double flops_per_s) const {
+    if (!peak_flops || flops_per_s > *peak_flops) return std::nullopt;
+    return flops_per_s / *peak_flops;
+  }
+};
+
+/// Mean loss of an item over validation batches.
 struct Evaluation {
   double loss = 0;
-  std::int64_t tokens = 0;  // that had a label
+  std::int64_t items = 0;  // that had a label
   double time_s = 0;
+  std::optional<double> accuracy = {};  // the part of them that was right, where it is counted
 };
 
 /// How long the ranks of a job have computed in a step, waiting left out.
@@ -32,11 +62,12 @@ struct ComputeTimes {
 
 struct StepMetrics {
   std::int64_t step = 0;  // steps done, this one included: 1, 2, ...
-  double loss = 0;        // mean per token, before this step's update
+  double loss = 0;        // mean of the items, before this step's update
   double lr = 0;
   double grad_norm = 0;  // before clipping
   double time_s = 0;     // without evaluation
-  double tokens_per_s = 0;
+  CountUnit unit = {};   // of items
+  double items_per_s = 0;
   double model_flops_per_s = 0;
   std::optional<double> mfu;  // model flops / peak flops
   /// The mathematics of this rank stood still for communication; none where it is alone.
@@ -46,6 +77,7 @@ struct StepMetrics {
   std::int64_t memory_bytes = 0;         // planned, as in RunFacts
   std::int64_t peak_resident_bytes = 0;  // of this process, so far
   std::optional<Evaluation> evaluation;  // behind this step's update
+  std::string sample;  // a text that the model wrote after this step's update; empty: none
 };
 
 struct TrainResult {
@@ -57,8 +89,9 @@ struct TrainResult {
   double time_s = 0;           // of all steps, without evaluation
   double evaluation_time_s = 0;
   bool was_stopped = false;  // asked to, before the last step
-  /// Total tokens / total time without the first step, which also brings memory and caches in.
-  double tokens_per_s = 0;
+  bool ended_early = false;  // the validation loss no longer fell
+  /// All items / all time without the first step, which also brings memory and caches in.
+  double items_per_s = 0;
 };
 
 class Observer {

@@ -29,19 +29,19 @@ class Totals {
     if (!metrics.evaluation) return;
     const Evaluation& evaluation = *metrics.evaluation;
     result_.evaluation_time_s += evaluation.time_s;
-    if (!result_.last_evaluation || evaluation.loss < result_.best_val_loss) {
-      result_.best_val_loss = evaluation.loss;
-      result_.best_step = metrics.step;
-    }
     result_.last_evaluation = evaluation;
   }
 
-  TrainResult result(std::int64_t tokens_per_step) const {
+  TrainResult result(std::int64_t items_per_step, const BestSoFar& best) const {
     TrainResult result = result_;
+    if (!best.lowest.empty()) {
+      result.best_val_loss = best.lowest[0].loss;
+      result.best_step = best.lowest[0].step;
+    }
     const bool only_step = num_steps_ == 1;
     const double time_s = only_step ? result.time_s : result.time_s - first_time_s_;
     const std::int64_t steps = only_step ? 1 : num_steps_ - 1;
-    if (time_s > 0) result.tokens_per_s = static_cast<double>(steps * tokens_per_step) / time_s;
+    if (time_s > 0) result.items_per_s = static_cast<double>(steps * items_per_step) / time_s;
     return result;
   }
 
@@ -51,22 +51,27 @@ class Totals {
   double first_time_s_ = 0;
 };
 
+bool has_bad_evaluation(const StepMetrics& metrics) {
+  return metrics.evaluation && !std::isfinite(metrics.evaluation->loss);
+}
+
 bool is_finite(const StepMetrics& metrics) {
-  return std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
+  return std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm) &&
+         !has_bad_evaluation(metrics);
 }
 
 }  // namespace
 
 Session::Session(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
-                 const data::Dataset& dataset, std::span<Observer* const> observers,
+                 const data::Source& source, std::span<Observer* const> observers,
                  comm::World* world)
     : spec_(spec),
       facts_(facts),
       executor_(executor),
-      dataset_(dataset),
+      source_(source),
       observers_(observers),
       world_(world),
-      feeder_(dataset) {}
+      feeder_(source) {}
 
 void Session::init() {
   executor_.run("init", {.seed = spec_.seed});
@@ -76,44 +81,56 @@ TrainResult Session::train(const Course& course) {
   Totals totals;
   const std::int64_t end = std::min(course.stop_at.value_or(spec_.steps), spec_.steps);
   const program::Feeds& feeds = executor_.bundle().at("train").feeds;
-  StepChecks checks(spec_, executor_, world_, observers_);
+  StepChecks checks(spec_, facts_, executor_, world_, observers_);
   const std::int64_t samples = feeds.micros * feeds.samples;
-  bool was_stopped = false;
+  bool was_stopped = false, ends_early = false;
+  BestSoFar best = facts_.best;
   if (course.checkpoints != nullptr) {
     course.checkpoints->on_save([this] {
       for (Observer* observer : observers_) observer->saving();
     });
-    course.checkpoints->before_first(course.first_step, course.first_step * samples);
+    course.checkpoints->before_first(course.first_step, course.first_step * samples, best);
     was_stopped = course.checkpoints->must_stop();
   }
   std::optional<op::StepBlock> under_way;  // the step of the next round, where it has begun
   bool is_awaited = false;                 // something is to be done behind it
-  for (std::int64_t step = course.first_step; step < end && !was_stopped; ++step) {
+  for (std::int64_t step = course.first_step; step < end && !was_stopped && !ends_early; ++step) {
     const op::StepBlock block = under_way ? *under_way : start(step, course.checkpoints);
     const bool is_followed = step + 1 < end && !is_awaited && !checks.read_state_behind(step + 1) &&
-                             may_be_followed(step + 1, course.checkpoints);
+                             may_be_followed(step + 1, course);
     under_way.reset();
     if (is_followed) under_way = start(step + 1, course.checkpoints);
     auto [metrics, votes] = finish(block);
     const auto leap = checks.after_step(metrics, block);
     if (leap && course.checkpoints != nullptr) course.checkpoints->protect_last(*leap);
     metrics.evaluation = evaluate_when_due(step + 1);
+    if (is_sample_due(step + 1, course)) metrics.sample = course.write_sample();
     totals.add(metrics);
+    const bool is_among_best = metrics.evaluation && best.add(step + 1, metrics.evaluation->loss,
+                                                              spec_.checkpoint.keep_best);
+    ends_early = metrics.evaluation && spec_.early_stopping > 0 && step + 1 < end &&
+                 best.since_best >= spec_.early_stopping;
     if (world_ != nullptr) world_->progress().set_step(step + 1);
     for (Observer* observer : observers_) observer->step(metrics);
     // The state is that of the next step already. Its votes, from hosts that knew more, say as
     // much.
     is_awaited = is_followed && votes != op::Votes{};
-    if (course.checkpoints == nullptr || is_followed) continue;
-    course.checkpoints->after_step({.steps_done = step + 1,
-                                    .samples_seen = (step + 1) * samples,
-                                    .is_finite = is_finite(metrics),
-                                    .ends = step + 1 == end,
-                                    .votes = votes});
-    was_stopped = course.checkpoints->must_stop();
+    const bool is_bad = has_bad_evaluation(metrics);  // and so nothing follows yet
+    if (course.checkpoints != nullptr && !is_followed) {
+      course.checkpoints->after_step({.steps_done = step + 1,
+                                      .samples_seen = (step + 1) * samples,
+                                      .is_finite = is_finite(metrics),
+                                      .ends = is_bad || ends_early || step + 1 == end,
+                                      .votes = votes,
+                                      .best = best,
+                                      .is_among_best = is_among_best});
+      was_stopped = course.checkpoints->must_stop();
+    }
+    if (is_bad) stop_for_evaluation(metrics);
   }
-  TrainResult result = totals.result(facts_.tokens_per_step);
+  TrainResult result = totals.result(facts_.items_per_step, best);
   result.was_stopped = was_stopped;
+  result.ended_early = ends_early;
   for (Observer* observer : observers_) observer->end(result);
   return result;
 }
@@ -133,9 +150,15 @@ op::StepBlock Session::start(std::int64_t step, const Checkpoints* checkpoints) 
   return block;
 }
 
-bool Session::may_be_followed(std::int64_t steps_done, const Checkpoints* checkpoints) const {
+bool Session::may_be_followed(std::int64_t steps_done, const Course& course) const {
   return executor_.runs_ahead() && !is_evaluation_due(steps_done) &&
-         (checkpoints == nullptr || !checkpoints->is_due_behind(steps_done));
+         !is_sample_due(steps_done, course) &&
+         (course.checkpoints == nullptr || !course.checkpoints->is_due_behind(steps_done));
+}
+
+bool Session::is_sample_due(std::int64_t steps_done, const Course& course) const {
+  return course.sample_interval > 0 && steps_done % course.sample_interval == 0 &&
+         steps_done != spec_.steps;
 }
 
 Session::Done Session::finish(const op::StepBlock& block) {
@@ -144,13 +167,14 @@ Session::Done Session::finish(const op::StepBlock& block) {
 
   StepMetrics metrics;
   metrics.step = block.step + 1;
-  metrics.loss = result.loss_sum / static_cast<double>(result.token_count);
+  metrics.loss = result.loss_sum / static_cast<double>(result.valid_count);
   metrics.lr = block.lr;
   metrics.grad_norm = result.grad_norm;
   metrics.time_s = executor_.times().total_s;
-  metrics.tokens_per_s = static_cast<double>(facts_.tokens_per_step) / metrics.time_s;
+  metrics.unit = facts_.unit;
+  metrics.items_per_s = static_cast<double>(facts_.items_per_step) / metrics.time_s;
   metrics.model_flops_per_s = facts_.model_flops_per_step / metrics.time_s;
-  if (facts_.peak_flops) metrics.mfu = metrics.model_flops_per_s / *facts_.peak_flops;
+  metrics.mfu = facts_.mfu(metrics.model_flops_per_s);
   if (world_ != nullptr)
     metrics.exposed_communication_s = executor_.times().exposed_communication_s;
   metrics.memory_bytes = facts_.memory_bytes;
@@ -167,12 +191,20 @@ std::optional<Evaluation> Session::evaluate_when_due(std::int64_t steps_done) {
   if (!is_evaluation_due(steps_done)) return std::nullopt;
   for (Observer* observer : observers_) observer->evaluating(steps_done);
   const bool is_last = steps_done == spec_.steps;
-  return evaluate(executor_, dataset_, is_last ? std::nullopt : std::optional(spec_.eval_batches));
+  return evaluate(executor_, source_, is_last ? std::nullopt : std::optional(spec_.eval_batches));
+}
+
+void Session::stop_for_evaluation(const StepMetrics& metrics) const {
+  throw UserError(
+      ExitCode::numeric_stop,
+      format("stopped after step {} of {}: the validation loss is {}; go on from an earlier "
+             "checkpoint (--resume), with a lower optimizer.lr or optimizer.weight_decay",
+             metrics.step, spec_.steps, metrics.evaluation->loss));
 }
 
 void Session::stop(const op::StepBlock& block, const op::ResultBlock& result) {
   executor_.drain();
-  const std::string why = result.token_count == 0
+  const std::string why = result.valid_count == 0
                               ? "no token of its batch has a label; look at the data"
                               : find_cause(block);
   throw UserError(ExitCode::numeric_stop,
@@ -204,9 +236,9 @@ std::string Session::find_cause(const op::StepBlock& block) {
 }
 
 TrainResult train(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
-                  const data::Dataset& dataset, std::span<Observer* const> observers,
+                  const data::Source& source, std::span<Observer* const> observers,
                   comm::World* world, const Course& course) {
-  Session session(spec, facts, executor, dataset, observers, world);
+  Session session(spec, facts, executor, source, observers, world);
   if (course.first_step == 0) {
     session.init();
     if (course.after_init) course.after_init();

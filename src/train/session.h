@@ -8,7 +8,7 @@
 #include <string>
 
 #include "comm/world.h"
-#include "data/dataset.h"
+#include "data/source.h"
 #include "run/executor.h"
 #include "train/feeders.h"
 #include "train/observer.h"
@@ -26,6 +26,11 @@ struct Course {
   Checkpoints* checkpoints = nullptr;   // null: nothing is saved
   /// Behind the initial weights of a run that begins: may put others in their place.
   std::function<void()> after_init = {};
+  /// Every so many steps, but not after the last one, the model writes a text; 0: never. All ranks
+  /// write together, and only the text of those with observers counts. It must leave the state
+  /// alone.
+  std::int64_t sample_interval = 0;
+  std::function<std::string()> write_sample = {};
 };
 
 class Session {
@@ -34,7 +39,7 @@ class Session {
   /// alone; otherwise all ranks do the same, and only those with observers tell of it. Everything
   /// passed must outlive the session.
   Session(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
-          const data::Dataset& dataset, std::span<Observer* const> observers,
+          const data::Source& source, std::span<Observer* const> observers,
           comm::World* world = nullptr);
 
   /// Makes the initial weights.
@@ -42,7 +47,8 @@ class Session {
   /// The steps of the course, of spec.steps in all. Evaluates every spec.eval_interval steps on
   /// spec.eval_batches batches, behind the last step on the whole split. Errors:
   /// UserError(numeric_stop) at the first step whose update was not applied, with the first bad
-  /// tensor by name; the weights are then those of the step before; and where StepChecks says so.
+  /// tensor by name; the weights are then those of the step before; behind an evaluation without a
+  /// finite loss, once it is saved; and where StepChecks says so.
   TrainResult train(const Course& course = {});
 
  private:
@@ -56,9 +62,11 @@ class Session {
   Done finish(const op::StepBlock& block);
   /// Whether the step behind so many may begin before they are done: nothing is to be seen of their
   /// state. The same on all ranks.
-  bool may_be_followed(std::int64_t steps_done, const Checkpoints* checkpoints) const;
+  bool may_be_followed(std::int64_t steps_done, const Course& course) const;
+  bool is_sample_due(std::int64_t steps_done, const Course& course) const;
   bool is_evaluation_due(std::int64_t steps_done) const;
   std::optional<Evaluation> evaluate_when_due(std::int64_t steps_done);
+  [[noreturn]] void stop_for_evaluation(const StepMetrics& metrics) const;
   [[noreturn]] void stop(const op::StepBlock& block, const op::ResultBlock& result);
   /// What made a step unfit to be applied; the same text on all ranks.
   std::string find_cause(const op::StepBlock& block);
@@ -66,7 +74,7 @@ class Session {
   const TrainSpec& spec_;
   const RunFacts& facts_;
   run::Executor& executor_;
-  const data::Dataset& dataset_;
+  const data::Source& source_;
   std::span<Observer* const> observers_;
   comm::World* world_;
   TrainFeeder feeder_;
@@ -74,7 +82,7 @@ class Session {
 
 /// A whole run: init, unless the course begins behind a checkpoint, then train.
 TrainResult train(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
-                  const data::Dataset& dataset, std::span<Observer* const> observers,
+                  const data::Source& source, std::span<Observer* const> observers,
                   comm::World* world = nullptr, const Course& course = {});
 
 }  // namespace fourfold::train

@@ -7,9 +7,10 @@
 
 namespace fourfold::train {
 
-StepChecks::StepChecks(const TrainSpec& spec, run::Executor& executor, comm::World* world,
-                       std::span<Observer* const> observers)
+StepChecks::StepChecks(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
+                       comm::World* world, std::span<Observer* const> observers)
     : spec_(spec),
+      facts_(facts),
       executor_(executor),
       world_(world),
       observers_(observers),
@@ -44,7 +45,8 @@ void StepChecks::compare_times(StepMetrics& metrics) {
     const auto of_step = std::span<const double>(compute_s_).subspan(step * ranks, ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank)
       mean[rank] += of_step[rank] / Stragglers::interval_steps;
-    if (const auto text = stragglers_->look(of_step)) warn(*text);
+    const auto text = stragglers_->look(of_step);
+    if (text && !facts_.ranks_share_cores) warn(*text);
   }
   metrics.compute = Stragglers::summarize(mean);
   std::fill(compute_s_.begin(), compute_s_.end(), 0.0);

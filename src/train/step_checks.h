@@ -21,8 +21,8 @@ namespace fourfold::train {
 class StepChecks {
  public:
   /// `world` is null where this rank is alone. All must outlive the checks.
-  StepChecks(const TrainSpec& spec, run::Executor& executor, comm::World* world,
-             std::span<Observer* const> observers);
+  StepChecks(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
+             comm::World* world, std::span<Observer* const> observers);
 
   /// Whether the state is looked at behind so many steps.
   bool read_state_behind(std::int64_t steps_done) const {
@@ -40,6 +40,7 @@ class StepChecks {
   void warn(const std::string& text);
 
   const TrainSpec& spec_;
+  const RunFacts& facts_;
   run::Executor& executor_;
   comm::World* world_;
   std::span<Observer* const> observers_;

@@ -37,6 +37,8 @@ struct TrainSpec {
   std::int64_t eval_interval = 250;  // steps between evaluations; 0: only at the end
   std::int64_t eval_batches =
       20;  // batches of an evaluation along the way; the last one takes the whole split
+  /// Evaluations in a row without a lower loss after which the run ends; 0: it never does.
+  std::int64_t early_stopping = 0;
   CheckpointSpec checkpoint = {};
   LossSpikeSpec loss_spike = {};
   /// Steps between comparisons of replicas; 0: they are not compared.

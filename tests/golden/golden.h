@@ -1,10 +1,12 @@
 // A file of golden/data: training steps by PyTorch. Header only.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "support/small_run.h"
 
@@ -12,10 +14,10 @@ namespace fourfold::test {
 
 class Golden {
  public:
+  /// "gpt-sgd": the file's name without its ending.
   explicit Golden(const std::string& name)
-      : file_(checkpoint::SafetensorsFile::open(
-            std::string(FOURFOLD_SOURCE_DIR) + "/tests/golden/data/gpt-" + name + ".safetensors")) {
-  }
+      : file_(checkpoint::SafetensorsFile::open(std::string(FOURFOLD_SOURCE_DIR) +
+                                                "/tests/golden/data/" + name + ".safetensors")) {}
 
   template <class T>
   std::vector<T> tensor(const std::string& name) const {
@@ -33,36 +35,97 @@ class Golden {
       if (name == key) return value;
     throw InternalError("there is no golden setting " + key);
   }
+  bool has(const std::string& key) const {
+    const auto& all = file_.header().metadata();
+    return std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.first == key; });
+  }
   double number(const std::string& key) const { return std::stod(setting(key)); }
   std::int64_t integer(const std::string& key) const { return std::stoll(setting(key)); }
   bool flag(const std::string& key) const { return setting(key) == "true"; }
 
+  /// The batch of one step, which counts from 0.
+  FixedFeeder batch(std::size_t step) const {
+    const auto labels = of_step<std::int32_t>("labels", step);
+    if (is_vgg()) return {of_step<std::uint8_t>("pictures", step), labels};
+    return {of_step<std::int32_t>("tokens", step), labels};
+  }
+  std::size_t steps() const { return static_cast<std::size_t>(integer("train.steps")); }
+  /// Valid or not.
+  std::size_t labels_of_step() const { return tensor<std::int32_t>("labels").size() / steps(); }
+
   /// With micro-batches so that there are `accumulation` of them.
   RunSetup run_setup(DType compute, std::int64_t accumulation) const {
     RunSetup setup;
-    setup.gpt = {.num_layers = integer("model.num_layers"),
-                 .num_attention_heads = integer("model.num_attention_heads"),
-                 .hidden_size = integer("model.hidden_size"),
-                 .ffn_hidden_size = integer("model.ffn_hidden_size"),
-                 .max_position_embeddings = integer("model.max_position_embeddings"),
-                 .vocab_size = integer("model.vocab_size"),
-                 .dropout = 0,
-                 .bias = flag("model.bias"),
-                 .tied_head = flag("model.tied_head")};
+    if (is_vgg())
+      setup.vgg = vgg();
+    else
+      setup.gpt = gpt();
     const std::int64_t batch = integer("train.global_batch_size");
     setup.plan = {.global_batch_size = batch,
                   .micro_batch_size = batch / accumulation,
-                  .seq_length = integer("data.seq_length"),
+                  .seq_length = is_vgg() ? 1 : integer("data.seq_length"),
                   .compute = compute};
     setup.optimizer = {.beta1 = number("optimizer.beta1"),
                        .beta2 = number("optimizer.beta2"),
                        .epsilon = number("optimizer.epsilon"),
                        .weight_decay = number("optimizer.weight_decay"),
                        .grad_clip = number("optimizer.grad_clip")};
+    if (has("optimizer.momentum")) {
+      setup.optimizer.kind = graph::Optimizer::sgd;
+      setup.optimizer.momentum = number("optimizer.momentum");
+      setup.optimizer.nesterov = flag("optimizer.nesterov");
+    }
     return setup;
   }
 
  private:
+  bool is_vgg() const { return has("model.kind") && setting("model.kind") == "vgg"; }
+
+  model::GptSpec gpt() const {
+    return {.num_layers = integer("model.num_layers"),
+            .num_attention_heads = integer("model.num_attention_heads"),
+            .hidden_size = integer("model.hidden_size"),
+            .ffn_hidden_size = integer("model.ffn_hidden_size"),
+            .max_position_embeddings = integer("model.max_position_embeddings"),
+            .vocab_size = integer("model.vocab_size"),
+            .dropout = 0,
+            .bias = flag("model.bias"),
+            .tied_head = flag("model.tied_head")};
+  }
+
+  model::VggSpec vgg() const {
+    return {.widths = integers("vgg.widths"),
+            .hidden = integers("vgg.hidden"),
+            .picture = integers("vgg.picture"),
+            .num_classes = integer("vgg.num_classes"),
+            .dropout = 0,
+            .mean = numbers("data.mean"),
+            .deviation = numbers("data.deviation")};
+  }
+
+  /// "0.5,0.25".
+  std::vector<double> numbers(const std::string& key) const {
+    std::vector<double> result;
+    for (const std::string& word : split(setting(key), ',')) result.push_back(std::stod(word));
+    return result;
+  }
+  /// "6,pool,7", in which "pool" becomes 0; an empty text is an empty list.
+  std::vector<std::int64_t> integers(const std::string& key) const {
+    std::vector<std::int64_t> result;
+    if (setting(key).empty()) return result;
+    for (const std::string& word : split(setting(key), ','))
+      result.push_back(word == "pool" ? 0 : std::stoll(word));
+    return result;
+  }
+
+  template <class T>
+  std::vector<T> of_step(const std::string& name, std::size_t step) const {
+    const std::vector<T> all = tensor<T>(name);
+    const auto size = static_cast<std::ptrdiff_t>(all.size() / steps());
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(step) * size;
+    return {begin, begin + size};
+  }
+
   checkpoint::SafetensorsFile file_;
 };
 

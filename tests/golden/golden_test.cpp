@@ -40,20 +40,12 @@ TEST_P(GoldenRun, ten_steps_equal_pytorch) {
   const bool is_double = c.compute == DType::f64;
   const double loss_bound = is_double ? 1e-11 : 1e-5, gradient_bound = loss_bound;
   const double weight_bound = is_double ? 1e-11 : 2e-5;
-  const auto tokens = golden.tensor<std::int32_t>("tokens"),
-             labels = golden.tensor<std::int32_t>("labels");
   const auto loss = golden.tensor<double>("loss"), norms = golden.tensor<double>("grad_norm");
   const auto lr = golden.tensor<double>("lr");
-  const std::size_t per_step = tokens.size() / loss.size();
 
   double worst_gradient = 0, worst_weight = 0;
   for (std::size_t step = 0; step < loss.size(); ++step) {
-    const auto part = [&](const std::vector<std::int32_t>& all) {
-      return std::vector<std::int32_t>(
-          all.begin() + static_cast<std::ptrdiff_t>(step * per_step),
-          all.begin() + static_cast<std::ptrdiff_t>((step + 1) * per_step));
-    };
-    test::FixedFeeder feeder(part(tokens), part(labels));
+    test::FixedFeeder feeder = golden.batch(step);
     std::map<std::string, std::vector<double>> gradients;
     const auto keep_gradients = [&](const program::Program& p, std::size_t i) {
       if (program::name(p.instructions[i]) != "update_control") return;
@@ -64,14 +56,14 @@ TEST_P(GoldenRun, ten_steps_equal_pytorch) {
         "train", test::SmallRun::block(static_cast<std::int64_t>(step), lr[step], 1), &feeder,
         keep_gradients);
     EXPECT_EQ(result.applied, 1);
-    const auto valid = static_cast<double>(result.token_count);
+    const auto valid = static_cast<double>(result.valid_count);
     EXPECT_LE(std::abs(result.loss_sum / valid - loss[step]), loss_bound * std::abs(loss[step]))
         << "step " << step;
     EXPECT_LE(std::abs(result.grad_norm - norms[step]), gradient_bound * norms[step])
         << "step " << step;
     if (step > 0) continue;
     EXPECT_LT(setup.optimizer.grad_clip, norms[0]) << "clipping is active";
-    const double nominal_over_valid = static_cast<double>(per_step) / valid;
+    const double nominal_over_valid = static_cast<double>(golden.labels_of_step()) / valid;
     for (auto& [name, gradient] : gradients) {
       for (double& g : gradient) g *= nominal_over_valid;
       auto expected = golden.tensor<double>("gradient/" + name);
@@ -99,13 +91,21 @@ TEST_P(GoldenRun, ten_steps_equal_pytorch) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const char* file : {"tied-bias", "tied-nobias", "untied-bias", "untied-nobias"})
+  for (const char* file :
+       {"gpt-tied-bias", "gpt-tied-nobias", "gpt-untied-bias", "gpt-untied-nobias"})
     for (const DType compute : {DType::f32, DType::f64})
       for (const std::int64_t accumulation : {1, 4})
         cases.push_back({file, compute, accumulation, false, 0});
-  cases.push_back({"tied-bias", DType::f64, 2, true, 0});
-  cases.push_back({"untied-bias", DType::f32, 1, true, 0});
-  cases.push_back({"tied-bias", DType::f64, 4, false, 1});
+  for (const char* file :
+       {"gpt-sgd", "gpt-sgd-nesterov", "vgg-adamw", "vgg-sgd", "vgg-sgd-nesterov"})
+    for (const bool reference : {false, true})
+      for (const DType compute : {DType::f32, DType::f64})
+        cases.push_back({file, compute, 2, reference, 0});
+  cases.push_back({"gpt-tied-bias", DType::f64, 2, true, 0});
+  cases.push_back({"gpt-untied-bias", DType::f32, 1, true, 0});
+  cases.push_back({"gpt-tied-bias", DType::f64, 4, false, 1});
+  // One micro-batch of its first step has no valid label.
+  cases.push_back({"vgg-adamw", DType::f64, 4, false, 1});
   return cases;
 }
 

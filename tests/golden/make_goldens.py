@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes data/gpt-*.safetensors: ten training steps of small GPTs, computed by PyTorch in float64.
+"""Makes data/*.safetensors: ten training steps of small GPTs and VGGs, computed by PyTorch in float64.
 
 Run it as `python3 tests/golden/make_goldens.py` with PyTorch and numpy at hand; README.md says what the files hold.
-The model, the loss, clipping and AdamW come from PyTorch's own functions; `self_check` computes them a second way.
+The models (models.py), the loss, clipping and the optimizers come from PyTorch's own functions; `self_check` computes
+them a second way.
 The same machine and PyTorch give the same bytes again.
 """
-# B batch, T time, C channels, H heads, D head width, F ffn width, V vocabulary, P positions
 import argparse
 import dataclasses
 import json
@@ -14,56 +14,43 @@ import struct
 
 import numpy
 import torch
+from models import B, IGNORED, POOL, STEPS, Gpt, Vgg
 from torch.nn import functional
 
-LAYERS, H, C, F, V, P, T = 2, 3, 24, 96, 31, 16, 12
-D = C // H
-B, STEPS = 4, 10
-NORM_EPSILON = 1e-5
 BETAS, ADAM_EPSILON, WEIGHT_DECAY = (0.9, 0.95), 1e-8, 0.1
 MICRO_BATCH_SIZES = (4, 2, 1)  # all give the same training: the loss is a mean over the global batch
-IGNORED = -1
 CONSTANT_LR = (1e-3,) * STEPS
 VARYING_LR = (2e-4, 6e-4, 1e-3, 1e-3, 9e-4, 7e-4, 5e-4, 3e-4, 1.5e-4, 1e-4)
+CONSTANT_SGD_LR, VARYING_SGD_LR = (tuple(50 * lr for lr in rates) for rates in (CONSTANT_LR, VARYING_LR))
+# Rounding moves values by 1e-6 in a float32 run, and must not take them across a bend of ReLU or max-pooling.
+DISTANCE_TO_BEND = 1e-4
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
     name: str
-    tied: bool
-    bias: bool
+    model: Gpt | Vgg
     lr: tuple
     clip: float
     seed: int
+    momentum: float = 0.0  # above 0: SGD instead of AdamW
+    nesterov: bool = False
 
 
 # The clip of the third case lies between its smallest and largest norm, so that both branches are taken; the others
-# lie below every norm.
+# lie below every norm. The seeds of the VGGs are such that their runs stay away from bends (check_update).
 CASES = (
-    Case("gpt-tied-bias", True, True, CONSTANT_LR, 0.5, 1),
-    Case("gpt-tied-nobias", True, False, VARYING_LR, 0.5, 2),
-    Case("gpt-untied-bias", False, True, VARYING_LR, 2.9, 3),
-    Case("gpt-untied-nobias", False, False, CONSTANT_LR, 0.5, 4),
+    Case("gpt-tied-bias", Gpt(tied=True, bias=True), CONSTANT_LR, 0.5, 1),
+    Case("gpt-tied-nobias", Gpt(tied=True, bias=False), VARYING_LR, 0.5, 2),
+    Case("gpt-untied-bias", Gpt(tied=False, bias=True), VARYING_LR, 2.9, 3),
+    Case("gpt-untied-nobias", Gpt(tied=False, bias=False), CONSTANT_LR, 0.5, 4),
+    Case("gpt-sgd", Gpt(tied=True, bias=True), VARYING_SGD_LR, 0.5, 5, momentum=0.9),
+    Case("gpt-sgd-nesterov", Gpt(tied=False, bias=False), CONSTANT_SGD_LR, 0.5, 6, momentum=0.8, nesterov=True),
+    Case("vgg-adamw", Vgg(widths=(6, POOL, 10, 7, POOL), hidden=(9,)), VARYING_LR, 0.5, 42),
+    Case("vgg-sgd", Vgg(widths=(6, POOL, 10, 7, POOL), hidden=(9, 8)), CONSTANT_SGD_LR, 0.5, 7, momentum=0.9),
+    Case("vgg-sgd-nesterov", Vgg(widths=(6, 5, POOL, 7), hidden=(), mean=(0.5,), deviation=(0.25,)),
+         VARYING_SGD_LR, 0.5, 49, momentum=0.8, nesterov=True),
 )
-
-
-def shapes(case):
-    """Names and logical shapes, as the model has them. Weights are stored [in, out]."""
-    result = {"wte.weight": (V, C), "wpe.weight": (P, C)}
-    for layer in range(LAYERS):
-        block = {
-            "ln1.gain": (C,), "ln1.bias": (C,),
-            "attn.qkv.weight": (C, 3, H, D), "attn.qkv.bias": (3, H, D),
-            "attn.out.weight": (H, D, C), "attn.out.bias": (C,),
-            "ln2.gain": (C,), "ln2.bias": (C,),
-            "mlp.up.weight": (C, F), "mlp.up.bias": (F,),
-            "mlp.down.weight": (F, C), "mlp.down.bias": (C,),
-        }
-        result.update({f"blocks.{layer}.{name}": shape for name, shape in block.items()})
-    result.update({"ln_f.gain": (C,), "ln_f.bias": (C,)})
-    if not case.tied:
-        result["head.weight"] = (C, V)
-    return {name: shape for name, shape in result.items() if case.bias or not name.endswith(".bias")}
 
 
 def decays(name):
@@ -74,76 +61,33 @@ def decays(name):
 def initial_weights(case):
     """Larger than a real initialisation, with random gains and biases, so that no gradient is close to zero."""
     generator = torch.Generator().manual_seed(case.seed)
-    weights = {}
-    for name, shape in shapes(case).items():
-        values = torch.randn(shape, generator=generator, dtype=torch.float64)
-        if name.endswith(".gain"):
-            values = 1 + 0.3 * values
-        elif name.endswith(".bias") or name.startswith(("wte", "wpe")):
-            values = 0.3 * values
-        else:
-            inputs = H * D if name.endswith("attn.out.weight") else shape[0]
-            values = 1.2 / inputs**0.5 * values
-        weights[name] = values
-    return weights
+    return {name: case.model.initial_weight(name, shape, generator) for name, shape in case.model.shapes().items()}
 
 
 def batches(case):
-    """Random tokens and their successors; some labels are ignored, unevenly over rows, one whole row among them."""
-    generator = torch.Generator().manual_seed(1000 + case.seed)
-    text = torch.randint(0, V, (STEPS, B, T + 1), generator=generator)
-    tokens, labels = text[..., :-1].contiguous(), text[..., 1:].clone()
-    for step in range(STEPS):
-        labels[step, step % B, T - 1 - step % 7:] = IGNORED
-        if step % 3 == 0:
-            labels[step, (step + 1) % B, ::2] = IGNORED
-    labels[4, 2, :] = IGNORED
-    return tokens, labels
+    """Inputs and labels of all steps."""
+    return case.model.batches(torch.Generator().manual_seed(1000 + case.seed))
 
 
-def norm(x, weights, name):
-    return functional.layer_norm(x, (C,), weights[f"{name}.gain"], weights.get(f"{name}.bias"), NORM_EPSILON)
-
-
-def linear(x, weights, name, inputs):
-    matrix = weights[f"{name}.weight"].reshape(inputs, -1)
-    bias = weights.get(f"{name}.bias")
-    return functional.linear(x, matrix.t(), None if bias is None else bias.reshape(-1))
-
-
-def logits(weights, tokens_BT):
-    """GPT-2: learned positions, norms before each branch, tanh GELU, causal attention, the table as head when tied."""
-    batch, time = tokens_BT.shape
-    x = functional.embedding(tokens_BT, weights["wte.weight"]) + weights["wpe.weight"][:time]
-    for layer in range(LAYERS):
-        block = f"blocks.{layer}"
-        qkv = linear(norm(x, weights, f"{block}.ln1"), weights, f"{block}.attn.qkv", C).view(batch, time, 3, H, D)
-        q, k, v = (part.transpose(1, 2) for part in qkv.unbind(2))
-        heads = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + linear(heads.transpose(1, 2).reshape(batch, time, C), weights, f"{block}.attn.out", C)
-        inner = linear(norm(x, weights, f"{block}.ln2"), weights, f"{block}.mlp.up", C)
-        x = x + linear(functional.gelu(inner, approximate="tanh"), weights, f"{block}.mlp.down", F)
-    x = norm(x, weights, "ln_f")
-    head = weights["head.weight"] if "head.weight" in weights else weights["wte.weight"].t()
-    return x @ head
-
-
-def loss_sum(weights, tokens_BT, labels_BT):
+def loss_sum(case, weights, inputs, labels):
     return functional.cross_entropy(
-        logits(weights, tokens_BT).reshape(-1, V), labels_BT.reshape(-1), ignore_index=IGNORED, reduction="sum")
+        case.model.logits(weights, inputs).flatten(0, -2), labels.flatten(), ignore_index=IGNORED, reduction="sum")
 
 
 def train(case, micro_batch_size):
     """Ten steps by PyTorch's optimizer and clipping; returns the tensors of the file."""
     start = initial_weights(case)
     weights = {name: torch.nn.Parameter(value.clone()) for name, value in start.items()}
-    tokens, labels = batches(case)
-    optimizer = torch.optim.AdamW(
-        [{"params": [w for name, w in weights.items() if decays(name)], "weight_decay": WEIGHT_DECAY},
-         {"params": [w for name, w in weights.items() if not decays(name)], "weight_decay": 0.0}],
-        lr=0.0, betas=BETAS, eps=ADAM_EPSILON, foreach=False, fused=False)
+    inputs, labels = batches(case)
+    groups = [{"params": [w for name, w in weights.items() if decays(name)], "weight_decay": WEIGHT_DECAY},
+              {"params": [w for name, w in weights.items() if not decays(name)], "weight_decay": 0.0}]
+    if case.momentum > 0:
+        optimizer = torch.optim.SGD(
+            groups, lr=0.0, momentum=case.momentum, nesterov=case.nesterov, foreach=False, fused=False)
+    else:
+        optimizer = torch.optim.AdamW(groups, lr=0.0, betas=BETAS, eps=ADAM_EPSILON, foreach=False, fused=False)
     result = {f"initial/{name}": value for name, value in start.items()}
-    result["logits"] = logits(start, tokens[0])
+    result["logits"] = case.model.logits(start, inputs[0])
     losses, norms = [], []
     for step in range(STEPS):
         optimizer.zero_grad(set_to_none=True)
@@ -151,7 +95,7 @@ def train(case, micro_batch_size):
         total = 0.0
         for first in range(0, B, micro_batch_size):
             rows = slice(first, first + micro_batch_size)
-            micro_loss = loss_sum(weights, tokens[step, rows], labels[step, rows]) / valid
+            micro_loss = loss_sum(case, weights, inputs[step, rows], labels[step, rows]) / valid
             micro_loss.backward()
             total += micro_loss.item()
         if step == 0:
@@ -162,7 +106,7 @@ def train(case, micro_batch_size):
             group["lr"] = case.lr[step]
         optimizer.step()
     result.update({f"final/{name}": w.detach() for name, w in weights.items()})
-    result["tokens"], result["labels"] = tokens.to(torch.int32), labels.to(torch.int32)
+    result[case.model.input], result["labels"] = inputs, labels.to(torch.int32)
     for name, values in (("loss", losses), ("grad_norm", norms), ("lr", case.lr)):
         result[name] = torch.tensor(values, dtype=torch.float64)
     return result
@@ -182,7 +126,7 @@ def check_micro_batches(case, golden):
     for size in MICRO_BATCH_SIZES[1:]:
         other = train(case, size)
         for name, value in golden.items():
-            if name in ("tokens", "labels"):
+            if not value.is_floating_point():
                 continue
             # Key biases have gradient zero: what is left of it is rounding.
             keys = name.startswith("gradient/") and name.endswith("qkv.bias")
@@ -191,11 +135,12 @@ def check_micro_batches(case, golden):
 
 
 def check_differences(case, golden):
-    """Central differences of the loss of step 0, at three elements of each tensor, h = 1e-5: error of order h^2."""
-    weights = {name: golden[f"initial/{name}"].clone() for name in shapes(case)}
-    tokens, labels = batches(case)
+    """Central differences of the loss of step 0, at three elements of each tensor: error of order h^2. No bend is
+    so near that a move by h crosses it."""
+    weights = {name: golden[f"initial/{name}"].clone() for name in case.model.shapes()}
+    inputs, labels = batches(case)
     valid = int((labels[0] != IGNORED).sum())
-    scale, h = golden["grad_norm"][0], 1e-5
+    scale, h = golden["grad_norm"][0], 1e-6
     for name, value in weights.items():
         for index in (0, value.numel() // 2, value.numel() - 1):
             flat = value.view(-1)
@@ -203,7 +148,7 @@ def check_differences(case, golden):
             ends = []
             for moved in (kept + h, kept - h):
                 flat[index] = moved
-                ends.append(loss_sum(weights, tokens[0], labels[0]).item() / valid)
+                ends.append(loss_sum(case, weights, inputs[0], labels[0]).item() / valid)
             flat[index] = kept
             slope = (ends[0] - ends[1]) / (2 * h)
             error = abs(slope - golden[f"gradient/{name}"].view(-1)[index].item())
@@ -211,40 +156,48 @@ def check_differences(case, golden):
 
 
 def check_update(case, golden):
-    """AdamW and clipping as written in src/op/ops.h (UpdateControl, AdamW), with gradients by autograd.grad."""
-    weights = {name: golden[f"initial/{name}"].clone() for name in shapes(case)}
+    """Clipping and the update as written in src/op/ops.h (UpdateControl, AdamW, Sgd), with gradients by autograd.grad."""
+    weights = {name: golden[f"initial/{name}"].clone() for name in case.model.shapes()}
     first = {name: torch.zeros_like(w) for name, w in weights.items()}
     second = {name: torch.zeros_like(w) for name, w in weights.items()}
-    tokens, labels = batches(case)
+    inputs, labels = batches(case)
     for step in range(STEPS):
+        distance = case.model.distance_to_bend(weights, inputs[step])
+        expect(distance > DISTANCE_TO_BEND, f"{case.name}: {distance:.1e} from a bend in step {step}, try another seed")
         leaves = {name: w.requires_grad_() for name, w in weights.items()}
         valid = int((labels[step] != IGNORED).sum())
-        loss = loss_sum(leaves, tokens[step], labels[step]) / valid
+        loss = loss_sum(case, leaves, inputs[step], labels[step]) / valid
         gradients = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values()))))
         size = sum(float((g * g).sum()) for g in gradients.values()) ** 0.5
         expect(abs(size / golden["grad_norm"][step] - 1) < 1e-12, f"{case.name}: norm of step {step}")
         scale, t, lr = min(1.0, case.clip / (size + 1e-6)), step + 1, case.lr[step]
         for name, gradient in gradients.items():
             g = scale * gradient
+            decay = WEIGHT_DECAY if decays(name) else 0.0
+            if case.momentum > 0:
+                g = g + decay * leaves[name].detach()
+                first[name] = case.momentum * first[name] + g
+                direction = g + case.momentum * first[name] if case.nesterov else first[name]
+                weights[name] = (leaves[name].detach() - lr * direction).detach()
+                continue
             first[name] = BETAS[0] * first[name] + (1 - BETAS[0]) * g
             second[name] = BETAS[1] * second[name] + (1 - BETAS[1]) * g * g
             direction = first[name] / (1 - BETAS[0]**t) / ((second[name] / (1 - BETAS[1]**t)).sqrt() + ADAM_EPSILON)
-            decay = WEIGHT_DECAY if decays(name) else 0.0
             weights[name] = (leaves[name].detach() * (1 - lr * decay) - lr * direction).detach()
     for name, value in weights.items():
         expect(far(value, golden[f"final/{name}"]) < 1e-11, f"{case.name}: final {name}")
 
 
 def check_discerning(case, golden):
-    """The file tells right from wrong: uneven rows, active clipping, no gradient near zero (but key biases)."""
-    tokens, labels = batches(case)
-    weights = {name: golden[f"initial/{name}"] for name in shapes(case)}
-    per_row = [float(loss_sum(weights, tokens[0, [row]], labels[0, [row]])) / int((labels[0, row] != IGNORED).sum())
-               for row in range(B)]
-    expect(abs(sum(per_row) / B - golden["loss"][0]) > 1e-3, f"{case.name}: a mean of row means gives the same loss")
+    """The file tells right from wrong: uneven halves, active clipping, no gradient near zero (but key biases)."""
+    inputs, labels = batches(case)
+    weights = {name: golden[f"initial/{name}"] for name in case.model.shapes()}
+    means = [float(loss_sum(case, weights, inputs[0, half], labels[0, half])) / int((labels[0, half] != IGNORED).sum())
+             for half in (slice(B // 2), slice(B // 2, B))]
+    expect(abs(sum(means) / 2 - golden["loss"][0]) > 1e-3, f"{case.name}: a mean of means gives the same loss")
     clipped = golden["grad_norm"] > case.clip
     expect(bool(clipped.all()) == (case.clip < 1), f"{case.name}: clipping does not act as the case intends")
-    for name in shapes(case):
+    for name in case.model.shapes():
         gradient = golden[f"gradient/{name}"]
         expect(float(gradient.abs().max()) > 1e-3, f"{case.name}: gradient of {name} is small")
         if name.endswith("qkv.bias"):
@@ -260,20 +213,15 @@ def self_check(case, golden):
 
 def metadata(case):
     """The settings by the names of the configuration; strings, as the format demands."""
+    sgd = {
+        "optimizer.name": "sgd",
+        "optimizer.momentum": repr(case.momentum),
+        "optimizer.nesterov": "true" if case.nesterov else "false",
+    }
     return {
         "format": "pt",
         "made_by": "tests/golden/make_goldens.py",
-        "data.seq_length": str(T),
-        "model.bias": "true" if case.bias else "false",
-        "model.dropout": "0",
-        "model.ffn_hidden_size": str(F),
-        "model.hidden_size": str(C),
-        "model.layer_norm_epsilon": repr(NORM_EPSILON),
-        "model.max_position_embeddings": str(P),
-        "model.num_attention_heads": str(H),
-        "model.num_layers": str(LAYERS),
-        "model.tied_head": "true" if case.tied else "false",
-        "model.vocab_size": str(V),
+    } | case.model.settings() | {
         "optimizer.beta1": repr(BETAS[0]),
         "optimizer.beta2": repr(BETAS[1]),
         "optimizer.epsilon": repr(ADAM_EPSILON),
@@ -282,12 +230,12 @@ def metadata(case):
         "train.global_batch_size": str(B),
         "train.micro_batch_sizes": ",".join(map(str, MICRO_BATCH_SIZES)),
         "train.steps": str(STEPS),
-    }
+    } | (sgd if case.momentum > 0 else {})
 
 
 def safetensors(tensors, strings):
     """The bytes of a safetensors file: 8 bytes of header length, JSON padded to 8 bytes, data; widest type first."""
-    types = {torch.float64: ("F64", "<f8"), torch.int32: ("I32", "<i4")}
+    types = {torch.float64: ("F64", "<f8"), torch.int32: ("I32", "<i4"), torch.uint8: ("U8", "u1")}
     header, data = {"__metadata__": strings}, b""
     for name in sorted(tensors, key=lambda name: (-tensors[name].element_size(), name)):
         tensor = tensors[name]

@@ -1,4 +1,4 @@
-// Bias, GELU, cast, sum and selection of a position.
+// Bias, GELU, rectifier, cast, sum and selection of a position.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,6 +31,13 @@ Arrays gelu_gradient_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
+/// Nothing is rounded but what is stored.
+Arrays own_size(const Case&, const Arrays& outputs) {
+  Arrays magnitude = outputs;
+  for (double& value : magnitude[0].data) value = std::abs(value);
+  return magnitude;
+}
+
 }  // namespace
 
 std::vector<Case> elementwise_cases() {
@@ -55,6 +62,8 @@ std::vector<Case> elementwise_cases() {
     cases.push_back({"wide", op::Gelu{}, {wide}, {}, 1, gelu_magnitude});
     cases.push_back({"narrow", op::GeluGradient{}, {x, grad}, {}, 1, gelu_gradient_magnitude});
     cases.push_back({"wide", op::GeluGradient{}, {wide, grad}, {}, 1, gelu_gradient_magnitude});
+    cases.push_back({"both signs", op::Relu{}, {x}, {}, 1, own_size});
+    cases.push_back({"both signs", op::ReluGradient{}, {x, grad}, {}, 1, own_size});
     cases.push_back({"of weights", op::Cast{}, {wide}});
     const Array wider = uniform({batch * time, channels, 3}, "wider", -12, 12);
     cases.push_back({"of many weights", op::CastList{3}, {wide, x, wider}});
@@ -80,6 +89,21 @@ TEST(GeluGradient, equals_central_differences) {
   for (const Backend& backend : {exact, Backend{"vector"}})
     expect_gradient(op::Gelu{}, {x}, 0, {weight},
                     apply(op::GeluGradient{}, backend, {x, weight}).values[0]);
+}
+
+TEST(Relu, is_zero_below_zero_and_does_not_hide_a_nan) {
+  const Array x{{5}, {-3, 0, 3, NAN, -INFINITY}}, grad = filled({5}, 2);
+  for (const Backend& backend : backends_of(op::Relu{})) {
+    SCOPED_TRACE(to_string(backend));
+    const Array y = apply(op::Relu{}, backend, {x}).values[0];
+    EXPECT_EQ(y.data[0], 0);
+    EXPECT_EQ(y.data[1], 0);
+    EXPECT_EQ(y.data[2], 3);
+    EXPECT_TRUE(std::isnan(y.data[3]));
+    EXPECT_EQ(y.data[4], 0);
+    EXPECT_EQ(apply(op::ReluGradient{}, backend, {y, grad}).values[0].data,
+              (std::vector<double>{0, 0, 2, 0, 0}));
+  }
 }
 
 TEST(AddGradient, equals_central_differences) {

@@ -80,14 +80,14 @@ void add_cases(std::vector<Case>& cases, const Sizes& sizes, bool transpose_a, b
   const std::string name = format("{} {} {} {}{}", sizes.rows.elements(), sizes.columns.elements(),
                                   depth, transpose_a ? "t" : "n", transpose_b ? "t" : "n");
   cases.push_back(
-      {name, op::MatmulBias{a_rows, b_rows, transpose_a, transpose_b}, {a, b, bias}, {}, depth});
+      {name, op::ContractBias{a_rows, b_rows, transpose_a, transpose_b}, {a, b, bias}, {}, depth});
   cases.push_back({name,
-                   op::MatmulBiasGelu{a_rows, b_rows, transpose_a, transpose_b},
+                   op::ContractBiasGelu{a_rows, b_rows, transpose_a, transpose_b},
                    {a, b, bias},
                    {},
                    depth,
                    bias_gelu_magnitude});
-  op::MatmulGeluGradient gradient{a_rows, b_rows, transpose_a, transpose_b};
+  op::ContractGeluGradient gradient{a_rows, b_rows, transpose_a, transpose_b};
   cases.push_back({name, gradient, {a, b, x}, {}, depth, gelu_gradient_magnitude});
   gradient.summed_dims = rows;
   cases.push_back({name + " bias", gradient, {a, b, x}, {}, longest, gelu_gradient_magnitude});

@@ -78,6 +78,8 @@ class Buffer {
         return function(static_cast<std::int64_t*>(data));
       case DType::u64:
         return function(static_cast<std::uint64_t*>(data));
+      case DType::u8:
+        return function(static_cast<std::uint8_t*>(data));
     }
   }
 
@@ -288,16 +290,17 @@ void expect_gradient(std::string_view name, const std::function<Arrays(const Arr
 std::vector<Case> all_cases() {
   std::vector<Case> all;
   for (const auto& family :
-       {matmul_cases(), embedding_cases(), dropout_cases(), norm_cases(), norm_parts_cases(),
+       {contract_cases(), embedding_cases(), dropout_cases(), norm_cases(), norm_parts_cases(),
         elementwise_cases(), attention_cases(), loss_cases(), loss_parts_cases(), update_cases(),
-        state_cases(), fused_cases(), fused_product_cases()})
+        state_cases(), fused_cases(), fused_product_cases(), convolution_cases(), picture_cases(),
+        example_cases()})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }
 
 bool is_bounded_in_bf16(const op::Op& op) {
   if (op::parts(op).size() == 1 || op::is_list(op)) return true;
-  const auto* gradient = std::get_if<op::MatmulGeluGradient>(&op);
+  const auto* gradient = std::get_if<op::ContractGeluGradient>(&op);
   return op::product_of(op) && (gradient == nullptr || gradient->summed_dims == 0);
 }
 
@@ -306,12 +309,14 @@ std::vector<Backend> backends_of(const op::Op& op) {
   if (is_bounded_in_bf16(op)) backends.push_back({"reference", DType::bf16, 1});
   for (const DType dtype : {DType::f32, DType::f64})
     for (const int threads : {1, 2, 3}) backends.push_back({"vector", dtype, threads});
-  if (std::holds_alternative<op::Matmul>(op)) {
+  if (std::holds_alternative<op::Contract>(op)) {
     for (const int threads : {1, 2}) {
       backends.push_back({"openblas", DType::f32, threads});
       backends.push_back({"openblas", DType::f64, threads});
       backends.push_back({"onednn", DType::f32, threads});
     }
+  } else if (op::work_class(op) == op::WorkClass::product && !op::product_of(op)) {
+    for (const int threads : {1, 2}) backends.push_back({"onednn", DType::f32, threads});
   }
   return backends;
 }

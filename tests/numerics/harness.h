@@ -90,7 +90,7 @@ void expect_gradient(std::string_view name, const std::function<Arrays(const Arr
                      Arrays reads, std::size_t index, const Arrays& weights, const Array& gradient);
 
 /// Cases of each family, see the file of its name.
-std::vector<Case> matmul_cases();
+std::vector<Case> contract_cases();
 std::vector<Case> embedding_cases();
 std::vector<Case> dropout_cases();
 std::vector<Case> norm_cases();
@@ -103,6 +103,10 @@ std::vector<Case> update_cases();
 std::vector<Case> state_cases();
 std::vector<Case> fused_cases();
 std::vector<Case> fused_product_cases();
+std::vector<Case> convolution_cases();
+std::vector<Case> picture_cases();
+/// What the rows themselves state to be tried on.
+std::vector<Case> example_cases();
 std::vector<Case> all_cases();
 
 /// Whether results in bf16 keep the bound. Parts of a fused row hand over rounded values: in bf16

@@ -187,7 +187,7 @@ TEST_P(Row55, a_product_over_more_than_two_to_the_31_terms_has_all_of_them) {
   a[0] = 2;
   a[terms - 1] = 3;
   std::vector<float> out{-1};
-  run(op::Matmul{.transpose_b = true},
+  run(op::Contract{.transpose_b = true},
       {floats(a, {1, terms}), floats(a, {1, terms}), floats(out, {1, 1})});
   EXPECT_EQ(out[0], 2 * 2 + 3 * 3);
 }

@@ -1,4 +1,5 @@
-// Cross entropy where ranks share the vocabulary: maxima, sums, and what is made of them.
+// Cross entropy where ranks share the vocabulary: maxima, sums, and what is made of them. The count
+// of correct labels, which reads the maxima too.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,6 +63,18 @@ Arrays gradient_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
+/// Logits are small integers, so that some share a maximum and all are exact in any type.
+Case count_case(const Shape& rows, std::int64_t columns, const op::CountCorrect& op) {
+  Shape shape = rows;
+  shape.push_back(columns);
+  const Array logits = integers(shape, "logits", 4),
+              labels = integers(rows, "labels", std::max(columns, op.columns), 5);
+  const Array max = apply(op::LogitMax{}, exact, {logits}).values[0];
+  Case made{format("{} columns from {}", columns, op.first_column), op, {logits, labels, max}};
+  if (op.accumulate) made.updates = {scalar(17)};
+  return made;
+}
+
 }  // namespace
 
 std::vector<Case> loss_parts_cases() {
@@ -101,6 +114,10 @@ std::vector<Case> loss_parts_cases() {
                      1,
                      gradient_magnitude});
   }
+  cases.push_back(count_case({5}, 7, {}));
+  cases.push_back(count_case({2, 300}, 10, {.accumulate = true}));
+  cases.push_back(count_case({300}, 7, {.first_column = 7, .columns = 12}));
+  cases.push_back(count_case({300}, 7, {.first_column = 14, .columns = 12, .accumulate = true}));
   return cases;
 }
 
@@ -202,6 +219,43 @@ TEST(VocabularyParts, do_not_hide_a_nan) {
     const Together got = run_on_ranks(backend, logits, labels, 2, 2, 1);
     EXPECT_TRUE(std::isnan(got.loss.data[0])) << to_string(backend);
     EXPECT_FALSE(std::isnan(got.loss.data[1])) << to_string(backend);
+  }
+}
+
+TEST(CountCorrect, counts_labels_that_share_the_maximum_and_leaves_others_out) {
+  // The label is the maximum, shares it, is below it, is none.
+  const Array logits{{4, 3}, {1, 2, 0, 3, 3, 1, 5, 4, 0, 1, 2, 3}}, labels{{4}, {1, 1, 1, -1}},
+      max{{4}, {2, 3, 5, 3}};
+  for (const Backend& backend : backends_of(op::CountCorrect{})) {
+    SCOPED_TRACE(to_string(backend));
+    EXPECT_EQ(apply(op::CountCorrect{}, backend, {logits, labels, max}).values[0].data,
+              std::vector<double>{2});
+    EXPECT_EQ(
+        apply(op::CountCorrect{.accumulate = true}, backend, {logits, labels, max}, {scalar(40)})
+            .values[0]
+            .data,
+        std::vector<double>{42});
+  }
+}
+
+TEST(CountCorrect, of_parts_of_the_columns_adds_up_to_that_of_all) {
+  const Array logits = integers({50, 10}, "logits", 4), labels = integers({50}, "labels", 10, 5);
+  for (const Backend& backend : backends_of(op::CountCorrect{})) {
+    const Array max = apply(op::LogitMax{}, backend, {logits}).values[0];
+    const double whole =
+        apply(op::CountCorrect{}, backend, {logits, labels, max}).values[0].data[0];
+    EXPECT_GT(whole, 5);
+    double together = 0;
+    for (std::int64_t first = 0; first < 12; first += 4) {
+      Array part = filled({50, 4}, 3);  // padding is as large as any
+      for (std::size_t row = 0; row < 50; ++row)
+        for (std::size_t v = 0; v < 4; ++v)
+          if (static_cast<std::size_t>(first) + v < 10)
+            part.data[row * 4 + v] = logits.data[row * 10 + static_cast<std::size_t>(first) + v];
+      together +=
+          apply(op::CountCorrect{first, 10}, backend, {part, labels, max}).values[0].data[0];
+    }
+    EXPECT_EQ(together, whole) << to_string(backend);
   }
 }
 

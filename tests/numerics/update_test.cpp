@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/format.h"
 #include "numerics/harness.h"
 #include "op/blocks.h"
 
@@ -30,6 +31,60 @@ Arrays adamw_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
+/// Each term of the update by its size; a momentum that cancels leaves the rounding of its terms.
+Arrays sgd_magnitude(const Case& sample, const Arrays& outputs) {
+  const auto& op = std::get<op::Sgd>(sample.op);
+  const double lr = sample.reads[1].data[0], scale = sample.reads[2].data[0];
+  Arrays magnitude = outputs;
+  for (std::size_t i = 0; i < outputs[0].data.size(); ++i) {
+    const double weight = std::abs(sample.updates[0].data[i]);
+    const double g = std::abs(scale * sample.reads[0].data[i]) + op.weight_decay * weight;
+    const double momentum = op.mu * std::abs(sample.updates[1].data[i]) + g;
+    magnitude[0].data[i] = weight + lr * (op.nesterov ? g + op.mu * momentum : momentum);
+    magnitude[1].data[i] = momentum;
+  }
+  return magnitude;
+}
+
+/// The magnitudes of a list are those of its tensors; an update's first `reads` operands are read.
+Case with_magnitude_of_parts(Case sample, std::size_t reads_of_one,
+                             Arrays (*magnitude_of_one)(const Case&, const Arrays&)) {
+  sample.magnitude = [=](const Case& all, const Arrays& outputs) {
+    Arrays magnitude;
+    for (const op::Part& part : op::parts(all.op)) {
+      Case one{all.name, part.op, {}};
+      Arrays own;
+      for (std::size_t i = 0; i < part.operands.size(); ++i) {
+        const std::size_t operand = part.operands[i], reads = all.reads.size();
+        if (i < reads_of_one) {
+          one.reads.push_back(all.reads[operand]);
+          continue;
+        }
+        one.updates.push_back(all.updates[operand - reads]);
+        own.push_back(outputs[operand - reads]);
+      }
+      for (Array& array : magnitude_of_one(one, own)) magnitude.push_back(std::move(array));
+    }
+    return magnitude;
+  };
+  return sample;
+}
+
+/// A list of updates by SGD, the first `decayed` of its tensors with weight decay.
+Case sgd_list_case(const std::vector<std::int64_t>& counts, std::int64_t decayed, bool applied) {
+  const auto tensors = static_cast<std::int64_t>(counts.size());
+  Case sample{applied ? "tensors of odd sizes" : "not applied",
+              op::SgdList{0.9, 0.1, applied, tensors, decayed},
+              {scalar(0.01), scalar(0.5), scalar(applied ? 1 : 0)}};
+  for (const std::int64_t count : counts)
+    sample.reads.push_back(uniform({count}, "grad" + std::to_string(count)));
+  for (const std::int64_t count : counts) {
+    sample.updates.push_back(uniform({count}, "weight" + std::to_string(count)));
+    sample.updates.push_back(uniform({count}, "momentum" + std::to_string(count)));
+  }
+  return with_magnitude_of_parts(std::move(sample), 4, sgd_magnitude);
+}
+
 /// A list of updates, the first `decayed` of its tensors with weight decay.
 Case list_case(std::string name, const std::vector<std::int64_t>& counts, std::int64_t decayed,
                bool applied) {
@@ -44,25 +99,7 @@ Case list_case(std::string name, const std::vector<std::int64_t>& counts, std::i
     sample.updates.push_back(uniform({count}, "m" + std::to_string(count)));
     sample.updates.push_back(uniform({count}, "v" + std::to_string(count), 0.1, 1));
   }
-  sample.magnitude = [](const Case& all, const Arrays& outputs) {
-    Arrays magnitude;
-    for (const op::Part& part : op::parts(all.op)) {
-      Case one{all.name, part.op, {}};
-      Arrays own;
-      for (std::size_t i = 0; i < part.operands.size(); ++i) {
-        const std::size_t operand = part.operands[i], reads = all.reads.size();
-        if (i < 5) {
-          one.reads.push_back(all.reads[operand]);
-          continue;
-        }
-        one.updates.push_back(all.updates[operand - reads]);
-        own.push_back(outputs[operand - reads]);
-      }
-      for (Array& array : adamw_magnitude(one, own)) magnitude.push_back(std::move(array));
-    }
-    return magnitude;
-  };
-  return sample;
+  return with_magnitude_of_parts(std::move(sample), 5, adamw_magnitude);
 }
 
 /// Tensors of these sizes; where `broken`, with NaN and infinity at their ends.
@@ -110,6 +147,15 @@ std::vector<Case> update_cases() {
     for (const bool applied : {true, false})
       cases.push_back({applied ? "applied" : "not applied", op::AdamW{0.9, 0.95, 1e-8, 0.1},
                        adamw_reads(grad, 0.01, 0.5, applied, 6), state, 1, adamw_magnitude});
+    for (const bool nesterov : {false, true})
+      for (const bool applied : {true, false})
+        cases.push_back(
+            {format("{}, {}", nesterov ? "nesterov" : "plain", applied ? "applied" : "not applied"),
+             op::Sgd{0.9, 0.1, nesterov},
+             {grad, scalar(0.01), scalar(0.5), scalar(applied ? 1 : 0)},
+             {state[0], state[1]},
+             1,
+             sgd_magnitude});
   }
   // Many: more than one launch of a GPU takes.
   const std::vector<std::int64_t> odd = {70001, 1, 77, 16384, 20000}, many(1300, 3);
@@ -132,6 +178,7 @@ std::vector<Case> update_cases() {
   for (const bool applied : {true, false}) {
     cases.push_back(list_case("one tensor", {33}, 1, applied));
     cases.push_back(list_case("tensors of odd sizes", {70001, 1, 77, 20000}, 2, applied));
+    cases.push_back(sgd_list_case({70001, 1, 77, 20000}, 2, applied));
   }
   cases.push_back({"clipping", op::UpdateControl{96, 1.0}, control_reads(25, 90, {})});
   cases.push_back(

@@ -36,7 +36,7 @@ struct Outcome {
 
 double loss_of(const op::ResultBlock& result) {
   EXPECT_EQ(result.applied, 1);
-  return result.loss_sum / static_cast<double>(result.token_count);
+  return result.loss_sum / static_cast<double>(result.valid_count);
 }
 
 /// Weights, biases and gains that make no gradient special.
@@ -82,7 +82,7 @@ Outcome run_grid(const RunSetup& setup, const Tensors& weights) {
       outcome.norms.push_back(result.grad_norm);
     }
     const op::ResultBlock result = rank.executor.run("evaluate", {}, &feeder);
-    if (is_first) outcome.evaluation = result.loss_sum / static_cast<double>(result.token_count);
+    if (is_first) outcome.evaluation = result.loss_sum / static_cast<double>(result.valid_count);
   });
   return outcome;
 }
@@ -93,7 +93,8 @@ struct Worst {
   std::string gradient_name;
 };
 
-void compare(const Outcome& got, const Outcome& serial, Worst& worst) {
+/// `most_later`: the largest error of a gradient norm once weights have changed.
+void compare(const Outcome& got, const Outcome& serial, double most_later, Worst& worst) {
   const auto relative = [](double a, double b) { return std::abs(a - b) / std::abs(b); };
   const double first = relative(got.losses[0], serial.losses[0]),
                last = relative(got.losses.back(), serial.losses.back());
@@ -103,7 +104,7 @@ void compare(const Outcome& got, const Outcome& serial, Worst& worst) {
   worst.last_loss = std::max(worst.last_loss, last);
   for (std::size_t step = 0; step < serial.norms.size(); ++step) {
     const double error = relative(got.norms[step], serial.norms[step]);
-    EXPECT_LE(error, 1e-12) << "gradient norm of step " << step + 1;
+    EXPECT_LE(error, step == 0 ? 1e-12 : most_later) << "gradient norm of step " << step + 1;
     EXPECT_GT(serial.norms[step], 1) << "clipping is active";
     worst.norm = std::max(worst.norm, error);
   }
@@ -130,7 +131,8 @@ void compare(const Outcome& got, const Outcome& serial, Worst& worst) {
   }
 }
 
-void expect_equal(RunSetup setup, const std::vector<plan::Grid>& grids, const std::string& what) {
+void expect_equal(RunSetup setup, const std::vector<plan::Grid>& grids, const std::string& what,
+                  double most_later = 1e-12) {
   RunSetup serial_setup = setup;
   set_grid(serial_setup, {});
   serial_setup.plan.shard_states = serial_setup.plan.shard_sequence = false;
@@ -142,7 +144,7 @@ void expect_equal(RunSetup setup, const std::vector<plan::Grid>& grids, const st
     set_grid(setup, grid);
     SCOPED_TRACE(name_of(setup.plan));
     try {
-      compare(run_grid(setup, weights), serial, worst);
+      compare(run_grid(setup, weights), serial, most_later, worst);
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what();
     }
@@ -173,6 +175,36 @@ TEST(Equivalence, of_every_grid_of_up_to_16_ranks) {
 std::vector<plan::Grid> or_one(std::vector<plan::Grid> grids) {
   if (const auto grid = one_grid()) return {*grid};
   return grids;
+}
+
+TEST(Equivalence, of_a_vgg_on_every_grid_of_up_to_16_ranks) {
+  // AdamW divides by the root of gradients near zero, of which ReLU makes many: what rounding
+  // differs by grows faster than in a GPT.
+  expect_equal(test::picture_model(), or_one(all_grids()), "vgg", 1e-10);
+}
+
+TEST(Equivalence, of_a_vgg_by_other_strategies) {
+  constexpr double most_later = 1e-10;
+  RunSetup setup = test::picture_model();
+  setup.plan.strategy = plan::Strategy::atp;
+  std::vector<plan::Grid> meshes;
+  for (const std::int64_t d1 : {1, 2, 3, 6})
+    meshes.push_back({.x = d1, .y = 6 / d1, .data = 1, .order = {"y", "x", "z", "data"}});
+  expect_equal(setup, or_one(meshes), "vgg, atp", most_later);
+  setup.plan.strategy = plan::Strategy::megatron;
+  expect_equal(setup, or_one({{.x = 4, .data = 1}, {.x = 2, .data = 2}}), "vgg, megatron",
+               most_later);
+  setup.plan.strategy = plan::Strategy::fsdp;
+  expect_equal(setup, or_one({{.z = 4, .data = 2}}), "vgg, fsdp", most_later);
+  setup.plan.strategy = plan::Strategy::axonn;
+  setup.plan.shard_states = true;
+  expect_equal(setup, or_one({{.data = 4}, {.x = 2, .y = 2, .z = 1, .data = 2}}),
+               "vgg, optimizer states sharded", most_later);
+  setup.plan.shard_states = false;
+  setup.optimizer.kind = graph::Optimizer::sgd;
+  setup.plan.checkpointing = {.blocks = 1};
+  expect_equal(setup, or_one({{.x = 2, .y = 2, .z = 2, .data = 1}}), "vgg, sgd, recomputation",
+               most_later);
 }
 
 TEST(Equivalence, of_heads_that_do_not_divide_and_an_odd_vocabulary) {
@@ -246,6 +278,15 @@ TEST(Equivalence, of_megatron_with_and_without_sharded_sequences) {
   }
 }
 
+TEST(Equivalence, of_atp_on_all_meshes_of_six_ranks) {
+  RunSetup setup = first_model();
+  setup.plan.strategy = plan::Strategy::atp;
+  std::vector<plan::Grid> meshes;
+  for (const std::int64_t d1 : {1, 2, 3, 6})
+    meshes.push_back({.x = d1, .y = 6 / d1, .data = 1, .order = {"y", "x", "z", "data"}});
+  expect_equal(setup, or_one(meshes), "atp");
+}
+
 /// What the thread sanitizer runs: no library, no OpenMP.
 TEST(Equivalence, of_reference_kernels_on_2_2_2) {
   RunSetup setup = first_model();
@@ -299,6 +340,20 @@ TEST(Equivalence, of_sharded_optimizer_states) {
                        {.x = 2, .y = 2, .z = 1, .data = 2},
                        {.x = 2, .y = 1, .z = 2, .data = 4}}),
                "optimizer states sharded");
+}
+
+TEST(Equivalence, of_sgd_with_momentum) {
+  for (const bool shard : {false, true}) {
+    RunSetup setup = second_model();
+    setup.plan.shard_states = shard;
+    setup.optimizer.kind = graph::Optimizer::sgd;
+    setup.optimizer.nesterov = shard;
+    expect_equal(setup,
+                 or_one({{.data = 4},
+                         {.x = 2, .y = 2, .z = 1, .data = 2},
+                         {.x = 2, .y = 1, .z = 2, .data = 4}}),
+                 shard ? "sgd, its momentum sharded" : "sgd");
+  }
 }
 
 TEST(Equivalence, of_recomputation) {

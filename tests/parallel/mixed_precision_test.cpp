@@ -42,7 +42,7 @@ RunSetup small_model(DType compute = DType::bf16) {
 }
 
 double loss_of(const op::ResultBlock& result) {
-  return result.loss_sum / static_cast<double>(result.token_count);
+  return result.loss_sum / static_cast<double>(result.valid_count);
 }
 
 // --- what is learned
@@ -50,17 +50,18 @@ double loss_of(const op::ResultBlock& result) {
 /// Consecutive samples of a stream that can be learned; the labels are the tokens one further on.
 class StreamFeeder : public run::Feeder {
  public:
-  explicit StreamFeeder(std::int64_t vocab_size) : tokens_(data::synthetic_tokens(vocab_size)) {}
-  void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t step,
-            std::int64_t micro, std::span<std::int32_t> ids) override {
-    const std::int64_t sample = (step * feeds.micros + micro) * feeds.samples + feeds.first;
-    auto at = static_cast<std::size_t>(sample * feeds.length);
-    if (kind == program::FeedKind::labels) ++at;
-    std::copy_n(tokens_.begin() + static_cast<std::ptrdiff_t>(at), ids.size(), ids.begin());
+  StreamFeeder(std::int64_t vocab_size, std::int64_t samples_per_step)
+      : tokens_(data::synthetic_tokens(vocab_size)), samples_per_step_(samples_per_step) {}
+  void feed(const Input& input, const run::Samples& samples, std::span<std::byte> into) override {
+    const std::int64_t sample = samples.step * samples_per_step_ + samples.first;
+    auto at = static_cast<std::size_t>(sample * input.sample_shape[0]);
+    if (input.name == "labels") ++at;
+    std::memcpy(into.data(), tokens_.data() + at, into.size());
   }
 
  private:
   std::vector<std::int32_t> tokens_;
+  std::int64_t samples_per_step_;
 };
 
 /// Means over equal parts of a run, so that each is the loss of some thousand tokens.
@@ -71,7 +72,7 @@ std::vector<double> losses_of(DType compute, std::int64_t parts, std::int64_t st
   setup.gpt.dropout = 0;
   SmallRun run(setup);
   run.init(false);
-  StreamFeeder feeder(setup.gpt.vocab_size);
+  StreamFeeder feeder(setup.gpt.vocab_size, setup.plan.global_batch_size);
   std::vector<double> losses(static_cast<std::size_t>(parts), 0);
   for (std::int64_t step = 0; step < parts * steps_of_part; ++step)
     losses[static_cast<std::size_t>(step / steps_of_part)] +=

@@ -58,7 +58,7 @@ class ResumeGrids : public testing::Test {
   double step(test::GridRun::RankRun& rank, std::int64_t number) const {
     test::FixedFeeder feeder = test::random_batch(setups_[0]);
     const auto result = rank.executor.run("train", test::SmallRun::block(number, 1e-2, 1), &feeder);
-    return result.loss_sum / static_cast<double>(result.token_count);
+    return result.loss_sum / static_cast<double>(result.valid_count);
   }
   static void init(test::GridRun::RankRun& rank) {
     op::StepBlock block;

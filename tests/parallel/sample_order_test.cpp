@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "data/token_source.h"
 #include "support/grid_run.h"
 #include "support/grids.h"
 #include "train/feeders.h"
@@ -12,33 +13,34 @@
 namespace fourfold {
 namespace {
 
-using program::FeedKind;
 using test::GridRun;
 using test::RunSetup;
 
-data::Dataset some_text() {
+data::TokenSource some_text() {
   data::DataSpec spec;
   spec.format = data::Format::synthetic;
   spec.seq_length = 4;
   spec.vocab_size = 48;
   spec.seed = 7;
-  return data::Dataset(spec);
+  return data::TokenSource(spec);
 }
 
 /// What one rank is fed in a step: tokens and labels by the place of the sample in the global
 /// batch.
 using Fed = std::map<std::int64_t, std::vector<std::int32_t>>;
 
-Fed fed_to(const program::Feeds& feeds, const data::Dataset& dataset, std::int64_t step) {
-  train::TrainFeeder feeder(dataset);
-  const auto length = static_cast<std::size_t>(feeds.length);
+Fed fed_to(const program::Program& program, const data::Source& source, std::int64_t step) {
+  train::TrainFeeder feeder(source);
+  const program::Feeds& feeds = program.feeds;
   Fed fed;
   for (std::int64_t micro = 0; micro < feeds.micros; ++micro)
-    for (const FeedKind kind : {FeedKind::tokens, FeedKind::labels}) {
+    for (const Input& input : program.inputs) {
+      const auto length = static_cast<std::size_t>(input.sample_shape[0]);
       std::vector<std::int32_t> ids(static_cast<std::size_t>(feeds.count) * length);
-      feeder.feed(kind, feeds, step, micro, ids);
+      const std::int64_t first = micro * feeds.samples + feeds.first;
+      feeder.feed(input, {step, first, feeds.count}, std::as_writable_bytes(std::span(ids)));
       for (std::size_t b = 0; b < static_cast<std::size_t>(feeds.count); ++b) {
-        auto& sample = fed[micro * feeds.samples + feeds.first + static_cast<std::int64_t>(b)];
+        auto& sample = fed[first + static_cast<std::int64_t>(b)];
         const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(b * length);
         sample.insert(sample.end(), begin, begin + static_cast<std::ptrdiff_t>(length));
       }
@@ -47,10 +49,10 @@ Fed fed_to(const program::Feeds& feeds, const data::Dataset& dataset, std::int64
 }
 
 TEST(SampleOrder, is_that_of_the_serial_run_on_every_grid) {
-  const data::Dataset dataset = some_text();
+  const data::TokenSource dataset = some_text();
   constexpr std::int64_t step = 3;
   const GridRun serial(test::first_model());
-  const Fed wanted = fed_to(serial.bundle_of(0).at("train").feeds, dataset, step);
+  const Fed wanted = fed_to(serial.bundle_of(0).at("train"), dataset, step);
   std::size_t count = 0;
   for (const plan::Grid& grid : test::all_grids()) {
     RunSetup setup = test::first_model();
@@ -59,8 +61,7 @@ TEST(SampleOrder, is_that_of_the_serial_run_on_every_grid) {
     const GridRun run(setup);
     std::map<std::int64_t, std::size_t> readers;
     for (std::size_t rank = 0; rank < run.num_ranks(); ++rank)
-      for (const auto& [place, ids] :
-           fed_to(run.bundle_of(rank).at("train").feeds, dataset, step)) {
+      for (const auto& [place, ids] : fed_to(run.bundle_of(rank).at("train"), dataset, step)) {
         ASSERT_TRUE(wanted.contains(place)) << "rank " << rank << ", sample " << place;
         EXPECT_EQ(ids, wanted.at(place)) << "rank " << rank << ", sample " << place;
         ++readers[place];

@@ -151,7 +151,7 @@ Ending run_anyway(const RunSetup& setup, const std::vector<program::Bundle>& bun
       for (std::int64_t step = 0; step < 3; ++step) {
         const auto result = executor.run("train", SmallRun::block(step, 1e-2, 1), &feeder);
         if (world.rank().index() == 0)
-          ending.losses.push_back(result.loss_sum / static_cast<double>(result.token_count));
+          ending.losses.push_back(result.loss_sum / static_cast<double>(result.valid_count));
       }
     });
   } catch (const std::exception& error) {

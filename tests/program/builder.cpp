@@ -217,8 +217,16 @@ void Builder::reduce_scatter(std::string_view axis, std::string_view from, std::
 void Builder::all_to_all(std::string_view axis, std::string_view from, std::string_view to) {
   add(axis, AllToAll{group_named(program, axis), slice(from), slice(to)});
 }
-void Builder::feed(FeedKind kind, std::int64_t micro, std::string_view to) {
-  add("feed", Feed{kind, micro, slice(to)});
+void Builder::feed(std::int64_t micro, std::string_view to) {
+  const Slice slice_to = slice(to);
+  const Buffer& buffer = program.buffer(slice_to.buffer);
+  const auto is_it = [&](const Input& input) { return input.name == to; };
+  const auto place = std::ranges::find_if(program.inputs, is_it);
+  const InputId input(static_cast<std::size_t>(place - program.inputs.begin()));
+  if (place == program.inputs.end())
+    program.inputs.push_back(
+        {std::string(to), buffer.dtype, Shape({buffer.global.begin() + 1, buffer.global.end()})});
+  add("feed", Feed{input, micro, slice_to});
 }
 
 EventId Builder::record(std::string_view on) {

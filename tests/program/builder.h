@@ -55,7 +55,8 @@ class Builder {
   void unpack(std::string_view stream, std::string_view from, std::string_view to) {
     add(stream, Unpack{slice(from), slice(to)});
   }
-  void feed(FeedKind kind, std::int64_t micro, std::string_view to);
+  /// Feeds a buffer the input of its name, which is declared as the buffer holds it.
+  void feed(std::int64_t micro, std::string_view to);
   EventId record(std::string_view stream);
   void wait(std::string_view stream, EventId event);
   /// `to` waits for all that `from` holds so far.

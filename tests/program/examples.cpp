@@ -67,27 +67,27 @@ void add_activations(Builder& b) {
 void add_forward(Builder& b, bool accumulate) {
   b.op("math", op::Embedding{}, {"tokens", "embedding", "x"});
   b.op("math", op::LayerNorm{}, {"x", "norm.gain", "norm.bias", "h", "mean", "rstd"});
-  b.op("math", op::Matmul{2, 1}, {"h", "up.weight", "u"});
+  b.op("math", op::Contract{2, 1}, {"h", "up.weight", "u"});
   b.op("math", op::AddBias{}, {"u", "up.bias", "u"});
   b.op("math", op::Gelu{}, {"u", "a"});
-  b.op("math", op::Matmul{2, 1}, {"a", "down.weight", "d"});
+  b.op("math", op::Contract{2, 1}, {"a", "down.weight", "d"});
   b.op("math", op::Add{}, {"x", "d", "y"});
-  b.op("math", op::Matmul{2, 1}, {"y", "head", "logits"});
+  b.op("math", op::Contract{2, 1}, {"y", "head", "logits"});
   b.op("math", op::CrossEntropy{}, {"logits", "labels", "token_loss", "lse"});
   b.op("math", op::LossSum{accumulate},
-       {"token_loss", "labels", "result.loss_sum", "result.token_count"});
+       {"token_loss", "labels", "result.loss_sum", "result.valid_count"});
 }
 
 void add_backward(Builder& b, bool accumulate) {
   b.op("math", op::CrossEntropyGradient{1.0 / 24}, {"logits", "labels", "lse", "logits"});
-  b.op("math", op::Matmul{2, 2, true, false, accumulate}, {"y", "logits", "g.head"});
-  b.op("math", op::Matmul{2, 1, false, true}, {"logits", "head", "y_grad"});
-  b.op("math", op::Matmul{2, 2, true, false, accumulate}, {"a", "y_grad", "g.down.weight"});
-  b.op("math", op::Matmul{2, 1, false, true}, {"y_grad", "down.weight", "a_grad"});
+  b.op("math", op::Contract{2, 2, true, false, accumulate}, {"y", "logits", "g.head"});
+  b.op("math", op::Contract{2, 1, false, true}, {"logits", "head", "y_grad"});
+  b.op("math", op::Contract{2, 2, true, false, accumulate}, {"a", "y_grad", "g.down.weight"});
+  b.op("math", op::Contract{2, 1, false, true}, {"y_grad", "down.weight", "a_grad"});
   b.op("math", op::GeluGradient{}, {"u", "a_grad", "a_grad"});
   b.op("math", op::BiasGradient{2, accumulate}, {"a_grad", "g.up.bias"});
-  b.op("math", op::Matmul{2, 2, true, false, accumulate}, {"h", "a_grad", "g.up.weight"});
-  b.op("math", op::Matmul{2, 1, false, true}, {"a_grad", "up.weight", "h_grad"});
+  b.op("math", op::Contract{2, 2, true, false, accumulate}, {"h", "a_grad", "g.up.weight"});
+  b.op("math", op::Contract{2, 1, false, true}, {"a_grad", "up.weight", "h_grad"});
   b.op("math", op::LayerNormWeightGradient{true, accumulate},
        {"x", "mean", "rstd", "h_grad", "g.norm.gain", "g.norm.bias"});
   b.op("math", op::LayerNormGradient{}, {"x", "norm.gain", "mean", "rstd", "h_grad", "h_grad"});
@@ -106,14 +106,14 @@ void add_adamw(Builder& b, const Weights& weights) {
 
 void add_vote(Builder& b) {
   b.op("math", op::Vote{},
-       {"step.vote", "result.squared_norm", "result.loss_sum", "result.token_count",
+       {"step.vote", "result.squared_norm", "result.loss_sum", "result.valid_count",
         "result.non_finite", "step.lr", "result.votes"},
        DType::f64);
 }
 
 void add_control(Builder& b) {
   b.op("math", op::UpdateControl{24, 1.0},
-       {"result.squared_norm", "result.token_count", "result.votes", "result.grad_norm",
+       {"result.squared_norm", "result.valid_count", "result.votes", "result.grad_norm",
         "result.scale", "result.applied"},
        DType::f64);
 }
@@ -128,12 +128,12 @@ Program tiny_train(std::int64_t micros) {
   b.buffer("a_grad", {B, T, F}, activation);
   b.buffer("h_grad", {B, T, C}, activation);
   for (const Weight& w : tiny_weights()) b.buffer(format("g.{}", w.name), w.shape, gradient);
-  b.program.feeds = {micros, B, 0, B, T};
+  b.program.feeds = {micros, B, 0, B};
   for (std::int64_t micro = 0; micro < micros; ++micro) {
     b.task(TaskKind::forward, micro);
     if (micro > 0) b.wait("feed", EventId(b.program.num_events - 1));
-    b.feed(FeedKind::tokens, micro, "tokens");
-    b.feed(FeedKind::labels, micro, "labels");
+    b.feed(micro, "tokens");
+    b.feed(micro, "labels");
     b.order("feed", "math");
     add_forward(b, micro > 0);
     b.task(TaskKind::backward, micro);
@@ -145,6 +145,7 @@ Program tiny_train(std::int64_t micros) {
   for (const Weight& w : tiny_weights()) {
     b.op("math", op::SquaredNorm{more}, {format("g.{}", w.name), "result.squared_norm"});
     b.op("math", op::CountNonFinite{more}, {format("m.{}", w.name), "result.non_finite"});
+    b.op("math", op::CountNonFinite{true}, {format("v.{}", w.name), "result.non_finite"});
     more = true;
   }
   add_vote(b);
@@ -173,10 +174,10 @@ Program tiny_evaluate() {
   Builder b("evaluate", Rank(0), one_rank(), {"math", "feed"});
   add_state(b, tiny_weights());
   add_activations(b);
-  b.program.feeds = {1, B, 0, B, T};
+  b.program.feeds = {1, B, 0, B};
   b.task(TaskKind::evaluate, 0);
-  b.feed(FeedKind::tokens, 0, "tokens");
-  b.feed(FeedKind::labels, 0, "labels");
+  b.feed(0, "tokens");
+  b.feed(0, "labels");
   b.order("feed", "math");
   add_forward(b, false);
   return b.finish();
@@ -223,42 +224,43 @@ void add_sharded_buffers(Builder& b) {
     b.buffer(format("g.{}", w.name), w.shape, gradient, w.cuts);
   b.buffer("norm.whole", {}, {BufferRole::activation, DType::f64});
   b.buffer("norm.cut", {}, {BufferRole::activation, DType::f64});
+  b.buffer("count.cut", {}, {BufferRole::activation, DType::i64});
 }
 
 void add_sharded_forward(Builder& b) {
   b.task(TaskKind::forward, 0);
-  b.feed(FeedKind::tokens, 0, "tokens");
-  b.feed(FeedKind::labels, 0, "labels");
+  b.feed(0, "tokens");
+  b.feed(0, "labels");
   b.all_gather("z", "up", "up.full");
   const EventId up = b.record("z");
   b.all_gather("z", "down", "down.full");
   b.order("feed", "math");
   b.op("math", op::Embedding{}, {"tokens", "embedding", "i"});
   b.wait("math", up);
-  b.op("math", op::Matmul{2, 1}, {"i", "up.full", "h"});
+  b.op("math", op::Contract{2, 1}, {"i", "up.full", "h"});
   b.order("z", "math");
-  b.op("math", op::Matmul{2, 1}, {"h", "down.full", "p"});
+  b.op("math", op::Contract{2, 1}, {"h", "down.full", "p"});
   b.order("math", "x");
   b.all_reduce("x", "p");
   b.order("x", "math");
-  b.op("math", op::Matmul{2, 1}, {"p", "head", "logits"});
+  b.op("math", op::Contract{2, 1}, {"p", "head", "logits"});
   b.op("math", op::CrossEntropy{}, {"logits", "labels", "token_loss", "lse"});
-  b.op("math", op::LossSum{}, {"token_loss", "labels", "result.loss_sum", "result.token_count"});
+  b.op("math", op::LossSum{}, {"token_loss", "labels", "result.loss_sum", "result.valid_count"});
 }
 
 void add_sharded_backward(Builder& b) {
   b.task(TaskKind::backward, 0);
   b.op("math", op::CrossEntropyGradient{1.0 / 16}, {"logits", "labels", "lse", "logits"});
-  b.op("math", op::Matmul{2, 2, true, false}, {"p", "logits", "g.head"});
-  b.op("math", op::Matmul{2, 1, false, true}, {"logits", "head", "p_grad"});
-  b.op("math", op::Matmul{2, 2, true, false}, {"h", "p_grad", "down.part"});
+  b.op("math", op::Contract{2, 2, true, false}, {"p", "logits", "g.head"});
+  b.op("math", op::Contract{2, 1, false, true}, {"logits", "head", "p_grad"});
+  b.op("math", op::Contract{2, 2, true, false}, {"h", "p_grad", "down.part"});
   b.order("math", "z");
   b.reduce_scatter("z", "down.part", "g.down");
-  b.op("math", op::Matmul{2, 1, false, true}, {"p_grad", "down.full", "h_grad"});
-  b.op("math", op::Matmul{2, 1, false, true}, {"h_grad", "up.full", "i_grad"});
+  b.op("math", op::Contract{2, 1, false, true}, {"p_grad", "down.full", "h_grad"});
+  b.op("math", op::Contract{2, 1, false, true}, {"h_grad", "up.full", "i_grad"});
   b.order("math", "x");
   b.all_reduce("x", "i_grad");
-  b.op("math", op::Matmul{2, 2, true, false}, {"i", "h_grad", "up.part"});
+  b.op("math", op::Contract{2, 2, true, false}, {"i", "h_grad", "up.part"});
   b.order("math", "z");
   b.reduce_scatter("z", "up.part", "g.up");
   b.order("x", "math");
@@ -274,28 +276,38 @@ Program sharded_train() {
   b.group("x");
   add_state(b, sharded_weights());
   add_sharded_buffers(b);
-  b.program.feeds = {1, S, 2, 2, T};
+  b.program.feeds = {1, S, 2, 2};
   add_sharded_forward(b);
   add_sharded_backward(b);
 
   b.task(TaskKind::gradient_sync);
   b.order("math", "z");
   for (const std::string_view name :
-       {"g.embedding", "g.head", "result.loss_sum", "result.token_count"})
+       {"g.embedding", "g.head", "result.loss_sum", "result.valid_count"})
     b.all_reduce("z", name);
   b.order("z", "math");
   b.task(TaskKind::update);
   b.op("math", op::SquaredNorm{}, {"g.up", "norm.cut"});
   b.op("math", op::SquaredNorm{true}, {"g.down", "norm.cut"});
+  bool more = false;
+  for (const std::string_view name : {"m.up", "v.up", "m.down", "v.down"}) {
+    b.op("math", op::CountNonFinite{more}, {name, "count.cut"});
+    more = true;
+  }
   b.order("math", "z");
-  b.all_reduce("z", "norm.cut");
+  for (const std::string_view sum : {"norm.cut", "count.cut"}) b.all_reduce("z", sum);
   b.order("z", "x");
-  b.all_reduce("x", "norm.cut");
+  for (const std::string_view sum : {"norm.cut", "count.cut"}) b.all_reduce("x", sum);
   b.op("math", op::SquaredNorm{}, {"g.embedding", "norm.whole"});
   b.op("math", op::SquaredNorm{true}, {"g.head", "norm.whole"});
   b.order("x", "math");
   b.op("math", op::Add{}, {"norm.whole", "norm.cut", "result.squared_norm"}, DType::f64);
-  b.op("math", op::CountNonFinite{}, {"m.head", "result.non_finite"});
+  more = false;
+  for (const std::string_view name : {"m.embedding", "v.embedding", "m.head", "v.head"}) {
+    b.op("math", op::CountNonFinite{more}, {name, "result.non_finite"});
+    more = true;
+  }
+  b.op("math", op::Add{}, {"result.non_finite", "count.cut", "result.non_finite"}, DType::i64);
   add_vote(b);
   b.order("math", "z");
   b.all_reduce("z", "result.votes");
@@ -334,7 +346,8 @@ Program every_kind() {
   b.add("math", Send{Rank(8), -7, b.slice("c")});
   b.add("math", Recv{Rank(0), 1LL << 40, part});
   b.add("math", Copy{strided, odd});
-  b.add("math", Feed{FeedKind::labels, 3, b.slice("a")});
+  b.program.inputs = {{"pixels", DType::u8, {4, 4, 3}}, {"labels", DType::i32, {}}};
+  b.add("math", Feed{InputId(1), 3, b.slice("a")});
   b.add("math", b.program.instructions[0].what);
   b.record("math");
   b.wait("net/x", EventId(0));

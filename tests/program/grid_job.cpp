@@ -1,5 +1,7 @@
 // T = 4 time, C = 8 channels, P = 4 blocks of channels, H = 4 heads, D = 2 head width, F = 8 ffn
 // width, V = 11 vocabulary; two samples for each (data, z).
+#include <algorithm>
+
 #include "base/format.h"
 #include "base/random.h"
 #include "program/builder.h"
@@ -95,7 +97,7 @@ class GridProgram {
   Program train() {
     add_activations();
     add_gradients();
-    b.program.feeds = {micros_, S, b.first("tokens", 0), 2, T};
+    b.program.feeds = {micros_, S, b.first("tokens", 0), 2};
     for (micro_ = 0; micro_ < micros_; ++micro_) {
       b.task(TaskKind::forward, micro_);
       embed();
@@ -159,6 +161,8 @@ class GridProgram {
     b.buffer("logits", {S, T, V}, activation, {samples, "", "x"});
     for (const std::string_view name : {"norm.zyx", "norm.y", "norm.x", "norm.rows"})
       b.buffer(name, {}, number);
+    for (const std::string_view name : {"count.zyx", "count.y", "count.x", "count.rows"})
+      b.buffer(name, {}, {BufferRole::activation, DType::i64});
   }
 
   void add_gradients() {
@@ -176,18 +180,18 @@ class GridProgram {
   Row attention() const {
     return {random_stream("attention"), 0.1, window(), b.first("qkv.xy", 3), H};
   }
-  void matmul(op::Matmul op, std::string_view a, std::string_view with, std::string_view out) {
+  void contract(op::Contract op, std::string_view a, std::string_view with, std::string_view out) {
     b.op("math", op, {a, with, out});
   }
   /// Gradient of a weight: a product over all rows, added up over micro-batches.
   void weight_gradient(std::string_view a, std::string_view out_grad, std::string_view to) {
-    matmul({2, 2, true, false, micro_ > 0}, a, out_grad, to);
+    contract({2, 2, true, false, micro_ > 0}, a, out_grad, to);
   }
   void gather(const std::string& name) { b.all_gather("z", name, name + ".full"); }
 
   void embed() {
-    b.feed(FeedKind::tokens, micro_, "tokens");
-    b.feed(FeedKind::labels, micro_, "labels");
+    b.feed(micro_, "tokens");
+    b.feed(micro_, "labels");
     b.op("math", op::Embedding{b.first("embedding", 0)}, {"tokens", "embedding", "i"});
     b.all_reduce("x", "i");
     b.op("math", op::AddPositions{}, {"i", "positions", "i"});
@@ -200,33 +204,33 @@ class GridProgram {
 
   void attend() {
     gather("qkv");
-    matmul({2, 1}, "h", "qkv.full", "qkv.x");
+    contract({2, 1}, "h", "qkv.full", "qkv.x");
     b.pack("math", "qkv.x", "qkv.packed");
     b.reduce_scatter("y", "qkv.packed", "qkv.xy");
     b.op("math", attention<op::Attention>(), {"qkv.xy", "step.seed", "step.step", "o.xy", "lse"});
     b.all_gather("y", "o.xy", "o.packed");
     b.unpack("math", "o.packed", "o.x");
     gather("out");
-    matmul({2, 2}, "o.x", "out.full", "o.sum");
+    contract({2, 2}, "o.x", "out.full", "o.sum");
     b.all_reduce("x", "o.sum");
     b.op("math", op::Add{}, {"x0", "o.sum", "r"});
   }
 
   void feed_forward() {
     gather("up");
-    matmul({2, 1}, "r", "up.full", "u");
+    contract({2, 1}, "r", "up.full", "u");
     b.all_reduce("y", "u");
     b.op("math", op::AddBias{}, {"u", "up.bias", "u"});
     b.op("math", op::Gelu{}, {"u", "a"});
     gather("down");
-    matmul({2, 1}, "a", "down.full", "d");
+    contract({2, 1}, "a", "down.full", "d");
     b.all_reduce("x", "d");
     b.op("math", op::Add{}, {"r", "d", "y"});
   }
 
   void loss() {
     gather("head");
-    matmul({2, 1}, "y", "head.full", "logits");
+    contract({2, 1}, "y", "head.full", "logits");
     b.all_reduce("y", "logits");
     const std::int64_t column = b.first("logits", 2);
     b.op("math", op::LogitMax{column, V}, {"logits", "max"});
@@ -238,32 +242,32 @@ class GridProgram {
     b.op("math", op::CrossEntropyMerge{},
          {"max", "sum_exp", "label_logit", "labels", "token_loss", "lse.loss"});
     b.op("math", op::LossSum{micro_ > 0},
-         {"token_loss", "labels", "result.loss_sum", "result.token_count"});
+         {"token_loss", "labels", "result.loss_sum", "result.valid_count"});
   }
 
   void head_backward() {
     b.op("math", op::CrossEntropyGradient{1.0 / 24, b.first("logits", 2), V},
          {"logits", "labels", "lse.loss", "logits"});
     weight_gradient("y", "logits", "g.head");
-    matmul({2, 1, false, true}, "logits", "head.full", "y_grad");
+    contract({2, 1, false, true}, "logits", "head.full", "y_grad");
     b.all_reduce("x", "y_grad");
   }
 
   void feed_forward_backward() {
     weight_gradient("a", "y_grad", "g.down");
-    matmul({2, 1, false, true}, "y_grad", "down.full", "a_grad");
+    contract({2, 1, false, true}, "y_grad", "down.full", "a_grad");
     b.all_reduce("y", "a_grad");
     b.op("math", op::GeluGradient{}, {"u", "a_grad", "a_grad"});
     b.op("math", op::BiasGradient{2, micro_ > 0}, {"a_grad", "g.up.bias"});
     weight_gradient("r", "a_grad", "g.up");
-    matmul({2, 1, false, true}, "a_grad", "up.full", "r_grad");
+    contract({2, 1, false, true}, "a_grad", "up.full", "r_grad");
     b.all_reduce("x", "r_grad");
     b.op("math", op::Add{}, {"r_grad", "y_grad", "r_grad"});
   }
 
   void attention_backward() {
     weight_gradient("o.x", "r_grad", "g.out");
-    matmul({2, 2, false, true}, "r_grad", "out.full", "o_grad.x");
+    contract({2, 2, false, true}, "r_grad", "out.full", "o_grad.x");
     b.pack("math", "o_grad.x", "o_grad.packed");
     b.reduce_scatter("y", "o_grad.packed", "o_grad.xy");
     b.op("math", attention<op::AttentionGradient>(),
@@ -271,7 +275,7 @@ class GridProgram {
     b.all_gather("y", "qkv_grad.xy", "qkv_grad.packed");
     b.unpack("math", "qkv_grad.packed", "qkv_grad.x");
     weight_gradient("h", "qkv_grad.x", "g.qkv");
-    matmul({2, 1, false, true}, "qkv_grad.x", "qkv.full", "h_grad");
+    contract({2, 1, false, true}, "qkv_grad.x", "qkv.full", "h_grad");
     b.all_reduce("x", "h_grad");
   }
 
@@ -306,42 +310,55 @@ class GridProgram {
         b.all_reduce("data", reduced(w));
     }
     for (const std::string_view axis : {"z", "data"})
-      for (const std::string_view field : {"result.loss_sum", "result.token_count"})
+      for (const std::string_view field : {"result.loss_sum", "result.valid_count"})
         b.all_reduce(axis, field);
   }
 
+  /// Parameters by the axes that cut their gradients and moments.
+  struct Cut {
+    std::string name;
+    std::vector<std::string_view> weights, axes;
+  };
+  static std::vector<Cut> cuts() {
+    return {{"zyx", {"qkv", "out", "up", "down", "head"}, {"z", "y", "x"}},
+            {"y", {"gain", "bias", "positions"}, {"y"}},
+            {"x", {"up.bias"}, {"x"}},
+            {"rows", {"embedding"}, {"y", "x"}}};
+  }
+
   void norms() {
-    const auto add = [&](std::string_view sum, std::initializer_list<std::string_view> names,
-                         std::initializer_list<std::string_view> axes) {
+    for (const Cut& cut : cuts()) {
+      const std::string norm = "norm." + cut.name, count = "count." + cut.name;
       bool more = false;
-      for (const std::string_view name : names) {
-        for (const Weight& w : weights())
-          if (w.name == name) b.op("math", op::SquaredNorm{more}, {reduced(w), sum});
+      for (const Weight& w : weights()) {
+        if (std::ranges::find(cut.weights, w.name) == cut.weights.end()) continue;
+        b.op("math", op::SquaredNorm{more}, {reduced(w), norm});
+        b.op("math", op::CountNonFinite{more}, {"m." + w.name, count});
+        b.op("math", op::CountNonFinite{true}, {"v." + w.name, count});
         more = true;
       }
-      for (const std::string_view axis : axes) b.all_reduce(axis, sum);
-    };
-    add("norm.zyx", {"qkv", "out", "up", "down", "head"}, {"z", "y", "x"});
-    add("norm.y", {"gain", "bias", "positions"}, {"y"});
-    add("norm.x", {"up.bias"}, {"x"});
-    add("norm.rows", {"embedding"}, {"y", "x"});
-    for (const Weight& w : weights())
-      if (is_own(w)) b.all_reduce("data", "norm.rows");
-    b.op("math", op::Add{}, {"norm.zyx", "norm.y", "norm.zyx"}, DType::f64);
-    b.op("math", op::Add{}, {"norm.zyx", "norm.x", "norm.zyx"}, DType::f64);
+      for (const std::string& sum : {norm, count}) {
+        for (const std::string_view axis : cut.axes) b.all_reduce(axis, sum);
+        for (const Weight& w : weights())
+          if (cut.name == "rows" && is_own(w)) b.all_reduce("data", sum);
+      }
+    }
+    for (const std::string_view cut : {"y", "x"}) {
+      b.op("math", op::Add{}, {"norm.zyx", format("norm.{}", cut), "norm.zyx"}, DType::f64);
+      b.op("math", op::Add{}, {"count.zyx", format("count.{}", cut), "count.zyx"}, DType::i64);
+    }
     b.op("math", op::Add{}, {"norm.zyx", "norm.rows", "result.squared_norm"}, DType::f64);
-    b.op("math", op::CountNonFinite{}, {"m.up", "result.non_finite"});
-    for (const std::string_view axis : {"z", "y", "x"}) b.all_reduce(axis, "result.non_finite");
+    b.op("math", op::Add{}, {"count.zyx", "count.rows", "result.non_finite"}, DType::i64);
   }
 
   void update() {
     b.op("math", op::Vote{},
-         {"step.vote", "result.squared_norm", "result.loss_sum", "result.token_count",
+         {"step.vote", "result.squared_norm", "result.loss_sum", "result.valid_count",
           "result.non_finite", "step.lr", "result.votes"},
          DType::f64);
     for (const std::string_view axis : {"data", "z", "y", "x"}) b.all_reduce(axis, "result.votes");
     b.op("math", op::UpdateControl{24, 1.0},
-         {"result.squared_norm", "result.token_count", "result.votes", "result.grad_norm",
+         {"result.squared_norm", "result.valid_count", "result.votes", "result.grad_norm",
           "result.scale", "result.applied"},
          DType::f64);
     const bool at_once = grid_.x == 1;

@@ -64,7 +64,7 @@ class StageProgram {
     b.buffer("norm.other", {}, {BufferRole::activation, DType::f64});
     b.buffer("votes.own", {}, {BufferRole::activation, DType::i64});
     b.buffer("votes.other", {}, {BufferRole::activation, DType::i64});
-    b.program.feeds = {micros, S, b.first("tokens", 0), 2, T};
+    b.program.feeds = {micros, S, b.first("tokens", 0), 2};
     if (is_first_)
       first_stage();
     else
@@ -84,7 +84,7 @@ class StageProgram {
   void first_stage() {
     for (std::int64_t micro = 0; micro < micros; ++micro) {
       b.task(TaskKind::forward, micro);
-      b.feed(FeedKind::tokens, micro, "tokens");
+      b.feed(micro, "tokens");
       b.op("math", op::Embedding{}, {"tokens", "embedding", "i0"});
       send(forward_tag, "i0");
       b.task(TaskKind::backward, micro);
@@ -96,17 +96,17 @@ class StageProgram {
   void second_stage() {
     for (std::int64_t micro = 0; micro < micros; ++micro) {
       b.task(TaskKind::forward, micro);
-      b.feed(FeedKind::tokens, micro, "tokens");
-      b.feed(FeedKind::labels, micro, "labels");
+      b.feed(micro, "tokens");
+      b.feed(micro, "labels");
       recv(forward_tag, "i0");
-      b.op("math", op::Matmul{2, 1}, {"i0", "head", "logits"});
+      b.op("math", op::Contract{2, 1}, {"i0", "head", "logits"});
       b.op("math", op::CrossEntropy{}, {"logits", "labels", "token_loss", "lse"});
       b.op("math", op::LossSum{micro > 0},
-           {"token_loss", "labels", "result.loss_sum", "result.token_count"});
+           {"token_loss", "labels", "result.loss_sum", "result.valid_count"});
       b.task(TaskKind::backward, micro);
       b.op("math", op::CrossEntropyGradient{1.0 / 24}, {"logits", "labels", "lse", "logits"});
-      b.op("math", op::Matmul{2, 2, true, false, micro > 0}, {"i0", "logits", "g"});
-      b.op("math", op::Matmul{2, 1, false, true}, {"logits", "head", "i_grad"});
+      b.op("math", op::Contract{2, 2, true, false, micro > 0}, {"i0", "logits", "g"});
+      b.op("math", op::Contract{2, 1, false, true}, {"logits", "head", "i_grad"});
       send(backward_tag, "i_grad");
     }
   }
@@ -115,7 +115,7 @@ class StageProgram {
     b.task(TaskKind::gradient_sync);
     b.all_reduce("data", "g");
     if (!is_first_)
-      for (const std::string_view field : {"result.loss_sum", "result.token_count"})
+      for (const std::string_view field : {"result.loss_sum", "result.valid_count"})
         b.all_reduce("data", field);
     b.task(TaskKind::update);
     b.op("math", op::SquaredNorm{}, {"g", "norm.own"});
@@ -124,17 +124,18 @@ class StageProgram {
       send(norm_tag, "norm.own");
       recv(norm_tag, "norm.other");
       recv(loss_tag, "result.loss_sum");
-      recv(count_tag, "result.token_count");
+      recv(count_tag, "result.valid_count");
     } else {
       recv(norm_tag, "norm.other");
       send(norm_tag, "norm.own");
       send(loss_tag, "result.loss_sum");
-      send(count_tag, "result.token_count");
+      send(count_tag, "result.valid_count");
     }
     b.op("math", op::Add{}, {"norm.own", "norm.other", "result.squared_norm"}, DType::f64);
     b.op("math", op::CountNonFinite{}, {"m", "result.non_finite"});
+    b.op("math", op::CountNonFinite{true}, {"v", "result.non_finite"});
     b.op("math", op::Vote{},
-         {"step.vote", "result.squared_norm", "result.loss_sum", "result.token_count",
+         {"step.vote", "result.squared_norm", "result.loss_sum", "result.valid_count",
           "result.non_finite", "step.lr", "votes.own"},
          DType::f64);
     b.all_reduce("data", "votes.own");
@@ -147,7 +148,7 @@ class StageProgram {
     }
     b.op("math", op::Add{}, {"votes.own", "votes.other", "result.votes"}, DType::i64);
     b.op("math", op::UpdateControl{24, 1.0},
-         {"result.squared_norm", "result.token_count", "result.votes", "result.grad_norm",
+         {"result.squared_norm", "result.valid_count", "result.votes", "result.grad_norm",
           "result.scale", "result.applied"},
          DType::f64);
     b.op("math", op::AdamW{},

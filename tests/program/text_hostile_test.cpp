@@ -40,9 +40,21 @@ TEST(TextErrors, NameTheFileTheLineWhatWasReadAndWhatWasExpected) {
   EXPECT_EQ(error_of(edited("[data 1]", "[data 0]")),
             "some.txt:5: read '0', expected an axis size of at least 1");
   EXPECT_EQ(error_of(edited("  embedding ", "  step ")),
-            "some.txt:13: read 'step', expected buffers of different names");
+            "some.txt:15: read 'step', expected buffers of different names");
   EXPECT_EQ(error_of(edited("f32  [16, 8]", "f99  [16, 8]")),
-            "some.txt:13: read 'f99', expected a dtype");
+            "some.txt:15: read 'f99', expected a dtype");
+}
+
+TEST(TextErrors, SayWhatIsWrongWithAnInput) {
+  EXPECT_EQ(error_of(edited("labels i32 [4]", "tokens i32 [4]")),
+            "some.txt:9: read 'tokens', expected inputs of different names");
+  EXPECT_EQ(error_of(edited("labels i32 [4]", "labels i33 [4]")),
+            "some.txt:9: read 'i33', expected an element type such as i32");
+  EXPECT_EQ(error_of(edited("labels i32 [4]", "labels i32 [4, x]")),
+            "some.txt:9: read '[4, x]', expected the shape of a sample, such as [64]");
+  EXPECT_NE(error_of(edited("input labels micro", "input label micro"))
+                .find("read 'label', expected the name of an input"),
+            std::string::npos);
 }
 
 TEST(TextErrors, PointAtTheWordOfAnInstruction) {

@@ -30,7 +30,8 @@ class RandomProgram {
     program.rank = Rank(index(100));
     program.persistent_bytes = below(1 << 20);
     program.transient_bytes = below(1LL << 40);
-    program.feeds = {below(5), below(5), below(5), below(5), below(5)};
+    program.feeds = {below(5), below(5), below(5), below(5)};
+    program.inputs = {{"tokens", DType::i32, {below(9)}}, {"pixels", DType::u8, {2, below(9), 3}}};
     program.num_events = 40;
     for (std::size_t i = 0; i < 1 + index(3); ++i) add_mesh(program);
     for (std::size_t i = 0; i < 1 + index(4); ++i)
@@ -91,7 +92,7 @@ class RandomProgram {
   }
 
   Compute compute(const Program& program, std::int64_t micro) {
-    static const std::vector<op::Op> ops = {op::Matmul{2, 1, true, false, true},
+    static const std::vector<op::Op> ops = {op::Contract{2, 1, true, false, true},
                                             op::Embedding{3},
                                             op::Dropout{{77}, 0.25, {micro, 8, 1}},
                                             op::LayerNorm{1e-6, false},
@@ -127,7 +128,7 @@ class RandomProgram {
       case 6:
         return Copy{slice(program), slice(program)};
       case 7:
-        return Feed{FeedKind::tokens, coin() ? micro : below(9), slice(program)};
+        return Feed{InputId(index(2)), coin() ? micro : below(9), slice(program)};
       case 8:
         return Record{event};
       case 9:

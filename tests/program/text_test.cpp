@@ -108,7 +108,7 @@ TEST(Text, AWindowAndAFeedOfTheTasksMicroBatchPrintAsTheWordMicro) {
   const std::string text = to_text(program);
   EXPECT_NE(text.find("rate 0.1 micro micro samples 8 first 2 by reference"), std::string::npos)
       << text;
-  EXPECT_NE(text.find("kind tokens micro micro"), std::string::npos);
+  EXPECT_NE(text.find("input tokens micro micro"), std::string::npos);
   expect_round_trip(program);
 }
 

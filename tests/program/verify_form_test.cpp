@@ -166,17 +166,17 @@ TEST(VerifyOperands, AFieldOfAnotherDtypeIsAFault) {
 
 TEST(VerifyOperands, AnOutputOfAnotherShapeIsAFault) {
   Program program = tiny_train();
-  const std::size_t matmul = find_instruction(program, "matmul");
-  compute_at(program, matmul).slices[2] = slice_of(program, "d");
-  expect_fault(program, "operands", matmul,
+  const std::size_t contract = find_instruction(program, "contract");
+  compute_at(program, contract).slices[2] = slice_of(program, "d");
+  expect_fault(program, "operands", contract,
                "output out in d has shape [2, 4, 8], the op gives [2, 4, 16]");
 }
 
 TEST(VerifyOperands, ReadsThatDoNotFitAreAFault) {
   Program program = tiny_train();
-  const std::size_t matmul = find_instruction(program, "matmul");
-  compute_at(program, matmul).slices[1] = slice_of(program, "down.weight");
-  expect_fault(program, "operands", matmul, "contracted dims");
+  const std::size_t contract = find_instruction(program, "contract");
+  compute_at(program, contract).slices[1] = slice_of(program, "down.weight");
+  expect_fault(program, "operands", contract, "contracted dims");
 }
 
 TEST(VerifyOperands, AReadThatOnlyTheFactorsConstrainIsChecked) {
@@ -229,9 +229,9 @@ TEST(VerifyAlias, TakingOverPartOfAReadIsAFault) {
 
 TEST(VerifyAlias, AWorkspaceOverAnOperandIsAFault) {
   Program program = tiny_train();
-  const std::size_t matmul = find_instruction(program, "matmul");
-  compute_at(program, matmul).workspace = slice_of(program, "h");
-  expect_fault(program, "alias", matmul, "h shares bytes with h");
+  const std::size_t contract = find_instruction(program, "contract");
+  compute_at(program, contract).workspace = slice_of(program, "h");
+  expect_fault(program, "alias", contract, "h shares bytes with h");
 }
 
 TEST(VerifyReadOnly, WritingTheStepBlockIsAFault) {

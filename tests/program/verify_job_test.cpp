@@ -53,10 +53,53 @@ TEST(VerifyJob, AGroupThatNobodyUsesIsCheckedOnEveryRank) {
 TEST(VerifyJob, AMessageOfAnotherMicroBatchIsAFault) {
   std::vector<Bundle> job = pipeline_job(2);
   for (const std::size_t rank : {2U, 3U}) {
-    std::vector<Task>& tasks = job[rank].programs[1].tasks;
-    std::swap(tasks[0].micro, tasks[2].micro);
+    Program& program = job[rank].programs[1];
+    std::swap(program.tasks[0].micro, program.tasks[2].micro);
+    for (Instruction& instruction : program.instructions)
+      if (auto* feed = std::get_if<Feed>(&instruction.what)) feed->micro = 1 - feed->micro;
   }
   expect_job_fault(job, "matching", 2, "sends it for micro-batch 0, it is of 1");
+}
+
+/// Rank 0 sends a table, or what it looked up for one micro-batch; rank 1 takes it once and uses it
+/// with the tokens of two.
+std::vector<Bundle> one_message_for_two_micro_batches(bool sends_table) {
+  const std::vector<Mesh> meshes = {{"first", {{"data", 1}}, {Rank(0)}},
+                                    {"second", {{"data", 1}}, {Rank(1)}}};
+  std::vector<Bundle> job;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    Builder b("pass", Rank(rank), meshes, MeshId(rank), 2, {"math", "feed"});
+    b.serialize();
+    b.buffer("tokens", {2, 4}, {BufferRole::feed, DType::i32});
+    b.buffer("table", {16, 8}, {});
+    b.buffer("looked.up", {2, 4, 8}, {});
+    b.buffer("a", {2, 4, 8}, {});
+    b.buffer("sum", {16, 8}, {BufferRole::output, DType::f32});
+    b.program.feeds = {2, 2, 0, 2};
+    for (const std::int64_t micro : {0, 1}) {
+      b.task(TaskKind::forward, micro);
+      b.feed(micro, "tokens");
+      if (rank == 0) {
+        b.op("math", op::Fill{1, {16, 8}}, {"table"});
+        b.op("math", op::Fill{1, {2, 4, 8}}, {"a"});
+        b.op("math", op::Embedding{}, {"tokens", "table", "looked.up"});
+        if (micro == 0) b.add("math", Send{Rank(1), 0, b.slice(sends_table ? "a" : "looked.up")});
+      } else {
+        if (micro == 0) b.add("math", Recv{Rank(0), 0, b.slice("a")});
+        b.op("math", op::EmbeddingGradient{16, 0, micro > 0}, {"tokens", "a", "sum"});
+      }
+    }
+    if (rank == 0) b.op("math", op::Fill{0, {16, 8}}, {"sum"});
+    const Program program = b.finish();
+    job.push_back({{program}, program.persistent_bytes, program.transient_bytes});
+  }
+  return job;
+}
+
+TEST(VerifyJob, WhatComesOnceForSeveralMicroBatchesMayNotBeOfOne) {
+  EXPECT_EQ(all(verify_all(one_message_for_two_micro_batches(true))), "");
+  expect_job_fault(one_message_for_two_micro_batches(false), "matching", 1,
+                   "sends what is of one micro-batch, it is used for several");
 }
 
 /// Ranks 0 and 1 send a and b, ranks 2 and 3 take them; rank 1 with the tags of `tags`.
@@ -106,6 +149,43 @@ TEST(VerifyJob, APartOfAnotherPlaceIsAFault) {
   expect_job_fault(job, "matching", 3, "sends [0:2, 0:8] of [4, 8] f32, it takes [2:4, 0:8]");
 }
 
+/// Rank i of the first mesh sends i + 1 messages, all to rank i of the second one: as many kinds of
+/// programs on a mesh as it has ranks.
+std::vector<Bundle> job_of_many_kinds(std::size_t width) {
+  std::vector<Mesh> meshes = {{"first", {{"data", static_cast<std::int64_t>(width)}}, {}},
+                              {"second", {{"data", static_cast<std::int64_t>(width)}}, {}}};
+  for (std::size_t rank = 0; rank < 2 * width; ++rank)
+    meshes[rank / width].ranks.emplace_back(rank);
+  std::vector<Bundle> job;
+  for (std::size_t rank = 0; rank < 2 * width; ++rank) {
+    const std::size_t place = rank % width, mesh = rank / width;
+    Builder b("pass", Rank(rank), meshes, MeshId(mesh), static_cast<std::int64_t>(2 * width),
+              {"math"});
+    b.buffer("a", {static_cast<std::int64_t>(4 * width), 8}, {}, {"data", ""});
+    b.task(TaskKind::forward);
+    if (mesh == 0) b.op("math", op::Fill{0, {4, 8}}, {"a"});
+    for (std::size_t i = 0; i <= place; ++i)
+      if (mesh == 0)
+        b.add("math", Send{Rank(width + place), 0, b.slice("a")});
+      else
+        b.add("math", Recv{Rank(place), 0, b.slice("a")});
+    const Program program = b.finish();
+    job.push_back({{program}, program.persistent_bytes, program.transient_bytes});
+  }
+  return job;
+}
+
+TEST(VerifyJob, AnyNumberOfKindsOfProgramsOnAMeshIsHeldAgainstEachOther) {
+  for (const std::size_t kinds : {8U, 9U, 10U, 24U}) {
+    std::vector<Bundle> job = job_of_many_kinds(kinds);
+    EXPECT_EQ(all(verify_all(job)), "");
+    const std::size_t last = 2 * kinds - 1;
+    Program& program = job[last].programs[0];
+    erase_instruction(program, program.instructions.size() - 1);
+    expect_job_fault(job, "matching", kinds - 1, format("rank {}", last));
+  }
+}
+
 /// Seeds every mutation in every job, each time elsewhere; all are caught.
 void seed_faults(const std::vector<std::vector<Bundle>>& jobs, std::uint32_t times) {
   std::map<std::string, int> seeded_by_kind;
@@ -134,7 +214,7 @@ void seed_faults(const std::vector<std::vector<Bundle>>& jobs, std::uint32_t tim
 
 TEST(VerifyJob, SeededFaultsAreCaughtAndNamed) {
   seed_faults({grid_job({2, 1, 2, 1}), grid_job({1, 2, 2, 2}), grid_job({2, 2, 2, 2}),
-               grid_job({2, 2, 1, 1}), pipeline_job(1), pipeline_job(2)},
+               grid_job({2, 2, 1, 1}), pipeline_job(1), pipeline_job(2), job_of_many_kinds(12)},
               3);
 }
 

@@ -80,7 +80,7 @@ TEST(VerifyDeadlock, AStreamThatWaitsForItsOwnFutureIsADeadlock) {
 TEST(VerifyDefined, ReadingBeforeWritingIsAFault) {
   Program program = tiny_train();
   erase_instruction(program, find_instruction(program, "gelu"));
-  expect_fault(program, "defined", find_compute(program, "matmul", 0, "a"),
+  expect_fault(program, "defined", find_compute(program, "contract", 0, "a"),
                "a is read before it is written");
 }
 
@@ -110,17 +110,17 @@ TEST(VerifyDefined, AWorkspaceClobbersWhatLivesThere) {
                    BufferRole::workspace, 0,          32,  false};
   workspace.offset_bytes = buffer_named(program, "lse").offset_bytes;
   program.buffers.push_back(workspace);
-  const std::size_t matmul = find_compute(program, "cross_entropy_gradient", 0, "logits");
+  const std::size_t contract = find_compute(program, "cross_entropy_gradient", 0, "logits");
   compute_at(program, find_instruction(program, "loss_sum")).workspace =
       slice_of(program, "workspace");
-  expect_fault(program, "defined", matmul, "bytes of lse were overwritten through workspace");
+  expect_fault(program, "defined", contract, "bytes of lse were overwritten through workspace");
 }
 
 TEST(VerifyDefined, AFirstMicroBatchThatAccumulatesIsAFault) {
   Program program = tiny_train();
-  const std::size_t matmul = find_compute(program, "matmul", 2, "g.head");
-  compute_at(program, matmul).op = op::with_accumulate(compute_at(program, matmul).op, true);
-  expect_fault(program, "defined", matmul, "g.head is read before it is written");
+  const std::size_t contract = find_compute(program, "contract", 2, "g.head");
+  compute_at(program, contract).op = op::with_accumulate(compute_at(program, contract).op, true);
+  expect_fault(program, "defined", contract, "g.head is read before it is written");
 }
 
 TEST(VerifyDefined, AnOutputNeverWrittenIsAFault) {
@@ -164,7 +164,7 @@ TEST(VerifyDefined, TheResultBlockHasNothingAtTheStart) {
 
 TEST(VerifyLost, AMicroBatchThatOverwritesTheGradientIsAFault) {
   Program program = tiny_train();
-  const std::size_t first = find_compute(program, "matmul", 2, "g.head");
+  const std::size_t first = find_compute(program, "contract", 2, "g.head");
   std::size_t second = first + 1;
   while (program.instructions[second].what.index() != 0 ||
          !(compute_at(program, second).slices == compute_at(program, first).slices))

@@ -88,7 +88,7 @@ TEST(VerifyState, AddingAPartialNormToAWholeOneIsAFault) {
 TEST(VerifyState, AClaimOfAnotherAxisIsAFault) {
   Program program = sharded_train();
   buffer_named(program, "up.part").sharding.dims[1] = buffer_named(program, "up").sharding.dims[0];
-  expect_fault(program, "state", find_compute(program, "matmul", 2, "up.part"),
+  expect_fault(program, "state", find_compute(program, "contract", 2, "up.part"),
                "up.part claims the cuts of");
 }
 
@@ -204,7 +204,7 @@ TEST(VerifyFeeds, WhatIsReadAsSomethingElseIsAFault) {
   Program program = tiny_train();
   for (Instruction& instruction : program.instructions)
     if (auto* feed = std::get_if<Feed>(&instruction.what))
-      feed->kind = feed->kind == FeedKind::tokens ? FeedKind::labels : FeedKind::tokens;
+      feed->input = InputId(1 - feed->input.index());
   expect_fault(program, "feeds", find_instruction(program, "embedding"),
                "embedding reads the labels in tokens as tokens");
 }
@@ -218,8 +218,32 @@ TEST(VerifyFeeds, AMicroBatchOutOfRangeIsAFault) {
 
 TEST(VerifyFeeds, ABufferOfAnotherLengthIsAFault) {
   Program program = tiny_train();
-  program.feeds.length = 5;
-  expect_fault(program, "feeds", 0, "32 bytes of tokens do not hold 2 samples of 5 tokens");
+  program.inputs[0].sample_shape = {5};
+  expect_fault(program, "feeds", 0, "32 bytes of tokens do not hold 2 samples of 20 bytes");
+}
+
+TEST(VerifyFeeds, AnotherElementTypeIsAFault) {
+  Program program = tiny_train();
+  program.inputs[0].dtype = DType::u8;
+  expect_fault(program, "feeds", 0, "tokens holds i32, expected u8");
+}
+
+TEST(VerifyFeeds, AnInputThatNothingFeedsIsAFault) {
+  Program program = tiny_train();
+  program.inputs.push_back({"pixels", DType::u8, {4, 4}});
+  expect_fault(program, "feeds", std::nullopt, "0 of 2 micro-batches are fed their pixels");
+}
+
+TEST(VerifyFeeds, AnInputOfNoSizeOrOfANameThatThereIsIsAFault) {
+  Program program = tiny_train();
+  program.inputs[0].sample_shape = {1LL << 40, 1LL << 40};
+  expect_fault(program, "bounds", std::nullopt, "input tokens: the shape");
+  Program twice = tiny_train();
+  twice.inputs[1].name = "tokens";
+  expect_fault(twice, "names", std::nullopt, "tokens is the name of more than one input");
+  Program beyond = tiny_train();
+  std::get<Feed>(beyond.instructions[0].what).input = InputId(7);
+  expect_fault(beyond, "bounds", 0, "input 7 does not exist");
 }
 
 TEST(VerifyFeeds, AnotherRanksSamplesAreAFault) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that includes follow the table of src/README.md, and that each library's headers stay in their wrapper."""
+"""Checks that includes follow the table of src/README.md, and that each library and standard output have one wrapper."""
 import re
 
 import repository
@@ -20,7 +20,7 @@ WRAPPERS = (
     ("CLI11", r"CLI/.*", ["src/cli/command_line.cpp", "src/main.cpp"]),
     ("xxHash", r"xxhash\.h|xxh3\.h", []),
     ("sentencepiece", r"sentencepiece.*", ["src/data/sentencepiece.cpp", "src/data/train_sentencepiece.cpp"]),
-    ("libpng", r"png\.h", []),
+    ("libpng", r"png\.h", ["src/data/png.cpp"]),
     ("zlib", r"zlib\.h", ["src/data/gzip.cpp"]),
     ("zstd", r"zstd.*\.h", ["src/data/zstd.cpp"]),
     ("CUDA", r"cuda(_runtime(_api)?)?\.h", ["src/kernels/cuda/check.h", "src/kernels/cuda/device.cuh",
@@ -37,6 +37,11 @@ SYSTEM = re.compile(
     r"pthread|sched|signal|spawn|termios|unistd)\.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES = (".h", ".cpp", ".cu", ".cuh")
+
+# Standard output is wrapped like a library: what a file holds must not command a terminal.
+PRINTERS = {"src/cli/print.cpp": "all that commands print", "src/cli/progress_line.cpp": "a line that moves",
+            "src/cli/doctor.cpp": "a table with colours"}
+PRINTING = re.compile(r"\b(?:std::)?(?:printf|puts|putchar)\s*\(|,\s*stdout\s*\)|\bstd::cout\b")
 
 
 def includes(root, path):
@@ -118,6 +123,11 @@ def findings(root):
                 finding = direction_finding(table, room, name.split("/")[0], place)
             if finding:
                 yield finding
+        if str(path) in PRINTERS:
+            continue
+        for number, line in enumerate((root / path).read_text().splitlines(), 1):
+            if PRINTING.search(line.split("//")[0]):
+                yield f"{path}:{number}: writes to standard output past src/cli/print.h; call print or print_text"
 
 
 if __name__ == "__main__":

@@ -4,13 +4,16 @@ import pathlib
 import shutil
 import tempfile
 import unittest
+import unittest.mock
 
 import check_catalogue
+import check_general
 import check_includes
 import check_rooms
 import check_text
 import list_sizes
 import repository
+import test_added_ops
 
 ROOMS = """# Rooms
 
@@ -113,6 +116,105 @@ class Catalogue(CheckTest):
         self.expect(check_catalogue, "tests/README.md:6", "there is no test Row1.fails")
 
 
+class General(CheckTest):
+    def setUp(self):
+        super().setUp()
+        self.write("src/op/ops.h", 'struct Conv {\n  FOURFOLD_OP_ROW(Conv, "conv");\n};\n')
+        self.write("src/op/elementwise.h", 'struct Relu {\n  FOURFOLD_ELEMENTWISE_ROW(Relu, "relu");\n};\n')
+
+    def test_rooms_that_know_ops_may_name_them(self):
+        for path in ("src/op/table.cpp", "src/graph/gradients.cpp", "src/kernels/conv.cpp", "src/compile/fuse_conv.cpp"):
+            self.write(path, "if (std::holds_alternative<op::Conv>(op)) return;\n")
+        self.write("src/plan/other.cpp", "// as op::Conv has it\nauto x = op::ConvLike{};\n")
+        found = [f for f in check_general.findings(self.root) if "EXCEPTIONS" not in f]
+        self.assertEqual(found, [])
+
+    def test_another_room_that_names_an_op(self):
+        for name in ("Conv", "Relu"):
+            self.write("src/plan/other.cpp", f"int a;\nif (std::get_if<op::{name}>(&op)) return;\n")
+            found = [f for f in check_general.findings(self.root) if "EXCEPTIONS" not in f]
+            self.assertEqual(len(found), 1)
+            self.assertIn(f"src/plan/other.cpp:2: op::{name}", found[0])
+            self.assertIn("ask the row what it is", found[0])
+
+    def expect_one(self, path, text, *parts):
+        self.write(path, text)
+        found = [f for f in check_general.findings(self.root) if "EXCEPTIONS" not in f]
+        self.assertEqual(len(found), 1, found)
+        for part in parts:
+            self.assertIn(part, found[0])
+
+    def test_another_room_that_knows_an_op_by_its_name(self):
+        self.expect_one("src/cli/other.cpp", 'int a;\nif (op::name(op) == "relu") return;\n', "src/cli/other.cpp:2", '"relu"')
+
+    def test_another_room_that_reads_an_attribute(self):
+        self.write("src/op/ops.h", 'struct Conv {\n  FOURFOLD_OP_ROW(Conv, "conv", stride,\n                  rows);\n};\n')
+        self.write("src/report/table.h", "struct Table { int rows; };\n")
+        self.expect_one("src/run/other.cpp", "return row.stride + table.rows;\n", "src/run/other.cpp:1", "stride is an attribute")
+
+    def test_a_word_of_a_model_in_a_room_that_knows_none(self):
+        for line in ("int token_count = 0;", "enum class Kind { hiddenSize };", 'if (name == "blocks.0.attn.out") return;'):
+            self.expect_one("src/plan/other.cpp", line + "\n", "src/plan/other.cpp:1", "is a word of a model")
+        self.write("src/plan/other.cpp", 'header(); // of a token\nfail("no tokens are left here");\n')
+        self.write("src/train/other.cpp", "int tokens;\n")
+        self.assertEqual([f for f in check_general.findings(self.root) if "EXCEPTIONS" not in f], [])
+
+
+class OpsToAdd(unittest.TestCase):
+    def test_those_of_the_tree_find_their_places_and_touch_few_files(self):
+        root = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, root)
+        for room in ("op", "graph", "kernels"):
+            shutil.copytree(test_added_ops.ROOT / "src" / room, root / "src" / room)
+        for name, most in test_added_ops.MOST_FILES.items():
+            rows, touched = test_added_ops.add(root, name)
+            self.assertGreaterEqual(len(rows), 2)
+            self.assertLessEqual(len(touched), most)
+
+
+class AddedOps(CheckTest):
+    """The script that adds ops to a copy of the tree."""
+    PIECES = "An op.\n\n== src/op/rows.h, after: #define ROWS(ROW)\n  ROW(Relu) \\\n== src/op/relu.cpp, new\nint relu;\n"
+
+    def setUp(self):
+        super().setUp()
+        self.write("src/op/rows.h", "#define ROWS(ROW)   \\\n  ROW(Gelu)\n")
+        self.ops = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.ops)
+        (self.ops / "relu.txt").write_text(self.PIECES)
+        for name, value in (("OPS", self.ops), ("MOST_FILES", {"relu": 2})):
+            patch = unittest.mock.patch.object(test_added_ops, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def refused(self, *parts):
+        with self.assertRaises(test_added_ops.Failure) as raised:
+            test_added_ops.add(self.root, "relu")
+        for part in parts:
+            self.assertIn(part, str(raised.exception))
+
+    def test_lines_are_found_whatever_their_columns(self):
+        test_added_ops.add(self.root, "relu")
+        self.assertEqual((self.root / "src/op/rows.h").read_text(), "#define ROWS(ROW)   \\\n  ROW(Relu) \\\n  ROW(Gelu)\n")
+        self.assertEqual((self.root / "src/op/relu.cpp").read_text(), "int relu;\n")
+
+    def test_a_line_that_is_gone_is_named(self):
+        self.write("src/op/rows.h", "#define LIST(ROW) \\\n  ROW(Gelu)\n")
+        self.refused("relu.txt:3:", "src/op/rows.h has 0 lines '#define ROWS(ROW)'", "name the line after which")
+
+    def test_a_file_that_is_gone_is_named(self):
+        (self.root / "src/op/rows.h").unlink()
+        self.refused("relu.txt:3:", "there is no src/op/rows.h")
+
+    def test_an_added_file_that_is_there_already(self):
+        self.write("src/op/relu.cpp", "")
+        self.refused("relu.txt:5:", "src/op/relu.cpp is there already")
+
+    def test_an_op_that_touches_too_many_files(self):
+        test_added_ops.MOST_FILES["relu"] = 1
+        self.refused("relu touches 2 files, and 1 must do")
+
+
 class Includes(CheckTest):
     def test_a_room_outside_the_third_column(self):
         self.append("src/plan/plan.h", '#include "program/program.h"')
@@ -138,6 +240,10 @@ class Includes(CheckTest):
         self.append("src/base/format.h", "#include <xxhash.h>")
         self.append("src/run/run.h", "#include <xxhash.h>")
         self.expect(check_includes, "src/run/run.h:6:", "xxHash belong to src/base/format.h alone")
+
+    def test_standard_output_past_its_wrapper(self):
+        self.append("src/run/run.h", 'inline void f() { std::printf("%d", 1); }  // printf(')
+        self.expect(check_includes, "src/run/run.h:6:", "call print or print_text")
 
     def test_a_library_without_a_wrapper(self):
         self.append("src/run/run.h", "#include <boost/any.hpp>")

@@ -70,21 +70,20 @@ class GridRun {
     }
   };
 
-  explicit GridRun(const RunSetup& setup) : setup_(setup), bundle_(compile_bundle(setup)) {
+  explicit GridRun(const RunSetup& setup) : GridRun(setup, compile_bundle(setup)) {}
+  /// Of programs compiled elsewhere; the grid of the setup has as many ranks.
+  GridRun(const RunSetup& setup, program::Bundle bundle)
+      : setup_(setup), bundle_(std::move(bundle)) {
     setup_.cpu.threads = 1;
   }
 
   static program::Bundle compile_bundle(const RunSetup& setup) {
-    const plan::Grid& grid = setup.plan.grid;
     const auto batching = std::get<plan::Batching>(plan::solve_batching(setup.plan));
-    const auto graphs = model::build_gpt(
-        setup.gpt,
-        {batching.samples(), batching.length, batching.global_batch, setup.masks_documents,
-         setup.restarts_positions},
-        setup.optimizer, {.norm_parts = grid.y, .vocabulary_parts = grid.x * grid.y > 1});
+    const auto graphs = model::build(setup.model(),
+                                     {batching.samples(), batching.length, batching.global_batch,
+                                      setup.masks_documents, setup.restarts_positions},
+                                     setup.optimizer, model::Writes::text);
     auto plan = plan::make_plan(graphs, setup.plan);
-    if (const auto* infeasible = std::get_if<plan::Infeasible>(&plan))
-      fail_internal(plan::to_text(*infeasible));
     const auto target =
         setup.reference_kernels ? kernels::cpu::reference_target() : kernels::cpu::target(1);
     return compile::compile(graphs, std::get<plan::Plan>(plan), target);

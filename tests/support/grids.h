@@ -48,6 +48,22 @@ inline RunSetup second_model() {
   return setup;
 }
 
+/// Two poolings, three convolutions and two linear layers on pictures of 4 x 4; 96 samples in two
+/// accumulation steps.
+inline RunSetup picture_model() {
+  RunSetup setup;
+  setup.vgg = model::VggSpec{.widths = {48, 0, 96, 48, 0},
+                             .hidden = {96},
+                             .picture = {4, 4, 3},
+                             .num_classes = 37,
+                             .dropout = 0.1,
+                             .mean = {0.4, 0.5, 0.6},
+                             .deviation = {0.2, 0.25, 0.3}};
+  setup.plan = {.global_batch_size = 96, .micro_batch_size = 48, .seq_length = 1};
+  setup.plan.compute = DType::f64;
+  return setup;
+}
+
 inline void set_grid(RunSetup& setup, const plan::Grid& grid, std::int64_t accumulation = 2) {
   setup.plan.grid = grid;
   setup.plan.micro_batch_size =

@@ -69,6 +69,13 @@ inline std::string leaks_allowed() {
   return std::string(options ? options : "") + ":detect_leaks=0";
 }
 
+/// ASAN_OPTIONS of programs before which a library is loaded: the sanitizer's own one wants to be
+/// the first, and here its interceptors are found behind it.
+inline std::string preload_allowed() {
+  const char* options = std::getenv("ASAN_OPTIONS");
+  return std::string(options ? options : "") + ":verify_asan_link_order=0";
+}
+
 /// The beginning of a command line that starts ranks on this machine.
 inline std::vector<std::string> mpirun(int ranks) {
   return {"env",

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/matmul_sizes.h"
+#include "kernels/contract_sizes.h"
 #include "support/cuda_emulation/emulation.h"
 
 namespace fourfold::test {
@@ -39,7 +39,7 @@ double gelu_slope(double x) {
 }
 
 struct Product {
-  kernels::MatmulSizes sizes;
+  kernels::ContractSizes sizes;
   DType dtype, out_dtype;
   bool accumulates;
   Epilogue epilogue;
@@ -91,10 +91,10 @@ kernels::cuda::PrepareMultiply model_of_cublaslt(Epilogues epilogues) {
   return [=](const kernels::Problem& problem,
              Epilogue epilogue) -> std::optional<kernels::cuda::Multiply> {
     if (epilogues == Epilogues::none && epilogue != Epilogue::none) return std::nullopt;
-    const auto& matmul = std::get<op::Matmul>(problem.op);
-    return Product{kernels::matmul_sizes(matmul, problem.shapes), problem.dtype,
-                   op::element_dtype(matmul.operands()[2].element, problem.dtype),
-                   matmul.accumulate, epilogue};
+    const auto& contract = std::get<op::Contract>(problem.op);
+    return Product{kernels::contract_sizes(contract, problem.shapes), problem.dtype,
+                   op::element_dtype(contract.operands()[2].element, problem.dtype),
+                   contract.accumulate, epilogue};
   };
 }
 

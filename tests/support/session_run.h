@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/file_system.h"
-#include "data/dataset.h"
+#include "data/token_source.h"
 #include "support/grid_run.h"
 #include "train/checkpoints.h"
 #include "train/session.h"
@@ -69,6 +69,7 @@ struct SessionSetup {
                         .eval_interval = 0,
                         .eval_batches = 1};
   std::int64_t first_step = 0;
+  bool ranks_share_cores = false;
   std::size_t busy_rank = 0;
   std::chrono::microseconds busy{0};
   /// Where a checkpoint is written, as this says; nowhere without a folder.
@@ -111,7 +112,7 @@ inline Told run_session(const SessionSetup& setup) {
   spec.format = data::Format::synthetic;
   spec.seq_length = setup.run.plan.seq_length;
   spec.vocab_size = setup.run.gpt.vocab_size;
-  const data::Dataset dataset(spec);
+  const data::TokenSource dataset(spec);
   const GridRun grid(setup.run);
   Told told;
   std::atomic<bool> all_were_stopped{true};
@@ -133,7 +134,8 @@ inline Told run_session(const SessionSetup& setup) {
     Listener listener(setup, rank, number == 0 ? &told : nullptr);
     train::Observer* observers[] = {&listener};
     train::RunFacts facts;
-    facts.tokens_per_step = setup.run.plan.global_batch_size * setup.run.plan.seq_length;
+    facts.ranks_share_cores = setup.ranks_share_cores;
+    facts.items_per_step = setup.run.plan.global_batch_size * setup.run.plan.seq_length;
     // A course that begins later has its weights from a checkpoint; here they are made.
     train::Session session(setup.spec, facts, executor, dataset, observers, &world);
     session.init();

@@ -52,6 +52,16 @@ class SimulatedDisk final : public FileSystem {
     const auto keeps = [&] {
       return loss == Loss::none || (loss == Loss::some && random() % 2 == 0);
     };
+    // A journal moves a name from one folder to another as a whole or not at all.
+    for (const Moved& move : moved_) {
+      if (keeps()) {
+        move.settle();
+      } else {
+        move.target->now.erase(move.to);
+        move.source->now[move.from] = move.node;
+      }
+    }
+    moved_.clear();
     for (auto& [path, names] : folders_) {
       std::set<std::string> all;
       for (const auto& [name, node] : names.now) all.insert(name);
@@ -90,6 +100,7 @@ class SimulatedDisk final : public FileSystem {
     const std::lock_guard lock(mutex_);
     operate(path);
     auto node = file(path, ENOENT);
+    if (std::cmp_less(node->now.size(), bytes)) refuse(path, EIO);
     node->now.resize(static_cast<std::size_t>(bytes));
     return std::make_unique<DiskWriter>(*this, path, node);
   }
@@ -121,14 +132,22 @@ class SimulatedDisk final : public FileSystem {
     const auto node = entry->second;
     source.now.erase(entry);
     target.now[name_of(to)] = node;
-    if (&source != &target) return;
+    if (&source != &target) {
+      moved_.push_back({&source, name_of(from), &target, name_of(to), node});
+      return;
+    }
     source.renamed.erase(name_of(to));  // else names could go round in a ring
     source.renamed[name_of(from)] = name_of(to);
   }
   void sync_directory(const std::string& path) override {
     const std::lock_guard lock(mutex_);
     operate(path);
-    folders_.at(folder_id(path)).sync();
+    Names& names = folders_.at(folder_id(path));
+    for (const Moved& move : moved_)
+      if (move.source == &names || move.target == &names) move.settle();
+    std::erase_if(
+        moved_, [&](const Moved& move) { return move.source == &names || move.target == &names; });
+    names.sync();
   }
   void remove_file(const std::string& path) override {
     const std::lock_guard lock(mutex_);
@@ -158,6 +177,16 @@ class SimulatedDisk final : public FileSystem {
       return false;
     }
   }
+  bool is_folder(const std::string& path) override {
+    const std::lock_guard lock(mutex_);
+    if (is_dead_) throw Killed();
+    try {
+      folder_id(path);
+      return true;
+    } catch (const FileError&) {
+      return false;
+    }
+  }
   std::int64_t free_bytes(const std::string& /*path*/) override { return std::int64_t{1} << 40; }
 
  private:
@@ -178,6 +207,20 @@ class SimulatedDisk final : public FileSystem {
     const std::string& latest(const std::string& name) const {
       const auto next = renamed.find(name);
       return next == renamed.end() ? name : latest(next->second);
+    }
+  };
+
+  /// A name that went to another folder, not synced yet. Folders stay where they are in the map.
+  struct Moved {
+    Names* source;
+    std::string from;
+    Names* target;
+    std::string to;
+    std::shared_ptr<Node> node;
+
+    void settle() const {
+      source->synced.erase(from);
+      target->synced[to] = node;
     }
   };
 
@@ -227,7 +270,7 @@ class SimulatedDisk final : public FileSystem {
       const auto begin = static_cast<std::size_t>(offset);
       if (begin + into.size() > node_->now.size())
         throw FileError(ExitCode::no_checkpoint, format("{}: the file has shrunk", path_), 0);
-      std::memcpy(into.data(), node_->now.data() + begin, into.size());
+      if (!into.empty()) std::memcpy(into.data(), node_->now.data() + begin, into.size());
     }
 
    private:
@@ -237,7 +280,8 @@ class SimulatedDisk final : public FileSystem {
   };
 
   [[noreturn]] static void refuse(const std::string& path, int error) {
-    throw FileError(ExitCode::storage,
+    // As the system's: that nothing is there says what is there.
+    throw FileError(error == ENOENT ? ExitCode::no_checkpoint : ExitCode::storage,
                     format("{}: {}", path, std::generic_category().message(error)), error);
   }
 
@@ -285,6 +329,7 @@ class SimulatedDisk final : public FileSystem {
   bool is_dead_ = false;
   std::vector<std::shared_ptr<Node>> nodes_;
   std::map<std::string, Names> folders_{{"#0", {}}};
+  std::vector<Moved> moved_;
 };
 
 }  // namespace fourfold::test

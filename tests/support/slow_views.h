@@ -59,6 +59,7 @@ class View : public FileSystem {
     return files_.list(path);
   }
   bool exists(const std::string& path) override { return files_.exists(path); }
+  bool is_folder(const std::string& path) override { return files_.is_folder(path); }
   std::int64_t free_bytes(const std::string& path) override { return files_.free_bytes(path); }
 
  protected:
@@ -89,7 +90,7 @@ class StaleView final : public View {
   void look_at(const std::string& path) override {
     if (is_seen(path)) return;
     ++refusals_;
-    throw FileError(ExitCode::storage,
+    throw FileError(ExitCode::no_checkpoint,
                     format("{}: {}", path, std::generic_category().message(error_)), error_);
   }
 

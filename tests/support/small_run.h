@@ -1,10 +1,11 @@
 // A GPT compiled and bound for tests, with direct access to its tensors. Header only.
 #pragma once
 
-#include <array>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,10 +14,11 @@
 #include "base/error.h"
 #include "compile/compile.h"
 #include "kernels/cpu/target.h"
-#include "model/gpt.h"
+#include "model/model.h"
 #include "plan/plan.h"
 #include "run/cpu.h"
 #include "run/executor.h"
+#include "support/all_cut_forms.h"
 
 namespace fourfold::test {
 
@@ -27,9 +29,11 @@ struct RunSetup {
                      .ffn_hidden_size = 32,
                      .max_position_embeddings = 6,
                      .vocab_size = 11};
+  std::optional<model::VggSpec> vgg = {};  // in place of the GPT; then seq_length is 1
   plan::PlanSpec plan{.global_batch_size = 4, .micro_batch_size = 2, .seq_length = 6};
-  graph::AdamWSpec optimizer;
-  model::GptForm form;
+  graph::OptimizerSpec optimizer;
+  /// Above 0: all ops in their cut forms, norms in so many chunks.
+  std::int64_t chunks = 0;
   bool masks_documents = false, restarts_positions = false;
   bool reference_kernels = false;
   bool fusion = true;
@@ -38,30 +42,64 @@ struct RunSetup {
   run::CpuOptions cpu{.threads = 2};
   /// Which tokens of the batch, counted over all samples, have no label besides every seventh.
   std::function<bool(std::int64_t)> masked;
+
+  model::Spec model() const { return vgg ? model::Spec(*vgg) : model::Spec(gpt); }
 };
 
-/// Feeds a fixed batch of (samples, length) ids; document starts where they are asked for.
+/// Feeds a fixed batch, the same in every step; document starts where they are asked for.
 class FixedFeeder : public run::Feeder {
  public:
-  FixedFeeder(std::vector<std::int32_t> tokens, std::vector<std::int32_t> labels,
-              std::vector<std::int32_t> document_starts = {})
-      : sources_{std::move(tokens), std::move(labels), std::move(document_starts)} {}
+  FixedFeeder(const std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& labels,
+              const std::vector<std::int32_t>& document_starts = {}) {
+    add<std::int32_t>("tokens", tokens);
+    add<std::int32_t>("labels", labels);
+    add<std::int32_t>("document_starts", document_starts);
+  }
+  FixedFeeder(const std::vector<std::uint8_t>& pictures, const std::vector<std::int32_t>& labels) {
+    add<std::uint8_t>("pictures", pictures);
+    add<std::int32_t>("labels", labels);
+  }
 
-  void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t, std::int64_t micro,
-            std::span<std::int32_t> ids) override {
-    const auto& source = sources_[static_cast<std::size_t>(kind)];
-    const auto first =
-        static_cast<std::size_t>((micro * feeds.samples + feeds.first) * feeds.length);
-    require(first + ids.size() <= source.size(), "the fixed batch has every sample that is fed");
-    std::memcpy(ids.data(), source.data() + first, ids.size_bytes());
+  void feed(const Input& input, const run::Samples& samples, std::span<std::byte> into) override {
+    const std::vector<std::byte>& batch = batch_.at(input.name);
+    const auto first = static_cast<std::size_t>(samples.first * input.sample_bytes());
+    require(first + into.size() <= batch.size(), "the fixed batch has every sample that is fed");
+    std::memcpy(into.data(), batch.data() + first, into.size());
   }
 
  private:
-  std::array<std::vector<std::int32_t>, program::feed_kinds.size()> sources_;
+  template <class T>
+  void add(const std::string& input, std::span<const T> values) {
+    const auto bytes = std::as_bytes(values);
+    batch_[input] = {bytes.begin(), bytes.end()};
+  }
+
+  std::map<std::string, std::vector<std::byte>> batch_;  // by input
 };
 
-/// Random tokens, labels of which every seventh is missing, and documents of random lengths.
+/// Noise, and labels of which every seventh is missing.
+inline FixedFeeder random_pictures(const RunSetup& setup, std::uint64_t seed) {
+  const Random random(seed, random_stream("test.batch"));
+  const model::VggSpec& vgg = *setup.vgg;
+  const std::int64_t size = vgg.picture[0] * vgg.picture[1] * vgg.picture[2];
+  std::vector<std::uint8_t> pictures;
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < setup.plan.global_batch_size; ++i) {
+    const auto element = static_cast<std::uint64_t>(i);
+    for (std::int64_t at = 0; at < size; ++at)
+      pictures.push_back(static_cast<std::uint8_t>(
+          random.below(256, static_cast<std::uint64_t>(i * size + at), 0)));
+    const bool masked = i % 7 == 3 || (setup.masked && setup.masked(i));
+    const auto classes = static_cast<std::uint64_t>(vgg.num_classes);
+    labels.push_back(masked ? -1 : static_cast<std::int32_t>(random.below(classes, element, 1)));
+  }
+  return {pictures, labels};
+}
+
+/// Random tokens, labels of which every seventh is missing, and documents of random lengths; or
+/// pictures.
 inline FixedFeeder random_batch(const RunSetup& setup, std::uint64_t seed = 7) {
+  if (setup.vgg) return random_pictures(setup, seed);
   const Random random(seed, random_stream("test.batch"));
   std::vector<std::int32_t> tokens, labels, starts;
   const std::int64_t count = setup.plan.global_batch_size * setup.plan.seq_length;
@@ -75,7 +113,7 @@ inline FixedFeeder random_batch(const RunSetup& setup, std::uint64_t seed = 7) {
     const bool begins = t == 0 || random.below(3, element, 2) == 0;
     starts.push_back(begins ? t : starts.back());
   }
-  return {std::move(tokens), std::move(labels), std::move(starts)};
+  return {tokens, labels, starts};
 }
 
 class SmallRun {
@@ -101,11 +139,13 @@ class SmallRun {
     return compile_bundle(setup, target);
   }
   static program::Bundle compile_bundle(const RunSetup& setup, const machine::Target& target) {
-    const auto graphs = model::build_gpt(
-        setup.gpt,
+    auto graphs = model::build(
+        setup.model(),
         {setup.plan.micro_batch_size, setup.plan.seq_length, setup.plan.global_batch_size,
          setup.masks_documents, setup.restarts_positions},
-        setup.optimizer, setup.form);
+        setup.optimizer, model::Writes::text);
+    for (graph::Graph& graph : graphs.graphs)
+      if (setup.chunks > 0) graph = in_cut_forms(graph, setup.chunks);
     const auto plan = std::get<plan::Plan>(plan::make_plan(graphs, setup.plan));
     return compile::compile(graphs, plan, target);
   }
@@ -125,7 +165,8 @@ class SmallRun {
       if (buffer.role != program::BufferRole::parameter) continue;
       const Random random(seed, random_stream("test.rough." + buffer.name));
       auto values = doubles(buffer);
-      const double scale = buffer.name.ends_with(".weight") ? 10 : 1;
+      // A GPT begins with small weights; a VGG's keep the size of activations as they are.
+      const double scale = buffer.name.ends_with(".weight") && !setup_.vgg ? 10 : 1;
       for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = values[i] * scale + 0.3 * random.normal(i, 0);
       set_doubles(buffer, values);

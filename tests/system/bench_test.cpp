@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <regex>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -51,6 +52,15 @@ class Bench : public testing::Test {
 };
 
 constexpr const char* quick = "--threads 1 --seconds 0.001";
+
+TEST_F(Bench, no_share_above_100_percent_is_shown_as_one) {
+  ASSERT_EQ(run(format("bench kernels configs/gpt-tiny.yaml {}", quick)), 0) << text_;
+  EXPECT_TRUE(printed("above 100%: operands that stay in a cache")) << text_;
+  const std::regex share(" ([0-9]+)%");
+  for (auto at = std::sregex_iterator(text_.begin(), text_.end(), share);
+       at != std::sregex_iterator(); ++at)
+    EXPECT_LE(std::stoi((*at)[1]), 100) << text_;
+}
 
 TEST_F(Bench, a_table_goes_from_measuring_to_a_run_that_keeps_a_copy) {
   const std::string table = path("kernels.yaml");

@@ -167,9 +167,8 @@ TEST_F(Cli, plan_shows_grid_batch_shapes_memory_and_what_ranks_send) {
         "blocks.*.mlp.up.bias 128 128 64", "memory of a rank", "weights in use",
         // 2 blocks x 4 weights, gathered once: 32 x 96 + 32 x 32 + 2 x 32 x 128 elements a block,
         // of which x and y leave a quarter.
-        "all_gather linear 8 24.0 KiB 12.0 KiB",
-        // Forward and backward 2 x 2 products a block on 4 x 16 samples: 128 or 32 columns over 2.
-        "reduce_scatter linear 8 24.0 KiB 12.0 KiB"})
+        "all_gather embedding 2 3.00 KiB 1.50 KiB", "linear 8 24.0 KiB 12.0 KiB",
+        "reduce_scatter embedding 2 3.00 KiB 1.50 KiB"})
     EXPECT_TRUE(has_line(plan.text, words)) << words << "\n" << plan.text;
 }
 
@@ -300,6 +299,28 @@ TEST_F(Cli, numbers_that_go_bad_stop_the_run_with_code_7) {
       train("a", "--set optimizer.lr=1e30 --set optimizer.grad_clip=0 --set lr_schedule.min_lr=0");
   EXPECT_EQ(outcome.code, 7) << outcome.text;
   EXPECT_NE(outcome.text.find("step"), std::string::npos) << outcome.text;
+}
+
+TEST_F(Cli, a_folder_in_place_of_a_configuration_is_answered_with_the_file) {
+  ASSERT_EQ(train("a", "--set train.steps=2").code, 0);
+  const Outcome run = run_fourfold("train " + path("a"));
+  EXPECT_EQ(run.code, 2) << run.text;
+  EXPECT_NE(run.text.find("its configuration is " + path("a") + "/config.resolved.yaml"),
+            std::string::npos)
+      << run.text;
+  const Outcome other = run_fourfold("plan configs");
+  EXPECT_EQ(other.code, 2) << other.text;
+  EXPECT_NE(other.text.find("configs is a folder, expected a YAML file"), std::string::npos)
+      << other.text;
+}
+
+TEST_F(Cli, bash_completes_the_values_of_a_key) {
+  const CommandResult result = run_command(format(
+      R"(bash -c 'source <({} completion bash); COMP_WORDS=(fourfold train a.yaml --set run.device = cu); )"
+      R"(COMP_CWORD=6; _fourfold; echo "${{COMPREPLY[*]}}"; COMP_WORDS=(fourfold config explain optimizer.weig); )"
+      R"(COMP_CWORD=3; _fourfold; echo "${{COMPREPLY[0]}}"' 2>/dev/null)",
+      FOURFOLD_BINARY));
+  EXPECT_EQ(result.text, "cuda\noptimizer.weight_decay\n");
 }
 
 TEST_F(Cli, a_dry_run_writes_nothing) {

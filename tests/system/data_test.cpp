@@ -11,7 +11,8 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "data/dataset.h"
+#include "base/units.h"
+#include "data/token_source.h"
 #include "support/command.h"
 #include "support/in_process.h"
 #include "support/launched_job.h"
@@ -152,7 +153,7 @@ TEST_F(Data, FeedingSamplesFromADiskAllocatesNothing) {
   spec.seq_length = 1000;
   spec.samples_per_step = 8;
   spec.vocab_size = 61;
-  const data::Dataset dataset(spec);
+  const data::TokenSource dataset(spec);
   std::vector<std::int32_t> ids(1000);
   AllocationCounter counter;
   for (std::int64_t g = 0; g < 80; ++g) {
@@ -259,11 +260,11 @@ TEST_F(Data, Row16_APipeIsRefusedAtOnceAndNeverWaitedFor) {
 
 // The library makes each read of a file whose name ends in .bin behind the 40th last for minutes.
 TEST_F(Data, Row16_AReadThatDoesNotReturnIsNamedByTheWatchdog) {
-  if (std::string(FOURFOLD_SANITIZERS) != "") GTEST_SKIP() << "a sanitizer must be loaded first";
   write_megatron(path("set"), small_set());
   const Words sets = {"parallel.data=2", "run.watchdog_s=1.5", "train.steps=1000",
                       "eval.interval_steps=0"};
-  const Ended ended = run(training("run", sets), {{"LD_PRELOAD", FOURFOLD_SLOW_READ}});
+  const Ended ended = run(training("run", sets), {{"LD_PRELOAD", FOURFOLD_SLOW_READ},
+                                                  {"ASAN_OPTIONS", test::preload_allowed()}});
   EXPECT_EQ(ended.code, 9) << ended.text;
   expect_says(ended.text, {"no rank has made progress", "waits for data, file " + path("set.bin")});
 }
@@ -443,6 +444,128 @@ TEST_F(Data, EachBadInputEndsWithItsCodeAndOneMessage) {
                  fs::exists(path("o.partial")))
         << "nothing is left: " << line;
   }
+}
+
+/// A text of words that never repeats long.
+std::string words_of(int seed, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += format("{} ", (i * i + seed * 7919 + i / 3) % 997);
+  return text;
+}
+
+TEST_F(Data, ATextOfItsOwnValidatesAndAllOfTheOtherTrains) {
+  write_bytes(path("train.txt"), words_of(1, 900));
+  write_bytes(path("val.txt"), words_of(2, 300) + "x");  // a letter that only this one has
+  const Words text{"data.format=text", "data.path=" + path("train.txt"), "model.vocab_size=0",
+                   "data.validation=" + path("val.txt"), "eval.interval_steps=0"};
+  Ended ended = run(training("run", text));
+  ASSERT_EQ(ended.code, 0) << ended.text;
+  const auto size = [&](const char* name) {
+    return format_grouped(static_cast<std::int64_t>(read_bytes(path(name)).size()));
+  };
+  std::string on_one_line = std::regex_replace(ended.text, std::regex("\n +"), " ");
+  expect_says(on_one_line, {size("train.txt") + " tokens to train on",
+                            size("val.txt") + " of " + path("val.txt") + " to validate"});
+  // The evaluation after the last step is of the whole text, as `eval` judges it.
+  ended = run({FOURFOLD_BINARY, "eval", path("run"), "--text", path("val.txt"), "--threads", "1"});
+  ASSERT_EQ(ended.code, 0) << ended.text;
+  std::smatch loss;
+  ASSERT_TRUE(std::regex_search(ended.text, loss, std::regex("loss +([0-9.]+) per token")));
+  EXPECT_NEAR(test::steps_of(path("run")).back().val_loss, std::stod(loss[1]), 2e-6);
+}
+
+TEST_F(Data, ASetOfItsOwnValidatesOnEveryGridAndBesideABlend) {
+  write_megatron(path("set"), small_set());
+  write_megatron(path("b"), small_set(25));
+  write_megatron(path("val"), small_set(9));
+  const std::string parts = format("data.blend=[{{path: {}, weight: 3}}, {{path: {}, weight: 1}}]",
+                                   path("set"), path("b"));
+  std::vector<test::StepMetrics> first;
+  for (const Words& grid : grids()) {
+    Words sets = grid;
+    sets.insert(sets.end(),
+                {"precision.compute=fp64", "train.micro_batch_size=1", "eval.interval_steps=0",
+                 parts, "data.path=\"\"", "data.validation=" + path("val")});
+    const std::string name = format("run-{}", ++jobs_);
+    const Ended ended = run(training(name, sets));
+    ASSERT_EQ(ended.code, 0) << ended.text;
+    const auto steps = test::steps_of(path(name));
+    if (first.empty())
+      first = steps;
+    else
+      test::expect_equal_steps(steps, first, 1e-12);
+  }
+  ASSERT_EQ(first.size(), 10U);
+  EXPECT_GT(first.back().val_loss, 0);
+}
+
+TEST_F(Data, WhatIsWrongWithDataForValidationIsSaidInOneLineAndNothingIsWritten) {
+  write_megatron(path("set"), small_set());
+  write_megatron(path("tiny"), {{1, 2, 3}});
+  write_megatron(path("large"), {Documents::value_type(100, 70)});
+  struct Case {
+    Words sets;
+    int code;
+    Words parts;
+  };
+  const auto validation = [&](const std::string& name) { return "data.validation=" + path(name); };
+  for (const Case& c : std::vector<Case>{
+           {{validation("none")},
+            3,
+            {path("none.bin"), "cannot be opened", "data.validation is set by --set"}},
+           {{validation("tiny")}, 3, {"has 3 tokens for validation, expected at least 17"}},
+           {{validation("large")}, 3, {path("large"), "is 70, expected 0 to 63"}},
+           {{"data.format=synthetic", "data.path=\"\"", validation("set")},
+            2,
+            {"data.format = synthetic reads no files, but data.validation names one",
+             "leave data.validation out"}}}) {
+    const Ended ended = run(training("run", c.sets));
+    EXPECT_EQ(ended.code, c.code) << ended.text;
+    expect_says(ended.text, c.parts);
+  }
+  EXPECT_FALSE(fs::exists(path("run/model.safetensors")));
+  const CommandResult check =
+      run_fourfold(format("config check configs/gpt-own-text.yaml --set data.validation={} --set "
+                          "data.path={} --set model.vocab_size=64",
+                          path("none"), path("set")));
+  EXPECT_EQ(check.code, 0) << check.text;
+  expect_says(check.text, {"note: data.validation = " + path("none.idx") + " is not there"});
+}
+
+TEST_F(Data, ARunGoesOnWithOtherDataForValidationOnlyWhereThatIsMeant) {
+  write_megatron(path("set"), small_set());
+  write_megatron(path("val"), small_set(9));
+  write_megatron(path("other"), small_set(8));
+  const Words val{"data.validation=" + path("val")}, other{"data.validation=" + path("other")};
+  ASSERT_EQ(run(training("run", val, {"--stop-at", "5"})).code, 0);
+  Ended ended = run(training("run", other));
+  EXPECT_EQ(ended.code, 2) << ended.text;
+  expect_says(ended.text, {"--override data.validation"});
+  // Another content under the same name.
+  fs::rename(path("other.bin"), path("val.bin"));
+  fs::rename(path("other.idx"), path("val.idx"));
+  ended = run(training("run", val));
+  EXPECT_EQ(ended.code, 3) << ended.text;
+  expect_says(ended.text, {"the validation data has changed since step 5", "1,", " then, ",
+                           "pass --override data.validation"});
+  // The best of other data is no measure of these.
+  ended = run(training("run", val, {"--override", "data.validation"}));
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  EXPECT_TRUE(
+      std::regex_search(ended.text, std::regex("eval +10/10 [^\n]* best [0-9.]+ at step 10")))
+      << ended.text;
+}
+
+TEST_F(Data, AFileThatIsNotThereIsNamedWithTheLineThatAsksForIt) {
+  write_bytes(path("mine.yaml"), "data:\n  path: books/none.txt\ntrain:\n  steps: 2\n");
+  const CommandResult result =
+      run_fourfold(format("train {} --set run.dir={}", path("mine.yaml"), path("run")));
+  EXPECT_EQ(result.code, 3) << result.text;
+  expect_says(result.text,
+              {"error: books/none.txt: cannot be opened: No such file or directory",
+               "\n      data.path is set at " + path("mine.yaml") + ":2",
+               "\n      paths are seen from the current directory, " FOURFOLD_SOURCE_DIR});
+  EXPECT_FALSE(fs::exists(path("run")));
 }
 
 }  // namespace

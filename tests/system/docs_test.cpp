@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <regex>
 #include <string>
@@ -50,6 +51,53 @@ std::vector<Shown> commands_of(const std::string& page) {
   return found;
 }
 
+/// A block of a page that shows what a command prints; "..." stands for lines that are left out.
+struct ShownOutput {
+  std::string page;
+  int line = 0;  // of its first line
+  std::vector<std::string> lines;
+};
+
+/// The fenced blocks without a command and without a language.
+std::vector<ShownOutput> outputs_of(const std::string& page) {
+  static const std::regex command(
+      "^(build/|scripts/|data/|mpirun |sbatch |ctest |cmake |build-gpu/|python3 |\\w+=).*");
+  std::vector<ShownOutput> found;
+  std::istringstream text(read_file(std::string(FOURFOLD_SOURCE_DIR "/") + page));
+  std::optional<ShownOutput> block;
+  bool is_code = false, is_output = false;
+  int number = 0;
+  for (std::string line; std::getline(text, line);) {
+    ++number;
+    if (!line.starts_with("```")) {
+      if (is_code && std::regex_match(line, command)) is_output = false;
+      if (is_code) block->lines.push_back(line);
+      continue;
+    }
+    if (is_code && is_output) found.push_back(*std::move(block));
+    is_code = !is_code;
+    is_output = line == "```";
+    block = ShownOutput{page, number + 1, {}};
+  }
+  return found;
+}
+
+std::string in_one_line(const std::string& text) {
+  static const std::regex blanks("\\s+");
+  std::string line = std::regex_replace(text, blanks, " ");
+  while (line.ends_with(' ')) line.pop_back();
+  return line;
+}
+
+/// A text without what differs from machine to machine and from run to run: numbers with their
+/// units, and which kernels compute, with the workspace that they take.
+std::string shape_of(const std::string& text) {
+  static const std::regex number("[0-9][0-9.,]*( ([KMG]iB|ms|s|us)\\b|[kMG]\\b|m[0-9]+s|%)?"),
+      workspace("( workspace #,| workspace workspace\\[#:#\\])"), kernel(" by [a-z]+\\b");
+  const std::string shape = std::regex_replace(in_one_line(text), number, "#");
+  return std::regex_replace(std::regex_replace(shape, workspace, ""), kernel, "");
+}
+
 /// Commands that other tests run, or that run the tests.
 struct Elsewhere {
   const char* begins;
@@ -77,8 +125,9 @@ bool is_run_elsewhere(const std::string& command) {
 std::string shortened(const std::string& command) {
   if (command.find("fourfold train ") == std::string::npos) return command;
   static const std::regex stop("--stop-at [0-9]+");
-  return std::regex_replace(command, stop, "--stop-at 2") +
-         " --set train.steps=3 --set eval.batches=1 --set sample.tokens=8";
+  const bool is_of_text = command.find("vgg-") == std::string::npos;
+  return std::regex_replace(command, stop, "--stop-at 2") + " --set eval.batches=1 --set " +
+         (is_of_text ? "train.steps=3 --set sample.tokens=8" : "train.steps=20");
 }
 
 class Docs : public testing::Test {
@@ -90,6 +139,7 @@ class Docs : public testing::Test {
     fs::create_directory_symlink(fs::path(FOURFOLD_BINARY).parent_path(), folder_ / "build");
     for (const char* room : {"configs", "scripts", "tests"})
       fs::create_directory_symlink(source / room, folder_ / room);
+    fs::create_symlink(source / "data" / "draw-shapes", folder_ / "data" / "draw-shapes");
     write_file_atomic((folder_ / "data" / "bible.txt").string(), some_text());
   }
   void TearDown() override { fs::remove_all(folder_); }
@@ -101,6 +151,25 @@ class Docs : public testing::Test {
       text += format("{}:{} In the beginning was line number {}; and it was so.\n", verse / 30 + 1,
                      verse % 30 + 1, verse);
     return text;
+  }
+  /// As many characters as the real one has, of as many kinds.
+  static std::string text_of_its_size() {
+    constexpr std::size_t size = 4'236'031;
+    const std::string kinds =
+        "\n ,.:;!?()-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    std::string text;
+    while (text.size() < size) text += kinds;
+    return text.substr(0, size);
+  }
+
+  /// What a command prints, of both streams.
+  std::string output_of(const std::string& command) {
+    const fs::path output = folder_ / format("job-{}", ++jobs_);
+    fs::create_directories(output);
+    test::LaunchedJob job({"bash", "-c", format("cd '{}' && {}", folder_.string(), command)},
+                          output.string());
+    EXPECT_EQ(job.wait(300), 0) << command << "\n" << job.output();
+    return job.output();
   }
 
   void run(const Shown& shown) {
@@ -137,6 +206,153 @@ TEST_F(Docs, every_command_runs_as_written) {
     }
   std::printf("%zu commands run as the pages show them\n", count);
   EXPECT_GE(count, 10U);
+}
+
+/// By the page and the beginning of its first line: what prints it; empty: what tests it.
+struct Printed {
+  const char *page, *begins, *command;
+};
+constexpr Printed printed[] = {
+    // Of rows of steps only the shape is compared, so that few steps will do.
+    {"README.md", "run ",
+     "build/fourfold train configs/gpt-quickstart.yaml --dry-run && build/fourfold train "
+     "configs/gpt-quickstart.yaml "
+     "--set run.name=shown --set eval.interval_steps=10 --set eval.batches=1 --set log.interval=5 "
+     "--stop-at 12"},
+    {"README.md", "program train",
+     "build/fourfold program configs/gpt-quickstart.yaml --set parallel.tensor.x=1 --set "
+     "parallel.data=1 --set "
+     "train.micro_batch_size=4"},
+    {"README.md", "error: rank 1", ""},  // rows_watch_test.cpp
+    {"README.md", " YAML", ""},          // a drawing
+};
+
+/// What a line of a page says, piece by piece, where it is no curve: cells of a row, else all of
+/// it.
+std::vector<std::string> pieces_of(const std::string& line) {
+  for (const char* curve : {"...", "\u2524", "\u2502", "\u2514"})
+    if (line.find(curve) != line.npos && line.find("->") == line.npos) return {};
+  std::vector<std::string> pieces;
+  for (std::size_t begin = 0; begin < line.size();) {
+    const std::size_t end = std::min(line.find(" | ", begin), line.size());
+    pieces.push_back(line.substr(begin, end - begin));
+    begin = end + 3;
+  }
+  return pieces;
+}
+
+TEST_F(Docs, what_a_page_shows_as_output_is_what_the_command_prints) {
+  write_file_atomic((folder_ / "data" / "bible.txt").string(), text_of_its_size());
+  std::size_t count = 0;
+  for (const std::string& page : pages())
+    for (const ShownOutput& shown : outputs_of(page)) {
+      SCOPED_TRACE(format("{}:{}", page, shown.line));
+      const auto from = std::find_if(std::begin(printed), std::end(printed), [&](const Printed& p) {
+        return page == p.page && shown.lines.front().starts_with(p.begins);
+      });
+      ASSERT_NE(from, std::end(printed)) << "no command is known that prints it";
+      if (from->command[0] == '\0') continue;
+      ++count;
+      // Rows are broken elsewhere on a page that is narrower.
+      const std::string output = in_one_line(output_of(from->command)), shape = shape_of(output);
+      for (const std::string& line : shown.lines) {
+        for (const std::string& piece : pieces_of(line))
+          EXPECT_NE(shape.find(shape_of(piece)), shape.npos) << "is not printed: " << piece;
+        // What a run will be does not depend on the machine.
+        const bool is_exact =
+            line.starts_with("run ") || line.starts_with("batch ") || line.starts_with("data ");
+        EXPECT_TRUE(!is_exact || output.find(in_one_line(line)) != output.npos) << line;
+      }
+    }
+  EXPECT_EQ(count, 2U);
+}
+
+TEST_F(Docs, the_table_of_exit_codes_has_each_code) {
+  const std::string page = read_file(FOURFOLD_SOURCE_DIR "/README.md");
+  const std::string table = page.substr(page.find("## Exit codes"));
+  for (int code = 0; code <= 13; ++code)
+    EXPECT_EQ(table.find(format("\n| {} | ", code)) != table.npos, code != 1) << code;
+  for (const ExitCode code : {ExitCode::internal, ExitCode::stopped})
+    EXPECT_NE(table.find(format("\n| {} | ", static_cast<int>(code))), table.npos);
+}
+
+TEST_F(Docs, every_command_has_an_example_of_its_own_with_options_that_it_has) {
+  const auto output = [&](const std::string& command) {
+    const fs::path folder = folder_ / format("help-{}", ++jobs_);
+    fs::create_directories(folder);
+    test::LaunchedJob job({"bash", "-c", format("{} {}", FOURFOLD_BINARY, command)},
+                          folder.string());
+    EXPECT_EQ(job.wait(30), 0) << command;
+    return job.output();
+  };
+  static const std::regex inner("\n  ([a-z-]+) +[A-Z]"), option(" (--[a-z][a-z-]*|-o)\\b");
+  std::size_t count = 0;
+  const std::function<void(const std::string&)> look = [&](const std::string& path) {
+    const std::string help = output("help " + path);
+    for (const char* odd : {"INT:", "FLOAT:", "{false}", " behind "})
+      EXPECT_EQ(help.find(odd), help.npos) << path << "\n" << help;
+    const auto commands = help.find("Subcommands:");
+    if (commands != help.npos)
+      for (auto at = std::sregex_iterator(help.begin() + static_cast<std::ptrdiff_t>(commands),
+                                          help.end(), inner);
+           at != std::sregex_iterator(); ++at)
+        look(path + (path.empty() ? "" : " ") + (*at)[1].str());
+    if (path.empty()) return;
+    const auto begin = help.find("Example:\n  fourfold " + path.substr(0, path.find(' ')));
+    ASSERT_NE(begin, help.npos) << path << "\n" << help;
+    const std::string example = help.substr(begin);
+    if (commands == help.npos) {
+      EXPECT_NE(example.find("fourfold " + path), example.npos) << example;
+      for (auto at = std::sregex_iterator(example.begin(), example.end(), option);
+           at != std::sregex_iterator(); ++at)
+        EXPECT_NE(help.substr(0, begin).find((*at)[1].str()), help.npos)
+            << path << ": " << (*at)[1].str();
+    }
+    ++count;
+  };
+  look("");
+  EXPECT_GE(count, 29U);
+}
+
+/// Commands of ours that stand within sentences: "fourfold plan FILE --ranks 16".
+std::vector<std::string> commands_in_sentences(const std::string& page) {
+  static const std::regex code("`(?:build/)?fourfold ([a-z][^`]*)`");
+  const std::string text = read_file(page);
+  std::vector<std::string> found;
+  for (auto at = std::sregex_iterator(text.begin(), text.end(), code); at != std::sregex_iterator();
+       ++at)
+    found.push_back((*at)[1]);
+  return found;
+}
+
+TEST_F(Docs, a_command_in_a_sentence_is_one_that_there_is_with_its_options) {
+  std::size_t count = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(FOURFOLD_SOURCE_DIR)) {
+    const std::string page = entry.path().string();
+    if (entry.path().filename() != "README.md" || page.find("/build") != page.npos) continue;
+    for (const std::string& words : commands_in_sentences(page)) {
+      SCOPED_TRACE(format("{}: fourfold {}", page, words));
+      static const std::regex names("^[a-z-]+( [a-z-]+)?"), option("--[a-z][a-z-]*");
+      std::smatch name;
+      ASSERT_TRUE(std::regex_search(words, name, names));
+      // The second word may be a value.
+      const auto help = [&](const std::string& command) {
+        const fs::path output = folder_ / format("help-{}", ++jobs_);
+        fs::create_directories(output);
+        test::LaunchedJob job({"bash", "-c", format("{} {} --help", FOURFOLD_BINARY, command)},
+                              output.string());
+        return job.wait(30) == 0 ? job.output() : "";
+      };
+      std::string said = help(name.str());
+      if (said.empty()) said = help(name.str().substr(0, name.str().find(' ')));
+      EXPECT_NE(said, "") << "there is no such command";
+      for (auto at = std::sregex_iterator(words.begin(), words.end(), option);
+           at != std::sregex_iterator(); ++at)
+        EXPECT_NE(said.find(at->str()), said.npos) << "has no option " << at->str();
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 5U);
 }
 
 }  // namespace

@@ -142,6 +142,7 @@ class Blows : public Failure {
     EXPECT_TRUE(std::regex_search(
         output, std::regex("error: " + name.substr(1) + "[^\n]*" + blow.says + "after step ")))
         << output;
+    EXPECT_EQ(count(output, "error: "), 1U) << output;
   }
 
   /// No rank accuses another, or ends with another code.

@@ -1,8 +1,14 @@
 // Writing text with trained weights, through the binary.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <regex>
+
 #include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "support/command.h"
+#include "support/step_metrics.h"
 
 namespace fourfold {
 namespace {
@@ -102,6 +108,98 @@ TEST_F(Generate, bad_options_are_answered_in_one_line) {
     EXPECT_NE(outcome.text.find(c.expected), std::string::npos) << c.options << "\n"
                                                                 << outcome.text;
   }
+}
+
+/// A run that writes texts while it is trained.
+class Samples : public FolderTest {
+ protected:
+  void SetUp() override {
+    FolderTest::SetUp();
+    std::string text;
+    for (int i = 0; i < 300; ++i) text += format("The quick brown fox {} jumps.\n", i % 7);
+    write_file_atomic(path("fox.txt"), text);
+  }
+  CommandResult train(const std::string& name, const std::string& more) const {
+    return run_fourfold(
+        format("train configs/gpt-shakespeare-char.yaml --set data.path={} --set run.dir={} --set "
+               "train.steps=12 --set lr_schedule.warmup_steps=2 --set model.hidden_size=32 --set "
+               "model.num_layers=2 --set data.seq_length=16 --set model.dropout=0.1 --set "
+               "train.global_batch_size=4 --set sample.tokens=30 --set 'sample.prompt=The q' "
+               "--set eval.interval_steps=5 --set eval.batches=1 --set checkpoint.interval_steps=4 "
+               "--set checkpoint.keep=9 --set run.threads=1 {}",
+               path("fox.txt"), path(name), more));
+  }
+  void trained(const std::string& name, const std::string& more) const {
+    const CommandResult result = train(name, more);
+    ASSERT_EQ(result.code, 0) << result.text;
+  }
+  std::string text(const std::string& name) const { return read_file(path(name)); }
+  /// A log without the time and level that begin each line.
+  static std::string without_stamps(const std::string& log) {
+    return std::regex_replace(log, std::regex("(^|\n)[0-9-]+ [0-9:.]+ info "), "$1");
+  }
+  /// The texts in metrics.jsonl, by step.
+  std::map<std::int64_t, std::string> samples(const std::string& name) const {
+    std::map<std::int64_t, std::string> found;
+    for (const auto& line : split(text(name + "/metrics.jsonl"), '\n')) {
+      if (line.empty()) continue;
+      const Json json = parse_json(line, name);
+      if (const Json* sample = json.find("sample"))
+        found[json.find("step")->as_integer()] = sample->as_string();
+    }
+    return found;
+  }
+};
+
+TEST_F(Samples, texts_between_steps_are_those_of_the_weights_and_change_no_bit_of_the_training) {
+  for (const char* grid : {"", "--set parallel.tensor.x=2 --set parallel.data=2"}) {
+    SCOPED_TRACE(grid);
+    for (const char* name : {"without", "with"}) std::filesystem::remove_all(path(name));
+    trained("without", grid);
+    trained("with", std::string(grid) + " --set sample.interval=4");
+    EXPECT_TRUE(text("with/model.safetensors") == text("without/model.safetensors"));
+    EXPECT_EQ(
+        test::expect_equal_steps(test::steps_of(path("with")), test::steps_of(path("without")), 0),
+        0);
+    EXPECT_EQ(text("with/sample.txt"), text("without/sample.txt"));
+    EXPECT_TRUE(samples("without").empty());
+    const auto written = samples("with");
+    ASSERT_EQ(written.size(), 2U) << "after steps 4 and 8; the last text is sample.txt";
+    for (const auto& [step, sample] : written) {
+      EXPECT_TRUE(sample.starts_with("The q")) << sample;
+      const CommandResult again =
+          run_command(format("{} generate {} --step {}", FOURFOLD_BINARY, path("with"), step));
+      EXPECT_EQ(again.text, sample + "\n");
+      std::string in_log = format("sample after step {}:\n{}\n", step, sample);
+      EXPECT_NE(without_stamps(text("with/log.rank0.txt")).find(in_log), std::string::npos);
+    }
+  }
+}
+
+TEST_F(Samples, a_run_that_is_stopped_or_goes_back_has_each_text_once_and_may_change_how_often) {
+  trained("whole", "--set sample.interval=2");
+  trained("run", "--set sample.interval=2 --stop-at 6");
+  trained("run", "--set sample.interval=2 --resume " + path("run/checkpoints/step-000000004"));
+  EXPECT_EQ(samples("run"), samples("whole"));
+  EXPECT_EQ(samples("run").size(), 5U);
+  trained("other", "--set sample.interval=2 --stop-at 6");
+  trained("other", "--set sample.interval=5");
+  EXPECT_EQ(samples("other").size(), 4U) << "after steps 2, 4, 6 and 10";
+  EXPECT_TRUE(text("other/model.safetensors") == text("whole/model.safetensors"));
+  ASSERT_EQ(run_fourfold(format("report {} -o {}", path("run"), path("page.html"))).code, 0);
+  const std::string page = text("page.html");
+  for (const char* words : {"5 texts written during the training", "after step 10</p><pre>The q"})
+    EXPECT_NE(page.find(words), std::string::npos) << words;
+}
+
+TEST_F(Samples, an_interval_without_a_text_is_refused) {
+  const CommandResult result = train("run", "--set sample.interval=2 --set sample.tokens=0");
+  EXPECT_EQ(result.code, 2) << result.text;
+  EXPECT_NE(result.text.find("sample.interval = 2 asks for texts, but sample.tokens = 0 writes "
+                             "none"),
+            std::string::npos)
+      << result.text;
+  EXPECT_FALSE(std::filesystem::exists(path("run")));
 }
 
 }  // namespace

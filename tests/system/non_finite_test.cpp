@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "data/token_source.h"
 #include "run/find_non_finite.h"
 #include "support/small_run.h"
 #include "train/session.h"
@@ -119,12 +120,12 @@ TEST(NonFinite, the_session_stops_with_exit_code_7_and_names_step_and_tensor) {
   data.format = data::Format::synthetic;
   data.seq_length = 6;
   data.vocab_size = 11;
-  const data::Dataset dataset(data);
+  const data::TokenSource dataset(data);
   run.backend().inject({"train", find_instruction(run, "bias_gelu", 1), 1, 0});
   train::TrainSpec spec;
   spec.steps = 3;
   train::RunFacts facts;
-  facts.tokens_per_step = 24;
+  facts.items_per_step = 24;
   try {
     train::train(spec, facts, run.executor(), dataset, {});
     FAIL() << "the run goes on";

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <regex>
@@ -70,11 +71,17 @@ class Resume : public testing::Test {
     EXPECT_TRUE(weights(one) == weights(other)) << "the weights differ";
   }
 
+  /// Waits until the first step is shown. Files come later: a fast machine may have ended by then.
+  static bool has_begun(const LaunchedJob& job) {
+    return test::wait_until(20, [&] { return job.output().find("| loss") != std::string::npos; });
+  }
+
   fs::path dir_;
   int jobs_ = 0;
 };
 
-/// float32 and float64, alone and on four ranks, with one micro-batch and two.
+/// float32 and float64, alone and on several ranks, with one micro-batch and two, by both
+/// optimizers.
 const std::vector<Words>& settings() {
   static const std::vector<Words> all = {
       {"precision.compute=fp32", "train.micro_batch_size=4"},
@@ -82,6 +89,8 @@ const std::vector<Words>& settings() {
       {"precision.compute=fp32", "parallel.tensor={x: 2}", "parallel.data=2",
        "train.micro_batch_size=2", "optimizer.shard=states"},
       {"precision.compute=fp64", "parallel.tensor={y: 2, z: 2}", "train.micro_batch_size=2"},
+      {"optimizer.name=sgd", "optimizer.lr=0.05", "parallel.data=2", "train.micro_batch_size=4",
+       "optimizer.shard=states"},
   };
   return all;
 }
@@ -131,16 +140,15 @@ TEST_F(Resume, a_run_that_is_killed_goes_on_from_its_last_checkpoint) {
 }
 
 TEST_F(Resume, a_run_that_is_asked_to_stop_saves_and_ends_with_75) {
-  auto [code, output] = run(training("whole", {"train.steps=2000"}));
+  auto [code, output] = run(training("whole", {"train.steps=6000"}));
   ASSERT_EQ(code, 0) << output;
   for (const int signal : {SIGUSR1, SIGTERM}) {
     const std::string name = format("stopped-{}", signal);
-    const Words again = training(name, {"train.steps=2000"});
+    const Words again = training(name, {"train.steps=6000"});
     const fs::path folder = dir_ / (name + "-job");
     fs::create_directories(folder);
     LaunchedJob job(again, folder.string());
-    ASSERT_TRUE(test::wait_until(
-        20, [&] { return !test::text_of(run_dir(name) + "/metrics.jsonl").empty(); }));
+    ASSERT_TRUE(has_begun(job)) << job.output();
     for (const pid_t pid : job.processes()) kill(pid, signal);
     EXPECT_EQ(job.wait(20), 75) << job.output();
     EXPECT_NE(job.output().find("checkpoint"), std::string::npos) << job.output();
@@ -148,6 +156,58 @@ TEST_F(Resume, a_run_that_is_asked_to_stop_saves_and_ends_with_75) {
     ASSERT_EQ(code, 0) << output;
     expect_equal("whole", name);
   }
+}
+
+TEST_F(Resume, ctrl_c_saves_says_so_and_loses_no_step_of_ranks_that_are_threads) {
+  for (const Words& grid : {Words{}, Words{"parallel.data=2"}}) {
+    const std::string name = format("interrupted-{}", grid.size());
+    Words sets{"train.steps=100000", "eval.interval_steps=0"};
+    sets.insert(sets.end(), grid.begin(), grid.end());
+    const fs::path folder = dir_ / (name + "-job");
+    fs::create_directories(folder);
+    LaunchedJob job(training(name, sets), folder.string());
+    ASSERT_TRUE(has_begun(job)) << job.output();
+    for (const pid_t pid : job.processes()) kill(pid, SIGINT);
+    EXPECT_EQ(job.wait(20), 75) << job.output();
+    EXPECT_NE(job.output().find("asked to stop: the run saves and ends"), std::string::npos)
+        << job.output();
+    const std::string lines = read_file(run_dir(name) + "/metrics.jsonl");
+    const auto steps = std::count(lines.begin(), lines.end(), '\n');
+    EXPECT_TRUE(fs::exists(run_dir(name) + format("/checkpoints/step-{:09}", steps)))
+        << job.output();
+  }
+}
+
+TEST_F(Resume, a_second_ctrl_c_ends_a_run_at_once) {
+  // Steps of seconds, so that the second one comes within the step that the first one waits for.
+  const fs::path folder = dir_ / "job";
+  fs::create_directories(folder);
+  LaunchedJob job(training("run", {"train.steps=100000", "train.global_batch_size=8192",
+                                   "train.micro_batch_size=64", "parallel.data=2"}),
+                  folder.string());
+  ASSERT_TRUE(test::wait_until(60, [&] {
+    return !test::text_of(run_dir("run") + "/metrics.jsonl").empty();
+  })) << job.output();
+  kill(job.processes().front(), SIGINT);
+  ASSERT_TRUE(test::wait_until(
+      10, [&] { return job.output().find("ask again to end it at once") != std::string::npos; }));
+  kill(job.processes().front(), SIGINT);
+  EXPECT_EQ(job.wait(10), 128 + SIGINT) << job.output();
+}
+
+TEST_F(Resume, a_run_does_not_go_on_with_another_optimizer) {
+  auto [code, output] = run(training("run", {"optimizer.name=sgd"}, {"--stop-at", "4"}));
+  ASSERT_EQ(code, 0) << output;
+  const std::string before = metrics("run");
+  std::tie(code, output) = run(training("run", {}));
+  EXPECT_EQ(code, 2) << output;
+  EXPECT_TRUE(std::regex_search(
+      output, std::regex("optimizer.name: sgd in the checkpoint, adamw now[^;]*; the "
+                         "checkpoint fits only the former")))
+      << output;
+  EXPECT_EQ(metrics("run"), before);
+  std::tie(code, output) = run(training("run", {"optimizer.name=sgd"}));
+  EXPECT_EQ(code, 0) << output;
 }
 
 TEST_F(Resume, settings_that_change_what_is_learned_are_asked_about) {

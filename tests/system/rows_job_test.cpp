@@ -106,7 +106,7 @@ TEST_F(Row6, a_rank_of_another_build_is_named) {
 
 TEST_F(Row6, a_rank_with_another_environment_is_named) {
   expect_refusal(run_with_odd_rank(FOURFOLD_BINARY, {}, {"-x", "OMP_DYNAMIC=true"}), "environment",
-                 "OMP_DYNAMIC=true there, none is set on rank 0");
+                 "OMP_DYNAMIC=true there, ");
 }
 
 TEST_F(Row6, a_rank_with_other_data_is_named) {

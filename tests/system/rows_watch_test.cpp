@@ -119,6 +119,17 @@ TEST(Row50, a_rank_with_a_busy_loop_is_named_within_50_steps) {
   EXPECT_GE(named, 5U);
 }
 
+TEST(Row50, no_rank_is_accused_where_ranks_share_cores) {
+  SessionSetup setup = on_grid(1, 4, 60);
+  setup.ranks_share_cores = true;
+  setup.busy_rank = 2;
+  setup.busy = std::chrono::milliseconds(5);
+  const Told told = run_session(setup);
+  EXPECT_TRUE(told.warnings.empty()) << told.warnings.front().second;
+  ASSERT_EQ(told.steps.size(), 60U);
+  EXPECT_TRUE(told.steps[9].compute.has_value()) << "they are measured all the same";
+}
+
 /// Two steps in which one rank's instruction writes a NaN: the error that ends them, or what they
 /// gave.
 std::variant<std::string, Told> with_nan_on_rank(std::size_t rank, std::size_t instruction) {

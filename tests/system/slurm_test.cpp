@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <regex>
+#include <vector>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -38,18 +40,36 @@ std::string output_of(const std::string& command) {
 /// The script with commands of Slurm that only pretend.
 class JobScript : public FolderTest {
  protected:
-  /// A run that ends with this code, in a job that then has this state.
-  CommandResult run(int code, const std::string& state) {
+  /// Ranks that do this, in a job that then has this state.
+  CommandResult run_ranks(const std::string& what, const std::string& state) {
     fs::create_directories(path("bin"));
-    write("srun", format("exit {}", code));
+    write("srun", format("echo start >> {}\n{}", path("starts"), what));
     write("squeue", format("echo {}", state));
     write("scontrol", format("echo \"$@\" >> {}", path("asked")));
     return run_command(
-        format("PATH={}:$PATH SLURM_JOB_ID=7 SLURM_RESTART_COUNT=2 FOURFOLD={} bash "
-               "scripts/slurm/generic.sbatch x.yaml 2>&1",
-               path("bin"), FOURFOLD_BINARY));
+        format("cd {} && PATH={}:$PATH SLURM_JOB_ID=7 SLURM_RESTART_COUNT=2 FOURFOLD_PAUSE=0 "
+               "FOURFOLD={} bash {}/scripts/slurm/generic.sbatch x.yaml 2>&1",
+               path(""), path("bin"), FOURFOLD_BINARY, source_dir));
+  }
+  /// What the ranks leave when they have come to this step.
+  static std::string say(const std::string& state, int step) {
+    return format(R"(echo '{{"state":"{}","step":{},"steps":20}}' > $FOURFOLD_OUTCOME)", state,
+                  step);
+  }
+  /// A run that ends with this code, in a job that then has this state.
+  CommandResult run(int code, const std::string& state) {
+    const std::string end = code == 0 ? "done" : code == 75 ? "stopped" : "running";
+    return run_ranks(format("{}\nexit {}", say(end, 20), code), state);
   }
   std::string asked() const { return test::text_of(path("asked")); }
+  std::size_t starts() const { return split(test::text_of(path("starts")), '\n').size() - 1; }
+  std::vector<std::string> left() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path("")))
+      if (entry.path().filename().string().starts_with(".fourfold"))
+        names.push_back(entry.path().filename().string());
+    return names;
+  }
 
  private:
   void write(const std::string& name, const std::string& what) {
@@ -75,6 +95,68 @@ TEST_F(JobScript, leaves_a_job_that_was_cancelled_or_has_ended_out_of_it) {
   EXPECT_EQ(failed.code, 8);
   EXPECT_NE(failed.text.find("says how each rank ended"), std::string::npos) << failed.text;
   EXPECT_EQ(asked(), "");
+}
+
+TEST_F(JobScript, starts_ranks_again_that_srun_could_not_start_and_said_nothing_of) {
+  const CommandResult result = run_ranks(
+      format("[ $(wc -l < {}) -lt 3 ] && exit 0\n{}", path("starts"), say("done", 20)), "RUNNING");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_EQ(starts(), 3U) << result.text;
+  EXPECT_NE(result.text.find("srun ended with 0, but the run is not over: no rank began"),
+            std::string::npos)
+      << result.text;
+  EXPECT_EQ(left(), std::vector<std::string>{});
+}
+
+TEST_F(JobScript, ends_with_13_after_three_starts_without_a_new_step) {
+  for (const char* ranks : {"exit 0", "exit 1", "exit 137"}) {
+    fs::remove(path("starts"));
+    const CommandResult result = run_ranks(ranks, "RUNNING");
+    EXPECT_EQ(result.code, 13) << result.text;
+    EXPECT_EQ(starts(), 3U) << result.text;
+    EXPECT_NE(result.text.find("error: 3 starts without a new step"), std::string::npos)
+        << result.text;
+  }
+  EXPECT_EQ(asked(), "");
+  EXPECT_EQ(left(), std::vector<std::string>{});
+}
+
+TEST_F(JobScript, counts_starts_without_a_new_step_across_the_queue) {
+  for (const int step : {5, 9, 9, 9, 10, 10, 10}) {
+    EXPECT_EQ(run_ranks(say("stopped", step) + "\nexit 75", "RUNNING").code, 75) << step;
+  }
+  EXPECT_EQ(run_ranks(say("stopped", 10) + "\nexit 75", "RUNNING").code, 13);
+  EXPECT_EQ(split(asked(), '\n').size() - 1, 7U) << asked();
+}
+
+TEST_F(JobScript, does_not_start_a_run_again_that_gave_a_reason) {
+  for (const int code : {2, 8, 13}) {
+    fs::remove(path("starts"));
+    EXPECT_EQ(run_ranks(format("exit {}", code), "RUNNING").code, code);
+    EXPECT_EQ(starts(), 1U);
+  }
+  for (const int code : {1, 137}) {
+    fs::remove(path("starts"));
+    EXPECT_EQ(run_ranks(format("{}\nexit {}", say("running", 3), code), "RUNNING").code, code);
+    EXPECT_EQ(starts(), 1U);
+  }
+}
+
+TEST_F(JobScript, starts_ranks_again_that_srun_killed_because_others_could_not_start) {
+  const CommandResult result =
+      run_ranks(format("[ $(wc -l < {}) -lt 3 ] && exit 137\n{}", path("starts"), say("done", 20)),
+                "RUNNING");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_EQ(starts(), 3U) << result.text;
+  EXPECT_NE(result.text.find("srun ended with 137, but the run is not over: no rank began"),
+            std::string::npos)
+      << result.text;
+}
+
+TEST_F(JobScript, starts_no_ranks_in_a_job_that_is_over) {
+  EXPECT_EQ(run_ranks("exit 137", "CANCELLED").code, 137);
+  EXPECT_EQ(run_ranks("exit 0", "COMPLETING").code, 0);
+  EXPECT_EQ(starts(), 2U);
 }
 
 class Slurm : public testing::Test {
@@ -211,10 +293,17 @@ TEST_F(Slurm, a_job_that_is_to_stop_goes_on_after_the_queue_and_one_that_is_canc
       << log_of("d", job) << client("scontrol show job " + job);
   EXPECT_TRUE(has_state(job, "Restarts=1"));
   EXPECT_NE(log_of("d", job).find("ended with 75"), std::string::npos) << log_of("d", job);
-  client(format("scontrol update jobid={} StartTime=now", job));
-  ASSERT_TRUE(wait_until(90, [&] {
-    return log_of("d", job).find("going on from step ") != std::string::npos;
-  })) << log_of("d", job);
+  // Slurm lets a job that was put back wait for two minutes. Started at once, it may meet what its
+  // nodes still clean up of it, and then fails before its script runs.
+  const auto put_back = std::chrono::steady_clock::now();
+  const auto goes_on = [&] {
+    const std::string log = log_of("d", job);
+    const bool may_start = std::chrono::steady_clock::now() - put_back > std::chrono::seconds(8);
+    if (may_start && log.find(", start 2:") == log.npos)
+      client(format("scontrol update jobid={} StartTime=now", job));
+    return log.find("going on from step ") != log.npos;
+  };
+  ASSERT_TRUE(wait_until(90, goes_on)) << log_of("d", job) << client("scontrol show job " + job);
   EXPECT_NE(log_of("d", job).find(", start 2: 4 ranks on"), std::string::npos) << log_of("d", job);
   client("scancel " + job);
   EXPECT_TRUE(wait_until(60, [&] { return has_ended(job); })) << log_of("d", job);

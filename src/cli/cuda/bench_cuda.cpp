@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "cli/cuda/device_kernels.h"
 #include "cli/cuda_parts.h"
+#include "cli/print.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
 #include "machine/peak_rates.h"
@@ -36,14 +37,14 @@ std::string share(double rate, double peak) {
 
 void print_row(const std::string& op, const std::string& shape, const std::string& kernel,
                double seconds, const std::string& rate, const std::string& of_peak) {
-  std::printf("%-20s %-22s %-20s %10.1f %14s %8s\n", op.c_str(), shape.c_str(), kernel.c_str(),
-              seconds * 1e6, rate.c_str(), of_peak.c_str());
+  print("%-20s %-22s %-20s %10.1f %14s %8s\n", op.c_str(), shape.c_str(), kernel.c_str(),
+        seconds * 1e6, rate.c_str(), of_peak.c_str());
   std::fflush(stdout);
 }
 
 void print_header() {
-  std::printf("%-20s %-22s %-20s %10s %14s %8s\n", "op", "shape", "kernel", "us a call", "rate",
-              "of peak");
+  print("%-20s %-22s %-20s %10s %14s %8s\n", "op", "shape", "kernel", "us a call", "rate",
+        "of peak");
 }
 
 /// Name of a type as users write it.
@@ -77,10 +78,10 @@ std::vector<Case> product_cases(const machine::PeakRates& peak) {
   std::vector<Case> cases;
   for (const Kind& kind : kinds)
     for (const auto& [m, n, k] : product_shapes)
-      cases.push_back({"matmul",
+      cases.push_back({"contract",
                        format("nn {}x{}x{}", m, n, k),
                        kind.name,
-                       {op::Matmul{}, kind.dtype, {{m, k}, {k, n}, {m, n}}},
+                       {op::Contract{}, kind.dtype, {{m, k}, {k, n}, {m, n}}},
                        kernels::cuda::target(kind.floats),
                        kind.peak});
   return cases;
@@ -174,14 +175,13 @@ void measure_streams(BenchDevice& device, double seconds, double peak_bytes_per_
 
 void print_device(const machine::CudaDevice& device,
                   const std::optional<machine::PeakRates>& sheet) {
-  std::printf("%s, %d multiprocessors, %s of L2\n%s\n\n", device.name.c_str(),
-              device.multiprocessors, format_bytes(device.l2_bytes).c_str(),
-              sheet
-                  ? format("peak: bf16 {:.0f}, tf32 {:.0f}, fp32 {:.0f} TFLOP/s, {:.2f} TB/s ({})",
-                           sheet->bf16_flops_per_s / 1e12, sheet->tf32_flops_per_s / 1e12,
-                           sheet->f32_flops_per_s / 1e12, sheet->bytes_per_s / 1e12, sheet->source)
-                        .c_str()
-                  : "no data sheet of it is known here: rates alone");
+  print("%s, %d multiprocessors, %s of L2\n%s\n\n", device.name.c_str(), device.multiprocessors,
+        format_bytes(device.l2_bytes).c_str(),
+        sheet ? format("peak: bf16 {:.0f}, tf32 {:.0f}, fp32 {:.0f} TFLOP/s, {:.2f} TB/s ({})",
+                       sheet->bf16_flops_per_s / 1e12, sheet->tf32_flops_per_s / 1e12,
+                       sheet->f32_flops_per_s / 1e12, sheet->bytes_per_s / 1e12, sheet->source)
+                    .c_str()
+              : "no data sheet of it is known here: rates alone");
 }
 
 }  // namespace
@@ -202,7 +202,7 @@ void bench_cuda(const BenchArguments& arguments) {
   else
     measure_cases(*measured, arguments.what == "gemm" ? product_cases(peak) : attention_cases(peak),
                   arguments.seconds);
-  std::printf("\nmedians between events, warm clocks, operands that no cache holds\n");
+  print("\nmedians between events, warm clocks, operands that no cache holds\n");
 }
 
 }  // namespace fourfold::cli

@@ -1,4 +1,7 @@
-// Bias, GELU, cast, sum and selection of a position on CPU. R rows, N elements of a bias.
+// Bias and selection of a position on CPU, and the loop of the rows of op/elementwise.h. R rows, N
+// elements of a bias.
+#include <utility>
+
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/gelu.h"
 #include "kernels/cpu/parallel.h"
@@ -32,6 +35,31 @@ void map_elements(std::int64_t count, int threads, Function function, T* y) {
              });
 }
 
+using kernels::element;
+
+template <class T, class Row, std::size_t... read>
+Run map_rows(const Row& row, const Problem& problem, std::index_sequence<read...>) {
+  return [row, count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
+                                                                                Workspace) {
+    const auto at = [row, ... in = operands[read].as<const T>()](std::int64_t i) {
+      return element(Math{}, row, in[i]...);
+    };
+    map_elements<T>(count, threads, at, operands[sizeof...(read)].as<T>());
+  };
+}
+
+template <class Row>
+Run prepare_elementwise(const Row& row, const Problem& problem) {
+  const auto make = [&]<class T>(As<T>) -> Run {
+    return map_rows<T>(row, problem, std::make_index_sequence<Row::rule.num_reads>());
+  };
+  // Sums mod 2^64 are the same bits with and without sign.
+  if constexpr (Row::rule.takes_any_element)
+    if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
+      return make(As<std::uint64_t>{});
+  return for_float(problem.dtype, make);
+}
+
 }  // namespace
 
 Run prepare_row(const op::AddBias&, const Problem& problem) {
@@ -60,53 +88,12 @@ Run prepare_row(const op::BiasGradient& op, const Problem& problem) {
   });
 }
 
-Run prepare_row(const op::Gelu&, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
-                                                                             Workspace) {
-      const T* x = operands[0].as<T>();
-      map_elements<T>(
-          count, threads, [=](std::int64_t i) { return gelu(x[i]); }, operands[1].as<T>());
-    };
-  });
-}
-
-Run prepare_row(const op::GeluGradient&, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
-                                                                             Workspace) {
-      const T* x = operands[0].as<T>();
-      const T* y_grad = operands[1].as<T>();
-      const auto gradient = [=](std::int64_t i) { return y_grad[i] * gelu_derivative(x[i]); };
-      map_elements<T>(count, threads, gradient, operands[2].as<T>());
-    };
-  });
-}
-
-Run prepare_row(const op::Cast&, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
-                                                                             Workspace) {
-      const T* x = operands[0].as<T>();
-      map_elements<T>(count, threads, [=](std::int64_t i) { return x[i]; }, operands[1].as<T>());
-    };
-  });
-}
-
-Run prepare_row(const op::Add&, const Problem& problem) {
-  const auto add = [&]<class T>(As<T>) -> Run {
-    return [count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
-                                                                             Workspace) {
-      const T* a = operands[0].as<T>();
-      const T* b = operands[1].as<T>();
-      const auto sum = [=](std::int64_t i) { return a[i] + b[i]; };
-      map_elements<T>(count, threads, sum, operands[2].as<T>());
-    };
-  };
-  // Sums mod 2^64 are the same bits with and without sign.
-  if (problem.dtype == DType::i64 || problem.dtype == DType::u64) return add(As<std::uint64_t>{});
-  return for_float(problem.dtype, add);
-}
+#define FOURFOLD_ROW(Row, work)                                 \
+  Run prepare_row(const op::Row& row, const Problem& problem) { \
+    return prepare_elementwise(row, problem);                   \
+  }
+FOURFOLD_ELEMENTWISE_ROWS(FOURFOLD_ROW)
+#undef FOURFOLD_ROW
 
 Run prepare_row(const op::TakePosition&, const Problem& problem) {
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {

@@ -21,23 +21,23 @@ std::int64_t vector_bytes(const Problem& problem) {
 Run prepare_row(const op::CastList&, const Problem& problem) {
   return vector_parts(problem);
 }
-Run prepare_row(const op::MatmulBias&, const Problem& problem) {
+Run prepare_row(const op::ContractBias&, const Problem& problem) {
   return vector_parts(problem);
 }
-Run prepare_row(const op::MatmulBiasGelu&, const Problem& problem) {
+Run prepare_row(const op::ContractBiasGelu&, const Problem& problem) {
   return vector_parts(problem);
 }
-Run prepare_row(const op::MatmulGeluGradient&, const Problem& problem) {
+Run prepare_row(const op::ContractGeluGradient&, const Problem& problem) {
   return vector_parts(problem);
 }
 
-std::int64_t workspace_bytes(const op::MatmulBias&, const Problem& problem) {
+std::int64_t workspace_bytes(const op::ContractBias&, const Problem& problem) {
   return vector_bytes(problem);
 }
-std::int64_t workspace_bytes(const op::MatmulBiasGelu&, const Problem& problem) {
+std::int64_t workspace_bytes(const op::ContractBiasGelu&, const Problem& problem) {
   return vector_bytes(problem);
 }
-std::int64_t workspace_bytes(const op::MatmulGeluGradient&, const Problem& problem) {
+std::int64_t workspace_bytes(const op::ContractGeluGradient&, const Problem& problem) {
   return vector_bytes(problem);
 }
 

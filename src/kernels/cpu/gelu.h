@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "kernels/cpu/math.h"
+#include "kernels/elementwise.h"
 
 namespace fourfold::kernels::cpu {
 
@@ -38,6 +39,15 @@ T gelu_derivative(T x) {
   const T slope =
       static_cast<T>(gelu_slope) + static_cast<T>(3 * gelu_slope * gelu_cubic) * (x * x);
   return gate + (x * slope) * (tail * upper * upper);
+}
+
+template <class T>
+T element(Math, const op::Gelu&, T x) {
+  return gelu(x);
+}
+template <class T>
+T element(Math, const op::GeluGradient&, T x, T y_grad) {
+  return y_grad * gelu_derivative(x);
 }
 
 }  // namespace fourfold::kernels::cpu

@@ -144,9 +144,28 @@ Run prepare_row(const op::LossSum& op, const Problem& problem) {
         count += labels_R[row] < 0 ? 0 : 1;
       }
       double& loss_sum = *operands[2].as<double>();
-      std::int64_t& token_count = *operands[3].as<std::int64_t>();
+      std::int64_t& valid_count = *operands[3].as<std::int64_t>();
       loss_sum = accumulate ? loss_sum + sum : sum;
-      token_count = accumulate ? token_count + count : count;
+      valid_count = accumulate ? valid_count + count : count;
+    };
+  });
+}
+
+Run prepare_row(const op::CountCorrect& op, const Problem& problem) {
+  const LossSizes sizes = loss_sizes(problem.shapes[0]);
+  const VocabularyPart part = vocabulary_part(op, sizes.vocabulary);
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [rows = sizes.rows, part, accumulate = op.accumulate](Tensors operands, Workspace) {
+      const T* logits_RV = operands[0].as<T>();
+      const std::int32_t* labels_R = operands[1].as<std::int32_t>();
+      const T* max_R = operands[2].as<T>();
+      std::int64_t correct = 0;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const std::int64_t column = part.column_of(labels_R[row]);
+        if (column >= 0 && logits_RV[row * part.local + column] == max_R[row]) ++correct;
+      }
+      std::int64_t& count = *operands[3].as<std::int64_t>();
+      count = accumulate ? count + correct : correct;
     };
   });
 }

@@ -12,6 +12,8 @@
 #include <limits>
 #include <numbers>
 
+#include "kernels/standard_math.h"
+
 namespace fourfold::kernels::cpu {
 
 /// An exponential before its power of two: exp(x) = 2^n (1 + q), |q| < 0.42. `shifted` holds n in
@@ -208,5 +210,22 @@ inline double tanh_of(double x) {
   const double large = std::copysign(1 - 2 / (1 + exp_of(2 * size)), x);
   return size > 0.625 ? large : x + x * (square * (p / q));
 }
+
+/// These functions, for kernels/elementwise.h; loops with those that are not here run without
+/// vectors.
+struct Math : StandardMath {
+  template <class T>
+  static T exp(T x) {
+    return exp_of(x);
+  }
+  template <class T>
+  static T log(T x) {
+    return log_of(x);
+  }
+  template <class T>
+  static T tanh(T x) {
+    return tanh_of(x);
+  }
+};
 
 }  // namespace fourfold::kernels::cpu

@@ -1,14 +1,21 @@
-// Matrix products by oneDNN: transposes are strides, accumulation is a sum post-op, the scratchpad
-// is our workspace.
+// Matrix products and convolutions by oneDNN: transposes are strides, accumulation is a sum
+// post-op, the scratchpad is our workspace. A convolution takes pictures as they are, channels
+// last, and weights in a format of its own, to which or from which they are reordered in each call:
+// the reorder is a small part of the work, and what a weight is stored as stays ours.
 #include "kernels/cpu/onednn.h"
 
 #include <omp.h>
 
+#include <algorithm>
 #include <dnnl.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
-#include "kernels/matmul_sizes.h"
+#include "kernels/contract_sizes.h"
+#include "kernels/picture_sizes.h"
 
 namespace fourfold::kernels::cpu::onednn {
 namespace {
@@ -21,10 +28,31 @@ struct Primitive {
 };
 
 /// oneDNN plans for the number of threads that OpenMP would start now.
-Primitive describe(const op::Matmul& op, const Problem& problem) {
-  require(problem.dtype == DType::f32, "oneDNN's matmul is used in f32");
-  if (omp_get_max_threads() != problem.threads) omp_set_num_threads(problem.threads);
-  const MatmulSizes sizes = matmul_sizes(op, problem.shapes);
+void use_threads(int threads) {
+  if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
+}
+
+dnnl::engine cpu_engine() {
+  return {dnnl::engine::kind::cpu, 0};
+}
+
+/// Scratch is ours; `accumulate` adds to what is there.
+dnnl::primitive_attr attributes_of(bool accumulate) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (accumulate) {
+    dnnl::post_ops after;
+    after.append_sum(1.F);
+    attributes.set_post_ops(after);
+  }
+  return attributes;
+}
+
+// --- contract
+
+Primitive describe(const op::Contract& op, const Problem& problem) {
+  use_threads(problem.threads);
+  const ContractSizes sizes = contract_sizes(op, problem.shapes);
   const auto matrix = [](std::int64_t rows, std::int64_t columns, std::int64_t row_stride,
                          std::int64_t column_stride) {
     return memory::desc({rows, columns}, memory::data_type::f32, {row_stride, column_stride});
@@ -33,15 +61,8 @@ Primitive describe(const op::Matmul& op, const Problem& problem) {
       matrix(sizes.m, sizes.k, sizes.a_row_stride, sizes.a_inner_stride),
       matrix(sizes.k, sizes.n, sizes.b_inner_stride, sizes.b_column_stride),
       matrix(sizes.m, sizes.n, sizes.n, 1));
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (op.accumulate) {
-    dnnl::post_ops after;
-    after.append_sum(1.F);
-    attributes.set_post_ops(after);
-  }
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return {engine, dnnl::matmul::primitive_desc(product, attributes, engine)};
+  const dnnl::engine engine = cpu_engine();
+  return {engine, dnnl::matmul::primitive_desc(product, attributes_of(op.accumulate), engine)};
 }
 
 /// The handles in it are reference-counted by oneDNN, so a copy names the same objects.
@@ -50,14 +71,21 @@ struct Product {
   dnnl::matmul primitive;
   memory a, b, out, scratchpad;
   int threads;
+  ContractSizes sizes;
 
   /// Through the C interface: the C++ one builds a map on each call.
   void operator()(Tensors operands, Workspace workspace) const {
-    if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
+    use_threads(threads);
+    sizes.for_each_product(
+        operands[0].as<float>(), operands[1].as<float>(), operands[2].as<float>(),
+        [&](float* of_a, float* of_b, float* of_out) { multiply(of_a, of_b, of_out, workspace); });
+  }
+
+  void multiply(float* of_a, float* of_b, float* of_out, Workspace workspace) const {
     const std::pair<int, std::pair<const memory*, void*>> bindings[] = {
-        {DNNL_ARG_SRC, {&a, operands[0].data}},
-        {DNNL_ARG_WEIGHTS, {&b, operands[1].data}},
-        {DNNL_ARG_DST, {&out, operands[2].data}},
+        {DNNL_ARG_SRC, {&a, of_a}},
+        {DNNL_ARG_WEIGHTS, {&b, of_b}},
+        {DNNL_ARG_DST, {&out, of_out}},
         {DNNL_ARG_SCRATCHPAD, {&scratchpad, workspace.data()}}};
     dnnl_exec_arg_t arguments[4];
     for (std::size_t i = 0; i < 4; ++i) {
@@ -67,13 +95,11 @@ struct Product {
     }
     const dnnl_status_t status =
         dnnl_primitive_execute(primitive.get(), stream.get(), 4, arguments);
-    require(status == dnnl_success, "oneDNN executes a matmul it prepared");
+    require(status == dnnl_success, "oneDNN executes a contract it prepared");
   }
 };
 
-}  // namespace
-
-Run prepare(const op::Matmul& op, const Problem& problem) {
+Run prepare_row(const op::Contract& op, const Problem& problem) {
   const Primitive made = describe(op, problem);
   const auto unbound = [&](const memory::desc& description) {
     return memory(description, made.engine, DNNL_MEMORY_NONE);
@@ -84,11 +110,255 @@ Run prepare(const op::Matmul& op, const Problem& problem) {
                  unbound(made.description.weights_desc()),
                  unbound(made.description.dst_desc()),
                  unbound(made.description.scratchpad_desc()),
-                 problem.threads};
+                 problem.threads,
+                 contract_sizes(op, problem.shapes)};
 }
 
-std::int64_t workspace_bytes(const op::Matmul& op, const Problem& problem) {
+std::int64_t bytes_for(const op::Contract& op, const Problem& problem) {
   return static_cast<std::int64_t>(describe(op, problem).description.scratchpad_desc().get_size());
+}
+
+// --- convolution
+
+/// A primitive and what it works on: operands of the row, and pieces of the workspace.
+class Step {
+ public:
+  Step(const dnnl::primitive& primitive, const dnnl::engine& engine)
+      : primitive_(primitive), engine_(engine) {}
+
+  void bind_operand(int argument, const memory::desc& description, std::size_t operand) {
+    bindings_.push_back({argument, unbound(description), operand, std::nullopt});
+  }
+  void bind_workspace(int argument, const memory::desc& description, std::size_t offset) {
+    bindings_.push_back({argument, unbound(description), 0, offset});
+  }
+
+  /// The call goes through the C interface, as that of a product does.
+  void run(const dnnl::stream& stream, Tensors operands, std::byte* workspace) const {
+    dnnl_exec_arg_t arguments[most_bindings];
+    for (std::size_t i = 0; i < bindings_.size(); ++i) {
+      const Binding& binding = bindings_[i];
+      binding.handle.set_data_handle(binding.offset ? workspace + *binding.offset
+                                                    : operands[binding.operand].data);
+      arguments[i] = {binding.argument, binding.handle.get()};
+    }
+    const dnnl_status_t status = dnnl_primitive_execute(
+        primitive_.get(), stream.get(), static_cast<int>(bindings_.size()), arguments);
+    require(status == dnnl_success, "oneDNN executes a convolution it prepared");
+  }
+
+ private:
+  static constexpr std::size_t most_bindings = 4;
+  struct Binding {
+    int argument;
+    memory handle;
+    std::size_t operand;
+    std::optional<std::size_t> offset;  // in the workspace
+  };
+  memory unbound(const memory::desc& description) const {
+    require(bindings_.size() < most_bindings, "a primitive has four operands at most");
+    return {description, engine_, DNNL_MEMORY_NONE};
+  }
+
+  dnnl::primitive primitive_;
+  dnnl::engine engine_;
+  std::vector<Binding> bindings_;
+};
+
+/// A convolution in steps. The workspace holds the weights in oneDNN's format, then a scratchpad
+/// that all steps use.
+struct Convolving {
+  std::vector<Step> steps;
+  std::size_t weight_bytes = 0, scratch_bytes = 0;
+};
+
+constexpr std::size_t alignment = 64;  // a cache line
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+/// Pictures (B, C, H, W) as oneDNN counts dims, stored with the channels last; weights (O, C, I, J)
+/// as they are stored here, and in a format that oneDNN chooses.
+struct ConvolutionForms {
+  memory::desc x, y, stored_weight, weight;
+  memory::dims strides, padding;
+
+  explicit ConvolutionForms(const ConvolutionSizes& s)
+      : x(form({s.samples, s.channels, s.height, s.width}, memory::format_tag::nhwc)),
+        y(form({s.samples, s.outputs, s.rows, s.columns}, memory::format_tag::nhwc)),
+        stored_weight(weight_form(s, memory::format_tag::ohwi)),
+        weight(weight_form(s, memory::format_tag::any)),
+        strides{s.stride, s.stride},
+        padding{s.padding, s.padding} {}
+
+ private:
+  static memory::desc form(const memory::dims& dims, memory::format_tag tag) {
+    return {dims, memory::data_type::f32, tag};
+  }
+  static memory::desc weight_form(const ConvolutionSizes& s, memory::format_tag tag) {
+    return form({s.outputs, s.channels, s.kernel_height, s.kernel_width}, tag);
+  }
+};
+
+// The algorithm is the direct one: its bound on rounding is that of a sum of products, and that of
+// Winograd's algorithm is not.
+constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+
+dnnl::convolution_forward::primitive_desc forward_of(const ConvolutionForms& of,
+                                                     const dnnl::engine& engine) {
+  return {{dnnl::prop_kind::forward_training, algorithm, of.x, of.weight, of.y, of.strides,
+           of.padding, of.padding},
+          attributes_of(false),
+          engine};
+}
+
+dnnl::convolution_forward::primitive_desc describe(const op::Convolution&,
+                                                   const ConvolutionForms& of,
+                                                   const dnnl::engine& engine) {
+  return forward_of(of, engine);
+}
+dnnl::convolution_backward_data::primitive_desc describe(const op::ConvolutionGradient&,
+                                                         const ConvolutionForms& of,
+                                                         const dnnl::engine& engine) {
+  return {{algorithm, of.x, of.weight, of.y, of.strides, of.padding, of.padding},
+          attributes_of(false),
+          engine,
+          forward_of(of, engine)};
+}
+dnnl::convolution_backward_weights::primitive_desc describe(const op::ConvolutionWeightGradient&,
+                                                            const ConvolutionForms& of,
+                                                            const dnnl::engine& engine) {
+  return {{algorithm, of.x, of.weight, of.y, of.strides, of.padding, of.padding},
+          attributes_of(false),
+          engine,
+          forward_of(of, engine)};
+}
+
+/// Reads operand 0 and the weight, operand 1, and writes operand 2.
+template <class Primitive, class Description>
+Convolving with_weight_read(const Description& description, const ConvolutionForms& of,
+                            const std::pair<int, memory::desc>& from,
+                            const std::pair<int, memory::desc>& to, const dnnl::engine& engine) {
+  const memory::desc weight = description.weights_desc();
+  const bool reorders = weight != of.stored_weight;
+  Convolving made;
+  made.weight_bytes = reorders ? aligned(weight.get_size()) : 0;
+  const auto needs = [&](const memory::desc& scratchpad) {
+    made.scratch_bytes = std::max(made.scratch_bytes, scratchpad.get_size());
+  };
+  if (reorders) {
+    const dnnl::reorder::primitive_desc reorder(engine, of.stored_weight, engine, weight,
+                                                attributes_of(false));
+    Step& step = made.steps.emplace_back(dnnl::reorder(reorder), engine);
+    step.bind_operand(DNNL_ARG_FROM, of.stored_weight, 1);
+    step.bind_workspace(DNNL_ARG_TO, weight, 0);
+    step.bind_workspace(DNNL_ARG_SCRATCHPAD, reorder.scratchpad_desc(), made.weight_bytes);
+    needs(reorder.scratchpad_desc());
+  }
+  Step& step = made.steps.emplace_back(Primitive(description), engine);
+  step.bind_operand(from.first, from.second, 0);
+  if (reorders)
+    step.bind_workspace(DNNL_ARG_WEIGHTS, weight, 0);
+  else
+    step.bind_operand(DNNL_ARG_WEIGHTS, weight, 1);
+  step.bind_operand(to.first, to.second, 2);
+  step.bind_workspace(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc(), made.weight_bytes);
+  needs(description.scratchpad_desc());
+  return made;
+}
+
+Convolving convolving(const op::Convolution& op, const ConvolutionForms& of,
+                      const dnnl::engine& engine) {
+  return with_weight_read<dnnl::convolution_forward>(
+      describe(op, of, engine), of, {DNNL_ARG_SRC, of.x}, {DNNL_ARG_DST, of.y}, engine);
+}
+Convolving convolving(const op::ConvolutionGradient& op, const ConvolutionForms& of,
+                      const dnnl::engine& engine) {
+  return with_weight_read<dnnl::convolution_backward_data>(
+      describe(op, of, engine), of, {DNNL_ARG_DIFF_DST, of.y}, {DNNL_ARG_DIFF_SRC, of.x}, engine);
+}
+/// The gradient in oneDNN's format, which a reorder then writes or adds to ours.
+Convolving convolving(const op::ConvolutionWeightGradient& op, const ConvolutionForms& of,
+                      const dnnl::engine& engine) {
+  const auto description = describe(op, of, engine);
+  const memory::desc gradient = description.diff_weights_desc();
+  const dnnl::reorder::primitive_desc reorder(engine, gradient, engine, of.stored_weight,
+                                              attributes_of(op.accumulate));
+  Convolving made;
+  made.weight_bytes = aligned(gradient.get_size());
+  made.scratch_bytes =
+      std::max(description.scratchpad_desc().get_size(), reorder.scratchpad_desc().get_size());
+  Step& first = made.steps.emplace_back(dnnl::convolution_backward_weights(description), engine);
+  first.bind_operand(DNNL_ARG_SRC, of.x, 0);
+  first.bind_operand(DNNL_ARG_DIFF_DST, of.y, 1);
+  first.bind_workspace(DNNL_ARG_DIFF_WEIGHTS, gradient, 0);
+  first.bind_workspace(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc(), made.weight_bytes);
+  Step& second = made.steps.emplace_back(dnnl::reorder(reorder), engine);
+  second.bind_workspace(DNNL_ARG_FROM, gradient, 0);
+  second.bind_operand(DNNL_ARG_TO, of.stored_weight, 2);
+  second.bind_workspace(DNNL_ARG_SCRATCHPAD, reorder.scratchpad_desc(), made.weight_bytes);
+  return made;
+}
+
+template <class Row>
+Convolving convolving(const Row& op, const Problem& problem, const dnnl::engine& engine) {
+  use_threads(problem.threads);
+  return convolving(op, ConvolutionForms(convolution_sizes(op, problem.shapes)), engine);
+}
+
+template <class Row>
+  requires requires(const Row& op, const Problem& problem) {
+    convolution_sizes(op, problem.shapes);
+  }
+Run prepare_row(const Row& op, const Problem& problem) {
+  const dnnl::engine engine = cpu_engine();
+  return [steps = convolving(op, problem, engine).steps, stream = dnnl::stream(engine),
+          threads = problem.threads](Tensors operands, Workspace workspace) {
+    use_threads(threads);
+    const auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
+    for (const Step& step : steps)
+      step.run(stream, operands, workspace.data() + (alignment - address % alignment) % alignment);
+  };
+}
+
+template <class Row>
+  requires requires(const Row& op, const Problem& problem) {
+    convolution_sizes(op, problem.shapes);
+  }
+std::int64_t bytes_for(const Row& op, const Problem& problem) {
+  const Convolving made = convolving(op, problem, cpu_engine());
+  return static_cast<std::int64_t>(made.weight_bytes + made.scratch_bytes + alignment);
+}
+
+}  // namespace
+
+bool computes(const op::Op& op, DType dtype) {
+  return dtype == DType::f32 &&
+         std::visit(
+             [](const auto& row) {
+               return requires(const Problem& problem) { prepare_row(row, problem); };
+             },
+             op);
+}
+
+Run prepare(const Problem& problem) {
+  require(computes(problem.op, problem.dtype), "oneDNN is used for products in f32");
+  return std::visit(
+      [&](const auto& row) -> Run {
+        if constexpr (requires { prepare_row(row, problem); }) return prepare_row(row, problem);
+        return {};
+      },
+      problem.op);
+}
+
+std::int64_t workspace_bytes(const Problem& problem) {
+  return std::visit(
+      [&](const auto& row) -> std::int64_t {
+        if constexpr (requires { bytes_for(row, problem); }) return bytes_for(row, problem);
+        return 0;
+      },
+      problem.op);
 }
 
 std::string version() {

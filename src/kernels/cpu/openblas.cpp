@@ -9,7 +9,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
-#include "kernels/matmul_sizes.h"
+#include "kernels/contract_sizes.h"
 #include "kernels/storage.h"
 
 namespace fourfold::kernels::cpu::openblas {
@@ -37,8 +37,8 @@ void multiply(const Gemm& g, const double* a, const double* b, double beta, doub
 
 }  // namespace
 
-Run prepare(const op::Matmul& op, const Problem& problem) {
-  const MatmulSizes sizes = matmul_sizes(op, problem.shapes);
+Run prepare(const op::Contract& op, const Problem& problem) {
+  const ContractSizes sizes = contract_sizes(op, problem.shapes);
   const Gemm gemm{op.transpose_a ? CblasTrans : CblasNoTrans,
                   op.transpose_b ? CblasTrans : CblasNoTrans,
                   narrow(sizes.m),
@@ -47,10 +47,12 @@ Run prepare(const op::Matmul& op, const Problem& problem) {
                   narrow(op.transpose_a ? sizes.a_inner_stride : sizes.a_row_stride),
                   narrow(op.transpose_b ? sizes.b_column_stride : sizes.b_inner_stride)};
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [gemm, beta = static_cast<T>(op.accumulate ? 1 : 0), threads = problem.threads](
+    return [gemm, sizes, beta = static_cast<T>(op.accumulate ? 1 : 0), threads = problem.threads](
                Tensors operands, Workspace) {
       if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
-      multiply(gemm, operands[0].as<T>(), operands[1].as<T>(), beta, operands[2].as<T>());
+      sizes.for_each_product(
+          operands[0].as<T>(), operands[1].as<T>(), operands[2].as<T>(),
+          [&](const T* a, const T* b, T* out) { multiply(gemm, a, b, beta, out); });
     };
   });
 }

@@ -8,7 +8,7 @@
 namespace fourfold::kernels::cpu::openblas {
 
 /// f32 and f64; sizes below 2^31. Needs no workspace.
-Run prepare(const op::Matmul& op, const Problem& problem);
+Run prepare(const op::Contract& op, const Problem& problem);
 
 /// "0.3.21, OpenMP, kernels for SkylakeX".
 std::string version();

@@ -16,9 +16,11 @@ Run prepare(std::string_view implementation, const Problem& problem) {
   if (implementation == "reference") return reference::prepare(problem);
   if (implementation == "vector")
     return std::visit([&](const auto& row) { return prepare_row(row, problem); }, problem.op);
-  const auto* matmul = std::get_if<op::Matmul>(&problem.op);
-  if (matmul != nullptr && implementation == "openblas") return openblas::prepare(*matmul, problem);
-  if (matmul != nullptr && implementation == "onednn") return onednn::prepare(*matmul, problem);
+  const auto* contract = std::get_if<op::Contract>(&problem.op);
+  if (contract != nullptr && implementation == "openblas")
+    return openblas::prepare(*contract, problem);
+  if (implementation == "onednn" && onednn::computes(problem.op, problem.dtype))
+    return onednn::prepare(problem);
   fail_internal(format("{} has an implementation '{}'", op::name(problem.op), implementation));
 }
 

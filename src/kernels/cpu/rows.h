@@ -7,90 +7,22 @@
 
 namespace fourfold::kernels::cpu {
 
-// matmul.cpp
-Run prepare_row(const op::Matmul& op, const Problem& problem);
-
-// embedding.cpp
-Run prepare_row(const op::Embedding& op, const Problem& problem);
-Run prepare_row(const op::EmbeddingGradient& op, const Problem& problem);
-Run prepare_row(const op::AddPositions& op, const Problem& problem);
-Run prepare_row(const op::PositionsGradient& op, const Problem& problem);
-
-// dropout.cpp
-Run prepare_row(const op::Dropout& op, const Problem& problem);
-
-// norm.cpp
-Run prepare_row(const op::LayerNorm& op, const Problem& problem);
-Run prepare_row(const op::LayerNormGradient& op, const Problem& problem);
-Run prepare_row(const op::LayerNormWeightGradient& op, const Problem& problem);
-
-// norm_parts.cpp
-Run prepare_row(const op::LayerNormMoments& op, const Problem& problem);
-Run prepare_row(const op::LayerNormApply& op, const Problem& problem);
-Run prepare_row(const op::LayerNormGradientSums& op, const Problem& problem);
-Run prepare_row(const op::LayerNormGradientApply& op, const Problem& problem);
-
-// elementwise.cpp
-Run prepare_row(const op::AddBias& op, const Problem& problem);
-Run prepare_row(const op::BiasGradient& op, const Problem& problem);
-Run prepare_row(const op::Gelu& op, const Problem& problem);
-Run prepare_row(const op::GeluGradient& op, const Problem& problem);
-Run prepare_row(const op::Cast& op, const Problem& problem);
-Run prepare_row(const op::Add& op, const Problem& problem);
-Run prepare_row(const op::TakePosition& op, const Problem& problem);
-
-// attention.cpp
-Run prepare_row(const op::Attention& op, const Problem& problem);
-
-// attention_gradient.cpp
-Run prepare_row(const op::AttentionGradient& op, const Problem& problem);
-
-// attention_cached.cpp
-Run prepare_row(const op::AttentionCached& op, const Problem& problem);
-
-// loss.cpp
-Run prepare_row(const op::CrossEntropy& op, const Problem& problem);
-Run prepare_row(const op::LogitMax& op, const Problem& problem);
-Run prepare_row(const op::LogitSums& op, const Problem& problem);
-Run prepare_row(const op::CrossEntropyMerge& op, const Problem& problem);
-Run prepare_row(const op::CrossEntropyGradient& op, const Problem& problem);
-Run prepare_row(const op::LossSum& op, const Problem& problem);
-
-// update.cpp
-Run prepare_row(const op::SquaredNorm& op, const Problem& problem);
-Run prepare_row(const op::CountNonFinite& op, const Problem& problem);
-Run prepare_row(const op::Vote& op, const Problem& problem);
-Run prepare_row(const op::UpdateControl& op, const Problem& problem);
-Run prepare_row(const op::AdamW& op, const Problem& problem);
-Run prepare_row(const op::AdamWList& op, const Problem& problem);
-Run prepare_row(const op::CountUpdate& op, const Problem& problem);
-
-// state.cpp
-Run prepare_row(const op::InitNormal& op, const Problem& problem);
-Run prepare_row(const op::Fill& op, const Problem& problem);
-Run prepare_row(const op::Digest& op, const Problem& problem);
-
-// fused.cpp
-Run prepare_row(const op::BiasGelu& op, const Problem& problem);
-Run prepare_row(const op::AddLayerNorm& op, const Problem& problem);
-Run prepare_row(const op::AddLayerNormGradient& op, const Problem& problem);
-Run prepare_row(const op::CrossEntropyBoth& op, const Problem& problem);
-
-// fused_parts.cpp
-Run prepare_row(const op::CastList& op, const Problem& problem);
-Run prepare_row(const op::MatmulBias& op, const Problem& problem);
-Run prepare_row(const op::MatmulBiasGelu& op, const Problem& problem);
-Run prepare_row(const op::MatmulGeluGradient& op, const Problem& problem);
+#define FOURFOLD_ROW(Row, work) Run prepare_row(const op::Row& op, const Problem& problem);
+FOURFOLD_ROWS(FOURFOLD_ROW)
+#undef FOURFOLD_ROW
 
 /// Bytes of workspace that "vector" needs for an op; rows without an overload need none.
-std::int64_t workspace_bytes(const op::Matmul& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::Contract& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::Convolution& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::ConvolutionGradient& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::ConvolutionWeightGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Attention& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AttentionGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AttentionCached& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::SquaredNorm& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::MatmulBias& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::MatmulBiasGelu& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::MatmulGeluGradient& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::ContractBias& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::ContractBiasGelu& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::ContractGeluGradient& op, const Problem& problem);
 template <class Row>
 std::int64_t workspace_bytes(const Row&, const Problem&) {
   return 0;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/kernel.h"
 #include "machine/target.h"
 
 namespace fourfold::kernels::cpu {
@@ -14,9 +15,12 @@ namespace fourfold::kernels::cpu {
 machine::Target target(int threads, std::vector<machine::Choice> measured = {});
 
 /// Names of the libraries that multiply in a type.
-std::vector<std::string> matmul_libraries(DType dtype);
+std::vector<std::string> contract_libraries(DType dtype);
 /// As above, and our own loops.
-std::vector<std::string> matmul_implementations(DType dtype);
+std::vector<std::string> contract_implementations(DType dtype);
+
+/// Names of the implementations of a problem, "reference" apart.
+std::vector<std::string> implementations(const Problem& problem);
 
 /// The plain loops of reference/ for every op, on one thread.
 machine::Target reference_target();

@@ -1,6 +1,6 @@
-// Small products of matrices held in registers: the inner loops of matmul and attention. The right
-// operand is packed into panels first. Not a BLAS: no threads, no blocking for caches; the callers
-// tile.
+// Small products of matrices held in registers: the inner loops of contract and attention. The
+// right operand is packed into panels first. Not a BLAS: no threads, no blocking for caches; the
+// callers tile.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Norm of gradients, finiteness and AdamW on CPU; the scalar ops are those of reference/.
+// Norm of gradients, finiteness and the optimizers on CPU; the scalar ops are those of reference/.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -12,7 +12,7 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/storage.h"
-#include "kernels/update_decision.h"
+#include "kernels/update_operands.h"
 
 namespace fourfold::kernels::cpu {
 namespace {
@@ -50,8 +50,9 @@ std::int64_t non_finite_of(const T* x, std::int64_t count) {
 }
 
 template <class T>
-void update_elements(const T* grad, const AdamWScalars& scalars, std::int64_t count, T* weight,
-                     T* m, T* v) {
+void update_elements(const AdamWScalars& scalars, const T* grad, std::int64_t count,
+                     const std::array<T*, 3>& state) {
+  T *weight = state[0], *m = state[1], *v = state[2];
   const auto gradient_scale = static_cast<T>(scalars.gradient_scale);
   const auto beta1 = static_cast<T>(scalars.beta1),
              one_minus_beta1 = static_cast<T>(scalars.one_minus_beta1);
@@ -70,6 +71,30 @@ void update_elements(const T* grad, const AdamWScalars& scalars, std::int64_t co
     weight[i] = keep * weight[i] -
                 step_size * average / (std::sqrt(average_square) * inverse_root + epsilon);
   }
+}
+
+template <class T>
+void update_elements(const SgdScalars& scalars, const T* grad, std::int64_t count,
+                     const std::array<T*, 2>& state) {
+  T *weight = state[0], *momentum = state[1];
+  const auto gradient_scale = static_cast<T>(scalars.gradient_scale),
+             weight_decay = static_cast<T>(scalars.weight_decay), mu = static_cast<T>(scalars.mu);
+  const auto step_size = static_cast<T>(scalars.step_size),
+             gradient_step = static_cast<T>(scalars.gradient_step);
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T g = gradient_scale * grad[i] + weight_decay * weight[i];
+    const T average = mu * momentum[i] + g;
+    momentum[i] = average;
+    weight[i] = weight[i] - (step_size * average + gradient_step * g);
+  }
+}
+
+/// The same tensors from an element on.
+template <class T, std::size_t Count>
+std::array<T*, Count> from(std::array<T*, Count> state, std::int64_t element) {
+  for (T*& tensor : state) tensor += element;
+  return state;
 }
 
 /// The pieces of several tensors, numbered one tensor after another.
@@ -119,25 +144,35 @@ Pieces pieces_of_reads(const Problem& problem) {
   return Pieces(std::span(problem.shapes).first(problem.shapes.size() - 1));
 }
 
-template <class T>
-void adamw(const T* grad, const AdamWScalars& scalars, std::int64_t count, int threads, T* weight,
-           T* m, T* v) {
-  for_ranges(
-      count, team_size(threads, count), element_grain, [&](std::int64_t first, std::int64_t last) {
-        update_elements(grad + first, scalars, last - first, weight + first, m + first, v + first);
-      });
+/// Updates one tensor.
+template <class Row>
+Run prepare_update(const Row& op, const Problem& problem) {
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [op, count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
+                                                                                 Workspace) {
+      if (!is_applied<Row>(operands, 1)) return;
+      const auto scalars = scalars_of(op, update_step<Row>(operands, 1));
+      const T* grad = operands[0].as<T>();
+      const auto states = states_of<Row, T>(operands, 1 + UpdateOperands<Row>::scalars);
+      for_ranges(count, team_size(threads, count), element_grain,
+                 [&](std::int64_t first, std::int64_t last) {
+                   update_elements<T>(scalars, grad + first, last - first, from(states, first));
+                 });
+    };
+  });
 }
 
 /// Updates a range of the elements of all tensors, laid end to end: tensor i begins at starts[i].
-template <class T>
-class AdamWListRun {
+template <class T, class List>
+class ListRun {
  public:
-  AdamWListRun(const op::AdamWList& op, std::span<const std::int64_t> starts, Tensors operands)
+  using Row = typename List::One;
+
+  ListRun(const List& op, std::span<const std::int64_t> starts, Tensors operands)
       : op_(op), starts_(starts), operands_(operands) {
+    const UpdateStep step = update_step<Row>(operands, 0);
     for (const bool decays : {false, true})
-      scalars_[decays ? 1 : 0] =
-          adamw_scalars(op.one(decays ? -1 : op.decayed), *operands[0].as<double>(),
-                        *operands[1].as<double>(), *operands[3].as<std::int64_t>());
+      scalars_[decays ? 1 : 0] = scalars_of(op.one(decays ? -1 : op.decayed), step);
   }
 
   void operator()(std::int64_t first, std::int64_t last) const {
@@ -153,19 +188,36 @@ class AdamWListRun {
   std::int64_t start(std::int64_t i) const { return starts_[static_cast<std::size_t>(i)]; }
 
   void update(std::int64_t i, std::int64_t begin, std::int64_t count) const {
-    const auto at = [&](std::int64_t operand) {
-      return operands_[static_cast<std::size_t>(operand)].as<T>() + begin;
-    };
-    const std::int64_t weight = 4 + op_.count() + 3 * i;
-    update_elements<T>(at(4 + i), scalars_[i < op_.decayed ? 1 : 0], count, at(weight),
-                       at(weight + 1), at(weight + 2));
+    const ListPlaces<Row> places(op_.count(), i);
+    update_elements<T>(scalars_[i < op_.decayed ? 1 : 0],
+                       operands_[places.gradient].template as<T>() + begin, count,
+                       from(states_of<Row, T>(operands_, places.first_state), begin));
   }
 
-  const op::AdamWList& op_;
+  const List& op_;
   std::span<const std::int64_t> starts_;
   Tensors operands_;
-  std::array<AdamWScalars, 2> scalars_ = {};  // without and with decay
+  // Without and with decay.
+  std::array<decltype(scalars_of(Row(), UpdateStep())), 2> scalars_ = {};
 };
+
+template <class List>
+Run prepare_updates(const List& op, const Problem& problem) {
+  using Row = typename List::One;
+  std::vector<std::int64_t> starts = {0};
+  for (std::int64_t i = 0; i < op.count(); ++i)
+    starts.push_back(starts.back() +
+                     problem.shapes[ListPlaces<Row>(op.count(), i).gradient].elements());
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return
+        [op, starts = std::move(starts), threads = problem.threads](Tensors operands, Workspace) {
+          if (!is_applied<Row>(operands, 0)) return;
+          const ListRun<T, List> run(op, starts, operands);
+          for_ranges(starts.back(), team_size(threads, starts.back()), element_grain,
+                     [&](std::int64_t first, std::int64_t last) { run(first, last); });
+        };
+  });
+}
 
 }  // namespace
 
@@ -216,32 +268,16 @@ Run prepare_row(const op::UpdateControl&, const Problem& problem) {
 }
 
 Run prepare_row(const op::AdamW& op, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [op, count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
-                                                                                 Workspace) {
-      if (*operands[3].as<std::int64_t>() == 0) return;
-      const AdamWScalars scalars =
-          adamw_scalars(op, *operands[1].as<double>(), *operands[2].as<double>(),
-                        *operands[4].as<std::int64_t>());
-      adamw<T>(operands[0].as<T>(), scalars, count, threads, operands[5].as<T>(),
-               operands[6].as<T>(), operands[7].as<T>());
-    };
-  });
+  return prepare_update(op, problem);
 }
-
+Run prepare_row(const op::Sgd& op, const Problem& problem) {
+  return prepare_update(op, problem);
+}
 Run prepare_row(const op::AdamWList& op, const Problem& problem) {
-  std::vector<std::int64_t> starts = {0};
-  for (std::int64_t i = 0; i < op.count(); ++i)
-    starts.push_back(starts.back() + problem.shapes[static_cast<std::size_t>(4 + i)].elements());
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return
-        [op, starts = std::move(starts), threads = problem.threads](Tensors operands, Workspace) {
-          if (*operands[2].as<std::int64_t>() == 0) return;
-          const AdamWListRun<T> run(op, starts, operands);
-          for_ranges(starts.back(), team_size(threads, starts.back()), element_grain,
-                     [&](std::int64_t first, std::int64_t last) { run(first, last); });
-        };
-  });
+  return prepare_updates(op, problem);
+}
+Run prepare_row(const op::SgdList& op, const Problem& problem) {
+  return prepare_updates(op, problem);
 }
 
 Run prepare_row(const op::CountUpdate&, const Problem& problem) {

@@ -1,4 +1,4 @@
-// Causal attention on the device; op::Attention states the contract. No T x T tensor: each warp
+// Causal attention on the device; op::Attention says what it computes. No T x T tensor: each warp
 // keeps 16 or 32 queries and goes through the keys tile by tile with a running softmax (Dao 2023,
 // arXiv:2307.08691; Milakov, Gimelshein 2018, arXiv:1805.02867). Probabilities stay in registers.
 #include <limits>

@@ -1,4 +1,4 @@
-// Attention that continues a text, on the device; op::AttentionCached states the contract. P
+// Attention that continues a text, on the device; op::AttentionCached says what it computes. P
 // positions of the cache, D head width. A block for each query, whose warps share the positions.
 #include <limits>
 

@@ -1,7 +1,7 @@
-// The gradient of causal attention on the device; op::AttentionGradient states the contract. No T x
-// T tensor and no atomic additions: one kernel has queries of its own and adds over keys, the other
-// has keys of its own and adds over queries; both recompute the probabilities from lse. That is
-// seven products instead of five, and the same bits in every run.
+// The gradient of causal attention on the device; op::AttentionGradient says what it computes. No T
+// x T tensor and no atomic additions: one kernel has queries of its own and adds over keys, the
+// other has keys of its own and adds over queries; both recompute the probabilities from lse. That
+// is seven products instead of five, and the same bits in every run.
 #include <algorithm>
 
 #include "kernels/cuda/attention.cuh"

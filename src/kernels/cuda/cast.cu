@@ -1,5 +1,5 @@
 // Weights rounded for the computation, one or all of them in one launch; op::Cast and op::CastList
-// state the contracts.
+// say what they compute.
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/tensor_list.cuh"
@@ -73,7 +73,7 @@ Enqueue prepare_casts(DType dtype, std::size_t tensors) {
 
 }  // namespace
 
-Enqueue prepare_row(const op::Cast&, const Problem& problem) {
+Enqueue prepare_cast(const Problem& problem) {
   return prepare_casts(problem.dtype, 1);
 }
 

@@ -1,5 +1,5 @@
 // Sums over rows on the device: gradients of biases and of the gain and bias of a norm.
-// op::BiasGradient and op::LayerNormWeightGradient state the contracts. R rows, N columns.
+// op::BiasGradient and op::LayerNormWeightGradient say what they compute. R rows, N columns.
 //
 // Two stages: blocks sum stretches of rows into the workspace, then the stretches are added in
 // order. Which rows are summed where depends on the shape alone.

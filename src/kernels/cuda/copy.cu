@@ -1,4 +1,4 @@
-// Bytes moved within device memory; copy.h states the contracts. A copy is a number of stretches
+// Bytes moved within device memory; copy.h says what it computess. A copy is a number of stretches
 // that are contiguous on both sides: what is divided by is divided once for each stretch.
 #include "kernels/cuda/copy.h"
 

@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "kernels/contract_sizes.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/fused_product.h"
-#include "kernels/matmul_sizes.h"
 
 namespace fourfold::kernels::cuda::cublaslt {
 namespace {
@@ -22,9 +22,6 @@ void check(cublasStatus_t status, const char* call) {
   check_cuda(cudaGetLastError(), call);  // a lost GPU, say, of which the library knows little
   fail_internal(format("{} succeeds; cuBLASLt says: {}", call, cublasLtGetStatusString(status)));
 }
-
-/// Of all operands; programs place tensors at multiples of 64 bytes.
-constexpr std::uint32_t least_alignment = 16;
 
 /// Owns what a create call of the library made.
 template <class T>
@@ -70,7 +67,7 @@ void set_memory(cublasLtMatmulDesc_t of, Epilogue epilogue, const EpilogueMemory
   if (has_aux) set(of, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, memory.aux);
 }
 
-Owned<cublasLtMatmulDesc_t> describe(const op::Matmul& op, cublasComputeType_t compute,
+Owned<cublasLtMatmulDesc_t> describe(const op::Contract& op, cublasComputeType_t compute,
                                      Epilogue epilogue, std::int64_t columns) {
   cublasLtMatmulDesc_t made = nullptr;
   check(cublasLtMatmulDescCreate(&made, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
@@ -82,7 +79,7 @@ Owned<cublasLtMatmulDesc_t> describe(const op::Matmul& op, cublasComputeType_t c
   set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, name_of(epilogue));
   if (epilogue != Epilogue::bias) set(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, columns);
   // Nobody looks behind these addresses before the call; their alignment is what counts.
-  void* const aligned = reinterpret_cast<void*>(std::uintptr_t{least_alignment});
+  void* const aligned = reinterpret_cast<void*>(std::uintptr_t{operand_alignment});
   set_memory(made, epilogue, {aligned, aligned});
   return owned;
 }
@@ -124,8 +121,8 @@ cudaDataType_t type_of(DType dtype) {
 }
 
 Product make_product(const Problem& problem, Precision precision, Epilogue epilogue) {
-  const auto& op = std::get<op::Matmul>(problem.op);
-  const MatmulSizes sizes = matmul_sizes(op, problem.shapes);
+  const auto& op = std::get<op::Contract>(problem.op);
+  const ContractSizes sizes = contract_sizes(op, problem.shapes);
   const cudaDataType_t type = type_of(problem.dtype);
   const DType out = op::element_dtype(op.operands()[2].element, problem.dtype);
   Product product;
@@ -168,7 +165,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> algorithms(const Product& of, int m
   for (const auto alignment :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    prefer(alignment, least_alignment);
+    prefer(alignment, operand_alignment);
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int count = 0;
   const cublasStatus_t status =

@@ -1,4 +1,4 @@
-// Dropout on the device; op::Dropout states the contract.
+// Dropout on the device; op::Dropout says what it computes.
 #include "kernels/cuda/dropout.cuh"
 
 #include "kernels/cuda/map.cuh"

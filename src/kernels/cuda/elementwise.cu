@@ -1,5 +1,7 @@
-// Bias, GELU, sum, selection of a position and constants on the device; op::AddBias ...
-// op::Add, op::BiasGelu, op::TakePosition and op::Fill state the contracts.
+// Bias, selection of a position and constants on the device, and the loop of the rows of
+// op/elementwise.h.
+#include <utility>
+
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/rows.h"
@@ -44,35 +46,82 @@ struct BiasGeluBody {
   }
 };
 
-struct GeluBody {
+using kernels::element;
+
+template <class Row, class T, std::size_t... read>
+__device__ T element_of(const Row& row, const T (&in)[sizeof...(read)],
+                        std::index_sequence<read...>) {
+  return element(Math{}, row, in[read]...);
+}
+
+template <class Row>
+struct ElementBody {
+  static constexpr int reads = static_cast<int>(Row::rule.num_reads);
+  Row row;
+
   template <int size>
-  __device__ void operator()(std::int64_t, const float (&in)[1][size],
+  __device__ void operator()(std::int64_t, const float (&in)[reads][size],
                              float (&out)[1][size]) const {
-    for (int i = 0; i < size; ++i) out[0][i] = gelu(in[0][i]);
+    for (int i = 0; i < size; ++i) {
+      float values[reads];
+      for (int read = 0; read < reads; ++read) values[read] = in[read][i];
+      out[0][i] = element_of(row, values, std::make_index_sequence<reads>());
+    }
   }
 };
 
-struct GeluGradientBody {
-  template <int size>
-  __device__ void operator()(std::int64_t, const float (&in)[2][size],
-                             float (&out)[1][size]) const {
-    for (int i = 0; i < size; ++i) out[0][i] = in[1][i] * gelu_derivative(in[0][i]);
-  }
+/// What a row reads, integers or others.
+template <class T, int count>
+struct Reads {
+  const T* tensors[count];
 };
 
-struct AddBody {
-  template <int size>
-  __device__ void operator()(std::int64_t, const float (&in)[2][size],
-                             float (&out)[1][size]) const {
-    for (int i = 0; i < size; ++i) out[0][i] = in[0][i] + in[1][i];
-  }
-};
-
-__global__ void add_integers(const std::uint64_t* a, const std::uint64_t* b, std::int64_t count,
-                             std::uint64_t* sum) {
+template <class Row>
+__global__ void map_integers(Row row, Reads<std::uint64_t, ElementBody<Row>::reads> in,
+                             std::int64_t count, std::uint64_t* out) {
+  constexpr int reads = ElementBody<Row>::reads;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (; i < count; i += step) sum[i] = a[i] + b[i];
+  for (; i < count; i += step) {
+    std::uint64_t values[reads];
+    for (int read = 0; read < reads; ++read) values[read] = in.tensors[read][i];
+    out[i] = element_of(row, values, std::make_index_sequence<reads>());
+  }
+}
+
+template <class T, int count>
+Reads<T, count> reads_of(Tensors operands) {
+  Reads<T, count> reads;
+  for (std::size_t i = 0; i < count; ++i) reads.tensors[i] = operands[i].as<T>();
+  return reads;
+}
+
+template <class Row>
+Enqueue prepare_elementwise(const Row& row, const Problem& problem) {
+  using Body = ElementBody<Row>;
+  for (const op::Operand& operand : Row::rule.operands)
+    require(operand.element == op::Element::compute, "maps on a GPU have operands of one type");
+  const std::int64_t count = problem.shapes[0].elements();
+  // Sums mod 2^64 are the same bits with and without sign.
+  if constexpr (Row::rule.takes_any_element)
+    if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
+      return [row, count](Tensors operands, Workspace, Stream stream) {
+        launch(map_integers<Row>, stepping_launch(count, map_threads, map_threads), stream, row,
+               reads_of<std::uint64_t, Body::reads>(operands), count,
+               operands.back().as<std::uint64_t>());
+      };
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [row, count](Tensors operands, Workspace, Stream stream) {
+      enqueue_map(map_tensors<T>(count, reads_of<T, Body::reads>(operands).tensors,
+                                 {operands.back().as<T>()}),
+                  Body{row}, stream);
+    };
+  });
+}
+
+/// Rounds many tensors in one launch.
+Enqueue prepare_elementwise(const op::Cast&, const Problem& problem) {
+  return prepare_cast(problem);
 }
 
 template <class T>
@@ -114,44 +163,12 @@ Enqueue prepare_row(const op::BiasGelu&, const Problem& problem) {
   });
 }
 
-Enqueue prepare_row(const op::Gelu&, const Problem& problem) {
-  const std::int64_t count = problem.shapes[0].elements();
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [count](Tensors operands, Workspace, Stream stream) {
-      enqueue_map(map_tensors<T>(count, {operands[0].as<T>()}, {operands[1].as<T>()}), GeluBody{},
-                  stream);
-    };
-  });
-}
-
-Enqueue prepare_row(const op::GeluGradient&, const Problem& problem) {
-  const std::int64_t count = problem.shapes[0].elements();
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [count](Tensors operands, Workspace, Stream stream) {
-      enqueue_map(
-          map_tensors<T>(count, {operands[0].as<T>(), operands[1].as<T>()}, {operands[2].as<T>()}),
-          GeluGradientBody{}, stream);
-    };
-  });
-}
-
-Enqueue prepare_row(const op::Add&, const Problem& problem) {
-  const std::int64_t count = problem.shapes[0].elements();
-  // Sums mod 2^64 are the same bits with and without sign.
-  if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
-    return [count](Tensors operands, Workspace, Stream stream) {
-      launch(add_integers, stepping_launch(count, map_threads, map_threads), stream,
-             operands[0].as<std::uint64_t>(), operands[1].as<std::uint64_t>(), count,
-             operands[2].as<std::uint64_t>());
-    };
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [count](Tensors operands, Workspace, Stream stream) {
-      enqueue_map(
-          map_tensors<T>(count, {operands[0].as<T>(), operands[1].as<T>()}, {operands[2].as<T>()}),
-          AddBody{}, stream);
-    };
-  });
-}
+#define FOURFOLD_ROW(Row, work)                                     \
+  Enqueue prepare_row(const op::Row& row, const Problem& problem) { \
+    return prepare_elementwise(row, problem);                       \
+  }
+FOURFOLD_ELEMENTWISE_ROWS(FOURFOLD_ROW)
+#undef FOURFOLD_ROW
 
 Enqueue prepare_row(const op::Fill& op, const Problem& problem) {
   const std::int64_t count = problem.shapes[0].elements();

@@ -1,5 +1,5 @@
 // Token and position embeddings and their gradients on the device; op::Embedding ...
-// op::PositionsGradient state the contracts. B batch, T time, C channels, N = B T tokens.
+// op::PositionsGradient say what they compute. B batch, T time, C channels, N = B T tokens.
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.h"

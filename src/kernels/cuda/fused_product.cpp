@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "kernels/contract_sizes.h"
 #include "kernels/cuda/library_workspace.h"
-#include "kernels/matmul_sizes.h"
 #include "kernels/run_parts.h"
 
 namespace fourfold::kernels::cuda {
@@ -22,8 +22,8 @@ Problem product_problem(const Problem& whole) {
   return alone;
 }
 
-MatmulSizes sizes_of(const Problem& whole) {
-  return matmul_sizes(*op::product_of(whole.op), whole.shapes);
+ContractSizes sizes_of(const Problem& whole) {
+  return contract_sizes(*op::product_of(whole.op), whole.shapes);
 }
 
 bool takes_aux(const Problem& problem) {
@@ -44,14 +44,14 @@ Problem rest_problem(const Problem& whole, const op::Part& part) {
 
 // Rows whose epilogue does all of it, or all but the last part.
 
-ProductPlan with_epilogue(const op::MatmulBias&, const Problem&) {
+ProductPlan with_epilogue(const op::ContractBias&, const Problem&) {
   return {.epilogue = Epilogue::bias, .out = 3, .bias = 2};
 }
-ProductPlan with_epilogue(const op::MatmulBiasGelu&, const Problem& problem) {
+ProductPlan with_epilogue(const op::ContractBiasGelu&, const Problem& problem) {
   if (!takes_aux(problem)) return plan_without_epilogue(problem);
   return {.epilogue = Epilogue::bias_gelu, .out = 4, .bias = 2, .aux = 3};
 }
-ProductPlan with_epilogue(const op::MatmulGeluGradient& row, const Problem& problem) {
+ProductPlan with_epilogue(const op::ContractGeluGradient& row, const Problem& problem) {
   if (!takes_aux(problem)) return plan_without_epilogue(problem);
   if (row.summed_dims == 0) return {.epilogue = Epilogue::gelu_gradient, .out = 3, .aux = 2};
   if (has_type_of_out(problem, 4))
@@ -80,8 +80,29 @@ std::vector<Behind> prepare_rest(const ProductPlan& plan, const Problem& problem
   return list;
 }
 
+/// The operands of the products of a batch: each behind the one before it, by so many bytes.
+struct BatchSteps {
+  std::int64_t count = 1, a = 0, b = 0, out = 0;
+};
+
+BatchSteps steps_of(const Problem& product) {
+  const ContractSizes sizes = sizes_of(product);
+  const std::int64_t bytes = size_bytes(product.dtype);
+  const DType out = element_dtype(op::operands(product.op)[2].element, product.dtype);
+  return {.count = sizes.count,
+          .a = sizes.m * sizes.k * bytes,
+          .b = sizes.k * sizes.n * bytes,
+          .out = sizes.m * sizes.n * size_bytes(out)};
+}
+
+/// Whether each product of a batch begins where the library expects it.
+bool are_aligned(const BatchSteps& steps) {
+  return steps.count == 1 || (steps.a | steps.b | steps.out) % operand_alignment == 0;
+}
+
 struct Prepared {
   ProductPlan plan;
+  BatchSteps steps = {};
   Multiply multiply = {};
   std::vector<Behind> rest = {};
   std::optional<Enqueue> add_bias = {};
@@ -93,8 +114,11 @@ struct Prepared {
     };
     EpilogueMemory memory{at(plan.bias), at(plan.aux)};
     if (add_bias) memory.bias = workspace.data();
-    multiply(operands[0].data, operands[1].data, operands[plan.out].data, memory,
-             library_part(workspace.subspan(static_cast<std::size_t>(bias_bytes))), stream);
+    const Workspace of_library =
+        library_part(workspace.subspan(static_cast<std::size_t>(bias_bytes)));
+    for (std::int64_t i = 0; i < steps.count; ++i)
+      multiply(operands[0].as<std::byte>() + i * steps.a, operands[1].as<std::byte>() + i * steps.b,
+               operands[plan.out].as<std::byte>() + i * steps.out, memory, of_library, stream);
     if (add_bias) {
       const Tensor& bias = operands[*plan.bias];
       const Tensor terms{workspace.data(), bias.shape, bias.dtype};
@@ -126,14 +150,14 @@ ProductPlan plan_without_epilogue(const Problem& problem) {
   const std::vector<op::Part> parts = op::parts(problem.op);
   plan.out = parts[0].operands[2];
   plan.rest.assign(parts.begin() + 1, parts.end());
-  if (std::holds_alternative<op::MatmulBiasGelu>(problem.op))
+  if (std::holds_alternative<op::ContractBiasGelu>(problem.op))
     plan.rest = {{op::BiasGelu{}, {3, 2, 3, 4}}};
   return plan;
 }
 
 Enqueue prepare_product(const Problem& problem, const PrepareMultiply& prepare) {
   const Problem alone = product_problem(problem);
-  Prepared made{.plan = plan_with_epilogue(problem)};
+  Prepared made{.plan = plan_with_epilogue(problem), .steps = steps_of(alone)};
   std::optional<Multiply> multiply = prepare(alone, made.plan.epilogue);
   if (!multiply && made.plan.epilogue != Epilogue::none) {
     made.plan = plan_without_epilogue(problem);
@@ -142,6 +166,7 @@ Enqueue prepare_product(const Problem& problem, const PrepareMultiply& prepare) 
   require(multiply.has_value(),
           format("the library multiplies {} by {} in {}", to_string(alone.shapes[0]),
                  to_string(alone.shapes[1]), to_string(problem.dtype)));
+  if (!are_aligned(made.steps)) return prepare_own(problem);
   made.multiply = std::move(*multiply);
   made.rest = prepare_rest(made.plan, problem);
   made.bias_bytes = bias_bytes(made.plan, problem);

@@ -3,6 +3,7 @@
 // library: a caller hands that in, so that tests can put a model of it in its place.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "kernels/cuda/kernels.h"
 
 namespace fourfold::kernels::cuda {
+
+/// Where operands of a library's product begin: programs place tensors at multiples of 64 bytes.
+inline constexpr std::uint32_t operand_alignment = 16;
 
 /// What is done to the elements of a product of (rows, columns) before they are stored:
 ///   bias            out = product + bias[column]
@@ -48,8 +52,9 @@ ProductPlan plan_with_epilogue(const Problem& problem);
 /// Nothing in the epilogue.
 ProductPlan plan_without_epilogue(const Problem& problem);
 
-/// Requires op::product_of(problem.op). Throws InternalError where `prepare` has not even the
-/// product alone.
+/// Products of a batch run one after another, by own kernels where some begin elsewhere than at
+/// operand_alignment. Requires op::product_of(problem.op). Throws InternalError where `prepare` has
+/// not even the product alone.
 Enqueue prepare_product(const Problem& problem, const PrepareMultiply& prepare);
 /// Bytes of its workspace, for a library that may want so many.
 std::int64_t product_workspace_bytes(const Problem& problem, std::int64_t library_bytes);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cuda/device.cuh"
+#include "kernels/elementwise.h"
 
 namespace fourfold::kernels::cuda {
 
@@ -28,6 +29,16 @@ __device__ inline float gelu_derivative(float x) {
   const float gate = x < 0 ? tail * upper : upper;
   const float slope = gelu_slope + 3 * gelu_slope * gelu_cubic * (x * x);
   return gate + (x * slope) * (tail * upper * upper);
+}
+
+/// The functions of a GPU, for kernels/elementwise.h.
+struct Math : StandardMath {};
+
+__device__ inline float element(Math, const op::Gelu&, float x) {
+  return gelu(x);
+}
+__device__ inline float element(Math, const op::GeluGradient&, float x, float y_grad) {
+  return y_grad * gelu_derivative(x);
 }
 
 }  // namespace fourfold::kernels::cuda

@@ -1,4 +1,4 @@
-// Initial values on the device; op::InitNormal states the contract. Drawn on the host, whose libm
+// Initial values on the device; op::InitNormal says what it computes. Drawn on the host, whose libm
 // gives every backend the same bits, then copied: once, before the first step.
 #include <memory>
 #include <vector>

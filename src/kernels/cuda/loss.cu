@@ -1,6 +1,6 @@
 // Cross entropy, whole and in parts, its gradient and the sum of losses on the device;
-// op::CrossEntropy ... op::LossSum and op::CrossEntropyBoth state the contracts. R rows (tokens), V
-// columns of the vocabulary. A block for each row.
+// op::CrossEntropy ... op::LossSum and op::CrossEntropyBoth say what they compute. R rows (tokens),
+// V columns of the vocabulary. A block for each row.
 #include <cmath>
 #include <limits>
 
@@ -190,7 +190,7 @@ __device__ LossTerms shuffle_xor(LossTerms own, int distance) {
 
 /// One block: the rows are few.
 __global__ void loss_sum(const float* loss_R, const std::int32_t* labels_R, std::int64_t rows,
-                         bool accumulate, double* total, std::int64_t* token_count) {
+                         bool accumulate, double* total, std::int64_t* valid_count) {
   __shared__ LossTerms shared[row_warps];
   LossTerms own{0, 0};
   for (std::int64_t row = threadIdx.x; row < rows; row += row_threads) {
@@ -202,7 +202,22 @@ __global__ void loss_sum(const float* loss_R, const std::int32_t* labels_R, std:
   });
   if (threadIdx.x != 0) return;
   *total = accumulate ? *total + own.loss : own.loss;
-  *token_count = accumulate ? *token_count + own.count : own.count;
+  *valid_count = accumulate ? *valid_count + own.count : own.count;
+}
+
+/// One block computes it, as it does loss_sum.
+template <class T>
+__global__ void count_correct(const T* logits_RV, const std::int32_t* labels_R, const float* max_R,
+                              std::int64_t rows, VocabularyPart part, bool accumulate,
+                              std::int64_t* count) {
+  __shared__ std::int64_t shared[row_warps];
+  std::int64_t correct = 0;
+  for (std::int64_t row = threadIdx.x; row < rows; row += row_threads) {
+    const std::int64_t column = part.column_of(labels_R[row]);
+    if (column >= 0 && to_float(logits_RV[row * part.local + column]) == max_R[row]) ++correct;
+  }
+  correct = block_sum<row_warps>(correct, shared);
+  if (threadIdx.x == 0) *count = accumulate ? *count + correct : correct;
 }
 
 struct LogitSizes {
@@ -299,6 +314,18 @@ Enqueue prepare_row(const op::LossSum& op, const Problem& problem) {
     launch(loss_sum, row_launch(1), stream, operands[0].as<float>(), operands[1].as<std::int32_t>(),
            rows, accumulate, operands[2].as<double>(), operands[3].as<std::int64_t>());
   };
+}
+
+Enqueue prepare_row(const op::CountCorrect& op, const Problem& problem) {
+  const LogitSizes sizes(problem);
+  const VocabularyPart part = vocabulary_part(op, sizes.columns);
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [=, accumulate = op.accumulate](Tensors operands, Workspace, Stream stream) {
+      launch(count_correct<T>, row_launch(1), stream, operands[0].as<T>(),
+             operands[1].as<std::int32_t>(), operands[2].as<float>(), sizes.rows, part, accumulate,
+             operands[3].as<std::int64_t>());
+    };
+  });
 }
 
 }  // namespace fourfold::kernels::cuda

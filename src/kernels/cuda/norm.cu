@@ -1,6 +1,6 @@
 // Layer norm, alone and with the residual connection before it, and the gradients of its input, on
 // the device; op::LayerNorm, op::LayerNormGradient, op::AddLayerNorm and op::AddLayerNormGradient
-// state the contracts. R rows, C channels. A warp for each row, which it reads again from the
+// say what they compute. R rows, C channels. A warp for each row, which it reads again from the
 // cache.
 #include "kernels/cuda/dropout.cuh"
 #include "kernels/cuda/element.cuh"

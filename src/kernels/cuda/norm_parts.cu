@@ -1,5 +1,5 @@
 // Layer norm where ranks share the channels, on the device; op::LayerNormMoments ...
-// op::LayerNormGradientApply state the contracts. R rows, C local channels, P parts. A warp for
+// op::LayerNormGradientApply say what they compute. R rows, C local channels, P parts. A warp for
 // each row (and part).
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/map.cuh"

@@ -14,17 +14,17 @@ Enqueue own_parts(const Problem& problem) {
 
 }  // namespace
 
-Enqueue prepare_row(const op::MatmulBias&, const Problem& problem) {
+Enqueue prepare_row(const op::ContractBias&, const Problem& problem) {
   return own_parts(problem);
 }
-Enqueue prepare_row(const op::MatmulBiasGelu&, const Problem& problem) {
+Enqueue prepare_row(const op::ContractBiasGelu&, const Problem& problem) {
   return own_parts(problem);
 }
-Enqueue prepare_row(const op::MatmulGeluGradient&, const Problem& problem) {
+Enqueue prepare_row(const op::ContractGeluGradient&, const Problem& problem) {
   return own_parts(problem);
 }
 
-std::int64_t workspace_bytes(const op::MatmulGeluGradient&, const Problem& problem) {
+std::int64_t workspace_bytes(const op::ContractGeluGradient&, const Problem& problem) {
   return largest_workspace(problem, own_workspace_bytes);
 }
 

@@ -32,17 +32,13 @@ bool computes(const std::string& implementation, const op::Op& op, op::Shapes al
   return implementation != "cudnn" || cudnn::computes({op, dtype, {all.begin(), all.end()}, 1});
 }
 
-const std::vector<std::string> own_fusions = {"adamw_list",
-                                              "cast_list",
-                                              "squared_norm",
-                                              "count_non_finite",
-                                              "bias_gelu",
-                                              "add_layer_norm",
-                                              "add_layer_norm_gradient",
-                                              "cross_entropy_both"};
+const std::vector<std::string> own_fusions = {
+    "adamw_list",        "sgd_list",  "cast_list",      "squared_norm",
+    "count_non_finite",  "bias_gelu", "add_layer_norm", "add_layer_norm_gradient",
+    "cross_entropy_both"};
 /// Rows with a product that cuBLASLt computes in one go.
-const std::vector<std::string> product_rows = {"matmul_bias", "matmul_bias_gelu",
-                                               "matmul_gelu_gradient"};
+const std::vector<std::string> product_rows = {"contract_bias", "contract_bias_gelu",
+                                               "contract_gelu_gradient"};
 
 machine::Target with_choices(std::vector<machine::Choice> choices,
                              std::vector<std::string> fusions) {
@@ -66,7 +62,7 @@ machine::Target target(FloatProducts products, AttentionBy attention,
   std::vector<std::string> fusions = own_fusions;
   fusions.insert(fusions.end(), product_rows.begin(), product_rows.end());
   std::vector<std::string> rows = product_rows;
-  rows.emplace_back("matmul");
+  rows.emplace_back("contract");
   for (const std::string& row : rows)
     for (const DType dtype : {DType::f32, DType::bf16})
       choices.push_back(by(row, dtype, library_product(dtype, products)));
@@ -111,7 +107,7 @@ std::int64_t needed_workspace_bytes(const std::string& implementation, const Pro
 
 std::vector<std::string> known_implementations(const std::string& row, DType dtype) {
   if (row == "attention" || row == "attention_gradient") return {"own", "cudnn"};
-  if (row != "matmul" && std::ranges::find(product_rows, row) == product_rows.end()) return {};
+  if (row != "contract" && std::ranges::find(product_rows, row) == product_rows.end()) return {};
   std::vector<std::string> names = {"own", "cublaslt"};
   if (dtype == DType::f32) names.emplace_back("cublaslt_tf32");
   for (const std::string& library : std::vector(names.begin() + 1, names.end()))

@@ -1,5 +1,5 @@
 // One number of a whole tensor on the device: the squared norm, the count of what is not finite,
-// the digest; op::SquaredNorm, op::CountNonFinite and op::Digest state the contracts.
+// the digest; op::SquaredNorm, op::CountNonFinite and op::Digest say what they compute.
 //
 // Two stages: blocks add up their elements into the workspace, then one block adds up those sums,
 // in an order that depends on the size alone. Norms and counts are of several tensors at once.

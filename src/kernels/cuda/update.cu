@@ -1,12 +1,13 @@
-// The votes and the decision about an update, AdamW, and Adam's counter on the device; op::Vote ...
-// op::CountUpdate state the contracts. All scalars are read and written where they lie, by kernels.
+// The votes and the decision about an update, the optimizers, and the count of updates on the
+// device; op::Vote ... op::CountUpdate say what they compute. All scalars are read and written
+// where they lie, by kernels.
 #include <algorithm>
 #include <vector>
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/tensor_list.cuh"
-#include "kernels/update_decision.h"
+#include "kernels/update_operands.h"
 
 namespace fourfold::kernels::cuda {
 namespace {
@@ -14,23 +15,23 @@ namespace {
 struct VoteOperands {
   const std::int64_t* own;
   const double *squared_norm, *loss_sum;
-  const std::int64_t *token_count, *non_finite;
+  const std::int64_t *valid_count, *non_finite;
   const double* lr;
   std::int64_t* votes;
 };
 
 __global__ void vote(VoteOperands of) {
   if (threadIdx.x != 0) return;
-  const bool fit = is_fit(*of.squared_norm, *of.loss_sum, *of.token_count, *of.non_finite, *of.lr);
+  const bool fit = is_fit(*of.squared_norm, *of.loss_sum, *of.valid_count, *of.non_finite, *of.lr);
   *of.votes = *of.own + op::Votes{.against = fit ? 0 : 1}.packed();
 }
 
 __global__ void update_control(op::UpdateControl row, const double* squared_norm,
-                               const std::int64_t* token_count, const std::int64_t* votes,
+                               const std::int64_t* valid_count, const std::int64_t* votes,
                                double* grad_norm, double* scale, std::int64_t* applied) {
   if (threadIdx.x != 0) return;
   const UpdateDecision decision =
-      decide_update(row, *squared_norm, *token_count, op::Votes::of(*votes));
+      decide_update(row, *squared_norm, *valid_count, op::Votes::of(*votes));
   *grad_norm = decision.grad_norm;
   *scale = decision.scale;
   *applied = decision.applied;
@@ -50,14 +51,24 @@ LaunchShape one_thread() {
 /// Scalars of the step, where they lie.
 struct StepScalars {
   const double *lr, *scale;
-  const std::int64_t *applied, *updates;
+  const std::int64_t *applied, *updates;  // the last null where the row does not read it
+
+  /// The scalars of a row begin at operand `first`.
+  template <class Row>
+  static StepScalars of(Tensors operands, std::size_t first) {
+    constexpr bool counts = UpdateOperands<Row>::scalars > 3;
+    return {operands[first].as<double>(), operands[first + 1].as<double>(),
+            operands[first + 2].as<std::int64_t>(),
+            counts ? operands[first + 3].as<std::int64_t>() : nullptr};
+  }
+  __device__ UpdateStep read() const { return {*lr, *scale, updates == nullptr ? 0 : *updates}; }
 };
 
 /// One tensor of a list: its elements are updated by blocks [first_block, that of the next tensor).
-template <class T>
+template <class T, class Row>
 struct UpdatedTensor {
   const T* grad;
-  T *weight, *m, *v;
+  T* states[UpdateOperands<Row>::states];
   std::int64_t count;
   unsigned first_block;
   bool decayed, aligned;
@@ -91,16 +102,41 @@ struct AdamWFactors {
   }
 };
 
-template <class T>
-__global__ void adamw(const __grid_constant__ TensorList<UpdatedTensor<T>> list, op::AdamW row,
-                      StepScalars step) {
+/// SgdScalars likewise.
+struct SgdFactors {
+  float gradient_scale, weight_decay, mu, step_size, gradient_step;
+
+  __device__ explicit SgdFactors(const SgdScalars& of)
+      : gradient_scale(static_cast<float>(of.gradient_scale)),
+        weight_decay(static_cast<float>(of.weight_decay)),
+        mu(static_cast<float>(of.mu)),
+        step_size(static_cast<float>(of.step_size)),
+        gradient_step(static_cast<float>(of.gradient_step)) {}
+
+  __device__ void update(float grad, float& weight, float& momentum) const {
+    const float g = gradient_scale * grad + weight_decay * weight;
+    momentum = mu * momentum + g;
+    weight = weight - (step_size * momentum + gradient_step * g);
+  }
+};
+
+__device__ AdamWFactors factors_of(const AdamWScalars& scalars) {
+  return AdamWFactors(scalars);
+}
+__device__ SgdFactors factors_of(const SgdScalars& scalars) {
+  return SgdFactors(scalars);
+}
+
+template <class T, class Row>
+__global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row>> list, Row row,
+                       StepScalars step) {
   if (*step.applied == 0) return;
-  const UpdatedTensor<T>& of = entry_of_block(list, blockIdx.x);
+  const UpdatedTensor<T, Row>& of = entry_of_block(list, blockIdx.x);
   // By every thread: powers in double take less time than a barrier would.
-  op::AdamW own = row;
+  Row own = row;
   if (!of.decayed) own.weight_decay = 0;
-  const AdamWFactors factors(adamw_scalars(own, *step.lr, *step.scale, *step.updates));
-  constexpr int size = pack_size<T>;
+  const auto factors = factors_of(scalars_of(own, step.read()));
+  constexpr int size = pack_size<T>, states = UpdateOperands<Row>::states;
   const std::int64_t packs = (of.count + size - 1) / size;
   const std::int64_t begin =
       static_cast<std::int64_t>(blockIdx.x - of.first_block) * packs_per_block;
@@ -108,43 +144,77 @@ __global__ void adamw(const __grid_constant__ TensorList<UpdatedTensor<T>> list,
   for (std::int64_t pack = begin + threadIdx.x; pack < end; pack += update_threads) {
     const std::int64_t first = pack * size, count = of.count - first;
     const bool whole = of.aligned && count >= size;
-    float grad[size], weight[size], m[size], v[size];
+    float grad[size], state[states][size];
     load_pack<T>(of.grad + first, whole, count, grad);
-    load_pack<T>(of.weight + first, whole, count, weight);
-    load_pack<T>(of.m + first, whole, count, m);
-    load_pack<T>(of.v + first, whole, count, v);
-    for (int i = 0; i < size; ++i) factors.update(grad[i], weight[i], m[i], v[i]);
-    store_pack<T>(weight, whole, count, of.weight + first);
-    store_pack<T>(m, whole, count, of.m + first);
-    store_pack<T>(v, whole, count, of.v + first);
+    for (int s = 0; s < states; ++s) load_pack<T>(of.states[s] + first, whole, count, state[s]);
+    for (int i = 0; i < size; ++i) {
+      if constexpr (states == 3)
+        factors.update(grad[i], state[0][i], state[1][i], state[2][i]);
+      else
+        factors.update(grad[i], state[0][i], state[1][i]);
+    }
+    for (int s = 0; s < states; ++s) store_pack<T>(state[s], whole, count, of.states[s] + first);
   }
 }
 
 /// Collects tensors and launches when no more fit.
-template <class T>
-class AdamWLaunches {
+template <class T, class Row>
+class UpdateLaunches {
  public:
-  AdamWLaunches(const op::AdamW& row, const StepScalars& step, Stream stream)
+  UpdateLaunches(const Row& row, const StepScalars& step, Stream stream)
       : row_(row), step_(step), stream_(stream) {}
 
-  void add(const Tensor& grad, T* weight, T* m, T* v, bool decayed) {
+  /// The tensors that are updated begin at operand `first_state`.
+  void add(Tensors operands, std::size_t gradient, std::size_t first_state, bool decayed) {
     if (list_.is_full()) flush();
+    const Tensor& grad = operands[gradient];
     const std::int64_t count = grad.elements();
     if (count == 0) return;
-    list_.add({grad.as<T>(), weight, m, v, count, 0, decayed, are_aligned(grad.data, weight, m, v)},
-              ceil_divide(ceil_divide(count, pack_size<T>), packs_per_block));
+    UpdatedTensor<T, Row> entry{grad.as<T>(), {}, count, 0, decayed, are_aligned(grad.data)};
+    for (std::size_t i = 0; i < UpdateOperands<Row>::states; ++i) {
+      entry.states[i] = operands[first_state + i].as<T>();
+      entry.aligned = entry.aligned && are_aligned(entry.states[i]);
+    }
+    list_.add(entry, ceil_divide(ceil_divide(count, pack_size<T>), packs_per_block));
   }
   void flush() {
-    launch(adamw<T>, list_.launch_shape(update_threads), stream_, list_, row_, step_);
+    launch(update<T, Row>, list_.launch_shape(update_threads), stream_, list_, row_, step_);
     list_.clear();
   }
 
  private:
-  op::AdamW row_;
+  Row row_;
   StepScalars step_;
   Stream stream_;
-  TensorList<UpdatedTensor<T>> list_;
+  TensorList<UpdatedTensor<T, Row>> list_;
 };
+
+template <class Row>
+Enqueue prepare_update(const Row& op, const Problem& problem) {
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [op](Tensors operands, Workspace, Stream stream) {
+      UpdateLaunches<T, Row> launches(op, StepScalars::of<Row>(operands, 1), stream);
+      launches.add(operands, 0, 1 + UpdateOperands<Row>::scalars, true);
+      launches.flush();
+    };
+  });
+}
+
+template <class List>
+Enqueue prepare_updates(const List& op, const Problem& problem) {
+  using Row = typename List::One;
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [op](Tensors operands, Workspace, Stream stream) {
+      // -1: with the decay.
+      UpdateLaunches<T, Row> launches(op.one(-1), StepScalars::of<Row>(operands, 0), stream);
+      for (std::int64_t i = 0; i < op.count(); ++i) {
+        const ListPlaces<Row> places(op.count(), i);
+        launches.add(operands, places.gradient, places.first_state, i < op.decayed);
+      }
+      launches.flush();
+    };
+  });
+}
 
 }  // namespace
 
@@ -174,36 +244,16 @@ Enqueue prepare_row(const op::CountUpdate&, const Problem&) {
 }
 
 Enqueue prepare_row(const op::AdamW& op, const Problem& problem) {
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [op](Tensors operands, Workspace, Stream stream) {
-      AdamWLaunches<T> launches(op,
-                                {operands[1].as<double>(), operands[2].as<double>(),
-                                 operands[3].as<std::int64_t>(), operands[4].as<std::int64_t>()},
-                                stream);
-      launches.add(operands[0], operands[5].as<T>(), operands[6].as<T>(), operands[7].as<T>(),
-                   true);
-      launches.flush();
-    };
-  });
+  return prepare_update(op, problem);
 }
-
+Enqueue prepare_row(const op::Sgd& op, const Problem& problem) {
+  return prepare_update(op, problem);
+}
 Enqueue prepare_row(const op::AdamWList& op, const Problem& problem) {
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [op, row = op::AdamW{op.beta1, op.beta2, op.epsilon, op.weight_decay}](
-               Tensors operands, Workspace, Stream stream) {
-      AdamWLaunches<T> launches(row,
-                                {operands[0].as<double>(), operands[1].as<double>(),
-                                 operands[2].as<std::int64_t>(), operands[3].as<std::int64_t>()},
-                                stream);
-      const auto count = static_cast<std::size_t>(op.count());
-      for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t state = 4 + count + 3 * i;
-        launches.add(operands[4 + i], operands[state].as<T>(), operands[state + 1].as<T>(),
-                     operands[state + 2].as<T>(), static_cast<std::int64_t>(i) < op.decayed);
-      }
-      launches.flush();
-    };
-  });
+  return prepare_updates(op, problem);
+}
+Enqueue prepare_row(const op::SgdList& op, const Problem& problem) {
+  return prepare_updates(op, problem);
 }
 
 }  // namespace fourfold::kernels::cuda

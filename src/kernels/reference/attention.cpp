@@ -1,5 +1,5 @@
 // Reference causal attention, its gradient and its continuation; op::Attention ...
-// op::AttentionCached state the contracts. B batch, T time, H heads, D head width, P positions of
+// op::AttentionCached say what they compute. B batch, T time, H heads, D head width, P positions of
 // the cache.
 //
 // Scratch is allocated when the kernel is prepared: T or T D sums, so that a call does not

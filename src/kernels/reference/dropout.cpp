@@ -1,4 +1,4 @@
-// Reference dropout; op::Dropout states the contract.
+// Reference dropout; op::Dropout says what it computes.
 #include "kernels/dropout_mask.h"
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"

@@ -1,7 +1,10 @@
-// Reference bias, GELU, cast, sum and selection of a position; op::AddBias ... op::Add and
-// op::TakePosition state the contracts. R rows, N elements of a bias.
-#include <cmath>
-#include <numbers>
+// Reference bias and selection of a position, and the loop of the rows of op/elementwise.h. R rows,
+// N elements of a bias.
+#include "kernels/elementwise.h"
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
@@ -28,21 +31,37 @@ void bias_gradient(const T* y_grad_RN, std::int64_t rows, std::int64_t columns, 
   }
 }
 
-constexpr double root_two_over_pi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-constexpr double cubic = 0.044715;  // Hendrycks, Gimpel 2016, section 2
+using Math = StandardMath;
 
-template <class S>
-S gelu(S x) {
-  const S u = static_cast<S>(root_two_over_pi) * (x + static_cast<S>(cubic) * x * x * x);
-  return x / 2 * (1 + std::tanh(u));
+/// The type in which a kernel for T computes.
+template <class T>
+using Computing = std::conditional_t<std::is_integral_v<T>, T, Sum<T>>;
+/// The type in which an operand of such an element is stored.
+template <class T, op::Element element>
+using Stored = std::conditional_t<element == op::Element::accumulate, Computing<T>, T>;
+
+template <class T, class Row, std::size_t... read>
+Run map_elements(const Row& row, std::int64_t count, std::index_sequence<read...>) {
+  return [row, count](Tensors operands, Workspace) {
+    const auto in =
+        std::tuple(operands[read].as<const Stored<T, Row::rule.operands[read].element>>()...);
+    T* out = operands[sizeof...(read)].as<T>();
+    for (std::int64_t i = 0; i < count; ++i)
+      out[i] =
+          static_cast<T>(element(Math{}, row, static_cast<Computing<T>>(std::get<read>(in)[i])...));
+  };
 }
 
-template <class S>
-S gelu_derivative(S x) {
-  const S u = static_cast<S>(root_two_over_pi) * (x + static_cast<S>(cubic) * x * x * x);
-  const S u_derivative = static_cast<S>(root_two_over_pi) * (1 + 3 * static_cast<S>(cubic) * x * x);
-  const S sech = 1 / std::cosh(u);  // 1 - tanh^2 without its cancellation
-  return (1 + std::tanh(u)) / 2 + x / 2 * sech * sech * u_derivative;
+template <class Row>
+Run prepare_elementwise(const Row& row, const Problem& problem) {
+  const auto make = [&]<class T>(As<T>) -> Run {
+    return map_elements<T>(row, problem.shapes[0].elements(),
+                           std::make_index_sequence<Row::rule.num_reads>());
+  };
+  if constexpr (Row::rule.takes_any_element)
+    if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
+      return make(As<std::uint64_t>{});
+  return for_storage(problem.dtype, make);
 }
 
 }  // namespace
@@ -67,58 +86,12 @@ Run prepare_row(const op::BiasGradient& op, const Problem& problem) {
   });
 }
 
-Run prepare_row(const op::Gelu&, const Problem& problem) {
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [count = problem.shapes[0].elements()](Tensors operands, Workspace) {
-      const T* x = operands[0].as<T>();
-      T* y = operands[1].as<T>();
-      for (std::int64_t i = 0; i < count; ++i)
-        y[i] = static_cast<T>(gelu(static_cast<Sum<T>>(x[i])));
-    };
-  });
-}
-
-Run prepare_row(const op::GeluGradient&, const Problem& problem) {
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [count = problem.shapes[0].elements()](Tensors operands, Workspace) {
-      const T* x = operands[0].as<T>();
-      const T* y_grad = operands[1].as<T>();
-      T* x_grad = operands[2].as<T>();
-      for (std::int64_t i = 0; i < count; ++i)
-        x_grad[i] = static_cast<T>(static_cast<Sum<T>>(y_grad[i]) *
-                                   gelu_derivative(static_cast<Sum<T>>(x[i])));
-    };
-  });
-}
-
-Run prepare_row(const op::Cast&, const Problem& problem) {
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [count = problem.shapes[0].elements()](Tensors operands, Workspace) {
-      const auto* x = operands[0].as<Sum<T>>();
-      T* y = operands[1].as<T>();
-      for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<T>(x[i]);
-    };
-  });
-}
-
-Run prepare_row(const op::Add&, const Problem& problem) {
-  // Sums mod 2^64 are the same bits with and without sign.
-  if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
-    return [count = problem.shapes[0].elements()](Tensors operands, Workspace) {
-      for (std::int64_t i = 0; i < count; ++i)
-        operands[2].as<std::uint64_t>()[i] =
-            operands[0].as<std::uint64_t>()[i] + operands[1].as<std::uint64_t>()[i];
-    };
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [count = problem.shapes[0].elements()](Tensors operands, Workspace) {
-      const T* a = operands[0].as<T>();
-      const T* b = operands[1].as<T>();
-      T* y = operands[2].as<T>();
-      for (std::int64_t i = 0; i < count; ++i)
-        y[i] = static_cast<T>(static_cast<Sum<T>>(a[i]) + static_cast<Sum<T>>(b[i]));
-    };
-  });
-}
+#define FOURFOLD_ROW(Row, work)                                 \
+  Run prepare_row(const op::Row& row, const Problem& problem) { \
+    return prepare_elementwise(row, problem);                   \
+  }
+FOURFOLD_ELEMENTWISE_ROWS(FOURFOLD_ROW)
+#undef FOURFOLD_ROW
 
 Run prepare_row(const op::TakePosition&, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {

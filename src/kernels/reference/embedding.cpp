@@ -1,5 +1,5 @@
 // Reference token and position embeddings and their gradients; op::Embedding ...
-// op::PositionsGradient state the contracts. B batch, T time, C channels, V rows of the token
+// op::PositionsGradient say what they compute. B batch, T time, C channels, V rows of the token
 // table, P rows of the position table, N = B T.
 #include <algorithm>
 

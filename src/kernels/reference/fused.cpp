@@ -19,13 +19,13 @@ Run prepare_row(const op::AddLayerNormGradient&, const Problem& problem) {
 Run prepare_row(const op::CrossEntropyBoth&, const Problem& problem) {
   return run_parts(problem, prepare);
 }
-Run prepare_row(const op::MatmulBias&, const Problem& problem) {
+Run prepare_row(const op::ContractBias&, const Problem& problem) {
   return run_parts(problem, prepare);
 }
-Run prepare_row(const op::MatmulBiasGelu&, const Problem& problem) {
+Run prepare_row(const op::ContractBiasGelu&, const Problem& problem) {
   return run_parts(problem, prepare);
 }
-Run prepare_row(const op::MatmulGeluGradient&, const Problem& problem) {
+Run prepare_row(const op::ContractGeluGradient&, const Problem& problem) {
   return run_parts(problem, prepare);
 }
 

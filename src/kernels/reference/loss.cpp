@@ -1,6 +1,6 @@
-// Reference cross entropy, whole and in parts, its gradient and the sum of losses; op::CrossEntropy
-// ... op::LossSum state the contracts. R rows (tokens), V columns of the vocabulary. A label of -1
-// means: no loss, no gradient.
+// Reference cross entropy, whole and in parts, its gradient, and what is summed; op::CrossEntropy
+// ... op::CountCorrect say what they compute. R rows (tokens), V columns of the vocabulary. A label
+// of -1 means: no loss, no gradient.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -146,9 +146,28 @@ Run prepare_row(const op::LossSum& op, const Problem& problem) {
         count += labels_R[row] < 0 ? 0 : 1;
       }
       double& loss_sum = *operands[2].as<double>();
-      std::int64_t& token_count = *operands[3].as<std::int64_t>();
+      std::int64_t& valid_count = *operands[3].as<std::int64_t>();
       loss_sum = accumulate ? loss_sum + sum : sum;
-      token_count = accumulate ? token_count + count : count;
+      valid_count = accumulate ? valid_count + count : count;
+    };
+  });
+}
+
+Run prepare_row(const op::CountCorrect& op, const Problem& problem) {
+  const auto [rows, columns] = loss_sizes(problem.shapes[0]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [rows = rows, part = vocabulary_part(op, columns), accumulate = op.accumulate](
+               Tensors operands, Workspace) {
+      const T* logits_RV = operands[0].as<T>();
+      const std::int32_t* labels_R = operands[1].as<std::int32_t>();
+      const Sum<T>* max_R = operands[2].as<Sum<T>>();
+      std::int64_t& count = *operands[3].as<std::int64_t>();
+      if (!accumulate) count = 0;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const std::int64_t column = part.column_of(labels_R[row]);
+        if (column >= 0 && static_cast<Sum<T>>(logits_RV[row * part.local + column]) == max_R[row])
+          ++count;
+      }
     };
   });
 }

@@ -1,5 +1,5 @@
-// Reference layer norm and its gradients; op::LayerNorm ... op::LayerNormWeightGradient state the
-// contracts. R rows, C channels. Two-pass variance, so that a large common offset does no harm.
+// Reference layer norm and its gradients; op::LayerNorm ... op::LayerNormWeightGradient say what
+// they compute. R rows, C channels. Two-pass variance, so that a large common offset does no harm.
 #include <cmath>
 
 #include "kernels/reference/rows.h"

@@ -1,5 +1,5 @@
-// Reference layer norm in parts; op::LayerNormMoments ... op::LayerNormGradientApply state the
-// contracts. R rows, C local channels, P parts.
+// Reference layer norm in parts; op::LayerNormMoments ... op::LayerNormGradientApply say what
+// they compute. R rows, C local channels, P parts.
 #include <cmath>
 
 #include "kernels/reference/rows.h"

@@ -1,5 +1,5 @@
-// Reference initial values and digests; op::InitNormal, op::Fill and op::Digest state the
-// contracts.
+// Reference initial values and digests; op::InitNormal, op::Fill and op::Digest say what
+// they compute.
 #include <algorithm>
 
 #include "base/digest_term.h"

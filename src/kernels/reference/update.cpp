@@ -1,10 +1,11 @@
-// Reference norm of gradients, finiteness, the decision about an update, and AdamW; op::SquaredNorm
-// ... op::CountUpdate state the contracts.
+// Reference norm of gradients, finiteness, the decision about an update, and the optimizers;
+// op::SquaredNorm ... op::CountUpdate say what they compute.
+#include <array>
 #include <cmath>
 
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
-#include "kernels/update_decision.h"
+#include "kernels/update_operands.h"
 
 namespace fourfold::kernels::reference {
 
@@ -71,8 +72,10 @@ Run prepare_row(const op::UpdateControl& op, const Problem&) {
 namespace {
 
 template <class T>
-void adamw(const T* grad, const AdamWScalars& scalars, std::int64_t count, T* weight, T* m, T* v) {
+void update(const AdamWScalars& scalars, const T* grad, std::int64_t count,
+            const std::array<T*, 3>& state) {
   using S = Sum<T>;
+  const auto [weight, m, v] = state;
   for (std::int64_t i = 0; i < count; ++i) {
     const S g = static_cast<S>(scalars.gradient_scale) * static_cast<S>(grad[i]);
     const S first = static_cast<S>(scalars.beta1) * static_cast<S>(m[i]) +
@@ -88,37 +91,64 @@ void adamw(const T* grad, const AdamWScalars& scalars, std::int64_t count, T* we
   }
 }
 
-}  // namespace
+template <class T>
+void update(const SgdScalars& scalars, const T* grad, std::int64_t count,
+            const std::array<T*, 2>& state) {
+  using S = Sum<T>;
+  const auto [weight, momentum] = state;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const S g = static_cast<S>(scalars.gradient_scale) * static_cast<S>(grad[i]) +
+                static_cast<S>(scalars.weight_decay) * static_cast<S>(weight[i]);
+    const S average = static_cast<S>(scalars.mu) * static_cast<S>(momentum[i]) + g;
+    weight[i] =
+        static_cast<T>(static_cast<S>(weight[i]) - (static_cast<S>(scalars.step_size) * average +
+                                                    static_cast<S>(scalars.gradient_step) * g));
+    momentum[i] = static_cast<T>(average);
+  }
+}
 
-Run prepare_row(const op::AdamW& op, const Problem& problem) {
+/// Updates one tensor, whose operands stand where the row has them: the gradient first.
+template <class Row>
+Run prepare_update(const Row& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, count = problem.shapes[0].elements()](Tensors operands, Workspace) {
-      if (*operands[3].as<std::int64_t>() == 0) return;
-      const AdamWScalars scalars =
-          adamw_scalars(op, *operands[1].as<double>(), *operands[2].as<double>(),
-                        *operands[4].as<std::int64_t>());
-      adamw<T>(operands[0].as<T>(), scalars, count, operands[5].as<T>(), operands[6].as<T>(),
-               operands[7].as<T>());
+      if (!is_applied<Row>(operands, 1)) return;
+      update<T>(scalars_of(op, update_step<Row>(operands, 1)), operands[0].as<T>(), count,
+                states_of<Row, T>(operands, 1 + UpdateOperands<Row>::scalars));
     };
   });
 }
 
-Run prepare_row(const op::AdamWList& op, const Problem& problem) {
+template <class List>
+Run prepare_updates(const List& op, const Problem& problem) {
+  using Row = typename List::One;
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op](Tensors operands, Workspace) {
-      if (*operands[2].as<std::int64_t>() == 0) return;
+      if (!is_applied<Row>(operands, 0)) return;
+      const UpdateStep step = update_step<Row>(operands, 0);
       for (std::int64_t i = 0; i < op.count(); ++i) {
-        const auto tensor = [&, base = 4 + op.count() + 3 * i](std::int64_t which) {
-          return operands[static_cast<std::size_t>(base + which)].as<T>();
-        };
-        const Tensor& grad = operands[static_cast<std::size_t>(4 + i)];
-        const AdamWScalars scalars =
-            adamw_scalars(op.one(i), *operands[0].as<double>(), *operands[1].as<double>(),
-                          *operands[3].as<std::int64_t>());
-        adamw<T>(grad.as<T>(), scalars, grad.elements(), tensor(0), tensor(1), tensor(2));
+        const ListPlaces<Row> places(op.count(), i);
+        const Tensor& grad = operands[places.gradient];
+        update<T>(scalars_of(op.one(i), step), grad.as<T>(), grad.elements(),
+                  states_of<Row, T>(operands, places.first_state));
       }
     };
   });
+}
+
+}  // namespace
+
+Run prepare_row(const op::AdamW& op, const Problem& problem) {
+  return prepare_update(op, problem);
+}
+Run prepare_row(const op::Sgd& op, const Problem& problem) {
+  return prepare_update(op, problem);
+}
+Run prepare_row(const op::AdamWList& op, const Problem& problem) {
+  return prepare_updates(op, problem);
+}
+Run prepare_row(const op::SgdList& op, const Problem& problem) {
+  return prepare_updates(op, problem);
 }
 
 Run prepare_row(const op::CountUpdate&, const Problem&) {

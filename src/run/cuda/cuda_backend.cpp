@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/overloaded.h"
 #include "program/text.h"
 #include "run/describe.h"
 
@@ -242,16 +243,19 @@ void CudaBackend::enqueue(std::size_t instruction) {
 void CudaBackend::carry_out(std::size_t instruction) {
   const std::size_t parity = run_.parity;
   const Work& work = run_.loaded->works[instruction];
-  const auto& what = run_.loaded->prepared.instructions[instruction].what;
-  if (const auto* compute = std::get_if<PreparedCompute>(&what)) {
-    work.kernel(compute->operands[parity], compute->workspace[parity], work.stream);
-  } else if (const auto* mark = std::get_if<PreparedRecord>(&what)) {
-    device_.record(events_[mark->event].get(), work.stream);
-  } else if (const auto* hold = std::get_if<PreparedWait>(&what)) {
-    device_.wait(work.stream, events_[hold->event].get());
-  } else if (const Move& move = work.moves[parity]) {
-    move(work.stream);
-  }
+  std::visit(
+      Overloaded{
+          [](const PreparedNothing&) {},
+          [&](const PreparedCompute& compute) {
+            work.kernel(compute.operands[parity], compute.workspace[parity], work.stream);
+          },
+          [&](const PreparedRecord& mark) {
+            device_.record(events_[mark.event].get(), work.stream);
+          },
+          [&](const PreparedWait& hold) { device_.wait(work.stream, events_[hold.event].get()); },
+          // All others move something, or have not been loaded (move_of).
+          [&](const auto&) { work.moves[parity](work.stream); }},
+      run_.loaded->prepared.instructions[instruction].what);
 }
 
 /// What comes behind the last instruction: the main stream behind all others, and the result.

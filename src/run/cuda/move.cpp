@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "base/error.h"
 #include "kernels/cuda/copy.h"
 
 namespace fourfold::run::cuda {
@@ -19,19 +20,37 @@ BlockOrder block_order(const Reorder& order) {
   return {order.parts, order.outer, order.length, order.part_length, order.inner_bytes};
 }
 
+/// Closed over the kinds of prepared instructions: a new one does not compile until it stands here.
+struct MoveOf {
+  std::size_t parity = 0;
+
+  Move operator()(const PreparedCopy& copy) const {
+    return [from = device_rows(copy.from[parity]), to = device_rows(copy.to[parity])](
+               Stream stream) { kernels::cuda::copy_rows(from, to, stream); };
+  }
+  Move operator()(const PreparedReorder& reorder) const {
+    const BlockOrder order = block_order(reorder.order);
+    std::byte *const plain = reorder.plain[parity], *const blocked = reorder.blocked[parity];
+    if (reorder.packs)
+      return [=](Stream stream) { kernels::cuda::pack(order, plain, blocked, stream); };
+    return [=](Stream stream) { kernels::cuda::unpack(order, blocked, plain, stream); };
+  }
+
+  Move operator()(const PreparedNothing&) const { return {}; }
+  Move operator()(const PreparedCompute&) const { return {}; }
+  Move operator()(const PreparedFeed&) const { return {}; }
+  Move operator()(const PreparedRecord&) const { return {}; }
+  Move operator()(const PreparedWait&) const { return {}; }
+
+  // prepare_program refuses them where a rank is alone.
+  Move operator()(const PreparedCollective&) const { fail_internal("a GPU joins no collective"); }
+  Move operator()(const PreparedMessage&) const { fail_internal("a GPU sends no messages"); }
+};
+
 }  // namespace
 
 Move move_of(const PreparedInstruction& instruction, std::size_t parity) {
-  if (const auto* copy = std::get_if<PreparedCopy>(&instruction.what))
-    return [from = device_rows(copy->from[parity]), to = device_rows(copy->to[parity])](
-               Stream stream) { kernels::cuda::copy_rows(from, to, stream); };
-  const auto* reorder = std::get_if<PreparedReorder>(&instruction.what);
-  if (reorder == nullptr) return {};
-  const BlockOrder order = block_order(reorder->order);
-  std::byte *const plain = reorder->plain[parity], *const blocked = reorder->blocked[parity];
-  if (reorder->packs)
-    return [=](Stream stream) { kernels::cuda::pack(order, plain, blocked, stream); };
-  return [=](Stream stream) { kernels::cuda::unpack(order, blocked, plain, stream); };
+  return std::visit(MoveOf{parity}, instruction.what);
 }
 
 }  // namespace fourfold::run::cuda

@@ -7,13 +7,22 @@
 #include "base/error.h"
 
 namespace fourfold::run::cuda {
+namespace {
+
+/// Pinned memory begins on a page; what lies in it one after another is aligned for any element.
+std::size_t aligned(std::size_t bytes) {
+  constexpr std::size_t alignment = 64;
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace
 
 PinnedFeeds::PinnedFeeds(Device& device, const PreparedProgram& prepared) : prepared_(prepared) {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < prepared.instructions.size(); ++i)
     if (const auto* feed = std::get_if<PreparedFeed>(&prepared.instructions[i].what)) {
       entries_.push_back({i, bytes});
-      bytes += feed->ids[0].size_bytes();
+      bytes += aligned(feed->into[0].size());
     }
   if (entries_.empty()) return;
   for (PinnedMemory& memory : memory_)
@@ -22,15 +31,10 @@ PinnedFeeds::PinnedFeeds(Device& device, const PreparedProgram& prepared) : prep
 
 RowCopy PinnedFeeds::copy_of(std::size_t instruction, std::size_t parity) const {
   const auto entry = std::ranges::lower_bound(entries_, instruction, {}, &Entry::instruction);
-  const std::span<std::int32_t> ids =
-      std::get<PreparedFeed>(prepared_.instructions[instruction].what).ids[parity];
-  const auto bytes = static_cast<std::int64_t>(ids.size_bytes());
-  return {reinterpret_cast<std::byte*>(ids.data()),
-          bytes,
-          memory_[parity].get() + entry->offset_bytes,
-          bytes,
-          bytes,
-          1};
+  const std::span<std::byte> into =
+      std::get<PreparedFeed>(prepared_.instructions[instruction].what).into[parity];
+  const auto bytes = static_cast<std::int64_t>(into.size());
+  return {into.data(), bytes, memory_[parity].get() + entry->offset_bytes, bytes, bytes, 1};
 }
 
 void PinnedFeeds::fill(std::int64_t step, Feeder* feeder, const Failed& failed) {
@@ -58,9 +62,8 @@ void PinnedFeeds::fill_ahead(std::int64_t step, Feeder& feeder) {
 void PinnedFeeds::fill_one(const Entry& entry, std::int64_t step, Feeder& feeder) {
   const auto& feed = std::get<PreparedFeed>(prepared_.instructions[entry.instruction].what);
   const auto parity = static_cast<std::size_t>(step & 1);
-  // Pinned memory begins on a page, and all before it are ids.
-  auto* const ids = reinterpret_cast<std::int32_t*>(memory_[parity].get() + entry.offset_bytes);
-  feeder.feed(feed.kind, prepared_.program->feeds, step, feed.micro, {ids, feed.ids[0].size()});
+  feeder.feed(*feed.input, {step, feed.first, feed.count},
+              {memory_[parity].get() + entry.offset_bytes, feed.into[0].size()});
 }
 
 }  // namespace fourfold::run::cuda

@@ -1,5 +1,5 @@
-// The tokens of one program's feeds in pinned memory, once for each parity: filled by the host,
-// copied by the device, and where the feeder allows it filled for the next step while this one
+// What one program is fed, in pinned memory, once for each parity: filled by the host, copied by
+// the device, and where the feeder allows it filled for the next step while this one
 // runs.
 #pragma once
 

@@ -39,6 +39,33 @@ TEST(CudaEmulatedProducts, with_and_without_epilogues_are_within_the_bound_of_th
     }
 }
 
+TEST(CudaEmulatedProducts, of_a_batch_run_one_after_another_by_the_library_where_they_are_aligned) {
+  const Kernels model = by_model(test::Epilogues::some);
+  for (const std::int64_t k : {8, 5}) {
+    const Case sample{"batch",
+                      op::Contract{.transpose_b = true, .batch = 2},
+                      {uniform({2, 3, 4, k}, "a"), uniform({2, 3, 8, k}, "b")},
+                      {},
+                      static_cast<double>(k)};
+    for (const DType dtype : {DType::f32, DType::bf16})
+      expect_within_bound(sample, {"model", dtype, 1, &model});
+    std::size_t calls = 0;
+    const auto counting = [&](const Problem&, Epilogue) {
+      return kernels::cuda::Multiply([&](const void*, const void*, void*,
+                                         const kernels::cuda::EpilogueMemory&, kernels::Workspace,
+                                         kernels::cuda::Stream) { ++calls; });
+    };
+    std::vector<float> a(192), b(384), out(192);
+    const Shape shapes[] = {{2, 3, 4, k}, {2, 3, 8, k}, {2, 3, 4, 8}};
+    const kernels::Tensor tensors[] = {{a.data(), shapes[0], DType::bf16},
+                                       {b.data(), shapes[1], DType::bf16},
+                                       {out.data(), shapes[2], DType::bf16}};
+    kernels::cuda::prepare_product({sample.op, DType::bf16, {shapes[0], shapes[1], shapes[2]}, 1},
+                                   counting)(tensors, {}, nullptr);
+    EXPECT_EQ(calls, k == 8 ? 6U : 0U) << "4 rows of 5 numbers in bf16 are 40 bytes";
+  }
+}
+
 Problem problem_of(const op::Op& op, std::vector<Shape> reads, DType dtype = DType::f32) {
   for (const Shape& shape : op::outputs(op, std::vector(reads))) reads.push_back(shape);
   return {op, dtype, reads, 1};
@@ -47,16 +74,16 @@ Problem problem_of(const op::Op& op, std::vector<Shape> reads, DType dtype = DTy
 TEST(CudaEmulatedProducts, leave_to_the_library_all_that_its_conditions_allow) {
   const auto epilogue_of = [](const op::Op& op, std::int64_t columns) {
     const Shape third =
-        std::holds_alternative<op::MatmulGeluGradient>(op) ? Shape{4, columns} : Shape{columns};
+        std::holds_alternative<op::ContractGeluGradient>(op) ? Shape{4, columns} : Shape{columns};
     return kernels::cuda::plan_with_epilogue(problem_of(op, {{4, 3}, {3, columns}, third}));
   };
-  EXPECT_EQ(epilogue_of(op::MatmulBias{}, 7).epilogue, Epilogue::bias);
-  EXPECT_EQ(epilogue_of(op::MatmulBiasGelu{}, 16).epilogue, Epilogue::bias_gelu);
-  EXPECT_EQ(epilogue_of(op::MatmulBiasGelu{}, 12).epilogue, Epilogue::none);
-  EXPECT_EQ(epilogue_of(op::MatmulBiasGelu{}, 12).rest.size(), 1U);  // bias and GELU at once
-  EXPECT_EQ(epilogue_of(op::MatmulGeluGradient{}, 16).epilogue, Epilogue::gelu_gradient);
-  EXPECT_EQ(epilogue_of(op::MatmulGeluGradient{}, 15).rest.size(), 1U);
-  op::MatmulGeluGradient both;
+  EXPECT_EQ(epilogue_of(op::ContractBias{}, 7).epilogue, Epilogue::bias);
+  EXPECT_EQ(epilogue_of(op::ContractBiasGelu{}, 16).epilogue, Epilogue::bias_gelu);
+  EXPECT_EQ(epilogue_of(op::ContractBiasGelu{}, 12).epilogue, Epilogue::none);
+  EXPECT_EQ(epilogue_of(op::ContractBiasGelu{}, 12).rest.size(), 1U);  // bias and GELU at once
+  EXPECT_EQ(epilogue_of(op::ContractGeluGradient{}, 16).epilogue, Epilogue::gelu_gradient);
+  EXPECT_EQ(epilogue_of(op::ContractGeluGradient{}, 15).rest.size(), 1U);
+  op::ContractGeluGradient both;
   both.summed_dims = 1;
   EXPECT_EQ(epilogue_of(both, 16).epilogue, Epilogue::gelu_gradient_bias);
   EXPECT_FALSE(epilogue_of(both, 16).adds_bias);
@@ -65,7 +92,7 @@ TEST(CudaEmulatedProducts, leave_to_the_library_all_that_its_conditions_allow) {
 }
 
 TEST(CudaEmulatedProducts, a_library_without_the_product_itself_is_a_bug) {
-  EXPECT_THROW(kernels::cuda::prepare_product(problem_of(op::MatmulBias{}, {{4, 3}, {3, 8}, {8}}),
+  EXPECT_THROW(kernels::cuda::prepare_product(problem_of(op::ContractBias{}, {{4, 3}, {3, 8}, {8}}),
                                               [](const Problem&, Epilogue) {
                                                 return std::optional<kernels::cuda::Multiply>();
                                               }),

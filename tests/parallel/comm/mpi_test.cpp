@@ -86,7 +86,10 @@ class Mpi : public testing::Test {
     const std::string name = "rank " + std::to_string(victim) + " (";
     for (int rank = 0; rank < 4; ++rank)
       if (rank != victim) expect_status(rank, code, name);
-    EXPECT_NE(job.output().find("error: " + name), std::string::npos) << job.output();
+    const std::string output = job.output();
+    const std::size_t said = output.find("error: " + name);
+    EXPECT_NE(said, std::string::npos) << output;
+    EXPECT_EQ(output.find("error: ", said + 1), std::string::npos) << output;
     EXPECT_NE(job.output().find(message), std::string::npos) << job.output();
   }
 

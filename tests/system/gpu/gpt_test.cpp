@@ -91,7 +91,7 @@ TEST_P(GptOnGpu, ten_steps_are_those_of_the_cpu) {
   for (std::int64_t step = 0; step < 10; ++step) {
     auto for_cpu = random_batch(small_gpt(), static_cast<std::uint64_t>(step)), for_gpu = for_cpu;
     const op::ResultBlock expected = cpu.step(for_cpu, step), got = gpu.step(for_gpu, step);
-    EXPECT_EQ(got.token_count, expected.token_count);
+    EXPECT_EQ(got.valid_count, expected.valid_count);
     EXPECT_EQ(got.applied, 1);
     expect_close(got.loss_sum, expected.loss_sum, bound);
     expect_close(got.grad_norm, expected.grad_norm, bound);
@@ -112,7 +112,7 @@ TEST_P(GptOnGpu, ten_steps_in_bf16_are_those_of_the_cpu) {
     // Weights that barely move: each step compares the same function, not where a course has led.
     const op::ResultBlock expected = cpu.step(for_cpu, step, 1e-6),
                           got = gpu.step(for_gpu, step, 1e-6);
-    EXPECT_EQ(got.token_count, expected.token_count);
+    EXPECT_EQ(got.valid_count, expected.valid_count);
     EXPECT_EQ(got.applied, 1);
     expect_close(got.loss_sum, expected.loss_sum, bf16_bound);
     expect_close(got.grad_norm, expected.grad_norm, bf16_bound);
@@ -189,7 +189,7 @@ std::vector<double> logits(SmallRun& run, const char* program, std::vector<std::
   op::StepBlock step;
   step.position = position;
   step.index = static_cast<std::int32_t>(tokens.size()) - 1;
-  tokens.resize(static_cast<std::size_t>(chosen.feeds.length));
+  tokens.resize(static_cast<std::size_t>(chosen.inputs[0].sample_shape[0]));
   FixedFeeder feeder(tokens, {});
   run.executor().run(program, step, &feeder);
   return run.doubles(chosen.buffer(chosen.find_buffer("logits").value()));

@@ -1,7 +1,9 @@
 #include "base/atomic_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <string>
 
 #include "unit/checkpoint/temporary_folder.h"
@@ -45,6 +47,37 @@ TEST(AtomicFile, ACommitReplacesTheOldFile) {
   EXPECT_EQ(read_bytes(folder.file("a")), "new");
 }
 
+TEST(AtomicFile, OnlyAFileOrNothingIsWrittenTo) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.file("folder"));
+  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/null", folder.file("device"));
+  std::filesystem::create_symlink(folder.file("gone"), folder.file("nowhere"));
+  const std::size_t before = folder.num_files();
+  for (const auto& [name, is] : {std::pair("folder", "is a folder"),
+                                 {"pipe", "is a pipe"},
+                                 {"device", "is a device"},
+                                 {"nowhere", "is a link to nothing"}}) {
+    const std::string path = folder.file(name);
+    expect_words(user_error(ExitCode::storage, [&] { AtomicFile file(path); }),
+                 {path, is, "choose another place"});
+  }
+  EXPECT_EQ(folder.num_files(), before);
+  EXPECT_TRUE(std::filesystem::is_fifo(folder.file("pipe")));
+}
+
+TEST(AtomicFile, ALinkToAFileStaysAndTheFileIsReplaced) {
+  const TemporaryFolder folder;
+  write_bytes(folder.file("a"), "old");
+  std::filesystem::create_symlink("a", folder.file("link"));
+  AtomicFile file(folder.file("link"));
+  file.write(as_bytes("new"));
+  file.commit();
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.file("link")));
+  EXPECT_EQ(read_bytes(folder.file("a")), "new");
+  EXPECT_EQ(folder.num_files(), 2U);
+}
+
 TEST(AtomicFile, AMissingFolderIsAStorageErrorNamingThePath) {
   const TemporaryFolder folder;
   const std::string path = folder.file("no/such/a");
@@ -62,9 +95,9 @@ TEST(AtomicFile, AFullDiskIsAStorageErrorThatSaysSo) {
 
 TEST(AtomicFile, ATargetThatIsAFolderIsAStorageErrorAndTheSiblingIsRemoved) {
   const TemporaryFolder folder;
-  std::filesystem::create_directories(folder.file("a/b"));
   {
     AtomicFile file(folder.file("a"));
+    std::filesystem::create_directories(folder.file("a/b"));
     user_error(ExitCode::storage, [&] { file.commit(); });
   }
   EXPECT_EQ(folder.num_files(), 1U);

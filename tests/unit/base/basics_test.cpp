@@ -14,7 +14,8 @@ namespace fourfold {
 namespace {
 
 TEST(DTypes, print_and_read_back) {
-  for (const DType type : {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u64})
+  for (const DType type :
+       {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u64, DType::u8})
     EXPECT_EQ(parse_dtype(to_string(type)), type);
   EXPECT_FALSE(parse_dtype("f16").has_value());
   EXPECT_EQ(size_bytes(DType::bf16), 2);

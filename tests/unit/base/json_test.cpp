@@ -94,6 +94,9 @@ TEST(Json, what_is_not_strict_json_is_refused) {
 
 TEST(Json, duplicate_keys_are_refused) {
   EXPECT_NE(error_of(R"({"a": 1, "a": 2})").find("duplicate key \"a\""), std::string::npos);
+  EXPECT_NE(error_of(R"({"a\nb": 1, "a\nb": 2})").find("duplicate key \"a\\nb\""),
+            std::string::npos)
+      << "in one line";
   EXPECT_EQ(error_of(R"({"a": {"b": 1}, "b": 2})"), "no error");
 }
 

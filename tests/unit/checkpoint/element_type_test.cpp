@@ -19,7 +19,7 @@ TEST(ElementType, EveryNameReadsBack) {
   }
   EXPECT_EQ(parse_safetensors_name("f32"), std::nullopt);
   for (const DType dtype :
-       {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u64})
+       {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u64, DType::u8})
     EXPECT_EQ(size_bytes(ElementType(dtype)), fourfold::size_bytes(dtype));
 }
 

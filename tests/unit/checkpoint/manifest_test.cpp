@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include <random>
 
 #include "base/hash.h"
@@ -77,6 +79,8 @@ TEST(Manifest, hostile_contents_with_a_hash_that_holds_are_refused) {
       {"step is -1", {"\"step\":1200", "\"step\":-1"}},
       {"has format 3, this program reads 2", {"\"format\":2", "\"format\":3"}},
       {"expected their hashes", {"\"size\":300", "\"size\":9300000000"}},
+      {"expected 0 to", {"\"size\":300", "\"size\":9223372036854775807"}},
+      {"expected 0 to", {"\"step\":1200", "\"step\":9223372036854775807"}},
       {"no dtype that is known", {"\"dtype\":\"f32\"", "\"dtype\":\"f31\""}},
       {"no printable text", {"\"name\":\"w\"", "\"name\":\"\\u001b[2J\""}},
       {"the tensor w twice", {"\"name\":\"updates\"", "\"name\":\"w\""}},
@@ -109,6 +113,22 @@ TEST(Cover, finds_each_gap_and_each_overlap) {
     moved.slices[0].box.origin[0] = moved.slices[0].box.origin[0] == 0 ? 1 : 0;
     EXPECT_NE(find_gap_or_overlap(moved), "");
   }
+}
+
+/// As many columns as a manifest of some megabytes can list, each of which begins in row 0.
+TEST(Cover, of_many_slices_takes_little_time) {
+  constexpr std::int64_t columns = 200'000;
+  StoredTensor tensor{"t", DType::f32, {4, columns}, 0, {}};
+  for (std::int64_t j = 0; j < columns; ++j) tensor.slices.push_back({0, {{0, j}, {4, 1}}});
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(find_gap_or_overlap(tensor), "");
+  tensor.slices[7].box.origin[1] = columns - 1;
+  EXPECT_NE(find_gap_or_overlap(tensor).find("overlap"), std::string::npos);
+  for (std::int64_t j = 0; j < columns; ++j)
+    tensor.slices[static_cast<std::size_t>(j)].box = {{j % 3, j}, {4 - j % 3, 1}};
+  EXPECT_NE(find_gap_or_overlap(tensor), "");
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(elapsed.count(), 5);
 }
 
 }  // namespace

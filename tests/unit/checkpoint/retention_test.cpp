@@ -240,6 +240,68 @@ TEST(Retention, row_22_a_damaged_one_of_an_earlier_job_does_not_count_as_healthy
   EXPECT_EQ(store.steps(), (std::vector<std::int64_t>{40, 30, 20, 10}));
 }
 
+TEST(Retention, what_is_set_aside_is_lost_at_no_instant_and_never_wins_half_moved) {
+  const Mesh mesh = mesh_of(1, 1, 1);
+  for (std::int64_t instant = 0;; ++instant) {
+    SCOPED_TRACE(instant);
+    SimulatedDisk disk;
+    prepare(disk, mesh);
+    for (const std::int64_t step : {30, 40}) {
+      SmallState state(mesh, step);
+      ASSERT_EQ(save(disk, state, step)->error, "");  // keeps two
+    }
+    disk.lose_power(SimulatedDisk::Loss::none);
+    disk.set_plan({.kill_at = instant, .fail_at = {}});
+    bool is_done = false;
+    try {
+      Store store(disk, "/ckpt");
+      store.set_aside_after(30, store.begin_line());
+      is_done = true;
+    } catch (const Killed&) {
+    }
+    disk.lose_power(SimulatedDisk::Loss::some, static_cast<std::uint64_t>(instant));
+    disk.set_plan({});
+    Store store(disk, "/ckpt");
+    std::vector<std::int64_t> all = store.steps();
+    for (const std::string& line : store.lines())
+      for (const std::int64_t step : Store(disk, line).steps()) {
+        EXPECT_NO_THROW(verify(disk, Store(disk, line).open(step)));
+        all.push_back(step);
+      }
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(all, (std::vector<std::int64_t>{30, 40}));
+    const std::int64_t newest = store.newest().found->manifest.step;
+    EXPECT_TRUE(newest == 30 || (newest == 40 && !is_done)) << newest;
+    if (is_done) break;
+  }
+}
+
+TEST(Retention, later_steps_move_oldest_first_and_lines_are_numbered_and_cleared) {
+  const Mesh mesh = mesh_of(1, 1, 1);
+  SimulatedDisk disk;
+  Store store(disk, "/ckpt");
+  store.prepare();
+  Saver saver(store);
+  for (std::int64_t step = 1; step <= 5; ++step) {
+    SmallState state(mesh, step);
+    saver.start(facts(step), state.program(0), state.bytes_of(0));
+    ASSERT_EQ(saver.finish().error, "");
+  }
+  // Killed between two moves: the newest is still that of before.
+  disk.set_plan({.kill_at = 6, .fail_at = {}});
+  EXPECT_THROW(store.set_aside_after(2, store.begin_line()), Killed);
+  disk.set_plan({});
+  EXPECT_EQ(store.newest().found->manifest.step, 5);
+  EXPECT_EQ(store.begin_line(), "/ckpt/line-2");
+  store.set_aside_after(2, "/ckpt/line-2");
+  EXPECT_EQ(store.steps(), (std::vector<std::int64_t>{2, 1}));
+  EXPECT_EQ(store.lines(), (std::vector<std::string>{"/ckpt/line-1", "/ckpt/line-2"}));
+  EXPECT_EQ(Store(disk, "/ckpt/line-2").steps().front(), 5);
+  store.clear();
+  EXPECT_TRUE(store.lines().empty());
+  EXPECT_TRUE(store.steps().empty());
+}
+
 TEST(Retention, a_damaged_checkpoint_of_the_same_step_is_replaced_and_a_whole_one_stays) {
   const Mesh mesh = mesh_of(1, 1, 1);
   SimulatedDisk disk;

@@ -15,14 +15,15 @@ CommandSpec example() {
           "",
           {},
           {{"train", "Train", {set, color}, {}},
-           {"config", "Look", {}, {{"new", "Make", {output}, {}}}}}};
+           {"config", "Look", {}, {{"new", "Make", {output}, {}, {"a-shell"}}}}}};
 }
 
 TEST(Completion, every_shell_is_told_all_commands_options_and_keys) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
-    const std::string script = completion_script(shell, example(), {"model.layers", "run.dir"});
-    for (const char* word : {"train", "config", "new", "set", "color", "output", "always",
-                             "model.layers=", "run.dir="})
+    const std::string script = completion_script(
+        shell, example(), {{"model.layers", {}}, {"run.dir", {}}, {"run.device", {"cpu", "cuda"}}});
+    for (const char* word : {"train", "cuda", "a-shell", "config", "new", "set", "color", "output",
+                             "always", "model.layers=", "run.dir="})
       EXPECT_NE(script.find(word), std::string::npos) << shell << ": " << word << "\n" << script;
   }
 }

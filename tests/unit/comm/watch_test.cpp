@@ -87,7 +87,7 @@ TEST(Judge, a_silent_rank_is_late_whatever_the_others_do) {
 
 TEST(Judge, a_rank_that_was_stopped_is_preferred_to_one_that_works) {
   // The stopped one was heard a little later than the others last got on.
-  const RankState ranks[] = {unchanged(in_program(0, "instruction 2 (matmul)", ""), 31),
+  const RankState ranks[] = {unchanged(in_program(0, "instruction 2 (contract)", ""), 31),
                              unchanged(silent(waiting(1), 29), 31)};
   EXPECT_EQ(judge(ranks, 30)->late, Rank(1));
 }
@@ -114,9 +114,9 @@ TEST(RankStateLine, text_that_is_no_state_is_nothing) {
 }
 
 TEST(DeathNotice, says_who_where_and_where_this_rank_is) {
-  EXPECT_EQ(death_notice(in_program(3, "instruction 2 (matmul)", ""), outside(0)),
+  EXPECT_EQ(death_notice(in_program(3, "instruction 2 (contract)", ""), outside(0)),
             "rank 3 (n1, pid 103) died; it was last seen after step 7, math: instruction 2 "
-            "(matmul). This is rank 0 (n1, pid 100), after step 7, outside of programs");
+            "(contract). This is rank 0 (n1, pid 100), after step 7, outside of programs");
 }
 
 TEST(Progress, counts_begins_and_ends_and_describes_what_is_under_way) {

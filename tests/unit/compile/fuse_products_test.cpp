@@ -14,9 +14,9 @@ namespace {
 
 machine::Target fusing_target() {
   machine::Target target = GridSetup::target();
-  target.fusions = {"bias_gelu",           "add_layer_norm", "add_layer_norm_gradient",
-                    "cross_entropy_both",  "matmul_bias",    "matmul_bias_gelu",
-                    "matmul_gelu_gradient"};
+  target.fusions = {
+      "bias_gelu",     "add_layer_norm",     "add_layer_norm_gradient", "cross_entropy_both",
+      "contract_bias", "contract_bias_gelu", "contract_gelu_gradient"};
   return target;
 }
 
@@ -27,10 +27,10 @@ TEST(FuseProducts, joins_products_with_bias_gelu_and_their_gradients_in_a_serial
                   joined = train_program(setup, fusing_target());
     std::map<std::string, int> rows = count_rows(joined), before = count_rows(apart);
     const int micros = 2, blocks = 2, fused = 3;
-    EXPECT_EQ(rows["matmul_bias_gelu"], micros * blocks);
-    EXPECT_EQ(rows["matmul_gelu_gradient"], micros * blocks);
-    EXPECT_EQ(rows["matmul_bias"], micros * blocks);  // of the attention's input
-    EXPECT_EQ(rows["matmul"], before["matmul"] - fused * micros * blocks);
+    EXPECT_EQ(rows["contract_bias_gelu"], micros * blocks);
+    EXPECT_EQ(rows["contract_gelu_gradient"], micros * blocks);
+    EXPECT_EQ(rows["contract_bias"], micros * blocks);  // of the attention's input
+    EXPECT_EQ(rows["contract"], before["contract"] - fused * micros * blocks);
     EXPECT_EQ(rows["bias_gelu"] + rows["gelu"] + rows["gelu_gradient"] + rows["add_bias"], 0);
     // The bias before a GELU is summed with it, the other three of a block by themselves.
     EXPECT_EQ(rows["bias_gradient"], before["bias_gradient"] - micros * blocks);
@@ -46,7 +46,7 @@ TEST(FuseProducts, later_micro_batches_add_to_the_gradient_of_the_bias) {
   int overwrites = 0, adds = 0;
   for (const program::Instruction& instruction : joined.instructions)
     if (const auto* compute = std::get_if<Compute>(&instruction.what))
-      if (const auto* row = std::get_if<op::MatmulGeluGradient>(&compute->op)) {
+      if (const auto* row = std::get_if<op::ContractGeluGradient>(&compute->op)) {
         EXPECT_EQ(row->summed_dims, 2);
         ++(row->adds_bias_grad ? adds : overwrites);
       }
@@ -57,10 +57,10 @@ TEST(FuseProducts, later_micro_batches_add_to_the_gradient_of_the_bias) {
 TEST(FuseProducts, leaves_apart_what_a_collective_separates) {
   std::map<std::string, int> whole =
       count_rows(train_program(setup_of({.x = 2}, 0), fusing_target()));
-  EXPECT_GT(whole["matmul_bias_gelu"], 0);  // columns are cut, and so is the bias
+  EXPECT_GT(whole["contract_bias_gelu"], 0);  // columns are cut, and so is the bias
   std::map<std::string, int> partial =
       count_rows(train_program(setup_of({.y = 2}, 0), fusing_target()));
-  EXPECT_EQ(partial["matmul_bias_gelu"], 0);  // a sum over y stands between
+  EXPECT_EQ(partial["contract_bias_gelu"], 0);  // a sum over y stands between
   EXPECT_GT(partial["bias_gelu"], 0);
 }
 
@@ -81,7 +81,7 @@ TEST(FuseProducts, a_product_that_somebody_else_reads_stays_apart) {
   const auto count = [](const Program& of, const std::string& row) {
     return count_rows(fuse_products(of, fusing_target()))[row];
   };
-  const int before = count(program, "matmul_bias");
+  const int before = count(program, "contract_bias");
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const auto* bias = std::get_if<Compute>(&program.instructions[i].what);
     if (bias == nullptr || !std::holds_alternative<op::AddBias>(bias->op)) continue;
@@ -98,17 +98,17 @@ TEST(FuseProducts, a_product_that_somebody_else_reads_stays_apart) {
     }
     break;
   }
-  EXPECT_EQ(count(program, "matmul_bias"), before - 1);
+  EXPECT_EQ(count(program, "contract_bias"), before - 1);
 }
 
 TEST(FuseProducts, makes_only_the_rows_that_the_target_has) {
   const Program program = train_program(setup_of({}, 0), GridSetup::target());
   EXPECT_EQ(fuse_products(program, GridSetup::target()), program);
   machine::Target target = GridSetup::target();
-  target.fusions = {"matmul_gelu_gradient"};
+  target.fusions = {"contract_gelu_gradient"};
   std::map<std::string, int> rows = count_rows(fuse_products(program, target));
-  EXPECT_GT(rows["matmul_gelu_gradient"], 0);
-  EXPECT_EQ(rows["matmul_bias"] + rows["matmul_bias_gelu"], 0);
+  EXPECT_GT(rows["contract_gelu_gradient"], 0);
+  EXPECT_EQ(rows["contract_bias"] + rows["contract_bias_gelu"], 0);
 }
 
 }  // namespace

@@ -1,13 +1,14 @@
-// A GPT compiled for a grid, without kernels. Header only.
+// A model compiled for a grid, without kernels. Header only.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/format.h"
 #include "compile/compile.h"
-#include "model/gpt.h"
+#include "model/model.h"
 
 namespace fourfold::compile {
 
@@ -18,6 +19,7 @@ struct GridSetup {
                      .ffn_hidden_size = 128,
                      .max_position_embeddings = 8,
                      .vocab_size = 37};
+  std::optional<model::VggSpec> vgg = {};  // in place of the GPT; then seq_length is 1
   plan::PlanSpec plan{.global_batch_size = 8, .micro_batch_size = 1, .seq_length = 8};
   bool writes_text = false;
 
@@ -34,15 +36,12 @@ struct GridSetup {
 
   graph::ModelGraphs graphs() const {
     const auto batching = std::get<plan::Batching>(plan::solve_batching(plan));
-    return model::build_gpt(gpt, {batching.samples(), batching.length, batching.global_batch}, {},
-                            {.norm_parts = plan.grid.y,
-                             .vocabulary_parts = plan.grid.x * plan.grid.y > 1,
-                             .writes_text = writes_text});
+    const model::Spec spec = vgg ? model::Spec(*vgg) : model::Spec(gpt);
+    return model::build(spec, {batching.samples(), batching.length, batching.global_batch}, {},
+                        writes_text ? model::Writes::text : model::Writes::nothing);
   }
   plan::Plan solved(const graph::ModelGraphs& model) const {
     auto solved = plan::make_plan(model, plan);
-    if (const auto* infeasible = std::get_if<plan::Infeasible>(&solved))
-      throw std::runtime_error(plan::to_text(*infeasible));
     return std::get<plan::Plan>(std::move(solved));
   }
   static machine::Target target() {

@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 
+#include "compile/use_cut_forms.h"
 #include "unit/compile/grid_setup.h"
 
 namespace fourfold::compile {
@@ -61,13 +62,13 @@ std::string name_of(const GridSetup& setup) {
 
 /// The axes on which an op's output is a term of a sum: those that cut a factor of its reads that
 /// the output lacks.
-Axes summed_axes(const op::FactorRule& rule, const plan::NodeStates& states, std::size_t output,
+Axes summed_axes(const op::FactorRule& rule, const plan::NodeShardings& states, std::size_t output,
                  const Mesh& mesh) {
-  const std::string& kept = rule.operands[states.reads.size() + output];
+  const std::string& kept = rule.operands[states.reads.size() + output].letters();
   Axes axes;
   for (std::size_t i = 0; i < states.reads.size(); ++i)
     for (std::size_t dim = 0; dim < states.reads[i].dims.size(); ++dim)
-      if (kept.find(rule.operands[i][dim]) == std::string::npos)
+      if (kept.find(rule.operands[i][dim][0]) == std::string::npos)
         for (const op::Cut& cut : states.reads[i].dims[dim])
           axes.insert(mesh.axes[cut.axis.index()].name);
   return axes;
@@ -76,7 +77,7 @@ Axes summed_axes(const op::FactorRule& rule, const plan::NodeStates& states, std
 /// By gradient.
 std::map<std::string, Axes> axes_by_rule(const graph::Graph& train, const plan::Plan& plan) {
   std::map<std::string, Axes> result;
-  const plan::GraphStates& states = plan.of("train");
+  const plan::GraphShardings& states = plan.of("train");
   for (std::size_t i = 0; i < train.nodes.size(); ++i) {
     const graph::Node& node = train.nodes[i];
     const op::FactorRule rule = op::factors(node.op, train.shapes(node.reads));
@@ -170,7 +171,9 @@ TEST(Gradients, are_summed_over_what_cuts_the_batch) {
   // 7 heads of each x cannot be shared by two y: samples are, and this bias is added to them.
   EXPECT_EQ(axes_of(setup, "blocks.0.attn.qkv.bias"), (Axes{"data", "y", "z"}));
   const GridSetup wide = odd_setup({.x = 4, .y = 2, .z = 1, .data = 2});  // nor do 14 by four x
-  EXPECT_EQ(axes_of(wide, "blocks.0.attn.qkv.bias"), (Axes{"data", "y", "x"}));
+  EXPECT_EQ(axes_of(wide, "blocks.0.attn.qkv.bias"), (Axes{"data", "x"}));
+  const GridSetup wider = odd_setup({.x = 4, .y = 4, .z = 1, .data = 1});  // nor by four y
+  EXPECT_EQ(axes_of(wider, "blocks.0.attn.qkv.bias").count("y"), 1U);
   EXPECT_EQ(axes_of(wide, "blocks.0.attn.qkv.weight"), (Axes{"data"}));
   GridSetup sequence;
   sequence.plan.strategy = plan::Strategy::megatron;
@@ -197,7 +200,9 @@ TEST(Gradients, of_weights_are_scattered_in_every_micro_batch_and_summed_over_da
 ShardedGraph sharded_train(const GridSetup& setup) {
   const graph::ModelGraphs model = setup.graphs();
   const plan::Plan plan = setup.solved(model);
-  return insert_conversions(recompute(model.at("train"), plan.checkpointing), plan);
+  CutGraph cut = use_cut_forms(model.at("train"), plan);
+  return insert_conversions(recompute(std::move(cut.graph), plan.checkpointing), cut.shardings,
+                            plan);
 }
 
 TEST(InsertConversions, an_activation_is_brought_into_the_state_in_which_it_is_kept_at_once) {

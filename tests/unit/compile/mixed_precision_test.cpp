@@ -116,10 +116,10 @@ TEST(MixedPrecision, only_gradients_of_weights_are_left_unrounded) {
     const Program train = setup.train();
     for (const program::Instruction& instruction : train.instructions) {
       const auto* compute = std::get_if<Compute>(&instruction.what);
-      const auto* matmul = compute == nullptr ? nullptr : std::get_if<op::Matmul>(&compute->op);
-      if (matmul == nullptr) continue;
+      const auto* contract = compute == nullptr ? nullptr : std::get_if<op::Contract>(&compute->op);
+      if (contract == nullptr) continue;
       const program::Buffer& out = buffer_of(train, compute->slices[2]);
-      EXPECT_EQ(matmul->unrounded, out.name.starts_with("gradient/")) << out.name;
+      EXPECT_EQ(contract->unrounded, out.name.starts_with("gradient/")) << out.name;
     }
   }
 }

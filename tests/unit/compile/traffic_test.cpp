@@ -98,14 +98,16 @@ const std::map<std::string, std::string> linear_of = {
     {"ln2/grad", "mlp.up"},           {"mlp.down.weight", "mlp.down"},
     {"mlp.down", "mlp.down"},         {"mlp.gelu/grad", "mlp.down"}};
 
-std::map<std::string, ByAxis> sent_for_linears(const program::Program& program) {
+/// Of the tensors of `layer_of`, by layer.
+std::map<std::string, ByAxis> sent_for_layers(const program::Program& program,
+                                              const std::map<std::string, std::string>& layer_of) {
   std::map<std::string, ByAxis> sent;
   const auto count = [&](program::GroupId id, std::int64_t passes, const program::Slice& tensor,
                          std::int64_t bytes) {
     const program::Group& group = program.groups[id.index()];
-    const auto linear = linear_of.find(tensor_of(program.buffer(tensor.buffer).name));
-    if (linear == linear_of.end()) return;
-    sent[linear->second][group.name] +=
+    const auto layer = layer_of.find(tensor_of(program.buffer(tensor.buffer).name));
+    if (layer == layer_of.end()) return;
+    sent[layer->second][group.name] +=
         ring(static_cast<std::int64_t>(group.members.size()), passes, bytes);
   };
   for (const program::Instruction& i : program.instructions) {
@@ -117,6 +119,10 @@ std::map<std::string, ByAxis> sent_for_linears(const program::Program& program) 
       count(g->group, 1, g->from, g->to.bytes());
   }
   return sent;
+}
+
+std::map<std::string, ByAxis> sent_for_linears(const program::Program& program) {
+  return sent_for_layers(program, linear_of);
 }
 
 /// AxoNN, eqs 4 to 8, for one layer with a matrix of k rows and n columns, in elements; `x` and `y`
@@ -159,6 +165,92 @@ TEST(Axonn, every_linear_sends_what_equations_4_to_8_say_on_every_grid) {
   }
 }
 
+// --- AxoNN's equations with channels for k and n
+
+/// A convolution or linear layer of a VGG: channels, and how many places a sample has before and
+/// after it.
+struct Layer {
+  std::string name;
+  std::int64_t k, n, places_before, places_after, kernel = 1;
+  std::int64_t weight() const { return kernel * k * n; }
+};
+
+GridSetup pictures_for(const plan::Grid& grid) {
+  GridSetup setup;
+  setup.vgg = model::VggSpec{.widths = {144, 0, 144, 288, 0},
+                             .hidden = {432, 144},
+                             .picture = {8, 8, 3},
+                             .num_classes = 101,
+                             .dropout = 0};
+  setup.plan.seq_length = 1;
+  setup.plan.micro_batch_size = 2;
+  setup.set_grid(grid, 3);
+  return setup;
+}
+const std::vector<Layer> layers_of_pictures = {{"conv.0", 3, 144, 64, 64, 9},
+                                               {"conv.1", 144, 144, 16, 16, 9},
+                                               {"conv.2", 144, 288, 16, 16, 9},
+                                               {"linear.0", 4 * 288, 432, 1, 1},
+                                               {"linear.1", 432, 144, 1, 1}};
+/// The gradient of what a layer reads counts as the layer's; so does what it reads, where it is
+/// gathered.
+const std::map<std::string, std::string> layer_of_tensor = {{"conv.0.weight", "conv.0"},
+                                                            {"conv.0", "conv.0"},
+                                                            {"conv.1.weight", "conv.1"},
+                                                            {"conv.1", "conv.1"},
+                                                            {"pool.0", "conv.1"},
+                                                            {"pool.0/grad", "conv.1"},
+                                                            {"conv.2.weight", "conv.2"},
+                                                            {"conv.2", "conv.2"},
+                                                            {"conv.1.relu/grad", "conv.2"},
+                                                            {"linear.0.weight", "linear.0"},
+                                                            {"linear.0", "linear.0"},
+                                                            {"pool.1/grad", "linear.0"},
+                                                            {"linear.1.weight", "linear.1"},
+                                                            {"linear.1", "linear.1"},
+                                                            {"linear.0.relu/grad", "linear.1"}};
+
+// A convolution sends what a linear layer of its channels does, a place of a picture being what a
+// token is there; its kernel counts for the weight alone. The first one has no gradient of its
+// input. Where y does not divide the 3 channels of a picture, its output is not reduced: it is cut
+// on y too, gathered for the next one, and its gradient scattered, which is that one's all-reduce
+// of eq 7 in two halves.
+TEST(Axonn, every_convolution_sends_what_equations_4_to_8_say_of_its_channels) {
+  auto grids = grids_of({1, 2, 3, 4}, 36);
+  std::erase_if(grids, [](const plan::Grid& g) { return 144 % (g.x * g.y * g.z) != 0; });
+  EXPECT_GE(grids.size(), 100U);
+  std::printf("AxoNN, equations 4 to 8, of a VGG: %zu grids\n", grids.size());
+  for (const plan::Grid& grid : grids) {
+    SCOPED_TRACE(text_of(grid));
+    const GridSetup setup = pictures_for(grid);
+    const std::int64_t element = size_bytes(setup.plan.compute), micros = 3,
+                       samples = setup.plan.micro_batch_size;
+    std::map<std::string, ByAxis> expected;
+    bool is_transposed = false;
+    for (const Layer& layer : layers_of_pictures) {
+      const bool is_first = layer.name == "conv.0";
+      const std::int64_t of_k = is_transposed ? grid.x : grid.y,
+                         of_n = is_transposed ? grid.y : grid.x;
+      const std::string axis_of_k = is_transposed ? "x" : "y",
+                        axis_of_n = is_transposed ? "y" : "x";
+      const auto add = [&](const std::string& axis, std::int64_t times, std::int64_t ranks,
+                           std::int64_t passes, std::int64_t elements, std::int64_t parts) {
+        const Twelfths sent = times * ring(ranks, passes, exact(elements, parts) * element);
+        if (sent != 0) expected[layer.name][axis] += sent;
+      };
+      const std::int64_t in_use = grid.x * grid.y, data = *grid.data;
+      add("z", micros, grid.z, 2, layer.weight(), in_use);       // eqs 4 and 5
+      add("data", 1, data, 2, layer.weight(), in_use * grid.z);  // eq 8
+      if (!is_first || layer.k % of_k == 0)                      // eq 6
+        add(axis_of_k, micros, of_k, 2, samples * layer.places_after * layer.n, of_n);
+      if (!is_first)  // eq 7
+        add(axis_of_n, micros, of_n, 2, samples * layer.places_before * layer.k, of_k);
+      is_transposed = !is_transposed;
+    }
+    EXPECT_EQ(sent_for_layers(setup.train(), layer_of_tensor), expected);
+  }
+}
+
 // Of a layer, in units of 2 (d - 1)/d elements for each of b s tokens: the attention's all-reduces
 // of 3h + h over d2 are halved into a reduce-scatter and an all-gather each. ATP's eq 2 prints 14h
 // + 4h: it all-reduces and gathers as well, 2h more.
@@ -196,7 +288,7 @@ ByClass sent_by_class(const program::Program& program) {
   for (const program::Traffic& entry : program::traffic(program)) {
     const Twelfths twelfths =
         ring(ranks.at(entry.axis), passes_of(entry.kind), entry.payload_bytes);
-    sent[std::string(to_string(entry.tensor))][entry.axis] += twelfths;
+    sent[entry.label][entry.axis] += twelfths;
     // The doubles are sums of one rounded product for each call.
     EXPECT_NEAR(12 * entry.sent_bytes, static_cast<double>(twelfths),
                 static_cast<double>(entry.calls) * 2.3e-16 * static_cast<double>(twelfths));

@@ -16,13 +16,13 @@ TEST(Load, an_almost_empty_file_gets_the_defaults) {
   const Config config = load_text("data: {path: x.txt}\n");
   EXPECT_EQ(config.name, "a");
   EXPECT_EQ(config.dir, "runs/a");
-  EXPECT_EQ(config.model.ffn_hidden_size, 4 * config.model.hidden_size);
-  EXPECT_EQ(config.model.max_position_embeddings, config.data.seq_length);
+  EXPECT_EQ(config.gpt.ffn_hidden_size, 4 * config.gpt.hidden_size);
+  EXPECT_EQ(config.gpt.max_position_embeddings, config.data.seq_length);
   EXPECT_EQ(config.plan.micro_batch_size, config.plan.global_batch_size);
   EXPECT_EQ(config.train.schedule.decay_steps, config.train.steps);
   EXPECT_EQ(config.train.schedule.warmup_steps, 100);
   EXPECT_EQ(config.train.schedule.min_lr, config.train.schedule.lr / 10);
-  EXPECT_EQ(config.model.vocab_size, 0);
+  EXPECT_EQ(config.gpt.vocab_size, 0);
   EXPECT_EQ(config.kernels, "auto");
 }
 
@@ -33,8 +33,8 @@ TEST(Load, defaults_follow_the_values_of_other_keys) {
   EXPECT_EQ(config.train.schedule.decay_steps, 10);
   EXPECT_EQ(config.train.schedule.warmup_steps, 2);
   EXPECT_EQ(config.train.schedule.min_lr, 0.1);
-  EXPECT_EQ(config.model.ffn_hidden_size, 256);
-  EXPECT_EQ(config.model.max_position_embeddings, 8);
+  EXPECT_EQ(config.gpt.ffn_hidden_size, 256);
+  EXPECT_EQ(config.gpt.max_position_embeddings, 8);
   EXPECT_EQ(config.sample.tokens, 0);
 }
 
@@ -124,8 +124,8 @@ TEST(Load, every_kind_of_value_is_stored) {
       "precision: {compute: fp64}\nkernels: reference\nrun: {threads: 3}\nsample: {prompt: 42}\n");
   EXPECT_EQ(config.data.path, "a b.txt");
   EXPECT_EQ(config.data.tokenizer, data::TokenizerKind::byte);
-  EXPECT_FALSE(config.model.bias);
-  EXPECT_FALSE(config.model.tied_head);
+  EXPECT_FALSE(config.gpt.bias);
+  EXPECT_FALSE(config.gpt.tied_head);
   EXPECT_EQ(config.optimizer.beta1, 0.8);
   EXPECT_EQ(config.optimizer.beta2, 0.9);
   EXPECT_EQ(config.plan.checkpointing.blocks, 2);

@@ -7,7 +7,9 @@
 
 #include "config/config.h"
 #include "model/gpt.h"
+#include "model/vgg.h"
 #include "plan/plan.h"
+#include "support/infeasible_words.h"
 
 namespace fourfold::config {
 namespace {
@@ -35,12 +37,12 @@ Config load_published(const Published& run) {
 TEST(PaperConfigs, have_the_sizes_and_the_batch_of_the_paper) {
   for (const Published& run : axonn) {
     const Config config = load_published(run);
-    EXPECT_EQ(config.model.num_layers, run.layers) << run.file;
-    EXPECT_EQ(config.model.hidden_size, run.hidden) << run.file;
-    EXPECT_EQ(config.model.num_attention_heads, run.heads) << run.file;
-    EXPECT_EQ(config.model.ffn_hidden_size, 4 * run.hidden) << run.file;
-    EXPECT_EQ(config.model.vocab_size, 51200) << run.file;
-    EXPECT_TRUE(config.model.tied_head && config.model.bias) << run.file;
+    EXPECT_EQ(config.gpt.num_layers, run.layers) << run.file;
+    EXPECT_EQ(config.gpt.hidden_size, run.hidden) << run.file;
+    EXPECT_EQ(config.gpt.num_attention_heads, run.heads) << run.file;
+    EXPECT_EQ(config.gpt.ffn_hidden_size, 4 * run.hidden) << run.file;
+    EXPECT_EQ(config.gpt.vocab_size, 51200) << run.file;
+    EXPECT_TRUE(config.gpt.tied_head && config.gpt.bias) << run.file;
     EXPECT_EQ(config.data.seq_length, 2048) << run.file;
     EXPECT_EQ(config.data.format, data::Format::synthetic) << run.file;
     EXPECT_EQ(config.plan.global_batch_size, 2048) << run.file;  // 4 Mi tokens
@@ -52,7 +54,7 @@ TEST(PaperConfigs, have_the_sizes_and_the_batch_of_the_paper) {
 TEST(PaperConfigs, have_the_number_of_parameters_that_follows_from_the_sizes) {
   for (const Published& run : axonn) {
     std::int64_t total = 0;
-    for (const auto& part : model::count_parameters(load_published(run).model))
+    for (const auto& part : model::count_parameters(load_published(run).gpt))
       total += part.parameters;
     const std::int64_t l = run.layers, h = run.hidden;
     // A block: 4 h^2 of attention, 8 h^2 of the MLP, 9 h of biases, 4 h of two norms.
@@ -66,11 +68,25 @@ TEST(PaperConfigs, have_a_grid_for_the_ranks_of_the_paper_that_divides_the_batch
     plan::PlanSpec spec = load_published(run).plan;
     const auto grid = plan::solve_grid(spec, run.ranks);
     ASSERT_TRUE(std::holds_alternative<plan::Grid>(grid))
-        << plan::to_text(std::get<plan::Infeasible>(grid));
+        << test::in_words(std::get<plan::Infeasible>(grid));
     EXPECT_EQ(plan::num_ranks(spec.grid), run.ranks) << run.file << " says it without --ranks too";
     spec.grid = std::get<plan::Grid>(grid);
     EXPECT_TRUE(std::holds_alternative<plan::Batching>(plan::solve_batching(spec))) << run.file;
   }
+}
+
+/// Rhino, table 3: VGG19 with a million classes has 4.2 billion parameters.
+TEST(PaperConfigs, vgg19_has_the_size_that_rhino_prints) {
+  const std::vector<std::string> files = {std::string(FOURFOLD_SOURCE_DIR) +
+                                          "/configs/paper/vgg19.yaml"};
+  const Config config = load(files, {});
+  double count = 0;
+  for (const auto& part : model::count_parameters(config.vgg))
+    count += static_cast<double>(part.parameters);
+  // Simonyan, Zisserman 2015, table 2: 144 million with a thousand classes, 4.1 million of them in
+  // the last layer.
+  EXPECT_EQ(count, 143'667'240 - 1000 * 4097 + 1'000'000 * 4097.0);
+  EXPECT_NEAR(count / 1e9, 4.2, 0.05);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "config/compare.h"
 #include "config/schema.h"
+#include "config/value.h"
 #include "unit/config/scratch.h"
 
 namespace fourfold::config {
@@ -27,6 +28,11 @@ class Randomizer {
       std::visit(*this, key.field);
     }
     make_consistent();
+    // Settings of another kind of model are not printed: they have their defaults.
+    for (const Key& key : keys())
+      if (!applies(key, config_)) store_fallback(key, config_);
+    for (const Key& key : keys())
+      if (!applies(key, config_) && key.derive) key.derive(config_);
     share_values(config_);
   }
 
@@ -60,6 +66,17 @@ class Randomizer {
     for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[below(i)]);
     permutation.place(config_) = std::move(names);
   }
+  void operator()(const Integers& list) {
+    std::vector<std::int64_t>& numbers = list.place(config_) = {};
+    for (std::uint64_t i = below(std::min<std::uint64_t>(list.most_items, 5)); i > 0; --i)
+      numbers.push_back(
+          !list.zero.empty() && below(3) == 0 ? 0 : 1 + static_cast<std::int64_t>(below(500)));
+  }
+  void operator()(const Place<std::vector<double>>& place) { place(config_) = {number()}; }
+  void operator()(const Place<data::BadPictures>& place) {
+    place(config_).skip.reset();
+    if (below(2) == 1) place(config_).skip = static_cast<std::int64_t>(below(100));
+  }
   void operator()(const Place<Blend>& place) {
     Blend& blend = place(config_) = {};
     for (std::uint64_t i = below(3); i > 0; --i)
@@ -84,19 +101,34 @@ class Randomizer {
     make_grid_consistent();
     config_.plan.global_batch_size *= config_.micro_batch_size.value_or(1) * config_.plan.grid.z *
                                       config_.plan.grid.data.value_or(1);
-    config_.model.max_position_embeddings += config_.data.seq_length;
-    config_.model.num_layers += 3;
-    config_.model.vocab_size += 256;
+    config_.gpt.max_position_embeddings += config_.data.seq_length;
+    config_.gpt.num_layers += 3;
+    config_.gpt.vocab_size += 256;
+    const graph::OptimizerSpec plain;
+    graph::OptimizerSpec& optimizer = config_.optimizer;
+    if (optimizer.kind == graph::Optimizer::sgd) {
+      optimizer.beta1 = plain.beta1, optimizer.beta2 = plain.beta2;
+      optimizer.epsilon = plain.epsilon;
+    } else {
+      optimizer.momentum = plain.momentum;
+      optimizer.nesterov = plain.nesterov;
+    }
     auto& schedule = config_.train.schedule;
     schedule.min_lr = std::min(schedule.min_lr, schedule.lr);
     schedule.decay_steps += schedule.warmup_steps;
     config_.train.steps += schedule.warmup_steps + schedule.decay_steps;
     if (config_.data.format == data::Format::synthetic) config_.sample.tokens = 0;
+    if (config_.sample.tokens == 0) config_.sample.interval = 0;
     make_data_consistent();
   }
 
   void make_data_consistent() {
     data::DataSpec& data = config_.data;
+    if (config_.kind == model::Kind::vgg) {
+      make_pictures_consistent();
+      return;
+    }
+    if (data.format == data::Format::pictures) data.format = data::Format::text;
     if (data.format == data::Format::text || data.format == data::Format::synthetic)
       data.blend.clear();
     else if (!data.blend.empty())
@@ -104,19 +136,35 @@ class Randomizer {
     if (data.tokenizer == data::TokenizerKind::character ||
         data.tokenizer == data::TokenizerKind::byte)
       data.tokenizer_path.clear();
-    if (data.format == data::Format::synthetic)
-      data.mask_documents = data.restart_positions = false;
+    if (data.format != data::Format::synthetic) return;
+    data.mask_documents = data.restart_positions = false;
+    data.validation.clear();
+  }
+
+  void make_pictures_consistent() {
+    if (config_.data.format != data::Format::synthetic)
+      config_.data.format = data::Format::pictures;
+    else
+      config_.data.validation.clear();
+    model::VggSpec& vgg = config_.vgg;
+    if (vgg.widths.empty() || vgg.widths[0] == 0) vgg.widths.insert(vgg.widths.begin(), 8);
+    if (vgg.picture.size() != 3 && config_.data.format != data::Format::synthetic)
+      vgg.picture.clear();
+    else
+      vgg.picture = {64, 80, 3};
+    config_.plan.shard_sequence = false;
   }
 
   void make_grid_consistent() {
     plan::Grid& grid = config_.plan.grid;
     for (std::int64_t* size : {&grid.x, &grid.y, &grid.z}) *size = 1 + *size % 8;
-    if (config_.plan.strategy != plan::Strategy::axonn) grid.y = 1;
-    if (config_.plan.strategy == plan::Strategy::megatron) grid.z = 1;
-    if (config_.plan.strategy == plan::Strategy::fsdp) grid.x = 1;
-    if (config_.plan.strategy != plan::Strategy::megatron) config_.plan.shard_sequence = false;
-    config_.model.hidden_size =
-        (1 + config_.model.hidden_size % 200) * config_.model.num_attention_heads * grid.y;
+    const plan::Strategy strategy = config_.plan.strategy;
+    if (strategy == plan::Strategy::megatron || strategy == plan::Strategy::fsdp) grid.y = 1;
+    if (strategy == plan::Strategy::megatron || strategy == plan::Strategy::atp) grid.z = 1;
+    if (strategy == plan::Strategy::fsdp) grid.x = 1;
+    if (strategy != plan::Strategy::megatron) config_.plan.shard_sequence = false;
+    config_.gpt.hidden_size =
+        (1 + config_.gpt.hidden_size % 200) * config_.gpt.num_attention_heads * grid.y;
   }
 
   Config& config_;
@@ -136,9 +184,18 @@ TEST(ResolvedYaml, reading_it_back_gives_the_same_configuration) {
 }
 
 TEST(ResolvedYaml, every_key_is_explicit) {
-  const std::string text = resolved_yaml(load_text("data: {path: x}\n"));
-  for (const Key& key : keys())
-    EXPECT_NE(text.find(std::string(leaf_of(key.path)) + ": "), std::string::npos) << key.path;
+  for (const char* model :
+       {"data: {path: x}\n", "model: {kind: vgg}\ndata: {format: pictures, path: x}\n"}) {
+    const Config config = load_text(model);
+    const std::string text = resolved_yaml(config);
+    for (const Key& key : keys())
+      EXPECT_EQ(
+          text.find("\n  " + std::string(leaf_of(key.path)) + ": ") != std::string::npos ||
+              text.find("\n    " + std::string(leaf_of(key.path)) + ": ") != std::string::npos ||
+              text.find("\n" + std::string(leaf_of(key.path)) + ": ") != std::string::npos,
+          applies(key, config) || leaf_of(key.path) == "dropout" || leaf_of(key.path) == "interval")
+          << key.path;
+  }
 }
 
 TEST(ResolvedYaml, sections_in_sections_are_indented) {
@@ -163,14 +220,14 @@ TEST(ShownYaml, has_the_origin_of_each_value_in_one_column) {
       load_text("data: {path: x}\nmodel:\n  hidden_size: 64\n", {"train.steps=5", "run.name=n"}));
   std::size_t column = 0;
   for (const char* line :
-       {"  hidden_size: 64  ", "  ffn_hidden_size: 256  ", "  steps: 5  ", "  bias: true  "}) {
+       {"  hidden_size: 64  ", "  # ffn_hidden_size: 256  ", "  steps: 5  ", "  bias: true  "}) {
     const auto begin = text.find(line);
     ASSERT_NE(begin, std::string::npos) << line << text;
-    const auto comment = text.find("# ", begin) - begin;
+    const auto comment = text.find("  # ", begin + 4) - begin;
     EXPECT_EQ(std::exchange(column, comment), column == 0 ? 0 : comment) << text;
   }
   const auto origin = [&](const std::string& key) {
-    const auto comment = text.find("  # ", text.find("  " + key + ": "));
+    const auto comment = text.find("  # ", text.find(" " + key + ": "));
     return text.substr(comment + 4, text.find('\n', comment) - comment - 4);
   };
   EXPECT_TRUE(origin("hidden_size").ends_with("/a.yaml:3")) << text;
@@ -185,7 +242,7 @@ TEST(ShownYaml, reading_it_back_gives_the_same_configuration_and_its_origins) {
   const std::vector<std::string> files = {scratch.write(
       "a.yaml", "data: {path: x}\nsample:\n  prompt: 'a  # b'\nmodel:\n  hidden_size: 64\n")};
   Config config = load(files, {});
-  config.model.vocab_size = 65;  // settled by the run
+  config.gpt.vocab_size = 65;  // settled by the run
   const std::string text = shown_yaml(config);
   const std::vector<std::string> shown = {scratch.write("shown.yaml", text)};
   Config again = load(shown, {});
@@ -197,6 +254,34 @@ TEST(ShownYaml, reading_it_back_gives_the_same_configuration_and_its_origins) {
   EXPECT_EQ(again.origins.find("model.vocab_size")->place, "derived");
   EXPECT_EQ(again.origins.find("sample.prompt")->place, files[0] + ":3");
   EXPECT_EQ(shown_yaml(again), text);
+}
+
+TEST(ShownYaml, what_follows_from_other_keys_follows_what_is_set_over_the_text) {
+  const Scratch scratch;
+  const Config config = load_text("data: {path: x}\nrun: {name: a}\noptimizer: {lr: 6e-4}\n",
+                                  {"model.ffn_hidden_size=512"});
+  EXPECT_EQ(config.train.schedule.min_lr, 6e-5);
+  const std::vector<std::string> shown = {scratch.write("shown.yaml", shown_yaml(config))};
+  EXPECT_TRUE(load(shown, {}) == config);
+  const std::vector<std::string> sets = {"optimizer.lr=1e-5", "train.steps=40", "run.name=b",
+                                         "model.hidden_size=256"};
+  const Config other = load(shown, sets);
+  EXPECT_EQ(other.train.schedule.min_lr, 1e-6);
+  EXPECT_EQ(other.train.schedule.warmup_steps, 2);
+  EXPECT_EQ(other.train.schedule.decay_steps, 40);
+  EXPECT_EQ(other.dir, "runs/b");
+  EXPECT_EQ(other.gpt.ffn_hidden_size, 512) << "it was set, though to what would follow";
+}
+
+TEST(ShownYaml, what_the_run_settled_is_fixed_and_what_only_resembles_it_may_be_marked) {
+  Config config = load_text("data: {path: x}\n");
+  config.train.schedule.decay_steps = 170;  // does not follow
+  EXPECT_NE(shown_yaml(config).find("\n  decay_steps: 170"), std::string::npos);
+  Config read = load_text(resolved_yaml(config));
+  EXPECT_NE(shown_yaml(read).find("\n  min_lr: 0.0001 "), std::string::npos);
+  mark_followers(read);
+  EXPECT_NE(shown_yaml(read).find("\n  # min_lr: 0.0001 "), std::string::npos);
+  EXPECT_NE(shown_yaml(read).find("\n  decay_steps: 170"), std::string::npos);
 }
 
 TEST(Differences, are_the_keys_whose_values_differ_with_both_origins) {
@@ -239,15 +324,15 @@ TEST(Configs, the_shakespeare_run_has_the_sizes_nanogpt_publishes) {
   const std::vector<std::string> files = {std::string(FOURFOLD_SOURCE_DIR) +
                                           "/configs/gpt-shakespeare-char.yaml"};
   const Config config = load(files, {});
-  EXPECT_EQ(config.model.num_layers, 4);
-  EXPECT_EQ(config.model.num_attention_heads, 4);
-  EXPECT_EQ(config.model.hidden_size, 128);
+  EXPECT_EQ(config.gpt.num_layers, 4);
+  EXPECT_EQ(config.gpt.num_attention_heads, 4);
+  EXPECT_EQ(config.gpt.hidden_size, 128);
   EXPECT_EQ(config.data.seq_length, 64);
   EXPECT_EQ(config.plan.global_batch_size, 12);
   EXPECT_EQ(config.train.steps, 2000);
   EXPECT_EQ(config.optimizer.beta2, 0.99);
-  EXPECT_FALSE(config.model.bias);
-  EXPECT_TRUE(config.model.tied_head);
+  EXPECT_FALSE(config.gpt.bias);
+  EXPECT_TRUE(config.gpt.tied_head);
 }
 
 }  // namespace

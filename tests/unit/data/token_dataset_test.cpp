@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/dataset.h"
+#include "data/token_source.h"
 #include "unit/data/expect_error.h"
 #include "unit/data/token_files.h"
 
@@ -28,7 +28,8 @@ DataSpec spec_of(const std::string& path, std::int64_t samples_per_step = 4) {
   return spec;
 }
 
-Ids train_tokens(const Dataset& data, std::int64_t step, std::int64_t sample, std::size_t length) {
+Ids train_tokens(const TokenSource& data, std::int64_t step, std::int64_t sample,
+                 std::size_t length) {
   Ids ids(length);
   data.fill_train_tokens(step, sample, ids);
   return ids;
@@ -36,8 +37,8 @@ Ids train_tokens(const Dataset& data, std::int64_t step, std::int64_t sample, st
 
 TEST_F(TokenDataset, EachWindowOfAnEpochIsSeenOnceAndLabelsAreTheNextTokens) {
   write_megatron(path("a"), counting_documents({700, 150, 150}));
-  const Dataset data(spec_of(path("a")));
-  ASSERT_EQ(data.num_train_tokens(), 700);
+  const TokenSource data(spec_of(path("a")));
+  ASSERT_EQ(data.num_train(), 700);
   const std::int64_t windows = 699 / 8;
   std::set<std::vector<std::int64_t>> orders;
   for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
@@ -64,9 +65,9 @@ TEST_F(TokenDataset, EachWindowOfAnEpochIsSeenOnceAndLabelsAreTheNextTokens) {
 TEST_F(TokenDataset, ASampleIsAPureFunctionOfSeedStepAndSample) {
   write_megatron(path("a"), counting_documents({700, 300}));
   DataSpec spec = spec_of(path("a"));
-  const Dataset data(spec), same(spec);
+  const TokenSource data(spec), same(spec);
   spec.seed = 43;
-  const Dataset other(spec);
+  const TokenSource other(spec);
   int differ = 0;
   for (std::int64_t step = 30; step-- > 0;)
     for (std::int64_t sample = 4; sample-- > 0;) {
@@ -78,11 +79,11 @@ TEST_F(TokenDataset, ASampleIsAPureFunctionOfSeedStepAndSample) {
 
 TEST_F(TokenDataset, TheSplitIsWhereADocumentBeginsAndCutsTheOnlyOne) {
   write_megatron(path("a"), counting_documents({300, 300, 300, 100}));
-  EXPECT_EQ(Dataset(spec_of(path("a"))).num_train_tokens(), 600) << "not 800, inside a document";
+  EXPECT_EQ(TokenSource(spec_of(path("a"))).num_train(), 600) << "not 800, inside a document";
   write_megatron(path("a"), counting_documents({1000}));
-  const Dataset data(spec_of(path("a")));
-  EXPECT_EQ(data.num_train_tokens(), 800);
-  EXPECT_EQ(data.num_validation_tokens(), 200);
+  const TokenSource data(spec_of(path("a")));
+  EXPECT_EQ(data.num_train(), 800);
+  EXPECT_EQ(data.num_validation(), 200);
 }
 
 TEST_F(TokenDataset, ABlendTakesFromItsSetsInProportionAndEachInEpochs) {
@@ -90,7 +91,7 @@ TEST_F(TokenDataset, ABlendTakesFromItsSetsInProportionAndEachInEpochs) {
   write_megatron(path("b"), counting_documents({3000, 300}));
   DataSpec spec = spec_of("");
   spec.blend = {{path("a"), 3}, {path("b.idx"), 1}};
-  const Dataset data(spec);
+  const TokenSource data(spec);
   std::map<std::size_t, std::int64_t> count;
   std::map<std::size_t, std::set<std::int64_t>> starts;
   for (std::int64_t g = 0; g < 160; ++g) {
@@ -111,7 +112,7 @@ TEST_F(TokenDataset, ValidationWindowsOfAllSetsHoldEveryLabelOnce) {
   DataSpec spec = spec_of("");
   spec.blend = {{path("a"), 1}, {path("b"), 1}};
   spec.split = 0.89;
-  const Dataset data(spec);
+  const TokenSource data(spec);
   std::multiset<std::int32_t> seen;
   Ids labels(8), tokens(8);
   const std::int64_t windows = data.validation_windows(8);
@@ -140,7 +141,7 @@ TEST_F(TokenDataset, DocumentStartsTellWhichPositionsBelongTogether) {
   std::vector<std::int64_t> begin_of;
   for (const auto& document : documents)
     for (std::size_t i = 0; i < document.size(); ++i) begin_of.push_back(document.front());
-  const Dataset data(spec_of(path("a")));
+  const TokenSource data(spec_of(path("a")));
   for (const std::int64_t length : {8, 20})
     for (std::int64_t g = 0; g < 80; ++g) {
       const auto first = static_cast<std::size_t>(data.train_window(g / 4, g % 4, length).first);
@@ -170,9 +171,9 @@ TEST_F(TokenDataset, ShardsOfLlmcAreOneStreamWhoseDocumentsBeginWithTheEndOfText
   DataSpec spec = spec_of(std::filesystem::path(path("x_000001.bin")).parent_path().string(), 1);
   spec.format = Format::llmc;
   spec.seq_length = 3;
-  const Dataset data(spec);
-  EXPECT_EQ(data.num_train_tokens(), 9) << "18 lies in the document that begins at 9";
-  EXPECT_EQ(data.num_validation_tokens(), 14);
+  const TokenSource data(spec);
+  EXPECT_EQ(data.num_train(), 9) << "18 lies in the document that begins at 9";
+  EXPECT_EQ(data.num_validation(), 14);
   Ids ids(9), starts(9);
   data.fill_validation_tokens(0, ids);
   for (std::int64_t step = 0; step < 2; ++step) {
@@ -196,7 +197,7 @@ TEST_F(TokenDataset, Row11_ABadIdIsNamedWithFileSampleAndPositionWhereverItStand
     write_megatron(path("a"), documents);
     DataSpec spec = spec_of(path("a"));
     spec.vocab_size = 777;
-    const Dataset data(spec);
+    const TokenSource data(spec);
     std::set<std::string> messages;
     Ids ids(8);
     const auto collect = [&](const auto& fill) {
@@ -232,7 +233,7 @@ TEST_F(TokenDataset, Row12_SetsOfZeroToManySamplesAreRefusedUntilAStepHasEnough)
     spec.split =
         train == 0 ? 0.5 : (static_cast<double>(train) + 0.5) / static_cast<double>(train + 9);
     try {
-      const Dataset data(spec);
+      const TokenSource data(spec);
       EXPECT_GE(train, 33U);
       ++accepted;
     } catch (const UserError& error) {
@@ -243,7 +244,7 @@ TEST_F(TokenDataset, Row12_SetsOfZeroToManySamplesAreRefusedUntilAStepHasEnough)
   }
   EXPECT_EQ(accepted, 28);
   write_megatron(path("a"), {});
-  expect_words(user_error(ExitCode::bad_data, [&] { Dataset(spec_of(path("a"))); }),
+  expect_words(user_error(ExitCode::bad_data, [&] { TokenSource(spec_of(path("a"))); }),
                {"a.bin", "0 of 0 tokens"});
 }
 
@@ -251,24 +252,24 @@ TEST_F(TokenDataset, AVocabularyMustBeKnownAndPartsOfABlendMustShareIt) {
   write_megatron(path("a"), counting_documents({900, 100}));
   DataSpec spec = spec_of(path("a"));
   spec.vocab_size = 0;
-  expect_words(user_error(ExitCode::bad_config, [&] { Dataset{spec}; }),
+  expect_words(user_error(ExitCode::bad_config, [&] { TokenSource{spec}; }),
                {path("a"), "data.tokenizer", "model.vocab_size"});
   spec.tokenizer = TokenizerKind::byte;
-  EXPECT_EQ(Dataset(spec).vocab_size(), 256);
+  EXPECT_EQ(TokenSource(spec).vocab_size(), 256);
   const std::string sidecar =
       R"({"format": 1, "dtype": "u16", "documents": 2, "tokens": 1000, "vocab_size": 2,
           "ends_documents": false, "bin_hash": "", "idx_hash": "",
           "tokenizer_fingerprint": "another",
           "tokenizer": {"tokenizer":"character","vocabulary":"ab"}})";
   write_bytes(path("a.json"), sidecar);
-  expect_words(user_error(ExitCode::bad_data, [&] { Dataset{spec}; }),
+  expect_words(user_error(ExitCode::bad_data, [&] { TokenSource{spec}; }),
                {"a.json", "another", "byte"});
   write_bytes(path("a.json"), "{\"format\": 2}");
-  expect_words(user_error(ExitCode::bad_data, [&] { Dataset{spec}; }), {"a.json", "format 2"});
+  expect_words(user_error(ExitCode::bad_data, [&] { TokenSource{spec}; }), {"a.json", "format 2"});
   spec.blend = {{path("a"), 1}, {path("b"), 1e-9}};
   write_megatron(path("b"), counting_documents({900, 100}));
   std::filesystem::remove(path("a.json"));
-  expect_words(user_error(ExitCode::bad_config, [&] { Dataset{spec}; }), {"b.bin", "weight"});
+  expect_words(user_error(ExitCode::bad_config, [&] { TokenSource{spec}; }), {"b.bin", "weight"});
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/format.h"
-#include "data/dataset.h"
 #include "data/megatron_set.h"
 #include "data/sidecar.h"
+#include "data/token_source.h"
 #include "data/verify_set.h"
 #include "support/simulated_disk.h"
 #include "unit/data/expect_error.h"
@@ -104,7 +104,30 @@ TEST_F(TokenizeTest, TheIndexIsThatOfMegatronsWriter) {
   spec.path = path("set");
   spec.seq_length = 1;
   spec.split = 0.6;
-  EXPECT_EQ(Dataset(spec).tokenizer().fingerprint(), byte_tokenizer()->fingerprint());
+  EXPECT_EQ(TokenSource(spec).tokenizer()->fingerprint(), byte_tokenizer()->fingerprint());
+}
+
+TEST_F(TokenizeTest, ASidecarThatHoldsNoTokenizerIsBadData) {
+  write_bytes(path("a.txt"), "some words");
+  TokenizeOptions options;
+  options.inputs = {path("a.txt")};
+  options.prefix = path("set");
+  options.append_eod = false;
+  run(real_files(), options, *byte_tokenizer());
+  const std::string text = read_bytes(path("set.json"));
+  const std::size_t at = text.find("\"tokenizer\": {");
+  ASSERT_NE(at, text.npos);
+  for (const std::string other : {"{}", R"({"tokenizer":1})", R"({"tokenizer":"none such"})"}) {
+    write_bytes(path("set.json"), text.substr(0, at) + "\"tokenizer\": " + other + "\n}\n");
+    expect_words(user_error(ExitCode::bad_data, [&] { verify_set(path("set")); }), {"set.json"});
+    DataSpec spec;
+    spec.format = Format::megatron;
+    spec.path = path("set");
+    spec.seq_length = 1;
+    expect_words(user_error(ExitCode::bad_data, [&] { TokenSource{spec}; }), {"set.json"});
+    const auto sidecar = read_sidecar(path("set"));
+    user_error(ExitCode::bad_data, [&] { tokenizer_of(*sidecar, "set.json"); });
+  }
 }
 
 TEST_F(TokenizeTest, ALargeVocabularyTakesFourBytesAToken) {
@@ -202,6 +225,44 @@ TEST_F(TokenizeCrashTest, AFailureOfAnyOperationEndsWithStorageAndTheNextCallGoe
     ASSERT_EQ(FilesOf(disk), expected) << "failed at " << at;
   }
   EXPECT_GT(went_on, 10);
+}
+
+/// Each way in which a file of the unfinished work may not be what was noted.
+TEST_F(TokenizeCrashTest, OnlyWorkThatProvesToBeWhatWasNotedIsGoneOnFrom) {
+  SimulatedDisk unbroken;
+  run(unbroken, options_, tokenizer_);
+  const FilesOf expected(unbroken);
+  int damages = 0;
+  for (const std::string name : {"tokens.bin", "lengths.bin", "journal.json"})
+    for (const std::string how : {"shorter", "empty", "missing", "a bit flipped"}) {
+      if (name == "journal.json" && how == "missing") continue;  // nothing is known then
+      SimulatedDisk disk;
+      disk.set_plan({.kill_at = 30, .fail_at = {}});
+      EXPECT_THROW(run(disk, options_, tokenizer_), Killed);
+      disk.set_plan({});
+      const std::string path = "/set.partial/" + name;
+      std::string text = read_text(disk, path);
+      ASSERT_GT(text.size(), 100U);
+      disk.remove_file(path);
+      if (how == "a bit flipped") text[90] = static_cast<char>(text[90] ^ 1);
+      if (how == "shorter") text.resize(text.size() / 8);
+      if (how == "empty") text.clear();
+      if (how != "missing") write_new_file(disk, path, text);
+      try {
+        run(disk, options_, tokenizer_);
+        ADD_FAILURE() << name << " " << how << " was gone on from";
+      } catch (const UserError& error) {
+        // The name of the recipe is that of other inputs, once a bit of it is flipped.
+        EXPECT_TRUE(name == "journal.json" || error.code() == ExitCode::storage);
+        expect_words(error.what(), {"/set.partial", "remove the folder"});
+      }
+      EXPECT_TRUE(FilesOf(disk).texts.empty());
+      remove_folder_of_files(disk, "/set.partial");
+      run(disk, options_, tokenizer_);
+      EXPECT_EQ(FilesOf(disk), expected);
+      ++damages;
+    }
+  EXPECT_EQ(damages, 11);
 }
 
 TEST_F(TokenizeCrashTest, WorkOfAnotherCallIsNotContinuedAndNotRemoved) {

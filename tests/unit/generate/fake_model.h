@@ -25,7 +25,8 @@ inline program::Program fake_program(const std::string& name, std::int64_t lengt
   program::Program program;
   program.name = name;
   program.streams = {"math"};
-  program.feeds = {.micros = 1, .samples = 1, .first = 0, .count = 1, .length = length};
+  program.feeds = {.micros = 1, .samples = 1, .first = 0, .count = 1};
+  program.inputs = {{"tokens", DType::i32, {length}}};
   const auto add = [&](const std::string& buffer, DType type, const Shape& shape,
                        program::BufferRole role, std::int64_t size) {
     program::Buffer result;
@@ -41,7 +42,8 @@ inline program::Program fake_program(const std::string& name, std::int64_t lengt
   add("logits", dtype, Shape{1, 1, vocab_size}, program::BufferRole::output,
       vocab_size * size_bytes(dtype));
   program.instructions.push_back(
-      {program::StreamId(0), program::Feed{.to = program.whole(program::BufferId(1))}});
+      {program::StreamId(0),
+       program::Feed{program::InputId(0), 0, program.whole(program::BufferId(1))}});
   return program;
 }
 
@@ -65,7 +67,7 @@ class FakeModel final : public run::Backend {
 
   void bind(const program::Bundle& bundle) override {
     bundle_ = &bundle;
-    cache_.resize(static_cast<std::size_t>(bundle.at("prefill").feeds.length));
+    cache_.resize(static_cast<std::size_t>(bundle.at("prefill").inputs[0].sample_shape[0]));
   }
   void begin(run::ProgramId program, const op::StepBlock& step, run::Feeder* feeder) override {
     program_ = &bundle_->programs[program.index()];
@@ -73,8 +75,9 @@ class FakeModel final : public run::Backend {
     feeder_ = feeder;
   }
   void issue(run::ProgramId, std::size_t) override {
-    std::vector<std::int32_t> ids(static_cast<std::size_t>(program_->feeds.length), -7);
-    feeder_->feed(program::FeedKind::tokens, program_->feeds, 0, 0, ids);
+    const Input& tokens = program_->inputs[0];
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens.sample_shape[0]), -7);
+    feeder_->feed(tokens, {0, 0, 1}, std::as_writable_bytes(std::span(ids)));
     calls.push_back({program_->name, step_.position, step_.index});
     for (auto behind = ids.begin() + step_.index + 1; behind != ids.end(); ++behind)
       require(*behind == 0, "tokens behind the last are padded with 0");

@@ -9,6 +9,7 @@
 #include "graph/autodiff.h"
 #include "graph/builder.h"
 #include "model/gpt.h"
+#include "support/all_cut_forms.h"
 
 namespace fourfold::graph {
 namespace {
@@ -32,7 +33,7 @@ TEST(Builder, refuses_shapes_that_an_op_cannot_have) {
   Builder builder("test");
   const ValueId x = builder.parameter("x", {2, 3, 4}, op::Fill{0, {2, 3, 4}});
   const ValueId w = builder.parameter("w", {5, 6}, op::Fill{0, {5, 6}});
-  EXPECT_THROW(builder.apply(op::Matmul{.a_rows = 2}, {x, w}, "y"), InternalError);
+  EXPECT_THROW(builder.apply(op::Contract{.a_rows = 2}, {x, w}, "y"), InternalError);
 }
 
 TEST(Builder, refuses_a_second_value_of_one_name) {
@@ -53,7 +54,7 @@ TEST(Autodiff, adds_the_contributions_of_an_activation_that_is_used_twice) {
   Builder builder("test");
   const ValueId w = builder.parameter("w", {3, 5}, op::Fill{0, {3, 5}});
   const ValueId x = builder.given("x", {1, 2, 3}, op::Element::compute, ValueRole::cache);
-  const ValueId h = builder.apply_one(op::Matmul{.a_rows = 2}, {x, w}, "h");
+  const ValueId h = builder.apply_one(op::Contract{.a_rows = 2}, {x, w}, "h");
   const ValueId g = builder.apply_one(op::Gelu{}, {h}, "g");
   const ValueId sum = builder.apply_one(op::Add{}, {h, g}, "sum");
   const ValueId gradient =
@@ -61,9 +62,39 @@ TEST(Autodiff, adds_the_contributions_of_an_activation_that_is_used_twice) {
   differentiate(builder, sum, gradient);
   const Graph graph = builder.take();
   EXPECT_EQ(count_nodes(graph, "gelu_gradient"), 1U);
-  EXPECT_EQ(count_nodes(graph, "add"), 2U);     // the forward one, and h's two contributions
-  EXPECT_EQ(count_nodes(graph, "matmul"), 2U);  // x is no parameter: only w gets a gradient
+  EXPECT_EQ(count_nodes(graph, "add"), 2U);       // the forward one, and h's two contributions
+  EXPECT_EQ(count_nodes(graph, "contract"), 2U);  // x is no parameter: only w gets a gradient
   EXPECT_TRUE(graph.find("gradient/w").has_value());
+}
+
+TEST(Autodiff, goes_through_convolutions_and_never_asks_for_that_of_bytes) {
+  Builder builder("test");
+  const ValueId bytes =
+      builder.given("bytes", {2, 4, 4, 3}, op::Element::u8, ValueRole::activation);
+  const ValueId x = builder.apply_one(op::Normalize{{0, 0, 0}, {1, 1, 1}}, {bytes}, "x");
+  const auto convolved = [&](ValueId from, const std::string& name, const Shape& shape) {
+    const ValueId w = builder.parameter(name + ".weight", shape, op::Fill{0, shape});
+    return builder.apply_one(op::Convolution{.padding = 1}, {from, w}, name);
+  };
+  const ValueId first = convolved(x, "first", {5, 3, 3, 3});
+  const ValueId relu = builder.apply_one(op::Relu{}, {first}, "relu");
+  const ValueId second = convolved(relu, "second", {6, 3, 3, 5});
+  const ValueId pooled = builder.apply_one(op::MaxPool{}, {second}, "pooled");
+  const ValueId gradient =
+      builder.given("pooled/grad", {2, 2, 2, 6}, op::Element::compute, ValueRole::activation);
+  differentiate(builder, pooled, gradient);
+  const Graph& graph = builder.graph();
+  std::vector<std::string_view> backward;
+  for (const Node& node : graph.nodes)
+    if (node.phase == Phase::backward) backward.push_back(op::name(node.op));
+  // The gradient of x first, whose reduction hides behind the product for the weight.
+  EXPECT_EQ(backward, (std::vector<std::string_view>{"max_pool_gradient", "convolution_gradient",
+                                                     "convolution_weight_gradient", "relu_gradient",
+                                                     "convolution_weight_gradient"}));
+  for (const Node& node : graph.nodes)
+    if (op::name(node.op) == "relu_gradient") {
+      EXPECT_EQ(node.reads[0], relu) << "the output, so that the input need not be kept";
+    }
 }
 
 TEST(Autodiff, says_which_op_has_no_gradient) {
@@ -86,12 +117,12 @@ TEST(Autodiff, stops_at_the_root_and_leaves_later_nodes_alone) {
   Builder builder("test");
   const ValueId v = builder.parameter("v", {2, 3}, op::Fill{0, {2, 3}}),
                 w = builder.parameter("w", {3, 4}, op::Fill{0, {3, 4}});
-  const ValueId y = builder.apply_one(op::Matmul{}, {v, w}, "y");
+  const ValueId y = builder.apply_one(op::Contract{}, {v, w}, "y");
   const ValueId z = builder.apply_one(op::Gelu{}, {y}, "z");
   const ValueId gradient = builder.apply_one(op::Gelu{}, {z}, "y/grad");
   differentiate(builder, y, gradient);
   const Graph graph = builder.take();
-  EXPECT_EQ(count_nodes(graph, "matmul"), 3U);
+  EXPECT_EQ(count_nodes(graph, "contract"), 3U);
   EXPECT_EQ(count_nodes(graph, "gelu_gradient"), 0U);
   EXPECT_EQ(graph.nodes.back().reads, (std::vector<ValueId>{v, gradient}));
 }
@@ -117,18 +148,23 @@ TEST(Check, a_gradient_of_a_weight_is_made_in_the_type_of_its_sums) {
     return builder.given(name, {2, 3}, element, ValueRole::gradient);
   };
   builder.apply_to(
-      op::Matmul{.transpose_b = true}, {x, x},
+      op::Contract{.transpose_b = true}, {x, x},
       {builder.given("product", {2, 2}, op::Element::accumulate, ValueRole::gradient)});
   check(builder.graph());
   builder.apply_to(op::Gelu{}, {x}, {sum_of(op::Element::accumulate, "gelu")});
   EXPECT_THROW(check(builder.graph()), InternalError) << "it would be rounded";
 }
 
-TEST(Autodiff, gradients_of_activations_say_of_what) {
+TEST(Autodiff, gradients_say_of_what) {
   const Graph graph =
-      model::build_gpt(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
+      model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
   std::size_t gradients = 0, sums = 0;
   for (const Value& value : graph.values) {
+    if (value.role == ValueRole::gradient) {
+      ASSERT_TRUE(value.gradient_of.has_value()) << value.name;
+      EXPECT_EQ(gradient_name(graph.value(*value.gradient_of).name), value.name);
+      continue;
+    }
     const std::size_t slash = value.name.rfind('/');
     const std::string suffix = slash == std::string::npos ? "" : value.name.substr(slash + 1);
     const bool is_gradient = suffix.starts_with("grad") && value.role == ValueRole::activation;
@@ -163,7 +199,7 @@ TEST(Check, takes_any_element_type_for_sums_but_one_for_all_operands) {
 
 TEST(Gpt, every_parameter_has_one_gradient_two_moments_and_one_update) {
   const Graph train =
-      model::build_gpt(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
+      model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
   std::size_t parameters = 0;
   for (const Value& value : train.values) {
     if (value.role != ValueRole::parameter) continue;
@@ -177,8 +213,8 @@ TEST(Gpt, every_parameter_has_one_gradient_two_moments_and_one_update) {
 }
 
 TEST(Gpt, weight_decay_is_for_weights_and_not_for_biases_and_gains) {
-  const Graph train = model::build_gpt(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2},
-                                       {.weight_decay = 0.3})
+  const Graph train = model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2},
+                                   {.weight_decay = 0.3})
                           .at("train");
   for (const Node& node : train.nodes)
     if (const auto* adamw = std::get_if<op::AdamW>(&node.op)) {
@@ -194,7 +230,7 @@ TEST(Gpt, the_count_by_part_is_the_number_of_parameters_of_the_graph) {
       spec.bias = bias;
       spec.tied_head = tied;
       const Graph train =
-          model::build_gpt(spec, {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
+          model::build(spec, {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train");
       std::int64_t in_graph = 0, by_part = 0;
       for (const Value& value : train.values)
         if (value.role == ValueRole::parameter) in_graph += value.shape.elements();
@@ -229,7 +265,7 @@ TEST(Gpt, model_flops_follow_narayanan_for_a_ffn_of_four_times_the_width) {
 
 TEST(Gpt, all_graphs_start_every_persistent_value_they_share) {
   const ModelGraphs model =
-      model::build_gpt(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {});
+      model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {});
   const Graph& init = model.at("init");
   for (const Graph& graph : model.graphs)
     for (const Value& value : graph.values)
@@ -240,19 +276,60 @@ TEST(Gpt, all_graphs_start_every_persistent_value_they_share) {
       }
 }
 
-TEST(Gpt, the_plain_form_is_the_default) {
-  const model::BatchShape batch{.samples = 2, .length = 6, .global_batch = 2};
-  EXPECT_EQ(model::build_gpt(small_gpt(), batch, {}),
-            model::build_gpt(small_gpt(), batch, {}, {.norm_parts = 1, .vocabulary_parts = false}));
+TEST(Gpt, labels_say_which_part_makes_a_value_and_which_its_gradient) {
+  const Graph train = test::in_cut_forms(
+      model::build(small_gpt(), {.samples = 2, .length = 6, .global_batch = 2}, {}).at("train"), 4);
+  const std::vector<std::pair<std::string, std::string>> labels = {
+      {"blocks.0.attn.qkv.weight", "linear"},
+      {"gradient/blocks.0.mlp.up.weight", "linear"},
+      {"blocks.0.attn.qkv", "linear"},
+      {"blocks.0.attn.qkv.biased", "linear"},
+      {"blocks.1.mlp.up", "linear"},
+      {"blocks.0.mlp.gelu/grad", "linear"},
+      {"blocks.0.ln1", "linear"},
+      {"blocks.0.ln1/grad", "linear"},
+      {"blocks.0.mlp.residual", "linear"},
+      {"blocks.0.attn.core/grad", "linear"},
+      {"blocks.0.attn.core", "attention"},
+      {"blocks.0.attn.qkv.biased/grad", "attention"},
+      {"blocks.0.ln1.moments", "norm"},
+      {"blocks.0.ln1/gradient_sums", "norm"},
+      {"blocks.0.ln2.gain", "norm"},
+      {"gradient/blocks.0.ln2.bias", "norm"},
+      {"ln_f.moments", "norm"},
+      {"ln_f/gradient_sums", "norm"},
+      {"ln_f.gain", "norm"},
+      {"gradient/blocks.0.attn.qkv.bias", "bias"},
+      {"m/blocks.0.mlp.down.bias", "bias"},
+      {"wte.weight", "embedding"},
+      {"gradient/wpe.weight", "embedding"},
+      {"embedding", "embedding"},
+      {"positions/grad", "embedding"},
+      {"logits", "head"},
+      {"logits/grad", "head"},
+      {"ln_f", "head"},
+      {"ln_f/grad", "head"},
+      {"loss.max", "loss"},
+      {"loss.sums.label_logit", "loss"}};
+  for (const auto& [name, label] : labels) {
+    const auto id = train.find(name);
+    ASSERT_TRUE(id.has_value()) << name;
+    EXPECT_EQ(train.value(*id).label, label) << name;
+  }
 }
 
-TEST(Gpt, form_in_parts_replaces_every_norm_and_the_loss_and_keeps_the_parameters) {
+TEST(CutForms, take_the_place_of_every_norm_and_of_the_loss_and_keep_the_parameters) {
   const model::BatchShape batch{.samples = 2, .length = 6, .global_batch = 2};
-  const ModelGraphs plain = model::build_gpt(small_gpt(), batch, {}),
-                    parts = model::build_gpt(small_gpt(), batch, {},
-                                             {.norm_parts = 4, .vocabulary_parts = true});
+  const ModelGraphs plain = model::build(small_gpt(), batch, {});
   for (const std::string name : {"train", "evaluate", "prefill", "decode"}) {
-    const Graph &before = plain.at(name), &after = parts.at(name);
+    const Graph& before = plain.at(name);
+    const Graph after = test::in_cut_forms(before, 4);
+    for (const Value& value : before.values) {
+      const auto kept = after.find(value.name);
+      ASSERT_TRUE(kept.has_value()) << value.name;
+      EXPECT_EQ(after.value(*kept).shape, value.shape) << value.name;
+      EXPECT_EQ(after.value(*kept).init, value.init) << value.name;
+    }
     EXPECT_EQ(count_nodes(after, "layer_norm"), 0U) << name;
     EXPECT_EQ(count_nodes(after, "layer_norm_gradient"), 0U) << name;
     EXPECT_EQ(count_nodes(after, "cross_entropy"), 0U) << name;
@@ -266,16 +343,14 @@ TEST(Gpt, form_in_parts_replaces_every_norm_and_the_loss_and_keeps_the_parameter
     EXPECT_EQ(count_nodes(after, "layer_norm_weight_gradient"),
               count_nodes(before, "layer_norm_weight_gradient"));
   }
-  EXPECT_EQ(plain.at("init"), parts.at("init"));
-  EXPECT_EQ(plain.at("digest"), parts.at("digest"));
-  EXPECT_THROW(model::build_gpt(small_gpt(), batch, {}, {.norm_parts = 3}), InternalError);
+  EXPECT_EQ(test::in_cut_forms(plain.at("init"), 4), plain.at("init"));
+  EXPECT_THROW(test::in_cut_forms(plain.at("train"), 3), InternalError);
 }
 
 TEST(Gpt, evaluation_has_no_dropout_and_training_has_one_at_each_place) {
   model::GptSpec spec = small_gpt();
   spec.dropout = 0.2;
-  const ModelGraphs model =
-      model::build_gpt(spec, {.samples = 2, .length = 6, .global_batch = 2}, {});
+  const ModelGraphs model = model::build(spec, {.samples = 2, .length = 6, .global_batch = 2}, {});
   EXPECT_EQ(count_nodes(model.at("evaluate"), "dropout"), 0U);
   EXPECT_EQ(count_nodes(model.at("train"), "dropout"), 2 * (1U + 2U * 2U));  // and its gradient
 }

@@ -111,10 +111,16 @@ TEST_F(TensorboardDisk, Row58_a_disk_that_fails_costs_records_that_are_counted_a
     std::string all;
     for (const FileSystem::Entry& entry : disk.list("/tb"))
       all += read_text(disk, "/tb/" + entry.name);
+    // Whole names: any single byte may also stand in a checksum or in the time that begins a file.
+    std::int64_t kept = 0;
+    for (int i = 0; i < 8; ++i) {
+      const std::int64_t copies = count(all, "record<" + std::to_string(i) + ">");
+      EXPECT_LE(copies, 1) << i;
+      kept += copies;
+    }
     EXPECT_GE(dropped, 1);
     // A write that is cut off may have brought whole records before.
-    EXPECT_GE(count(all, ">"), 8 - dropped) << all;
-    EXPECT_LE(count(all, ">"), 8) << all;
+    EXPECT_GE(kept, 8 - dropped);
     ASSERT_EQ(warnings_.size(), 1U);
     EXPECT_NE(warnings_[0].find("the run goes on"), std::string::npos);
   }

@@ -63,7 +63,7 @@ TEST(KernelTable, the_smallest_line_that_holds_a_product_decides) {
   target.choices.push_back(rest);
   const auto chosen = [&](std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
     const Shape shapes[] = {{m, k}, {k, n}, {m, n}};
-    return choose(target, op::Matmul{}, shapes, dtype);
+    return choose(target, op::Contract{}, shapes, dtype);
   };
   EXPECT_EQ(chosen(64, 64, 64, DType::f32), "vector");
   EXPECT_EQ(chosen(65, 64, 64, DType::f32), "onednn");
@@ -109,7 +109,7 @@ KernelTable device_table() {
   table.device = "NVIDIA H200; cuBLASLt 130002";
   table.lines = {
       {DType::bf16, 1, "nn", 8192, 768, 3072, "cublaslt/2", 512000},
-      {DType::bf16, 1, "nn", 8192, 3072, 768, "cublaslt", 401000, "matmul_bias_gelu", 4096},
+      {DType::bf16, 1, "nn", 8192, 3072, 768, "cublaslt", 401000, "contract_bias_gelu", 4096},
       {DType::bf16, 1, "", 0, 0, 0, "cudnn", 300000, "attention"}};
   return table;
 }
@@ -136,9 +136,9 @@ TEST(DeviceKernelTable, a_line_decides_for_its_row_alone) {
   target.choices.push_back({.op = "*", .dtype = std::nullopt, .implementation = "own"});
   const std::vector<Shape> up = {{8192, 768}, {768, 3072}, {3072}, {8192, 3072}, {8192, 3072}},
                            down = {{8192, 3072}, {3072, 768}, {8192, 768}};
-  EXPECT_EQ(choose(target, op::MatmulBiasGelu{}, up, DType::bf16), "cublaslt");
-  EXPECT_EQ(choose(target, op::Matmul{}, down, DType::bf16), "cublaslt/2");
-  EXPECT_EQ(choose(target, op::MatmulBiasGelu{}, up, DType::f32), "own");
+  EXPECT_EQ(choose(target, op::ContractBiasGelu{}, up, DType::bf16), "cublaslt");
+  EXPECT_EQ(choose(target, op::Contract{}, down, DType::bf16), "cublaslt/2");
+  EXPECT_EQ(choose(target, op::ContractBiasGelu{}, up, DType::f32), "own");
   const std::vector<Shape> attention = {{2, 5, 3, 4, 64}, {2, 5, 4, 64}, {2, 4, 5}};
   EXPECT_EQ(choose(target, op::Attention{}, attention, DType::bf16), "cudnn");
   target.fits = [](const std::string& name, const op::Op&, op::Shapes, DType) {
@@ -151,13 +151,13 @@ TEST(DeviceKernelTable, scratch_is_that_of_just_the_product_that_was_measured) {
   const auto choices = device_choices_of(device_table(), "t.yaml", device_table().device);
   const auto scratch = [&](std::int64_t m, const char* by) {
     const Shape shapes[] = {{m, 768}, {768, 3072}, {3072}, {m, 3072}, {m, 3072}};
-    return measured_workspace(choices, by, op::MatmulBiasGelu{}, shapes, DType::bf16);
+    return measured_workspace(choices, by, op::ContractBiasGelu{}, shapes, DType::bf16);
   };
   EXPECT_EQ(scratch(8192, "cublaslt"), 4096);
   EXPECT_EQ(scratch(4096, "cublaslt"), std::nullopt);
   EXPECT_EQ(scratch(8192, "cublaslt/2"), std::nullopt);
   const Shape down[] = {{8192, 3072}, {3072, 768}, {8192, 768}};
-  EXPECT_EQ(measured_workspace(choices, "cublaslt/2", op::Matmul{}, down, DType::bf16),
+  EXPECT_EQ(measured_workspace(choices, "cublaslt/2", op::Contract{}, down, DType::bf16),
             std::nullopt)
       << "a line without";
 }
@@ -197,7 +197,7 @@ TEST(DeviceKernelTable, one_of_another_device_or_of_a_cpu_is_refused) {
   EXPECT_THROW(device_choices_of(small_table(), "t.yaml", device_table().device), UserError);
   EXPECT_THROW(choices_of(device_table(), "t.yaml", "a cpu; avx2", 1), UserError);
   std::string text = to_text(device_table());
-  text.replace(text.find("matmul_bias_gelu"), 16, "gelu");
+  text.replace(text.find("contract_bias_gelu"), 18, "gelu");
   EXPECT_THROW(read_kernel_table(text, "t.yaml", known), UserError);
 }
 

@@ -100,7 +100,7 @@ TEST(DeviceKernelBench, goes_through_sets_of_operands_that_do_not_overlap) {
     }
     device.now += 1e-4;
   };
-  DeviceKernelBench bench(device, {op::Matmul{}, DType::f32, {shape, shape, shape}}, run, 100);
+  DeviceKernelBench bench(device, {op::Contract{}, DType::f32, {shape, shape, shape}}, run, 100);
   // 3 x 256 bytes a set, and 1000 bytes of cache.
   EXPECT_NEAR(bench.measure_s(0.01), 1e-4, 1e-12);
   EXPECT_EQ(calls.size(), 9U);

@@ -12,11 +12,11 @@ namespace {
 
 kernels::Problem product(std::int64_t m, bool transpose_b = false) {
   const Shape b = transpose_b ? Shape{8, 4} : Shape{4, 8};
-  return {op::Matmul{.transpose_b = transpose_b}, DType::f32, {{m, 4}, b, {m, 8}}};
+  return {op::Contract{.transpose_b = transpose_b}, DType::f32, {{m, 4}, b, {m, 8}}};
 }
 
 kernels::Problem with_bias(std::int64_t m) {
-  return {op::MatmulBias{}, DType::f32, {{m, 4}, {4, 8}, {8}, {m, 8}}};
+  return {op::ContractBias{}, DType::f32, {{m, 4}, {4, 8}, {8}, {m, 8}}};
 }
 
 TEST(ProductTable, the_fastest_wins_and_the_preferred_one_where_both_are_alike) {
@@ -38,10 +38,10 @@ TEST(ProductTable, the_fastest_wins_and_the_preferred_one_where_both_are_alike) 
 TEST(ProductTable, has_a_line_for_each_row_layout_and_size_and_times_none_twice) {
   std::map<std::string, int> timed;
   kernels::Problem adding = product(2);
-  std::get<op::Matmul>(adding.op).accumulate = true;
+  std::get<op::Contract>(adding.op).accumulate = true;
   const Choosing choosing{.implementations =
                               [](const kernels::Problem& problem) {
-                                return std::holds_alternative<op::Matmul>(problem.op)
+                                return std::holds_alternative<op::Contract>(problem.op)
                                            ? std::vector<std::string>{"own", "cublaslt",
                                                                       "cublaslt/1"}
                                            : std::vector<std::string>{"own"};
@@ -53,8 +53,8 @@ TEST(ProductTable, has_a_line_for_each_row_layout_and_size_and_times_none_twice)
                               },
                           .workspace_bytes =
                               [](const kernels::Problem& problem, const std::string& name) {
-                                const auto* matmul = std::get_if<op::Matmul>(&problem.op);
-                                return name == "own" ? 0 : matmul->accumulate ? 300 : 100;
+                                const auto* contract = std::get_if<op::Contract>(&problem.op);
+                                return name == "own" ? 0 : contract->accumulate ? 300 : 100;
                               }};
   const auto lines = table_lines({product(2),
                                   product(2),
@@ -71,7 +71,7 @@ TEST(ProductTable, has_a_line_for_each_row_layout_and_size_and_times_none_twice)
   EXPECT_EQ(lines[1].m, 3);
   EXPECT_EQ(lines[1].workspace_bytes, 100);
   EXPECT_EQ(lines[2].layout, "nt");
-  EXPECT_EQ(lines[3].op, "matmul_bias");
+  EXPECT_EQ(lines[3].op, "contract_bias");
   EXPECT_EQ(lines[3].implementation, "own");
   EXPECT_EQ(timed["own"], 4);
   EXPECT_EQ(timed["cublaslt/1"], 3);

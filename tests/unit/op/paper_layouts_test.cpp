@@ -108,16 +108,16 @@ TEST(AtpFigure4, CutsColumnsAtTheFirstLevelOfTheMeshAndRowsAtTheSecond) {
   expect_elements({2, 4}, sharding_of({s(1), s(1)}), mesh, {{0, 4}, {1, 5}, {2, 6}, {3, 7}});
 }
 
-/// The state of Y = X W by the rule of matmul.
+/// The state of Y = X W by the rule of contract.
 Sharding product(const Sharding& x, const Sharding& w) {
   const std::vector<Shape> shapes = {{8, 24}, {24, 48}};
   const std::vector<Sharding> reads = {x, w}, outputs(1);
-  const auto result = propagate(factors(Matmul{}, shapes), reads, outputs);
+  const auto result = propagate(factors(Contract{}, shapes), reads, outputs, device_mesh(2, 2));
   EXPECT_EQ(result.problem, "");
   return result.problem.empty() ? result.outputs[0] : Sharding{};
 }
 
-TEST(AtpTable1, FollowsFromTheRuleOfMatmul) {
+TEST(AtpTable1, FollowsFromTheRuleOfContract) {
   struct Row {
     std::string name;
     Placement input, weight, output;
@@ -191,7 +191,7 @@ TEST(AtpSection32, EveryRankDoesTheSameWorkAndSendsItsPartOfTheOutput) {
       const std::vector<Shape> all = {local_shape({16, 64}, sharding_of(linear.input), mesh),
                                       local_shape({64, 256}, sharding_of(linear.weight), mesh),
                                       local_shape({16, 256}, sharding_of(linear.output), mesh)};
-      EXPECT_EQ(flops(Matmul{}, all), 2.0 * 16 * 64 * 256 / 8);
+      EXPECT_EQ(flops(Contract{}, all), 2.0 * 16 * 64 * 256 / 8);
       EXPECT_EQ(all[2], (Shape{16, 256 / (columns ? d1 : d2)})) << "what is all-reduced";
     }
   }
@@ -214,16 +214,16 @@ TEST(AtpFigure6, GradientsOfInputsAreSummedOverTheOtherDimOfTheMesh) {
     const Sharding x = sharding_of(linear.input), w = sharding_of(linear.weight),
                    dy = sharding_of(linear.output);
     const std::vector<Sharding> outputs(1);
-    const auto dx = propagate(factors(Matmul{.transpose_b = true}, backward),
-                              std::vector<Sharding>{dy, w}, outputs);
+    const auto dx = propagate(factors(Contract{.transpose_b = true}, backward),
+                              std::vector<Sharding>{dy, w}, outputs, device_mesh(2, 2));
     ASSERT_EQ(dx.problem, "");
     const AxisId forward = sharding_of(linear.product).partial[0].axis;
     ASSERT_EQ(dx.outputs[0].partial.size(), 1U);
     EXPECT_EQ(dx.outputs[0].partial[0].axis, forward == first_axis ? second_axis : first_axis);
     EXPECT_EQ(dx.outputs[0].dims, x.dims);
     // The weight's gradient needs no sum: no axis of this mesh cuts the batch.
-    const auto dw = propagate(factors(Matmul{.transpose_a = true}, weight),
-                              std::vector<Sharding>{x, dy}, outputs);
+    const auto dw = propagate(factors(Contract{.transpose_a = true}, weight),
+                              std::vector<Sharding>{x, dy}, outputs, device_mesh(2, 2));
     ASSERT_EQ(dw.problem, "");
     EXPECT_EQ(dw.outputs[0], w);
   }

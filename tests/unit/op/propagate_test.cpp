@@ -11,6 +11,11 @@ using Linear = FactorRule::Linear;
 using Shardings = std::vector<Sharding>;
 
 constexpr AxisId x(0), y(1), z(2);
+const Mesh mesh{"main", {{"x", 2}, {"y", 2}, {"z", 2}, {"data", 2}}, {}};
+
+Propagation propagate(const FactorRule& rule, const Shardings& reads, const Shardings& outputs) {
+  return op::propagate(rule, reads, outputs, mesh);
+}
 
 /// A sharding of whole blocks, one list of axes per dim.
 Sharding cut(const std::vector<std::vector<AxisId>>& dims,
@@ -27,58 +32,58 @@ Sharding partial(const std::vector<AxisId>& axes) {
   return cut({}, axes);
 }
 
-const FactorRule matmul{{"mk", "kn", "mn"}, "", Linear::one};
+const FactorRule contract{{"mk", "kn", "mn"}, "", Linear::one};
 
 TEST(Propagate, CutRowsOfAProductStayCut) {
-  const auto result = propagate(matmul, Shardings{cut({{z}, {}}), cut({{}, {x}})}, Shardings{{}});
+  const auto result = propagate(contract, Shardings{cut({{z}, {}}), cut({{}, {x}})}, Shardings{{}});
   EXPECT_EQ(result.problem, "");
   EXPECT_EQ(result.outputs, Shardings{cut({{z}, {x}})});
 }
 
 TEST(Propagate, ACutContractedDimMakesThePartialSum) {
   const auto result =
-      propagate(matmul, Shardings{cut({{z}, {y, x}}), cut({{y, x}, {}})}, Shardings{{}});
+      propagate(contract, Shardings{cut({{z}, {y, x}}), cut({{y, x}, {}})}, Shardings{{}});
   EXPECT_EQ(result.problem, "");
   EXPECT_EQ(result.outputs, Shardings{cut({{z}, {}}, {x, y})});
 }
 
 TEST(Propagate, UncutReadsGiveAnUncutOutputWithoutDims) {
-  EXPECT_EQ(propagate(matmul, Shardings{{}, {}}, Shardings{{}}).outputs, Shardings{Sharding{}});
+  EXPECT_EQ(propagate(contract, Shardings{{}, {}}, Shardings{{}}).outputs, Shardings{Sharding{}});
 }
 
 TEST(Propagate, AContractedDimCutOnOneSideOnlyIsAProblem) {
-  EXPECT_NE(propagate(matmul, Shardings{cut({{}, {x}}), {}}, Shardings{{}}).problem, "");
-  EXPECT_NE(propagate(matmul, Shardings{cut({{}, {x}}), cut({{y}, {}})}, Shardings{{}}).problem,
+  EXPECT_NE(propagate(contract, Shardings{cut({{}, {x}}), {}}, Shardings{{}}).problem, "");
+  EXPECT_NE(propagate(contract, Shardings{cut({{}, {x}}), cut({{y}, {}})}, Shardings{{}}).problem,
             "");
 }
 
 TEST(Propagate, CutsOfAnotherOrderOrStrideAreAProblem) {
   EXPECT_NE(
-      propagate(matmul, Shardings{cut({{}, {x, y}}), cut({{y, x}, {}})}, Shardings{{}}).problem,
+      propagate(contract, Shardings{cut({{}, {x, y}}), cut({{y, x}, {}})}, Shardings{{}}).problem,
       "");
   Sharding strided = cut({{x}, {}});
   strided.dims[0][0].stride = 1;
-  EXPECT_NE(propagate(matmul, Shardings{cut({{}, {x}}), strided}, Shardings{{}}).problem, "");
+  EXPECT_NE(propagate(contract, Shardings{cut({{}, {x}}), strided}, Shardings{{}}).problem, "");
 }
 
 TEST(Propagate, AnAxisMayCutOneFactorOnly) {
-  const auto result = propagate(matmul, Shardings{cut({{x}, {}}), cut({{}, {x}})}, Shardings{{}});
+  const auto result = propagate(contract, Shardings{cut({{x}, {}}), cut({{}, {x}})}, Shardings{{}});
   EXPECT_NE(result.problem.find("already in use"), std::string::npos) << result.problem;
 }
 
 TEST(Propagate, AnAxisMayNotCutAndBePartial) {
-  const auto result = propagate(matmul, Shardings{cut({{x}, {}}), partial({x})}, Shardings{{}});
+  const auto result = propagate(contract, Shardings{cut({{x}, {}}), partial({x})}, Shardings{{}});
   EXPECT_NE(result.problem.find("already in use"), std::string::npos) << result.problem;
 }
 
 TEST(Propagate, AProductIsLinearInOneReadAtATime) {
-  EXPECT_EQ(propagate(matmul, Shardings{partial({x}), {}}, Shardings{{}}).outputs,
+  EXPECT_EQ(propagate(contract, Shardings{partial({x}), {}}, Shardings{{}}).outputs,
             Shardings{partial({x})});
-  EXPECT_EQ(propagate(matmul, Shardings{{}, partial({x})}, Shardings{{}}).outputs,
+  EXPECT_EQ(propagate(contract, Shardings{{}, partial({x})}, Shardings{{}}).outputs,
             Shardings{partial({x})});
-  EXPECT_EQ(propagate(matmul, Shardings{partial({x}), partial({y})}, Shardings{{}}).outputs,
+  EXPECT_EQ(propagate(contract, Shardings{partial({x}), partial({y})}, Shardings{{}}).outputs,
             Shardings{partial({x, y})});
-  EXPECT_NE(propagate(matmul, Shardings{partial({x}), partial({x})}, Shardings{{}}).problem, "");
+  EXPECT_NE(propagate(contract, Shardings{partial({x}), partial({x})}, Shardings{{}}).problem, "");
 }
 
 TEST(Propagate, ASumIsLinearInAllReadsTogether) {
@@ -105,7 +110,7 @@ TEST(Propagate, AnOpThatIsNotLinearTakesNoPartialSum) {
 TEST(Propagate, NoOpTakesAPartialMaximum) {
   Sharding maximum;
   maximum.partial = {{x, Reduction::max}};
-  EXPECT_NE(propagate(matmul, Shardings{maximum, {}}, Shardings{{}}).problem, "");
+  EXPECT_NE(propagate(contract, Shardings{maximum, {}}, Shardings{{}}).problem, "");
 }
 
 TEST(Propagate, ACutFactorOfAMaximumMakesThePartialMaximum) {
@@ -152,7 +157,7 @@ TEST(Propagate, AnOpWithoutReadsTakesTheMeshOfItsOutput) {
 TEST(Propagate, ReadsOfDifferentMeshesAreAProblem) {
   Sharding other;
   other.mesh = MeshId(1);
-  EXPECT_NE(propagate(matmul, Shardings{{}, other}, Shardings{{}}).problem, "");
+  EXPECT_NE(propagate(contract, Shardings{{}, other}, Shardings{{}}).problem, "");
 }
 
 // --- rules of rows
@@ -165,7 +170,7 @@ std::vector<Sharding> states(const Op& op, const std::vector<Shape>& shapes, con
 }
 
 TEST(FactorRules, AWeightGradientIsPartialOnTheAxesThatCutTheBatch) {
-  const Matmul weight_gradient{2, 2, true, false, false};
+  const Contract weight_gradient{2, 2, true, false, false};
   const std::vector<Shape> shapes = {{4, 8, 16}, {4, 8, 32}};
   EXPECT_EQ(states(weight_gradient, shapes, {cut({{z}, {}, {y}}), cut({{z}, {}, {x}})}, 1),
             Shardings{cut({{y}, {x}}, {z})});

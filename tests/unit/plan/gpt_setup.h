@@ -7,6 +7,7 @@
 
 #include "model/gpt.h"
 #include "plan/plan.h"
+#include "support/infeasible_words.h"
 
 namespace fourfold::plan {
 
@@ -27,17 +28,13 @@ struct GptSetup {
 
   Mesh mesh() const { return make_mesh(spec.grid); }
   graph::ModelGraphs graphs() const {
-    const std::int64_t y = spec.grid.y, parts = gpt.hidden_size % y == 0 ? y : 1;
-    return model::build_gpt(gpt, {spec.global_batch_size, spec.seq_length, spec.global_batch_size},
-                            {}, {.norm_parts = parts, .vocabulary_parts = spec.grid.x * y > 1});
+    return model::build(gpt, {spec.global_batch_size, spec.seq_length, spec.global_batch_size}, {});
   }
-  std::variant<Annotation, Infeasible> annotation() const {
-    return annotate(graphs().at("train"), mesh(), spec);
-  }
+  std::variant<Layout, Infeasible> layout() const { return make_layout(graphs(), spec, mesh()); }
   Plan plan() const {
     auto plan = make_plan(graphs(), spec);
     if (const auto* infeasible = std::get_if<Infeasible>(&plan))
-      throw std::runtime_error(to_text(*infeasible));
+      throw std::runtime_error(test::in_words(*infeasible));
     return std::get<Plan>(std::move(plan));
   }
 };

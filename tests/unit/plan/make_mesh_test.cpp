@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "config/infeasible_text.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -85,8 +87,8 @@ PlanSpec spec_of(const Grid& grid, Strategy strategy = Strategy::axonn) {
   return spec;
 }
 
-const Infeasible::Problem& problem_of(const std::variant<Grid, Infeasible>& solved) {
-  return std::get<Infeasible>(solved).problems.at(0);
+config::InfeasibleText problem_of(const std::variant<Grid, Infeasible>& solved) {
+  return config::in_words(std::get<Infeasible>(solved).problems.at(0));
 }
 
 TEST(SolveGrid, data_takes_all_ranks_that_the_tensor_axes_leave) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/gpt.h"
+#include "support/infeasible_words.h"
 
 namespace fourfold::plan {
 namespace {
@@ -23,15 +24,13 @@ struct OnGrid {
   std::variant<Plan, Infeasible> solve(const Grid& grid) {
     spec.grid = grid;
     const auto batching = std::get<Batching>(solve_batching(spec));
-    model = model::build_gpt(gpt, {batching.samples(), batching.length, batching.global_batch}, {},
-                             {.norm_parts = gpt.hidden_size % grid.y == 0 ? grid.y : 1,
-                              .vocabulary_parts = grid.x * grid.y > 1});
+    model = model::build(gpt, {batching.samples(), batching.length, batching.global_batch}, {});
     return make_plan(model, spec);
   }
   std::string refusal(const Grid& grid) {
     const auto solved = solve(grid);
     const auto* infeasible = std::get_if<Infeasible>(&solved);
-    return infeasible == nullptr ? "" : to_text(*infeasible);
+    return infeasible == nullptr ? "" : test::in_words(*infeasible);
   }
   /// How a value of the training graph is kept.
   std::string state(const Plan& plan, std::string_view name) const {
@@ -60,15 +59,15 @@ TEST(Batching, an_indivisible_batch_is_a_value_that_names_both_keys_and_a_size_t
       solve_batching({.global_batch_size = 12, .micro_batch_size = 5, .seq_length = 8});
   const auto& infeasible = std::get<Infeasible>(batching);
   ASSERT_EQ(infeasible.problems.size(), 1U);
-  EXPECT_EQ(infeasible.problems[0].keys,
+  EXPECT_EQ(config::in_words(infeasible.problems[0]).keys,
             (std::vector<std::string>{"train.global_batch_size", "train.micro_batch_size"}));
-  EXPECT_NE(to_text(infeasible).find("set train.micro_batch_size = 4"), std::string::npos)
-      << to_text(infeasible);
+  EXPECT_NE(test::in_words(infeasible).find("set train.micro_batch_size = 4"), std::string::npos)
+      << test::in_words(infeasible);
 }
 
 TEST(Batching, ranks_on_data_and_z_take_different_samples) {
   const auto refusal = [](std::int64_t micro, const Grid& grid) {
-    return to_text(std::get<Infeasible>(solve_batching(
+    return test::in_words(std::get<Infeasible>(solve_batching(
         {.global_batch_size = 12, .micro_batch_size = micro, .seq_length = 8, .grid = grid})));
   };
   const std::string micro = refusal(4, {1, 1, 2, 2});
@@ -134,7 +133,7 @@ TEST(Plan, every_problem_of_a_grid_is_reported_once) {
   const auto solved = setup.solve({5, 7, 1, 1});
   const auto& problems = std::get<Infeasible>(solved).problems;
   std::vector<std::vector<std::string>> keys;
-  for (const auto& problem : problems) keys.push_back(problem.keys);
+  for (const auto& problem : problems) keys.push_back(config::in_words(problem).keys);
   for (std::size_t i = 0; i < keys.size(); ++i)
     for (std::size_t j = i + 1; j < keys.size(); ++j) EXPECT_NE(keys[i], keys[j]);
   const auto names = [&](std::string_view key) {

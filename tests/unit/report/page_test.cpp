@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/format.h"
+#include "base/json.h"
 #include "report/axis.h"
 #include "report/chart.h"
+#include "report/chart_data.h"
 #include "report/decimate.h"
 #include "report/html_text.h"
 #include "unit/checkpoint/temporary_folder.h"
@@ -119,12 +122,106 @@ TEST(ReadMetrics, torn_lines_and_steps_done_twice_are_told_from_the_rest) {
   ASSERT_EQ(m.loss.size(), 3U);
   EXPECT_EQ(m.loss[1].y, 2.5);
   EXPECT_TRUE(m.val_loss.empty());
-  EXPECT_EQ(m.tokens, 20);
+  EXPECT_EQ(m.items, 20);
   EXPECT_EQ(m.memory_bytes, 7);
   EXPECT_EQ(m.fault, "");
   EXPECT_NE(read_metrics(folder.file("none")).fault, "");
   write_bytes(folder.file("empty"), "");
   EXPECT_NE(read_metrics(folder.file("empty")).fault, "");
+}
+
+TEST(Chart, a_few_values_far_above_the_others_do_not_flatten_them) {
+  std::vector<Point> points;
+  for (int step = 1; step <= 200; ++step)
+    points.push_back({static_cast<double>(step), 3 - 0.005 * step});
+  const ChartCurve plain{.name = "run", .points = points};
+  const std::string before = draw_chart(std::span(&plain, 1), "step", {.may_clip = true});
+  EXPECT_EQ(before.find("up to"), std::string::npos);
+  points[100].y = 95;
+  const ChartCurve curve{.name = "run", .points = points};
+  const std::string svg = draw_chart(std::span(&curve, 1), "step", {.may_clip = true});
+  EXPECT_NE(svg.find(">up to 95</text>"), std::string::npos) << svg;
+  EXPECT_EQ(svg.find(">40</text>"), std::string::npos) << "the axis is that of the others";
+  EXPECT_NE(draw_chart(std::span(&curve, 1), "step", {}).find(">40</text>"), std::string::npos);
+}
+
+TEST(Chart, values_are_shown_where_one_points) {
+  const std::vector<Point> a = {{1, 4}, {2, 3.25}, {3, 2}}, b = {{2, 3.5}};
+  const std::vector<ChartCurve> curves = {{.name = "a<b", .points = a},
+                                          {.name = "validation", .points = b}};
+  const std::string svg = draw_chart(curves, "step", {});
+  EXPECT_NE(svg.find("<title>step 2\na&lt;b: 3.25\nvalidation: 3.5</title>"), std::string::npos)
+      << svg;
+  EXPECT_NE(svg.find("<title>step 3\na&lt;b: 2</title>"), std::string::npos) << svg;
+}
+
+TEST(Chart, marks_stand_where_they_belong_and_nowhere_beyond_the_curves) {
+  const std::vector<Point> points = {{1, 4}, {3, 2}};
+  const ChartCurve curve{.name = "a", .points = points};
+  const std::vector<ChartMark> marks = {{2, "a<b", 3}, {7, "beyond", 0}};
+  const std::string svg = draw_chart(std::span(&curve, 1), "step", {}, marks);
+  // The drawing reaches from 46 to 382.
+  EXPECT_NE(svg.find("<line class=\"mark c3\" x1=\"214.0\""), std::string::npos) << svg;
+  EXPECT_NE(svg.find("<title>a&lt;b</title></line>"), std::string::npos);
+  EXPECT_EQ(svg.find("beyond"), std::string::npos);
+}
+
+TEST(ChartData, every_point_of_a_short_curve_and_the_ends_of_a_long_one_are_there) {
+  const std::vector<Point> few = {{1, 4.25}, {2, NAN}, {3, 2}};
+  std::vector<Point> many;
+  for (int i = 0; i < 100000; ++i) many.push_back({static_cast<double>(i), 1});
+  many[50000].y = 1e6;
+  const std::vector<ChartCurve> curves = {{.name = "a\"b", .points = few, .color = 2},
+                                          {.name = "long", .points = many, .has_dots = true}};
+  const std::vector<std::size_t> runs = {1, 0};
+  const std::string text = chart_data(curves, runs);
+  EXPECT_EQ(text.substr(0, text.find("},{")),
+            R"([{"name":"a\"b","color":2,"run":1,"dots":false,"x":[1,3],"y":[4.25,2])");
+  const Json all = parse_json(text, "");
+  const Json& longest = all.items()[1];
+  ASSERT_EQ(longest.find("x")->items().size(), 3000U);
+  double most = 0;
+  for (const Json& value : longest.find("most")->items()) most = std::max(most, value.as_double());
+  EXPECT_EQ(most, 1e6);
+}
+
+TEST(ReadMetrics, tokens_are_counted_also_where_a_session_reads_more_of_them_a_step) {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int step = 3; step <= 8; ++step)
+    lines += format("{{\"step\":{},\"step_time_s\":0.3,\"tokens_per_s\":{}}}\n", step,
+                    (step < 6 ? 100 : 200) / 0.3);
+  write_bytes(folder.file("m"), lines);
+  const Metrics m = read_metrics(folder.file("m"));
+  std::vector<std::pair<double, double>> read;
+  for (const Point& point : m.items_read) read.emplace_back(point.x, point.y);
+  const std::vector<std::pair<double, double>> expected = {{0, 0}, {5, 500}, {8, 1100}};
+  EXPECT_EQ(read, expected);
+}
+
+TEST(ReadMetrics, a_text_of_a_step_that_was_done_again_is_the_last_one) {
+  const TemporaryFolder folder;
+  write_bytes(folder.file("m"),
+              "{\"step\":2,\"sample\":\"old 2\"}\n{\"step\":4,\"sample\":\"old 4\"}\n"
+              "{\"step\":3}\n{\"step\":4,\"sample\":\"new 4\"}\n");
+  const Metrics m = read_metrics(folder.file("m"));
+  ASSERT_EQ(m.samples.size(), 2U);
+  EXPECT_EQ(m.samples[0].text, "old 2");
+  EXPECT_EQ(m.samples[1].text, "new 4");
+}
+
+TEST(Page, the_share_of_the_peak_is_that_of_the_throughput_beside_it) {
+  const TemporaryFolder folder;
+  write_bytes(folder.file("m"),
+              "{\"step\":1,\"loss\":4,\"step_time_s\":3.0,\"tokens_per_s\":10.0,\"mfu\":0.2}\n"
+              "{\"step\":2,\"loss\":4,\"step_time_s\":1.0,\"tokens_per_s\":30.0,\"mfu\":1.12}\n"
+              "{\"step\":3,\"loss\":4,\"step_time_s\":1.0,\"tokens_per_s\":30.0,\"mfu\":0.6}\n");
+  report::Run run;
+  run.name = "run";
+  run.metrics = read_metrics(folder.file("m"));
+  EXPECT_EQ(run.metrics.mfu.size(), 2U) << "one was measured against too low a peak";
+  const std::string page = make_page(std::span(&run, 1), "test");
+  EXPECT_NE(page.find("18 tokens/s<small>MFU 30.0%</small>"), std::string::npos) << page;
 }
 
 report::Run hostile_run() {
@@ -133,6 +230,13 @@ report::Run hostile_run() {
   run.name = run.path = run.plan = run.sample = evil;
   run.metrics.loss = {{1, 3}, {2, 2}};
   run.metrics.steps = 2;
+  run.metrics.samples = {{1, evil}};
+  run.sessions.resize(2);
+  run.sessions[1].first_step = 1;
+  for (RunSession& session : run.sessions) {
+    session.command = evil;
+    session.changes = {evil};
+  }
   run.config = {{evil, evil}};
   run.environment = {{evil, evil}};
   run.checkpoints = {{2, 100, evil}};
@@ -144,12 +248,16 @@ TEST(Page, texts_of_a_run_are_shown_and_never_interpreted) {
   const std::vector<report::Run> runs = {hostile_run(), hostile_run()};
   for (const std::size_t count : {1U, 2U}) {
     const std::string page = make_page(std::span(runs).first(count), "<b>");
-    EXPECT_EQ(page.find("<script"), std::string::npos);
+    EXPECT_EQ(page.find("<script"), page.rfind("<script")) << "the page's own, and no other";
+    EXPECT_EQ(page.find("<script"), page.find("<script type=\"module\">\nconst left"));
     EXPECT_EQ(page.find("<b>"), std::string::npos);
     EXPECT_EQ(page.find('\x80'), page.npos);
     EXPECT_NE(page.find("&lt;script&gt;"), std::string::npos);
-    // Nothing comes from elsewhere.
-    for (const char* word : {"http", "src=", "@import", "url("})
+    // Nothing comes from elsewhere, or could.
+    EXPECT_EQ(page.find("http"), page.find("http-equiv=\"Content-Security-Policy\" content=\""
+                                           "default-src 'none'; "));
+    EXPECT_EQ(page.find("http"), page.rfind("http"));
+    for (const char* word : {"src=", "@import", "url("})
       EXPECT_EQ(page.find(word), std::string::npos) << word;
   }
 }

@@ -23,34 +23,29 @@ using namespace std::chrono_literals;
 class FunctionFeeder : public Feeder {
  public:
   using Function =
-      std::function<void(std::int64_t step, std::int64_t micro, std::span<std::int32_t>)>;
+      std::function<void(std::int64_t step, std::int64_t first, std::span<std::int32_t>)>;
   explicit FunctionFeeder(Function function) : function_(std::move(function)) {}
-  void feed(program::FeedKind, const program::Feeds&, std::int64_t step, std::int64_t micro,
-            std::span<std::int32_t> ids) override {
-    function_(step, micro, ids);
+  void feed(const Input&, const Samples& samples, std::span<std::byte> into) override {
+    function_(samples.step, samples.first, as<std::int32_t>(into));
   }
 
  private:
   Function function_;
 };
 
-program::Feed feed(const Handmade& made, program::BufferId to, std::int64_t micro = 0) {
-  return {program::FeedKind::tokens, micro, made.whole(to)};
-}
-
-/// Fills all ids of a feed with 100 step + micro.
-void fill_number(std::int64_t step, std::int64_t micro, std::span<std::int32_t> ids) {
-  std::ranges::fill(ids, static_cast<std::int32_t>(100 * step + micro));
+/// Fills all ids of a feed with 100 step + first.
+void fill_number(std::int64_t step, std::int64_t first, std::span<std::int32_t> ids) {
+  std::ranges::fill(ids, static_cast<std::int32_t>(100 * step + first));
 }
 
 TEST(CpuBackend, streams_run_side_by_side) {
   // Each of two feeds waits for the other to have begun: one stream after the other would never
   // end.
   Handmade made("p");
-  const program::Feeds feeds{2, 1, 0, 1, 4};
-  const auto a = made.tokens("a", feeds), b = made.tokens("b", feeds);
-  made.add("left", feed(made, a, 0));
-  made.add("right", feed(made, b, 1));
+  const program::Feeds feeds{2, 1, 0, 1};
+  const auto a = made.tokens("a", feeds, 4), b = made.tokens("b", feeds, 4);
+  made.add("left", made.feed(a, 0));
+  made.add("right", made.feed(b, 1));
   std::mutex mutex;
   std::condition_variable changed;
   int begun = 0;
@@ -70,10 +65,10 @@ TEST(CpuBackend, streams_run_side_by_side) {
 
 TEST(CpuBackend, a_wait_holds_its_stream_until_the_event_is_recorded) {
   Handmade made("p");
-  const program::Feeds feeds{1, 1, 0, 1, 4};
-  const auto fed = made.tokens("fed", feeds), copied = made.tokens("copied", feeds);
+  const program::Feeds feeds{1, 1, 0, 1};
+  const auto fed = made.tokens("fed", feeds, 4), copied = made.tokens("copied", feeds, 4);
   const auto ready = made.event();
-  made.add("feed", feed(made, fed));
+  made.add("feed", made.feed(fed));
   made.add("feed", program::Record{ready});
   made.add("math", program::Wait{ready});
   made.copy("math", fed, copied);
@@ -93,10 +88,11 @@ TEST(CpuBackend, a_wait_holds_its_stream_until_the_event_is_recorded) {
 TEST(CpuBackend, events_order_streams_in_every_one_of_many_runs) {
   // A value travels math -> other -> math -> other ..., each hop ordered by events alone.
   Handmade made("p");
-  const program::Feeds feeds{1, 1, 0, 1, 16};
+  const program::Feeds feeds{1, 1, 0, 1};
   std::vector<program::BufferId> hops;
-  for (int hop = 0; hop < 8; ++hop) hops.push_back(made.tokens("hop" + std::to_string(hop), feeds));
-  made.add("math", feed(made, hops[0]));
+  for (int hop = 0; hop < 8; ++hop)
+    hops.push_back(made.tokens("hop" + std::to_string(hop), feeds, 16));
+  made.add("math", made.feed(hops[0]));
   for (std::size_t hop = 1; hop < hops.size(); ++hop) {
     const auto ready = made.event();
     made.add(hop % 2 == 1 ? "math" : "other", program::Record{ready});
@@ -115,13 +111,13 @@ TEST(CpuBackend, events_order_streams_in_every_one_of_many_runs) {
 
 TEST(CpuBackend, a_fault_on_one_stream_releases_the_others_and_skips_what_is_left) {
   Handmade made("p");
-  const program::Feeds feeds{2, 1, 0, 1, 4};
-  const auto a = made.tokens("a", feeds), b = made.tokens("b", feeds);
+  const program::Feeds feeds{2, 1, 0, 1};
+  const auto a = made.tokens("a", feeds, 4), b = made.tokens("b", feeds, 4);
   const auto first = made.event(), second = made.event();
-  made.add("feed", feed(made, a, 0));
+  made.add("feed", made.feed(a, 0));
   made.add("feed", program::Record{first});
   made.add("math", program::Wait{first});
-  made.add("math", feed(made, b, 1));
+  made.add("math", made.feed(b, 1));
   made.add("math", program::Record{second});
   made.add("feed", program::Wait{second});
   bool fail = true;
@@ -145,30 +141,30 @@ TEST(CpuBackend, a_fault_on_one_stream_releases_the_others_and_skips_what_is_lef
 
 TEST(CpuBackend, a_program_with_feeds_but_no_feeder_faults) {
   Handmade made("p");
-  made.add("feed", feed(made, made.tokens("a", {1, 1, 0, 1, 4})));
+  made.add("feed", made.feed(made.tokens("a", {1, 1, 0, 1}, 4)));
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
   EXPECT_THROW(executor.run("p", {}), InternalError);
 }
 
-TEST(CpuBackend, feeds_get_the_step_their_micro_batch_and_the_programs_feeds) {
+TEST(CpuBackend, feeds_get_the_input_and_the_samples_of_the_step_that_are_this_ranks) {
   class Recorder : public Feeder {
    public:
-    void feed(program::FeedKind kind, const program::Feeds& feeds, std::int64_t step,
-              std::int64_t micro, std::span<std::int32_t> ids) override {
-      EXPECT_EQ(kind, program::FeedKind::labels);
-      EXPECT_EQ(feeds, (program::Feeds{3, 2, 0, 2, 4}));
-      EXPECT_EQ(step, 7);
-      EXPECT_EQ(micro, 2);
-      EXPECT_EQ(ids.size(), 8);
+    void feed(const Input& input, const Samples& samples, std::span<std::byte> into) override {
+      EXPECT_EQ(input, (Input{"pixels", DType::u8, {3, 5}}));
+      EXPECT_EQ(samples, (Samples{7, 2 * 4 + 1, 2}));
+      EXPECT_EQ(into.size(), 30);
       called = true;
     }
     bool called = false;
   } recorder;
   Handmade made("p");
-  const auto labels = made.tokens("labels", {3, 2, 0, 2, 4});
-  made.add("feed", program::Feed{program::FeedKind::labels, 2, made.whole(labels)});
+  made.edit().feeds = {3, 4, 1, 2};
+  made.edit().inputs = {{"labels", DType::i32, {}}, {"pixels", DType::u8, {3, 5}}};
+  const auto pixels = made.buffer("pixels", DType::u8, {2, 3, 5}, Handmade::Region::transient,
+                                  Handmade::Role::feed);
+  made.add("feed", made.feed(pixels, 2));
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
@@ -178,13 +174,14 @@ TEST(CpuBackend, feeds_get_the_step_their_micro_batch_and_the_programs_feeds) {
 
 TEST(CpuBackend, steps_of_either_parity_have_their_own_copies) {
   Handmade made("p");
-  const program::Feeds feeds{1, 1, 0, 1, 4};
+  const program::Feeds feeds{1, 1, 0, 1};
   made.edit().feeds = feeds;
+  made.edit().inputs = {{"two", DType::i32, {4}}};
   const auto two = made.buffer("two", DType::i32, {1, 4}, Handmade::Region::transient,
                                Handmade::Role::feed, true);
   const auto out = made.buffer("out", DType::i32, {1, 4}, Handmade::Region::transient,
                                Handmade::Role::output, true);
-  made.add("math", feed(made, two));
+  made.add("math", made.feed(two));
   made.copy("math", two, out);
   FunctionFeeder feeder(fill_number);
   const program::Bundle bundle = made.bundle();
@@ -296,17 +293,17 @@ TEST(CpuBackend, a_backend_dropped_in_the_middle_of_a_program_does_not_hang) {
 
 TEST(CpuBackend, programs_of_a_bundle_share_persistent_memory_and_one_thread_per_stream_name) {
   Handmade write("write"), read("read");
-  const program::Feeds feeds{1, 1, 0, 1, 4};
+  const program::Feeds feeds{1, 1, 0, 1};
   for (Handmade* made : {&write, &read}) {
     made->buffer("kept", DType::i32, {1, 4}, Handmade::Region::persistent);
-    made->tokens("passing", feeds);
+    made->tokens("passing", feeds, 4);
   }
   const program::BufferId kept(0), passing(1);
-  write.add("math", feed(write, passing));
+  write.add("math", write.feed(passing));
   write.copy("math", passing, kept);
   read.add("other",
-           feed(read, passing));  // so that "math" has another id than in the first program
-  read.add("math", feed(read, passing));
+           read.feed(passing));  // so that "math" has another id than in the first program
+  read.add("math", read.feed(passing));
   read.copy("math", kept, passing);
   std::vector<std::thread::id> threads;
   std::mutex mutex;
@@ -328,10 +325,10 @@ TEST(CpuBackend, programs_of_a_bundle_share_persistent_memory_and_one_thread_per
 
 TEST(CpuBackend, pages_that_no_program_wrote_keep_their_paint) {
   Handmade made("p");
-  const program::Feeds feeds{1, 1, 0, 1, 1024};  // 4 KiB of ids
-  const auto touched = made.tokens("touched", feeds);
-  made.tokens("untouched", feeds);
-  made.add("math", feed(made, touched));
+  const program::Feeds feeds{1, 1, 0, 1};  // 4 KiB of ids
+  const auto touched = made.tokens("touched", feeds, 1024);
+  made.tokens("untouched", feeds, 1024);
+  made.add("math", made.feed(touched));
   FunctionFeeder feeder(fill_number);
   const program::Bundle bundle = made.bundle();
   CpuBackend backend({.fresh = CpuOptions::Fresh::paint});

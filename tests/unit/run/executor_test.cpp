@@ -9,14 +9,14 @@
 namespace fourfold::run {
 namespace {
 
-/// Copies step.lr to result.loss_sum and step.step to result.token_count, by way of the blocks.
+/// Copies step.lr to result.loss_sum and step.step to result.valid_count, by way of the blocks.
 Handmade echo() {
   Handmade made("echo");
   const auto step = made.step_block(), result = made.result_block();
   made.add("math", program::Copy{Handmade::field(step, "step.lr"),
                                  Handmade::field(result, "result.loss_sum")});
   made.add("math", program::Copy{Handmade::field(step, "step.step"),
-                                 Handmade::field(result, "result.token_count")});
+                                 Handmade::field(result, "result.valid_count")});
   return made;
 }
 
@@ -28,7 +28,7 @@ TEST(Executor, the_step_block_goes_in_and_the_result_block_comes_out_at_either_p
     const double lr = 0.1 + static_cast<double>(step);
     const op::ResultBlock result = executor.run("echo", {.step = step, .lr = lr});
     EXPECT_EQ(result.loss_sum, lr);
-    EXPECT_EQ(result.token_count, step);
+    EXPECT_EQ(result.valid_count, step);
   }
 }
 
@@ -54,7 +54,7 @@ TEST(Executor, the_callback_comes_behind_each_instruction_in_program_order) {
       });
   EXPECT_EQ(seen, (std::vector<std::size_t>{0, 1}));
   EXPECT_EQ(loss_sums, (std::vector<double>{0.5, 0.5}));
-  EXPECT_EQ(result.token_count, 3);
+  EXPECT_EQ(result.valid_count, 3);
 }
 
 TEST(Executor, programs_and_buffers_that_are_not_there_are_named) {

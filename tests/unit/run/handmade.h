@@ -54,10 +54,19 @@ class Handmade {
                            Region region = Region::transient) {
     return buffer(name, DType::f32, {count}, region);
   }
-  /// Ids of the feed; sets Program::feeds on first use.
-  program::BufferId tokens(const std::string& name, program::Feeds feeds) {
+  /// A buffer for the samples that are fed, `length` integers each, and an input of its name; sets
+  /// Program::feeds.
+  program::BufferId tokens(const std::string& name, const program::Feeds& feeds,
+                           std::int64_t length) {
     program_.feeds = feeds;
-    return buffer(name, DType::i32, {feeds.count, feeds.length}, Region::transient, Role::feed);
+    program_.inputs.push_back({name, DType::i32, {length}});
+    return buffer(name, DType::i32, {feeds.count, length}, Region::transient, Role::feed);
+  }
+  /// Brings the input of the buffer's name.
+  program::Feed feed(program::BufferId to, std::int64_t micro = 0) const {
+    const auto place = std::ranges::find(program_.inputs, program_.buffer(to).name, &Input::name);
+    return {program::InputId(static_cast<std::size_t>(place - program_.inputs.begin())), micro,
+            whole(to)};
   }
 
   program::BufferId step_block() {

@@ -21,10 +21,10 @@ constexpr std::int64_t rows = 192, width = 128;
 
 class CountingFeeder : public Feeder {
  public:
-  void feed(program::FeedKind, const program::Feeds&, std::int64_t step, std::int64_t,
-            std::span<std::int32_t> ids) override {
+  void feed(const Input&, const Samples& samples, std::span<std::byte> into) override {
+    const std::span<std::int32_t> ids = as<std::int32_t>(into);
     for (std::size_t i = 0; i < ids.size(); ++i)
-      ids[i] = static_cast<std::int32_t>((i + static_cast<std::size_t>(step)) % 50);
+      ids[i] = static_cast<std::int32_t>((i + static_cast<std::size_t>(samples.step)) % 50);
   }
 };
 
@@ -35,11 +35,11 @@ class Step {
   Step() {
     const auto result = made_.result_block();
     const auto step = made_.step_block();
-    const auto ids = made_.tokens("ids", {1, 4, 0, 4, rows / 4});
+    const auto ids = made_.tokens("ids", {1, 4, 0, 4}, rows / 4);
     const auto table = matrix("table", 50, width, program::Region::persistent);
     const auto gain = made_.floats("gain", width, program::Region::persistent);
     const auto fed = made_.event();
-    made_.add("feed", program::Feed{program::FeedKind::tokens, 0, made_.whole(ids)});
+    made_.add("feed", made_.feed(ids));
     made_.add("feed", program::Record{fed});
     compute(op::InitNormal{random_stream("table"), 0.5, {50, width}},
             {Handmade::field(step, "step.seed"), made_.whole(table)}, "vector");
@@ -94,7 +94,7 @@ class Step {
   program::BufferId multiply(program::BufferId x, program::BufferId table,
                              const std::string& implementation) {
     const bool from_width = made_.edit().local_shape(x).back() == width;
-    op::Matmul op{.a_rows = 2, .b_rows = 1, .transpose_b = from_width};
+    op::Contract op{.a_rows = 2, .b_rows = 1, .transpose_b = from_width};
     const auto y = made_.buffer("product", DType::f32, {4, rows / 4, from_width ? 50 : width},
                                 program::Region::transient);
     compute(op, {made_.whole(x), made_.whole(table), made_.whole(y)}, implementation);

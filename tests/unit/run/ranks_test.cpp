@@ -128,7 +128,7 @@ TEST(Ranks, a_field_of_the_result_block_is_reduced_in_its_own_type) {
     made.add("data", program::AllReduce{program::GroupId(0), Reduction::sum,
                                         Handmade::field(result, "result.loss_sum")});
     made.add("data", program::AllReduce{program::GroupId(0), Reduction::max,
-                                        Handmade::field(result, "result.token_count")});
+                                        Handmade::field(result, "result.valid_count")});
   };
   comm::ThreadJob job(ranks);
   job.run([&](comm::World& world) {
@@ -146,11 +146,11 @@ TEST(Ranks, a_field_of_the_result_block_is_reduced_in_its_own_type) {
     Executor executor(bundle, backend);
     op::ResultBlock mine;
     mine.loss_sum = -1.5 - static_cast<double>(world.rank().index());
-    mine.token_count = static_cast<std::int64_t>(world.rank().index()) - 7;
+    mine.valid_count = static_cast<std::int64_t>(world.rank().index()) - 7;
     std::memcpy(executor.bytes("train", "one").data(), &mine, sizeof mine);
     const op::ResultBlock result = executor.run("train", {});
     EXPECT_EQ(result.loss_sum, -12);
-    EXPECT_EQ(result.token_count, -4);
+    EXPECT_EQ(result.valid_count, -4);
   });
 }
 
@@ -173,9 +173,8 @@ TEST(Ranks, messages_pass_round_a_ring) {
 class FailingFeeder : public Feeder {
  public:
   explicit FailingFeeder(std::atomic<int>& calls) : calls_(calls) {}
-  void feed(program::FeedKind, const program::Feeds&, std::int64_t, std::int64_t micro,
-            std::span<std::int32_t>) override {
-    if (++calls_ >= 0 && micro == 1)
+  void feed(const Input&, const Samples& samples, std::span<std::byte>) override {
+    if (++calls_ >= 0 && samples.first == 1)
       throw UserError(ExitCode::bad_data, "token 70000 is too large");
   }
 
@@ -190,10 +189,10 @@ TEST(Ranks, a_fault_ends_the_job_on_all_ranks_and_names_rank_and_instruction) {
   FailingFeeder feeder(calls);
   const auto body = [&](comm::World& world) {
     Handmade made = of_rank(world.rank());
-    const auto fed = made.tokens("fed", {2, 1, 0, 1, 4});
+    const auto fed = made.tokens("fed", {2, 1, 0, 1}, 4);
     const auto ready = made.event();
     const auto micro = world.rank() == Rank(3) ? 1 : 0;
-    made.add("math", program::Feed{program::FeedKind::tokens, micro, made.whole(fed)});
+    made.add("math", made.feed(fed, micro));
     made.add("math", program::Record{ready});
     made.add("data", program::Wait{ready});
     made.add("data", program::AllReduce{program::GroupId(0), Reduction::max, made.whole(fed)});

@@ -22,8 +22,7 @@ constexpr double slept_s = 0.2;
 class SlowFeeder final : public Feeder {
  public:
   explicit SlowFeeder(bool sleeps) : sleeps_(sleeps) {}
-  void feed(program::FeedKind, const program::Feeds&, std::int64_t, std::int64_t,
-            std::span<std::int32_t>) override {
+  void feed(const Input&, const Samples&, std::span<std::byte>) override {
     if (sleeps_) std::this_thread::sleep_for(std::chrono::duration<double>(slept_s));
   }
 
@@ -43,10 +42,10 @@ struct FedSum {
     program.world = 2;
     program.meshes = {{"all", {{"x", 2}}, {Rank(0), Rank(1)}}};
     program.groups = {{"x", MeshId(0), AxisId(0), {Rank(0), Rank(1)}}};
-    const auto tokens = made.tokens("tokens", {1, 2, 0, 1, 4});
+    const auto tokens = made.tokens("tokens", {1, 2, 0, 1}, 4);
     sum = made.floats("sum", 4);
     fed = made.event(), copied = made.event(), summed = made.event();
-    made.add("feed", program::Feed{.to = made.whole(tokens)});
+    made.add("feed", made.feed(tokens));
     made.add("feed", program::Record{fed});
     made.add("math", program::Wait{fed});
     made.copy("math", sum, sum);

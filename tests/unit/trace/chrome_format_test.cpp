@@ -33,8 +33,23 @@ TEST(ChromeFormat, events_may_stand_in_any_order) {
 TEST(ChromeFormat, a_viewer_finds_all_it_needs) {
   const ChromeTraceCheck check(parse_json(to_chrome_json(small_timeline()), "steps.json"));
   EXPECT_EQ(check.faults, std::vector<std::string>());
-  EXPECT_EQ(check.num_slices, 2U * (1 + 4));
+  EXPECT_EQ(check.num_slices, 2U * (1 + 1 + 4)) << "a step, its task, its instructions";
   EXPECT_EQ(check.num_flows, 2U) << "the all-reduce and the message";
+}
+
+TEST(ChromeFormat, slices_name_their_layer_and_tasks_stand_above_them) {
+  Timeline timeline = small_timeline();
+  RankTimeline& rank = timeline.ranks[0];
+  rank.works[0].text = "contract blocks.3.ln2, w -> h1";
+  rank.works[1].task = "update";
+  const std::string text = to_chrome_json(timeline);
+  EXPECT_NE(text.find("\"name\":\"contract blocks.3\""), std::string::npos) << text;
+  EXPECT_NE(text.find("\"dur\":40.000,\"name\":\"forward(0)\",\"cat\":\"task\""), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\"dur\":20.000,\"name\":\"update\",\"cat\":\"task\""), std::string::npos)
+      << text;
+  EXPECT_EQ(parse_chrome_json(text, "steps.json"), timeline);
+  EXPECT_EQ(ChromeTraceCheck(parse_json(text, "x")).faults, std::vector<std::string>());
 }
 
 TEST(ChromeFormat, arrows_go_from_who_came_first_whatever_its_rank) {

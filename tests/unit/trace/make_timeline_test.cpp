@@ -23,7 +23,7 @@ program::Program two_streams(std::size_t rank) {
              b = made.buffer("b", DType::f32, {3, 4}, program::Region::transient),
              c = made.buffer("c", DType::f32, {2, 4}, program::Region::transient);
   const auto done = made.event(), reduced = made.event();
-  made.compute(op::Matmul{}, {made.whole(a), made.whole(b), made.whole(c)});
+  made.compute(op::Contract{}, {made.whole(a), made.whole(b), made.whole(c)});
   made.add("math", program::Record{done});
   made.add("x", program::Wait{done});
   made.add("x", program::AllReduce{program::GroupId(0), Reduction::sum, made.whole(c)});

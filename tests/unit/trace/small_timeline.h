@@ -19,7 +19,7 @@ inline Work work_of(std::size_t instruction, std::size_t stream, WorkClass work_
 }
 
 inline RankTimeline small_rank(std::size_t rank) {
-  Work gemm = work_of(0, 0, WorkClass::gemm, "matmul");
+  Work gemm = work_of(0, 0, WorkClass::gemm, "contract");
   gemm.flops = 8e6;
   gemm.bytes = 4e4;
   gemm.implementation = "onednn";

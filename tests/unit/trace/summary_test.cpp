@@ -52,17 +52,17 @@ TEST(Summary, operations_are_summed_over_instructions_and_waits_are_none) {
   Timeline timeline = small_timeline();
   for (RankTimeline& rank : timeline.ranks) {
     rank.works[3].work_class = WorkClass::gemm;
-    rank.works[3].name = "matmul";
+    rank.works[3].name = "contract";
     rank.works[3].implementation = "onednn";
-    rank.works[3].text = "matmul c -> d";
+    rank.works[3].text = "contract c -> d";
   }
   const Summary summary = summarize(timeline, "f");
-  ASSERT_EQ(summary.operations.size(), 3U) << "matmul on two streams, all_reduce";
-  EXPECT_EQ(summary.operations[0].what, "matmul");
+  ASSERT_EQ(summary.operations.size(), 3U) << "contract on two streams, all_reduce";
+  EXPECT_EQ(summary.operations[0].what, "contract");
   EXPECT_EQ(summary.operations[0].by, "onednn");
   EXPECT_NEAR(summary.operations[0].amount.seconds, 40 * us, most);
   EXPECT_NEAR(summary.operations[1].amount.seconds, 35 * us, most) << "mean of 40 and 30";
-  EXPECT_EQ(summary.longest.front().what, "matmul a -> b");
+  EXPECT_EQ(summary.longest.front().what, "contract a -> b");
   for (const Operation& operation : summary.longest) EXPECT_NE(operation.what, "wait a -> b");
 }
 
@@ -88,7 +88,7 @@ TEST(Summary, the_text_says_it_within_a_hundred_columns) {
   const std::string text = to_text(summarize(small_timeline(), "f"));
   for (const char* expected :
        {"train: 1 step (5 to 5) on 2 ranks", "gemm", "wait for x", "all_reduce x", "200",
-        "imbalance: rank 0", "longest instructions", "matmul a -> b"})
+        "imbalance: rank 0", "longest instructions", "contract a -> b"})
     EXPECT_NE(text.find(expected), std::string::npos) << expected << "\n" << text;
   for (std::size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;
        begin = end + 1)

@@ -16,7 +16,7 @@ class ConsoleTest : public ::testing::Test {
     m.lr = 9.98e-4;
     m.grad_norm = 0.871;
     m.time_s = time_s;
-    m.tokens_per_s = 768 / time_s;
+    m.items_per_s = 768 / time_s;
     m.model_flops_per_s = 4.34e9 / time_s;
     m.peak_resident_bytes = std::int64_t{612} << 20;
     return m;
@@ -54,6 +54,15 @@ TEST_F(ConsoleTest, lines_come_behind_the_first_step_every_interval_and_the_last
   EXPECT_EQ(screen_.lines[1].substr(0, 11), "step 10/25 ");
   EXPECT_EQ(screen_.lines[2].substr(0, 11), "step 20/25 ");
   EXPECT_EQ(screen_.lines[3].substr(0, 11), "step 25/25 ");
+}
+
+TEST_F(ConsoleTest, a_text_of_the_model_follows_its_step_and_controls_no_terminal) {
+  Console console(screen_, spec_, {});
+  StepMetrics m = metrics(10, 0.05);
+  m.sample = "In the\n\x1b[2Jbeginning";
+  console.step(m);
+  ASSERT_EQ(screen_.lines.size(), 2U);
+  EXPECT_EQ(screen_.lines[1], "sample after step 10:\nIn the\n?[2Jbeginning\n");
 }
 
 TEST_F(ConsoleTest, without_an_interval_the_first_ten_come_then_one_about_every_ten_seconds) {
@@ -137,6 +146,23 @@ TEST_F(ConsoleTest, a_peak_that_is_known_of_the_device_has_no_star) {
   Console console(screen_, spec_, facts);
   console.step(metrics(1, 0.0612));
   EXPECT_NE(screen_.lines.back().find("| MFU 38.4% |"), std::string::npos) << screen_.lines.back();
+}
+
+TEST_F(ConsoleTest, a_share_above_the_peak_is_not_shown_and_one_line_says_why) {
+  RunFacts facts = full_facts();
+  facts.peak_flops = 6e10;
+  spec_.log_interval = 1;
+  Console console(screen_, spec_, facts);
+  console.step(metrics(1, 0.0612));
+  console.step(metrics(2, 0.0612));
+  console.step(metrics(3, 0.1));
+  std::size_t doubts = 0;
+  for (const std::string& line : screen_.lines)
+    doubts += line.find("it was busy then") != std::string::npos ? 1 : 0;
+  EXPECT_EQ(doubts, 1U);
+  ASSERT_EQ(screen_.lines.size(), 4U);
+  EXPECT_NE(screen_.lines[1].find("| MFU*    -  |"), std::string::npos) << screen_.lines[1];
+  EXPECT_NE(screen_.lines[3].find("| MFU* 72.3% |"), std::string::npos) << screen_.lines[3];
 }
 
 TEST_F(ConsoleTest, an_evaluation_has_its_own_line_also_between_intervals) {

@@ -25,18 +25,18 @@ TEST(Evaluate, the_whole_split_has_every_label_once_and_the_mean_is_over_labels)
   // the last batch is not full.
   ScriptedBackend backend([&](const ScriptedBackend::Call& call) {
     op::ResultBlock result;
-    result.token_count = call.labels;
+    result.valid_count = call.labels;
     result.loss_sum = static_cast<double>(call.labels) * (backend.calls.size() == 1 ? 1 : 4);
     return result;
   });
   const program::Bundle bundle = training_bundle();
   run::Executor executor(bundle, backend);
-  const data::Dataset dataset(synthetic_data());
-  const auto labels = dataset.num_validation_tokens() - 1;
+  const data::TokenSource dataset(synthetic_data());
+  const auto labels = dataset.num_validation() - 1;
   ASSERT_NE(labels % 64, 0) << "the last batch is not full";
 
   const Evaluation evaluation = evaluate(executor, dataset, std::nullopt);
-  EXPECT_EQ(evaluation.tokens, labels);
+  EXPECT_EQ(evaluation.items, labels);
   EXPECT_DOUBLE_EQ(evaluation.loss,
                    (64.0 + 4 * static_cast<double>(labels - 64)) / static_cast<double>(labels));
   EXPECT_EQ(backend.count("evaluate"), (labels + 63) / 64);
@@ -45,14 +45,41 @@ TEST(Evaluate, the_whole_split_has_every_label_once_and_the_mean_is_over_labels)
 TEST(Evaluate, a_few_batches_take_as_many_runs) {
   ScriptedBackend backend([](const ScriptedBackend::Call& call) {
     op::ResultBlock result;
-    result.token_count = call.labels;
+    result.valid_count = call.labels;
     return result;
   });
   const program::Bundle bundle = training_bundle();
   run::Executor executor(bundle, backend);
-  const data::Dataset dataset(synthetic_data());
-  EXPECT_EQ(evaluate(executor, dataset, 3).tokens, 3 * 64);
+  const data::TokenSource dataset(synthetic_data());
+  EXPECT_EQ(evaluate(executor, dataset, 3).items, 3 * 64);
   EXPECT_EQ(backend.count("evaluate"), 3);
+}
+
+TEST(Evaluate, accuracy_is_told_where_the_program_counts_what_was_right) {
+  ScriptedBackend backend([](const ScriptedBackend::Call& call) {
+    op::ResultBlock result;
+    result.valid_count = call.labels;
+    result.correct_count = call.labels / 4;
+    return result;
+  });
+  program::Bundle bundle = training_bundle();
+  const data::TokenSource dataset(synthetic_data());
+  {
+    run::Executor executor(bundle, backend);
+    EXPECT_FALSE(evaluate(executor, dataset, 3).accuracy.has_value());
+  }
+  program::Program& program = bundle.programs.back();
+  ASSERT_EQ(program.name, "evaluate");
+  const auto result = *program.find_buffer("result");
+  program.instructions.push_back(
+      {program::StreamId(0),
+       program::Compute{.op = op::Fill{0, {}},
+                        .dtype = DType::i64,
+                        .slices = {run::Handmade::field(result, op::correct_count_field)},
+                        .workspace = std::nullopt,
+                        .implementation = {}}});
+  run::Executor executor(bundle, backend);
+  EXPECT_EQ(evaluate(executor, dataset, 3).accuracy, 0.25);
 }
 
 }  // namespace

@@ -12,23 +12,29 @@
 namespace fourfold::train {
 namespace {
 
-using program::FeedKind;
 using Ids = std::vector<std::int32_t>;
 
-/// Rank 1 of two: micro-batches of 6 samples, of which samples 3, 4 and 5 are its own.
-constexpr program::Feeds feeds{4, 6, 3, 3, 16};
+const Input tokens_input{"tokens", DType::i32, {16}}, labels_input{"labels", DType::i32, {16}},
+    starts_input{"document_starts", DType::i32, {16}};
+/// Micro-batch 2 of rank 1 of two: micro-batches of 6 samples, of which samples 3, 4 and 5 are its
+/// own.
+constexpr run::Samples samples{5, 2 * 6 + 3, 3};
+
+std::span<std::byte> bytes_of(Ids& ids) {
+  return std::as_writable_bytes(std::span(ids));
+}
 
 Ids part(const Ids& ids, std::size_t sample) {
   return {ids.begin() + static_cast<std::ptrdiff_t>(16 * sample),
           ids.begin() + static_cast<std::ptrdiff_t>(16 * sample + 16)};
 }
 
-TEST(TrainFeeder, local_samples_are_those_that_the_programs_feeds_name) {
-  const data::Dataset dataset(synthetic_data());
+TEST(TrainFeeder, samples_are_those_that_are_asked_for) {
+  const data::TokenSource dataset(synthetic_data());
   TrainFeeder feeder(dataset);
   Ids tokens(48), labels(48), wanted(16);
-  feeder.feed(FeedKind::tokens, feeds, 5, 2, tokens);
-  feeder.feed(FeedKind::labels, feeds, 5, 2, labels);
+  feeder.feed(tokens_input, samples, bytes_of(tokens));
+  feeder.feed(labels_input, samples, bytes_of(labels));
   for (std::size_t b = 0; b < 3; ++b) {
     const std::int64_t sample = 2 * 6 + 3 + static_cast<std::int64_t>(b);
     dataset.fill_train_tokens(5, sample, wanted);
@@ -50,13 +56,13 @@ TEST(TrainFeeder, document_starts_are_those_of_the_samples_tokens) {
   spec.path = folder.file("a.jsonl");
   spec.split = 0.5;
   spec.mask_documents = true;
-  const data::Dataset dataset(spec);
+  const data::TokenSource dataset(spec);
   TrainFeeder feeder(dataset);
   ValidationFeeder validation(dataset);
-  validation.set_batch(1);
+  validation.set_first(3);
   Ids starts(48), validated(48), wanted(16);
-  feeder.feed(FeedKind::document_starts, feeds, 5, 2, starts);
-  validation.feed(FeedKind::document_starts, {1, 3, 0, 3, 16}, 0, 0, validated);
+  feeder.feed(starts_input, samples, bytes_of(starts));
+  validation.feed(starts_input, {0, 0, 3}, bytes_of(validated));
   bool any = false;
   for (std::size_t b = 0; b < 3; ++b) {
     dataset.fill_train_document_starts(5, 2 * 6 + 3 + static_cast<std::int64_t>(b), wanted);
@@ -69,13 +75,12 @@ TEST(TrainFeeder, document_starts_are_those_of_the_samples_tokens) {
 }
 
 TEST(ValidationFeeder, a_batch_goes_on_where_the_one_before_ended) {
-  const data::Dataset dataset(synthetic_data());
+  const data::TokenSource dataset(synthetic_data());
   ValidationFeeder feeder(dataset);
-  const program::Feeds one_micro{1, 4, 0, 4, 16};
   Ids tokens(64), labels(64), wanted(16);
-  feeder.set_batch(3);
-  feeder.feed(FeedKind::tokens, one_micro, 0, 0, tokens);
-  feeder.feed(FeedKind::labels, one_micro, 0, 0, labels);
+  feeder.set_first(12);
+  feeder.feed(tokens_input, {0, 0, 4}, bytes_of(tokens));
+  feeder.feed(labels_input, {0, 0, 4}, bytes_of(labels));
   for (std::size_t b = 0; b < 4; ++b) {
     dataset.fill_validation_tokens(12 + static_cast<std::int64_t>(b), wanted);
     EXPECT_EQ(part(tokens, b), wanted);
@@ -85,11 +90,11 @@ TEST(ValidationFeeder, a_batch_goes_on_where_the_one_before_ended) {
 }
 
 TEST(ValidationFeeder, windows_beyond_the_split_have_no_labels) {
-  const data::Dataset dataset(synthetic_data());
+  const data::TokenSource dataset(synthetic_data());
   ValidationFeeder feeder(dataset);
-  feeder.set_batch(dataset.validation_windows(16));
+  feeder.set_first(dataset.validation_samples());
   Ids labels(64, 5);
-  feeder.feed(FeedKind::labels, {1, 4, 0, 4, 16}, 0, 0, labels);
+  feeder.feed(labels_input, {0, 0, 4}, bytes_of(labels));
   EXPECT_EQ(labels, Ids(64, data::no_label));
 }
 

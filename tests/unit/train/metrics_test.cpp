@@ -17,7 +17,7 @@ StepMetrics example(std::int64_t step) {
   metrics.lr = 1e-3;
   metrics.grad_norm = 0.875;
   metrics.time_s = 0.0625;
-  metrics.tokens_per_s = 12288;
+  metrics.items_per_s = 12288;
   metrics.model_flops_per_s = 5e9;
   metrics.memory_bytes = 1 << 20;
   metrics.peak_resident_bytes = 3 << 20;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/format.h"
-#include "data/data_spec.h"
+#include "data/token_source.h"
 #include "run/backend.h"
 #include "unit/run/handmade.h"
 
@@ -46,10 +46,13 @@ class ScriptedBackend : public run::Backend {
   void issue(run::ProgramId, std::size_t instruction) override {
     const auto* feed = std::get_if<program::Feed>(&program_->instructions[instruction].what);
     if (feed != nullptr) {
-      const auto ids =
-          run::as<std::int32_t>(bytes(program_->buffer(feed->to.buffer), step_.step & 1));
-      feeder_->feed(feed->kind, program_->feeds, step_.step, feed->micro, ids);
-      if (feed->kind == program::FeedKind::labels)
+      const auto memory = bytes(program_->buffer(feed->to.buffer), step_.step & 1);
+      const program::Feeds& feeds = program_->feeds;
+      const Input& input = program_->inputs[feed->input.index()];
+      feeder_->feed(input, {step_.step, feed->micro * feeds.samples + feeds.first, feeds.count},
+                    memory);
+      const auto ids = run::as<std::int32_t>(memory);
+      if (input.name == "labels")
         labels_ += std::ranges::count_if(ids, [](std::int32_t id) { return id >= 0; });
     }
     if (instruction + 1 < program_->instructions.size()) return;
@@ -93,10 +96,10 @@ inline program::Program fed_program(const std::string& name, const program::Feed
   made.result_block();
   made.buffer("weight", DType::f32, {4}, program::Region::persistent,
               program::BufferRole::parameter);
-  const auto tokens = made.tokens("tokens", feeds), labels = made.tokens("labels", feeds);
+  const auto tokens = made.tokens("tokens", feeds, 16), labels = made.tokens("labels", feeds, 16);
   for (std::int64_t micro = 0; micro < feeds.micros; ++micro) {
-    made.add("feed", program::Feed{program::FeedKind::tokens, micro, made.whole(tokens)});
-    made.add("feed", program::Feed{program::FeedKind::labels, micro, made.whole(labels)});
+    made.add("feed", made.feed(tokens, micro));
+    made.add("feed", made.feed(labels, micro));
   }
   return made.program();
 }
@@ -109,8 +112,8 @@ inline program::Bundle training_bundle() {
   const auto weight = init.buffer("weight", DType::f32, {4}, program::Region::persistent,
                                   program::BufferRole::parameter);
   init.add("math", program::Copy{init.whole(weight), init.whole(weight)});
-  return run::Handmade::bundle_of({init.program(), fed_program("train", {3, 2, 0, 2, 16}),
-                                   fed_program("evaluate", {1, 4, 0, 4, 16})});
+  return run::Handmade::bundle_of(
+      {init.program(), fed_program("train", {3, 2, 0, 2}), fed_program("evaluate", {1, 4, 0, 4})});
 }
 
 inline data::DataSpec synthetic_data() {

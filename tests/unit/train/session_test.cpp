@@ -26,7 +26,7 @@ class SessionTest : public ::testing::Test {
   /// A training loss of 1 / (1 + step), an evaluation loss of `val_losses_` in turn.
   op::ResultBlock respond(const ScriptedBackend::Call& call) {
     op::ResultBlock result;
-    result.token_count = call.labels;
+    result.valid_count = call.labels;
     result.applied = call.program == "train" && call.step.step != bad_step_ ? 1 : 0;
     result.grad_norm = 0.5;
     const auto tokens = static_cast<double>(call.labels);
@@ -53,12 +53,12 @@ class SessionTest : public ::testing::Test {
                   .eval_interval = 2,
                   .eval_batches = 2};
   RunFacts facts_{
-      .tokens_per_step = 96, .model_flops_per_step = 1e6, .peak_flops = 1e12, .memory_bytes = 4096};
+      .items_per_step = 96, .model_flops_per_step = 1, .peak_flops = 1e12, .memory_bytes = 4096};
   std::int64_t bad_step_ = -1;
   std::vector<double> val_losses_ = {3, 1, 2};
   std::size_t evaluations_ = 0;
   Recorder recorder_;
-  const data::Dataset dataset_{synthetic_data()};
+  const data::TokenSource dataset_{synthetic_data()};
   const program::Bundle bundle_ = training_bundle();
   ScriptedBackend backend_{[this](const ScriptedBackend::Call& call) { return respond(call); }};
   run::Executor executor_{bundle_, backend_};
@@ -92,8 +92,8 @@ TEST_F(SessionTest, observers_see_every_step_with_its_values) {
   EXPECT_EQ(metrics.grad_norm, 0.5);
   EXPECT_EQ(metrics.memory_bytes, 4096);
   EXPECT_GT(metrics.time_s, 0);
-  EXPECT_DOUBLE_EQ(metrics.tokens_per_s * metrics.time_s, 96);
-  EXPECT_DOUBLE_EQ(metrics.mfu.value(), 1e6 / metrics.time_s / 1e12);
+  EXPECT_DOUBLE_EQ(metrics.items_per_s * metrics.time_s, 96);
+  EXPECT_DOUBLE_EQ(metrics.mfu.value(), 1 / metrics.time_s / 1e12);
 }
 
 TEST_F(SessionTest,
@@ -102,13 +102,13 @@ TEST_F(SessionTest,
   for (const StepMetrics& metrics : recorder_.steps)
     EXPECT_EQ(metrics.evaluation.has_value(),
               metrics.step == 2 || metrics.step == 4 || metrics.step == 5);
-  EXPECT_EQ(recorder_.steps[1].evaluation->tokens, 2 * 64);
-  EXPECT_EQ(recorder_.steps[4].evaluation->tokens, dataset_.num_validation_tokens() - 1);
+  EXPECT_EQ(recorder_.steps[1].evaluation->items, 2 * 64);
+  EXPECT_EQ(recorder_.steps[4].evaluation->items, dataset_.num_validation() - 1);
   EXPECT_EQ(result.last_evaluation->loss, 2);
   EXPECT_EQ(result.best_val_loss, 1);
   EXPECT_EQ(result.best_step, 4);
   EXPECT_EQ(result.steps, 5);
-  EXPECT_GT(result.tokens_per_s, 0);
+  EXPECT_GT(result.items_per_s, 0);
 }
 
 TEST_F(SessionTest, with_no_interval_only_the_end_is_evaluated) {

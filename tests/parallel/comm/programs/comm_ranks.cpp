@@ -103,7 +103,7 @@ void work(MpiWorld& world) {
   Progress& progress = world.progress();
   progress.set_workers({"math", "data"}, [](Place place) {
     return place.instruction == 0
-               ? Progress::Description{"instruction 0 (matmul a, b -> c) of train", false}
+               ? Progress::Description{"instruction 0 (contract a, b -> c) of train", false}
                : Progress::Description{"instruction 1 (all_reduce -> &c) of train", true};
   });
   std::vector<float> data(1000, 1.F);
@@ -143,8 +143,8 @@ int run(const std::string& what, const std::string& folder, double watchdog_s) {
     std::printf("%zu ranks, %s, several threads: %s\n", world->size(), world->library().c_str(),
                 world->concurrent() ? "yes" : "no");
   if (monitor) monitor->finish();
-  monitor.reset();
   world->finish();
+  if (monitor) monitor->part();
   return 0;
 }
 

@@ -9,7 +9,9 @@
 #include <set>
 #include <vector>
 
+#include "base/error.h"
 #include "base/format.h"
+#include "run/cuda/move.h"
 #include "run/executor.h"
 #include "unit/run/cuda/fake_gpu.h"
 #include "unit/run/handmade.h"
@@ -20,18 +22,18 @@ namespace {
 /// Fills x with `step` values on one stream, adds it to the fed y on another.
 struct TwoStreams {
   Handmade made{"p"};
-  program::Feeds feeds{1, 2, 0, 2, 8};
+  program::Feeds feeds{1, 2, 0, 2};
   std::size_t feed, add;
   program::BufferId tokens, x, sum;
 
   TwoStreams() {
     made.step_block();
     made.result_block();
-    tokens = made.tokens("tokens", feeds);
+    tokens = made.tokens("tokens", feeds, 8);
     x = made.buffer("x", DType::i32, {2, 8}, program::Region::transient);
     sum = made.buffer("sum", DType::i32, {2, 8}, program::Region::persistent);
     const auto fed = made.event(), copied = made.event();
-    feed = made.add("feed", program::Feed{program::FeedKind::tokens, 0, made.whole(tokens)});
+    feed = made.add("feed", made.feed(tokens));
     made.add("feed", program::Record{fed});
     made.add("copy", program::Wait{fed});
     made.copy("copy", tokens, x);
@@ -46,8 +48,9 @@ class StepFeeder : public Feeder {
  public:
   explicit StepFeeder(bool ahead) : ahead_(ahead) {}
   bool feeds_ahead() const override { return ahead_; }
-  void feed(program::FeedKind, const program::Feeds&, std::int64_t step, std::int64_t,
-            std::span<std::int32_t> ids) override {
+  void feed(const Input&, const Samples& samples, std::span<std::byte> into) override {
+    const std::int64_t step = samples.step;
+    const std::span<std::int32_t> ids = as<std::int32_t>(into);
     ++asked[step];
     if (step == fails_at) throw UserError(ExitCode::bad_data, "the data end here");
     for (std::size_t i = 0; i < ids.size(); ++i)
@@ -101,7 +104,7 @@ TEST_P(OnAFakeGpu, a_step_that_begins_ahead_gets_its_feed_and_gives_its_result) 
   Handmade& made = streams_.made;
   const auto step = program::BufferId(0), result = program::BufferId(1);
   made.add("math", program::Copy{Handmade::field(step, "step.step"),
-                                 Handmade::field(result, "result.token_count")});
+                                 Handmade::field(result, "result.valid_count")});
   made.add("math", program::Copy{{streams_.sum, 12, 1, 4, 0},
                                  {result, offsetof(op::ResultBlock, loss_sum), 1, 4, 0}});
   const program::Bundle bundle = made.bundle();
@@ -110,7 +113,7 @@ TEST_P(OnAFakeGpu, a_step_that_begins_ahead_gets_its_feed_and_gives_its_result) 
   for (const bool ahead : {false, true}) {
     StepFeeder feeder(ahead);
     run_ahead(executor, feeder, 9, [&](std::int64_t number, const op::ResultBlock& got) {
-      EXPECT_EQ(got.token_count, number);
+      EXPECT_EQ(got.valid_count, number);
       std::int32_t sum = 0;
       std::memcpy(&sum, &got.loss_sum, sizeof sum);
       EXPECT_EQ(sum, 100 * number + 3) << ahead;
@@ -187,12 +190,27 @@ TEST_P(OnAFakeGpu, a_fault_of_the_feeder_names_the_instruction_when_its_step_com
   } catch (const UserError& error) {
     EXPECT_EQ(error.code(), ExitCode::bad_data);
     EXPECT_EQ(std::string(error.what()),
-              "rank 0 (data 0) on a fake GPU: instruction 0 (feed -> tokens kind tokens micro 0) "
+              "rank 0 (data 0) on a fake GPU: instruction 0 (feed -> tokens kind inputs micro 0) "
               "of p: the data end here");
   }
   feeder.fails_at = -1;
   executor_.run("p", {.step = 4}, &feeder);
   EXPECT_EQ(sum(0), 400) << "the backend can run the next program";
+}
+
+template <class Kind>
+Move move_of_kind() {
+  PreparedInstruction instruction;
+  instruction.what = Kind{};
+  return move_of(instruction, 0);
+}
+
+TEST(Moves, an_instruction_that_a_gpu_cannot_carry_out_is_an_error_and_not_left_out) {
+  EXPECT_THROW(move_of_kind<PreparedCollective>(), InternalError);
+  EXPECT_THROW(move_of_kind<PreparedMessage>(), InternalError);
+  EXPECT_TRUE(move_of_kind<PreparedCopy>());
+  EXPECT_TRUE(move_of_kind<PreparedReorder>());
+  EXPECT_FALSE(move_of_kind<PreparedNothing>());
 }
 
 TEST_P(OnAFakeGpu, the_host_writes_what_a_program_reads) {
@@ -257,7 +275,7 @@ TEST_P(OnAFakeGpu, a_traced_run_has_an_interval_for_each_instruction_in_the_orde
     EXPECT_GT(run.instructions[streams_.add].duration_ns(), 0);
   }
   EXPECT_EQ(gpu_.open_ranges, 0);
-  EXPECT_EQ(gpu_.ranges[0], "feed -> tokens kind tokens micro 0")
+  EXPECT_EQ(gpu_.ranges[0], "feed -> tokens kind inputs micro 0")
       << "profilers see the instruction's name";
 }
 

@@ -90,7 +90,7 @@ TEST(StepsAhead, a_step_that_began_behind_one_that_was_not_applied_is_not_applie
   start(3, sound);
   EXPECT_EQ(executor.finish().applied, 0);
   const op::ResultBlock held = executor.finish();
-  EXPECT_GT(held.token_count, 0);
+  EXPECT_GT(held.valid_count, 0);
   EXPECT_EQ(held.applied, 0);
   EXPECT_EQ(op::Votes::of(held.votes), op::Votes{.against = 1});
   EXPECT_EQ(run.state(), before);
@@ -119,7 +119,7 @@ class CudaSession : public testing::Test {
     SmallRun run(setup_, kernels::cuda::own_target(), std::make_unique<Backend>(gpu, begins));
     train::Observer* observers[] = {&told};
     train::RunFacts facts;
-    facts.tokens_per_step = setup_.plan.global_batch_size * setup_.plan.seq_length;
+    facts.items_per_step = setup_.plan.global_batch_size * setup_.plan.seq_length;
     train::Course course;
     std::optional<checkpoint::Store> store;
     std::optional<train::Checkpoints> checkpoints;
@@ -145,7 +145,7 @@ class CudaSession : public testing::Test {
 
   RunSetup setup_;
   train::TrainSpec spec_;
-  std::optional<data::Dataset> dataset_;
+  std::optional<data::TokenSource> dataset_;
 };
 
 TEST_F(CudaSession, tells_and_leaves_the_same_whether_or_not_steps_begin_ahead) {

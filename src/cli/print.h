@@ -1,0 +1,16 @@
+// What commands print on standard output: the only way there, so that nothing that stands in a file
+// can command a terminal. What is seen while something runs: log.h, progress_line.h.
+#pragma once
+
+#include <string_view>
+
+namespace fourfold::cli {
+
+/// As printf. Control characters of all that is printed become '?', but for newlines.
+[[gnu::format(printf, 1, 2)]] void print(const char* words, ...);
+
+/// A text that was asked for, such as what a model writes, a program or a configuration: byte by
+/// byte for files and pipes, without control characters for a terminal. Whole letters at a time.
+void print_text(std::string_view text);
+
+}  // namespace fourfold::cli

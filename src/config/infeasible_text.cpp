@@ -1,0 +1,127 @@
+#include "config/infeasible_text.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "plan/make_mesh.h"
+
+namespace fourfold::config {
+namespace {
+
+/// The greatest divisor of `number` that is at most `limit`.
+std::int64_t divisor_below(std::int64_t number, std::int64_t limit) {
+  for (std::int64_t candidate = std::min(number, limit); candidate > 1; --candidate)
+    if (number % candidate == 0) return candidate;
+  return 1;
+}
+
+/// The key that says how many rows or columns a tensor has, by the names that models give.
+std::string size_key_of(model::Kind kind, const std::string& tensor, bool is_rows) {
+  if (kind == model::Kind::vgg) {
+    // The rows of the first linear layer are what the convolutions give.
+    const bool is_first = tensor.starts_with("linear.0.") && is_rows;
+    return tensor.starts_with("conv.") || is_first ? "vgg.widths" : "vgg.hidden";
+  }
+  // The ffn width is the columns of the first matrix of an MLP and the rows of the second one.
+  const bool is_ffn =
+      tensor.find(".mlp.") != std::string::npos && is_rows == tensor.ends_with(".down.weight");
+  return is_ffn ? "model.ffn_hidden_size" : "model.hidden_size";
+}
+
+std::string joined(const std::vector<std::int64_t>& numbers, std::string_view separator) {
+  std::string text;
+  for (const std::int64_t number : numbers)
+    text += format("{}{}", text.empty() ? "" : separator, number);
+  return text;
+}
+
+struct Words {
+  model::Kind kind;
+
+  InfeasibleText operator()(const plan::ForbiddenAxis& problem) const {
+    return {{"parallel.strategy", "parallel.tensor." + problem.axis},
+            format("parallel.strategy = {} has parallel.tensor.{} = 1, not {}; set that, or "
+                   "parallel.strategy = axonn",
+                   plan::to_string(problem.strategy), problem.axis, problem.ranks)};
+  }
+
+  InfeasibleText operator()(const plan::UnevenJob& problem) const {
+    const plan::Grid& grid = problem.grid;
+    const std::int64_t tensor = grid.x * grid.y * grid.z, ranks = problem.ranks;
+    if (!grid.data)
+      return {
+          {"parallel.tensor"},
+          format("parallel.tensor x {} y {} z {} uses {} ranks at a time, which does not divide "
+                 "the {} ranks of the job; start a multiple of {}",
+                 grid.x, grid.y, grid.z, tensor, ranks, tensor)};
+    return {
+        {"parallel.tensor", "parallel.data"},
+        format("the grid x {} y {} z {} data {} has {} ranks, the job {}; start {} ranks, or set "
+               "parallel.data = {}",
+               grid.x, grid.y, grid.z, *grid.data, plan::num_ranks(grid), ranks,
+               plan::num_ranks(grid),
+               ranks % tensor == 0 ? format("{}", ranks / tensor)
+                                   : std::string("auto and another parallel.tensor"))};
+  }
+
+  InfeasibleText operator()(const plan::UnevenBatch& problem) const {
+    const std::int64_t whole = problem.global_batch, replicas = problem.replicas();
+    if (replicas == 1)
+      return {{"train.global_batch_size", "train.micro_batch_size"},
+              format("train.global_batch_size = {} is not a multiple of train.micro_batch_size = "
+                     "{}; set train.micro_batch_size = {}",
+                     whole, problem.micro_batch, divisor_below(whole, problem.micro_batch))};
+    const std::int64_t at_once = problem.micro_batch * replicas;
+    const std::string ways =
+        whole % replicas == 0
+            ? format("set train.micro_batch_size = {}",
+                     divisor_below(whole / replicas, problem.micro_batch))
+            : format("set train.global_batch_size = {}", (whole + at_once - 1) / at_once * at_once);
+    return {
+        {"train.global_batch_size", "train.micro_batch_size", "parallel.data", "parallel.tensor.z"},
+        format("train.global_batch_size = {} is not a multiple of the {} samples that all ranks "
+               "process at once: train.micro_batch_size = {} x parallel.data = {} x "
+               "parallel.tensor.z = {}; {}",
+               whole, at_once, problem.micro_batch, problem.data, problem.z, ways)};
+  }
+
+  InfeasibleText operator()(const plan::Indivisible& problem) const {
+    const std::string key = "parallel.tensor." + problem.axis;
+    const bool is_rows = problem.side == plan::Indivisible::Side::rows;
+    const std::string size_key = size_key_of(kind, problem.tensor, is_rows);
+    return {{key, size_key},
+            format("{} = {} does not divide the {} {} of {} that a rank would hold (see {}); "
+                   "degrees that do: {}",
+                   key, problem.ranks, joined(problem.sizes, " x "), is_rows ? "rows" : "columns",
+                   problem.tensor, size_key, joined(problem.degrees, ", "))};
+  }
+
+  InfeasibleText operator()(const plan::BrokenRule& problem) const {
+    return {{}, format("{} in graph {}: {}", problem.op, problem.graph, problem.problem)};
+  }
+
+  InfeasibleText operator()(const plan::TooManyStages& problem) const {
+    return {{}, format("a pipeline of {} stages; two are possible", problem.stages)};
+  }
+
+  InfeasibleText operator()(const plan::UnevenStage& problem) const {
+    return {{"train.micro_batch_size"},
+            format("stage {} cannot divide micro-batches of {} samples among {} ranks; choose a "
+                   "multiple of {}",
+                   problem.stage, problem.samples, problem.replicas, problem.replicas)};
+  }
+
+  InfeasibleText operator()(const plan::PaddedTransfer& problem) const {
+    return {{kind == model::Kind::vgg ? "vgg.num_classes" : "model.vocab_size"},
+            format("both stages use {}, whose {} rows {} ranks do not divide; choose a multiple",
+                   problem.tensor, problem.rows, problem.ranks)};
+  }
+};
+
+}  // namespace
+
+InfeasibleText in_words(const plan::Problem& problem, model::Kind kind) {
+  return std::visit(Words{kind}, problem);
+}
+
+}  // namespace fourfold::config

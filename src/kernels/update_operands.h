@@ -1,0 +1,57 @@
+// Where the operands of an optimizer's rows stand, for one tensor and in lists.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernel.h"
+#include "kernels/update_decision.h"
+
+namespace fourfold::kernels {
+
+/// How many scalars a row of an optimizer reads, in the order lr, scale, applied, updates, and how
+/// many tensors it updates, the weight first.
+template <class Row>
+struct UpdateOperands;
+template <>
+struct UpdateOperands<op::AdamW> {
+  static constexpr std::size_t scalars = 4, states = 3;
+};
+template <>
+struct UpdateOperands<op::Sgd> {
+  static constexpr std::size_t scalars = 3, states = 2;
+};
+
+/// Places in a list of `tensors` updates.
+template <class Row>
+struct ListPlaces {
+  ListPlaces(std::int64_t tensors, std::int64_t index)
+      : gradient(UpdateOperands<Row>::scalars + static_cast<std::size_t>(index)),
+        first_state(UpdateOperands<Row>::scalars + static_cast<std::size_t>(tensors) +
+                    UpdateOperands<Row>::states * static_cast<std::size_t>(index)) {}
+  std::size_t gradient, first_state;
+};
+
+/// Whether the step is one that writes; the scalars begin at operand `first`.
+template <class Row>
+bool is_applied(Tensors operands, std::size_t first) {
+  return *operands[first + 2].as<std::int64_t>() != 0;
+}
+
+template <class Row>
+UpdateStep update_step(Tensors operands, std::size_t first) {
+  constexpr bool counts = UpdateOperands<Row>::scalars > 3;
+  return {*operands[first].as<double>(), *operands[first + 1].as<double>(),
+          counts ? *operands[first + 3].as<std::int64_t>() : 0};
+}
+
+/// The tensors that a row updates, which begin at operand `first`.
+template <class Row, class T>
+std::array<T*, UpdateOperands<Row>::states> states_of(Tensors operands, std::size_t first) {
+  std::array<T*, UpdateOperands<Row>::states> states;
+  for (std::size_t i = 0; i < states.size(); ++i) states[i] = operands[first + i].as<T>();
+  return states;
+}
+
+}  // namespace fourfold::kernels

@@ -1,0 +1,17 @@
+// The families of models: which there are, and the spec of each.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "model/gpt_spec.h"
+#include "model/vgg_spec.h"
+
+namespace fourfold::model {
+
+/// Of one family.
+using Spec = std::variant<GptSpec, VggSpec>;
+
+enum class Kind : std::uint8_t { gpt, vgg };
+
+}  // namespace fourfold::model

@@ -1,0 +1,233 @@
+#include "plan/derive_shardings.h"
+
+#include <algorithm>
+
+#include "op/blocks.h"
+#include "op/factor_choice.h"
+
+namespace fourfold::plan {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Phase;
+using graph::Value;
+using graph::ValueId;
+using graph::ValueRole;
+using op::Cuts;
+using op::Sharding;
+
+bool cuts_axis(const Sharding& sharding, AxisId axis) {
+  return std::any_of(sharding.dims.begin(), sharding.dims.end(), [&](const Cuts& cuts) {
+    return std::any_of(cuts.begin(), cuts.end(),
+                       [&](const op::Cut& cut) { return cut.axis == axis; });
+  });
+}
+
+/// No dim has cuts, or all have a list of them: the form in which shardings are compared.
+Sharding normal(Sharding sharding) {
+  if (std::all_of(sharding.dims.begin(), sharding.dims.end(),
+                  [](const Cuts& cuts) { return cuts.empty(); }))
+    sharding.dims.clear();
+  return sharding;
+}
+
+class Derivation {
+ public:
+  Derivation(const Graph& graph, const Mesh& mesh, const Layout& layout,
+             PersistentShardings& persistent)
+      : graph_(graph), mesh_(mesh), layout_(layout), persistent_(persistent) {
+    result_.graph = graph.name;
+    result_.values.resize(graph.values.size());
+    known_.assign(graph.values.size(), false);
+    for (std::size_t i = 0; i < graph.values.size(); ++i) start(i);
+  }
+
+  std::variant<GraphShardings, Infeasible> run() {
+    for (const Node& node : graph_.nodes)
+      if (std::string problem = visit(node); !problem.empty())
+        return Infeasible{
+            {BrokenRule{std::string(op::name(node.op)), graph_.name, std::move(problem)}}};
+    return std::move(result_);
+  }
+
+ private:
+  /// Values that no node makes.
+  void start(std::size_t i) {
+    const Value& value = graph_.values[i];
+    Sharding& sharding = result_.values[i];
+    known_[i] = true;
+    if (value.role == ValueRole::input) {
+      sharding = samples(value.shape);
+    } else if (value.role == ValueRole::received) {
+      // A parameter that another mesh sends arrives whole; what is computed lies as if it were fed.
+      if (const auto keep = layout_.activations.find(value.name); keep != layout_.activations.end())
+        sharding = changed(samples(value.shape), keep->second, value.shape);
+    } else if (value.role == ValueRole::step) {
+      sharding = of_each_rank(value);
+    } else if (const auto place = persistent_.find(value.name);
+               graph::is_persistent(value.role) && place != persistent_.end()) {
+      sharding = place->second;
+    } else {
+      known_[i] = value.role == ValueRole::counter;
+    }
+  }
+
+  /// What is fed: ranks divide the samples, or have all of them.
+  Sharding samples(const Shape& shape) const {
+    Sharding sharding;
+    sharding.dims.resize(shape.rank());
+    if (!graph_.feeds_are_whole) sharding.dims[0] = cuts_by(mesh_, layout_.samples);
+    return normal(std::move(sharding));
+  }
+
+  /// A field of the step block is the same on all ranks, or each rank has a term of the sum.
+  Sharding of_each_rank(const Value& value) const {
+    Sharding sharding;
+    const auto field = op::find_block_field(value.name);
+    if (!field || !field->is_own_of_each_rank) return sharding;
+    for (std::size_t axis = 0; axis < mesh_.axes.size(); ++axis)
+      if (mesh_.axes[axis].size > 1) sharding.partial.push_back({AxisId(axis), op::Reduction::sum});
+    return sharding;
+  }
+
+  /// The layout of a parameter, of one that another mesh sends, or of a gradient's parameter.
+  const ParameterLayout* layout_of(const Value& value) const {
+    const Value* parameter = nullptr;
+    if (value.role == ValueRole::parameter || value.role == ValueRole::received) parameter = &value;
+    if (value.role == ValueRole::gradient) parameter = &graph_.value(value.gradient_of.value());
+    if (parameter == nullptr) return nullptr;
+    const auto place = layout_.parameters.find(parameter->name);
+    return place == layout_.parameters.end() ? nullptr : &place->second;
+  }
+
+  /// Parameters that the layout chose decide first, then what is known, in the order of operands.
+  /// An op that takes any element sees state as it lies: it starts, updates or digests it.
+  op::FactorChoice choose(const Node& node, const op::FactorRule& rule) const {
+    op::FactorChoice choice(rule, mesh_);
+    const bool sees_state = op::takes_any_element(node.op) || node.phase == Phase::update;
+    for (std::size_t i = 0; i < rule.operands.size(); ++i)
+      if (const ParameterLayout* layout = layout_of(graph_.value(operand(node, i)));
+          layout != nullptr && layout->use && !sees_state)
+        choice.follow(i, *layout->use);
+    for (std::size_t i = 0; i < rule.operands.size(); ++i) {
+      const ValueId id = operand(node, i);
+      const Value& value = graph_.value(id);
+      const ParameterLayout* layout = layout_of(value);
+      if (node.phase == Phase::update && value.role == ValueRole::gradient)
+        choice.follow(i, layout->moments);
+      else if (known_[id.index()] && (layout == nullptr || op::takes_any_element(node.op)))
+        choice.follow(i, result_.values[id.index()]);
+    }
+    return choice;
+  }
+
+  static ValueId operand(const Node& node, std::size_t i) {
+    return i < node.reads.size() ? node.reads[i] : node.outputs[i - node.reads.size()];
+  }
+
+  std::string visit(const Node& node) {
+    const op::FactorRule rule = op::factors(node.op, graph_.shapes(node.reads)).of_any_form();
+    const op::FactorChoice choice = choose(node, rule);
+    NodeShardings shardings;
+    std::vector<Sharding> claims;
+    for (std::size_t i = 0; i < rule.operands.size(); ++i)
+      (i < node.reads.size() ? shardings.reads : claims).push_back(choice.cuts_of(i));
+    for (std::size_t i = 0; i < node.reads.size(); ++i)
+      if (graph_.value(node.reads[i]).role == ValueRole::step)
+        shardings.reads[i].partial = result_.values[node.reads[i].index()].partial;
+    op::Propagation given = op::propagate(rule, shardings.reads, claims, mesh_);
+    if (!given.problem.empty()) return given.problem;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      given.outputs[i] = normal(std::move(given.outputs[i]));
+      keep(node.outputs[i], given.outputs[i]);
+    }
+    shardings.outputs = std::move(given.outputs);
+    result_.nodes.push_back(std::move(shardings));
+    return {};
+  }
+
+  /// Decides how an output is kept, at its first producer.
+  void keep(ValueId id, const Sharding& given) {
+    const Value& value = graph_.value(id);
+    if (known_[id.index()]) return;
+    known_[id.index()] = true;
+    Sharding& kept = result_.values[id.index()];
+    if (value.role == ValueRole::result || value.role == ValueRole::output)
+      kept = {};
+    else if (value.role == ValueRole::gradient)
+      kept = sum_sharding(value, given);
+    else if (graph::is_persistent(value.role))
+      kept = persistent_.try_emplace(value.name, given).first->second;
+    else if (value.gradient_of)
+      kept = result_.values[value.gradient_of->index()];
+    else
+      kept = activation_sharding(value, given);
+  }
+
+  /// A gradient is summed over micro-batches as its parameter lies at rest, reduced on the axes
+  /// that cut it there and still partial on the others; small ones as they are made.
+  Sharding sum_sharding(const Value& value, const Sharding& given) const {
+    const ParameterLayout& layout = *layout_of(value);
+    if (!layout.use || layout.is_received) return given;
+    Sharding sum = layout.rest;
+    for (const op::Partial& partial : given.partial)
+      if (!cuts_axis(layout.rest, partial.axis)) sum.partial.push_back(partial);
+    return sum;
+  }
+
+  Sharding activation_sharding(const Value& value, const Sharding& given) const {
+    Sharding sharding = given;
+    sharding.partial.clear();
+    const auto place = layout_.activations.find(value.name);
+    return place == layout_.activations.end() ? sharding
+                                              : changed(sharding, place->second, value.shape);
+  }
+
+  Sharding changed(Sharding sharding, const Keep& keep, const Shape& shape) const {
+    sharding.dims.resize(shape.rank());
+    for (const std::size_t dim : keep.whole) sharding.dims[dim].clear();
+    for (const Keep::Wish& wish : keep.wishes) {
+      const std::int64_t ranks = mesh_.axes[wish.axis.index()].size;
+      if (ranks == 1 || (wish.of_fed_dim && graph_.feeds_are_whole)) continue;
+      const auto divided = std::find_if(wish.dims.begin(), wish.dims.end(), [&](std::size_t dim) {
+        return op::local_size(shape[dim], sharding.dims[dim], mesh_) % ranks == 0;
+      });
+      if (divided != wish.dims.end()) sharding.dims[*divided].push_back({wish.axis, std::nullopt});
+    }
+    return normal(std::move(sharding));
+  }
+
+  const Graph& graph_;
+  const Mesh& mesh_;
+  const Layout& layout_;
+  PersistentShardings& persistent_;
+  GraphShardings result_;
+  std::vector<bool> known_;  // by value: how it is kept is decided
+};
+
+}  // namespace
+
+PersistentShardings persistent_shardings(const graph::Graph& train, const Layout& layout) {
+  PersistentShardings shardings;
+  for (const auto& [name, parameter] : layout.parameters) shardings[name] = parameter.rest;
+  for (const Node& node : train.nodes) {
+    if (!op::updates(node.op, op::State::weight)) continue;
+    const op::Operands operands = op::operands(node.op);
+    const ValueId weight =
+        node.outputs[op::operand_of(node.op, op::State::weight).value() - node.reads.size()];
+    for (std::size_t i = node.reads.size(); i < operands.size(); ++i)
+      if (operands[i].state == op::State::moment)
+        shardings[train.value(node.outputs[i - node.reads.size()]).name] =
+            layout.parameters.at(train.value(weight).name).moments;
+  }
+  return shardings;
+}
+
+std::variant<GraphShardings, Infeasible> derive_shardings(const graph::Graph& graph,
+                                                          const Mesh& mesh, const Layout& layout,
+                                                          PersistentShardings& persistent) {
+  return Derivation(graph, mesh, layout, persistent).run();
+}
+
+}  // namespace fourfold::plan

@@ -1,0 +1,46 @@
+// The sharding of every value of a graph, and in which shardings each op reads and writes, from a
+// layout and the factor rules of op/.
+#pragma once
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+#include "plan/infeasible.h"
+#include "plan/layout.h"
+
+namespace fourfold::plan {
+
+/// What one op wants its reads to be, and what it then gives. Where that differs from how a value
+/// is kept, compile/ inserts a conversion. Where a factor is cut that the op wants whole, its cut
+/// form is meant (op::cut_form), which compile/ puts in its place.
+struct NodeShardings {
+  std::vector<op::Sharding> reads, outputs;
+  bool operator==(const NodeShardings&) const = default;
+};
+
+struct GraphShardings {
+  std::string graph;
+  /// By value: how it is kept. Activations are brought there as soon as they are made. A gradient's
+  /// is that of its sum over the micro-batches.
+  std::vector<op::Sharding> values;
+  std::vector<NodeShardings> nodes;
+  bool operator==(const GraphShardings&) const = default;
+};
+
+/// Shardings of persistent values by name, common to all graphs of a model.
+using PersistentShardings = std::map<std::string, op::Sharding>;
+
+/// How the parameters of a layout and their moments lie between steps.
+PersistentShardings persistent_shardings(const graph::Graph& train, const Layout& layout);
+
+/// Derives the shardings of one graph: each node's factors are cut as a chosen parameter has them,
+/// then as its reads are kept, in their order. Persistent values met first here (caches) are added
+/// to `persistent`. Infeasible where a rule cannot be followed.
+std::variant<GraphShardings, Infeasible> derive_shardings(const graph::Graph& graph,
+                                                          const Mesh& mesh, const Layout& layout,
+                                                          PersistentShardings& persistent);
+
+}  // namespace fourfold::plan

@@ -1,0 +1,59 @@
+// What a strategy says: how parameters lie, and where activations are kept otherwise than ops give
+// them. A value; everything else follows from the ops' rules (derive_shardings).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+#include "op/sharding.h"
+#include "plan/infeasible.h"
+#include "plan/plan_spec.h"
+
+namespace fourfold::plan {
+
+struct ParameterLayout {
+  op::Sharding rest;     // between steps
+  op::Sharding moments;  // its optimizer state: as rest, or cut further
+  /// How the ops that have chosen it see it; none of the others, which follow what they meet.
+  std::optional<op::Sharding> use;
+  bool is_received = false;  // comes whole from the mesh that owns it
+  bool operator==(const ParameterLayout&) const = default;
+};
+
+/// How an activation is kept, told as changes to what its op gives: partial sums are reduced in any
+/// case. As one layout serves graphs of other batches, a change that does not divide is left out.
+struct Keep {
+  /// The axis cuts the first of these dims that it divides.
+  struct Wish {
+    AxisId axis;
+    std::vector<std::size_t> dims;
+    bool of_fed_dim = false;  // only where ranks divide what is fed
+    bool operator==(const Wish&) const = default;
+  };
+  std::vector<std::size_t> whole;  // dims that lose all their cuts before
+  std::vector<Wish> wishes;
+  bool operator==(const Keep&) const = default;
+};
+
+struct Layout {
+  std::vector<AxisId> samples;  // which cut the first dim of what is fed, outermost first
+  /// By name, which means one tensor in all graphs of a model.
+  std::map<std::string, ParameterLayout> parameters;
+  std::map<std::string, Keep> activations;
+  bool operator==(const Layout&) const = default;
+};
+
+/// Options of the strategies.
+struct LayoutOptions {
+  bool shard_sequence = false;  // cut the second dim of what is fed on x between layers
+  bool shard_states = false;    // cut optimizer state on data
+};
+
+/// Cuts by those axes that have more than one rank, outermost first.
+op::Cuts cuts_by(const Mesh& mesh, std::span<const AxisId> axes);
+
+}  // namespace fourfold::plan

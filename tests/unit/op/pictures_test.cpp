@@ -1,0 +1,95 @@
+// Rows on pictures, and the count of correct labels: how far a kernel goes, and what a cut makes of
+// their operands.
+#include "op/pictures.h"
+
+#include <gtest/gtest.h>
+
+#include "op/table.h"
+
+namespace fourfold::op {
+namespace {
+
+Shape shape_of(const Op& op, const std::vector<Shape>& reads) {
+  return outputs(op, reads).at(0);
+}
+
+TEST(Pictures, AKernelGoesAsFarAsItFitsIntoThePaddedPicture) {
+  const Shape x{2, 5, 8, 3};
+  EXPECT_EQ(shape_of(Convolution{}, {x, {4, 3, 3, 3}}), (Shape{2, 3, 6, 4}));
+  EXPECT_EQ(shape_of(Convolution{1, 1}, {x, {4, 3, 3, 3}}), (Shape{2, 5, 8, 4}));
+  EXPECT_EQ(shape_of(Convolution{2, 1}, {x, {4, 3, 3, 3}}), (Shape{2, 3, 4, 4}));
+  EXPECT_EQ(shape_of(Convolution{3, 2}, {x, {1, 5, 1, 3}}), (Shape{2, 2, 4, 1}));
+  EXPECT_EQ(shape_of(Convolution{1, 1}, {x, {1, 7, 10, 3}}), (Shape{2, 1, 1, 1}));
+  EXPECT_EQ(shape_of(ConvolutionGradient{5, 8, 2, 1}, {{2, 3, 4, 4}, {4, 3, 3, 3}}), x);
+  EXPECT_EQ(shape_of(ConvolutionWeightGradient{3, 3, 2, 1}, {x, {2, 3, 4, 4}}),
+            (Shape{4, 3, 3, 3}));
+  EXPECT_EQ(shape_of(MaxPool{}, {x}), (Shape{2, 2, 4, 3}));
+  EXPECT_EQ(shape_of(AveragePool{3, 2}, {x}), (Shape{2, 2, 3, 3}));
+  EXPECT_EQ(shape_of(AveragePoolGradient{5, 8, 3, 2}, {{2, 2, 3, 3}}), x);
+}
+
+constexpr std::size_t uncut = 9;
+
+/// How the output lies on a mesh of two ranks where each read is cut in the dim named.
+std::string output_of(const Op& op, const std::vector<Shape>& reads,
+                      const std::vector<std::size_t>& dims) {
+  const Mesh mesh{"main", {{"x", 2}}, {}};
+  std::vector<Sharding> shardings(reads.size());
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    if (dims[i] == uncut) continue;
+    shardings[i].dims.resize(reads[i].rank());
+    shardings[i].dims[dims[i]] = {{AxisId(0), std::nullopt}};
+  }
+  const auto made = propagate(factors(op, reads), shardings, std::vector<Sharding>(1), mesh);
+  if (!made.problem.empty()) return "refused";
+  return to_string(shape_of(op, reads), made.outputs.at(0), mesh);
+}
+
+TEST(Pictures, AConvolutionIsCutInSamplesAndChannelsAndNeverInSpace) {
+  const Shape x{2, 5, 6, 4}, weight{8, 3, 3, 4}, y{2, 3, 4, 8};
+  EXPECT_EQ(output_of(Convolution{}, {x, weight}, {0, uncut}), "[2 (x), 3, 4, 8]");
+  EXPECT_EQ(output_of(Convolution{}, {x, weight}, {3, 3}), "[2, 3, 4, 8] partial sum(x)");
+  EXPECT_EQ(output_of(Convolution{}, {x, weight}, {uncut, 0}), "[2, 3, 4, 8 (x)]");
+  EXPECT_EQ(output_of(ConvolutionGradient{5, 6}, {y, weight}, {3, 0}),
+            "[2, 5, 6, 4] partial sum(x)");
+  EXPECT_EQ(output_of(ConvolutionGradient{5, 6}, {y, weight}, {uncut, 3}), "[2, 5, 6, 4 (x)]");
+  EXPECT_EQ(output_of(ConvolutionWeightGradient{3, 3}, {x, y}, {0, 0}),
+            "[8, 3, 3, 4] partial sum(x)");
+  EXPECT_EQ(output_of(ConvolutionWeightGradient{3, 3}, {x, y}, {3, uncut}), "[8, 3, 3, 4 (x)]");
+  for (const std::size_t space : {1U, 2U}) {
+    EXPECT_EQ(output_of(Convolution{}, {x, weight}, {space, uncut}), "refused");
+    EXPECT_EQ(output_of(Convolution{}, {x, weight}, {uncut, space}), "refused");
+    EXPECT_EQ(output_of(ConvolutionGradient{5, 6}, {y, weight}, {space, uncut}), "refused");
+    EXPECT_EQ(output_of(ConvolutionWeightGradient{3, 3}, {x, y}, {space, space}), "refused");
+  }
+}
+
+TEST(Pictures, APoolingIsCutInSamplesAndChannelsAndNeverInSpace) {
+  const Shape x{2, 4, 6, 4}, y{2, 2, 3, 4};
+  EXPECT_EQ(output_of(MaxPool{}, {x}, {3}), "[2, 2, 3, 4 (x)]");
+  EXPECT_EQ(output_of(MaxPoolGradient{}, {x, y}, {0, 0}), "[2 (x), 4, 6, 4]");
+  EXPECT_EQ(output_of(AveragePool{}, {x}, {0}), "[2 (x), 2, 3, 4]");
+  EXPECT_EQ(output_of(AveragePoolGradient{4, 6}, {y}, {3}), "[2, 4, 6, 4 (x)]");
+  for (const std::size_t space : {1U, 2U}) {
+    EXPECT_EQ(output_of(MaxPool{}, {x}, {space}), "refused");
+    EXPECT_EQ(output_of(MaxPoolGradient{}, {x, y}, {space, space}), "refused");
+    EXPECT_EQ(output_of(AveragePool{}, {x}, {space}), "refused");
+    EXPECT_EQ(output_of(AveragePoolGradient{4, 6}, {y}, {space}), "refused");
+  }
+}
+
+TEST(Pictures, BytesAreCutInAllButTheChannels) {
+  const Op op = Normalize{{0, 0}, {1, 1}};
+  EXPECT_EQ(output_of(op, {{2, 4, 6, 2}}, {0}), "[2 (x), 4, 6, 2]");
+  EXPECT_EQ(output_of(op, {{2, 4, 6, 2}}, {1}), "[2, 4 (x), 6, 2]");
+  EXPECT_EQ(output_of(op, {{2, 4, 6, 2}}, {3}), "refused");
+}
+
+TEST(CountCorrect, IsATermOfASumWhereRowsOrColumnsAreCut) {
+  const std::vector<Shape> reads = {{4, 6}, {4}, {4}};
+  EXPECT_EQ(output_of(CountCorrect{}, reads, {1, uncut, uncut}), "[] partial sum(x)");
+  EXPECT_EQ(output_of(CountCorrect{}, reads, {0, 0, 0}), "[] partial sum(x)");
+}
+
+}  // namespace
+}  // namespace fourfold::op
