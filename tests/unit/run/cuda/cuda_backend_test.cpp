@@ -190,7 +190,7 @@ TEST_P(OnAFakeGpu, a_fault_of_the_feeder_names_the_instruction_when_its_step_com
   } catch (const UserError& error) {
     EXPECT_EQ(error.code(), ExitCode::bad_data);
     EXPECT_EQ(std::string(error.what()),
-              "rank 0 (data 0) on a fake GPU: instruction 0 (feed -> tokens kind inputs micro 0) "
+              "rank 0 (data 0) on a fake GPU: instruction 0 (feed -> tokens input tokens micro 0) "
               "of p: the data end here");
   }
   feeder.fails_at = -1;
@@ -275,7 +275,7 @@ TEST_P(OnAFakeGpu, a_traced_run_has_an_interval_for_each_instruction_in_the_orde
     EXPECT_GT(run.instructions[streams_.add].duration_ns(), 0);
   }
   EXPECT_EQ(gpu_.open_ranges, 0);
-  EXPECT_EQ(gpu_.ranges[0], "feed -> tokens kind inputs micro 0")
+  EXPECT_EQ(gpu_.ranges[0], "feed -> tokens input tokens micro 0")
       << "profilers see the instruction's name";
 }
 

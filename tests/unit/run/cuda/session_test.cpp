@@ -13,6 +13,7 @@
 
 #include "base/format.h"
 #include "checkpoint/load.h"
+#include "data/token_source.h"
 #include "support/simulated_disk.h"
 #include "train/checkpoints.h"
 #include "unit/run/cuda/fake_gpu.h"
