@@ -1,4 +1,4 @@
-#include "program/verify.h"
+#include "verify/verify.h"
 
 #include <chrono>
 
@@ -11,7 +11,7 @@
 #include "cli/print.h"
 #include "program/bind.h"
 #include "program/text.h"
-#include "program/verify_job.h"
+#include "verify/verify_job.h"
 
 namespace fourfold::cli {
 namespace {
@@ -22,7 +22,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string fault_list(const std::vector<program::Fault>& faults) {
+std::string fault_list(const std::vector<verify::Fault>& faults) {
   constexpr std::size_t shown = 20;
   std::string text = format("{} fault{} found", faults.size(), faults.size() == 1 ? "" : "s");
   for (std::size_t i = 0; i < faults.size() && i < shown; ++i)
@@ -48,7 +48,7 @@ void verify_text(const std::string& path) {
                "`fourfold program CONFIG --program all`",
                path));
   const program::Bundle bundle = program::parse_bundle(text, path);
-  const std::vector<program::Fault> faults = program::verify(bundle);
+  const std::vector<verify::Fault> faults = verify::verify(bundle);
   if (!faults.empty()) throw UserError(ExitCode::bad_config, fault_list(faults));
   print_programs(bundle);
 }
@@ -61,8 +61,8 @@ void verify_config(const VerifyArguments& arguments) {
   const double compile_s = seconds_since(before_compiling);
   const auto before_verifying = Clock::now();
   // One bundle, made that of one rank after the other.
-  const std::vector<program::Fault> faults =
-      program::verify_job(job.ranks(), [&](Rank rank) -> const program::Bundle& {
+  const std::vector<verify::Fault> faults =
+      verify::verify_job(job.ranks(), [&](Rank rank) -> const program::Bundle& {
         program::bind(job.bundle, rank);
         return job.bundle;
       });

@@ -7,7 +7,7 @@
 #include "fuzz/target.h"
 #include "program/all_rows.h"
 #include "program/text.h"
-#include "program/verify.h"
+#include "verify/verify.h"
 
 namespace fourfold::program {
 namespace {
@@ -60,6 +60,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     require(error.code() == ExitCode::bad_config, "a bad program ends with its own code");
     return 0;
   }
-  program::verify(read);
+  verify::verify(read);
   return 0;
 }

@@ -10,10 +10,10 @@
 #include "graph/builder.h"
 #include "graph/update.h"
 #include "program/text.h"
-#include "program/verify_job.h"
 #include "support/compare.h"
 #include "support/grid_run.h"
 #include "support/grids.h"
+#include "verify/verify_job.h"
 
 namespace fourfold {
 namespace {
@@ -106,12 +106,12 @@ Outcome train(const Mesh& mesh, const plan::Layout& layout) {
   program::Bundle bundle =
       compile::compile(model, std::get<plan::Plan>(plan), kernels::cpu::target(1));
   program::Bundle bound;
-  const auto faults = program::verify_job(static_cast<std::int64_t>(mesh.ranks.size()),
-                                          [&](Rank rank) -> const program::Bundle& {
-                                            bound = bundle;
-                                            program::bind(bound, rank);
-                                            return bound;
-                                          });
+  const auto faults = verify::verify_job(static_cast<std::int64_t>(mesh.ranks.size()),
+                                         [&](Rank rank) -> const program::Bundle& {
+                                           bound = bundle;
+                                           program::bind(bound, rank);
+                                           return bound;
+                                         });
   for (const auto& fault : faults) ADD_FAILURE() << fault.rule << ": " << fault.message;
   GridRun grid(setup, std::move(bundle));
   Outcome outcome;

@@ -5,9 +5,9 @@
 #include <mutex>
 
 #include "base/format.h"
-#include "program/verify_job.h"
 #include "support/compare.h"
 #include "support/grid_run.h"
+#include "verify/verify_job.h"
 
 namespace fourfold {
 namespace {
@@ -61,7 +61,7 @@ class StagedRun {
         bundles_.push_back(
             compile::compile(stages_[s].model, stages_[s].plan, target_of(setup), rank));
       }
-    const auto faults = program::verify_job(
+    const auto faults = verify::verify_job(
         static_cast<std::int64_t>(bundles_.size()),
         [&](Rank rank) -> const program::Bundle& { return bundles_[rank.index()]; });
     for (const auto& fault : faults) ADD_FAILURE() << fault.rule << ": " << fault.message;

@@ -9,9 +9,9 @@
 #include "base/format.h"
 #include "program/builder.h"
 #include "program/text.h"
-#include "program/verify.h"
 #include "support/grid_run.h"
 #include "support/grids.h"
+#include "verify/verify.h"
 
 namespace fourfold {
 namespace {
@@ -114,9 +114,9 @@ bool misdirect(Program& program, const Contribution& at, std::mt19937& random) {
 }
 
 /// A fault that names an instruction, or says what is lacking.
-bool is_named(const std::vector<program::Fault>& faults) {
+bool is_named(const std::vector<verify::Fault>& faults) {
   return std::any_of(faults.begin(), faults.end(),
-                     [](const program::Fault& fault) { return fault.instruction.has_value(); });
+                     [](const verify::Fault& fault) { return fault.instruction.has_value(); });
 }
 
 TEST(Sums, a_contribution_that_is_dropped_doubled_or_misdirected_is_named) {
@@ -126,12 +126,12 @@ TEST(Sums, a_contribution_that_is_dropped_doubled_or_misdirected_is_named) {
     const GridRun grid(setup);
     const program::Bundle bundle = grid.bundle_of(random() % grid.num_ranks());
     const Program& sound = bundle.at("train");
-    ASSERT_TRUE(program::verify(sound).empty()) << test::name_of(setup.plan);
+    ASSERT_TRUE(verify::verify(sound).empty()) << test::name_of(setup.plan);
     const auto seed = [&](std::string_view how, const std::string& kind, const Contribution& at,
                           const auto& change) {
       Program program = sound;
       if (!change(program)) return;
-      const auto faults = program::verify(program);
+      const auto faults = verify::verify(program);
       EXPECT_TRUE(is_named(faults))
           << test::name_of(setup.plan) << ": " << how << ": " << kind << ": "
           << short_text(sound, sound.instructions[at.instruction]) << " of "
@@ -165,12 +165,12 @@ TEST(Sums, a_use_of_a_tied_table_without_its_contribution_is_named) {
     test::set_grid(setup, {.x = 2, .y = 1, .z = 1, .data = 1}, accumulation);
     program::Bundle bundle = GridRun(setup).bundle_of(1);
     Program program = bundle.at("train");
-    ASSERT_TRUE(program::verify(program).empty());
+    ASSERT_TRUE(verify::verify(program).empty());
     for (std::int64_t micro = 0; micro < accumulation; ++micro)
       program::erase_instruction(program, program::find_instruction(program, "embedding_gradient"));
     bool found = false;
     std::string texts;
-    for (const program::Fault& fault : program::verify(program)) {
+    for (const verify::Fault& fault : verify::verify(program)) {
       texts += fault.message + "\n";
       found = found || fault.message.find(
                            "the gradient of wte.weight has 1 contributions of "

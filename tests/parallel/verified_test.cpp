@@ -8,10 +8,10 @@
 
 #include "base/format.h"
 #include "comm/monitor.h"
-#include "program/mutations.h"
-#include "program/verify_job.h"
 #include "support/grid_run.h"
 #include "support/grids.h"
+#include "verify/mutations.h"
+#include "verify/verify_job.h"
 
 namespace fourfold {
 namespace {
@@ -28,15 +28,15 @@ std::vector<program::Bundle> all_ranks(const RunSetup& setup) {
   return bundles;
 }
 
-std::vector<program::Fault> verify(const std::vector<program::Bundle>& bundles) {
-  return program::verify_job(
+std::vector<verify::Fault> verify(const std::vector<program::Bundle>& bundles) {
+  return verify::verify_job(
       static_cast<std::int64_t>(bundles.size()),
       [&](Rank rank) -> const program::Bundle& { return bundles[rank.index()]; });
 }
 
 void expect_sound(const RunSetup& setup) {
   std::size_t shown = 0;
-  for (const program::Fault& fault : verify(all_ranks(setup)))
+  for (const verify::Fault& fault : verify(all_ranks(setup)))
     if (shown++ < 3)
       ADD_FAILURE() << test::name_of(setup.plan) << ": " << fault.rule << ": " << fault.message;
 }
@@ -112,12 +112,12 @@ TEST(Verified, seeded_faults_are_caught_and_named) {
   std::mt19937 random(7);
   for (const RunSetup& setup : varied_jobs()) {
     const std::vector<program::Bundle> sound = all_ranks(setup);
-    for (const program::Mutation& mutation : program::mutations())
+    for (const verify::Mutation& mutation : verify::mutations())
       for (int round = 0; round < 2; ++round) {
         std::vector<program::Bundle> bundles = sound;
         const auto seeded = mutation.apply(bundles, random);
         if (!seeded) continue;
-        const std::string missing = program::uncaught(mutation, *seeded, verify(bundles));
+        const std::string missing = verify::uncaught(mutation, *seeded, verify(bundles));
         EXPECT_EQ(missing, "") << test::name_of(setup.plan) << ": " << mutation.kind << ": "
                                << seeded->what;
         ++caught[mutation.kind];
@@ -175,11 +175,11 @@ TEST(Verified, faults_that_are_run_anyway_hang_or_corrupt) {
                                         "the reduction of a result missing"};
   std::mt19937 random(11);
   int run = 0, harmful = 0, hanging = 0;
-  for (const program::Mutation& mutation : program::mutations()) {
+  for (const verify::Mutation& mutation : verify::mutations()) {
     if (!sample.contains(mutation.kind)) continue;
     for (int round = 0; round < 2; ++round) {
       std::vector<program::Bundle> bundles;
-      std::optional<program::Seeded> seeded;
+      std::optional<verify::Seeded> seeded;
       // Only faults of the training step are run.
       for (int attempt = 0; attempt < 50; ++attempt) {
         bundles = sound;

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "program/text.h"
-#include "program/verify.h"
+#include "verify/verify.h"
 
 namespace fourfold::program {
 namespace {
@@ -25,7 +25,7 @@ TEST(AllRows, ReadBackEqualFromTheTextOfTheirProgram) {
 }
 
 TEST(AllRows, HaveTheOperandsThatTheVerifierExpects) {
-  for (const Fault& fault : verify(all_rows()))
+  for (const verify::Fault& fault : verify::verify(all_rows()))
     EXPECT_FALSE(fault.rule == "operands" || fault.rule == "bounds" || fault.rule == "names")
         << fault.message;
 }

@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "program/examples.h"
 #include "program/text.h"
-#include "program/verify.h"
+#include "verify/verify.h"
 
 namespace fourfold::program {
 namespace {
@@ -97,7 +97,7 @@ TEST(TextErrors, TextBehindTheEndIsRefused) {
 /// Reads the text; true when it was a program. Anything but a UserError escapes.
 bool reads(const std::string& text) {
   try {
-    verify(parse_program(text, "edited.txt"));
+    verify::verify(parse_program(text, "edited.txt"));
     return true;
   } catch (const UserError&) {
     return false;

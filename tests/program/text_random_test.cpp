@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "program/examples.h"
 #include "program/text.h"
-#include "program/verify.h"
+#include "verify/verify.h"
 
 namespace fourfold::program {
 namespace {
@@ -193,7 +193,7 @@ TEST(Text, RandomProgramsReadBackEqual) {
 
 TEST(Text, RandomProgramsAreVerifiedWithoutAnError) {
   for (std::uint32_t seed = 0; seed < 500; ++seed)
-    EXPECT_NO_THROW(verify(RandomProgram(seed).make())) << seed;
+    EXPECT_NO_THROW(verify::verify(RandomProgram(seed).make())) << seed;
 }
 
 }  // namespace

@@ -12,10 +12,10 @@
 #include "config/resume_class.h"
 #include "config/schema.h"
 #include "config/suggest.h"
-#include "program/verify.h"
 #include "support/command.h"
 #include "support/in_process.h"
 #include "system/nasty_scalars.h"
+#include "verify/verify.h"
 
 namespace fourfold {
 namespace {
@@ -223,7 +223,7 @@ TEST_F(Row4, every_grid_of_up_to_16_ranks_trains_or_ends_with_5_and_grids_that_w
               if (proves) {
                 const cli::Job job = cli::make_job(std::move(config));
                 EXPECT_EQ(job.ranks(), x * y * z * data);
-                const auto faults = program::verify(job.bundle);
+                const auto faults = verify::verify(job.bundle);
                 EXPECT_TRUE(faults.empty()) << faults.front().message;
                 ++compiled;
               } else {

@@ -12,10 +12,10 @@
 #include "graph/update.h"
 #include "program/all_rows.h"
 #include "program/text.h"
-#include "program/verify_job.h"
 #include "support/compare.h"
 #include "support/grid_run.h"
 #include "support/grids.h"
+#include "verify/verify_job.h"
 
 namespace fourfold {
 namespace {
@@ -85,22 +85,22 @@ program::Bundle compiled(const RunSetup& setup) {
 }
 
 /// What the verifier finds in the bundles of all ranks once each was changed.
-std::vector<program::Fault> faults_of(const RunSetup& setup, const program::Bundle& bundle,
-                                      const std::function<void(program::Bundle&)>& change = {}) {
+std::vector<verify::Fault> faults_of(const RunSetup& setup, const program::Bundle& bundle,
+                                     const std::function<void(program::Bundle&)>& change = {}) {
   program::Bundle bound;
-  return program::verify_job(plan::num_ranks(setup.plan.grid),
-                             [&](Rank rank) -> const program::Bundle& {
-                               bound = bundle;
-                               program::bind(bound, rank);
-                               if (change) change(bound);
-                               return bound;
-                             });
+  return verify::verify_job(plan::num_ranks(setup.plan.grid),
+                            [&](Rank rank) -> const program::Bundle& {
+                              bound = bundle;
+                              program::bind(bound, rank);
+                              if (change) change(bound);
+                              return bound;
+                            });
 }
 
 Outcome train(const plan::Grid& grid) {
   const RunSetup setup = setup_of(grid);
   program::Bundle bundle = compiled(setup);
-  for (const program::Fault& fault : faults_of(setup, bundle))
+  for (const verify::Fault& fault : faults_of(setup, bundle))
     ADD_FAILURE() << fault.rule << ": " << fault.message;
   Outcome outcome;
   outcome.text = program::to_text(bundle.at("train"));
@@ -159,7 +159,7 @@ TEST(AddedOps, are_verified_to_count_the_channels_of_all_ranks) {
           if (auto* norm = std::get_if<op::UnitNormApply>(&compute->op)) norm->width /= 2;
   };
   const auto faults = faults_of(setup, compiled(setup), count_local_channels);
-  EXPECT_TRUE(std::any_of(faults.begin(), faults.end(), [](const program::Fault& fault) {
+  EXPECT_TRUE(std::any_of(faults.begin(), faults.end(), [](const verify::Fault& fault) {
     return fault.rule == "part" && fault.message.find("width is") != std::string::npos;
   }));
 }

@@ -17,7 +17,7 @@
 #include "compile/recompute.h"
 #include "model/gpt.h"
 #include "program/text.h"
-#include "program/verify.h"
+#include "verify/verify.h"
 
 namespace fourfold::compile {
 namespace {
@@ -68,7 +68,7 @@ TEST(Compile, every_program_of_the_bundle_passes_the_verifier) {
         setup.plan.checkpointing.blocks = blocks;
         setup.gpt.tied_head = tied;
         setup.plan.micro_batch_size = micro;
-        for (const auto& fault : program::verify(bundle_of(setup)))
+        for (const auto& fault : verify::verify(bundle_of(setup)))
           ADD_FAILURE() << "checkpointing " << blocks << ": " << fault.rule << ": "
                         << fault.message;
       }
@@ -158,7 +158,7 @@ TEST(Recompute, selective_programs_pass_the_verifier) {
     RunSetup setup;
     setup.gpt.tied_head = tied;
     setup.plan.checkpointing = {.blocks = 1, .keeps_products = true};
-    for (const auto& fault : program::verify(bundle_of(setup)))
+    for (const auto& fault : verify::verify(bundle_of(setup)))
       ADD_FAILURE() << fault.rule << ": " << fault.message;
   }
 }
@@ -235,7 +235,7 @@ TEST(Waits, dropping_any_single_wait_is_a_race_that_the_verifier_sees) {
       if (task.begin > i) --task.begin;
       if (task.end > i) --task.end;
     }
-    EXPECT_FALSE(program::verify(broken).empty()) << "wait at " << i;
+    EXPECT_FALSE(verify::verify(broken).empty()) << "wait at " << i;
     ++dropped;
   }
   EXPECT_EQ(dropped, 16U);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "program/text.h"
-#include "program/verify.h"
 #include "unit/compile/grid_setup.h"
+#include "verify/verify.h"
 
 namespace fourfold::compile {
 namespace {
@@ -79,7 +79,7 @@ TEST(FuseCasts, the_verifier_finds_no_fault_and_programs_read_back) {
   for (const std::int64_t data : {1, 2}) {
     const program::Bundle bundle =
         bundle_of(setup_of({.x = 1, .y = 2, .z = 2, .data = data}), fusing_target());
-    for (const program::Fault& fault : program::verify(bundle))
+    for (const verify::Fault& fault : verify::verify(bundle))
       ADD_FAILURE() << fault.rule << ": " << fault.message;
     EXPECT_EQ(program::parse_bundle(program::to_text(bundle), "casts"), bundle);
   }

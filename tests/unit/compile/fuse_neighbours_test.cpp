@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "program/verify.h"
 #include "unit/compile/fused_rows.h"
+#include "verify/verify.h"
 
 namespace fourfold::compile {
 namespace {
@@ -61,8 +61,8 @@ TEST(FuseNeighbours, the_verifier_finds_no_fault_in_what_is_joined) {
                                    plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
       const GridSetup setup = setup_of(grid, dropout);
       const graph::ModelGraphs model = setup.graphs();
-      for (const program::Fault& fault :
-           program::verify(compile(model, setup.solved(model), fusing_target())))
+      for (const verify::Fault& fault :
+           verify::verify(compile(model, setup.solved(model), fusing_target())))
         ADD_FAILURE() << fault.rule << ": " << fault.message;
     }
 }

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "program/verify.h"
 #include "unit/compile/grid_setup.h"
+#include "verify/verify.h"
 
 namespace fourfold::compile {
 namespace {
@@ -82,7 +82,7 @@ TEST(FuseSums, the_verifier_finds_no_fault_in_what_is_fused) {
       GridSetup setup;
       setup.set_grid({.x = 1, .y = 2, .z = 2, .data = data});
       setup.plan.shard_states = shard_states;
-      for (const program::Fault& fault : program::verify(bundle_of(setup, fusing_target())))
+      for (const verify::Fault& fault : verify::verify(bundle_of(setup, fusing_target())))
         ADD_FAILURE() << fault.rule << ": " << fault.message;
     }
 }

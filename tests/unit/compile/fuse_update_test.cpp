@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "program/verify.h"
 #include "unit/compile/grid_setup.h"
+#include "verify/verify.h"
 
 namespace fourfold::compile {
 namespace {
@@ -75,7 +75,7 @@ TEST(FuseUpdate, the_verifier_finds_no_fault_in_what_is_fused) {
   for (const bool shard_states : {false, true})
     for (const std::int64_t data : {1, 2, 4}) {
       const GridSetup setup = setup_of({.x = 1, .y = 2, .z = 2, .data = data}, shard_states);
-      for (const program::Fault& fault : program::verify(bundle_of(setup, fusing_target())))
+      for (const verify::Fault& fault : verify::verify(bundle_of(setup, fusing_target())))
         ADD_FAILURE() << fault.rule << ": " << fault.message;
     }
 }

@@ -4,7 +4,7 @@
 #include "compile/compile.h"
 #include "model/gpt.h"
 #include "program/bind.h"
-#include "program/verify.h"
+#include "verify/verify.h"
 
 namespace fourfold::compile {
 namespace {
@@ -49,7 +49,7 @@ void expect_sound(const GridSetup& setup) {
     program::Bundle bound = bundle;
     program::bind(bound, Rank(static_cast<std::size_t>(rank)));
     std::size_t shown = 0;
-    for (const auto& fault : program::verify(bound))
+    for (const auto& fault : verify::verify(bound))
       if (shown++ < 5)
         ADD_FAILURE() << name_of(setup.plan.grid) << " rank " << rank << ": " << fault.rule << ": "
                       << fault.message;

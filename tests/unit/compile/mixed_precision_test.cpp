@@ -7,8 +7,8 @@
 #include <string>
 
 #include "program/text.h"
-#include "program/verify.h"
 #include "unit/compile/grid_setup.h"
+#include "verify/verify.h"
 
 namespace fourfold::compile {
 namespace {
@@ -128,7 +128,7 @@ TEST(MixedPrecision, the_verifier_finds_no_fault_and_programs_read_back) {
   for (const GridSetup& setup : some_setups()) {
     SCOPED_TRACE(text_of(setup.plan.grid));
     const program::Bundle bundle = setup.bundle();
-    for (const program::Fault& fault : program::verify(bundle))
+    for (const verify::Fault& fault : verify::verify(bundle))
       ADD_FAILURE() << fault.rule << ": " << fault.message;
     const std::string text = program::to_text(bundle);
     EXPECT_EQ(program::parse_bundle(text, "bf16"), bundle);

@@ -1,0 +1,113 @@
+// bundle: whether the programs of a bundle fit together.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/format.h"
+#include "verify/rules.h"
+
+namespace fourfold::verify {
+namespace {
+
+bool is_initialised(BufferRole role) {
+  return role == BufferRole::parameter || role == BufferRole::moment ||
+         role == BufferRole::counter || role == BufferRole::cache;
+}
+
+class BundleCheck {
+ public:
+  explicit BundleCheck(const Bundle& bundle) : bundle_(bundle) {}
+
+  std::vector<Fault> run() {
+    check_programs();
+    for (const Program& program : bundle_.programs)
+      for (const Buffer& buffer : program.buffers)
+        if (buffer.region == Region::persistent) check_same(program, buffer);
+    check_overlap();
+    check_init();
+    return std::move(faults_);
+  }
+
+ private:
+  struct Known {
+    const Buffer* buffer = nullptr;
+    const Program* program = nullptr;
+  };
+
+  void fault(std::string_view rule, std::string message) {
+    faults_.push_back({std::string(rule), std::nullopt, std::move(message), std::nullopt});
+  }
+
+  void check_programs() {
+    std::set<std::string> names;
+    for (const Program& program : bundle_.programs) {
+      const Program& first = bundle_.programs.front();
+      if (!names.insert(program.name).second)
+        fault("bundle", format("{}: two programs have this name", program.name));
+      if (program.rank != first.rank || program.world != first.world ||
+          program.meshes != first.meshes)
+        fault("bundle",
+              format("{}: its rank or meshes differ from those of {}", program.name, first.name));
+      if (program.persistent_bytes > bundle_.persistent_bytes ||
+          program.transient_bytes > bundle_.transient_bytes)
+        fault("bundle", format("{}: it needs {} + {} bytes, the bundle has {} + {}", program.name,
+                               program.persistent_bytes, program.transient_bytes,
+                               bundle_.persistent_bytes, bundle_.transient_bytes));
+    }
+  }
+
+  void check_same(const Program& program, const Buffer& buffer) {
+    const auto [place, inserted] = known_.try_emplace(buffer.name, Known{&buffer, &program});
+    if (!inserted && !(*place->second.buffer == buffer))
+      fault("bundle", format("{}: persistent buffer {} is not what it is in {}", program.name,
+                             buffer.name, place->second.program->name));
+  }
+
+  void check_overlap() {
+    std::vector<Known> buffers;
+    for (const auto& [name, known] : known_) buffers.push_back(known);
+    std::stable_sort(buffers.begin(), buffers.end(), [](const Known& a, const Known& b) {
+      return a.buffer->offset_bytes < b.buffer->offset_bytes;
+    });
+    std::int64_t end = 0;
+    Known furthest;
+    for (const Known& known : buffers) {
+      // Two of one program are that program's fault.
+      if (furthest.buffer != nullptr && known.buffer->offset_bytes < end &&
+          known.program != furthest.program)
+        fault("persistent-overlap",
+              format("{}: {} shares persistent bytes with {} of {}", known.program->name,
+                     known.buffer->name, furthest.buffer->name, furthest.program->name));
+      if (known.buffer->offset_bytes + known.buffer->space_bytes() > end) {
+        end = known.buffer->offset_bytes + known.buffer->space_bytes();
+        furthest = known;
+      }
+    }
+  }
+
+  void check_init() {
+    const Program* init = bundle_.find("init");
+    if (init == nullptr) return;
+    for (const auto& [name, known] : known_)
+      if (is_initialised(known.buffer->role) && !init->find_buffer(name))
+        fault("bundle", format("{}: nothing initialises {} {}", known.program->name,
+                               to_string(known.buffer->role), name));
+  }
+
+  const Bundle& bundle_;
+  std::map<std::string_view, Known> known_;
+  std::vector<Fault> faults_;
+};
+
+}  // namespace
+
+std::vector<Fault> verify(const Bundle& bundle) {
+  std::vector<Fault> faults;
+  for (const Program& program : bundle.programs)
+    for (Fault& fault : verify(program)) faults.push_back(std::move(fault));
+  // Addresses are compared only where each program's own are sound.
+  if (!faults.empty()) return faults;
+  return BundleCheck(bundle).run();
+}
+
+}  // namespace fourfold::verify

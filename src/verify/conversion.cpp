@@ -1,0 +1,326 @@
+// state, layout, for instructions that move values: which change of sharding and of the order in
+// memory a collective, a copy, a pack or an unpack makes.
+#include <algorithm>
+
+#include "base/format.h"
+#include "verify/rules.h"
+#include "verify/state.h"
+
+namespace fourfold::verify {
+namespace {
+
+using State = PartialMap::State;
+using Dims = std::vector<std::vector<op::Cut>>;
+
+/// A whole buffer as a collective sees it: local shape, and the cuts of every dim.
+struct Tensor {
+  const Buffer& buffer;
+  Shape local;
+  Dims dims;
+};
+
+Tensor tensor(Claims& claims, const Slice& slice) {
+  const Buffer& buffer = claims.program().buffer(slice.buffer);
+  Dims dims = claims.of(slice.buffer).dims;
+  dims.resize(buffer.global.rank());
+  return {buffer, claims.program().local_shape(slice.buffer), std::move(dims)};
+}
+
+const std::string& axis_name(const Program& program, const Group& group) {
+  return program.meshes[group.mesh.index()].axes[group.axis.index()].name;
+}
+
+/// What holds of all conversions between whole buffers along a group.
+std::string common_problem(const Program& program, const Group& group, const Slice& from,
+                           const Slice& to) {
+  for (const Slice* slice : {&from, &to}) {
+    const Buffer& buffer = program.buffer(slice->buffer);
+    if (buffer.sharding.mesh != group.mesh)
+      return format("{} does not lie on the mesh of the group", buffer.name);
+    if (*slice != program.whole(slice->buffer))
+      return format("it takes part of {}, expected all of it", buffer.name);
+  }
+  if (program.buffer(from.buffer).global != program.buffer(to.buffer).global)
+    return format("{} and {} have different shapes", program.buffer(from.buffer).name,
+                  program.buffer(to.buffer).name);
+  return {};
+}
+
+/// Removes the group's axis from the partial ones.
+std::string take_partial(Claims& claims, const Group& group, op::Reduction reduction,
+                         const Slice& slice, State& state) {
+  const auto place =
+      std::find(state.axes.begin(), state.axes.end(), op::Partial{group.axis, reduction});
+  if (place != state.axes.end()) {
+    state.axes.erase(place);
+    return {};
+  }
+  if (state.zero || group.members.size() == 1) return {};
+  return format("{} is {}, so there is nothing to reduce along {}",
+                claims.program().buffer(slice.buffer).name,
+                partial_text(state.axes, claims.mesh(slice.buffer)),
+                axis_name(claims.program(), group));
+}
+
+/// Takes the axis off the dim where it is the innermost cut; faults where there is none.
+std::string take_cut(Dims& dims, AxisId axis, const std::string& buffer,
+                     const std::string& axis_text, std::size_t& dim) {
+  for (dim = 0; dim < dims.size(); ++dim)
+    if (!dims[dim].empty() && dims[dim].back().axis == axis) {
+      dims[dim].pop_back();
+      return {};
+    }
+  return format("{} has no dim cut innermost by {}", buffer, axis_text);
+}
+
+// --- layout: the order in memory
+
+/// Whether equal parts of the memory, each `part` long in a dim, are the blocks of that dim along
+/// an axis: the buffer is blocked so, or nothing lies outside of the dim and all parts are full.
+std::string parts_problem(const Tensor& tensor, std::size_t dim, AxisId axis, const Mesh& mesh,
+                          std::int64_t part) {
+  const std::int64_t parts = mesh.axes[axis.index()].size;
+  if (const auto& blocked = tensor.buffer.blocked) {
+    if (blocked == Blocked{dim, axis, part}) return {};
+    return format("{} is blocked in dim {} along {} by {}, expected dim {} along {} by {}",
+                  tensor.buffer.name, blocked->dim, mesh.axes[blocked->axis.index()].name,
+                  blocked->part, dim, mesh.axes[axis.index()].name, part);
+  }
+  if (tensor.local.elements(0, dim) == 1 && tensor.local[dim] == parts * part) return {};
+  return format("equal parts of {} are not blocks of its dim {}", tensor.buffer.name, dim);
+}
+
+std::string plain_problem(const Buffer& buffer) {
+  return buffer.blocked ? format("{} is blocked, expected a plain one", buffer.name)
+                        : std::string{};
+}
+
+/// Sets the problem, of rule layout, where there is none yet.
+void check_layout(Conversion& result, std::string problem) {
+  if (!result.problem.empty() || problem.empty()) return;
+  result.problem = std::move(problem);
+  result.rule = "layout";
+}
+
+void check_same_cuts(Conversion& result, const Program& program, const Group& group,
+                     const Tensor& source, const Dims& expected, const Tensor& target,
+                     const Dims& found) {
+  if (result.problem.empty() && expected != found)
+    result.problem = format("{} and {} differ in more than the cut by {}", source.buffer.name,
+                            target.buffer.name, axis_name(program, group));
+}
+
+}  // namespace
+
+Conversion convert(Claims& claims, const AllReduce& what, const State& from) {
+  const Program& program = claims.program();
+  const Group& group = program.groups[what.group.index()];
+  const Buffer& buffer = program.buffer(what.data.buffer);
+  Conversion result{from, {}};
+  if (buffer.sharding.mesh != group.mesh)
+    result.problem = format("{} does not lie on the mesh of the group", buffer.name);
+  else
+    result.problem = take_partial(claims, group, what.reduction, what.data, result.state);
+  if (buffer.blocked && what.data != program.whole(what.data.buffer))
+    check_layout(result, format("it takes part of {}, which is blocked", buffer.name));
+  return result;
+}
+
+Conversion convert(Claims& claims, const ReduceScatter& what, const State& from) {
+  const Program& program = claims.program();
+  const Group& group = program.groups[what.group.index()];
+  Conversion result{from, common_problem(program, group, what.from, what.to)};
+  if (!result.problem.empty()) return result;
+  result.problem = take_partial(claims, group, what.reduction, what.from, result.state);
+  if (!result.problem.empty()) return result;
+  const Tensor source = tensor(claims, what.from), target = tensor(claims, what.to);
+  Dims dims = target.dims;
+  if (group.members.size() > 1) {
+    std::size_t dim = 0;
+    result.problem = take_cut(dims, group.axis, target.buffer.name, axis_name(program, group), dim);
+    if (!result.problem.empty()) return result;
+    check_same_cuts(result, program, group, source, source.dims, target, dims);
+    check_layout(result, parts_problem(source, dim, group.axis, claims.mesh(what.from.buffer),
+                                       target.local[dim]));
+  }
+  check_same_cuts(result, program, group, source, source.dims, target, dims);
+  check_layout(result, plain_problem(target.buffer));
+  return result;
+}
+
+Conversion convert(Claims& claims, const AllGather& what, const State& from) {
+  const Program& program = claims.program();
+  const Group& group = program.groups[what.group.index()];
+  if (what.from.buffer == what.to.buffer) return {from, own_part_problem(claims, what), "part"};
+  Conversion result{from, common_problem(program, group, what.from, what.to)};
+  if (!result.problem.empty()) return result;
+  const Tensor source = tensor(claims, what.from), target = tensor(claims, what.to);
+  Dims dims = source.dims;
+  if (group.members.size() > 1) {
+    std::size_t dim = 0;
+    result.problem = take_cut(dims, group.axis, source.buffer.name, axis_name(program, group), dim);
+    if (!result.problem.empty()) return result;
+    check_same_cuts(result, program, group, source, dims, target, target.dims);
+    check_layout(result, parts_problem(target, dim, group.axis, claims.mesh(what.to.buffer),
+                                       source.local[dim]));
+  }
+  check_same_cuts(result, program, group, source, dims, target, target.dims);
+  check_layout(result, plain_problem(source.buffer));
+  return result;
+}
+
+Conversion convert(Claims& claims, const AllToAll& what, const State& from) {
+  const Program& program = claims.program();
+  const Group& group = program.groups[what.group.index()];
+  Conversion result{from, common_problem(program, group, what.from, what.to)};
+  if (!result.problem.empty()) return result;
+  const Tensor source = tensor(claims, what.from), target = tensor(claims, what.to);
+  Dims before = source.dims, after = target.dims;
+  if (group.members.size() > 1) {
+    const std::string& axis = axis_name(program, group);
+    const Mesh& mesh = claims.mesh(what.from.buffer);
+    std::size_t lost = 0, gained = 0;
+    result.problem = take_cut(before, group.axis, source.buffer.name, axis, lost);
+    if (result.problem.empty())
+      result.problem = take_cut(after, group.axis, target.buffer.name, axis, gained);
+    if (!result.problem.empty()) return result;
+    check_same_cuts(result, program, group, source, before, target, after);
+    check_layout(result, parts_problem(source, gained, group.axis, mesh, target.local[gained]));
+    check_layout(result, parts_problem(target, lost, group.axis, mesh, source.local[lost]));
+  }
+  check_same_cuts(result, program, group, source, before, target, after);
+  return result;
+}
+
+std::string own_part_problem(Claims& claims, const AllGather& what) {
+  const Program& program = claims.program();
+  const Group& group = program.groups[what.group.index()];
+  const Buffer& buffer = program.buffer(what.to.buffer);
+  if (buffer.sharding.mesh != group.mesh)
+    return format("{} does not lie on the mesh of the group", buffer.name);
+  if (buffer.blocked) return plain_problem(buffer);
+  if (what.to != program.whole(what.to.buffer))
+    return format("it gathers part of {}, expected all of it", buffer.name);
+  const Shape local = program.local_shape(what.to.buffer);
+  const auto members = static_cast<std::int64_t>(group.members.size());
+  if (local.rank() == 0 || local[0] % members != 0)
+    return format("{} is not {} equal parts of its rows", buffer.name, members);
+  const auto own = claims.own_block(what.to.buffer, 0, {{group.axis, std::nullopt}});
+  if (what.from == *own) return {};
+  return format("this rank's part of {} along {} is {} bytes from {} on, not {} from {} on",
+                buffer.name, axis_name(program, group), own->bytes(), own->offset_bytes,
+                what.from.bytes(), what.from.offset_bytes);
+}
+
+namespace {
+
+/// Whether `to` is this rank's block of `from`, cut further in one dim.
+bool is_own_block(Claims& claims, const Copy& what) {
+  const Tensor source = tensor(claims, what.from), target = tensor(claims, what.to);
+  if (source.buffer.sharding.mesh != target.buffer.sharding.mesh ||
+      source.buffer.global != target.buffer.global || source.buffer.blocked ||
+      target.buffer.blocked || what.to != claims.program().whole(what.to.buffer))
+    return false;
+  std::optional<std::size_t> dim;
+  for (std::size_t i = 0; i < source.dims.size(); ++i) {
+    if (source.dims[i] == target.dims[i]) continue;
+    if (dim) return false;
+    dim = i;
+  }
+  if (!dim) return false;
+  const auto &outer = source.dims[*dim], &all = target.dims[*dim];
+  if (all.size() < outer.size() || !std::equal(outer.begin(), outer.end(), all.begin()))
+    return false;
+  return what.from ==
+         claims.own_block(what.from.buffer, *dim,
+                          {all.begin() + static_cast<std::ptrdiff_t>(outer.size()), all.end()});
+}
+
+/// Whether both sides are the same part of buffers that lie alike.
+bool is_alike(Claims& claims, const Copy& what) {
+  const Program& program = claims.program();
+  const Buffer &source = program.buffer(what.from.buffer), &target = program.buffer(what.to.buffer);
+  Slice moved = what.from;
+  moved.buffer = what.to.buffer;
+  return source.global == target.global &&
+         claims.of(what.from.buffer).dims == claims.of(what.to.buffer).dims &&
+         source.blocked == target.blocked && moved == what.to;
+}
+
+/// Pack and Unpack: two whole buffers that differ only in the order in memory.
+Conversion reorder(Claims& claims, const Slice& plain, const Slice& blocked, const Slice& from,
+                   const State& state) {
+  const Program& program = claims.program();
+  const Buffer &one = program.buffer(plain.buffer), &other = program.buffer(blocked.buffer);
+  Conversion result{state, {}};
+  for (const Slice* slice : {&plain, &blocked})
+    if (*slice != program.whole(slice->buffer))
+      result.problem =
+          format("it takes part of {}, expected all of it", program.buffer(slice->buffer).name);
+  if (one.sharding.mesh != other.sharding.mesh)
+    result.problem = format("{} and {} lie on different meshes", one.name, other.name);
+  else if (one.global != other.global)
+    result.problem = format("{} and {} have different shapes", one.name, other.name);
+  else if (claims.of(plain.buffer).dims != claims.of(blocked.buffer).dims)
+    result.problem = format("{} and {} are not cut alike", one.name, other.name);
+  check_layout(result, plain_problem(one));
+  if (!other.blocked)
+    check_layout(result, format("{} is plain, expected one that is blocked: it {}", other.name,
+                                from == plain ? "packs" : "unpacks"));
+  return result;
+}
+
+}  // namespace
+
+std::string copy_problem(Claims& claims, const Copy& what) {
+  const Program& program = claims.program();
+  const Buffer &source = program.buffer(what.from.buffer), &target = program.buffer(what.to.buffer);
+  if (source.sharding.mesh != target.sharding.mesh)
+    return format("{} and {} lie on different meshes", source.name, target.name);
+  const bool both_uncut = claims.of(what.from.buffer).dims.empty() &&
+                          claims.of(what.to.buffer).dims.empty() && !source.blocked &&
+                          !target.blocked;
+  if (both_uncut || is_alike(claims, what) || is_own_block(claims, what)) return {};
+  return format("{} is neither all of {} nor this rank's block of it", target.name, source.name);
+}
+
+Conversion convert(Claims& claims, const Copy& what, const State& from) {
+  const Buffer& source = claims.program().buffer(what.from.buffer);
+  const Buffer& target = claims.program().buffer(what.to.buffer);
+  Conversion result{from, copy_problem(claims, what)};
+  if (!result.problem.empty() && source.blocked != target.blocked) {
+    result.problem.clear();
+    check_layout(result,
+                 format("{} and {} have different orders in memory", source.name, target.name));
+  }
+  return result;
+}
+
+Conversion convert(Claims& claims, const Pack& what, const State& from) {
+  return reorder(claims, what.from, what.to, what.from, from);
+}
+
+Conversion convert(Claims& claims, const Unpack& what, const State& from) {
+  return reorder(claims, what.to, what.from, what.from, from);
+}
+
+std::optional<OwnUpdate> own_update(Claims& claims, const Compute& update) {
+  const auto weight = op::operand_of(update.op, op::State::weight),
+             moment = op::operand_of(update.op, op::State::moment);
+  if (!weight || !moment) return std::nullopt;
+  const Program& program = claims.program();
+  const BufferId id = update.slices[*weight].buffer, kept = update.slices[*moment].buffer;
+  const std::vector<op::Cut>&whole = claims.cuts(id, 0), &part = claims.cuts(kept, 0);
+  if (&claims.mesh(id) != &claims.mesh(kept) || part.size() <= whole.size() ||
+      !std::equal(whole.begin(), whole.end(), part.begin()) ||
+      program.buffer(id).global != program.buffer(kept).global)
+    return std::nullopt;
+  OwnUpdate own{{part.begin() + static_cast<std::ptrdiff_t>(whole.size()), part.end()}, {}};
+  const auto block = claims.own_block(id, 0, own.added);
+  if (!block || update.slices[*weight] != *block)
+    own.problem = format("the rows of {} are not this rank's block, which {} holds",
+                         program.buffer(id).name, program.buffer(kept).name);
+  return own;
+}
+
+}  // namespace fourfold::verify

@@ -1,0 +1,93 @@
+// groups: who takes part in a collective, and whether its parts are equal.
+#include "base/format.h"
+#include "verify/rules.h"
+
+namespace fourfold::verify {
+namespace {
+
+/// The ranks that share all coordinates of this rank but the one along the axis, in the order of
+/// that one.
+std::vector<Rank> line_of(const Program& program, const Group& group) {
+  const Mesh& mesh = program.meshes[group.mesh.index()];
+  const auto own = own_coordinates(program, group.mesh);
+  std::vector<Rank> line;
+  if (!own) return line;
+  // Row-major places along one axis lie a fixed stride apart.
+  std::size_t stride = 1, place = 0;
+  for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+    const auto size = static_cast<std::size_t>(mesh.axes[axis].size);
+    place =
+        place * size + (axis == group.axis.index() ? 0 : static_cast<std::size_t>((*own)[axis]));
+    if (axis > group.axis.index()) stride *= size;
+  }
+  for (std::int64_t i = 0; i < mesh.axes[group.axis.index()].size; ++i)
+    line.push_back(mesh.ranks[place + static_cast<std::size_t>(i) * stride]);
+  return line;
+}
+
+std::string ranks_text(const std::vector<Rank>& ranks) {
+  std::string text;
+  for (const Rank rank : ranks) text += format("{}{}", text.empty() ? "" : " ", rank.index());
+  return text;
+}
+
+/// Bytes of `whole` are those of `part` for each member.
+std::string parts_problem(const Slice& whole, const Slice& part, std::size_t members) {
+  if (whole.bytes() == part.bytes() * static_cast<std::int64_t>(members)) return {};
+  return format("{} bytes are not {} parts of {} bytes", whole.bytes(), members, part.bytes());
+}
+
+template <class Kind>
+std::string collective_problem(const Program& program, const Kind& what) {
+  if constexpr (requires {
+                  what.from;
+                  what.to;
+                }) {
+    if (slice_dtype(program, what.from) != slice_dtype(program, what.to))
+      return "both sides have different dtypes";
+  }
+  if constexpr (requires { what.group; }) {
+    const std::size_t members = program.groups[what.group.index()].members.size();
+    if constexpr (std::is_same_v<Kind, ReduceScatter>)
+      return parts_problem(what.from, what.to, members);
+    if constexpr (std::is_same_v<Kind, AllGather>)
+      return parts_problem(what.to, what.from, members);
+    if constexpr (std::is_same_v<Kind, AllToAll>) {
+      const std::int64_t element = size_bytes(program.buffer(what.from.buffer).dtype);
+      if (what.from.bytes() % (static_cast<std::int64_t>(members) * element) != 0)
+        return format("{} bytes are not {} equal parts", what.from.bytes(), members);
+      return parts_problem(what.to, what.from, 1);
+    }
+  }
+  if constexpr (std::is_same_v<Kind, Copy>) return parts_problem(what.to, what.from, 1);
+  return {};
+}
+
+}  // namespace
+
+void check_members(const Program& program, Report& report) {
+  for (const Group& group : program.groups) {
+    const std::vector<Rank> line = line_of(program, group);
+    if (group.members != line)
+      report.fault(
+          "groups",
+          format("group {} has the ranks {}, expected {}: the line of rank {} along {}", group.name,
+                 ranks_text(group.members), ranks_text(line), program.rank.index(),
+                 program.meshes[group.mesh.index()].axes[group.axis.index()].name));
+  }
+}
+
+void check_groups(const Program& program, Report& report) {
+  check_members(program, report);
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const std::string problem = std::visit(
+        [&](const auto& what) { return collective_problem(program, what); }, instruction.what);
+    if (problem.empty()) continue;
+    const bool is_collective =
+        std::visit([](const auto& what) { return requires { what.group; }; }, instruction.what);
+    report.fault(is_collective ? "groups" : "operands", i, problem);
+  }
+}
+
+}  // namespace fourfold::verify

@@ -1,0 +1,280 @@
+// deadlock: whether the streams of all ranks come to their end when nothing completes before all
+// partners have reached it.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/format.h"
+#include "verify/exchange.h"
+
+namespace fourfold::verify {
+namespace {
+
+class Progress {
+ public:
+  Progress(const CheckedJob& job, std::size_t program, std::vector<Fault>& faults)
+      : job_(job), program_(program), faults_(faults) {}
+
+  void run() {
+    set_up();
+    while (!ready_.empty()) {
+      const Place place = ready_.back();
+      ready_.pop_back();
+      advance(place);
+    }
+    report();
+  }
+
+ private:
+  struct Place {
+    std::uint32_t rank = 0, stream = 0;
+    bool operator==(const Place&) const = default;
+  };
+  struct RankState {
+    std::vector<std::uint32_t> next;      // of each stream, index into Skeleton::streams
+    std::vector<bool> recorded;           // events
+    std::vector<std::uint32_t> arrived;   // of each group: collectives reached
+    std::vector<std::uint32_t> channels;  // of each message
+  };
+  struct Meeting {
+    std::vector<Place> waiting;
+    std::uint32_t completed = 0;
+  };
+  struct Channel {
+    std::optional<Place> sender, receiver;
+    std::uint32_t completed = 0;
+  };
+
+  const Skeleton& skeleton(std::size_t rank) const { return job_.skeleton_of(rank, program_); }
+  const Exchange& exchange(std::size_t rank) const { return job_.exchanges[rank][program_]; }
+
+  void set_up() {
+    std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, std::uint32_t> numbers;
+    meetings_.resize(job_.communicators.size());
+    for (std::size_t rank = 0; rank < job_.exchanges.size(); ++rank) {
+      const Skeleton& of = skeleton(rank);
+      RankState& state = ranks_.emplace_back();
+      state.next.resize(of.streams.size());
+      state.recorded.resize(of.record_streams.size());
+      state.arrived.resize(of.collectives.size());
+      for (std::size_t i = 0; i < of.messages.size(); ++i) {
+        const auto& [peer, tag, part] = exchange(rank).messages[i];
+        const auto key = of.messages[i].is_send ? std::tuple(rank, peer.index(), tag)
+                                                : std::tuple(peer.index(), rank, tag);
+        state.channels.push_back(
+            numbers.try_emplace(key, static_cast<std::uint32_t>(numbers.size())).first->second);
+      }
+      for (std::size_t stream = 0; stream < of.streams.size(); ++stream)
+        ready_.push_back({static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(stream)});
+    }
+    channels_.resize(numbers.size());
+  }
+
+  const Stop* stop_at(const Place& place) const {
+    const auto& stops = skeleton(place.rank).streams[place.stream];
+    const std::uint32_t next = ranks_[place.rank].next[place.stream];
+    return next < stops.size() ? &stops[next] : nullptr;
+  }
+
+  /// Runs a stream until it has to wait or ends.
+  void advance(const Place& place) {
+    RankState& state = ranks_[place.rank];
+    for (const Stop* stop = stop_at(place); stop != nullptr; stop = stop_at(place)) {
+      switch (stop->kind) {
+        case Stop::Kind::record:
+          state.recorded[stop->id] = true;
+          wake_waiting(place.rank, stop->id);
+          break;
+        case Stop::Kind::wait:
+          if (!state.recorded[stop->id]) return;
+          break;
+        case Stop::Kind::collective:
+          arrive(place, stop->id);
+          return;
+        case Stop::Kind::send:
+        case Stop::Kind::recv:
+          arrive(place, channels_[state.channels[stop->id]], stop->kind == Stop::Kind::send);
+          return;
+      }
+      ++state.next[place.stream];
+    }
+  }
+
+  void wake(const Place& place) { ready_.push_back(place); }
+  void pass(const Place& place) {
+    ++ranks_[place.rank].next[place.stream];
+    wake(place);
+  }
+
+  void wake_waiting(std::uint32_t rank, std::uint32_t event) {
+    for (std::uint32_t stream = 0; stream < ranks_[rank].next.size(); ++stream) {
+      const Stop* stop = stop_at({rank, stream});
+      if (stop != nullptr && stop->kind == Stop::Kind::wait && stop->id == event)
+        wake({rank, stream});
+    }
+  }
+
+  /// A rank arrives once at each collective; rule `order` keeps its streams apart.
+  void arrive(const Place& place, std::uint32_t group) {
+    const std::uint32_t number = exchange(place.rank).groups[group];
+    Meeting& meeting = meetings_[number];
+    std::uint32_t& arrived = ranks_[place.rank].arrived[group];
+    if (arrived != meeting.completed) return;
+    ++arrived;
+    meeting.waiting.push_back(place);
+    if (meeting.waiting.size() < job_.communicators[number].members.size()) return;
+    ++meeting.completed;
+    const std::vector<Place> all = std::move(meeting.waiting);
+    meeting.waiting.clear();
+    for (const Place& member : all) pass(member);
+  }
+
+  void arrive(const Place& place, Channel& channel, bool is_send) {
+    (is_send ? channel.sender : channel.receiver) = place;
+    if (!channel.sender || !channel.receiver) return;
+    const Place sender = *channel.sender, receiver = *channel.receiver;
+    channel = {{}, {}, channel.completed + 1};
+    pass(sender);
+    pass(receiver);
+  }
+
+  // --- who waits for whom
+
+  void report() {
+    std::size_t ranks = 0;
+    std::optional<Place> first;
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      bool blocked = false;
+      for (std::uint32_t stream = 0; stream < ranks_[rank].next.size(); ++stream)
+        if (stop_at({rank, stream}) != nullptr) {
+          blocked = true;
+          if (!first) first = Place{rank, stream};
+        }
+      ranks += blocked ? 1U : 0U;
+    }
+    if (first) report_from(*first, ranks);
+  }
+
+  struct Blocker {
+    std::optional<Place> place;  // none: nobody will ever come
+    std::string text;            // "rank 2"
+  };
+
+  /// Follows the chain of those waited for until it closes or ends.
+  void report_from(const Place& first, std::size_t ranks) {
+    std::vector<Place> chain = {first};
+    std::string end;
+    for (;;) {
+      const Blocker blocker = blocker_of(chain.back());
+      if (!blocker.place || stop_at(*blocker.place) == nullptr) {
+        end = blocker.place ? format("rank {}, of which that stream has ended", blocker.place->rank)
+                            : blocker.text;
+        break;
+      }
+      const auto seen = std::find(chain.begin(), chain.end(), *blocker.place);
+      if (seen != chain.end()) {
+        chain.erase(chain.begin(), seen);
+        break;
+      }
+      chain.push_back(*blocker.place);
+    }
+    // A stream that waits for another one of its rank says less than what that one waits for.
+    const auto is_own = [&](const Place& place) {
+      return stop_at(place)->kind == Stop::Kind::wait;
+    };
+    if (!std::all_of(chain.begin(), chain.end(), is_own)) std::erase_if(chain, is_own);
+    if (end.empty()) end = format("rank {}", chain.front().rank);
+    faults_.push_back(job_.fault("deadlock", chain.front().rank, program_,
+                                 stop_at(chain.front())->instruction,
+                                 format("{}; {} ranks never end", chain_text(chain, end), ranks)));
+  }
+
+  /// "it waits for rank 2, which waits in instruction 20 (...) for rank 3".
+  std::string chain_text(const std::vector<Place>& chain, const std::string& end) const {
+    constexpr std::size_t most = 12;  // of a chain, in a message
+    std::string text;
+    for (std::size_t i = 0; i < chain.size() && i < most; ++i) {
+      const std::string next = i + 1 == chain.size() ? end : format("rank {}", chain[i + 1].rank);
+      text +=
+          i == 0 ? format("it waits for {}", next)
+                 : format(", which waits in {} for {}",
+                          job_.short_place(chain[i].rank, program_, stop_at(chain[i])->instruction),
+                          next);
+    }
+    return chain.size() > most ? text + " ..." : text;
+  }
+
+  Blocker blocker_of(const Place& place) const {
+    const Stop& stop = *stop_at(place);
+    switch (stop.kind) {
+      case Stop::Kind::wait:
+        return {Place{place.rank, skeleton(place.rank).record_streams[stop.id]}, {}};
+      case Stop::Kind::collective:
+        return blocker_of_collective(place, stop.id);
+      case Stop::Kind::send:
+      case Stop::Kind::recv:
+        return blocker_of_message(place, stop);
+      case Stop::Kind::record:
+        break;
+    }
+    return {{}, "nobody"};
+  }
+
+  Blocker blocker_of_collective(const Place& place, std::uint32_t group) const {
+    const std::uint32_t number = exchange(place.rank).groups[group];
+    const Meeting& meeting = meetings_[number];
+    for (const Rank member : job_.communicators[number].members) {
+      if (member.index() >= ranks_.size()) return {{}, format("rank {}", member.index())};
+      const auto& theirs = exchange(member.index()).groups;
+      const auto found = std::find(theirs.begin(), theirs.end(), number);
+      if (found == theirs.end())
+        return {{}, format("rank {}, which is not of this group", member.index())};
+      const auto index = static_cast<std::size_t>(found - theirs.begin());
+      if (ranks_[member.index()].arrived[index] > meeting.completed) continue;
+      const auto& sequence = skeleton(member.index()).collectives[index];
+      if (meeting.completed >= sequence.size())
+        return {{}, format("rank {}, which has no more collectives of this group", member.index())};
+      return {stream_at(member.index(), sequence[meeting.completed].instruction), {}};
+    }
+    return {{}, "an earlier collective of its own"};
+  }
+
+  Blocker blocker_of_message(const Place& place, const Stop& stop) const {
+    const std::uint32_t channel = ranks_[place.rank].channels[stop.id];
+    const std::size_t peer = exchange(place.rank).messages[stop.id].peer.index();
+    if (peer >= ranks_.size()) return {{}, format("rank {}", peer)};
+    std::uint32_t before = channels_[channel].completed;
+    for (std::size_t i = 0; i < ranks_[peer].channels.size(); ++i) {
+      const Skeleton::Message& other = skeleton(peer).messages[i];
+      if (ranks_[peer].channels[i] != channel || other.is_send == (stop.kind == Stop::Kind::send) ||
+          before-- > 0)
+        continue;
+      return {stream_at(peer, other.instruction), {}};
+    }
+    return {{},
+            format("rank {}, which has no {} for it", peer,
+                   stop.kind == Stop::Kind::send ? "recv" : "send")};
+  }
+
+  Place stream_at(std::size_t rank, std::size_t instruction) const {
+    const Program& program = job_.classes[job_.class_of[rank]].bundle.programs[program_];
+    return {static_cast<std::uint32_t>(rank),
+            static_cast<std::uint32_t>(program.instructions[instruction].stream.index())};
+  }
+
+  const CheckedJob& job_;
+  std::size_t program_;
+  std::vector<Fault>& faults_;
+  std::vector<RankState> ranks_;
+  std::vector<Meeting> meetings_;  // of each communicator
+  std::vector<Channel> channels_;
+  std::vector<Place> ready_;
+};
+
+}  // namespace
+
+void check_progress(const CheckedJob& job, std::size_t program, std::vector<Fault>& faults) {
+  Progress(job, program, faults).run();
+}
+
+}  // namespace fourfold::verify

@@ -1,0 +1,74 @@
+// Which sums the bytes of a program are terms of, and what moving them does: for the rules "state"
+// and "layout".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/interval_map.h"
+#include "verify/claims.h"
+#include "verify/language.h"
+
+namespace fourfold::verify {
+
+/// The partial axes of every byte. A byte that is zero on all ranks is a partial sum on any axes
+/// one likes.
+class PartialMap {
+ public:
+  explicit PartialMap(const Program& program);
+
+  struct State {
+    std::vector<op::Partial> axes;
+    bool zero = false;
+  };
+  /// Nothing where the bytes of the slice differ.
+  std::optional<State> read(const Slice& slice) const;
+  void write(const Slice& slice, const State& state);
+  /// Where in a buffer partial bytes begin, and what they are.
+  std::vector<std::pair<std::int64_t, std::vector<op::Partial>>> sums(BufferId id) const;
+
+ private:
+  std::size_t intern(const std::vector<op::Partial>& axes);
+
+  static constexpr std::size_t zero = 0;  // index into sets_; index 1 is "none"
+  const Program& program_;
+  std::vector<std::vector<op::Partial>> sets_ = {{}, {}};
+  IntervalMap<std::size_t> bytes_{1};
+};
+
+/// The state after a collective or copy moves `from` to `to`; or the problem and the rule it
+/// breaks.
+struct Conversion {
+  PartialMap::State state;
+  std::string problem;
+  std::string_view rule = "state";
+};
+Conversion convert(Claims& claims, const AllReduce& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const ReduceScatter& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const AllGather& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const AllToAll& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const Copy& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const Pack& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const Unpack& what, const PartialMap::State& from);
+
+/// What is wrong with a copy between cut buffers: it is neither one of equal parts nor of this
+/// rank's own block. Empty: nothing.
+std::string copy_problem(Claims& claims, const Copy& what);
+/// What is wrong with a gather whose source is part of its target: this rank's part it must be.
+std::string own_part_problem(Claims& claims, const AllGather& what);
+
+/// The axes by which the moments of an update are cut and its weight is not: this rank updates its
+/// own block of the weight's dim 0. Nothing where both are cut alike.
+struct OwnUpdate {
+  std::vector<op::Cut> added;
+  std::string problem;  // the weight is not the own block
+};
+std::optional<OwnUpdate> own_update(Claims& claims, const Compute& update);
+
+/// "partial sum(x)", "not partial".
+std::string partial_text(const std::vector<op::Partial>& axes, const Mesh& mesh);
+
+}  // namespace fourfold::verify

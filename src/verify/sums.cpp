@@ -1,0 +1,462 @@
+// sum: whether every sum has its full number of contributions when somebody takes it as a whole.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "base/format.h"
+#include "base/interval_map.h"
+#include "op/blocks.h"
+#include "program/text.h"
+#include "program/text_instruction.h"
+#include "verify/content.h"
+#include "verify/rules.h"
+
+namespace fourfold::verify {
+namespace {
+
+constexpr std::size_t most_faults = 16;  // of a program, by this rule
+
+/// Numbers of the micro-batches that a program has tasks for.
+std::map<std::int64_t, std::size_t> micros_of(const Program& program) {
+  std::map<std::int64_t, std::size_t> micros;
+  for (const Task& task : program.tasks)
+    if (task.micro) micros.try_emplace(*task.micro, 0);
+  std::size_t count = 0;
+  for (auto& [micro, index] : micros) index = count++;
+  return micros;
+}
+
+class SumCheck {
+ public:
+  SumCheck(const Program& program, Report& report)
+      : program_(program),
+        report_(report),
+        micros_(micros_of(program)),
+        contents_(micros_.size()),
+        bytes_(Held{}) {}
+
+  void run() {
+    if (micros_.empty()) return;
+    walk();
+    check_results();
+    check_updates();
+  }
+
+  /// Of each message: whether what is sent is of no micro-batch, or what is received must not be.
+  std::vector<bool> shared_messages() {
+    if (!micros_.empty()) walk();
+    return shared_;
+  }
+
+ private:
+  void walk() {
+    for (std::size_t i = 0; i < program_.buffers.size(); ++i)
+      if (program_.buffers[i].role != BufferRole::result_block) begin(BufferId(i));
+    for (const Task& task : program_.tasks) {
+      task_ = &task;
+      micro_ = task.micro ? number(*task.micro) : std::nullopt;
+      received_in_task_ = 0;
+      for (index_ = task.begin; index_ < task.end; ++index_)
+        std::visit([&](const auto& what) { step(what); }, program_.instructions[index_].what);
+    }
+  }
+
+  /// What bytes hold.
+  struct Held {
+    ValueId value = Contents::zero();
+    std::int64_t begin = 0;  // address of the slice that was written
+    std::size_t writer = 0;  // instruction
+  };
+  /// What a slice holds: all of what was written, or a part.
+  struct Found {
+    ValueId value = Contents::zero();
+    std::int64_t offset = 0;  // from the begin of what was written
+  };
+  /// What is known of a kind of contribution: who makes it first, and from which kinds of values.
+  struct Contribution {
+    std::size_t index = 0;  // instruction
+    std::vector<std::uint64_t> reads;
+  };
+  struct Update {
+    std::size_t index = 0;  // instruction
+    BufferId weight;
+    std::vector<ValueId> values;  // gradient, moments
+  };
+  /// The micro-batch of what an instruction reads, and the value that says so.
+  struct Meeting {
+    std::optional<std::size_t> micro;
+    ValueId by;
+  };
+  /// A total over all tensors that an instruction reads.
+  struct Total {
+    std::size_t index = 0;
+    ValueId value;
+    const Slice* slice = nullptr;
+    bool of_gradients = false;  // else of moments
+  };
+
+  void fault(std::size_t index, std::string_view message) {
+    if (++faults_ <= most_faults) report_.fault("sum", index, message);
+  }
+  std::string name_of(const Slice& slice) const { return slice_text(program_, slice); }
+  std::optional<std::size_t> number(std::int64_t micro) const {
+    const auto found = micros_.find(micro);
+    return found == micros_.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::int64_t micro_text(std::size_t index) const {
+    return std::next(micros_.begin(), static_cast<std::ptrdiff_t>(index))->first;
+  }
+
+  // --- what bytes hold. Of buffers that are two by parity, one copy is followed.
+
+  std::int64_t begin_of(const Slice& slice) const {
+    return address(program_, slice.buffer) + slice.offset_bytes;
+  }
+  template <class Visit>
+  void for_each_row(const Slice& slice, Visit&& visit) const {
+    const std::int64_t begin = begin_of(slice);
+    if (slice.rows == 1 || slice.pitch_bytes == slice.row_bytes) {
+      visit(begin, begin + slice.bytes());
+      return;
+    }
+    for (std::int64_t row = 0; row < slice.rows; ++row)
+      visit(begin + row * slice.pitch_bytes, begin + row * slice.pitch_bytes + slice.row_bytes);
+  }
+  void write(const Slice& slice, ValueId value) {
+    for_each_row(slice, [&](std::int64_t begin, std::int64_t end) {
+      bytes_.assign(begin, end, Held{value, begin_of(slice), index_});
+    });
+  }
+
+  /// What the host or an earlier program leaves.
+  void begin(BufferId id) {
+    const Buffer& buffer = program_.buffer(id);
+    if (buffer.region != Region::persistent) return;
+    const ValueId value = contents_.one(mixed(1, id.index()), 0, std::nullopt);
+    if (buffer.role == BufferRole::parameter) parameter_of_.emplace(value, id);
+    const std::int64_t start = address(program_, id);
+    bytes_.assign(start, start + buffer.size_bytes, Held{value, start, 0});
+  }
+
+  Found read(const Slice& slice) {
+    std::optional<Held> first;
+    bool differ = false;
+    for_each_row(slice, [&](std::int64_t begin, std::int64_t end) {
+      bytes_.visit(begin, end, [&](const Held& held) {
+        if (!first) first = held;
+        differ = differ || held.value != first->value || held.begin != first->begin;
+      });
+    });
+    if (differ) return {join(slice), 0};
+    return first ? Found{first->value, begin_of(slice) - first->begin} : Found{};
+  }
+
+  /// One value for what was written piece by piece.
+  ValueId join(const Slice& slice) {
+    std::uint64_t kinds = 2;
+    Meeting all;
+    for_each_row(slice, [&](std::int64_t begin, std::int64_t end) {
+      bytes_.visit_runs(begin, end, [&](std::int64_t start, const Held& held) {
+        take(held.value, slice);
+        meet(all, held.value, slice);
+        kinds = mixed(mixed(kinds, contents_.kind(held.value)),
+                      static_cast<std::uint64_t>(std::max(start, begin) - begin_of(slice)));
+      });
+    });
+    return contents_.one(kinds, kinds, all.micro);
+  }
+
+  /// Somebody uses a value for more than adding it to another: a sum must be complete.
+  void take(ValueId value, const Slice& slice) {
+    const auto gap = contents_.complete(value);
+    if (!gap) return;
+    const std::uint64_t lacking = gap->kind, stray = 0 - gap->kind;
+    if (const auto known = contributions_.find(lacking); known != contributions_.end())
+      fault(index_, gap_text(slice, known->second.index, gap->lacks, gap->has));
+    else if (const auto other = contributions_.find(stray); other != contributions_.end())
+      fault(index_, gap_text(slice, other->second.index, gap->has, gap->lacks));
+    else
+      fault(index_, format("what micro-batches {} and {} add to {} is not the same",
+                           micro_text(gap->lacks), micro_text(gap->has), name_of(slice)));
+  }
+  std::string gap_text(const Slice& slice, std::size_t contribution, std::size_t lacks,
+                       std::size_t has) const {
+    return format(
+        "the sum in {} is not complete: nothing adds for micro-batch {} what it has of "
+        "micro-batch {}, as instruction {} ({}) adds it",
+        name_of(slice), micro_text(lacks), micro_text(has), contribution,
+        short_text(program_, program_.instructions[contribution]));
+  }
+
+  /// Joins the micro-batches of what one instruction reads. What came from another mesh may be the
+  /// same for all micro-batches, as weights are; then the sender must agree (rule matching).
+  void meet(Meeting& all, ValueId value, const Slice& slice) {
+    const auto micro = contents_.micro(value);
+    if (!micro || all.micro == micro) return;
+    if (!all.micro) {
+      all = {micro, value};
+    } else if (const auto message = received_.find(value); message != received_.end()) {
+      shared_[message->second] = true;
+    } else if (const auto first = received_.find(all.by); first != received_.end()) {
+      shared_[first->second] = true;
+      all = {micro, value};
+    } else {
+      fault(index_, format("it reads {} of micro-batch {} together with what is of micro-batch {}",
+                           name_of(slice), micro_text(*micro), micro_text(*all.micro)));
+    }
+  }
+
+  // --- instructions that move values
+
+  void move(const Slice& from, const Slice& to) { write(to, read(from).value); }
+  void step(const AllReduce&) {}  // rule state knows whether it may
+  void step(const ReduceScatter& what) { move(what.from, what.to); }
+  void step(const AllGather& what) {
+    if (what.from.buffer != what.to.buffer) move(what.from, what.to);
+  }
+  void step(const AllToAll& what) { move(what.from, what.to); }
+  void step(const Copy& what) { move(what.from, what.to); }
+  void step(const Pack& what) { move(what.from, what.to); }
+  void step(const Unpack& what) { move(what.from, what.to); }
+  void step(const Record&) {}
+  void step(const Wait&) {}
+  void step(const Send& what) {
+    const ValueId value = read(what.from).value;
+    take(value, what.from);
+    shared_.push_back(!contents_.micro(value));
+  }
+  /// Within a micro-batch the n-th value that comes is always of one kind. Otherwise another mesh
+  /// adds to a sum, which that mesh answers for.
+  void step(const Recv& what) {
+    shared_.push_back(false);
+    if (!micro_) return write(what.to, Contents::zero());
+    const std::uint64_t kind =
+        mixed(mixed(3, static_cast<std::uint64_t>(task_->kind)), received_in_task_++);
+    const ValueId value = contents_.one(kind, kind, micro_);
+    received_.emplace(value, shared_.size() - 1);
+    write(what.to, value);
+  }
+  void step(const Feed& what) {
+    const std::uint64_t kind = mixed(4, what.input.index());
+    write(what.to, contents_.one(kind, kind, number(what.micro)));
+  }
+
+  // --- ops
+
+  void step(const Compute& what) {
+    for (const op::Part& part : op::parts(what.op)) {
+      slices_.clear();
+      for (const std::size_t operand : part.operands) slices_.push_back(what.slices[operand]);
+      compute(part.op);
+    }
+  }
+
+  void compute(const op::Op& op) {
+    if (op::is_rounding(op)) return move(slices_[0], slices_[1]);
+    if (op::is_sum_of_two(op))
+      return write(slices_[2], contents_.sum(read(slices_[0]).value, read(slices_[1]).value));
+    if (op::constant_of(op) == 0.0) return write(slices_[0], Contents::zero());
+    const op::Operands operands = op::operands(op);
+    const bool adds = op::can_accumulate(op), updates = is_update(op);
+    std::uint64_t inputs = 5;
+    Meeting all;
+    std::vector<ValueId> updated;  // gradient, moments
+    reads_.clear();
+    weights_.clear();
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].role == op::Role::write || (operands[i].role == op::Role::update && adds))
+        continue;
+      const Found found = take_operand(slices_[i], all);
+      reads_.push_back(contents_.kind(found.value));
+      inputs = mixed(inputs, reads_.back());
+      if (found.offset != 0) inputs = mixed(inputs, static_cast<std::uint64_t>(found.offset));
+      const op::State state = operands[i].state;
+      if (state == op::State::sum_over_gradients || state == op::State::sum_over_moments)
+        totals_.push_back(
+            {index_, found.value, &slices_[i], state == op::State::sum_over_gradients});
+      if (updates && (state == op::State::gradient || state == op::State::moment))
+        updated.push_back(found.value);
+    }
+    if (updates) {
+      const std::size_t weight = op::operand_of(op, op::State::weight).value();
+      updates_.push_back({index_, slices_[weight].buffer, std::move(updated)});
+    }
+    write_outputs(op, operands, adds, inputs, all.micro);
+  }
+
+  Found take_operand(const Slice& slice, Meeting& all) {
+    const Found found = read(slice);
+    take(found.value, slice);
+    meet(all, found.value, slice);
+    if (task_->kind == TaskKind::forward && micro_)
+      if (const auto weight = parameter_of_.find(found.value); weight != parameter_of_.end()) {
+        ++uses_[{weight->second, *micro_}];
+        weights_.push_back(weight->second);
+      }
+    return found;
+  }
+
+  void write_outputs(const op::Op& op, const op::Operands& operands, bool adds,
+                     std::uint64_t inputs, std::optional<std::size_t> micro) {
+    const std::uint64_t row = mixed(hash_of(op), inputs);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].role == op::Role::read) continue;
+      const std::uint64_t kind = mixed(row, i);
+      const ValueId term = contents_.one(kind, inputs, micro);
+      if (adds) contributions_.try_emplace(kind, Contribution{index_, reads_});
+      if (!weights_.empty()) reads_.push_back(contents_.kind(term));
+      if (adds && operands[i].role == op::Role::update)
+        accumulate(slices_[i], term);
+      else
+        write(slices_[i], term);
+    }
+    if (!weights_.empty() && *micro_ == 0)
+      for (const std::uint64_t kind : reads_) met_[kind].insert(weights_.begin(), weights_.end());
+  }
+
+  void accumulate(const Slice& slice, ValueId term) {
+    if (const auto result = contents_.accumulate(read(slice).value, term))
+      return write(slice, *result);
+    const std::size_t first = contributions_.at(contents_.content(term).kinds).index;
+    fault(index_,
+          format("{} has this contribution already: instruction {} ({}) makes the same",
+                 name_of(slice), first, short_text(program_, program_.instructions[first])));
+  }
+
+  // --- at the end
+
+  /// What the host reads is complete, too.
+  void check_results() {
+    for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+      const BufferId id(i);
+      if (program_.buffer(id).role != BufferRole::result_block) continue;
+      for (const op::BlockField& field : op::result_fields)
+        check_result(
+            {id, static_cast<std::int64_t>(field.offset_bytes), 1, size_bytes(field.dtype), 0});
+    }
+  }
+  void check_result(const Slice& slice) {
+    Held held;
+    bytes_.visit(begin_of(slice), begin_of(slice) + 1, [&](const Held& here) { held = here; });
+    index_ = held.writer;
+    take(held.value, slice);
+    if (const auto micro = contents_.micro(held.value); micro && micros_.size() > 1)
+      fault(index_, format("what it leaves in {} is of micro-batch {} alone", name_of(slice),
+                           micro_text(*micro)));
+  }
+
+  void check_updates() {
+    Content gradients, moments;
+    for (const Update& update : updates_) {
+      check_gradient(update);
+      for (std::size_t i = 0; i < update.values.size(); ++i)
+        (i == 0 ? gradients : moments) += read_by_one(update.values[i]);
+    }
+    if (updates_.empty()) return;
+    for (const Total& total : totals_) check_total(total, total.of_gradients ? gradients : moments);
+  }
+  /// What a total has of a contribution that reads this value alone.
+  Content read_by_one(ValueId value) const { return {0, mixed(5, contents_.kind(value)), 1}; }
+
+  /// A gradient has a contribution of each micro-batch for each use of its weight in the forward
+  /// pass.
+  void check_gradient(const Update& update) {
+    const ValueId gradient = update.values[0];
+    if (contents_.is_faulty(gradient)) return;
+    const std::string& name = program_.buffer(update.weight).name;
+    if (const auto micro = contents_.micro(gradient); micro && micros_.size() > 1)
+      return fault(update.index, format("the gradient of {} is of micro-batch {} alone", name,
+                                        micro_text(*micro)));
+    for (std::size_t micro = 0; micro < micros_.size(); ++micro) {
+      const auto found = uses_.find({update.weight, micro});
+      const std::uint64_t uses = found == uses_.end() ? 0 : found->second,
+                          count = contents_.content(gradient).count;
+      if (uses == count) continue;
+      return fault(
+          update.index,
+          format("the gradient of {} has {} contributions of micro-batch {}, but {} of its "
+                 "forward pass use the weight",
+                 name, count, micro_text(micro), uses));
+    }
+    check_origin(update);
+  }
+
+  /// A contribution that reads what met weights in the forward pass belongs to one of them.
+  void check_origin(const Update& update) {
+    const auto kinds = contents_.first_kinds(update.values[0]);
+    if (!kinds)
+      return fault(update.index, "its gradient is a sum that is nested too deep to be followed");
+    for (const std::uint64_t kind : *kinds) {
+      const auto contribution = contributions_.find(kind);
+      if (contribution == contributions_.end()) continue;
+      bool is_known = false, is_own = false;
+      for (const std::uint64_t read : contribution->second.reads)
+        if (const auto met = met_.find(read); met != met_.end()) {
+          is_known = true;
+          is_own = is_own || met->second.contains(update.weight);
+        }
+      if (!is_known || is_own) continue;
+      return fault(update.index,
+                   format("the gradient of {} has a contribution of another weight: instruction {} "
+                          "({}) reads nothing that meets this one in the forward pass",
+                          program_.buffer(update.weight).name, contribution->second.index,
+                          short_text(program_, program_.instructions[contribution->second.index])));
+    }
+  }
+
+  void check_total(const Total& total, const Content& expected) {
+    const Content& found = contents_.content(total.value);
+    if (contents_.is_faulty(total.value) || found.inputs == expected.inputs) return;
+    const std::string_view what = total.of_gradients ? "gradient" : "moment";
+    for (const Update& update : updates_)
+      for (std::size_t i = 0; i < update.values.size(); ++i)
+        if (const std::uint64_t one = read_by_one(update.values[i]).inputs;
+            (i == 0) == total.of_gradients &&
+            (expected.inputs - found.inputs == one || found.inputs - expected.inputs == one))
+          return fault(total.index, format("the sum over all {}s has a {} of {} {}", what, what,
+                                           program_.buffer(update.weight).name,
+                                           found.count < expected.count ? "not at all" : "twice"));
+    fault(total.index, format("it reads a sum of {} contributions as that over all {}s, of which "
+                              "there are {}",
+                              found.count, what, expected.count));
+  }
+
+  const Program& program_;
+  Report& report_;
+  const std::map<std::int64_t, std::size_t> micros_;
+  Contents contents_;
+  IntervalMap<Held> bytes_;
+  std::map<ValueId, BufferId> parameter_of_;
+  std::unordered_map<std::uint64_t, Contribution> contributions_;  // by kind
+  /// By kind of value: the weights that rows of the forward pass read beside it, or make it from.
+  std::unordered_map<std::uint64_t, std::set<BufferId>> met_;
+  std::map<std::pair<BufferId, std::size_t>, std::uint64_t> uses_;  // of weights, by micro-batch
+  std::vector<Update> updates_;
+  std::vector<Total> totals_;
+  std::map<ValueId, std::size_t> received_;  // number of the message
+  std::vector<bool> shared_;                 // of each message
+  std::size_t faults_ = 0;
+
+  // Where the walk is.
+  const Task* task_ = nullptr;
+  std::optional<std::size_t> micro_;
+  std::size_t index_ = 0;
+  std::uint64_t received_in_task_ = 0;
+  std::vector<Slice> slices_;         // of the part under way
+  std::vector<std::uint64_t> reads_;  // kinds of what it reads
+  std::vector<BufferId> weights_;     // that it uses in the forward pass
+};
+
+}  // namespace
+
+void check_sums(const Program& program, Report& report) {
+  SumCheck(program, report).run();
+}
+
+std::vector<bool> shared_messages(const Program& program) {
+  Report unused(program);
+  return SumCheck(program, unused).shared_messages();
+}
+
+}  // namespace fourfold::verify

@@ -1,0 +1,270 @@
+// update-once, feeds: whether each parameter learns once, and from each sample once.
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "base/format.h"
+#include "base/interval_map.h"
+#include "op/blocks.h"
+#include "verify/rules.h"
+#include "verify/state.h"
+
+namespace fourfold::verify {
+namespace {
+
+/// Each byte of a parameter is updated once, here or, where its moments are cut further than it, by
+/// the rank that owns it; then the owners' rows are gathered in place.
+class UpdateCheck {
+ public:
+  UpdateCheck(Claims& claims, Report& report)
+      : program_(claims.program()), claims_(claims), report_(report), bytes_(std::nullopt) {}
+
+  void run() {
+    // An update task without any update is no program that has none.
+    bool updates = std::any_of(program_.tasks.begin(), program_.tasks.end(),
+                               [](const Task& task) { return task.kind == TaskKind::update; });
+    for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
+      const What& what = program_.instructions[i].what;
+      const auto* compute = std::get_if<Compute>(&what);
+      const auto* gather = std::get_if<AllGather>(&what);
+      if (compute != nullptr && is_update(compute->op)) {
+        updates = true;
+        for_each_part(*compute, [&](const Compute& part) { update(part, i); });
+      } else if (compute != nullptr && op::updates(compute->op, op::State::counter)) {
+        count(*compute, i);
+      } else if (gather != nullptr && gather->from.buffer == gather->to.buffer) {
+        complete(*gather, i);
+      } else if (!incomplete_.empty()) {
+        check_untouched(i);
+      }
+    }
+    if (updates) check_all();
+  }
+
+ private:
+  void fault(std::size_t index, std::string_view message) {
+    report_.fault("update-once", index, message);
+  }
+
+  void update(const Compute& compute, std::size_t index) {
+    const op::Operands operands = op::operands(compute.op);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].role != op::Role::update || operands[i].state == op::State::none) continue;
+      const Buffer& buffer = program_.buffer(compute.slices[i].buffer);
+      const BufferRole expected = role_of(operands[i].state);
+      if (buffer.role != expected)
+        fault(index, format("{} is a {}, expected a {}", buffer.name, to_string(buffer.role),
+                            to_string(expected)));
+      note_update(compute.slices[i], index);
+    }
+    const auto slice_of = [&](op::State state) {
+      return compute.slices[op::operand_of(compute.op, state).value()];
+    };
+    if (const auto own = own_update(claims_, compute))
+      incomplete_.try_emplace(slice_of(op::State::weight).buffer, Own{own->added, index});
+    if (!op::operand_of(compute.op, op::State::counter)) return;
+    const BufferId counter = slice_of(op::State::counter).buffer;
+    if (const auto counted = counted_.find(counter); counted != counted_.end())
+      fault(index, format("instruction {} has already counted the update in {}", counted->second,
+                          program_.buffer(counter).name));
+  }
+
+  static BufferRole role_of(op::State state) {
+    if (state == op::State::weight) return BufferRole::parameter;
+    return state == op::State::moment ? BufferRole::moment : BufferRole::counter;
+  }
+
+  void note_update(const Slice& slice, std::size_t index) {
+    std::optional<std::size_t> earlier;
+    for_each_run(program_, slice, [&](const AddressRange& run) {
+      bytes_.change(run.begin, run.end, [&](std::optional<std::size_t>& updated_by) {
+        if (updated_by) earlier = updated_by;
+        updated_by = index;
+      });
+    });
+    if (earlier)
+      fault(index, format("instruction {} has already updated {}", *earlier,
+                          program_.buffer(slice.buffer).name));
+  }
+
+  void count(const Compute& compute, std::size_t index) {
+    const BufferId counter =
+        compute.slices[op::operand_of(compute.op, op::State::counter).value()].buffer;
+    const auto [place, inserted] = counted_.try_emplace(counter, index);
+    if (!inserted)
+      fault(index, format("instruction {} has already counted the update in {}", place->second,
+                          program_.buffer(counter).name));
+  }
+
+  /// A gather of the owners' rows along the axis by which they were cut.
+  void complete(const AllGather& gather, std::size_t index) {
+    const Group& group = program_.groups[gather.group.index()];
+    const std::string& name = program_.buffer(gather.to.buffer).name;
+    const auto own = incomplete_.find(gather.to.buffer);
+    if (own == incomplete_.end()) {
+      fault(index, format("no update of own rows of {} comes before", name));
+      return;
+    }
+    const op::Cut& cut = own->second.added.back();
+    if (own->second.added.size() != 1 || cut.axis != group.axis)
+      fault(index, format("instruction {} updates rows of {} cut by {}, this gathers along {}",
+                          own->second.index, name, axis_name(gather.to.buffer, cut.axis),
+                          axis_name(gather.to.buffer, group.axis)));
+    for_each_run(program_, gather.to, [&](const AddressRange& run) {
+      bytes_.change(run.begin, run.end, [&](std::optional<std::size_t>& by) { by = index; });
+    });
+    incomplete_.erase(own);
+  }
+
+  const std::string& axis_name(BufferId id, AxisId axis) const {
+    return claims_.mesh(id).axes[axis.index()].name;
+  }
+
+  /// Between an update of own rows and their gather, the other rows are of the step before.
+  void check_untouched(std::size_t index) {
+    for (const Access& access : accesses(program_.instructions[index]))
+      if (const auto own = incomplete_.find(access.slice.buffer); own != incomplete_.end())
+        fault(index, format("only this rank's rows of {} are up to date since instruction {}",
+                            program_.buffer(access.slice.buffer).name, own->second.index));
+  }
+
+  void check_all() {
+    for (const auto& [id, own] : incomplete_)
+      fault(own.index, format("the rows of {} that other ranks update are never gathered along {}",
+                              program_.buffer(id).name, axis_name(id, own.added.back().axis)));
+    for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+      const Buffer& buffer = program_.buffers[i];
+      const BufferId id(i);
+      if (buffer.role == BufferRole::counter && !counted_.contains(id))
+        report_.fault("update-once", format("the update is not counted in {}", buffer.name));
+      if ((buffer.role != BufferRole::parameter && buffer.role != BufferRole::moment) ||
+          incomplete_.contains(id))
+        continue;
+      bool complete = true;
+      bytes_.visit(address(program_, id), address(program_, id) + buffer.size_bytes,
+                   [&](const auto& updated_by) { complete = complete && updated_by; });
+      if (!complete)
+        report_.fault("update-once", format("{} {} is not updated, or not all of it",
+                                            to_string(buffer.role), buffer.name));
+    }
+  }
+
+  struct Own {
+    std::vector<op::Cut> added;
+    std::size_t index = 0;
+  };
+
+  const Program& program_;
+  Claims& claims_;
+  Report& report_;
+  IntervalMap<std::optional<std::size_t>> bytes_;  // which instruction updated or gathered them
+  std::map<BufferId, std::size_t> counted_;
+  std::map<BufferId, Own> incomplete_;
+};
+
+// --- feeds
+
+/// Whether the fed buffer holds a micro-batch of the input as it is declared, and its cut gives
+/// this rank the samples of the table.
+std::string feed_problem(Claims& claims, const Feed& feed) {
+  const Feeds& feeds = claims.program().feeds;
+  const Input& input = claims.program().inputs[feed.input.index()];
+  const Buffer& buffer = claims.program().buffer(feed.to.buffer);
+  if (buffer.dtype != input.dtype)
+    return format("{} holds {}, expected {}", buffer.name, fourfold::to_string(buffer.dtype),
+                  fourfold::to_string(input.dtype));
+  std::int64_t bytes = 0;
+  if (feeds.count < 1 || __builtin_mul_overflow(input.sample_bytes(), feeds.count, &bytes) ||
+      feed.to.bytes() != bytes)
+    return format("{} bytes of {} do not hold {} samples of {} bytes", feed.to.bytes(), buffer.name,
+                  feeds.count, input.sample_bytes());
+  if (feed.micro < 0 || feed.micro >= feeds.micros)
+    return format("micro-batch {} of {}", feed.micro, feeds.micros);
+  Shape micro_batch{feeds.samples};
+  for (const std::int64_t size : input.sample_shape) micro_batch.push_back(size);
+  if (buffer.global != micro_batch)
+    return format("{} has shape {}, a micro-batch {}", buffer.name, to_string(buffer.global),
+                  to_string(micro_batch));
+  const std::int64_t first = claims.first(feed.to.buffer, 0);
+  if (first != feeds.first)
+    return format("the cut of {} gives this rank samples from {} on, the feeds from {}",
+                  buffer.name, first, feeds.first);
+  return {};
+}
+
+using FedBuffers = std::map<BufferId, InputId>;
+
+/// Operands that are named after an input hold that input, where it is known what they hold.
+void check_inputs_read(const Program& program, std::size_t index, const Compute& compute,
+                       const FedBuffers& fed, Report& report) {
+  const op::Operands operands = op::operands(compute.op);
+  for (std::size_t i = 0; i < std::min(operands.size(), compute.slices.size()); ++i) {
+    const auto held = fed.find(compute.slices[i].buffer);
+    if (held == fed.end()) continue;
+    const std::string& held_name = program.inputs[held->second.index()].name;
+    if (held_name == operands[i].name) continue;
+    for (const Input& input : program.inputs)
+      if (input.name == operands[i].name)
+        report.fault("feeds", index,
+                     format("{} reads the {} in {} as {}", op::name(compute.op), held_name,
+                            program.buffer(held->first).name, operands[i].name));
+  }
+}
+
+/// Inputs may have one type and shape, and nothing else tells these apart. Follows them through the
+/// copies that cut them further.
+void check_inputs_read(const Program& program, Report& report) {
+  FedBuffers fed;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const What& what = program.instructions[i].what;
+    if (const auto* feed = std::get_if<Feed>(&what)) {
+      fed[feed->to.buffer] = feed->input;
+    } else if (const auto* copy = std::get_if<Copy>(&what)) {
+      if (const auto from = fed.find(copy->from.buffer); from != fed.end())
+        fed[copy->to.buffer] = from->second;
+    } else if (const auto* compute = std::get_if<Compute>(&what)) {
+      check_inputs_read(program, i, *compute, fed, report);
+    }
+  }
+}
+
+}  // namespace
+
+void check_updates(Claims& claims, Report& report) {
+  UpdateCheck(claims, report).run();
+}
+
+void check_feeds(Claims& claims, Report& report) {
+  const Program& program = claims.program();
+  check_inputs_read(program, report);
+  std::map<std::pair<InputId, std::int64_t>, std::size_t> fed;
+  std::vector<std::int64_t> count(program.inputs.size(), 0);
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const auto* feed = std::get_if<Feed>(&program.instructions[i].what);
+    if (feed == nullptr) continue;
+    if (const std::string problem = feed_problem(claims, *feed); !problem.empty()) {
+      report.fault("feeds", i, problem);
+      continue;
+    }
+    const std::size_t input = feed->input.index();
+    const auto [place, inserted] = fed.try_emplace({feed->input, feed->micro}, i);
+    if (!inserted)
+      report.fault("feeds", i,
+                   format("instruction {} has fed {} of micro-batch {} before", place->second,
+                          program.inputs[input].name, feed->micro));
+    else
+      ++count[input];
+  }
+  for (std::size_t i = 0; i < count.size(); ++i)
+    if (count[i] != program.feeds.micros)
+      report.fault("feeds", format("{} of {} micro-batches are fed their {}", count[i],
+                                   program.feeds.micros, program.inputs[i].name));
+  // Only where another mesh hands it what it computes on may a mesh be fed nothing.
+  const bool receives =
+      std::any_of(program.instructions.begin(), program.instructions.end(),
+                  [](const Instruction& i) { return std::holds_alternative<Recv>(i.what); });
+  if (program.inputs.empty() && program.feeds.micros > 0 && !receives)
+    report.fault("feeds", format("{} micro-batches of nothing that is fed", program.feeds.micros));
+}
+
+}  // namespace fourfold::verify

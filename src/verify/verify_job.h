@@ -1,0 +1,40 @@
+// Proves the programs of all ranks of a job against each other, from the programs alone: that they
+// meet in every collective and message, in an order in which nobody waits for ever. What one rank
+// can prove by itself is in verify.h, and is run from here.
+//
+// Rules, as Fault::rule names them, besides those of verify.h:
+//
+//   class      Ranks of the same meshes have programs that differ only in what follows from their
+//              coordinates: members, samples, attributes of rule part, offsets of own blocks,
+//              peers and tags. Ranks that exchange messages with other meshes may differ in them
+//              too; each kind of such programs, of any number, is then proved by itself.
+//
+//   groups     Every member of a group has the same group.
+//
+//   matching   All members of a group issue the same sequence of collectives: kind, reduction,
+//              dtype, bytes, claimed tensors. The k-th send of a tag meets the k-th recv of it over
+//              there: same dtype, bytes, part of the tensor and micro-batch; what is used for
+//              several micro-batches is of none.
+//
+//   deadlock   Streams that run concurrently on all ranks come to their end even if no collective
+//              and no message completes before all partners have reached it.
+//
+//   bundle     All ranks have the same programs, world and meshes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "verify/verify.h"
+
+namespace fourfold::verify {
+
+/// All faults of a job of `world` ranks; empty for a sound one. `bundle_of` is called once for each
+/// rank, in their order; what it returns need hold only until the next call. The first rank of each
+/// position class is verified in full, the others where they may differ from it. Cost: linear in
+/// the instructions of all ranks; memory: one bundle for each class, and what all ranks exchange.
+std::vector<Fault> verify_job(std::int64_t world,
+                              const std::function<const Bundle&(Rank)>& bundle_of);
+
+}  // namespace fourfold::verify

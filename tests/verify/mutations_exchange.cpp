@@ -1,0 +1,257 @@
+#include "verify/mutation_lists.h"
+
+namespace fourfold::verify {
+namespace {
+
+using Job = std::vector<Bundle>;
+
+/// Whether no earlier instruction writes what this one writes: without it, nobody does.
+bool writes_first(const Program& program, std::size_t at) {
+  const BufferId written = accesses(program.instructions[at]).back().slice.buffer;
+  for (std::size_t i = 0; i < at; ++i)
+    for (const Access& access : accesses(program.instructions[i]))
+      if (access.role != op::Role::read && access.slice.buffer == written) return false;
+  return true;
+}
+
+template <class Suits>
+std::optional<Site> pick_reduce(Job& job, std::mt19937& random, Suits&& suits) {
+  return pick(job, random, [&](const Program& program, std::size_t at) {
+    const auto* reduce = std::get_if<AllReduce>(&program.instructions[at].what);
+    return reduce != nullptr && is_shared(program, at) &&
+           suits(program, *reduce, program.buffer(reduce->data.buffer));
+  });
+}
+bool any_reduce(const Program&, const AllReduce&, const Buffer&) {
+  return true;
+}
+
+/// Another group of the same mesh with more than one rank.
+std::optional<GroupId> other_group(const Program& program, GroupId group) {
+  for (std::size_t i = 0; i < program.groups.size(); ++i)
+    if (GroupId(i) != group && program.groups[i].members.size() > 1 &&
+        program.groups[i].mesh == program.groups[group.index()].mesh)
+      return GroupId(i);
+  return std::nullopt;
+}
+
+/// The next collective of the same group.
+std::optional<std::size_t> next_of_group(const Program& program, std::size_t at) {
+  const auto group = group_of(program.instructions[at]);
+  for (std::size_t i = at + 1; i < program.instructions.size(); ++i)
+    if (group_of(program.instructions[i]) == group) return i;
+  return std::nullopt;
+}
+
+/// The next collective of more than one rank, ordered behind this one; nothing where it is of the
+/// same group.
+std::optional<std::size_t> next_of_other_group(const Program& program, std::size_t at) {
+  for (std::size_t i = at + 1; i < program.instructions.size(); ++i) {
+    if (!is_shared(program, i)) continue;
+    const GroupId group = *group_of(program.instructions[i]);
+    const bool other = group != *group_of(program.instructions[at]) &&
+                       program.groups[group.index()].mesh ==
+                           program.groups[group_of(program.instructions[at])->index()].mesh;
+    return other && is_ordered(program, at, i) ? std::optional(i) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// Ranks at both ends of a diagonal of two axes: each waits for another corner, in a circle.
+std::optional<Seeded> cross_orders(Job& job, std::mt19937& random) {
+  const auto site = pick(job, random, [&](const Program& program, std::size_t at) {
+    return is_shared(program, at) && next_of_other_group(program, at);
+  });
+  if (!site) return std::nullopt;
+  const Program& program = program_at(job, *site);
+  const std::size_t other = *next_of_other_group(program, site->instruction);
+  const Group& a = program.groups[group_of(program.instructions[site->instruction])->index()];
+  const Group& b = program.groups[group_of(program.instructions[other])->index()];
+  const Mesh& mesh = program.meshes[a.mesh.index()];
+  Seeded result = seeded(job, *site, false);
+  // The corner across: the next coordinate on both axes.
+  const auto place = std::find(mesh.ranks.begin(), mesh.ranks.end(), Rank(site->rank));
+  auto corner = mesh.coordinates(static_cast<std::size_t>(place - mesh.ranks.begin()));
+  for (const AxisId axis : {a.axis, b.axis})
+    corner[axis.index()] = (corner[axis.index()] + 1) % mesh.axes[axis.index()].size;
+  for (std::size_t i = 0; i < mesh.ranks.size(); ++i)
+    if (mesh.coordinates(i) == corner)
+      swap_whats(job, {mesh.ranks[i].index(), site->program, site->instruction}, other);
+  swap_whats(job, *site, other);
+  return result;
+}
+
+void add_collectives(std::vector<Mutation>& list) {
+  list.push_back(
+      {"a collective dropped on one rank", {"matching"}, true, [](Job& job, std::mt19937& random) {
+         return on_one(job, pick_shared(job, random),
+                       [&](const Site& site) { erase_at(job, site); });
+       }});
+  list.push_back({"a collective dropped on one rank, as a deadlock",
+                  {"deadlock"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    return on_one(job, pick_shared(job, random),
+                                  [&](const Site& site) { erase_at(job, site); });
+                  }});
+  list.push_back({"a collective dropped on all ranks",
+                  {"state", "update-once", "defined"},
+                  false,
+                  [](Job& job, std::mt19937& random) {
+                    const auto site = pick(job, random, [](const Program& program, std::size_t at) {
+                      return is_shared(program, at) &&
+                             (std::holds_alternative<AllReduce>(program.instructions[at].what) ||
+                              writes_first(program, at));
+                    });
+                    return on_all(job, site, [&](const Site& each) { erase_at(job, each); });
+                  }});
+  list.push_back(
+      {"a collective doubled on one rank", {"matching"}, true, [](Job& job, std::mt19937& random) {
+         return on_one(job, pick_shared(job, random),
+                       [&](const Site& site) { double_at(job, site); });
+       }});
+  list.push_back(
+      {"a reduction doubled on all ranks", {"state"}, true, [](Job& job, std::mt19937& random) {
+         return on_all(job, pick_reduce(job, random, any_reduce),
+                       [&](const Site& site) { double_at(job, site); });
+       }});
+  list.push_back({"two collectives of a group swapped on one rank",
+                  {"class", "matching"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    const auto differ = [](const Program& program, std::size_t at) {
+                      const auto next = next_of_group(program, at);
+                      return is_shared(program, at) && next &&
+                             !(program.instructions[at].what == program.instructions[*next].what);
+                    };
+                    return on_one(job, pick(job, random, differ), [&](const Site& site) {
+                      swap_whats(job, site,
+                                 *next_of_group(program_at(job, site), site.instruction));
+                    });
+                  }});
+  list.push_back({"collectives of two groups in crossed orders", {"deadlock"}, true, cross_orders});
+}
+
+void add_reductions(std::vector<Mutation>& list) {
+  const auto drop = [](auto suits) {
+    return [suits](Job& job, std::mt19937& random) {
+      return on_all(job, pick_reduce(job, random, suits),
+                    [&](const Site& site) { erase_at(job, site); });
+    };
+  };
+  list.push_back({"the reduction of a bias or gain gradient missing",
+                  {"state", "update-once"},
+                  true,
+                  drop([](const Program&, const AllReduce&, const Buffer& buffer) {
+                    return buffer.role == BufferRole::gradient && buffer.global.rank() == 1;
+                  })});
+  list.push_back({"the reduction of a weight gradient missing",
+                  {"state", "update-once"},
+                  true,
+                  drop([](const Program&, const AllReduce&, const Buffer& buffer) {
+                    return buffer.role == BufferRole::gradient && buffer.global.rank() > 1;
+                  })});
+  list.push_back({"the reduction of a norm missing",
+                  {"state"},
+                  true,
+                  drop([](const Program&, const AllReduce&, const Buffer& buffer) {
+                    return buffer.role == BufferRole::activation && buffer.dtype == DType::f64 &&
+                           buffer.global.rank() == 0;
+                  })});
+  list.push_back({"the reduction of a result missing",
+                  {"state"},
+                  false,
+                  drop([](const Program&, const AllReduce&, const Buffer& buffer) {
+                    return buffer.role == BufferRole::result_block;
+                  })});
+  list.push_back({"a reduction along another axis",
+                  {"state", "update-once", "groups"},
+                  false,
+                  [](Job& job, std::mt19937& random) {
+                    const auto site = pick_reduce(
+                        job, random,
+                        [](const Program& program, const AllReduce& what, const Buffer&) {
+                          return other_group(program, what.group).has_value();
+                        });
+                    return on_all(job, site, [&](const Site& each) {
+                      auto& what = kind_at<AllReduce>(job, each);
+                      what.group = *other_group(program_at(job, each), what.group);
+                    });
+                  }});
+  list.push_back({"a reduction over an axis on which nothing is partial",
+                  {"state", "update-once"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    const auto site = pick_reduce(
+                        job, random,
+                        [](const Program& program, const AllReduce& what, const Buffer& buffer) {
+                          return buffer.role == BufferRole::activation &&
+                                 other_group(program, what.group).has_value();
+                        });
+                    return on_all(job, site, [&](const Site& each) {
+                      Instruction more = instruction_at(job, each);
+                      auto& what = std::get<AllReduce>(more.what);
+                      what.group = *other_group(program_at(job, each), what.group);
+                      insert_instruction(program_at(job, each), each.instruction + 1, more);
+                    });
+                  }});
+  list.push_back({"another reduction than the sum or maximum",
+                  {"state"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    return on_all(job, pick_reduce(job, random, any_reduce), [&](const Site& site) {
+                      auto& what = kind_at<AllReduce>(job, site);
+                      what.reduction = what.reduction == op::Reduction::sum ? op::Reduction::max
+                                                                            : op::Reduction::sum;
+                    });
+                  }});
+  list.push_back(
+      {"a reduction of part of the bytes on one rank",
+       {"matching"},
+       true,
+       [](Job& job, std::mt19937& random) {
+         const auto site = pick_reduce(
+             job, random, [](const Program&, const AllReduce& what, const Buffer& buffer) {
+               return what.data.rows == 1 && what.data.row_bytes > size_bytes(buffer.dtype) &&
+                      buffer.role != BufferRole::result_block;
+             });
+         return on_one(job, site, [&](const Site& at) {
+           auto& data = kind_at<AllReduce>(job, at).data;
+           data.row_bytes -= size_bytes(program_at(job, at).buffer(data.buffer).dtype);
+         });
+       }});
+  list.push_back(
+      {"a group of one rank's own choice", {"matching"}, true, [](Job& job, std::mt19937& random) {
+         const auto site = pick_reduce(
+             job, random, [](const Program& program, const AllReduce& what, const Buffer&) {
+               return other_group(program, what.group).has_value();
+             });
+         return on_one(job, site, [&](const Site& at) {
+           auto& what = kind_at<AllReduce>(job, at);
+           what.group = *other_group(program_at(job, at), what.group);
+         });
+       }});
+  list.push_back({"another dtype of what is reduced on one rank",
+                  {"class", "matching"},
+                  false,
+                  [](Job& job, std::mt19937& random) {
+                    const auto site = pick_reduce(
+                        job, random, [](const Program&, const AllReduce&, const Buffer& buffer) {
+                          return buffer.dtype == DType::f32;
+                        });
+                    return on_one(job, site, [&](const Site& at) {
+                      Program& program = program_at(job, at);
+                      program.buffers[kind_at<AllReduce>(job, at).data.buffer.index()].dtype =
+                          DType::i32;
+                    });
+                  }});
+}
+
+}  // namespace
+
+void add_exchange_mutations(std::vector<Mutation>& list) {
+  add_collectives(list);
+  add_reductions(list);
+}
+
+}  // namespace fourfold::verify

@@ -1,0 +1,256 @@
+// Broken sharding: faults of groups, states, updates and feeds.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "program/examples.h"
+#include "verify/faults.h"
+
+namespace fourfold::verify {
+namespace {
+
+// --- groups, state
+
+TEST(VerifyGroups, AGroupOfOtherRanksIsAFault) {
+  Program program = sharded_train();
+  program.groups[0].members = {Rank(0), Rank(2)};
+  expect_fault(program, "groups", std::nullopt, "group z has the ranks 0 2, expected 1 3");
+}
+
+TEST(VerifyGroups, AGroupInAnotherOrderIsAFault) {
+  Program program = sharded_train();
+  std::swap(program.groups[1].members[0], program.groups[1].members[1]);
+  expect_fault(program, "groups", std::nullopt, "group x has the ranks 3 2");
+}
+
+TEST(VerifyGroups, UnequalPartsAreAFault) {
+  Program program = sharded_train();
+  const std::size_t gather = find_instruction(program, "all_gather");
+  std::get<AllGather>(program.instructions[gather].what).to.row_bytes = 192;
+  expect_fault(program, "groups", gather, "192 bytes are not 2 parts of 128 bytes");
+}
+
+TEST(VerifyState, ADroppedAllReduceOfAProductIsAFault) {
+  Program program = sharded_train();
+  erase_instruction(program, find_instruction(program, "all_reduce"));
+  // The head is linear in the partial sum; the loss is not.
+  expect_fault(program, "state", find_instruction(program, "cross_entropy"),
+               "logits is partial sum(x)");
+}
+
+TEST(VerifyState, AReductionAlongAnotherAxisIsAFault) {
+  Program program = sharded_train();
+  const std::size_t reduce = find_instruction(program, "all_reduce");
+  std::get<AllReduce>(program.instructions[reduce].what).group = GroupId(0);
+  expect_fault(program, "state", reduce,
+               "p is partial sum(x), so there is nothing to reduce along z");
+}
+
+TEST(VerifyState, AReductionByMaximumOfASumIsAFault) {
+  Program program = sharded_train();
+  const std::size_t reduce = find_instruction(program, "all_reduce");
+  std::get<AllReduce>(program.instructions[reduce].what).reduction = op::Reduction::max;
+  expect_fault(program, "state", reduce);
+}
+
+TEST(VerifyState, AGradientReducedTwiceIsAFault) {
+  Program program = sharded_train();
+  const std::size_t reduce = find_compute(program, "all_reduce", 0, "g.head");
+  const Instruction again = program.instructions[reduce];
+  insert_instruction(program, reduce + 1, again);
+  expect_fault(program, "state", reduce + 1, "g.head is not partial");
+}
+
+TEST(VerifyState, TheNormOfAPartialGradientIsAFault) {
+  Program program = sharded_train();
+  erase_instruction(program, find_compute(program, "all_reduce", 0, "g.head"));
+  expect_fault(program, "state", find_compute(program, "squared_norm", 0, "g.head"),
+               "g.head is partial sum(z)");
+}
+
+TEST(VerifyState, AVoteThatIsNotSummedUpOverAllAxesIsAFault) {
+  Program program = sharded_train();
+  const std::size_t control = find_instruction(program, "update_control");
+  std::size_t last = control;  // the sum over x
+  while (name(program.instructions[last]) != "all_reduce") --last;
+  erase_instruction(program, last);
+  expect_fault(program, "state", control - 1, "result is partial sum(x)");
+}
+
+TEST(VerifyState, AddingAPartialNormToAWholeOneIsAFault) {
+  Program program = sharded_train();
+  const std::size_t norm = find_compute(program, "squared_norm", 0, "g.down");
+  compute_at(program, norm).slices[0] = slice_of(program, "g.head");
+  expect_fault(program, "state", norm,
+               "norm.cut is partial sum(z) sum(x), what is added to it is not partial");
+}
+
+TEST(VerifyState, AClaimOfAnotherAxisIsAFault) {
+  Program program = sharded_train();
+  buffer_named(program, "up.part").sharding.dims[1] = buffer_named(program, "up").sharding.dims[0];
+  expect_fault(program, "state", find_compute(program, "contract", 2, "up.part"),
+               "up.part claims the cuts of");
+}
+
+TEST(VerifyState, AGatherWhosePartsAreNotBlocksOfTheDimIsAFault) {
+  Program program = sharded_train();
+  for (const std::string_view name : {"up", "m.up", "v.up", "g.up"})
+    buffer_named(program, name).sharding.dims = {{}, {{AxisId(1), {}}, {AxisId(0), {}}}};
+  expect_fault(program, "layout", find_instruction(program, "all_gather"),
+               "equal parts of up.full are not blocks of its dim 1");
+}
+
+TEST(VerifyState, AGatherOfAnOuterCutIsAFault) {
+  Program program = sharded_train();
+  for (const std::string_view name : {"down", "m.down", "v.down", "g.down"})
+    std::swap(buffer_named(program, name).sharding.dims[0][0],
+              buffer_named(program, name).sharding.dims[0][1]);
+  expect_fault(program, "state", find_instruction(program, "all_gather", 1),
+               "down has no dim cut innermost by z");
+}
+
+TEST(VerifyState, AnEmbeddingOfAnotherPartOfTheVocabularyIsAFault) {
+  Program program = sharded_train();
+  const std::size_t embedding = find_instruction(program, "embedding");
+  compute_at(program, embedding).op = op::Embedding{8};
+  expect_fault(program, "part", embedding,
+               "first_row is 8, but this rank's part of embedding begins at 0");
+}
+
+TEST(VerifyState, AParameterThatClaimsToBePartialIsAFault) {
+  Program program = sharded_train();
+  buffer_named(program, "head").sharding.partial = {{AxisId(0), op::Reduction::sum}};
+  expect_fault(program, "state", std::nullopt, "head claims to be partial sum(z)");
+}
+
+/// A program that copies the replicated `all` to this rank's block of a dim cut by z.
+Program slicing(std::int64_t offset_bytes) {
+  const Mesh mesh{"main", {{"z", 2}}, {Rank(0), Rank(1)}};
+  Builder b("slice", Rank(1), mesh, {"math"});
+  b.buffer("all", {4, 8}, {BufferRole::activation, DType::f32});
+  b.buffer("block", {4, 8}, {BufferRole::output, DType::f32}, {"", "z"});
+  b.task(TaskKind::forward);
+  b.op("math", op::Fill{1, {4, 8}}, {"all"});
+  b.add("math", Copy{{BufferId(0), offset_bytes, 4, 16, 32}, b.slice("block")});
+  return b.finish();
+}
+
+TEST(VerifyState, ACopyOfThisRanksBlockCutsADim) {
+  EXPECT_EQ(all(verify(slicing(16))), "");
+}
+TEST(VerifyState, ACopyOfAnotherRanksBlockIsAFault) {
+  expect_fault(slicing(0), "state", 1, "block is neither all of all nor this rank's block of it");
+}
+
+// --- update-once, feeds
+
+TEST(VerifyUpdateOnce, AGradientThatIsStillPartialIsAFault) {
+  Program program = sharded_train();
+  erase_instruction(program, find_compute(program, "all_reduce", 0, "g.head"));
+  erase_instruction(program, find_compute(program, "squared_norm", 0, "g.head"));
+  expect_fault(program, "update-once", find_compute(program, "adamw", 0, "g.head"),
+               "g.head is partial sum(z)");
+}
+
+TEST(VerifyUpdateOnce, AParameterUpdatedTwiceIsAFault) {
+  Program program = tiny_train();
+  const std::size_t adamw = find_compute(program, "adamw", 0, "g.head");
+  const Instruction again = program.instructions[adamw];
+  insert_instruction(program, adamw + 1, again);
+  expect_fault(program, "update-once", adamw + 1, "has already updated head");
+}
+
+TEST(VerifyUpdateOnce, AForgottenParameterIsAFault) {
+  Program program = tiny_train();
+  erase_instruction(program, find_compute(program, "adamw", 0, "g.head"));
+  expect_fault(program, "update-once", std::nullopt, "parameter head is not updated");
+}
+
+TEST(VerifyUpdateOnce, TwoParametersWithOneMomentAreAFault) {
+  Program program = tiny_train();
+  const std::size_t adamw = find_compute(program, "adamw", 0, "g.head");
+  compute_at(program, adamw).slices[6] = slice_of(program, "m.up.weight");
+  expect_fault(program, "update-once", adamw, "has already updated m.up.weight");
+}
+
+TEST(VerifyUpdateOnce, CountingBeforeUpdatingIsAFault) {
+  Program program = tiny_train();
+  const std::size_t adamw = find_instruction(program, "adamw");
+  std::rotate(program.instructions.begin() + static_cast<std::ptrdiff_t>(adamw),
+              program.instructions.end() - 1, program.instructions.end());
+  expect_fault(program, "update-once", adamw + 1, "has already counted the update in updates");
+}
+
+TEST(VerifyUpdateOnce, AnUpdateThatIsNotCountedIsAFault) {
+  Program program = tiny_train();
+  erase_instruction(program, find_instruction(program, "count_update"));
+  expect_fault(program, "update-once", std::nullopt, "the update is not counted in updates");
+}
+
+TEST(VerifyFeeds, AMicroBatchFedTwiceIsAFault) {
+  Program program = tiny_train();
+  const std::size_t feed = find_instruction(program, "feed", 2);
+  std::get<Feed>(program.instructions[feed].what).micro = 0;
+  expect_fault(program, "feeds", feed, "has fed tokens of micro-batch 0 before");
+}
+
+TEST(VerifyFeeds, AMicroBatchNeverFedIsAFault) {
+  Program program = tiny_train();
+  erase_instruction(program, find_instruction(program, "feed", 3));
+  expect_fault(program, "feeds", std::nullopt, "1 of 2 micro-batches are fed their labels");
+}
+
+TEST(VerifyFeeds, WhatIsReadAsSomethingElseIsAFault) {
+  Program program = tiny_train();
+  for (Instruction& instruction : program.instructions)
+    if (auto* feed = std::get_if<Feed>(&instruction.what))
+      feed->input = InputId(1 - feed->input.index());
+  expect_fault(program, "feeds", find_instruction(program, "embedding"),
+               "embedding reads the labels in tokens as tokens");
+}
+
+TEST(VerifyFeeds, AMicroBatchOutOfRangeIsAFault) {
+  Program program = tiny_train();
+  const std::size_t feed = find_instruction(program, "feed", 2);
+  std::get<Feed>(program.instructions[feed].what).micro = 2;
+  expect_fault(program, "feeds", feed, "micro-batch 2 of 2");
+}
+
+TEST(VerifyFeeds, ABufferOfAnotherLengthIsAFault) {
+  Program program = tiny_train();
+  program.inputs[0].sample_shape = {5};
+  expect_fault(program, "feeds", 0, "32 bytes of tokens do not hold 2 samples of 20 bytes");
+}
+
+TEST(VerifyFeeds, AnotherElementTypeIsAFault) {
+  Program program = tiny_train();
+  program.inputs[0].dtype = DType::u8;
+  expect_fault(program, "feeds", 0, "tokens holds i32, expected u8");
+}
+
+TEST(VerifyFeeds, AnInputThatNothingFeedsIsAFault) {
+  Program program = tiny_train();
+  program.inputs.push_back({"pixels", DType::u8, {4, 4}});
+  expect_fault(program, "feeds", std::nullopt, "0 of 2 micro-batches are fed their pixels");
+}
+
+TEST(VerifyFeeds, AnInputOfNoSizeOrOfANameThatThereIsIsAFault) {
+  Program program = tiny_train();
+  program.inputs[0].sample_shape = {1LL << 40, 1LL << 40};
+  expect_fault(program, "bounds", std::nullopt, "input tokens: the shape");
+  Program twice = tiny_train();
+  twice.inputs[1].name = "tokens";
+  expect_fault(twice, "names", std::nullopt, "tokens is the name of more than one input");
+  Program beyond = tiny_train();
+  std::get<Feed>(beyond.instructions[0].what).input = InputId(7);
+  expect_fault(beyond, "bounds", 0, "input 7 does not exist");
+}
+
+TEST(VerifyFeeds, AnotherRanksSamplesAreAFault) {
+  Program program = sharded_train();
+  program.feeds.first = 0;
+  expect_fault(program, "feeds", 0, "gives this rank samples from 2 on, the feeds from 0");
+}
+
+}  // namespace
+}  // namespace fourfold::verify

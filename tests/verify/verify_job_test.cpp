@@ -1,0 +1,253 @@
+// Jobs of several ranks: sound ones are found sound, and whoever breaks one is named.
+#include "verify/verify_job.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <map>
+
+#include "program/bind.h"
+#include "program/jobs.h"
+#include "verify/faults.h"
+#include "verify/mutations.h"
+
+namespace fourfold::verify {
+namespace {
+
+std::vector<Fault> verify_all(const std::vector<Bundle>& job) {
+  return verify_job(static_cast<std::int64_t>(job.size()),
+                    [&](Rank rank) -> const Bundle& { return job[rank.index()]; });
+}
+
+TEST(VerifyJob, GridsAreSound) {
+  for (const Grid& grid : {Grid{1, 1, 1, 1}, Grid{2, 2, 1, 1}, Grid{1, 1, 2, 2}, Grid{1, 2, 2, 2},
+                           Grid{2, 1, 2, 2}, Grid{2, 2, 2, 2}, Grid{3, 1, 1, 1}})
+    EXPECT_EQ(all(verify_all(grid_job(grid))), "")
+        << format("{} {} {} {}", grid.data, grid.z, grid.y, grid.x);
+}
+
+TEST(VerifyJob, TwoMeshesAreSound) {
+  for (const std::int64_t width : {1, 2, 4}) EXPECT_EQ(all(verify_all(pipeline_job(width))), "");
+}
+
+/// The first fault is of that rule and rank, and says so.
+void expect_job_fault(const std::vector<Bundle>& job, std::string_view rule, std::size_t rank,
+                      std::string_view part_of_message) {
+  const std::vector<Fault> faults = verify_all(job);
+  ASSERT_FALSE(faults.empty());
+  EXPECT_EQ(faults.front().rule, rule) << all(faults);
+  EXPECT_EQ(faults.front().rank, Rank(rank)) << all(faults);
+  EXPECT_TRUE(faults.front().message.starts_with(format("rank {}: ", rank))) << all(faults);
+  EXPECT_NE(faults.front().message.find(part_of_message), std::string::npos) << all(faults);
+}
+
+TEST(VerifyJob, AGroupThatNobodyUsesIsCheckedOnEveryRank) {
+  std::vector<Bundle> job = grid_job({1, 2, 2, 1});
+  Group& z = job[3].programs[0].groups[1];  // init has no collectives
+  std::swap(z.members[0], z.members[1]);
+  expect_job_fault(job, "groups", 3, "init: group z has the ranks 3 1, expected 1 3");
+}
+
+TEST(VerifyJob, AMessageOfAnotherMicroBatchIsAFault) {
+  std::vector<Bundle> job = pipeline_job(2);
+  for (const std::size_t rank : {2U, 3U}) {
+    Program& program = job[rank].programs[1];
+    std::swap(program.tasks[0].micro, program.tasks[2].micro);
+    for (Instruction& instruction : program.instructions)
+      if (auto* feed = std::get_if<Feed>(&instruction.what)) feed->micro = 1 - feed->micro;
+  }
+  expect_job_fault(job, "matching", 2, "sends it for micro-batch 0, it is of 1");
+}
+
+/// Rank 0 sends a table, or what it looked up for one micro-batch; rank 1 takes it once and uses it
+/// with the tokens of two.
+std::vector<Bundle> one_message_for_two_micro_batches(bool sends_table) {
+  const std::vector<Mesh> meshes = {{"first", {{"data", 1}}, {Rank(0)}},
+                                    {"second", {{"data", 1}}, {Rank(1)}}};
+  std::vector<Bundle> job;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    Builder b("pass", Rank(rank), meshes, MeshId(rank), 2, {"math", "feed"});
+    b.serialize();
+    b.buffer("tokens", {2, 4}, {BufferRole::feed, DType::i32});
+    b.buffer("table", {16, 8}, {});
+    b.buffer("looked.up", {2, 4, 8}, {});
+    b.buffer("a", {2, 4, 8}, {});
+    b.buffer("sum", {16, 8}, {BufferRole::output, DType::f32});
+    b.program.feeds = {2, 2, 0, 2};
+    for (const std::int64_t micro : {0, 1}) {
+      b.task(TaskKind::forward, micro);
+      b.feed(micro, "tokens");
+      if (rank == 0) {
+        b.op("math", op::Fill{1, {16, 8}}, {"table"});
+        b.op("math", op::Fill{1, {2, 4, 8}}, {"a"});
+        b.op("math", op::Embedding{}, {"tokens", "table", "looked.up"});
+        if (micro == 0) b.add("math", Send{Rank(1), 0, b.slice(sends_table ? "a" : "looked.up")});
+      } else {
+        if (micro == 0) b.add("math", Recv{Rank(0), 0, b.slice("a")});
+        b.op("math", op::EmbeddingGradient{16, 0, micro > 0}, {"tokens", "a", "sum"});
+      }
+    }
+    if (rank == 0) b.op("math", op::Fill{0, {16, 8}}, {"sum"});
+    const Program program = b.finish();
+    job.push_back({{program}, program.persistent_bytes, program.transient_bytes});
+  }
+  return job;
+}
+
+TEST(VerifyJob, WhatComesOnceForSeveralMicroBatchesMayNotBeOfOne) {
+  EXPECT_EQ(all(verify_all(one_message_for_two_micro_batches(true))), "");
+  expect_job_fault(one_message_for_two_micro_batches(false), "matching", 1,
+                   "sends what is of one micro-batch, it is used for several");
+}
+
+/// Ranks 0 and 1 send a and b, ranks 2 and 3 take them; rank 1 with the tags of `tags`.
+std::vector<Bundle> two_messages(const std::array<std::int64_t, 2>& tags) {
+  const std::vector<Mesh> meshes = {{"first", {{"data", 2}}, {Rank(0), Rank(1)}},
+                                    {"second", {{"data", 2}}, {Rank(2), Rank(3)}}};
+  std::vector<Bundle> job;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    const bool sends = rank < 2;
+    Builder b("pass", Rank(rank), meshes, MeshId(sends ? 0 : 1), 4, {"math"});
+    b.buffer("a", {4, 8}, {}, {"data", ""});
+    b.buffer("b", {4, 8}, {}, {"data", ""});
+    b.task(TaskKind::forward);
+    if (sends)
+      for (const std::string_view name : {"a", "b"}) b.op("math", op::Fill{0, {2, 8}}, {name});
+    const auto tag = [&](std::size_t i) {
+      return rank == 1 ? tags[i] : static_cast<std::int64_t>(i);
+    };
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Slice slice = b.slice(i == 0 ? "a" : "b");
+      if (sends)
+        b.add("math", Send{Rank(rank + 2), tag(i), slice});
+      else
+        b.add("math", Recv{Rank(rank - 2), static_cast<std::int64_t>(i), slice});
+    }
+    const Program program = b.finish();
+    job.push_back({{program}, program.persistent_bytes, program.transient_bytes});
+  }
+  return job;
+}
+
+TEST(VerifyJob, SiblingsThatReceiveDifferentBuffersAreAFault) {
+  EXPECT_EQ(all(verify_all(two_messages({0, 1}))), "");
+  expect_job_fault(two_messages({1, 0}), "matching", 3,
+                   "sends another buffer than rank 0 in instruction 2 (send a peer 2 tag 0)");
+}
+
+TEST(VerifyJob, APartOfAnotherPlaceIsAFault) {
+  std::vector<Bundle> job = two_messages({0, 1});
+  for (Instruction& instruction : job[3].programs[0].instructions)
+    std::get<Recv>(instruction.what).peer = Rank(0);
+  for (Instruction& instruction : job[2].programs[0].instructions)
+    std::get<Recv>(instruction.what).peer = Rank(1);
+  for (const std::size_t rank : {0U, 1U})
+    for (Instruction& instruction : job[rank].programs[0].instructions)
+      if (auto* send = std::get_if<Send>(&instruction.what)) send->peer = Rank(3 - rank);
+  expect_job_fault(job, "matching", 3, "sends [0:2, 0:8] of [4, 8] f32, it takes [2:4, 0:8]");
+}
+
+/// Rank i of the first mesh sends i + 1 messages, all to rank i of the second one: as many kinds of
+/// programs on a mesh as it has ranks.
+std::vector<Bundle> job_of_many_kinds(std::size_t width) {
+  std::vector<Mesh> meshes = {{"first", {{"data", static_cast<std::int64_t>(width)}}, {}},
+                              {"second", {{"data", static_cast<std::int64_t>(width)}}, {}}};
+  for (std::size_t rank = 0; rank < 2 * width; ++rank)
+    meshes[rank / width].ranks.emplace_back(rank);
+  std::vector<Bundle> job;
+  for (std::size_t rank = 0; rank < 2 * width; ++rank) {
+    const std::size_t place = rank % width, mesh = rank / width;
+    Builder b("pass", Rank(rank), meshes, MeshId(mesh), static_cast<std::int64_t>(2 * width),
+              {"math"});
+    b.buffer("a", {static_cast<std::int64_t>(4 * width), 8}, {}, {"data", ""});
+    b.task(TaskKind::forward);
+    if (mesh == 0) b.op("math", op::Fill{0, {4, 8}}, {"a"});
+    for (std::size_t i = 0; i <= place; ++i)
+      if (mesh == 0)
+        b.add("math", Send{Rank(width + place), 0, b.slice("a")});
+      else
+        b.add("math", Recv{Rank(place), 0, b.slice("a")});
+    const Program program = b.finish();
+    job.push_back({{program}, program.persistent_bytes, program.transient_bytes});
+  }
+  return job;
+}
+
+TEST(VerifyJob, AnyNumberOfKindsOfProgramsOnAMeshIsHeldAgainstEachOther) {
+  for (const std::size_t kinds : {8U, 9U, 10U, 24U}) {
+    std::vector<Bundle> job = job_of_many_kinds(kinds);
+    EXPECT_EQ(all(verify_all(job)), "");
+    const std::size_t last = 2 * kinds - 1;
+    Program& program = job[last].programs[0];
+    erase_instruction(program, program.instructions.size() - 1);
+    expect_job_fault(job, "matching", kinds - 1, format("rank {}", last));
+  }
+}
+
+/// Seeds every mutation in every job, each time elsewhere; all are caught.
+void seed_faults(const std::vector<std::vector<Bundle>>& jobs, std::uint32_t times) {
+  std::map<std::string, int> seeded_by_kind;
+  int seeded_faults = 0, caught = 0;
+  for (const std::vector<Bundle>& sound : jobs)
+    for (const Mutation& mutation : mutations())
+      for (std::uint32_t seed = 0; seed < times; ++seed) {
+        std::mt19937 random(seed);
+        std::vector<Bundle> job = sound;
+        const auto seeded = mutation.apply(job, random);
+        if (!seeded) continue;
+        ++seeded_faults;
+        ++seeded_by_kind[mutation.kind];
+        const std::string problem = uncaught(mutation, *seeded, verify_all(job));
+        EXPECT_EQ(problem, "") << mutation.kind << " in " << seeded->what << " of " << job.size();
+        caught += problem.empty() ? 1 : 0;
+      }
+  std::printf("%d faults of %zu kinds seeded, %d caught and named\n", seeded_faults,
+              seeded_by_kind.size(), caught);
+  for (const Mutation& mutation : mutations())
+    if (!seeded_by_kind.contains(mutation.kind))
+      std::printf("no place for: %s\n", mutation.kind.c_str());
+  EXPECT_GE(seeded_faults, 60);
+  EXPECT_GE(seeded_by_kind.size(), 20U);
+}
+
+TEST(VerifyJob, SeededFaultsAreCaughtAndNamed) {
+  seed_faults({grid_job({2, 1, 2, 1}), grid_job({1, 2, 2, 2}), grid_job({2, 2, 2, 2}),
+               grid_job({2, 2, 1, 1}), pipeline_job(1), pipeline_job(2), job_of_many_kinds(12)},
+              3);
+}
+
+/// Whatever the bundles hold: no exception, and in the sanitizer builds no bad access.
+TEST(VerifyJob, SeveralFaultsAtOnceAreNoErrorOfTheVerifier) {
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<Bundle> job = seed % 2 == 0 ? grid_job({1, 2, 2, 1}) : pipeline_job(2);
+    for (int i = 0; i < 4; ++i) mutations()[random() % mutations().size()].apply(job, random);
+    for (const Fault& fault : verify_all(job)) EXPECT_TRUE(fault.rank) << fault.message;
+  }
+}
+
+/// GPT-80B on 1024 ranks, in less than 40 s: 25 ms for each rank. The limit here leaves room for a
+/// busy machine and for sanitizers; the time itself is printed.
+TEST(VerifyJob, ManyRanksWithFiftyThousandInstructionsTakeLittleTime) {
+  const Grid grid{16, 2, 2, 2};
+  Bundle bundle = grid_bundle(grid, Rank(0), 360);
+  EXPECT_GE(bundle.programs[1].instructions.size(), 50000U);
+  std::chrono::duration<double> binding{0};
+  const auto start = std::chrono::steady_clock::now();
+  const auto faults = verify_job(grid.ranks(), [&](Rank rank) -> const Bundle& {
+    const auto before = std::chrono::steady_clock::now();
+    bind(bundle, rank);
+    binding += std::chrono::steady_clock::now() - before;
+    return bundle;
+  });
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start - binding;
+  EXPECT_EQ(all(faults).substr(0, 2000), "");
+  std::printf("%zu instructions on %lld ranks: %.2f s\n", bundle.programs[1].instructions.size(),
+              static_cast<long long>(grid.ranks()), elapsed.count());
+  EXPECT_LT(elapsed.count() / static_cast<double>(grid.ranks()), 0.2);
+}
+
+}  // namespace
+}  // namespace fourfold::verify

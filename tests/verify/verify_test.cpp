@@ -1,0 +1,105 @@
+// Sound programs are found sound, and large ones in good time.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "program/examples.h"
+#include "verify/faults.h"
+
+namespace fourfold::verify {
+namespace {
+
+TEST(Verify, TheTinyTrainProgramIsSound) {
+  EXPECT_EQ(all(verify(tiny_train(2))), "");
+}
+TEST(Verify, ManyMicroBatchesAreSound) {
+  EXPECT_EQ(all(verify(tiny_train(5))), "");
+}
+TEST(Verify, TheTinyInitProgramIsSound) {
+  EXPECT_EQ(all(verify(tiny_init())), "");
+}
+TEST(Verify, TheTinyEvaluateProgramIsSound) {
+  EXPECT_EQ(all(verify(tiny_evaluate())), "");
+}
+TEST(Verify, TheShardedTrainProgramIsSound) {
+  EXPECT_EQ(all(verify(sharded_train())), "");
+}
+TEST(Verify, TheTinyBundleIsSound) {
+  EXPECT_EQ(all(verify(tiny_bundle())), "");
+}
+
+TEST(Verify, AxesOfSizeOneNeedNoReduction) {
+  Program program = tiny_train();
+  for (const std::string_view name :
+       {"tokens", "labels", "x", "h", "mean", "rstd", "u", "a", "d", "y", "y_grad", "a_grad",
+        "h_grad", "logits", "token_loss", "lse"}) {
+    Buffer& buffer = buffer_named(program, name);
+    buffer.sharding.dims.resize(buffer.global.rank());
+    buffer.sharding.dims[0] = {{AxisId(0), {}}};
+  }
+  EXPECT_EQ(all(verify(program)), "");
+}
+
+TEST(Verify, AnEmptyProgramIsSound) {
+  Program program;
+  program.name = "nothing";
+  EXPECT_EQ(all(verify(program)), "");
+}
+
+TEST(Verify, AZeroedAccumulatorTakesPartialSums) {
+  const Mesh mesh{"main", {{"z", 2}}, {Rank(0), Rank(1)}};
+  Builder b("sum", Rank(0), mesh, {"math", "z"});
+  b.group("z");
+  b.buffer("x", {4, 8}, {BufferRole::activation, DType::f32}, {"z", ""});
+  b.buffer("sum", {8}, {BufferRole::output, DType::f32});
+  b.task(TaskKind::forward);
+  b.op("math", op::Fill{1, {2, 8}}, {"x"});
+  b.op("math", op::Fill{0, {8}}, {"sum"});
+  b.op("math", op::BiasGradient{1, true}, {"x", "sum"});
+  b.order("math", "z");
+  b.all_reduce("z", "sum");
+  Program program = b.finish();
+  EXPECT_EQ(all(verify(program)), "");
+  std::get<op::Fill>(std::get<Compute>(program.instructions[1].what).op).value = 1;
+  EXPECT_EQ(verify(program).front().rule, "state");
+}
+
+/// Layers of ops on three streams over a ring of buffers, with a record and a wait at each change
+/// of stream.
+Program synthetic(std::size_t layers) {
+  constexpr std::size_t ring = 64;
+  const Mesh mesh{"main", {{"z", 2}}, {Rank(0), Rank(1)}};
+  Builder b("synthetic", Rank(0), mesh, {"math", "side", "z"});
+  b.group("z");
+  for (std::size_t i = 0; i < ring; ++i) {
+    b.buffer(format("x{}", i), {4, 64}, {BufferRole::activation, DType::f32});
+    b.buffer(format("y{}", i), {4, 64}, {BufferRole::activation, DType::f32});
+  }
+  b.task(TaskKind::forward);
+  b.op("math", op::Fill{1, {4, 64}}, {"x0"});
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::string x = format("x{}", i % ring), y = format("y{}", i % ring),
+                      next = format("x{}", (i + 1) % ring);
+    b.op("math", op::Gelu{}, {x, y});
+    b.order("math", "side");
+    b.op("side", op::Add{}, {x, y, next});
+    b.op("side", op::Gelu{}, {y, y});
+    b.order("side", "math");
+  }
+  return b.finish();
+}
+
+TEST(Verify, FiftyThousandInstructionsTakeLessThanFiveSeconds) {
+  Program program = synthetic(8000);
+  ASSERT_GE(program.instructions.size(), 50000U);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(all(verify(program)), "");
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  RecordProperty("elapsed_ms", static_cast<int>(elapsed.count() * 1000));
+  EXPECT_LT(elapsed.count(), 5.0);
+  erase_instruction(program, find_instruction(program, "wait", 9000));
+  EXPECT_EQ(verify(program).front().rule, "race");
+}
+
+}  // namespace
+}  // namespace fourfold::verify
