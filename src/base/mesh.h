@@ -1,8 +1,12 @@
-// A mesh: an explicit set of ranks arranged along named axes. Not a device description (machine/)
-// and not a plan.
+// A mesh: a set of ranks arranged along named axes. Not a device description (machine/) and not a
+// plan.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,11 +26,81 @@ struct Axis {
   bool operator==(const Axis&) const = default;
 };
 
+/// Ranks in an order. Ranks that follow one another are two numbers, any others a list; one
+/// sequence has one form, so that equality is that of the sequences.
+class Ranks {
+ public:
+  Ranks() = default;
+  Ranks(Rank first, std::size_t count) : first_(count == 0 ? Rank() : first), count_(count) {}
+  Ranks(std::initializer_list<Rank> ranks) {
+    for (const Rank rank : ranks) push_back(rank);
+  }
+  bool operator==(const Ranks&) const = default;
+
+  std::size_t size() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  Rank operator[](std::size_t position) const {
+    return listed_.empty() ? Rank(first_.index() + position) : listed_[position];
+  }
+  Rank front() const { return (*this)[0]; }
+  /// Where a rank stands among them; nothing where it is none of them. Cost: constant, or linear
+  /// for a list.
+  std::optional<std::size_t> position(Rank rank) const {
+    if (listed_.empty()) {
+      const bool has_rank =
+          rank.index() >= first_.index() && rank.index() - first_.index() < count_;
+      return has_rank ? std::optional(rank.index() - first_.index()) : std::nullopt;
+    }
+    for (std::size_t i = 0; i < count_; ++i)
+      if (listed_[i] == rank) return i;
+    return std::nullopt;
+  }
+  bool has(Rank rank) const { return position(rank).has_value(); }
+
+  void push_back(Rank rank) {
+    const bool follows = rank.index() == first_.index() + count_;
+    if (count_ == 0) {
+      first_ = rank;
+    } else if (!listed_.empty() || !follows) {
+      if (listed_.empty()) listed_ = std::vector<Rank>(begin(), end());
+      listed_.push_back(rank);
+    }
+    ++count_;
+  }
+
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Rank;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Rank*;
+    using reference = Rank;
+    Iterator(const Ranks& ranks, std::size_t at) : ranks_(&ranks), at_(at) {}
+    Rank operator*() const { return (*ranks_)[at_]; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+   private:
+    const Ranks* ranks_;
+    std::size_t at_;
+  };
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, count_}; }
+
+ private:
+  Rank first_;
+  std::size_t count_ = 0;
+  std::vector<Rank> listed_;  // empty where the ranks follow one another from first_
+};
+
 /// Ranks in row-major order of the axes: the last axis varies fastest.
 struct Mesh {
   std::string name;
   std::vector<Axis> axes;
-  std::vector<Rank> ranks;  // as many as the product of the axis sizes
+  Ranks ranks;  // as many as the product of the axis sizes
   bool operator==(const Mesh&) const = default;
 
   /// Coordinates of the i-th rank of the mesh, one per axis.
@@ -38,6 +112,11 @@ struct Mesh {
       rest /= axes[axis].size;
     }
     return result;
+  }
+  /// Coordinates of a rank; nothing where the mesh does not have it.
+  std::optional<std::vector<std::int64_t>> coordinates_of(Rank rank) const {
+    const auto position = ranks.position(rank);
+    return position ? std::optional(coordinates(*position)) : std::nullopt;
   }
 };
 

@@ -23,11 +23,10 @@ std::vector<StateTensor> state_of(const program::Program& program) {
     if (!is_state(buffer)) continue;
     require(!buffer.blocked && !buffer.two_by_parity, "state is stored plain, and once");
     const Mesh& mesh = program.meshes[buffer.sharding.mesh.index()];
-    const auto rank = std::find(mesh.ranks.begin(), mesh.ranks.end(), program.rank);
-    if (rank == mesh.ranks.end()) continue;
-    const auto position = static_cast<std::size_t>(rank - mesh.ranks.begin());
-    state.push_back({&buffer, memory_box(mesh, buffer, position), held_box(mesh, buffer, position),
-                     is_owner(mesh, buffer, position)});
+    const auto position = mesh.ranks.position(program.rank);
+    if (!position) continue;
+    state.push_back({&buffer, memory_box(mesh, buffer, *position),
+                     held_box(mesh, buffer, *position), is_owner(mesh, buffer, *position)});
   }
   return state;
 }

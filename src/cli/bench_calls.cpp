@@ -34,7 +34,7 @@ std::string shape_text(const kernels::Problem& problem) {
 
 std::vector<Call> calls_of(const Job& job, const std::string& what) {
   std::vector<Call> calls;
-  const program::Program& step = job.bundle.at("train");
+  const program::Program& step = job.bundle().at("train");
   for (const program::Instruction& instruction : step.instructions) {
     const auto* compute = std::get_if<program::Compute>(&instruction.what);
     if (compute == nullptr) continue;

@@ -375,12 +375,16 @@ void add_trace(CLI::App& app, Commands& commands) {
 void add_program(CLI::App& app, Commands& commands) {
   auto* sub = app.add_subcommand("program", "Print the compiled step as text");
   add_config_options(*sub, commands.program.config);
-  sub->add_option("--program", commands.program.program,
-                  "init, train, evaluate, prefill, decode, digest, or all")
-      ->capture_default_str();
-  sub->add_option("--rank", commands.program.rank, "The rank whose program is printed")
-      ->check(not_below(0))
-      ->capture_default_str();
+  auto* name = sub->add_option("--program", commands.program.program,
+                               "init, train, evaluate, prefill, decode, digest, or all")
+                   ->capture_default_str();
+  auto* rank = sub->add_option("--rank", commands.program.rank, "The rank whose program is printed")
+                   ->check(not_below(0))
+                   ->capture_default_str();
+  sub->add_flag("--job", commands.program.of_job,
+                "Print all programs of all ranks, those of like ranks once")
+      ->excludes(name)
+      ->excludes(rank);
   add_ranks_option(*sub, commands.program.ranks);
   sub->callback([&] { commands.chosen = [&] { cli::program(commands.program); }; });
 }

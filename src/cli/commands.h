@@ -143,6 +143,7 @@ struct ProgramArguments {
   ConfigSource config;
   std::string program = "train";  // or "all"
   std::int64_t rank = 0;
+  bool of_job = false;                // all programs of all ranks, each class of ranks once
   std::optional<std::int64_t> ranks;  // of the job; none: as many as the grid needs
 };
 void program(const ProgramArguments& arguments);

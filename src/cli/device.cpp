@@ -36,8 +36,8 @@ std::string gpu_words(const machine::CudaDevice& device) {
 
 /// Both regions lie on the device; what is beside them does not.
 void check_gpu_memory(const Job& job, std::int64_t beside_bytes) {
-  const std::int64_t persistent = job.bundle.persistent_bytes,
-                     transient = job.bundle.transient_bytes;
+  const std::int64_t persistent = job.bundle().persistent_bytes,
+                     transient = job.bundle().transient_bytes;
   const std::optional<std::int64_t> left = cuda_free_memory_bytes(first_gpu);
   if (!left)
     throw UserError(ExitCode::environment,
@@ -108,7 +108,7 @@ void check_memory(const Job& job, std::int64_t ranks_here, std::int64_t beside_b
   if (job.device == Device::cuda)
     check_gpu_memory(job, beside_bytes);
   else
-    check_host_memory(job.bundle, ranks_here, beside_bytes);
+    check_host_memory(job.bundle(), ranks_here, beside_bytes);
 }
 
 std::unique_ptr<run::Backend> make_backend(const Job& job, comm::World* world,
@@ -129,7 +129,7 @@ Row device_row(const Job& job) {
   if (job.device == Device::cuda && !facts.devices.empty())
     return {"device",
             format("{}, {} wanted", gpu_words(facts.devices[first_gpu]),
-                   format_bytes(job.bundle.persistent_bytes + job.bundle.transient_bytes))};
+                   format_bytes(job.bundle().persistent_bytes + job.bundle().transient_bytes))};
   if (job.config.device == "cpu" || facts.state == CudaState::not_built) return {"device", "cpu"};
   return {"device", facts.state == CudaState::ready
                         ? "cpu, though there is a GPU: one GPU takes jobs of one rank in fp32 or "

@@ -112,7 +112,7 @@ struct Scores {
 /// `progress` is told how many windows are done.
 Scores score(const Windows& windows, const Job& job, run::Executor& executor, bool keeps_logits,
              const std::function<void(std::int64_t)>& progress) {
-  const program::Program& program = job.bundle.at("evaluate");
+  const program::Program& program = job.bundle().at("evaluate");
   Scores scores;
   scores.vocab_size = job.config.gpt.vocab_size;
   Capture losses(program, "loss");
@@ -230,8 +230,8 @@ void eval(const EvalArguments& arguments) {
   require_device(job);
   check_memory(job);
   const auto backend = make_backend(job);
-  run::Executor executor(job.bundle, *backend);
-  checkpoint::load_model(*model.parameters, job.bundle.at("evaluate"),
+  run::Executor executor(job.bundle(), *backend);
+  checkpoint::load_model(*model.parameters, job.bundle().at("evaluate"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
   const Scores scores = score_and_tell(arguments, windows, job, executor);
   if (!arguments.logits.empty()) write_logits(arguments.logits, windows, scores);

@@ -100,8 +100,8 @@ void generate(const GenerateArguments& arguments) {
   check_memory(job);
 
   const auto backend = make_backend(job);
-  run::Executor executor(job.bundle, *backend);
-  checkpoint::load_model(*model.parameters, job.bundle.at("prefill"),
+  run::Executor executor(job.bundle(), *backend);
+  checkpoint::load_model(*model.parameters, job.bundle().at("prefill"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
   if (arguments.sample)
     return write_sample(arguments, spec, *tokenizer, executor, *arguments.sample);

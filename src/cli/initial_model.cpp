@@ -11,7 +11,7 @@ void check_initial_model(const Job& job, const data::Source& source) {
   const std::string& from = job.config.init_from;
   if (from.empty()) return;
   const TrainedModel model = open_trained_model(from, std::nullopt);
-  checkpoint::require_fit(*model.parameters, job.bundle.at("train"));
+  checkpoint::require_fit(*model.parameters, job.bundle().at("train"));
   if (source.tokenizer() == nullptr) return;
   const auto tokenizer = model.make_tokenizer();
   // Numbers mean what the data means by them.

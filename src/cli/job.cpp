@@ -21,7 +21,6 @@
 #include "data/token_sets.h"
 #include "kernels/cpu/target.h"
 #include "model/model.h"
-#include "program/bind.h"
 
 namespace fourfold::cli {
 namespace {
@@ -144,7 +143,7 @@ Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
     job.kernel_table = read_file(job.config.kernel_table, ExitCode::bad_config);
   job.device = choose_device(job.config, job.ranks());
   job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device);
-  job.bundle = compile::compile(job.graphs, job.plan, job.target);
+  job.programs = compile::compile(job.graphs, job.plan, job.target);
   return job;
 }
 
@@ -154,9 +153,7 @@ program::Bundle bundle_of(const Job& job, std::int64_t rank) {
         ExitCode::bad_config,
         format("there is no rank {}: the job has {}; choose one from 0 to {}", rank,
                job.ranks() == 1 ? "1 rank" : format("{} ranks", job.ranks()), job.ranks() - 1));
-  program::Bundle bundle = job.bundle;
-  program::bind(bundle, Rank(static_cast<std::size_t>(rank)));
-  return bundle;
+  return program::bundle_of(job.programs, Rank(static_cast<std::size_t>(rank)));
 }
 
 namespace {
@@ -249,7 +246,8 @@ void check_trainable(const config::Config& config) {
 }
 
 std::int64_t checkpoint_copy_bytes(const Job& job) {
-  return job.config.train.checkpoint.is_on() ? checkpoint::owned_bytes(job.bundle.at("train")) : 0;
+  return job.config.train.checkpoint.is_on() ? checkpoint::owned_bytes(job.bundle().at("train"))
+                                             : 0;
 }
 
 }  // namespace fourfold::cli

@@ -12,7 +12,7 @@
 #include "graph/graph.h"
 #include "machine/target.h"
 #include "plan/plan.h"
-#include "program/program.h"
+#include "program/job.h"
 
 namespace fourfold::cli {
 
@@ -27,13 +27,14 @@ struct Job {
   std::string kernel_table;  // the text of run.kernel_table; empty: the built-in table
   Device device = Device::cpu;
   machine::Target target;
-  program::Bundle bundle;  // of the first rank
+  program::Job programs;
 
   std::int64_t ranks() const { return plan.world; }
+  /// What the first rank runs; all ranks have the same sizes.
+  const program::Bundle& bundle() const { return programs.classes.at(0); }
 };
 
-/// The bundle of any rank of the job, made from the first one's. Errors: UserError(bad_config)
-/// where the job has no such rank.
+/// The bundle of any rank of the job. Errors: UserError(bad_config) where the job has no such rank.
 program::Bundle bundle_of(const Job& job, std::int64_t rank);
 
 /// Which graphs of the model a job needs. A run that shows no sample has none for writing text, and

@@ -62,19 +62,19 @@ RankMemory rank_memory(const Job& job) {
   }};
   RankMemory result;
   std::map<BufferRole, std::int64_t> by_role;
-  for (const auto& entry : program::persistent_memory_by_role(job.bundle.programs[0]))
+  for (const auto& entry : program::persistent_memory_by_role(job.bundle().programs[0]))
     by_role[entry.role] = entry.bytes;
-  std::int64_t rest = job.bundle.persistent_bytes;
+  std::int64_t rest = job.bundle().persistent_bytes;
   for (const auto& [role, name] : kept) add(result.persistent, name, by_role[role], rest);
   add(result.persistent, "blocks and counters", rest, rest);
 
-  const Program& train = job.bundle.at("train");
+  const Program& train = job.bundle().at("train");
   const compile::LivePeak peak = compile::live_peak(train);
   result.fullest_instruction = peak.instruction;
   std::map<Live, std::int64_t> live;
   for (const program::BufferId id : peak.buffers)
     live[live_class(train, train.buffer(id))] += train.buffer(id).size_bytes;
-  rest = job.bundle.transient_bytes;
+  rest = job.bundle().transient_bytes;
   for (const auto& [which, name] : live_names) add(result.transient, name, live[which], rest);
   add(result.transient, "gaps", rest, rest);
   rest = checkpoint_copy_bytes(job);

@@ -104,19 +104,19 @@ std::string memory_table(const Job& job) {
   const RankMemory memory = rank_memory(job);
   std::string text = memory_line(
       "memory of a rank",
-      job.bundle.persistent_bytes + job.bundle.transient_bytes + checkpoint_copy_bytes(job), 0);
+      job.bundle().persistent_bytes + job.bundle().transient_bytes + checkpoint_copy_bytes(job), 0);
   for (const MemoryClass& entry : memory.persistent)
     text += memory_line(entry.name, entry.bytes, 2);
-  text +=
-      format("{:<28} {:>10}  most in {}\n", "  transient", format_bytes(job.bundle.transient_bytes),
-             place_of(job.bundle.at("train"), memory.fullest_instruction));
+  text += format("{:<28} {:>10}  most in {}\n", "  transient",
+                 format_bytes(job.bundle().transient_bytes),
+                 place_of(job.bundle().at("train"), memory.fullest_instruction));
   for (const MemoryClass& entry : memory.transient) text += memory_line(entry.name, entry.bytes, 4);
   for (const MemoryClass& entry : memory.beside) text += memory_line(entry.name, entry.bytes, 2);
   return text;
 }
 
 std::string traffic_table(const Job& job) {
-  const std::vector<program::Traffic> entries = program::traffic(job.bundle.at("train"));
+  const std::vector<program::Traffic> entries = program::traffic(job.bundle().at("train"));
   if (entries.empty()) return "sent in a step           nothing: one rank\n";
   std::string lines;
   Totals all;
@@ -145,7 +145,7 @@ std::string traffic_table(const Job& job) {
 std::string program_table(const Job& job) {
   std::string text = format("{:<11} {:>12} {:>12} {:>15} {:>12}\n", "program", "instructions",
                             "transient", "least possible", "flops");
-  for (const Program& p : job.bundle.programs)
+  for (const Program& p : job.bundle().programs)
     text += format("{:<11} {:>12} {:>12} {:>15} {:>12}\n", p.name, p.instructions.size(),
                    format_bytes(p.transient_bytes), format_bytes(compile::live_bytes_bound(p)),
                    format_count(program::total_flops(p)));

@@ -81,7 +81,7 @@ void check_point(const TrainArguments& arguments, const Job& job, const data::So
                  const ResumePoint& point, bool is_own) {
   const checkpoint::Manifest& manifest = point.found.manifest;
   check_resumable(manifest, job.config, source, arguments.resume);
-  checkpoint::check_fits(point.found, job.bundle.at("train"));
+  checkpoint::check_fits(point.found, job.bundle().at("train"));
   if (is_over(manifest, job.config)) {
     if (!is_own || has_final_weights(job.config.dir, manifest.step))
       refuse_complete(job.config, manifest.step);
@@ -148,7 +148,7 @@ void check_weights_are_own(const std::string& dir) {
 checkpoint::StoragePlan storage_plan(const Job& job, const checkpoint::Store& store,
                                      const RunStart& start) {
   const train::CheckpointSpec& spec = job.config.train.checkpoint;
-  const program::Program& train = job.bundle.at("train");
+  const program::Program& train = job.bundle().at("train");
   checkpoint::StoragePlan plan;
   plan.other_bytes = checkpoint::parameter_bytes(train);
   if (!spec.is_on()) return plan;

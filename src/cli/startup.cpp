@@ -44,7 +44,7 @@ Row data_row(const Job& job, const data::Source& source) {
 
 Row host_row(const Job& job, const HostFacts& host, std::size_t ranks_here) {
   const std::int64_t regions =
-      job.device == Device::cpu ? job.bundle.persistent_bytes + job.bundle.transient_bytes : 0;
+      job.device == Device::cpu ? job.bundle().persistent_bytes + job.bundle().transient_bytes : 0;
   const std::int64_t rank = regions + checkpoint_copy_bytes(job);
   return {"host", format("{}: {} of {} cores; {} memory, {} free, {} wanted by {} rank{} here",
                          host.cpu_model.empty() ? host.name : host.cpu_model, host.cores.size(),

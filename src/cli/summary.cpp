@@ -54,7 +54,7 @@ Row batch_row(const Job& job) {
 Row memory_row(const Job& job) {
   const RankMemory memory = rank_memory(job);
   const std::int64_t all =
-      job.bundle.persistent_bytes + job.bundle.transient_bytes + checkpoint_copy_bytes(job);
+      job.bundle().persistent_bytes + job.bundle().transient_bytes + checkpoint_copy_bytes(job);
   std::string classes;
   for (const auto* list : {&memory.persistent, &memory.transient, &memory.beside})
     for (const MemoryClass& entry : *list) {
@@ -78,7 +78,7 @@ Row kernels_row(const Job& job) {
 Row step_row(const Job& job) {
   const double model_flops = model::model_flops_per_step(
       job.config.model(), job.plan.batching.global_batch, job.plan.batching.length);
-  const program::Program& train = job.bundle.at("train");
+  const program::Program& train = job.bundle().at("train");
   return {"step", format("{} instructions, {} flops a rank; {} model flops of all",
                          train.instructions.size(), format_count(program::total_flops(train)),
                          format_count(model_flops))};

@@ -64,7 +64,7 @@ train::RunFacts facts_of(const Job& job, const CountUnit& unit, const std::optio
   facts.model_flops_per_step =
       model::model_flops_per_step(job.config.model(), b.global_batch, b.length);
   facts.memory_bytes =
-      job.bundle.persistent_bytes + job.bundle.transient_bytes + checkpoint_copy_bytes(job);
+      job.bundle().persistent_bytes + job.bundle().transient_bytes + checkpoint_copy_bytes(job);
   if (peak) facts.peak_flops = peak->flops_per_s;
   facts.peak_is_measured = peak.has_value();
   return facts;

@@ -9,7 +9,6 @@
 #include "cli/commands.h"
 #include "cli/job.h"
 #include "cli/print.h"
-#include "program/bind.h"
 #include "program/text.h"
 #include "verify/verify_job.h"
 
@@ -39,17 +38,49 @@ void print_programs(const program::Bundle& bundle) {
         format_bytes(bundle.transient_bytes).c_str());
 }
 
+/// How many instructions all ranks run together.
+std::int64_t count_instructions(const program::Job& job) {
+  std::vector<std::int64_t> of_class;
+  for (const program::Bundle& bundle : job.classes) {
+    std::int64_t& count = of_class.emplace_back(0);
+    for (const program::Program& p : bundle.programs)
+      count += static_cast<std::int64_t>(p.instructions.size());
+  }
+  std::int64_t count = 0;
+  for (const program::Binding& binding : job.ranks) count += of_class[binding.of_class];
+  return count;
+}
+
+void print_job(const program::Job& job) {
+  for (std::size_t i = 0; i < job.classes.size(); ++i) {
+    if (job.classes.size() > 1) print("class %zu\n", i);
+    print_programs(job.classes[i]);
+  }
+  print("ranks     %s, %s instructions in all\n",
+        format_grouped(static_cast<std::int64_t>(job.ranks.size())).c_str(),
+        format_grouped(count_instructions(job)).c_str());
+}
+
+void refuse(const std::vector<verify::Fault>& faults, ExitCode code) {
+  if (!faults.empty()) throw UserError(code, fault_list(faults));
+}
+
 void verify_text(const std::string& path) {
   const std::string text = read_file(path, ExitCode::bad_config);
   if (text.starts_with("program "))
     throw UserError(
         ExitCode::bad_config,
-        format("{}:1: holds one program, expected all programs of a rank; print them with "
-               "`fourfold program CONFIG --program all`",
+        format("{}:1: holds one program, expected all programs of a rank or of a job; print them "
+               "with `fourfold program CONFIG --program all` or `--job`",
                path));
+  if (text.starts_with("job ")) {
+    const program::Job job = program::parse_job(text, path);
+    refuse(verify::verify(job), ExitCode::bad_config);
+    print_job(job);
+    return;
+  }
   const program::Bundle bundle = program::parse_bundle(text, path);
-  const std::vector<verify::Fault> faults = verify::verify(bundle);
-  if (!faults.empty()) throw UserError(ExitCode::bad_config, fault_list(faults));
+  refuse(verify::verify(bundle), ExitCode::bad_config);
   print_programs(bundle);
 }
 
@@ -57,23 +88,13 @@ void verify_config(const VerifyArguments& arguments) {
   config::Config config = load_config(arguments.config);
   resolve_model(config);
   const auto before_compiling = Clock::now();
-  Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks);
+  const Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks);
   const double compile_s = seconds_since(before_compiling);
   const auto before_verifying = Clock::now();
-  // One bundle, made that of one rank after the other.
-  const std::vector<verify::Fault> faults =
-      verify::verify_job(job.ranks(), [&](Rank rank) -> const program::Bundle& {
-        program::bind(job.bundle, rank);
-        return job.bundle;
-      });
+  const std::vector<verify::Fault> faults = verify::verify(job.programs);
   const double verify_s = seconds_since(before_verifying);
-  if (!faults.empty()) throw UserError(ExitCode::internal, fault_list(faults));
-  print_programs(job.bundle);
-  std::int64_t instructions = 0;
-  for (const program::Program& p : job.bundle.programs)
-    instructions += static_cast<std::int64_t>(p.instructions.size());
-  print("ranks     %s, %s instructions in all\n", format_grouped(job.ranks()).c_str(),
-        format_grouped(job.ranks() * instructions).c_str());
+  refuse(faults, ExitCode::internal);
+  print_job(job.programs);
   print("time      %s to compile, %s to verify\n", format_duration(compile_s).c_str(),
         format_duration(verify_s).c_str());
 }

@@ -33,12 +33,11 @@ std::string rank_tag(std::size_t rank, std::string_view host, std::string_view p
 }
 
 std::string grid_place(const Mesh& mesh, std::size_t rank) {
-  const auto found = std::find(mesh.ranks.begin(), mesh.ranks.end(), Rank(rank));
-  if (found == mesh.ranks.end()) return {};
-  const auto coordinates = mesh.coordinates(static_cast<std::size_t>(found - mesh.ranks.begin()));
+  const auto coordinates = mesh.coordinates_of(Rank(rank));
+  if (!coordinates) return {};
   std::string text;
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
-    text += format("{}{}", mesh.axes[axis].name.substr(0, 1), coordinates[axis]);
+    text += format("{}{}", mesh.axes[axis].name.substr(0, 1), (*coordinates)[axis]);
   return text;
 }
 

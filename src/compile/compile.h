@@ -1,19 +1,21 @@
 // Plan to programs. The list of passes stands in compile.cpp.
 #pragma once
 
-#include <optional>
+#include <vector>
 
 #include "graph/graph.h"
 #include "machine/target.h"
 #include "plan/plan.h"
-#include "program/program.h"
+#include "program/job.h"
 
 namespace fourfold::compile {
 
-/// The bundle of a rank of the mesh, by default the first: a program for every graph of the model,
-/// over one persistent and one transient region. Without pipeline stages, program::bind makes it
-/// that of any other rank.
-program::Bundle compile(const graph::ModelGraphs& model, const plan::Plan& plan,
-                        const machine::Target& target, std::optional<Rank> rank = std::nullopt);
+/// A job on one mesh: one class of ranks, whose bundle has a program for every graph of the model,
+/// over one persistent and one transient region.
+program::Job compile(const graph::ModelGraphs& model, const plan::Plan& plan,
+                     const machine::Target& target);
+/// A job of pipeline stages, each on its own mesh. The ranks of a stage are one class where they
+/// send and receive as many messages.
+program::Job compile(const std::vector<plan::StagePlan>& stages, const machine::Target& target);
 
 }  // namespace fourfold::compile

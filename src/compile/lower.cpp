@@ -278,8 +278,7 @@ class Lowering {
   /// Receiver number j of a mesh takes from sender number j modulo the size of the other one.
   void emit(const Handover& handover) {
     const plan::Transfer& transfer = plan_.transfers[handover.transfer];
-    const std::vector<Rank>&from = plan_.stages[transfer.from].ranks,
-          &to = plan_.stages[transfer.to].ranks;
+    const Ranks &from = plan_.stages[transfer.from].ranks, &to = plan_.stages[transfer.to].ranks;
     const auto tag = static_cast<std::int64_t>(handover.transfer);
     const StreamId stream = transfer_stream(transfer, handover.sends);
     for (std::size_t j = 0; j < to.size(); ++j) {

@@ -17,7 +17,7 @@
 
 namespace fourfold::config {
 
-/// The largest job that a configuration may describe: a mesh lists its ranks.
+/// The largest job that a configuration may describe.
 inline constexpr std::int64_t most_ranks = 65'536;
 
 /// Finds a value in a Config.

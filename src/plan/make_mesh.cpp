@@ -57,8 +57,7 @@ Mesh make_mesh(const Grid& grid) {
   for (const std::string& axis : grid.order) mesh.axes.push_back({axis, size_of(grid, axis)});
   require(mesh.axes.size() == 4, "the order of a grid names all four axes");
   std::reverse(mesh.axes.begin(), mesh.axes.end());
-  for (std::int64_t rank = 0; rank < num_ranks(grid); ++rank)
-    mesh.ranks.emplace_back(static_cast<std::size_t>(rank));
+  mesh.ranks = Ranks(Rank(0), static_cast<std::size_t>(num_ranks(grid)));
   return mesh;
 }
 

@@ -45,7 +45,7 @@ std::variant<std::vector<StagePlan>, Infeasible> plan_stages(
   for (std::size_t s = 0; s < grids.size(); ++s) {
     Mesh mesh = make_mesh(grids[s]);
     mesh.name = format("stage{}", s);
-    for (Rank& rank : mesh.ranks) rank = Rank(rank.index() + first_rank);
+    mesh.ranks = Ranks(Rank(first_rank), mesh.ranks.size());
     first_rank += mesh.ranks.size();
     meshes.push_back(std::move(mesh));
   }

@@ -13,9 +13,7 @@ class Binder {
   Binder(Program& program, Rank rank) : program_(program) {
     program.rank = rank;
     for (const Mesh& mesh : program.meshes) {
-      const bool has_rank =
-          std::find(mesh.ranks.begin(), mesh.ranks.end(), rank) != mesh.ranks.end();
-      coordinates_.push_back(has_rank ? coordinates_of(mesh, rank) : std::vector<std::int64_t>());
+      coordinates_.push_back(mesh.coordinates_of(rank).value_or(std::vector<std::int64_t>()));
     }
   }
 
@@ -146,9 +144,9 @@ class Binder {
 }  // namespace
 
 std::vector<std::int64_t> coordinates_of(const Mesh& mesh, Rank rank) {
-  const auto place = std::find(mesh.ranks.begin(), mesh.ranks.end(), rank);
-  require(place != mesh.ranks.end(), format("rank {} is one of mesh {}", rank.index(), mesh.name));
-  return mesh.coordinates(static_cast<std::size_t>(place - mesh.ranks.begin()));
+  auto coordinates = mesh.coordinates_of(rank);
+  require(coordinates.has_value(), format("rank {} is one of mesh {}", rank.index(), mesh.name));
+  return *std::move(coordinates);
 }
 
 void bind(Program& program, Rank rank) {

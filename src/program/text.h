@@ -6,13 +6,16 @@
 // "by IMPLEMENTATION". "&name" marks an operand that is read and written. What stands behind " #"
 // is for people and is not read. A task equal to an earlier one up to its micro-batch and a shift
 // of its events prints as "task forward(1) = forward(0), events +7".
+//
+// A job begins with its ranks, "ranks 4..7 class 1 peers 0 2 by 1": ranks 4 to 7 are of class 1,
+// the peers of rank 4 are 0 and 2, and those of each next rank are one higher. The bundles follow.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-#include "program/program.h"
+#include "program/job.h"
 
 namespace fourfold::program {
 
@@ -22,12 +25,15 @@ namespace fourfold::program {
 /// instructions; a slice per operand; a sharding with either no dims or all of them, some cut.
 std::string to_text(const Program& program);
 std::string to_text(const Bundle& bundle);
+/// Which class each rank is of and who its peers are, then the bundle of each class.
+std::string to_text(const Job& job);
 
 /// Reads what to_text writes, with any spacing. Throws UserError (bad_config), one line:
 /// "file:line: what was read, what was expected". Checks names, ids and the form, not the meaning:
 /// that is verify.h.
 Program parse_program(std::string_view text, std::string_view file_name);
 Bundle parse_bundle(std::string_view text, std::string_view file_name);
+Job parse_job(std::string_view text, std::string_view file_name);
 
 /// One instruction as faults, logs and timelines name it: "contract h1, w -> p1". Any program will
 /// do: an id without a name prints as "?7".

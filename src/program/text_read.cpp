@@ -1,4 +1,5 @@
 // Text to programs: the frame around the lines of text_instruction.h.
+#include <algorithm>
 #include <map>
 #include <unordered_set>
 
@@ -36,8 +37,9 @@ std::size_t find_mesh(const Program& program, std::string_view name) {
 // --- header
 
 /// "0..3 8 10".
-std::vector<Rank> parse_ranks(Words& words) {
-  std::vector<Rank> ranks;
+template <class List>
+List parse_ranks(Words& words) {
+  List ranks;
   while (!words.done()) {
     const std::string_view word = words.next("a rank");
     const std::size_t dots = word.find("..");
@@ -48,7 +50,7 @@ std::vector<Rank> parse_ranks(Words& words) {
     constexpr std::size_t most_ranks = std::size_t{1} << 24;  // guards memory against hostile text
     if (last < first || last - first + ranks.size() >= most_ranks)
       fail_text(word, "FIRST..LAST, no more than 2^24 ranks");
-    for (std::size_t rank = first; rank <= last; ++rank) ranks.emplace_back(rank);
+    for (std::size_t rank = first; rank <= last; ++rank) ranks.push_back(Rank(rank));
   }
   return ranks;
 }
@@ -79,7 +81,7 @@ void parse_mesh(Words& words, Program& program) {
     if (other.name == mesh.name) fail_text(mesh.name, "meshes of different names");
   mesh.axes = parse_axes(words.bracketed("the axes of a mesh in brackets"));
   words.expect("ranks");
-  mesh.ranks = parse_ranks(words);
+  mesh.ranks = parse_ranks<Ranks>(words);
   program.meshes.push_back(mesh);
 }
 
@@ -95,7 +97,7 @@ void parse_group(Words& words, Program& program) {
       AxisId(find_named(program.meshes[group.mesh.index()].axes, words.next("the name of an axis"),
                         axis_name, "the name of an axis of the mesh"));
   words.expect("ranks");
-  group.members = parse_ranks(words);
+  group.members = parse_ranks<std::vector<Rank>>(words);
   program.groups.push_back(group);
 }
 
@@ -146,6 +148,9 @@ class Reader {
   }
   Bundle bundle() {
     return located([&] { return read_bundle(); });
+  }
+  Job job() {
+    return located([&] { return read_job(); });
   }
   void finish() {
     located([&] {
@@ -385,6 +390,69 @@ class Reader {
     return bundle;
   }
 
+  /// "ranks 4..7 class 1 peers 0 2 by 1".
+  void read_bindings(std::size_t num_classes, Job& job) {
+    Words words = keyed("ranks");
+    const std::string_view range = words.next("a range of ranks");
+    Words of_range(range);
+    const Ranks ranks = parse_ranks<Ranks>(of_range);
+    if (ranks.front().index() != job.ranks.size())
+      fail_text(range, format("rank {} next", job.ranks.size()));
+    constexpr std::size_t most_ranks = std::size_t{1} << 20;  // guards memory against hostile text
+    if (job.ranks.size() + ranks.size() > most_ranks) fail_text(range, "no more than 2^20 ranks");
+    words.expect("class");
+    Binding binding;
+    binding.of_class = static_cast<std::uint32_t>(
+        parse_index(words.next("the number of a class"), num_classes, "the number of a class"));
+    if (words.accept("peers"))
+      while (!words.done() && words.peek() != "by")
+        for (const Rank peer : parse_peers(words)) binding.peers.push_back(peer);
+    std::int64_t step = 0;
+    if (words.accept("by")) step = words.number("how far the peers move from rank to rank");
+    words.finish();
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      job.ranks.push_back(binding);
+      for (Rank& peer : binding.peers) peer = moved(peer, step);
+    }
+  }
+  /// One word of a list of ranks.
+  static std::vector<Rank> parse_peers(Words& words) {
+    Words word(words.next("a rank"));
+    return parse_ranks<std::vector<Rank>>(word);
+  }
+  /// Ranks that cannot be are left to the verifier, which names them.
+  static Rank moved(Rank rank, std::int64_t step) {
+    const auto most = static_cast<std::int64_t>(largest_id);
+    const std::int64_t to = static_cast<std::int64_t>(rank.index()) + std::clamp(step, -most, most);
+    return Rank(static_cast<std::size_t>(std::clamp<std::int64_t>(to, 0, most)));
+  }
+
+  Job read_job() {
+    Job job;
+    Words title = keyed("job");
+    title.expect("of");
+    const std::size_t world =
+        parse_index(title.next("a number of ranks"), largest_id, "a number of ranks");
+    title.expect("ranks");
+    title.expect("in");
+    const std::size_t num_classes =
+        parse_index(title.next("a number of classes"), largest_id, "a number of classes");
+    title.expect("classes");
+    title.finish();
+    while (job.ranks.size() < world) read_bindings(num_classes, job);
+    if (job.ranks.size() > world)
+      fail_text(format("ranks up to {}", job.ranks.size() - 1), format("{} ranks", world));
+    for (std::size_t i = 0; i < num_classes; ++i) {
+      Words number = keyed("class");
+      const std::string_view word = number.next("the number of a class");
+      if (parse_index(word, num_classes, "the number of a class") != i)
+        fail_text(word, format("class {}", i));
+      number.finish();
+      job.classes.push_back(read_bundle());
+    }
+    return job;
+  }
+
   Lines lines_;
   std::string file_name_;
   std::map<std::string, Printed, std::less<>> printed_;
@@ -404,6 +472,13 @@ Bundle parse_bundle(std::string_view text, std::string_view file_name) {
   Bundle bundle = reader.bundle();
   reader.finish();
   return bundle;
+}
+
+Job parse_job(std::string_view text, std::string_view file_name) {
+  Reader reader(text, file_name);
+  Job job = reader.job();
+  reader.finish();
+  return job;
 }
 
 }  // namespace fourfold::program

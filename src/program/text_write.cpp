@@ -94,7 +94,8 @@ void require_printable(const Program& program) {
 // --- header and buffers
 
 /// "0..3 8 10": runs of successive ranks shortened.
-std::string ranks_text(const std::vector<Rank>& ranks) {
+template <class List>
+std::string ranks_text(const List& ranks) {
   std::string text;
   for (std::size_t i = 0; i < ranks.size();) {
     std::size_t last = i;
@@ -122,10 +123,8 @@ std::string mesh_text(const Mesh& mesh) {
 /// Where the rank stands on the first mesh that has it, for people.
 std::string coordinates_comment(const Program& program) {
   for (const Mesh& mesh : program.meshes) {
-    const auto place = std::find(mesh.ranks.begin(), mesh.ranks.end(), program.rank);
-    if (place == mesh.ranks.end() || mesh.axes.empty()) continue;
-    const auto position = static_cast<std::size_t>(place - mesh.ranks.begin());
-    return format("  # {}", axes_text(mesh, mesh.coordinates(position)));
+    const auto coordinates = mesh.coordinates_of(program.rank);
+    if (coordinates && !mesh.axes.empty()) return format("  # {}", axes_text(mesh, *coordinates));
   }
   return {};
 }
@@ -390,6 +389,52 @@ std::string to_text(const Bundle& bundle) {
   text += format("  transient   {} bytes  # {}\n", bundle.transient_bytes,
                  format_bytes(bundle.transient_bytes));
   for (const Program& program : bundle.programs) text += format("\n{}", to_text(program));
+  return text;
+}
+
+namespace {
+
+/// How far the peers of a rank lie from those of another one; nothing where they do not move alike.
+std::optional<std::int64_t> distance(const Binding& from, const Binding& to) {
+  if (from.of_class != to.of_class || from.peers.size() != to.peers.size()) return std::nullopt;
+  if (from.peers.empty()) return 0;
+  const auto moved = [&](std::size_t i) {
+    return static_cast<std::int64_t>(to.peers[i].index()) -
+           static_cast<std::int64_t>(from.peers[i].index());
+  };
+  for (std::size_t i = 1; i < from.peers.size(); ++i)
+    if (moved(i) != moved(0)) return std::nullopt;
+  return moved(0);
+}
+
+std::string bindings_text(const std::vector<Binding>& ranks) {
+  std::string text;
+  for (std::size_t first = 0; first < ranks.size();) {
+    std::size_t last = first;
+    std::optional<std::int64_t> step;
+    while (last + 1 < ranks.size()) {
+      const auto next = distance(ranks[last], ranks[last + 1]);
+      if (!next || (step && next != step)) break;
+      step = next;
+      ++last;
+    }
+    text += format("ranks {}{} class {}", first, last > first ? format("..{}", last) : "",
+                   ranks[first].of_class);
+    if (!ranks[first].peers.empty()) text += format(" peers{}", ranks_text(ranks[first].peers));
+    if (!ranks[first].peers.empty() && last > first) text += format(" by {}", *step);
+    text += "\n";
+    first = last + 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Job& job) {
+  std::string text = format("job of {} ranks in {} classes\n{}", job.ranks.size(),
+                            job.classes.size(), bindings_text(job.ranks));
+  for (std::size_t i = 0; i < job.classes.size(); ++i)
+    text += format("\nclass {}\n{}", i, to_text(job.classes[i]));
   return text;
 }
 

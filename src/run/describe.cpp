@@ -59,12 +59,11 @@ comm::Progress::Description describe_place(const Program& program, std::size_t i
 std::string describe_rank(const Program& program) {
   std::string text = format("rank {}", program.rank.index());
   for (const Mesh& mesh : program.meshes) {
-    const auto place = std::ranges::find(mesh.ranks, program.rank);
-    if (place == mesh.ranks.end()) continue;
-    const auto coordinates = mesh.coordinates(static_cast<std::size_t>(place - mesh.ranks.begin()));
+    const auto coordinates = mesh.coordinates_of(program.rank);
+    if (!coordinates) continue;
     std::string where;
     for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
-      where += format("{}{} {}", axis == 0 ? "" : ", ", mesh.axes[axis].name, coordinates[axis]);
+      where += format("{}{} {}", axis == 0 ? "" : ", ", mesh.axes[axis].name, (*coordinates)[axis]);
     return where.empty() ? text : format("{} ({})", text, where);
   }
   return text;

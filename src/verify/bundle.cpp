@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "base/parallel.h"
 #include "verify/rules.h"
 
 namespace fourfold::verify {
@@ -101,13 +102,21 @@ class BundleCheck {
 
 }  // namespace
 
-std::vector<Fault> verify(const Bundle& bundle) {
+std::vector<Fault> verify_together(const Bundle& bundle,
+                                   std::vector<std::vector<Fault>> of_programs) {
   std::vector<Fault> faults;
-  for (const Program& program : bundle.programs)
-    for (Fault& fault : verify(program)) faults.push_back(std::move(fault));
+  for (std::vector<Fault>& list : of_programs)
+    for (Fault& fault : list) faults.push_back(std::move(fault));
   // Addresses are compared only where each program's own are sound.
   if (!faults.empty()) return faults;
   return BundleCheck(bundle).run();
+}
+
+std::vector<Fault> verify(const Bundle& bundle) {
+  std::vector<std::vector<Fault>> of_programs(bundle.programs.size());
+  for_each_on_all_cores(of_programs.size(),
+                        [&](std::size_t i) { of_programs[i] = verify(bundle.programs[i]); });
+  return verify_together(bundle, std::move(of_programs));
 }
 
 }  // namespace fourfold::verify

@@ -161,7 +161,7 @@ Exchange exchange(Claims& claims, Terms& terms, Communicators& communicators) {
 
 std::string CheckedJob::place(std::size_t rank, std::size_t program,
                               std::size_t instruction) const {
-  const Program& of = classes[class_of[rank]].bundle.programs[program];
+  const Program& of = classes[class_of[rank]].bundle->programs[program];
   const Task* task = task_of(of, instruction);
   return format("rank {}: {}: {}: instruction {} ({})", rank, of.name,
                 task == nullptr ? "outside of all tasks" : short_text(*task), instruction,
@@ -170,7 +170,7 @@ std::string CheckedJob::place(std::size_t rank, std::size_t program,
 
 std::string CheckedJob::short_place(std::size_t rank, std::size_t program,
                                     std::size_t instruction) const {
-  const Program& of = classes[class_of[rank]].bundle.programs[program];
+  const Program& of = classes[class_of[rank]].bundle->programs[program];
   return format("instruction {} ({})", instruction, short_text(of, of.instructions[instruction]));
 }
 

@@ -89,7 +89,7 @@ Exchange exchange(Claims& claims, Terms& terms, Communicators& communicators);
 
 /// Ranks of the same meshes with the same programs but for their coordinates.
 struct PositionClass {
-  Bundle bundle;  // of its first rank
+  const Bundle* bundle = nullptr;  // of its first rank
   std::vector<Skeleton> skeletons;
 };
 

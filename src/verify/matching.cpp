@@ -24,7 +24,7 @@ class Matching {
   using Sequence = std::vector<Skeleton::Collective>;
 
   const Group& group(std::size_t rank, std::size_t index) const {
-    return job_.classes[job_.class_of[rank]].bundle.programs[program_].groups[index];
+    return job_.classes[job_.class_of[rank]].bundle->programs[program_].groups[index];
   }
   const Exchange& exchange(std::size_t rank) const { return job_.exchanges[rank][program_]; }
 

@@ -257,7 +257,7 @@ class Progress {
   }
 
   Place stream_at(std::size_t rank, std::size_t instruction) const {
-    const Program& program = job_.classes[job_.class_of[rank]].bundle.programs[program_];
+    const Program& program = job_.classes[job_.class_of[rank]].bundle->programs[program_];
     return {static_cast<std::uint32_t>(rank),
             static_cast<std::uint32_t>(program.instructions[instruction].stream.index())};
   }

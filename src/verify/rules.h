@@ -69,6 +69,11 @@ bool check_peers(const Program& program, Report& report);
 /// groups: the members alone; what remains of check_groups for such a rank.
 void check_members(const Program& program, Report& report);
 
+/// The faults of a bundle whose programs have been verified one by one: those of the programs, else
+/// those between them.
+std::vector<Fault> verify_together(const Bundle& bundle,
+                                   std::vector<std::vector<Fault>> of_programs);
+
 // --- shared questions
 
 /// Half-open range of addresses; both regions share one line, transient behind persistent.

@@ -4,6 +4,7 @@
 #include "program/text.h"
 
 namespace fourfold::verify {
+
 namespace {
 
 /// The op without the attributes that rule `part` recomputes for each rank.

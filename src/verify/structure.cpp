@@ -53,7 +53,12 @@ std::string mesh_problem(const Program& program, const Mesh& mesh) {
   }
   if (static_cast<std::int64_t>(mesh.ranks.size()) != product)
     return format("{} ranks on {} places", mesh.ranks.size(), product);
-  std::set<Rank> seen;
+  std::set<Rank> seen;  // none of them, where they follow one another
+  if (mesh.ranks == Ranks(mesh.ranks.front(), mesh.ranks.size())) {
+    const std::size_t beyond = mesh.ranks.front().index() + mesh.ranks.size();
+    if (beyond <= static_cast<std::size_t>(program.world)) return {};
+    return format("rank {} of {}", beyond - 1, program.world);
+  }
   for (const Rank rank : mesh.ranks) {
     if (rank.index() >= static_cast<std::size_t>(program.world))
       return format("rank {} of {}", rank.index(), program.world);

@@ -99,10 +99,7 @@ std::optional<DType> slice_dtype(const Program& program, const Slice& slice) {
 }
 
 std::optional<std::vector<std::int64_t>> own_coordinates(const Program& program, MeshId id) {
-  const Mesh& mesh = program.meshes[id.index()];
-  const auto place = std::find(mesh.ranks.begin(), mesh.ranks.end(), program.rank);
-  if (place == mesh.ranks.end()) return std::nullopt;
-  return mesh.coordinates(static_cast<std::size_t>(place - mesh.ranks.begin()));
+  return program.meshes[id.index()].coordinates_of(program.rank);
 }
 
 }  // namespace fourfold::verify

@@ -1,11 +1,14 @@
 #include "verify/verify_job.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/format.h"
+#include "base/parallel.h"
 #include "program/text.h"
 #include "verify/exchange.h"
+#include "verify/representatives.h"
 #include "verify/rules.h"
 #include "verify/same_class.h"
 
@@ -18,8 +21,7 @@ constexpr std::size_t most_strangers = 8;  // ranks that must be alike and are n
 /// Which meshes have the rank.
 std::vector<bool> meshes_of(const Bundle& bundle, Rank rank) {
   std::vector<bool> has;
-  for (const Mesh& mesh : bundle.programs[0].meshes)
-    has.push_back(std::find(mesh.ranks.begin(), mesh.ranks.end(), rank) != mesh.ranks.end());
+  for (const Mesh& mesh : bundle.programs[0].meshes) has.push_back(mesh.ranks.has(rank));
   return has;
 }
 
@@ -54,14 +56,17 @@ bool exchanges_messages(const Bundle& bundle) {
 
 class JobCheck {
  public:
-  JobCheck(std::int64_t world, const std::function<const Bundle&(Rank)>& bundle_of)
-      : world_(static_cast<std::size_t>(world)), bundle_of_(bundle_of) {}
+  explicit JobCheck(const program::Job& job) : input_(job), world_(job.ranks.size()) {}
 
   std::vector<Fault> run() {
-    for (std::size_t rank = 0; rank < world_ && faults_.size() < most_faults; ++rank)
-      take(Rank(rank), bundle_of_(Rank(rank)));
-    if (comparable_ && job_.class_of.size() == world_ && world_ > 0)
-      for (std::size_t i = 0; i < job_.classes[0].bundle.programs.size(); ++i) {
+    if (!check_bindings()) return std::move(faults_);
+    job_.class_of.resize(world_);
+    job_.exchanges.resize(world_);
+    verify_programs();
+    for (std::size_t i = 0; i < members_.size() && faults_.size() < most_faults; ++i)
+      take_class(input_.classes[i], members_[i]);
+    if (comparable_ && faults_.size() < most_faults)
+      for (std::size_t i = 0; i < job_.classes[0].bundle->programs.size(); ++i) {
         check_matching(job_, i, faults_);
         check_progress(job_, i, faults_);
       }
@@ -88,10 +93,92 @@ class JobCheck {
         {std::string(rule), std::nullopt, format("rank {}: {}", rank.index(), message), rank});
   }
 
-  void take(Rank rank, const Bundle& bundle) {
-    if (!agrees(rank, bundle)) {
+  /// binding. Lists the ranks of each class.
+  bool check_bindings() {
+    members_.resize(input_.classes.size());
+    for (std::size_t rank = 0; rank < world_; ++rank) {
+      const std::size_t of_class = input_.ranks[rank].of_class;
+      if (of_class < members_.size())
+        members_[of_class].emplace_back(rank);
+      else
+        fault(Rank(rank), "binding", format("it is of class {} of {}", of_class, members_.size()));
+    }
+    for (std::size_t i = 0; i < members_.size(); ++i)
+      if (members_[i].empty())
+        faults_.push_back({"binding", std::nullopt, format("class {} has no rank", i), {}});
+    if (input_.classes.empty())
+      faults_.push_back({"binding", std::nullopt, "the job has no class", {}});
+    return faults_.empty();
+  }
+
+  /// The programs of the first class on each mesh, on all cores. Classes that come after it mostly
+  /// are like it and need no proof of their own.
+  void verify_programs() {
+    faults_of_programs_.resize(input_.classes.size());
+    std::set<std::vector<bool>> seen;
+    std::vector<std::pair<std::size_t, std::size_t>> work;  // class, program
+    for (std::size_t i = 0; i < input_.classes.size(); ++i) {
+      const std::vector<Program>& programs = input_.classes[i].programs;
+      if (programs.empty() || !seen.insert(meshes_of(input_.classes[i], members_[i][0])).second)
+        continue;
+      faults_of_programs_[i].resize(programs.size());
+      for (std::size_t p = 0; p < programs.size(); ++p) work.emplace_back(i, p);
+    }
+    for_each_on_all_cores(work.size(), [&](std::size_t at) {
+      const auto [i, p] = work[at];
+      faults_of_programs_[i][p] = verify::verify(input_.classes[i].programs[p]);
+    });
+  }
+
+  std::vector<Fault> verify_class(const Bundle& bundle) {
+    auto& known = faults_of_programs_[static_cast<std::size_t>(&bundle - input_.classes.data())];
+    return known.empty() ? verify::verify(bundle) : verify_together(bundle, std::move(known));
+  }
+
+  /// The first rank of a class in full, then the others.
+  void take_class(const Bundle& bundle, const std::vector<Rank>& ranks) {
+    const auto proof = take(ranks[0], bundle);
+    const std::vector<Channel> channels = channels_of(bundle);
+    for (const Rank rank : ranks)
+      if (input_.ranks[rank.index()].peers.size() != channels.size()) {
+        fault(rank, "binding",
+              format("it has {} peers, its class has {} channels",
+                     input_.ranks[rank.index()].peers.size(), channels.size()));
+        comparable_ = false;
+      }
+    for (std::size_t i = 0; i < channels.size() && comparable_; ++i)
+      if (input_.ranks[ranks[0].index()].peers[i] != channels[i].peer) {
+        fault(ranks[0], "binding",
+              format("its peer {} is rank {}, that of its class is rank {}", i,
+                     input_.ranks[ranks[0].index()].peers[i].index(), channels[i].peer.index()));
+        comparable_ = false;
+      }
+    if (ranks.size() == 1 || !comparable_) return;
+    // What cannot be proved of the first rank is not asked of the others.
+    if (!proof || !proofs_[*proof].operands_fit) {
       comparable_ = false;
       return;
+    }
+    const std::vector<bool> meshes = meshes_of(bundle, ranks[0]);
+    const Bundle own = representatives(bundle);
+    for (std::size_t i = 1; i < ranks.size() && faults_.size() < most_faults; ++i) {
+      if (meshes_of(bundle, ranks[i]) != meshes) {
+        fault(ranks[i], "binding",
+              format("it does not stand on the meshes of its class, as rank {} does",
+                     ranks[0].index()));
+        comparable_ = false;
+        continue;
+      }
+      const std::vector<Rank>& peers = input_.ranks[ranks[i].index()].peers;
+      join(ranks[i], bound_to(own, ranks[i], peers), *proof);
+    }
+  }
+
+  /// The class of this job's proofs that the bundle is of; nothing where it cannot be proved.
+  std::optional<std::size_t> take(Rank rank, const Bundle& bundle) {
+    if (!agrees(rank, bundle)) {
+      comparable_ = false;
+      return std::nullopt;
     }
     const std::vector<bool> meshes = meshes_of(bundle, rank);
     std::vector<std::size_t> kin;  // classes of the same meshes
@@ -99,20 +186,23 @@ class JobCheck {
       if (proofs_[i].meshes == meshes) kin.push_back(i);
     const std::uint64_t print = kin.size() == 1 ? proofs_[kin[0]].fingerprint : fingerprint(bundle);
     for (const std::size_t i : kin)
-      if (proofs_[i].fingerprint == print && !difference(job_.classes[i].bundle, bundle))
-        return join(rank, bundle, i);
+      if (proofs_[i].fingerprint == print && !difference(*job_.classes[i].bundle, bundle)) {
+        join(rank, bundle, i);
+        return i;
+      }
     const auto first = kin.empty() ? std::nullopt : std::optional(kin[0]);
     // In a pipeline, who sends what to another mesh depends on the sizes of both: a rank may have
     // more messages than its siblings. Each kind is then proved by itself, however many there are.
     const bool may_differ = exchanges_messages(bundle) && same_persistent(bundle, first);
-    if (first && !may_differ && !tell_stranger(rank, bundle, *first)) return;
+    if (first && !may_differ && !tell_stranger(rank, bundle, *first)) return std::nullopt;
     found_class(rank, bundle, {meshes, fingerprint(bundle), true});
+    return comparable_ ? std::optional(proofs_.size() - 1) : std::nullopt;
   }
 
   /// Reports a rank that is not what its siblings are. False where there are so many that ranks
   /// need not be held against each other any more.
   bool tell_stranger(Rank rank, const Bundle& bundle, std::size_t sibling) {
-    if (const auto found = difference(job_.classes[sibling].bundle, bundle))
+    if (const auto found = difference(*job_.classes[sibling].bundle, bundle))
       report(rank, bundle, *found);
     if (++strangers_ > most_strangers) comparable_ = false;
     return comparable_;
@@ -127,7 +217,7 @@ class JobCheck {
       return list;
     };
     for (std::size_t p = 0; sibling && p < bundle.programs.size(); ++p) {
-      const Program &one = job_.classes[*sibling].bundle.programs[p], &other = bundle.programs[p];
+      const Program &one = job_.classes[*sibling].bundle->programs[p], &other = bundle.programs[p];
       if (one.persistent_bytes != other.persistent_bytes || persistent(one) != persistent(other))
         return false;
     }
@@ -147,7 +237,7 @@ class JobCheck {
               format("{} is for {} ranks, the job has {}", program.name, program.world, world_));
     }
     if (faults_.size() == before && !job_.classes.empty())
-      compare_tables(rank, job_.classes[0].bundle, bundle);
+      compare_tables(rank, *job_.classes[0].bundle, bundle);
     return faults_.size() == before;
   }
 
@@ -183,7 +273,7 @@ class JobCheck {
   void found_class(Rank rank, const Bundle& bundle, Proof proof) {
     // Of programs that do not even hang together, a few say enough.
     if (!comparable_ && ++broken_ > most_strangers) return;
-    add(rank, verify(bundle));
+    add(rank, verify_class(bundle));
     for (const Program& program : bundle.programs) {
       Report report(program);
       comparable_ = comparable_ && check_structure(program, report);
@@ -192,11 +282,11 @@ class JobCheck {
       proof.operands_fit = proof.operands_fit && report.empty();
     }
     if (!comparable_) return;
-    PositionClass& added = job_.classes.emplace_back(PositionClass{bundle, {}});
+    PositionClass& added = job_.classes.emplace_back(PositionClass{&bundle, {}});
     proofs_.push_back(std::move(proof));
-    for (const Program& program : added.bundle.programs)
+    for (const Program& program : added.bundle->programs)
       added.skeletons.push_back(skeleton(program, job_.terms));
-    note(bundle, job_.classes.size() - 1);
+    note(rank, bundle, job_.classes.size() - 1);
   }
 
   /// A sibling of a rank that has been verified: what may differ is judged here.
@@ -215,20 +305,22 @@ class JobCheck {
       add(rank, report.take());
     }
     comparable_ = comparable_ && in_bounds;
-    if (comparable_) note(bundle, index);
+    if (comparable_) note(rank, bundle, index);
   }
 
-  void note(const Bundle& bundle, std::size_t index) {
-    std::vector<Exchange>& exchanges = job_.exchanges.emplace_back();
+  void note(Rank rank, const Bundle& bundle, std::size_t index) {
+    std::vector<Exchange>& exchanges = job_.exchanges[rank.index()];
     for (const Program& program : bundle.programs) {
       Claims claims(program);
       exchanges.push_back(exchange(claims, job_.terms, job_.communicators));
     }
-    job_.class_of.push_back(index);
+    job_.class_of[rank.index()] = index;
   }
 
+  const program::Job& input_;
   std::size_t world_;
-  const std::function<const Bundle&(Rank)>& bundle_of_;
+  std::vector<std::vector<Rank>> members_;                           // of each class of the input
+  std::vector<std::vector<std::vector<Fault>>> faults_of_programs_;  // likewise, where known
   std::vector<Fault> faults_;
   CheckedJob job_;
   std::vector<Proof> proofs_;  // of each class
@@ -239,9 +331,8 @@ class JobCheck {
 
 }  // namespace
 
-std::vector<Fault> verify_job(std::int64_t world,
-                              const std::function<const Bundle&(Rank)>& bundle_of) {
-  return JobCheck(world, bundle_of).run();
+std::vector<Fault> verify(const program::Job& job) {
+  return JobCheck(job).run();
 }
 
 }  // namespace fourfold::verify

@@ -1,4 +1,4 @@
-// Proves the programs of all ranks of a job against each other, from the programs alone: that they
+// Proves a job: the programs of all ranks against each other, from the programs alone: that they
 // meet in every collective and message, in an order in which nobody waits for ever. What one rank
 // can prove by itself is in verify.h, and is run from here.
 //
@@ -22,19 +22,17 @@
 //   bundle     All ranks have the same programs, world and meshes.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "program/job.h"
 #include "verify/verify.h"
 
 namespace fourfold::verify {
 
-/// All faults of a job of `world` ranks; empty for a sound one. `bundle_of` is called once for each
-/// rank, in their order; what it returns need hold only until the next call. The first rank of each
-/// position class is verified in full, the others where they may differ from it. Cost: linear in
-/// the instructions of all ranks; memory: one bundle for each class, and what all ranks exchange.
-std::vector<Fault> verify_job(std::int64_t world,
-                              const std::function<const Bundle&(Rank)>& bundle_of);
+/// All faults of a job; empty for a sound one. The first rank of each class is verified in full,
+/// the others where they may differ from it. Classes on the same meshes must be alike where
+/// messages do not set them apart, so a job may also have a class for each rank. Cost: that of
+/// verify for each class, and for each other rank what it has of its own.
+std::vector<Fault> verify(const program::Job& job);
 
 }  // namespace fourfold::verify

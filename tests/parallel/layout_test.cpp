@@ -80,7 +80,7 @@ plan::ParameterLayout parameter(const op::Sharding& use, const op::Sharding& res
 Mesh mesh_of(std::int64_t on_a, std::int64_t on_b) {
   Mesh mesh{"main", {{"a", on_a}, {"b", on_b}}, {}};
   for (std::int64_t rank = 0; rank < on_a * on_b; ++rank)
-    mesh.ranks.emplace_back(static_cast<std::size_t>(rank));
+    mesh.ranks.push_back(Rank(static_cast<std::size_t>(rank)));
   return mesh;
 }
 
@@ -103,17 +103,10 @@ Outcome train(const Mesh& mesh, const plan::Layout& layout) {
     for (const plan::Problem& problem : infeasible->problems)
       if (const auto* broken = std::get_if<plan::BrokenRule>(&problem))
         ADD_FAILURE() << broken->op << ": " << broken->problem;
-  program::Bundle bundle =
-      compile::compile(model, std::get<plan::Plan>(plan), kernels::cpu::target(1));
-  program::Bundle bound;
-  const auto faults = verify::verify_job(static_cast<std::int64_t>(mesh.ranks.size()),
-                                         [&](Rank rank) -> const program::Bundle& {
-                                           bound = bundle;
-                                           program::bind(bound, rank);
-                                           return bound;
-                                         });
-  for (const auto& fault : faults) ADD_FAILURE() << fault.rule << ": " << fault.message;
-  GridRun grid(setup, std::move(bundle));
+  program::Job job = compile::compile(model, std::get<plan::Plan>(plan), kernels::cpu::target(1));
+  for (const auto& fault : verify::verify(job))
+    ADD_FAILURE() << fault.rule << ": " << fault.message;
+  GridRun grid(setup, std::move(job));
   Outcome outcome;
   grid.run([&](GridRun::RankRun& rank) {
     rank.executor.run("init", test::SmallRun::block(0, 0, 1));
@@ -189,10 +182,10 @@ TEST(Atp, of_one_column_is_megatron_but_for_the_order_of_axes) {
   RunSetup setup = test::first_model();
   setup.plan.strategy = plan::Strategy::megatron;
   test::set_grid(setup, {.x = 6, .data = 1});
-  const program::Bundle megatron = GridRun::compile_bundle(setup);
+  const program::Bundle megatron = GridRun::compile_job(setup).classes[0];
   setup.plan.strategy = plan::Strategy::atp;
   setup.plan.grid.order = {"y", "x", "z", "data"};
-  const program::Bundle atp = GridRun::compile_bundle(setup);
+  const program::Bundle atp = GridRun::compile_job(setup).classes[0];
   for (const program::Program& program : megatron.programs)
     EXPECT_EQ(without_mesh(atp.at(program.name)), without_mesh(program)) << program.name;
 }

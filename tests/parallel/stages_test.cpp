@@ -54,16 +54,10 @@ class StagedRun {
         {setup.plan.micro_batch_size, setup.plan.seq_length, setup.plan.global_batch_size},
         setup.optimizer);
     auto planned = plan::plan_stages(graphs.at("train"), setup.plan, grids, last_blocks);
-    stages_ = std::get<0>(std::move(planned));
-    for (std::size_t s = 0; s < stages_.size(); ++s)
-      for (const Rank rank : stages_[s].plan.meshes[0].ranks) {
-        EXPECT_EQ(rank.index(), bundles_.size());
-        bundles_.push_back(
-            compile::compile(stages_[s].model, stages_[s].plan, target_of(setup), rank));
-      }
-    const auto faults = verify::verify_job(
-        static_cast<std::int64_t>(bundles_.size()),
-        [&](Rank rank) -> const program::Bundle& { return bundles_[rank.index()]; });
+    job_ = compile::compile(std::get<0>(planned), target_of(setup));
+    for (std::size_t rank = 0; rank < job_.ranks.size(); ++rank)
+      bundles_.push_back(program::bundle_of(job_, Rank(rank)));
+    const auto faults = verify::verify(job_);
     for (const auto& fault : faults) ADD_FAILURE() << fault.rule << ": " << fault.message;
     require(faults.empty(), "only sound programs are run");
   }
@@ -109,7 +103,7 @@ class StagedRun {
  private:
   RunSetup setup_;
   GridRun collect_{RunSetup{}};
-  std::vector<plan::StagePlan> stages_;
+  program::Job job_;
   std::vector<program::Bundle> bundles_;
 };
 

@@ -8,6 +8,8 @@
 
 #include "base/format.h"
 #include "comm/monitor.h"
+#include "program/jobs.h"
+#include "program/text.h"
 #include "support/grid_run.h"
 #include "support/grids.h"
 #include "verify/mutations.h"
@@ -29,16 +31,15 @@ std::vector<program::Bundle> all_ranks(const RunSetup& setup) {
 }
 
 std::vector<verify::Fault> verify(const std::vector<program::Bundle>& bundles) {
-  return verify::verify_job(
-      static_cast<std::int64_t>(bundles.size()),
-      [&](Rank rank) -> const program::Bundle& { return bundles[rank.index()]; });
+  return verify::verify(program::job_of(bundles));
 }
 
 void expect_sound(const RunSetup& setup) {
   std::size_t shown = 0;
-  for (const verify::Fault& fault : verify(all_ranks(setup)))
-    if (shown++ < 3)
-      ADD_FAILURE() << test::name_of(setup.plan) << ": " << fault.rule << ": " << fault.message;
+  for (const program::Job& job : {GridRun(setup).job(), program::job_of(all_ranks(setup))})
+    for (const verify::Fault& fault : verify::verify(job))
+      if (shown++ < 3)
+        ADD_FAILURE() << test::name_of(setup.plan) << ": " << fault.rule << ": " << fault.message;
 }
 
 TEST(Verified, programs_of_all_grids_have_no_faults) {
@@ -127,6 +128,40 @@ TEST(Verified, seeded_faults_are_caught_and_named) {
   std::printf("%d faults of %zu kinds in compiled programs\n", total, caught.size());
   EXPECT_GE(total, 60);
   EXPECT_GE(caught.size(), 20U);
+}
+
+TEST(Verified, faults_are_found_in_the_text_of_a_job_alone) {
+  std::set<std::string> kinds;
+  int total = 0;
+  std::mt19937 random(11);
+  for (const RunSetup& setup : varied_jobs()) {
+    const std::vector<program::Bundle> sound = all_ranks(setup);
+    const program::Job job = GridRun(setup).job();
+    for (const verify::Mutation& mutation : verify::mutations()) {
+      std::vector<program::Bundle> bundles = sound;
+      const auto seeded = mutation.apply(bundles, random);
+      if (!seeded) continue;
+      std::string text;
+      try {
+        text = program::to_text(program::folded(job, bundles));
+      } catch (const InternalError&) {
+        continue;  // what cannot be printed cannot be sent
+      }
+      try {
+        const program::Job read = program::parse_job(text, "sent.txt");
+        const std::string missing = verify::uncaught(mutation, *seeded, verify::verify(read));
+        EXPECT_EQ(missing, "") << test::name_of(setup.plan) << ": " << mutation.kind << ": "
+                               << seeded->what;
+      } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::bad_config);  // found while reading
+      }
+      kinds.insert(mutation.kind);
+      ++total;
+    }
+  }
+  std::printf("%d faults of %zu kinds in the texts of jobs\n", total, kinds.size());
+  EXPECT_GE(total, 100);
+  EXPECT_GE(kinds.size(), 30U);
 }
 
 /// How a run of possibly broken programs ends: the losses of three steps, or why there are none.

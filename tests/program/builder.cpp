@@ -120,9 +120,8 @@ void Builder::blocks() {
 }
 
 std::vector<std::int64_t> Builder::coordinates() const {
-  const auto place =
-      std::find(mesh().ranks.begin(), mesh().ranks.end(), program.rank) - mesh().ranks.begin();
-  return mesh().coordinates(static_cast<std::size_t>(place));
+  // A rank that the mesh does not have is that of a program which is only printed.
+  return mesh().coordinates_of(program.rank).value_or(mesh().coordinates(0));
 }
 
 void Builder::group(std::string_view axis) {

@@ -417,7 +417,7 @@ class GridProgram {
 Bundle grid_bundle(const Grid& grid, Rank rank, std::int64_t micros) {
   Mesh mesh{"main", {{"data", grid.data}, {"z", grid.z}, {"y", grid.y}, {"x", grid.x}}, {}};
   for (std::int64_t i = 0; i < grid.ranks(); ++i)
-    mesh.ranks.emplace_back(static_cast<std::size_t>(i));
+    mesh.ranks.push_back(Rank(static_cast<std::size_t>(i)));
   Bundle bundle{{GridProgram("init", rank, grid, mesh, micros).init(),
                  GridProgram("train", rank, grid, mesh, micros).train(),
                  GridProgram("digest", rank, grid, mesh, micros).digest()},

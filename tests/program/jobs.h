@@ -2,9 +2,10 @@
 // break.
 #pragma once
 
+#include <optional>
 #include <vector>
 
-#include "program/program.h"
+#include "program/job.h"
 
 namespace fourfold::program {
 
@@ -24,5 +25,33 @@ Bundle grid_bundle(const Grid& grid, Rank rank, std::int64_t micros);
 /// Two meshes of `width` ranks each, cut by data: the first embeds, the second computes the loss;
 /// activations and gradients of two micro-batches travel between them.
 std::vector<Bundle> pipeline_job(std::int64_t width);
+
+/// A job in which each rank is a class of its own, whatever its programs are.
+inline Job job_of(std::vector<Bundle> by_rank) {
+  Job job;
+  for (Bundle& bundle : by_rank) {
+    Binding binding{static_cast<std::uint32_t>(job.classes.size()), {}};
+    for (const Channel& channel : channels_of(bundle)) binding.peers.push_back(channel.peer);
+    job.ranks.push_back(std::move(binding));
+    job.classes.push_back(std::move(bundle));
+  }
+  return job;
+}
+
+/// The job of these bundles, of a job without messages, in which all ranks that have what they have
+/// in `sound` are one class.
+inline Job folded(const Job& sound, const std::vector<Bundle>& by_rank) {
+  Job job;
+  std::optional<std::uint32_t> class_of_sound;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const bool is_sound = by_rank[rank] == bundle_of(sound, Rank(rank));
+    const auto next = static_cast<std::uint32_t>(job.classes.size());
+    job.ranks.push_back({is_sound ? class_of_sound.value_or(next) : next, {}});
+    if (is_sound && class_of_sound) continue;
+    if (is_sound) class_of_sound = next;
+    job.classes.push_back(by_rank[rank]);
+  }
+  return job;
+}
 
 }  // namespace fourfold::program

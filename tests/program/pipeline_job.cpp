@@ -168,7 +168,7 @@ class StageProgram {
 std::vector<Bundle> pipeline_job(std::int64_t width) {
   std::vector<Mesh> meshes = {{"first", {{"data", width}}, {}}, {"second", {{"data", width}}, {}}};
   for (std::int64_t rank = 0; rank < 2 * width; ++rank)
-    meshes[rank < width ? 0 : 1].ranks.emplace_back(static_cast<std::size_t>(rank));
+    meshes[rank < width ? 0 : 1].ranks.push_back(Rank(static_cast<std::size_t>(rank)));
   std::vector<Bundle> bundles;
   for (std::int64_t i = 0; i < 2 * width; ++i) {
     const Rank rank(static_cast<std::size_t>(i));

@@ -6,8 +6,9 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "program/examples.h"
+#include "program/jobs.h"
 #include "program/text.h"
-#include "verify/verify.h"
+#include "verify/verify_job.h"
 
 namespace fourfold::program {
 namespace {
@@ -126,6 +127,71 @@ TEST(TextErrors, RandomEditsAreReadOrRefusedAndNeverAnythingElse) {
       ASSERT_NO_THROW(accepted += reads(text) ? 1 : 0) << text;
     }
   EXPECT_GT(accepted, 0);
+}
+
+/// The same for a job.
+bool job_reads(const std::string& text) {
+  try {
+    verify::verify(parse_job(text, "edited.txt"));
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+/// Two classes that exchange messages, of several ranks each.
+Job two_classes() {
+  const std::vector<Bundle> bundles = pipeline_job(3);
+  Job job{{bundles[0], bundles[3]}, {}};
+  for (std::size_t rank = 0; rank < 6; ++rank) {
+    Binding binding{rank < 3 ? 0U : 1U, {}};
+    for (const Channel& channel : channels_of(bundles[rank])) binding.peers.push_back(channel.peer);
+    job.ranks.push_back(binding);
+  }
+  return job;
+}
+
+TEST(TextErrors, RandomEditsOfAJobAreReadOrRefusedAndNeverAnythingElse) {
+  std::mt19937 random(7);
+  const std::string original = to_text(two_classes());
+  const std::size_t head = original.find("bundle");
+  const std::string letters = " \n.0123456789abcdefgijklmnoprsty";
+  ASSERT_TRUE(job_reads(original));
+  int accepted = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = original;
+    const std::size_t within = round % 2 == 0 ? head : text.size();
+    const std::size_t place = random() % within;
+    if (random() % 3 == 0)
+      text.erase(place, 1 + random() % 4);
+    else
+      text[place] = letters[random() % letters.size()];
+    ASSERT_NO_THROW(accepted += job_reads(text) ? 1 : 0) << text;
+  }
+  EXPECT_GT(accepted, 0);
+}
+
+TEST(TextErrors, AJobNamesTheWordAtFault) {
+  const std::string text = to_text(two_classes());
+  const auto error_with = [&](const std::string& from, const std::string& to) {
+    std::string edited = text;
+    edited.replace(edited.find(from), from.size(), to);
+    try {
+      parse_job(edited, "job.txt");
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_EQ(error_with("ranks 3..5", "ranks 4..5"), "job.txt:3: read '4..5', expected rank 3 next");
+  EXPECT_EQ(error_with("class 1", "class 2"),
+            "job.txt:3: read '2', expected the number of a class below 2");
+  EXPECT_EQ(error_with("job of 6", "job of 5"),
+            "job.txt:3: read 'ranks up to 5', expected 5 ranks");
+  EXPECT_EQ(error_with("ranks 3..5", "ranks 3..9999999"),
+            "job.txt:3: read '3..9999999', expected no more than 2^20 ranks");
+  EXPECT_NE(error_with("\nclass 1\n", "\nclass 0\n").find("read '0', expected class 1"),
+            std::string::npos);
 }
 
 TEST(TextErrors, NumbersThatDoNotFitAreRefused) {

@@ -55,7 +55,7 @@ class RandomProgram {
     Mesh mesh{format("m{}", program.meshes.size()), {}, {}};
     for (std::size_t i = 0; i < 1 + index(4); ++i)
       mesh.axes.push_back({format("a{}", i), below(4) + 1});
-    for (std::size_t i = 0; i < index(9); ++i) mesh.ranks.emplace_back(index(40));
+    for (std::size_t i = 0; i < index(9); ++i) mesh.ranks.push_back(Rank(index(40)));
     program.meshes.push_back(mesh);
   }
 

@@ -55,6 +55,28 @@ TEST(Text, HandBuiltProgramsReadBackEqual) {
     expect_round_trip(program);
 }
 
+TEST(Text, TheRanksOfAJobFoldWhereTheirPeersMoveAlike) {
+  Job job{{tiny_bundle(), tiny_bundle()}, {}};
+  for (std::size_t rank = 0; rank < 4; ++rank) job.ranks.push_back({0, {Rank(4 + rank), Rank(9)}});
+  for (std::size_t rank = 4; rank < 8; ++rank) job.ranks.push_back({1, {Rank(rank - 4)}});
+  for (std::size_t rank = 8; rank < 12; ++rank) job.ranks.push_back({1, {Rank(7)}});
+  for (std::size_t rank = 12; rank < 1024; ++rank) job.ranks.push_back({0, {}});
+  const std::string text = to_text(job);
+  EXPECT_TRUE(
+      text.starts_with("job of 1024 ranks in 2 classes\n"
+                       "ranks 0 class 0 peers 4 9\n"
+                       "ranks 1 class 0 peers 5 9\n"
+                       "ranks 2 class 0 peers 6 9\n"
+                       "ranks 3 class 0 peers 7 9\n"
+                       "ranks 4..7 class 1 peers 0 by 1\n"
+                       "ranks 8..11 class 1 peers 7 by 0\n"
+                       "ranks 12..1023 class 0\n"))
+      << text.substr(0, 400);
+  const Job read = parse_job(text, "job.txt");
+  EXPECT_EQ(read, job);
+  EXPECT_EQ(to_text(read), text);
+}
+
 TEST(Text, ABundleReadsBackEqual) {
   const Bundle bundle = tiny_bundle();
   const std::string text = to_text(bundle);

@@ -13,7 +13,7 @@ namespace {
 Mesh mesh_of(std::int64_t z, std::int64_t x) {
   Mesh mesh{"main", {{"z", z}, {"x", x}}, {}};
   for (std::int64_t rank = 0; rank < z * x; ++rank)
-    mesh.ranks.emplace_back(static_cast<std::size_t>(rank));
+    mesh.ranks.push_back(Rank(static_cast<std::size_t>(rank)));
   return mesh;
 }
 

@@ -10,6 +10,7 @@
 
 #include "comm/threads.h"
 #include "program/bind.h"
+#include "program/job.h"
 #include "support/small_run.h"
 
 namespace fourfold::test {
@@ -70,14 +71,13 @@ class GridRun {
     }
   };
 
-  explicit GridRun(const RunSetup& setup) : GridRun(setup, compile_bundle(setup)) {}
+  explicit GridRun(const RunSetup& setup) : GridRun(setup, compile_job(setup)) {}
   /// Of programs compiled elsewhere; the grid of the setup has as many ranks.
-  GridRun(const RunSetup& setup, program::Bundle bundle)
-      : setup_(setup), bundle_(std::move(bundle)) {
+  GridRun(const RunSetup& setup, program::Job job) : setup_(setup), job_(std::move(job)) {
     setup_.cpu.threads = 1;
   }
 
-  static program::Bundle compile_bundle(const RunSetup& setup) {
+  static program::Job compile_job(const RunSetup& setup) {
     const auto batching = std::get<plan::Batching>(plan::solve_batching(setup.plan));
     const auto graphs = model::build(setup.model(),
                                      {batching.samples(), batching.length, batching.global_batch,
@@ -89,15 +89,12 @@ class GridRun {
     return compile::compile(graphs, std::get<plan::Plan>(plan), target);
   }
 
-  const program::Bundle& bundle() const { return bundle_; }
+  const program::Job& job() const { return job_; }
+  const program::Bundle& bundle() const { return job_.classes[0]; }
   std::size_t num_ranks() const {
     return static_cast<std::size_t>(plan::num_ranks(setup_.plan.grid));
   }
-  program::Bundle bundle_of(std::size_t rank) const {
-    program::Bundle bound = bundle_;
-    program::bind(bound, Rank(rank));
-    return bound;
-  }
+  program::Bundle bundle_of(std::size_t rank) const { return program::bundle_of(job_, Rank(rank)); }
 
   /// Calls the body on every rank, each in its own thread.
   void run(const std::function<void(RankRun&)>& body) {
@@ -173,7 +170,7 @@ class GridRun {
  private:
   static constexpr double unset = -1.2345678e300;
   RunSetup setup_;
-  program::Bundle bundle_;
+  program::Job job_;
   std::mutex mutex_;
 };
 

@@ -147,7 +147,7 @@ class SmallRun {
     for (graph::Graph& graph : graphs.graphs)
       if (setup.chunks > 0) graph = in_cut_forms(graph, setup.chunks);
     const auto plan = std::get<plan::Plan>(plan::make_plan(graphs, setup.plan));
-    return compile::compile(graphs, plan, target);
+    return compile::compile(graphs, plan, target).classes[0];
   }
 
   const program::Bundle& bundle() const { return bundle_; }

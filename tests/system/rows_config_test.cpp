@@ -223,7 +223,7 @@ TEST_F(Row4, every_grid_of_up_to_16_ranks_trains_or_ends_with_5_and_grids_that_w
               if (proves) {
                 const cli::Job job = cli::make_job(std::move(config));
                 EXPECT_EQ(job.ranks(), x * y * z * data);
-                const auto faults = verify::verify(job.bundle);
+                const auto faults = verify::verify(job.bundle());
                 EXPECT_TRUE(faults.empty()) << faults.front().message;
                 ++compiled;
               } else {

@@ -88,7 +88,7 @@ TEST(VerifyBounds, AnEventOutOfRangeIsAFault) {
 
 TEST(VerifyBounds, AMeshWithOneRankTwiceIsAFault) {
   Program program = sharded_train();
-  program.meshes[0].ranks[0] = Rank(1);
+  program.meshes[0].ranks = {Rank(1), Rank(1), Rank(2), Rank(3)};
   expect_fault(program, "bounds", std::nullopt, "rank 1 stands there twice");
 }
 

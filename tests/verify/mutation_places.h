@@ -76,8 +76,7 @@ inline std::vector<Site> siblings(std::vector<Bundle>& job, const Site& site) {
   const auto meshes_of = [&](std::size_t rank) {
     std::vector<bool> has;
     for (const Mesh& mesh : job[site.rank].programs[site.program].meshes)
-      has.push_back(std::find(mesh.ranks.begin(), mesh.ranks.end(), Rank(rank)) !=
-                    mesh.ranks.end());
+      has.push_back(mesh.ranks.has(Rank(rank)));
     return has;
   };
   // Where another fault was seeded before, a rank may have something else there.

@@ -70,8 +70,7 @@ std::optional<Seeded> cross_orders(Job& job, std::mt19937& random) {
   const Mesh& mesh = program.meshes[a.mesh.index()];
   Seeded result = seeded(job, *site, false);
   // The corner across: the next coordinate on both axes.
-  const auto place = std::find(mesh.ranks.begin(), mesh.ranks.end(), Rank(site->rank));
-  auto corner = mesh.coordinates(static_cast<std::size_t>(place - mesh.ranks.begin()));
+  auto corner = mesh.coordinates_of(Rank(site->rank)).value();
   for (const AxisId axis : {a.axis, b.axis})
     corner[axis.index()] = (corner[axis.index()] + 1) % mesh.axes[axis.index()].size;
   for (std::size_t i = 0; i < mesh.ranks.size(); ++i)

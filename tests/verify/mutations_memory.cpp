@@ -285,8 +285,13 @@ void add_frames(std::vector<Mutation>& list) {
                        [](Job& job, Bundle& bundle, std::mt19937&) {
                          if (job.size() < 2 || bundle.programs[0].meshes[0].ranks.size() < 2)
                            return false;
-                         for (Program& program : bundle.programs)
-                           std::swap(program.meshes[0].ranks[0], program.meshes[0].ranks[1]);
+                         for (Program& program : bundle.programs) {
+                           const Ranks before = program.meshes[0].ranks;
+                           Ranks swapped{before[1], before[0]};
+                           for (std::size_t i = 2; i < before.size(); ++i)
+                             swapped.push_back(before[i]);
+                           program.meshes[0].ranks = swapped;
+                         }
                          return true;
                        }));
   list.push_back(frame("a parameter at another address", {"class", "bundle"},

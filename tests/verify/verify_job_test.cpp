@@ -6,10 +6,11 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <map>
 
-#include "program/bind.h"
 #include "program/jobs.h"
+#include "program/text.h"
 #include "verify/faults.h"
 #include "verify/mutations.h"
 
@@ -17,8 +18,7 @@ namespace fourfold::verify {
 namespace {
 
 std::vector<Fault> verify_all(const std::vector<Bundle>& job) {
-  return verify_job(static_cast<std::int64_t>(job.size()),
-                    [&](Rank rank) -> const Bundle& { return job[rank.index()]; });
+  return verify(job_of(job));
 }
 
 TEST(VerifyJob, GridsAreSound) {
@@ -30,6 +30,62 @@ TEST(VerifyJob, GridsAreSound) {
 
 TEST(VerifyJob, TwoMeshesAreSound) {
   for (const std::int64_t width : {1, 2, 4}) EXPECT_EQ(all(verify_all(pipeline_job(width))), "");
+}
+
+/// Two classes, one for each mesh of the pipeline.
+Job folded_pipeline(std::int64_t width) {
+  const std::vector<Bundle> bundles = pipeline_job(width);
+  const auto per_mesh = static_cast<std::size_t>(width);
+  Job job{{bundles[0], bundles[per_mesh]}, {}};
+  for (std::size_t rank = 0; rank < bundles.size(); ++rank) {
+    Binding binding{rank < per_mesh ? 0U : 1U, {}};
+    for (const Channel& channel : channels_of(bundles[rank])) binding.peers.push_back(channel.peer);
+    job.ranks.push_back(binding);
+    EXPECT_EQ(bundle_of(job, Rank(rank)), bundles[rank]);
+  }
+  return job;
+}
+
+TEST(VerifyJob, ClassesOfSeveralRanksAreSoundAndSoIsTheirText) {
+  for (const std::int64_t width : {1, 2, 4}) {
+    const Job job = folded_pipeline(width);
+    EXPECT_EQ(all(verify(job)), "");
+    const std::string text = to_text(job);
+    const Job read = parse_job(text, "job.txt");
+    EXPECT_EQ(read, job);
+    EXPECT_EQ(all(verify(read)), "");
+  }
+}
+
+/// What the verifier says first of a job whose bindings were changed.
+std::string first_fault(const std::function<void(Job&)>& change) {
+  Job job = folded_pipeline(4);
+  change(job);
+  const std::vector<Fault> faults = verify(job);
+  return faults.empty() ? "nothing" : faults[0].rule + ": " + faults[0].message;
+}
+
+TEST(VerifyJob, BindingsThatDoNotFitAreNamed) {
+  EXPECT_EQ(first_fault([](Job& job) { job.ranks[2].of_class = 1; }),
+            "bundle: rank 2: init is the program of rank 4");
+  EXPECT_EQ(first_fault([](Job& job) { job.ranks[6] = {0, job.ranks[2].peers}; }),
+            "binding: rank 6: it does not stand on the meshes of its class, as rank 0 does");
+  EXPECT_EQ(first_fault([](Job& job) { job.ranks[2].of_class = 7; }),
+            "binding: rank 2: it is of class 7 of 2");
+  EXPECT_EQ(first_fault([](Job& job) { job.classes.push_back(job.classes[0]); }),
+            "binding: class 2 has no rank");
+  EXPECT_EQ(first_fault([](Job& job) { job.ranks[2].peers.pop_back(); }),
+            "binding: rank 2: it has 7 peers, its class has 8 channels");
+  EXPECT_EQ(first_fault([](Job& job) { job.ranks[0].peers[0] = Rank(5); }),
+            "binding: rank 0: its peer 0 is rank 5, that of its class is rank 4");
+  EXPECT_NE(first_fault([](Job& job) { job.ranks[2].peers[0] = Rank(99); }).find("bounds: rank 2"),
+            std::string::npos);
+  EXPECT_NE(first_fault([](Job& job) {
+              std::swap(job.ranks[2].peers[0], job.ranks[3].peers[0]);
+            }).find("matching: rank"),
+            std::string::npos);
+  EXPECT_EQ(first_fault([](Job& job) { job.classes.clear(); }),
+            "binding: rank 0: it is of class 0 of 0");
 }
 
 /// The first fault is of that rule and rank, and says so.
@@ -155,7 +211,7 @@ std::vector<Bundle> job_of_many_kinds(std::size_t width) {
   std::vector<Mesh> meshes = {{"first", {{"data", static_cast<std::int64_t>(width)}}, {}},
                               {"second", {{"data", static_cast<std::int64_t>(width)}}, {}}};
   for (std::size_t rank = 0; rank < 2 * width; ++rank)
-    meshes[rank / width].ranks.emplace_back(rank);
+    meshes[rank / width].ranks.push_back(Rank(rank));
   std::vector<Bundle> job;
   for (std::size_t rank = 0; rank < 2 * width; ++rank) {
     const std::size_t place = rank % width, mesh = rank / width;
@@ -232,19 +288,16 @@ TEST(VerifyJob, SeveralFaultsAtOnceAreNoErrorOfTheVerifier) {
 /// busy machine and for sanitizers; the time itself is printed.
 TEST(VerifyJob, ManyRanksWithFiftyThousandInstructionsTakeLittleTime) {
   const Grid grid{16, 2, 2, 2};
-  Bundle bundle = grid_bundle(grid, Rank(0), 360);
-  EXPECT_GE(bundle.programs[1].instructions.size(), 50000U);
-  std::chrono::duration<double> binding{0};
+  program::Job job;
+  job.classes = {grid_bundle(grid, Rank(0), 360)};
+  job.ranks.resize(static_cast<std::size_t>(grid.ranks()));
+  const Program& step = job.classes[0].programs[1];
+  EXPECT_GE(step.instructions.size(), 50000U);
   const auto start = std::chrono::steady_clock::now();
-  const auto faults = verify_job(grid.ranks(), [&](Rank rank) -> const Bundle& {
-    const auto before = std::chrono::steady_clock::now();
-    bind(bundle, rank);
-    binding += std::chrono::steady_clock::now() - before;
-    return bundle;
-  });
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start - binding;
+  const auto faults = verify(job);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(all(faults).substr(0, 2000), "");
-  std::printf("%zu instructions on %lld ranks: %.2f s\n", bundle.programs[1].instructions.size(),
+  std::printf("%zu instructions on %lld ranks: %.2f s\n", step.instructions.size(),
               static_cast<long long>(grid.ranks()), elapsed.count());
   EXPECT_LT(elapsed.count() / static_cast<double>(grid.ranks()), 0.2);
 }

@@ -11,6 +11,7 @@
 #include "graph/gradients.h"
 #include "graph/update.h"
 #include "program/all_rows.h"
+#include "program/jobs.h"
 #include "program/text.h"
 #include "support/compare.h"
 #include "support/grid_run.h"
@@ -77,7 +78,7 @@ RunSetup setup_of(const plan::Grid& grid) {
   return setup;
 }
 
-program::Bundle compiled(const RunSetup& setup) {
+program::Job compiled(const RunSetup& setup) {
   const auto batching = std::get<plan::Batching>(plan::solve_batching(setup.plan));
   const graph::ModelGraphs graphs = model(batching);
   const auto plan = plan::make_plan(graphs, setup.plan);
@@ -85,26 +86,22 @@ program::Bundle compiled(const RunSetup& setup) {
 }
 
 /// What the verifier finds in the bundles of all ranks once each was changed.
-std::vector<verify::Fault> faults_of(const RunSetup& setup, const program::Bundle& bundle,
-                                     const std::function<void(program::Bundle&)>& change = {}) {
-  program::Bundle bound;
-  return verify::verify_job(plan::num_ranks(setup.plan.grid),
-                            [&](Rank rank) -> const program::Bundle& {
-                              bound = bundle;
-                              program::bind(bound, rank);
-                              if (change) change(bound);
-                              return bound;
-                            });
+std::vector<verify::Fault> faults_of(const program::Job& job,
+                                     const std::function<void(program::Bundle&)>& change) {
+  std::vector<program::Bundle> bundles;
+  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank)
+    change(bundles.emplace_back(program::bundle_of(job, Rank(rank))));
+  return verify::verify(program::job_of(std::move(bundles)));
 }
 
 Outcome train(const plan::Grid& grid) {
   const RunSetup setup = setup_of(grid);
-  program::Bundle bundle = compiled(setup);
-  for (const verify::Fault& fault : faults_of(setup, bundle))
+  program::Job job = compiled(setup);
+  for (const verify::Fault& fault : verify::verify(job))
     ADD_FAILURE() << fault.rule << ": " << fault.message;
   Outcome outcome;
-  outcome.text = program::to_text(bundle.at("train"));
-  GridRun run(setup, std::move(bundle));
+  outcome.text = program::to_text(job.classes[0].at("train"));
+  GridRun run(setup, std::move(job));
   run.run([&](GridRun::RankRun& rank) {
     rank.executor.run("init", test::SmallRun::block(0, 0, 1));
     auto feeder = test::random_batch(setup);
@@ -158,7 +155,7 @@ TEST(AddedOps, are_verified_to_count_the_channels_of_all_ranks) {
         if (auto* compute = std::get_if<program::Compute>(&instruction.what))
           if (auto* norm = std::get_if<op::UnitNormApply>(&compute->op)) norm->width /= 2;
   };
-  const auto faults = faults_of(setup, compiled(setup), count_local_channels);
+  const auto faults = faults_of(compiled(setup), count_local_channels);
   EXPECT_TRUE(std::any_of(faults.begin(), faults.end(), [](const verify::Fault& fault) {
     return fault.rule == "part" && fault.message.find("width is") != std::string::npos;
   }));

@@ -14,7 +14,7 @@ namespace fourfold::checkpoint {
 inline Mesh mesh_of(std::int64_t data, std::int64_t y, std::int64_t x) {
   Mesh mesh{"all", {{"data", data}, {"y", y}, {"x", x}}, {}};
   for (std::int64_t rank = 0; rank < data * y * x; ++rank)
-    mesh.ranks.emplace_back(static_cast<std::size_t>(rank));
+    mesh.ranks.push_back(Rank(static_cast<std::size_t>(rank)));
   return mesh;
 }
 

@@ -69,7 +69,7 @@ TEST(WarningFold, a_text_is_new_once_and_counted_then) {
 
 TEST(RankTag, it_names_rank_host_and_place) {
   Mesh mesh{"all", {{"data", 2}, {"z", 1}, {"y", 2}, {"x", 2}}, {}};
-  for (std::size_t rank = 0; rank < 8; ++rank) mesh.ranks.emplace_back(rank);
+  for (std::size_t rank = 0; rank < 8; ++rank) mesh.ranks.push_back(Rank(rank));
   EXPECT_EQ(grid_place(mesh, 5), "d1z0y0x1");
   EXPECT_EQ(grid_place(mesh, 8), "");
   EXPECT_EQ(rank_tag(17, "n042", "d0z1y0x1"), "[r017 n042 d0z1y0x1]");

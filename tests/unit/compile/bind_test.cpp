@@ -27,8 +27,9 @@ GridSetup full_setup(bool shard_states) {
 
 std::vector<Bundle> bundles_of_all_ranks(const GridSetup& setup) {
   std::vector<Bundle> bundles;
-  for (std::int64_t rank = 0; rank < plan::num_ranks(setup.plan.grid); ++rank)
-    bundles.push_back(setup.bundle(Rank(static_cast<std::size_t>(rank))));
+  const program::Job job = setup.job();
+  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank)
+    bundles.push_back(program::bundle_of(job, Rank(rank)));
   return bundles;
 }
 
@@ -41,7 +42,7 @@ Place place_of(std::size_t rank) {
   return {bit(0), bit(1), bit(2), bit(3)};
 }
 
-TEST(Bind, gives_what_compiling_for_the_rank_gives_from_any_other_rank_and_in_any_order) {
+TEST(Bind, gives_the_bundle_of_a_rank_from_that_of_any_other_and_in_any_order) {
   for (const bool shard_states : {false, true}) {
     const auto compiled = bundles_of_all_ranks(full_setup(shard_states));
     std::size_t rebound = 0;
@@ -88,7 +89,7 @@ std::vector<std::vector<std::size_t>> members(const Program& program) {
 
 Mesh mesh_2x3x2(std::size_t first_rank) {
   Mesh mesh{"main", {{"z", 2}, {"y", 3}, {"x", 2}}, {}};
-  for (std::size_t i = 0; i < 12; ++i) mesh.ranks.emplace_back(first_rank + i);
+  for (std::size_t i = 0; i < 12; ++i) mesh.ranks.push_back(Rank(first_rank + i));
   return mesh;
 }
 
@@ -109,7 +110,8 @@ TEST(Bind, members_are_the_ranks_that_the_mesh_names_in_its_order) {
   EXPECT_EQ(members(program),
             (std::vector<std::vector<std::size_t>>{{43, 49}, {47, 49, 51}, {48, 49}}));
   Mesh reversed = mesh_2x3x2(0);
-  std::reverse(reversed.ranks.begin(), reversed.ranks.end());
+  reversed.ranks = {};
+  for (std::size_t rank = 12; rank-- > 0;) reversed.ranks.push_back(Rank(rank));
   program = program_on(reversed);
   program::bind(program, Rank(std::size_t{2}));  // stands where 9 stood
   EXPECT_EQ(members(program), (std::vector<std::vector<std::size_t>>{{8, 2}, {4, 2, 0}, {3, 2}}));

@@ -51,7 +51,7 @@ machine::Target test_target() {
 }
 
 program::Bundle bundle_of(const RunSetup& setup) {
-  return compile(setup.graphs(), setup.solved(), test_target());
+  return compile(setup.graphs(), setup.solved(), test_target()).classes[0];
 }
 
 std::size_t count_ops(const program::Program& program, std::string_view name) {

@@ -36,7 +36,8 @@ class ConversionCases {
       c.mesh.axes.push_back({format("a{}", c.mesh.axes.size()), axis});
       ranks *= axis;
     }
-    for (std::int64_t i = 0; i < ranks; ++i) c.mesh.ranks.emplace_back(static_cast<std::size_t>(i));
+    for (std::int64_t i = 0; i < ranks; ++i)
+      c.mesh.ranks.push_back(Rank(static_cast<std::size_t>(i)));
     for (const std::int64_t size : numbers(1 + pick(4), 1, 7)) c.shape.push_back(size);
     // Sums and maxima do not commute: a tensor is partial in one of them.
     const op::Reduction reduction = pick(3) == 0 ? op::Reduction::max : op::Reduction::sum;

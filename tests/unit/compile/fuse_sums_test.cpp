@@ -21,7 +21,7 @@ machine::Target fusing_target() {
 
 program::Bundle bundle_of(const GridSetup& setup, const machine::Target& target) {
   const graph::ModelGraphs model = setup.graphs();
-  return compile(model, setup.solved(model), target);
+  return compile(model, setup.solved(model), target).classes[0];
 }
 
 program::Program train_program(const plan::Grid& grid, const machine::Target& target) {

@@ -22,7 +22,7 @@ machine::Target fusing_target() {
 
 program::Bundle bundle_of(const GridSetup& setup, const machine::Target& target) {
   const graph::ModelGraphs model = setup.graphs();
-  return compile(model, setup.solved(model), target);
+  return compile(model, setup.solved(model), target).classes[0];
 }
 
 std::vector<program::Compute> updates_of(const program::Program& program) {

@@ -52,10 +52,11 @@ struct GridSetup {
     };
     return target;
   }
-  program::Bundle bundle(std::optional<Rank> rank = std::nullopt) const {
+  program::Job job() const {
     const graph::ModelGraphs model = graphs();
-    return compile(model, solved(model), target(), rank);
+    return compile(model, solved(model), target());
   }
+  program::Bundle bundle() const { return job().classes[0]; }
   program::Program train() const { return bundle().at("train"); }
 };
 

@@ -33,7 +33,7 @@ struct GridSetup {
     target.workspace_bytes = [](const std::string&, const op::Op&, op::Shapes, DType) {
       return std::int64_t{0};
     };
-    return compile(graphs, std::get<plan::Plan>(solved), target);
+    return compile(graphs, std::get<plan::Plan>(solved), target).classes[0];
   }
 };
 

@@ -132,7 +132,7 @@ TEST(Gradients, are_reduced_once_on_the_axes_that_their_rule_sums_over_and_on_no
     const graph::ModelGraphs model = setup.graphs();
     const plan::Plan plan = setup.solved(model);
     const auto expected = axes_by_rule(model.at("train"), plan);
-    auto got = reductions(compile(model, plan, GridSetup::target()).at("train"));
+    auto got = reductions(compile(model, plan, GridSetup::target()).classes[0].at("train"));
     for (const auto& [name, axes] : expected) {
       const Reductions& found = got[name];
       std::multiset<std::string> once = found.at_end;

@@ -21,7 +21,7 @@ constexpr AxisId first_axis(0), second_axis(1);
 Mesh device_mesh(std::int64_t d1, std::int64_t d2, std::size_t first_rank = 0) {
   Mesh mesh{"devices", {{"d1", d1}, {"d2", d2}}, {}};
   for (std::int64_t i = 0; i < d1 * d2; ++i)
-    mesh.ranks.emplace_back(first_rank + static_cast<std::size_t>(i));
+    mesh.ranks.push_back(Rank(first_rank + static_cast<std::size_t>(i)));
   return mesh;
 }
 

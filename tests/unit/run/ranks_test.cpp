@@ -270,7 +270,7 @@ TEST(Ranks, sixteen_ranks_with_four_streams_each_get_through_and_steps_allocate_
     program.rank = world.rank();
     program.world = many;
     program.meshes = {{"all", {{"data", 2}, {"z", 2}, {"y", 2}, {"x", 2}}, {}}};
-    for (std::size_t i = 0; i < many; ++i) program.meshes[0].ranks.emplace_back(i);
+    for (std::size_t i = 0; i < many; ++i) program.meshes[0].ranks.push_back(Rank(i));
     program.groups.clear();
     const auto a = made.floats("a", 1000, Region::persistent);
     std::optional<program::EventId> last;

@@ -17,7 +17,7 @@ program::Program blocked_program(std::int64_t parts, std::int64_t part) {
   made.buffer("b", DType::i32, {2, parts * part, 3}, program::Region::transient);
   program::Program& program = made.edit();
   program.meshes[0].axes = {{"x", parts}};
-  program.meshes[0].ranks.assign(static_cast<std::size_t>(parts), Rank(0));
+  program.meshes[0].ranks = Ranks(Rank(0), static_cast<std::size_t>(parts));
   program.buffers[0].global = {2, 7, 3};
   program.buffers[0].blocked = program::Blocked{1, AxisId(0), part};
   return made.program();
@@ -58,7 +58,7 @@ TEST(Reorder, threads_change_nothing) {
   made.buffer("b", DType::f32, {64, 300, 32}, program::Region::transient);
   program::Program& program = made.edit();
   program.meshes[0].axes = {{"x", 4}};
-  program.meshes[0].ranks.assign(4, Rank(0));
+  program.meshes[0].ranks = Ranks(Rank(0), 4);
   program.buffers[0].blocked = program::Blocked{1, AxisId(0), 75};
   const Reorder order = reorder_of(program, program.buffers[0]);
   std::vector<std::byte> plain(static_cast<std::size_t>(order.plain_bytes()));

@@ -1,0 +1,65 @@
+#include "base/parallel.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace fourfold {
+namespace {
+
+std::size_t count_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
+  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&mask)));
+}
+
+class Team {
+ public:
+  Team(std::size_t count, const std::function<void(std::size_t)>& work)
+      : count_(count), work_(work) {}
+
+  void run() {
+    std::vector<std::thread> helpers;
+    helpers.reserve(std::min(count_, count_cores()));
+    for (std::size_t i = 1; i < std::min(count_, count_cores()); ++i) try {
+        helpers.emplace_back([this] { serve(); });
+      } catch (const std::system_error&) {
+        break;  // fewer threads do the same
+      }
+    serve();
+    for (std::thread& helper : helpers) helper.join();
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void serve() noexcept {
+    for (std::size_t i = next_++; i < count_; i = next_++) try {
+        work_(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        if (!error_) error_ = std::current_exception();
+        next_ = count_;
+      }
+  }
+
+  std::size_t count_;
+  const std::function<void(std::size_t)>& work_;
+  std::atomic<std::size_t> next_{0};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+void for_each_on_all_cores(std::size_t count, const std::function<void(std::size_t)>& work) {
+  Team(count, work).run();
+}
+
+}  // namespace fourfold

@@ -1,0 +1,51 @@
+// Ranks in their two forms, and places on a mesh.
+#include "base/mesh.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace fourfold {
+namespace {
+
+TEST(Ranks, are_what_was_put_in_whether_they_follow_one_another_or_not) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Rank> wanted;
+    Ranks ranks;
+    const std::size_t first = random() % 50, count = random() % 12;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool jumps = round % 3 != 0 && random() % 4 == 0;
+      wanted.emplace_back(jumps ? random() % 60 : first + i);
+      ranks.push_back(wanted.back());
+    }
+    ASSERT_EQ(ranks.size(), wanted.size());
+    EXPECT_TRUE(std::equal(ranks.begin(), ranks.end(), wanted.begin(), wanted.end()));
+    for (std::size_t rank = 0; rank < 62; ++rank) {
+      const auto place = std::find(wanted.begin(), wanted.end(), Rank(rank));
+      const auto expected = static_cast<std::size_t>(place - wanted.begin());
+      EXPECT_EQ(ranks.position(Rank(rank)),
+                place == wanted.end() ? std::nullopt : std::optional(expected));
+    }
+    Ranks again;
+    for (const Rank rank : ranks) again.push_back(rank);
+    EXPECT_EQ(again, ranks);
+  }
+}
+
+TEST(Ranks, of_one_sequence_are_equal_however_they_were_made) {
+  EXPECT_EQ((Ranks{Rank(4), Rank(5), Rank(6)}), Ranks(Rank(4), 3));
+  EXPECT_EQ(Ranks(), Ranks(Rank(7), 0));
+  EXPECT_FALSE((Ranks{Rank(4), Rank(6), Rank(5)}) == Ranks(Rank(4), 3));
+}
+
+TEST(Mesh, knows_the_coordinates_of_its_ranks_alone) {
+  const Mesh mesh{"m", {{"a", 2}, {"b", 3}}, Ranks(Rank(10), 6)};
+  EXPECT_EQ(mesh.coordinates_of(Rank(14)), (std::vector<std::int64_t>{1, 1}));
+  EXPECT_EQ(mesh.coordinates_of(Rank(16)), std::nullopt);
+  EXPECT_EQ(mesh.coordinates_of(Rank(9)), std::nullopt);
+}
+
+}  // namespace
+}  // namespace fourfold
