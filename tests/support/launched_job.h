@@ -22,6 +22,11 @@
 
 namespace fourfold::test {
 
+/// How long a test waits for what is sure to come in the end: the end of a job, a line, a file.
+/// Only what hangs takes so long, however slow or busy the machine is, and then the test still ends
+/// before ctest ends it (tests/CMakeLists.txt) and says what the job printed.
+constexpr double hang_s = 900;
+
 inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }

@@ -50,10 +50,10 @@ class Attack : public FolderTest {
   /// The program with calls that fail as the variables say (support/failing_calls.c).
   CommandResult run_failing(const std::string& variables, const std::string& words) const {
     return run_command(format(
-        "timeout -s KILL 120 env GOMP_SPINCOUNT=0 ASAN_OPTIONS={} LD_PRELOAD={} FAILING_COUNT={} "
+        "timeout -s KILL {} env GOMP_SPINCOUNT=0 ASAN_OPTIONS={} LD_PRELOAD={} FAILING_COUNT={} "
         "{} {} {} 2>&1",
-        test::preload_allowed(), FOURFOLD_FAILING_CALLS, path("count"), variables, FOURFOLD_BINARY,
-        words));
+        test::hang_s, test::preload_allowed(), FOURFOLD_FAILING_CALLS, path("count"), variables,
+        FOURFOLD_BINARY, words));
   }
   std::string training(const std::string& name) const {
     return format("train {} --set run.dir={}", path("tiny.yaml"), path(name));

@@ -60,9 +60,9 @@ class Checkpoint : public FolderTest {
     fs::create_directories(folder);
     return std::make_unique<LaunchedJob>(words, folder);
   }
-  CommandResult run(const Words& words, double seconds = 300) {
+  CommandResult run(const Words& words) {
     const auto job = start(words);
-    const int code = job->wait(seconds).value_or(-1);
+    const int code = job->wait(test::hang_s).value_or(-1);
     return {code, job->output()};
   }
   std::string metrics(const std::string& name) const {
@@ -80,7 +80,7 @@ class Checkpoint : public FolderTest {
   /// To the program, once it is there: between fork and exec it is not yet known by its
   /// environment. Nothing where it has ended.
   static void send(LaunchedJob& job, int signal) {
-    wait_until(30, [&] { return process_of(job) > 0 || job.wait(0); });
+    wait_until(test::hang_s, [&] { return process_of(job) > 0 || job.wait(0); });
     // Process 0 would be this test and all its group.
     if (const pid_t process = process_of(job); process > 0) kill(process, signal);
   }
@@ -119,7 +119,7 @@ std::size_t count_lines(const std::string& text, const std::string& with) {
 TEST_F(Checkpoint, row_07_a_second_job_is_refused_and_the_first_is_unharmed) {
   const Words words = training("run", {"train.steps=100000"});
   const auto first = start(words);
-  ASSERT_TRUE(wait_until(30, [&] { return has_begun("run"); })) << first->output();
+  ASSERT_TRUE(wait_until(test::hang_s, [&] { return has_begun("run"); })) << first->output();
   for (const Words& more : {Words{}, Words{"--overwrite"}, Words{"--take-over"}}) {
     const CommandResult second = run(joined(words, more));
     EXPECT_EQ(second.code, 11) << second.text;
@@ -130,30 +130,30 @@ TEST_F(Checkpoint, row_07_a_second_job_is_refused_and_the_first_is_unharmed) {
         << second.text;
   }
   send(*first, SIGTERM);
-  EXPECT_EQ(first->wait(60), 75) << first->output();
+  EXPECT_EQ(first->wait(test::hang_s), 75) << first->output();
   EXPECT_FALSE(file_exists(path("run/lock")));
 }
 
 TEST_F(Checkpoint, row_07_the_lock_of_a_job_that_was_killed_is_in_nobodys_way) {
   const Words words = training("run", {"train.steps=4000"}), rest = {"--stop-at", "4000"};
   const auto first = start(words);
-  ASSERT_TRUE(wait_until(30, [&] { return has_begun("run"); })) << first->output();
+  ASSERT_TRUE(wait_until(test::hang_s, [&] { return has_begun("run"); })) << first->output();
   send(*first, SIGKILL);
-  ASSERT_EQ(first->wait(10), 128 + SIGKILL);
+  ASSERT_EQ(first->wait(test::hang_s), 128 + SIGKILL);
   EXPECT_TRUE(file_exists(path("run/lock")));
   const auto second = start(words);
-  ASSERT_TRUE(wait_until(30, [&] {
+  ASSERT_TRUE(wait_until(test::hang_s, [&] {
     return second->output().find("100%") != std::string::npos ||
            second->output().find("step ") != std::string::npos;
   }));
   send(*second, SIGTERM);
-  EXPECT_EQ(second->wait(60), 75) << second->output();
+  EXPECT_EQ(second->wait(test::hang_s), 75) << second->output();
 }
 
 TEST_F(Checkpoint, row_07_a_job_that_stands_still_loses_its_lock_only_to_who_takes_it_over) {
   const Words words = training("run", {"train.steps=200000"});
   const auto first = start(words);
-  ASSERT_TRUE(wait_until(30, [&] { return file_exists(path("run/checkpoints/LATEST")); }))
+  ASSERT_TRUE(wait_until(test::hang_s, [&] { return file_exists(path("run/checkpoints/LATEST")); }))
       << first->output();
   const pid_t pid = process_of(*first);
   kill(pid, SIGSTOP);
@@ -161,16 +161,16 @@ TEST_F(Checkpoint, row_07_a_job_that_stands_still_loses_its_lock_only_to_who_tak
   EXPECT_EQ(refused.code, 11) << refused.text;
   // It does not beat.
   const auto second = start(joined(words, {"--take-over"}));
-  ASSERT_TRUE(wait_until(40, [&] {
+  ASSERT_TRUE(wait_until(test::hang_s, [&] {
     return second->output().find("going on from step") != std::string::npos;
   })) << second->output();
   kill(pid, SIGCONT);
-  EXPECT_EQ(first->wait(20), 11) << first->output();
+  EXPECT_EQ(first->wait(test::hang_s), 11) << first->output();
   EXPECT_NE(first->output().find("was taken by another job while this one stood still"),
             std::string::npos)
       << first->output();
   send(*second, SIGTERM);
-  EXPECT_EQ(second->wait(60), 75) << second->output();
+  EXPECT_EQ(second->wait(test::hang_s), 75) << second->output();
 }
 
 TEST_F(Checkpoint, row_07_the_lock_of_another_machine_is_taken_over_once_nobody_beats) {
@@ -238,7 +238,7 @@ TEST_F(Checkpoint, row_25_a_run_that_is_asked_to_stop_in_any_phase_goes_on_where
     // Also while it reads, plans and writes its directory. Signals before main() end it.
     std::this_thread::sleep_for(std::chrono::milliseconds(60 + random.below(600, i, 0)));
     send(*job, SIGTERM);
-    const auto code = job->wait(60);
+    const auto code = job->wait(test::hang_s);
     ASSERT_TRUE(code == 75 || code == 0 || code == 128 + SIGTERM) << job->output();
     if (code == 128 + SIGTERM) {
       EXPECT_FALSE(has_begun(name)) << job->output();
@@ -254,11 +254,12 @@ TEST_F(Checkpoint, row_25_a_second_signal_ends_at_once) {
   // Steps of seconds, so that the second one comes within the step that the first one waits for.
   const auto job = start(training(
       "run", {"train.steps=100000", "train.global_batch_size=4096", "train.micro_batch_size=64"}));
-  ASSERT_TRUE(wait_until(60, [&] { return has_begun("run") || job->wait(0); })) << job->output();
+  ASSERT_TRUE(wait_until(test::hang_s, [&] { return has_begun("run") || job->wait(0); }))
+      << job->output();
   send(*job, SIGTERM);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   send(*job, SIGTERM);
-  EXPECT_EQ(job->wait(10), 128 + SIGTERM) << job->output();
+  EXPECT_EQ(job->wait(test::hang_s), 128 + SIGTERM) << job->output();
 }
 
 class CheckpointOfProcesses : public Checkpoint {
@@ -280,7 +281,8 @@ TEST_F(CheckpointOfProcesses, row_25_sigterm_of_one_rank_or_of_mpirun_saves_and_
     const std::string name = format("stopped-{}", i);
     const Words words = on_four_ranks(training(name, sets));
     const auto job = start(words);
-    ASSERT_TRUE(wait_until(60, [&] { return has_begun(name) || job->wait(0); })) << job->output();
+    ASSERT_TRUE(wait_until(test::hang_s, [&] { return has_begun(name) || job->wait(0); }))
+        << job->output();
     std::this_thread::sleep_for(std::chrono::milliseconds(random.below(200, i, 0)));
     const auto ranks = job->ranks();
     const int victim = static_cast<int>(random.below(5, i, 1));
@@ -292,7 +294,8 @@ TEST_F(CheckpointOfProcesses, row_25_sigterm_of_one_rank_or_of_mpirun_saves_and_
       kill(ranks.at(victim), SIGTERM);
     }
     // mpirun may never end once its ranks are gone (failure_test.cpp): then they are judged alone.
-    EXPECT_TRUE(test::wait_until(60, [&] { return job->ranks().empty(); })) << job->output();
+    EXPECT_TRUE(test::wait_until(test::hang_s, [&] { return job->ranks().empty(); }))
+        << job->output();
     const auto code = job->wait(5);
     const std::string output = job->output();
     if (count_lines(metrics(name), "loss") == 300) continue;  // it was faster
@@ -364,7 +367,7 @@ TEST_F(Checkpoint, row_17_a_thousand_random_kills_lose_no_checkpoint) {
   int done = 0;
   for (; done < kills; ++done) {
     const auto job = start(words);
-    ASSERT_TRUE(wait_until(60, [&] {
+    ASSERT_TRUE(wait_until(test::hang_s, [&] {
       return job->wait(0) || job->output().find("going on from") != std::string::npos ||
              has_begun("killed");
     })) << job->output();
@@ -372,7 +375,7 @@ TEST_F(Checkpoint, row_17_a_thousand_random_kills_lose_no_checkpoint) {
     std::this_thread::sleep_for(std::chrono::milliseconds(pause));
     if (job->wait(0)) break;
     send(*job, SIGKILL);
-    ASSERT_EQ(job->wait(20), 128 + SIGKILL) << job->output();
+    ASSERT_EQ(job->wait(test::hang_s), 128 + SIGKILL) << job->output();
     fs::remove_all(path(format("job-{}", jobs_)));
     const CommandResult listed = run_fourfold("ckpt ls " + path("killed"));
     std::smatch step;
@@ -387,8 +390,8 @@ TEST_F(Checkpoint, row_17_a_thousand_random_kills_lose_no_checkpoint) {
   // The rest, up to a round step, against a run that never ended.
   const std::int64_t end = (newest / 25 + 2) * 25;
   const Words stop{"--stop-at", std::to_string(end)};
-  ASSERT_EQ(run(joined(words, stop), 600).code, 0);
-  ASSERT_EQ(run(joined(training("whole", sets), stop), 600).code, 0);
+  ASSERT_EQ(run(joined(words, stop)).code, 0);
+  ASSERT_EQ(run(joined(training("whole", sets), stop)).code, 0);
   EXPECT_TRUE(weights("killed") == weights("whole"));
   std::printf("%d kills, %lld steps\n", done, static_cast<long long>(end));
 }

@@ -42,7 +42,7 @@ class Data : public FolderTest {
     const std::string folder = path(format("job-{}", ++jobs_));
     fs::create_directories(folder);
     LaunchedJob job(words, folder, std::move(environment));
-    const int code = job.wait(100).value_or(-1);
+    const int code = job.wait(test::hang_s).value_or(-1);
     return {code, job.output()};
   }
 
@@ -176,9 +176,10 @@ TEST_F(Data, Row10_AFileThatIsCutDuringTheRunEndsItWithDataAndNoSignal) {
     fs::create_directories(folder);
     LaunchedJob job(training(format("run-{}", jobs_), sets), folder);
     const std::string metrics = path(format("run-{}/metrics.jsonl", jobs_));
-    ASSERT_TRUE(test::wait_until(60, [&] { return file_exists(metrics); })) << job.output();
+    ASSERT_TRUE(test::wait_until(test::hang_s, [&] { return file_exists(metrics); }))
+        << job.output();
     fs::resize_file(path("set.bin"), 128);
-    EXPECT_EQ(job.wait(60), 3) << job.output();
+    EXPECT_EQ(job.wait(test::hang_s), 3) << job.output();
     expect_says(job.output(), {"set.bin: has shrunk: nothing at byte", "it had 28"});
   }
 }
@@ -290,9 +291,10 @@ TEST_F(Data, AKilledCallGoesOnAndGivesTheSameBytes) {
       const std::string journal = test::text_of(path("parts.partial/journal.json"));
       return !journal.empty() && journal.find("\"bin_bytes\":0,") == journal.npos;
     };
-    ASSERT_TRUE(test::wait_until(60, [&] { return is_noted() || job.wait(0).has_value(); }));
+    ASSERT_TRUE(
+        test::wait_until(test::hang_s, [&] { return is_noted() || job.wait(0).has_value(); }));
     for (const pid_t pid : job.processes()) ::kill(pid, SIGKILL);
-    job.wait(60);
+    job.wait(test::hang_s);
     if (fs::exists(path("parts.idx"))) continue;
     const Ended ended = run(words("parts"));
     ASSERT_EQ(ended.code, 0) << ended.text;

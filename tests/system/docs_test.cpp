@@ -168,7 +168,7 @@ class Docs : public testing::Test {
     fs::create_directories(output);
     test::LaunchedJob job({"bash", "-c", format("cd '{}' && {}", folder_.string(), command)},
                           output.string());
-    EXPECT_EQ(job.wait(300), 0) << command << "\n" << job.output();
+    EXPECT_EQ(job.wait(test::hang_s), 0) << command << "\n" << job.output();
     return job.output();
   }
 
@@ -182,8 +182,7 @@ class Docs : public testing::Test {
         {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
          {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
-    const bool is_slow = std::string_view(FOURFOLD_SANITIZERS) != "";
-    const std::optional<int> code = job.wait(is_slow ? 900 : 120);
+    const std::optional<int> code = job.wait(test::hang_s);
     const bool needs_gpu = shown.command.find("run.device=cuda") != std::string::npos;
     const int without_gpu = static_cast<int>(ExitCode::environment);
     EXPECT_TRUE(code == 0 || (needs_gpu && code == without_gpu)) << job.output();
@@ -282,7 +281,7 @@ TEST_F(Docs, every_command_has_an_example_of_its_own_with_options_that_it_has) {
     fs::create_directories(folder);
     test::LaunchedJob job({"bash", "-c", format("{} {}", FOURFOLD_BINARY, command)},
                           folder.string());
-    EXPECT_EQ(job.wait(30), 0) << command;
+    EXPECT_EQ(job.wait(test::hang_s), 0) << command;
     return job.output();
   };
   static const std::regex inner("\n  ([a-z-]+) +[A-Z]"), option(" (--[a-z][a-z-]*|-o)\\b");
@@ -341,7 +340,7 @@ TEST_F(Docs, a_command_in_a_sentence_is_one_that_there_is_with_its_options) {
         fs::create_directories(output);
         test::LaunchedJob job({"bash", "-c", format("{} {} --help", FOURFOLD_BINARY, command)},
                               output.string());
-        return job.wait(30) == 0 ? job.output() : "";
+        return job.wait(test::hang_s) == 0 ? job.output() : "";
       };
       std::string said = help(name.str());
       if (said.empty()) said = help(name.str().substr(0, name.str().find(' ')));

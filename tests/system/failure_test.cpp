@@ -120,7 +120,7 @@ class Blows : public Failure {
     LaunchedJob job(
         four_ranks(folder, {"train.steps=100000", format("run.watchdog_s={}", blow.watchdog_s)}),
         folder);
-    ASSERT_TRUE(wait_until(60, [&] {
+    ASSERT_TRUE(wait_until(test::hang_s, [&] {
       return !test::text_of(folder + "/run/metrics.jsonl").empty() || job.wait(0);
     })) << job.output();
     std::this_thread::sleep_for(std::chrono::duration<double>(after_s));
@@ -220,7 +220,7 @@ TEST_F(Blows, a_job_that_dies_before_its_first_step_leaves_no_rank) {
   LaunchedJob job(four_ranks(folder, {"train.steps=100000"}), folder);
   // A process that is just starting its program has no environment to be known by.
   std::map<int, pid_t> ranks;
-  ASSERT_TRUE(wait_until(60, [&] {
+  ASSERT_TRUE(wait_until(test::hang_s, [&] {
     ranks = job.ranks();
     return ranks.size() == num_ranks || job.wait(0);
   }));
@@ -232,7 +232,7 @@ TEST_F(Blows, a_job_that_dies_before_its_first_step_leaves_no_rank) {
 TEST_F(Blows, numbers_that_are_not_finite_end_all_ranks_with_7_and_one_message) {
   const std::string folder = fresh_folder();
   LaunchedJob job(four_ranks(folder, {"optimizer.lr=1e30"}), folder);
-  EXPECT_EQ(job.wait(60), 7) << job.output();
+  EXPECT_EQ(job.wait(test::hang_s), 7) << job.output();
   EXPECT_TRUE(wait_until(10, [&] { return job.processes().empty(); }));
   const std::string output = job.output();
   EXPECT_EQ(count(output, "error: "), 1U) << output;
@@ -248,7 +248,7 @@ TEST_F(Blows, numbers_that_are_not_finite_end_all_ranks_with_7_and_one_message) 
 TEST_F(Blows, a_mistake_in_the_configuration_is_said_once_and_nothing_is_written) {
   const std::string folder = fresh_folder();
   LaunchedJob job(four_ranks(folder, {"optimizer.lr=-1"}), folder);
-  EXPECT_EQ(job.wait(60), 2) << job.output();
+  EXPECT_EQ(job.wait(test::hang_s), 2) << job.output();
   const std::string output = job.output();
   EXPECT_EQ(count(output, "error: "), 1U) << output;
   EXPECT_NE(output.find("optimizer.lr"), std::string::npos) << output;
@@ -261,14 +261,14 @@ class StartedAlone : public Failure {
   void expect_refusal(const LaunchedJob::Environment& environment, const std::string& cause) {
     const std::string folder = fresh_folder();
     LaunchedJob job(training(folder, {}), folder, environment);
-    EXPECT_EQ(job.wait(10), 2) << job.output();
+    EXPECT_EQ(job.wait(test::hang_s), 2) << job.output();
     const std::string output = job.output();
     EXPECT_EQ(count(output, "\n"), 1U) << output;
     EXPECT_TRUE(output.starts_with("error: ")) << output;
     EXPECT_NE(output.find(" 4 tasks"), std::string::npos) << output;
     EXPECT_NE(output.find(cause), std::string::npos) << output;
     EXPECT_FALSE(file_exists(folder + "/run"));
-    EXPECT_TRUE(wait_until(5, [&] { return job.processes().empty(); }));
+    EXPECT_TRUE(wait_until(test::hang_s, [&] { return job.processes().empty(); }));
   }
 };
 

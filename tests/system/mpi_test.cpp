@@ -140,7 +140,7 @@ class MpiTraining : public testing::Test {
     for (const std::string& setting : settings)
       launcher.insert(launcher.end(), {std::string("--set"), setting});
     test::LaunchedJob job(launcher, folder);
-    EXPECT_EQ(job.wait(120), 0) << job.output();
+    EXPECT_EQ(job.wait(test::hang_s), 0) << job.output();
     return test::steps_of(folder + "/run");
   }
 

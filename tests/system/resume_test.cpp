@@ -51,7 +51,7 @@ class Resume : public testing::Test {
     const fs::path folder = dir_ / format("job-{}", ++jobs_);
     fs::create_directories(folder);
     LaunchedJob job(words, folder.string());
-    const int code = job.wait(300).value_or(-1);
+    const int code = job.wait(test::hang_s).value_or(-1);
     return {code, job.output()};
   }
 
@@ -73,7 +73,8 @@ class Resume : public testing::Test {
 
   /// Waits until the first step is shown. Files come later: a fast machine may have ended by then.
   static bool has_begun(const LaunchedJob& job) {
-    return test::wait_until(20, [&] { return job.output().find("| loss") != std::string::npos; });
+    return test::wait_until(test::hang_s,
+                            [&] { return job.output().find("| loss") != std::string::npos; });
   }
 
   fs::path dir_;
@@ -123,14 +124,14 @@ TEST_F(Resume, a_run_that_is_killed_goes_on_from_its_last_checkpoint) {
     LaunchedJob job(again, folder.string());
     const std::string metrics_file = run_dir("killed") + "/metrics.jsonl";
     const auto before = test::text_of(metrics_file).size();
-    test::wait_until(20, [&] {
+    test::wait_until(test::hang_s, [&] {
       const bool has_moved = test::text_of(metrics_file).size() != before &&
                              fs::exists(run_dir("killed") + "/checkpoints/LATEST");
       return has_moved || job.wait(0).has_value();
     });
     if (job.wait(0)) break;
     for (const pid_t pid : job.processes()) kill(pid, SIGKILL);
-    EXPECT_EQ(job.wait(10), 128 + SIGKILL);
+    EXPECT_EQ(job.wait(test::hang_s), 128 + SIGKILL);
     ++kills;
   }
   EXPECT_GE(kills, 1);
@@ -150,7 +151,7 @@ TEST_F(Resume, a_run_that_is_asked_to_stop_saves_and_ends_with_75) {
     LaunchedJob job(again, folder.string());
     ASSERT_TRUE(has_begun(job)) << job.output();
     for (const pid_t pid : job.processes()) kill(pid, signal);
-    EXPECT_EQ(job.wait(20), 75) << job.output();
+    EXPECT_EQ(job.wait(test::hang_s), 75) << job.output();
     EXPECT_NE(job.output().find("checkpoint"), std::string::npos) << job.output();
     std::tie(code, output) = run(again);
     ASSERT_EQ(code, 0) << output;
@@ -168,7 +169,7 @@ TEST_F(Resume, ctrl_c_saves_says_so_and_loses_no_step_of_ranks_that_are_threads)
     LaunchedJob job(training(name, sets), folder.string());
     ASSERT_TRUE(has_begun(job)) << job.output();
     for (const pid_t pid : job.processes()) kill(pid, SIGINT);
-    EXPECT_EQ(job.wait(20), 75) << job.output();
+    EXPECT_EQ(job.wait(test::hang_s), 75) << job.output();
     EXPECT_NE(job.output().find("asked to stop: the run saves and ends"), std::string::npos)
         << job.output();
     const std::string lines = read_file(run_dir(name) + "/metrics.jsonl");
@@ -185,14 +186,15 @@ TEST_F(Resume, a_second_ctrl_c_ends_a_run_at_once) {
   LaunchedJob job(training("run", {"train.steps=100000", "train.global_batch_size=8192",
                                    "train.micro_batch_size=64", "parallel.data=2"}),
                   folder.string());
-  ASSERT_TRUE(test::wait_until(60, [&] {
+  ASSERT_TRUE(test::wait_until(test::hang_s, [&] {
     return !test::text_of(run_dir("run") + "/metrics.jsonl").empty();
   })) << job.output();
   kill(job.processes().front(), SIGINT);
-  ASSERT_TRUE(test::wait_until(
-      10, [&] { return job.output().find("ask again to end it at once") != std::string::npos; }));
+  ASSERT_TRUE(test::wait_until(test::hang_s, [&] {
+    return job.output().find("ask again to end it at once") != std::string::npos;
+  }));
   kill(job.processes().front(), SIGINT);
-  EXPECT_EQ(job.wait(10), 128 + SIGINT) << job.output();
+  EXPECT_EQ(job.wait(test::hang_s), 128 + SIGINT) << job.output();
 }
 
 TEST_F(Resume, a_run_does_not_go_on_with_another_optimizer) {
@@ -251,14 +253,14 @@ class KilledEarly : public Resume {
     fs::create_directories(folder);
     LaunchedJob job(command({"train.steps=100000", "log.tensorboard=true"}), folder);
     const std::string events = run_dir("run") + "/tensorboard";
-    ASSERT_TRUE(test::wait_until(60, [&] {
+    ASSERT_TRUE(test::wait_until(test::hang_s, [&] {
       return file_exists(metrics_file()) && fs::exists(events) && !fs::is_empty(events);
     })) << job.output();
     const auto all = job.processes();
     ASSERT_EQ(all.size(), 1U);
     EXPECT_EQ(test::text_of(format("/proc/{}/comm", all[0])), "fourfold\n");
     kill(all[0], SIGKILL);
-    ASSERT_EQ(job.wait(30), 128 + SIGKILL);
+    ASSERT_EQ(job.wait(test::hang_s), 128 + SIGKILL);
   }
   std::string metrics_file() const { return run_dir("run") + "/metrics.jsonl"; }
 };

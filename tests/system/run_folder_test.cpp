@@ -121,8 +121,8 @@ TEST_F(RunFolder, a_pipe_in_the_place_of_a_file_is_refused_before_the_first_step
     fs::remove_all(path("run"));
     fs::create_directories(path("run"));
     ASSERT_EQ(mkfifo(path(format("run/{}", name)).c_str(), 0600), 0);
-    const CommandResult result =
-        run_command(format("timeout -s KILL 20 {} {} 2>&1", FOURFOLD_BINARY, training("run")));
+    const CommandResult result = run_command(
+        format("timeout -s KILL {} {} {} 2>&1", test::hang_s, FOURFOLD_BINARY, training("run")));
     EXPECT_EQ(result.code, 6) << name << "\n" << result.text;
     EXPECT_TRUE(has(result, format("{}: is a pipe; expected a file", name))) << result.text;
     EXPECT_EQ(names("run"), std::vector<std::string>{name});

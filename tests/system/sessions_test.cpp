@@ -68,11 +68,11 @@ TEST_F(Sessions, a_run_that_is_overwritten_and_stopped_says_the_command_that_goe
                          format("exec {} {}", FOURFOLD_BINARY,
                                 training("run", "--overwrite --set train.steps=100000"))},
                         folder.string());
-  ASSERT_TRUE(test::wait_until(30, [&] {
+  ASSERT_TRUE(test::wait_until(test::hang_s, [&] {
     return job.output().find("checkpoint: ") != std::string::npos;
   })) << job.output();
   kill(job.processes().front(), SIGTERM);
-  ASSERT_EQ(job.wait(30), 75) << job.output();
+  ASSERT_EQ(job.wait(test::hang_s), 75) << job.output();
   std::smatch said;
   const std::string output = job.output();
   ASSERT_TRUE(std::regex_search(output, said, std::regex("this goes on from [^:]*: (.*)")))
@@ -304,7 +304,7 @@ TEST_F(Sessions, a_run_of_processes_repeats_as_a_whole_session_by_session) {
                           {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                            {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
                            {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
-    EXPECT_EQ(job.wait(60), 0) << job.output();
+    EXPECT_EQ(job.wait(test::hang_s), 0) << job.output();
   };
   const auto session = [&](const std::string& name, const std::string& more) {
     const std::string command = format("mpirun -np 2 {} {} --set parallel.data=2 {}",

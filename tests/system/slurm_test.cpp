@@ -170,7 +170,7 @@ class Slurm : public testing::Test {
     up_ = std::make_unique<test::LaunchedJob>(
         std::vector<std::string>{source_dir + "/tests/support/slurm-up", path("slurm")},
         path("up"));
-    const auto code = up_->wait(400);
+    const auto code = up_->wait(test::hang_s);
     if (code == 77) GTEST_SKIP() << up_->output();
     ASSERT_EQ(code, 0) << up_->output();
     is_up_ = true;
@@ -222,7 +222,7 @@ class Slurm : public testing::Test {
 TEST_F(Slurm, two_nodes_with_two_ranks_each_train_as_one_rank_does) {
   const std::string settings = "--set precision.compute=fp64 --set model.dropout=0.1";
   const std::string job = submit("a", settings);
-  ASSERT_TRUE(wait_until(120, [&] { return has_ended(job); })) << log_of("a", job);
+  ASSERT_TRUE(wait_until(test::hang_s, [&] { return has_ended(job); })) << log_of("a", job);
   const std::string log = log_of("a", job);
   EXPECT_TRUE(has_state(job, "JobState=COMPLETED")) << log;
   EXPECT_NE(log.find("4 ranks on n[1-2]"), std::string::npos) << log;
@@ -241,7 +241,7 @@ TEST_F(Slurm, when_a_rank_dies_the_log_names_it_and_the_job_fails) {
   const std::string job = submit("b", "--set train.steps=100000");
   // sbatch hands its environment on, so that the ranks bear the mark.
   std::map<std::string, pid_t> ranks;
-  ASSERT_TRUE(wait_until(60, [&] { return file_exists(path("b") + "/metrics.jsonl"); }))
+  ASSERT_TRUE(wait_until(test::hang_s, [&] { return file_exists(path("b") + "/metrics.jsonl"); }))
       << log_of("b", job);
   for (const pid_t pid : up_->processes())
     if (const auto rank = test::variable_of(pid, "PMIX_RANK")) ranks[*rank] = pid;
@@ -254,7 +254,7 @@ TEST_F(Slurm, when_a_rank_dies_the_log_names_it_and_the_job_fails) {
     return true;
   }));
   std::printf("until no rank was left: %.2f s\n", test::seconds_since(begin));
-  EXPECT_TRUE(wait_until(60, [&] { return has_ended(job); }));
+  EXPECT_TRUE(wait_until(test::hang_s, [&] { return has_ended(job); }));
   const std::string log = log_of("b", job);
   EXPECT_TRUE(has_state(job, "JobState=FAILED")) << log;
   const std::string name =
@@ -275,10 +275,10 @@ TEST_F(Slurm, when_a_rank_dies_the_log_names_it_and_the_job_fails) {
 
 TEST_F(Slurm, a_job_that_is_cancelled_ends_and_accuses_nobody) {
   const std::string job = submit("c", "--set train.steps=100000");
-  ASSERT_TRUE(wait_until(60, [&] { return file_exists(path("c") + "/metrics.jsonl"); }))
+  ASSERT_TRUE(wait_until(test::hang_s, [&] { return file_exists(path("c") + "/metrics.jsonl"); }))
       << log_of("c", job);
   client("scancel " + job);
-  EXPECT_TRUE(wait_until(30, [&] { return has_ended(job); }));
+  EXPECT_TRUE(wait_until(test::hang_s, [&] { return has_ended(job); }));
   const std::string log = log_of("c", job);
   EXPECT_TRUE(has_state(job, "JobState=CANCELLED")) << log;
   EXPECT_EQ(log.find("died"), std::string::npos) << log;
@@ -286,10 +286,10 @@ TEST_F(Slurm, a_job_that_is_cancelled_ends_and_accuses_nobody) {
 
 TEST_F(Slurm, a_job_that_is_to_stop_goes_on_after_the_queue_and_one_that_is_cancelled_does_not) {
   const std::string job = submit("d", "--set train.steps=100000");
-  ASSERT_TRUE(wait_until(60, [&] { return file_exists(path("d") + "/metrics.jsonl"); }))
+  ASSERT_TRUE(wait_until(test::hang_s, [&] { return file_exists(path("d") + "/metrics.jsonl"); }))
       << log_of("d", job);
   client("scancel --signal=USR1 " + job);
-  ASSERT_TRUE(wait_until(60, [&] { return has_state(job, "JobState=PENDING"); }))
+  ASSERT_TRUE(wait_until(test::hang_s, [&] { return has_state(job, "JobState=PENDING"); }))
       << log_of("d", job) << client("scontrol show job " + job);
   EXPECT_TRUE(has_state(job, "Restarts=1"));
   EXPECT_NE(log_of("d", job).find("ended with 75"), std::string::npos) << log_of("d", job);
@@ -303,10 +303,11 @@ TEST_F(Slurm, a_job_that_is_to_stop_goes_on_after_the_queue_and_one_that_is_canc
       client(format("scontrol update jobid={} StartTime=now", job));
     return log.find("going on from step ") != log.npos;
   };
-  ASSERT_TRUE(wait_until(90, goes_on)) << log_of("d", job) << client("scontrol show job " + job);
+  ASSERT_TRUE(wait_until(test::hang_s, goes_on))
+      << log_of("d", job) << client("scontrol show job " + job);
   EXPECT_NE(log_of("d", job).find(", start 2: 4 ranks on"), std::string::npos) << log_of("d", job);
   client("scancel " + job);
-  EXPECT_TRUE(wait_until(60, [&] { return has_ended(job); })) << log_of("d", job);
+  EXPECT_TRUE(wait_until(test::hang_s, [&] { return has_ended(job); })) << log_of("d", job);
   EXPECT_TRUE(has_state(job, "JobState=CANCELLED")) << log_of("d", job);
 }
 
