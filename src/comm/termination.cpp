@@ -90,6 +90,14 @@ void say_on_stderr(std::string_view line) {
 
 namespace {
 
+constexpr std::int64_t turns_in_a_second = 20;
+/// A process that ends for a fault writes a file and says its last words; a disk may be slow.
+constexpr std::int64_t most_turns_to_leave = 10 * turns_in_a_second;
+
+bool exists(pid_t pid) {
+  return ::kill(pid, 0) == 0 || errno != ESRCH;
+}
+
 /// Whether this is the child: it belongs to no terminal and holds no file. A child of a process
 /// with threads may only make calls that are safe in signal handlers.
 bool fork_detached() {
@@ -102,16 +110,22 @@ bool fork_detached() {
 }  // namespace
 
 void kill_later(std::int64_t pid) {
+  const pid_t self = ::getpid(), victim = static_cast<pid_t>(pid);
   if (!fork_detached()) return;
-  ::sleep(1);
-  ::kill(static_cast<pid_t>(pid), SIGKILL);
+  const timespec turn{0, 1'000'000'000 / turns_in_a_second};
+  // Until its parent has asked how it ended, a process that is gone has its number still.
+  for (std::int64_t i = 0; exists(self) && i < most_turns_to_leave; ++i)
+    ::nanosleep(&turn, nullptr);
+  // A parent that is not the launcher itself, such as a shell, needs a moment to end as well.
+  for (std::int64_t i = 0; exists(victim) && i < turns_in_a_second; ++i)
+    ::nanosleep(&turn, nullptr);
+  ::kill(victim, SIGKILL);
   ::_exit(0);
 }
 
 void see_off_this_process(double patience_s) {
   const pid_t parent = ::getpid();
   if (!fork_detached()) return;
-  constexpr int turns_in_a_second = 20;
   const timespec turn{0, 1'000'000'000 / turns_in_a_second};
   const auto turns = static_cast<std::int64_t>(patience_s * turns_in_a_second);
   for (std::int64_t i = 1; ::getppid() == parent; ++i) {

@@ -43,8 +43,9 @@ void ignore_broken_pipes();
 /// thread that hangs may hold its lock.
 void say_on_stderr(std::string_view line);
 
-/// SIGKILL for a process of this host, a second from now, when this one is gone: launchers report
-/// the first process that ends, and that should be one that can say why.
+/// SIGKILL for a process of this host, a second after this one is gone and its parent has heard of
+/// it: launchers report the first process that ends, and that should be one that can say why. Some
+/// seconds from now where this one does not go, or nobody asks how it ended.
 void kill_later(std::int64_t pid);
 
 /// For a process that has nothing left to do but to end, and that nobody watches any more: another

@@ -59,11 +59,14 @@ class Failure : public testing::Test {
       words.insert(words.end(), {std::string("--set"), setting});
     return words;
   }
-  /// On four ranks, with two groups of two for each of two axes.
+  /// On four ranks, with two groups of two for each of two axes; `before` stands before the
+  /// program.
   static std::vector<std::string> four_ranks(const std::string& folder,
-                                             std::vector<std::string> settings) {
+                                             std::vector<std::string> settings,
+                                             const std::vector<std::string>& before = {}) {
     settings.insert(settings.end(), {"parallel.tensor={x: 2, z: 2}", "train.micro_batch_size=2"});
     std::vector<std::string> words = test::mpirun(num_ranks);
+    words.insert(words.end(), before.begin(), before.end());
     const std::vector<std::string> program = training(folder, settings);
     words.insert(words.end(), program.begin(), program.end());
     return words;
@@ -114,11 +117,13 @@ class Blows : public Failure {
   }
 
   /// Strikes one rank of a job `after_s` seconds into its training.
-  void strike(const Blow& blow, int victim, double after_s) {
+  void strike(const Blow& blow, int victim, double after_s,
+              const std::vector<std::string>& before = {}) {
     SCOPED_TRACE(format("{} of rank {} after {} s", blow.name, victim, after_s));
     const std::string folder = fresh_folder();
     LaunchedJob job(
-        four_ranks(folder, {"train.steps=100000", format("run.watchdog_s={}", blow.watchdog_s)}),
+        four_ranks(folder, {"train.steps=100000", format("run.watchdog_s={}", blow.watchdog_s)},
+                   before),
         folder);
     ASSERT_TRUE(wait_until(test::hang_s, [&] {
       return !test::text_of(folder + "/run/metrics.jsonl").empty() || job.wait(0);
@@ -201,6 +206,12 @@ TEST_F(Blows, when_a_rank_is_killed_the_others_say_who_and_where_and_all_end) {
 TEST_F(Blows, when_a_rank_is_stopped_it_is_named_and_all_end) {
   strike(stopped, 1, 0.7);
   report(stopped);
+}
+
+TEST_F(Blows, however_long_the_others_take_to_end_the_launcher_hears_of_them_first) {
+  strike(stopped, 1, 0.2,
+         {"env", format("LD_PRELOAD={}", FOURFOLD_SLOW_STATUS),
+          format("ASAN_OPTIONS={}:detect_leaks=0", test::preload_allowed())});
 }
 
 TEST_F(Blows, each_rank_may_be_killed_at_any_instant) {
