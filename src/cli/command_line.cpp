@@ -2,7 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <new>
@@ -143,11 +146,13 @@ void add_generate(CLI::App& app, Commands& commands) {
   sub->add_option("--step", arguments.step,
                   "The checkpoint of this step (default: the final weights)")
       ->check(not_below(0));
-  sub->add_option("--prompt", arguments.prompt,
-                  "Text to continue (default: sample.prompt of the run)");
+  // Options that exclude each other are named by pointer: CLI11 looks names up in a function that
+  // is noexcept and allocates.
+  auto* prompt = sub->add_option("--prompt", arguments.prompt,
+                                 "Text to continue (default: sample.prompt of the run)");
   sub->add_option("--prompt-file", arguments.prompt_file,
                   "File with the text to continue; -: standard input")
-      ->excludes("--prompt");
+      ->excludes(prompt);
   sub->add_option("--tokens", arguments.tokens,
                   "Tokens to generate, fewer where the document ends before")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000}));
@@ -157,12 +162,13 @@ void add_generate(CLI::App& app, Commands& commands) {
   sub->add_option("--top-p", arguments.top_p,
                   "Sample among the likeliest tokens that have this probability together; 1: all");
   sub->add_option("--seed", arguments.seed, "Seed of the sampling");
-  sub->add_option("--samples", arguments.samples, "Write so many texts, numbered from 1")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}));
+  auto* samples =
+      sub->add_option("--samples", arguments.samples, "Write so many texts, numbered from 1");
+  samples->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}));
   sub->add_option("--sample", arguments.sample,
                   "Write only text number N of those that --samples would write")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))
-      ->excludes("--samples");
+      ->excludes(samples);
   sub->add_flag("--ignore-eos", arguments.ignore_eos,
                 "Go on where the tokenizer's token for the end of a document comes");
   sub->add_flag_callback(
@@ -652,6 +658,38 @@ int report_no_memory() {
   return static_cast<int>(ExitCode::out_of_memory);
 }
 
+std::atomic<std::terminate_handler> usual_end{nullptr};
+
+[[noreturn]] void end_without_memory() {
+  // The exception that nobody could catch; asking for it allocates nothing.
+  try {
+    if (const std::exception_ptr fault = std::current_exception()) std::rethrow_exception(fault);
+  } catch (const std::bad_alloc&) {
+    std::_Exit(report_no_memory());
+  } catch (const std::exception&) {
+  }
+  usual_end.load()();
+  std::abort();
+}
+
+/// While it lives, an allocation that fails where nobody can catch it ends the process as any other
+/// does: in a destructor, on a thread of a library, or in what CLI11 declares noexcept though it
+/// copies names. Whatever else is not caught ends it as before.
+class LastResort {
+ public:
+  LastResort() : before_(std::get_terminate()) {
+    if (before_ == end_without_memory) return;
+    usual_end = before_;
+    std::set_terminate(end_without_memory);
+  }
+  LastResort(const LastResort&) = delete;
+  LastResort& operator=(const LastResort&) = delete;
+  ~LastResort() { std::set_terminate(before_); }
+
+ private:
+  std::terminate_handler before_;
+};
+
 /// Runs the chosen subcommand; every way to fail ends here.
 int guarded(const std::function<void()>& command) {
   try {
@@ -747,6 +785,7 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
 }  // namespace
 
 int run(int argc, char** argv, const comm::Variable& variable) {
+  const LastResort last_resort;
   try {
     return run_chosen(argc, argv, variable);
   } catch (const std::bad_alloc&) {

@@ -105,6 +105,11 @@ std::optional<Fault> ThreadJob::fault() const {
 
 void ThreadJob::run(const std::function<void(World&)>& body) {
   std::vector<std::optional<Fault>> faults(size());
+  const auto end_all = [&](std::size_t rank, const std::exception& exception) {
+    faults[rank] = fault_of(exception);
+    const std::string& message = faults[rank]->message;
+    state_->abort(faults[rank]->code, size() == 1 ? message : format("rank {}: {}", rank, message));
+  };
   const auto run_rank = [&](std::size_t rank) {
     try {
       body(world(rank));
@@ -112,14 +117,18 @@ void ThreadJob::run(const std::function<void(World&)>& body) {
       // Another rank's fault is the reason, and it is known already.
       state_->abort(ExitCode::internal, format("rank {} was released without a reason", rank));
     } catch (const std::exception& exception) {
-      faults[rank] = fault_of(exception);
-      const std::string& message = faults[rank]->message;
-      state_->abort(faults[rank]->code,
-                    size() == 1 ? message : format("rank {}: {}", rank, message));
+      end_all(rank, exception);
     }
   };
   std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < size(); ++rank) threads.emplace_back(run_rank, rank);
+  threads.reserve(size());
+  // Those that run must be joined, also where one cannot be started.
+  for (std::size_t rank = 0; rank < size(); ++rank) try {
+      threads.emplace_back(run_rank, rank);
+    } catch (const std::exception& exception) {
+      end_all(rank, exception);
+      break;
+    }
   for (std::thread& thread : threads) thread.join();
   if (all_say_the_same(faults)) throw_fault(*faults[0]);
   if (const std::optional<Fault> first = fault()) throw_fault(*first);

@@ -77,18 +77,17 @@ class Workshop {
  public:
   Workshop(RawTextReader& reader, const Encoder& encoder, int jobs)
       : reader_(reader), encoder_(encoder), ahead_(4 * jobs) {
-    for (int job = 0; job < jobs; ++job) threads_.emplace_back([this] { work(); });
+    threads_.reserve(static_cast<std::size_t>(jobs));
+    try {
+      for (int job = 0; job < jobs; ++job) threads_.emplace_back([this] { work(); });
+    } catch (const std::exception&) {
+      close();
+      throw;
+    }
   }
   Workshop(const Workshop&) = delete;
   Workshop& operator=(const Workshop&) = delete;
-  ~Workshop() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_closed_ = true;
-    }
-    may_work_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
+  ~Workshop() { close(); }
 
   /// Nothing at the end. Throws the fault of the first stretch that has one.
   std::optional<Encoded> next() {
@@ -107,6 +106,14 @@ class Workshop {
   }
 
  private:
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_closed_ = true;
+    }
+    may_work_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
   void work() {
     while (true) {
       Encoded encoded;

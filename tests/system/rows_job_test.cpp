@@ -139,10 +139,10 @@ TEST_F(Row6, a_rank_with_other_data_is_named) {
 /// How many allocations the program makes with these words, and what it does when one fails.
 class Allocations : public Jobs {
  protected:
-  std::int64_t count(const Words& words) {
+  std::int64_t count(const Words& words, int code = 0) {
     const std::string file = path("count");
     const Ended ended = run(words, {{"COUNT_IN", file}});
-    EXPECT_EQ(ended.code, 0) << ended.output;
+    EXPECT_EQ(ended.code, code) << ended.output;
     return std::stoll("0" + test::text_of(file));
   }
   /// The first ones, and then so many spread over the rest.
@@ -197,6 +197,26 @@ using Row54 = Allocations;
 TEST_F(Row54, any_allocation_of_reading_and_planning_may_fail) {
   const Words plan{FAILING_FOURFOLD, "plan", FOURFOLD_SOURCE_DIR "/configs/gpt-tiny.yaml"};
   expect_clean_ends(plan, places(count(plan), is_long_run() ? 300 : 20, is_long_run() ? 2000 : 60));
+}
+
+TEST_F(Row54, an_allocation_may_fail_in_what_a_library_says_cannot_throw) {
+  // CLI11 looks up whether a word is a command in a noexcept function, which copies the word for
+  // each command there is; a long one is copied to memory of its own.
+  const Words words{FAILING_FOURFOLD, "a-command-that-does-not-exist"};
+  constexpr int refused = 2, commands = 16;
+  const std::int64_t number = count(words, refused);
+  std::map<int, int> codes;
+  for (std::int64_t place = 1; place <= number; place += is_long_run() ? 1 : commands) {
+    const Ended ended = run(words, {{"FAIL_AT", std::to_string(place)}});
+    SCOPED_TRACE(format("allocation {} of {}: {}", place, number, ended.output));
+    ASSERT_TRUE(ended.code.has_value()) << "it hangs";
+    ++codes[*ended.code];
+    EXPECT_TRUE(ended.code == 12 || ended.code == refused) << "code " << *ended.code;
+    EXPECT_EQ(count_of(ended.output, "error: "), 1U);
+    EXPECT_EQ(count_of(ended.output, "out of memory"), ended.code == 12 ? 1U : 0U);
+    EXPECT_EQ(ended.output.find("bad_alloc"), std::string::npos);
+  }
+  EXPECT_GT(codes[12], codes[refused]);
 }
 
 TEST_F(Row54, any_allocation_until_a_run_would_begin_may_fail) {
