@@ -6,8 +6,10 @@
 #include <spdlog/sinks/ringbuffer_sink.h>
 
 #include <atomic>
+#include <exception>
 #include <filesystem>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "base/atomic_file.h"
@@ -108,6 +110,17 @@ class ScreenSink : public spdlog::sinks::base_sink<std::mutex> {
   std::string status_, pending_;
 };
 
+/// spdlog keeps what a sink throws, and calls the handler of errors meanwhile: memory that is
+/// exhausted goes on its way from there, to who ends the run for it.
+void rethrow_if_memory_is_exhausted() {
+  try {
+    if (const std::exception_ptr fault = std::current_exception()) std::rethrow_exception(fault);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {
+  }
+}
+
 /// One spdlog message a line.
 void log_lines(spdlog::logger& logger, Level level, std::string_view text) {
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -127,7 +140,11 @@ struct Log::State {
         screen("screen", sink),
         before(std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(most_lines_before)),
         file("file", before) {
-    file.set_error_handler([this](const std::string& why) { lose(why); });
+    screen.set_error_handler([](const std::string&) { rethrow_if_memory_is_exhausted(); });
+    file.set_error_handler([this](const std::string& why) {
+      rethrow_if_memory_is_exhausted();
+      lose(why);
+    });
   }
 
   /// A line that did not get into the file.

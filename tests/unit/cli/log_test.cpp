@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <new>
 
 #include "base/file.h"
 #include "base/styled_text.h"
 #include "base/text.h"
 #include "support/pseudo_terminal.h"
+#include "unit/run/allocation_counter.h"
 
 namespace fourfold::cli {
 namespace {
@@ -133,6 +135,37 @@ TEST(LogInAFile, plain_lines_without_returns_or_colours) {
   std::fclose(out);
   EXPECT_EQ(read_file(path), train::fit(cells, 0) + "\nwarning: careful\n");
   std::filesystem::remove(path);
+}
+
+TEST(LogInAFile, whichever_allocation_of_a_line_fails_who_says_it_is_told_and_nobody_else) {
+  const std::string screen = ::testing::TempDir() + "fourfold_log_screen",
+                    file = ::testing::TempDir() + "fourfold_log_file";
+  const std::string line(600, 'x');  // longer than what spdlog has room for without an allocation
+  std::FILE* out = std::fopen(screen.c_str(), "w");
+  ::testing::internal::CaptureStderr();
+  std::int64_t number = 0;
+  {
+    Log log(Level::info, {.descriptor = fileno(out), .has_color = true}, out);
+    log.keep(file, Log::Existing::replace);
+    for (bool is_told = true; is_told;) {
+      fail_allocation(++number);
+      try {
+        log.warn(line);
+        is_told = false;
+      } catch (const std::bad_alloc&) {
+      }
+      const bool has_failed = allocations_so_far() >= number;
+      fail_allocation(-1);
+      EXPECT_EQ(is_told, has_failed) << "allocation " << number;
+    }
+  }
+  std::fclose(out);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_GT(number, 4);
+  // Once memory is there again, both have the line whole.
+  EXPECT_NE(read_file(screen).find(line + "\n"), std::string::npos);
+  EXPECT_TRUE(read_file(file).ends_with(" warning " + line + "\n")) << read_file(file);
+  for (const std::string& path : {screen, file}) std::filesystem::remove(path);
 }
 
 }  // namespace
