@@ -46,7 +46,7 @@ class Mpi : public testing::Test {
       return job.output().find(line) != std::string::npos;
     };
     for (int rank = 0; rank < ranks; ++rank)
-      EXPECT_TRUE(test::wait_until(30, [&] { return works(rank); })) << job.output();
+      EXPECT_TRUE(test::wait_until(test::hang_s, [&] { return works(rank); })) << job.output();
     return job.ranks();
   }
 
@@ -56,7 +56,7 @@ class Mpi : public testing::Test {
 
   void expect_sound(const std::string& what, int ranks, const std::string& says) {
     LaunchedJob job(ranks_that(ranks, what), folder_);
-    EXPECT_EQ(job.wait(120), 0) << job.output();
+    EXPECT_EQ(job.wait(test::hang_s), 0) << job.output();
     EXPECT_NE(job.output().find(says), std::string::npos) << job.output();
     for (int rank = 0; rank < ranks; ++rank) expect_status(rank, 0, "");
   }
@@ -110,7 +110,7 @@ TEST_F(Mpi, one_thread_at_a_time_is_enough) {
 
 TEST_F(Mpi, a_fault_of_one_rank_ends_all_with_its_code_and_is_said_once) {
   LaunchedJob job(ranks_that(4, "fault"), folder_);
-  EXPECT_EQ(job.wait(30), 7) << job.output();
+  EXPECT_EQ(job.wait(test::hang_s), 7) << job.output();
   for (int rank = 0; rank < 4; ++rank) expect_status(rank, 7, "rank 1: the loss is NaN");
   const std::string said = "error: rank 1: the loss is NaN", output = job.output();
   const std::size_t first = output.find(said);
@@ -120,7 +120,7 @@ TEST_F(Mpi, a_fault_of_one_rank_ends_all_with_its_code_and_is_said_once) {
 
 TEST_F(Mpi, without_a_monitor_a_fault_ends_all_too) {
   LaunchedJob job(ranks_that(3, "fault", std::nullopt), folder_);
-  EXPECT_EQ(job.wait(30), 7) << job.output();
+  EXPECT_EQ(job.wait(test::hang_s), 7) << job.output();
   EXPECT_NE(job.output().find("error: rank 1: the loss is NaN"), std::string::npos);
 }
 
@@ -147,7 +147,7 @@ TEST_F(Mpi, sigterm_to_a_rank_ends_the_job_without_accusing_anybody_of_dying) {
   const std::map<int, pid_t> processes = processes_at_work(job, 3);
   ASSERT_EQ(processes.size(), 3U);
   for (const auto& [rank, process] : processes) kill(process, SIGTERM);
-  EXPECT_EQ(job.wait(20), 128 + SIGTERM);
+  EXPECT_EQ(job.wait(test::hang_s), 128 + SIGTERM);
   EXPECT_TRUE(all_gone(job));
   EXPECT_EQ(job.output().find("died"), std::string::npos) << job.output();
 }
