@@ -19,6 +19,7 @@
 #include "cli/print.h"
 #include "cli/report_error.h"
 #include "cli/version.h"
+#include "compile/passes.h"
 #include "config/schema.h"
 #include "config/template.h"
 #include "data/bad_pictures.h"
@@ -33,6 +34,13 @@ const std::vector<std::string> color_words = {"auto", "always", "never"},
 CLI::Validator one_of(const std::vector<std::string>& words) {
   CLI::Validator check = CLI::IsMember(words);
   return check.name(join(words, ","));
+}
+
+std::vector<std::string> pass_names(bool is_optional_only) {
+  std::vector<std::string> names;
+  for (const compile::Pass& pass : compile::passes())
+    if (pass.is_optional || !is_optional_only) names.emplace_back(pass.name);
+  return names;
 }
 
 void add_set_option(CLI::App& app, ConfigSource& source) {
@@ -387,10 +395,19 @@ void add_program(CLI::App& app, Commands& commands) {
   auto* rank = sub->add_option("--rank", commands.program.rank, "The rank whose program is printed")
                    ->check(not_below(0))
                    ->capture_default_str();
-  sub->add_flag("--job", commands.program.of_job,
-                "Print all programs of all ranks, those of like ranks once")
-      ->excludes(name)
+  auto* job = sub->add_flag("--job", commands.program.of_job,
+                            "Print all programs of all ranks, those of like ranks once")
+                  ->excludes(name)
+                  ->excludes(rank);
+  sub->add_option("--after", commands.program.after,
+                  "Print what this pass of the compiler has made, for the first rank")
+      ->check(one_of(pass_names(false)))
+      ->excludes(job)
       ->excludes(rank);
+  sub->add_option("--without", commands.program.without,
+                  "Leave out this pass of the compiler; may be repeated")
+      ->check(one_of(pass_names(true)))
+      ->allow_extra_args(false);
   add_ranks_option(*sub, commands.program.ranks);
   sub->callback([&] { commands.chosen = [&] { cli::program(commands.program); }; });
 }

@@ -144,6 +144,8 @@ struct ProgramArguments {
   std::string program = "train";  // or "all"
   std::int64_t rank = 0;
   bool of_job = false;                // all programs of all ranks, each class of ranks once
+  std::string after;                  // the pass whose result is printed; empty: the last one
+  std::vector<std::string> without;   // passes that are left out
   std::optional<std::int64_t> ranks;  // of the job; none: as many as the grid needs
 };
 void program(const ProgramArguments& arguments);

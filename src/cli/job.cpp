@@ -137,13 +137,14 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
   return job;
 }
 
-Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks) {
+Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks,
+             const compile::PassOptions& passes) {
   Job job = plan_job(std::move(config), graphs, ranks);
   if (!job.config.kernel_table.empty())
     job.kernel_table = read_file(job.config.kernel_table, ExitCode::bad_config);
   job.device = choose_device(job.config, job.ranks());
   job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device);
-  job.programs = compile::compile(job.graphs, job.plan, job.target);
+  job.programs = compile::compile(job.graphs, job.plan, job.target, passes);
   return job;
 }
 

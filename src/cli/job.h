@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/device.h"
+#include "compile/passes.h"
 #include "config/config.h"
 #include "data/source.h"
 #include "graph/graph.h"
@@ -48,7 +49,8 @@ Job plan_job(config::Config config, Graphs graphs = Graphs::of_run,
 /// Plans and compiles for a job of so many ranks; none: as many as the grid needs, one where
 /// parallel.data is auto. Errors: UserError(does_not_fit) where no plan is legal.
 Job make_job(config::Config config, Graphs graphs = Graphs::of_run,
-             std::optional<std::int64_t> ranks = std::nullopt);
+             std::optional<std::int64_t> ranks = std::nullopt,
+             const compile::PassOptions& passes = {});
 
 /// The data of the configuration; sets from them what the configuration leaves open of the model: a
 /// vocabulary, the size of a picture, classes. Errors: UserError(bad_data), or

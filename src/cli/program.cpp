@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -8,20 +12,66 @@
 
 namespace fourfold::cli {
 
+namespace {
+
+/// The texts of what a pass makes, one for each program of the bundle.
+class AfterPass {
+ public:
+  explicit AfterPass(std::string_view pass) : pass_(pass) {}
+
+  void see(const compile::Pass& pass, const compile::Form& form,
+           const compile::PassContext& context) {
+    if (pass.name == pass_)
+      texts_.emplace_back(compile::name_of(form), compile::to_text(form, context.plan));
+  }
+  const std::vector<std::pair<std::string, std::string>>& texts() const { return texts_; }
+
+ private:
+  std::string pass_;
+  std::vector<std::pair<std::string, std::string>> texts_;  // name of the program, text
+};
+
+[[noreturn]] void fail_program(const std::string& program, const program::Bundle& bundle) {
+  std::string names;
+  for (const auto& p : bundle.programs) names += p.name + ", ";
+  throw UserError(ExitCode::bad_config,
+                  format("there is no program '{}'; choose one of {}all", program, names));
+}
+
+/// An optional pass that was left out has made nothing.
+void print_after(const ProgramArguments& arguments, const AfterPass& after,
+                 const program::Bundle& bundle) {
+  if (std::ranges::find(arguments.without, arguments.after) != arguments.without.end())
+    throw UserError(
+        ExitCode::bad_config,
+        format("--after {0} and --without {0} exclude each other; leave one of them out",
+               arguments.after));
+  std::string text;
+  for (const auto& [name, made] : after.texts())
+    if (arguments.program == "all" || arguments.program == name)
+      text += (text.empty() ? "" : "\n") + made;
+  if (text.empty()) fail_program(arguments.program, bundle);
+  print_text(text);
+}
+
+}  // namespace
+
 void program(const ProgramArguments& arguments) {
   config::Config config = load_config(arguments.config);
   resolve_model(config);
-  const Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks);
+  AfterPass after(arguments.after);
+  compile::PassOptions passes{arguments.without, {}};
+  if (!arguments.after.empty())
+    passes.observer = [&](const auto& pass, const auto& form, const auto& context) {
+      after.see(pass, form, context);
+    };
+  const Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks, passes);
+  if (!arguments.after.empty()) return print_after(arguments, after, job.bundle());
   if (arguments.of_job) return print_text(program::to_text(job.programs));
   const program::Bundle bundle = bundle_of(job, arguments.rank);
   if (arguments.program == "all") return print_text(program::to_text(bundle));
   const program::Program* found = bundle.find(arguments.program);
-  if (found == nullptr) {
-    std::string names;
-    for (const auto& p : bundle.programs) names += p.name + ", ";
-    throw UserError(ExitCode::bad_config, format("there is no program '{}'; choose one of {}all",
-                                                 arguments.program, names));
-  }
+  if (found == nullptr) fail_program(arguments.program, bundle);
   print_text(program::to_text(*found));
 }
 

@@ -6,8 +6,6 @@
 #include "base/format.h"
 
 namespace fourfold::graph {
-namespace {
-
 std::string_view to_string(Phase phase) {
   switch (phase) {
     case Phase::forward:
@@ -19,6 +17,8 @@ std::string_view to_string(Phase phase) {
   }
   fail_internal("every phase has a name");
 }
+
+namespace {
 
 std::string join_names(const Graph& graph, std::span<const ValueId> ids) {
   std::string text;

@@ -50,6 +50,7 @@ struct Value {
 /// Which part of a step a node belongs to. Forward and backward run for every micro-batch, update
 /// once.
 enum class Phase : std::uint8_t { forward, backward, update };
+std::string_view to_string(Phase phase);
 
 struct Node {
   op::Op op;

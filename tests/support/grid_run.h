@@ -77,7 +77,7 @@ class GridRun {
     setup_.cpu.threads = 1;
   }
 
-  static program::Job compile_job(const RunSetup& setup) {
+  static program::Job compile_job(const RunSetup& setup, const compile::PassOptions& passes = {}) {
     const auto batching = std::get<plan::Batching>(plan::solve_batching(setup.plan));
     const auto graphs = model::build(setup.model(),
                                      {batching.samples(), batching.length, batching.global_batch,
@@ -86,7 +86,7 @@ class GridRun {
     auto plan = plan::make_plan(graphs, setup.plan);
     const auto target =
         setup.reference_kernels ? kernels::cpu::reference_target() : kernels::cpu::target(1);
-    return compile::compile(graphs, std::get<plan::Plan>(plan), target);
+    return compile::compile(graphs, std::get<plan::Plan>(plan), target, passes);
   }
 
   const program::Job& job() const { return job_; }

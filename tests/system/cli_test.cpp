@@ -123,6 +123,39 @@ TEST_F(Cli, a_program_prints_reads_back_and_verifies_and_a_broken_one_does_not) 
   EXPECT_NE(refused.text.find("race"), std::string::npos) << refused.text;
 }
 
+TEST_F(Cli, a_job_of_many_ranks_is_one_text_from_which_alone_it_is_proved) {
+  const std::string grid = "configs/gpt-tiny.yaml --set parallel.tensor.x=2 --ranks 4";
+  const Outcome printed = run_fourfold("program " + grid + " --job");
+  ASSERT_EQ(printed.code, 0);
+  EXPECT_TRUE(printed.text.starts_with("job of 4 ranks in 1 classes\nranks 0..3 class 0\n"));
+  write_file_atomic(path("job.txt"), printed.text);
+  const Outcome proved = run_fourfold("verify --text " + path("job.txt"));
+  EXPECT_EQ(proved.code, 0) << proved.text;
+  EXPECT_NE(proved.text.find("ranks     4,"), std::string::npos) << proved.text;
+
+  const std::string two_ranks = "ranks 0..1 class 0";
+  std::string cut = printed.text;
+  cut.replace(cut.find("ranks 0..3"), two_ranks.size(), two_ranks);
+  write_file_atomic(path("cut.txt"), cut);
+  const Outcome refused = run_fourfold("verify --text " + path("cut.txt"));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.text.find("cut.txt:4: read "), std::string::npos) << refused.text;
+}
+
+TEST_F(Cli, what_a_pass_makes_is_printed_and_passes_may_be_left_out) {
+  const std::string program = "program configs/gpt-tiny.yaml --program train ";
+  const Outcome sharded =
+      run_fourfold(program + "--set parallel.tensor.x=2 --after choose_layouts");
+  EXPECT_EQ(sharded.code, 0) << sharded.text;
+  EXPECT_NE(sharded.text.find("all_reduce"), std::string::npos) << sharded.text;
+  EXPECT_NE(sharded.text.find("along x"), std::string::npos) << sharded.text;
+  const Outcome usual = run_fourfold(program),
+                apart = run_fourfold(program + "--without fuse_update --without fuse_sums");
+  EXPECT_EQ(usual.text.find("  adamw  "), std::string::npos);
+  EXPECT_NE(apart.text.find("  adamw  "), std::string::npos);
+  EXPECT_NE(apart.text.find("  squared_norm  "), std::string::npos);
+}
+
 TEST_F(Cli, plan_verify_and_config_check_say_what_a_run_would_be) {
   const Outcome plan = run_fourfold("plan configs/gpt2-124m.yaml");
   EXPECT_EQ(plan.code, 0) << plan.text;
@@ -263,6 +296,11 @@ TEST_F(Cli, mistakes_end_with_their_code_and_one_message_that_says_what_to_do) {
       {"program " + on_eight_ranks + "--rank -1", 2, "--rank"},
       {"program " + on_eight_ranks + "--rank x", 2, "--rank"},
       {"program configs/gpt-tiny.yaml --rank 1", 2, "the job has 1 rank"},
+      {"program configs/gpt-tiny.yaml --after waits", 2, "insert_waits"},
+      {"program configs/gpt-tiny.yaml --without lower", 2, "fuse_neighbours"},
+      {"program configs/gpt-tiny.yaml --without fuse_sums --after fuse_sums", 2, "exclude"},
+      {"program configs/gpt-tiny.yaml --after lower --program x", 2, "choose one of init, train"},
+      {"program configs/gpt-tiny.yaml --job --rank 0", 2, "--rank"},
       {"plan " + on_eight_ranks + "--ranks 0", 2, "--ranks"},
       {"plan " + on_eight_ranks + "--ranks -8", 2, "--ranks"},
       {"plan " + on_eight_ranks + "--ranks 100000", 2, "65536"},

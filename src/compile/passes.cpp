@@ -1,0 +1,243 @@
+#include "compile/passes.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/overloaded.h"
+#include "compile/choose_kernels.h"
+#include "compile/choose_layouts.h"
+#include "compile/fuse_casts.h"
+#include "compile/fuse_neighbours.h"
+#include "compile/fuse_products.h"
+#include "compile/fuse_sums.h"
+#include "compile/fuse_update.h"
+#include "compile/insert_conversions.h"
+#include "compile/insert_waits.h"
+#include "compile/lower.h"
+#include "compile/place_buffers.h"
+#include "program/bind.h"
+#include "program/text.h"
+
+namespace fourfold::compile {
+namespace {
+
+using program::Program;
+
+Form run_use_cut_forms(Form form, const PassContext& context) {
+  return use_cut_forms(std::get<graph::Graph>(form), context.plan);
+}
+
+Form run_recompute(Form form, const PassContext& context) {
+  CutGraph cut = std::get<CutGraph>(std::move(form));
+  return RecomputedGraph{recompute(std::move(cut.graph), context.plan.checkpointing),
+                         std::move(cut.shardings)};
+}
+
+Form run_insert_conversions(Form form, const PassContext& context) {
+  const auto& [recomputed, shardings] = std::get<RecomputedGraph>(form);
+  return insert_conversions(recomputed, shardings, context.plan);
+}
+
+Form run_choose_layouts(Form form, const PassContext& context) {
+  return choose_layouts(std::get<ShardedGraph>(std::move(form)), context.plan);
+}
+
+Form run_lower(Form form, const PassContext& context) {
+  return lower(std::get<ShardedGraph>(form), context.plan, context.persistent, context.rank);
+}
+
+/// A pass that looks at the target.
+template <Program (*pass)(Program, const machine::Target&)>
+Form run_for_target(Form form, const PassContext& context) {
+  return pass(std::get<Program>(std::move(form)), context.target);
+}
+
+template <Program (*pass)(Program)>
+Form run_on_program(Form form, const PassContext& /*context*/) {
+  return pass(std::get<Program>(std::move(form)));
+}
+
+/// A stage's program knows the meshes of all stages; so far its own was the only one.
+void name_meshes(Program& program, const plan::Plan& plan) {
+  if (plan.stages.empty()) return;
+  const MeshId own(plan.stage);
+  program.meshes = plan.stages;
+  for (program::Buffer& buffer : program.buffers) buffer.sharding.mesh = own;
+  for (program::Group& group : program.groups) group.mesh = own;
+}
+
+Form run_bind(Form form, const PassContext& context) {
+  Program program = std::get<Program>(std::move(form));
+  name_meshes(program, context.plan);
+  program::bind(program, context.rank);
+  return program;
+}
+
+constexpr bool optional = true;
+
+constexpr Pass all_passes[] = {
+    {"use_cut_forms", "rows in parts where the plan cuts a factor", false, run_use_cut_forms},
+    {"recompute", "activation checkpointing", false, run_recompute},
+    {"insert_conversions", "every change of sharding as a step", false, run_insert_conversions},
+    {"choose_layouts", "contiguous memory for collectives", false, run_choose_layouts},
+    {"lower", "instructions of all micro-batches", false, run_lower},
+    {"fuse_neighbours", "neighbours as one instruction", optional, run_for_target<fuse_neighbours>},
+    {"fuse_products", "products with what follows them", optional, run_for_target<fuse_products>},
+    {"fuse_sums", "norm and check of all tensors at once", optional, run_for_target<fuse_sums>},
+    {"fuse_update", "updates of all tensors at once", optional, run_for_target<fuse_update>},
+    {"fuse_casts", "rounding of all weights at once", optional, run_for_target<fuse_casts>},
+    {"choose_kernels", "an implementation for each instruction", false,
+     run_for_target<choose_kernels>},
+    {"place_buffers", "addresses", false, run_on_program<place_buffers>},
+    {"insert_waits", "order between streams", false, run_on_program<insert_waits>},
+    {"bind", "what depends on the rank's coordinates", false, run_bind},
+};
+
+// --- text
+
+std::string_view to_string(MoveKind kind) {
+  switch (kind) {
+    case MoveKind::all_reduce:
+      return "all_reduce";
+    case MoveKind::reduce_scatter:
+      return "reduce_scatter";
+    case MoveKind::all_gather:
+      return "all_gather";
+    case MoveKind::all_to_all:
+      return "all_to_all";
+    case MoveKind::slice:
+      return "slice";
+    case MoveKind::pack:
+      return "pack";
+    case MoveKind::unpack:
+      return "unpack";
+  }
+  fail_internal("a move has a kind");
+}
+
+class ShardedText {
+ public:
+  ShardedText(const ShardedGraph& graph, const plan::Plan& plan) : graph_(graph), plan_(plan) {}
+
+  std::string print() const {
+    std::string text = format("graph {}\n", graph_.name);
+    for (const Step& step : graph_.steps)
+      text += std::visit([&](const auto& what) { return line(what); }, step);
+    return text;
+  }
+
+ private:
+  std::string line(const graph::Node& node) const {
+    const std::string attributes = op::attributes_text(node.op, std::nullopt);
+    return format("{:<9}{:<28}{} -> {}{}{}\n", graph::to_string(node.phase), op::name(node.op),
+                  names(node.reads), sharded(node.outputs), attributes.empty() ? "" : "  ",
+                  attributes);
+  }
+  std::string line(const Move& move) const {
+    const Mesh& mesh = plan_.meshes[0];
+    return format("{:<9}{:<28}{} -> {}  along {}{}\n", graph::to_string(move.phase),
+                  to_string(move.conversion.kind), graph_.value(move.from).name, sharded({move.to}),
+                  mesh.axes[move.conversion.axis.index()].name,
+                  move.sum ? format(", added to {}", graph_.value(*move.sum).name) : "");
+  }
+  std::string line(const Handover& handover) const {
+    return format("{:<9}{:<28}{}\n", graph::to_string(handover.phase),
+                  handover.sends ? "send" : "recv", graph_.value(handover.value).name);
+  }
+
+  std::string names(const std::vector<ValueId>& ids) const {
+    std::string text;
+    for (const ValueId id : ids)
+      text += format("{}{}", text.empty() ? "" : ", ", graph_.value(id).name);
+    return text;
+  }
+  /// "h1 [12 (data), 64 (y)]".
+  std::string sharded(const std::vector<ValueId>& ids) const {
+    std::string text;
+    for (const ValueId id : ids) {
+      const ShardedValue& value = graph_.value(id);
+      const Mesh& mesh = plan_.meshes[value.sharding.mesh.index()];
+      text += format("{}{} {}", text.empty() ? "" : ", ", value.name,
+                     op::to_string(value.shape, value.sharding, mesh));
+    }
+    return text;
+  }
+
+  const ShardedGraph& graph_;
+  const plan::Plan& plan_;
+};
+
+void check_names(const std::vector<std::string>& without) {
+  for (const std::string& name : without) {
+    const auto* pass = std::ranges::find(all_passes, name, &Pass::name);
+    require(pass != std::end(all_passes) && pass->is_optional,
+            format("{} is a pass that may be left out", name));
+  }
+}
+
+}  // namespace
+
+const std::string& name_of(const Form& form) {
+  return std::visit(
+      Overloaded{[](const CutGraph& cut) -> const std::string& { return cut.graph.name; },
+                 [](const RecomputedGraph& made) -> const std::string& {
+                   return made.recomputed.graph.name;
+                 },
+                 [](const auto& named) -> const std::string& { return named.name; }},
+      form);
+}
+
+std::string to_text(const Form& form, const plan::Plan& plan) {
+  return std::visit(
+      Overloaded{[](const graph::Graph& graph) { return graph::to_text(graph); },
+                 [](const CutGraph& cut) { return graph::to_text(cut.graph); },
+                 [](const RecomputedGraph& made) { return graph::to_text(made.recomputed.graph); },
+                 [&](const ShardedGraph& graph) { return ShardedText(graph, plan).print(); },
+                 [](const Program& program) { return program::to_text(program); }},
+      form);
+}
+
+std::span<const Pass> passes() {
+  return all_passes;
+}
+
+Program run_passes(const graph::Graph& graph, const PassContext& context,
+                   const PassOptions& options) {
+  check_names(options.without);
+  Form form = graph;
+  for (const Pass& pass : all_passes) {
+    if (std::ranges::find(options.without, pass.name) != options.without.end()) continue;
+    form = pass.run(std::move(form), context);
+    if (options.observer) options.observer(pass, form, context);
+  }
+  return std::get<Program>(std::move(form));
+}
+
+Program plainly_finished(Program program, Rank rank) {
+  const auto is = [&]<class Kind>(const Kind&) {
+    return std::ranges::any_of(program.instructions, [](const program::Instruction& instruction) {
+      return std::holds_alternative<Kind>(instruction.what);
+    });
+  };
+  if (program.transient_bytes == 0) {
+    constexpr std::int64_t alignment = 64;
+    for (program::Buffer& buffer : program.buffers) {
+      if (buffer.region == program::Region::persistent) continue;
+      buffer.offset_bytes = program.transient_bytes;
+      program.transient_bytes += (buffer.space_bytes() + alignment - 1) / alignment * alignment;
+    }
+  }
+  if (!is(program::Record())) {
+    program.streams = {"math"};
+    for (program::Instruction& instruction : program.instructions)
+      instruction.stream = program::StreamId(std::size_t{0});
+  }
+  for (program::Instruction& instruction : program.instructions)
+    if (auto* compute = std::get_if<program::Compute>(&instruction.what))
+      if (compute->implementation.empty()) compute->implementation = "any";
+  program::bind(program, rank);
+  return program;
+}
+
+}  // namespace fourfold::compile

@@ -1,0 +1,70 @@
+// The passes from a graph to a rank's program as a list: each has a name, what it makes prints, and
+// some may be left out. What a pass does stands in its own pair of files.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "compile/persistent_layout.h"
+#include "compile/recompute.h"
+#include "compile/sharded_graph.h"
+#include "compile/use_cut_forms.h"
+#include "machine/target.h"
+#include "plan/plan.h"
+#include "program/program.h"
+
+namespace fourfold::compile {
+
+/// What stands after `recompute`: the shardings are those of the graph before it.
+struct RecomputedGraph {
+  Recomputed recomputed;
+  plan::GraphShardings shardings;
+};
+
+/// What stands between two passes.
+using Form = std::variant<graph::Graph, CutGraph, RecomputedGraph, ShardedGraph, program::Program>;
+/// Name of the graph or program: "train".
+const std::string& name_of(const Form& form);
+/// For people; a program prints as program::to_text does.
+std::string to_text(const Form& form, const plan::Plan& plan);
+
+/// What passes may ask. All of it outlives the passes.
+struct PassContext {
+  const plan::Plan& plan;
+  const machine::Target& target;
+  const PersistentLayout& persistent;
+  Rank rank;
+};
+
+struct Pass {
+  std::string_view name;    // of its file: "fuse_sums"
+  std::string_view effect;  // in a few words
+  bool is_optional = false;
+  Form (*run)(Form form, const PassContext& context) = nullptr;
+};
+
+/// All passes in their order. Each takes the form that the one before it makes.
+std::span<const Pass> passes();
+
+/// How a compilation differs from the usual one.
+struct PassOptions {
+  std::vector<std::string> without;  // names of optional passes
+  /// Sees what each pass has made; empty: nobody looks.
+  std::function<void(const Pass& pass, const Form& form, const PassContext& context)> observer = {};
+};
+
+/// Runs all passes on a graph but those that are left out. Errors: InternalError for names of
+/// passes that must not be left out, or that there are none of.
+program::Program run_passes(const graph::Graph& graph, const PassContext& context,
+                            const PassOptions& options);
+
+/// A program that no pass has finished, as one that can be verified: addresses of their own where
+/// `place_buffers` has not been, one stream where `insert_waits` has not, some kernel where none is
+/// chosen, and the attributes of the rank.
+program::Program plainly_finished(program::Program program, Rank rank);
+
+}  // namespace fourfold::compile

@@ -1,0 +1,58 @@
+// Passes that may be left out: not one bit of a run depends on them.
+#include "compile/passes.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "support/grid_run.h"
+#include "support/grids.h"
+
+namespace fourfold {
+namespace {
+
+using test::GridRun;
+using test::RunSetup;
+using test::SmallRun;
+using test::Tensors;
+
+/// The weights after three steps, and how many instructions each has.
+std::pair<Tensors, std::size_t> trained(const RunSetup& setup,
+                                        const std::vector<std::string>& without) {
+  GridRun run(setup, GridRun::compile_job(setup, {without, {}}));
+  Tensors weights;
+  run.run([&](GridRun::RankRun& rank) {
+    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    auto feeder = test::random_batch(setup);
+    for (std::int64_t step = 0; step < 3; ++step)
+      rank.executor.run("train", SmallRun::block(step, 1e-2, 1), &feeder);
+    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+      if (buffer.role == program::BufferRole::parameter)
+        run.collect(rank, buffer, buffer.name, weights);
+  });
+  return {std::move(weights), run.bundle().at("train").instructions.size()};
+}
+
+TEST(Passes, that_may_be_left_out_change_no_bit_alone_and_together) {
+  RunSetup setup = test::first_model();
+  setup.reference_kernels = false;  // those of a CPU have fused rows
+  setup.plan.shard_states = true;
+  test::set_grid(setup, {.x = 2, .y = 1, .z = 2, .data = 2});
+  const auto [usual, usual_size] = trained(setup, {});
+  ASSERT_FALSE(usual.empty());
+  std::vector<std::string> all;
+  for (const compile::Pass& pass : compile::passes())
+    if (pass.is_optional) all.emplace_back(pass.name);
+  std::vector<std::vector<std::string>> choices = {all};
+  for (const std::string& name : all) choices.push_back({name});
+  for (const auto& without : choices) {
+    const auto [weights, size] = trained(setup, without);
+    EXPECT_EQ(weights, usual) << without[0];
+    std::printf("%-16s left out: %zu instructions instead of %zu\n",
+                without.size() > 1 ? "all" : without[0].c_str(), size, usual_size);
+    EXPECT_GE(size, usual_size) << without[0];
+  }
+}
+
+}  // namespace
+}  // namespace fourfold
