@@ -77,21 +77,20 @@ Form run_bind(Form form, const PassContext& context) {
 constexpr bool optional = true;
 
 constexpr Pass all_passes[] = {
-    {"use_cut_forms", "rows in parts where the plan cuts a factor", false, run_use_cut_forms},
-    {"recompute", "activation checkpointing", false, run_recompute},
-    {"insert_conversions", "every change of sharding as a step", false, run_insert_conversions},
-    {"choose_layouts", "contiguous memory for collectives", false, run_choose_layouts},
-    {"lower", "instructions of all micro-batches", false, run_lower},
-    {"fuse_neighbours", "neighbours as one instruction", optional, run_for_target<fuse_neighbours>},
-    {"fuse_products", "products with what follows them", optional, run_for_target<fuse_products>},
-    {"fuse_sums", "norm and check of all tensors at once", optional, run_for_target<fuse_sums>},
-    {"fuse_update", "updates of all tensors at once", optional, run_for_target<fuse_update>},
-    {"fuse_casts", "rounding of all weights at once", optional, run_for_target<fuse_casts>},
-    {"choose_kernels", "an implementation for each instruction", false,
-     run_for_target<choose_kernels>},
-    {"place_buffers", "addresses", false, run_on_program<place_buffers>},
-    {"insert_waits", "order between streams", false, run_on_program<insert_waits>},
-    {"bind", "what depends on the rank's coordinates", false, run_bind},
+    {"use_cut_forms", false, run_use_cut_forms},
+    {"recompute", false, run_recompute},
+    {"insert_conversions", false, run_insert_conversions},
+    {"choose_layouts", false, run_choose_layouts},
+    {"lower", false, run_lower},
+    {"fuse_neighbours", optional, run_for_target<fuse_neighbours>},
+    {"fuse_products", optional, run_for_target<fuse_products>},
+    {"fuse_sums", optional, run_for_target<fuse_sums>},
+    {"fuse_update", optional, run_for_target<fuse_update>},
+    {"fuse_casts", optional, run_for_target<fuse_casts>},
+    {"choose_kernels", false, run_for_target<choose_kernels>},
+    {"place_buffers", false, run_on_program<place_buffers>},
+    {"insert_waits", false, run_on_program<insert_waits>},
+    {"bind", false, run_bind},
 };
 
 // --- text

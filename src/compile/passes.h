@@ -41,8 +41,7 @@ struct PassContext {
 };
 
 struct Pass {
-  std::string_view name;    // of its file: "fuse_sums"
-  std::string_view effect;  // in a few words
+  std::string_view name;  // of its file: "fuse_sums"
   bool is_optional = false;
   Form (*run)(Form form, const PassContext& context) = nullptr;
 };
