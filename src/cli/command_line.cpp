@@ -676,15 +676,26 @@ int report_no_memory() {
 }
 
 std::atomic<std::terminate_handler> usual_end{nullptr};
+thread_local bool an_allocation_failed = false;
+
+void note_no_memory() {
+  an_allocation_failed = true;
+  throw std::bad_alloc();
+}
 
 [[noreturn]] void end_without_memory() {
   // The exception that nobody could catch; asking for it allocates nothing.
+  const std::exception_ptr fault = std::current_exception();
   try {
-    if (const std::exception_ptr fault = std::current_exception()) std::rethrow_exception(fault);
+    if (fault) std::rethrow_exception(fault);
   } catch (const std::bad_alloc&) {
     std::_Exit(report_no_memory());
   } catch (const std::exception&) {
   }
+  // Before GCC 13, a noexcept function that has something to destroy ends the process without
+  // catching what it was thrown, which cannot be asked for then.
+  if (!fault && std::uncaught_exceptions() > 0 && an_allocation_failed)
+    std::_Exit(report_no_memory());
   usual_end.load()();
   std::abort();
 }
@@ -694,17 +705,22 @@ std::atomic<std::terminate_handler> usual_end{nullptr};
 /// copies names. Whatever else is not caught ends it as before.
 class LastResort {
  public:
-  LastResort() : before_(std::get_terminate()) {
-    if (before_ == end_without_memory) return;
-    usual_end = before_;
+  LastResort() : terminate_before_(std::get_terminate()), memory_before_(std::get_new_handler()) {
+    if (terminate_before_ == end_without_memory) return;
+    usual_end = terminate_before_;
     std::set_terminate(end_without_memory);
+    std::set_new_handler(note_no_memory);
   }
   LastResort(const LastResort&) = delete;
   LastResort& operator=(const LastResort&) = delete;
-  ~LastResort() { std::set_terminate(before_); }
+  ~LastResort() {
+    std::set_terminate(terminate_before_);
+    std::set_new_handler(memory_before_);
+  }
 
  private:
-  std::terminate_handler before_;
+  std::terminate_handler terminate_before_;
+  std::new_handler memory_before_;
 };
 
 /// Runs the chosen subcommand; every way to fail ends here.

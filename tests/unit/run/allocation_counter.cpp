@@ -15,6 +15,12 @@
 namespace fourfold {
 namespace {
 
+/// An allocation fails as the C++ library's own does: the program's handler hears of it first.
+[[noreturn]] void fail() {
+  if (const std::new_handler handler = std::get_new_handler()) handler();
+  throw std::bad_alloc();
+}
+
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> own{0}, third_party{0};
 std::atomic<void*> first_own{nullptr};
@@ -58,11 +64,11 @@ void* base_of_this_program() {
 [[gnu::noinline]] void* allocate(std::size_t bytes, std::size_t alignment, void* caller) {
   if (counting.load(std::memory_order_relaxed) && !looking) count(caller);
   const std::int64_t number = failing.load(std::memory_order_relaxed);
-  if (number >= 0 && ++seen == number) throw std::bad_alloc();
+  if (number >= 0 && ++seen == number) fail();
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
   void* memory = alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, whole)
                                                        : std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr) fail();
   return memory;
 }
 
