@@ -23,6 +23,7 @@ program::Program choose_kernels(program::Program program, const machine::Target&
   buffer.name = "workspace";
   buffer.dtype = DType::u64;
   buffer.global = {largest / 8};
+  buffer.sharding.mesh = program.buffers.front().sharding.mesh;
   buffer.role = program::BufferRole::workspace;
   buffer.size_bytes = largest;
   program.buffers.push_back(std::move(buffer));

@@ -1,8 +1,6 @@
 // Plan to programs. The list of passes stands in passes.cpp.
 #pragma once
 
-#include <vector>
-
 #include "compile/passes.h"
 #include "graph/graph.h"
 #include "machine/target.h"
@@ -11,13 +9,10 @@
 
 namespace fourfold::compile {
 
-/// A job on one mesh: one class of ranks, whose bundle has a program for every graph of the model,
-/// over one persistent and one transient region.
+/// The job of a plan. A bundle has a program for every graph of its mesh, over one persistent and
+/// one transient region. The ranks of a mesh are one class where they send and receive as many
+/// messages; each class is compiled once.
 program::Job compile(const graph::ModelGraphs& model, const plan::Plan& plan,
                      const machine::Target& target, const PassOptions& options = {});
-/// A job of pipeline stages, each on its own mesh. The ranks of a stage are one class where they
-/// send and receive as many messages.
-program::Job compile(const std::vector<plan::StagePlan>& stages, const machine::Target& target,
-                     const PassOptions& options = {});
 
 }  // namespace fourfold::compile

@@ -47,6 +47,7 @@ class Inserter {
            const plan::Plan& plan)
       : graph_(recomputed.graph), recomputed_(recomputed), plan_(plan), shardings_(shardings) {
     result_.name = graph_.name;
+    result_.mesh = graph_.mesh;
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const graph::Value& value = graph_.values[i];
       result_.values.push_back({value.name, value.shape, value.element, value.role,
@@ -62,9 +63,14 @@ class Inserter {
       begin_phase(graph_.nodes[node_].phase);
       insert(graph_.nodes[node_]);
     }
-    // Results that nobody read.
+    // Results that nobody here read.
     for (std::size_t i = 0; i < graph_.values.size(); ++i)
-      if (graph_.values[i].role == ValueRole::result) complete(ValueId(i));
+      if (graph_.values[i].role == ValueRole::result) {
+        complete(ValueId(i));
+        send(ValueId(i));
+      }
+    for (std::size_t edge = 0; edge < plan_.edges.size(); ++edge)
+      if (arrives(plan_.edges[edge]) && handed_over_.insert(edge).second) receive(edge);
     return std::move(result_);
   }
 
@@ -208,7 +214,7 @@ class Inserter {
   }
 
   const std::string& axis_name(AxisId axis) const {
-    return plan_.meshes[0].axes[axis.index()].name;
+    return plan_.meshes[graph_.mesh.index()].axes[axis.index()].name;
   }
 
   // --- outputs
@@ -247,6 +253,13 @@ class Inserter {
 
   // --- other meshes
 
+  bool leaves(const plan::Edge& edge) const {
+    return edge.graph == graph_.name && edge.from == graph_.mesh;
+  }
+  bool arrives(const plan::Edge& edge) const {
+    return edge.graph == graph_.name && edge.to == graph_.mesh;
+  }
+
   /// What the host provides or an earlier phase made leaves at the start of a phase.
   void begin_phase(Phase phase) {
     if (node_ > 0 && phase_ == phase) return;
@@ -259,48 +272,44 @@ class Inserter {
 
   /// Sends a value of this phase wherever it is wanted, whole.
   void send(ValueId id) {
-    const auto& transfers = plan_.transfers;
-    for (std::size_t t = 0; t < transfers.size(); ++t) {
-      if (graph_.name != "train" || transfers[t].from != plan_.stage ||
-          transfers[t].phase != phase_ || transfers[t].value != graph_.value(id).name)
-        continue;
-      if (!handed_over_.insert(t).second) continue;
+    for (std::size_t e = 0; e < plan_.edges.size(); ++e) {
+      const plan::Edge& edge = plan_.edges[e];
+      if (!leaves(edge) || edge.phase != phase_ || edge.value != graph_.value(id).name) continue;
+      if (!handed_over_.insert(e).second) continue;
       const ValueId whole = graph_.value(id).role == ValueRole::result
                                 ? id
                                 : converted(id, Sharding{kept(id).mesh, {}, {}}, false);
-      result_.steps.emplace_back(Handover{t, true, whole, phase_});
+      result_.steps.emplace_back(Handover{e, true, whole, phase_});
     }
   }
 
-  /// Receives a value before its first reader, behind what the same stage sends before it.
+  /// Receives a value before its first reader, after what the same mesh sends before it.
   void receive(ValueId id) {
-    const auto& transfers = plan_.transfers;
-    const auto is_wanted = [&](const plan::Transfer& t) {
-      return t.to == plan_.stage && t.into == graph_.value(id).name;
-    };
-    const auto wanted = std::find_if(transfers.begin(), transfers.end(), is_wanted);
-    require(wanted != transfers.end(), "what is received is in the plan's transfers");
-    for (auto t = transfers.begin(); t <= wanted; ++t) {
-      const auto index = static_cast<std::size_t>(t - transfers.begin());
-      const bool is_before = t->to == plan_.stage && t->from == wanted->from;
+    const auto wanted = std::ranges::find_if(plan_.edges, [&](const plan::Edge& edge) {
+      return arrives(edge) && edge.into == graph_.value(id).name;
+    });
+    require(wanted != plan_.edges.end(), "what is received is one of the plan's edges");
+    for (auto edge = plan_.edges.begin(); edge <= wanted; ++edge) {
+      const auto index = static_cast<std::size_t>(edge - plan_.edges.begin());
+      const bool is_before = arrives(*edge) && edge->from == wanted->from;
       if (is_before && handed_over_.insert(index).second) receive(index);
     }
   }
 
-  /// Receives one transfer and cuts the value as it is kept.
+  /// Receives what comes along an edge and cuts the value as it is kept.
   void receive(std::size_t index) {
-    const plan::Transfer& transfer = plan_.transfers[index];
-    const ValueId id = *graph_.find(transfer.into);
+    const plan::Edge& edge = plan_.edges[index];
+    const ValueId id = *graph_.find(edge.into);
     const Sharding whole{kept(id).mesh, {}, {}};
     if (whole == kept(id)) {
-      result_.steps.emplace_back(Handover{index, false, id, transfer.phase});
+      result_.steps.emplace_back(Handover{index, false, id, edge.phase});
       return;
     }
     ShardedValue raw = result_.values[id.index()];
     raw.name = fresh_name(raw.name + "/raw");
     raw.sharding = whole;
     const ValueId arrived = add(std::move(raw));
-    result_.steps.emplace_back(Handover{index, false, arrived, transfer.phase});
+    result_.steps.emplace_back(Handover{index, false, arrived, edge.phase});
     convert(arrived, whole, kept(id), id, std::nullopt);
   }
 
@@ -362,7 +371,7 @@ class Inserter {
       converted_;
   std::map<ValueId, ValueId> cast_;
   std::map<std::string, int> names_;
-  std::set<std::size_t> handed_over_;  // transfers that have a step
+  std::set<std::size_t> handed_over_;  // edges that have a step
 };
 
 }  // namespace

@@ -7,6 +7,28 @@
 
 namespace fourfold::compile {
 
+namespace {
+
+/// A message leaves when its peer takes it. Its memory is not used again before the end of the next
+/// task, so that the work of that task does not wait for the peer.
+void keep_what_is_sent(const program::Program& program, std::vector<std::vector<Interval>>& lives) {
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const std::size_t until = program.tasks[std::min(t + 1, program.tasks.size() - 1)].end - 1;
+    for (std::size_t i = program.tasks[t].begin; i < program.tasks[t].end; ++i) {
+      const auto* send = std::get_if<program::Send>(&program.instructions[i].what);
+      if (send == nullptr) continue;
+      auto& list = lives[send->from.buffer.index()];
+      auto life = std::ranges::upper_bound(list, i, {}, &Interval::begin);
+      if (life == list.begin()) continue;  // it lies in the persistent region
+      const std::size_t limit = life == list.end() ? until : std::min(until, life->begin - 1);
+      --life;
+      life->end = std::max(life->end, limit);
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<std::vector<Interval>> live_intervals(const program::Program& program) {
   std::vector<std::vector<Interval>> lives(program.buffers.size());
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
@@ -32,11 +54,7 @@ std::vector<std::vector<Interval>> live_intervals(const program::Program& progra
     }
   }
   const std::size_t last = program.instructions.empty() ? 0 : program.instructions.size() - 1;
-  // A message leaves when its peer takes it: nothing here may wait for that to reuse its memory, or
-  // ranks of several stages could wait for each other in a circle.
-  for (const program::Instruction& instruction : program.instructions)
-    if (const auto* send = std::get_if<program::Send>(&instruction.what))
-      if (auto& list = lives[send->from.buffer.index()]; !list.empty()) list.back().end = last;
+  keep_what_is_sent(program, lives);
   for (std::size_t b = 0; b < lives.size(); ++b) {
     if (lives[b].empty()) continue;
     if (program.buffers[b].role == program::BufferRole::feed) lives[b] = {{0, last}};

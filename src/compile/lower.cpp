@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "compile/localize.h"
+#include "compile/step_tasks.h"
 #include "op/blocks.h"
+#include "pipeline/order.h"
 
 namespace fourfold::compile {
 namespace {
@@ -43,49 +45,44 @@ class Lowering {
     program_.streams = {"math"};
     program_.buffers = persistent.buffers;
     program_.persistent_bytes = persistent.bytes;
-    micros_ = graph_.name == "train" ? plan.batching.accumulation : 1;
+    if (graph_.name == "train")
+      order_ = plan.orders[graph_.mesh.index()];
+    else
+      order_ = {{pipeline::TaskKind::forward, 0, 0}};
+    for (const pipeline::Task& task : order_)
+      if (task.kind == pipeline::TaskKind::forward) ++micros_;
     add_feeds();
     add_groups();
-    find_update_values();
+    tasks_ = step_tasks(graph_, plan, order_);
     add_buffers();
   }
 
   program::Program run() {
-    const bool is_train = graph_.name == "train";
-    for (std::int64_t micro = 0; micro < micros_; ++micro) {
-      forward(micro);
-      if (is_train && !is_staged()) backward(micro);
-    }
-    if (is_train && is_staged())
-      for (std::int64_t micro = 0; micro < micros_; ++micro) backward(micro);
-    micro_ = 0;
-    if (is_train) {
-      begin_task(TaskKind::update, std::nullopt);
-      emit(Phase::update);
-      end_task();
-    }
+    for (const pipeline::Task& task : order_) carry_out(task);
     return std::move(program_);
   }
 
  private:
-  bool is_staged() const { return !plan_.stages.empty(); }
-
-  void forward(std::int64_t micro) {
-    micro_ = micro;
-    begin_task(task_kind(graph_.name),
-               program_.feeds.micros > 0 ? std::optional(micro) : std::nullopt);
-    feed();
-    emit(Phase::forward);
+  void carry_out(const pipeline::Task& task) {
+    micro_ = task.micro;
+    if (task.kind == pipeline::TaskKind::forward) {
+      begin_task(task_kind(graph_.name), has_samples() ? std::optional(micro_) : std::nullopt);
+      feed();
+    } else if (task.kind == pipeline::TaskKind::update) {
+      begin_task(TaskKind::update, std::nullopt);
+    } else {
+      const bool is_split = task.kind == pipeline::TaskKind::weight_backward;
+      begin_task(is_split ? TaskKind::weight_backward : TaskKind::backward, micro_);
+    }
+    for (const std::size_t step : tasks_.steps_of(task.kind)) emit(graph_.steps[step]);
     end_task();
   }
 
-  void backward(std::int64_t micro) {
-    micro_ = micro;
-    begin_task(TaskKind::backward, micro);
-    emit(Phase::backward);
-    end_task();
-    for (std::size_t i = 0; i < graph_.values.size(); ++i)
-      if (graph_.values[i].is_micro_sum) started_.erase(ValueId(i));
+  /// Whether anything is fed here, or comes from a stage that is.
+  bool has_samples() const {
+    return program_.feeds.micros > 0 || std::ranges::any_of(graph_.steps, [](const Step& step) {
+             return std::holds_alternative<Handover>(step);
+           });
   }
 
   // --- tables
@@ -109,10 +106,10 @@ class Lowering {
       if (const auto* move = std::get_if<Move>(&step); move != nullptr && is_collective(*move))
         axes.insert(move->conversion.axis);
     for (const AxisId axis : axes) {
-      const Mesh& mesh = plan_.meshes[0];
+      const Mesh& mesh = plan_.meshes[graph_.mesh.index()];
       group_of_[axis] = program::GroupId(program_.groups.size());
       stream_of_[axis] = StreamId(program_.streams.size());
-      program_.groups.push_back({mesh.axes[axis.index()].name, MeshId(0), axis, {}});
+      program_.groups.push_back({mesh.axes[axis.index()].name, graph_.mesh, axis, {}});
       program_.streams.push_back(mesh.axes[axis.index()].name);
     }
   }
@@ -156,41 +153,13 @@ class Lowering {
       buffer.label = value.label;
       buffer.role = transient_role(value.role);
       buffer.size_bytes = local_elements(i) * size_bytes(buffer.dtype);
-      const std::int64_t depth = slots_of(ValueId(i));
+      const std::int64_t depth = tasks_.slots[i];
       for (std::int64_t slot = 0; slot < depth; ++slot) {
         buffer.name = depth == 1 ? value.name : format("{}#{}", value.name, slot);
         slots_[i].emplace_back(program_.buffers.size());
         program_.buffers.push_back(buffer);
       }
     }
-  }
-
-  /// How many micro-batches' values are alive at once. Feeds arrive early; in a pipeline all
-  /// forward passes come before the first backward pass.
-  std::int64_t slots_of(ValueId id) const {
-    if (is_staged() && graph_.name == "train") return in_update_[id.index()] ? 1 : micros_;
-    return graph_.value(id).role == ValueRole::input && micros_ > 1 ? 2 : 1;
-  }
-
-  /// Sums, casts and values of the update are not one for each micro-batch.
-  void find_update_values() {
-    in_update_.assign(graph_.values.size(), false);
-    const auto note = [&](ValueId id) { in_update_[id.index()] = true; };
-    for (const Step& step : graph_.steps) {
-      if (const auto* node = std::get_if<Node>(&step);
-          node && (node->phase == Phase::update || is_cast(*node))) {
-        std::for_each(node->reads.begin(), node->reads.end(), note);
-        std::for_each(node->outputs.begin(), node->outputs.end(), note);
-      } else if (const auto* move = std::get_if<Move>(&step);
-                 move && move->phase == Phase::update) {
-        note(move->from), note(move->to);
-      } else if (const auto* h = std::get_if<Handover>(&step); h && h->phase == Phase::update) {
-        note(h->value);
-      }
-    }
-    for (std::size_t i = 0; i < graph_.values.size(); ++i)
-      if (graph_.values[i].is_micro_sum || graph::is_sum(graph_.values[i].role))
-        in_update_[i] = true;
   }
 
   /// Blocked values have room for the padding of their last parts.
@@ -228,17 +197,14 @@ class Lowering {
       program_.instructions.push_back({feed_stream, program::Feed{input, micro_, slice(id)}});
   }
 
-  void emit(Phase phase) {
-    for (const Step& step : graph_.steps) {
-      const bool is_due = std::visit([&](const auto& s) { return s.phase == phase; }, step);
-      if (!is_due) continue;
-      if (const auto* node = std::get_if<Node>(&step)) {
-        if (micro_ == 0 || !is_cast(*node)) compute(*node);
-      } else if (const auto* move = std::get_if<Move>(&step)) {
-        emit(*move);
-      } else {
-        emit(std::get<Handover>(step));
-      }
+  void emit(const Step& step) {
+    if (const auto* node = std::get_if<Node>(&step)) {
+      if (micro_ == 0 || !is_cast(*node)) compute(*node);
+    } else if (const auto* move = std::get_if<Move>(&step)) {
+      emit(*move);
+    } else if (const auto& handover = std::get<Handover>(step);
+               micro_ == 0 || !plan_.edges[handover.edge].goes_once_a_step) {
+      emit(handover);
     }
   }
 
@@ -259,7 +225,7 @@ class Lowering {
     if (op::can_accumulate(node.op)) {
       const ShardedValue& output = graph_.value(node.outputs[0]);
       const bool is_sum = graph::is_sum(output.role) || output.is_micro_sum;
-      const bool first = started_.insert(node.outputs[0]).second;
+      const bool first = starts(node.outputs[0]);
       instruction.op = op::with_accumulate(instruction.op, is_sum && !first);
       if (element_dtype(node.outputs[0]) != plan_.compute)
         instruction.op = op::with_unrounded(instruction.op);
@@ -267,8 +233,13 @@ class Lowering {
     program_.instructions.push_back({math_stream, std::move(instruction)});
   }
 
+  /// Whether the sum has no term yet, of its micro-batch where each has its own.
+  bool starts(ValueId sum) {
+    return started_.emplace(sum, graph_.value(sum).is_micro_sum ? micro_ : 0).second;
+  }
+
   void emit(const Move& move) {
-    const bool starts_sum = move.sum && started_.insert(*move.sum).second;
+    const bool starts_sum = move.sum && starts(*move.sum);
     const ValueId to = starts_sum ? *move.sum : move.to;
     program_.instructions.push_back(instruction_of(move, slice(move.from), slice(to)));
     if (!move.sum || starts_sum) return;
@@ -277,10 +248,11 @@ class Lowering {
 
   /// Receiver number j of a mesh takes from sender number j modulo the size of the other one.
   void emit(const Handover& handover) {
-    const plan::Transfer& transfer = plan_.transfers[handover.transfer];
-    const Ranks &from = plan_.stages[transfer.from].ranks, &to = plan_.stages[transfer.to].ranks;
-    const auto tag = static_cast<std::int64_t>(handover.transfer);
-    const StreamId stream = transfer_stream(transfer, handover.sends);
+    const plan::Edge& edge = plan_.edges[handover.edge];
+    const Ranks &from = plan_.meshes[edge.from.index()].ranks,
+                &to = plan_.meshes[edge.to.index()].ranks;
+    const auto tag = static_cast<std::int64_t>(handover.edge);
+    const StreamId stream = edge_stream(edge, handover.sends);
     for (std::size_t j = 0; j < to.size(); ++j) {
       const Rank sender = from[j % from.size()];
       if (handover.sends && sender == rank_)
@@ -291,10 +263,10 @@ class Lowering {
     }
   }
 
-  /// A stream for each direction between two stages: neither waits for the other.
-  StreamId transfer_stream(const plan::Transfer& transfer, bool sends) {
+  /// A stream for each direction between two meshes: neither waits for the other.
+  StreamId edge_stream(const plan::Edge& edge, bool sends) {
     const std::string name =
-        sends ? format("to.{}", transfer.to) : format("from.{}", transfer.from);
+        sends ? format("to.{}", edge.to.index()) : format("from.{}", edge.from.index());
     for (std::size_t i = 0; i < program_.streams.size(); ++i)
       if (program_.streams[i] == name) return StreamId(i);
     program_.streams.push_back(name);
@@ -363,14 +335,15 @@ class Lowering {
   const plan::Plan& plan_;
   program::Program program_;
   Rank rank_;
-  std::int64_t micros_ = 1, micro_ = 0;
-  std::vector<bool> in_update_;  // by value
+  pipeline::Order order_;
+  StepTasks tasks_;
+  std::int64_t micros_ = 0, micro_ = 0;
   std::map<ValueId, program::InputId> input_of_;
   std::map<AxisId, program::GroupId> group_of_;
   std::map<AxisId, StreamId> stream_of_;
   std::vector<std::vector<BufferId>>
-      slots_;                  // by value: its buffers, by micro-batch modulo their number
-  std::set<ValueId> started_;  // sums that have a first producer
+      slots_;  // by value: its buffers, by micro-batch modulo their number
+  std::set<std::pair<ValueId, std::int64_t>> started_;  // sums, of a micro-batch, with a term
 };
 
 }  // namespace

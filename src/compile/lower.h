@@ -8,9 +8,10 @@
 
 namespace fourfold::compile {
 
-/// Unrolls forward and backward over the micro-batches and appends the update; each becomes a task.
-/// Feeds go on their own stream, with two slots by micro-batch when there are several, so that the
-/// next micro-batch arrives early; collectives go on the stream of their axis. A sum is overwritten
+/// Carries out the tasks of the graph's mesh in the plan's order, once a micro-batch; a value takes
+/// the slot of its micro-batch modulo their number (step_tasks). Feeds go on their own stream;
+/// collectives go on the stream of their axis, what leaves for another mesh or comes from it on one
+/// of that mesh and direction. A sum is overwritten
 /// by its first producer and added to by all others. Kernels, addresses and waits are not decided
 /// here; what differs between ranks of a mesh is left to program::bind, except who sends what to
 /// another mesh: those are the sends and receives of `rank`.

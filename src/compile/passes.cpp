@@ -58,18 +58,8 @@ Form run_on_program(Form form, const PassContext& /*context*/) {
   return pass(std::get<Program>(std::move(form)));
 }
 
-/// A stage's program knows the meshes of all stages; so far its own was the only one.
-void name_meshes(Program& program, const plan::Plan& plan) {
-  if (plan.stages.empty()) return;
-  const MeshId own(plan.stage);
-  program.meshes = plan.stages;
-  for (program::Buffer& buffer : program.buffers) buffer.sharding.mesh = own;
-  for (program::Group& group : program.groups) group.mesh = own;
-}
-
 Form run_bind(Form form, const PassContext& context) {
   Program program = std::get<Program>(std::move(form));
-  name_meshes(program, context.plan);
   program::bind(program, context.rank);
   return program;
 }
@@ -134,7 +124,7 @@ class ShardedText {
                   attributes);
   }
   std::string line(const Move& move) const {
-    const Mesh& mesh = plan_.meshes[0];
+    const Mesh& mesh = plan_.meshes[graph_.mesh.index()];
     return format("{:<9}{:<28}{} -> {}  along {}{}\n", graph::to_string(move.phase),
                   to_string(move.conversion.kind), graph_.value(move.from).name, sharded({move.to}),
                   mesh.axes[move.conversion.axis.index()].name,

@@ -23,8 +23,10 @@ program::BufferRole buffer_role(graph::ValueRole role) {
   }
 }
 
-program::Buffer block_buffer(std::string name, program::BufferRole role, std::size_t bytes) {
+program::Buffer block_buffer(std::string name, program::BufferRole role, std::size_t bytes,
+                             MeshId mesh) {
   program::Buffer buffer;
+  buffer.sharding.mesh = mesh;
   buffer.name = std::move(name);
   buffer.dtype = DType::i64;
   buffer.global = {static_cast<std::int64_t>(bytes / 8)};
@@ -37,25 +39,26 @@ program::Buffer block_buffer(std::string name, program::BufferRole role, std::si
 
 }  // namespace
 
-PersistentLayout persistent_layout(const graph::ModelGraphs& model, const plan::Plan& plan) {
+PersistentLayout persistent_layout(const graph::ModelGraphs& model, const plan::Plan& plan,
+                                   MeshId mesh) {
   PersistentLayout layout;
   const auto place = [&](program::Buffer buffer) {
     buffer.offset_bytes = layout.bytes;
     layout.bytes = align_up(layout.bytes + buffer.space_bytes());
     layout.buffers.push_back(std::move(buffer));
   };
-  place(block_buffer("step", program::BufferRole::step_block, sizeof(op::StepBlock)));
-  place(block_buffer("result", program::BufferRole::result_block, sizeof(op::ResultBlock)));
+  place(block_buffer("step", program::BufferRole::step_block, sizeof(op::StepBlock), mesh));
+  place(block_buffer("result", program::BufferRole::result_block, sizeof(op::ResultBlock), mesh));
   std::set<std::string> seen;
   for (const graph::Graph& graph : model.graphs)
-    for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    for (std::size_t i = 0; graph.mesh == mesh && i < graph.values.size(); ++i) {
       const graph::Value& value = graph.values[i];
       if (!graph::is_persistent(value.role) || !seen.insert(value.name).second) continue;
       program::Buffer buffer;
       buffer.name = value.name;
       buffer.dtype = op::element_dtype(value.element, plan.compute);
       buffer.global = value.shape;
-      buffer.sharding = plan.of(graph.name).values[i];
+      buffer.sharding = plan.of(graph.name, mesh).values[i];
       buffer.label = value.label;
       buffer.region = program::Region::persistent;
       buffer.role = buffer_role(value.role);

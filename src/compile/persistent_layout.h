@@ -14,9 +14,10 @@ struct PersistentLayout {
   std::int64_t bytes = 0;
 };
 
-/// Step block, result block, then every persistent value of any graph, in order of first
-/// appearance.
-PersistentLayout persistent_layout(const graph::ModelGraphs& model, const plan::Plan& plan);
+/// Step block, result block, then every persistent value of any graph of one mesh, in order of
+/// first appearance.
+PersistentLayout persistent_layout(const graph::ModelGraphs& model, const plan::Plan& plan,
+                                   MeshId mesh = {});
 
 /// Where buffers begin: a multiple of a cache line.
 inline constexpr std::int64_t buffer_alignment = 64;

@@ -38,9 +38,9 @@ struct Move {
   graph::Phase phase = graph::Phase::forward;
 };
 
-/// A value, whole on this mesh, goes to another mesh or comes from it: plan::Plan::transfers.
+/// A value, whole on this mesh, goes to another mesh or comes from it.
 struct Handover {
-  std::size_t transfer = 0;
+  std::size_t edge = 0;  // of the plan
   bool sends = false;
   ValueId value;
   graph::Phase phase = graph::Phase::forward;
@@ -50,6 +50,7 @@ using Step = std::variant<graph::Node, Move, Handover>;
 
 struct ShardedGraph {
   std::string name;
+  MeshId mesh;  // whose ranks carry it out
   std::vector<ShardedValue> values;
   std::vector<Step> steps;
 

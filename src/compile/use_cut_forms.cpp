@@ -32,6 +32,7 @@ class Carrier {
   Carrier(const graph::WithCutForms& cut, const plan::GraphShardings& planned, const Mesh& mesh)
       : cut_(cut), planned_(planned), mesh_(mesh) {
     result_.graph = planned.graph;
+    result_.mesh = planned.mesh;
     result_.values.resize(cut.graph.values.size());
     for (std::size_t i = 0; i < cut.graph.values.size(); ++i)
       if (cut.value_origin[i]) result_.values[i] = planned.values[cut.value_origin[i]->index()];
@@ -66,12 +67,14 @@ class Carrier {
             [&] { return format("{} follows its rule: {}", op::name(node.op), given.problem); });
     for (std::size_t o = 0; o < node.outputs.size(); ++o) {
       if (given.outputs[o].replicated()) given.outputs[o].dims.clear();
+      given.outputs[o].mesh = planned_.mesh;
       if (cut_.value_origin[node.outputs[o].index()]) continue;
       Sharding& kept = result_.values[node.outputs[o].index()];
       kept = given.outputs[o];
       kept.partial.clear();
     }
     shardings.outputs = std::move(given.outputs);
+    plan::put_on(shardings, planned_.mesh);
     return shardings;
   }
 
@@ -84,8 +87,8 @@ class Carrier {
 }  // namespace
 
 CutGraph use_cut_forms(const graph::Graph& graph, const plan::Plan& plan) {
-  const plan::GraphShardings& planned = plan.of(graph.name);
-  const Mesh& mesh = plan.meshes[0];
+  const plan::GraphShardings& planned = plan.of(graph.name, graph.mesh);
+  const Mesh& mesh = plan.meshes[graph.mesh.index()];
   graph::WithCutForms cut = graph::with_cut_forms(graph, [&](std::size_t node) {
     const op::FactorRule rule =
         op::factors(graph.nodes[node].op, graph.shapes(graph.nodes[node].reads));

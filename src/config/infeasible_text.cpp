@@ -100,10 +100,6 @@ struct Words {
     return {{}, format("{} in graph {}: {}", problem.op, problem.graph, problem.problem)};
   }
 
-  InfeasibleText operator()(const plan::TooManyStages& problem) const {
-    return {{}, format("a pipeline of {} stages; two are possible", problem.stages)};
-  }
-
   InfeasibleText operator()(const plan::UnevenStage& problem) const {
     return {{"train.micro_batch_size"},
             format("stage {} cannot divide micro-batches of {} samples among {} ranks; choose a "
@@ -113,7 +109,7 @@ struct Words {
 
   InfeasibleText operator()(const plan::PaddedTransfer& problem) const {
     return {{kind == model::Kind::vgg ? "vgg.num_classes" : "model.vocab_size"},
-            format("both stages use {}, whose {} rows {} ranks do not divide; choose a multiple",
+            format("several stages use {}, whose {} rows {} ranks do not divide; choose a multiple",
                    problem.tensor, problem.rows, problem.ranks)};
   }
 };

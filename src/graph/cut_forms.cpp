@@ -14,6 +14,7 @@ class Rewriter {
            const std::function<std::optional<std::int64_t>(std::size_t)>& chunks_of)
       : source_(source) {
     result_.graph.name = source.name;
+    result_.graph.mesh = source.mesh;
     result_.graph.feeds_are_whole = source.feeds_are_whole;
     for (std::size_t i = 0; i < source.nodes.size(); ++i)
       if (const auto chunks = chunks_of(i)) {

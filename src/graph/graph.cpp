@@ -131,9 +131,10 @@ void check(const Graph& graph) {
   }
 }
 
-const Graph& ModelGraphs::at(std::string_view graph_name) const {
-  const auto place = std::find_if(graphs.begin(), graphs.end(),
-                                  [&](const Graph& g) { return g.name == graph_name; });
+const Graph& ModelGraphs::at(std::string_view graph_name, MeshId mesh) const {
+  const auto place = std::find_if(graphs.begin(), graphs.end(), [&](const Graph& g) {
+    return g.name == graph_name && g.mesh == mesh;
+  });
   require(place != graphs.end(), format("the model has a graph named {}", graph_name));
   return *place;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/mesh.h"
 #include "op/table.h"
 
 namespace fourfold::graph {
@@ -65,6 +66,7 @@ struct Node {
 /// Nodes stand in an order in which every read value was made before.
 struct Graph {
   std::string name;  // "train", "evaluate", ...
+  MeshId mesh;       // whose ranks carry it out
   std::vector<Value> values;
   std::vector<Node> nodes;
   /// All ranks are fed the same samples (a text that is written); else they divide them.
@@ -90,13 +92,13 @@ std::string to_text(const Graph& graph);
 /// the type of sums, may be read in that of the computation, and its gradient made by any product.
 void check(const Graph& graph);
 
-/// All graphs of a model over common persistent values.
+/// All graphs of a model over persistent values that are common to those of one mesh.
 struct ModelGraphs {
   std::vector<Graph> graphs;
   std::int64_t num_blocks = 0;
   bool operator==(const ModelGraphs&) const = default;
 
-  const Graph& at(std::string_view graph_name) const;
+  const Graph& at(std::string_view graph_name, MeshId mesh = {}) const;
 };
 
 }  // namespace fourfold::graph

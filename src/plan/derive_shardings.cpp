@@ -17,6 +17,12 @@ using graph::ValueRole;
 using op::Cuts;
 using op::Sharding;
 
+void put_on(GraphShardings& shardings, MeshId mesh) {
+  shardings.mesh = mesh;
+  for (Sharding& sharding : shardings.values) sharding.mesh = mesh;
+  for (NodeShardings& node : shardings.nodes) plan::put_on(node, mesh);
+}
+
 bool cuts_axis(const Sharding& sharding, AxisId axis) {
   return std::any_of(sharding.dims.begin(), sharding.dims.end(), [&](const Cuts& cuts) {
     return std::any_of(cuts.begin(), cuts.end(),
@@ -48,6 +54,7 @@ class Derivation {
       if (std::string problem = visit(node); !problem.empty())
         return Infeasible{
             {BrokenRule{std::string(op::name(node.op)), graph_.name, std::move(problem)}}};
+    put_on(result_, graph_.mesh);
     return std::move(result_);
   }
 
@@ -207,6 +214,11 @@ class Derivation {
 };
 
 }  // namespace
+
+void put_on(NodeShardings& node, MeshId mesh) {
+  for (auto* list : {&node.reads, &node.outputs})
+    for (Sharding& sharding : *list) sharding.mesh = mesh;
+}
 
 PersistentShardings persistent_shardings(const graph::Graph& train, const Layout& layout) {
   PersistentShardings shardings;

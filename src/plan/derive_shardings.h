@@ -21,8 +21,12 @@ struct NodeShardings {
   bool operator==(const NodeShardings&) const = default;
 };
 
+/// Names the mesh in all of them, where they are derived without one.
+void put_on(NodeShardings& node, MeshId mesh);
+
 struct GraphShardings {
   std::string graph;
+  MeshId mesh;  // on which all of it lies
   /// By value: how it is kept. Activations are brought there as soon as they are made. A gradient's
   /// is that of its sum over the micro-batches.
   std::vector<op::Sharding> values;
@@ -36,9 +40,9 @@ using PersistentShardings = std::map<std::string, op::Sharding>;
 /// How the parameters of a layout and their moments lie between steps.
 PersistentShardings persistent_shardings(const graph::Graph& train, const Layout& layout);
 
-/// Derives the shardings of one graph: each node's factors are cut as a chosen parameter has them,
-/// then as its reads are kept, in their order. Persistent values met first here (caches) are added
-/// to `persistent`. Infeasible where a rule cannot be followed.
+/// Derives the shardings of one graph on its mesh: each node's factors are cut as a chosen
+/// parameter has them, then as its reads are kept, in their order. Persistent values met first here
+/// (caches) are added to `persistent`. Infeasible where a rule cannot be followed.
 std::variant<GraphShardings, Infeasible> derive_shardings(const graph::Graph& graph,
                                                           const Mesh& mesh, const Layout& layout,
                                                           PersistentShardings& persistent);

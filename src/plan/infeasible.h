@@ -49,10 +49,6 @@ struct BrokenRule {
   std::string op, graph, problem;
 };
 
-struct TooManyStages {
-  std::size_t stages = 0;
-};
-
 /// A stage does not divide the samples of a micro-batch.
 struct UnevenStage {
   std::size_t stage = 0;
@@ -66,7 +62,7 @@ struct PaddedTransfer {
 };
 
 using Problem = std::variant<ForbiddenAxis, UnevenJob, UnevenBatch, Indivisible, BrokenRule,
-                             TooManyStages, UnevenStage, PaddedTransfer>;
+                             UnevenStage, PaddedTransfer>;
 
 struct Infeasible {
   std::vector<Problem> problems;

@@ -30,9 +30,10 @@ std::variant<Batching, Infeasible> solve_batching(const PlanSpec& spec) {
   return batching;
 }
 
-const GraphShardings& Plan::of(std::string_view graph) const {
-  const auto place =
-      std::find_if(graphs.begin(), graphs.end(), [&](const auto& s) { return s.graph == graph; });
+const GraphShardings& Plan::of(std::string_view graph, MeshId mesh) const {
+  const auto place = std::find_if(graphs.begin(), graphs.end(), [&](const auto& shardings) {
+    return shardings.graph == graph && shardings.mesh == mesh;
+  });
   require(place != graphs.end(), format("the plan knows the graph {}", graph));
   return *place;
 }
@@ -61,6 +62,7 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
   plan.batching = batching;
   plan.compute = compute;
   plan.checkpointing = checkpointing;
+  plan.orders = {pipeline::order_of(pipeline::Schedule::one_f_one_b, {}, batching.accumulation)};
   PersistentShardings persistent = persistent_shardings(leading_graph(model), layout);
   plan.graphs.resize(model.graphs.size());
   // Graphs that make all state and look at it come last: caches are met in the others first.

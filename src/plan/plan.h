@@ -8,6 +8,7 @@
 
 #include "base/mesh.h"
 #include "graph/graph.h"
+#include "pipeline/order.h"
 #include "plan/derive_shardings.h"
 #include "plan/infeasible.h"
 #include "plan/make_mesh.h"
@@ -35,19 +36,19 @@ std::variant<Batching, Infeasible> solve_batching(const PlanSpec& spec);
 
 struct Plan {
   std::int64_t world = 1;
-  std::vector<Mesh> meshes;
-  Batching batching;
+  std::vector<Mesh> meshes;  // one, or that of each stage of a pipeline
+  Batching batching;         // on the first mesh; the others divide the same micro-batches
   DType compute = DType::f32;
   Checkpointing checkpointing;
   std::vector<GraphShardings> graphs;  // in the order of the model's graphs
-  /// Pipelines: the meshes of all stages, which of them this plan is for, and what they send each
-  /// other. A run without stages has none.
-  std::vector<Mesh> stages;
-  std::size_t stage = 0;
-  std::vector<Transfer> transfers;
+  /// What the meshes send each other, of each graph in the order in which values leave. A run on
+  /// one mesh sends nothing.
+  std::vector<Edge> edges;
+  /// By mesh: in which order it does its part of a training step.
+  std::vector<pipeline::Order> orders;
   bool operator==(const Plan&) const = default;
 
-  const GraphShardings& of(std::string_view graph) const;
+  const GraphShardings& of(std::string_view graph, MeshId mesh = {}) const;
 };
 
 /// The plan for the graphs by the strategy of the spec. Requires a settled grid, and graphs written
@@ -64,19 +65,23 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
 std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, const PlanSpec& spec,
                                              const Mesh& mesh);
 
-/// One stage of a pipeline: its graphs, of which "train" is one of split_stages', and its plan.
-struct StagePlan {
+/// How a model is cut into the stages of a pipeline: stage s has `grids[s]` and the blocks up to
+/// `last_blocks[s]`, the last one all that are left.
+struct StagesSpec {
+  std::vector<Grid> grids;
+  std::vector<std::int64_t> last_blocks;
+  pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
+};
+/// A model whose graphs are cut into stages, and the plan of all its meshes.
+struct StagedPlan {
   graph::ModelGraphs model;
   Plan plan;
 };
-/// Plans for the training of a model on several meshes, one after another in rank order: stage s
-/// has `grids[s]` and the blocks up to `last_blocks[s]`. All stages process the same micro-batches,
-/// each divided by its own grid. The training step runs all forward passes, then all backward
-/// passes (GPipe, Huang et al. 2019). Infeasible for more than two stages, and where a vocabulary
-/// that both stages use is not divided evenly.
-std::variant<std::vector<StagePlan>, Infeasible> plan_stages(
-    const graph::Graph& train, const PlanSpec& spec, const std::vector<Grid>& grids,
-    const std::vector<std::int64_t>& last_blocks);
+/// The plan for the training and the evaluation of a model on several meshes, one after another in
+/// rank order. All stages process the same micro-batches, of `micro_batch_size` samples, each
+/// divided by its own grid. Infeasible where a table that several stages use is not divided evenly.
+std::variant<StagedPlan, Infeasible> plan_stages(const graph::ModelGraphs& model,
+                                                 const PlanSpec& spec, const StagesSpec& stages);
 
 /// Meshes, the batch equation, and every value that is not replicated.
 std::string to_text(const Plan& plan, const graph::ModelGraphs& model);

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "base/error.h"
@@ -8,22 +10,53 @@
 namespace fourfold::plan {
 namespace {
 
+std::int64_t replicas_of(const Grid& grid) {
+  return grid.z * grid.data.value();
+}
+
 /// The spec of one stage: its grid, and the part of a micro-batch that is then a rank's.
-std::variant<PlanSpec, Infeasible> stage_spec(const PlanSpec& spec, const Grid& grid,
-                                              std::int64_t samples, std::size_t stage) {
-  PlanSpec result = spec;
-  result.grid = grid;
-  const std::int64_t replicas = grid.z * grid.data.value();
+std::variant<PlanSpec, Infeasible> stage_spec(const PlanSpec& spec, const StagesSpec& stages,
+                                              std::size_t stage) {
+  const std::int64_t samples = spec.micro_batch_size * replicas_of(stages.grids[0]),
+                     replicas = replicas_of(stages.grids[stage]);
   if (samples % replicas != 0) return Infeasible{{UnevenStage{stage, samples, replicas}}};
+  PlanSpec result = spec;
+  result.grid = stages.grids[stage];
   result.micro_batch_size = samples / replicas;
   return result;
 }
 
+/// The graphs of all stages, and what they send each other.
+struct Cut {
+  graph::ModelGraphs model;
+  std::vector<Edge> edges;
+};
+
+/// Cuts the graphs that compute something; those that start state and look at it are each stage's
+/// own.
+Cut cut(const graph::ModelGraphs& model, const StagesSpec& stages) {
+  Cut result;
+  for (const std::string_view name : {"train", "evaluate"}) {
+    Stages parts = split_stages(model.at(name), stages.last_blocks);
+    std::ranges::move(parts.graphs, std::back_inserter(result.model.graphs));
+    std::ranges::move(parts.edges, std::back_inserter(result.edges));
+  }
+  for (std::size_t stage = 0; stage < stages.grids.size(); ++stage) {
+    const std::vector<graph::Graph> trained = {result.model.at("train", MeshId(stage))};
+    for (graph::Graph graph : {graph::init_graph(trained), graph::digest_graph(trained)}) {
+      graph.mesh = MeshId(stage);
+      result.model.graphs.push_back(std::move(graph));
+    }
+  }
+  result.model.num_blocks = model.num_blocks;
+  return result;
+}
+
 /// A table that goes from one stage to another is cut there from the whole, which has no padding.
-std::optional<Infeasible> padded_table(const graph::Graph& train, const Stages& stages,
-                                       const std::vector<Grid>& grids) {
-  for (const Transfer& transfer : stages.transfers) {
-    const graph::Value& value = train.value(*train.find(transfer.value));
+std::optional<Infeasible> padded_table(const Cut& cut, const std::vector<Grid>& grids) {
+  for (const Edge& edge : cut.edges) {
+    const graph::Graph& sender = cut.model.at(edge.graph, edge.from);
+    const graph::Value& value = sender.value(*sender.find(edge.value));
     if (value.role != graph::ValueRole::parameter) continue;
     for (const Grid& grid : grids)
       if (const std::int64_t parts = grid.x * grid.y * grid.z; value.shape[0] % parts != 0)
@@ -32,43 +65,52 @@ std::optional<Infeasible> padded_table(const graph::Graph& train, const Stages& 
   return std::nullopt;
 }
 
+graph::ModelGraphs graphs_on(const graph::ModelGraphs& model, MeshId mesh) {
+  graph::ModelGraphs result{{}, model.num_blocks};
+  std::ranges::copy_if(model.graphs, std::back_inserter(result.graphs),
+                       [&](const graph::Graph& graph) { return graph.mesh == mesh; });
+  return result;
+}
+
+/// Takes over what the plan of one stage says of its mesh.
+void add_stage(Plan& plan, Plan stage, const graph::ModelGraphs& model) {
+  Mesh& mesh = stage.meshes[0];
+  mesh.name = format("stage{}", plan.meshes.size());
+  mesh.ranks = Ranks(Rank(static_cast<std::size_t>(plan.world)), mesh.ranks.size());
+  plan.world += static_cast<std::int64_t>(mesh.ranks.size());
+  plan.meshes.push_back(std::move(mesh));
+  for (std::size_t i = 0; i < model.graphs.size(); ++i)
+    if (model.graphs[i].mesh.index() + 1 == plan.meshes.size())
+      plan.graphs[i] = *std::ranges::find(stage.graphs, model.graphs[i].name,
+                                          [](const GraphShardings& graph) { return graph.graph; });
+}
+
 }  // namespace
 
-std::variant<std::vector<StagePlan>, Infeasible> plan_stages(
-    const graph::Graph& train, const PlanSpec& spec, const std::vector<Grid>& grids,
-    const std::vector<std::int64_t>& last_blocks) {
-  require(grids.size() == last_blocks.size() + 1, "every stage but the last ends behind a block");
-  if (grids.size() > 2) return Infeasible{{TooManyStages{grids.size()}}};
-  const Stages stages = split_stages(train, last_blocks);
-  std::vector<Mesh> meshes;
-  std::size_t first_rank = 0;
-  for (std::size_t s = 0; s < grids.size(); ++s) {
-    Mesh mesh = make_mesh(grids[s]);
-    mesh.name = format("stage{}", s);
-    mesh.ranks = Ranks(Rank(first_rank), mesh.ranks.size());
-    first_rank += mesh.ranks.size();
-    meshes.push_back(std::move(mesh));
+std::variant<StagedPlan, Infeasible> plan_stages(const graph::ModelGraphs& model,
+                                                 const PlanSpec& spec, const StagesSpec& stages) {
+  const std::size_t count = stages.grids.size();
+  require(count == stages.last_blocks.size() + 1, "every stage but the last ends after a block");
+  Cut parts = cut(model, stages);
+  if (auto infeasible = padded_table(parts, stages.grids)) return std::move(*infeasible);
+  Plan plan;
+  plan.world = 0;
+  plan.graphs.resize(parts.model.graphs.size());
+  for (std::size_t stage = 0; stage < count; ++stage) {
+    const auto specified = stage_spec(spec, stages, stage);
+    if (const auto* infeasible = std::get_if<Infeasible>(&specified)) return *infeasible;
+    auto planned = make_plan(graphs_on(parts.model, MeshId(stage)), std::get<PlanSpec>(specified));
+    if (auto* infeasible = std::get_if<Infeasible>(&planned)) return std::move(*infeasible);
+    Plan& own = std::get<Plan>(planned);
+    if (stage == 0) plan.batching = own.batching;
+    plan.compute = own.compute;
+    plan.checkpointing = own.checkpointing;
+    plan.orders.push_back(
+        pipeline::order_of(stages.schedule, {stage, count}, plan.batching.accumulation));
+    add_stage(plan, std::move(own), parts.model);
   }
-  std::vector<StagePlan> result;
-  for (std::size_t s = 0; s < grids.size(); ++s) {
-    auto specified = stage_spec(spec, grids[s], spec.micro_batch_size, s);
-    if (auto* infeasible = std::get_if<Infeasible>(&specified)) return std::move(*infeasible);
-    const std::vector<graph::Graph> trained = {stages.graphs[s]};
-    StagePlan stage;
-    stage.model.graphs = {graph::init_graph(trained), stages.graphs[s],
-                          graph::digest_graph(trained)};
-    auto plan = make_plan(stage.model, std::get<PlanSpec>(specified));
-    if (auto* infeasible = std::get_if<Infeasible>(&plan)) return std::move(*infeasible);
-    stage.plan = std::get<Plan>(std::move(plan));
-    if (auto infeasible = padded_table(train, stages, grids)) return std::move(*infeasible);
-    stage.plan.meshes = {meshes[s]};
-    stage.plan.world = static_cast<std::int64_t>(first_rank);
-    stage.plan.stages = meshes;
-    stage.plan.stage = s;
-    stage.plan.transfers = stages.transfers;
-    result.push_back(std::move(stage));
-  }
-  return result;
+  plan.edges = std::move(parts.edges);
+  return StagedPlan{std::move(parts.model), std::move(plan)};
 }
 
 }  // namespace fourfold::plan

@@ -21,39 +21,44 @@ using graph::ValueRole;
 
 class Splitter {
  public:
-  Splitter(const Graph& train, const std::vector<std::int64_t>& last_blocks)
-      : train_(train), last_blocks_(last_blocks) {
+  Splitter(const Graph& source, const std::vector<std::int64_t>& last_blocks)
+      : source_(source), last_blocks_(last_blocks) {
     for (std::size_t stage = 0; stage <= last_blocks.size(); ++stage)
-      builders_.emplace_back(train.name);
+      builders_.emplace_back(source.name);
     find_homes();
   }
 
   Stages run() {
     for (const Phase phase : {Phase::forward, Phase::backward, Phase::update}) {
       seen_block_ = false;
-      for (const Node& node : train_.nodes)
+      for (const Node& node : source_.nodes)
         if (node.phase == phase) place(node);
     }
-    for (Builder& builder : builders_) result_.graphs.push_back(builder.take());
-    std::stable_sort(
-        result_.transfers.begin(), result_.transfers.end(),
-        [&](const Transfer& a, const Transfer& b) { return departure(a) < departure(b); });
+    share_results();
+    for (std::size_t stage = 0; stage <= last_stage(); ++stage) {
+      result_.graphs.push_back(builders_[stage].take());
+      result_.graphs.back().mesh = MeshId(stage);
+      result_.graphs.back().feeds_are_whole = source_.feeds_are_whole;
+    }
+    std::stable_sort(result_.edges.begin(), result_.edges.end(),
+                     [&](const Edge& a, const Edge& b) { return departure(a) < departure(b); });
     return std::move(result_);
   }
 
  private:
   /// When a value leaves: parameters and gradients at the start of a phase, activations as they are
   /// made, sums as they are first read.
-  std::pair<Phase, std::size_t> departure(const Transfer& transfer) const {
-    const ValueId id = *train_.find(transfer.value);
-    const ValueRole role = train_.value(id).role;
-    if (role == ValueRole::result) return {transfer.phase, round_.at(transfer.value)};
+  std::pair<Phase, std::size_t> departure(const Edge& edge) const {
+    const ValueId id = *source_.find(edge.value);
+    const ValueRole role = source_.value(id).role;
+    if (role == ValueRole::result)
+      return {edge.phase, source_.nodes.size() + round_.at(edge.value)};
     std::size_t made = 0;
     if (role == ValueRole::activation)
-      for (std::size_t i = 0; i < train_.nodes.size(); ++i)
-        if (std::count(train_.nodes[i].outputs.begin(), train_.nodes[i].outputs.end(), id) > 0)
+      for (std::size_t i = 0; i < source_.nodes.size(); ++i)
+        if (std::count(source_.nodes[i].outputs.begin(), source_.nodes[i].outputs.end(), id) > 0)
           made = i + 1;
-    return {transfer.phase, made};
+    return {edge.phase, made};
   }
 
   std::size_t last_stage() const { return last_blocks_.size(); }
@@ -76,12 +81,12 @@ class Splitter {
   /// The stage that owns each parameter: that of its first reader.
   void find_homes() {
     seen_block_ = false;
-    for (const Node& node : train_.nodes) {
+    for (const Node& node : source_.nodes) {
       if (node.phase != Phase::forward) continue;
       const std::size_t stage = stage_of(node);
       for (const ValueId id : node.reads)
-        if (train_.value(id).role == ValueRole::parameter)
-          home_.emplace(train_.value(id).name, stage);
+        if (source_.value(id).role == ValueRole::parameter)
+          home_.emplace(source_.value(id).name, stage);
     }
   }
 
@@ -99,12 +104,15 @@ class Splitter {
       return;
     }
     for (std::size_t stage = 0; stage <= last_stage(); ++stage) add(node, stage);
-    if (is_vote) exchange_sums(node.outputs, true);
+    if (is_vote)
+      exchange_sums(node.outputs, true);
+    else
+      for (const ValueId id : node.outputs) shared_.insert(id);
   }
 
   /// An update node belongs to the home of the parameter whose gradient or state it names.
   std::size_t stage_of_update(const Node& node) const {
-    const std::string& name = train_.value(node.reads[0]).name;
+    const std::string& name = source_.value(node.reads[0]).name;
     return home_.at(name.substr(name.find('/') + 1));
   }
 
@@ -115,13 +123,13 @@ class Splitter {
     builder.set_label(node.label);
     std::vector<ValueId> reads, outputs;
     for (const ValueId id : node.reads) reads.push_back(read(id, stage, node.phase));
-    for (const ValueId id : node.outputs) outputs.push_back(own(train_.value(id), stage));
+    for (const ValueId id : node.outputs) outputs.push_back(own(source_.value(id), stage));
     for (const ValueId id : node.outputs) {
       made_on_[id] = stage;
       makers_[id].insert(stage);
     }
     builder.apply_to(node.op, std::move(reads), std::move(outputs));
-    for (const ValueId id : node.outputs) note_gradient(train_.value(id), stage);
+    for (const ValueId id : node.outputs) note_gradient(source_.value(id), stage);
   }
 
   /// The stage's own value of that name.
@@ -130,7 +138,7 @@ class Splitter {
         builders_[stage].given(value.name, value.shape, value.element, value.role, value.init);
     builders_[stage].set_labels(id, value.label, value.gradient_label);
     if (value.gradient_of) {
-      const Value& forward = train_.value(*value.gradient_of);
+      const Value& forward = source_.value(*value.gradient_of);
       if (const auto place = builders_[stage].find(forward.name))
         builders_[stage].set_gradient_of(id, *place);
     }
@@ -138,7 +146,7 @@ class Splitter {
   }
 
   ValueId read(ValueId id, std::size_t stage, Phase phase) {
-    const Value& value = train_.value(id);
+    const Value& value = source_.value(id);
     if (value.role == ValueRole::gradient) return whole_gradient(value, stage);
     std::optional<std::size_t> maker;
     if (value.role == ValueRole::parameter) maker = home_.at(value.name);
@@ -150,7 +158,8 @@ class Splitter {
   ValueId receive(const Value& value, const std::string& into, std::size_t from, std::size_t to,
                   Phase phase) {
     if (received_.emplace(into, to).second)
-      result_.transfers.push_back({value.name, into, from, to, phase});
+      result_.edges.push_back({source_.name, value.name, into, MeshId(from), MeshId(to), phase,
+                               value.role == ValueRole::parameter});
     const ValueId id = builders_[to].given(into, value.shape, value.element, ValueRole::received);
     builders_[to].set_labels(id, value.label, value.gradient_label);
     return id;
@@ -181,32 +190,53 @@ class Splitter {
   /// The results among these become the sums over all stages. Those that several stages make go
   /// first, then those of one, and last what is made of both.
   void exchange_sums(const std::vector<ValueId>& ids, bool are_of_both) {
+    const Phase phase = source_.nodes.back().phase;
     for (const ValueId id : ids) {
-      const Value& field = train_.value(id);
-      if (field.role != ValueRole::result) continue;
+      const Value& field = source_.value(id);
+      if (field.role != ValueRole::result || !shared_.insert(id).second) continue;
       const std::set<std::size_t>& makers = makers_.at(id);
       round_[field.name] = are_of_both ? 3 : makers.size() == 1 ? 2 : 1;
-      for (std::size_t to = 0; to <= last_stage(); ++to)
-        for (const std::size_t from : makers)
-          if (from != to) add_field(field, from, to, makers.size() == 1);
+      for (std::size_t to = 0; to <= last_stage(); ++to) {
+        if (makers.size() > 1)
+          add_up(field, makers, to, phase);
+        else if (const std::size_t from = *makers.begin(); from != to)
+          receive(field, field.name, from, to, phase);  // it arrives in the field itself
+      }
     }
   }
 
-  void add_field(const Value& field, std::size_t from, std::size_t to, bool is_made_by_one) {
-    if (is_made_by_one) {  // it arrives in the field itself
-      receive(field, field.name, from, to, Phase::update);
-      return;
-    }
+  /// The terms of all makers in the order of their stages, so that all stages have the same bits.
+  void add_up(const Value& field, const std::set<std::size_t>& makers, std::size_t to,
+              Phase phase) {
     Builder& builder = builders_[to];
-    builder.set_phase(Phase::update);
+    builder.set_phase(phase);
     builder.set_block(std::nullopt);
-    const ValueId part =
-        receive(field, format("{}/from.{}", field.name, from), from, to, Phase::update);
     const ValueId sum = own(field, to);
-    builder.apply_to(op::Add{}, {sum, part}, {sum});
+    std::optional<ValueId> before;  // the sum of the stages before this one
+    for (const std::size_t from : makers) {
+      if (from == to) {
+        if (before) builder.apply_to(op::Add{}, {sum, *before}, {sum});
+        continue;
+      }
+      const std::string name = format("{}/from.{}", field.name, from);
+      const ValueId part = receive(field, name, from, to, phase);
+      if (from > to)
+        builder.apply_to(op::Add{}, {sum, part}, {sum});
+      else
+        before = before ? builder.apply_one(op::Add{}, {*before, part}, name + "/sum") : part;
+    }
   }
 
-  const Graph& train_;
+  /// What is left, for the host of every rank: results that a part of the stages made and that no
+  /// decision has read.
+  void share_results() {
+    std::vector<ValueId> left;
+    for (std::size_t i = 0; i < source_.values.size(); ++i)
+      if (makers_.contains(ValueId(i))) left.emplace_back(i);
+    exchange_sums(left, false);
+  }
+
+  const Graph& source_;
   const std::vector<std::int64_t>& last_blocks_;
   std::vector<Builder> builders_;
   Stages result_;
@@ -214,6 +244,7 @@ class Splitter {
   std::map<std::string, std::size_t> home_;
   std::map<ValueId, std::size_t> made_on_;
   std::map<ValueId, std::set<std::size_t>> makers_;  // stages
+  std::set<ValueId> shared_;                         // results that are the same on all stages
   std::map<std::string, std::size_t> round_;         // of results: in which they are exchanged
   std::set<std::pair<std::string, std::size_t>> received_;
   std::map<std::string, std::set<std::size_t>> producers_;  // of gradients: stages
@@ -221,8 +252,8 @@ class Splitter {
 
 }  // namespace
 
-Stages split_stages(const Graph& train, const std::vector<std::int64_t>& last_blocks) {
-  return Splitter(train, last_blocks).run();
+Stages split_stages(const Graph& graph, const std::vector<std::int64_t>& last_blocks) {
+  return Splitter(graph, last_blocks).run();
 }
 
 }  // namespace fourfold::plan

@@ -1,4 +1,4 @@
-// A training graph cut into stages that run on meshes of their own.
+// A graph of a model cut into stages that run on meshes of their own.
 #pragma once
 
 #include <string>
@@ -8,26 +8,28 @@
 
 namespace fourfold::plan {
 
-/// A value that goes from one stage to another, whole: each receiving rank gets all of it from one
+/// A value that goes from one mesh to another, whole: each receiving rank gets all of it from one
 /// sending rank.
-struct Transfer {
-  std::string value;             // its name where it is made
-  std::string into;              // and where it arrives
-  std::size_t from = 0, to = 0;  // stages
+struct Edge {
+  std::string graph;  // "train"
+  std::string value;  // its name where it is made
+  std::string into;   // and where it arrives
+  MeshId from, to;
   graph::Phase phase = graph::Phase::forward;
-  bool operator==(const Transfer&) const = default;
+  bool goes_once_a_step = false;  // weights, which do not change; else once a micro-batch
+  bool operator==(const Edge&) const = default;
 };
 
 struct Stages {
-  std::vector<graph::Graph> graphs;  // by stage
+  std::vector<graph::Graph> graphs;  // by stage, each on the mesh of its number
   /// In the order in which values leave their stage; they arrive in the same order.
-  std::vector<Transfer> transfers;
+  std::vector<Edge> edges;
 };
 
-/// Cuts behind the blocks `last_blocks` (of all stages but the last). What stands before the blocks
-/// belongs to the first stage, what stands behind them to the last. A parameter belongs to the
-/// stage of its first use; other stages receive it, and send back what they add to its gradient.
-/// The sums behind the update's decision are exchanged, so that all stages decide alike.
-Stages split_stages(const graph::Graph& train, const std::vector<std::int64_t>& last_blocks);
+/// Cuts after the blocks `last_blocks` (of all stages but the last). What stands before the blocks
+/// belongs to the first stage, what stands after them to the last. A parameter belongs to the stage
+/// of its first use; other stages receive it, and send back what they add to its gradient. Results
+/// are exchanged and added up in one order, so that all stages have the same bits and decide alike.
+Stages split_stages(const graph::Graph& graph, const std::vector<std::int64_t>& last_blocks);
 
 }  // namespace fourfold::plan

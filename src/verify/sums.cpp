@@ -56,7 +56,7 @@ class SumCheck {
     for (const Task& task : program_.tasks) {
       task_ = &task;
       micro_ = task.micro ? number(*task.micro) : std::nullopt;
-      received_in_task_ = 0;
+      received_in_task_.clear();
       for (index_ = task.begin; index_ < task.end; ++index_)
         std::visit([&](const auto& what) { step(what); }, program_.instructions[index_].what);
     }
@@ -226,13 +226,14 @@ class SumCheck {
     take(value, what.from);
     shared_.push_back(!contents_.micro(value));
   }
-  /// Within a micro-batch the n-th value that comes is always of one kind. Otherwise another mesh
-  /// adds to a sum, which that mesh answers for.
+  /// Within a micro-batch the n-th value that comes with a tag is always of one kind. Otherwise
+  /// another mesh adds to a sum, which that mesh answers for.
   void step(const Recv& what) {
     shared_.push_back(false);
     if (!micro_) return write(what.to, Contents::zero());
     const std::uint64_t kind =
-        mixed(mixed(3, static_cast<std::uint64_t>(task_->kind)), received_in_task_++);
+        mixed(mixed(3, static_cast<std::uint64_t>(task_->kind)),
+              mixed(static_cast<std::uint64_t>(what.tag), received_in_task_[what.tag]++));
     const ValueId value = contents_.one(kind, kind, micro_);
     received_.emplace(value, shared_.size() - 1);
     write(what.to, value);
@@ -442,10 +443,10 @@ class SumCheck {
   const Task* task_ = nullptr;
   std::optional<std::size_t> micro_;
   std::size_t index_ = 0;
-  std::uint64_t received_in_task_ = 0;
-  std::vector<Slice> slices_;         // of the part under way
-  std::vector<std::uint64_t> reads_;  // kinds of what it reads
-  std::vector<BufferId> weights_;     // that it uses in the forward pass
+  std::map<std::int64_t, std::uint64_t> received_in_task_;  // messages by tag
+  std::vector<Slice> slices_;                               // of the part under way
+  std::vector<std::uint64_t> reads_;                        // kinds of what it reads
+  std::vector<BufferId> weights_;                           // that it uses in the forward pass
 };
 
 }  // namespace

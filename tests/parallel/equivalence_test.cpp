@@ -8,9 +8,8 @@
 #include <set>
 
 #include "base/format.h"
-#include "support/compare.h"
-#include "support/grid_run.h"
 #include "support/grids.h"
+#include "support/outcome.h"
 
 namespace fourfold {
 namespace {
@@ -19,117 +18,13 @@ using test::all_grids;
 using test::first_model;
 using test::GridRun;
 using test::name_of;
+using test::num_steps;
+using test::Outcome;
 using test::RunSetup;
 using test::second_model;
 using test::set_grid;
 using test::Tensors;
-
-constexpr std::int64_t num_steps = 5;
-constexpr double lr = 1e-3;
-
-struct Outcome {
-  std::vector<double> losses, norms;             // by step; norms before clipping
-  Tensors gradients;                             // of the first step
-  std::map<std::string, std::uint64_t> digests;  // after init
-  double evaluation = 0;                         // of the trained weights, on the training batch
-};
-
-double loss_of(const op::ResultBlock& result) {
-  EXPECT_EQ(result.applied, 1);
-  return result.loss_sum / static_cast<double>(result.valid_count);
-}
-
-/// Weights, biases and gains that make no gradient special.
-Tensors rough_weights(const RunSetup& setup) {
-  RunSetup serial = setup;
-  serial.plan.grid = {};
-  serial.plan.shard_states = false;
-  serial.plan.shard_sequence = false;
-  serial.plan.strategy = plan::Strategy::axonn;
-  serial.plan.micro_batch_size =
-      setup.plan.micro_batch_size * setup.plan.grid.data.value() * setup.plan.grid.z;
-  test::SmallRun run(serial);
-  run.init(true);
-  Tensors weights;
-  for (const program::Buffer* b : run.parameters()) weights[b->name] = run.doubles(*b);
-  return weights;
-}
-
-Outcome run_grid(const RunSetup& setup, const Tensors& weights) {
-  GridRun grid(setup);
-  Outcome outcome;
-  grid.run([&](GridRun::RankRun& rank) {
-    const bool is_first = rank.rank == 0;
-    rank.executor.run("init", test::SmallRun::block(0, 0, 1));
-    rank.executor.run("digest", {});
-    for (const program::Buffer& buffer : rank.bundle.at("digest").buffers) {
-      if (buffer.role != program::BufferRole::output || !is_first) continue;
-      std::uint64_t digest = 0;
-      std::memcpy(&digest, rank.executor.bytes(buffer).data(), sizeof digest);
-      outcome.digests[buffer.name] = digest;
-    }
-    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
-      if (buffer.role == program::BufferRole::parameter)
-        GridRun::scatter(rank, buffer, weights.at(buffer.name));
-    auto feeder = test::random_batch(setup);
-    for (std::int64_t step = 0; step < num_steps; ++step) {
-      const op::StepBlock block = test::SmallRun::block(step, lr, 1);
-      const op::ResultBlock result =
-          step == 0 ? grid.step_with_gradients(rank, feeder, block, outcome.gradients)
-                    : rank.executor.run("train", block, &feeder);
-      if (!is_first) continue;
-      outcome.losses.push_back(loss_of(result));
-      outcome.norms.push_back(result.grad_norm);
-    }
-    const op::ResultBlock result = rank.executor.run("evaluate", {}, &feeder);
-    if (is_first) outcome.evaluation = result.loss_sum / static_cast<double>(result.valid_count);
-  });
-  return outcome;
-}
-
-/// The largest errors seen in a matrix, for the log.
-struct Worst {
-  double first_loss = 0, last_loss = 0, norm = 0, gradient = 0;
-  std::string gradient_name;
-};
-
-/// `most_later`: the largest error of a gradient norm once weights have changed.
-void compare(const Outcome& got, const Outcome& serial, double most_later, Worst& worst) {
-  const auto relative = [](double a, double b) { return std::abs(a - b) / std::abs(b); };
-  const double first = relative(got.losses[0], serial.losses[0]),
-               last = relative(got.losses.back(), serial.losses.back());
-  EXPECT_LE(first, 1e-13);
-  EXPECT_LE(last, 1e-12);
-  worst.first_loss = std::max(worst.first_loss, first);
-  worst.last_loss = std::max(worst.last_loss, last);
-  for (std::size_t step = 0; step < serial.norms.size(); ++step) {
-    const double error = relative(got.norms[step], serial.norms[step]);
-    EXPECT_LE(error, step == 0 ? 1e-12 : most_later) << "gradient norm of step " << step + 1;
-    EXPECT_GT(serial.norms[step], 1) << "clipping is active";
-    worst.norm = std::max(worst.norm, error);
-  }
-  EXPECT_LE(relative(got.evaluation, serial.evaluation), 1e-12);
-  EXPECT_EQ(got.digests, serial.digests) << "initial state, bit for bit";
-
-  double total = 0;
-  for (const auto& [name, gradient] : serial.gradients)
-    total = std::hypot(total, test::norm(gradient));
-  EXPECT_EQ(got.gradients.size(), serial.gradients.size());
-  for (const auto& [name, expected] : serial.gradients) {
-    const auto place = got.gradients.find(name);
-    if (place == got.gradients.end() || place->second.size() != expected.size()) {
-      ADD_FAILURE() << "no whole gradient of " << name;
-      continue;
-    }
-    const test::KeyBias keys = test::key_bias(name, expected.size());
-    for (std::size_t i = keys.begin; i < keys.end; ++i)
-      EXPECT_LE(std::abs(place->second[i]), 1e-14 * total) << name;
-    const double error = test::relative_error(test::without(place->second, keys),
-                                              test::without(expected, keys), 1e-6 * total);
-    EXPECT_LE(error, 1e-12) << "gradient of " << name;
-    if (error > worst.gradient) worst.gradient = error, worst.gradient_name = name;
-  }
-}
+using test::Worst;
 
 void expect_equal(RunSetup setup, const std::vector<plan::Grid>& grids, const std::string& what,
                   double most_later = 1e-12) {
@@ -137,23 +32,20 @@ void expect_equal(RunSetup setup, const std::vector<plan::Grid>& grids, const st
   set_grid(serial_setup, {});
   serial_setup.plan.shard_states = serial_setup.plan.shard_sequence = false;
   serial_setup.plan.strategy = plan::Strategy::axonn;
-  const Tensors weights = rough_weights(serial_setup);
-  const Outcome serial = run_grid(serial_setup, weights);
+  const Tensors weights = test::rough_weights(serial_setup);
+  const Outcome serial = test::run_job(serial_setup, GridRun::compile_job(serial_setup), weights);
   Worst worst;
   for (const plan::Grid& grid : grids) {
     set_grid(setup, grid);
     SCOPED_TRACE(name_of(setup.plan));
     try {
-      compare(run_grid(setup, weights), serial, most_later, worst);
+      compare(test::run_job(setup, GridRun::compile_job(setup), weights), serial, most_later,
+              worst);
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what();
     }
   }
-  std::printf(
-      "%s: %zu grids; worst errors: loss %.1e at step 1, %.1e at step %d, gradient norm %.1e, "
-      "gradient %.1e (%s)\n",
-      what.c_str(), grids.size(), worst.first_loss, worst.last_loss, static_cast<int>(num_steps),
-      worst.norm, worst.gradient, worst.gradient_name.c_str());
+  test::print(worst, format("{}: {} grids", what, grids.size()));
 }
 
 /// GRID=2,2,1,1 runs one grid alone.
@@ -246,7 +138,7 @@ TEST(Equivalence, of_replicas_at_every_step) {
     rank.executor.run("init", test::SmallRun::block(0, 0, 1));
     auto feeder = test::random_batch(setup);
     for (std::int64_t step = 0; step < 3; ++step) {
-      rank.executor.run("train", test::SmallRun::block(step, lr, 1), &feeder);
+      rank.executor.run("train", test::SmallRun::block(step, test::lr, 1), &feeder);
       rank.executor.run("digest", {});
       for (const program::Buffer& buffer : rank.bundle.at("digest").buffers) {
         if (buffer.role != program::BufferRole::output) continue;

@@ -1,167 +1,301 @@
-// A first pipeline: two stages on two meshes of different shape train as one rank does.
+// Pipelines: stages on meshes of different shape, in every order, train as one rank does.
 #include <gtest/gtest.h>
 
-#include <cstdio>
+#include <array>
+#include <map>
 #include <mutex>
+#include <set>
 
 #include "base/format.h"
-#include "support/compare.h"
-#include "support/grid_run.h"
+#include "program/text.h"
+#include "support/grids.h"
+#include "support/outcome.h"
 #include "verify/verify_job.h"
 
 namespace fourfold {
 namespace {
 
+using pipeline::Schedule;
 using test::GridRun;
+using test::Outcome;
 using test::RunSetup;
 using test::SmallRun;
 using test::Tensors;
 
-constexpr std::int64_t num_steps = 5;
-constexpr double lr = 1e-3;
+constexpr auto in_moments = test::Gradients::in_the_moments;
 
-RunSetup model() {
+RunSetup gpt() {
   RunSetup setup;
-  setup.gpt = {.num_layers = 4,
+  setup.gpt = {.num_layers = 6,
                .num_attention_heads = 8,
                .hidden_size = 32,
                .ffn_hidden_size = 64,
                .max_position_embeddings = 6,
                .vocab_size = 40,
                .dropout = 0.1};
-  setup.plan = {.global_batch_size = 24, .micro_batch_size = 8, .seq_length = 6};
+  setup.plan = {.global_batch_size = 24, .micro_batch_size = 4, .seq_length = 6};
   setup.plan.compute = DType::f64;
   return setup;
 }
 
-/// What a run of all its stages gives.
-struct Outcome {
-  std::vector<double> losses, norms;
-  Tensors weights;  // after the last step
-};
-
-machine::Target target_of(const RunSetup& setup) {
-  return setup.reference_kernels ? kernels::cpu::reference_target() : kernels::cpu::target(1);
+/// Four stretches between poolings, and the linear layers.
+RunSetup vgg() {
+  RunSetup setup = test::picture_model();
+  setup.vgg->widths = {16, 0, 32, 32, 0, 32, 0, 32, 0};
+  setup.vgg->hidden = {32};
+  setup.vgg->picture = {16, 16, 3};
+  setup.vgg->num_classes = 16;
+  setup.plan.global_batch_size = 24;
+  setup.plan.micro_batch_size = 4;
+  return setup;
 }
 
-class StagedRun {
- public:
-  StagedRun(const RunSetup& setup, const std::vector<plan::Grid>& grids,
-            const std::vector<std::int64_t>& last_blocks)
-      : setup_(setup) {
-    const auto graphs = model::build(
-        setup.gpt,
-        {setup.plan.micro_batch_size, setup.plan.seq_length, setup.plan.global_batch_size},
-        setup.optimizer);
-    auto planned = plan::plan_stages(graphs.at("train"), setup.plan, grids, last_blocks);
-    job_ = compile::compile(std::get<0>(planned), target_of(setup));
-    for (std::size_t rank = 0; rank < job_.ranks.size(); ++rank)
-      bundles_.push_back(program::bundle_of(job_, Rank(rank)));
-    const auto faults = verify::verify(job_);
-    for (const auto& fault : faults) ADD_FAILURE() << fault.rule << ": " << fault.message;
-    require(faults.empty(), "only sound programs are run");
+/// Samples of a micro-batch: those of the first stage.
+std::int64_t samples_of(const RunSetup& setup, const plan::Grid& first) {
+  return setup.plan.micro_batch_size * first.z * first.data.value();
+}
+
+program::Job compile_stages(const RunSetup& setup, const plan::StagesSpec& stages,
+                            std::optional<std::int64_t> weight_delay = std::nullopt) {
+  const auto graphs = model::build(
+      setup.model(),
+      {samples_of(setup, stages.grids[0]), setup.plan.seq_length, setup.plan.global_batch_size},
+      setup.optimizer);
+  auto [model, plan] = std::get<plan::StagedPlan>(plan::plan_stages(graphs, setup.plan, stages));
+  if (weight_delay)
+    for (pipeline::Order& order : plan.orders)
+      order = pipeline::with_weight_tasks(order, *weight_delay);
+  program::Job job = compile::compile(
+      model, plan,
+      setup.reference_kernels ? kernels::cpu::reference_target() : kernels::cpu::target(1));
+  const auto faults = verify::verify(job);
+  for (const auto& fault : faults) ADD_FAILURE() << fault.rule << ": " << fault.message;
+  require(faults.empty(), "only sound programs are run");
+  return job;
+}
+
+/// The same samples, micro-batches and order of sums over them on one rank.
+Outcome run_serial(RunSetup setup, const plan::Grid& first, const Tensors& weights) {
+  setup.plan.micro_batch_size = samples_of(setup, first);
+  return test::run_job(setup, GridRun::compile_job(setup), weights, in_moments);
+}
+
+struct Pipeline {
+  std::vector<plan::Grid> grids;
+  std::vector<std::int64_t> last_blocks;
+};
+
+std::string name_of(const Pipeline& pipeline, Schedule schedule) {
+  std::string name = std::string(to_string(schedule));
+  for (const plan::Grid& grid : pipeline.grids)
+    name += format(" | x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data.value());
+  return name;
+}
+
+void expect_equal_to_serial(const RunSetup& setup, const std::vector<Pipeline>& pipelines,
+                            const std::string& what) {
+  const Tensors weights = test::rough_weights(setup);
+  test::Worst worst;
+  for (const Pipeline& pipeline : pipelines) {
+    const Outcome serial = run_serial(setup, pipeline.grids[0], weights);
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+      SCOPED_TRACE(name_of(pipeline, schedule));
+      const auto job = compile_stages(setup, {pipeline.grids, pipeline.last_blocks, schedule});
+      test::compare(test::run_job(setup, job, weights, in_moments), serial, 1e-10, worst);
+    }
   }
+  test::print(worst, format("{}: {} pipelines, two schedules", what, pipelines.size()));
+}
 
-  const std::vector<program::Bundle>& bundles() const { return bundles_; }
+const std::vector<Pipeline> two_stages = {
+    {{{.x = 2, .data = 1}, {.y = 2, .data = 2}}, {1}},
+    {{{.y = 2, .z = 2, .data = 1}, {.x = 2, .data = 1}}, {0}},
+    {{{.data = 1}, {.x = 2, .y = 2, .z = 1, .data = 1}}, {2}}};
+const std::vector<Pipeline> four_stages = {
+    {{{.data = 1}, {.data = 1}, {.data = 1}, {.data = 1}}, {0, 1, 2}},
+    {{{.x = 2, .data = 1}, {.data = 2}, {.y = 2, .data = 1}, {.z = 2, .data = 1}}, {0, 1, 2}},
+    {{{.data = 2}, {.x = 2, .y = 2, .z = 1, .data = 1}, {.data = 1}, {.z = 2, .data = 2}},
+     {0, 1, 2}}};
 
-  Outcome train(const Tensors& weights) {
-    comm::ThreadJob job(bundles_.size());
-    Outcome outcome;
-    std::mutex mutex;
-    job.run([&](comm::World& world) {
-      const program::Bundle& bundle = bundles_[world.rank().index()];
-      run::CpuBackend backend({.threads = 1, .world = &world});
-      run::Executor executor(bundle, backend);
-      GridRun::RankRun rank{world.rank().index(), world, bundle, executor, backend};
-      executor.run("init", SmallRun::block(0, 0, 1));
-      const auto each_parameter = [&](const auto& visit) {
-        for (const program::Buffer& buffer : bundle.at("train").buffers)
-          if (buffer.role == program::BufferRole::parameter) visit(buffer);
-      };
-      each_parameter([&](const auto& b) { GridRun::scatter(rank, b, weights.at(b.name)); });
-      auto feeder = test::random_batch(setup_);
-      for (std::int64_t step = 0; step < num_steps; ++step) {
-        op::StepBlock block = SmallRun::block(step, lr, 1);
-        const bool is_second = rank.rank == 1;
-        block.vote = op::Votes{.stop = is_second ? 1 : 0, .written = 1}.packed();
-        const auto result = executor.run("train", block, &feeder);
-        const std::lock_guard lock(mutex);
-        EXPECT_EQ(result.applied, 1);
-        const auto ranks = static_cast<std::int64_t>(bundles_.size());
-        EXPECT_EQ(op::Votes::of(result.votes), (op::Votes{.stop = 1, .written = ranks}));
-        if (rank.rank == 0) {
-          outcome.losses.push_back(result.loss_sum / static_cast<double>(result.valid_count));
-          outcome.norms.push_back(result.grad_norm);
+TEST(Stages, of_a_gpt_on_two_meshes_equal_the_serial_run) {
+  expect_equal_to_serial(gpt(), two_stages, "gpt, two stages");
+}
+
+TEST(Stages, of_a_gpt_on_four_meshes_equal_the_serial_run) {
+  expect_equal_to_serial(gpt(), four_stages, "gpt, four stages");
+}
+
+TEST(Stages, of_a_vgg_on_two_meshes_equal_the_serial_run) {
+  expect_equal_to_serial(vgg(), two_stages, "vgg, two stages");
+}
+
+TEST(Stages, of_a_vgg_on_four_meshes_equal_the_serial_run) {
+  expect_equal_to_serial(vgg(), four_stages, "vgg, four stages");
+}
+
+TEST(Stages, with_recomputation_equal_the_serial_run) {
+  RunSetup setup = gpt();
+  setup.plan.checkpointing = {.blocks = 1};
+  expect_equal_to_serial(setup, {two_stages[0], four_stages[1]}, "gpt, recomputation");
+}
+
+TEST(Stages, with_tasks_for_weight_gradients_have_the_same_bits) {
+  const RunSetup setup = gpt();
+  const Tensors weights = test::rough_weights(setup);
+  const plan::StagesSpec stages{two_stages[0].grids, two_stages[0].last_blocks};
+  const Outcome together = test::run_job(setup, compile_stages(setup, stages), weights, in_moments);
+  for (const std::int64_t delay : {0, 1, 3}) {
+    SCOPED_TRACE(format("delay {}", delay));
+    const Outcome apart =
+        test::run_job(setup, compile_stages(setup, stages, delay), weights, in_moments);
+    EXPECT_EQ(apart.losses, together.losses);
+    EXPECT_EQ(apart.norms, together.norms);
+    EXPECT_EQ(apart.gradients, together.gradients);
+  }
+}
+
+using Kinds = std::set<program::TaskKind>;
+
+/// By name of an activation, without its slot: how many slots it has, and the tasks that touch it.
+struct Slots {
+  std::int64_t number = 0;
+  Kinds kinds;
+  bool is_sent = false;
+};
+
+std::size_t stage_of(const program::Bundle& bundle) {
+  return bundle.programs[0].buffers[0].sharding.mesh.index();
+}
+
+std::map<std::string, Slots> slots_of(const program::Program& program) {
+  std::map<std::string, Slots> result;
+  const auto value_of = [](const program::Buffer& buffer) {
+    return buffer.name.substr(0, buffer.name.find('#'));
+  };
+  for (const program::Buffer& buffer : program.buffers)
+    if (buffer.role == program::BufferRole::activation) ++result[value_of(buffer)].number;
+  for (const program::Task& task : program.tasks)
+    for (std::size_t i = task.begin; i < task.end; ++i)
+      for (const program::Access& access : program::accesses(program.instructions[i])) {
+        const program::Buffer& buffer = program.buffer(access.slice.buffer);
+        if (buffer.role != program::BufferRole::activation) continue;
+        Slots& slots = result[value_of(buffer)];
+        slots.kinds.insert(task.kind);
+        if (std::holds_alternative<program::Send>(program.instructions[i].what))
+          slots.is_sent = true;
+      }
+  return result;
+}
+
+/// What a stage keeps for its backward tasks has one slot for each micro-batch that the schedule's
+/// closed form says is under way; everything else has one, or two where a peer may be reading it
+/// (not every rank of a mesh that sends a value has a peer).
+TEST(Stages, keep_as_many_activations_as_the_schedule_says) {
+  const RunSetup setup = gpt();
+  for (const Pipeline& pipeline : {two_stages[0], four_stages[0], four_stages[1]})
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+      SCOPED_TRACE(name_of(pipeline, schedule));
+      const auto job = compile_stages(setup, {pipeline.grids, pipeline.last_blocks, schedule});
+      const std::size_t stages = pipeline.grids.size();
+      const std::int64_t micros =
+          setup.plan.global_batch_size / samples_of(setup, pipeline.grids[0]);
+      ASSERT_GE(micros, 3);
+      std::set<std::pair<std::size_t, std::string>> sent;  // stage and value
+      for (const program::Bundle& bundle : job.classes)
+        for (const auto& [name, slots] : slots_of(bundle.at("train")))
+          if (slots.is_sent) sent.emplace(stage_of(bundle), name);
+      for (const program::Bundle& bundle : job.classes) {
+        const program::Program& train = bundle.at("train");
+        const std::size_t stage = stage_of(bundle);
+        const std::int64_t most = pipeline::most_in_flight(schedule, {stage, stages}, micros);
+        std::int64_t kept = 0;
+        for (const auto& [name, slots] : slots_of(train)) {
+          SCOPED_TRACE(format("stage {}: {}", stage, name));
+          const bool is_sent = sent.contains({stage, name});
+          if (slots.kinds == Kinds{program::TaskKind::forward, program::TaskKind::backward} &&
+              slots.number > 1) {
+            EXPECT_EQ(slots.number, is_sent ? std::min(most + 1, micros) : most);
+            ++kept;
+          } else {
+            EXPECT_LE(slots.number, is_sent ? 2 : 1);
+          }
+        }
+        if (most > 1) {
+          EXPECT_GT(kept, 10) << "a stage keeps activations for its backward tasks";
         }
       }
-      const std::lock_guard lock(mutex);
-      each_parameter([&](const auto& b) { collect_.collect(rank, b, b.name, outcome.weights); });
-    });
-    return outcome;
-  }
-
- private:
-  RunSetup setup_;
-  GridRun collect_{RunSetup{}};
-  program::Job job_;
-  std::vector<program::Bundle> bundles_;
-};
-
-void expect_equal_to_serial(const std::vector<plan::Grid>& grids,
-                            const std::vector<std::int64_t>& last_blocks) {
-  const RunSetup setup = model();
-  SmallRun serial(setup);
-  serial.init(true);
-  Tensors weights;
-  for (const program::Buffer* b : serial.parameters()) weights[b->name] = serial.doubles(*b);
-  const Outcome got = StagedRun(setup, grids, last_blocks).train(weights);
-
-  double worst = 0;
-  auto feeder = test::random_batch(setup);
-  for (std::int64_t step = 0; step < num_steps; ++step) {
-    const auto result = serial.step(feeder, step, lr);
-    const double loss = result.loss_sum / static_cast<double>(result.valid_count);
-    const auto i = static_cast<std::size_t>(step);
-    const double error = std::abs(got.losses[i] - loss) / loss,
-                 norm_error = std::abs(got.norms[i] - result.grad_norm) / result.grad_norm;
-    EXPECT_LE(error, 1e-12) << "step " << step + 1;
-    EXPECT_LE(norm_error, 1e-12) << "step " << step + 1;
-    worst = std::max({worst, error, norm_error});
-  }
-  for (const program::Buffer* b : serial.parameters()) {
-    const auto expected = serial.doubles(*b);
-    const test::KeyBias keys = test::key_bias(b->name, expected.size());
-    ASSERT_TRUE(got.weights.contains(b->name)) << b->name;
-    const double error = test::relative_error(test::without(got.weights.at(b->name), keys),
-                                              test::without(expected, keys), 1e-6);
-    EXPECT_LE(error, 1e-12) << b->name;
-    worst = std::max(worst, error);
-  }
-  std::printf("%zu stages: worst error of losses, norms and weights over %d steps %.1e\n",
-              grids.size(), static_cast<int>(num_steps), worst);
+    }
 }
 
-TEST(Stages, on_two_meshes_of_different_shape_equal_the_serial_run) {
-  expect_equal_to_serial({{.x = 2, .data = 1}, {.y = 2, .data = 2}}, {1});
-  expect_equal_to_serial({{.y = 2, .z = 2, .data = 1}, {.x = 2, .data = 1}}, {0});
+/// GPipe's first stage needs more memory the more micro-batches there are, that of 1F1B does not.
+TEST(Stages, of_1f1b_need_no_more_memory_for_more_micro_batches) {
+  const auto transient = [](Schedule schedule, std::int64_t batch) {
+    RunSetup setup = gpt();
+    setup.plan.global_batch_size = batch;
+    const auto job =
+        compile_stages(setup, {four_stages[0].grids, four_stages[0].last_blocks, schedule});
+    return job.classes[0].at("train").transient_bytes;
+  };
+  EXPECT_EQ(transient(Schedule::one_f_one_b, 48), transient(Schedule::one_f_one_b, 24));
+  EXPECT_GT(transient(Schedule::gpipe, 48),
+            transient(Schedule::gpipe, 24) + transient(Schedule::gpipe, 24) / 2);
+  EXPECT_LT(transient(Schedule::one_f_one_b, 24), transient(Schedule::gpipe, 24));
+}
+
+TEST(Stages, decide_together) {
+  const RunSetup setup = gpt();
+  const auto job = compile_stages(setup, {four_stages[1].grids, four_stages[1].last_blocks});
+  const auto ranks = static_cast<std::int64_t>(job.ranks.size());
+  GridRun grid(setup, job);
+  std::mutex mutex;
+  std::set<std::array<double, 3>> results;
+  grid.run([&](GridRun::RankRun& rank) {
+    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    auto feeder = test::random_batch(setup);
+    op::StepBlock block = SmallRun::block(0, 1e-3, 1);
+    block.vote = op::Votes{.stop = rank.rank == 3 ? 1 : 0, .written = 1}.packed();
+    const auto result = rank.executor.run("train", block, &feeder);
+    const auto evaluated = rank.executor.run("evaluate", block, &feeder);
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(result.applied, 1);
+    EXPECT_EQ(op::Votes::of(result.votes), (op::Votes{.stop = 1, .written = ranks}));
+    results.insert({result.loss_sum, result.grad_norm, evaluated.loss_sum});
+  });
+  EXPECT_EQ(results.size(), 1U) << "all ranks of all stages have the same results, bit for bit";
+}
+
+TEST(Stages, of_which_one_has_no_samples_for_a_rank_are_infeasible) {
+  const RunSetup setup = gpt();
+  const auto graphs = model::build(setup.model(), {4, 6, 24}, setup.optimizer);
+  const auto planned = plan::plan_stages(graphs, setup.plan, {{{.data = 1}, {.data = 3}}, {1}});
+  const auto& infeasible = std::get<plan::Infeasible>(planned);
+  const auto& problem = std::get<plan::UnevenStage>(infeasible.problems.at(0));
+  EXPECT_EQ(problem.stage, 1U);
+  EXPECT_EQ(problem.samples, 4);
+  EXPECT_EQ(problem.replicas, 3);
 }
 
 /// Weights in float32, also those of a table that a stage receives; each stage rounds its own copy.
 TEST(Stages, in_bf16_learn_as_the_serial_run_does) {
-  RunSetup setup = model();
+  RunSetup setup = gpt();
   setup.plan.compute = DType::bf16;
   setup.reference_kernels = true;
-  SmallRun serial(setup);
-  serial.init(true);
-  Tensors weights;
-  for (const program::Buffer* b : serial.parameters()) weights[b->name] = serial.doubles(*b);
-  const Outcome got = StagedRun(setup, {{.data = 1}, {.x = 1, .data = 2}}, {1}).train(weights);
-  auto feeder = test::random_batch(setup);
-  for (std::int64_t step = 0; step < num_steps; ++step) {
-    const auto result = serial.step(feeder, step, lr);
-    const double loss = result.loss_sum / static_cast<double>(result.valid_count);
-    // Some 50 roundings to bf16 lie between a token and its loss.
-    EXPECT_NEAR(got.losses[static_cast<std::size_t>(step)], loss, 8 * 0x1p-8 * loss);
+  const Tensors weights = test::rough_weights(setup);
+  const auto job = compile_stages(setup, {{{.data = 1}, {.x = 1, .data = 2}}, {1}});
+  const Outcome got = test::run_job(setup, job, weights, in_moments);
+  const Outcome serial = run_serial(setup, {.data = 1}, weights);
+  // Some 50 roundings to bf16 lie between a token and its loss.
+  for (std::size_t step = 0; step < serial.losses.size(); ++step)
+    EXPECT_NEAR(got.losses[step], serial.losses[step], 8 * 0x1p-8 * serial.losses[step]);
+}
+
+TEST(Stages, of_a_job_are_a_text_that_reads_back_and_is_proved) {
+  for (const Pipeline& pipeline : {two_stages[1], four_stages[2]}) {
+    const auto job = compile_stages(gpt(), {pipeline.grids, pipeline.last_blocks});
+    const std::string text = program::to_text(job);
+    const program::Job read = program::parse_job(text, "job");
+    EXPECT_EQ(program::to_text(read), text);
+    EXPECT_TRUE(verify::verify(read).empty());
   }
 }
 

@@ -72,7 +72,7 @@ class GridRun {
   };
 
   explicit GridRun(const RunSetup& setup) : GridRun(setup, compile_job(setup)) {}
-  /// Of programs compiled elsewhere; the grid of the setup has as many ranks.
+  /// Of programs compiled elsewhere.
   GridRun(const RunSetup& setup, program::Job job) : setup_(setup), job_(std::move(job)) {
     setup_.cpu.threads = 1;
   }
@@ -91,9 +91,7 @@ class GridRun {
 
   const program::Job& job() const { return job_; }
   const program::Bundle& bundle() const { return job_.classes[0]; }
-  std::size_t num_ranks() const {
-    return static_cast<std::size_t>(plan::num_ranks(setup_.plan.grid));
-  }
+  std::size_t num_ranks() const { return job_.ranks.size(); }
   program::Bundle bundle_of(std::size_t rank) const { return program::bundle_of(job_, Rank(rank)); }
 
   /// Calls the body on every rank, each in its own thread.

@@ -1,0 +1,114 @@
+#include "compile/step_tasks.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace fourfold::compile {
+namespace {
+
+using graph::Node;
+using graph::Phase;
+using graph::ValueRole;
+using pipeline::TaskKind;
+
+Phase phase_of(const Step& step) {
+  return std::visit([](const auto& s) { return s.phase; }, step);
+}
+
+struct Values {
+  std::vector<ValueId> read, written;
+};
+
+Values values_of(const Step& step) {
+  if (const auto* node = std::get_if<Node>(&step)) return {node->reads, node->outputs};
+  if (const auto* move = std::get_if<Move>(&step)) {
+    Values values{{move->from}, {move->to}};
+    if (move->sum) values.written.push_back(*move->sum);
+    return values;
+  }
+  const auto& handover = std::get<Handover>(step);
+  return handover.sends ? Values{{handover.value}, {}} : Values{{}, {handover.value}};
+}
+
+/// The steps of the backward phase that make nothing but gradients of parameters: what they write
+/// is such a sum, or read by other such steps alone.
+std::vector<bool> steps_for_weights(const ShardedGraph& graph) {
+  std::vector<bool> result(graph.steps.size(), false);
+  std::vector<bool> is_wanted(graph.values.size(), false);  // by a step that makes something else
+  for (std::size_t i = graph.steps.size(); i-- > 0;) {
+    if (phase_of(graph.steps[i]) != Phase::backward) continue;
+    const Values values = values_of(graph.steps[i]);
+    result[i] =
+        !std::holds_alternative<Handover>(graph.steps[i]) &&
+        std::ranges::none_of(values.written, [&](ValueId id) { return is_wanted[id.index()]; });
+    if (!result[i])
+      for (const ValueId id : values.read) is_wanted[id.index()] = true;
+  }
+  return result;
+}
+
+/// The kinds of task that touch a value first and last.
+struct Use {
+  std::optional<TaskKind> first;
+  TaskKind last = TaskKind::forward;
+  bool is_sent = false;
+  bool lasts_a_step = false;  // one for all micro-batches
+};
+
+std::vector<Use> uses_of(const ShardedGraph& graph, const plan::Plan& plan,
+                         const StepTasks& tasks) {
+  std::vector<Use> uses(graph.values.size());
+  for (std::size_t kind = 0; kind < tasks.steps.size(); ++kind)
+    for (const std::size_t i : tasks.steps[kind]) {
+      const Step& step = graph.steps[i];
+      const auto* node = std::get_if<Node>(&step);
+      const auto* handover = std::get_if<Handover>(&step);
+      const bool is_once = phase_of(step) == Phase::update ||
+                           (node != nullptr && op::is_rounding(node->op)) ||
+                           (handover != nullptr && plan.edges[handover->edge].goes_once_a_step);
+      const Values values = values_of(step);
+      for (const auto* list : {&values.read, &values.written})
+        for (const ValueId id : *list) {
+          Use& use = uses[id.index()];
+          use.last = static_cast<TaskKind>(kind);
+          if (!use.first) use.first = use.last;
+          if (is_once) use.lasts_a_step = true;
+          if (handover != nullptr && handover->sends) use.is_sent = true;
+        }
+    }
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    if (graph::is_sum(graph.values[i].role)) uses[i].lasts_a_step = true;
+  return uses;
+}
+
+}  // namespace
+
+StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan,
+                     const pipeline::Order& order) {
+  const bool is_split =
+      std::ranges::find(order, TaskKind::weight_backward, &pipeline::Task::kind) != order.end();
+  const std::vector<bool> is_for_weights =
+      is_split ? steps_for_weights(graph) : std::vector<bool>(graph.steps.size(), false);
+  StepTasks tasks;
+  for (std::size_t i = 0; i < graph.steps.size(); ++i) {
+    const Phase phase = phase_of(graph.steps[i]);
+    const TaskKind kind = phase == Phase::forward  ? TaskKind::forward
+                          : phase == Phase::update ? TaskKind::update
+                          : is_for_weights[i]      ? TaskKind::weight_backward
+                                                   : TaskKind::backward;
+    tasks.steps[static_cast<std::size_t>(kind)].push_back(i);
+  }
+  const auto micros = std::ranges::count(order, TaskKind::forward, &pipeline::Task::kind);
+  const std::vector<Use> uses = uses_of(graph, plan, tasks);
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    std::int64_t slots = 1;
+    if (!uses[i].lasts_a_step && uses[i].first)
+      slots = pipeline::slots_between(order, *uses[i].first, uses[i].last, uses[i].is_sent ? 1 : 0);
+    if (graph.values[i].role == ValueRole::input) ++slots;
+    tasks.slots.push_back(std::min<std::int64_t>(micros, slots));
+  }
+  return tasks;
+}
+
+}  // namespace fourfold::compile

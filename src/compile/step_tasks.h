@@ -1,0 +1,32 @@
+// What follows from the order of a mesh's tasks: which task carries out a step, and how many slots
+// a value needs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "compile/sharded_graph.h"
+#include "pipeline/order.h"
+#include "plan/plan.h"
+
+namespace fourfold::compile {
+
+struct StepTasks {
+  std::array<std::vector<std::size_t>, 4> steps;  // by kind of task, in the graph's order
+  std::vector<std::int64_t> slots;                // by value
+
+  const std::vector<std::size_t>& steps_of(pipeline::TaskKind kind) const {
+    return steps[static_cast<std::size_t>(kind)];
+  }
+};
+
+/// Gives the steps of each phase to the task of that phase; those that make nothing but gradients
+/// of parameters to a task of their own, where the order has such tasks. A value has one slot for
+/// each micro-batch whose value is alive at once in the order, and one more where it is fed, so
+/// that the next arrives early; what is sent stays for a task longer, so that nothing waits for its
+/// peer. Sums, rounded weights and those of other meshes have one for all micro-batches.
+StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan,
+                     const pipeline::Order& order);
+
+}  // namespace fourfold::compile
