@@ -120,12 +120,16 @@ std::optional<double> mean_mfu(const Metrics& metrics) {
   return time_s > 0 ? std::optional(sum / time_s) : std::nullopt;
 }
 
+/// Steps are counted in 32 bits, as random numbers are.
+constexpr std::int64_t most_steps = std::numeric_limits<std::uint32_t>::max();
+
 /// The line's object and step; nothing for a line that is torn or has no step.
 std::optional<std::pair<Json, std::int64_t>> parse_line(const std::string& text) {
   try {
     Json line = parse_json(text, "");
     const Json* step = line.find("step");
-    if (step == nullptr || step->kind() != Json::Kind::integer || step->as_integer() < 1)
+    if (step == nullptr || step->kind() != Json::Kind::integer || step->as_integer() < 1 ||
+        step->as_integer() > most_steps)
       return std::nullopt;
     const std::int64_t number = step->as_integer();
     return std::pair{std::move(line), number};
