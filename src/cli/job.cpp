@@ -14,6 +14,7 @@
 #include "cli/cuda_run.h"
 #include "cli/kernel_table.h"
 #include "cli/nearest_grids.h"
+#include "cli/prove_pass.h"
 #include "cli/run_files.h"
 #include "compile/compile.h"
 #include "config/infeasible_text.h"
@@ -144,7 +145,7 @@ Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
     job.kernel_table = read_file(job.config.kernel_table, ExitCode::bad_config);
   job.device = choose_device(job.config, job.ranks());
   job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device);
-  job.programs = compile::compile(job.graphs, job.plan, job.target, passes);
+  job.programs = compile::compile(job.graphs, job.plan, job.target, proved_in_debug(passes));
   return job;
 }
 
