@@ -145,7 +145,7 @@ class Fuser : private Neighbours {
 }  // namespace
 
 Program fuse_neighbours(Program program, const machine::Target& target) {
-  Fuser(program, target).run();
+  if (!target.fusions.empty()) Fuser(program, target).run();
   return program;
 }
 

@@ -101,7 +101,7 @@ class Fuser : private Neighbours {
 }  // namespace
 
 Program fuse_products(Program program, const machine::Target& target) {
-  Fuser(program, target).run();
+  if (!target.fusions.empty()) Fuser(program, target).run();
   return program;
 }
 

@@ -58,7 +58,7 @@ class Fuser : private Neighbours {
 }  // namespace
 
 Program fuse_sums(Program program, const machine::Target& target) {
-  Fuser(program, target).run();
+  if (!target.fusions.empty()) Fuser(program, target).run();
   return program;
 }
 

@@ -1,6 +1,7 @@
 #include "compile/uses.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace fourfold::compile {
@@ -35,40 +36,45 @@ Uses::Uses(program::Program& program)
 
 void Uses::add(std::size_t index) {
   for (const Access& access : program::accesses(program_.instructions[index])) {
-    std::vector<Use>& list = uses(access.slice.buffer);
-    const auto place =
-        std::upper_bound(list.begin(), list.end(), index,
-                         [](std::size_t value, const Use& use) { return value < use.index; });
-    list.insert(place, {index, access});
+    if (is_given(access)) continue;
+    std::vector<Use>& list = by_buffer_[access.slice.buffer.index()];
+    list.insert(std::ranges::upper_bound(list, index, {}, &Use::index), {index, access});
   }
 }
 
 void Uses::remove(std::size_t index) {
-  for (const Access& access : program::accesses(program_.instructions[index]))
-    std::erase_if(uses(access.slice.buffer), [&](const Use& use) { return use.index == index; });
+  for (const Access& access : program::accesses(program_.instructions[index])) {
+    if (is_given(access)) continue;
+    std::vector<Use>& list = by_buffer_[access.slice.buffer.index()];
+    const auto own = std::ranges::equal_range(list, index, {}, &Use::index);
+    list.erase(own.begin(), own.end());
+  }
+}
+
+std::span<const Uses::Use> Uses::between(program::BufferId buffer, std::size_t first,
+                                         std::size_t last) const {
+  const std::vector<Use>& list = by_buffer_[buffer.index()];
+  const auto begin = std::ranges::lower_bound(list, first, {}, &Use::index);
+  return {begin, std::ranges::lower_bound(begin, list.end(), last, {}, &Use::index)};
 }
 
 std::optional<std::size_t> Uses::writer(const Slice& slice, std::size_t reader) const {
-  const std::vector<Use>& list = uses(slice.buffer);
-  for (auto use = list.rbegin(); use != list.rend(); ++use) {
-    if (use->index >= reader || use->access.role == op::Role::read ||
-        !overlap(use->access.slice, slice))
-      continue;
-    const Instruction &from = program_.instructions[use->index],
-                      &to = program_.instructions[reader];
-    const bool near = from.stream == to.stream && same_task(use->index, reader);
-    if (!near || use->access.role != op::Role::write || !(use->access.slice == slice) ||
-        !std::holds_alternative<Compute>(from.what))
+  for (const Use& use : between(slice.buffer, 0, reader) | std::views::reverse) {
+    if (!same_task(use.index, reader)) return std::nullopt;
+    if (use.access.role == op::Role::read || !overlap(use.access.slice, slice)) continue;
+    const Instruction &from = program_.instructions[use.index], &to = program_.instructions[reader];
+    if (from.stream != to.stream || use.access.role != op::Role::write ||
+        !(use.access.slice == slice) || !std::holds_alternative<Compute>(from.what))
       return std::nullopt;
-    return use->index;
+    return use.index;
   }
   return std::nullopt;
 }
 
 std::vector<std::size_t> Uses::of_value(const Slice& slice, std::size_t writer) const {
   std::vector<std::size_t> found;
-  for (const Use& use : uses(slice.buffer)) {
-    if (use.index <= writer || !overlap(use.access.slice, slice)) continue;
+  for (const Use& use : between(slice.buffer, writer + 1, gone_.size())) {
+    if (!overlap(use.access.slice, slice)) continue;
     if (use.access.role == op::Role::write && use.access.slice == slice) break;
     found.push_back(use.index);
   }
@@ -80,12 +86,10 @@ bool Uses::may_move(std::vector<std::size_t> moved, std::size_t to) const {
   for (const std::size_t from : moved) {
     const auto [first, last] = std::minmax(from, to);
     for (const Access& own : program::accesses(program_.instructions[from]))
-      for (const Use& other : uses(own.slice.buffer)) {
-        const bool between = other.index > first && other.index < last;
-        if (between && conflict(own, other.access) &&
+      for (const Use& other : between(own.slice.buffer, first + 1, last))
+        if (conflict(own, other.access) &&
             !std::binary_search(moved.begin(), moved.end(), other.index))
           return false;
-      }
   }
   return true;
 }
@@ -102,13 +106,13 @@ void Uses::replace(const std::vector<std::size_t>& members, std::size_t to, Comp
 }
 
 void Uses::finish() {
+  std::vector<Instruction>& list = program_.instructions;
   std::vector<std::size_t> now = {0};  // where each instruction stands afterwards
-  std::vector<Instruction> kept;
-  for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
-    if (!gone_[i]) kept.push_back(std::move(program_.instructions[i]));
-    now.push_back(kept.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (!gone_[i] && i != now.back()) list[now.back()] = std::move(list[i]);
+    now.push_back(now.back() + (gone_[i] ? 0 : 1));
   }
-  program_.instructions = std::move(kept);
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(now.back()), list.end());
   for (program::Task& task : program_.tasks) task.begin = now[task.begin], task.end = now[task.end];
   drop_untouched_buffers();
 }

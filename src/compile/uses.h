@@ -3,13 +3,16 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "program/program.h"
 
 namespace fourfold::compile {
 
-/// Places of instructions are their indices in `instructions`, also of those that are gone.
+/// Places of instructions are their indices in `instructions`, also of those that are gone. Cost of
+/// a question: logarithmic, and the uses that it looks at: those of a task, of a value, or between
+/// two places.
 class Uses {
  public:
   explicit Uses(program::Program& program);
@@ -37,16 +40,19 @@ class Uses {
     std::size_t index;
     program::Access access;
   };
-  std::vector<Use>& uses(program::BufferId buffer) { return by_buffer_[buffer.index()]; }
-  const std::vector<Use>& uses(program::BufferId buffer) const {
-    return by_buffer_[buffer.index()];
+  /// Those of a buffer by instructions from `first` on and before `last`.
+  std::span<const Use> between(program::BufferId buffer, std::size_t first, std::size_t last) const;
+  /// Whether the access is of the step block, which nothing here writes: its many reads, of each
+  /// micro-batch, are in nobody's way and need not be kept.
+  bool is_given(const program::Access& access) const {
+    return program_.buffer(access.slice.buffer).role == program::BufferRole::step_block;
   }
   void add(std::size_t index);
   void remove(std::size_t index);
   void drop_untouched_buffers();
 
   program::Program& program_;
-  std::vector<std::vector<Use>> by_buffer_;  // each in the order of the instructions
+  std::vector<std::vector<Use>> by_buffer_;  // in the order of the instructions
   std::vector<std::size_t> tasks_;           // of each instruction
   std::vector<bool> gone_;
 };
