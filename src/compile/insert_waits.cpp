@@ -1,7 +1,11 @@
 #include "compile/insert_waits.h"
 
 #include <algorithm>
-#include <map>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "base/interval_map.h"
 
 namespace fourfold::compile {
 namespace {
@@ -32,96 +36,120 @@ std::vector<Range> ranges(const Program& program, const Instruction& instruction
   return list;
 }
 
-bool conflict(const std::vector<Range>& a, const std::vector<Range>& b) {
-  for (const Range& p : a)
-    for (const Range& q : b)
-      if (p.region == q.region && (p.writes || q.writes) && p.begin < q.end && q.begin < p.end)
-        return true;
-  return false;
-}
+/// By stream: how many of its instructions, from its first one on.
+using Counts = std::vector<std::uint32_t>;
 
-/// By stream: how many of its instructions are known to be done.
-using Clock = std::vector<std::size_t>;
-
-struct Issued {
-  std::size_t instruction;
-  std::vector<Range> ranges;
-  Clock known;  // what its stream knew when it ran
+/// How many instructions each stream had, with the last one of it that touched a byte.
+struct History {
+  Counts accesses, writes;
 };
 
-class Inserter {
+struct Stream {
+  std::vector<std::size_t> instructions;
+  std::vector<Counts> known;  // what was known to be done when each of them ran
+  Counts now;                 // what is known by now
+};
+
+class Waits {
  public:
-  explicit Inserter(const Program& program) : program_(program), issued_(program.streams.size()) {
-    now_.assign(program.streams.size(), Clock(program.streams.size(), 0));
+  explicit Waits(const Program& program)
+      : program_(program),
+        none_(program.streams.size(), 0),
+        streams_(program.streams.size(), Stream{{}, {}, none_}),
+        bytes_{IntervalMap<History>({none_, none_}), IntervalMap<History>({none_, none_})},
+        is_recorded_(program.instructions.size(), false) {
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) scan(i);
   }
 
-  void scan() {
-    for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
-      const std::size_t stream = program_.instructions[i].stream.index();
-      Issued entry{i, ranges(program_, program_.instructions[i]), {}};
-      for (std::size_t other = 0; other < issued_.size(); ++other)
-        if (other != stream) synchronise(stream, other, entry);
-      entry.known = now_[stream];
-      issued_[stream].push_back(std::move(entry));
-      now_[stream][stream] = issued_[stream].size();
-    }
-  }
-
-  Program build() const {
-    Program result = program_;
-    result.instructions.clear();
-    std::vector<std::size_t> moved(program_.instructions.size() + 1);
-    std::map<std::size_t, EventId> event_of;
-    for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
-      moved[i] = result.instructions.size();
-      const program::StreamId stream = program_.instructions[i].stream;
-      if (const auto place = waits_.find(i); place != waits_.end())
-        for (const std::size_t earlier : place->second)
-          result.instructions.push_back({stream, program::Wait{event_of.at(earlier)}});
-      result.instructions.push_back(program_.instructions[i]);
-      if (recorded_.contains(i)) {
-        const EventId event(event_of.size());
-        event_of.emplace(i, event);
-        result.instructions.push_back({stream, program::Record{event}});
-      }
-    }
-    moved.back() = result.instructions.size();
-    result.num_events = event_of.size();
-    for (program::Task& task : result.tasks)
-      task.begin = moved[task.begin], task.end = moved[task.end];
-    return result;
+  /// An instruction before which its stream waits for the end of another one.
+  struct Wait {
+    std::size_t before, until;
+  };
+  /// In the order of `before`.
+  const std::vector<Wait>& list() const { return list_; }
+  bool is_recorded(std::size_t index) const { return is_recorded_[index]; }
+  std::size_t num_recorded() const {
+    return static_cast<std::size_t>(std::ranges::count(is_recorded_, true));
   }
 
  private:
-  /// Makes `stream` wait for the latest conflicting instruction of `other`, if it does not know
-  /// that to be done.
-  void synchronise(std::size_t stream, std::size_t other, const Issued& entry) {
-    const auto& list = issued_[other];
-    for (std::size_t k = list.size(); k > now_[stream][other]; --k) {
-      if (!conflict(list[k - 1].ranges, entry.ranges)) continue;
-      waits_[entry.instruction].push_back(list[k - 1].instruction);
-      recorded_[list[k - 1].instruction] = true;
-      for (std::size_t s = 0; s < now_[stream].size(); ++s)
-        now_[stream][s] = std::max(now_[stream][s], list[k - 1].known[s]);
-      now_[stream][other] = k;
-      return;
-    }
+  void scan(std::size_t index) {
+    const std::size_t own = program_.instructions[index].stream.index();
+    const std::vector<Range> touched = ranges(program_, program_.instructions[index]);
+    const Counts conflicts = last_conflicts(touched);
+    for (std::size_t other = 0; other < streams_.size(); ++other)
+      if (other != own && conflicts[other] > streams_[own].now[other])
+        wait(index, own, other, conflicts[other]);
+    Stream& stream = streams_[own];
+    stream.instructions.push_back(index);
+    stream.known.push_back(stream.now);
+    const std::uint32_t count = ++stream.now[own];
+    for (const Range& range : touched)
+      bytes(range).change(range.begin, range.end, [&](History& history) {
+        history.accesses[own] = count;
+        if (range.writes) history.writes[own] = count;
+      });
+  }
+
+  /// By stream, the last instruction of it with which one that touches these ranges conflicts.
+  Counts last_conflicts(const std::vector<Range>& touched) {
+    Counts last = none_;
+    for (const Range& range : touched)
+      bytes(range).visit(range.begin, range.end, [&](const History& history) {
+        const Counts& counts = range.writes ? history.accesses : history.writes;
+        for (std::size_t s = 0; s < last.size(); ++s) last[s] = std::max(last[s], counts[s]);
+      });
+    return last;
+  }
+
+  /// The stream `own` waits until `count` instructions of `other` are done.
+  void wait(std::size_t index, std::size_t own, std::size_t other, std::uint32_t count) {
+    const std::size_t until = streams_[other].instructions[count - 1];
+    list_.push_back({index, until});
+    is_recorded_[until] = true;
+    const Counts& known = streams_[other].known[count - 1];
+    Counts& now = streams_[own].now;
+    for (std::size_t s = 0; s < now.size(); ++s) now[s] = std::max(now[s], known[s]);
+    now[other] = count;
+  }
+
+  IntervalMap<History>& bytes(const Range& range) {
+    return bytes_[range.region == program::Region::persistent ? 0 : 1];
   }
 
   const Program& program_;
-  std::vector<std::vector<Issued>> issued_;  // by stream
-  std::vector<Clock> now_;                   // by stream
-  std::map<std::size_t, std::vector<std::size_t>> waits_;
-  std::map<std::size_t, bool> recorded_;
+  Counts none_;
+  std::vector<Stream> streams_;
+  std::array<IntervalMap<History>, 2> bytes_;  // of each region
+  std::vector<Wait> list_;
+  std::vector<bool> is_recorded_;
 };
 
 }  // namespace
 
 Program insert_waits(Program program) {
   if (program.streams.size() < 2) return program;
-  Inserter inserter(program);
-  inserter.scan();
-  return inserter.build();
+  const Waits waits(program);
+  std::vector<std::size_t> moved;  // where each instruction stands afterwards, with its waits
+  std::vector<EventId> event_of(program.instructions.size());
+  std::vector<Instruction> all;
+  all.reserve(program.instructions.size() + waits.list().size() + waits.num_recorded());
+  auto wait = waits.list().begin();
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    moved.push_back(all.size());
+    const program::StreamId stream = program.instructions[i].stream;
+    for (; wait != waits.list().end() && wait->before == i; ++wait)
+      all.push_back({stream, program::Wait{event_of[wait->until]}});
+    all.push_back(std::move(program.instructions[i]));
+    if (!waits.is_recorded(i)) continue;
+    event_of[i] = EventId(program.num_events++);
+    all.push_back({stream, program::Record{event_of[i]}});
+  }
+  moved.push_back(all.size());
+  program.instructions = std::move(all);
+  for (program::Task& task : program.tasks)
+    task.begin = moved[task.begin], task.end = moved[task.end];
+  return program;
 }
 
 }  // namespace fourfold::compile
