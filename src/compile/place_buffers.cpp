@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "compile/liveness.h"
 #include "compile/persistent_layout.h"
@@ -73,18 +74,15 @@ class Takeovers {
   std::map<std::size_t, std::pair<std::size_t, std::vector<std::size_t>>> instructions_;
 };
 
-std::vector<Interval> merged(std::vector<Interval> a, const std::vector<Interval>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  std::sort(a.begin(), a.end(),
-            [](const Interval& p, const Interval& q) { return p.begin < q.begin; });
-  std::vector<Interval> result;
-  for (const Interval& interval : a) {
-    if (!result.empty() && interval.begin <= result.back().end)
-      result.back().end = std::max(result.back().end, interval.end);
+/// Makes one of sorted intervals that meet or follow one another.
+void join(std::vector<Interval>& lives) {
+  std::size_t last = 0;
+  for (const Interval& life : lives)
+    if (life.begin <= lives[last].end + 1)
+      lives[last].end = std::max(lives[last].end, life.end);
     else
-      result.push_back(interval);
-  }
-  return result;
+      lives[++last] = life;
+  lives.resize(lives.empty() ? 0 : last + 1);
 }
 
 std::vector<Allocation> allocations(const Program& program) {
@@ -102,41 +100,68 @@ std::vector<Allocation> allocations(const Program& program) {
     const auto source = takeovers.source(b);
     if (source && of_buffer.contains(*source)) {
       Allocation& allocation = list[of_buffer.at(*source)];
+      const std::vector<Interval>& lives = takeovers.lives()[b];
       allocation.buffers.push_back(b);
-      allocation.lives = merged(std::move(allocation.lives), takeovers.lives()[b]);
+      allocation.lives.insert(allocation.lives.end(), lives.begin(), lives.end());
       of_buffer[b] = of_buffer.at(*source);
       continue;
     }
     of_buffer[b] = list.size();
     list.push_back({{b}, align_up(program.buffers[b].size_bytes), takeovers.lives()[b]});
   }
+  for (Allocation& allocation : list) {
+    std::ranges::sort(allocation.lives, {}, &Interval::begin);
+    join(allocation.lives);
+  }
   return list;
 }
 
-struct Placed {
+/// Bytes that allocations of the same size and place share, and when any of them is alive.
+struct Slot {
   std::int64_t begin, end;
-  Interval hull;  // from the first to the last time it is alive
-  const Allocation* allocation;
+  std::vector<Interval> lives;
 };
 
-Interval hull_of(const Allocation& allocation) {
-  return {allocation.lives.front().begin, allocation.lives.back().end};
+/// Whether any life of `of_one` meets one of the slot. Cost: logarithmic for each of the former.
+bool meet(const std::vector<Interval>& of_one, const std::vector<Interval>& of_slot) {
+  auto place = of_slot.begin();
+  for (const Interval& life : of_one) {
+    place = std::ranges::lower_bound(place, of_slot.end(), life.begin, {}, &Interval::end);
+    if (place == of_slot.end()) return false;
+    if (place->begin <= life.end) return true;
+  }
+  return false;
 }
 
-/// The lowest offset at which `bytes` fit beside the placed allocations that are alive at the same
-/// time.
-std::int64_t lowest_offset(const Allocation& allocation,
-                           const std::vector<Placed>& placed_by_begin) {
-  const Interval hull = hull_of(allocation);
-  std::int64_t offset = 0;
-  for (const Placed& other : placed_by_begin) {
-    if (other.end <= offset || other.hull.end < hull.begin || hull.end < other.hull.begin) continue;
-    if (!overlap(other.allocation->lives, allocation.lives)) continue;
-    if (offset + allocation.bytes <= other.begin) break;
-    offset = other.end;
+/// Slots in the order of their addresses.
+class Slots {
+ public:
+  /// The lowest offset at which the allocation fits beside those that are alive at the same time.
+  std::int64_t lowest_offset(const Allocation& allocation) const {
+    std::int64_t offset = 0;
+    for (const Slot& slot : slots_) {
+      if (slot.end <= offset || !meet(allocation.lives, slot.lives)) continue;
+      if (offset + allocation.bytes <= slot.begin) break;
+      offset = slot.end;
+    }
+    return offset;
   }
-  return offset;
-}
+
+  void add(std::int64_t begin, const Allocation& allocation) {
+    const std::int64_t end = begin + allocation.bytes;
+    const auto address = [](const Slot& slot) { return std::pair(slot.begin, slot.end); };
+    auto place = std::ranges::lower_bound(slots_, std::pair(begin, end), {}, address);
+    if (place == slots_.end() || address(*place) != std::pair(begin, end))
+      place = slots_.insert(place, {begin, end, {}});
+    const auto added =
+        place->lives.insert(place->lives.end(), allocation.lives.begin(), allocation.lives.end());
+    std::ranges::inplace_merge(place->lives, added, {}, &Interval::begin);
+    join(place->lives);
+  }
+
+ private:
+  std::vector<Slot> slots_;
+};
 
 /// Removes untouched transient buffers and renumbers the rest.
 void drop_untouched(Program& program) {
@@ -149,7 +174,7 @@ void drop_untouched(Program& program) {
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     renumbered[b] = kept.size();
     if (touched[b] || program.buffers[b].region == program::Region::persistent)
-      kept.push_back(program.buffers[b]);
+      kept.push_back(std::move(program.buffers[b]));
   }
   program.buffers = std::move(kept);
   for (program::Instruction& instruction : program.instructions)
@@ -168,15 +193,11 @@ program::Program place_buffers(Program program) {
   std::stable_sort(by_size.begin(), by_size.end(),
                    [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
 
-  std::vector<Placed> placed;
+  Slots slots;
   for (const Allocation* allocation : by_size) {
-    const std::int64_t offset = lowest_offset(*allocation, placed);
-    const Placed entry{offset, offset + allocation->bytes, hull_of(*allocation), allocation};
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), entry,
-                         [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
-        entry);
-    program.transient_bytes = std::max(program.transient_bytes, entry.end);
+    const std::int64_t offset = slots.lowest_offset(*allocation);
+    slots.add(offset, *allocation);
+    program.transient_bytes = std::max(program.transient_bytes, offset + allocation->bytes);
     for (const std::size_t b : allocation->buffers) program.buffers[b].offset_bytes = offset;
   }
   return program;
