@@ -1,28 +1,43 @@
 // deadlock: whether the streams of all ranks come to their end when nothing completes before all
 // partners have reached it.
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <optional>
+#include <vector>
 
 #include "base/format.h"
 #include "verify/exchange.h"
+#include "verify/runners.h"
 
 namespace fourfold::verify {
 namespace {
 
 class Progress {
  public:
-  Progress(const CheckedJob& job, std::size_t program, std::vector<Fault>& faults)
-      : job_(job), program_(program), faults_(faults) {}
-
-  void run() {
+  Progress(const CheckedJob& job, std::size_t program, const Runners& runners)
+      : job_(job), program_(program), runners_(runners) {
     set_up();
     while (!ready_.empty()) {
       const Place place = ready_.back();
       ready_.pop_back();
       advance(place);
     }
-    report();
+  }
+
+  bool is_complete() const {
+    return std::ranges::all_of(
+        runners_.list, [&](const Runners::Runner& runner) { return !blocked_stream(runner.rank); });
+  }
+
+  /// Of all ranks, of which some are blocked.
+  Fault fault() const {
+    std::size_t ranks = 0;
+    std::optional<Place> first;
+    for (const Runners::Runner& runner : runners_.list)
+      if (const auto place = blocked_stream(runner.rank)) {
+        if (!first) first = place;
+        ++ranks;
+      }
+    return fault_from(first.value(), ranks);
   }
 
  private:
@@ -49,25 +64,26 @@ class Progress {
   const Exchange& exchange(std::size_t rank) const { return job_.exchanges[rank][program_]; }
 
   void set_up() {
-    std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, std::uint32_t> numbers;
+    ranks_.resize(job_.exchanges.size());
     meetings_.resize(job_.communicators.size());
-    for (std::size_t rank = 0; rank < job_.exchanges.size(); ++rank) {
-      const Skeleton& of = skeleton(rank);
-      RankState& state = ranks_.emplace_back();
+    channels_.resize(runners_.num_channels);
+    for (const Runners::Runner& runner : runners_.list) {
+      const Skeleton& of = skeleton(runner.rank);
+      RankState& state = ranks_[runner.rank];
       state.next.resize(of.streams.size());
       state.recorded.resize(of.record_streams.size());
       state.arrived.resize(of.collectives.size());
-      for (std::size_t i = 0; i < of.messages.size(); ++i) {
-        const auto& [peer, tag, part] = exchange(rank).messages[i];
-        const auto key = of.messages[i].is_send ? std::tuple(rank, peer.index(), tag)
-                                                : std::tuple(peer.index(), rank, tag);
-        state.channels.push_back(
-            numbers.try_emplace(key, static_cast<std::uint32_t>(numbers.size())).first->second);
-      }
+      state.channels = runner.channels;
       for (std::size_t stream = 0; stream < of.streams.size(); ++stream)
-        ready_.push_back({static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(stream)});
+        ready_.push_back({runner.rank, static_cast<std::uint32_t>(stream)});
     }
-    channels_.resize(numbers.size());
+  }
+
+  /// The first stream of a rank that has not come to its end.
+  std::optional<Place> blocked_stream(std::uint32_t rank) const {
+    for (std::uint32_t stream = 0; stream < ranks_[rank].next.size(); ++stream)
+      if (stop_at({rank, stream}) != nullptr) return Place{rank, stream};
+    return std::nullopt;
   }
 
   const Stop* stop_at(const Place& place) const {
@@ -122,7 +138,8 @@ class Progress {
     if (arrived != meeting.completed) return;
     ++arrived;
     meeting.waiting.push_back(place);
-    if (meeting.waiting.size() < job_.communicators[number].members.size()) return;
+    if (runners_.are_all && meeting.waiting.size() < job_.communicators[number].members.size())
+      return;
     ++meeting.completed;
     const std::vector<Place> all = std::move(meeting.waiting);
     meeting.waiting.clear();
@@ -140,28 +157,13 @@ class Progress {
 
   // --- who waits for whom
 
-  void report() {
-    std::size_t ranks = 0;
-    std::optional<Place> first;
-    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-      bool blocked = false;
-      for (std::uint32_t stream = 0; stream < ranks_[rank].next.size(); ++stream)
-        if (stop_at({rank, stream}) != nullptr) {
-          blocked = true;
-          if (!first) first = Place{rank, stream};
-        }
-      ranks += blocked ? 1U : 0U;
-    }
-    if (first) report_from(*first, ranks);
-  }
-
   struct Blocker {
     std::optional<Place> place;  // none: nobody will ever come
     std::string text;            // "rank 2"
   };
 
   /// Follows the chain of those waited for until it closes or ends.
-  void report_from(const Place& first, std::size_t ranks) {
+  Fault fault_from(const Place& first, std::size_t ranks) const {
     std::vector<Place> chain = {first};
     std::string end;
     for (;;) {
@@ -184,9 +186,8 @@ class Progress {
     };
     if (!std::all_of(chain.begin(), chain.end(), is_own)) std::erase_if(chain, is_own);
     if (end.empty()) end = format("rank {}", chain.front().rank);
-    faults_.push_back(job_.fault("deadlock", chain.front().rank, program_,
-                                 stop_at(chain.front())->instruction,
-                                 format("{}; {} ranks never end", chain_text(chain, end), ranks)));
+    return job_.fault("deadlock", chain.front().rank, program_, stop_at(chain.front())->instruction,
+                      format("{}; {} ranks never end", chain_text(chain, end), ranks));
   }
 
   /// "it waits for rank 2, which waits in instruction 20 (...) for rank 3".
@@ -264,8 +265,8 @@ class Progress {
 
   const CheckedJob& job_;
   std::size_t program_;
-  std::vector<Fault>& faults_;
-  std::vector<RankState> ranks_;
+  const Runners& runners_;
+  std::vector<RankState> ranks_;   // those of runners are used
   std::vector<Meeting> meetings_;  // of each communicator
   std::vector<Channel> channels_;
   std::vector<Place> ready_;
@@ -274,7 +275,14 @@ class Progress {
 }  // namespace
 
 void check_progress(const CheckedJob& job, std::size_t program, std::vector<Fault>& faults) {
-  Progress(job, program, faults).run();
+  // Where other rules have found faults, ranks may be out of step in ways that only they can tell.
+  if (faults.empty())
+    if (const auto few = one_of_each_class(job, program);
+        few && Progress(job, program, *few).is_complete())
+      return;
+  const Runners all = all_runners(job, program);
+  if (const Progress progress(job, program, all); !progress.is_complete())
+    faults.push_back(progress.fault());
 }
 
 }  // namespace fourfold::verify

@@ -1,0 +1,35 @@
+// Whose streams are followed to see whether a job comes to its end: all ranks, or one of each class
+// where that says as much.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "verify/exchange.h"
+
+namespace fourfold::verify {
+
+struct Runners {
+  struct Runner {
+    std::uint32_t rank = 0;
+    std::vector<std::uint32_t> channels;  // of each of its messages
+  };
+  std::vector<Runner> list;
+  std::size_t num_channels = 0;
+  bool are_all = true;  // if not, the other members of a group are where the runner is
+};
+
+/// All ranks. A channel is a sender, a receiver and a tag.
+Runners all_runners(const CheckedJob& job, std::size_t program);
+
+/// The first rank of each class, if the ranks of a class never get out of step: all members of a
+/// group are of one class and have the group in the same place, and what the ranks of a class send
+/// or receive in one place, ranks of one class receive or send in one place. Then whatever one of
+/// them can do the others can do too, and a job comes to its end where these few do, with a channel
+/// for each pair of such places. Requires rules groups and order. Cost: n log n in the ranks and
+/// their messages.
+std::optional<Runners> one_of_each_class(const CheckedJob& job, std::size_t program);
+
+}  // namespace fourfold::verify
