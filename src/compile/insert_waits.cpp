@@ -50,26 +50,24 @@ struct Stream {
   Counts now;                 // what is known by now
 };
 
-class Waits {
+/// An instruction before which its stream waits for the end of another one.
+struct Wait {
+  std::size_t before, until;
+};
+
+/// Which waits a program needs.
+class Finder {
  public:
-  explicit Waits(const Program& program)
+  explicit Finder(const Program& program)
       : program_(program),
         none_(program.streams.size(), 0),
         streams_(program.streams.size(), Stream{{}, {}, none_}),
-        bytes_{IntervalMap<History>({none_, none_}), IntervalMap<History>({none_, none_})},
-        is_recorded_(program.instructions.size(), false) {
-    for (std::size_t i = 0; i < program.instructions.size(); ++i) scan(i);
-  }
+        bytes_{IntervalMap<History>({none_, none_}), IntervalMap<History>({none_, none_})} {}
 
-  /// An instruction before which its stream waits for the end of another one.
-  struct Wait {
-    std::size_t before, until;
-  };
-  /// In the order of `before`.
-  const std::vector<Wait>& list() const { return list_; }
-  bool is_recorded(std::size_t index) const { return is_recorded_[index]; }
-  std::size_t num_recorded() const {
-    return static_cast<std::size_t>(std::ranges::count(is_recorded_, true));
+  /// In the order of the instructions that wait.
+  std::vector<Wait> run() {
+    for (std::size_t i = 0; i < program_.instructions.size(); ++i) scan(i);
+    return std::move(waits_);
   }
 
  private:
@@ -104,9 +102,7 @@ class Waits {
 
   /// The stream `own` waits until `count` instructions of `other` are done.
   void wait(std::size_t index, std::size_t own, std::size_t other, std::uint32_t count) {
-    const std::size_t until = streams_[other].instructions[count - 1];
-    list_.push_back({index, until});
-    is_recorded_[until] = true;
+    waits_.push_back({index, streams_[other].instructions[count - 1]});
     const Counts& known = streams_[other].known[count - 1];
     Counts& now = streams_[own].now;
     for (std::size_t s = 0; s < now.size(); ++s) now[s] = std::max(now[s], known[s]);
@@ -121,27 +117,30 @@ class Waits {
   Counts none_;
   std::vector<Stream> streams_;
   std::array<IntervalMap<History>, 2> bytes_;  // of each region
-  std::vector<Wait> list_;
-  std::vector<bool> is_recorded_;
+  std::vector<Wait> waits_;
 };
 
 }  // namespace
 
 Program insert_waits(Program program) {
   if (program.streams.size() < 2) return program;
-  const Waits waits(program);
+  const std::vector<Wait> waits = Finder(program).run();
+  std::vector<bool> is_recorded(program.instructions.size(), false);
+  for (const Wait& wait : waits) is_recorded[wait.until] = true;
+  const auto num_recorded = static_cast<std::size_t>(std::ranges::count(is_recorded, true));
+
   std::vector<std::size_t> moved;  // where each instruction stands afterwards, with its waits
   std::vector<EventId> event_of(program.instructions.size());
   std::vector<Instruction> all;
-  all.reserve(program.instructions.size() + waits.list().size() + waits.num_recorded());
-  auto wait = waits.list().begin();
+  all.reserve(program.instructions.size() + waits.size() + num_recorded);
+  auto wait = waits.begin();
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     moved.push_back(all.size());
     const program::StreamId stream = program.instructions[i].stream;
-    for (; wait != waits.list().end() && wait->before == i; ++wait)
+    for (; wait != waits.end() && wait->before == i; ++wait)
       all.push_back({stream, program::Wait{event_of[wait->until]}});
     all.push_back(std::move(program.instructions[i]));
-    if (!waits.is_recorded(i)) continue;
+    if (!is_recorded[i]) continue;
     event_of[i] = EventId(program.num_events++);
     all.push_back({stream, program::Record{event_of[i]}});
   }

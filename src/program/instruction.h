@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/ids.h"
 #include "base/mesh.h"
+#include "base/rare.h"
 #include "op/table.h"
 
 namespace fourfold::program {
@@ -44,8 +45,8 @@ struct Compute {
   op::Op op;
   DType dtype = DType::f32;
   std::vector<Slice> slices;
-  std::optional<Slice> workspace;  // scratch whose content nobody else sees
-  std::string implementation;      // chosen at compile time: "reference", "openblas", ...
+  Rare<Slice> workspace;       // scratch whose content nobody else sees
+  std::string implementation;  // chosen at compile time: "reference", "openblas", ...
   bool operator==(const Compute&) const = default;
 };
 
