@@ -46,8 +46,8 @@ struct History {
 
 struct Stream {
   std::vector<std::size_t> instructions;
-  std::vector<Counts> known;  // what was known to be done when each of them ran
-  Counts now;                 // what is known by now
+  Counts known;  // of all streams in turn: what was known to be done when each instruction ran
+  Counts now;    // what is known by now
 };
 
 /// An instruction before which its stream waits for the end of another one.
@@ -80,7 +80,7 @@ class Finder {
         wait(index, own, other, conflicts[other]);
     Stream& stream = streams_[own];
     stream.instructions.push_back(index);
-    stream.known.push_back(stream.now);
+    stream.known.insert(stream.known.end(), stream.now.begin(), stream.now.end());
     const std::uint32_t count = ++stream.now[own];
     for (const Range& range : touched)
       bytes(range).change(range.begin, range.end, [&](History& history) {
@@ -103,8 +103,8 @@ class Finder {
   /// The stream `own` waits until `count` instructions of `other` are done.
   void wait(std::size_t index, std::size_t own, std::size_t other, std::uint32_t count) {
     waits_.push_back({index, streams_[other].instructions[count - 1]});
-    const Counts& known = streams_[other].known[count - 1];
     Counts& now = streams_[own].now;
+    const std::uint32_t* known = &streams_[other].known[(count - 1) * now.size()];
     for (std::size_t s = 0; s < now.size(); ++s) now[s] = std::max(now[s], known[s]);
     now[other] = count;
   }

@@ -1,6 +1,7 @@
 #include "verify/verify_job.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -124,6 +125,11 @@ class JobCheck {
       faults_of_programs_[i].resize(programs.size());
       for (std::size_t p = 0; p < programs.size(); ++p) work.emplace_back(i, p);
     }
+    // The longest first, so that no core is left with it at the end.
+    const auto length = [&](const auto& one) {
+      return input_.classes[one.first].programs[one.second].instructions.size();
+    };
+    std::ranges::stable_sort(work, std::greater(), length);
     for_each_on_all_cores(work.size(), [&](std::size_t at) {
       const auto [i, p] = work[at];
       faults_of_programs_[i][p] = verify::verify(input_.classes[i].programs[p]);
