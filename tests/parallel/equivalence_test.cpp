@@ -139,13 +139,9 @@ TEST(Equivalence, of_replicas_at_every_step) {
     auto feeder = test::random_batch(setup);
     for (std::int64_t step = 0; step < 3; ++step) {
       rank.executor.run("train", test::SmallRun::block(step, test::lr, 1), &feeder);
-      rank.executor.run("digest", {});
-      for (const program::Buffer& buffer : rank.bundle.at("digest").buffers) {
-        if (buffer.role != program::BufferRole::output) continue;
-        std::uint64_t digest = 0;
-        std::memcpy(&digest, rank.executor.bytes(buffer).data(), sizeof digest);
+      for (const auto& [name, digest] : GridRun::digests(rank)) {
         const std::lock_guard lock(mutex);
-        digests[format("step {} {}", step, buffer.name)].insert(digest);
+        digests[format("step {} {}", step, name)].insert(digest);
       }
     }
   });

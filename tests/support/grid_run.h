@@ -124,6 +124,17 @@ class GridRun {
                      });
   }
 
+  /// The digest of each tensor that a rank has a part of, by the name of its buffer.
+  static std::map<std::string, std::uint64_t> digests(RankRun& rank) {
+    rank.executor.run("digest", {});
+    std::map<std::string, std::uint64_t> digests;
+    for (const program::Buffer& buffer : rank.bundle.at("digest").buffers)
+      if (buffer.role == program::BufferRole::output)
+        std::memcpy(&digests[buffer.name], rank.executor.bytes(buffer).data(),
+                    sizeof(std::uint64_t));
+    return digests;
+  }
+
   /// Writes this rank's part of a logical tensor; padding becomes zero.
   static void scatter(RankRun& rank, const program::Buffer& buffer,
                       const std::vector<double>& whole) {

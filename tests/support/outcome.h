@@ -63,15 +63,10 @@ inline Outcome run_job(const RunSetup& setup, program::Job job, const Tensors& w
   grid.run([&](GridRun::RankRun& rank) {
     const bool is_first = rank.rank == 0;
     rank.executor.run("init", SmallRun::block(0, 0, 1));
-    rank.executor.run("digest", {});
-    for (const program::Buffer& buffer : rank.bundle.at("digest").buffers) {
-      if (buffer.role != program::BufferRole::output) continue;
-      std::uint64_t digest = 0;
-      std::memcpy(&digest, rank.executor.bytes(buffer).data(), sizeof digest);
+    for (const auto& [name, digest] : GridRun::digests(rank)) {
       const std::lock_guard lock(mutex);
-      const auto place = outcome.digests.emplace(buffer.name, digest).first;
-      // Each stage counts its own updates.
-      EXPECT_EQ(place->second, digest) << buffer.name << " on rank " << rank.rank;
+      EXPECT_EQ(outcome.digests.emplace(name, digest).first->second, digest)
+          << name << " on rank " << rank.rank;
     }
     for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
       if (buffer.role == program::BufferRole::parameter)
