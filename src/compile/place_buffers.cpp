@@ -8,6 +8,7 @@
 
 #include "compile/liveness.h"
 #include "compile/persistent_layout.h"
+#include "compile/slots.h"
 
 namespace fourfold::compile {
 namespace {
@@ -74,17 +75,6 @@ class Takeovers {
   std::map<std::size_t, std::pair<std::size_t, std::vector<std::size_t>>> instructions_;
 };
 
-/// Makes one of sorted intervals that meet or follow one another.
-void join(std::vector<Interval>& lives) {
-  std::size_t last = 0;
-  for (const Interval& life : lives)
-    if (life.begin <= lives[last].end + 1)
-      lives[last].end = std::max(lives[last].end, life.end);
-    else
-      lives[++last] = life;
-  lives.resize(lives.empty() ? 0 : last + 1);
-}
-
 std::vector<Allocation> allocations(const Program& program) {
   const Takeovers takeovers(program);
   std::vector<Allocation> list;
@@ -115,53 +105,6 @@ std::vector<Allocation> allocations(const Program& program) {
   }
   return list;
 }
-
-/// Bytes that allocations of the same size and place share, and when any of them is alive.
-struct Slot {
-  std::int64_t begin, end;
-  std::vector<Interval> lives;
-};
-
-/// Whether any life of `of_one` meets one of the slot. Cost: logarithmic for each of the former.
-bool meet(const std::vector<Interval>& of_one, const std::vector<Interval>& of_slot) {
-  auto place = of_slot.begin();
-  for (const Interval& life : of_one) {
-    place = std::ranges::lower_bound(place, of_slot.end(), life.begin, {}, &Interval::end);
-    if (place == of_slot.end()) return false;
-    if (place->begin <= life.end) return true;
-  }
-  return false;
-}
-
-/// Slots in the order of their addresses.
-class Slots {
- public:
-  /// The lowest offset at which the allocation fits beside those that are alive at the same time.
-  std::int64_t lowest_offset(const Allocation& allocation) const {
-    std::int64_t offset = 0;
-    for (const Slot& slot : slots_) {
-      if (slot.end <= offset || !meet(allocation.lives, slot.lives)) continue;
-      if (offset + allocation.bytes <= slot.begin) break;
-      offset = slot.end;
-    }
-    return offset;
-  }
-
-  void add(std::int64_t begin, const Allocation& allocation) {
-    const std::int64_t end = begin + allocation.bytes;
-    const auto address = [](const Slot& slot) { return std::pair(slot.begin, slot.end); };
-    auto place = std::ranges::lower_bound(slots_, std::pair(begin, end), {}, address);
-    if (place == slots_.end() || address(*place) != std::pair(begin, end))
-      place = slots_.insert(place, {begin, end, {}});
-    const auto added =
-        place->lives.insert(place->lives.end(), allocation.lives.begin(), allocation.lives.end());
-    std::ranges::inplace_merge(place->lives, added, {}, &Interval::begin);
-    join(place->lives);
-  }
-
- private:
-  std::vector<Slot> slots_;
-};
 
 /// Removes untouched transient buffers and renumbers the rest.
 void drop_untouched(Program& program) {
@@ -195,8 +138,8 @@ program::Program place_buffers(Program program) {
 
   Slots slots;
   for (const Allocation* allocation : by_size) {
-    const std::int64_t offset = slots.lowest_offset(*allocation);
-    slots.add(offset, *allocation);
+    const std::int64_t offset = slots.lowest_offset(allocation->bytes, allocation->lives);
+    slots.add(offset, allocation->bytes, allocation->lives);
     program.transient_bytes = std::max(program.transient_bytes, offset + allocation->bytes);
     for (const std::size_t b : allocation->buffers) program.buffers[b].offset_bytes = offset;
   }

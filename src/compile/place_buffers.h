@@ -13,9 +13,8 @@ namespace fourfold::compile {
 /// output takes over the memory of a read that dies at the same instruction where the op allows it
 /// (op::Operand::may_alias); otherwise buffers share memory when their lives do not meet. Greedy by
 /// size, each at the lowest free offset (Pisarchyk, Lee 2020, arXiv:2001.03288, "greedy by size for
-/// offset calculation"). Buffers that no instruction touches are removed. Cost: for each buffer,
-/// its lives, in a logarithm, at every slot (place and size that buffers share) below its own.
-/// Buffers of which few are alive at a time share few slots, however many micro-batches there are.
+/// offset calculation"). Buffers that no instruction touches are removed. Cost: n log n, and what
+/// `Slots` looks at for each buffer.
 program::Program place_buffers(program::Program program);
 
 /// The instruction at which most transient bytes are alive, the first of equals.

@@ -1,0 +1,73 @@
+// Where buffers fit beside others, held against a look at each of them.
+#include "compile/slots.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace fourfold::compile {
+namespace {
+
+struct Taken {
+  std::int64_t begin, bytes;
+  std::vector<Interval> lives;
+};
+
+/// The end of each that is in the way is a candidate, as is 0; the lowest at which nothing is.
+std::int64_t lowest_offset(const std::vector<Taken>& all, std::int64_t bytes,
+                           const std::vector<Interval>& lives) {
+  std::vector<Taken> in_the_way;
+  std::vector<std::int64_t> candidates = {0};
+  for (const Taken& one : all)
+    if (overlap(one.lives, lives)) {
+      in_the_way.push_back(one);
+      candidates.push_back(one.begin + one.bytes);
+    }
+  std::ranges::sort(candidates);
+  return *std::ranges::find_if(candidates, [&](std::int64_t offset) {
+    return std::ranges::none_of(in_the_way, [&](const Taken& one) {
+      return offset < one.begin + one.bytes && one.begin < offset + bytes;
+    });
+  });
+}
+
+/// Lives within a time of 400, some of them long.
+std::vector<Interval> random_lives(std::mt19937& random) {
+  const auto below = [&](std::size_t bound) { return random() % bound; };
+  std::vector<Interval> lives(1 + below(3));
+  for (Interval& life : lives) {
+    life.begin = below(400);
+    life.end = std::min<std::size_t>(400, life.begin + below(below(4) == 0 ? 400 : 20));
+  }
+  std::ranges::sort(lives, {}, &Interval::begin);
+  join(lives);
+  return lives;
+}
+
+TEST(Slots, gives_the_lowest_place_that_is_free_in_all_lives) {
+  for (const unsigned seed : {1U, 2U, 3U}) {
+    std::mt19937 random(seed);
+    Slots slots;
+    std::vector<Taken> all;
+    for (int i = 0; i < 1500; ++i) {
+      // Mostly as place_buffers asks, the largest first; sometimes anything.
+      const auto bytes =
+          static_cast<std::int64_t>(random() % 10 == 0 ? 1 + random() % 9 : 9 - i / 200);
+      const std::vector<Interval> lives = random_lives(random);
+      const std::int64_t offset = slots.lowest_offset(bytes, lives);
+      ASSERT_EQ(offset, lowest_offset(all, bytes, lives)) << "seed " << seed << ", " << i;
+      slots.add(offset, bytes, lives);
+      all.push_back({offset, bytes, lives});
+    }
+  }
+}
+
+TEST(Slots, makes_one_of_lives_that_meet_or_follow_one_another) {
+  std::vector<Interval> lives = {{0, 3}, {2, 5}, {6, 6}, {8, 9}, {8, 8}};
+  join(lives);
+  EXPECT_EQ(lives, (std::vector<Interval>{{0, 6}, {8, 9}}));
+}
+
+}  // namespace
+}  // namespace fourfold::compile
