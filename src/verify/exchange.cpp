@@ -1,5 +1,8 @@
 #include "verify/exchange.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/format.h"
 #include "program/text.h"
 #include "verify/rules.h"
@@ -7,10 +10,12 @@
 namespace fourfold::verify {
 namespace {
 
+/// The task of an instruction where tasks are as rule `tasks` wants them.
 const Task* task_of(const Program& program, std::size_t instruction) {
-  for (const Task& task : program.tasks)
-    if (task.begin <= instruction && instruction < task.end) return &task;
-  return nullptr;
+  const auto behind = std::ranges::upper_bound(program.tasks, instruction, {}, &Task::begin);
+  if (behind == program.tasks.begin()) return nullptr;
+  const Task& task = *std::prev(behind);
+  return instruction < task.end ? &task : nullptr;
 }
 
 /// "[4 (z), 8] blocked 1 y f32, 64 B": what the members of a collective agree on about a slice. An
