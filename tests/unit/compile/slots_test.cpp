@@ -63,6 +63,18 @@ TEST(Slots, gives_the_lowest_place_that_is_free_in_all_lives) {
   }
 }
 
+TEST(Slots, finds_gaps_between_what_is_alive_at_one_time) {
+  const std::vector<Interval> lives = {{0, 9}};
+  Slots slots;
+  for (std::int64_t i = 1; i < 200; ++i) slots.add(10 * i, i == 190 ? 6 : 9, lives);
+  EXPECT_EQ(slots.lowest_offset(10, lives), 0);
+  slots.add(0, 9, lives);
+  EXPECT_EQ(slots.lowest_offset(1, lives), 9);
+  EXPECT_EQ(slots.lowest_offset(2, lives), 1906);
+  EXPECT_EQ(slots.lowest_offset(5, lives), 1999);
+  EXPECT_EQ(slots.lowest_offset(5, {{10, 12}}), 0);
+}
+
 TEST(Slots, makes_one_of_lives_that_meet_or_follow_one_another) {
   std::vector<Interval> lives = {{0, 3}, {2, 5}, {6, 6}, {8, 9}, {8, 8}};
   join(lives);
