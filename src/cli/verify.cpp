@@ -88,13 +88,13 @@ void verify_config(const VerifyArguments& arguments) {
   config::Config config = load_config(arguments.config);
   resolve_model(config);
   const auto before_compiling = Clock::now();
-  const Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks);
+  const program::Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks).programs;
   const double compile_s = seconds_since(before_compiling);
   const auto before_verifying = Clock::now();
-  const std::vector<verify::Fault> faults = verify::verify(job.programs);
+  const std::vector<verify::Fault> faults = verify::verify(job);
   const double verify_s = seconds_since(before_verifying);
   refuse(faults, ExitCode::internal);
-  print_job(job.programs);
+  print_job(job);
   print("time      %s to compile, %s to verify\n", format_duration(compile_s).c_str(),
         format_duration(verify_s).c_str());
 }
