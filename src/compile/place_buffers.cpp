@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "compile/liveness.h"
+#include "compile/occupancy.h"
 #include "compile/persistent_layout.h"
-#include "compile/slots.h"
 
 namespace fourfold::compile {
 namespace {
@@ -136,10 +136,10 @@ program::Program place_buffers(Program program) {
   std::stable_sort(by_size.begin(), by_size.end(),
                    [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
 
-  Slots slots;
+  Occupancy memory;
   for (const Allocation* allocation : by_size) {
-    const std::int64_t offset = slots.lowest_offset(allocation->bytes, allocation->lives);
-    slots.add(offset, allocation->bytes, allocation->lives);
+    const std::int64_t offset = memory.lowest_offset(allocation->bytes, allocation->lives);
+    memory.add(offset, allocation->bytes, allocation->lives);
     program.transient_bytes = std::max(program.transient_bytes, offset + allocation->bytes);
     for (const std::size_t b : allocation->buffers) program.buffers[b].offset_bytes = offset;
   }

@@ -14,7 +14,7 @@ namespace fourfold::compile {
 /// (op::Operand::may_alias); otherwise buffers share memory when their lives do not meet. Greedy by
 /// size, each at the lowest free offset (Pisarchyk, Lee 2020, arXiv:2001.03288, "greedy by size for
 /// offset calculation"). Buffers that no instruction touches are removed. Cost: n log n, and what
-/// `Slots` looks at for each buffer.
+/// `Occupancy` looks at for each buffer.
 program::Program place_buffers(program::Program program);
 
 /// The instruction at which most transient bytes are alive, the first of equals.

@@ -1,5 +1,5 @@
 // Where buffers fit beside others, held against a look at each of them.
-#include "compile/slots.h"
+#include "compile/occupancy.h"
 
 #include <gtest/gtest.h>
 
@@ -45,37 +45,37 @@ std::vector<Interval> random_lives(std::mt19937& random) {
   return lives;
 }
 
-TEST(Slots, gives_the_lowest_place_that_is_free_in_all_lives) {
+TEST(Occupancy, gives_the_lowest_place_that_is_free_in_all_lives) {
   for (const unsigned seed : {1U, 2U, 3U}) {
     std::mt19937 random(seed);
-    Slots slots;
+    Occupancy memory;
     std::vector<Taken> all;
     for (int i = 0; i < 1500; ++i) {
       // Mostly as place_buffers asks, the largest first; sometimes anything.
       const auto bytes =
           static_cast<std::int64_t>(random() % 10 == 0 ? 1 + random() % 9 : 9 - i / 200);
       const std::vector<Interval> lives = random_lives(random);
-      const std::int64_t offset = slots.lowest_offset(bytes, lives);
+      const std::int64_t offset = memory.lowest_offset(bytes, lives);
       ASSERT_EQ(offset, lowest_offset(all, bytes, lives)) << "seed " << seed << ", " << i;
-      slots.add(offset, bytes, lives);
+      memory.add(offset, bytes, lives);
       all.push_back({offset, bytes, lives});
     }
   }
 }
 
-TEST(Slots, finds_gaps_between_what_is_alive_at_one_time) {
+TEST(Occupancy, finds_gaps_between_what_is_alive_at_one_time) {
   const std::vector<Interval> lives = {{0, 9}};
-  Slots slots;
-  for (std::int64_t i = 1; i < 200; ++i) slots.add(10 * i, i == 190 ? 6 : 9, lives);
-  EXPECT_EQ(slots.lowest_offset(10, lives), 0);
-  slots.add(0, 9, lives);
-  EXPECT_EQ(slots.lowest_offset(1, lives), 9);
-  EXPECT_EQ(slots.lowest_offset(2, lives), 1906);
-  EXPECT_EQ(slots.lowest_offset(5, lives), 1999);
-  EXPECT_EQ(slots.lowest_offset(5, {{10, 12}}), 0);
+  Occupancy memory;
+  for (std::int64_t i = 1; i < 200; ++i) memory.add(10 * i, i == 190 ? 6 : 9, lives);
+  EXPECT_EQ(memory.lowest_offset(10, lives), 0);
+  memory.add(0, 9, lives);
+  EXPECT_EQ(memory.lowest_offset(1, lives), 9);
+  EXPECT_EQ(memory.lowest_offset(2, lives), 1906);
+  EXPECT_EQ(memory.lowest_offset(5, lives), 1999);
+  EXPECT_EQ(memory.lowest_offset(5, {{10, 12}}), 0);
 }
 
-TEST(Slots, makes_one_of_lives_that_meet_or_follow_one_another) {
+TEST(Occupancy, makes_one_of_lives_that_meet_or_follow_one_another) {
   std::vector<Interval> lives = {{0, 3}, {2, 5}, {6, 6}, {8, 9}, {8, 8}};
   join(lives);
   EXPECT_EQ(lives, (std::vector<Interval>{{0, 6}, {8, 9}}));
