@@ -91,55 +91,24 @@ std::uint32_t Terms::number(std::string text) {
   return place->second;
 }
 
-std::uint32_t Communicators::number(const Entry& entry) {
-  const auto [place, inserted] =
-      numbers_.try_emplace(entry, static_cast<std::uint32_t>(entries_.size()));
-  if (inserted) entries_.push_back(&place->first);
-  return place->second;
-}
-
-std::string Communicators::text(std::uint32_t number) const {
-  std::string text = format("{}: ranks", entries_[number]->name);
-  for (const Rank member : entries_[number]->members) text += format(" {}", member.index());
-  return text;
-}
-
 Skeleton skeleton(const Program& program, Terms& terms) {
-  Skeleton result;
-  result.streams.resize(program.streams.size());
+  Skeleton result{stops_of(program), {}, {}};
   result.collectives.resize(program.groups.size());
-  result.record_streams.resize(program.num_events);
-  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    std::vector<Stop>& stream = result.streams[instruction.stream.index()];
-    const auto index = static_cast<std::uint32_t>(i);
-    const auto add = [&](Stop::Kind kind, std::size_t id) {
-      stream.push_back({kind, index, static_cast<std::uint32_t>(id)});
-    };
+  for (std::size_t i = 0; i < program.instructions.size(); ++i)
     std::visit(
-        [&]<class Kind>(const Kind& what) {
+        [&](const auto& what) {
           if constexpr (requires { what.group; }) {
-            add(Stop::Kind::collective, what.group.index());
             result.collectives[what.group.index()].push_back(
-                {index, terms.number(terms_text(program, what))});
+                terms.number(terms_text(program, what)));
           } else if constexpr (requires { what.peer; }) {
-            constexpr bool is_send = std::is_same_v<Kind, Send>;
-            add(is_send ? Stop::Kind::send : Stop::Kind::recv, result.messages.size());
-            const Slice slice = accesses(instruction)[0].slice;
+            const Slice slice = accesses(program.instructions[i])[0].slice;
             const Task* task = task_of(program, i);
-            result.messages.push_back(
-                {index, is_send, slice_dtype(program, slice).value_or(DType::u64), slice.bytes(),
-                 slice.buffer, task == nullptr ? std::nullopt : task->micro});
-          } else if constexpr (std::is_same_v<Kind, Record>) {
-            add(Stop::Kind::record, what.event.index());
-            result.record_streams[what.event.index()] =
-                static_cast<std::uint32_t>(instruction.stream.index());
-          } else if constexpr (std::is_same_v<Kind, Wait>) {
-            add(Stop::Kind::wait, what.event.index());
+            result.messages.push_back({slice_dtype(program, slice).value_or(DType::u64),
+                                       slice.bytes(), slice.buffer,
+                                       task == nullptr ? std::nullopt : task->micro});
           }
         },
-        instruction.what);
-  }
+        program.instructions[i].what);
   if (!result.messages.empty()) {
     const std::vector<bool> shared = shared_messages(program);
     for (std::size_t i = 0; i < shared.size(); ++i) result.messages[i].is_shared = shared[i];
@@ -148,18 +117,12 @@ Skeleton skeleton(const Program& program, Terms& terms) {
 }
 
 Exchange exchange(Claims& claims, Terms& terms, Communicators& communicators) {
-  const Program& program = claims.program();
-  Exchange result;
-  for (const Group& group : program.groups)
-    result.groups.push_back(communicators.number(
-        {format("{} of mesh {}", group.name, program.meshes[group.mesh.index()].name),
-         group.members}));
-  for (const Instruction& instruction : program.instructions) {
+  Exchange result{partners_of(claims.program(), communicators), {}};
+  for (const Instruction& instruction : claims.program().instructions) {
     if (const auto* send = std::get_if<Send>(&instruction.what))
-      result.messages.push_back(
-          {send->peer, send->tag, terms.number(part_text(claims, send->from))});
+      result.parts.push_back(terms.number(part_text(claims, send->from)));
     if (const auto* recv = std::get_if<Recv>(&instruction.what))
-      result.messages.push_back({recv->peer, recv->tag, terms.number(part_text(claims, recv->to))});
+      result.parts.push_back(terms.number(part_text(claims, recv->to)));
   }
   return result;
 }

@@ -21,26 +21,24 @@ class Matching {
   }
 
  private:
-  using Sequence = std::vector<Skeleton::Collective>;
-
   const Group& group(std::size_t rank, std::size_t index) const {
     return job_.classes[job_.class_of[rank]].bundle->programs[program_].groups[index];
   }
-  const Exchange& exchange(std::size_t rank) const { return job_.exchanges[rank][program_]; }
+  const Stops& stops(std::size_t rank) const { return job_.stops(rank, program_); }
+  const Partners& partners(std::size_t rank) const { return job_.partners(rank, program_); }
 
   // --- collectives
 
   /// The first member in line compares all others with itself.
   void check_groups(std::size_t rank) {
-    for (std::size_t index = 0; index < exchange(rank).groups.size(); ++index) {
-      const std::uint32_t name = exchange(rank).groups[index];
-      const Sequence& own = job_.skeleton_of(rank, program_).collectives[index];
-      if (own.empty()) continue;
+    for (std::size_t index = 0; index < partners(rank).groups.size(); ++index) {
+      const std::uint32_t name = partners(rank).groups[index];
+      if (stops(rank).collectives[index].empty()) continue;
       for (const Rank rank_of_member : job_.communicators[name].members) {
         const std::size_t member = rank_of_member.index();
         if (member == rank || compared_.contains({name, member})) continue;
         if (member >= job_.exchanges.size()) continue;  // bounds
-        const auto& theirs = exchange(member).groups;
+        const auto& theirs = partners(member).groups;
         const auto place = std::find(theirs.begin(), theirs.end(), name);
         if (place == theirs.end())
           report_other_group(rank, index, member);
@@ -54,35 +52,35 @@ class Matching {
 
   void report_other_group(std::size_t rank, std::size_t index, std::size_t member) {
     std::string theirs = "has no such group";
-    for (std::size_t i = 0; i < exchange(member).groups.size(); ++i)
+    for (std::size_t i = 0; i < partners(member).groups.size(); ++i)
       if (group(member, i).name == group(rank, index).name)
-        theirs = format("has group {}", job_.communicators.text(exchange(member).groups[i]));
+        theirs = format("has group {}", job_.communicators.text(partners(member).groups[i]));
     faults_.push_back(
-        job_.fault("groups", rank, program_,
-                   job_.skeleton_of(rank, program_).collectives[index].front().instruction,
+        job_.fault("groups", rank, program_, stops(rank).collectives[index].front(),
                    format("group {}, but rank {} {}",
-                          job_.communicators.text(exchange(rank).groups[index]), member, theirs)));
+                          job_.communicators.text(partners(rank).groups[index]), member, theirs)));
   }
 
   void compare(std::size_t rank, std::size_t index, std::size_t member, std::size_t other) {
-    const Sequence& own = job_.skeleton_of(rank, program_).collectives[index];
-    const Sequence& theirs = job_.skeleton_of(member, program_).collectives[other];
-    if (&own == &theirs) return;
+    const auto& own_terms = job_.skeleton_of(rank, program_).collectives[index];
+    const auto& their_terms = job_.skeleton_of(member, program_).collectives[other];
+    if (&own_terms == &their_terms) return;
+    const std::vector<std::uint32_t>&own = stops(rank).collectives[index],
+          &theirs = stops(member).collectives[other];
     const std::size_t common = std::min(own.size(), theirs.size());
     for (std::size_t i = 0; i < common; ++i)
-      if (own[i].terms != theirs[i].terms) {
-        faults_.push_back(
-            job_.fault("matching", member, program_, theirs[i].instruction,
-                       format("it meets {} of rank {}, collective {} of group {}: {}, not {}",
-                              job_.short_place(rank, program_, own[i].instruction), rank, i,
-                              group(rank, index).name, job_.terms.text(own[i].terms),
-                              job_.terms.text(theirs[i].terms))));
+      if (own_terms[i] != their_terms[i]) {
+        faults_.push_back(job_.fault(
+            "matching", member, program_, theirs[i],
+            format("it meets {} of rank {}, collective {} of group {}: {}, not {}",
+                   job_.short_place(rank, program_, own[i]), rank, i, group(rank, index).name,
+                   job_.terms.text(own_terms[i]), job_.terms.text(their_terms[i]))));
         return;
       }
     if (own.size() == theirs.size()) return;
     const bool more = own.size() > common;
     faults_.push_back(job_.fault(
-        "matching", more ? rank : member, program_, (more ? own : theirs)[common].instruction,
+        "matching", more ? rank : member, program_, (more ? own : theirs)[common],
         format("rank {} has no collective for it: {} of group {}, here {}", more ? member : rank,
                common, group(rank, index).name, std::max(own.size(), theirs.size()))));
   }
@@ -99,16 +97,22 @@ class Matching {
   const Skeleton::Message& message(const End& end) const {
     return job_.skeleton_of(end.rank, program_).messages[end.index];
   }
+  std::uint32_t part(const End& end) const {
+    return job_.exchanges[end.rank][program_].parts[end.index];
+  }
+  std::uint32_t instruction(const End& end) const {
+    return stops(end.rank).messages[end.index].instruction;
+  }
   void fault(const End& end, std::string_view text) {
-    faults_.push_back(job_.fault("matching", end.rank, program_, message(end).instruction, text));
+    faults_.push_back(job_.fault("matching", end.rank, program_, instruction(end), text));
   }
 
   void check_messages() {
     std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, Channel> channels;
     for (std::size_t rank = 0; rank < job_.exchanges.size(); ++rank)
-      for (std::size_t i = 0; i < exchange(rank).messages.size(); ++i) {
-        const auto& [peer, tag, part] = exchange(rank).messages[i];
-        if (message({rank, i}).is_send)
+      for (std::size_t i = 0; i < partners(rank).messages.size(); ++i) {
+        const auto& [peer, tag] = partners(rank).messages[i];
+        if (stops(rank).messages[i].is_send)
           channels[{rank, peer.index(), tag}].sends.push_back({rank, i});
         else
           channels[{peer.index(), rank, tag}].recvs.push_back({rank, i});
@@ -130,10 +134,9 @@ class Matching {
 
   void pair(const End& send, const End& recv) {
     const Skeleton::Message &one = message(send), &other = message(recv);
-    const std::uint32_t sent = exchange(send.rank).messages[send.index].part;
-    const std::uint32_t wanted = exchange(recv.rank).messages[recv.index].part;
-    const std::string peer =
-        format("rank {} in {}", send.rank, job_.short_place(send.rank, program_, one.instruction));
+    const std::uint32_t sent = part(send), wanted = part(recv);
+    const std::string peer = format("rank {} in {}", send.rank,
+                                    job_.short_place(send.rank, program_, instruction(send)));
     if (one.dtype != other.dtype || one.bytes != other.bytes)
       fault(recv,
             format("{} sends {} bytes of {}, it takes {} of {}", peer, one.bytes,
@@ -159,7 +162,7 @@ class Matching {
     if (inserted || first.in_class != source.in_class || first.buffer == source.buffer) return;
     fault(recv, format("{} sends another buffer than rank {} in {} sends a sibling of it", peer,
                        first.end.rank,
-                       job_.short_place(first.end.rank, program_, message(first.end).instruction)));
+                       job_.short_place(first.end.rank, program_, instruction(first.end))));
   }
 
   struct Source {

@@ -46,7 +46,7 @@ class Progress {
     bool operator==(const Place&) const = default;
   };
   struct RankState {
-    std::vector<std::uint32_t> next;      // of each stream, index into Skeleton::streams
+    std::vector<std::uint32_t> next;      // of each stream, index into Stops::streams
     std::vector<bool> recorded;           // events
     std::vector<std::uint32_t> arrived;   // of each group: collectives reached
     std::vector<std::uint32_t> channels;  // of each message
@@ -60,15 +60,15 @@ class Progress {
     std::uint32_t completed = 0;
   };
 
-  const Skeleton& skeleton(std::size_t rank) const { return job_.skeleton_of(rank, program_); }
-  const Exchange& exchange(std::size_t rank) const { return job_.exchanges[rank][program_]; }
+  const Stops& stops(std::size_t rank) const { return job_.stops(rank, program_); }
+  const Partners& partners(std::size_t rank) const { return job_.partners(rank, program_); }
 
   void set_up() {
     ranks_.resize(job_.exchanges.size());
     meetings_.resize(job_.communicators.size());
     channels_.resize(runners_.num_channels);
     for (const Runners::Runner& runner : runners_.list) {
-      const Skeleton& of = skeleton(runner.rank);
+      const Stops& of = stops(runner.rank);
       RankState& state = ranks_[runner.rank];
       state.next.resize(of.streams.size());
       state.recorded.resize(of.record_streams.size());
@@ -87,9 +87,9 @@ class Progress {
   }
 
   const Stop* stop_at(const Place& place) const {
-    const auto& stops = skeleton(place.rank).streams[place.stream];
+    const std::vector<Stop>& list = stops(place.rank).streams[place.stream];
     const std::uint32_t next = ranks_[place.rank].next[place.stream];
-    return next < stops.size() ? &stops[next] : nullptr;
+    return next < list.size() ? &list[next] : nullptr;
   }
 
   /// Runs a stream until it has to wait or ends.
@@ -132,7 +132,7 @@ class Progress {
 
   /// A rank arrives once at each collective; rule `order` keeps its streams apart.
   void arrive(const Place& place, std::uint32_t group) {
-    const std::uint32_t number = exchange(place.rank).groups[group];
+    const std::uint32_t number = partners(place.rank).groups[group];
     Meeting& meeting = meetings_[number];
     std::uint32_t& arrived = ranks_[place.rank].arrived[group];
     if (arrived != meeting.completed) return;
@@ -209,7 +209,7 @@ class Progress {
     const Stop& stop = *stop_at(place);
     switch (stop.kind) {
       case Stop::Kind::wait:
-        return {Place{place.rank, skeleton(place.rank).record_streams[stop.id]}, {}};
+        return {Place{place.rank, stops(place.rank).record_streams[stop.id]}, {}};
       case Stop::Kind::collective:
         return blocker_of_collective(place, stop.id);
       case Stop::Kind::send:
@@ -222,31 +222,31 @@ class Progress {
   }
 
   Blocker blocker_of_collective(const Place& place, std::uint32_t group) const {
-    const std::uint32_t number = exchange(place.rank).groups[group];
+    const std::uint32_t number = partners(place.rank).groups[group];
     const Meeting& meeting = meetings_[number];
     for (const Rank member : job_.communicators[number].members) {
       if (member.index() >= ranks_.size()) return {{}, format("rank {}", member.index())};
-      const auto& theirs = exchange(member.index()).groups;
+      const auto& theirs = partners(member.index()).groups;
       const auto found = std::find(theirs.begin(), theirs.end(), number);
       if (found == theirs.end())
         return {{}, format("rank {}, which is not of this group", member.index())};
       const auto index = static_cast<std::size_t>(found - theirs.begin());
       if (ranks_[member.index()].arrived[index] > meeting.completed) continue;
-      const auto& sequence = skeleton(member.index()).collectives[index];
+      const auto& sequence = stops(member.index()).collectives[index];
       if (meeting.completed >= sequence.size())
         return {{}, format("rank {}, which has no more collectives of this group", member.index())};
-      return {stream_at(member.index(), sequence[meeting.completed].instruction), {}};
+      return {stream_at(member.index(), sequence[meeting.completed]), {}};
     }
     return {{}, "an earlier collective of its own"};
   }
 
   Blocker blocker_of_message(const Place& place, const Stop& stop) const {
     const std::uint32_t channel = ranks_[place.rank].channels[stop.id];
-    const std::size_t peer = exchange(place.rank).messages[stop.id].peer.index();
+    const std::size_t peer = partners(place.rank).messages[stop.id].peer.index();
     if (peer >= ranks_.size()) return {{}, format("rank {}", peer)};
     std::uint32_t before = channels_[channel].completed;
     for (std::size_t i = 0; i < ranks_[peer].channels.size(); ++i) {
-      const Skeleton::Message& other = skeleton(peer).messages[i];
+      const Stops::Message& other = stops(peer).messages[i];
       if (ranks_[peer].channels[i] != channel || other.is_send == (stop.kind == Stop::Kind::send) ||
           before-- > 0)
         continue;

@@ -12,23 +12,23 @@ namespace {
 using Channel = std::tuple<std::size_t, std::size_t, std::int64_t>;
 
 Channel channel_of(const CheckedJob& job, std::size_t program, std::size_t rank, std::size_t i) {
-  const auto& [peer, tag, part] = job.exchanges[rank][program].messages[i];
-  return job.skeleton_of(rank, program).messages[i].is_send ? Channel(rank, peer.index(), tag)
-                                                            : Channel(peer.index(), rank, tag);
+  const auto& [peer, tag] = job.partners(rank, program).messages[i];
+  return job.stops(rank, program).messages[i].is_send ? Channel(rank, peer.index(), tag)
+                                                      : Channel(peer.index(), rank, tag);
 }
 
 /// Whether the members of every group are of one class, and have it in the same place.
 bool groups_are_alike(const CheckedJob& job, std::size_t program) {
   std::vector<bool> seen(job.communicators.size(), false);
   for (std::size_t rank = 0; rank < job.exchanges.size(); ++rank) {
-    const std::vector<std::uint32_t>& groups = job.exchanges[rank][program].groups;
+    const std::vector<std::uint32_t>& groups = job.partners(rank, program).groups;
     for (std::size_t i = 0; i < groups.size(); ++i) {
       if (seen[groups[i]]) continue;
       seen[groups[i]] = true;
       for (const Rank member : job.communicators[groups[i]].members)
         if (member.index() >= job.exchanges.size() ||
             job.class_of[member.index()] != job.class_of[rank] ||
-            job.exchanges[member.index()][program].groups[i] != groups[i])
+            job.partners(member.index(), program).groups[i] != groups[i])
           return false;
     }
   }
@@ -45,7 +45,7 @@ std::optional<std::map<Place, Place>> partners(const CheckedJob& job, std::size_
   };
   std::map<Channel, Ends> channels;
   for (std::size_t rank = 0; rank < job.exchanges.size(); ++rank) {
-    const Skeleton& of = job.skeleton_of(rank, program);
+    const Stops& of = job.stops(rank, program);
     for (std::size_t i = 0; i < of.messages.size(); ++i) {
       Ends& ends = channels[channel_of(job, program, rank, i)];
       (of.messages[i].is_send ? ends.sends : ends.recvs).emplace_back(job.class_of[rank], i);
@@ -70,7 +70,7 @@ Runners all_runners(const CheckedJob& job, std::size_t program) {
   for (std::size_t rank = 0; rank < job.exchanges.size(); ++rank) {
     Runners::Runner& runner = runners.list.emplace_back();
     runner.rank = static_cast<std::uint32_t>(rank);
-    for (std::size_t i = 0; i < job.exchanges[rank][program].messages.size(); ++i)
+    for (std::size_t i = 0; i < job.partners(rank, program).messages.size(); ++i)
       runner.channels.push_back(numbers
                                     .try_emplace(channel_of(job, program, rank, i),
                                                  static_cast<std::uint32_t>(numbers.size()))
@@ -92,7 +92,7 @@ std::optional<Runners> one_of_each_class(const CheckedJob& job, std::size_t prog
     if (rank == job.class_of.end()) continue;
     Runners::Runner& runner = runners.list.emplace_back();
     runner.rank = static_cast<std::uint32_t>(rank - job.class_of.begin());
-    const Skeleton& of = job.skeleton_of(runner.rank, program);
+    const Stops& of = job.stops(runner.rank, program);
     for (std::size_t message = 0; message < of.messages.size(); ++message) {
       const Place place(i, message);
       const Place sender = of.messages[message].is_send ? place : meets->at(place);
