@@ -29,18 +29,18 @@ class Team {
     std::vector<std::thread> helpers;
     helpers.reserve(std::min(count_, count_cores()));
     for (std::size_t i = 1; i < std::min(count_, count_cores()); ++i) try {
-        helpers.emplace_back([this] { serve(); });
+        helpers.emplace_back([this] { serve(next_++); });
       } catch (const std::system_error&) {
         break;  // fewer threads do the same
       }
-    serve();
+    serve(0);
     for (std::thread& helper : helpers) helper.join();
     if (error_) std::rethrow_exception(error_);
   }
 
  private:
-  void serve() noexcept {
-    for (std::size_t i = next_++; i < count_; i = next_++) try {
+  void serve(std::size_t first) noexcept {
+    for (std::size_t i = first; i < count_; i = next_++) try {
         work_(i);
       } catch (...) {
         const std::lock_guard lock(mutex_);
@@ -51,7 +51,7 @@ class Team {
 
   std::size_t count_;
   const std::function<void(std::size_t)>& work_;
-  std::atomic<std::size_t> next_{0};
+  std::atomic<std::size_t> next_{1};
   std::mutex mutex_;
   std::exception_ptr error_;
 };
