@@ -48,9 +48,9 @@ void print_line(const Store& store, std::int64_t step) {
   try {
     const Found found = store.open(step);
     const Manifest& m = found.manifest;
-    print("step %9lld  %10s  %3zu files  %s%s\n", static_cast<long long>(step),
-          format_bytes(m.size_bytes()).c_str(), m.files.size(), m.grid.c_str(),
-          m.is_finite ? "" : "  not finite");
+    print("step %9lld  %10s  %3zu file%s  %s%s\n", static_cast<long long>(step),
+          format_bytes(m.size_bytes()).c_str(), m.files.size(), m.files.size() == 1 ? " " : "s",
+          m.grid.c_str(), m.is_finite ? "" : "  not finite");
   } catch (const UserError& error) {
     const bool is_read = error.code() != ExitCode::storage;
     print("step %9lld  %s: %s\n", static_cast<long long>(step), is_read ? "damaged" : "not read",
@@ -101,9 +101,10 @@ void ckpt_info(const CkptArguments& arguments) {
   print("checkpoint   %s\nstep         %lld, after %lld samples\nsaved by     %s on %s\n",
         found.path.c_str(), static_cast<long long>(m.step), static_cast<long long>(m.samples_seen),
         m.version.c_str(), m.grid.c_str());
-  print("state        %zu tensors, %s elements, %s in %zu files\ndata         %s\n\n",
+  print("state        %zu tensors, %s elements, %s in %zu file%s\ndata         %s\n\n",
         m.tensors.size(), format_count(static_cast<double>(num_elements(m))).c_str(),
-        format_bytes(m.size_bytes()).c_str(), m.files.size(), m.data.c_str());
+        format_bytes(m.size_bytes()).c_str(), m.files.size(), m.files.size() == 1 ? "" : "s",
+        m.data.c_str());
   for (const auto& tensor : m.tensors)
     print("%-40s %-4s %-18s digest %016llx  %s\n", tensor.name.c_str(),
           std::string(to_string(tensor.dtype)).c_str(), to_string(tensor.shape).c_str(),

@@ -651,11 +651,19 @@ void add_examples(CLI::App& app) {
   }
 }
 
-/// "help train" is "train --help".
-std::vector<std::string> words_of_line(int argc, char** argv) {
+/// "help train" is "train --help". What is no command is left alone, and refused as one.
+std::vector<std::string> words_of_line(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty() || words[0] != "help") return words;
   words.erase(words.begin());
+  const CLI::App* command = &app;
+  for (const std::string& word : words) {
+    const auto within = command->get_subcommands([](const CLI::App*) { return true; });
+    if (within.empty()) break;
+    const auto named = std::ranges::find(within, word, &CLI::App::get_name);
+    if (named == within.end()) return words;
+    command = *named;
+  }
   words.emplace_back("--help");
   return words;
 }
@@ -770,7 +778,8 @@ namespace {
 
 int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   CLI::App app(
-      "Fourfold trains GPT models. The step is a program: compiled, verified, run, printed.",
+      "Fourfold trains GPT and VGG models. The step is a program: compiled, verified, run, "
+      "printed.",
       "fourfold");
   app.formatter(std::make_shared<HelpText>());
   app.set_version_flag("--version", version_text, "Print what this binary is and was built with");
@@ -805,7 +814,7 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   add_completion(app, commands);
   add_examples(app);
   try {
-    std::vector<std::string> words = words_of_line(argc, argv);
+    std::vector<std::string> words = words_of_line(app, argc, argv);
     std::reverse(words.begin(), words.end());  // as the library wants them
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {

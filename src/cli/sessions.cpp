@@ -103,6 +103,18 @@ std::string folder_of(const std::string& run_dir) {
   return join_path(run_dir, RunFiles::sessions);
 }
 
+/// The step at which a command was told to stop.
+std::optional<std::int64_t> stop_of(const std::vector<std::string>& command) {
+  constexpr std::string_view option = "--stop-at";
+  std::optional<std::int64_t> step;
+  for (std::size_t i = 0; i < command.size(); ++i)
+    if (command[i] == option && i + 1 < command.size())
+      step = std::stoll(command[i + 1]);
+    else if (command[i].starts_with("--stop-at="))
+      step = std::stoll(command[i].substr(option.size() + 1));
+  return step;
+}
+
 /// The line that repeats one session up to `stop_at`, from its own configuration.
 std::string repeat_line(const Session& session, std::optional<std::int64_t> stop_at) {
   std::string line;
@@ -242,8 +254,7 @@ std::string repeat_text(const std::vector<Session>& sessions) {
   text += format("cd {} &&\n", shell_quoted(led[0].directory));
   for (std::size_t i = 0; i < led.size(); ++i) {
     const bool is_last = i + 1 == led.size();
-    std::optional<std::int64_t> stop_at;
-    if (!is_last) stop_at = led[i + 1].first_step;
+    const auto stop_at = is_last ? stop_of(led[i].command) : std::optional(led[i + 1].first_step);
     text += repeat_line(led[i], stop_at) + (is_last ? "\n" : " &&\n");
   }
   return text;

@@ -36,9 +36,9 @@ Row data_row(const Job& job, const data::Source& source) {
   const std::int64_t all = source.num_train();
   const std::string apart = source.validation_name();
   return {"data",
-          format("{} {} to train on, {}{} to validate; {} steps read {} = {:.3g} epochs",
+          format("{} {} to train on, {}{} to validate; {} read {} = {:.3g} epochs",
                  format_grouped(all), source.unit().plural, format_grouped(source.num_validation()),
-                 apart.empty() ? "" : " of " + apart, format_grouped(job.config.train.steps),
+                 apart.empty() ? "" : " of " + apart, counted(job.config.train.steps, "step"),
                  format_grouped(read), static_cast<double>(read) / static_cast<double>(all))};
 }
 

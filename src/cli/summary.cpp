@@ -93,8 +93,8 @@ Rows summary_rows(const Job& job) {
                                     : blocks == 0  ? "none"
                                     : blocks == 1  ? "full"
                                                    : format("every {}", blocks);
-  Rows rows = {
-      {"run", format("{}: {} steps into {}", config.name, config.train.steps, config.dir)}};
+  Rows rows = {{"run", format("{}: {} step{} into {}", config.name, config.train.steps,
+                              config.train.steps == 1 ? "" : "s", config.dir)}};
   add_model(config, rows);
   rows.push_back(grid_row(job));
   rows.push_back(batch_row(job));

@@ -211,11 +211,12 @@ train::TrainResult train_and_tell(const Shared& run, const train::RunFacts& fact
   if (run.facts.peak && observers.summary.exceeds_peak())
     doubt_peak(*run.facts.peak, run.arguments.variable);
   if (result.ended_early)
-    run.log.info(format(
-        "\nthe validation loss has not fallen in {} evaluations "
-        "(eval.early_stopping): the run ends after step {}; it was lowest, {:.4f}, "
-        "after step {}",
-        run.job.config.train.early_stopping, result.steps, result.best_val_loss, result.best_step));
+    run.log.info(
+        format("\nthe validation loss has not fallen in {} "
+               "(eval.early_stopping): the run ends after step {}; it was lowest, {:.4f}, "
+               "after step {}",
+               counted(run.job.config.train.early_stopping, "evaluation"), result.steps,
+               result.best_val_loss, result.best_step));
   run.log.info("\n" + observers.summary.text(run.log.columns(), run.log.is_unicode()));
   return result;
 }

@@ -96,8 +96,8 @@ std::vector<Key> parallel_keys() {
                "arithmetic; selective: about half of the activations, for attention, norms and "
                "GELU once more.",
        .example = "selective",
-       .elsewhere = {"gradient_checkpointing", "activation_checkpoint", "recompute_granularity",
-                     "recompute_layer", "recompute"}},
+       .elsewhere = {"gradient_checkpointing", "activation_checkpoint", "recompute_activations",
+                     "recompute_granularity", "recompute_layer", "recompute"}},
       {.path = "precision.compute",
        .meaning =
            "Type of activations and of what matrix products read. Beside bf16, weights, "
@@ -110,8 +110,8 @@ std::vector<Key> parallel_keys() {
        .cost = "fp64 takes twice the memory and time of fp32; bf16 half the memory of activations, "
                "and sends half the bytes of activations and gathered weights.",
        .example = "fp64",
-       .elsewhere = {"precision", "bf16", "mixed_precision_param", "mixed_precision", "fp16",
-                     "dtype", "torch_dtype", "precision.dtype"}},
+       .elsewhere = {"precision", "bf16", "mixed_precision_param", "mixed_precision", "dtype",
+                     "torch_dtype", "precision.dtype"}},
   };
 }
 

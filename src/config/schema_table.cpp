@@ -215,7 +215,7 @@ std::vector<Key> sample_keys() {
        .fallback = "auto",
        .cost = "reference: tens of times slower on a CPU.",
        .example = "reference",
-       .elsewhere = {"backend", "kernel"}},
+       .elsewhere = {"kernel"}},
   };
 }
 

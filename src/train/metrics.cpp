@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
+#include "base/units.h"
 
 namespace fourfold::train {
 namespace {
@@ -126,7 +127,9 @@ void MetricsFile::end(const TrainResult&) {
   flush();
   lines_lost_ += std::count(held_.begin(), held_.end(), '\n');
   held_.clear();
-  if (lines_lost_ > 0) warn_(format("{}: {} lines were lost", path_, lines_lost_));
+  if (lines_lost_ > 0)
+    warn_(format("{}: {} {} lost", path_, counted(lines_lost_, "line"),
+                 lines_lost_ == 1 ? "was" : "were"));
 }
 
 void MetricsFile::flush() {

@@ -279,6 +279,8 @@ TEST_F(Cli, mistakes_end_with_their_code_and_one_message_that_says_what_to_do) {
   const std::vector<Mistake> mistakes = {
       {"", 2, "subcommand"},
       {"trian configs/gpt-tiny.yaml", 2, "did you mean 'train'?"},
+      {"help trian", 2, "did you mean 'train'?"},
+      {"help ckpt verfy", 2, "did you mean 'verify'?"},
       {"train", 2, "CONFIG"},
       {"train no-such.yaml", 2, "no-such.yaml"},
       {"train configs/gpt-tiny.yaml --set model.hiden_size=64", 2, "hidden_size"},

@@ -225,6 +225,19 @@ TEST_F(Sessions, the_best_evaluation_is_known_after_a_resume_and_its_checkpoint_
   EXPECT_TRUE(text("parts/model.safetensors") == text("whole/model.safetensors"));
 }
 
+TEST_F(Sessions, a_run_that_was_told_to_stop_is_repeated_up_to_there) {
+  trained("run", "--stop-at 8");
+  trained("run", "--override optimizer.lr --set optimizer.lr=1e-5 --stop-at 12");
+  const std::string command = text("run/command.txt");
+  EXPECT_NE(command.find(" --stop-at 8 "), std::string::npos) << command;
+  EXPECT_NE(command.find(" --stop-at 12 "), std::string::npos) << command;
+  ASSERT_EQ(
+      run_command(format("sh {} --set run.dir={} 2>&1", path("run/command.txt"), path("again")))
+          .code,
+      0);
+  EXPECT_EQ(steps("again/checkpoints").back(), 12);
+}
+
 TEST_F(Sessions, a_run_ends_when_its_validation_loss_no_longer_falls_and_stays_ended) {
   const std::string sets =
       "--set eval.interval_steps=1 --set optimizer.lr=0.5 "

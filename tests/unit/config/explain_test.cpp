@@ -146,6 +146,20 @@ TEST(Suggest, says_nothing_where_nothing_means_the_same) {
   EXPECT_NE(suggest("lora.r").text.find("no low-rank adaptation"), std::string::npos);
 }
 
+TEST(Suggest, a_key_of_other_tools_that_has_no_like_gets_the_reason) {
+  for (const char* theirs :
+       {"backend", "fp16", "always_save_checkpoint", "eval_only", "wandb_log", "wandb_project",
+        "num_train_epochs", "save_strategy", "evaluation_strategy", "warmup_ratio",
+        "logging_strategy", "per_device_eval_batch_size", "num_workers", "dataloader_num_workers",
+        "swiglu", "disable_bias_linear", "train_samples", "load", "data_cache_path"}) {
+    const auto answer = suggest(theirs);
+    EXPECT_EQ(answer.key, "") << theirs;
+    EXPECT_NE(answer.text, "") << theirs;
+    EXPECT_EQ(answer.text.find("has:"), std::string::npos) << theirs << ": " << answer.text;
+  }
+  EXPECT_EQ(suggest("recompute_activations").key, "memory.activation_checkpointing");
+}
+
 TEST(Suggest, a_value_of_other_tools_gets_the_one_that_means_the_same_or_the_reason_why_none_does) {
   const auto of = [](const char* path, const char* text) {
     const Key* key = find_key(path);

@@ -104,7 +104,7 @@ TEST_F(MetricsFileTest, a_folder_that_is_not_there_does_not_stop_the_run) {
   file.step(example(1));
   file.end({});
   ASSERT_EQ(warnings_.size(), 2);
-  EXPECT_EQ(warnings_[1], "/no/such/folder/metrics.jsonl: 1 lines were lost");
+  EXPECT_EQ(warnings_[1], "/no/such/folder/metrics.jsonl: 1 line was lost");
 }
 
 }  // namespace
