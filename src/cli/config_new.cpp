@@ -25,8 +25,10 @@ void config_new(const ConfigNewArguments& arguments) {
     throw UserError(ExitCode::bad_config,
                     format("{} is there already; choose another name, or remove it", file));
   write_file_atomic(file, text);
-  print("%s: a GPT of %s parameters; set data.path, then: fourfold train %s\n", file.c_str(),
-        arguments.size.c_str(), file.c_str());
+  print(
+      "%s: a GPT of %s parameters that reads data/bible.txt; for a text of yours set data.path; "
+      "then: fourfold train %s\n",
+      file.c_str(), arguments.size.c_str(), file.c_str());
 }
 
 }  // namespace fourfold::cli

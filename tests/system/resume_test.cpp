@@ -212,7 +212,7 @@ TEST_F(Resume, a_run_does_not_go_on_with_another_optimizer) {
   EXPECT_EQ(code, 0) << output;
 }
 
-TEST_F(Resume, settings_that_change_what_is_learned_are_asked_about) {
+TEST_F(Resume, settings_that_change_what_is_learned_are_refused) {
   auto [code, output] = run(training("run", {}, {"--stop-at", "4"}));
   ASSERT_EQ(code, 0) << output;
   std::tie(code, output) = run(
