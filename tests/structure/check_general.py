@@ -26,7 +26,7 @@ ALSO = {
 KNOW_NO_MODEL = ("src/plan/", "src/compile/", "src/program/", "src/run/", "src/comm/", "src/checkpoint/")
 WORDS = {
     "wte", "attn", "qkv", "mlp", "head", "heads", "hidden", "vocabulary", "vocab", "token", "tokens",
-    "vgg", "conv", "convolution", "convolutions", "pool", "picture", "pictures", "pixel", "pixels",
+    "vgg", "pool", "picture", "pictures", "pixel", "pixels",
 }
 ROW = re.compile(r'\bFOURFOLD_(?:OP|ELEMENTWISE)_ROW\((\w+),\s*"(\w+)"([\w\s,]*)\)')
 MEMBER = re.compile(r"(?:\.|->)(\w+)\b(?!\s*\()")

@@ -458,6 +458,105 @@ TEST(Traffic, of_every_class_follows_its_formula_on_every_grid) {
   std::printf("formulas of all classes: %zu grids\n", grids.size());
 }
 
+/// What a VGG sends beside its convolutions and hidden layers, whose outputs are cut on x and y in
+/// turn, the last one's on x.
+class PictureFormulas {
+ public:
+  explicit PictureFormulas(const GridSetup& setup) : setup_(setup) {
+    head();
+    biases();
+    loss();
+    update();
+  }
+  ByClass result;
+
+ private:
+  static constexpr std::int64_t micros = 3, inputs = 144, classes = 101;
+
+  std::int64_t g(const std::string& axis) const {
+    const plan::Grid& grid = setup_.plan.grid;
+    return axis == "x" ? grid.x : axis == "y" ? grid.y : axis == "z" ? grid.z : *grid.data;
+  }
+  void add(const std::string& label, const std::string& axis, std::int64_t passes,
+           std::int64_t elements, std::int64_t bytes) {
+    const Twelfths sent = ring(g(axis), passes, elements * bytes);
+    if (sent != 0) result[label][axis] += sent;
+  }
+  std::int64_t element() const { return size_bytes(setup_.plan.compute); }
+  std::int64_t samples() const { return setup_.plan.micro_batch_size; }
+  std::int64_t padded_classes() const {
+    const std::int64_t parts = g("x") * g("y");
+    return (classes + parts - 1) / parts * parts;
+  }
+
+  /// Classes on x and y: the input is gathered on x; its gradient, partial on both, is scattered to
+  /// x and reduced on y. The weight is gathered on z in every micro-batch, its gradient scattered.
+  void head() {
+    const std::int64_t width = samples() * inputs,
+                       weight = exact(inputs * padded_classes(), g("x") * g("y"));
+    add("input of the head", "x", 2, micros * width, element());
+    add("input of the head", "y", 2, micros * exact(width, g("x")), element());
+    add("head", "z", 2, micros * weight, element());
+    add("head", "data", 2, exact(weight, g("z")), element());
+  }
+
+  /// Cut as what it is added to: summed over data and z, then gathered, once in a step. Where y
+  /// does not divide the 3 channels of a picture, the first convolution's output is cut on y too.
+  void biases() {
+    const std::vector<std::string> first =
+        3 % g("y") == 0 ? std::vector<std::string>{"x"} : std::vector<std::string>{"x", "y"};
+    bias(144, first);
+    bias(144, {"y"});
+    bias(288, {"x"});
+    bias(432, {"y"});
+    bias(144, {"x"});
+    // That of the classes lies cut, so it is not gathered.
+    for (const std::string axis : {"data", "z"})
+      add("bias", axis, 2, exact(padded_classes(), g("x") * g("y")), element());
+  }
+  void bias(std::int64_t width, const std::vector<std::string>& cuts) {
+    for (const std::string& axis : cuts) width = exact(width, g(axis));
+    for (const std::string axis : {"data", "z"}) add("bias", axis, 2, width, element());
+    for (std::size_t i = cuts.size(); i-- > 0;)
+      add("bias", cuts[i], 1, width *= g(cuts[i]), element());
+  }
+
+  /// Three numbers a sample over the parts of the classes; two over those of the batch.
+  void loss() {
+    for (const std::string axis : {"x", "y"})
+      add("loss", axis, 2, micros * 3 * samples(), element());
+    for (const std::string axis : {"data", "z"}) add("loss", axis, 2, 2, 8);
+  }
+
+  /// The votes of all ranks; the squared norm and the number of elements that are not finite of
+  /// what is cut on x, y and z, and of the bias of the classes, which z does not cut.
+  void update() {
+    for (const std::string axis : {"x", "y", "z", "data"}) add("update", axis, 2, 1, 8);
+    for (const std::string axis : {"x", "y", "z"}) add("update", axis, 2, 2, 8);
+    if (g("z") > 1)
+      for (const std::string axis : {"x", "y"}) add("update", axis, 2, 2, 8);
+  }
+
+  const GridSetup& setup_;
+};
+
+// There is no strided convolution in a VGG; pooling, which has a stride, sends nothing of its own.
+TEST(Traffic, of_a_vgg_follows_its_formulas_on_every_grid) {
+  auto grids = grids_of({1, 2, 3, 4}, 36);
+  std::erase_if(grids, [](const plan::Grid& g) { return 144 % (g.x * g.y * g.z) != 0; });
+  for (const plan::Grid& grid : grids) {
+    SCOPED_TRACE(text_of(grid));
+    const GridSetup setup = pictures_for(grid);
+    ByClass sent = sent_by_class(setup.train());
+    for (const char* of_layers : {"conv", "linear", "pool"}) sent.erase(of_layers);
+    const std::string input = "input of the head";  // which the last hidden layer makes
+    sent.merge(
+        sent_for_layers(setup.train(), {{"linear.1.relu", input}, {"linear.1.relu/grad", input}}));
+    EXPECT_EQ(sent, PictureFormulas(setup).result);
+  }
+  std::printf("formulas of all other classes of a VGG: %zu grids\n", grids.size());
+}
+
 TEST(Traffic, follows_the_formulas_without_biases_with_an_untied_head_and_in_other_precisions) {
   for (const plan::Grid& grid : grids_of({1, 2, 3}, 24)) {
     GridSetup setup = setup_for(grid);
