@@ -100,10 +100,9 @@ void bench_step(const BenchArguments& arguments) {
     const Job job = job_of(source, arguments);
     const DType dtype = job.config.plan.compute;
     const Ceilings ceilings = measure_ceilings(dtype, job.target.threads, arguments.seconds);
-    print("%s, %s, %d thread%s: product %.1f GFLOP/s, triad %.1f GB/s\n\n", table.cpu.c_str(),
-          std::string(to_string(dtype)).c_str(), job.target.threads,
-          job.target.threads == 1 ? "" : "s", ceilings.flops_per_s / 1e9,
-          ceilings.bytes_per_s / 1e9);
+    print("%s, %s, %s: product %.1f GFLOP/s, triad %.1f GB/s\n\n", table.cpu.c_str(),
+          std::string(to_string(dtype)).c_str(), counted(job.target.threads, "thread").c_str(),
+          ceilings.flops_per_s / 1e9, ceilings.bytes_per_s / 1e9);
     print_call_header();
     double step_s = 0;
     for (const Call& call : calls_of(job, arguments.what)) {

@@ -101,10 +101,10 @@ void ckpt_info(const CkptArguments& arguments) {
   print("checkpoint   %s\nstep         %lld, after %lld samples\nsaved by     %s on %s\n",
         found.path.c_str(), static_cast<long long>(m.step), static_cast<long long>(m.samples_seen),
         m.version.c_str(), m.grid.c_str());
-  print("state        %zu tensors, %s elements, %s in %zu file%s\ndata         %s\n\n",
-        m.tensors.size(), format_count(static_cast<double>(num_elements(m))).c_str(),
-        format_bytes(m.size_bytes()).c_str(), m.files.size(), m.files.size() == 1 ? "" : "s",
-        m.data.c_str());
+  print("state        %zu tensors, %s elements, %s in %s\ndata         %s\n\n", m.tensors.size(),
+        format_count(static_cast<double>(num_elements(m))).c_str(),
+        format_bytes(m.size_bytes()).c_str(),
+        counted(static_cast<std::int64_t>(m.files.size()), "file").c_str(), m.data.c_str());
   for (const auto& tensor : m.tensors)
     print("%-40s %-4s %-18s digest %016llx  %s\n", tensor.name.c_str(),
           std::string(to_string(tensor.dtype)).c_str(), to_string(tensor.shape).c_str(),

@@ -103,20 +103,20 @@ std::string folder_of(const std::string& run_dir) {
   return join_path(run_dir, RunFiles::sessions);
 }
 
-/// The step at which a command was told to stop.
-std::optional<std::int64_t> stop_of(const std::vector<std::string>& command) {
-  constexpr std::string_view option = "--stop-at";
-  std::optional<std::int64_t> step;
+/// The step at which a command was told to stop, as it was written: a record may hold anything.
+std::optional<std::string> stop_of(const std::vector<std::string>& command) {
+  constexpr std::string_view option = "--stop-at", with_value = "--stop-at=";
+  std::optional<std::string> step;
   for (std::size_t i = 0; i < command.size(); ++i)
     if (command[i] == option && i + 1 < command.size())
-      step = std::stoll(command[i + 1]);
-    else if (command[i].starts_with("--stop-at="))
-      step = std::stoll(command[i].substr(option.size() + 1));
+      step = command[i + 1];
+    else if (command[i].starts_with(with_value))
+      step = command[i].substr(with_value.size());
   return step;
 }
 
 /// The line that repeats one session up to `stop_at`, from its own configuration.
-std::string repeat_line(const Session& session, std::optional<std::int64_t> stop_at) {
+std::string repeat_line(const Session& session, const std::optional<std::string>& stop_at) {
   std::string line;
   if (session.processes > 1) line += format("mpirun -np {} ", session.processes);
   line += session.command.empty() ? "fourfold" : shell_quoted(session.command[0]);
@@ -127,7 +127,7 @@ std::string repeat_line(const Session& session, std::optional<std::int64_t> stop
     if (words[i] == "--override") line += " --override " + shell_quoted(words[i + 1]);
   if (!session.origin.empty() && !session.is_own_origin)
     line += " --resume " + shell_quoted(session.origin);
-  if (stop_at) line += format(" --stop-at {}", *stop_at);
+  if (stop_at) line += " --stop-at " + shell_quoted(*stop_at);
   return line + " \"$@\"";
 }
 
@@ -254,7 +254,8 @@ std::string repeat_text(const std::vector<Session>& sessions) {
   text += format("cd {} &&\n", shell_quoted(led[0].directory));
   for (std::size_t i = 0; i < led.size(); ++i) {
     const bool is_last = i + 1 == led.size();
-    const auto stop_at = is_last ? stop_of(led[i].command) : std::optional(led[i + 1].first_step);
+    const auto stop_at =
+        is_last ? stop_of(led[i].command) : std::optional(format("{}", led[i + 1].first_step));
     text += repeat_line(led[i], stop_at) + (is_last ? "\n" : " &&\n");
   }
   return text;
