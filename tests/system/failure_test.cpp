@@ -163,8 +163,11 @@ class Blows : public Failure {
                                     std::regex(name + "(.*)" + blow.says + "after step [0-9]+, .")))
           << "rank " << rank << ": " << status->message;
       const std::string seen = status->message.substr(0, status->message.find("This is"));
-      if (rank != victim && std::regex_search(seen, std::regex(": instruction [0-9]+ \\([a-z]")))
-        ++named_;
+      const bool named = std::regex_search(seen, std::regex(": instruction [0-9]+ \\([a-z]"));
+      EXPECT_TRUE(named || seen.find("outside of programs") != std::string::npos ||
+                  seen.find("between instructions") != std::string::npos)
+          << "rank " << rank << ": " << status->message;
+      if (rank != victim && named) ++named_;
     }
     EXPECT_GE(told, 1U) << "no survivor has left a status";
     told_ += told;
@@ -190,8 +193,9 @@ class Blows : public Failure {
         "%zu of %zu survivors left a status, %zu name an instruction\n",
         blow.name, n, seconds_.front(), median, seconds_.back(), told_, n * (num_ranks - 1),
         named_);
-    // A state is told four times a second, and some fall between steps.
-    EXPECT_GE(2 * named_, told_);
+    // A state is told four times a second, and some fall between steps. All survivors of a round
+    // speak of the same state, so that a share is judged over many rounds only.
+    if (n >= 10) EXPECT_GE(2 * named_, told_);
   }
 
   std::vector<double> seconds_;
