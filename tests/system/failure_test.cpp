@@ -195,7 +195,9 @@ class Blows : public Failure {
         named_);
     // A state is told four times a second, and some fall between steps. All survivors of a round
     // speak of the same state, so that a share is judged over many rounds only.
-    if (n >= 10) EXPECT_GE(2 * named_, told_);
+    if (n >= 10) {
+      EXPECT_GE(2 * named_, told_);
+    }
   }
 
   std::vector<double> seconds_;
