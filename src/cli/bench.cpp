@@ -9,10 +9,10 @@
 #include "cli/cuda_parts.h"
 #include "cli/job.h"
 #include "cli/kernel_table.h"
-#include "cli/print.h"
 #include "kernels/cpu/target.h"
 #include "measure/ceilings.h"
 #include "measure/kernel_bench.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
@@ -100,9 +100,10 @@ void bench_step(const BenchArguments& arguments) {
     const Job job = job_of(source, arguments);
     const DType dtype = job.config.plan.compute;
     const Ceilings ceilings = measure_ceilings(dtype, job.target.threads, arguments.seconds);
-    print("%s, %s, %s: product %.1f GFLOP/s, triad %.1f GB/s\n\n", table.cpu.c_str(),
-          std::string(to_string(dtype)).c_str(), counted(job.target.threads, "thread").c_str(),
-          ceilings.flops_per_s / 1e9, ceilings.bytes_per_s / 1e9);
+    screen::print("%s, %s, %s: product %.1f GFLOP/s, triad %.1f GB/s\n\n", table.cpu.c_str(),
+                  std::string(to_string(dtype)).c_str(),
+                  counted(job.target.threads, "thread").c_str(), ceilings.flops_per_s / 1e9,
+                  ceilings.bytes_per_s / 1e9);
     print_call_header();
     double step_s = 0;
     for (const Call& call : calls_of(job, arguments.what)) {
@@ -117,15 +118,15 @@ void bench_step(const BenchArguments& arguments) {
 
 void bench_copy(const BenchArguments& arguments) {
   const int most = resolve_threads(arguments.threads);
-  print("%s\n\n%7s %12s %12s %16s %16s\n", kernel_cpu().c_str(), "threads", "copy GB/s",
-        "triad GB/s", "fp32 GFLOP/s", "fp64 GFLOP/s");
+  screen::print("%s\n\n%7s %12s %12s %16s %16s\n", kernel_cpu().c_str(), "threads", "copy GB/s",
+                "triad GB/s", "fp32 GFLOP/s", "fp64 GFLOP/s");
   for (int threads = 1;; threads = std::min(2 * threads, most)) {
     const double seconds = 3 * arguments.seconds;
-    print("%7d %12.1f %12.1f %16.1f %16.1f\n", threads,
-          measure::measure_copy_bytes_per_s(threads, seconds) / 1e9,
-          measure::measure_triad_bytes_per_s(threads, seconds) / 1e9,
-          measure::measure_gemm_flops_per_s(DType::f32, threads, seconds) / 1e9,
-          measure::measure_gemm_flops_per_s(DType::f64, threads, seconds) / 1e9);
+    screen::print("%7d %12.1f %12.1f %16.1f %16.1f\n", threads,
+                  measure::measure_copy_bytes_per_s(threads, seconds) / 1e9,
+                  measure::measure_triad_bytes_per_s(threads, seconds) / 1e9,
+                  measure::measure_gemm_flops_per_s(DType::f32, threads, seconds) / 1e9,
+                  measure::measure_gemm_flops_per_s(DType::f64, threads, seconds) / 1e9);
     std::fflush(stdout);
     if (threads >= most) return;
   }

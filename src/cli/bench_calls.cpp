@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "cli/print.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
@@ -58,8 +58,8 @@ std::string share_of(double rate, double ceiling) {
 }
 
 void print_call_header() {
-  print("%-24s %-24s %-12s %5s %10s %16s %8s\n", "op", "shape", "kernel", "calls", "us a call",
-        "rate", "ceiling");
+  screen::print("%-24s %-24s %-12s %5s %10s %16s %8s\n", "op", "shape", "kernel", "calls",
+                "us a call", "rate", "ceiling");
 }
 
 void print_call(const Call& call, const std::string& implementation, double seconds,
@@ -70,15 +70,16 @@ void print_call(const Call& call, const std::string& implementation, double seco
                                 : op::traffic_bytes(problem.op, problem.shapes, problem.dtype)) /
                       seconds;
   const double ceiling = is_flops ? ceilings.flops_per_s : ceilings.bytes_per_s;
-  print("%-24s %-24s %-12s %5d %10.1f %8.1f %s %8s%s\n", std::string(op::name(problem.op)).c_str(),
-        shape_text(problem).c_str(), implementation.c_str(), call.count, seconds * 1e6, rate / 1e9,
-        is_flops ? "GFLOP/s" : "GB/s   ", share_of(rate, ceiling).c_str(),
-        implementation == call.chosen ? " *" : "");
+  screen::print("%-24s %-24s %-12s %5d %10.1f %8.1f %s %8s%s\n",
+                std::string(op::name(problem.op)).c_str(), shape_text(problem).c_str(),
+                implementation.c_str(), call.count, seconds * 1e6, rate / 1e9,
+                is_flops ? "GFLOP/s" : "GB/s   ", share_of(rate, ceiling).c_str(),
+                implementation == call.chosen ? " *" : "");
   std::fflush(stdout);
 }
 
 void print_step(double seconds) {
-  print(
+  screen::print(
       "\nall calls of a step, each by its best kernel: %.1f ms"
       "   (* chosen today; above 100%%: operands that stay in a cache, or a "
       "machine that was busy while its ceiling was measured)\n\n",
@@ -88,7 +89,8 @@ void print_step(double seconds) {
 void write_kernel_table(const machine::KernelTable& table, const std::string& output) {
   if (output.empty()) return;
   write_file_atomic(output, machine::to_text(table));
-  print("table: %s (use it with --set run.kernel_table=%s)\n", output.c_str(), output.c_str());
+  screen::print("table: %s (use it with --set run.kernel_table=%s)\n", output.c_str(),
+                output.c_str());
 }
 
 }  // namespace fourfold::cli

@@ -1,5 +1,5 @@
 #include "cli/bench_device.h"
-#include "cli/print.h"
+#include "screen/print.h"
 
 #include <algorithm>
 #include <map>
@@ -103,9 +103,9 @@ void bench_device(const BenchArguments& arguments, const DeviceKernels& kernels)
   for (const ConfigSource& source : sources(arguments)) {
     const Job job = job_of(source, arguments);
     const std::vector<Call> calls = calls_of(job, "kernels");
-    print("%s, %s, micro-batch of %lld\n\n", kernels.device.c_str(),
-          std::string(to_string(job.config.plan.compute)).c_str(),
-          static_cast<long long>(job.config.plan.micro_batch_size));
+    screen::print("%s, %s, micro-batch of %lld\n\n", kernels.device.c_str(),
+                  std::string(to_string(job.config.plan.compute)).c_str(),
+                  static_cast<long long>(job.config.plan.micro_batch_size));
     print_call_header();
     Timed timed(calls, kernels);
     const double step_s = timed.step_s();

@@ -10,10 +10,10 @@
 #include "checkpoint/load.h"
 #include "checkpoint/store.h"
 #include "cli/commands.h"
-#include "cli/print.h"
 #include "cli/resume.h"
 #include "cli/run_files.h"
 #include "cli/run_lock.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
@@ -48,13 +48,14 @@ void print_line(const Store& store, std::int64_t step) {
   try {
     const Found found = store.open(step);
     const Manifest& m = found.manifest;
-    print("step %9lld  %10s  %3zu file%s  %s%s\n", static_cast<long long>(step),
-          format_bytes(m.size_bytes()).c_str(), m.files.size(), m.files.size() == 1 ? " " : "s",
-          m.grid.c_str(), m.is_finite ? "" : "  not finite");
+    screen::print("step %9lld  %10s  %3zu file%s  %s%s\n", static_cast<long long>(step),
+                  format_bytes(m.size_bytes()).c_str(), m.files.size(),
+                  m.files.size() == 1 ? " " : "s", m.grid.c_str(),
+                  m.is_finite ? "" : "  not finite");
   } catch (const UserError& error) {
     const bool is_read = error.code() != ExitCode::storage;
-    print("step %9lld  %s: %s\n", static_cast<long long>(step), is_read ? "damaged" : "not read",
-          without_controls(error.what()).c_str());
+    screen::print("step %9lld  %s: %s\n", static_cast<long long>(step),
+                  is_read ? "damaged" : "not read", without_controls(error.what()).c_str());
   }
 }
 
@@ -92,24 +93,24 @@ void ckpt_ls(const CkptArguments& arguments) {
   const Store store = store_at(arguments.path);
   const auto steps = store.steps();
   for (const std::int64_t step : steps) print_line(store, step);
-  if (steps.empty()) print("%s: no checkpoints\n", store.folder().c_str());
+  if (steps.empty()) screen::print("%s: no checkpoints\n", store.folder().c_str());
 }
 
 void ckpt_info(const CkptArguments& arguments) {
   const Found found = chosen(store_at(arguments.path), arguments.step);
   const Manifest& m = found.manifest;
-  print("checkpoint   %s\nstep         %lld, after %lld samples\nsaved by     %s on %s\n",
-        found.path.c_str(), static_cast<long long>(m.step), static_cast<long long>(m.samples_seen),
-        m.version.c_str(), m.grid.c_str());
-  print("state        %zu tensors, %s elements, %s in %s\ndata         %s\n\n", m.tensors.size(),
-        format_count(static_cast<double>(num_elements(m))).c_str(),
-        format_bytes(m.size_bytes()).c_str(),
-        counted(static_cast<std::int64_t>(m.files.size()), "file").c_str(), m.data.c_str());
+  screen::print("checkpoint   %s\nstep         %lld, after %lld samples\nsaved by     %s on %s\n",
+                found.path.c_str(), static_cast<long long>(m.step),
+                static_cast<long long>(m.samples_seen), m.version.c_str(), m.grid.c_str());
+  screen::print("state        %zu tensors, %s elements, %s in %s\ndata         %s\n\n",
+                m.tensors.size(), format_count(static_cast<double>(num_elements(m))).c_str(),
+                format_bytes(m.size_bytes()).c_str(),
+                counted(static_cast<std::int64_t>(m.files.size()), "file").c_str(), m.data.c_str());
   for (const auto& tensor : m.tensors)
-    print("%-40s %-4s %-18s digest %016llx  %s\n", tensor.name.c_str(),
-          std::string(to_string(tensor.dtype)).c_str(), to_string(tensor.shape).c_str(),
-          static_cast<unsigned long long>(tensor.digest),
-          counted(static_cast<std::int64_t>(tensor.slices.size()), "slice").c_str());
+    screen::print("%-40s %-4s %-18s digest %016llx  %s\n", tensor.name.c_str(),
+                  std::string(to_string(tensor.dtype)).c_str(), to_string(tensor.shape).c_str(),
+                  static_cast<unsigned long long>(tensor.digest),
+                  counted(static_cast<std::int64_t>(tensor.slices.size()), "slice").c_str());
 }
 
 void ckpt_verify(const CkptArguments& arguments) {
@@ -124,8 +125,8 @@ void ckpt_verify(const CkptArguments& arguments) {
     try {
       const Found found = store.open(step);
       checkpoint::verify(store.files(), found);
-      print("step %lld: %s, every hash and digest holds\n", static_cast<long long>(step),
-            format_bytes(found.manifest.size_bytes()).c_str());
+      screen::print("step %lld: %s, every hash and digest holds\n", static_cast<long long>(step),
+                    format_bytes(found.manifest.size_bytes()).c_str());
     } catch (const UserError& error) {
       problems += format("{}{}", problems.empty() ? "" : "\n", error.what());
       if (error.code() == ExitCode::storage) code = ExitCode::storage;
@@ -143,7 +144,7 @@ void ckpt_prune(const CkptArguments& arguments) {
   const auto before = store.steps();
   const std::string problems =
       store.prune({.keep_last = arguments.keep, .also = kept_for_ever(store)});
-  print("%zu of %zu checkpoints stay\n", store.steps().size(), before.size());
+  screen::print("%zu of %zu checkpoints stay\n", store.steps().size(), before.size());
   if (!problems.empty()) throw UserError(ExitCode::storage, problems);
 }
 

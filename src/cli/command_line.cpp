@@ -16,13 +16,13 @@
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/mistaken_words.h"
-#include "cli/print.h"
-#include "cli/report_error.h"
 #include "cli/version.h"
 #include "compile/passes.h"
 #include "config/schema.h"
 #include "config/template.h"
 #include "data/bad_pictures.h"
+#include "screen/print.h"
+#include "screen/report_error.h"
 
 namespace fourfold::cli {
 namespace {
@@ -596,7 +596,7 @@ void add_completion(CLI::App& app, Commands& commands) {
       for (const config::Key& key : config::keys())
         keys.push_back({key.path, config::value_words(key)});
       const std::string script = completion_script(commands.shell, command_spec(app), keys);
-      print_text(script);
+      screen::print_text(script);
     };
   });
 }
@@ -670,9 +670,9 @@ std::vector<std::string> words_of_line(const CLI::App& app, int argc, char** arg
 
 int report(ExitCode code, const std::string& message) {
   if (code == ExitCode::stopped && !message.empty())
-    print("%s\n", message.c_str());
+    screen::print("%s\n", message.c_str());
   else
-    report_error(message);
+    screen::report_error(message);
   return static_cast<int>(code);
 }
 

@@ -1,8 +1,8 @@
 
 #include "cli/commands.h"
 #include "cli/job.h"
-#include "cli/print.h"
 #include "data/token_sets.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
@@ -12,8 +12,8 @@ namespace {
 void check_plan(config::Config config) {
   const std::vector<data::MissingFile> missing = data::missing_files(config.data);
   for (const auto& [key, path] : missing)
-    print("note: %s = %s is not there, seen from the current directory\n", key.c_str(),
-          path.c_str());
+    screen::print("note: %s = %s is not there, seen from the current directory\n", key.c_str(),
+                  path.c_str());
   if (needs_data(config) && !missing.empty()) return;
   resolve_model(config);
   plan_job(std::move(config));
@@ -25,7 +25,7 @@ void config_check(const ConfigSource& source) {
   check_plan(load_config(source));
   std::string names;
   for (const std::string& file : source.files) names += (names.empty() ? "" : ", ") + file;
-  print("%s: no errors\n", names.c_str());
+  screen::print("%s: no errors\n", names.c_str());
 }
 
 }  // namespace fourfold::cli

@@ -12,11 +12,11 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
-#include "cli/print.h"
 #include "cli/sessions.h"
 #include "config/compare.h"
 #include "config/print.h"
 #include "config/schema.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
@@ -102,14 +102,14 @@ void config_diff(const ConfigDiffArguments& arguments) {
         value_columns = std::max(value_columns, span.origin.value.size());
     rows.push_back(std::move(row));
   }
-  if (rows.empty()) print("no differences\n");
+  if (rows.empty()) screen::print("no differences\n");
   for (const Row& row : rows) {
-    print("%s\n", row.key.c_str());
+    screen::print("%s\n", row.key.c_str());
     for (std::size_t side = 0; side < row.sides.size(); ++side)
       for (const Span& span : row.sides[side])
-        print("%s", format("  {} {:<{}}  # {}\n", side == 0 ? '-' : '+', span.origin.value,
-                           value_columns, span.place())
-                        .c_str());
+        screen::print("%s", format("  {} {:<{}}  # {}\n", side == 0 ? '-' : '+', span.origin.value,
+                                   value_columns, span.place())
+                                .c_str());
   }
 }
 

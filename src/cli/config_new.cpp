@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/commands.h"
-#include "cli/print.h"
 #include "config/template.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 
@@ -18,14 +18,14 @@ void config_new(const ConfigNewArguments& arguments) {
                arguments.model == "vgg" ? ", or begin with configs/vgg-tiny.yaml" : ""));
   const std::string text = config::template_yaml(arguments.size, file.empty() ? "FILE.yaml" : file);
   if (file.empty()) {
-    print_text(text);
+    screen::print_text(text);
     return;
   }
   if (file_exists(file))
     throw UserError(ExitCode::bad_config,
                     format("{} is there already; choose another name, or remove it", file));
   write_file_atomic(file, text);
-  print(
+  screen::print(
       "%s: a GPT of %s parameters that reads data/bible.txt; for a text of yours set data.path; "
       "then: fourfold train %s\n",
       file.c_str(), arguments.size.c_str(), file.c_str());

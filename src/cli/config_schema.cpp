@@ -1,12 +1,12 @@
 
 #include "cli/commands.h"
-#include "cli/print.h"
 #include "config/json_schema.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 
 void config_schema() {
-  print_text(config::json_schema());
+  screen::print_text(config::json_schema());
 }
 
 }  // namespace fourfold::cli

@@ -1,8 +1,8 @@
 
 #include "cli/commands.h"
 #include "cli/config_source.h"
-#include "cli/print.h"
 #include "config/print.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 
@@ -10,7 +10,7 @@ void config_show(const ConfigShowArguments& arguments) {
   const config::Config config = load_files_or_run(arguments.config);
   const std::string text =
       arguments.plain ? config::resolved_yaml(config) : config::shown_yaml(config);
-  print_text(text);
+  screen::print_text(text);
 }
 
 }  // namespace fourfold::cli

@@ -14,14 +14,14 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/data_inspect_pictures.h"
-#include "cli/print.h"
-#include "cli/rows.h"
 #include "data/llmc_shards.h"
 #include "data/megatron_set.h"
 #include "data/picture_set.h"
 #include "data/sidecar.h"
 #include "data/text_source.h"
 #include "data/tokenizer.h"
+#include "screen/print.h"
+#include "screen/rows.h"
 
 namespace fourfold::cli {
 namespace {
@@ -64,7 +64,7 @@ std::string excerpt(std::string_view text) {
 }
 
 void print_rows(const std::string& path, const Rows& rows) {
-  print("%s\n%s", path.c_str(), without_styles(to_text(rows, 0)).c_str());
+  screen::print("%s\n%s", path.c_str(), without_styles(screen::to_text(rows, 0)).c_str());
 }
 
 std::string first_tokens(const data::TokenStream& stream, const data::Tokenizer* tokenizer) {
@@ -102,7 +102,7 @@ void inspect_megatron(const std::string& path) {
   Histogram lengths;
   auto documents = set.index().documents_before(0);
   while (const auto document = documents.next()) lengths.add(document->tokens);
-  if (set.num_documents() > 0) print("%s", lengths.text("tokens").c_str());
+  if (set.num_documents() > 0) screen::print("%s", lengths.text("tokens").c_str());
 }
 
 void inspect_shards(const std::string& path) {
@@ -152,7 +152,7 @@ void inspect_text(const std::string& path, const std::string& field) {
                     {"documents",
                      format("{}, {} of text", format_grouped(documents), format_bytes(bytes))},
                     {"begins", excerpt(first)}});
-  if (documents > 0) print("%s", lengths.text("bytes").c_str());
+  if (documents > 0) screen::print("%s", lengths.text("bytes").c_str());
 }
 
 bool is_folder_of_shards(const std::string& path) {

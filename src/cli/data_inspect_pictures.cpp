@@ -9,11 +9,11 @@
 #include "base/styled_text.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/print.h"
-#include "cli/rows.h"
 #include "cli/thumbnails.h"
 #include "data/picture_set.h"
 #include "data/picture_statistics.h"
+#include "screen/print.h"
+#include "screen/rows.h"
 
 namespace fourfold::cli {
 namespace {
@@ -108,9 +108,9 @@ std::string first_pictures(const data::PictureSet& set) {
 
 void inspect_pictures(const std::string& path, data::BadPictures bad) {
   const auto set = data::open_pictures(path, bad);
-  print("%s\n%s", path.c_str(), without_styles(to_text(rows_of(*set), 0)).c_str());
-  print("%s%s%s", left_out_text(set->facts().left_out).c_str(), histogram(*set).c_str(),
-        first_pictures(*set).c_str());
+  screen::print("%s\n%s", path.c_str(), without_styles(screen::to_text(rows_of(*set), 0)).c_str());
+  screen::print("%s%s%s", left_out_text(set->facts().left_out).c_str(), histogram(*set).c_str(),
+                first_pictures(*set).c_str());
 }
 
 }  // namespace fourfold::cli

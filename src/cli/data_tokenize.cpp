@@ -18,10 +18,10 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/job.h"
-#include "cli/print.h"
-#include "cli/progress_line.h"
 #include "data/tokenize.h"
 #include "data/tokenizer.h"
+#include "screen/print.h"
+#include "screen/progress_line.h"
 
 namespace fourfold::cli {
 namespace {
@@ -73,16 +73,17 @@ class WorkLock {
 void print_result(const data::TokenizeResult& result, const std::string& output, double seconds,
                   std::int64_t bytes) {
   const double rate = seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
-  print("%s.bin, %s.idx, %s.json: %s, %s of type %s\n", output.c_str(), output.c_str(),
-        output.c_str(), counted(result.documents, "document").c_str(),
-        counted(result.tokens, "token").c_str(), result.dtype.c_str());
+  screen::print("%s.bin, %s.idx, %s.json: %s, %s of type %s\n", output.c_str(), output.c_str(),
+                output.c_str(), counted(result.documents, "document").c_str(),
+                counted(result.tokens, "token").c_str(), result.dtype.c_str());
   if (result.bytes_resumed > 0)
-    print("went on from an unfinished call, which had done %s\n",
-          format_bytes(result.bytes_resumed).c_str());
+    screen::print("went on from an unfinished call, which had done %s\n",
+                  format_bytes(result.bytes_resumed).c_str());
   if (result.empty_documents > 0)
-    print("left out %s without a token\n", counted(result.empty_documents, "document").c_str());
-  print("%s in %s, %s/s\n", format_bytes(bytes).c_str(), format_duration(seconds).c_str(),
-        format_bytes(static_cast<std::int64_t>(rate)).c_str());
+    screen::print("left out %s without a token\n",
+                  counted(result.empty_documents, "document").c_str());
+  screen::print("%s in %s, %s/s\n", format_bytes(bytes).c_str(), format_duration(seconds).c_str(),
+                format_bytes(static_cast<std::int64_t>(rate)).c_str());
 }
 
 }  // namespace
@@ -101,7 +102,8 @@ void data_tokenize(const TokenizeArguments& arguments) {
   std::int64_t bytes = 0;
   data::TokenizeResult result;
   {
-    ProgressLine line(terminal_of(STDOUT_FILENO, ColorChoice::automatic, arguments.variable));
+    screen::ProgressLine line(
+        screen::terminal_of(STDOUT_FILENO, screen::ColorChoice::automatic, arguments.variable));
     result =
         data::tokenize(real_files(), options, *tokenizer, [&](const data::TokenizeProgress& now) {
           bytes = now.bytes_read;

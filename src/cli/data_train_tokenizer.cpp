@@ -10,11 +10,11 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/job.h"
-#include "cli/print.h"
-#include "cli/progress_line.h"
 #include "data/line_sample.h"
 #include "data/text_source.h"
 #include "data/train_sentencepiece.h"
+#include "screen/print.h"
+#include "screen/progress_line.h"
 
 namespace fourfold::cli {
 namespace {
@@ -34,7 +34,8 @@ void check_output(const TrainTokenizerArguments& arguments) {
 data::LineSample read_lines(const TrainTokenizerArguments& arguments) {
   data::LineSample lines(arguments.sample_mib << 20, data::most_sentencepiece_line);
   data::TextSource source(arguments.inputs, arguments.field);
-  ProgressLine progress(terminal_of(STDOUT_FILENO, ColorChoice::automatic, arguments.variable));
+  screen::ProgressLine progress(
+      screen::terminal_of(STDOUT_FILENO, screen::ColorChoice::automatic, arguments.variable));
   while (const auto piece = source.next()) {
     lines.add(*piece);
     const auto all = static_cast<double>(std::max<std::int64_t>(source.bytes_in_all(), 1));
@@ -47,14 +48,14 @@ data::LineSample read_lines(const TrainTokenizerArguments& arguments) {
 }
 
 void say_lines(const data::LineSample& lines) {
-  print("%s lines, %s", format_grouped(lines.lines_seen()).c_str(),
-        format_bytes(lines.bytes_seen()).c_str());
+  screen::print("%s lines, %s", format_grouped(lines.lines_seen()).c_str(),
+                format_bytes(lines.bytes_seen()).c_str());
   if (lines.bytes_kept() < lines.bytes_seen() - lines.lines_seen())
-    print(", of which %s are learnt from", format_bytes(lines.bytes_kept()).c_str());
+    screen::print(", of which %s are learnt from", format_bytes(lines.bytes_kept()).c_str());
   if (lines.lines_cut() > 0)
-    print("; %s longer than %zu bytes were cut", format_grouped(lines.lines_cut()).c_str(),
-          data::most_sentencepiece_line);
-  print("\nlearning, for minutes where there is much text\n");
+    screen::print("; %s longer than %zu bytes were cut", format_grouped(lines.lines_cut()).c_str(),
+                  data::most_sentencepiece_line);
+  screen::print("\nlearning, for minutes where there is much text\n");
   std::fflush(stdout);
 }
 
@@ -76,11 +77,11 @@ void data_train_tokenizer(const TrainTokenizerArguments& arguments) {
                                 ? ""
                                 : format(" (of {} asked for: the text has no more)",
                                          format_grouped(arguments.vocab_size));
-  print("%s: %s tokens%s, in %s\n", arguments.output.c_str(),
-        format_grouped(trained.vocab_size).c_str(), asked.c_str(),
-        format_duration(seconds).c_str());
-  print("use it with data.tokenizer: sentencepiece, data.tokenizer_path: %s\n",
-        arguments.output.c_str());
+  screen::print("%s: %s tokens%s, in %s\n", arguments.output.c_str(),
+                format_grouped(trained.vocab_size).c_str(), asked.c_str(),
+                format_duration(seconds).c_str());
+  screen::print("use it with data.tokenizer: sentencepiece, data.tokenizer_path: %s\n",
+                arguments.output.c_str());
 }
 
 }  // namespace fourfold::cli

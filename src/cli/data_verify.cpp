@@ -5,10 +5,10 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/print.h"
 #include "data/megatron_set.h"
 #include "data/picture_set.h"
 #include "data/verify_set.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
@@ -18,9 +18,9 @@ void verify_pictures(const std::string& path) {
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(set->shape().size_bytes()));
   for (std::int64_t picture = 0; picture < set->num_pictures(); ++picture)
     set->read(picture, bytes);
-  print("%s: %s of %s, no faults; labels 0 to %lld\n", path.c_str(),
-        counted(set->num_pictures(), "picture").c_str(), set->shape().text().c_str(),
-        static_cast<long long>(set->num_classes() - 1));
+  screen::print("%s: %s of %s, no faults; labels 0 to %lld\n", path.c_str(),
+                counted(set->num_pictures(), "picture").c_str(), set->shape().text().c_str(),
+                static_cast<long long>(set->num_classes() - 1));
 }
 
 void verify_tokens(const std::string& path) {
@@ -32,7 +32,7 @@ void verify_tokens(const std::string& path) {
     text += format(" of {}; hashes agree", format_grouped(*set.vocab_size));
   else
     text += "; there is no .json beside it, so neither vocabulary nor hashes are known";
-  print("%s\n", text.c_str());
+  screen::print("%s\n", text.c_str());
 }
 
 }  // namespace

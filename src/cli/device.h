@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/rows.h"
+#include "base/rows.h"
 #include "comm/world.h"
 #include "config/config.h"
 #include "machine/target.h"

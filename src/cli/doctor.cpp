@@ -18,10 +18,10 @@
 #include "cli/commands.h"
 #include "cli/cuda_parts.h"
 #include "cli/host_facts.h"
-#include "cli/rows.h"
 #include "cli/run_record.h"
-#include "cli/terminal.h"
 #include "kernels/cpu/libraries.h"
+#include "screen/rows.h"
+#include "screen/terminal.h"
 
 namespace fourfold::cli {
 namespace {
@@ -302,9 +302,9 @@ std::string line(const Item& entry, int columns) {
                               : entry.verdict == Verdict::warn ? styled(Style::yellow, "warn")
                                                                : styled(Style::red, "bad ");
   std::string text =
-      format("{}  {:<11} {}\n", verdict, entry.name, wrapped(entry.text, indent, columns));
+      format("{}  {:<11} {}\n", verdict, entry.name, screen::wrapped(entry.text, indent, columns));
   if (!entry.advice.empty())
-    text += format("{:{}}-> {}\n", "", indent, wrapped(entry.advice, indent + 3, columns));
+    text += format("{:{}}-> {}\n", "", indent, screen::wrapped(entry.advice, indent + 3, columns));
   return text;
 }
 
@@ -323,8 +323,8 @@ void doctor(const DoctorArguments& arguments) {
   add_launchers(arguments, items);
   add_cuda(items);
   add_disk(items);
-  const Terminal terminal =
-      terminal_of(STDOUT_FILENO, color_choice(arguments.color), arguments.variable);
+  const screen::Terminal terminal =
+      screen::terminal_of(STDOUT_FILENO, screen::color_choice(arguments.color), arguments.variable);
   const auto count = [&](Verdict verdict) {
     return std::count_if(items.begin(), items.end(),
                          [&](const Item& entry) { return entry.verdict == verdict; });

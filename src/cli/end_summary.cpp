@@ -7,7 +7,7 @@
 #include "base/styled_text.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/rows.h"
+#include "screen/rows.h"
 
 namespace fourfold::cli {
 namespace {
@@ -27,7 +27,7 @@ std::vector<Entry> lines_of(const std::vector<Entry>& entries, std::size_t label
   const int frame = static_cast<int>(label_width) + 6;
   for (const Entry& entry : entries) {
     std::string label = entry.label;
-    for (std::string& line : split(wrapped(entry.text, 0, columns - frame), '\n'))
+    for (std::string& line : split(screen::wrapped(entry.text, 0, columns - frame), '\n'))
       lines.push_back({std::exchange(label, ""), std::move(line)});
   }
   return lines;

@@ -16,12 +16,12 @@
 #include "checkpoint/model_file.h"
 #include "cli/commands.h"
 #include "cli/job.h"
-#include "cli/print.h"
-#include "cli/progress_line.h"
-#include "cli/terminal.h"
 #include "cli/trained_model.h"
 #include "data/source.h"
 #include "run/executor.h"
+#include "screen/print.h"
+#include "screen/progress_line.h"
+#include "screen/terminal.h"
 
 namespace fourfold::cli {
 namespace {
@@ -140,10 +140,11 @@ Scores score(const Windows& windows, const Job& job, run::Executor& executor, bo
 
 Scores score_and_tell(const EvalArguments& arguments, const Windows& windows, const Job& job,
                       run::Executor& executor) {
-  std::optional<ProgressLine> line;
+  std::optional<screen::ProgressLine> line;
   // What reads JSON reads nothing else.
   if (!arguments.json)
-    line.emplace(terminal_of(STDOUT_FILENO, ColorChoice::automatic, arguments.variable));
+    line.emplace(
+        screen::terminal_of(STDOUT_FILENO, screen::ColorChoice::automatic, arguments.variable));
   return score(windows, job, executor, !arguments.logits.empty(), [&](std::int64_t done) {
     if (line)
       line->show(static_cast<double>(done) / static_cast<double>(windows.count()),
@@ -201,13 +202,14 @@ void write_logits(const std::string& path, const Windows& windows, const Scores&
 void print_table(const EvalArguments& arguments, const TrainedModel& model, const Windows& windows,
                  const Scores& scores, bool is_text, std::size_t text_bytes) {
   const double loss = scores.mean_loss();
-  print("model        %s of %s\ntokens       %s in %s of %lld\n", model.origin.c_str(),
-        arguments.run_dir.c_str(), format_grouped(windows.labels()).c_str(),
-        counted(windows.count(), "window").c_str(), static_cast<long long>(windows.length()));
-  print("loss         %.6f per token\nperplexity   %.4f\n", loss, std::exp(loss));
+  screen::print("model        %s of %s\ntokens       %s in %s of %lld\n", model.origin.c_str(),
+                arguments.run_dir.c_str(), format_grouped(windows.labels()).c_str(),
+                counted(windows.count(), "window").c_str(),
+                static_cast<long long>(windows.length()));
+  screen::print("loss         %.6f per token\nperplexity   %.4f\n", loss, std::exp(loss));
   if (!is_text) return;
   const double bits = loss * static_cast<double>(windows.labels()) / std::log(2.0);
-  print("bits/byte    %.4f\n", bits / static_cast<double>(text_bytes));
+  screen::print("bits/byte    %.4f\n", bits / static_cast<double>(text_bytes));
 }
 
 }  // namespace
@@ -236,7 +238,7 @@ void eval(const EvalArguments& arguments) {
   const Scores scores = score_and_tell(arguments, windows, job, executor);
   if (!arguments.logits.empty()) write_logits(arguments.logits, windows, scores);
   if (arguments.json)
-    print("%s\n", to_json(windows, scores).dump().c_str());
+    screen::print("%s\n", to_json(windows, scores).dump().c_str());
   else
     print_table(arguments, model, windows, scores, tokenizer->name() != "number", text.size());
 }

@@ -7,13 +7,13 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/print.h"
 #include "cli/run_files.h"
 #include "cli/tokenizer_files.h"
 #include "cli/trained_model.h"
 #include "config/print.h"
 #include "interop/export_model.h"
 #include "model/gpt.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
@@ -96,14 +96,15 @@ void export_model(const ExportArguments& arguments) {
   else
     export_own(arguments, model, folder);
   folder.commit();
-  print("%s: %s parameters of %s%s\n", arguments.output.c_str(),
-        format_count(static_cast<double>(num_parameters(*model.parameters))).c_str(),
-        model.origin.c_str(),
-        arguments.format == "hf" ? "; transformers reads them with GPT2LMHeadModel.from_pretrained"
-                                 : "");
-  for (const std::string& note : notes) print("note: %s\n", note.c_str());
+  screen::print("%s: %s parameters of %s%s\n", arguments.output.c_str(),
+                format_count(static_cast<double>(num_parameters(*model.parameters))).c_str(),
+                model.origin.c_str(),
+                arguments.format == "hf"
+                    ? "; transformers reads them with GPT2LMHeadModel.from_pretrained"
+                    : "");
+  for (const std::string& note : notes) screen::print("note: %s\n", note.c_str());
   if (arguments.format == "hf" && !model.config.gpt.bias)
-    print(
+    screen::print(
         "%s: model.bias is false and GPT-2 has biases: they are written as zeros, which "
         "compute the same\n",
         arguments.output.c_str());

@@ -13,9 +13,9 @@
 #include "checkpoint/model_file.h"
 #include "cli/commands.h"
 #include "cli/job.h"
-#include "cli/print.h"
 #include "cli/trained_model.h"
 #include "run/executor.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
@@ -68,16 +68,16 @@ config::Config writing_config(const GenerateArguments& arguments, const config::
 void write_sample(const GenerateArguments& arguments, const generate::SampleSpec& spec,
                   const data::Tokenizer& tokenizer, run::Executor& executor, std::int64_t number) {
   const auto begin = std::chrono::steady_clock::now();
-  print_text(spec.prompt);
+  screen::print_text(spec.prompt);
   const generate::Writing writing = generate::generate(
       spec, tokenizer, executor,
       [](std::string_view piece) {
-        print_text(piece);
+        screen::print_text(piece);
         std::fflush(stdout);
       },
       static_cast<std::uint32_t>(number - 1),
       arguments.cache ? generate::Cache::keep : generate::Cache::compute_again);
-  print("\n");
+  screen::print("\n");
   if (!arguments.stats) return;
   std::fflush(stdout);
   const double time_s =
@@ -107,8 +107,8 @@ void generate(const GenerateArguments& arguments) {
     return write_sample(arguments, spec, *tokenizer, executor, *arguments.sample);
   for (std::int64_t number = 1; number <= arguments.samples; ++number) {
     if (arguments.samples > 1)
-      print("%s=== sample %lld of %lld ===\n", number == 1 ? "" : "\n",
-            static_cast<long long>(number), static_cast<long long>(arguments.samples));
+      screen::print("%s=== sample %lld of %lld ===\n", number == 1 ? "" : "\n",
+                    static_cast<long long>(number), static_cast<long long>(arguments.samples));
     write_sample(arguments, spec, *tokenizer, executor, number);
   }
 }

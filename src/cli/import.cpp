@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/print.h"
 #include "cli/run_files.h"
 #include "cli/run_record.h"
 #include "cli/tokenizer_files.h"
@@ -16,6 +15,7 @@
 #include "config/print.h"
 #include "interop/import_gpt2.h"
 #include "model/gpt.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
@@ -71,16 +71,16 @@ void say_what_now(const ImportArguments& arguments, const interop::Gpt2Folder& s
                   const FoundTokenizer& found) {
   const std::string dir = shell_quoted(arguments.output);
   const model::GptSpec& spec = source.model.spec;
-  print("%s: GPT-2 with %s parameters in %lld layer%s, %s\n", arguments.output.c_str(),
-        format_count(static_cast<double>(num_parameters(spec))).c_str(),
-        static_cast<long long>(spec.num_layers), spec.num_layers == 1 ? "" : "s",
-        found.key.empty() ? "without a tokenizer: a prompt is a list of token numbers"
-                          : format("tokenizer {}", found.key).c_str());
+  screen::print("%s: GPT-2 with %s parameters in %lld layer%s, %s\n", arguments.output.c_str(),
+                format_count(static_cast<double>(num_parameters(spec))).c_str(),
+                static_cast<long long>(spec.num_layers), spec.num_layers == 1 ? "" : "s",
+                found.key.empty() ? "without a tokenizer: a prompt is a list of token numbers"
+                                  : format("tokenizer {}", found.key).c_str());
   for (const auto* notes : {&source.model.notes, &found.notes})
-    for (const std::string& note : *notes) print("note: %s\n", note.c_str());
-  print("write    fourfold generate %s --prompt \"%s\" --tokens 50\n", dir.c_str(),
-        found.key.empty() ? "0" : "...");
-  print(
+    for (const std::string& note : *notes) screen::print("note: %s\n", note.c_str());
+  screen::print("write    fourfold generate %s --prompt \"%s\" --tokens 50\n", dir.c_str(),
+                found.key.empty() ? "0" : "...");
+  screen::print(
       "train    fourfold train %s --set run.init_from=%s --set run.name=NAME --set "
       "run.dir=runs/NAME --set data.path=FILE --set optimizer.lr=1e-5%s\n",
       shell_quoted(join_path(arguments.output, RunFiles::config)).c_str(), dir.c_str(),

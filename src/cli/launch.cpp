@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "base/error.h"
-#include "cli/report_error.h"
 #include "comm/monitor.h"
 #include "comm/mpi.h"
 #include "comm/start_watch.h"
 #include "comm/threads.h"
+#include "screen/report_error.h"
 
 namespace fourfold::cli {
 namespace {
@@ -76,7 +76,7 @@ void ProcessJob::together(const std::function<void()>& what) {
     const auto other = static_cast<ExitCode>(text[0]);
     if (other == ExitCode::done) continue;
     // Said before any rank ends: a launcher ends all when the first one does, with this code.
-    if (world.rank().index() == 0) report_error(text.substr(1));
+    if (world.rank().index() == 0) screen::report_error(text.substr(1));
     finish();
     throw UserError(other, "");
   }

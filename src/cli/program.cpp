@@ -7,8 +7,8 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/job.h"
-#include "cli/print.h"
 #include "program/text.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 
@@ -51,7 +51,7 @@ void print_after(const ProgramArguments& arguments, const AfterPass& after,
     if (arguments.program == "all" || arguments.program == name)
       text += (text.empty() ? "" : "\n") + made;
   if (text.empty()) fail_program(arguments.program, bundle);
-  print_text(text);
+  screen::print_text(text);
 }
 
 }  // namespace
@@ -67,12 +67,12 @@ void program(const ProgramArguments& arguments) {
     };
   const Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks, passes);
   if (!arguments.after.empty()) return print_after(arguments, after, job.bundle());
-  if (arguments.of_job) return print_text(program::to_text(job.programs));
+  if (arguments.of_job) return screen::print_text(program::to_text(job.programs));
   const program::Bundle bundle = bundle_of(job, arguments.rank);
-  if (arguments.program == "all") return print_text(program::to_text(bundle));
+  if (arguments.program == "all") return screen::print_text(program::to_text(bundle));
   const program::Program* found = bundle.find(arguments.program);
   if (found == nullptr) fail_program(arguments.program, bundle);
-  print_text(program::to_text(*found));
+  screen::print_text(program::to_text(*found));
 }
 
 }  // namespace fourfold::cli

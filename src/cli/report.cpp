@@ -13,13 +13,13 @@
 #include "checkpoint/store.h"
 #include "cli/build_info.h"
 #include "cli/commands.h"
-#include "cli/print.h"
 #include "cli/run_files.h"
 #include "cli/run_record.h"
 #include "cli/sessions.h"
 #include "config/config.h"
 #include "config/schema.h"
 #include "report/page.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
@@ -177,7 +177,8 @@ void report(const ReportArguments& arguments) {
   const BuildInfo build = build_info();
   write_file_atomic(arguments.output, report::make_page(runs, format("Fourfold {} ({})",
                                                                      build.version, build.commit)));
-  print("%s: %zu run%s\n", arguments.output.c_str(), runs.size(), runs.size() == 1 ? "" : "s");
+  screen::print("%s: %zu run%s\n", arguments.output.c_str(), runs.size(),
+                runs.size() == 1 ? "" : "s");
 }
 
 }  // namespace fourfold::cli

@@ -9,7 +9,7 @@ namespace fourfold::cli {
 checkpoint::Found restore_run(const TrainArguments& arguments, const Job& job,
                               const data::Source& source, const ResumePoint& point,
                               checkpoint::Store& store, run::Executor& executor, comm::World* world,
-                              train::Screen& screen) {
+                              Screen& screen) {
   const std::string& path = point.found.path;
   const std::string folder = path.substr(0, path.rfind('/'));
   const bool is_own = folder == store.folder();
@@ -20,7 +20,7 @@ checkpoint::Found restore_run(const TrainArguments& arguments, const Job& job,
           [&](const checkpoint::Manifest& manifest) {
             check_resumable(manifest, job.config, source, arguments.resume);
           },
-      .warn = [&](const std::string& text) { screen.say(train::Level::warning, text); }};
+      .warn = [&](const std::string& text) { screen.say(Level::warning, text); }};
   return checkpoint::restore(
       is_own ? store : other, point.found, choice, executor.bundle().at("train"),
       [&](const program::Buffer& b) { return executor.bytes(b); }, world);

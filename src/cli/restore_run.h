@@ -1,6 +1,7 @@
 // The state from which a run goes on, brought to all of its ranks.
 #pragma once
 
+#include "base/screen.h"
 #include "checkpoint/restore.h"
 #include "cli/commands.h"
 #include "cli/job.h"
@@ -8,7 +9,6 @@
 #include "comm/world.h"
 #include "data/source.h"
 #include "run/executor.h"
-#include "train/screen.h"
 
 namespace fourfold::cli {
 
@@ -19,6 +19,6 @@ namespace fourfold::cli {
 checkpoint::Found restore_run(const TrainArguments& arguments, const Job& job,
                               const data::Source& source, const ResumePoint& point,
                               checkpoint::Store& store, run::Executor& executor, comm::World* world,
-                              train::Screen& screen);
+                              Screen& screen);
 
 }  // namespace fourfold::cli

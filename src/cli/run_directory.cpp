@@ -14,6 +14,7 @@
 #include "cli/summary.h"
 #include "config/print.h"
 #include "plan/plan.h"
+#include "screen/rows.h"
 #include "train/metrics.h"
 
 namespace fourfold::cli {
@@ -130,8 +131,9 @@ Session open_run_directory(const TrainArguments& arguments, const Job& job,
     write_file_atomic(join_path(dir, RunFiles::kernel_table), job.kernel_table);
   if (source.tokenizer() != nullptr)
     write_file_atomic(join_path(dir, RunFiles::tokenizer), source.tokenizer()->to_text() + "\n");
-  write_file_atomic(join_path(dir, RunFiles::plan), without_styles(to_text(summary_rows(job))) +
-                                                        "\n" + plan::to_text(job.plan, job.graphs));
+  write_file_atomic(join_path(dir, RunFiles::plan),
+                    without_styles(screen::to_text(summary_rows(job))) + "\n" +
+                        plan::to_text(job.plan, job.graphs));
   std::vector<Session> sessions = read_sessions(dir);
   // A disk that has just taken a record may fail to give it back.
   if (sessions.empty() || sessions.back().number != session.number) sessions.push_back(session);

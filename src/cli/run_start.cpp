@@ -255,7 +255,7 @@ RunStart plan_start(const TrainArguments& arguments, const Job& job, const data:
 }
 
 void check_bytes(const TrainArguments& arguments, const Job& job, const data::Source& source,
-                 const ResumePoint& point, train::Screen& screen) {
+                 const ResumePoint& point, Screen& screen) {
   const std::string folder = fs::path(point.found.path).parent_path().string();
   const checkpoint::Store store(real_files(), folder);
   std::string problems;
@@ -273,7 +273,7 @@ void check_bytes(const TrainArguments& arguments, const Job& job, const data::So
     if (!older.found)
       throw UserError(ExitCode::no_checkpoint, checkpoint::nothing_whole_in(folder, problems));
     check_resumable(older.found->manifest, job.config, source, arguments.resume);
-    screen.say(train::Level::warning,
+    screen.say(Level::warning,
                format("the checkpoint of step {} is damaged and would be passed over for that of "
                       "step {}:{}",
                       found.manifest.step, older.found->manifest.step, problems));

@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 
+#include "base/screen.h"
 #include "cli/commands.h"
 #include "cli/job.h"
 #include "cli/resume.h"
 #include "data/source.h"
-#include "train/screen.h"
 
 namespace fourfold::cli {
 
@@ -29,7 +29,7 @@ RunStart plan_start(const TrainArguments& arguments, const Job& job, const data:
 /// Of a dry run: reads every byte of the checkpoint, and says which would be passed over. Errors:
 /// UserError(no_checkpoint) where no other will do.
 void check_bytes(const TrainArguments& arguments, const Job& job, const data::Source& source,
-                 const ResumePoint& point, train::Screen& screen);
+                 const ResumePoint& point, Screen& screen);
 
 /// The names of files that a job which was killed may have left half-written.
 bool is_leftover(const std::string& name);

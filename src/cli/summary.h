@@ -1,8 +1,8 @@
 // What a run is, at a glance.
 #pragma once
 
+#include "base/rows.h"
 #include "cli/job.h"
-#include "cli/rows.h"
 
 namespace fourfold::cli {
 

@@ -29,7 +29,7 @@ bool has_files(FileSystem& files, const std::string& folder) {
 }  // namespace
 
 TensorboardLog::TensorboardLog(FileSystem& files, const std::string& folder,
-                               std::int64_t first_step, Log& log)
+                               std::int64_t first_step, screen::Log& log)
     : is_restart_(has_files(files, folder)),
       writer_(files, {.folder = folder, .host = host_facts().name},
               [&log](const std::string& text) { log.warn(text); }),

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/file_system.h"
-#include "cli/log.h"
 #include "interop/tensorboard_writer.h"
+#include "screen/log.h"
 #include "train/observer.h"
 
 namespace fourfold::cli {
@@ -16,7 +16,8 @@ class TensorboardLog : public train::Observer {
  public:
   /// Writes to a folder of the run directory; `first_step` steps are done already, and what earlier
   /// files say of later ones is taken back. `files` and `log` must outlive it.
-  TensorboardLog(FileSystem& files, const std::string& folder, std::int64_t first_step, Log& log);
+  TensorboardLog(FileSystem& files, const std::string& folder, std::int64_t first_step,
+                 screen::Log& log);
   /// Says how much was dropped, if anything was.
   ~TensorboardLog() override;
 
@@ -28,7 +29,7 @@ class TensorboardLog : public train::Observer {
  private:
   bool is_restart_;  // there are records of an earlier start
   interop::TensorboardWriter writer_;
-  Log& log_;
+  screen::Log& log_;
   std::int64_t last_step_;
 };
 

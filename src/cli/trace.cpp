@@ -3,8 +3,8 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/commands.h"
-#include "cli/print.h"
 #include "cli/run_files.h"
+#include "screen/print.h"
 #include "trace/chrome_format.h"
 #include "trace/summary.h"
 
@@ -28,7 +28,7 @@ void trace_summary(const TraceSummaryArguments& arguments) {
   const trace::Summary summary = trace::summarize(timeline, path);
   const std::string text =
       arguments.json ? trace::to_json(summary).dump() + "\n" : trace::to_text(summary);
-  print("%s", text.c_str());
+  screen::print("%s", text.c_str());
 }
 
 }  // namespace fourfold::cli

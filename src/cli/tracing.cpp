@@ -27,7 +27,7 @@ void check_trace(const Job& job, std::int64_t num_steps) {
 }
 
 Tracing::Tracing(const Job& job, std::int64_t num_steps, run::Executor& executor,
-                 comm::World* world, Log* log)
+                 comm::World* world, screen::Log* log)
     : job_(job),
       executor_(executor),
       world_(world),

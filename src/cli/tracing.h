@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "cli/job.h"
-#include "cli/log.h"
 #include "comm/world.h"
 #include "run/executor.h"
+#include "screen/log.h"
 #include "trace/recorder.h"
 #include "train/observer.h"
 
@@ -23,7 +23,7 @@ class Tracing : public train::Observer {
   /// Traces that many steps of the executor's program "train". All ranks construct it together;
   /// everything passed must outlive it; `log` is null but on the first rank.
   Tracing(const Job& job, std::int64_t num_steps, run::Executor& executor, comm::World* world,
-          Log* log);
+          screen::Log* log);
   ~Tracing() override;
 
   /// Writes the file behind the last step that is traced.
@@ -37,7 +37,7 @@ class Tracing : public train::Observer {
   const Job& job_;
   run::Executor& executor_;
   comm::World* world_;
-  Log* log_;
+  screen::Log* log_;
   trace::Recorder recorder_;
   bool is_written_ = false;
 };

@@ -23,10 +23,7 @@
 #include "cli/initial_model.h"
 #include "cli/job.h"
 #include "cli/launch.h"
-#include "cli/log.h"
 #include "cli/outcome.h"
-#include "cli/print.h"
-#include "cli/report_error.h"
 #include "cli/restore_run.h"
 #include "cli/run_directory.h"
 #include "cli/run_files.h"
@@ -38,9 +35,7 @@
 #include "cli/stop_request.h"
 #include "cli/summary.h"
 #include "cli/tensorboard_log.h"
-#include "cli/terminal.h"
 #include "cli/tracing.h"
-#include "cli/warning_fold.h"
 #include "comm/mpi.h"
 #include "comm/termination.h"
 #include "config/print.h"
@@ -48,6 +43,12 @@
 #include "model/model.h"
 #include "plan/plan.h"
 #include "run/executor.h"
+#include "screen/log.h"
+#include "screen/print.h"
+#include "screen/report_error.h"
+#include "screen/rows.h"
+#include "screen/terminal.h"
+#include "screen/warning_fold.h"
 #include "train/checkpoints.h"
 #include "train/console.h"
 #include "train/metrics.h"
@@ -97,8 +98,9 @@ class Stopwatch {
 
 /// Those who watch a run, on the first rank.
 struct Observers {
-  Observers(const Job& job, const train::RunFacts& facts, const std::string& shared_cores, Log& log,
-            std::span<train::Observer* const> more, train::MetricsFile::Existing existing)
+  Observers(const Job& job, const train::RunFacts& facts, const std::string& shared_cores,
+            screen::Log& log, std::span<train::Observer* const> more,
+            train::MetricsFile::Existing existing)
       : console(log, job.config.train, facts),
         metrics(join_path(job.config.dir, RunFiles::metrics), existing,
                 [&log](const std::string& text) { log.warn(text); }),
@@ -119,14 +121,14 @@ std::string show_sample(const Job& job, const data::Source& source, run::Executo
   const generate::SampleSpec& spec = job.config.sample;
   if (spec.tokens == 0) return {};
   if (!is_first(world)) return generate::generate(spec, *source.tokenizer(), executor).text;
-  print("\nsample (%lld tokens, temperature %g):\n%s", static_cast<long long>(spec.tokens),
-        spec.temperature, spec.prompt.c_str());
-  const auto print = [](std::string_view piece) {
-    print_text(piece);
+  screen::print("\nsample (%lld tokens, temperature %g):\n%s", static_cast<long long>(spec.tokens),
+                spec.temperature, spec.prompt.c_str());
+  const auto show = [](std::string_view piece) {
+    screen::print_text(piece);
     std::fflush(stdout);
   };
-  const std::string text = generate::generate(spec, *source.tokenizer(), executor, print).text;
-  print("\n");
+  const std::string text = generate::generate(spec, *source.tokenizer(), executor, show).text;
+  screen::print("\n");
   write_file_atomic(join_path(job.config.dir, RunFiles::sample), spec.prompt + text + "\n");
   return spec.prompt + text;
 }
@@ -143,7 +145,7 @@ void add_samples(train::Course& course, const Job& job, const data::Source& sour
 
 /// Where everything lies, and what can be done with it. `ended_early`: the run has ended before its
 /// last step, and not because it was told to.
-void say_where(const Job& job, std::int64_t steps, bool ended_early, Log& log) {
+void say_where(const Job& job, std::int64_t steps, bool ended_early, screen::Log& log) {
   const std::string& dir = job.config.dir;
   Rows rows = {{"weights", join_path(dir, RunFiles::weights)},
                {"metrics", join_path(dir, RunFiles::metrics)},
@@ -158,7 +160,7 @@ void say_where(const Job& job, std::int64_t steps, bool ended_early, Log& log) {
                                     "other {} of {}",
                                     format_grouped(job.config.train.steps - steps),
                                     counted(job.config.train.steps, "step"))});
-  std::string text = "\n" + to_text(rows, log.columns());
+  std::string text = "\n" + screen::to_text(rows, log.columns());
   text.pop_back();
   log.info(text);
 }
@@ -172,7 +174,7 @@ struct Shared {
   const RunStart& start;
   const std::atomic<bool>& stop_asked;
   std::string shared_cores;  // as shared_cores() says it
-  Log& log;
+  screen::Log& log;
 };
 
 /// "x 2, data 4"; "one rank".
@@ -222,11 +224,11 @@ train::TrainResult train_and_tell(const Shared& run, const train::RunFacts& fact
 }
 
 void start_tensorboard(std::optional<TensorboardLog>& tensorboard, const Job& job,
-                       std::int64_t first_step, Log& log) {
+                       std::int64_t first_step, screen::Log& log) {
   tensorboard.emplace(real_files(), join_path(job.config.dir, RunFiles::tensorboard), first_step,
                       log);
   tensorboard->text("run/config", as_block(config::resolved_yaml(job.config)));
-  tensorboard->text("run/plan", as_block(without_styles(to_text(summary_rows(job)))));
+  tensorboard->text("run/plan", as_block(without_styles(screen::to_text(summary_rows(job)))));
 }
 
 /// The state that the run goes on from, on all ranks; nothing where it begins.
@@ -247,7 +249,7 @@ Session open_run(const Shared& run, const std::optional<checkpoint::Found>& orig
   const Session session =
       open_run_directory(run.arguments, run.job, run.source, run.facts, run.start, origin);
   run.log.keep(join_path(dir, RunFiles::log),
-               run.start.overwrites ? Log::Existing::replace : Log::Existing::keep);
+               run.start.overwrites ? screen::Log::Existing::replace : screen::Log::Existing::keep);
   if (run.start.begins_anew)
     run.log.info(
         format("{}: the run there ended before its first checkpoint; it begins anew", dir));
@@ -368,11 +370,11 @@ Prepared prepare(const TrainArguments& arguments, std::optional<std::int64_t> ra
 
 /// Shows what is about to happen. Nothing of it is in the run directory yet.
 void show_start(const TrainArguments& arguments, const Prepared& run, const JobFacts& facts,
-                std::size_t ranks_here, const RunStart& start, Log& log) {
-  log.set_level(log_level(run.job.config.log_level));
+                std::size_t ranks_here, const RunStart& start, screen::Log& log) {
+  log.set_level(screen::log_level(run.job.config.log_level));
   log.debug(format("configuration and data read in {}, planned and compiled in {}",
                    run.reading_time, run.compiling_time));
-  log.info(to_text(startup_rows(run.job, *run.source, facts, ranks_here), log.columns()));
+  log.info(screen::to_text(startup_rows(run.job, *run.source, facts, ranks_here), log.columns()));
   for (const std::string& warning : run.source->warnings()) log.warn(warning);
   if (start.point) {
     for (const checkpoint::Refused& refused : start.point->refused)
@@ -388,7 +390,7 @@ void show_start(const TrainArguments& arguments, const Prepared& run, const JobF
 /// The run directory, held for this job. Lost while it stood still: it ends at once.
 std::unique_ptr<RunLock> lock_run(const TrainArguments& arguments, const Job& job) {
   LockOptions options{.take_over = arguments.take_over, .on_lost = [](const std::string& text) {
-                        report_error(text);
+                        screen::report_error(text);
                         std::_Exit(static_cast<int>(ExitCode::output_in_use));
                       }};
   return std::make_unique<RunLock>(job.config.dir, this_holder(arguments.variable),
@@ -433,18 +435,18 @@ LaunchOptions first_options(const TrainArguments& arguments) {
   return options;
 }
 
-LaunchOptions launch_options(const Job& job, Log& log) {
+LaunchOptions launch_options(const Job& job, screen::Log& log) {
   return {.watchdog_s = watchdog_s(job.config),
           .status_folder = join_path(job.config.dir, RunFiles::status),
           .flush = [&log] { log.status(""); },
           .ask_to_stop = StopRequest::ask};
 }
 
-Log make_log(const TrainArguments& arguments) {
+screen::Log make_log(const TrainArguments& arguments) {
   // mpirun gives its ranks a terminal of their own, wherever their output ends up.
-  const int output = arguments.launcher.launched_by_mpi() ? Terminal::none : STDOUT_FILENO;
-  return {train::Level::info,
-          terminal_of(output, color_choice(arguments.color), arguments.variable)};
+  const int output = arguments.launcher.launched_by_mpi() ? screen::Terminal::none : STDOUT_FILENO;
+  return {Level::info,
+          screen::terminal_of(output, screen::color_choice(arguments.color), arguments.variable)};
 }
 
 void train_threads(const TrainArguments& arguments) {
@@ -452,7 +454,7 @@ void train_threads(const TrainArguments& arguments) {
   const StopRequest stop(
       "\nasked to stop: the run saves and ends after the step that is under way; ask again to end "
       "it at once\n");
-  Log log = make_log(arguments);
+  screen::Log log = make_log(arguments);
   const Prepared run = prepare(arguments, std::nullopt, std::nullopt);
   const Job& job = run.job;
   check_memory(job, job.ranks(), checkpoint_copy_bytes(job));
@@ -479,13 +481,14 @@ void train_threads(const TrainArguments& arguments) {
 
 /// Warnings of all ranks, on the first; equal ones are folded.
 void tell_warnings(const Job& job, comm::World& world, const JobFacts& facts,
-                   const std::string& own, Log& log) {
+                   const std::string& own, screen::Log& log) {
   const std::vector<std::string> texts = world.all_gather(own);
   if (!is_first(&world)) return;
   for (std::size_t rank = 0; rank < texts.size(); ++rank)
     if (!texts[rank].empty())
-      log.warn_from(rank_tag(rank, facts.hosts[rank], grid_place(job.plan.meshes[0], rank)),
-                    texts[rank]);
+      log.warn_from(
+          screen::rank_tag(rank, facts.hosts[rank], screen::grid_place(job.plan.meshes[0], rank)),
+          texts[rank]);
 }
 
 /// Whether any rank was asked to stop; all ranks call together.
@@ -497,7 +500,7 @@ bool is_stop_asked(const StopRequest& stop, comm::World& world) {
 
 /// What one rank does from its first word to the others to its last; whether it was stopped. The
 /// log and the lock of the run directory outlive the watch over the ranks, which ends them too.
-bool train_process(const TrainArguments& arguments, const StopRequest& stop, Log& log,
+bool train_process(const TrainArguments& arguments, const StopRequest& stop, screen::Log& log,
                    std::unique_ptr<RunLock>& lock, ProcessJob& processes) {
   comm::World& world = processes.world();
   const comm::ThreadAdvice advice = comm::advise_threads(world);
@@ -556,7 +559,7 @@ bool train_process(const TrainArguments& arguments, const StopRequest& stop, Log
 
 void train_processes(const TrainArguments& arguments) {
   const StopRequest stop;
-  Log log = make_log(arguments);
+  screen::Log log = make_log(arguments);
   std::unique_ptr<RunLock> lock;
   ProcessJob processes(arguments.launcher, first_options(arguments));
   bool was_stopped = false;

@@ -8,8 +8,8 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/job.h"
-#include "cli/print.h"
 #include "program/text.h"
+#include "screen/print.h"
 #include "verify/verify_job.h"
 
 namespace fourfold::cli {
@@ -32,10 +32,11 @@ std::string fault_list(const std::vector<verify::Fault>& faults) {
 
 void print_programs(const program::Bundle& bundle) {
   for (const program::Program& p : bundle.programs)
-    print("%-9s %6zu instructions, %4zu buffers, %4zu events: no faults\n", p.name.c_str(),
-          p.instructions.size(), p.buffers.size(), p.num_events);
-  print("memory    %s persistent + %s transient\n", format_bytes(bundle.persistent_bytes).c_str(),
-        format_bytes(bundle.transient_bytes).c_str());
+    screen::print("%-9s %6zu instructions, %4zu buffers, %4zu events: no faults\n", p.name.c_str(),
+                  p.instructions.size(), p.buffers.size(), p.num_events);
+  screen::print("memory    %s persistent + %s transient\n",
+                format_bytes(bundle.persistent_bytes).c_str(),
+                format_bytes(bundle.transient_bytes).c_str());
 }
 
 /// How many instructions all ranks run together.
@@ -53,12 +54,12 @@ std::int64_t count_instructions(const program::Job& job) {
 
 void print_job(const program::Job& job) {
   for (std::size_t i = 0; i < job.classes.size(); ++i) {
-    if (job.classes.size() > 1) print("class %zu\n", i);
+    if (job.classes.size() > 1) screen::print("class %zu\n", i);
     print_programs(job.classes[i]);
   }
-  print("ranks     %s, %s instructions in all\n",
-        format_grouped(static_cast<std::int64_t>(job.ranks.size())).c_str(),
-        format_grouped(count_instructions(job)).c_str());
+  screen::print("ranks     %s, %s instructions in all\n",
+                format_grouped(static_cast<std::int64_t>(job.ranks.size())).c_str(),
+                format_grouped(count_instructions(job)).c_str());
 }
 
 void refuse(const std::vector<verify::Fault>& faults, ExitCode code) {
@@ -95,8 +96,8 @@ void verify_config(const VerifyArguments& arguments) {
   const double verify_s = seconds_since(before_verifying);
   refuse(faults, ExitCode::internal);
   print_job(job);
-  print("time      %s to compile, %s to verify\n", format_duration(compile_s).c_str(),
-        format_duration(verify_s).c_str());
+  screen::print("time      %s to compile, %s to verify\n", format_duration(compile_s).c_str(),
+                format_duration(verify_s).c_str());
 }
 
 }  // namespace

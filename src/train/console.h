@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/screen.h"
 #include "train/live_status.h"
 #include "train/observer.h"
-#include "train/screen.h"
 #include "train/train_spec.h"
 
 namespace fourfold::train {

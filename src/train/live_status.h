@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "train/screen.h"
+#include "base/screen.h"
 
 namespace fourfold::train {
 

@@ -16,7 +16,7 @@ WRAPPERS = (
     ("yaml-cpp", r"yaml-cpp/.*", ["src/base/yaml.cpp"]),
     ("nlohmann-json", r"nlohmann/.*", ["src/base/json.cpp"]),
     ("fmt", r"fmt/.*", ["src/base/format.h"]),
-    ("spdlog", r"spdlog/.*", ["src/cli/log.cpp"]),
+    ("spdlog", r"spdlog/.*", ["src/screen/log.cpp"]),
     ("CLI11", r"CLI/.*", ["src/cli/command_line.cpp", "src/main.cpp"]),
     ("xxHash", r"xxhash\.h|xxh3\.h", []),
     ("sentencepiece", r"sentencepiece.*", ["src/data/sentencepiece.cpp", "src/data/train_sentencepiece.cpp"]),
@@ -39,7 +39,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES = (".h", ".cpp", ".cu", ".cuh")
 
 # Standard output is wrapped like a library: what a file holds must not command a terminal.
-PRINTERS = {"src/cli/print.cpp": "all that commands print", "src/cli/progress_line.cpp": "a line that moves",
+PRINTERS = {"src/screen/print.cpp": "all that commands print", "src/screen/progress_line.cpp": "a line that moves",
             "src/cli/doctor.cpp": "a table with colours"}
 PRINTING = re.compile(r"\b(?:std::)?(?:printf|puts|putchar)\s*\(|,\s*stdout\s*\)|\bstd::cout\b")
 
@@ -127,7 +127,7 @@ def findings(root):
             continue
         for number, line in enumerate((root / path).read_text().splitlines(), 1):
             if PRINTING.search(line.split("//")[0]):
-                yield f"{path}:{number}: writes to standard output past src/cli/print.h; call print or print_text"
+                yield f"{path}:{number}: writes to standard output past src/screen/print.h; call print or print_text"
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@
 #include "base/units.h"
 #include "cli/cuda/device_kernels.h"
 #include "cli/cuda_parts.h"
-#include "cli/print.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
 #include "machine/peak_rates.h"
 #include "measure/cuda/device.h"
 #include "measure/cuda/streams.h"
+#include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
@@ -37,14 +37,14 @@ std::string share(double rate, double peak) {
 
 void print_row(const std::string& op, const std::string& shape, const std::string& kernel,
                double seconds, const std::string& rate, const std::string& of_peak) {
-  print("%-20s %-22s %-20s %10.1f %14s %8s\n", op.c_str(), shape.c_str(), kernel.c_str(),
-        seconds * 1e6, rate.c_str(), of_peak.c_str());
+  screen::print("%-20s %-22s %-20s %10.1f %14s %8s\n", op.c_str(), shape.c_str(), kernel.c_str(),
+                seconds * 1e6, rate.c_str(), of_peak.c_str());
   std::fflush(stdout);
 }
 
 void print_header() {
-  print("%-20s %-22s %-20s %10s %14s %8s\n", "op", "shape", "kernel", "us a call", "rate",
-        "of peak");
+  screen::print("%-20s %-22s %-20s %10s %14s %8s\n", "op", "shape", "kernel", "us a call", "rate",
+                "of peak");
 }
 
 /// Name of a type as users write it.
@@ -175,13 +175,14 @@ void measure_streams(BenchDevice& device, double seconds, double peak_bytes_per_
 
 void print_device(const machine::CudaDevice& device,
                   const std::optional<machine::PeakRates>& sheet) {
-  print("%s, %d multiprocessors, %s of L2\n%s\n\n", device.name.c_str(), device.multiprocessors,
-        format_bytes(device.l2_bytes).c_str(),
-        sheet ? format("peak: bf16 {:.0f}, tf32 {:.0f}, fp32 {:.0f} TFLOP/s, {:.2f} TB/s ({})",
-                       sheet->bf16_flops_per_s / 1e12, sheet->tf32_flops_per_s / 1e12,
-                       sheet->f32_flops_per_s / 1e12, sheet->bytes_per_s / 1e12, sheet->source)
-                    .c_str()
-              : "no data sheet of it is known here: rates alone");
+  screen::print(
+      "%s, %d multiprocessors, %s of L2\n%s\n\n", device.name.c_str(), device.multiprocessors,
+      format_bytes(device.l2_bytes).c_str(),
+      sheet ? format("peak: bf16 {:.0f}, tf32 {:.0f}, fp32 {:.0f} TFLOP/s, {:.2f} TB/s ({})",
+                     sheet->bf16_flops_per_s / 1e12, sheet->tf32_flops_per_s / 1e12,
+                     sheet->f32_flops_per_s / 1e12, sheet->bytes_per_s / 1e12, sheet->source)
+                  .c_str()
+            : "no data sheet of it is known here: rates alone");
 }
 
 }  // namespace
@@ -202,7 +203,7 @@ void bench_cuda(const BenchArguments& arguments) {
   else
     measure_cases(*measured, arguments.what == "gemm" ? product_cases(peak) : attention_cases(peak),
                   arguments.seconds);
-  print("\nmedians between events, warm clocks, operands that no cache holds\n");
+  screen::print("\nmedians between events, warm clocks, operands that no cache holds\n");
 }
 
 }  // namespace fourfold::cli

@@ -60,5 +60,12 @@ TEST_F(MemoryLimits, without_a_limit_there_is_none) {
   EXPECT_TRUE(left("").empty());
 }
 
+TEST(CoreList, neighbours_are_ranges) {
+  EXPECT_EQ(core_list({0, 1, 2, 3}), "0-3");
+  EXPECT_EQ(core_list({0, 1, 4, 6, 7}), "0-1,4,6-7");
+  EXPECT_EQ(core_list({5}), "5");
+  EXPECT_EQ(core_list({}), "");
+}
+
 }  // namespace
 }  // namespace fourfold::cli

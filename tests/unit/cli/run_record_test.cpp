@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "cli/host_facts.h"
-#include "cli/warning_fold.h"
 
 namespace fourfold::cli {
 namespace {
@@ -46,34 +45,6 @@ TEST(EnvironmentJson, it_reads_back_with_everything_that_tells) {
   EXPECT_EQ(json.find("job")->find("measured_peak")->find("flops_per_s")->as_double(), 1e11);
   EXPECT_NE(json.find("build")->find("commit")->as_string(), "");
   EXPECT_GT(json.find("host")->find("memory_bytes")->as_integer(), 0);
-}
-
-TEST(CoreList, neighbours_are_ranges) {
-  EXPECT_EQ(core_list({0, 1, 2, 3}), "0-3");
-  EXPECT_EQ(core_list({0, 1, 4, 6, 7}), "0-1,4,6-7");
-  EXPECT_EQ(core_list({5}), "5");
-  EXPECT_EQ(core_list({}), "");
-}
-
-TEST(WarningFold, a_text_is_new_once_and_counted_then) {
-  WarningFold fold;
-  EXPECT_TRUE(fold.is_new("a"));
-  EXPECT_FALSE(fold.is_new("a"));
-  EXPECT_TRUE(fold.is_new("b"));
-  EXPECT_EQ(fold.counted(), std::vector<std::string>{"... and 1 more rank: a"});
-  EXPECT_TRUE(fold.counted().empty());
-  EXPECT_FALSE(fold.is_new("a"));
-  EXPECT_FALSE(fold.is_new("a"));
-  EXPECT_EQ(fold.counted(), std::vector<std::string>{"... and 2 more ranks: a"});
-}
-
-TEST(RankTag, it_names_rank_host_and_place) {
-  Mesh mesh{"all", {{"data", 2}, {"z", 1}, {"y", 2}, {"x", 2}}, {}};
-  for (std::size_t rank = 0; rank < 8; ++rank) mesh.ranks.push_back(Rank(rank));
-  EXPECT_EQ(grid_place(mesh, 5), "d1z0y0x1");
-  EXPECT_EQ(grid_place(mesh, 8), "");
-  EXPECT_EQ(rank_tag(17, "n042", "d0z1y0x1"), "[r017 n042 d0z1y0x1]");
-  EXPECT_EQ(rank_tag(0, "n", ""), "[r000 n]");
 }
 
 }  // namespace

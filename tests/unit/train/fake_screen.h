@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/screen.h"
 #include "base/styled_text.h"
-#include "train/screen.h"
 
 namespace fourfold::train {
 

@@ -3,10 +3,10 @@
 
 #include <string>
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 
 /// One message on standard error, behind all that was printed before. Empty: another rank has said
 /// it.
 void report_error(const std::string& message);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

@@ -1,10 +1,10 @@
-#include "train/screen.h"
+#include "base/screen.h"
 
 #include <gtest/gtest.h>
 
 #include "base/styled_text.h"
 
-namespace fourfold::train {
+namespace fourfold {
 namespace {
 
 const std::vector<Cell> cells = {{"first", 3}, {"second", 1}, {"third", 2}};
@@ -30,4 +30,4 @@ TEST(Fit, styles_take_no_columns_and_blanks_at_the_end_go) {
 }
 
 }  // namespace
-}  // namespace fourfold::train
+}  // namespace fourfold

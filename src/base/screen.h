@@ -1,5 +1,6 @@
-// Where the console writes: a terminal, a file, both. Texts may have styles (base/styled_text.h);
-// whoever shows them takes those out that it cannot show.
+// Where lines go that people read while something runs: a terminal, a file, both (screen/log.h).
+// Texts may have styles (base/styled_text.h); whoever shows them takes those out that it cannot
+// show.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace fourfold::train {
+namespace fourfold {
 
 enum class Level : std::uint8_t { debug, info, warning, error };
 
@@ -40,4 +41,4 @@ class Screen {
   virtual void status(std::string_view /*text*/) {}
 };
 
-}  // namespace fourfold::train
+}  // namespace fourfold

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "cli/terminal.h"
+#include "screen/terminal.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 
 /// "37 %  1.20 of 3.24 GiB" with what is told behind it, and a bar where there is a terminal. On
 /// standard output.
@@ -28,4 +28,4 @@ class ProgressLine {
   bool is_shown_ = false;
 };
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

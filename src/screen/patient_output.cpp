@@ -1,4 +1,4 @@
-#include "cli/patient_output.h"
+#include "screen/patient_output.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <chrono>
 #include <climits>
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 
 void PatientOutput::write(std::string_view text) {
   push(0);
@@ -55,4 +55,4 @@ void PatientOutput::drop(std::string_view text) {
   lines_lost_ += std::count(text.begin(), text.end(), '\n');
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

@@ -1,10 +1,10 @@
-#include "cli/report_error.h"
+#include "screen/report_error.h"
 
 #include <cstdio>
 
 #include "base/styled_text.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 
 void report_error(const std::string& message) {
   std::fflush(stdout);
@@ -14,4 +14,4 @@ void report_error(const std::string& message) {
   std::fprintf(stderr, "%s%s\n", marked ? "" : "error: ", without_controls(message).c_str());
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

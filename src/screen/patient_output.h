@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 
 class PatientOutput {
  public:
@@ -36,4 +36,4 @@ class PatientOutput {
   std::int64_t lines_lost_ = 0;
 };
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

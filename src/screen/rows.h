@@ -1,17 +1,13 @@
-// Rows of a label and a text, and their layout as aligned lines.
+// Rows of a label and a text as aligned lines.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
-namespace fourfold::cli {
+#include "base/rows.h"
 
-struct Row {
-  std::string label, text;
-};
-using Rows = std::vector<Row>;
+namespace fourfold::screen {
 
 /// Aligned lines, texts wrapped between words to the columns (0: no terminal) or to 100, whichever
 /// is less.
@@ -21,4 +17,4 @@ std::string to_text(const Rows& rows, int columns = 80);
 /// lines begin with as many blanks. No line end behind the last.
 std::string wrapped(std::string_view text, std::size_t indent, int columns);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

@@ -1,11 +1,11 @@
-#include "cli/terminal.h"
+#include "screen/terminal.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 namespace {
 
 /// As POSIX has it: the first of these that is set and not empty names the locale's letters.
@@ -52,4 +52,4 @@ Terminal terminal_of(int descriptor, ColorChoice choice, const comm::Variable& v
           .is_unicode = speaks_utf8(variable)};
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

@@ -1,4 +1,4 @@
-#include "cli/log.h"
+#include "screen/log.h"
 
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
@@ -17,13 +17,11 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/styled_text.h"
-#include "cli/patient_output.h"
-#include "cli/warning_fold.h"
+#include "screen/patient_output.h"
+#include "screen/warning_fold.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 namespace {
-
-using train::Level;
 
 spdlog::level::level_enum spdlog_level(Level level) {
   switch (level) {
@@ -177,7 +175,7 @@ struct Log::State {
   std::atomic<std::int64_t> file_lines_lost{0};
 };
 
-train::Level log_level(std::string_view word) {
+Level log_level(std::string_view word) {
   if (word == "debug") return Level::debug;
   if (word == "warning") return Level::warning;
   return word == "error" ? Level::error : Level::info;
@@ -236,9 +234,9 @@ void Log::warn_from(std::string_view tag, std::string_view text) {
   warn(format("{} {}", tag, text));
 }
 
-void Log::row(std::span<const train::Cell> cells) {
+void Log::row(std::span<const Cell> cells) {
   state_->say_counted();
-  state_->say(Level::info, train::fit(cells, columns()), train::fit(cells, 0));
+  state_->say(Level::info, fit(cells, columns()), fit(cells, 0));
 }
 
 bool Log::is_live() const {
@@ -257,4 +255,4 @@ void Log::status(std::string_view text) {
   state_->sink->set_status(text);
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

@@ -8,7 +8,7 @@
 
 #include "comm/launcher.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 
 enum class ColorChoice : std::uint8_t { automatic, always, never };
 /// Of "auto", "always", "never".
@@ -30,4 +30,4 @@ struct Terminal {
 /// variable of the environment.
 Terminal terminal_of(int descriptor, ColorChoice choice, const comm::Variable& variable);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

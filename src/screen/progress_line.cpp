@@ -1,4 +1,4 @@
-#include "cli/progress_line.h"
+#include "screen/progress_line.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include "base/styled_text.h"
 #include "base/units.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -62,4 +62,4 @@ void ProgressLine::show(double done, const std::string& text) {
   std::fflush(stdout);
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

@@ -1,4 +1,4 @@
-#include "cli/patient_output.h"
+#include "screen/patient_output.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 namespace {
 
 class Pipe : public ::testing::Test {
@@ -94,4 +94,4 @@ TEST_F(Pipe, the_end_waits_only_so_long) {
 }
 
 }  // namespace
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

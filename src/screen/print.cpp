@@ -1,4 +1,4 @@
-#include "cli/print.h"
+#include "screen/print.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/styled_text.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 namespace {
 
 void write(std::string_view text) {
@@ -34,4 +34,4 @@ void print_text(std::string_view text) {
   write(::isatty(STDOUT_FILENO) != 0 ? without_controls(text) : std::string(text));
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

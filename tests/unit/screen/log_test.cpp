@@ -1,4 +1,4 @@
-#include "cli/log.h"
+#include "screen/log.h"
 
 #include <gtest/gtest.h>
 
@@ -11,11 +11,8 @@
 #include "support/pseudo_terminal.h"
 #include "unit/run/allocation_counter.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 namespace {
-
-using train::Cell;
-using train::Level;
 
 const std::vector<Cell> cells = {{"step 1/20", 3}, {std::string(90, 'x'), 1}, {"loss 2.5", 2}};
 
@@ -63,8 +60,7 @@ TEST_F(LogOnTerminal, a_line_of_figures_is_cut_on_the_terminal_and_whole_in_the_
     log.row(cells);
   }
   EXPECT_EQ(seen()[0], "step 1/20 | loss 2.5");
-  EXPECT_TRUE(trim(read_file(path_)).ends_with(" info " + train::fit(cells, 0)))
-      << read_file(path_);
+  EXPECT_TRUE(trim(read_file(path_)).ends_with(" info " + fit(cells, 0))) << read_file(path_);
 }
 
 TEST_F(LogOnTerminal, the_file_has_neither_colours_nor_the_status_line) {
@@ -133,7 +129,7 @@ TEST(LogInAFile, plain_lines_without_returns_or_colours) {
     log.warn("careful");
   }
   std::fclose(out);
-  EXPECT_EQ(read_file(path), train::fit(cells, 0) + "\nwarning: careful\n");
+  EXPECT_EQ(read_file(path), fit(cells, 0) + "\nwarning: careful\n");
   std::filesystem::remove(path);
 }
 
@@ -169,4 +165,4 @@ TEST(LogInAFile, whichever_allocation_of_a_line_fails_who_says_it_is_told_and_no
 }
 
 }  // namespace
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

@@ -1,4 +1,4 @@
-#include "cli/terminal.h"
+#include "screen/terminal.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "support/pseudo_terminal.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -71,4 +71,4 @@ TEST_F(OnTerminal, letters_follow_the_first_variable_of_the_locale_that_is_set) 
 }
 
 }  // namespace
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

@@ -1,4 +1,4 @@
-#include "cli/rows.h"
+#include "screen/rows.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "base/styled_text.h"
 #include "base/text.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 namespace {
 
 constexpr std::size_t label_width = 12;
@@ -58,4 +58,4 @@ std::string to_text(const Rows& rows, int columns) {
   return text;
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

@@ -1,10 +1,10 @@
-#include "train/screen.h"
+#include "base/screen.h"
 
 #include <vector>
 
 #include "base/styled_text.h"
 
-namespace fourfold::train {
+namespace fourfold {
 namespace {
 
 constexpr std::string_view bar = " | ";
@@ -46,4 +46,4 @@ std::string fit(std::span<const Cell> cells, int columns) {
   return line;
 }
 
-}  // namespace fourfold::train
+}  // namespace fourfold

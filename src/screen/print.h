@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 
 /// As printf. Control characters of all that is printed become '?', but for newlines.
 [[gnu::format(printf, 1, 2)]] void print(const char* words, ...);
@@ -13,4 +13,4 @@ namespace fourfold::cli {
 /// byte for files and pipes, without control characters for a terminal. Whole letters at a time.
 void print_text(std::string_view text);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

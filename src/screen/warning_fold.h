@@ -8,7 +8,7 @@
 
 #include "base/mesh.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 
 class WarningFold {
  public:
@@ -31,4 +31,4 @@ std::string rank_tag(std::size_t rank, std::string_view host, std::string_view p
 /// "d0z1y0x1": where a rank stands on the axes of a mesh; empty where it is not of it.
 std::string grid_place(const Mesh& mesh, std::size_t rank);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

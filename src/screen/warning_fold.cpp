@@ -1,11 +1,11 @@
-#include "cli/warning_fold.h"
+#include "screen/warning_fold.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/format.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 
 bool WarningFold::is_new(std::string_view text) {
   const auto known = std::find_if(entries_.begin(), entries_.end(),
@@ -41,4 +41,4 @@ std::string grid_place(const Mesh& mesh, std::size_t rank) {
   return text;
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen

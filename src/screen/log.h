@@ -7,19 +7,19 @@
 #include <string>
 #include <string_view>
 
-#include "cli/terminal.h"
-#include "train/screen.h"
+#include "base/screen.h"
+#include "screen/terminal.h"
 
-namespace fourfold::cli {
+namespace fourfold::screen {
 
 /// "debug", "info", "warning", "error".
-train::Level log_level(std::string_view word);
+Level log_level(std::string_view word);
 
-class Log : public train::Screen {
+class Log : public Screen {
  public:
   /// Lines below the level are left out. `out` must outlive the log; the terminal is what it leads
   /// to.
-  Log(train::Level level, const Terminal& terminal, std::FILE* out = stdout);
+  Log(Level level, const Terminal& terminal, std::FILE* out = stdout);
   /// Says what is still counted, removes the status line, and tells how many lines were lost:
   /// neither a reader that is slow or gone nor a full disk holds a run up.
   ~Log() override;
@@ -32,17 +32,17 @@ class Log : public train::Screen {
   enum class Existing { keep, replace };
   void keep(const std::string& path, Existing existing = Existing::keep);
 
-  void set_level(train::Level level);
+  void set_level(Level level);
 
-  void debug(std::string_view text) { say(train::Level::debug, text); }
-  void info(std::string_view text) { say(train::Level::info, text); }
-  void warn(std::string_view text) { say(train::Level::warning, text); }
+  void debug(std::string_view text) { say(Level::debug, text); }
+  void info(std::string_view text) { say(Level::info, text); }
+  void warn(std::string_view text) { say(Level::warning, text); }
   /// A warning of one of several ranks (rank_tag in warning_fold.h). The same text from further
   /// ranks is counted, and told in one line with the next line of figures or at the end.
   void warn_from(std::string_view tag, std::string_view text);
 
-  void say(train::Level level, std::string_view text) override;
-  void row(std::span<const train::Cell> cells) override;
+  void say(Level level, std::string_view text) override;
+  void row(std::span<const Cell> cells) override;
   bool is_live() const override;
   int columns() const override;
   bool is_unicode() const override;
@@ -53,4 +53,4 @@ class Log : public train::Screen {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::screen
