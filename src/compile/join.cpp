@@ -68,10 +68,15 @@ std::vector<Members> find_groups(const Program& program,
 }
 
 Program join_groups(Program program, const std::vector<Members>& groups, const Join& join) {
-  Uses uses(program);
-  for (const Members& group : groups)
-    if (group.size() > 1) uses.replace(group, group[0], join(computes_of(program, group)));
-  uses.finish();
+  std::vector<bool> gone(program.instructions.size(), false);
+  for (const Members& group : groups) {
+    if (group.size() < 2) continue;
+    Compute joined = join(computes_of(program, group));
+    for (const std::size_t member : group) gone[member] = true;
+    gone[group[0]] = false;
+    program.instructions[group[0]].what = std::move(joined);
+  }
+  erase(program, gone);
   return program;
 }
 

@@ -9,7 +9,7 @@
 namespace fourfold::compile {
 namespace {
 
-constexpr std::size_t most_stretches = 128;  // of a block
+constexpr std::size_t most_members = 8;  // of a branch
 
 /// Whether any of the lives meets any of the others. Cost: logarithmic for each of the lives.
 bool meet(const std::vector<Interval>& lives, std::span<const Interval> others) {
@@ -41,32 +41,53 @@ void join(std::vector<Interval>& lives, std::size_t from) {
 std::int64_t Occupancy::lowest_offset(std::int64_t bytes,
                                       const std::vector<Interval>& lives) const {
   std::int64_t offset = 0;
-  for (const Block& block : blocks_) {
-    if (block.end <= offset || !meet(lives, block.hull)) continue;
-    if (block.gap < bytes && offset + bytes > block.stretches[0].begin &&
-        meet(lives, block.common)) {
-      offset = block.end;
-      continue;
-    }
-    for (const Stretch& stretch : block.stretches) {
-      if (stretch.end <= offset || !meet(lives, stretch.lives)) continue;
-      if (offset + bytes <= stretch.begin) return offset;
-      offset = stretch.end;
-    }
-  }
+  pass(root_, bytes, lives, offset);
   return offset;
 }
 
-void Occupancy::add(std::int64_t begin, std::int64_t bytes, const std::vector<Interval>& lives) {
-  const auto first = [](const Block& block) {
-    return std::pair(block.stretches[0].begin, block.stretches[0].end);
-  };
-  const std::pair place(begin, begin + bytes);
-  if (blocks_.empty()) blocks_.push_back({{{begin, begin + bytes, {}, {}}}, 0, {}, {}, 0});
-  const auto behind = std::ranges::upper_bound(blocks_, place, {}, first);
-  const auto block = behind == blocks_.begin() ? behind : std::prev(behind);
+bool Occupancy::pass(const Branch& branch, std::int64_t bytes, const std::vector<Interval>& lives,
+                     std::int64_t& offset) const {
+  ++num_looks_;
+  if (branch.end <= offset || !meet(lives, branch.hull)) return false;
+  const Cover& cover = branch.cover;
+  if (cover.gap < bytes && cover.begin < offset + bytes && offset < cover.end &&
+      meet(lives, cover.when)) {
+    offset = cover.end;
+    if (branch.end <= offset) return false;
+  }
+  for (const Branch& one : branch.branches)
+    if (pass(one, bytes, lives, offset)) return true;
+  for (const Stretch& stretch : branch.stretches) {
+    if (stretch.end <= offset) continue;
+    ++num_looks_;
+    if (!meet(lives, stretch.lives)) continue;
+    if (offset + bytes <= stretch.begin) return true;
+    offset = stretch.end;
+  }
+  return false;
+}
 
-  Stretch& stretch = stretch_at(place.first, place.second, *block);
+void Occupancy::add(std::int64_t begin, std::int64_t bytes, const std::vector<Interval>& lives) {
+  add(begin, begin + bytes, lives, root_);
+  if (std::max(root_.stretches.size(), root_.branches.size()) <= most_members) return;
+  Branch root;
+  root.branches.push_back(std::move(root_));
+  split_if_full(root.branches, 0);
+  summarize(root);
+  root_ = std::move(root);
+}
+
+void Occupancy::add(std::int64_t begin, std::int64_t end, const std::vector<Interval>& lives,
+                    Branch& branch) {
+  if (!branch.branches.empty()) {
+    const auto next = std::ranges::upper_bound(branch.branches, begin, {}, &Branch::begin);
+    const auto one = next == branch.branches.begin() ? next : std::prev(next);
+    add(begin, end, lives, *one);
+    split_if_full(branch.branches, static_cast<std::size_t>(one - branch.branches.begin()));
+    summarize(branch);
+    return;
+  }
+  Stretch& stretch = stretch_at(begin, end, branch.stretches);
   const bool is_later = stretch.lives.empty() || stretch.lives.back().begin < lives.front().begin;
   const std::size_t kept = is_later && !stretch.lives.empty() ? stretch.lives.size() - 1 : 0;
   const auto added = stretch.lives.insert(stretch.lives.end(), lives.begin(), lives.end());
@@ -75,43 +96,70 @@ void Occupancy::add(std::int64_t begin, std::int64_t bytes, const std::vector<In
   for (const Interval& life : stretch.lives | std::views::drop(kept))
     if (stretch.longest.end - stretch.longest.begin <= life.end - life.begin)
       stretch.longest = life;
-  summarize(*block);
-  split_if_full(static_cast<std::size_t>(block - blocks_.begin()));
+  summarize(branch);
 }
 
-Occupancy::Stretch& Occupancy::stretch_at(std::int64_t begin, std::int64_t end, Block& block) {
+Occupancy::Stretch& Occupancy::stretch_at(std::int64_t begin, std::int64_t end,
+                                          std::vector<Stretch>& stretches) {
   const auto address = [](const Stretch& stretch) { return std::pair(stretch.begin, stretch.end); };
-  auto stretch = std::ranges::lower_bound(block.stretches, std::pair(begin, end), {}, address);
-  if (stretch == block.stretches.end() || address(*stretch) != std::pair(begin, end))
-    stretch = block.stretches.insert(stretch, {begin, end, {}, {}});
+  auto stretch = std::ranges::lower_bound(stretches, std::pair(begin, end), {}, address);
+  if (stretch == stretches.end() || address(*stretch) != std::pair(begin, end))
+    stretch = stretches.insert(stretch, {begin, end, {}, {}});
   return *stretch;
 }
 
-void Occupancy::summarize(Block& block) {
-  block.end = block.gap = 0;
-  block.hull = block.common = block.stretches[0].longest;
-  const Stretch* before = nullptr;
-  for (const Stretch& stretch : block.stretches) {
-    block.end = std::max(block.end, stretch.end);
-    block.hull.begin = std::min(block.hull.begin, stretch.lives.front().begin);
-    block.hull.end = std::max(block.hull.end, stretch.lives.back().end);
-    block.common.begin = std::max(block.common.begin, stretch.longest.begin);
-    block.common.end = std::min(block.common.end, stretch.longest.end);
-    if (before != nullptr) block.gap = std::max(block.gap, stretch.begin - before->end);
-    before = &stretch;
+/// Of lives of very different length the long ones: the short ones would leave no common time.
+Occupancy::Cover Occupancy::join_covers(const std::vector<Cover>& covers) {
+  std::size_t longest = 0;
+  for (const Cover& one : covers) longest = std::max(longest, one.when.end + 1 - one.when.begin);
+  Cover all;
+  for (const Cover& one : covers) {
+    const std::size_t length = one.when.end + 1 - one.when.begin;
+    if (length == 0 || 4 * length < longest) continue;
+    if (all.begin == all.end) {
+      all = one;
+      continue;
+    }
+    const Interval both = {std::max(all.when.begin, one.when.begin),
+                           std::min(all.when.end, one.when.end)};
+    if (both.end < both.begin) continue;
+    all = {all.begin, std::max(all.end, one.end), std::max({all.gap, one.gap, one.begin - all.end}),
+           both};
   }
+  return all;
 }
 
-void Occupancy::split_if_full(std::size_t index) {
-  std::vector<Stretch>& stretches = blocks_[index].stretches;
-  if (stretches.size() <= most_stretches) return;
-  const auto half = stretches.begin() + most_stretches / 2;
-  Block upper;
-  upper.stretches.assign(std::move_iterator(half), std::move_iterator(stretches.end()));
-  stretches.erase(half, stretches.end());
-  summarize(blocks_[index]);
+void Occupancy::summarize(Branch& branch) {
+  std::vector<Cover> covers;
+  const auto add = [&](std::int64_t end, const Interval& hull, const Cover& cover) {
+    const bool is_first = covers.empty();
+    branch.end = is_first ? end : std::max(branch.end, end);
+    branch.hull.begin = is_first ? hull.begin : std::min(branch.hull.begin, hull.begin);
+    branch.hull.end = is_first ? hull.end : std::max(branch.hull.end, hull.end);
+    covers.push_back(cover);
+  };
+  for (const Branch& one : branch.branches) add(one.end, one.hull, one.cover);
+  for (const Stretch& one : branch.stretches)
+    add(one.end, {one.lives.front().begin, one.lives.back().end},
+        {one.begin, one.end, 0, one.longest});
+  branch.begin = branch.branches.empty() ? branch.stretches[0].begin : branch.branches[0].begin;
+  branch.cover = join_covers(covers);
+}
+
+void Occupancy::split_if_full(std::vector<Branch>& branches, std::size_t index) {
+  const auto halve = []<class Member>(std::vector<Member>& lower, std::vector<Member>& upper) {
+    const auto half = lower.begin() + static_cast<std::ptrdiff_t>(lower.size() / 2);
+    upper.assign(std::move_iterator(half), std::move_iterator(lower.end()));
+    lower.erase(half, lower.end());
+  };
+  Branch& full = branches[index];
+  if (std::max(full.stretches.size(), full.branches.size()) <= most_members) return;
+  Branch upper;
+  halve(full.stretches, upper.stretches);
+  halve(full.branches, upper.branches);
+  summarize(full);
   summarize(upper);
-  blocks_.insert(blocks_.begin() + static_cast<std::ptrdiff_t>(index) + 1, std::move(upper));
+  branches.insert(branches.begin() + static_cast<std::ptrdiff_t>(index) + 1, std::move(upper));
 }
 
 }  // namespace fourfold::compile

@@ -4,6 +4,8 @@
 #include <ranges>
 #include <utility>
 
+#include "base/error.h"
+
 namespace fourfold::compile {
 
 using program::Access;
@@ -21,6 +23,26 @@ bool conflict(const Access& a, const Access& b) {
   return (a.role != op::Role::read || b.role != op::Role::read) && overlap(a.slice, b.slice);
 }
 
+void drop_untouched_buffers(program::Program& program) {
+  std::vector<bool> is_touched(program.buffers.size(), false);
+  for (Instruction& instruction : program.instructions)
+    program::for_each_slice(instruction,
+                            [&](Slice& slice) { is_touched[slice.buffer.index()] = true; });
+  std::vector<program::Buffer> kept;
+  std::vector<program::BufferId> now;
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    program::Buffer& buffer = program.buffers[i];
+    now.emplace_back(kept.size());
+    const bool is_temporary = buffer.region == program::Region::transient &&
+                              buffer.role == program::BufferRole::activation;
+    if (!is_temporary || is_touched[i]) kept.push_back(std::move(buffer));
+  }
+  program.buffers = std::move(kept);
+  for (Instruction& instruction : program.instructions)
+    program::for_each_slice(instruction,
+                            [&](Slice& slice) { slice.buffer = now[slice.buffer.index()]; });
+}
+
 }  // namespace
 
 Uses::Uses(program::Program& program)
@@ -31,23 +53,37 @@ Uses::Uses(program::Program& program)
   for (std::size_t task = 0; task < program.tasks.size(); ++task)
     for (std::size_t i = program.tasks[task].begin; i < program.tasks[task].end; ++i)
       tasks_[i] = task;
-  for (std::size_t i = 0; i < program.instructions.size(); ++i) add(i);
+  for (std::size_t i = 0; i < program.instructions.size(); ++i)
+    for (const Access& access : program::accesses(program_.instructions[i]))
+      if (!is_given(access)) by_buffer_[access.slice.buffer.index()].push_back({i, access});
 }
 
-void Uses::add(std::size_t index) {
+void Uses::add(std::size_t index, Freed& freed) {
   for (const Access& access : program::accesses(program_.instructions[index])) {
     if (is_given(access)) continue;
     std::vector<Use>& list = by_buffer_[access.slice.buffer.index()];
-    list.insert(std::ranges::upper_bound(list, index, {}, &Use::index), {index, access});
+    std::vector<std::size_t>& places = freed[access.slice.buffer];
+    require(!places.empty(), "an instruction touches what those do that it replaces");
+    const auto old = std::ranges::find_if(
+        std::ranges::lower_bound(list, places.back(), {}, &Use::index), list.end(), &Use::is_gone);
+    places.pop_back();
+    const auto behind = std::ranges::upper_bound(list, index, {}, &Use::index);
+    const auto place =
+        old < behind ? std::rotate(old, old + 1, behind) : std::rotate(behind, old, old + 1) - 1;
+    num_moved_ += static_cast<std::size_t>(old < behind ? behind - old : old - behind);
+    *place = {index, access};
   }
 }
 
-void Uses::remove(std::size_t index) {
+void Uses::remove(std::size_t index, Freed& freed) {
   for (const Access& access : program::accesses(program_.instructions[index])) {
     if (is_given(access)) continue;
     std::vector<Use>& list = by_buffer_[access.slice.buffer.index()];
-    const auto own = std::ranges::equal_range(list, index, {}, &Use::index);
-    list.erase(own.begin(), own.end());
+    for (auto use = std::ranges::lower_bound(list, index, {}, &Use::index);
+         use != list.end() && use->index == index; ++use) {
+      if (!use->is_gone) freed[access.slice.buffer].push_back(index);
+      use->is_gone = true;
+    }
   }
 }
 
@@ -61,6 +97,7 @@ std::span<const Uses::Use> Uses::between(program::BufferId buffer, std::size_t f
 std::optional<std::size_t> Uses::writer(const Slice& slice, std::size_t reader) const {
   for (const Use& use : between(slice.buffer, 0, reader) | std::views::reverse) {
     if (!same_task(use.index, reader)) return std::nullopt;
+    if (use.is_gone) continue;
     if (use.access.role == op::Role::read || !overlap(use.access.slice, slice)) continue;
     const Instruction &from = program_.instructions[use.index], &to = program_.instructions[reader];
     if (from.stream != to.stream || use.access.role != op::Role::write ||
@@ -74,7 +111,7 @@ std::optional<std::size_t> Uses::writer(const Slice& slice, std::size_t reader) 
 std::vector<std::size_t> Uses::of_value(const Slice& slice, std::size_t writer) const {
   std::vector<std::size_t> found;
   for (const Use& use : between(slice.buffer, writer + 1, gone_.size())) {
-    if (!overlap(use.access.slice, slice)) continue;
+    if (use.is_gone || !overlap(use.access.slice, slice)) continue;
     if (use.access.role == op::Role::write && use.access.slice == slice) break;
     found.push_back(use.index);
   }
@@ -87,7 +124,7 @@ bool Uses::may_move(std::vector<std::size_t> moved, std::size_t to) const {
     const auto [first, last] = std::minmax(from, to);
     for (const Access& own : program::accesses(program_.instructions[from]))
       for (const Use& other : between(own.slice.buffer, first + 1, last))
-        if (conflict(own, other.access) &&
+        if (!other.is_gone && conflict(own, other.access) &&
             !std::binary_search(moved.begin(), moved.end(), other.index))
           return false;
   }
@@ -95,42 +132,26 @@ bool Uses::may_move(std::vector<std::size_t> moved, std::size_t to) const {
 }
 
 void Uses::replace(const std::vector<std::size_t>& members, std::size_t to, Compute compute) {
-  remove(to);
+  Freed freed;
   for (const std::size_t member : members) {
-    if (member == to) continue;
-    remove(member);
-    gone_[member] = true;
+    remove(member, freed);
+    gone_[member] = member != to;
   }
+  if (std::ranges::find(members, to) == members.end()) remove(to, freed);
   program_.instructions[to].what = std::move(compute);
-  add(to);
+  add(to, freed);
 }
 
-void Uses::finish() {
-  std::vector<Instruction>& list = program_.instructions;
+void erase(program::Program& program, const std::vector<bool>& gone) {
+  std::vector<Instruction>& list = program.instructions;
   std::vector<std::size_t> now = {0};  // where each instruction stands afterwards
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (!gone_[i] && i != now.back()) list[now.back()] = std::move(list[i]);
-    now.push_back(now.back() + (gone_[i] ? 0 : 1));
+    if (!gone[i] && i != now.back()) list[now.back()] = std::move(list[i]);
+    now.push_back(now.back() + (gone[i] ? 0 : 1));
   }
   list.erase(list.begin() + static_cast<std::ptrdiff_t>(now.back()), list.end());
-  for (program::Task& task : program_.tasks) task.begin = now[task.begin], task.end = now[task.end];
-  drop_untouched_buffers();
-}
-
-void Uses::drop_untouched_buffers() {
-  std::vector<program::Buffer> kept;
-  std::vector<program::BufferId> now;
-  for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
-    program::Buffer& buffer = program_.buffers[i];
-    now.emplace_back(kept.size());
-    const bool is_temporary = buffer.region == program::Region::transient &&
-                              buffer.role == program::BufferRole::activation;
-    if (!is_temporary || !by_buffer_[i].empty()) kept.push_back(std::move(buffer));
-  }
-  program_.buffers = std::move(kept);
-  for (Instruction& instruction : program_.instructions)
-    program::for_each_slice(instruction,
-                            [&](Slice& slice) { slice.buffer = now[slice.buffer.index()]; });
+  for (program::Task& task : program.tasks) task.begin = now[task.begin], task.end = now[task.end];
+  drop_untouched_buffers(program);
 }
 
 }  // namespace fourfold::compile

@@ -75,6 +75,29 @@ TEST(Occupancy, finds_gaps_between_what_is_alive_at_one_time) {
   EXPECT_EQ(memory.lowest_offset(5, {{10, 12}}), 0);
 }
 
+/// What GPipe's placement asks for so many micro-batches: of each size, first what is kept from
+/// forward to backward task, then what lives within a task. Answers with the looks this takes.
+std::size_t looks_at_gpipe(std::size_t micros) {
+  constexpr std::size_t task = 20;  // instructions
+  Occupancy memory;
+  for (std::int64_t bytes = 8; bytes > 2; --bytes)
+    for (std::size_t micro = 0; micro < micros; ++micro) {
+      const std::size_t forward = task * micro + static_cast<std::size_t>(bytes),
+                        backward = task * (micros + micro) + static_cast<std::size_t>(bytes);
+      const std::vector<std::vector<Interval>> lives = {
+          {{forward, backward}}, {{forward, forward + 3}}, {{backward, backward + 2}}};
+      for (const std::vector<Interval>& its : lives)
+        memory.add(memory.lowest_offset(64 * bytes, its), 64 * bytes, its);
+    }
+  return memory.num_looks();
+}
+
+/// Near linear: logarithms of the number of stretches, and nothing that grows with its square.
+TEST(Occupancy, looks_at_most_six_times_as_often_for_four_times_the_micro_batches) {
+  for (const std::size_t micros : {256, 1024})
+    EXPECT_LE(looks_at_gpipe(4 * micros), 6 * looks_at_gpipe(micros)) << micros;
+}
+
 TEST(Occupancy, makes_one_of_lives_that_meet_or_follow_one_another) {
   std::vector<Interval> lives = {{0, 3}, {2, 5}, {6, 6}, {8, 9}, {8, 8}};
   join(lives);
