@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "cli/bench_calls.h"
+#include "cli/bench_cuda.h"
 #include "cli/commands.h"
-#include "cli/cuda_parts.h"
-#include "cli/job.h"
-#include "cli/kernel_table.h"
+#include "cli/config_source.h"
+#include "job/cuda_parts.h"
+#include "job/job.h"
+#include "job/kernel_table.h"
 #include "kernels/cpu/target.h"
 #include "measure/ceilings.h"
 #include "measure/kernel_bench.h"
@@ -38,20 +40,20 @@ std::vector<ConfigSource> sources(const BenchArguments& arguments) {
                 "train.global_batch_size=4"})};
 }
 
-Job job_of(const ConfigSource& source, const BenchArguments& arguments) {
+job::Job job_of(const ConfigSource& source, const BenchArguments& arguments) {
   config::Config config = load_config(source);
   config.device = "cpu";
   config.kernel_table.clear();  // another one is about to be measured
   if (arguments.threads > 0) config.threads = arguments.threads;
   if (!arguments.dtype.empty())
     config.plan.compute = arguments.dtype == "fp64" ? DType::f64 : DType::f32;
-  check_trainable(config);
-  resolve_model(config);
-  return make_job(std::move(config));
+  job::check_trainable(config);
+  job::resolve_model(config);
+  return job::make_job(std::move(config));
 }
 
 /// Measures the call with every implementation that has it; the fastest one, and its time.
-std::pair<std::string, double> measure_call(const Call& call, const Job& job, double seconds,
+std::pair<std::string, double> measure_call(const Call& call, const job::Job& job, double seconds,
                                             const Ceilings& ceilings) {
   const std::vector<std::string> names = kernels::cpu::implementations(call.problem);
   std::vector<measure::KernelBench> benches;
@@ -95,9 +97,9 @@ Ceilings measure_ceilings(DType dtype, int threads, double seconds_each) {
 }
 
 void bench_step(const BenchArguments& arguments) {
-  machine::KernelTable table{kernel_cpu(), {}};
+  machine::KernelTable table{job::kernel_cpu(), {}};
   for (const ConfigSource& source : sources(arguments)) {
-    const Job job = job_of(source, arguments);
+    const job::Job job = job_of(source, arguments);
     const DType dtype = job.config.plan.compute;
     const Ceilings ceilings = measure_ceilings(dtype, job.target.threads, arguments.seconds);
     screen::print("%s, %s, %s: product %.1f GFLOP/s, triad %.1f GB/s\n\n", table.cpu.c_str(),
@@ -117,9 +119,9 @@ void bench_step(const BenchArguments& arguments) {
 }
 
 void bench_copy(const BenchArguments& arguments) {
-  const int most = resolve_threads(arguments.threads);
-  screen::print("%s\n\n%7s %12s %12s %16s %16s\n", kernel_cpu().c_str(), "threads", "copy GB/s",
-                "triad GB/s", "fp32 GFLOP/s", "fp64 GFLOP/s");
+  const int most = job::resolve_threads(arguments.threads);
+  screen::print("%s\n\n%7s %12s %12s %16s %16s\n", job::kernel_cpu().c_str(), "threads",
+                "copy GB/s", "triad GB/s", "fp32 GFLOP/s", "fp64 GFLOP/s");
   for (int threads = 1;; threads = std::min(2 * threads, most)) {
     const double seconds = 3 * arguments.seconds;
     screen::print("%7d %12.1f %12.1f %16.1f %16.1f\n", threads,

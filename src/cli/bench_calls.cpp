@@ -32,7 +32,7 @@ std::string shape_text(const kernels::Problem& problem) {
 
 }  // namespace
 
-std::vector<Call> calls_of(const Job& job, const std::string& what) {
+std::vector<Call> calls_of(const job::Job& job, const std::string& what) {
   std::vector<Call> calls;
   const program::Program& step = job.bundle().at("train");
   for (const program::Instruction& instruction : step.instructions) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/job.h"
+#include "job/job.h"
 #include "kernels/kernel.h"
 #include "machine/kernel_table.h"
 
@@ -25,7 +25,7 @@ struct Ceilings {
 };
 
 /// The different calls of the training step, those of `what` ("gemm", "attention", else all).
-std::vector<Call> calls_of(const Job& job, const std::string& what);
+std::vector<Call> calls_of(const job::Job& job, const std::string& what);
 
 /// A line each: floating-point operations of products and attention, bytes of all else.
 void print_call_header();

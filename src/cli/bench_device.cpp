@@ -1,4 +1,5 @@
 #include "cli/bench_device.h"
+#include "cli/config_source.h"
 #include "screen/print.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ std::vector<ConfigSource> sources(const BenchArguments& arguments) {
           {"model.hidden_size=1600", "model.num_attention_heads=25", "train.global_batch_size=8"})};
 }
 
-Job job_of(const ConfigSource& source, const BenchArguments& arguments) {
+job::Job job_of(const ConfigSource& source, const BenchArguments& arguments) {
   config::Config config = load_config(source);
   config.device = "cuda";
   config.kernel_table.clear();  // another one is about to be measured
@@ -31,8 +32,8 @@ Job job_of(const ConfigSource& source, const BenchArguments& arguments) {
     config.plan.compute = arguments.dtype == "bf16" ? DType::bf16 : DType::f32;
   else if (source.files.empty())
     config.plan.compute = DType::bf16;
-  resolve_model(config);
-  return make_job(std::move(config));
+  job::resolve_model(config);
+  return job::make_job(std::move(config));
 }
 
 /// Times of every implementation, each printed when it is known.
@@ -101,7 +102,7 @@ void bench_device(const BenchArguments& arguments, const DeviceKernels& kernels)
   machine::KernelTable table;
   table.device = kernels.device;
   for (const ConfigSource& source : sources(arguments)) {
-    const Job job = job_of(source, arguments);
+    const job::Job job = job_of(source, arguments);
     const std::vector<Call> calls = calls_of(job, "kernels");
     screen::print("%s, %s, micro-batch of %lld\n\n", kernels.device.c_str(),
                   std::string(to_string(job.config.plan.compute)).c_str(),

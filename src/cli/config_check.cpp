@@ -1,7 +1,8 @@
 
 #include "cli/commands.h"
-#include "cli/job.h"
+#include "cli/config_source.h"
 #include "data/token_sets.h"
+#include "job/job.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -14,9 +15,9 @@ void check_plan(config::Config config) {
   for (const auto& [key, path] : missing)
     screen::print("note: %s = %s is not there, seen from the current directory\n", key.c_str(),
                   path.c_str());
-  if (needs_data(config) && !missing.empty()) return;
-  resolve_model(config);
-  plan_job(std::move(config));
+  if (job::needs_data(config) && !missing.empty()) return;
+  job::resolve_model(config);
+  job::plan_job(std::move(config));
 }
 
 }  // namespace

@@ -5,9 +5,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "cli/job.h"
 #include "cli/run_files.h"
 #include "config/print.h"
+#include "config/rules.h"
+#include "job/nearest_grids.h"
 
 namespace fourfold::cli {
 namespace {
@@ -26,7 +27,31 @@ std::string config_of_run(const std::string& folder) {
                          folder, RunFiles::config));
 }
 
+/// Names the file that is meant where a folder is given.
+void refuse_folder(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return;
+  const std::string of_run = join_path(path, RunFiles::config);
+  if (file_exists(of_run))
+    throw UserError(
+        ExitCode::bad_config,
+        format("{} is the folder of a run, expected a YAML file; its configuration is {}, "
+               "with which the run goes on",
+               path, of_run));
+  throw UserError(ExitCode::bad_config,
+                  format("{} is a folder, expected a YAML file; name a file in it", path));
+}
+
 }  // namespace
+
+config::Config load_config(const ConfigSource& source) {
+  for (const std::string& file : source.files) refuse_folder(file);
+  try {
+    return config::load(source.files, source.sets);
+  } catch (const config::UnfitGrid& error) {
+    throw UserError(error.code(), error.what() + job::nearest_grids(error.config(), std::nullopt));
+  }
+}
 
 config::Config load_files_or_run(const ConfigSource& source) {
   ConfigSource files = source;

@@ -1,10 +1,14 @@
-// Configurations to look at, from files or from the folder of a run.
+// Configurations of commands: from files, or from the folder of a run to look at.
 #pragma once
 
 #include "cli/commands.h"
 #include "config/config.h"
 
 namespace fourfold::cli {
+
+/// Reads and checks the configuration. Errors: UserError(bad_config) with the grids that would
+/// work, where that of the configuration cannot.
+config::Config load_config(const ConfigSource& source);
 
 /// As load_config, but a folder stands for the run in it: its settled configuration, with the
 /// origins that it had. Errors: UserError(bad_config), also for a folder that holds no run.

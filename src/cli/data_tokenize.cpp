@@ -17,9 +17,9 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/job.h"
 #include "data/tokenize.h"
 #include "data/tokenizer.h"
+#include "job/job.h"
 #include "screen/print.h"
 #include "screen/progress_line.h"
 
@@ -95,7 +95,7 @@ void data_tokenize(const TokenizeArguments& arguments) {
   options.inputs = arguments.inputs;
   options.field = arguments.field;
   options.prefix = absolute_path(arguments.output);
-  options.jobs = resolve_threads(arguments.jobs);
+  options.jobs = job::resolve_threads(arguments.jobs);
   options.append_eod = arguments.append_eod;
   options.overwrite = arguments.overwrite;
   const WorkLock lock(options.prefix + ".partial");

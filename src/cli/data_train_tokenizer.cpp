@@ -9,10 +9,10 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/job.h"
 #include "data/line_sample.h"
 #include "data/text_source.h"
 #include "data/train_sentencepiece.h"
+#include "job/job.h"
 #include "screen/print.h"
 #include "screen/progress_line.h"
 
@@ -68,7 +68,7 @@ void data_train_tokenizer(const TrainTokenizerArguments& arguments) {
   say_lines(lines);
   const data::SentencePieceSpec spec{.vocab_size = arguments.vocab_size,
                                      .coverage = arguments.coverage,
-                                     .threads = resolve_threads(arguments.threads)};
+                                     .threads = job::resolve_threads(arguments.threads)};
   const data::TrainedSentencePiece trained = data::train_sentencepiece(spec, lines);
   write_file_atomic(arguments.output, trained.model);
   const double seconds =

@@ -11,14 +11,14 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "base/styled_text.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/build_info.h"
 #include "cli/commands.h"
-#include "cli/cuda_parts.h"
-#include "cli/host_facts.h"
 #include "cli/run_record.h"
+#include "job/build_info.h"
+#include "job/cuda_parts.h"
 #include "kernels/cpu/libraries.h"
 #include "screen/rows.h"
 #include "screen/terminal.h"
@@ -44,7 +44,7 @@ Item item(std::string name, std::string text, Verdict trouble, std::string advic
 }
 
 void add_build(Items& items) {
-  const BuildInfo build = build_info();
+  const job::BuildInfo build = job::build_info();
   std::string advice;
   if (!build.sanitizers.empty())
     advice = "this build checks itself and is slow; build without FOURFOLD_SANITIZE to train";
@@ -55,7 +55,7 @@ void add_build(Items& items) {
                               build.compiler, build.type, trim(build.flags)),
                        Verdict::warn, advice));
   std::string libraries;
-  for (const auto& [name, version] : library_versions())
+  for (const auto& [name, version] : job::library_versions())
     libraries += format("{}{} {}", libraries.empty() ? "" : "; ", name, version);
   items.push_back({Verdict::ok, "libraries", libraries, ""});
 }
@@ -211,7 +211,7 @@ std::string program_path(const std::string& name, const comm::Variable& variable
 void add_launchers(const DoctorArguments& arguments, Items& items) {
   const std::string mpirun = program_path("mpirun", arguments.variable);
   std::string library;
-  for (const auto& [name, version] : library_versions())
+  for (const auto& [name, version] : job::library_versions())
     if (name == "MPI") library = version;
   items.push_back(
       item("mpi", format("{}; {}", library, mpirun.empty() ? "no mpirun" : mpirun), Verdict::warn,
@@ -242,7 +242,7 @@ void add_cuda_libraries(const machine::CudaFacts& facts, Items& items) {
   if (facts.driver > 0)
     text += format("; the driver knows {}", machine::cuda_version(facts.driver));
   std::string advice;
-  for (const machine::CudaLibrary& library : cuda_libraries()) {
+  for (const machine::CudaLibrary& library : job::cuda_libraries()) {
     if (!library.loaded.empty()) text += format("; {} {}", library.name, library.loaded);
     if (const auto trouble = machine::trouble(library)) advice += format("{}. ", *trouble);
   }
@@ -251,7 +251,7 @@ void add_cuda_libraries(const machine::CudaFacts& facts, Items& items) {
 
 /// A machine without a GPU works, so nothing here is bad.
 void add_cuda(Items& items) {
-  const machine::CudaFacts facts = cuda_facts();
+  const machine::CudaFacts facts = job::cuda_facts();
   const bool has_driver =
       std::filesystem::exists("/proc/driver/nvidia") || std::filesystem::exists("/dev/nvidiactl");
   if (facts.state == machine::CudaState::not_built) {
@@ -266,9 +266,10 @@ void add_cuda(Items& items) {
     machine::CudaFacts one = facts;
     one.devices = {facts.devices[i]};
     machine::judge(one, machine::CudaAnswer::devices);
-    items.push_back(item(format("gpu {}", i),
-                         device_text(facts.devices[i], cuda_free_memory_bytes(static_cast<int>(i))),
-                         Verdict::warn, machine::trouble(one)));
+    items.push_back(
+        item(format("gpu {}", i),
+             device_text(facts.devices[i], job::cuda_free_memory_bytes(static_cast<int>(i))),
+             Verdict::warn, machine::trouble(one)));
   }
   if (facts.devices.empty())
     items.push_back({Verdict::warn, "gpu", "none that can be used", machine::trouble(facts)});

@@ -15,9 +15,9 @@
 #include "base/units.h"
 #include "checkpoint/model_file.h"
 #include "cli/commands.h"
-#include "cli/job.h"
 #include "cli/trained_model.h"
 #include "data/source.h"
+#include "job/job.h"
 #include "run/executor.h"
 #include "screen/print.h"
 #include "screen/progress_line.h"
@@ -110,8 +110,8 @@ struct Scores {
 };
 
 /// `progress` is told how many windows are done.
-Scores score(const Windows& windows, const Job& job, run::Executor& executor, bool keeps_logits,
-             const std::function<void(std::int64_t)>& progress) {
+Scores score(const Windows& windows, const job::Job& job, run::Executor& executor,
+             bool keeps_logits, const std::function<void(std::int64_t)>& progress) {
   const program::Program& program = job.bundle().at("evaluate");
   Scores scores;
   scores.vocab_size = job.config.gpt.vocab_size;
@@ -138,7 +138,7 @@ Scores score(const Windows& windows, const Job& job, run::Executor& executor, bo
   return scores;
 }
 
-Scores score_and_tell(const EvalArguments& arguments, const Windows& windows, const Job& job,
+Scores score_and_tell(const EvalArguments& arguments, const Windows& windows, const job::Job& job,
                       run::Executor& executor) {
   std::optional<screen::ProgressLine> line;
   // What reads JSON reads nothing else.
@@ -228,10 +228,10 @@ void eval(const EvalArguments& arguments) {
       scoring_config(arguments, model.config, static_cast<std::int64_t>(ids.size()) - 1);
   config::share_values(config);
   const Windows windows(std::move(ids), config.data.seq_length);
-  const Job job = make_job(std::move(config), Graphs::evaluation);
-  require_device(job);
-  check_memory(job);
-  const auto backend = make_backend(job);
+  const job::Job job = job::make_job(std::move(config), job::Graphs::evaluation);
+  job::require_device(job);
+  job::check_memory(job);
+  const auto backend = job::make_backend(job);
   run::Executor executor(job.bundle(), *backend);
   checkpoint::load_model(*model.parameters, job.bundle().at("evaluate"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });

@@ -12,8 +12,8 @@
 #include "base/units.h"
 #include "checkpoint/model_file.h"
 #include "cli/commands.h"
-#include "cli/job.h"
 #include "cli/trained_model.h"
+#include "job/job.h"
 #include "run/executor.h"
 #include "screen/print.h"
 
@@ -95,11 +95,12 @@ void generate(const GenerateArguments& arguments) {
   const TrainedModel model = open_trained_model(arguments.run_dir, arguments.step);
   const auto tokenizer = model.make_tokenizer();
   const generate::SampleSpec spec = sample_spec(arguments, model.config);
-  const Job job = make_job(writing_config(arguments, model.config), Graphs::generation);
-  require_device(job);
-  check_memory(job);
+  const job::Job job =
+      job::make_job(writing_config(arguments, model.config), job::Graphs::generation);
+  job::require_device(job);
+  job::check_memory(job);
 
-  const auto backend = make_backend(job);
+  const auto backend = job::make_backend(job);
   run::Executor executor(job.bundle(), *backend);
   checkpoint::load_model(*model.parameters, job.bundle().at("prefill"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });

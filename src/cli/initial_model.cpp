@@ -7,7 +7,7 @@
 
 namespace fourfold::cli {
 
-void check_initial_model(const Job& job, const data::Source& source) {
+void check_initial_model(const job::Job& job, const data::Source& source) {
   const std::string& from = job.config.init_from;
   if (from.empty()) return;
   const TrainedModel model = open_trained_model(from, std::nullopt);
@@ -26,7 +26,7 @@ void check_initial_model(const Job& job, const data::Source& source) {
                source.tokenizer()->vocab_size()));
 }
 
-void load_initial_model(const Job& job, run::Executor& executor) {
+void load_initial_model(const job::Job& job, run::Executor& executor) {
   const TrainedModel model = open_trained_model(job.config.init_from, std::nullopt);
   checkpoint::load_model(*model.parameters, executor.bundle().at("train"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });

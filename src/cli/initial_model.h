@@ -1,8 +1,8 @@
 // The weights that run.init_from names, in the place of random ones.
 #pragma once
 
-#include "cli/job.h"
 #include "data/source.h"
+#include "job/job.h"
 #include "run/executor.h"
 
 namespace fourfold::cli {
@@ -10,9 +10,9 @@ namespace fourfold::cli {
 /// Before anything is written: the model is there, fits this one, and its tokens are those of the
 /// data. Without run.init_from: nothing. Errors: UserError(no_checkpoint) with all differences;
 /// UserError(bad_data) for other tokens.
-void check_initial_model(const Job& job, const data::Source& source);
+void check_initial_model(const job::Job& job, const data::Source& source);
 
 /// Fills this rank's parameters. Ranks call it on their own.
-void load_initial_model(const Job& job, run::Executor& executor);
+void load_initial_model(const job::Job& job, run::Executor& executor);
 
 }  // namespace fourfold::cli

@@ -1,9 +1,10 @@
 
 #include "base/styled_text.h"
 #include "cli/commands.h"
-#include "cli/job.h"
-#include "cli/plan_report.h"
-#include "cli/summary.h"
+#include "cli/config_source.h"
+#include "job/job.h"
+#include "job/plan_report.h"
+#include "job/summary.h"
 #include "screen/print.h"
 #include "screen/rows.h"
 
@@ -11,11 +12,11 @@ namespace fourfold::cli {
 
 void plan(const PlanArguments& arguments) {
   config::Config config = load_config(arguments.config);
-  resolve_model(config);
-  const Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks);
+  job::resolve_model(config);
+  const job::Job job = job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks);
   for (const std::string& part :
-       {without_styles(screen::to_text(summary_rows(job))), parameter_table(job), memory_table(job),
-        traffic_table(job), program_table(job)})
+       {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
+        job::memory_table(job), job::traffic_table(job), job::program_table(job)})
     screen::print("%s\n", part.c_str());
 }
 

@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
-#include "cli/job.h"
+#include "cli/config_source.h"
+#include "job/job.h"
 #include "program/text.h"
 #include "screen/print.h"
 
@@ -58,17 +59,18 @@ void print_after(const ProgramArguments& arguments, const AfterPass& after,
 
 void program(const ProgramArguments& arguments) {
   config::Config config = load_config(arguments.config);
-  resolve_model(config);
+  job::resolve_model(config);
   AfterPass after(arguments.after);
   compile::PassOptions passes{arguments.without, {}};
   if (!arguments.after.empty())
     passes.observer = [&](const auto& pass, const auto& form, const auto& context) {
       after.see(pass, form, context);
     };
-  const Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks, passes);
+  const job::Job job =
+      job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks, passes);
   if (!arguments.after.empty()) return print_after(arguments, after, job.bundle());
   if (arguments.of_job) return screen::print_text(program::to_text(job.programs));
-  const program::Bundle bundle = bundle_of(job, arguments.rank);
+  const program::Bundle bundle = job::bundle_of(job, arguments.rank);
   if (arguments.program == "all") return screen::print_text(program::to_text(bundle));
   const program::Program* found = bundle.find(arguments.program);
   if (found == nullptr) fail_program(arguments.program, bundle);

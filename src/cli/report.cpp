@@ -11,13 +11,13 @@
 #include "base/small_file.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
-#include "cli/build_info.h"
 #include "cli/commands.h"
 #include "cli/run_files.h"
 #include "cli/run_record.h"
 #include "cli/sessions.h"
 #include "config/config.h"
 #include "config/schema.h"
+#include "job/build_info.h"
 #include "report/page.h"
 #include "screen/print.h"
 
@@ -174,7 +174,7 @@ void report(const ReportArguments& arguments) {
   std::vector<Run> runs;
   for (const std::string& path : arguments.run_dirs) runs.push_back(read_run(path));
   make_names_differ(runs);
-  const BuildInfo build = build_info();
+  const job::BuildInfo build = job::build_info();
   write_file_atomic(arguments.output, report::make_page(runs, format("Fourfold {} ({})",
                                                                      build.version, build.commit)));
   screen::print("%s: %zu run%s\n", arguments.output.c_str(), runs.size(),

@@ -6,7 +6,7 @@
 
 namespace fourfold::cli {
 
-checkpoint::Found restore_run(const TrainArguments& arguments, const Job& job,
+checkpoint::Found restore_run(const TrainArguments& arguments, const job::Job& job,
                               const data::Source& source, const ResumePoint& point,
                               checkpoint::Store& store, run::Executor& executor, comm::World* world,
                               Screen& screen) {

@@ -4,10 +4,10 @@
 #include "base/screen.h"
 #include "checkpoint/restore.h"
 #include "cli/commands.h"
-#include "cli/job.h"
 #include "cli/resume.h"
 #include "comm/world.h"
 #include "data/source.h"
+#include "job/job.h"
 #include "run/executor.h"
 
 namespace fourfold::cli {
@@ -16,7 +16,7 @@ namespace fourfold::cli {
 /// the newest whole one before it, from which the run must be allowed to continue. All ranks
 /// together; `store` is the run's own. Returns what was loaded. Errors: those of
 /// checkpoint::restore.
-checkpoint::Found restore_run(const TrainArguments& arguments, const Job& job,
+checkpoint::Found restore_run(const TrainArguments& arguments, const job::Job& job,
                               const data::Source& source, const ResumePoint& point,
                               checkpoint::Store& store, run::Executor& executor, comm::World* world,
                               Screen& screen);

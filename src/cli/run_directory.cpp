@@ -11,8 +11,8 @@
 #include "base/styled_text.h"
 #include "cli/run_files.h"
 #include "cli/run_lock.h"
-#include "cli/summary.h"
 #include "config/print.h"
+#include "job/summary.h"
 #include "plan/plan.h"
 #include "screen/rows.h"
 #include "train/metrics.h"
@@ -80,7 +80,7 @@ void keep_record_of_before(const std::string& dir) {
                  text_of(join_path(dir, RunFiles::environment))});
 }
 
-Session begin_session(const TrainArguments& arguments, const Job& job, const JobFacts& facts,
+Session begin_session(const TrainArguments& arguments, const job::Job& job, const JobFacts& facts,
                       const RunStart& start, const std::optional<checkpoint::Found>& origin,
                       const SessionTexts& texts) {
   const auto before = read_sessions(job.config.dir);
@@ -107,7 +107,7 @@ checkpoint::Store store_of(const config::Config& config) {
   return {real_files(), absolute_path(join_path(config.dir, RunFiles::checkpoints))};
 }
 
-Session open_run_directory(const TrainArguments& arguments, const Job& job,
+Session open_run_directory(const TrainArguments& arguments, const job::Job& job,
                            const data::Source& source, const JobFacts& facts, const RunStart& start,
                            const std::optional<checkpoint::Found>& origin) {
   const std::string& dir = job.config.dir;
@@ -132,7 +132,7 @@ Session open_run_directory(const TrainArguments& arguments, const Job& job,
   if (source.tokenizer() != nullptr)
     write_file_atomic(join_path(dir, RunFiles::tokenizer), source.tokenizer()->to_text() + "\n");
   write_file_atomic(join_path(dir, RunFiles::plan),
-                    without_styles(screen::to_text(summary_rows(job))) + "\n" +
+                    without_styles(screen::to_text(job::summary_rows(job))) + "\n" +
                         plan::to_text(job.plan, job.graphs));
   std::vector<Session> sessions = read_sessions(dir);
   // A disk that has just taken a record may fail to give it back.

@@ -6,11 +6,11 @@
 
 #include "checkpoint/store.h"
 #include "cli/commands.h"
-#include "cli/job.h"
 #include "cli/run_record.h"
 #include "cli/run_start.h"
 #include "cli/sessions.h"
 #include "data/source.h"
+#include "job/job.h"
 
 namespace fourfold::cli {
 
@@ -20,7 +20,7 @@ checkpoint::Store store_of(const config::Config& config);
 /// Takes away what ended jobs left half-written and, where the run goes back, sets later saves,
 /// metrics and weights aside in a line; then writes what describes the run and this start of it.
 /// `origin`: the checkpoint whose state is loaded. Errors: UserError(storage).
-Session open_run_directory(const TrainArguments& arguments, const Job& job,
+Session open_run_directory(const TrainArguments& arguments, const job::Job& job,
                            const data::Source& source, const JobFacts& facts, const RunStart& start,
                            const std::optional<checkpoint::Found>& origin);
 

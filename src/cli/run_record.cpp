@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "cli/build_info.h"
-#include "cli/host_facts.h"
+#include "base/host_facts.h"
+#include "job/build_info.h"
 #include "kernels/cpu/libraries.h"
 
 namespace fourfold::cli {
@@ -29,7 +29,7 @@ Json list_of(std::span<const std::string> texts) {
 }
 
 Json build_json() {
-  const BuildInfo info = build_info();
+  const job::BuildInfo info = job::build_info();
   return Json::object()
       .set("version", info.version)
       .set("commit", info.commit)
@@ -130,7 +130,7 @@ std::span<const char* const> telling_variables() {
 
 Json environment_json(const JobFacts& job, const comm::Variable& variable) {
   Json libraries = Json::object();
-  for (const auto& [name, version] : library_versions()) libraries.set(name, version);
+  for (const auto& [name, version] : job::library_versions()) libraries.set(name, version);
   Json variables = Json::object();
   for (const char* name : telling_variables())
     if (const auto value = variable(name)) variables.set(name, *value);

@@ -77,7 +77,7 @@ bool has_final_weights(const std::string& dir, std::int64_t step) {
 }
 
 /// What forbids to go on from there.
-void check_point(const TrainArguments& arguments, const Job& job, const data::Source& source,
+void check_point(const TrainArguments& arguments, const job::Job& job, const data::Source& source,
                  const ResumePoint& point, bool is_own) {
   const checkpoint::Manifest& manifest = point.found.manifest;
   check_resumable(manifest, job.config, source, arguments.resume);
@@ -145,7 +145,7 @@ void check_weights_are_own(const std::string& dir) {
 
 /// Weights at the end, and as many checkpoints as there are when one has been saved and none of the
 /// others removed yet.
-checkpoint::StoragePlan storage_plan(const Job& job, const checkpoint::Store& store,
+checkpoint::StoragePlan storage_plan(const job::Job& job, const checkpoint::Store& store,
                                      const RunStart& start) {
   const train::CheckpointSpec& spec = job.config.train.checkpoint;
   const program::Program& train = job.bundle().at("train");
@@ -193,8 +193,8 @@ void check_kinds(const std::string& dir) {
 }
 
 /// Whether the folder can take the run; the folder itself is there unless the run is a dry one.
-void check_place(const TrainArguments& arguments, const Job& job, const checkpoint::Store& store,
-                 const RunStart& start) {
+void check_place(const TrainArguments& arguments, const job::Job& job,
+                 const checkpoint::Store& store, const RunStart& start) {
   const std::string& dir = job.config.dir;
   const std::string place = nearest_folder(dir);
   if (arguments.dry_run) {
@@ -225,7 +225,8 @@ bool is_over(const checkpoint::Manifest& manifest, const config::Config& config)
   return manifest.step >= config.train.steps || (patience > 0 && manifest.since_best >= patience);
 }
 
-RunStart plan_start(const TrainArguments& arguments, const Job& job, const data::Source& source) {
+RunStart plan_start(const TrainArguments& arguments, const job::Job& job,
+                    const data::Source& source) {
   const std::string& dir = job.config.dir;
   const checkpoint::Store store = store_of(job.config);
   check_kinds(dir);
@@ -254,7 +255,7 @@ RunStart plan_start(const TrainArguments& arguments, const Job& job, const data:
   return start;
 }
 
-void check_bytes(const TrainArguments& arguments, const Job& job, const data::Source& source,
+void check_bytes(const TrainArguments& arguments, const job::Job& job, const data::Source& source,
                  const ResumePoint& point, Screen& screen) {
   const std::string folder = fs::path(point.found.path).parent_path().string();
   const checkpoint::Store store(real_files(), folder);

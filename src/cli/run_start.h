@@ -7,9 +7,9 @@
 
 #include "base/screen.h"
 #include "cli/commands.h"
-#include "cli/job.h"
 #include "cli/resume.h"
 #include "data/source.h"
+#include "job/job.h"
 
 namespace fourfold::cli {
 
@@ -24,11 +24,12 @@ struct RunStart {
 /// the checkpoint does not fit the model; UserError(output_in_use) for a run that is complete, or a
 /// folder that holds another run or weights; UserError(storage) where the folder cannot take the
 /// run.
-RunStart plan_start(const TrainArguments& arguments, const Job& job, const data::Source& source);
+RunStart plan_start(const TrainArguments& arguments, const job::Job& job,
+                    const data::Source& source);
 
 /// Of a dry run: reads every byte of the checkpoint, and says which would be passed over. Errors:
 /// UserError(no_checkpoint) where no other will do.
-void check_bytes(const TrainArguments& arguments, const Job& job, const data::Source& source,
+void check_bytes(const TrainArguments& arguments, const job::Job& job, const data::Source& source,
                  const ResumePoint& point, Screen& screen);
 
 /// The names of files that a job which was killed may have left half-written.

@@ -6,12 +6,12 @@
 
 #include "base/flops_text.h"
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/build_info.h"
-#include "cli/device.h"
-#include "cli/host_facts.h"
-#include "cli/peak_cache.h"
+#include "job/build_info.h"
+#include "job/device.h"
+#include "job/peak_cache.h"
 #include "measure/ceilings.h"
 #include "model/model.h"
 
@@ -22,15 +22,15 @@ constexpr double measure_s = 0.4;
 /// Work of a run below which half a second of measuring would be felt: 10 s at 100 GFLOP/s.
 constexpr double least_flops = 1e12;
 
-bool is_worth_measuring(const Job& job) {
-  if (job.device != Device::cpu) return false;  // what is measured is the CPU's
+bool is_worth_measuring(const job::Job& job) {
+  if (job.device != job::Device::cpu) return false;  // what is measured is the CPU's
   if (job.plan.compute != DType::f32 && job.plan.compute != DType::f64) return false;
   const double step = model::model_flops_per_step(
       job.config.model(), job.plan.batching.global_batch, job.plan.batching.length);
   return step * static_cast<double>(job.config.train.steps) >= least_flops;
 }
 
-Row data_row(const Job& job, const data::Source& source) {
+Row data_row(const job::Job& job, const data::Source& source) {
   const plan::Batching& b = job.plan.batching;
   const std::int64_t read = job.config.train.steps * b.global_batch * b.length;
   const std::int64_t all = source.num_train();
@@ -42,10 +42,11 @@ Row data_row(const Job& job, const data::Source& source) {
                  format_grouped(read), static_cast<double>(read) / static_cast<double>(all))};
 }
 
-Row host_row(const Job& job, const HostFacts& host, std::size_t ranks_here) {
-  const std::int64_t regions =
-      job.device == Device::cpu ? job.bundle().persistent_bytes + job.bundle().transient_bytes : 0;
-  const std::int64_t rank = regions + checkpoint_copy_bytes(job);
+Row host_row(const job::Job& job, const HostFacts& host, std::size_t ranks_here) {
+  const std::int64_t regions = job.device == job::Device::cpu
+                                   ? job.bundle().persistent_bytes + job.bundle().transient_bytes
+                                   : 0;
+  const std::int64_t rank = regions + job::checkpoint_copy_bytes(job);
   return {"host", format("{}: {} of {} cores; {} memory, {} free, {} wanted by {} rank{} here",
                          host.cpu_model.empty() ? host.name : host.cpu_model, host.cores.size(),
                          host.cores_online, format_bytes(host.memory_bytes),
@@ -56,7 +57,7 @@ Row host_row(const Job& job, const HostFacts& host, std::size_t ranks_here) {
 
 Row libraries_row(const JobFacts& facts) {
   std::string text;
-  for (const auto& [name, version] : library_versions())
+  for (const auto& [name, version] : job::library_versions())
     if (name == "OpenBLAS" || name == "oneDNN")
       text += format("{}{} {}", text.empty() ? "" : "; ", name, version);
   if (!facts.mpi.empty()) text += "; " + facts.mpi;
@@ -85,10 +86,11 @@ Row peak_row(const Peak& peak) {
 }
 
 /// What is known of the peak after it was measured, where that is still worth it.
-KnownPeak measured_peak(const PeakCache& cache, const KnownPeak& known, DType dtype, int threads) {
+job::KnownPeak measured_peak(const job::PeakCache& cache, const job::KnownPeak& known, DType dtype,
+                             int threads) {
   if (known.is_settled()) return known;
   const double rate = measure::measure_gemm_flops_per_s(dtype, threads, measure_s);
-  const KnownPeak peak = cache.add(rate);
+  const job::KnownPeak peak = cache.add(rate);
   // Where nothing is kept, or another start has written meanwhile.
   return {std::max({rate, known.flops_per_s, peak.flops_per_s}),
           std::max(peak.measurements, known.measurements + 1)};
@@ -96,27 +98,28 @@ KnownPeak measured_peak(const PeakCache& cache, const KnownPeak& known, DType dt
 
 }  // namespace
 
-std::optional<Peak> find_peak(const Job& job, const comm::Variable& variable) {
+std::optional<Peak> find_peak(const job::Job& job, const comm::Variable& variable) {
   if (!is_worth_measuring(job)) return std::nullopt;
   const auto wanted = static_cast<int>(job.ranks()) * job.target.threads;
-  const int threads = std::min(wanted, available_cores());
-  const PeakCache cache(cache_folder(variable), job.plan.compute, threads);
-  const KnownPeak peak = measured_peak(cache, cache.read(), job.plan.compute, threads);
+  const int threads = std::min(wanted, job::available_cores());
+  const job::PeakCache cache(job::cache_folder(variable), job.plan.compute, threads);
+  const job::KnownPeak peak = measured_peak(cache, cache.read(), job.plan.compute, threads);
   return Peak{peak.flops_per_s, job.plan.compute, threads, threads, peak.measurements};
 }
 
-std::optional<Peak> find_peak(const Job& job, comm::World& world, const comm::Variable& variable) {
+std::optional<Peak> find_peak(const job::Job& job, comm::World& world,
+                              const comm::Variable& variable) {
   if (!is_worth_measuring(job)) return std::nullopt;
   const int wanted = static_cast<int>(world.local_size()) * job.target.threads;
-  const int threads = std::min(wanted, available_cores());
-  const PeakCache cache(cache_folder(variable), job.plan.compute, threads);
-  const KnownPeak known = cache.read();
+  const int threads = std::min(wanted, job::available_cores());
+  const job::PeakCache cache(job::cache_folder(variable), job.plan.compute, threads);
+  const job::KnownPeak known = cache.read();
   double rate = 0;
   std::int64_t used = 0, measurements = 0;
   // All ranks of a host have read before one of them writes.
   world.barrier();
   if (world.local_rank() == 0) {
-    const KnownPeak peak = measured_peak(cache, known, job.plan.compute, threads);
+    const job::KnownPeak peak = measured_peak(cache, known, job.plan.compute, threads);
     rate = peak.flops_per_s;
     measurements = peak.measurements;
     // Where ranks are bound to cores of their own, this one may use its share only.
@@ -134,21 +137,21 @@ std::optional<Peak> find_peak(const Job& job, comm::World& world, const comm::Va
 }
 
 void doubt_peak(const Peak& peak, const comm::Variable& variable) {
-  PeakCache(cache_folder(variable), peak.dtype, peak.measured_threads).doubt();
+  job::PeakCache(job::cache_folder(variable), peak.dtype, peak.measured_threads).doubt();
 }
 
 std::string shared_cores(const JobFacts& facts, std::size_t ranks_here) {
-  const int cores = facts.are_processes ? host_facts().cores_online : available_cores();
+  const int cores = facts.are_processes ? host_facts().cores_online : job::available_cores();
   if (ranks_here <= static_cast<std::size_t>(cores)) return {};
   return format("{} ranks share {} core{}", ranks_here, cores, cores == 1 ? "" : "s");
 }
 
-Rows startup_rows(const Job& job, const data::Source& source, const JobFacts& facts,
+Rows startup_rows(const job::Job& job, const data::Source& source, const JobFacts& facts,
                   std::size_t ranks_here) {
-  Rows rows = summary_rows(job);
+  Rows rows = job::summary_rows(job);
   rows.push_back(data_row(job, source));
   if (facts.ranks > 1) rows.push_back(ranks_row(facts, ranks_here));
-  rows.push_back(device_row(job));
+  rows.push_back(job::device_row(job));
   rows.push_back(host_row(job, host_facts(), ranks_here));
   rows.push_back(libraries_row(facts));
   if (facts.peak) rows.push_back(peak_row(*facts.peak));

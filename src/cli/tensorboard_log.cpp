@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cli/host_facts.h"
+#include "base/host_facts.h"
 #include "interop/tensorboard_events.h"
 
 namespace fourfold::cli {

@@ -16,7 +16,7 @@ constexpr const char* traced = "train";
 
 }  // namespace
 
-void check_trace(const Job& job, std::int64_t num_steps) {
+void check_trace(const job::Job& job, std::int64_t num_steps) {
   const std::int64_t needed = num_warm_up_steps + num_steps;
   if (num_steps == 0 || job.config.train.steps >= needed) return;
   throw UserError(
@@ -26,7 +26,7 @@ void check_trace(const Job& job, std::int64_t num_steps) {
              num_steps, needed, num_warm_up_steps, job.config.train.steps, needed));
 }
 
-Tracing::Tracing(const Job& job, std::int64_t num_steps, run::Executor& executor,
+Tracing::Tracing(const job::Job& job, std::int64_t num_steps, run::Executor& executor,
                  comm::World* world, screen::Log* log)
     : job_(job),
       executor_(executor),
@@ -56,7 +56,7 @@ void Tracing::write() {
   const std::vector<trace::Recording> recordings = run::gather_recordings(recorder_, world_);
   if (recordings.empty()) return;
   const auto program_of = [&](Rank rank) {
-    return bundle_of(job_, static_cast<std::int64_t>(rank.index())).at(traced);
+    return job::bundle_of(job_, static_cast<std::int64_t>(rank.index())).at(traced);
   };
   const trace::Timeline timeline = trace::make_timeline(recordings, program_of, run::describe_rank);
   make_directories(join_path(job_.config.dir, RunFiles::traces));

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "cli/job.h"
 #include "comm/world.h"
+#include "job/job.h"
 #include "run/executor.h"
 #include "screen/log.h"
 #include "trace/recorder.h"
@@ -16,13 +16,13 @@ namespace fourfold::cli {
 constexpr std::int64_t num_warm_up_steps = 2;
 
 /// Errors: UserError(bad_config) where the run has too few steps for that many to be traced.
-void check_trace(const Job& job, std::int64_t num_steps);
+void check_trace(const job::Job& job, std::int64_t num_steps);
 
 class Tracing : public train::Observer {
  public:
   /// Traces that many steps of the executor's program "train". All ranks construct it together;
   /// everything passed must outlive it; `log` is null but on the first rank.
-  Tracing(const Job& job, std::int64_t num_steps, run::Executor& executor, comm::World* world,
+  Tracing(const job::Job& job, std::int64_t num_steps, run::Executor& executor, comm::World* world,
           screen::Log* log);
   ~Tracing() override;
 
@@ -34,7 +34,7 @@ class Tracing : public train::Observer {
  private:
   void write();
 
-  const Job& job_;
+  const job::Job& job_;
   run::Executor& executor_;
   comm::World* world_;
   screen::Log* log_;

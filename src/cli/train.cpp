@@ -16,13 +16,10 @@
 #include "base/units.h"
 #include "checkpoint/model_file.h"
 #include "checkpoint/restore.h"
-#include "cli/build_info.h"
 #include "cli/commands.h"
+#include "cli/config_source.h"
 #include "cli/end_summary.h"
-#include "cli/handshake.h"
 #include "cli/initial_model.h"
-#include "cli/job.h"
-#include "cli/launch.h"
 #include "cli/outcome.h"
 #include "cli/restore_run.h"
 #include "cli/run_directory.h"
@@ -32,14 +29,18 @@
 #include "cli/run_start.h"
 #include "cli/sessions.h"
 #include "cli/startup.h"
-#include "cli/stop_request.h"
-#include "cli/summary.h"
 #include "cli/tensorboard_log.h"
 #include "cli/tracing.h"
+#include "comm/launch.h"
 #include "comm/mpi.h"
+#include "comm/stop_request.h"
 #include "comm/termination.h"
 #include "config/print.h"
 #include "generate/generate.h"
+#include "job/build_info.h"
+#include "job/handshake.h"
+#include "job/job.h"
+#include "job/summary.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "run/executor.h"
@@ -57,15 +58,16 @@
 namespace fourfold::cli {
 namespace {
 
-train::RunFacts facts_of(const Job& job, const CountUnit& unit, const std::optional<Peak>& peak) {
+train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
+                         const std::optional<Peak>& peak) {
   const plan::Batching& b = job.plan.batching;
   train::RunFacts facts;
   facts.unit = unit;
   facts.items_per_step = b.global_batch * b.length;
   facts.model_flops_per_step =
       model::model_flops_per_step(job.config.model(), b.global_batch, b.length);
-  facts.memory_bytes =
-      job.bundle().persistent_bytes + job.bundle().transient_bytes + checkpoint_copy_bytes(job);
+  facts.memory_bytes = job.bundle().persistent_bytes + job.bundle().transient_bytes +
+                       job::checkpoint_copy_bytes(job);
   if (peak) facts.peak_flops = peak->flops_per_s;
   facts.peak_is_measured = peak.has_value();
   return facts;
@@ -77,7 +79,8 @@ bool is_first(const comm::World* world) {
 }
 
 /// Of the state after so many steps.
-void save_weights(const Job& job, std::int64_t steps, run::Executor& executor, comm::World* world) {
+void save_weights(const job::Job& job, std::int64_t steps, run::Executor& executor,
+                  comm::World* world) {
   checkpoint::save_model(join_path(job.config.dir, RunFiles::weights),
                          executor.bundle().at("train"),
                          [&](const program::Buffer& b) { return executor.read(b); }, world,
@@ -98,7 +101,7 @@ class Stopwatch {
 
 /// Those who watch a run, on the first rank.
 struct Observers {
-  Observers(const Job& job, const train::RunFacts& facts, const std::string& shared_cores,
+  Observers(const job::Job& job, const train::RunFacts& facts, const std::string& shared_cores,
             screen::Log& log, std::span<train::Observer* const> more,
             train::MetricsFile::Existing existing)
       : console(log, job.config.train, facts),
@@ -116,7 +119,7 @@ struct Observers {
 };
 
 /// All ranks compute the sample together, the first one prints it and returns it.
-std::string show_sample(const Job& job, const data::Source& source, run::Executor& executor,
+std::string show_sample(const job::Job& job, const data::Source& source, run::Executor& executor,
                         const comm::World* world) {
   const generate::SampleSpec& spec = job.config.sample;
   if (spec.tokens == 0) return {};
@@ -134,7 +137,7 @@ std::string show_sample(const Job& job, const data::Source& source, run::Executo
 }
 
 /// The texts that the model writes between steps, prompt and all.
-void add_samples(train::Course& course, const Job& job, const data::Source& source,
+void add_samples(train::Course& course, const job::Job& job, const data::Source& source,
                  run::Executor& executor) {
   course.sample_interval = job.config.sample.interval;
   course.write_sample = [&] {
@@ -145,7 +148,7 @@ void add_samples(train::Course& course, const Job& job, const data::Source& sour
 
 /// Where everything lies, and what can be done with it. `ended_early`: the run has ended before its
 /// last step, and not because it was told to.
-void say_where(const Job& job, std::int64_t steps, bool ended_early, screen::Log& log) {
+void say_where(const job::Job& job, std::int64_t steps, bool ended_early, screen::Log& log) {
   const std::string& dir = job.config.dir;
   Rows rows = {{"weights", join_path(dir, RunFiles::weights)},
                {"metrics", join_path(dir, RunFiles::metrics)},
@@ -168,7 +171,7 @@ void say_where(const Job& job, std::int64_t steps, bool ended_early, screen::Log
 /// What the ranks of a run share.
 struct Shared {
   const TrainArguments& arguments;
-  const Job& job;
+  const job::Job& job;
   const data::Source& source;
   const JobFacts& facts;
   const RunStart& start;
@@ -190,7 +193,7 @@ std::string grid_words(const Mesh& mesh) {
 checkpoint::Manifest checkpoint_facts(const Shared& run) {
   checkpoint::Manifest facts;
   facts.seed = run.job.config.seed;
-  const BuildInfo build = build_info();
+  const job::BuildInfo build = job::build_info();
   facts.version = format("Fourfold {} ({})", build.version, build.commit);
   facts.config = config::resolved_yaml(run.job.config);
   facts.data = run.source.fingerprint();
@@ -223,12 +226,12 @@ train::TrainResult train_and_tell(const Shared& run, const train::RunFacts& fact
   return result;
 }
 
-void start_tensorboard(std::optional<TensorboardLog>& tensorboard, const Job& job,
+void start_tensorboard(std::optional<TensorboardLog>& tensorboard, const job::Job& job,
                        std::int64_t first_step, screen::Log& log) {
   tensorboard.emplace(real_files(), join_path(job.config.dir, RunFiles::tensorboard), first_step,
                       log);
   tensorboard->text("run/config", as_block(config::resolved_yaml(job.config)));
-  tensorboard->text("run/plan", as_block(without_styles(screen::to_text(summary_rows(job)))));
+  tensorboard->text("run/plan", as_block(without_styles(screen::to_text(job::summary_rows(job)))));
 }
 
 /// The state that the run goes on from, on all ranks; nothing where it begins.
@@ -282,9 +285,9 @@ void finish(const Shared& run, std::int64_t steps, run::Executor& executor, comm
 
 /// What each rank of the job does; whether it was stopped.
 bool train_rank(const Shared& run, const program::Bundle& bundle, comm::World* world) {
-  const Job& job = run.job;
+  const job::Job& job = run.job;
   const Stopwatch binding;
-  const auto backend = make_backend(job, world, format("file {}", run.source.name()));
+  const auto backend = job::make_backend(job, world, format("file {}", run.source.name()));
   run::Executor executor(bundle, *backend);
   train::RunFacts facts = facts_of(job, run.source.unit(), run.facts.peak);
   facts.ranks_share_cores = !run.shared_cores.empty();
@@ -346,7 +349,7 @@ std::string stopped_text(const TrainArguments& arguments, const config::Config& 
 /// What is known before any rank starts.
 struct Prepared {
   std::unique_ptr<const data::Source> source;
-  Job job;
+  job::Job job;
   std::string reading_time, compiling_time;
 };
 
@@ -357,13 +360,13 @@ Prepared prepare(const TrainArguments& arguments, std::optional<std::int64_t> ra
   const Stopwatch reading;
   config::Config config = load_config(arguments.config);
   if (threads && config.threads == 0) config.threads = *threads;
-  std::unique_ptr<const data::Source> source = load_data(config);
+  std::unique_ptr<const data::Source> source = job::load_data(config);
   if (config.sample.tokens > 0) source->tokenizer()->encode(config.sample.prompt, "sample.prompt");
   std::string reading_time = reading.text();
   const Stopwatch compiling;
-  Job job = make_job(std::move(config), Graphs::of_run, ranks);
-  if (job.device == Device::cpu) check_trainable(job.config);
-  require_device(job);
+  job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks);
+  if (job.device == job::Device::cpu) job::check_trainable(job.config);
+  job::require_device(job);
   check_trace(job, arguments.trace);
   return {std::move(source), std::move(job), std::move(reading_time), compiling.text()};
 }
@@ -388,7 +391,7 @@ void show_start(const TrainArguments& arguments, const Prepared& run, const JobF
 }
 
 /// The run directory, held for this job. Lost while it stood still: it ends at once.
-std::unique_ptr<RunLock> lock_run(const TrainArguments& arguments, const Job& job) {
+std::unique_ptr<RunLock> lock_run(const TrainArguments& arguments, const job::Job& job) {
   LockOptions options{.take_over = arguments.take_over, .on_lost = [](const std::string& text) {
                         screen::report_error(text);
                         std::_Exit(static_cast<int>(ExitCode::output_in_use));
@@ -424,9 +427,10 @@ double watchdog_s(const config::Config& config) {
 
 /// What the watch over ranks goes by before they have agreed on anything. What is wrong with the
 /// configuration is said later, by one of them.
-LaunchOptions first_options(const TrainArguments& arguments) {
-  LaunchOptions options;
-  options.ask_to_stop = StopRequest::ask;
+comm::LaunchOptions first_options(const TrainArguments& arguments) {
+  comm::LaunchOptions options;
+  options.ask_to_stop = comm::StopRequest::ask;
+  options.report = screen::report_error;
   try {
     options.watchdog_s = watchdog_s(load_config(arguments.config));
   } catch (const UserError&) {
@@ -435,11 +439,12 @@ LaunchOptions first_options(const TrainArguments& arguments) {
   return options;
 }
 
-LaunchOptions launch_options(const Job& job, screen::Log& log) {
+comm::LaunchOptions launch_options(const job::Job& job, screen::Log& log) {
   return {.watchdog_s = watchdog_s(job.config),
           .status_folder = join_path(job.config.dir, RunFiles::status),
           .flush = [&log] { log.status(""); },
-          .ask_to_stop = StopRequest::ask};
+          .ask_to_stop = comm::StopRequest::ask,
+          .report = screen::report_error};
 }
 
 screen::Log make_log(const TrainArguments& arguments) {
@@ -451,13 +456,13 @@ screen::Log make_log(const TrainArguments& arguments) {
 
 void train_threads(const TrainArguments& arguments) {
   // A line of its own, wherever the moving line or the terminal's ^C has left the cursor.
-  const StopRequest stop(
+  const comm::StopRequest stop(
       "\nasked to stop: the run saves and ends after the step that is under way; ask again to end "
       "it at once\n");
   screen::Log log = make_log(arguments);
   const Prepared run = prepare(arguments, std::nullopt, std::nullopt);
-  const Job& job = run.job;
-  check_memory(job, job.ranks(), checkpoint_copy_bytes(job));
+  const job::Job& job = run.job;
+  job::check_memory(job, job.ranks(), job::checkpoint_copy_bytes(job));
   JobFacts facts;
   facts.ranks = static_cast<std::size_t>(job.ranks());
   facts.threads_per_rank = job.target.threads;
@@ -471,16 +476,16 @@ void train_threads(const TrainArguments& arguments) {
       arguments, job, *run.source, facts, start, stop.flag(), shared_cores(facts, facts.ranks),
       log};
   std::atomic<bool> was_stopped{false};
-  run_threads(job.ranks(), launch_options(job, log), [&](comm::World* world) {
+  comm::run_threads(job.ranks(), launch_options(job, log), [&](comm::World* world) {
     const auto rank =
         world == nullptr ? std::int64_t{0} : static_cast<std::int64_t>(world->rank().index());
-    if (train_rank(shared, bundle_of(job, rank), world)) was_stopped = true;
+    if (train_rank(shared, job::bundle_of(job, rank), world)) was_stopped = true;
   });
   if (was_stopped) throw UserError(ExitCode::stopped, stopped_text(arguments, job.config));
 }
 
 /// Warnings of all ranks, on the first; equal ones are folded.
-void tell_warnings(const Job& job, comm::World& world, const JobFacts& facts,
+void tell_warnings(const job::Job& job, comm::World& world, const JobFacts& facts,
                    const std::string& own, screen::Log& log) {
   const std::vector<std::string> texts = world.all_gather(own);
   if (!is_first(&world)) return;
@@ -492,7 +497,7 @@ void tell_warnings(const Job& job, comm::World& world, const JobFacts& facts,
 }
 
 /// Whether any rank was asked to stop; all ranks call together.
-bool is_stop_asked(const StopRequest& stop, comm::World& world) {
+bool is_stop_asked(const comm::StopRequest& stop, comm::World& world) {
   std::int64_t vote = stop.flag() ? 1 : 0;
   world.all_reduce(std::span(&vote, 1), Reduction::max);
   return vote != 0;
@@ -500,15 +505,15 @@ bool is_stop_asked(const StopRequest& stop, comm::World& world) {
 
 /// What one rank does from its first word to the others to its last; whether it was stopped. The
 /// log and the lock of the run directory outlive the watch over the ranks, which ends them too.
-bool train_process(const TrainArguments& arguments, const StopRequest& stop, screen::Log& log,
-                   std::unique_ptr<RunLock>& lock, ProcessJob& processes) {
+bool train_process(const TrainArguments& arguments, const comm::StopRequest& stop, screen::Log& log,
+                   std::unique_ptr<RunLock>& lock, comm::ProcessJob& processes) {
   comm::World& world = processes.world();
   const comm::ThreadAdvice advice = comm::advise_threads(world);
   std::optional<Prepared> run;
   processes.together([&] {
     run = prepare(arguments, static_cast<std::int64_t>(world.size()), advice.threads);
-    check_memory(run->job, static_cast<std::int64_t>(world.local_size()),
-                 checkpoint_copy_bytes(run->job));
+    job::check_memory(run->job, static_cast<std::int64_t>(world.local_size()),
+                      job::checkpoint_copy_bytes(run->job));
   });
   JobFacts facts{.ranks = world.size(),
                  .are_processes = true,
@@ -516,9 +521,10 @@ bool train_process(const TrainArguments& arguments, const StopRequest& stop, scr
                  .hosts = world.all_gather(comm::own_placement().host),
                  .mpi = comm::mpi_library(),
                  .peak = std::nullopt};
-  std::vector<CommonFact> common;
-  processes.together([&] { common = common_facts(run->job, *run->source, arguments.variable); });
-  processes.together([&] { require_common(common, facts.hosts, world); });
+  std::vector<job::CommonFact> common;
+  processes.together(
+      [&] { common = job::common_facts(run->job, *run->source, arguments.variable); });
+  processes.together([&] { job::require_common(common, facts.hosts, world); });
   if (!arguments.dry_run) facts.peak = find_peak(run->job, world, arguments.variable);
   const bool must_stop = is_stop_asked(stop, world);
   processes.together([&] { refuse_if_stopped(must_stop); });
@@ -541,7 +547,7 @@ bool train_process(const TrainArguments& arguments, const StopRequest& stop, scr
                       stop.flag(),
                       shared_cores(facts, world.local_size()),
                       log};
-  LaunchOptions options = launch_options(run->job, log);
+  comm::LaunchOptions options = launch_options(run->job, log);
   // A process that ends at once must not leave its lock.
   options.flush = [&] {
     log.status("");
@@ -551,17 +557,17 @@ bool train_process(const TrainArguments& arguments, const StopRequest& stop, scr
   // Nobody trains before all know where to leave how they end.
   world.barrier();
   const auto rank = static_cast<std::int64_t>(world.rank().index());
-  const bool was_stopped = train_rank(shared, bundle_of(run->job, rank), &world);
+  const bool was_stopped = train_rank(shared, job::bundle_of(run->job, rank), &world);
   // Said before any rank ends: a launcher ends all when the first one does, with this code.
   if (was_stopped && is_first(&world)) log.info(stopped_text(arguments, run->job.config));
   return was_stopped;
 }
 
 void train_processes(const TrainArguments& arguments) {
-  const StopRequest stop;
+  const comm::StopRequest stop;
   screen::Log log = make_log(arguments);
   std::unique_ptr<RunLock> lock;
-  ProcessJob processes(arguments.launcher, first_options(arguments));
+  comm::ProcessJob processes(arguments.launcher, first_options(arguments));
   bool was_stopped = false;
   processes.run([&] { was_stopped = train_process(arguments, stop, log, lock, processes); });
   if (was_stopped) throw UserError(ExitCode::stopped, "");

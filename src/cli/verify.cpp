@@ -7,7 +7,8 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/job.h"
+#include "cli/config_source.h"
+#include "job/job.h"
 #include "program/text.h"
 #include "screen/print.h"
 #include "verify/verify_job.h"
@@ -87,9 +88,10 @@ void verify_text(const std::string& path) {
 
 void verify_config(const VerifyArguments& arguments) {
   config::Config config = load_config(arguments.config);
-  resolve_model(config);
+  job::resolve_model(config);
   const auto before_compiling = Clock::now();
-  const program::Job job = make_job(std::move(config), Graphs::of_run, arguments.ranks).programs;
+  const program::Job job =
+      job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks).programs;
   const double compile_s = seconds_since(before_compiling);
   const auto before_verifying = Clock::now();
   const std::vector<verify::Fault> faults = verify::verify(job);

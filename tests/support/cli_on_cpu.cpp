@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cli/bench_cuda.h"
 #include "cli/cuda/device_kernels.h"
-#include "cli/cuda_parts.h"
-#include "cli/cuda_run.h"
+#include "job/cuda_parts.h"
+#include "job/cuda_run.h"
 #include "kernels/cuda/target.h"
 #include "unit/run/cuda/fake_gpu.h"
 
@@ -70,7 +71,7 @@ FakeCuda& fake_cuda() {
 
 }  // namespace fourfold::test
 
-namespace fourfold::cli {
+namespace fourfold::job {
 
 machine::CudaFacts cuda_facts() {
   machine::CudaFacts facts;
@@ -94,11 +95,6 @@ std::optional<std::int64_t> cuda_free_memory_bytes(int) {
   return test::fake_cuda().free_bytes;
 }
 
-void bench_cuda(const BenchArguments& arguments) {
-  test::CountingDevice device;
-  bench_device(arguments, device_kernels(device, arguments, {}));
-}
-
 std::optional<machine::Target> cuda_target(CudaKernels kernels,
                                            std::vector<machine::Choice> measured) {
   if (kernels == CudaKernels::own) return kernels::cuda::own_target();
@@ -112,6 +108,15 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
 
 std::unique_ptr<run::Backend> make_cuda_backend(comm::World* world) {
   return std::make_unique<test::BackendOnFakeGpu>(world);
+}
+
+}  // namespace fourfold::job
+
+namespace fourfold::cli {
+
+void bench_cuda(const BenchArguments& arguments) {
+  test::CountingDevice device;
+  bench_device(arguments, device_kernels(device, arguments, {}));
 }
 
 }  // namespace fourfold::cli

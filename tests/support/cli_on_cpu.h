@@ -1,4 +1,4 @@
-// What commands ask of CUDA (cli/cuda_parts.h, cli/cuda_run.h), of a GPU that is not there: its
+// What commands ask of CUDA (job/cuda_parts.h, job/cuda_run.h), of a GPU that is not there: its
 // memory is as small, and it is lost as early, as a test wants.
 #pragma once
 

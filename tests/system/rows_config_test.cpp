@@ -8,10 +8,11 @@
 #include <fstream>
 
 #include "base/text.h"
-#include "cli/job.h"
+#include "cli/config_source.h"
 #include "config/resume_class.h"
 #include "config/schema.h"
 #include "config/suggest.h"
+#include "job/job.h"
 #include "support/command.h"
 #include "support/in_process.h"
 #include "system/nasty_scalars.h"
@@ -221,13 +222,13 @@ TEST_F(Row4, every_grid_of_up_to_16_ranks_trains_or_ends_with_5_and_grids_that_w
             try {
               config::Config config = cli::load_config(source);
               if (proves) {
-                const cli::Job job = cli::make_job(std::move(config));
+                const job::Job job = job::make_job(std::move(config));
                 EXPECT_EQ(job.ranks(), x * y * z * data);
                 const auto faults = verify::verify(job.bundle());
                 EXPECT_TRUE(faults.empty()) << faults.front().message;
                 ++compiled;
               } else {
-                cli::plan_job(std::move(config));
+                job::plan_job(std::move(config));
               }
               ++planned;
             } catch (const UserError& error) {

@@ -1,4 +1,6 @@
-// fourfold bench --device cuda: what a GPU does at best, in the form of the table for CPUs.
+// What a GPU does at best, in the form of the table for CPUs.
+#include "cli/bench_cuda.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -9,7 +11,7 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/cuda/device_kernels.h"
-#include "cli/cuda_parts.h"
+#include "job/cuda_parts.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
 #include "machine/peak_rates.h"
@@ -188,7 +190,7 @@ void print_device(const machine::CudaDevice& device,
 }  // namespace
 
 void bench_cuda(const BenchArguments& arguments) {
-  const machine::CudaFacts facts = cuda_facts();
+  const machine::CudaFacts facts = job::cuda_facts();
   if (facts.state != machine::CudaState::ready)
     throw UserError(ExitCode::environment, machine::trouble(facts));
   const machine::CudaDevice& device = facts.devices.front();

@@ -1,6 +1,6 @@
 #include "cli/cuda/device_kernels.h"
 
-#include "cli/kernel_table.h"
+#include "job/kernel_table.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
 #include "measure/cuda/streams.h"
@@ -33,7 +33,7 @@ DeviceKernels device_kernels(measure::BenchDevice& device, const BenchArguments&
   const bool is_tf32 = arguments.dtype == "tf32";
   const FloatProducts floats = is_tf32 ? FloatProducts::tf32 : FloatProducts::full;
   DeviceKernels made;
-  made.device = kernel_device().value_or("");
+  made.device = job::kernel_device().value_or("");
   made.choosing.implementations = [=](const kernels::Problem& problem) {
     return kernels::cuda::implementations(problem, floats, AttentionBy::cudnn);
   };

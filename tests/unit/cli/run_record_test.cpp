@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/host_facts.h"
+#include "base/host_facts.h"
 
 namespace fourfold::cli {
 namespace {

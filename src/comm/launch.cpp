@@ -1,0 +1,104 @@
+#include "comm/launch.h"
+
+#include <exception>
+#include <optional>
+
+#include "base/error.h"
+#include "comm/monitor.h"
+#include "comm/mpi.h"
+#include "comm/start_watch.h"
+#include "comm/threads.h"
+
+namespace fourfold::comm {
+namespace {
+
+MonitorOptions monitor_options(const LaunchOptions& options) {
+  MonitorOptions result;
+  result.watchdog_s = options.watchdog_s;
+  result.status_folder = options.status_folder;
+  result.before_exit = options.flush;
+  result.ask_to_stop = options.ask_to_stop;
+  return result;
+}
+
+}  // namespace
+
+void run_threads(std::int64_t ranks, const LaunchOptions& options, const RankBody& body) {
+  if (ranks == 1) {
+    body(nullptr);
+    return;
+  }
+  ThreadJob job(static_cast<std::size_t>(ranks));
+  LaunchOptions without_files = options;
+  without_files.status_folder.clear();
+  const ThreadMonitor monitor(job, monitor_options(without_files));
+  job.run([&](World& world) { body(&world); });
+}
+
+class ProcessJob::State {
+ public:
+  State(const LauncherFacts& facts, const LaunchOptions& options) {
+    check_launch(facts);
+    const StartWatch start(facts.rank, options.watchdog_s);
+    world = MpiWorld::start();
+    check_world_size(facts, world->size(), world->library());
+    monitor.emplace(*world, monitor_options(options));
+    report = options.report;
+  }
+  std::unique_ptr<MpiWorld> world;
+  std::optional<MpiMonitor> monitor;
+  std::function<void(const std::string&)> report;
+  bool is_finished = false;
+};
+
+ProcessJob::ProcessJob(const LauncherFacts& facts, const LaunchOptions& options)
+    : state_(std::make_unique<State>(facts, options)) {}
+ProcessJob::~ProcessJob() = default;
+
+World& ProcessJob::world() {
+  return *state_->world;
+}
+
+void ProcessJob::set_options(const LaunchOptions& options) {
+  state_->monitor->set_options(monitor_options(options));
+}
+
+void ProcessJob::together(const std::function<void()>& what) {
+  Fault fault{ExitCode::done, {}};
+  try {
+    what();
+  } catch (const std::exception& error) {
+    fault = fault_of(error);
+  }
+  MpiWorld& world = *state_->world;
+  // The code stands before the message.
+  const auto code = static_cast<char>(fault.code);
+  for (const std::string& text : world.all_gather(std::string(1, code) + fault.message)) {
+    const auto other = static_cast<ExitCode>(text[0]);
+    if (other == ExitCode::done) continue;
+    // Said before any rank ends: a launcher ends all when the first one does, with this code.
+    if (world.rank().index() == 0) state_->report(text.substr(1));
+    finish();
+    throw UserError(other, "");
+  }
+}
+
+void ProcessJob::run(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    if (state_->is_finished) throw;
+    const Fault fault = fault_of(error);
+    state_->world->abort_all(fault.code, fault.message);
+  }
+  finish();
+}
+
+void ProcessJob::finish() {
+  state_->monitor->finish();
+  state_->world->finish();
+  state_->monitor->part();
+  state_->is_finished = true;
+}
+
+}  // namespace fourfold::comm

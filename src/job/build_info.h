@@ -1,0 +1,25 @@
+// What this binary is and what it was built with.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fourfold::job {
+
+/// The commit, "-dirty" behind it where the sources differed; "unknown" outside a repository.
+/// Written by the build (scripts/write_commit.cmake).
+extern const char* const build_commit;
+
+struct BuildInfo {
+  std::string version, commit, compiler, type, flags;
+  std::string sanitizers;  // empty: none
+};
+BuildInfo build_info();
+
+using NamedVersions = std::vector<std::pair<std::string, std::string>>;
+/// Of every library: those behind the kernels and MPI as they are loaded, the others as they were
+/// at build time. Starts nothing.
+NamedVersions library_versions();
+
+}  // namespace fourfold::job

@@ -1,0 +1,19 @@
+#include "job/cuda_parts.h"
+
+#include "kernels/cuda/devices.h"
+
+namespace fourfold::job {
+
+machine::CudaFacts cuda_facts() {
+  return kernels::cuda::facts();
+}
+
+std::vector<machine::CudaLibrary> cuda_libraries() {
+  return kernels::cuda::libraries();
+}
+
+std::optional<std::int64_t> cuda_free_memory_bytes(int device) {
+  return kernels::cuda::free_memory_bytes(device);
+}
+
+}  // namespace fourfold::job

@@ -1,0 +1,24 @@
+// What is asked of CUDA beside runs. Two folders have these functions, cuda/ and no_cuda/, and
+// CMake takes one: no other file of this room knows which.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "machine/cuda_facts.h"
+
+namespace fourfold::job {
+
+/// Driver, devices, and whether this build can work on them; no context is made on any device, and
+/// nothing is thrown for what is absent. Without CUDA in the build the state is `not_built`.
+machine::CudaFacts cuda_facts();
+
+/// Versions of the libraries that go with CUDA; none without CUDA in the build.
+std::vector<machine::CudaLibrary> cuda_libraries();
+
+/// What a process may still take of a device's memory; makes a context there. None where no device
+/// of that number answers.
+std::optional<std::int64_t> cuda_free_memory_bytes(int device);
+
+}  // namespace fourfold::job

@@ -1,0 +1,31 @@
+// What runs on a GPU need beyond the facts of cuda_parts.h: kernels and a backend. Functions of
+// both folders cuda/ and no_cuda/.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/world.h"
+#include "machine/target.h"
+#include "run/backend.h"
+
+namespace fourfold::job {
+
+/// The facts of the CUDA kernels, first of all those that were measured, or of our own ones alone;
+/// needs neither driver nor device. None without CUDA in the build. Of the fastest, attention is
+/// cuDNN's where it was built in and the first device has a kernel for it; without a device it is
+/// our own.
+enum class CudaKernels : std::uint8_t { fastest, own };
+std::optional<machine::Target> cuda_target(CudaKernels kernels,
+                                           std::vector<machine::Choice> measured = {});
+
+/// Names of what computes a row in a type, as a measured table may have them; none without CUDA in
+/// the build.
+std::vector<std::string> cuda_implementations(const std::string& row, DType dtype);
+
+/// For one rank, on the first device. Errors: UserError(environment) where it does not answer.
+std::unique_ptr<run::Backend> make_cuda_backend(comm::World* world);
+
+}  // namespace fourfold::job

@@ -1,0 +1,230 @@
+#include "job/job.h"
+
+#include <sched.h>
+
+#include <filesystem>
+
+#include <algorithm>
+#include <variant>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "checkpoint/state.h"
+#include "compile/compile.h"
+#include "config/infeasible_text.h"
+#include "config/rules.h"
+#include "data/token_sets.h"
+#include "job/cuda_run.h"
+#include "job/kernel_table.h"
+#include "job/nearest_grids.h"
+#include "job/prove_pass.h"
+#include "kernels/cpu/target.h"
+#include "model/model.h"
+
+namespace fourfold::job {
+namespace {
+
+/// Plans of a type that no kernel here computes in have no kernels and no scratch.
+machine::Target target_without_kernels() {
+  machine::Choice any;
+  any.op = "*";
+  any.implementation = "none";
+  return {.backend = "none",
+          .threads = 1,
+          .choices = {any},
+          .workspace_bytes = [](const std::string&, const op::Op&, op::Shapes,
+                                DType) -> std::int64_t { return 0; }};
+}
+
+/// Rank threads share the cores of this process; ranks that are processes have cores of their own
+/// and say so in run.threads.
+machine::Target target_of(const config::Config& config, const std::string& kernel_table,
+                          std::int64_t ranks, Device device) {
+  if (device == Device::cuda)
+    return *cuda_target(config.kernels == "reference" ? CudaKernels::own : CudaKernels::fastest,
+                        measured_device_choices(kernel_table, config.kernel_table));
+  if (config.kernels == "reference") return kernels::cpu::reference_target();
+  if (config.plan.compute == DType::bf16) return target_without_kernels();
+  const int cores = resolve_threads(config.threads);
+  const auto share = static_cast<int>(std::min<std::int64_t>(ranks, cores));
+  const int threads = config.threads > 0 ? config.threads : cores / share;
+  return kernels::cpu::target(threads,
+                              measured_choices(kernel_table, config.kernel_table, threads));
+}
+
+/// "parallel.tensor.x is set at a.yaml:5", a line a key that the user has set.
+std::string places_of(const std::vector<std::string>& keys, const config::Origins& origins) {
+  std::string text;
+  for (const std::string& key : keys) {
+    const config::Origin* origin = origins.find(key);
+    if (origin == nullptr || origin->place == "default" || origin->place == "derived") continue;
+    const bool is_option = origin->place.starts_with("--");
+    text += format("\n      {} is set {} {}", key, is_option ? "by" : "at", origin->place);
+  }
+  return text;
+}
+
+/// One line a problem and the places of its keys; several are marked each.
+std::string in_words(const plan::Infeasible& infeasible, const config::Config& config) {
+  const bool is_alone = infeasible.problems.size() < 2;
+  std::string text;
+  for (const plan::Problem& problem : infeasible.problems) {
+    const auto [keys, message] = config::in_words(problem, config.kind);
+    text += (text.empty() ? "" : "\n") + std::string(is_alone ? "" : "error: ") + message +
+            places_of(keys, config.origins);
+  }
+  return text;
+}
+
+/// `wanted` is the configuration before anything of it was settled.
+template <class T>
+T feasible(std::variant<T, plan::Infeasible> result, const config::Config& wanted,
+           std::optional<std::int64_t> ranks) {
+  if (const auto* infeasible = std::get_if<plan::Infeasible>(&result))
+    throw UserError(ExitCode::does_not_fit,
+                    in_words(*infeasible, wanted) + nearest_grids(wanted, ranks));
+  return std::get<T>(std::move(result));
+}
+
+}  // namespace
+
+Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks) {
+  Job job;
+  const config::Config wanted = config;
+  job.config = std::move(config);
+  plan::Grid& grid = job.config.plan.grid;
+  grid = feasible(plan::solve_grid(job.config.plan, ranks), wanted, ranks);
+  config::share_values(job.config);
+  const plan::Batching b = feasible(plan::solve_batching(job.config.plan), wanted, ranks);
+  const data::DataSpec& data = job.config.data;
+  job.graphs = model::build(
+      job.config.model(),
+      {b.samples(), b.length, b.global_batch, data.mask_documents, data.restart_positions},
+      job.config.optimizer,
+      graphs == Graphs::generation || job.config.sample.tokens > 0 ? model::Writes::text
+                                                                   : model::Writes::nothing);
+  if (graphs == Graphs::generation)
+    std::erase_if(job.graphs.graphs,
+                  [](const auto& g) { return g.name != "prefill" && g.name != "decode"; });
+  if (graphs == Graphs::evaluation)
+    std::erase_if(job.graphs.graphs, [](const auto& g) { return g.name != "evaluate"; });
+  job.plan = feasible(plan::make_plan(job.graphs, job.config.plan), wanted, ranks);
+  return job;
+}
+
+Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks,
+             const compile::PassOptions& passes) {
+  Job job = plan_job(std::move(config), graphs, ranks);
+  if (!job.config.kernel_table.empty())
+    job.kernel_table = read_file(job.config.kernel_table, ExitCode::bad_config);
+  job.device = choose_device(job.config, job.ranks());
+  job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device);
+  job.programs = compile::compile(job.graphs, job.plan, job.target, proved_in_debug(passes));
+  return job;
+}
+
+program::Bundle bundle_of(const Job& job, std::int64_t rank) {
+  if (rank < 0 || rank >= job.ranks())
+    throw UserError(
+        ExitCode::bad_config,
+        format("there is no rank {}: the job has {}; choose one from 0 to {}", rank,
+               job.ranks() == 1 ? "1 rank" : format("{} ranks", job.ranks()), job.ranks() - 1));
+  return program::bundle_of(job.programs, Rank(static_cast<std::size_t>(rank)));
+}
+
+namespace {
+
+/// Errors also say where the configuration names a file that is not there.
+std::unique_ptr<const data::Source> read_data(const config::Config& config) {
+  try {
+    return data::open_source(config.data);
+  } catch (const UserError& error) {
+    std::vector<std::string> keys;
+    for (const data::MissingFile& file : data::missing_files(config.data)) keys.push_back(file.key);
+    if (keys.empty()) throw;
+    throw UserError(
+        error.code(),
+        format("{}{}\n      paths are seen from the current directory, {}", error.what(),
+               places_of(keys, config.origins), std::filesystem::current_path().string()));
+  }
+}
+
+}  // namespace
+
+namespace {
+
+/// As many labels as the data have, where that is left open; at least as many.
+void settle_labels(std::int64_t& labels, const char* key, const data::Source& source,
+                   const char* what) {
+  const std::int64_t in_data = source.num_labels();
+  if (labels == 0) labels = in_data;
+  if (labels < in_data)
+    throw UserError(ExitCode::bad_config,
+                    format("{} = {} is smaller than the {} {} of the data ({}); leave it out or "
+                           "set {} = {}",
+                           key, labels, in_data, what, source.name(), key, in_data));
+}
+
+void settle_pictures(config::Config& config, const data::Source& source) {
+  const std::vector<std::int64_t>& in_data = source.inputs()[0].sample_shape.dims();
+  std::vector<std::int64_t>& picture = config.vgg.picture;
+  if (picture.empty()) picture = in_data;
+  if (picture != in_data)
+    throw UserError(ExitCode::bad_config,
+                    format("vgg.picture = {} is not the size of the data's pictures, {} ({}); "
+                           "leave it out",
+                           to_string(Shape(picture)), to_string(Shape(in_data)), source.name()));
+  if (const auto fault = config::picture_fault(config))
+    throw UserError(ExitCode::bad_config, format("{} ({})", *fault, source.name()));
+}
+
+}  // namespace
+
+std::unique_ptr<const data::Source> load_data(config::Config& config) {
+  std::unique_ptr<const data::Source> source = read_data(config);
+  if (config.kind == model::Kind::vgg) {
+    settle_pictures(config, *source);
+    settle_labels(config.vgg.num_classes, "vgg.num_classes", *source, "classes");
+  } else {
+    settle_labels(config.gpt.vocab_size, "model.vocab_size", *source, "tokens");
+  }
+  return source;
+}
+
+bool needs_data(const config::Config& config) {
+  if (config.kind == model::Kind::vgg)
+    return config.vgg.picture.empty() || config.vgg.num_classes == 0;
+  return config.gpt.vocab_size == 0;
+}
+
+void resolve_model(config::Config& config) {
+  if (needs_data(config)) load_data(config);
+}
+
+int available_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
+  return std::max(1, CPU_COUNT(&mask));
+}
+
+int resolve_threads(int threads) {
+  return threads > 0 ? threads : available_cores();
+}
+
+void check_trainable(const config::Config& config) {
+  if (config.plan.compute != DType::bf16 || config.kernels == "reference") return;
+  throw UserError(
+      ExitCode::bad_config,
+      "precision.compute = bf16 cannot be trained here: the kernels of a CPU compute in fp32 and "
+      "fp64; set precision.compute = fp32, or kernels = reference, whose plain loops take bf16 "
+      "too, at a hundredth of the speed (plan, program and verify take bf16)");
+}
+
+std::int64_t checkpoint_copy_bytes(const Job& job) {
+  return job.config.train.checkpoint.is_on() ? checkpoint::owned_bytes(job.bundle().at("train"))
+                                             : 0;
+}
+
+}  // namespace fourfold::job

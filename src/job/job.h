@@ -1,0 +1,75 @@
+// From a configuration to the compiled programs of all ranks: what all subcommands share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "compile/passes.h"
+#include "config/config.h"
+#include "data/source.h"
+#include "graph/graph.h"
+#include "job/device.h"
+#include "machine/target.h"
+#include "plan/plan.h"
+#include "program/job.h"
+
+namespace fourfold::job {
+
+/// Everything known about a run before it starts.
+struct Job {
+  config::Config config;  // vocabulary, grid and micro-batch settled
+  graph::ModelGraphs graphs;
+  plan::Plan plan;
+  std::string kernel_table;  // the text of run.kernel_table; empty: the built-in table
+  Device device = Device::cpu;
+  machine::Target target;
+  program::Job programs;
+
+  std::int64_t ranks() const { return plan.world; }
+  /// What the first rank runs; all ranks have the same sizes.
+  const program::Bundle& bundle() const { return programs.classes.at(0); }
+};
+
+/// The bundle of any rank of the job. Errors: UserError(bad_config) where the job has no such rank.
+program::Bundle bundle_of(const Job& job, std::int64_t rank);
+
+/// Which graphs of the model a job needs. A run that shows no sample has none for writing text, and
+/// no cache.
+enum class Graphs { of_run, generation, evaluation };
+
+/// As make_job, but nothing is compiled: neither target nor bundle are there.
+Job plan_job(config::Config config, Graphs graphs = Graphs::of_run,
+             std::optional<std::int64_t> ranks = std::nullopt);
+
+/// Plans and compiles for a job of so many ranks; none: as many as the grid needs, one where
+/// parallel.data is auto. Errors: UserError(does_not_fit) where no plan is legal.
+Job make_job(config::Config config, Graphs graphs = Graphs::of_run,
+             std::optional<std::int64_t> ranks = std::nullopt,
+             const compile::PassOptions& passes = {});
+
+/// The data of the configuration; sets from them what the configuration leaves open of the model: a
+/// vocabulary, the size of a picture, classes. Errors: UserError(bad_data), or
+/// UserError(bad_config) where model and data do not fit.
+std::unique_ptr<const data::Source> load_data(config::Config& config);
+
+/// Whether the model is left open until the data are read.
+bool needs_data(const config::Config& config);
+/// Sets what load_data sets for subcommands that need no data otherwise; reads the data only where
+/// something is left open.
+void resolve_model(config::Config& config);
+
+/// Cores that this process may use: those of its affinity mask.
+int available_cores();
+/// `threads` of the configuration, or all available cores for 0.
+int resolve_threads(int threads);
+
+/// Throws UserError(bad_config) when the configured kernels do not compute in the configured
+/// precision, which can be planned all the same: on a CPU bf16 needs those of kernels/reference.
+void check_trainable(const config::Config& config);
+
+/// Of a rank of a run that saves checkpoints: the copy from which they are written, beside both
+/// regions.
+std::int64_t checkpoint_copy_bytes(const Job& job);
+
+}  // namespace fourfold::job

@@ -1,0 +1,20 @@
+#include "job/cuda_run.h"
+
+#include "base/error.h"
+#include "job/cuda_parts.h"
+
+namespace fourfold::job {
+
+std::optional<machine::Target> cuda_target(CudaKernels, std::vector<machine::Choice>) {
+  return std::nullopt;
+}
+
+std::vector<std::string> cuda_implementations(const std::string&, DType) {
+  return {};
+}
+
+std::unique_ptr<run::Backend> make_cuda_backend(comm::World*) {
+  throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
+}
+
+}  // namespace fourfold::job

@@ -1,0 +1,155 @@
+#include "job/plan_report.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/units.h"
+#include "compile/place_buffers.h"
+#include "job/memory_classes.h"
+#include "program/traffic.h"
+
+namespace fourfold::job {
+namespace {
+
+using program::Program;
+
+// --- parameters
+
+std::string shape_words(const Shape& shape) {
+  std::string text;
+  for (std::size_t dim = 0; dim < shape.rank(); ++dim)
+    text += format("{}{}", dim == 0 ? "" : "x", shape[dim]);
+  return text;
+}
+
+/// How the first op that reads a parameter in the forward pass sees it.
+const op::Sharding& state_in_use(const graph::Graph& train, const plan::GraphShardings& states,
+                                 graph::ValueId id) {
+  for (std::size_t node = 0; node < train.nodes.size(); ++node) {
+    const auto& reads = train.nodes[node].reads;
+    const auto place = std::find(reads.begin(), reads.end(), id);
+    if (place != reads.end())
+      return states.nodes[node].reads[static_cast<std::size_t>(place - reads.begin())];
+  }
+  return states.values[id.index()];
+}
+
+// --- memory
+
+std::string memory_line(std::string_view label, std::int64_t bytes, int indent) {
+  return format("{:{}}{:<{}} {:>10}\n", "", indent, label, 28 - indent, format_bytes(bytes));
+}
+
+std::string place_of(const Program& program, std::size_t instruction) {
+  for (const program::Task& task : program.tasks)
+    if (instruction >= task.begin && instruction < task.end)
+      return task.micro ? format("{} of micro-batch {}", to_string(task.kind), *task.micro)
+                        : std::string(to_string(task.kind));
+  fail_internal("tasks cover all instructions");
+}
+
+// --- traffic
+
+/// Totals of one axis stand before its lines.
+std::string traffic_line(std::string_view axis, std::string_view kind, std::string_view tensor,
+                         std::int64_t calls, std::int64_t payload_bytes, double sent_bytes) {
+  return format("{:<6} {:<15} {:<10} {:>9} {:>12} {:>12}\n", axis, kind, tensor,
+                format_grouped(calls), format_bytes(payload_bytes),
+                format_bytes(static_cast<std::int64_t>(sent_bytes)));
+}
+
+struct Totals {
+  std::int64_t calls = 0, payload_bytes = 0;
+  double sent_bytes = 0;
+
+  void add(const program::Traffic& entry) {
+    calls += entry.calls;
+    payload_bytes += entry.payload_bytes;
+    sent_bytes += entry.sent_bytes;
+  }
+};
+
+}  // namespace
+
+std::string parameter_table(const Job& job) {
+  const graph::Graph& train = job.graphs.at("train");
+  const plan::GraphShardings& states = job.plan.of("train");
+  const auto line = [](std::string_view name, std::string_view whole, std::string_view rest,
+                       std::string_view used) {
+    return format("{:<24} {:<17} {:<17} {}\n", name, whole, rest, used);
+  };
+  std::string text = line("parameters of a rank", "whole", "at rest", "in use");
+  for (std::size_t i = 0; i < train.values.size(); ++i) {
+    const graph::Value& value = train.values[i];
+    constexpr std::string_view block = "blocks.", first = "blocks.0.";
+    if (value.role != graph::ValueRole::parameter) continue;
+    if (value.name.starts_with(block) && !value.name.starts_with(first)) continue;
+    const auto local = [&](const op::Sharding& sharding) {
+      return shape_words(
+          op::local_shape(value.shape, sharding, job.plan.meshes[sharding.mesh.index()]));
+    };
+    const bool is_of_block = value.name.starts_with(first) && job.graphs.num_blocks > 1;
+    text += line(is_of_block ? format("blocks.*.{}", value.name.substr(first.size())) : value.name,
+                 shape_words(value.shape), local(states.values[i]),
+                 local(state_in_use(train, states, graph::ValueId(i))));
+  }
+  return text;
+}
+
+std::string memory_table(const Job& job) {
+  const RankMemory memory = rank_memory(job);
+  std::string text = memory_line(
+      "memory of a rank",
+      job.bundle().persistent_bytes + job.bundle().transient_bytes + checkpoint_copy_bytes(job), 0);
+  for (const MemoryClass& entry : memory.persistent)
+    text += memory_line(entry.name, entry.bytes, 2);
+  text += format("{:<28} {:>10}  most in {}\n", "  transient",
+                 format_bytes(job.bundle().transient_bytes),
+                 place_of(job.bundle().at("train"), memory.fullest_instruction));
+  for (const MemoryClass& entry : memory.transient) text += memory_line(entry.name, entry.bytes, 4);
+  for (const MemoryClass& entry : memory.beside) text += memory_line(entry.name, entry.bytes, 2);
+  return text;
+}
+
+std::string traffic_table(const Job& job) {
+  const std::vector<program::Traffic> entries = program::traffic(job.bundle().at("train"));
+  if (entries.empty()) return "sent in a step           nothing: one rank\n";
+  std::string lines;
+  Totals all;
+  for (std::size_t begin = 0; begin < entries.size();) {
+    std::size_t end = begin;
+    Totals totals;
+    for (; end < entries.size() && entries[end].axis == entries[begin].axis; ++end)
+      totals.add(entries[end]);
+    lines += traffic_line(entries[begin].axis, "all", "", totals.calls, totals.payload_bytes,
+                          totals.sent_bytes);
+    for (std::size_t i = begin; i < end; ++i) {
+      const program::Traffic& entry = entries[i];
+      all.add(entry);
+      const bool is_same_kind = i > begin && entries[i - 1].kind == entry.kind;
+      lines += traffic_line("", is_same_kind ? "" : entry.kind,
+                            entry.label.empty() ? "other" : entry.label, entry.calls,
+                            entry.payload_bytes, entry.sent_bytes);
+    }
+    begin = end;
+  }
+  return format("{:<6} {:<15} {:<10} {:>9} {:>12} {:>12}\n", "axis", "collective", "tensors",
+                "calls", "tensor bytes", "sent bytes") +
+         lines + traffic_line("step", "all", "", all.calls, all.payload_bytes, all.sent_bytes);
+}
+
+std::string program_table(const Job& job) {
+  std::string text = format("{:<11} {:>12} {:>12} {:>15} {:>12}\n", "program", "instructions",
+                            "transient", "least possible", "flops");
+  for (const Program& p : job.bundle().programs)
+    text += format("{:<11} {:>12} {:>12} {:>15} {:>12}\n", p.name, p.instructions.size(),
+                   format_bytes(p.transient_bytes), format_bytes(compile::live_bytes_bound(p)),
+                   format_count(program::total_flops(p)));
+  return text;
+}
+
+}  // namespace fourfold::job

@@ -1,0 +1,25 @@
+// What was decided for a job, as tables for people: `fourfold plan` below the start-up table. Not
+// the plan itself as text (plan::to_text).
+#pragma once
+
+#include <string>
+
+#include "job/job.h"
+
+namespace fourfold::job {
+
+/// Shapes of every kind of parameter: whole, what a rank keeps between steps, what it computes
+/// with. Blocks are equal: the first one stands for all.
+std::string parameter_table(const Job& job);
+
+/// Bytes of the first rank by class: persistent ones, and transient ones where most are alive.
+std::string memory_table(const Job& job);
+
+/// What one rank sends in a training step: by axis, collective and class of tensor
+/// (program/traffic.h).
+std::string traffic_table(const Job& job);
+
+/// Every program of the bundle: instructions, transient memory, flops.
+std::string program_table(const Job& job);
+
+}  // namespace fourfold::job

@@ -1,0 +1,109 @@
+#include "job/summary.h"
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/units.h"
+#include "job/memory_classes.h"
+#include "model/model.h"
+
+namespace fourfold::job {
+namespace {
+
+void add_model(const config::Config& config, Rows& rows) {
+  const model::Spec model = config.model();
+  const auto parts = model::count_parameters(model);
+  std::int64_t total = 0;
+  std::string list;
+  for (const auto& part : parts) {
+    total += part.parameters;
+    list += format("{}{} {}", list.empty() ? "" : ", ", part.part,
+                   format_count(static_cast<double>(part.parameters)));
+  }
+  rows.push_back({"model", model::describe(model)});
+  rows.push_back({"parameters", format("{} = {}", format_grouped(total), list)});
+}
+
+/// "64 ranks = x 2 x y 1 x z 2 x data 16, axonn".
+Row grid_row(const Job& job) {
+  if (job.ranks() == 1) return {"grid", "1 rank"};
+  const config::Config& config = job.config;
+  std::string sizes;
+  const Mesh& mesh = job.plan.meshes[0];
+  for (auto axis = mesh.axes.rbegin(); axis != mesh.axes.rend(); ++axis)
+    sizes += format("{}{} {}", sizes.empty() ? "" : " * ", axis->name, axis->size);
+  return {"grid", format("{} ranks = {}, {}{}{}", format_grouped(job.ranks()), sizes,
+                         to_string(config.plan.strategy),
+                         config.plan.shard_sequence ? ", sequence on x" : "",
+                         config.plan.shard_states ? ", optimizer state on data" : "")};
+}
+
+/// "2048 = 4 micro x 16 accumulation x 32 data".
+Row batch_row(const Job& job) {
+  const plan::Batching& b = job.plan.batching;
+  const plan::Grid& grid = job.config.plan.grid;
+  std::string replicas;
+  if (grid.z > 1) replicas += format(" x {} z", grid.z);
+  if (b.replicas > grid.z) replicas += format(" x {} data", b.replicas / grid.z);
+  const std::string batch = format("{} = {} micro x {} accumulation{}", b.global_batch,
+                                   b.micro_batch, b.accumulation, replicas);
+  if (job.config.kind != model::Kind::gpt) return {"batch", batch};
+  return {"batch", format("{}; {} tokens each, {} a step", batch, b.length,
+                          format_grouped(b.global_batch * b.length))};
+}
+
+Row memory_row(const Job& job) {
+  const RankMemory memory = rank_memory(job);
+  const std::int64_t all =
+      job.bundle().persistent_bytes + job.bundle().transient_bytes + checkpoint_copy_bytes(job);
+  std::string classes;
+  for (const auto* list : {&memory.persistent, &memory.transient, &memory.beside})
+    for (const MemoryClass& entry : *list) {
+      // Nobody decides anything by less than a hundredth.
+      if (entry.bytes * 100 < all) continue;
+      classes +=
+          format("{}{} {}", classes.empty() ? "" : ", ", entry.name, format_bytes(entry.bytes));
+    }
+  return {"memory", format("{} a rank: {}", format_bytes(all), classes)};
+}
+
+Row kernels_row(const Job& job) {
+  if (job.target.backend == "none") return {"kernels", "none here for this precision"};
+  if (job.device == Device::cuda)
+    return {"kernels", job.config.kernels == "reference" ? "cuda, our own" : "cuda, cuBLASLt"};
+  return {"kernels",
+          format("{}, {} thread{} a rank", job.config.kernels == "reference" ? "reference" : "cpu",
+                 job.target.threads, job.target.threads == 1 ? "" : "s")};
+}
+
+Row step_row(const Job& job) {
+  const double model_flops = model::model_flops_per_step(
+      job.config.model(), job.plan.batching.global_batch, job.plan.batching.length);
+  const program::Program& train = job.bundle().at("train");
+  return {"step", format("{} instructions, {} flops a rank; {} model flops of all",
+                         train.instructions.size(), format_count(program::total_flops(train)),
+                         format_count(model_flops))};
+}
+
+}  // namespace
+
+Rows summary_rows(const Job& job) {
+  const config::Config& config = job.config;
+  const auto [blocks, keeps_products] = job.plan.checkpointing;
+  const std::string checkpointing = keeps_products ? "selective"
+                                    : blocks == 0  ? "none"
+                                    : blocks == 1  ? "full"
+                                                   : format("every {}", blocks);
+  Rows rows = {{"run", format("{}: {} step{} into {}", config.name, config.train.steps,
+                              config.train.steps == 1 ? "" : "s", config.dir)}};
+  add_model(config, rows);
+  rows.push_back(grid_row(job));
+  rows.push_back(batch_row(job));
+  rows.push_back(memory_row(job));
+  rows.push_back({"precision", format("{}, activation checkpointing {}",
+                                      to_string(job.plan.compute), checkpointing)});
+  rows.push_back(step_row(job));
+  rows.push_back(kernels_row(job));
+  return rows;
+}
+
+}  // namespace fourfold::job
