@@ -10,9 +10,10 @@
 #include "checkpoint/load.h"
 #include "checkpoint/store.h"
 #include "cli/commands.h"
-#include "cli/resume.h"
-#include "cli/run_files.h"
-#include "cli/run_lock.h"
+#include "job/resume_rules.h"
+#include "rundir/resume.h"
+#include "rundir/run_files.h"
+#include "rundir/run_lock.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -26,15 +27,15 @@ using checkpoint::Store;
 Store store_at(const std::string& path) {
   if (!file_exists(path))
     throw UserError(ExitCode::no_checkpoint, format("{}: there is no such folder", path));
-  const std::string below = join_path(path, RunFiles::checkpoints);
+  const std::string below = join_path(path, rundir::RunFiles::checkpoints);
   return {real_files(), file_exists(below) ? below : path};
 }
 
 /// The run directory that these checkpoints belong to; empty: they lie elsewhere.
 std::string run_of(const Store& store) {
   const std::string parent = absolute_path(join_path(store.folder(), ".."));
-  const bool is_run = file_exists(join_path(parent, RunFiles::config)) ||
-                      file_exists(join_path(parent, RunFiles::lock));
+  const bool is_run = file_exists(join_path(parent, rundir::RunFiles::config)) ||
+                      file_exists(join_path(parent, rundir::RunFiles::lock));
   return is_run ? parent : std::string();
 }
 
@@ -74,7 +75,7 @@ std::set<std::int64_t> kept_for_ever(const Store& store) {
   std::set<std::int64_t> kept;
   for (const std::int64_t step : store.steps()) {
     try {
-      const auto every = stored_config(store.open(step).manifest).train.checkpoint.keep_every;
+      const auto every = job::stored_config(store.open(step).manifest).train.checkpoint.keep_every;
       if (every > 0 && step % every == 0) kept.insert(step);
     } catch (const UserError&) {
       // Nobody knows what a damaged one is: it stays.
@@ -82,7 +83,7 @@ std::set<std::int64_t> kept_for_ever(const Store& store) {
     }
   }
   if (const auto newest = store.newest().found;
-      newest && stored_config(newest->manifest).train.checkpoint.keep_best > 0)
+      newest && job::stored_config(newest->manifest).train.checkpoint.keep_best > 0)
     for (const checkpoint::Evaluated& one : newest->manifest.best) kept.insert(one.step);
   return kept;
 }
@@ -138,9 +139,9 @@ void ckpt_verify(const CkptArguments& arguments) {
 void ckpt_prune(const CkptArguments& arguments) {
   Store store = store_at(arguments.path);
   // Nobody removes what a run that works there may be about to load.
-  std::optional<RunLock> lock;
+  std::optional<rundir::RunLock> lock;
   if (const std::string run = run_of(store); !run.empty())
-    lock.emplace(run, this_holder(arguments.variable), LockOptions{});
+    lock.emplace(run, rundir::this_holder(arguments.variable), rundir::LockOptions{});
   const auto before = store.steps();
   const std::string problems =
       store.prune({.keep_last = arguments.keep, .also = kept_for_ever(store)});

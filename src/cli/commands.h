@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/resume.h"
 #include "comm/launcher.h"
+#include "rundir/resume.h"
 
 namespace fourfold::cli {
 
@@ -25,7 +25,7 @@ struct TrainArguments {
   bool overwrite = false;  // an earlier run's directory may be used again
   bool dry_run = false;    // everything but the training
   std::int64_t trace = 0;  // steps to trace
-  ResumeChoice resume;
+  rundir::ResumeChoice resume;
   std::optional<std::int64_t> stop_at;  // ends behind so many steps; the schedule stays
   bool take_over = false;               // the lock of a job that cannot be seen to live
   std::string color = "auto";           // or "always", "never"

@@ -12,10 +12,10 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
-#include "cli/sessions.h"
 #include "config/compare.h"
 #include "config/print.h"
 #include "config/schema.h"
+#include "rundir/sessions.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -34,9 +34,9 @@ std::vector<Held> read_side(const std::string& path) {
   std::int64_t first_step = 0;
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    const std::vector<Session> sessions = trajectory(read_sessions(path));
+    const std::vector<rundir::Session> sessions = rundir::trajectory(rundir::read_sessions(path));
     for (std::size_t i = 0; i + 1 < sessions.size(); ++i) {
-      const std::string file = config_of(sessions[i]);
+      const std::string file = rundir::config_of(sessions[i]);
       try {
         side.push_back({sessions[i].first_step, load_file_or_run(file)});
         config::restore_origins(side.back().config, file, read_file(file));

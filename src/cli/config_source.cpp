@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "cli/run_files.h"
 #include "config/print.h"
 #include "config/rules.h"
 #include "job/nearest_grids.h"
+#include "rundir/run_files.h"
 
 namespace fourfold::cli {
 namespace {
@@ -19,19 +19,19 @@ bool is_folder(const std::string& path) {
 }
 
 std::string config_of_run(const std::string& folder) {
-  const std::string file = join_path(folder, RunFiles::config);
+  const std::string file = join_path(folder, rundir::RunFiles::config);
   if (file_exists(file)) return file;
   throw UserError(ExitCode::bad_config,
                   format("{}: error: holds no run: there is no {}; name the folder of a run, or a "
                          "configuration file",
-                         folder, RunFiles::config));
+                         folder, rundir::RunFiles::config));
 }
 
 /// Names the file that is meant where a folder is given.
 void refuse_folder(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) return;
-  const std::string of_run = join_path(path, RunFiles::config);
+  const std::string of_run = join_path(path, rundir::RunFiles::config);
   if (file_exists(of_run))
     throw UserError(
         ExitCode::bad_config,

@@ -16,10 +16,10 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/run_record.h"
 #include "job/build_info.h"
 #include "job/cuda_parts.h"
 #include "kernels/cpu/libraries.h"
+#include "rundir/run_record.h"
 #include "screen/rows.h"
 #include "screen/terminal.h"
 
@@ -175,7 +175,7 @@ void add_huge_pages(Items& items) {
 
 void add_openmp(const comm::Variable& variable, Items& items) {
   std::string text;
-  for (const char* name : telling_variables()) {
+  for (const char* name : rundir::telling_variables()) {
     const std::string_view word = name;
     if (!word.starts_with("OMP_") && !word.starts_with("GOMP_") && !word.starts_with("OPENBLAS_") &&
         !word.starts_with("ONEDNN_"))

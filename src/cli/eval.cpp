@@ -15,10 +15,11 @@
 #include "base/units.h"
 #include "checkpoint/model_file.h"
 #include "cli/commands.h"
-#include "cli/trained_model.h"
 #include "data/source.h"
+#include "data/tokenizer.h"
 #include "job/job.h"
 #include "run/executor.h"
+#include "rundir/trained_model.h"
 #include "screen/print.h"
 #include "screen/progress_line.h"
 #include "screen/terminal.h"
@@ -199,8 +200,9 @@ void write_logits(const std::string& path, const Windows& windows, const Scores&
   checkpoint::write_safetensors(path, tensors);
 }
 
-void print_table(const EvalArguments& arguments, const TrainedModel& model, const Windows& windows,
-                 const Scores& scores, bool is_text, std::size_t text_bytes) {
+void print_table(const EvalArguments& arguments, const rundir::TrainedModel& model,
+                 const Windows& windows, const Scores& scores, bool is_text,
+                 std::size_t text_bytes) {
   const double loss = scores.mean_loss();
   screen::print("model        %s of %s\ntokens       %s in %s of %lld\n", model.origin.c_str(),
                 arguments.run_dir.c_str(), format_grouped(windows.labels()).c_str(),
@@ -215,9 +217,9 @@ void print_table(const EvalArguments& arguments, const TrainedModel& model, cons
 }  // namespace
 
 void eval(const EvalArguments& arguments) {
-  const TrainedModel model = open_trained_model(arguments.run_dir, arguments.step);
+  const rundir::TrainedModel model = rundir::open_trained_model(arguments.run_dir, arguments.step);
   const std::string text = read_file(arguments.text);
-  const auto tokenizer = model.make_tokenizer();
+  const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   Ids ids = tokenizer->encode(text, arguments.text);
   if (ids.size() < 2)
     throw UserError(ExitCode::bad_data,

@@ -7,12 +7,13 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/run_files.h"
 #include "cli/tokenizer_files.h"
-#include "cli/trained_model.h"
 #include "config/print.h"
+#include "data/tokenizer.h"
 #include "interop/export_model.h"
 #include "model/gpt.h"
+#include "rundir/run_files.h"
+#include "rundir/trained_model.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -60,9 +61,9 @@ std::int64_t num_parameters(const checkpoint::StoredModel& model) {
 }
 
 /// What is to be said of its tokenizer.
-std::vector<std::string> export_hf(const ExportArguments& arguments, TrainedModel& model,
+std::vector<std::string> export_hf(const ExportArguments& arguments, rundir::TrainedModel& model,
                                    const AtomicFolder& folder) {
-  const auto tokenizer = model.make_tokenizer();
+  const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   interop::Gpt2Options options;
   options.dtype = element_type(arguments.dtype).value_or(DType::f32);
   options.untie = arguments.untie;
@@ -74,21 +75,22 @@ std::vector<std::string> export_hf(const ExportArguments& arguments, TrainedMode
 }
 
 /// What `import` and `generate` of Fourfold read.
-void export_own(const ExportArguments& arguments, TrainedModel& model, const AtomicFolder& folder) {
+void export_own(const ExportArguments& arguments, rundir::TrainedModel& model,
+                const AtomicFolder& folder) {
   if (arguments.untie || !arguments.max_shard_size.empty())
     throw UserError(ExitCode::bad_config,
                     "--untie and --max-shard-size go with --format hf only; leave them out");
   interop::export_safetensors(*model.parameters, element_type(arguments.dtype),
-                              join_path(folder.staging(), RunFiles::weights));
+                              join_path(folder.staging(), rundir::RunFiles::weights));
   config::mark_followers(model.config);
-  folder.write(RunFiles::config, config::shown_yaml(model.config));
-  if (!model.tokenizer.empty()) folder.write(RunFiles::tokenizer, model.tokenizer + "\n");
+  folder.write(rundir::RunFiles::config, config::shown_yaml(model.config));
+  if (!model.tokenizer.empty()) folder.write(rundir::RunFiles::tokenizer, model.tokenizer + "\n");
 }
 
 }  // namespace
 
 void export_model(const ExportArguments& arguments) {
-  TrainedModel model = open_trained_model(arguments.run_dir, arguments.step);
+  rundir::TrainedModel model = rundir::open_trained_model(arguments.run_dir, arguments.step);
   AtomicFolder folder(arguments.output);
   std::vector<std::string> notes;
   if (arguments.format == "hf")

@@ -12,9 +12,10 @@
 #include "base/units.h"
 #include "checkpoint/model_file.h"
 #include "cli/commands.h"
-#include "cli/trained_model.h"
+#include "data/tokenizer.h"
 #include "job/job.h"
 #include "run/executor.h"
+#include "rundir/trained_model.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -92,8 +93,8 @@ void write_sample(const GenerateArguments& arguments, const generate::SampleSpec
 }  // namespace
 
 void generate(const GenerateArguments& arguments) {
-  const TrainedModel model = open_trained_model(arguments.run_dir, arguments.step);
-  const auto tokenizer = model.make_tokenizer();
+  const rundir::TrainedModel model = rundir::open_trained_model(arguments.run_dir, arguments.step);
+  const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   const generate::SampleSpec spec = sample_spec(arguments, model.config);
   const job::Job job =
       job::make_job(writing_config(arguments, model.config), job::Graphs::generation);

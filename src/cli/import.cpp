@@ -8,13 +8,13 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/run_files.h"
-#include "cli/run_record.h"
 #include "cli/tokenizer_files.h"
 #include "config/config.h"
 #include "config/print.h"
 #include "interop/import_gpt2.h"
 #include "model/gpt.h"
+#include "rundir/run_files.h"
+#include "rundir/run_record.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -69,7 +69,7 @@ std::int64_t num_parameters(const model::GptSpec& spec) {
 
 void say_what_now(const ImportArguments& arguments, const interop::Gpt2Folder& source,
                   const FoundTokenizer& found) {
-  const std::string dir = shell_quoted(arguments.output);
+  const std::string dir = rundir::shell_quoted(arguments.output);
   const model::GptSpec& spec = source.model.spec;
   screen::print("%s: GPT-2 with %s parameters in %lld layer%s, %s\n", arguments.output.c_str(),
                 format_count(static_cast<double>(num_parameters(spec))).c_str(),
@@ -83,8 +83,8 @@ void say_what_now(const ImportArguments& arguments, const interop::Gpt2Folder& s
   screen::print(
       "train    fourfold train %s --set run.init_from=%s --set run.name=NAME --set "
       "run.dir=runs/NAME --set data.path=FILE --set optimizer.lr=1e-5%s\n",
-      shell_quoted(join_path(arguments.output, RunFiles::config)).c_str(), dir.c_str(),
-      found.key.empty() ? " --set data.format=..." : "");
+      rundir::shell_quoted(join_path(arguments.output, rundir::RunFiles::config)).c_str(),
+      dir.c_str(), found.key.empty() ? " --set data.format=..." : "");
 }
 
 }  // namespace
@@ -95,9 +95,9 @@ void import_model(const ImportArguments& arguments) {
   const model::GptSpec& spec = source.model.spec;
   const FoundTokenizer found = find_tokenizer(arguments.folder, spec.vocab_size);
   const config::Config config = config_of(spec, found, arguments.output);
-  interop::import_gpt2(source, join_path(folder.staging(), RunFiles::weights));
-  folder.write(RunFiles::config, config::shown_yaml(config));
-  folder.write(RunFiles::tokenizer, found.tokenizer->to_text() + "\n");
+  interop::import_gpt2(source, join_path(folder.staging(), rundir::RunFiles::weights));
+  folder.write(rundir::RunFiles::config, config::shown_yaml(config));
+  folder.write(rundir::RunFiles::tokenizer, found.tokenizer->to_text() + "\n");
   for (const FoundTokenizer::File& file : found.files) folder.write(file.name, file.content);
   folder.commit();
   say_what_now(arguments, source, found);

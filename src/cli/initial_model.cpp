@@ -3,17 +3,18 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "checkpoint/model_file.h"
-#include "cli/trained_model.h"
+#include "data/tokenizer.h"
+#include "rundir/trained_model.h"
 
 namespace fourfold::cli {
 
 void check_initial_model(const job::Job& job, const data::Source& source) {
   const std::string& from = job.config.init_from;
   if (from.empty()) return;
-  const TrainedModel model = open_trained_model(from, std::nullopt);
+  const rundir::TrainedModel model = rundir::open_trained_model(from, std::nullopt);
   checkpoint::require_fit(*model.parameters, job.bundle().at("train"));
   if (source.tokenizer() == nullptr) return;
-  const auto tokenizer = model.make_tokenizer();
+  const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   // Numbers mean what the data means by them.
   if (tokenizer->name() != "number" && source.tokenizer()->name() != "number" &&
       tokenizer->to_text() != source.tokenizer()->to_text())
@@ -27,7 +28,7 @@ void check_initial_model(const job::Job& job, const data::Source& source) {
 }
 
 void load_initial_model(const job::Job& job, run::Executor& executor) {
-  const TrainedModel model = open_trained_model(job.config.init_from, std::nullopt);
+  const rundir::TrainedModel model = rundir::open_trained_model(job.config.init_from, std::nullopt);
   checkpoint::load_model(*model.parameters, executor.bundle().at("train"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
 }

@@ -12,13 +12,13 @@
 #include "base/text.h"
 #include "checkpoint/store.h"
 #include "cli/commands.h"
-#include "cli/run_files.h"
-#include "cli/run_record.h"
-#include "cli/sessions.h"
 #include "config/config.h"
 #include "config/schema.h"
 #include "job/build_info.h"
 #include "report/page.h"
+#include "rundir/run_files.h"
+#include "rundir/run_record.h"
+#include "rundir/sessions.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -38,9 +38,9 @@ std::string read_text(Run& run, const char* name, bool is_expected) {
 }
 
 void add_config(Run& run) {
-  const std::array<std::string, 1> files{join_path(run.path, RunFiles::config)};
+  const std::array<std::string, 1> files{join_path(run.path, rundir::RunFiles::config)};
   if (!file_exists(files[0])) {
-    run.notes.push_back(format("{} is missing", RunFiles::config));
+    run.notes.push_back(format("{} is missing", rundir::RunFiles::config));
     return;
   }
   try {
@@ -50,7 +50,7 @@ void add_config(Run& run) {
         run.config.push_back({key.path, origin->value});
     run.name = config.name;
   } catch (const UserError& error) {
-    run.notes.push_back(format("{} is not shown: {}", RunFiles::config, error.what()));
+    run.notes.push_back(format("{} is not shown: {}", rundir::RunFiles::config, error.what()));
   }
 }
 
@@ -73,10 +73,10 @@ void flatten(const std::string& name, const Json& value, std::vector<report::Fac
 }
 
 void add_environment(Run& run) {
-  const std::string text = read_text(run, RunFiles::environment, true);
+  const std::string text = read_text(run, rundir::RunFiles::environment, true);
   if (text.empty()) return;
   try {
-    flatten("", parse_json(text, RunFiles::environment), run.environment);
+    flatten("", parse_json(text, rundir::RunFiles::environment), run.environment);
   } catch (const UserError& error) {
     run.notes.push_back(error.what());
   }
@@ -84,7 +84,7 @@ void add_environment(Run& run) {
 
 void add_checkpoints(Run& run) {
   const checkpoint::Store store(real_files(),
-                                absolute_path(join_path(run.path, RunFiles::checkpoints)));
+                                absolute_path(join_path(run.path, rundir::RunFiles::checkpoints)));
   for (const std::int64_t step : store.steps()) {
     try {
       const checkpoint::Found found = store.open(step);
@@ -98,39 +98,41 @@ void add_checkpoints(Run& run) {
 }
 
 void add_sessions(Run& run) {
-  const std::vector<Session> sessions = read_sessions(run.path), led = led_to_last(sessions);
+  const std::vector<rundir::Session> sessions = rundir::read_sessions(run.path),
+                                     led = rundir::led_to_last(sessions);
   for (std::size_t i = 0; i < sessions.size(); ++i) {
-    const Session& session = sessions[i];
+    const rundir::Session& session = sessions[i];
     report::RunSession shown{.number = session.number,
                              .first_step = session.first_step,
                              .last_step = session.last_step,
                              .counts_to = {},
                              .command = {},
                              .changes = {}};
-    const auto place = std::find_if(
-        led.begin(), led.end(), [&](const Session& one) { return one.number == session.number; });
+    const auto place = std::find_if(led.begin(), led.end(), [&](const rundir::Session& one) {
+      return one.number == session.number;
+    });
     shown.counts = place != led.end();
     if (shown.counts && place + 1 != led.end() &&
         session.last_step.value_or(0) > (place + 1)->first_step)
       shown.counts_to = (place + 1)->first_step;
     std::vector<std::string> words;
-    for (const std::string& word : session.command) words.push_back(shell_quoted(word));
+    for (const std::string& word : session.command) words.push_back(rundir::shell_quoted(word));
     shown.command = join(words, " ");
-    if (i > 0) shown.changes = changes_between(sessions[i - 1], session);
+    if (i > 0) shown.changes = rundir::changes_between(sessions[i - 1], session);
     run.sessions.push_back(std::move(shown));
   }
 }
 
 void add_metrics(Run& run) {
-  run.metrics = report::read_metrics(join_path(run.path, RunFiles::metrics));
+  run.metrics = report::read_metrics(join_path(run.path, rundir::RunFiles::metrics));
   const report::Metrics& metrics = run.metrics;
   if (!metrics.fault.empty()) run.notes.push_back(metrics.fault);
   if (metrics.unread_lines > 0)
     run.notes.push_back(format("{}: lines that are torn or hold no metrics, and are left out: {}",
-                               RunFiles::metrics, metrics.unread_lines));
+                               rundir::RunFiles::metrics, metrics.unread_lines));
   if (metrics.not_finite > 0)
     run.notes.push_back(format("{}: steps without a finite loss, which no curve shows: {}",
-                               RunFiles::metrics, metrics.not_finite));
+                               rundir::RunFiles::metrics, metrics.not_finite));
 }
 
 Run read_run(const std::string& path) {
@@ -139,12 +141,13 @@ Run read_run(const std::string& path) {
                     format("{}: {}; give the run.dir of a `fourfold train`", path,
                            file_exists(path) ? "is not a folder" : "there is no such folder"));
   bool is_run = false;
-  for (const char* name : {RunFiles::metrics, RunFiles::config, RunFiles::environment})
+  for (const char* name :
+       {rundir::RunFiles::metrics, rundir::RunFiles::config, rundir::RunFiles::environment})
     is_run = is_run || file_exists(join_path(path, name));
   if (!is_run)
     throw UserError(ExitCode::bad_data,
                     format("{}: holds neither {} nor {}; give the run.dir of a `fourfold train`",
-                           path, RunFiles::metrics, RunFiles::config));
+                           path, rundir::RunFiles::metrics, rundir::RunFiles::config));
   Run run;
   run.path = path;
   run.name = std::filesystem::path(absolute_path(path + "/.")).parent_path().filename().string();
@@ -153,8 +156,8 @@ Run read_run(const std::string& path) {
   add_sessions(run);
   add_environment(run);
   add_checkpoints(run);
-  run.plan = read_text(run, RunFiles::plan, false);
-  run.sample = read_text(run, RunFiles::sample, false);
+  run.plan = read_text(run, rundir::RunFiles::plan, false);
+  run.sample = read_text(run, rundir::RunFiles::sample, false);
   return run;
 }
 

@@ -3,11 +3,12 @@
 #include <string>
 
 #include "base/file_system.h"
+#include "job/resume_rules.h"
 
 namespace fourfold::cli {
 
 checkpoint::Found restore_run(const TrainArguments& arguments, const job::Job& job,
-                              const data::Source& source, const ResumePoint& point,
+                              const data::Source& source, const rundir::ResumePoint& point,
                               checkpoint::Store& store, run::Executor& executor, comm::World* world,
                               Screen& screen) {
   const std::string& path = point.found.path;
@@ -18,7 +19,7 @@ checkpoint::Found restore_run(const TrainArguments& arguments, const job::Job& j
       .may_fall_back = !point.is_exact,
       .check =
           [&](const checkpoint::Manifest& manifest) {
-            check_resumable(manifest, job.config, source, arguments.resume);
+            job::check_resumable(manifest, job.config, source, arguments.resume.overrides);
           },
       .warn = [&](const std::string& text) { screen.say(Level::warning, text); }};
   return checkpoint::restore(

@@ -4,11 +4,11 @@
 #include "base/screen.h"
 #include "checkpoint/restore.h"
 #include "cli/commands.h"
-#include "cli/resume.h"
 #include "comm/world.h"
 #include "data/source.h"
 #include "job/job.h"
 #include "run/executor.h"
+#include "rundir/resume.h"
 
 namespace fourfold::cli {
 
@@ -17,7 +17,7 @@ namespace fourfold::cli {
 /// together; `store` is the run's own. Returns what was loaded. Errors: those of
 /// checkpoint::restore.
 checkpoint::Found restore_run(const TrainArguments& arguments, const job::Job& job,
-                              const data::Source& source, const ResumePoint& point,
+                              const data::Source& source, const rundir::ResumePoint& point,
                               checkpoint::Store& store, run::Executor& executor, comm::World* world,
                               Screen& screen);
 

@@ -9,11 +9,12 @@
 #include "base/format.h"
 #include "base/small_file.h"
 #include "base/styled_text.h"
-#include "cli/run_files.h"
-#include "cli/run_lock.h"
 #include "config/print.h"
+#include "job/build_info.h"
 #include "job/summary.h"
 #include "plan/plan.h"
+#include "rundir/run_files.h"
+#include "rundir/run_lock.h"
 #include "screen/rows.h"
 #include "train/metrics.h"
 
@@ -36,27 +37,29 @@ void sync_way_to(const std::string& dir) {
 void remove_leftovers(const std::string& dir) {
   // A lock that another job is about to make is not left over.
   for (const FileSystem::Entry& entry : real_files().list(dir))
-    if (is_leftover(entry.name) && !entry.name.starts_with(RunFiles::lock))
+    if (is_leftover(entry.name) && !entry.name.starts_with(rundir::RunFiles::lock))
       real_files().remove_file(join_path(dir, entry.name));
 }
 
 void remove_run(const std::string& dir, checkpoint::Store& store) {
   store.clear();
-  clear_sessions(dir);
+  rundir::clear_sessions(dir);
   // The log and the metrics are begun anew by those who write them.
-  for (const char* name : {RunFiles::weights, RunFiles::sample})
+  for (const char* name : {rundir::RunFiles::weights, rundir::RunFiles::sample})
     if (file_exists(join_path(dir, name))) real_files().remove_file(join_path(dir, name));
 }
 
 /// The run goes on from that step of its own. What it did after it stays beside it, in a line.
 void go_back(const std::string& dir, checkpoint::Store& store, std::int64_t step) {
-  const std::string metrics = join_path(dir, RunFiles::metrics),
-                    weights = join_path(dir, RunFiles::weights);
+  const std::string metrics = join_path(dir, rundir::RunFiles::metrics),
+                    weights = join_path(dir, rundir::RunFiles::weights);
   const auto steps = store.steps();
   if (!steps.empty() && steps.front() > step) {
     const std::string line = store.begin_line();
-    write_file_atomic(join_path(line, RunFiles::metrics), train::metrics_after(metrics, step));
-    if (file_exists(weights)) real_files().rename(weights, join_path(line, RunFiles::weights));
+    write_file_atomic(join_path(line, rundir::RunFiles::metrics),
+                      train::metrics_after(metrics, step));
+    if (file_exists(weights))
+      real_files().rename(weights, join_path(line, rundir::RunFiles::weights));
     store.set_aside_after(step, line);
   }
   train::cut_metrics(metrics, step);
@@ -71,21 +74,22 @@ std::string text_of(const std::string& path) {
 
 /// An earlier version kept the record of the last start alone: it becomes the first session.
 void keep_record_of_before(const std::string& dir) {
-  const std::string config = join_path(dir, RunFiles::config);
-  if (!read_sessions(dir).empty() || !file_exists(config)) return;
-  Session session;
-  session.directory = current_directory();
-  write_session(dir, session,
-                {text_of(config), text_of(join_path(dir, RunFiles::command)),
-                 text_of(join_path(dir, RunFiles::environment))});
+  const std::string config = join_path(dir, rundir::RunFiles::config);
+  if (!rundir::read_sessions(dir).empty() || !file_exists(config)) return;
+  rundir::Session session;
+  session.directory = rundir::current_directory();
+  rundir::write_session(dir, session,
+                        {text_of(config), text_of(join_path(dir, rundir::RunFiles::command)),
+                         text_of(join_path(dir, rundir::RunFiles::environment))});
 }
 
-Session begin_session(const TrainArguments& arguments, const job::Job& job, const JobFacts& facts,
-                      const RunStart& start, const std::optional<checkpoint::Found>& origin,
-                      const SessionTexts& texts) {
-  const auto before = read_sessions(job.config.dir);
-  const LockHolder self = this_holder(arguments.variable);
-  Session session;
+rundir::Session begin_session(const TrainArguments& arguments, const job::Job& job,
+                              const rundir::JobFacts& facts, const RunStart& start,
+                              const std::optional<checkpoint::Found>& origin,
+                              const rundir::SessionTexts& texts) {
+  const auto before = rundir::read_sessions(job.config.dir);
+  const rundir::LockHolder self = rundir::this_holder(arguments.variable);
+  rundir::Session session;
   session.number = before.empty() ? 1 : before.back().number + 1;
   if (origin) {
     session.first_step = origin->manifest.step;
@@ -93,23 +97,24 @@ Session begin_session(const TrainArguments& arguments, const job::Job& job, cons
     session.is_own_origin = start.is_own;
   }
   session.command = arguments.command;
-  session.directory = current_directory();
+  session.directory = rundir::current_directory();
   session.processes = facts.are_processes ? static_cast<std::int64_t>(facts.ranks) : 1;
   session.job = self.job;
   session.restart = self.restart;
-  session.path = write_session(job.config.dir, session, texts);
+  session.path = rundir::write_session(job.config.dir, session, texts);
   return session;
 }
 
 }  // namespace
 
 checkpoint::Store store_of(const config::Config& config) {
-  return {real_files(), absolute_path(join_path(config.dir, RunFiles::checkpoints))};
+  return {real_files(), absolute_path(join_path(config.dir, rundir::RunFiles::checkpoints))};
 }
 
-Session open_run_directory(const TrainArguments& arguments, const job::Job& job,
-                           const data::Source& source, const JobFacts& facts, const RunStart& start,
-                           const std::optional<checkpoint::Found>& origin) {
+rundir::Session open_run_directory(const TrainArguments& arguments, const job::Job& job,
+                                   const data::Source& source, const rundir::JobFacts& facts,
+                                   const RunStart& start,
+                                   const std::optional<checkpoint::Found>& origin) {
   const std::string& dir = job.config.dir;
   make_directories(dir);
   sync_way_to(dir);
@@ -121,24 +126,29 @@ Session open_run_directory(const TrainArguments& arguments, const job::Job& job,
     go_back(dir, store, origin->manifest.step);
     keep_record_of_before(dir);
   }
-  const SessionTexts texts{
+  const rundir::SessionTexts texts{
       config::shown_yaml(job.config),
-      command_text(arguments.command, current_directory(), facts.are_processes ? facts.ranks : 1),
-      environment_json(facts, arguments.variable).dump() + "\n"};
-  Session session = begin_session(arguments, job, facts, start, origin, texts);
-  write_file_atomic(join_path(dir, RunFiles::config), texts.config);
+      rundir::command_text(arguments.command, rundir::current_directory(),
+                           facts.are_processes ? facts.ranks : 1),
+      rundir::environment_json(facts, {job::build_json(), job::libraries_json()},
+                               arguments.variable)
+              .dump() +
+          "\n"};
+  rundir::Session session = begin_session(arguments, job, facts, start, origin, texts);
+  write_file_atomic(join_path(dir, rundir::RunFiles::config), texts.config);
   if (!job.kernel_table.empty())
-    write_file_atomic(join_path(dir, RunFiles::kernel_table), job.kernel_table);
+    write_file_atomic(join_path(dir, rundir::RunFiles::kernel_table), job.kernel_table);
   if (source.tokenizer() != nullptr)
-    write_file_atomic(join_path(dir, RunFiles::tokenizer), source.tokenizer()->to_text() + "\n");
-  write_file_atomic(join_path(dir, RunFiles::plan),
+    write_file_atomic(join_path(dir, rundir::RunFiles::tokenizer),
+                      source.tokenizer()->to_text() + "\n");
+  write_file_atomic(join_path(dir, rundir::RunFiles::plan),
                     without_styles(screen::to_text(job::summary_rows(job))) + "\n" +
                         plan::to_text(job.plan, job.graphs));
-  std::vector<Session> sessions = read_sessions(dir);
+  std::vector<rundir::Session> sessions = rundir::read_sessions(dir);
   // A disk that has just taken a record may fail to give it back.
   if (sessions.empty() || sessions.back().number != session.number) sessions.push_back(session);
-  write_file_atomic(join_path(dir, RunFiles::command), repeat_text(sessions));
-  write_file_atomic(join_path(dir, RunFiles::environment), texts.environment);
+  write_file_atomic(join_path(dir, rundir::RunFiles::command), rundir::repeat_text(sessions));
+  write_file_atomic(join_path(dir, rundir::RunFiles::environment), texts.environment);
   return session;
 }
 

@@ -6,11 +6,11 @@
 
 #include "checkpoint/store.h"
 #include "cli/commands.h"
-#include "cli/run_record.h"
 #include "cli/run_start.h"
-#include "cli/sessions.h"
 #include "data/source.h"
 #include "job/job.h"
+#include "rundir/run_record.h"
+#include "rundir/sessions.h"
 
 namespace fourfold::cli {
 
@@ -20,8 +20,9 @@ checkpoint::Store store_of(const config::Config& config);
 /// Takes away what ended jobs left half-written and, where the run goes back, sets later saves,
 /// metrics and weights aside in a line; then writes what describes the run and this start of it.
 /// `origin`: the checkpoint whose state is loaded. Errors: UserError(storage).
-Session open_run_directory(const TrainArguments& arguments, const job::Job& job,
-                           const data::Source& source, const JobFacts& facts, const RunStart& start,
-                           const std::optional<checkpoint::Found>& origin);
+rundir::Session open_run_directory(const TrainArguments& arguments, const job::Job& job,
+                                   const data::Source& source, const rundir::JobFacts& facts,
+                                   const RunStart& start,
+                                   const std::optional<checkpoint::Found>& origin);
 
 }  // namespace fourfold::cli

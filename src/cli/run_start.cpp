@@ -21,9 +21,10 @@
 #include "checkpoint/storage_probe.h"
 #include "cli/initial_model.h"
 #include "cli/run_directory.h"
-#include "cli/run_files.h"
-#include "cli/run_lock.h"
-#include "cli/sessions.h"
+#include "job/resume_rules.h"
+#include "rundir/run_files.h"
+#include "rundir/run_lock.h"
+#include "rundir/sessions.h"
 
 namespace fourfold::cli {
 namespace {
@@ -31,12 +32,14 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The files that a run makes, and the folders.
-constexpr std::array files = {RunFiles::config,  RunFiles::command,      RunFiles::environment,
-                              RunFiles::plan,    RunFiles::kernel_table, RunFiles::tokenizer,
-                              RunFiles::metrics, RunFiles::log,          RunFiles::weights,
-                              RunFiles::sample};
-constexpr std::array folders = {RunFiles::status, RunFiles::checkpoints, RunFiles::traces,
-                                RunFiles::tensorboard, RunFiles::sessions};
+constexpr std::array files = {rundir::RunFiles::config,       rundir::RunFiles::command,
+                              rundir::RunFiles::environment,  rundir::RunFiles::plan,
+                              rundir::RunFiles::kernel_table, rundir::RunFiles::tokenizer,
+                              rundir::RunFiles::metrics,      rundir::RunFiles::log,
+                              rundir::RunFiles::weights,      rundir::RunFiles::sample};
+constexpr std::array folders = {rundir::RunFiles::status, rundir::RunFiles::checkpoints,
+                                rundir::RunFiles::traces, rundir::RunFiles::tensorboard,
+                                rundir::RunFiles::sessions};
 
 template <class Names>
 bool contains(const Names& names, std::string_view name) {
@@ -51,8 +54,8 @@ struct Intent {
 };
 Intent intent_of(const TrainArguments& arguments, const std::string& dir,
                  const checkpoint::Store& store) {
-  const LockHolder own = this_holder(arguments.variable);
-  const auto sessions = read_sessions(dir);
+  const rundir::LockHolder own = rundir::this_holder(arguments.variable);
+  const auto sessions = rundir::read_sessions(dir);
   const bool is_restart = !own.job.empty() && !sessions.empty() && sessions.back().job == own.job &&
                           sessions.back().restart != own.restart;
   if (is_restart && arguments.resume.how != "never" && !store.steps().empty())
@@ -61,7 +64,7 @@ Intent intent_of(const TrainArguments& arguments, const std::string& dir,
 }
 
 bool has_final_weights(const std::string& dir, std::int64_t step) {
-  const std::string path = join_path(dir, RunFiles::weights);
+  const std::string path = join_path(dir, rundir::RunFiles::weights);
   if (!file_exists(path)) return false;
   const auto of = checkpoint::step_of_model(path);
   return !of || *of == step;  // an earlier version did not say
@@ -78,9 +81,9 @@ bool has_final_weights(const std::string& dir, std::int64_t step) {
 
 /// What forbids to go on from there.
 void check_point(const TrainArguments& arguments, const job::Job& job, const data::Source& source,
-                 const ResumePoint& point, bool is_own) {
+                 const rundir::ResumePoint& point, bool is_own) {
   const checkpoint::Manifest& manifest = point.found.manifest;
-  check_resumable(manifest, job.config, source, arguments.resume);
+  job::check_resumable(manifest, job.config, source, arguments.resume.overrides);
   checkpoint::check_fits(point.found, job.bundle().at("train"));
   if (is_over(manifest, job.config)) {
     if (!is_own || has_final_weights(job.config.dir, manifest.step))
@@ -107,11 +110,12 @@ Holdings look_into(const std::string& dir, const checkpoint::Store& store) {
   if (!file_exists(dir)) return found;
   for (const FileSystem::Entry& entry : real_files().list(dir)) {
     const std::string& name = entry.name;
-    if (name == RunFiles::config || name == RunFiles::metrics || name == RunFiles::sessions)
+    if (name == rundir::RunFiles::config || name == rundir::RunFiles::metrics ||
+        name == rundir::RunFiles::sessions)
       found.has_record = true;
-    if (name == RunFiles::weights) found.has_weights = true;
-    const bool is_known = name == RunFiles::lock || contains(folders, name) ||
-                          (contains(files, name) && name != RunFiles::sample);
+    if (name == rundir::RunFiles::weights) found.has_weights = true;
+    const bool is_known = name == rundir::RunFiles::lock || contains(folders, name) ||
+                          (contains(files, name) && name != rundir::RunFiles::sample);
     if (!is_known && !is_leftover(name)) found.has_strangers = true;
   }
   found.has_checkpoints = !store.steps().empty() || !store.lines().empty();
@@ -126,7 +130,7 @@ bool check_free(const std::string& dir, const std::string& how, const checkpoint
   if (found.has_weights && !found.has_checkpoints)
     throw UserError(ExitCode::output_in_use,
                     format("{} holds the weights of a model ({}), which would be replaced; {}", dir,
-                           RunFiles::weights, choose));
+                           rundir::RunFiles::weights, choose));
   const bool is_kept =
       found.has_checkpoints || (found.has_record && (how == "never" || found.has_strangers));
   if (is_kept)
@@ -136,8 +140,9 @@ bool check_free(const std::string& dir, const std::string& how, const checkpoint
 
 /// Weights that somebody else put there are not this run's to replace.
 void check_weights_are_own(const std::string& dir) {
-  const std::string path = join_path(dir, RunFiles::weights);
-  if (!file_exists(path) || read_sessions(dir).empty() || checkpoint::step_of_model(path)) return;
+  const std::string path = join_path(dir, rundir::RunFiles::weights);
+  if (!file_exists(path) || rundir::read_sessions(dir).empty() || checkpoint::step_of_model(path))
+    return;
   throw UserError(
       ExitCode::output_in_use,
       format("{}: was not written by this run, which would replace it; move it away", path));
@@ -180,11 +185,11 @@ void check_kinds(const std::string& dir) {
   for (const char* name : files) {
     const std::string path = join_path(dir, name);
     // Lines may go to a device, as a link to /dev/null has it.
-    const bool is_of_lines = name == RunFiles::log || name == RunFiles::metrics;
+    const bool is_of_lines = name == rundir::RunFiles::log || name == rundir::RunFiles::metrics;
     if (!is_of_lines || !fs::is_character_file(path)) require_file_or_nothing(path);
   }
   // Where others cannot be made, the run goes on without them.
-  for (const char* name : {RunFiles::checkpoints, RunFiles::sessions}) {
+  for (const char* name : {rundir::RunFiles::checkpoints, rundir::RunFiles::sessions}) {
     const std::string path = join_path(dir, name);
     if (file_exists(path) && !fs::is_directory(path))
       throw UserError(ExitCode::storage,
@@ -211,7 +216,8 @@ void check_place(const TrainArguments& arguments, const job::Job& job,
 }  // namespace
 
 bool is_leftover(const std::string& name) {
-  if (name.starts_with(".probe-") || name.starts_with(format("{}.", RunFiles::lock))) return true;
+  if (name.starts_with(".probe-") || name.starts_with(format("{}.", rundir::RunFiles::lock)))
+    return true;
   constexpr std::string_view mark = ".tmp-";
   const std::size_t at = name.rfind(mark);
   if (at == name.npos) return false;
@@ -232,7 +238,8 @@ RunStart plan_start(const TrainArguments& arguments, const job::Job& job,
   check_kinds(dir);
   const Intent intent = intent_of(arguments, dir, store);
   RunStart start;
-  if (!intent.overwrite || intent.how != "auto") start.point = find_resume_point(intent.how, dir);
+  if (!intent.overwrite || intent.how != "auto")
+    start.point = rundir::find_resume_point(intent.how, dir);
   if (start.point) {
     const std::string& path = start.point->found.path;
     start.is_own = path == store.path_of(start.point->found.manifest.step);
@@ -256,7 +263,7 @@ RunStart plan_start(const TrainArguments& arguments, const job::Job& job,
 }
 
 void check_bytes(const TrainArguments& arguments, const job::Job& job, const data::Source& source,
-                 const ResumePoint& point, Screen& screen) {
+                 const rundir::ResumePoint& point, Screen& screen) {
   const std::string folder = fs::path(point.found.path).parent_path().string();
   const checkpoint::Store store(real_files(), folder);
   std::string problems;
@@ -273,7 +280,7 @@ void check_bytes(const TrainArguments& arguments, const job::Job& job, const dat
     auto older = store.newest(found.manifest.step);
     if (!older.found)
       throw UserError(ExitCode::no_checkpoint, checkpoint::nothing_whole_in(folder, problems));
-    check_resumable(older.found->manifest, job.config, source, arguments.resume);
+    job::check_resumable(older.found->manifest, job.config, source, arguments.resume.overrides);
     screen.say(Level::warning,
                format("the checkpoint of step {} is damaged and would be passed over for that of "
                       "step {}:{}",

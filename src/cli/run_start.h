@@ -7,15 +7,15 @@
 
 #include "base/screen.h"
 #include "cli/commands.h"
-#include "cli/resume.h"
 #include "data/source.h"
 #include "job/job.h"
+#include "rundir/resume.h"
 
 namespace fourfold::cli {
 
 struct RunStart {
-  std::optional<ResumePoint> point;  // the checkpoint that it goes on from; none: it begins
-  bool is_own = false;               // that lies in the run's own folder; what is there stays
+  std::optional<rundir::ResumePoint> point;  // the checkpoint that it goes on from; none: it begins
+  bool is_own = false;       // that lies in the run's own folder; what is there stays
   bool begins_anew = false;  // what is there was left by a run that ended before it saved anything
   bool overwrites = false;   // what is there goes
 };
@@ -30,7 +30,7 @@ RunStart plan_start(const TrainArguments& arguments, const job::Job& job,
 /// Of a dry run: reads every byte of the checkpoint, and says which would be passed over. Errors:
 /// UserError(no_checkpoint) where no other will do.
 void check_bytes(const TrainArguments& arguments, const job::Job& job, const data::Source& source,
-                 const ResumePoint& point, Screen& screen);
+                 const rundir::ResumePoint& point, Screen& screen);
 
 /// The names of files that a job which was killed may have left half-written.
 bool is_leftover(const std::string& name);

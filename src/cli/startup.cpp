@@ -55,7 +55,7 @@ Row host_row(const job::Job& job, const HostFacts& host, std::size_t ranks_here)
                          ranks_here == 1 ? "" : "s")};
 }
 
-Row libraries_row(const JobFacts& facts) {
+Row libraries_row(const rundir::JobFacts& facts) {
   std::string text;
   for (const auto& [name, version] : job::library_versions())
     if (name == "OpenBLAS" || name == "oneDNN")
@@ -64,7 +64,7 @@ Row libraries_row(const JobFacts& facts) {
   return {"libraries", text};
 }
 
-Row ranks_row(const JobFacts& facts, std::size_t ranks_here) {
+Row ranks_row(const rundir::JobFacts& facts, std::size_t ranks_here) {
   const std::string where = facts.are_processes ? format("processes, {} on this host", ranks_here)
                                                 : "threads of this process";
   const std::string shared = shared_cores(facts, ranks_here);
@@ -76,7 +76,7 @@ Row ranks_row(const JobFacts& facts, std::size_t ranks_here) {
              shared.empty() ? "" : format("; {}, so part of it is waiting for a core", shared))};
 }
 
-Row peak_row(const Peak& peak) {
+Row peak_row(const rundir::Peak& peak) {
   const std::string measured = peak.measurements == 1
                                    ? "measured now"
                                    : format("the best of {} measurements", peak.measurements);
@@ -98,17 +98,17 @@ job::KnownPeak measured_peak(const job::PeakCache& cache, const job::KnownPeak& 
 
 }  // namespace
 
-std::optional<Peak> find_peak(const job::Job& job, const comm::Variable& variable) {
+std::optional<rundir::Peak> find_peak(const job::Job& job, const comm::Variable& variable) {
   if (!is_worth_measuring(job)) return std::nullopt;
   const auto wanted = static_cast<int>(job.ranks()) * job.target.threads;
   const int threads = std::min(wanted, job::available_cores());
   const job::PeakCache cache(job::cache_folder(variable), job.plan.compute, threads);
   const job::KnownPeak peak = measured_peak(cache, cache.read(), job.plan.compute, threads);
-  return Peak{peak.flops_per_s, job.plan.compute, threads, threads, peak.measurements};
+  return rundir::Peak{peak.flops_per_s, job.plan.compute, threads, threads, peak.measurements};
 }
 
-std::optional<Peak> find_peak(const job::Job& job, comm::World& world,
-                              const comm::Variable& variable) {
+std::optional<rundir::Peak> find_peak(const job::Job& job, comm::World& world,
+                                      const comm::Variable& variable) {
   if (!is_worth_measuring(job)) return std::nullopt;
   const int wanted = static_cast<int>(world.local_size()) * job.target.threads;
   const int threads = std::min(wanted, job::available_cores());
@@ -133,20 +133,20 @@ std::optional<Peak> find_peak(const job::Job& job, comm::World& world,
   world.all_reduce(std::span(&rate, 1), Reduction::sum);
   world.all_reduce(std::span(&used, 1), Reduction::sum);
   world.all_reduce(std::span(&measurements, 1), Reduction::max);
-  return Peak{rate, job.plan.compute, static_cast<int>(used), threads, measurements};
+  return rundir::Peak{rate, job.plan.compute, static_cast<int>(used), threads, measurements};
 }
 
-void doubt_peak(const Peak& peak, const comm::Variable& variable) {
+void doubt_peak(const rundir::Peak& peak, const comm::Variable& variable) {
   job::PeakCache(job::cache_folder(variable), peak.dtype, peak.measured_threads).doubt();
 }
 
-std::string shared_cores(const JobFacts& facts, std::size_t ranks_here) {
+std::string shared_cores(const rundir::JobFacts& facts, std::size_t ranks_here) {
   const int cores = facts.are_processes ? host_facts().cores_online : job::available_cores();
   if (ranks_here <= static_cast<std::size_t>(cores)) return {};
   return format("{} ranks share {} core{}", ranks_here, cores, cores == 1 ? "" : "s");
 }
 
-Rows startup_rows(const job::Job& job, const data::Source& source, const JobFacts& facts,
+Rows startup_rows(const job::Job& job, const data::Source& source, const rundir::JobFacts& facts,
                   std::size_t ranks_here) {
   Rows rows = job::summary_rows(job);
   rows.push_back(data_row(job, source));

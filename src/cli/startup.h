@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "cli/run_record.h"
 #include "job/job.h"
 #include "job/summary.h"
+#include "rundir/run_record.h"
 
 namespace fourfold::cli {
 
@@ -16,19 +16,19 @@ namespace fourfold::cli {
 /// of this process use together: what the user's cache knows of this machine or, until it knows
 /// enough, the best of that and about half a second of measuring now. None where the run is too
 /// short to be worth it, or the precision has no such product here.
-std::optional<Peak> find_peak(const job::Job& job, const comm::Variable& variable);
+std::optional<rundir::Peak> find_peak(const job::Job& job, const comm::Variable& variable);
 /// The same for a job of processes, all ranks together: one rank of each host measures, the rates
 /// of the hosts are added.
-std::optional<Peak> find_peak(const job::Job& job, comm::World& world,
-                              const comm::Variable& variable);
+std::optional<rundir::Peak> find_peak(const job::Job& job, comm::World& world,
+                                      const comm::Variable& variable);
 /// For a run that computed faster than its peak: the next starts measure it again.
-void doubt_peak(const Peak& peak, const comm::Variable& variable);
+void doubt_peak(const rundir::Peak& peak, const comm::Variable& variable);
 
 /// "4 ranks share 2 cores", where so many ranks on this host have fewer cores; else empty.
-std::string shared_cores(const JobFacts& facts, std::size_t ranks_here);
+std::string shared_cores(const rundir::JobFacts& facts, std::size_t ranks_here);
 
 /// The whole table: rows of the job and those of the machine.
-Rows startup_rows(const job::Job& job, const data::Source& source, const JobFacts& facts,
+Rows startup_rows(const job::Job& job, const data::Source& source, const rundir::JobFacts& facts,
                   std::size_t ranks_here);
 
 }  // namespace fourfold::cli

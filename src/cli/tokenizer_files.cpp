@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "data/base64.h"
+#include "data/tokenizer.h"
 #include "data/tokenizer_json.h"
 
 namespace fourfold::cli {

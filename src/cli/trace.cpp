@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/commands.h"
-#include "cli/run_files.h"
+#include "rundir/run_files.h"
 #include "screen/print.h"
 #include "trace/chrome_format.h"
 #include "trace/summary.h"
@@ -13,10 +13,11 @@ namespace {
 
 /// A folder stands for the trace of the run in it.
 std::string file_of(const std::string& path) {
-  if (file_exists(join_path(path, RunFiles::trace))) return join_path(path, RunFiles::trace);
-  if (file_exists(join_path(path, RunFiles::config)))
-    throw UserError(ExitCode::bad_data,
-                    format("the run in {} has no {}; train with --trace N", path, RunFiles::trace));
+  if (file_exists(join_path(path, rundir::RunFiles::trace)))
+    return join_path(path, rundir::RunFiles::trace);
+  if (file_exists(join_path(path, rundir::RunFiles::config)))
+    throw UserError(ExitCode::bad_data, format("the run in {} has no {}; train with --trace N",
+                                               path, rundir::RunFiles::trace));
   return path;
 }
 

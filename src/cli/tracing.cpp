@@ -3,9 +3,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "cli/run_files.h"
 #include "run/describe.h"
 #include "run/gather_recordings.h"
+#include "rundir/run_files.h"
 #include "trace/chrome_format.h"
 #include "trace/make_timeline.h"
 
@@ -59,8 +59,8 @@ void Tracing::write() {
     return job::bundle_of(job_, static_cast<std::int64_t>(rank.index())).at(traced);
   };
   const trace::Timeline timeline = trace::make_timeline(recordings, program_of, run::describe_rank);
-  make_directories(join_path(job_.config.dir, RunFiles::traces));
-  const std::string path = join_path(job_.config.dir, RunFiles::trace);
+  make_directories(join_path(job_.config.dir, rundir::RunFiles::traces));
+  const std::string path = join_path(job_.config.dir, rundir::RunFiles::trace);
   write_file_atomic(path, trace::to_chrome_json(timeline));
   if (log_ != nullptr)
     log_->info(

@@ -20,14 +20,9 @@
 #include "cli/config_source.h"
 #include "cli/end_summary.h"
 #include "cli/initial_model.h"
-#include "cli/outcome.h"
 #include "cli/restore_run.h"
 #include "cli/run_directory.h"
-#include "cli/run_files.h"
-#include "cli/run_lock.h"
-#include "cli/run_record.h"
 #include "cli/run_start.h"
-#include "cli/sessions.h"
 #include "cli/startup.h"
 #include "cli/tensorboard_log.h"
 #include "cli/tracing.h"
@@ -40,10 +35,16 @@
 #include "job/build_info.h"
 #include "job/handshake.h"
 #include "job/job.h"
+#include "job/resume_rules.h"
 #include "job/summary.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "run/executor.h"
+#include "rundir/outcome.h"
+#include "rundir/run_files.h"
+#include "rundir/run_lock.h"
+#include "rundir/run_record.h"
+#include "rundir/sessions.h"
 #include "screen/log.h"
 #include "screen/print.h"
 #include "screen/report_error.h"
@@ -59,7 +60,7 @@ namespace fourfold::cli {
 namespace {
 
 train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
-                         const std::optional<Peak>& peak) {
+                         const std::optional<rundir::Peak>& peak) {
   const plan::Batching& b = job.plan.batching;
   train::RunFacts facts;
   facts.unit = unit;
@@ -81,7 +82,7 @@ bool is_first(const comm::World* world) {
 /// Of the state after so many steps.
 void save_weights(const job::Job& job, std::int64_t steps, run::Executor& executor,
                   comm::World* world) {
-  checkpoint::save_model(join_path(job.config.dir, RunFiles::weights),
+  checkpoint::save_model(join_path(job.config.dir, rundir::RunFiles::weights),
                          executor.bundle().at("train"),
                          [&](const program::Buffer& b) { return executor.read(b); }, world,
                          {{"step", format("{}", steps)}});
@@ -105,7 +106,7 @@ struct Observers {
             screen::Log& log, std::span<train::Observer* const> more,
             train::MetricsFile::Existing existing)
       : console(log, job.config.train, facts),
-        metrics(join_path(job.config.dir, RunFiles::metrics), existing,
+        metrics(join_path(job.config.dir, rundir::RunFiles::metrics), existing,
                 [&log](const std::string& text) { log.warn(text); }),
         summary(facts, shared_cores),
         all{&console, &metrics, &summary} {
@@ -132,7 +133,7 @@ std::string show_sample(const job::Job& job, const data::Source& source, run::Ex
   };
   const std::string text = generate::generate(spec, *source.tokenizer(), executor, show).text;
   screen::print("\n");
-  write_file_atomic(join_path(job.config.dir, RunFiles::sample), spec.prompt + text + "\n");
+  write_file_atomic(join_path(job.config.dir, rundir::RunFiles::sample), spec.prompt + text + "\n");
   return spec.prompt + text;
 }
 
@@ -150,14 +151,14 @@ void add_samples(train::Course& course, const job::Job& job, const data::Source&
 /// last step, and not because it was told to.
 void say_where(const job::Job& job, std::int64_t steps, bool ended_early, screen::Log& log) {
   const std::string& dir = job.config.dir;
-  Rows rows = {{"weights", join_path(dir, RunFiles::weights)},
-               {"metrics", join_path(dir, RunFiles::metrics)},
-               {"log", join_path(dir, RunFiles::log)},
+  Rows rows = {{"weights", join_path(dir, rundir::RunFiles::weights)},
+               {"metrics", join_path(dir, rundir::RunFiles::metrics)},
+               {"log", join_path(dir, rundir::RunFiles::log)},
                {"again", format("sh {} --set run.dir=DIR",
-                                shell_quoted(join_path(dir, RunFiles::command)))}};
+                                rundir::shell_quoted(join_path(dir, rundir::RunFiles::command)))}};
   if (job.config.sample.tokens > 0)
     rows.push_back(
-        {"write more", format("fourfold generate {} --prompt \"...\"", shell_quoted(dir))});
+        {"write more", format("fourfold generate {} --prompt \"...\"", rundir::shell_quoted(dir))});
   if (steps < job.config.train.steps && !ended_early)
     rows.push_back({"go on", format("the same command with another --stop-at, or without, for the "
                                     "other {} of {}",
@@ -173,7 +174,7 @@ struct Shared {
   const TrainArguments& arguments;
   const job::Job& job;
   const data::Source& source;
-  const JobFacts& facts;
+  const rundir::JobFacts& facts;
   const RunStart& start;
   const std::atomic<bool>& stop_asked;
   std::string shared_cores;  // as shared_cores() says it
@@ -228,8 +229,8 @@ train::TrainResult train_and_tell(const Shared& run, const train::RunFacts& fact
 
 void start_tensorboard(std::optional<TensorboardLog>& tensorboard, const job::Job& job,
                        std::int64_t first_step, screen::Log& log) {
-  tensorboard.emplace(real_files(), join_path(job.config.dir, RunFiles::tensorboard), first_step,
-                      log);
+  tensorboard.emplace(real_files(), join_path(job.config.dir, rundir::RunFiles::tensorboard),
+                      first_step, log);
   tensorboard->text("run/config", as_block(config::resolved_yaml(job.config)));
   tensorboard->text("run/plan", as_block(without_styles(screen::to_text(job::summary_rows(job)))));
 }
@@ -247,11 +248,11 @@ std::optional<checkpoint::Found> bring_back(const Shared& run, checkpoint::Store
 }
 
 /// On the first rank, once all that can fail has worked: the folder becomes this run's.
-Session open_run(const Shared& run, const std::optional<checkpoint::Found>& origin) {
+rundir::Session open_run(const Shared& run, const std::optional<checkpoint::Found>& origin) {
   const std::string& dir = run.job.config.dir;
-  const Session session =
+  const rundir::Session session =
       open_run_directory(run.arguments, run.job, run.source, run.facts, run.start, origin);
-  run.log.keep(join_path(dir, RunFiles::log),
+  run.log.keep(join_path(dir, rundir::RunFiles::log),
                run.start.overwrites ? screen::Log::Existing::replace : screen::Log::Existing::keep);
   if (run.start.begins_anew)
     run.log.info(
@@ -271,7 +272,7 @@ train::BestSoFar best_of(const checkpoint::Manifest& manifest) {
 void finish(const Shared& run, std::int64_t steps, run::Executor& executor, comm::World* world,
             std::optional<TensorboardLog>& tensorboard, const train::TrainResult& result) {
   save_weights(run.job, steps, executor, world);
-  const Outcome outcome(run.arguments.variable);
+  const rundir::Outcome outcome(run.arguments.variable);
   if (result.was_stopped) {
     if (is_first(world)) outcome.stopped(steps, run.job.config.train.steps);
     return;
@@ -298,9 +299,9 @@ bool train_rank(const Shared& run, const program::Bundle& bundle, comm::World* w
   checkpoint::Store store = store_of(job.config);
   const std::optional<checkpoint::Found> origin = bring_back(run, store, executor, world);
   const std::int64_t first_step = origin ? origin->manifest.step : 0;
-  if (origin && has_same_validation(origin->manifest, job.config, run.source))
+  if (origin && job::has_same_validation(origin->manifest, job.config, run.source))
     facts.best = best_of(origin->manifest);
-  std::optional<Session> session;
+  std::optional<rundir::Session> session;
   if (is_first(world)) session = open_run(run, origin);
   train::Checkpoints checkpoints(job.config.train.checkpoint, store, executor, world,
                                  checkpoint_facts(run), run.stop_asked,
@@ -317,7 +318,8 @@ bool train_rank(const Shared& run, const program::Bundle& bundle, comm::World* w
   std::vector<train::Observer*> observers;
   if (tracing) observers.push_back(&*tracing);
   if (tensorboard) observers.push_back(&*tensorboard);
-  if (is_first(world)) Outcome(run.arguments.variable).begin(first_step, job.config.train.steps);
+  if (is_first(world))
+    rundir::Outcome(run.arguments.variable).begin(first_step, job.config.train.steps);
   train::TrainResult result;
   if (origin && is_over(origin->manifest, job.config)) {
     run.log.info("all steps are done; what is missing is the weights, which are written now");
@@ -330,18 +332,18 @@ bool train_rank(const Shared& run, const program::Bundle& bundle, comm::World* w
   }
   const std::int64_t steps = std::max(result.steps, first_step);
   finish(run, steps, executor, world, tensorboard, result);
-  if (session) end_session(*session, steps);
+  if (session) rundir::end_session(*session, steps);
   return result.was_stopped;
 }
 
 /// How to go on after a stop; what was meant for this start alone is left out.
 std::string stopped_text(const TrainArguments& arguments, const config::Config& config) {
-  const std::vector<std::string> words = words_to_go_on(arguments.command);
+  const std::vector<std::string> words = rundir::words_to_go_on(arguments.command);
   if (!arguments.overwrite && arguments.resume.how == "auto")
     return format("stopped, as asked; the same command goes on from the last checkpoint in {}",
                   config.dir);
   std::string command;
-  for (const std::string& word : words) command += " " + shell_quoted(word);
+  for (const std::string& word : words) command += " " + rundir::shell_quoted(word);
   return format("stopped, as asked; this goes on from the last checkpoint in {}:{}", config.dir,
                 command);
 }
@@ -372,7 +374,7 @@ Prepared prepare(const TrainArguments& arguments, std::optional<std::int64_t> ra
 }
 
 /// Shows what is about to happen. Nothing of it is in the run directory yet.
-void show_start(const TrainArguments& arguments, const Prepared& run, const JobFacts& facts,
+void show_start(const TrainArguments& arguments, const Prepared& run, const rundir::JobFacts& facts,
                 std::size_t ranks_here, const RunStart& start, screen::Log& log) {
   log.set_level(screen::log_level(run.job.config.log_level));
   log.debug(format("configuration and data read in {}, planned and compiled in {}",
@@ -391,21 +393,23 @@ void show_start(const TrainArguments& arguments, const Prepared& run, const JobF
 }
 
 /// The run directory, held for this job. Lost while it stood still: it ends at once.
-std::unique_ptr<RunLock> lock_run(const TrainArguments& arguments, const job::Job& job) {
-  LockOptions options{.take_over = arguments.take_over, .on_lost = [](const std::string& text) {
-                        screen::report_error(text);
-                        std::_Exit(static_cast<int>(ExitCode::output_in_use));
-                      }};
-  return std::make_unique<RunLock>(job.config.dir, this_holder(arguments.variable),
-                                   std::move(options));
+std::unique_ptr<rundir::RunLock> lock_run(const TrainArguments& arguments, const job::Job& job) {
+  rundir::LockOptions options{.take_over = arguments.take_over,
+                              .on_lost = [](const std::string& text) {
+                                screen::report_error(text);
+                                std::_Exit(static_cast<int>(ExitCode::output_in_use));
+                              }};
+  return std::make_unique<rundir::RunLock>(job.config.dir, rundir::this_holder(arguments.variable),
+                                           std::move(options));
 }
 
 /// Looks into the run directory, which is held from then on unless the run is a dry one. For rank
 /// 0.
 RunStart look_at_start(const TrainArguments& arguments, const Prepared& run,
-                       std::unique_ptr<RunLock>& lock) {
+                       std::unique_ptr<rundir::RunLock>& lock) {
   if (arguments.dry_run)
-    require_unlocked(run.job.config.dir, this_holder(arguments.variable), arguments.take_over);
+    rundir::require_unlocked(run.job.config.dir, rundir::this_holder(arguments.variable),
+                             arguments.take_over);
   else
     lock = lock_run(arguments, run.job);
   return plan_start(arguments, run.job, *run.source);
@@ -441,7 +445,7 @@ comm::LaunchOptions first_options(const TrainArguments& arguments) {
 
 comm::LaunchOptions launch_options(const job::Job& job, screen::Log& log) {
   return {.watchdog_s = watchdog_s(job.config),
-          .status_folder = join_path(job.config.dir, RunFiles::status),
+          .status_folder = join_path(job.config.dir, rundir::RunFiles::status),
           .flush = [&log] { log.status(""); },
           .ask_to_stop = comm::StopRequest::ask,
           .report = screen::report_error};
@@ -463,12 +467,12 @@ void train_threads(const TrainArguments& arguments) {
   const Prepared run = prepare(arguments, std::nullopt, std::nullopt);
   const job::Job& job = run.job;
   job::check_memory(job, job.ranks(), job::checkpoint_copy_bytes(job));
-  JobFacts facts;
+  rundir::JobFacts facts;
   facts.ranks = static_cast<std::size_t>(job.ranks());
   facts.threads_per_rank = job.target.threads;
   if (!arguments.dry_run) facts.peak = find_peak(job, arguments.variable);
   refuse_if_stopped(stop.flag());
-  std::unique_ptr<RunLock> lock;
+  std::unique_ptr<rundir::RunLock> lock;
   const RunStart start = look_at_start(arguments, run, lock);
   show_start(arguments, run, facts, facts.ranks, start, log);
   if (arguments.dry_run) return;
@@ -485,7 +489,7 @@ void train_threads(const TrainArguments& arguments) {
 }
 
 /// Warnings of all ranks, on the first; equal ones are folded.
-void tell_warnings(const job::Job& job, comm::World& world, const JobFacts& facts,
+void tell_warnings(const job::Job& job, comm::World& world, const rundir::JobFacts& facts,
                    const std::string& own, screen::Log& log) {
   const std::vector<std::string> texts = world.all_gather(own);
   if (!is_first(&world)) return;
@@ -506,7 +510,7 @@ bool is_stop_asked(const comm::StopRequest& stop, comm::World& world) {
 /// What one rank does from its first word to the others to its last; whether it was stopped. The
 /// log and the lock of the run directory outlive the watch over the ranks, which ends them too.
 bool train_process(const TrainArguments& arguments, const comm::StopRequest& stop, screen::Log& log,
-                   std::unique_ptr<RunLock>& lock, comm::ProcessJob& processes) {
+                   std::unique_ptr<rundir::RunLock>& lock, comm::ProcessJob& processes) {
   comm::World& world = processes.world();
   const comm::ThreadAdvice advice = comm::advise_threads(world);
   std::optional<Prepared> run;
@@ -515,12 +519,12 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
     job::check_memory(run->job, static_cast<std::int64_t>(world.local_size()),
                       job::checkpoint_copy_bytes(run->job));
   });
-  JobFacts facts{.ranks = world.size(),
-                 .are_processes = true,
-                 .threads_per_rank = run->job.target.threads,
-                 .hosts = world.all_gather(comm::own_placement().host),
-                 .mpi = comm::mpi_library(),
-                 .peak = std::nullopt};
+  rundir::JobFacts facts{.ranks = world.size(),
+                         .are_processes = true,
+                         .threads_per_rank = run->job.target.threads,
+                         .hosts = world.all_gather(comm::own_placement().host),
+                         .mpi = comm::mpi_library(),
+                         .peak = std::nullopt};
   std::vector<job::CommonFact> common;
   processes.together(
       [&] { common = job::common_facts(run->job, *run->source, arguments.variable); });
@@ -533,7 +537,7 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   processes.together([&] {
     if (is_first(&world)) start = look_at_start(arguments, *run, lock);
   });
-  start.point = share(start.point, world);
+  start.point = rundir::share(start.point, world);
   processes.together([&] {
     if (is_first(&world)) show_start(arguments, *run, facts, world.local_size(), start, log);
   });
@@ -566,7 +570,7 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
 void train_processes(const TrainArguments& arguments) {
   const comm::StopRequest stop;
   screen::Log log = make_log(arguments);
-  std::unique_ptr<RunLock> lock;
+  std::unique_ptr<rundir::RunLock> lock;
   comm::ProcessJob processes(arguments.launcher, first_options(arguments));
   bool was_stopped = false;
   processes.run([&] { was_stopped = train_process(arguments, stop, log, lock, processes); });
@@ -581,7 +585,7 @@ void train(const TrainArguments& arguments) {
     train_processes(arguments);
   else
     train_threads(arguments);
-  if (arguments.dry_run) Outcome(arguments.variable).done(0, 0);
+  if (arguments.dry_run) rundir::Outcome(arguments.variable).done(0, 0);
 }
 
 }  // namespace fourfold::cli

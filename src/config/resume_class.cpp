@@ -1,10 +1,12 @@
 #include "config/resume_class.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "train/schedule.h"
 
 namespace fourfold::config {
 namespace {
@@ -68,6 +70,35 @@ std::string resume_conflicts(const std::vector<Difference>& differences,
                                   : format("if you mean it, pass --override {}", difference.key));
   }
   return lines;
+}
+
+std::string schedule_leap(std::int64_t step, const Config& before, const Config& now) {
+  const train::TrainSpec &old = before.train, &fresh = now.train;
+  if (old.schedule.kind != fresh.schedule.kind || step >= fresh.steps) return {};
+  train::ScheduleSpec former = old.schedule;  // in shape
+  former.lr = fresh.schedule.lr;
+  former.min_lr = fresh.schedule.min_lr;
+  const double expected = train::learning_rate(former, old.steps, step);
+  const auto leaps = [&](const train::ScheduleSpec& schedule) {
+    constexpr double rounding = 1e-9;
+    const double rate = train::learning_rate(schedule, fresh.steps, step);
+    return std::abs(rate - expected) > rounding * std::max(rate, expected);
+  };
+  if (!leaps(fresh.schedule)) return {};
+  std::string keep;
+  if (!leaps(former)) {
+    const auto note = [&](const char* key, std::int64_t then, std::int64_t value) {
+      if (then != value) keep += format(" --set lr_schedule.{}={}", key, then);
+    };
+    note("warmup_steps", former.warmup_steps, fresh.schedule.warmup_steps);
+    note("decay_steps", former.decay_steps, fresh.schedule.decay_steps);
+  }
+  return format(
+      "\n  lr_schedule: the learning rate of step {} would be {:.3g}, and {:.3g} on the schedule "
+      "of "
+      "the checkpoint (train.steps {} then, {} now); {}if you mean it, pass --override lr_schedule",
+      step + 1, train::learning_rate(fresh.schedule, fresh.steps, step), expected, old.steps,
+      fresh.steps, keep.empty() ? "" : format("to keep that, pass{}; ", keep));
 }
 
 }  // namespace fourfold::config

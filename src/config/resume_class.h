@@ -1,11 +1,13 @@
 // Which keys may differ from those of the checkpoint that a run continues.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "config/compare.h"
+#include "config/config.h"
 
 namespace fourfold::config {
 
@@ -22,5 +24,9 @@ ResumeClass resume_class(std::string_view key);
 /// among `overrides`. One line each, with both values and what to do; empty: none.
 std::string resume_conflicts(const std::vector<Difference>& differences,
                              const std::vector<std::string>& overrides);
+
+/// What would make the learning rate leap at the step from which the run goes on, although nobody
+/// has changed it: more steps stretch a schedule whose end follows from them. Empty: nothing.
+std::string schedule_leap(std::int64_t step, const Config& before, const Config& now);
 
 }  // namespace fourfold::config

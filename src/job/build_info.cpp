@@ -22,4 +22,24 @@ NamedVersions library_versions() {
   return result;
 }
 
+Json build_json() {
+  const BuildInfo info = build_info();
+  Json instruction_sets = Json::array();
+  for (const std::string& name : kernels::cpu::instruction_sets()) instruction_sets.push(name);
+  return Json::object()
+      .set("version", info.version)
+      .set("commit", info.commit)
+      .set("compiler", info.compiler)
+      .set("type", info.type)
+      .set("flags", info.flags)
+      .set("sanitizers", info.sanitizers)
+      .set("instruction_sets", instruction_sets);
+}
+
+Json libraries_json() {
+  Json libraries = Json::object();
+  for (const auto& [name, version] : library_versions()) libraries.set(name, version);
+  return libraries;
+}
+
 }  // namespace fourfold::job

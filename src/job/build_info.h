@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
+
 namespace fourfold::job {
 
 /// The commit, "-dirty" behind it where the sources differed; "unknown" outside a repository.
@@ -21,5 +23,10 @@ using NamedVersions = std::vector<std::pair<std::string, std::string>>;
 /// Of every library: those behind the kernels and MPI as they are loaded, the others as they were
 /// at build time. Starts nothing.
 NamedVersions library_versions();
+
+/// Both for a record: what the binary is, with the instruction sets of its kernels; and versions by
+/// name.
+Json build_json();
+Json libraries_json();
 
 }  // namespace fourfold::job

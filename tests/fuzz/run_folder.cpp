@@ -13,11 +13,11 @@
 #include "base/styled_text.h"
 #include "checkpoint/store.h"
 #include "cli/config_source.h"
-#include "cli/resume.h"
-#include "cli/run_lock.h"
-#include "cli/sessions.h"
 #include "fuzz/folder.h"
 #include "fuzz/target.h"
+#include "rundir/resume.h"
+#include "rundir/run_lock.h"
+#include "rundir/sessions.h"
 
 namespace fourfold {
 namespace {
@@ -60,19 +60,20 @@ void try_reading(Read&& read) {
 }
 
 void read_folder(const std::string& dir) {
-  std::vector<cli::Session> sessions;
-  try_reading([&] { sessions = cli::read_sessions(dir); });
+  std::vector<rundir::Session> sessions;
+  try_reading([&] { sessions = rundir::read_sessions(dir); });
   for (std::size_t i = 1; i < sessions.size(); ++i) {
     require(sessions[i - 1].number < sessions[i].number, "sessions are in order");
-    try_reading([&] { cli::changes_between(sessions[i - 1], sessions[i]); });
+    try_reading([&] { rundir::changes_between(sessions[i - 1], sessions[i]); });
   }
-  require(cli::led_to_last(sessions).size() <= sessions.size(), "no session is there twice");
-  try_reading([&] { cli::trajectory(sessions); });
-  if (!sessions.empty()) try_reading([&] { cli::repeat_text(sessions); });
+  require(rundir::led_to_last(sessions).size() <= sessions.size(), "no session is there twice");
+  try_reading([&] { rundir::trajectory(sessions); });
+  if (!sessions.empty()) try_reading([&] { rundir::repeat_text(sessions); });
   try_reading([&] { cli::load_file_or_run(dir); });
-  const cli::LockHolder own = cli::this_holder([](const std::string&) { return std::nullopt; });
-  try_reading([&] { cli::require_unlocked(dir, own, false); });
-  try_reading([&] { cli::find_resume_point("auto", dir); });
+  const rundir::LockHolder own =
+      rundir::this_holder([](const std::string&) { return std::nullopt; });
+  try_reading([&] { rundir::require_unlocked(dir, own, false); });
+  try_reading([&] { rundir::find_resume_point("auto", dir); });
   checkpoint::Store store(real_files(), dir + "/checkpoints", 0);
   const auto before = store.steps();
   try_reading([&] { store.prune({}); });

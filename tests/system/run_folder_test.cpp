@@ -9,7 +9,7 @@
 #include <optional>
 #include <regex>
 
-#include "cli/run_lock.h"
+#include "rundir/run_lock.h"
 #include "support/launched_job.h"
 #include "support/tiny_training.h"
 
@@ -90,9 +90,9 @@ TEST_F(RunFolder, what_another_job_holds_is_neither_planned_nor_pruned) {
                                              "ckpt prune --keep 2 " + path("run"),
                                              "ckpt prune --keep 2 " + path("run/checkpoints")};
   {
-    const cli::RunLock lock(
+    const rundir::RunLock lock(
         path("run"),
-        cli::this_holder([](const std::string&) { return std::optional<std::string>(); }), {});
+        rundir::this_holder([](const std::string&) { return std::optional<std::string>(); }), {});
     for (const std::string& command : commands) {
       const CommandResult refused = run_fourfold(command);
       EXPECT_EQ(refused.code, 11) << command << "\n" << refused.text;

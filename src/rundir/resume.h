@@ -1,4 +1,4 @@
-// From which checkpoint a run continues, and whether its configuration may.
+// From which checkpoint a run continues. Whether its configuration may: job/resume_rules.h.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,8 @@
 
 #include "checkpoint/store.h"
 #include "comm/world.h"
-#include "config/config.h"
-#include "data/source.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 
 /// What `--resume` says: "auto" continues the run of the run directory if it has checkpoints,
 /// "never" does not, anything else is the path of a run directory, its folder of checkpoints, or
@@ -33,18 +31,4 @@ std::optional<ResumePoint> share(const std::optional<ResumePoint>& point, comm::
 /// UserError(no_checkpoint) where there are only damaged ones, or none at the path that was named.
 std::optional<ResumePoint> find_resume_point(const std::string& how, const std::string& run_dir);
 
-/// The configuration that wrote the checkpoint.
-config::Config stored_config(const checkpoint::Manifest& manifest);
-
-/// Whether validation losses of the checkpoint's run and of this one may be compared: they are of
-/// the same windows.
-bool has_same_validation(const checkpoint::Manifest& manifest, const config::Config& config,
-                         const data::Source& source);
-
-/// Errors: UserError(bad_config) that lists every key in the way; UserError(bad_data) where the
-/// tokenizer is another one, or the data has another fingerprint and `data` is not among the
-/// overrides, which for data of their own for validation may be `data.validation`.
-void check_resumable(const checkpoint::Manifest& manifest, const config::Config& config,
-                     const data::Source& source, const ResumeChoice& choice);
-
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

@@ -1,9 +1,9 @@
-#include "cli/outcome.h"
+#include "rundir/outcome.h"
 
 #include "base/file.h"
 #include "base/json.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 
 Outcome::Outcome(const comm::Variable& variable) {
   if (variable) path_ = variable("FOURFOLD_OUTCOME").value_or("");
@@ -16,4 +16,4 @@ void Outcome::write(const char* state, std::int64_t step, std::int64_t steps) co
       Json::object().set("state", state).set("step", step).set("steps", steps).dump() + "\n");
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

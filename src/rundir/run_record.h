@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "comm/launcher.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 
 /// Where this process works.
 std::string current_directory();
@@ -45,12 +45,18 @@ struct JobFacts {
   std::optional<Peak> peak;
 };
 
+/// What env.json tells of the binary and of its libraries (job/build_info.h).
+struct BuildRecord {
+  Json build, libraries;
+};
+
 /// Versions of everything, host, CPU, threads, affinity, commit of the build, start time, and the
 /// variables of the environment that change how a run behaves.
-Json environment_json(const JobFacts& job, const comm::Variable& variable);
+Json environment_json(const JobFacts& job, const BuildRecord& build,
+                      const comm::Variable& variable);
 
 /// Variables of the environment that change how OpenMP, BLAS, MPI and Slurm behave; a star stands
 /// for any ending in documentation only: each is named.
 std::span<const char* const> telling_variables();
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

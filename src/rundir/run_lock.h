@@ -11,7 +11,7 @@
 
 #include "comm/launcher.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 
 /// Who holds a run directory.
 struct LockHolder {
@@ -64,4 +64,4 @@ class RunLock {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

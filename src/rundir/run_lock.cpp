@@ -1,4 +1,4 @@
-#include "cli/run_lock.h"
+#include "rundir/run_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -24,9 +24,9 @@
 #include "base/json.h"
 #include "base/small_file.h"
 #include "base/text.h"
-#include "cli/run_files.h"
+#include "rundir/run_files.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 namespace {
 
 constexpr std::size_t most_bytes = 1 << 16;
@@ -313,4 +313,4 @@ RunLock::RunLock(const std::string& folder, const LockHolder& own, LockOptions o
     : state_(std::make_unique<State>(folder, own, std::move(options))) {}
 RunLock::~RunLock() = default;
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

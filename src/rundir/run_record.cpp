@@ -1,4 +1,4 @@
-#include "cli/run_record.h"
+#include "rundir/run_record.h"
 
 #include <array>
 #include <chrono>
@@ -7,10 +7,8 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "job/build_info.h"
-#include "kernels/cpu/libraries.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 namespace {
 
 std::string now_utc() {
@@ -26,18 +24,6 @@ Json list_of(std::span<const std::string> texts) {
   Json list = Json::array();
   for (const std::string& text : texts) list.push(text);
   return list;
-}
-
-Json build_json() {
-  const job::BuildInfo info = job::build_info();
-  return Json::object()
-      .set("version", info.version)
-      .set("commit", info.commit)
-      .set("compiler", info.compiler)
-      .set("type", info.type)
-      .set("flags", info.flags)
-      .set("sanitizers", info.sanitizers)
-      .set("instruction_sets", list_of(kernels::cpu::instruction_sets()));
 }
 
 Json host_json() {
@@ -128,20 +114,19 @@ std::span<const char* const> telling_variables() {
   return names;
 }
 
-Json environment_json(const JobFacts& job, const comm::Variable& variable) {
-  Json libraries = Json::object();
-  for (const auto& [name, version] : job::library_versions()) libraries.set(name, version);
+Json environment_json(const JobFacts& job, const BuildRecord& build,
+                      const comm::Variable& variable) {
   Json variables = Json::object();
   for (const char* name : telling_variables())
     if (const auto value = variable(name)) variables.set(name, *value);
   return Json::object()
       .set("start", now_utc())
       .set("directory", current_directory())
-      .set("build", build_json())
-      .set("libraries", libraries)
+      .set("build", build.build)
+      .set("libraries", build.libraries)
       .set("host", host_json())
       .set("job", job_json(job))
       .set("variables", variables);
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

@@ -1,4 +1,4 @@
-#include "cli/trained_model.h"
+#include "rundir/trained_model.h"
 
 #include <array>
 #include <filesystem>
@@ -9,9 +9,9 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
-#include "cli/run_files.h"
+#include "rundir/run_files.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 namespace {
 
 /// What was trained in bf16 has float32 weights, and the kernels of a CPU compute with those.
@@ -49,13 +49,13 @@ std::optional<checkpoint::Found> find_checkpoint(const std::string& path,
 
 }  // namespace
 
-std::unique_ptr<data::Tokenizer> TrainedModel::make_tokenizer() const {
+const std::string& TrainedModel::text_tokenizer() const {
   if (config.kind != model::Kind::gpt)
     throw UserError(ExitCode::bad_config,
                     format("{} is no model of text (model.kind = vgg); expected a run of "
                            "model.kind = gpt",
                            path));
-  return data::tokenizer_from_text(tokenizer, tokenizer_place);
+  return tokenizer;
 }
 
 TrainedModel open_trained_model(const std::string& path, std::optional<std::int64_t> step) {
@@ -85,4 +85,4 @@ TrainedModel open_trained_model(const std::string& path, std::optional<std::int6
   return model;
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

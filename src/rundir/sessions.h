@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 
 /// One start of a run.
 struct Session {
@@ -57,4 +57,4 @@ std::vector<std::string> words_to_go_on(const std::vector<std::string>& command)
 /// A shell script that repeats the whole run, session by session (run_record.h has that of one).
 std::string repeat_text(const std::vector<Session>& sessions);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

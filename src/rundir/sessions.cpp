@@ -1,4 +1,4 @@
-#include "cli/sessions.h"
+#include "rundir/sessions.h"
 
 #include <algorithm>
 #include <array>
@@ -12,12 +12,12 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "cli/run_files.h"
-#include "cli/run_record.h"
 #include "config/compare.h"
 #include "config/config.h"
+#include "rundir/run_files.h"
+#include "rundir/run_record.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 namespace {
 
 namespace fs = std::filesystem;
@@ -261,4 +261,4 @@ std::string repeat_text(const std::vector<Session>& sessions) {
   return text;
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

@@ -7,7 +7,7 @@
 
 #include "comm/launcher.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 
 /// Writes to the file that the variable FOURFOLD_OUTCOME names, where it names one:
 /// {"state":"running","step":120,"steps":2000}. A file that is not there after a start says that no
@@ -30,4 +30,4 @@ class Outcome {
   std::string path_;  // empty: nobody asks
 };
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

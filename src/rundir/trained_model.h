@@ -9,9 +9,8 @@
 
 #include "checkpoint/stored_model.h"
 #include "config/config.h"
-#include "data/tokenizer.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 
 struct TrainedModel {
   config::Config config;        // in fp32 where kernels of a CPU are to compute what was bf16
@@ -21,8 +20,8 @@ struct TrainedModel {
   std::string origin;           // "the final weights", "the checkpoint of step 1200"
   std::unique_ptr<checkpoint::StoredModel> parameters;
 
-  /// Errors: UserError(bad_config) where the model is not one of text.
-  std::unique_ptr<data::Tokenizer> make_tokenizer() const;
+  /// The text of its tokenizer. Errors: UserError(bad_config) where the model is not one of text.
+  const std::string& text_tokenizer() const;
 };
 
 /// `path`: a run directory, what `fourfold import` made, or one checkpoint. `step`: of the
@@ -30,4 +29,4 @@ struct TrainedModel {
 /// UserError(no_checkpoint).
 TrainedModel open_trained_model(const std::string& path, std::optional<std::int64_t> step);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

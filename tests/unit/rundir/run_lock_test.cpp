@@ -1,4 +1,4 @@
-#include "cli/run_lock.h"
+#include "rundir/run_lock.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/format.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 namespace {
 
 namespace fs = std::filesystem;
@@ -135,4 +135,4 @@ TEST_F(Lock, row_07_of_many_who_want_it_one_gets_it) {
 }
 
 }  // namespace
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 
 struct RunFiles {
   static constexpr const char* config = "config.resolved.yaml";
@@ -33,4 +33,4 @@ inline std::string grouped(std::size_t number) {
   return format_grouped(static_cast<std::int64_t>(number));
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir

@@ -1,0 +1,88 @@
+#include "job/resume_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "config/compare.h"
+#include "config/resume_class.h"
+#include "data/tokenizer.h"
+
+namespace fourfold::job {
+namespace {
+
+/// The weights know tokens by their numbers, so another tokenizer never will do.
+void check_tokenizer(const checkpoint::Manifest& manifest, const data::Tokenizer& tokenizer) {
+  if (manifest.tokenizer == tokenizer.to_text()) return;
+  const auto former = data::tokenizer_from_text(manifest.tokenizer, "the checkpoint's tokenizer");
+  throw UserError(ExitCode::bad_data,
+                  format("the tokenizer has changed since step {}: {} then, {} now; bring the "
+                         "former {}",
+                         manifest.step, former->fingerprint(), tokenizer.fingerprint(),
+                         former->name() == "char" ? "text, of which it is made" : "files"));
+}
+
+bool is_override(const std::vector<std::string>& overrides, std::string_view key) {
+  return std::find(overrides.begin(), overrides.end(), key) != overrides.end();
+}
+
+/// The data of a manifest, or now: what trains, and what validates apart.
+struct DataParts {
+  std::string train, validation;
+  explicit DataParts(const std::string& fingerprint) {
+    const std::size_t end = fingerprint.find("; ");
+    train = fingerprint.substr(0, end);
+    if (end != fingerprint.npos) validation = fingerprint.substr(end + 2);
+  }
+};
+
+void check_data(const checkpoint::Manifest& manifest, const std::string& fingerprint,
+                const std::vector<std::string>& overrides) {
+  if (is_override(overrides, "data")) return;
+  const DataParts then(manifest.data), now(fingerprint);
+  const auto refuse = [&](const char* what, const std::string& a, const std::string& b,
+                          const char* key) {
+    const auto in_words = [](const std::string& part) { return part.empty() ? "none" : part; };
+    throw UserError(ExitCode::bad_data,
+                    format("the {} data has changed since step {}: {} then, {} now; bring the "
+                           "former, or pass --override {}",
+                           what, manifest.step, in_words(a), in_words(b), key));
+  };
+  if (then.train != now.train) refuse("training", then.train, now.train, "data");
+  if (then.validation != now.validation && !is_override(overrides, "data.validation"))
+    refuse("validation", then.validation, now.validation, "data.validation");
+}
+
+}  // namespace
+
+config::Config stored_config(const checkpoint::Manifest& manifest) {
+  const std::array<std::string, 1> files{"the checkpoint's configuration"};
+  return config::load(files, {}, [&](const std::string&) { return manifest.config; });
+}
+
+bool has_same_validation(const checkpoint::Manifest& manifest, const config::Config& config,
+                         const data::Source& source) {
+  const data::DataSpec then = stored_config(manifest).data, &now = config.data;
+  const DataParts before(manifest.data), after(source.fingerprint());
+  if (before.validation != after.validation || then.seq_length != now.seq_length) return false;
+  const bool is_apart = !after.validation.empty();
+  return is_apart || (before.train == after.train && then.split == now.split);
+}
+
+void check_resumable(const checkpoint::Manifest& manifest, const config::Config& config,
+                     const data::Source& source, const std::vector<std::string>& overrides) {
+  const config::Config stored = stored_config(manifest);
+  std::string conflicts = config::resume_conflicts(config::differences(stored, config), overrides);
+  if (!is_override(overrides, "lr_schedule"))
+    conflicts += config::schedule_leap(manifest.step, stored, config);
+  if (!conflicts.empty())
+    throw UserError(ExitCode::bad_config,
+                    format("the run cannot continue from step {} with these settings:{}",
+                           manifest.step, conflicts));
+  if (source.tokenizer() != nullptr) check_tokenizer(manifest, *source.tokenizer());
+  check_data(manifest, source.fingerprint(), overrides);
+}
+
+}  // namespace fourfold::job
