@@ -35,7 +35,7 @@ class Ranks {
   Ranks(std::initializer_list<Rank> ranks) {
     for (const Rank rank : ranks) push_back(rank);
   }
-  bool operator==(const Ranks&) const = default;
+  auto operator<=>(const Ranks&) const = default;
 
   std::size_t size() const { return count_; }
   bool empty() const { return count_ == 0; }
@@ -56,6 +56,13 @@ class Ranks {
     return std::nullopt;
   }
   bool has(Rank rank) const { return position(rank).has_value(); }
+  /// `count` of them from a position on. Cost: constant, or linear for a list.
+  Ranks part(std::size_t first, std::size_t count) const {
+    if (listed_.empty()) return {(*this)[first], count};
+    Ranks some;
+    for (std::size_t i = 0; i < count; ++i) some.push_back(listed_[first + i]);
+    return some;
+  }
 
   void push_back(Rank rank) {
     const bool follows = rank.index() == first_.index() + count_;

@@ -34,13 +34,18 @@ class Chooser {
     const std::size_t whole_dim = c.kind == MoveKind::all_to_all ? c.from_dim : c.dim;
     const std::int64_t scattered_part = scatters ? local_shape(move.to)[c.dim] : 0,
                        gathered_part = gathers ? local_shape(move.from)[whole_dim] : 0;
-    const bool is_scattered = scatters && !is_contiguous(move.from, c.dim, c.axis, scattered_part);
-    const bool is_gathered = gathers && !is_contiguous(move.to, whole_dim, c.axis, gathered_part);
+    if (!scatters && !gathers) {
+      result_.steps.emplace_back(std::move(move));
+      return;
+    }
+    const AxisId axis = c.axes.front();
+    const bool is_scattered = scatters && !is_contiguous(move.from, c.dim, axis, scattered_part);
+    const bool is_gathered = gathers && !is_contiguous(move.to, whole_dim, axis, gathered_part);
     if (is_scattered) {
       Move pack = move;
       pack.sum.reset();
       pack.conversion.kind = MoveKind::pack;
-      pack.to = blocked(move.from, "packed", {c.dim, c.axis, scattered_part});
+      pack.to = blocked(move.from, "packed", {c.dim, axis, scattered_part});
       move.from = pack.to;
       result_.steps.emplace_back(std::move(pack));
     }
@@ -50,7 +55,7 @@ class Chooser {
     }
     Move unpack = move;
     unpack.conversion.kind = MoveKind::unpack;
-    unpack.from = blocked(move.to, "blocks", {whole_dim, c.axis, gathered_part});
+    unpack.from = blocked(move.to, "blocks", {whole_dim, axis, gathered_part});
     move.to = unpack.from;
     move.sum.reset();
     result_.steps.emplace_back(std::move(move));

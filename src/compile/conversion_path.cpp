@@ -68,7 +68,7 @@ class Path {
       const auto cut = next_cut(dim);
       if (!cut || in_use(cut->axis)) continue;
       now_.dims[dim].push_back(*cut);
-      return add({MoveKind::slice, cut->axis, op::Reduction::sum, dim, dim, {}});
+      return add({MoveKind::slice, {cut->axis}, op::Reduction::sum, dim, dim, {}});
     }
     return false;
   }
@@ -81,18 +81,24 @@ class Path {
       const op::Reduction reduction = partial->reduction;
       drop_partial(cut->axis);
       now_.dims[dim].push_back(*cut);
-      return add({MoveKind::reduce_scatter, cut->axis, reduction, dim, dim, {}});
+      return add({MoveKind::reduce_scatter, {cut->axis}, reduction, dim, dim, {}});
     }
     return false;
   }
-  /// Of the partial axes that `to` wants reduced and cut nowhere.
+  /// At once along all partial axes of one reduction that `to` wants reduced and cut nowhere: a
+  /// ring of n m ranks sends less than one of n and then one of m.
   bool all_reduce() {
-    for (const op::Partial partial : now_.partial) {
+    std::vector<AxisId> axes;
+    op::Reduction reduction = op::Reduction::sum;
+    for (const op::Partial& partial : now_.partial) {
       if (to_.partial_on(partial.axis) != nullptr || will_cut(partial.axis)) continue;
-      drop_partial(partial.axis);
-      return add({MoveKind::all_reduce, partial.axis, partial.reduction, 0, 0, {}});
+      if (axes.empty()) reduction = partial.reduction;
+      if (partial.reduction == reduction) axes.push_back(partial.axis);
     }
-    return false;
+    if (axes.empty()) return false;
+    std::ranges::sort(axes);
+    for (const AxisId axis : axes) drop_partial(axis);
+    return add({MoveKind::all_reduce, axes, reduction, 0, 0, {}});
   }
   bool will_cut(AxisId axis) const {
     for (std::size_t dim = 0; dim < to_.dims.size(); ++dim)
@@ -109,7 +115,7 @@ class Path {
         if (!cut || cut->axis != lost->axis || dim == from) continue;
         now_.dims[from].pop_back();
         now_.dims[dim].push_back(*cut);
-        return add({MoveKind::all_to_all, cut->axis, op::Reduction::sum, dim, from, {}});
+        return add({MoveKind::all_to_all, {cut->axis}, op::Reduction::sum, dim, from, {}});
       }
     }
     return false;
@@ -119,7 +125,7 @@ class Path {
       const auto lost = lost_cut(dim);
       if (!lost) continue;
       now_.dims[dim].pop_back();
-      return add({MoveKind::all_gather, lost->axis, op::Reduction::sum, dim, dim, {}});
+      return add({MoveKind::all_gather, {lost->axis}, op::Reduction::sum, dim, dim, {}});
     }
     return false;
   }

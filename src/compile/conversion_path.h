@@ -17,10 +17,10 @@ enum class MoveKind : std::uint8_t {
   unpack
 };
 
-/// One change of state along one axis of the mesh.
+/// One change of state: of an all-reduce along all axes that it reduces, of the others along one.
 struct Conversion {
   MoveKind kind = MoveKind::all_reduce;
-  AxisId axis;
+  std::vector<AxisId> axes;  // in the order of the mesh
   op::Reduction reduction = op::Reduction::sum;
   std::size_t dim = 0;       // that gains or loses the cut
   std::size_t from_dim = 0;  // all_to_all: that loses it

@@ -132,7 +132,7 @@ class Inserter {
     if (kept(id) == wanted) return from;
     const auto key = std::tuple(from, cuts_key(wanted), scope(id));
     if (const auto place = converted_.find(key); place != converted_.end()) return place->second;
-    const ValueId to = convert(from, kept(id), wanted, std::nullopt, std::nullopt);
+    const ValueId to = convert(from, kept(id), wanted, purpose_of(id), std::nullopt, std::nullopt);
     converted_.emplace(key, to);
     return to;
   }
@@ -171,9 +171,15 @@ class Inserter {
 
   // --- conversions
 
+  Purpose purpose_of(ValueId id) const {
+    const ValueRole role = graph_.value(id).role;
+    if (graph::is_persistent(role)) return Purpose::weights;
+    return graph::is_sum(role) ? Purpose::gradients : Purpose::activations;
+  }
+
   /// Appends the moves from one state to another; they end in `target` where one is given, or are
   /// added to `sum`. Returns the value that holds the result.
-  ValueId convert(ValueId id, const Sharding& from, const Sharding& to,
+  ValueId convert(ValueId id, const Sharding& from, const Sharding& to, Purpose purpose,
                   std::optional<ValueId> target, std::optional<ValueId> sum) {
     const std::vector<Conversion> path = conversion_path(from, to);
     std::size_t last_move = path.size();  // all-reduces behind it work in place
@@ -182,7 +188,7 @@ class Inserter {
     require(!sum || last_move + 1 == path.size(), "what is added to a sum ends in a move");
     ValueId now = id;
     for (std::size_t i = 0; i < path.size(); ++i) {
-      Move move{path[i], now, now, std::nullopt, phase_};
+      Move move{path[i], now, now, std::nullopt, phase_, purpose};
       if (path[i].kind != MoveKind::all_reduce) {
         move.to = i == last_move && target ? *target : add_value(now, path[i]);
         if (i == last_move) move.sum = sum;
@@ -195,8 +201,8 @@ class Inserter {
 
   ValueId add_value(ValueId source, const Conversion& conversion) {
     ShardedValue value = result_.values[source.index()];
-    value.name = fresh_name(
-        format("{}/{}.{}", value.name, suffix(conversion.kind), axis_name(conversion.axis)));
+    value.name = fresh_name(format("{}/{}.{}", value.name, suffix(conversion.kind),
+                                   axis_name(conversion.axes.front())));
     value.role = ValueRole::activation;
     value.sharding = without_partial(conversion.after);
     value.is_micro_sum = false;
@@ -247,7 +253,8 @@ class Inserter {
       return;
     }
     if (value.role == ValueRole::result) return;
-    if (written != id || given != kept(id)) convert(written, given, kept(id), id, std::nullopt);
+    if (written != id || given != kept(id))
+      convert(written, given, kept(id), purpose_of(id), id, std::nullopt);
     send(id);
   }
 
@@ -310,7 +317,7 @@ class Inserter {
     raw.sharding = whole;
     const ValueId arrived = add(std::move(raw));
     result_.steps.emplace_back(Handover{index, false, arrived, edge.phase});
-    convert(arrived, whole, kept(id), id, std::nullopt);
+    convert(arrived, whole, kept(id), purpose_of(id), id, std::nullopt);
   }
 
   // --- sums
@@ -340,7 +347,7 @@ class Inserter {
   void add_to_sum(ValueId id) {
     if (last_producer_[id.index()] != node_) return;
     for (const SumClass& part : classes_[id.index()])
-      if (part.sum != id) convert(part.sum, part.state, kept(id), std::nullopt, id);
+      if (part.sum != id) convert(part.sum, part.state, kept(id), purpose_of(id), std::nullopt, id);
   }
 
   /// Reduces a result completely, once: all its parts, then their sum.
@@ -348,7 +355,7 @@ class Inserter {
     auto& classes = classes_[id.index()];
     if (graph_.value(id).role != ValueRole::result) return;
     for (const SumClass& part : classes) {
-      convert(part.sum, part.state, kept(id), std::nullopt, std::nullopt);
+      convert(part.sum, part.state, kept(id), purpose_of(id), std::nullopt, std::nullopt);
       if (part.sum == id) continue;
       result_.steps.emplace_back(
           Node{op::sum_of_two(), {id, part.sum}, {id}, phase_, std::nullopt});

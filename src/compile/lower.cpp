@@ -99,18 +99,26 @@ class Lowering {
     }
   }
 
-  /// A group and a stream for every axis along which anything moves, in the order of the mesh.
+  /// What has a group and a stream of its own.
+  using Line = std::pair<std::vector<AxisId>, Purpose>;
+  static Line line_of(const Move& move) { return {move.conversion.axes, move.purpose}; }
+
+  /// A group and a stream for all that moves along the same axes for one purpose, in the order of
+  /// the mesh.
   void add_groups() {
-    std::set<AxisId> axes;
+    std::set<Line> lines;
     for (const Step& step : graph_.steps)
       if (const auto* move = std::get_if<Move>(&step); move != nullptr && is_collective(*move))
-        axes.insert(move->conversion.axis);
-    for (const AxisId axis : axes) {
-      const Mesh& mesh = plan_.meshes[graph_.mesh.index()];
-      group_of_[axis] = program::GroupId(program_.groups.size());
-      stream_of_[axis] = StreamId(program_.streams.size());
-      program_.groups.push_back({mesh.axes[axis.index()].name, graph_.mesh, axis, {}});
-      program_.streams.push_back(mesh.axes[axis.index()].name);
+        lines.insert(line_of(*move));
+    for (const Line& line : lines) {
+      program::Group group{{}, graph_.mesh, line.first, {}};
+      group.name = program_.axes_text(group);
+      if (line.second == Purpose::weights) group.name += ".weights";
+      if (line.second == Purpose::gradients) group.name += ".gradients";
+      group_of_[line] = program::GroupId(program_.groups.size());
+      stream_of_[line] = StreamId(program_.streams.size());
+      program_.streams.push_back(group.name);
+      program_.groups.push_back(std::move(group));
     }
   }
 
@@ -285,8 +293,8 @@ class Lowering {
       default:
         break;
     }
-    const StreamId stream = stream_of_.at(c.axis);
-    const program::GroupId group = group_of_.at(c.axis);
+    const StreamId stream = stream_of_.at(line_of(move));
+    const program::GroupId group = group_of_.at(line_of(move));
     switch (c.kind) {
       case MoveKind::all_reduce:
         return {stream, program::AllReduce{group, c.reduction, to}};
@@ -339,8 +347,8 @@ class Lowering {
   StepTasks tasks_;
   std::int64_t micros_ = 0, micro_ = 0;
   std::map<ValueId, program::InputId> input_of_;
-  std::map<AxisId, program::GroupId> group_of_;
-  std::map<AxisId, StreamId> stream_of_;
+  std::map<Line, program::GroupId> group_of_;
+  std::map<Line, StreamId> stream_of_;
   std::vector<std::vector<BufferId>>
       slots_;  // by value: its buffers, by micro-batch modulo their number
   std::set<std::pair<ValueId, std::int64_t>> started_;  // sums, of a micro-batch, with a term

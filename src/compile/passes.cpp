@@ -125,10 +125,12 @@ class ShardedText {
   }
   std::string line(const Move& move) const {
     const Mesh& mesh = plan_.meshes[graph_.mesh.index()];
+    std::string along;
+    for (const AxisId axis : move.conversion.axes)
+      along += format("{}{}", along.empty() ? "" : ", ", mesh.axes[axis.index()].name);
     return format("{:<9}{:<28}{} -> {}  along {}{}\n", graph::to_string(move.phase),
                   to_string(move.conversion.kind), graph_.value(move.from).name, sharded({move.to}),
-                  mesh.axes[move.conversion.axis.index()].name,
-                  move.sum ? format(", added to {}", graph_.value(*move.sum).name) : "");
+                  along, move.sum ? format(", added to {}", graph_.value(*move.sum).name) : "");
   }
   std::string line(const Handover& handover) const {
     return format("{:<9}{:<28}{}\n", graph::to_string(handover.phase),

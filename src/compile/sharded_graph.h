@@ -2,6 +2,7 @@
 // choose_layouts refines and lower unrolls. Not a program yet: no micro-batches, no memory.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -29,6 +30,10 @@ struct ShardedValue {
   std::string label = {};
 };
 
+/// What a conversion serves. Collectives of different purposes do not wait for one another: the
+/// gather of the next weights need not stand in line with the last gradients.
+enum class Purpose : std::uint8_t { activations, weights, gradients };
+
 /// A conversion of a value; all_reduce works in place (from == to).
 struct Move {
   Conversion conversion;
@@ -36,6 +41,7 @@ struct Move {
   /// What arrives in `to` is added to this gradient, or becomes it in the first micro-batch.
   std::optional<ValueId> sum;
   graph::Phase phase = graph::Phase::forward;
+  Purpose purpose = Purpose::activations;
 };
 
 /// A value, whole on this mesh, goes to another mesh or comes from it.

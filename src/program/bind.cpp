@@ -24,22 +24,39 @@ class Binder {
   }
 
  private:
-  /// The ranks that share all coordinates with this one but the one on the group's axis.
+  /// The ranks that share all coordinates with this one but those on the group's axes.
   void bind_members(Group& group) const {
     const Mesh& mesh = program_.meshes[group.mesh.index()];
     const auto& own = coordinates_on(group.mesh);
+    std::vector<std::size_t> strides(mesh.axes.size());
     std::size_t stride = 1, first = 0;
     for (std::size_t axis = mesh.axes.size(); axis-- > 0;) {
-      if (axis == group.axis.index()) {
-        group.members.resize(static_cast<std::size_t>(mesh.axes[axis].size));
-        for (std::size_t i = 0; i < group.members.size(); ++i)
-          group.members[i] = Rank(i * stride);  // places along the axis, completed below
-      } else {
+      strides[axis] = stride;
+      if (std::ranges::find(group.axes, AxisId(axis)) == group.axes.end())
         first += static_cast<std::size_t>(own[axis]) * stride;
-      }
       stride *= static_cast<std::size_t>(mesh.axes[axis].size);
     }
-    for (Rank& member : group.members) member = mesh.ranks[first + member.index()];
+    group.members = {};
+    const std::size_t outer = mesh.axes.size() - group.axes.size();
+    std::size_t members = 1;
+    bool is_inner = true;  // the innermost axes, in their order: places that follow one another
+    for (std::size_t i = 0; i < group.axes.size(); ++i) {
+      is_inner = is_inner && group.axes[i].index() == outer + i;
+      members *= static_cast<std::size_t>(mesh.axes[group.axes[i].index()].size);
+    }
+    if (is_inner)
+      group.members = mesh.ranks.part(first, members);
+    else
+      add_members(group, mesh, strides, first, 0);
+  }
+
+  /// Appends the ranks at the places from `place` on along the group's axes from number `depth` on.
+  static void add_members(Group& group, const Mesh& mesh, const std::vector<std::size_t>& strides,
+                          std::size_t place, std::size_t depth) {
+    if (depth == group.axes.size()) return group.members.push_back(mesh.ranks[place]);
+    const std::size_t axis = group.axes[depth].index();
+    for (std::int64_t i = 0; i < mesh.axes[axis].size; ++i, place += strides[axis])
+      add_members(group, mesh, strides, place, depth + 1);
   }
 
   /// Index of this rank's first element of a dim of a buffer.
@@ -126,9 +143,8 @@ class Binder {
   void bind_kind(AllGather& what) const {
     if (what.from.buffer != what.to.buffer) return;
     const Group& group = program_.groups[what.group.index()];
-    const auto place = std::find(group.members.begin(), group.members.end(), program_.rank);
-    what.from.offset_bytes =
-        what.to.offset_bytes + (place - group.members.begin()) * what.from.bytes();
+    const auto place = static_cast<std::int64_t>(*group.members.position(program_.rank));
+    what.from.offset_bytes = what.to.offset_bytes + place * what.from.bytes();
   }
 
   void bind_kind(const Feed& what) { program_.feeds.first = first(buffer(what.to), 0); }

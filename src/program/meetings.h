@@ -42,7 +42,7 @@ class Communicators {
  public:
   struct Entry {
     std::string name;  // "y of mesh main"
-    std::vector<Rank> members;
+    Ranks members;
     auto operator<=>(const Entry&) const = default;
   };
   std::uint32_t number(const Entry& entry);

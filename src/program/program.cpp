@@ -74,6 +74,14 @@ Slice Program::whole(BufferId id) const {
   return {id, 0, 1, buffer(id).size_bytes, 0};
 }
 
+std::string Program::axes_text(const Group& group) const {
+  std::string text;
+  for (const AxisId axis : group.axes)
+    text +=
+        format("{}{}", text.empty() ? "" : "-", meshes[group.mesh.index()].axes[axis.index()].name);
+  return text;
+}
+
 Shape Program::view_shape(const Slice& slice, DType dtype) const {
   const Buffer& b = buffer(slice.buffer);
   Shape shape = local_shape(slice.buffer);

@@ -62,12 +62,13 @@ struct Buffer {
   std::int64_t space_bytes() const { return two_by_parity ? 2 * size_bytes : size_bytes; }
 };
 
-/// Ranks that take part in a collective, in the order of their coordinate on the axis.
+/// Ranks that take part in a collective: those that differ at most in their coordinates on the
+/// axes, in the order of these coordinates, the last axis fastest.
 struct Group {
-  std::string name;  // "z", "data"
+  std::string name;  // "z.weights"
   MeshId mesh;
-  AxisId axis;
-  std::vector<Rank> members;
+  std::vector<AxisId> axes;  // at least one, each once
+  Ranks members;
   bool operator==(const Group&) const = default;
 };
 
@@ -123,6 +124,8 @@ struct Program {
   Shape local_shape(BufferId id) const;
   /// The slice that covers one copy of a buffer.
   Slice whole(BufferId id) const;
+  /// "z", "data-z": the axes of a group of this program.
+  std::string axes_text(const Group& group) const;
   /// The shape that an op sees through a slice: the local shape for a whole buffer; for fewer bytes
   /// in one row, the leading dim shortened where the bytes divide so, else one dim of elements of
   /// `dtype`; a scalar for one element.

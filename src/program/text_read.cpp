@@ -37,7 +37,7 @@ std::size_t find_mesh(const Program& program, std::string_view name) {
 // --- header
 
 /// "0..3 8 10".
-template <class List>
+template <class List = Ranks>
 List parse_ranks(Words& words) {
   List ranks;
   while (!words.done()) {
@@ -81,7 +81,7 @@ void parse_mesh(Words& words, Program& program) {
     if (other.name == mesh.name) fail_text(mesh.name, "meshes of different names");
   mesh.axes = parse_axes(words.bracketed("the axes of a mesh in brackets"));
   words.expect("ranks");
-  mesh.ranks = parse_ranks<Ranks>(words);
+  mesh.ranks = parse_ranks(words);
   program.meshes.push_back(mesh);
 }
 
@@ -91,13 +91,21 @@ void parse_group(Words& words, Program& program) {
     if (other.name == group.name) fail_text(group.name, "groups of different names");
   words.expect("mesh");
   group.mesh = MeshId(find_mesh(program, words.next("the name of a mesh")));
-  words.expect("axis");
+  words.expect("along");
   const auto axis_name = [](const Axis& axis) { return axis.name; };
-  group.axis =
-      AxisId(find_named(program.meshes[group.mesh.index()].axes, words.next("the name of an axis"),
-                        axis_name, "the name of an axis of the mesh"));
+  bool more = true;
+  while (more) {
+    std::string_view word = words.next("the name of an axis");
+    more = word.back() == ',';
+    if (more) word.remove_suffix(1);
+    const AxisId axis(find_named(program.meshes[group.mesh.index()].axes, word, axis_name,
+                                 "the name of an axis of the mesh"));
+    if (std::ranges::find(group.axes, axis) != group.axes.end())
+      fail_text(word, "axes that are named once");
+    group.axes.push_back(axis);
+  }
   words.expect("ranks");
-  group.members = parse_ranks<std::vector<Rank>>(words);
+  group.members = parse_ranks(words);
   program.groups.push_back(group);
 }
 
@@ -395,7 +403,7 @@ class Reader {
     Words words = keyed("ranks");
     const std::string_view range = words.next("a range of ranks");
     Words of_range(range);
-    const Ranks ranks = parse_ranks<Ranks>(of_range);
+    const Ranks ranks = parse_ranks(of_range);
     if (ranks.front().index() != job.ranks.size())
       fail_text(range, format("rank {} next", job.ranks.size()));
     constexpr std::size_t most_ranks = std::size_t{1} << 20;  // guards memory against hostile text

@@ -76,9 +76,13 @@ void require_printable(const Program& program) {
     require_names(mesh.axes, [](const Axis& a) -> std::string_view { return a.name; }, "axis");
   require_names(program.groups, [](const Group& g) -> std::string_view { return g.name; }, "group");
   for (const Group& group : program.groups)
-    require(group.mesh.index() < program.meshes.size() &&
-                group.axis.index() < program.meshes[group.mesh.index()].axes.size(),
-            "a group lies along an axis of a mesh");
+    require(group.mesh.index() < program.meshes.size() && !group.axes.empty() &&
+                std::ranges::all_of(group.axes,
+                                    [&](AxisId axis) {
+                                      return axis.index() <
+                                             program.meshes[group.mesh.index()].axes.size();
+                                    }),
+            "a group lies along axes of a mesh");
   require_names(
       program.streams, [](const std::string& s) -> std::string_view { return s; }, "stream");
   for (const std::string& stream : program.streams)
@@ -143,8 +147,11 @@ std::string header_text(const Program& program) {
   for (const Mesh& mesh : program.meshes) line("mesh", format("{} {}", mesh.name, mesh_text(mesh)));
   for (const Group& group : program.groups) {
     const Mesh& mesh = program.meshes[group.mesh.index()];
-    line("group", format("{} mesh {} axis {} ranks{}", group.name, mesh.name,
-                         mesh.axes[group.axis.index()].name, ranks_text(group.members)));
+    std::string along;
+    for (const AxisId axis : group.axes)
+      along += format("{}{}", along.empty() ? "" : ", ", mesh.axes[axis.index()].name);
+    line("group", format("{} mesh {} along {} ranks{}", group.name, mesh.name, along,
+                         ranks_text(group.members)));
   }
   for (const std::string& stream : program.streams) line("stream", stream);
   for (const Input& input : program.inputs)

@@ -1,5 +1,6 @@
 #include "program/traffic.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -40,6 +41,18 @@ std::optional<Move> move_of(const What& what) {
   return std::nullopt;
 }
 
+/// By group: the first one along the same axes.
+std::vector<std::size_t> places_of(const Program& program) {
+  std::vector<std::size_t> places;
+  for (const Group& group : program.groups) {
+    const auto same = std::ranges::find_if(program.groups, [&](const Group& other) {
+      return other.mesh == group.mesh && other.axes == group.axes;
+    });
+    places.push_back(static_cast<std::size_t>(same - program.groups.begin()));
+  }
+  return places;
+}
+
 }  // namespace
 
 std::vector<Traffic> traffic(const Program& program) {
@@ -56,6 +69,7 @@ std::vector<Traffic> traffic(const Program& program) {
     entry.payload_bytes += payload_bytes;
     entry.sent_bytes += passes * static_cast<double>(payload_bytes);
   };
+  const std::vector<std::size_t> places = places_of(program);
   for (const Instruction& instruction : program.instructions) {
     if (const auto* send = std::get_if<Send>(&instruction.what))
       count(program.groups.size(), "", Send::name, send->from, send->from.bytes(), 1);
@@ -63,8 +77,8 @@ std::vector<Traffic> traffic(const Program& program) {
     if (!move) continue;
     const Group& group = program.groups[move->group.index()];
     const auto ranks = static_cast<double>(group.members.size());
-    count(move->group.index(), group.name, move->kind, move->tensor, move->payload_bytes,
-          move->passes * (ranks - 1) / ranks);
+    count(places[move->group.index()], program.axes_text(group), move->kind, move->tensor,
+          move->payload_bytes, move->passes * (ranks - 1) / ranks);
   }
   std::vector<Traffic> list;
   for (auto& [key, entry] : entries) list.push_back(std::move(entry));

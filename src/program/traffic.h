@@ -11,9 +11,9 @@
 
 namespace fourfold::program {
 
-/// Collectives of one kind along one axis on tensors of one label.
+/// Collectives of one kind along the same axes on tensors of one label.
 struct Traffic {
-  std::string axis;       // name of the group; empty for messages between two ranks
+  std::string axis;       // "z", "data-z"; empty for messages between two ranks
   std::string_view kind;  // name of the instruction: "all_reduce"
   std::string label;      // of the tensors: what part of the model made them
   std::int64_t calls = 0;

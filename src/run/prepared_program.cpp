@@ -229,7 +229,10 @@ class Preparation {
   comm::Group* find_group(program::GroupId id) const {
     const program::Group& group = program_.groups[id.index()];
     if (group.members.size() == 1) return nullptr;
-    if (world_ != nullptr) return &world_->group(group.members, stream_);
+    if (world_ != nullptr) {
+      const std::vector<Rank> members(group.members.begin(), group.members.end());
+      return &world_->group(members, stream_);
+    }
     throw UserError(
         ExitCode::environment,
         format("one rank runs here; program {} reduces or gathers over group {} of {} ranks; plan "

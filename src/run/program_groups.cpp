@@ -42,11 +42,12 @@ std::vector<comm::GroupSpec> groups_of(const program::Bundle& bundle) {
       const program::Group* group = group_of(program, instruction);
       if (group == nullptr || group->members.size() == 1) continue;
       const std::string& stream = program.streams[instruction.stream.index()];
+      const std::vector<Rank> members(group->members.begin(), group->members.end());
       const auto same = [&](const comm::GroupSpec& spec) {
-        return spec.name == stream && spec.members == group->members;
+        return spec.name == stream && spec.members == members;
       };
       auto place = std::ranges::find_if(specs, same);
-      if (place == specs.end()) place = specs.insert(place, {stream, group->members, 0});
+      if (place == specs.end()) place = specs.insert(place, {stream, members, 0});
       place->largest_bytes = std::max(place->largest_bytes, largest_access(instruction));
     }
   return specs;

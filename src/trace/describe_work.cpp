@@ -118,7 +118,7 @@ class Description {
   /// The k-th collective of the same ranks on the same stream is one, whatever else they do.
   void set_collective(Work& work, program::GroupId id, std::int64_t payload_bytes) {
     const program::Group& group = program_.groups[id.index()];
-    work.axis = group.name;
+    work.axis = program_.axes_text(group);
     if (group.members.size() == 1) return set_copy(work, payload_bytes);
     std::string ranks;
     for (const Rank rank : group.members)

@@ -26,8 +26,12 @@ Tensor tensor(Claims& claims, const Slice& slice) {
   return {buffer, claims.program().local_shape(slice.buffer), std::move(dims)};
 }
 
-const std::string& axis_name(const Program& program, const Group& group) {
-  return program.meshes[group.mesh.index()].axes[group.axis.index()].name;
+/// The axes of a group along which there is more than one rank.
+std::vector<AxisId> real_axes(const Program& program, const Group& group) {
+  std::vector<AxisId> axes;
+  for (const AxisId axis : group.axes)
+    if (program.meshes[group.mesh.index()].axes[axis.index()].size > 1) axes.push_back(axis);
+  return axes;
 }
 
 /// What holds of all conversions between whole buffers along a group.
@@ -46,46 +50,58 @@ std::string common_problem(const Program& program, const Group& group, const Sli
   return {};
 }
 
-/// Removes the group's axis from the partial ones.
+/// Removes the group's axes from the partial ones.
 std::string take_partial(Claims& claims, const Group& group, op::Reduction reduction,
                          const Slice& slice, State& state) {
-  const auto place =
-      std::find(state.axes.begin(), state.axes.end(), op::Partial{group.axis, reduction});
-  if (place != state.axes.end()) {
-    state.axes.erase(place);
-    return {};
+  for (const AxisId axis : real_axes(claims.program(), group)) {
+    const auto place =
+        std::find(state.axes.begin(), state.axes.end(), op::Partial{axis, reduction});
+    if (place != state.axes.end()) {
+      state.axes.erase(place);
+    } else if (!state.zero) {
+      const Mesh& mesh = claims.mesh(slice.buffer);
+      return format("{} is {}, so there is nothing to reduce along {}",
+                    claims.program().buffer(slice.buffer).name, partial_text(state.axes, mesh),
+                    mesh.axes[axis.index()].name);
+    }
   }
-  if (state.zero || group.members.size() == 1) return {};
-  return format("{} is {}, so there is nothing to reduce along {}",
-                claims.program().buffer(slice.buffer).name,
-                partial_text(state.axes, claims.mesh(slice.buffer)),
-                axis_name(claims.program(), group));
+  return {};
 }
 
-/// Takes the axis off the dim where it is the innermost cut; faults where there is none.
-std::string take_cut(Dims& dims, AxisId axis, const std::string& buffer,
-                     const std::string& axis_text, std::size_t& dim) {
-  for (dim = 0; dim < dims.size(); ++dim)
-    if (!dims[dim].empty() && dims[dim].back().axis == axis) {
-      dims[dim].pop_back();
-      return {};
-    }
-  return format("{} has no dim cut innermost by {}", buffer, axis_text);
+/// Takes the group's axes off the dim where they are the innermost cuts, in their order; faults
+/// where there is none.
+std::string take_cuts(Dims& dims, const Program& program, const Group& group,
+                      const std::string& buffer, std::size_t& dim) {
+  const std::vector<AxisId> axes = real_axes(program, group);
+  const auto by_axis = [](const op::Cut& cut, AxisId axis) { return cut.axis == axis; };
+  for (dim = 0; dim < dims.size(); ++dim) {
+    std::vector<op::Cut>& cuts = dims[dim];
+    if (cuts.size() < axes.size()) continue;
+    const auto inner = cuts.end() - static_cast<std::ptrdiff_t>(axes.size());
+    if (!std::equal(inner, cuts.end(), axes.begin(), by_axis)) continue;
+    cuts.erase(inner, cuts.end());
+    return {};
+  }
+  return format("{} has no dim cut innermost by {}", buffer, program.axes_text(group));
 }
 
 // --- layout: the order in memory
 
 /// Whether equal parts of the memory, each `part` long in a dim, are the blocks of that dim along
-/// an axis: the buffer is blocked so, or nothing lies outside of the dim and all parts are full.
-std::string parts_problem(const Tensor& tensor, std::size_t dim, AxisId axis, const Mesh& mesh,
-                          std::int64_t part) {
-  const std::int64_t parts = mesh.axes[axis.index()].size;
+/// the axes of a group: the buffer is blocked so, or nothing lies outside of the dim and all parts
+/// are full.
+std::string parts_problem(const Tensor& tensor, std::size_t dim, const Program& program,
+                          const Group& group, std::int64_t part) {
+  const Mesh& mesh = program.meshes[group.mesh.index()];
   if (const auto& blocked = tensor.buffer.blocked) {
-    if (blocked == Blocked{dim, axis, part}) return {};
+    if (*blocked == Blocked{dim, blocked->axis, part} &&
+        real_axes(program, group) == std::vector{blocked->axis})
+      return {};
     return format("{} is blocked in dim {} along {} by {}, expected dim {} along {} by {}",
                   tensor.buffer.name, blocked->dim, mesh.axes[blocked->axis.index()].name,
-                  blocked->part, dim, mesh.axes[axis.index()].name, part);
+                  blocked->part, dim, program.axes_text(group), part);
   }
+  const auto parts = static_cast<std::int64_t>(group.members.size());
   if (tensor.local.elements(0, dim) == 1 && tensor.local[dim] == parts * part) return {};
   return format("equal parts of {} are not blocks of its dim {}", tensor.buffer.name, dim);
 }
@@ -107,7 +123,7 @@ void check_same_cuts(Conversion& result, const Program& program, const Group& gr
                      const Dims& found) {
   if (result.problem.empty() && expected != found)
     result.problem = format("{} and {} differ in more than the cut by {}", source.buffer.name,
-                            target.buffer.name, axis_name(program, group));
+                            target.buffer.name, program.axes_text(group));
 }
 
 }  // namespace
@@ -137,11 +153,10 @@ Conversion convert(Claims& claims, const ReduceScatter& what, const State& from)
   Dims dims = target.dims;
   if (group.members.size() > 1) {
     std::size_t dim = 0;
-    result.problem = take_cut(dims, group.axis, target.buffer.name, axis_name(program, group), dim);
+    result.problem = take_cuts(dims, program, group, target.buffer.name, dim);
     if (!result.problem.empty()) return result;
     check_same_cuts(result, program, group, source, source.dims, target, dims);
-    check_layout(result, parts_problem(source, dim, group.axis, claims.mesh(what.from.buffer),
-                                       target.local[dim]));
+    check_layout(result, parts_problem(source, dim, program, group, target.local[dim]));
   }
   check_same_cuts(result, program, group, source, source.dims, target, dims);
   check_layout(result, plain_problem(target.buffer));
@@ -158,11 +173,10 @@ Conversion convert(Claims& claims, const AllGather& what, const State& from) {
   Dims dims = source.dims;
   if (group.members.size() > 1) {
     std::size_t dim = 0;
-    result.problem = take_cut(dims, group.axis, source.buffer.name, axis_name(program, group), dim);
+    result.problem = take_cuts(dims, program, group, source.buffer.name, dim);
     if (!result.problem.empty()) return result;
     check_same_cuts(result, program, group, source, dims, target, target.dims);
-    check_layout(result, parts_problem(target, dim, group.axis, claims.mesh(what.to.buffer),
-                                       source.local[dim]));
+    check_layout(result, parts_problem(target, dim, program, group, source.local[dim]));
   }
   check_same_cuts(result, program, group, source, dims, target, target.dims);
   check_layout(result, plain_problem(source.buffer));
@@ -177,16 +191,14 @@ Conversion convert(Claims& claims, const AllToAll& what, const State& from) {
   const Tensor source = tensor(claims, what.from), target = tensor(claims, what.to);
   Dims before = source.dims, after = target.dims;
   if (group.members.size() > 1) {
-    const std::string& axis = axis_name(program, group);
-    const Mesh& mesh = claims.mesh(what.from.buffer);
     std::size_t lost = 0, gained = 0;
-    result.problem = take_cut(before, group.axis, source.buffer.name, axis, lost);
+    result.problem = take_cuts(before, program, group, source.buffer.name, lost);
     if (result.problem.empty())
-      result.problem = take_cut(after, group.axis, target.buffer.name, axis, gained);
+      result.problem = take_cuts(after, program, group, target.buffer.name, gained);
     if (!result.problem.empty()) return result;
     check_same_cuts(result, program, group, source, before, target, after);
-    check_layout(result, parts_problem(source, gained, group.axis, mesh, target.local[gained]));
-    check_layout(result, parts_problem(target, lost, group.axis, mesh, source.local[lost]));
+    check_layout(result, parts_problem(source, gained, program, group, target.local[gained]));
+    check_layout(result, parts_problem(target, lost, program, group, source.local[lost]));
   }
   check_same_cuts(result, program, group, source, before, target, after);
   return result;
@@ -205,10 +217,12 @@ std::string own_part_problem(Claims& claims, const AllGather& what) {
   const auto members = static_cast<std::int64_t>(group.members.size());
   if (local.rank() == 0 || local[0] % members != 0)
     return format("{} is not {} equal parts of its rows", buffer.name, members);
-  const auto own = claims.own_block(what.to.buffer, 0, {{group.axis, std::nullopt}});
+  std::vector<op::Cut> cuts;
+  for (const AxisId axis : group.axes) cuts.push_back({axis, std::nullopt});
+  const auto own = claims.own_block(what.to.buffer, 0, cuts);
   if (what.from == *own) return {};
   return format("this rank's part of {} along {} is {} bytes from {} on, not {} from {} on",
-                buffer.name, axis_name(program, group), own->bytes(), own->offset_bytes,
+                buffer.name, program.axes_text(group), own->bytes(), own->offset_bytes,
                 what.from.bytes(), what.from.offset_bytes);
 }
 

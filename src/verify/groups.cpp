@@ -5,27 +5,41 @@
 namespace fourfold::verify {
 namespace {
 
-/// The ranks that share all coordinates of this rank but the one along the axis, in the order of
-/// that one.
-std::vector<Rank> line_of(const Program& program, const Group& group) {
+/// The ranks that share all coordinates of this rank but those along the axes, counted through with
+/// the last axis fastest.
+Ranks line_of(const Program& program, const Group& group) {
   const Mesh& mesh = program.meshes[group.mesh.index()];
   const auto own = own_coordinates(program, group.mesh);
-  std::vector<Rank> line;
+  Ranks line;
   if (!own) return line;
-  // Row-major places along one axis lie a fixed stride apart.
-  std::size_t stride = 1, place = 0;
-  for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
-    const auto size = static_cast<std::size_t>(mesh.axes[axis].size);
-    place =
-        place * size + (axis == group.axis.index() ? 0 : static_cast<std::size_t>((*own)[axis]));
-    if (axis > group.axis.index()) stride *= size;
+  struct Digit {
+    std::int64_t size = 1, stride = 1, value = 0;
+  };
+  std::vector<Digit> digits;  // of the axes, in their order
+  std::int64_t place = 0, members = 1;
+  for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
+    place = place * mesh.axes[axis].size + (*own)[axis];
+  for (const AxisId axis : group.axes) {
+    std::int64_t stride = 1;
+    for (std::size_t inner = axis.index() + 1; inner < mesh.axes.size(); ++inner)
+      stride *= mesh.axes[inner].size;
+    digits.push_back({mesh.axes[axis.index()].size, stride, 0});
+    place -= (*own)[axis.index()] * stride;
+    members *= digits.back().size;
   }
-  for (std::int64_t i = 0; i < mesh.axes[group.axis.index()].size; ++i)
-    line.push_back(mesh.ranks[place + static_cast<std::size_t>(i) * stride]);
+  for (std::int64_t i = 0; i < members; ++i) {
+    line.push_back(mesh.ranks[static_cast<std::size_t>(place)]);
+    for (std::size_t k = digits.size(); k-- > 0;) {
+      place += digits[k].stride;
+      if (++digits[k].value < digits[k].size) break;
+      place -= digits[k].stride * digits[k].size;
+      digits[k].value = 0;
+    }
+  }
   return line;
 }
 
-std::string ranks_text(const std::vector<Rank>& ranks) {
+std::string ranks_text(const Ranks& ranks) {
   std::string text;
   for (const Rank rank : ranks) text += format("{}{}", text.empty() ? "" : " ", rank.index());
   return text;
@@ -67,13 +81,12 @@ std::string collective_problem(const Program& program, const Kind& what) {
 
 void check_members(const Program& program, Report& report) {
   for (const Group& group : program.groups) {
-    const std::vector<Rank> line = line_of(program, group);
+    const Ranks line = line_of(program, group);
     if (group.members != line)
-      report.fault(
-          "groups",
-          format("group {} has the ranks {}, expected {}: the line of rank {} along {}", group.name,
-                 ranks_text(group.members), ranks_text(line), program.rank.index(),
-                 program.meshes[group.mesh.index()].axes[group.axis.index()].name));
+      report.fault("groups",
+                   format("group {} has the ranks {}, expected {}: the line of rank {} along {}",
+                          group.name, ranks_text(group.members), ranks_text(line),
+                          program.rank.index(), program.axes_text(group)));
   }
 }
 

@@ -1,8 +1,8 @@
 // groups, matching: whether ranks meet in the same collectives and messages.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
+#include <unordered_set>
 
 #include "base/format.h"
 #include "verify/exchange.h"
@@ -29,14 +29,15 @@ class Matching {
 
   // --- collectives
 
-  /// The first member in line compares all others with itself.
+  /// The first member in line compares all others with itself. Cost: linear in the members.
   void check_groups(std::size_t rank) {
     for (std::size_t index = 0; index < partners(rank).groups.size(); ++index) {
       const std::uint32_t name = partners(rank).groups[index];
       if (stops(rank).collectives[index].empty()) continue;
+      if (compared_.contains(key(name, rank))) continue;
       for (const Rank rank_of_member : job_.communicators[name].members) {
         const std::size_t member = rank_of_member.index();
-        if (member == rank || compared_.contains({name, member})) continue;
+        if (member == rank || compared_.contains(key(name, member))) continue;
         if (member >= job_.exchanges.size()) continue;  // bounds
         const auto& theirs = partners(member).groups;
         const auto place = std::find(theirs.begin(), theirs.end(), name);
@@ -46,7 +47,7 @@ class Matching {
           compare(rank, index, member, static_cast<std::size_t>(place - theirs.begin()));
       }
       for (const Rank member : job_.communicators[name].members)
-        compared_.insert({name, member.index()});
+        compared_.insert(key(name, member.index()));
     }
   }
 
@@ -174,7 +175,10 @@ class Matching {
   const CheckedJob& job_;
   std::size_t program_;
   std::vector<Fault>& faults_;
-  std::set<std::pair<std::uint32_t, std::size_t>> compared_;
+  static std::uint64_t key(std::uint32_t communicator, std::size_t rank) {
+    return std::uint64_t{communicator} << 32U | rank;
+  }
+  std::unordered_set<std::uint64_t> compared_;  // members of communicators
   std::map<std::pair<std::size_t, std::size_t>, Source> sources_;
 };
 

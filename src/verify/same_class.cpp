@@ -72,7 +72,7 @@ std::string header_difference(const Program& a, const Program& b) {
     if (a.groups.size() != b.groups.size()) return true;
     for (std::size_t i = 0; i < a.groups.size(); ++i) {
       const Group &one = a.groups[i], &other = b.groups[i];
-      if (one.name != other.name || one.mesh != other.mesh || one.axis != other.axis) return true;
+      if (one.name != other.name || one.mesh != other.mesh || one.axes != other.axes) return true;
     }
     return false;
   };

@@ -67,6 +67,18 @@ std::string mesh_problem(const Program& program, const Mesh& mesh) {
   return {};
 }
 
+void check_axes(const Program& program, const Group& group, Report& report) {
+  std::set<AxisId> seen;
+  const auto exists = [&](AxisId axis) {
+    return group.mesh.index() < program.meshes.size() &&
+           axis.index() < program.meshes[group.mesh.index()].axes.size();
+  };
+  if (group.axes.empty() || !std::ranges::all_of(group.axes, exists))
+    report.fault("bounds", format("group {} lies along an axis that does not exist", group.name));
+  else if (!std::ranges::all_of(group.axes, [&](AxisId axis) { return seen.insert(axis).second; }))
+    report.fault("bounds", format("group {} names an axis twice", group.name));
+}
+
 bool check_meshes(const Program& program, Report& report) {
   const std::size_t before = report.size();
   if (program.world < 1 || program.rank.index() >= static_cast<std::size_t>(program.world))
@@ -74,10 +86,7 @@ bool check_meshes(const Program& program, Report& report) {
   for (const Mesh& mesh : program.meshes)
     if (const std::string problem = mesh_problem(program, mesh); !problem.empty())
       report.fault("bounds", format("mesh {}: {}", mesh.name, problem));
-  for (const Group& group : program.groups)
-    if (group.mesh.index() >= program.meshes.size() ||
-        group.axis.index() >= program.meshes[group.mesh.index()].axes.size())
-      report.fault("bounds", format("group {} lies along an axis that does not exist", group.name));
+  for (const Group& group : program.groups) check_axes(program, group, report);
   return report.size() == before;
 }
 

@@ -106,10 +106,10 @@ class UpdateCheck {
       return;
     }
     const op::Cut& cut = own->second.added.back();
-    if (own->second.added.size() != 1 || cut.axis != group.axis)
+    if (own->second.added.size() != 1 || group.axes != std::vector{cut.axis})
       fault(index, format("instruction {} updates rows of {} cut by {}, this gathers along {}",
                           own->second.index, name, axis_name(gather.to.buffer, cut.axis),
-                          axis_name(gather.to.buffer, group.axis)));
+                          program_.axes_text(group)));
     for_each_run(program_, gather.to, [&](const AddressRange& run) {
       bytes_.change(run.begin, run.end, [&](std::optional<std::size_t>& by) { by = index; });
     });

@@ -124,15 +124,17 @@ std::vector<std::int64_t> Builder::coordinates() const {
   return mesh().coordinates_of(program.rank).value_or(mesh().coordinates(0));
 }
 
-void Builder::group(std::string_view axis) {
+void Builder::group(const std::vector<std::string>& axes) {
   const auto own = coordinates();
-  const auto found = std::find_if(mesh().axes.begin(), mesh().axes.end(),
-                                  [&](const Axis& a) { return a.name == axis; });
-  const auto index = static_cast<std::size_t>(found - mesh().axes.begin());
-  Group group{std::string(axis), mesh_, AxisId(index), {}};
+  Group group{{}, mesh_, {}, {}};
+  for (const std::string& name : axes) {
+    const auto found = std::ranges::find(mesh().axes, name, &Axis::name);
+    group.axes.emplace_back(static_cast<std::size_t>(found - mesh().axes.begin()));
+    group.name += (group.name.empty() ? "" : "-") + name;
+  }
   for (std::size_t i = 0; i < mesh().ranks.size(); ++i) {
     auto other = mesh().coordinates(i);
-    other[index] = own[index];
+    for (const AxisId axis : group.axes) other[axis.index()] = own[axis.index()];
     if (other == own) group.members.push_back(mesh().ranks[i]);
   }
   program.groups.push_back(group);

@@ -39,7 +39,7 @@ class Builder {
                    const std::vector<std::string>& cuts, std::size_t dim, std::string_view axis);
   /// The step and result blocks, both two by parity.
   void blocks();
-  void group(std::string_view axis);
+  void group(const std::vector<std::string>& axes);
 
   void task(TaskKind kind, std::optional<std::int64_t> micro = std::nullopt);
   void op(std::string_view stream, op::Op op, std::initializer_list<std::string_view> operands,

@@ -272,8 +272,8 @@ void add_sharded_backward(Builder& b) {
 Program sharded_train() {
   const Mesh mesh{"main", {{"z", 2}, {"x", 2}}, {Rank(0), Rank(1), Rank(2), Rank(3)}};
   Builder b("train", Rank(3), mesh, {"math", "feed", "z", "x"});
-  b.group("z");
-  b.group("x");
+  b.group({"z"});
+  b.group({"x"});
   add_state(b, sharded_weights());
   add_sharded_buffers(b);
   b.program.feeds = {1, S, 2, 2};
@@ -323,10 +323,10 @@ Program every_kind() {
   const Mesh mesh{"left", {{"data", 2}, {"z", 2}}, {Rank(4), Rank(5), Rank(7), Rank(6)}};
   Builder b("every.kind", Rank(5), mesh, {"math", "net/x"});
   b.program.world = 9;
-  b.group("data");
-  b.group("z");
+  b.group({"data"});
+  b.group({"z"});
   b.program.meshes.push_back({"right", {{"w", 3}}, {Rank(0), Rank(1), Rank(5)}});
-  b.program.groups.push_back({"w", MeshId(1), AxisId(0), {Rank(0), Rank(1), Rank(5)}});
+  b.program.groups.push_back({"w", MeshId(1), {AxisId(0)}, {Rank(0), Rank(1), Rank(5)}});
   b.blocks();
   b.buffer("a", {8, 8}, {BufferRole::activation, DType::f32}, {"data,z", ""});
   b.buffer("b#1", {8, 8}, {BufferRole::output, DType::bf16}, {"", "z"});

@@ -48,7 +48,7 @@ class GridProgram {
               std::int64_t micros)
       : grid_(grid), micros_(micros), b(name, rank, mesh, {"math", "feed", "data", "z", "y", "x"}) {
     b.serialize();
-    for (const Axis& axis : mesh.axes) b.group(axis.name);
+    for (const Axis& axis : mesh.axes) b.group({axis.name});
     b.blocks();
     for (const Weight& w : weights()) {
       b.buffer(w.name, w.shape, parameter, w.cuts);

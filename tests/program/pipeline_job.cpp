@@ -30,7 +30,7 @@ class StageProgram {
         b(name, rank, meshes, MeshId(is_first_ ? 0 : 1), 2 * width,
           {"math", "feed", "data", "send", "recv"}) {
     b.serialize();
-    b.group("data");
+    b.group({"data"});
     b.blocks();
     const Shape shape = is_first_ ? Shape{V, C} : Shape{C, V};
     b.buffer(weight_, shape, parameter);

@@ -34,9 +34,7 @@ class RandomProgram {
     program.inputs = {{"tokens", DType::i32, {below(9)}}, {"pixels", DType::u8, {2, below(9), 3}}};
     program.num_events = 40;
     for (std::size_t i = 0; i < 1 + index(3); ++i) add_mesh(program);
-    for (std::size_t i = 0; i < 1 + index(4); ++i)
-      program.groups.push_back(
-          {format("g{}", i), MeshId(0), AxisId(0), {Rank(index(50)), Rank(index(50))}});
+    for (std::size_t i = 0; i < 1 + index(4); ++i) add_group(program);
     for (std::size_t i = 0; i < 1 + index(4); ++i) program.streams.push_back(format("s{}", i));
     for (std::size_t i = 0; i < 2 + index(10); ++i) add_buffer(program);
     const std::size_t tasks = index(6);
@@ -51,6 +49,14 @@ class RandomProgram {
   std::size_t index(std::size_t end) { return random_() % end; }
   bool coin() { return index(2) == 0; }
 
+  void add_group(Program& program) {
+    Group group{format("g{}", program.groups.size()), MeshId(0), {}, {}};
+    for (std::size_t axis = 0; axis < program.meshes[0].axes.size(); ++axis)
+      if (axis == 0 || coin()) group.axes.emplace_back(axis);
+    std::ranges::shuffle(group.axes, random_);
+    for (std::size_t i = 0; i < index(4); ++i) group.members.push_back(Rank(index(50)));
+    program.groups.push_back(std::move(group));
+  }
   void add_mesh(Program& program) {
     Mesh mesh{format("m{}", program.meshes.size()), {}, {}};
     for (std::size_t i = 0; i < 1 + index(4); ++i)

@@ -24,8 +24,8 @@ void label(Builder& b, std::string_view buffer, std::string_view label) {
 /// One collective of each kind along x of three ranks, and two along z of four.
 Program every_collective() {
   Builder b("train", Rank(std::size_t{0}), mesh_of(4, 3), {"math", "x", "z"});
-  b.group("x");
-  b.group("z");
+  b.group({"x"});
+  b.group({"z"});
   b.buffer("wte.weight", {24, 5}, {}, {"x"});
   b.buffer("wte.weight/gathered.x", {24, 5}, {});
   b.buffer("embedding/raw", {12, 6}, {});
@@ -71,7 +71,7 @@ TEST(Traffic, counts_calls_payload_and_what_a_ring_sends) {
 
 TEST(Traffic, fields_of_the_result_block_have_labels_of_their_own) {
   Builder b("train", Rank(std::size_t{0}), mesh_of(1, 2), {"math", "x"});
-  b.group("x");
+  b.group({"x"});
   b.blocks();
   b.task(TaskKind::update);
   b.all_reduce("x", "result.loss_sum");

@@ -15,7 +15,7 @@ Builder line(std::string_view name = "line") {
   const Mesh mesh{"main", {{"y", 4}}, {Rank(0), Rank(1), Rank(2), Rank(3)}};
   Builder b(std::string(name), Rank(2), mesh, {"math", "y"});
   b.serialize();
-  b.group("y");
+  b.group({"y"});
   return b;
 }
 
@@ -163,7 +163,7 @@ Program nested(const std::vector<std::string>& outer, const std::vector<std::str
   const Mesh mesh{"main", {{"x", 2}, {"y", 2}}, {Rank(0), Rank(1), Rank(2), Rank(3)}};
   Builder b("nested", Rank(3), mesh, {"math", "y"});
   b.serialize();
-  b.group("y");
+  b.group({"y"});
   b.buffer("part", {10, 2}, activation, inner);
   b.buffer("half", {10, 2}, output, outer);
   b.task(TaskKind::forward);
@@ -343,7 +343,7 @@ TEST(VerifyDefined, WhatAKernelLeavesInItsWorkspaceIsNoValue) {
 TEST(VerifyOrder, CollectivesOfAGroupOnTwoStreamsNeedAnOrder) {
   const Mesh mesh{"main", {{"y", 2}}, {Rank(0), Rank(1)}};
   Builder b("two", Rank(0), mesh, {"y", "other"});
-  b.group("y");
+  b.group({"y"});
   b.buffer("a", {8}, output);
   b.buffer("b", {8}, output);
   b.task(TaskKind::forward);

@@ -26,11 +26,16 @@ bool any_reduce(const Program&, const AllReduce&, const Buffer&) {
   return true;
 }
 
-/// Another group of the same mesh with more than one rank.
+/// Whether two groups of a mesh have no axis in common.
+bool is_across(const Group& a, const Group& b) {
+  return a.mesh == b.mesh && std::ranges::find_first_of(a.axes, b.axes) == a.axes.end();
+}
+
+/// A group of the same mesh along other axes with more than one rank.
 std::optional<GroupId> other_group(const Program& program, GroupId group) {
   for (std::size_t i = 0; i < program.groups.size(); ++i)
-    if (GroupId(i) != group && program.groups[i].members.size() > 1 &&
-        program.groups[i].mesh == program.groups[group.index()].mesh)
+    if (program.groups[i].members.size() > 1 &&
+        is_across(program.groups[i], program.groups[group.index()]))
       return GroupId(i);
   return std::nullopt;
 }
@@ -43,15 +48,14 @@ std::optional<std::size_t> next_of_group(const Program& program, std::size_t at)
   return std::nullopt;
 }
 
-/// The next collective of more than one rank, ordered behind this one; nothing where it is of the
-/// same group.
+/// The next collective of more than one rank, ordered after this one; nothing where both are along
+/// a common axis.
 std::optional<std::size_t> next_of_other_group(const Program& program, std::size_t at) {
   for (std::size_t i = at + 1; i < program.instructions.size(); ++i) {
     if (!is_shared(program, i)) continue;
     const GroupId group = *group_of(program.instructions[i]);
-    const bool other = group != *group_of(program.instructions[at]) &&
-                       program.groups[group.index()].mesh ==
-                           program.groups[group_of(program.instructions[at])->index()].mesh;
+    const bool other = is_across(program.groups[group.index()],
+                                 program.groups[group_of(program.instructions[at])->index()]);
     return other && is_ordered(program, at, i) ? std::optional(i) : std::nullopt;
   }
   return std::nullopt;
@@ -69,10 +73,11 @@ std::optional<Seeded> cross_orders(Job& job, std::mt19937& random) {
   const Group& b = program.groups[group_of(program.instructions[other])->index()];
   const Mesh& mesh = program.meshes[a.mesh.index()];
   Seeded result = seeded(job, *site, false);
-  // The corner across: the next coordinate on both axes.
+  // The corner across: the next coordinate on all axes of both.
   auto corner = mesh.coordinates_of(Rank(site->rank)).value();
-  for (const AxisId axis : {a.axis, b.axis})
-    corner[axis.index()] = (corner[axis.index()] + 1) % mesh.axes[axis.index()].size;
+  for (const Group* group : {&a, &b})
+    for (const AxisId axis : group->axes)
+      corner[axis.index()] = (corner[axis.index()] + 1) % mesh.axes[axis.index()].size;
   for (std::size_t i = 0; i < mesh.ranks.size(); ++i)
     if (mesh.coordinates(i) == corner)
       swap_whats(job, {mesh.ranks[i].index(), site->program, site->instruction}, other);

@@ -98,6 +98,12 @@ void add_messages(std::vector<Mutation>& list) {
   list.push_back({"sends in a circle", {"deadlock"}, true, circular_sends});
 }
 
+Ranks ranks_of(const std::vector<Rank>& list) {
+  Ranks ranks;
+  for (const Rank rank : list) ranks.push_back(rank);
+  return ranks;
+}
+
 void add_groups(std::vector<Mutation>& list) {
   const auto change = [](const std::function<bool(Job&, const Site&, Group&)>& edit) {
     return [edit](Job& job, std::mt19937& random) -> std::optional<Seeded> {
@@ -111,7 +117,9 @@ void add_groups(std::vector<Mutation>& list) {
   };
   list.push_back(
       {"members in another order", {"groups"}, false, change([](Job&, const Site&, Group& group) {
-         std::swap(group.members[0], group.members[1]);
+         std::vector<Rank> members(group.members.begin(), group.members.end());
+         std::swap(members[0], members[1]);
+         group.members = ranks_of(members);
          return true;
        })});
   list.push_back({"members of another line",
@@ -129,9 +137,11 @@ void add_groups(std::vector<Mutation>& list) {
                   })});
   list.push_back(
       {"a member missing", {"groups"}, false, change([](Job&, const Site& site, Group& group) {
-         const auto other = std::find_if(group.members.begin(), group.members.end(),
-                                         [&](Rank member) { return member.index() != site.rank; });
-         group.members.erase(other);
+         std::vector<Rank> members(group.members.begin(), group.members.end());
+         const auto other = std::ranges::find_if(
+             members, [&](Rank member) { return member.index() != site.rank; });
+         members.erase(other);
+         group.members = ranks_of(members);
          return true;
        })});
 }

@@ -19,7 +19,7 @@ TEST(VerifyGroups, AGroupOfOtherRanksIsAFault) {
 
 TEST(VerifyGroups, AGroupInAnotherOrderIsAFault) {
   Program program = sharded_train();
-  std::swap(program.groups[1].members[0], program.groups[1].members[1]);
+  program.groups[1].members = {program.groups[1].members[1], program.groups[1].members[0]};
   expect_fault(program, "groups", std::nullopt, "group x has the ranks 3 2");
 }
 

@@ -102,7 +102,7 @@ void expect_job_fault(const std::vector<Bundle>& job, std::string_view rule, std
 TEST(VerifyJob, AGroupThatNobodyUsesIsCheckedOnEveryRank) {
   std::vector<Bundle> job = grid_job({1, 2, 2, 1});
   Group& z = job[3].programs[0].groups[1];  // init has no collectives
-  std::swap(z.members[0], z.members[1]);
+  z.members = {z.members[1], z.members[0]};
   expect_job_fault(job, "groups", 3, "init: group z has the ranks 3 1, expected 1 3");
 }
 

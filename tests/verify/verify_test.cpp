@@ -49,7 +49,7 @@ TEST(Verify, AnEmptyProgramIsSound) {
 TEST(Verify, AZeroedAccumulatorTakesPartialSums) {
   const Mesh mesh{"main", {{"z", 2}}, {Rank(0), Rank(1)}};
   Builder b("sum", Rank(0), mesh, {"math", "z"});
-  b.group("z");
+  b.group({"z"});
   b.buffer("x", {4, 8}, {BufferRole::activation, DType::f32}, {"z", ""});
   b.buffer("sum", {8}, {BufferRole::output, DType::f32});
   b.task(TaskKind::forward);
@@ -70,7 +70,7 @@ Program synthetic(std::size_t layers) {
   constexpr std::size_t ring = 64;
   const Mesh mesh{"main", {{"z", 2}}, {Rank(0), Rank(1)}};
   Builder b("synthetic", Rank(0), mesh, {"math", "side", "z"});
-  b.group("z");
+  b.group({"z"});
   for (std::size_t i = 0; i < ring; ++i) {
     b.buffer(format("x{}", i), {4, 64}, {BufferRole::activation, DType::f32});
     b.buffer(format("y{}", i), {4, 64}, {BufferRole::activation, DType::f32});

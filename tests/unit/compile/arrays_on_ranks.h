@@ -48,8 +48,9 @@ class ArraysOnRanks {
   void run(const Conversion& step) {
     std::vector<Array> next;
     for (std::size_t rank = 0; rank < arrays_.size(); ++rank) {
-      const std::vector<std::size_t> members = members_of(rank, step.axis);
-      const auto own = static_cast<std::size_t>(c_.mesh.coordinates(rank)[step.axis.index()]);
+      const std::vector<std::size_t> members = members_along(rank, step.axes);
+      const auto own =
+          static_cast<std::size_t>(c_.mesh.coordinates(rank)[step.axes.front().index()]);
       switch (step.kind) {
         case MoveKind::all_reduce:
           next.push_back(reduced(members, step.reduction));
@@ -79,18 +80,25 @@ class ArraysOnRanks {
     state_ = step.after;
   }
 
+  std::vector<std::size_t> members_along(std::size_t rank, const std::vector<AxisId>& axes) const {
+    std::vector<std::size_t> members = {rank};
+    for (const AxisId axis : axes) {
+      std::vector<std::size_t> more;
+      for (const std::size_t member : members)
+        for (const std::size_t other : members_of(member, axis)) more.push_back(other);
+      members = more;
+    }
+    return members;
+  }
+
   /// Elements that differ from the tensor, whose terms are still to be reduced where `to` is
   /// partial.
   std::size_t num_wrong() const {
     std::size_t wrong = 0;
     for (std::size_t rank = 0; rank < arrays_.size(); ++rank) {
-      std::vector<std::size_t> terms = {rank};
-      for (const op::Partial& partial : c_.to.partial) {
-        std::vector<std::size_t> more;
-        for (const std::size_t term : terms)
-          for (const std::size_t member : members_of(term, partial.axis)) more.push_back(member);
-        terms = more;
-      }
+      std::vector<AxisId> open;
+      for (const op::Partial& partial : c_.to.partial) open.push_back(partial.axis);
+      const std::vector<std::size_t> terms = members_along(rank, open);
       const Array total =
           c_.to.partial.empty() ? arrays_[rank] : reduced(terms, c_.to.partial[0].reduction);
       for_each_index(total.shape, [&](const auto& local) {

@@ -74,7 +74,7 @@ Program program_on(const Mesh& mesh) {
   program.meshes = {mesh};
   program.world = 100;
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
-    program.groups.push_back({mesh.axes[axis].name, MeshId(0), AxisId(axis), {}});
+    program.groups.push_back({mesh.axes[axis].name, MeshId(0), {AxisId(axis)}, {}});
   return program;
 }
 

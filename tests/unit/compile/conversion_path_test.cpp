@@ -50,25 +50,30 @@ bool equal_beside(const Sharding& a, const Sharding& b, std::size_t rank,
 bool is_legal(const Sharding& before, const Conversion& step, std::size_t rank) {
   const Sharding& after = step.after;
   std::vector<op::Partial> reduced = before.partial;
-  const auto partial =
-      std::find(reduced.begin(), reduced.end(), op::Partial{step.axis, step.reduction});
-  const bool is_reduced = partial != reduced.end();
-  if (is_reduced) reduced.erase(partial);
+  bool is_reduced = !step.axes.empty();
+  for (const AxisId along : step.axes) {
+    const auto partial =
+        std::find(reduced.begin(), reduced.end(), op::Partial{along, step.reduction});
+    is_reduced = is_reduced && partial != reduced.end();
+    if (partial != reduced.end()) reduced.erase(partial);
+  }
+  const AxisId axis = step.axes.front();
+  if (step.axes.size() > 1 && step.kind != MoveKind::all_reduce) return false;
   switch (step.kind) {
     case MoveKind::slice:
-      return !is_in_use(before, step.axis) && gains(before, after, step.dim, step.axis) &&
+      return !is_in_use(before, axis) && gains(before, after, step.dim, axis) &&
              equal_beside(before, after, rank, {step.dim}) && after.partial == before.partial;
     case MoveKind::reduce_scatter:
-      return is_reduced && gains(before, after, step.dim, step.axis) &&
+      return is_reduced && gains(before, after, step.dim, axis) &&
              equal_beside(before, after, rank, {step.dim}) && after.partial == reduced;
     case MoveKind::all_reduce:
       return is_reduced && equal_beside(before, after, rank, {}) && after.partial == reduced;
     case MoveKind::all_gather:
-      return gains(after, before, step.dim, step.axis) &&
+      return gains(after, before, step.dim, axis) &&
              equal_beside(before, after, rank, {step.dim}) && after.partial == before.partial;
     case MoveKind::all_to_all:
-      return step.dim != step.from_dim && gains(before, after, step.dim, step.axis) &&
-             gains(after, before, step.from_dim, step.axis) &&
+      return step.dim != step.from_dim && gains(before, after, step.dim, axis) &&
+             gains(after, before, step.from_dim, axis) &&
              equal_beside(before, after, rank, {step.dim, step.from_dim}) &&
              after.partial == before.partial;
     default:
@@ -114,6 +119,7 @@ TEST(ConversionPath, gives_every_rank_what_it_should_hold) {
 
 TEST(ConversionPath, changes_each_cut_and_reduces_each_axis_once) {
   ConversionCases cases(3);
+  int joined = 0;
   for (int i = 0; i < num_cases; ++i) {
     const ConversionCase c = cases.next();
     std::size_t lost = 0, gained = 0;
@@ -125,9 +131,14 @@ TEST(ConversionPath, changes_each_cut_and_reduces_each_axis_once) {
       gained += to.size() - common;
     }
     std::map<MoveKind, std::size_t> steps;
+    std::size_t reduced = 0;  // axes, by all-reduces
     for (const Conversion& step : conversion_path(c.from, c.to)) {
       ++steps[step.kind];
-      EXPECT_FALSE(step.kind == MoveKind::all_reduce && is_in_use(c.to, step.axis))
+      if (step.kind == MoveKind::all_reduce) reduced += step.axes.size();
+      if (step.axes.size() > 1) ++joined;
+      EXPECT_FALSE(
+          step.kind == MoveKind::all_reduce &&
+          std::ranges::any_of(step.axes, [&](AxisId axis) { return is_in_use(c.to, axis); }))
           << "what is cut in the end is reduce-scattered: " << text_of(c);
     }
     EXPECT_EQ(steps[MoveKind::all_gather] + steps[MoveKind::all_to_all], lost) << text_of(c);
@@ -135,10 +146,12 @@ TEST(ConversionPath, changes_each_cut_and_reduces_each_axis_once) {
         steps[MoveKind::slice] + steps[MoveKind::reduce_scatter] + steps[MoveKind::all_to_all],
         gained)
         << text_of(c);
-    EXPECT_EQ(steps[MoveKind::reduce_scatter] + steps[MoveKind::all_reduce],
+    EXPECT_EQ(steps[MoveKind::reduce_scatter] + reduced,
               c.from.partial.size() - c.to.partial.size())
         << text_of(c);
+    EXPECT_LE(steps[MoveKind::all_reduce], 2U) << "one for each reduction: " << text_of(c);
   }
+  EXPECT_GT(joined, num_cases / 200) << "the cases reduce along several axes at once";
 }
 
 // A step that makes the tensor smaller comes behind one that makes it larger only where it was not
@@ -159,8 +172,8 @@ TEST(ConversionPath, makes_the_tensor_smaller_before_it_makes_it_larger) {
       Cuts wanted = cuts_of(step.after, step.dim);
       wanted.pop_back();
       const bool axis_was_free = step.kind == MoveKind::slice
-                                     ? !is_in_use(before_first_gather, step.axis)
-                                     : before_first_gather.partial_on(step.axis) != nullptr;
+                                     ? !is_in_use(before_first_gather, step.axes.front())
+                                     : before_first_gather.partial_on(step.axes.front()) != nullptr;
       EXPECT_FALSE(axis_was_free && cuts_of(before_first_gather, step.dim) == wanted) << text_of(c);
     }
   }
@@ -184,8 +197,12 @@ std::string words(const Sharding& from, const Sharding& to) {
                                           "all_to_all", "slice"};
   std::string text;
   for (const Conversion& step : conversion_path(from, to))
-    text += format("{}{} {}", text.empty() ? "" : ", ", names[static_cast<std::size_t>(step.kind)],
-                   grid.axes[step.axis.index()].name);
+    for (std::size_t i = 0; i < step.axes.size(); ++i)
+      text += format("{}{}",
+                     i > 0 ? "-"
+                           : format("{}{} ", text.empty() ? "" : ", ",
+                                    names[static_cast<std::size_t>(step.kind)]),
+                     grid.axes[step.axes[i].index()].name);
   return text;
 }
 

@@ -118,8 +118,9 @@ std::map<std::string, Reductions> reductions(const program::Program& program) {
       const std::string& name = program.buffer(tensor->buffer).name;
       if (!name.starts_with("gradient/")) continue;
       Reductions& list = result[gradient_of(name)];
-      (task.kind == TaskKind::update ? list.at_end : list.in_micro[task.micro.value()])
-          .insert(program.groups[group.index()].name);
+      auto& when = task.kind == TaskKind::update ? list.at_end : list.in_micro[task.micro.value()];
+      for (const AxisId axis : program.groups[group.index()].axes)
+        when.insert(program.meshes[0].axes[axis.index()].name);
     }
   return result;
 }
@@ -236,12 +237,12 @@ TEST(InsertConversions, nothing_is_converted_twice_into_one_state) {
     if (setup.plan.checkpointing.blocks > 0) continue;
     SCOPED_TRACE(name_of(setup));
     const ShardedGraph graph = sharded_train(setup);
-    std::set<std::tuple<ValueId, MoveKind, AxisId, std::size_t>> moves;
+    std::set<std::tuple<ValueId, MoveKind, std::vector<AxisId>, std::size_t>> moves;
     for (const Step& step : graph.steps) {
       const auto* move = std::get_if<Move>(&step);
       if (move == nullptr || move->from == move->to) continue;
       const Conversion& c = move->conversion;
-      EXPECT_TRUE(moves.emplace(move->from, c.kind, c.axis, c.dim).second)
+      EXPECT_TRUE(moves.emplace(move->from, c.kind, c.axes, c.dim).second)
           << graph.value(move->from).name;
     }
   }

@@ -17,9 +17,11 @@
 namespace fourfold::compile {
 namespace {
 
-/// Twelfths of a byte: whole for groups of up to four ranks, whatever is sent.
-using Twelfths = std::int64_t;
-using ByAxis = std::map<std::string, Twelfths>;
+/// Parts of a byte: whole for groups of up to 36 ranks, products of degrees up to four.
+using Parts = std::int64_t;
+constexpr std::int64_t parts_of_a_byte = 32 * 27;
+/// "z", "data-z" for a sum along both.
+using ByAxis = std::map<std::string, Parts>;
 
 std::int64_t exact(std::int64_t numerator, std::int64_t denominator) {
   EXPECT_EQ(numerator % denominator, 0) << numerator << " / " << denominator;
@@ -28,8 +30,8 @@ std::int64_t exact(std::int64_t numerator, std::int64_t denominator) {
 
 /// What each of n ranks sends when `bytes` go around a ring: once for a reduce-scatter or an
 /// all-gather, twice for an all-reduce.
-Twelfths ring(std::int64_t n, std::int64_t passes, std::int64_t bytes) {
-  return exact(12 * passes * (n - 1) * bytes, n);
+Parts ring(std::int64_t n, std::int64_t passes, std::int64_t bytes) {
+  return exact(parts_of_a_byte * passes * (n - 1) * bytes, n);
 }
 
 std::int64_t passes_of(std::string_view kind) {
@@ -107,7 +109,7 @@ std::map<std::string, ByAxis> sent_for_layers(const program::Program& program,
     const program::Group& group = program.groups[id.index()];
     const auto layer = layer_of.find(tensor_of(program.buffer(tensor.buffer).name));
     if (layer == layer_of.end()) return;
-    sent[layer->second][group.name] +=
+    sent[layer->second][program.axes_text(group)] +=
         ring(static_cast<std::int64_t>(group.members.size()), passes, bytes);
   };
   for (const program::Instruction& i : program.instructions) {
@@ -135,7 +137,7 @@ void add_axonn(const Sizes& s, std::int64_t k, std::int64_t n, bool transposed, 
   const std::int64_t m = s.t * gz;  // tokens of a micro-batch / Gdata
   const auto add = [&](const std::string& axis, std::int64_t times, std::int64_t numerator,
                        std::int64_t denominator) {
-    const Twelfths sent = exact(12 * times * numerator * s.element, denominator);
+    const Parts sent = exact(parts_of_a_byte * times * numerator * s.element, denominator);
     if (sent != 0) total[axis] += sent;
   };
   add("z", s.micros, (gz - 1) * k * n, gx * gy * gz);             // eq 4, all-gather
@@ -235,7 +237,7 @@ TEST(Axonn, every_convolution_sends_what_equations_4_to_8_say_of_its_channels) {
                         axis_of_n = is_transposed ? "y" : "x";
       const auto add = [&](const std::string& axis, std::int64_t times, std::int64_t ranks,
                            std::int64_t passes, std::int64_t elements, std::int64_t parts) {
-        const Twelfths sent = times * ring(ranks, passes, exact(elements, parts) * element);
+        const Parts sent = times * ring(ranks, passes, exact(elements, parts) * element);
         if (sent != 0) expected[layer.name][axis] += sent;
       };
       const std::int64_t in_use = grid.x * grid.y, data = *grid.data;
@@ -263,12 +265,13 @@ TEST(Atp, a_layer_sends_12h_over_d1_along_the_second_dim_and_4h_over_d2_along_th
     const Sizes s(setup);
     std::map<std::string, ByAxis> sent = sent_for_linears(setup.train());
     const auto units = [&](const std::string& axis, const std::vector<std::string>& linears) {
-      Twelfths total = 0;
+      Parts total = 0;
       for (const std::string& linear : linears) total += sent[linear][axis];
       const std::int64_t n = s.ranks.at(axis), others = d1 * d2 / n;
       if (n == 1) return total;
       // times d / (2 (d - 1)), and times the degree that divides it
-      return exact(total * n * others, 2 * (n - 1) * 12 * s.layers * s.micros * s.t * s.element);
+      return exact(total * n * others,
+                   2 * (n - 1) * parts_of_a_byte * s.layers * s.micros * s.t * s.element);
     };
     EXPECT_EQ(units("y", {"attention"}), d2 == 1 ? 0 : 4 * s.h);
     EXPECT_EQ(units("y", {"attention", "mlp.up", "mlp.down"}), d2 == 1 ? 0 : 12 * s.h);
@@ -280,18 +283,33 @@ TEST(Atp, a_layer_sends_12h_over_d1_along_the_second_dim_and_4h_over_d2_along_th
 
 using ByClass = std::map<std::string, ByAxis>;
 
+/// The axes along which something is summed up at once, those of one rank left out.
+struct Together {
+  std::string axes;  // "data-z"
+  std::int64_t ranks = 1;
+};
+template <class Degree>
+Together together(const std::vector<std::string>& axes, Degree&& degree) {
+  Together result;
+  for (const std::string& axis : axes) {
+    if (degree(axis) == 1) continue;
+    result.axes += (result.axes.empty() ? "" : "-") + axis;
+    result.ranks *= degree(axis);
+  }
+  return result;
+}
+
 ByClass sent_by_class(const program::Program& program) {
   std::map<std::string, std::int64_t> ranks;
   for (const program::Group& group : program.groups)
-    ranks[group.name] = static_cast<std::int64_t>(group.members.size());
+    ranks[program.axes_text(group)] = static_cast<std::int64_t>(group.members.size());
   ByClass sent;
   for (const program::Traffic& entry : program::traffic(program)) {
-    const Twelfths twelfths =
-        ring(ranks.at(entry.axis), passes_of(entry.kind), entry.payload_bytes);
-    sent[entry.label][entry.axis] += twelfths;
+    const Parts parts = ring(ranks.at(entry.axis), passes_of(entry.kind), entry.payload_bytes);
+    sent[entry.label][entry.axis] += parts;
     // The doubles are sums of one rounded product for each call.
-    EXPECT_NEAR(12 * entry.sent_bytes, static_cast<double>(twelfths),
-                static_cast<double>(entry.calls) * 2.3e-16 * static_cast<double>(twelfths));
+    EXPECT_NEAR(parts_of_a_byte * entry.sent_bytes, static_cast<double>(parts),
+                static_cast<double>(entry.calls) * 2.3e-16 * static_cast<double>(parts));
   }
   return sent;
 }
@@ -317,8 +335,15 @@ class Formulas {
   /// `elements` are those of the whole tensor, of which each rank holds one of `parts`.
   void add(const std::string& tensor, const std::string& axis, std::int64_t passes,
            std::int64_t times, std::int64_t elements, std::int64_t parts, std::int64_t bytes) {
-    const Twelfths sent = times * ring(g(axis), passes, exact(elements, parts) * bytes);
+    const Parts sent = times * ring(g(axis), passes, exact(elements, parts) * bytes);
     if (sent != 0) result[tensor][axis] += sent;
+  }
+  /// An all-reduce along all of these axes at once.
+  void sum(const std::string& tensor, const std::vector<std::string>& axes, std::int64_t times,
+           std::int64_t elements, std::int64_t parts, std::int64_t bytes) {
+    const Together all = together(axes, [&](const std::string& axis) { return g(axis); });
+    const Parts sent = times * ring(all.ranks, all_reduce, exact(elements, parts) * bytes);
+    if (sent != 0) result[tensor][all.axes] += sent;
   }
   /// An activation of the width, in every micro-batch.
   void activation(const std::string& tensor, const std::string& axis, std::int64_t passes,
@@ -339,8 +364,7 @@ class Formulas {
   void small(const std::string& tensor, std::int64_t width, const std::vector<std::string>& cuts) {
     std::int64_t parts = 1;
     for (const std::string& axis : cuts) parts *= g(axis);
-    add(tensor, "data", all_reduce, 1, width, parts, s_.accumulate);
-    add(tensor, "z", all_reduce, 1, width, parts, s_.accumulate);
+    sum(tensor, {"data", "z"}, 1, width, parts, s_.accumulate);
     for (std::size_t i = cuts.size(); i-- > 0;) {
       parts /= g(cuts[i]);
       add(tensor, cuts[i], all_gather, 1, width, parts, s_.accumulate);
@@ -420,26 +444,17 @@ class Formulas {
   /// Three numbers a token over the parts of the vocabulary: maximum, sum of exponentials, logit of
   /// the label. Loss and token count over the parts of the batch, 8 bytes each, once.
   void loss() {
-    for (const std::string axis : {"x", "y"})
-      add("loss", axis, all_reduce, s_.micros, 3 * s_.t, 1, s_.accumulate);
-    for (const std::string axis : {"data", "z"}) add("loss", axis, all_reduce, 1, 2, 1, 8);
+    sum("loss", {"y", "x"}, s_.micros, 3 * s_.t, 1, s_.accumulate);
+    sum("loss", {"data", "z"}, 1, 2, 1, 8);
   }
 
   /// Squared norm and number of elements that are not finite: one sum for the tensors cut on x, y
   /// and z, another for positions, which x does not cut; none for what all ranks hold. The votes
   /// are summed up over all ranks.
   void update() {
-    for (const std::string axis : {"x", "y", "z", "data"})
-      add("update", axis, all_reduce, 1, 1, 1, 8);
-    const std::set<std::string> all = cut_by({"x", "y", "z"}), positions = cut_by({"y", "z"});
-    for (const auto& axes : std::set<std::set<std::string>>{all, positions})
-      for (const std::string& axis : axes) add("update", axis, all_reduce, 1, 2, 1, 8);
-  }
-  std::set<std::string> cut_by(const std::vector<std::string>& axes) const {
-    std::set<std::string> list;
-    for (const std::string& axis : axes)
-      if (g(axis) > 1) list.insert(axis);
-    return list;
+    sum("update", {"data", "z", "y", "x"}, 1, 1, 1, 8);
+    sum("update", {"z", "y", "x"}, 1, 2, 1, 8);
+    if (g("x") > 1) sum("update", {"z", "y"}, 1, 2, 1, 8);
   }
 
   const GridSetup& setup_;
@@ -479,8 +494,15 @@ class PictureFormulas {
   }
   void add(const std::string& label, const std::string& axis, std::int64_t passes,
            std::int64_t elements, std::int64_t bytes) {
-    const Twelfths sent = ring(g(axis), passes, elements * bytes);
+    const Parts sent = ring(g(axis), passes, elements * bytes);
     if (sent != 0) result[label][axis] += sent;
+  }
+  /// An all-reduce along all of these axes at once.
+  void sum(const std::string& label, const std::vector<std::string>& axes, std::int64_t elements,
+           std::int64_t bytes) {
+    const Together all = together(axes, [&](const std::string& axis) { return g(axis); });
+    const Parts sent = ring(all.ranks, 2, elements * bytes);
+    if (sent != 0) result[label][all.axes] += sent;
   }
   std::int64_t element() const { return size_bytes(setup_.plan.compute); }
   std::int64_t samples() const { return setup_.plan.micro_batch_size; }
@@ -511,30 +533,27 @@ class PictureFormulas {
     bias(432, {"y"});
     bias(144, {"x"});
     // That of the classes lies cut, so it is not gathered.
-    for (const std::string axis : {"data", "z"})
-      add("bias", axis, 2, exact(padded_classes(), g("x") * g("y")), element());
+    sum("bias", {"data", "z"}, exact(padded_classes(), g("x") * g("y")), element());
   }
   void bias(std::int64_t width, const std::vector<std::string>& cuts) {
     for (const std::string& axis : cuts) width = exact(width, g(axis));
-    for (const std::string axis : {"data", "z"}) add("bias", axis, 2, width, element());
+    sum("bias", {"data", "z"}, width, element());
     for (std::size_t i = cuts.size(); i-- > 0;)
       add("bias", cuts[i], 1, width *= g(cuts[i]), element());
   }
 
   /// Three numbers a sample over the parts of the classes; two over those of the batch.
   void loss() {
-    for (const std::string axis : {"x", "y"})
-      add("loss", axis, 2, micros * 3 * samples(), element());
-    for (const std::string axis : {"data", "z"}) add("loss", axis, 2, 2, 8);
+    sum("loss", {"y", "x"}, micros * 3 * samples(), element());
+    sum("loss", {"data", "z"}, 2, 8);
   }
 
   /// The votes of all ranks; the squared norm and the number of elements that are not finite of
   /// what is cut on x, y and z, and of the bias of the classes, which z does not cut.
   void update() {
-    for (const std::string axis : {"x", "y", "z", "data"}) add("update", axis, 2, 1, 8);
-    for (const std::string axis : {"x", "y", "z"}) add("update", axis, 2, 2, 8);
-    if (g("z") > 1)
-      for (const std::string axis : {"x", "y"}) add("update", axis, 2, 2, 8);
+    sum("update", {"data", "z", "y", "x"}, 1, 8);
+    sum("update", {"z", "y", "x"}, 2, 8);
+    if (g("z") > 1) sum("update", {"y", "x"}, 2, 8);
   }
 
   const GridSetup& setup_;

@@ -256,7 +256,7 @@ std::string refusal(const Handmade& made) {
 
 TEST(CpuBackend, programs_for_several_ranks_are_refused_by_name) {
   Handmade reduce("train");
-  reduce.edit().groups.push_back({"z", MeshId(0), AxisId(0), {Rank(0), Rank(1)}});
+  reduce.edit().groups.push_back({"z", MeshId(0), {AxisId(0)}, {Rank(0), Rank(1)}});
   reduce.add("comm", program::AllReduce{program::GroupId(1), op::Reduction::sum,
                                         reduce.whole(reduce.floats("a", 4))});
   EXPECT_NE(refusal(reduce).find("one rank runs here; program train"), std::string::npos);

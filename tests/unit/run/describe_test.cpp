@@ -15,8 +15,8 @@ Handmade example() {
   program.rank = Rank(3);
   program.world = 4;
   program.meshes = {{"all", {{"y", 2}, {"x", 2}}, {Rank(0), Rank(1), Rank(2), Rank(3)}}};
-  program.groups = {{"x", MeshId(0), AxisId(1), {Rank(2), Rank(3)}},
-                    {"y", MeshId(0), AxisId(0), {Rank(3)}}};
+  program.groups = {{"x", MeshId(0), {AxisId(1)}, {Rank(2), Rank(3)}},
+                    {"y", MeshId(0), {AxisId(0)}, {Rank(3)}}};
   const auto a = made.floats("a", 4), b = made.floats("b", 4);
   const auto copied = made.event();
   made.copy("math", a, b);

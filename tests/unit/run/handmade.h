@@ -22,7 +22,7 @@ class Handmade {
   explicit Handmade(std::string name) {
     program_.name = std::move(name);
     program_.meshes = {{"all", {{"data", 1}}, {Rank(0)}}};
-    program_.groups = {{"data", MeshId(0), AxisId(0), {Rank(0)}}};
+    program_.groups = {{"data", MeshId(0), {AxisId(0)}, {Rank(0)}}};
   }
 
   /// The stream of that name, made when there is none.

@@ -36,9 +36,9 @@ Handmade of_rank(Rank rank) {
   program.world = ranks;
   program.meshes = {{"all", {{"y", 2}, {"x", 2}}, {Rank(0), Rank(1), Rank(2), Rank(3)}},
                     {"line", {{"data", 4}}, {Rank(0), Rank(1), Rank(2), Rank(3)}}};
-  program.groups = {{"data", MeshId(1), AxisId(0), {Rank(0), Rank(1), Rank(2), Rank(3)}},
-                    {"x", MeshId(0), AxisId(1), {Rank(2 * row), Rank(2 * row + 1)}},
-                    {"y", MeshId(0), AxisId(0), {Rank(column), Rank(column + 2)}}};
+  program.groups = {{"data", MeshId(1), {AxisId(0)}, {Rank(0), Rank(1), Rank(2), Rank(3)}},
+                    {"x", MeshId(0), {AxisId(1)}, {Rank(2 * row), Rank(2 * row + 1)}},
+                    {"y", MeshId(0), {AxisId(0)}, {Rank(column), Rank(column + 2)}}};
   return made;
 }
 
@@ -277,7 +277,8 @@ TEST(Ranks, sixteen_ranks_with_four_streams_each_get_through_and_steps_allocate_
     for (std::size_t axis = 0; axis < 4; ++axis) {
       const std::string name = program.meshes[0].axes[axis].name;
       const std::size_t bit = std::size_t{8} >> axis;
-      program.groups.push_back({name, MeshId(0), AxisId(axis), {Rank(me & ~bit), Rank(me | bit)}});
+      program.groups.push_back(
+          {name, MeshId(0), {AxisId(axis)}, {Rank(me & ~bit), Rank(me | bit)}});
       if (last) made.add(name, program::Wait{*last});
       made.add(name, program::AllReduce{program::GroupId(axis), Reduction::sum, made.whole(a)});
       last = made.event();

@@ -41,7 +41,7 @@ struct FedSum {
     program.rank = rank;
     program.world = 2;
     program.meshes = {{"all", {{"x", 2}}, {Rank(0), Rank(1)}}};
-    program.groups = {{"x", MeshId(0), AxisId(0), {Rank(0), Rank(1)}}};
+    program.groups = {{"x", MeshId(0), {AxisId(0)}, {Rank(0), Rank(1)}}};
     const auto tokens = made.tokens("tokens", {1, 2, 0, 1}, 4);
     sum = made.floats("sum", 4);
     fed = made.event(), copied = made.event(), summed = made.event();
@@ -116,7 +116,7 @@ TEST(Times, a_recorder_gets_the_interval_of_each_instruction) {
   FedSum fed((Rank(0)));
   fed.made.edit().world = 1;
   fed.made.edit().meshes = {{"all", {{"x", 1}}, {Rank(0)}}};
-  fed.made.edit().groups = {{"x", MeshId(0), AxisId(0), {Rank(0)}}};
+  fed.made.edit().groups = {{"x", MeshId(0), {AxisId(0)}, {Rank(0)}}};
   const program::Bundle bundle = fed.made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);

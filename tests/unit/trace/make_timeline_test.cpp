@@ -18,7 +18,7 @@ program::Program two_streams(std::size_t rank) {
   program.rank = Rank(rank);
   program.world = 2;
   program.meshes = {{"all", {{"x", 2}}, {Rank(0), Rank(1)}}};
-  program.groups = {{"x", MeshId(0), AxisId(0), {Rank(0), Rank(1)}}};
+  program.groups = {{"x", MeshId(0), {AxisId(0)}, {Rank(0), Rank(1)}}};
   const auto a = made.buffer("a", DType::f32, {2, 3}, program::Region::transient),
              b = made.buffer("b", DType::f32, {3, 4}, program::Region::transient),
              c = made.buffer("c", DType::f32, {2, 4}, program::Region::transient);
