@@ -46,8 +46,9 @@ struct History {
 
 struct Stream {
   std::vector<std::size_t> instructions;
-  Counts known;  // of all streams in turn: what was known to be done when each instruction ran
-  Counts now;    // what is known by now
+  Counts now;    // of all streams: how many instructions are known to be done by now
+  Counts known;  // what was known after each wait, of all streams in turn
+  std::vector<std::uint32_t> waits;  // of each instruction: how many of these came before it
 };
 
 /// An instruction before which its stream waits for the end of another one.
@@ -61,7 +62,7 @@ class Finder {
   explicit Finder(const Program& program)
       : program_(program),
         none_(program.streams.size(), 0),
-        streams_(program.streams.size(), Stream{{}, {}, none_}),
+        streams_(program.streams.size(), Stream{{}, none_, none_, {}}),
         bytes_{IntervalMap<History>({none_, none_}), IntervalMap<History>({none_, none_})} {}
 
   /// In the order of the instructions that wait.
@@ -79,8 +80,10 @@ class Finder {
       if (other != own && conflicts[other] > streams_[own].now[other])
         wait(index, own, other, conflicts[other]);
     Stream& stream = streams_[own];
+    if (!waits_.empty() && waits_.back().before == index)
+      stream.known.insert(stream.known.end(), stream.now.begin(), stream.now.end());
     stream.instructions.push_back(index);
-    stream.known.insert(stream.known.end(), stream.now.begin(), stream.now.end());
+    stream.waits.push_back(static_cast<std::uint32_t>(stream.known.size() / none_.size() - 1));
     const std::uint32_t count = ++stream.now[own];
     for (const Range& range : touched)
       bytes(range).change(range.begin, range.end, [&](History& history) {
@@ -104,7 +107,8 @@ class Finder {
   void wait(std::size_t index, std::size_t own, std::size_t other, std::uint32_t count) {
     waits_.push_back({index, streams_[other].instructions[count - 1]});
     Counts& now = streams_[own].now;
-    const std::uint32_t* known = &streams_[other].known[(count - 1) * now.size()];
+    const std::uint32_t* known =
+        &streams_[other].known[streams_[other].waits[count - 1] * now.size()];
     for (std::size_t s = 0; s < now.size(); ++s) now[s] = std::max(now[s], known[s]);
     now[other] = count;
   }
