@@ -157,6 +157,35 @@ TEST(VerifyLayout, AnAllToAllOfAPlainBufferIsAFault) {
   expect_fault(program, "layout", all_to_all, "equal parts of rows are not blocks of its dim 1");
 }
 
+// --- along several axes
+
+/// 12 numbers scattered to 2 x 3 ranks along both axes at once, and gathered again.
+Program along_both(const std::vector<std::string>& axes, const std::string& cuts) {
+  const std::string name = axes[0] + "-" + axes[1];
+  const Mesh mesh{"main", {{"x", 2}, {"y", 3}}, Ranks(Rank(0), 6)};
+  Builder b("both", Rank(4), mesh, {"math", name});
+  b.serialize();
+  b.group(axes);
+  b.buffer("terms", {12}, activation);
+  b.buffer("block", {12}, activation, {cuts});
+  b.buffer("all", {12}, output);
+  b.task(TaskKind::forward);
+  b.op("math", op::Fill{0, {12}}, {"terms"});
+  b.reduce_scatter(name, "terms", "block");
+  b.op("math", op::Gelu{}, {"block", "block"});
+  b.all_gather(name, "block", "all");
+  return b.finish();
+}
+
+TEST(VerifyAxes, AScatterAndAGatherAlongTwoAxesAtOnceAreSound) {
+  EXPECT_EQ(all(verify(along_both({"x", "y"}, "x,y"))), "");
+}
+TEST(VerifyAxes, CutsInAnotherOrderThanThatOfTheMembersAreAFault) {
+  const Program program = along_both({"x", "y"}, "y,x");
+  expect_fault(program, "state", find_instruction(program, "reduce_scatter"),
+               "block has no dim cut innermost by x-y");
+}
+
 // --- padding: 10 rows on 2 x 2 ranks, 3 on each
 
 Program nested(const std::vector<std::string>& outer, const std::vector<std::string>& inner) {

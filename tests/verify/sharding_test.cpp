@@ -30,6 +30,43 @@ TEST(VerifyGroups, UnequalPartsAreAFault) {
   expect_fault(program, "groups", gather, "192 bytes are not 2 parts of 128 bytes");
 }
 
+/// The same program with one more group, along both axes of its mesh.
+GroupId add_group_of_both(Program& program, std::vector<AxisId> axes, Ranks members) {
+  program.groups.push_back({"both", MeshId(0), std::move(axes), std::move(members)});
+  return GroupId(program.groups.size() - 1);
+}
+const AxisId z(std::size_t{0}), x(std::size_t{1});
+
+TEST(VerifyGroups, AGroupAlongAnAxisTwiceOrAlongNoneIsAFault) {
+  Program program = sharded_train();
+  add_group_of_both(program, {x, x}, {Rank(2), Rank(3)});
+  expect_fault(program, "bounds", std::nullopt, "group both names an axis twice");
+  program.groups.back().axes.clear();
+  expect_fault(program, "bounds", std::nullopt, "group both lies along an axis that does not");
+}
+
+TEST(VerifyGroups, TheMembersAlongSeveralAxesStandInTheOrderOfTheAxes) {
+  Program program = sharded_train();
+  add_group_of_both(program, {z, x}, {Rank(0), Rank(1), Rank(2), Rank(3)});
+  EXPECT_EQ(all(verify(program)), "");
+  program.groups.back().axes = {x, z};
+  expect_fault(program, "groups", std::nullopt,
+               "group both has the ranks 0 1 2 3, expected 0 2 1 3");
+}
+
+TEST(VerifyState, AVoteSummedUpOverAllAxesAtOnceIsSound) {
+  Program program = sharded_train();
+  std::size_t last = find_instruction(program, "update_control");  // the sum over x
+  while (name(program.instructions[last]) != "all_reduce") --last;
+  std::size_t first = last - 1;  // over z
+  while (name(program.instructions[first]) != "all_reduce") --first;
+  const GroupId both = add_group_of_both(program, {z, x}, {Rank(0), Rank(1), Rank(2), Rank(3)});
+  std::get<AllReduce>(program.instructions[last].what).group = both;
+  expect_fault(program, "state", last, "so there is nothing to reduce along z");
+  erase_instruction(program, first);
+  EXPECT_EQ(all(verify(program)), "");
+}
+
 TEST(VerifyState, ADroppedAllReduceOfAProductIsAFault) {
   Program program = sharded_train();
   erase_instruction(program, find_instruction(program, "all_reduce"));
