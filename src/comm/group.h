@@ -22,9 +22,15 @@ namespace fourfold::comm {
 struct GroupSpec {
   std::string name;
   std::vector<Rank> members;
-  /// The largest collective it will see; what is needed beyond is allocated when it comes.
+  /// The largest collective it will see, all its tensors together; what is needed beyond is
+  /// allocated when it comes.
   std::int64_t largest_bytes = 0;
+  /// The same of both sides together, among collectives of several tensors.
+  std::int64_t largest_list_bytes = 0;
 };
+
+/// A tensor of a collective that takes several.
+using Bytes = std::span<std::byte>;
 
 /// What a collective did since its group was made.
 struct Traffic {
@@ -68,6 +74,16 @@ class Group {
   /// Part j of member i's `from` becomes part i of member j's `to`. They do not overlap.
   void all_to_all(std::span<const std::byte> from, std::span<std::byte> to);
 
+  // The same for each of several tensors of one type, in one exchange: they are packed one after
+  // another on the way out and unpacked on the way back. Every element is reduced as it would be
+  // alone where ranks are threads; MPI may choose another order of its terms. `to[k]` belongs to
+  // `from[k]`; with one tensor, nothing is packed.
+  void all_reduce(std::span<const Bytes> data, DType type, Reduction reduction);
+  void reduce_scatter(std::span<const Bytes> from, std::span<const Bytes> to, DType type,
+                      Reduction reduction);
+  void all_gather(std::span<const Bytes> from, std::span<const Bytes> to);
+  void all_to_all(std::span<const Bytes> from, std::span<const Bytes> to);
+
   /// May be asked from any thread.
   Traffic traffic(Kind kind) const;
 
@@ -84,8 +100,15 @@ class Group {
 
   void count(Kind kind, std::size_t payload_bytes);
 
+  /// Memory for both sides of a collective of several tensors.
+  struct Packed {
+    Bytes from, to;
+  };
+  Packed room(std::size_t from_bytes, std::size_t to_bytes);
+
   GroupSpec spec_;
   std::size_t position_;
+  std::vector<std::byte> packed_;
   struct Counter {
     std::atomic<std::int64_t> calls{0}, payload_bytes{0};
   };

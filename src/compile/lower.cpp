@@ -297,13 +297,13 @@ class Lowering {
     const program::GroupId group = group_of_.at(line_of(move));
     switch (c.kind) {
       case MoveKind::all_reduce:
-        return {stream, program::AllReduce{group, c.reduction, to}};
+        return {stream, program::AllReduce{group, c.reduction, {to}}};
       case MoveKind::reduce_scatter:
-        return {stream, program::ReduceScatter{group, c.reduction, from, to}};
+        return {stream, program::ReduceScatter{group, c.reduction, {from}, {to}}};
       case MoveKind::all_gather:
-        return {stream, program::AllGather{group, from, to}};
+        return {stream, program::AllGather{group, {from}, {to}}};
       default:
-        return {stream, program::AllToAll{group, from, to}};
+        return {stream, program::AllToAll{group, {from}, {to}}};
     }
   }
 

@@ -14,6 +14,7 @@
 #include "compile/fuse_update.h"
 #include "compile/insert_conversions.h"
 #include "compile/insert_waits.h"
+#include "compile/join_collectives.h"
 #include "compile/lower.h"
 #include "compile/place_buffers.h"
 #include "program/bind.h"
@@ -58,6 +59,14 @@ Form run_on_program(Form form, const PassContext& /*context*/) {
   return pass(std::get<Program>(std::move(form)));
 }
 
+/// Ranks of one mesh must join alike, but those of several meshes differ in the messages they send,
+/// and with them in what may move.
+Form run_join_collectives(Form form, const PassContext& context) {
+  Program program = std::get<Program>(std::move(form));
+  if (!context.plan.edges.empty()) return program;
+  return join_collectives(std::move(program));
+}
+
 Form run_bind(Form form, const PassContext& context) {
   Program program = std::get<Program>(std::move(form));
   program::bind(program, context.rank);
@@ -77,6 +86,7 @@ constexpr Pass all_passes[] = {
     {"fuse_sums", optional, run_for_target<fuse_sums>},
     {"fuse_update", optional, run_for_target<fuse_update>},
     {"fuse_casts", optional, run_for_target<fuse_casts>},
+    {"join_collectives", optional, run_join_collectives},
     {"choose_kernels", false, run_for_target<choose_kernels>},
     {"place_buffers", false, run_on_program<place_buffers>},
     {"insert_waits", false, run_on_program<insert_waits>},

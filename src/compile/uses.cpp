@@ -131,14 +131,14 @@ bool Uses::may_move(std::vector<std::size_t> moved, std::size_t to) const {
   return true;
 }
 
-void Uses::replace(const std::vector<std::size_t>& members, std::size_t to, Compute compute) {
+void Uses::replace(const std::vector<std::size_t>& members, std::size_t to, program::What what) {
   Freed freed;
   for (const std::size_t member : members) {
     remove(member, freed);
     gone_[member] = member != to;
   }
   if (std::ranges::find(members, to) == members.end()) remove(to, freed);
-  program_.instructions[to].what = std::move(compute);
+  program_.instructions[to].what = std::move(what);
   add(to, freed);
 }
 

@@ -33,9 +33,9 @@ class Uses {
   /// what they touch, other than to read what they read.
   bool may_move(std::vector<std::size_t> moved, std::size_t to) const;
 
-  /// Puts `compute`, which touches what the members do, at the place `to`; the other `members` are
+  /// Puts `what`, which touches what the members do, at the place `to`; the other `members` are
   /// gone.
-  void replace(const std::vector<std::size_t>& members, std::size_t to, program::Compute compute);
+  void replace(const std::vector<std::size_t>& members, std::size_t to, program::What what);
   bool is_gone(std::size_t index) const { return gone_[index]; }
   /// Takes what is gone out of the program. Ends the use of this object.
   void finish() { erase(program_, gone_); }

@@ -141,10 +141,12 @@ class Binder {
 
   /// A gather may bring together what the ranks updated of one buffer.
   void bind_kind(AllGather& what) const {
-    if (what.from.buffer != what.to.buffer) return;
     const Group& group = program_.groups[what.group.index()];
-    const auto place = static_cast<std::int64_t>(*group.members.position(program_.rank));
-    what.from.offset_bytes = what.to.offset_bytes + place * what.from.bytes();
+    for_each_tensor(what, [&](Slice& from, const Slice& to) {
+      if (from.buffer != to.buffer) return;
+      const auto place = static_cast<std::int64_t>(*group.members.position(program_.rank));
+      from.offset_bytes = to.offset_bytes + place * from.bytes();
+    });
   }
 
   void bind_kind(const Feed& what) { program_.feeds.first = first(buffer(what.to), 0); }

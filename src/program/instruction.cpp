@@ -9,9 +9,23 @@ struct Collect {
   std::vector<Access>& list;
   template <class T>
   void field(std::string_view, const T&) {}
-  void read(std::string_view, const Slice& slice) { list.push_back({slice, op::Role::read}); }
-  void write(std::string_view, const Slice& slice) { list.push_back({slice, op::Role::write}); }
-  void update(std::string_view, const Slice& slice) { list.push_back({slice, op::Role::update}); }
+  template <class T>
+  void read(std::string_view, const T& slices) {
+    add(slices, op::Role::read);
+  }
+  template <class T>
+  void write(std::string_view, const T& slices) {
+    add(slices, op::Role::write);
+  }
+  template <class T>
+  void update(std::string_view, const T& slices) {
+    add(slices, op::Role::update);
+  }
+
+  void add(const Slice& slice, op::Role role) { list.push_back({slice, role}); }
+  void add(const Slices& slices, op::Role role) {
+    for (const Slice& slice : slices) add(slice, role);
+  }
 };
 
 }  // namespace

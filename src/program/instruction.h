@@ -35,9 +35,13 @@ struct Slice {
   std::int64_t end_bytes() const { return offset_bytes + (rows - 1) * pitch_bytes + row_bytes; }
 };
 
+/// The tensors of one collective: it does to each what it would do to that one alone, and the ranks
+/// meet once for all of them. They have one element type.
+using Slices = std::vector<Slice>;
+
 // Each kind lists its fields once. `visit.field` takes plain fields; `visit.read`, `visit.write`
-// and `visit.update` take the slices it touches. Printing, parsing and operands() all follow from
-// this list.
+// and `visit.update` take the slices it touches, one or a list. Printing, parsing and operands()
+// all follow from this list.
 
 /// A row of the op table applied to slices: reads first, then writes and updates, in the order of
 /// op::operands.
@@ -50,12 +54,12 @@ struct Compute {
   bool operator==(const Compute&) const = default;
 };
 
-/// data = reduction of data over the group.
+/// data = reduction of data over the group, for each tensor.
 struct AllReduce {
   static constexpr std::string_view name = "all_reduce";
   GroupId group;
   op::Reduction reduction = op::Reduction::sum;
-  Slice data;
+  Slices data;
   bool operator==(const AllReduce&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -65,12 +69,13 @@ struct AllReduce {
   }
 };
 
-/// Member i of the group gets the i-th of equal parts of the reduction of `from`.
+/// Member i of the group gets the i-th of equal parts of the reduction of `from`, for each tensor.
+/// Entry k of `to` belongs to entry k of `from`, here and in the kinds below.
 struct ReduceScatter {
   static constexpr std::string_view name = "reduce_scatter";
   GroupId group;
   op::Reduction reduction = op::Reduction::sum;
-  Slice from, to;
+  Slices from, to;
   bool operator==(const ReduceScatter&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -81,11 +86,11 @@ struct ReduceScatter {
   }
 };
 
-/// to = the `from` of all members, in their order.
+/// to = the `from` of all members, in their order, for each tensor.
 struct AllGather {
   static constexpr std::string_view name = "all_gather";
   GroupId group;
-  Slice from, to;
+  Slices from, to;
   bool operator==(const AllGather&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -95,11 +100,11 @@ struct AllGather {
   }
 };
 
-/// Part j of member i's `from` becomes part i of member j's `to`.
+/// Part j of member i's `from` becomes part i of member j's `to`, for each tensor.
 struct AllToAll {
   static constexpr std::string_view name = "all_to_all";
   GroupId group;
-  Slice from, to;
+  Slices from, to;
   bool operator==(const AllToAll&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -239,6 +244,19 @@ struct Instruction {
 /// "contract", "all_reduce", "record", ...
 std::string_view name(const Instruction& instruction);
 
+/// The kinds in which the members of a group meet.
+template <class Kind>
+concept Collective = requires(const Kind& what) { what.group; };
+
+/// Calls visit(from, to) for each tensor of a collective; where it works in place, both are one.
+template <Collective Kind, class Visit>
+void for_each_tensor(Kind& what, Visit&& visit) {
+  if constexpr (requires { what.data; })
+    for (auto& slice : what.data) visit(slice, slice);
+  else
+    for (std::size_t i = 0; i < what.from.size(); ++i) visit(what.from[i], what.to[i]);
+}
+
 /// Hands the slices among the fields of a kind to a function.
 template <class Visit>
 struct SliceFields {
@@ -248,6 +266,14 @@ struct SliceFields {
   void read(std::string_view, Slice& slice) { visit(slice); }
   void write(std::string_view, Slice& slice) { visit(slice); }
   void update(std::string_view, Slice& slice) { visit(slice); }
+  void read(std::string_view, Slices& list) { all(list); }
+  void write(std::string_view, Slices& list) { all(list); }
+  void update(std::string_view, Slices& list) { all(list); }
+
+ private:
+  void all(Slices& list) {
+    for (Slice& slice : list) visit(slice);
+  }
 };
 
 /// Calls `visit` with every slice of an instruction, for changing them.

@@ -35,8 +35,9 @@ Program parse_program(std::string_view text, std::string_view file_name);
 Bundle parse_bundle(std::string_view text, std::string_view file_name);
 Job parse_job(std::string_view text, std::string_view file_name);
 
-/// One instruction as faults, logs and timelines name it: "contract h1, w -> p1". Any program will
-/// do: an id without a name prints as "?7".
+/// One instruction as faults, logs and timelines name it: "contract h1, w -> p1"; of more than
+/// eight operands on a side the first four: "a, b, c, d and 5 more". Any program will do: an id
+/// without a name prints as "?7".
 std::string short_text(const Program& program, const Instruction& instruction);
 /// "forward(0)", "update".
 std::string short_text(const Task& task);

@@ -1,6 +1,7 @@
 #include "program/text_instruction.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "base/error.h"
@@ -65,10 +66,21 @@ class Writer {
     append(label,
            id >= events_.first_relative ? format("{:+}", id - events_.base) : format("{}", id));
   }
-  void read(std::string_view, const Slice& slice) { list(reads_, slice_text(program_, slice)); }
-  void write(std::string_view, const Slice& slice) { list(outputs_, slice_text(program_, slice)); }
+  void read(std::string_view, const Slice& slice) { reads_.push_back(slice_text(program_, slice)); }
+  void write(std::string_view, const Slice& slice) {
+    outputs_.push_back(slice_text(program_, slice));
+  }
   void update(std::string_view, const Slice& slice) {
-    list(outputs_, format("&{}", slice_text(program_, slice)));
+    outputs_.push_back(format("&{}", slice_text(program_, slice)));
+  }
+  void read(std::string_view label, const Slices& slices) {
+    for (const Slice& slice : slices) read(label, slice);
+  }
+  void write(std::string_view label, const Slices& slices) {
+    for (const Slice& slice : slices) write(label, slice);
+  }
+  void update(std::string_view label, const Slices& slices) {
+    for (const Slice& slice : slices) update(label, slice);
   }
 
   void compute(const Compute& what) {
@@ -84,9 +96,11 @@ class Writer {
     if (!what.implementation.empty()) append("by", what.implementation);
   }
 
-  std::string operands() const {
-    if (outputs_.empty()) return reads_;
-    return reads_ + (reads_.empty() ? "-> " : " -> ") + outputs_;
+  /// Of each side the first few, where there are more than `most`.
+  std::string operands(std::size_t most = std::numeric_limits<std::size_t>::max()) const {
+    const std::string reads = joined(reads_, most);
+    if (outputs_.empty()) return reads;
+    return reads + (reads.empty() ? "-> " : " -> ") + joined(outputs_, most);
   }
   const std::string& rest() const { return rest_; }
 
@@ -94,14 +108,19 @@ class Writer {
   void append(std::string_view label, std::string_view value) {
     rest_ += format("{}{} {}", rest_.empty() ? "" : " ", label, value);
   }
-  static void list(std::string& all, const std::string& one) {
-    all += (all.empty() ? "" : ", ") + one;
+  static std::string joined(const std::vector<std::string>& all, std::size_t most) {
+    const bool is_short = all.size() <= most;
+    std::string text;
+    for (std::size_t i = 0; i < (is_short ? all.size() : most / 2); ++i)
+      text += (i == 0 ? "" : ", ") + all[i];
+    return is_short ? text : format("{} and {} more", text, all.size() - most / 2);
   }
 
   const Program& program_;
   std::optional<std::int64_t> task_micro_;
   EventStyle events_;
-  std::string reads_, outputs_, rest_;
+  std::vector<std::string> reads_, outputs_;
+  std::string rest_;
 };
 
 Writer written(const Program& program, const Instruction& instruction,
@@ -171,7 +190,7 @@ Slice parse_output(std::string_view text, bool is_update, const ReadContext& con
   return parse_slice(is_update ? text.substr(1) : text, context);
 }
 
-/// The operands before and behind the arrow, in order of use.
+/// The operands before and after the arrow, in order of use.
 struct OperandWords {
   std::vector<std::string_view> reads, outputs;
 };
@@ -186,13 +205,26 @@ OperandWords take_operands(Words& words, bool any_reads, bool any_outputs) {
   return operands;
 }
 
+/// How many operands a kind has on either side of the arrow; at least so many where it takes lists.
 struct CountOperands {
   std::size_t reads = 0, outputs = 0;
+  bool takes_lists = false;
   template <class T>
   void field(std::string_view, const T&) {}
-  void read(std::string_view, const Slice&) { ++reads; }
-  void write(std::string_view, const Slice&) { ++outputs; }
-  void update(std::string_view, const Slice&) { ++outputs; }
+  template <class T>
+  void read(std::string_view, const T&) {
+    ++reads;
+    takes_lists = std::is_same_v<T, Slices>;
+  }
+  template <class T>
+  void write(std::string_view, const T&) {
+    ++outputs;
+    takes_lists = std::is_same_v<T, Slices>;
+  }
+  template <class T>
+  void update(std::string_view label, const T& slices) {
+    write(label, slices);
+  }
 };
 
 void check_counts(const OperandWords& operands, std::size_t reads, std::size_t outputs) {
@@ -250,8 +282,19 @@ class FieldReader {
   void update(std::string_view, Slice& slice) {
     slice = parse_output(operands_.outputs[next_output_++], true, context_);
   }
+  // A list takes all there is on its side.
+  void read(std::string_view, Slices& list) {
+    for (const std::string_view word : operands_.reads) list.push_back(parse_slice(word, context_));
+  }
+  void write(std::string_view, Slices& list) { take_outputs(list, false); }
+  void update(std::string_view, Slices& list) { take_outputs(list, true); }
 
  private:
+  void take_outputs(Slices& list, bool is_update) {
+    for (const std::string_view word : operands_.outputs)
+      list.push_back(parse_output(word, is_update, context_));
+  }
+
   std::string_view labelled(std::string_view label) {
     words_.expect(label);
     return words_.next(label);
@@ -269,7 +312,10 @@ Kind parse_kind(Words& words, const ReadContext& context) {
   CountOperands count;
   Kind::fields(what, count);
   const OperandWords operands = take_operands(words, count.reads > 0, count.outputs > 0);
-  check_counts(operands, count.reads, count.outputs);
+  if (!count.takes_lists)
+    check_counts(operands, count.reads, count.outputs);
+  else if (count.reads > 0)
+    check_counts(operands, operands.reads.size(), operands.reads.size());
   FieldReader reader(operands, words, context);
   Kind::fields(what, reader);
   words.finish();
@@ -354,8 +400,10 @@ InstructionColumns instruction_columns(const Program& program, const Instruction
 
 std::string short_text(const Program& program, const Instruction& instruction) {
   const Writer writer = written(program, instruction, std::nullopt, {});
+  constexpr std::size_t most_operands = 8;  // a row has fewer, a list of tensors many more
   std::string text(name(instruction));
-  if (!writer.operands().empty()) text += format(" {}", writer.operands());
+  if (const std::string operands = writer.operands(most_operands); !operands.empty())
+    text += format(" {}", operands);
   if (!std::holds_alternative<Compute>(instruction.what) && !writer.rest().empty())
     text += format(" {}", writer.rest());
   return text;

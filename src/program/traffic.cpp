@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "op/blocks.h"
@@ -20,26 +20,9 @@ std::string_view label_of(const Program& program, const Slice& slice) {
   return buffer.label;
 }
 
-/// A collective's payload and how often a ring sends it, in parts of (n-1)/n.
-struct Move {
-  std::string_view kind;
-  GroupId group;
-  Slice tensor;  // whose buffer has the label
-  std::int64_t payload_bytes = 0;
-  double passes = 1;
-};
-
-std::optional<Move> move_of(const What& what) {
-  if (const auto* all_reduce = std::get_if<AllReduce>(&what))
-    return Move{AllReduce::name, all_reduce->group, all_reduce->data, all_reduce->data.bytes(), 2};
-  if (const auto* scatter = std::get_if<ReduceScatter>(&what))
-    return Move{ReduceScatter::name, scatter->group, scatter->from, scatter->from.bytes(), 1};
-  if (const auto* gather = std::get_if<AllGather>(&what))
-    return Move{AllGather::name, gather->group, gather->from, gather->to.bytes(), 1};
-  if (const auto* exchange = std::get_if<AllToAll>(&what))
-    return Move{AllToAll::name, exchange->group, exchange->from, exchange->from.bytes(), 1};
-  return std::nullopt;
-}
+/// How often a ring sends the payload of a collective, in parts of (n-1)/n.
+template <Collective Kind>
+constexpr double ring_passes = std::is_same_v<Kind, AllReduce> ? 2 : 1;
 
 /// By group: the first one along the same axes.
 std::vector<std::size_t> places_of(const Program& program) {
@@ -59,27 +42,34 @@ std::vector<Traffic> traffic(const Program& program) {
   // Messages come after all groups.
   std::map<std::tuple<std::size_t, std::string_view, std::string_view>, Traffic> entries;
   const auto count = [&](std::size_t place, std::string axis, std::string_view kind,
-                         const Slice& tensor, std::int64_t payload_bytes, double passes) {
+                         const Slice& tensor, std::int64_t payload_bytes,
+                         double passes) -> Traffic& {
     const std::string_view label = label_of(program, tensor);
     Traffic& entry =
         entries
             .try_emplace({place, kind, label}, Traffic{std::move(axis), kind, std::string(label)})
             .first->second;
-    ++entry.calls;
     entry.payload_bytes += payload_bytes;
     entry.sent_bytes += passes * static_cast<double>(payload_bytes);
+    return entry;
   };
   const std::vector<std::size_t> places = places_of(program);
-  for (const Instruction& instruction : program.instructions) {
-    if (const auto* send = std::get_if<Send>(&instruction.what))
-      count(program.groups.size(), "", Send::name, send->from, send->from.bytes(), 1);
-    const auto move = move_of(instruction.what);
-    if (!move) continue;
-    const Group& group = program.groups[move->group.index()];
-    const auto ranks = static_cast<double>(group.members.size());
-    count(places[move->group.index()], program.axes_text(group), move->kind, move->tensor,
-          move->payload_bytes, move->passes * (ranks - 1) / ranks);
-  }
+  const auto count_all = [&]<class Kind>(const Kind& what) {
+    if constexpr (std::is_same_v<Kind, Send>)
+      ++count(program.groups.size(), "", Send::name, what.from, what.from.bytes(), 1).calls;
+    if constexpr (Collective<Kind>) {
+      const Group& group = program.groups[what.group.index()];
+      const auto ranks = static_cast<double>(group.members.size());
+      std::int64_t calls = 1;
+      for_each_tensor(what, [&](const Slice& from, const Slice& to) {
+        count(places[what.group.index()], program.axes_text(group), Kind::name, from,
+              std::max(from.bytes(), to.bytes()), ring_passes<Kind> * (ranks - 1) / ranks)
+            .calls += std::exchange(calls, 0);
+      });
+    }
+  };
+  for (const Instruction& instruction : program.instructions)
+    std::visit(count_all, instruction.what);
   std::vector<Traffic> list;
   for (auto& [key, entry] : entries) list.push_back(std::move(entry));
   return list;

@@ -16,6 +16,7 @@ struct Traffic {
   std::string axis;       // "z", "data-z"; empty for messages between two ranks
   std::string_view kind;  // name of the instruction: "all_reduce"
   std::string label;      // of the tensors: what part of the model made them
+  /// A collective of tensors of several labels counts with the first of them.
   std::int64_t calls = 0;
   /// Bytes of the tensors before they are cut or after they are gathered: what `all_reduce` holds,
   /// the larger side of the others.

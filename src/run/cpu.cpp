@@ -211,7 +211,8 @@ void CpuBackend::carry_out(const PreparedReorder& reorder) const {
 }
 
 void CpuBackend::carry_out(const PreparedCopy& copy) const {
-  copy_rows(copy.from[parity_], copy.to[parity_]);
+  for (const PreparedCopy::Tensor& tensor : copy.tensors)
+    copy_rows(tensor.from[parity_], tensor.to[parity_]);
 }
 
 void CpuBackend::carry_out(const PreparedFeed& feed) const {

@@ -71,7 +71,7 @@ class Preparation {
   }
 
   void set(PreparedInstruction& prepared, const program::Copy& copy) {
-    set_copy(prepared, copy.from, copy.to);
+    prepared.what = PreparedCopy{{prepared_copy(copy.from, copy.to)}};
   }
 
   void set(PreparedInstruction& prepared, const program::Feed& feed) {
@@ -110,29 +110,17 @@ class Preparation {
     set_reorder(prepared, unpack.to, unpack.from, false);
   }
 
-  void set(PreparedInstruction& prepared, const program::AllReduce& reduce) {
-    if (comm::Group* group = find_group(reduce.group))
-      set_collective(prepared, *group, comm::Group::Kind::all_reduce, reduce.data, reduce.data,
-                     reduce.reduction);
-  }
-  void set(PreparedInstruction& prepared, const program::ReduceScatter& scatter) {
-    if (comm::Group* group = find_group(scatter.group))
-      set_collective(prepared, *group, comm::Group::Kind::reduce_scatter, scatter.from, scatter.to,
-                     scatter.reduction);
-    else
-      set_copy(prepared, scatter.from, scatter.to);
-  }
-  void set(PreparedInstruction& prepared, const program::AllGather& gather) {
-    if (comm::Group* group = find_group(gather.group))
-      set_collective(prepared, *group, comm::Group::Kind::all_gather, gather.from, gather.to);
-    else
-      set_copy(prepared, gather.from, gather.to);
-  }
-  void set(PreparedInstruction& prepared, const program::AllToAll& exchange) {
-    if (comm::Group* group = find_group(exchange.group))
-      set_collective(prepared, *group, comm::Group::Kind::all_to_all, exchange.from, exchange.to);
-    else
-      set_copy(prepared, exchange.from, exchange.to);
+  template <program::Collective Kind>
+  void set(PreparedInstruction& prepared, const Kind& what) {
+    if (comm::Group* group = find_group(what.group)) {
+      prepared.what = prepared_collective(what, *group);
+    } else if constexpr (!std::is_same_v<Kind, program::AllReduce>) {
+      PreparedCopy copy;
+      program::for_each_tensor(what, [&](const Slice& from, const Slice& to) {
+        copy.tensors.push_back(prepared_copy(from, to));
+      });
+      prepared.what = std::move(copy);
+    }
   }
   void set(PreparedInstruction& prepared, const program::Send& send) {
     set_message(prepared, true, send.peer, send.tag, send.from);
@@ -141,15 +129,38 @@ class Preparation {
     set_message(prepared, false, recv.peer, recv.tag, recv.to);
   }
 
-  void set_collective(PreparedInstruction& prepared, comm::Group& group, comm::Group::Kind kind,
-                      const Slice& from, const Slice& to,
-                      op::Reduction reduction = op::Reduction::sum) {
-    PreparedCollective collective{&group, kind, element_type(to), reduction, {}, {}};
-    for (const std::size_t parity : {0U, 1U}) {
-      collective.from[parity] = dense_bytes(from, parity);
-      collective.to[parity] = dense_bytes(to, parity);
-    }
-    prepared.what = collective;
+  static constexpr comm::Group::Kind kind_of(const program::AllReduce&) {
+    return comm::Group::Kind::all_reduce;
+  }
+  static constexpr comm::Group::Kind kind_of(const program::ReduceScatter&) {
+    return comm::Group::Kind::reduce_scatter;
+  }
+  static constexpr comm::Group::Kind kind_of(const program::AllGather&) {
+    return comm::Group::Kind::all_gather;
+  }
+  static constexpr comm::Group::Kind kind_of(const program::AllToAll&) {
+    return comm::Group::Kind::all_to_all;
+  }
+
+  template <program::Collective Kind>
+  PreparedCollective prepared_collective(const Kind& what, comm::Group& group) const {
+    PreparedCollective collective;
+    collective.group = &group;
+    collective.kind = kind_of(what);
+    if constexpr (requires { what.reduction; }) collective.reduction = what.reduction;
+    std::optional<DType> dtype;
+    program::for_each_tensor(what, [&](const Slice& from, const Slice& to) {
+      const DType own = element_type(to);
+      require(!dtype || *dtype == own, "the tensors of a collective have one element type");
+      dtype = own;
+      for (const std::size_t parity : {0U, 1U}) {
+        collective.from[parity].push_back(dense_bytes(from, parity));
+        collective.to[parity].push_back(dense_bytes(to, parity));
+      }
+    });
+    require(dtype.has_value(), "a collective moves a tensor");
+    collective.dtype = *dtype;
+    return collective;
   }
 
   /// Of what a slice covers; the blocks have fields of several types.
@@ -195,14 +206,14 @@ class Preparation {
     prepared.what = reorder;
   }
 
-  void set_copy(PreparedInstruction& prepared, const Slice& from, const Slice& to) {
+  PreparedCopy::Tensor prepared_copy(const Slice& from, const Slice& to) const {
     require(from.bytes() == to.bytes(), "both sides of a copy have as many bytes");
-    PreparedCopy copy;
+    PreparedCopy::Tensor copy;
     for (const std::size_t parity : {0U, 1U}) {
       copy.from[parity] = {address(from, parity), from.rows, from.row_bytes, from.pitch_bytes};
       copy.to[parity] = {address(to, parity), to.rows, to.row_bytes, to.pitch_bytes};
     }
-    prepared.what = copy;
+    return copy;
   }
 
   std::byte* address(const Slice& slice, std::size_t parity) const {
@@ -312,7 +323,7 @@ void write_nan(std::byte* element, DType dtype) {
 }
 
 void carry_out(const PreparedCollective& collective, std::size_t parity) {
-  const std::span<std::byte> from = collective.from[parity], to = collective.to[parity];
+  const std::vector<comm::Bytes>&from = collective.from[parity], &to = collective.to[parity];
   switch (collective.kind) {
     case comm::Group::Kind::all_reduce:
       return collective.group->all_reduce(to, collective.dtype, collective.reduction);

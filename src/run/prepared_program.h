@@ -40,7 +40,10 @@ struct Rows {
   std::int64_t rows = 1, row_bytes = 0, pitch_bytes = 0;
 };
 struct PreparedCopy {
-  ByParity<Rows> from, to;
+  struct Tensor {
+    ByParity<Rows> from, to;
+  };
+  std::vector<Tensor> tensors;
 };
 /// Copies the bytes in order; the rows of both sides may be cut differently.
 void copy_rows(const Rows& from, const Rows& to);
@@ -58,7 +61,7 @@ struct PreparedCollective {
   comm::Group::Kind kind = comm::Group::Kind::all_reduce;
   DType dtype = DType::f32;  // of reductions
   op::Reduction reduction = op::Reduction::sum;
-  ByParity<std::span<std::byte>> from, to;  // an all-reduce has only `to`
+  ByParity<std::vector<comm::Bytes>> from, to;  // of each tensor; one for an all-reduce
 };
 void carry_out(const PreparedCollective& collective, std::size_t parity);
 

@@ -7,11 +7,28 @@
 namespace fourfold::run {
 namespace {
 
-std::int64_t largest_access(const program::Instruction& instruction) {
-  std::int64_t bytes = 0;
-  for (const program::Access& access : program::accesses(instruction))
-    bytes = std::max(bytes, access.slice.bytes());
-  return bytes;
+/// Bytes of the tensors of a collective, all together: of the larger side, and of both where there
+/// are several.
+struct Size {
+  std::int64_t larger_side = 0, both_of_list = 0;
+};
+Size size_of(const program::Instruction& instruction) {
+  Size size;
+  std::visit(
+      [&]<class Kind>(const Kind& what) {
+        if constexpr (program::Collective<Kind>) {
+          std::size_t tensors = 0;
+          std::int64_t both = 0;
+          program::for_each_tensor(what, [&](const program::Slice& from, const program::Slice& to) {
+            size.larger_side += std::max(from.bytes(), to.bytes());
+            both += &from == &to ? from.bytes() : from.bytes() + to.bytes();
+            ++tensors;
+          });
+          if (tensors > 1) size.both_of_list = both;
+        }
+      },
+      instruction.what);
+  return size;
 }
 
 }  // namespace
@@ -48,7 +65,9 @@ std::vector<comm::GroupSpec> groups_of(const program::Bundle& bundle) {
       };
       auto place = std::ranges::find_if(specs, same);
       if (place == specs.end()) place = specs.insert(place, {stream, members, 0});
-      place->largest_bytes = std::max(place->largest_bytes, largest_access(instruction));
+      const Size size = size_of(instruction);
+      place->largest_bytes = std::max(place->largest_bytes, size.larger_side);
+      place->largest_list_bytes = std::max(place->largest_list_bytes, size.both_of_list);
     }
   return specs;
 }

@@ -75,17 +75,13 @@ class Description {
     work.bytes = op::traffic_bytes(compute.op, shapes, compute.dtype);
   }
 
-  void set(Work& work, const program::AllReduce& what) {
-    set_collective(work, what.group, what.data.bytes());
-  }
-  void set(Work& work, const program::ReduceScatter& what) {
-    set_collective(work, what.group, what.from.bytes());
-  }
-  void set(Work& work, const program::AllGather& what) {
-    set_collective(work, what.group, what.to.bytes());
-  }
-  void set(Work& work, const program::AllToAll& what) {
-    set_collective(work, what.group, what.from.bytes());
+  template <program::Collective Kind>
+  void set(Work& work, const Kind& what) {
+    std::int64_t payload_bytes = 0;
+    program::for_each_tensor(what, [&](const program::Slice& from, const program::Slice& to) {
+      payload_bytes += std::max(from.bytes(), to.bytes());
+    });
+    set_collective(work, what.group, payload_bytes);
   }
   void set(Work& work, const program::Send& send) {
     set_message(work, program_.rank, send.peer, send.tag, send.from.bytes());

@@ -128,28 +128,30 @@ void check_same_cuts(Conversion& result, const Program& program, const Group& gr
 
 }  // namespace
 
-Conversion convert(Claims& claims, const AllReduce& what, const State& from) {
+Conversion convert(Claims& claims, const AllReduce& what, const Slice& from, const Slice& /*to*/,
+                   const State& state) {
   const Program& program = claims.program();
   const Group& group = program.groups[what.group.index()];
-  const Buffer& buffer = program.buffer(what.data.buffer);
-  Conversion result{from, {}};
+  const Buffer& buffer = program.buffer(from.buffer);
+  Conversion result{state, {}};
   if (buffer.sharding.mesh != group.mesh)
     result.problem = format("{} does not lie on the mesh of the group", buffer.name);
   else
-    result.problem = take_partial(claims, group, what.reduction, what.data, result.state);
-  if (buffer.blocked && what.data != program.whole(what.data.buffer))
+    result.problem = take_partial(claims, group, what.reduction, from, result.state);
+  if (buffer.blocked && from != program.whole(from.buffer))
     check_layout(result, format("it takes part of {}, which is blocked", buffer.name));
   return result;
 }
 
-Conversion convert(Claims& claims, const ReduceScatter& what, const State& from) {
+Conversion convert(Claims& claims, const ReduceScatter& what, const Slice& from, const Slice& to,
+                   const State& state) {
   const Program& program = claims.program();
   const Group& group = program.groups[what.group.index()];
-  Conversion result{from, common_problem(program, group, what.from, what.to)};
+  Conversion result{state, common_problem(program, group, from, to)};
   if (!result.problem.empty()) return result;
-  result.problem = take_partial(claims, group, what.reduction, what.from, result.state);
+  result.problem = take_partial(claims, group, what.reduction, from, result.state);
   if (!result.problem.empty()) return result;
-  const Tensor source = tensor(claims, what.from), target = tensor(claims, what.to);
+  const Tensor source = tensor(claims, from), target = tensor(claims, to);
   Dims dims = target.dims;
   if (group.members.size() > 1) {
     std::size_t dim = 0;
@@ -163,13 +165,14 @@ Conversion convert(Claims& claims, const ReduceScatter& what, const State& from)
   return result;
 }
 
-Conversion convert(Claims& claims, const AllGather& what, const State& from) {
+Conversion convert(Claims& claims, const AllGather& what, const Slice& from, const Slice& to,
+                   const State& state) {
   const Program& program = claims.program();
   const Group& group = program.groups[what.group.index()];
-  if (what.from.buffer == what.to.buffer) return {from, own_part_problem(claims, what), "part"};
-  Conversion result{from, common_problem(program, group, what.from, what.to)};
+  if (from.buffer == to.buffer) return {state, own_part_problem(claims, group, from, to), "part"};
+  Conversion result{state, common_problem(program, group, from, to)};
   if (!result.problem.empty()) return result;
-  const Tensor source = tensor(claims, what.from), target = tensor(claims, what.to);
+  const Tensor source = tensor(claims, from), target = tensor(claims, to);
   Dims dims = source.dims;
   if (group.members.size() > 1) {
     std::size_t dim = 0;
@@ -183,12 +186,13 @@ Conversion convert(Claims& claims, const AllGather& what, const State& from) {
   return result;
 }
 
-Conversion convert(Claims& claims, const AllToAll& what, const State& from) {
+Conversion convert(Claims& claims, const AllToAll& what, const Slice& from, const Slice& to,
+                   const State& state) {
   const Program& program = claims.program();
   const Group& group = program.groups[what.group.index()];
-  Conversion result{from, common_problem(program, group, what.from, what.to)};
+  Conversion result{state, common_problem(program, group, from, to)};
   if (!result.problem.empty()) return result;
-  const Tensor source = tensor(claims, what.from), target = tensor(claims, what.to);
+  const Tensor source = tensor(claims, from), target = tensor(claims, to);
   Dims before = source.dims, after = target.dims;
   if (group.members.size() > 1) {
     std::size_t lost = 0, gained = 0;
@@ -204,26 +208,26 @@ Conversion convert(Claims& claims, const AllToAll& what, const State& from) {
   return result;
 }
 
-std::string own_part_problem(Claims& claims, const AllGather& what) {
+std::string own_part_problem(Claims& claims, const Group& group, const Slice& from,
+                             const Slice& to) {
   const Program& program = claims.program();
-  const Group& group = program.groups[what.group.index()];
-  const Buffer& buffer = program.buffer(what.to.buffer);
+  const Buffer& buffer = program.buffer(to.buffer);
   if (buffer.sharding.mesh != group.mesh)
     return format("{} does not lie on the mesh of the group", buffer.name);
   if (buffer.blocked) return plain_problem(buffer);
-  if (what.to != program.whole(what.to.buffer))
+  if (to != program.whole(to.buffer))
     return format("it gathers part of {}, expected all of it", buffer.name);
-  const Shape local = program.local_shape(what.to.buffer);
+  const Shape local = program.local_shape(to.buffer);
   const auto members = static_cast<std::int64_t>(group.members.size());
   if (local.rank() == 0 || local[0] % members != 0)
     return format("{} is not {} equal parts of its rows", buffer.name, members);
   std::vector<op::Cut> cuts;
   for (const AxisId axis : group.axes) cuts.push_back({axis, std::nullopt});
-  const auto own = claims.own_block(what.to.buffer, 0, cuts);
-  if (what.from == *own) return {};
+  const auto own = claims.own_block(to.buffer, 0, cuts);
+  if (from == *own) return {};
   return format("this rank's part of {} along {} is {} bytes from {} on, not {} from {} on",
                 buffer.name, program.axes_text(group), own->bytes(), own->offset_bytes,
-                what.from.bytes(), what.from.offset_bytes);
+                from.bytes(), from.offset_bytes);
 }
 
 namespace {
@@ -298,10 +302,10 @@ std::string copy_problem(Claims& claims, const Copy& what) {
   return format("{} is neither all of {} nor this rank's block of it", target.name, source.name);
 }
 
-Conversion convert(Claims& claims, const Copy& what, const State& from) {
+Conversion convert(Claims& claims, const Copy& what, const State& state) {
   const Buffer& source = claims.program().buffer(what.from.buffer);
   const Buffer& target = claims.program().buffer(what.to.buffer);
-  Conversion result{from, copy_problem(claims, what)};
+  Conversion result{state, copy_problem(claims, what)};
   if (!result.problem.empty() && source.blocked != target.blocked) {
     result.problem.clear();
     check_layout(result,
@@ -310,12 +314,12 @@ Conversion convert(Claims& claims, const Copy& what, const State& from) {
   return result;
 }
 
-Conversion convert(Claims& claims, const Pack& what, const State& from) {
-  return reorder(claims, what.from, what.to, what.from, from);
+Conversion convert(Claims& claims, const Pack& what, const State& state) {
+  return reorder(claims, what.from, what.to, what.from, state);
 }
 
-Conversion convert(Claims& claims, const Unpack& what, const State& from) {
-  return reorder(claims, what.to, what.from, what.from, from);
+Conversion convert(Claims& claims, const Unpack& what, const State& state) {
+  return reorder(claims, what.to, what.from, what.from, state);
 }
 
 std::optional<OwnUpdate> own_update(Claims& claims, const Compute& update) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/format.h"
 #include "program/text.h"
@@ -38,13 +39,12 @@ std::string terms_text(const Program& program, const Kind& what) {
   std::string text(Kind::name);
   if constexpr (requires { what.reduction; })
     text += what.reduction == op::Reduction::sum ? " sum" : " max";
-  if constexpr (requires { what.data; }) {
-    text += format(" of {}", side_text(program, what.data, true));
-  } else {
-    const bool in_place = what.from.buffer == what.to.buffer;
-    text += format(" of {} to {}", side_text(program, what.from, !in_place),
-                   side_text(program, what.to, true));
-  }
+  std::string_view before = " of ";
+  for_each_tensor(what, [&](const Slice& from, const Slice& to) {
+    const bool own_part = &from != &to && from.buffer == to.buffer;
+    text += format("{}{}", std::exchange(before, ", "), side_text(program, from, !own_part));
+    if (&from != &to) text += format(" to {}", side_text(program, to, true));
+  });
   return text;
 }
 

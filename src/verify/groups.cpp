@@ -52,29 +52,40 @@ std::string parts_problem(const Slice& whole, const Slice& part, std::size_t mem
 }
 
 template <class Kind>
-std::string collective_problem(const Program& program, const Kind& what) {
-  if constexpr (requires {
-                  what.from;
-                  what.to;
-                }) {
-    if (slice_dtype(program, what.from) != slice_dtype(program, what.to))
-      return "both sides have different dtypes";
+std::string sides_problem(const Program& program, const Slice& from, const Slice& to,
+                          std::size_t members) {
+  if (slice_dtype(program, from) != slice_dtype(program, to))
+    return "both sides have different dtypes";
+  if constexpr (std::is_same_v<Kind, ReduceScatter>) return parts_problem(from, to, members);
+  if constexpr (std::is_same_v<Kind, AllGather>) return parts_problem(to, from, members);
+  if constexpr (std::is_same_v<Kind, AllToAll>) {
+    const std::int64_t element = size_bytes(program.buffer(from.buffer).dtype);
+    if (from.bytes() % (static_cast<std::int64_t>(members) * element) != 0)
+      return format("{} bytes are not {} equal parts", from.bytes(), members);
   }
-  if constexpr (requires { what.group; }) {
-    const std::size_t members = program.groups[what.group.index()].members.size();
-    if constexpr (std::is_same_v<Kind, ReduceScatter>)
-      return parts_problem(what.from, what.to, members);
-    if constexpr (std::is_same_v<Kind, AllGather>)
-      return parts_problem(what.to, what.from, members);
-    if constexpr (std::is_same_v<Kind, AllToAll>) {
-      const std::int64_t element = size_bytes(program.buffer(what.from.buffer).dtype);
-      if (what.from.bytes() % (static_cast<std::int64_t>(members) * element) != 0)
-        return format("{} bytes are not {} equal parts", what.from.bytes(), members);
-      return parts_problem(what.to, what.from, 1);
-    }
-  }
-  if constexpr (std::is_same_v<Kind, Copy>) return parts_problem(what.to, what.from, 1);
+  if constexpr (std::is_same_v<Kind, AllToAll> || std::is_same_v<Kind, Copy>)
+    return parts_problem(to, from, 1);
   return {};
+}
+
+template <class Kind>
+std::string collective_problem(const Program& program, const Kind& what) {
+  std::string problem;
+  if constexpr (std::is_same_v<Kind, Copy>)
+    problem = sides_problem<Kind>(program, what.from, what.to, 1);
+  if constexpr (Collective<Kind>) {
+    const std::size_t members = program.groups[what.group.index()].members.size();
+    std::optional<DType> dtype;
+    for_each_tensor(what, [&](const Slice& from, const Slice& to) {
+      if (problem.empty()) problem = sides_problem<Kind>(program, from, to, members);
+      const auto own = slice_dtype(program, from);
+      if (problem.empty() && dtype && own != dtype)
+        problem = format("it takes {} and {}, expected tensors of one dtype",
+                         fourfold::to_string(*dtype), own ? fourfold::to_string(*own) : "no field");
+      dtype = own;
+    });
+  }
+  return problem;
 }
 
 }  // namespace

@@ -147,9 +147,11 @@ void check_own_blocks(Claims& claims, Report& report) {
     std::string problem;
     if (const auto* copy = std::get_if<Copy>(&what)) {
       problem = copy_problem(claims, *copy);
-    } else if (const auto* gather = std::get_if<AllGather>(&what);
-               gather != nullptr && gather->from.buffer == gather->to.buffer) {
-      problem = own_part_problem(claims, *gather);
+    } else if (const auto* gather = std::get_if<AllGather>(&what)) {
+      for_each_tensor(*gather, [&](const Slice& from, const Slice& to) {
+        if (from.buffer == to.buffer && problem.empty())
+          problem = own_part_problem(claims, program.groups[gather->group.index()], from, to);
+      });
     } else if (const auto* compute = std::get_if<Compute>(&what);
                compute != nullptr && is_update(compute->op)) {
       for_each_part(*compute, [&](const Compute& part) {

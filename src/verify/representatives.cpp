@@ -30,8 +30,13 @@ class Choice {
         std::holds_alternative<Send>(instruction.what) ||
         std::holds_alternative<Recv>(instruction.what))
       return true;
-    if (const auto* gather = std::get_if<AllGather>(&instruction.what))
-      return gather->from.buffer == gather->to.buffer && is_new(instruction, {});
+    if (const auto* gather = std::get_if<AllGather>(&instruction.what)) {
+      bool in_place = false;
+      for_each_tensor(*gather, [&](const Slice& from, const Slice& to) {
+        in_place = in_place || from.buffer == to.buffer;
+      });
+      return in_place && is_new(instruction, {});
+    }
     if (std::holds_alternative<Copy>(instruction.what)) return is_new(instruction, {});
     const auto* compute = std::get_if<Compute>(&instruction.what);
     if (compute == nullptr) return false;

@@ -47,10 +47,14 @@ class Alike {
     const bool own = from.global == to.global && from.size_bytes > to.size_bytes;
     return a.to == b.to && (own ? alike_but_offset(a.from, b.from) : a.from == b.from);
   }
+  /// Of what is gathered in place, each rank has rows of its own.
   bool operator()(const AllGather& a, const AllGather& b) const {
-    const bool own = a.from.buffer == a.to.buffer;
-    return a.group == b.group && a.to == b.to &&
-           (own ? alike_but_offset(a.from, b.from) : a.from == b.from);
+    if (a.group != b.group || a.to != b.to || a.from.size() != b.from.size()) return false;
+    for (std::size_t i = 0; i < a.from.size(); ++i) {
+      const bool own = a.from[i].buffer == a.to[i].buffer;
+      if (!(own ? alike_but_offset(a.from[i], b.from[i]) : a.from[i] == b.from[i])) return false;
+    }
+    return true;
   }
   bool operator()(const Send& a, const Send& b) const { return alike_but_offset(a.from, b.from); }
   bool operator()(const Recv& a, const Recv& b) const { return alike_but_offset(a.to, b.to); }

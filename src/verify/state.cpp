@@ -81,19 +81,19 @@ class StateCheck {
 
   // --- instructions that move values
 
-  template <class Kind>
-  void move(const Kind& what, const Slice& from, const Slice& to) {
-    const Conversion conversion = convert(claims_, what, found(from));
+  void take_over(const Slice& to, const Conversion& conversion) {
     if (!conversion.problem.empty()) report_.fault(conversion.rule, index_, conversion.problem);
     partial_.write(to, conversion.state);
   }
-  void step(const AllReduce& what) { move(what, what.data, what.data); }
-  void step(const ReduceScatter& what) { move(what, what.from, what.to); }
-  void step(const AllGather& what) { move(what, what.from, what.to); }
-  void step(const AllToAll& what) { move(what, what.from, what.to); }
-  void step(const Copy& what) { move(what, what.from, what.to); }
-  void step(const Pack& what) { move(what, what.from, what.to); }
-  void step(const Unpack& what) { move(what, what.from, what.to); }
+  template <Collective Kind>
+  void step(const Kind& what) {
+    for_each_tensor(what, [&](const Slice& from, const Slice& to) {
+      take_over(to, convert(claims_, what, from, to, found(from)));
+    });
+  }
+  void step(const Copy& what) { take_over(what.to, convert(claims_, what, found(what.from))); }
+  void step(const Pack& what) { take_over(what.to, convert(claims_, what, found(what.from))); }
+  void step(const Unpack& what) { take_over(what.to, convert(claims_, what, found(what.from))); }
   // What crosses meshes is whole: the axes of one mesh mean nothing on the other.
   void step(const Send& what) {
     const State state = found(what.from);

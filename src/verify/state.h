@@ -46,19 +46,26 @@ struct Conversion {
   std::string problem;
   std::string_view rule = "state";
 };
-Conversion convert(Claims& claims, const AllReduce& what, const PartialMap::State& from);
-Conversion convert(Claims& claims, const ReduceScatter& what, const PartialMap::State& from);
-Conversion convert(Claims& claims, const AllGather& what, const PartialMap::State& from);
-Conversion convert(Claims& claims, const AllToAll& what, const PartialMap::State& from);
-Conversion convert(Claims& claims, const Copy& what, const PartialMap::State& from);
-Conversion convert(Claims& claims, const Pack& what, const PartialMap::State& from);
-Conversion convert(Claims& claims, const Unpack& what, const PartialMap::State& from);
+Conversion convert(Claims& claims, const Copy& what, const PartialMap::State& state);
+Conversion convert(Claims& claims, const Pack& what, const PartialMap::State& state);
+Conversion convert(Claims& claims, const Unpack& what, const PartialMap::State& state);
+/// The same of one tensor of a collective; `from` and `to` are one slice where it works in place.
+Conversion convert(Claims& claims, const AllReduce& what, const Slice& from, const Slice& to,
+                   const PartialMap::State& state);
+Conversion convert(Claims& claims, const ReduceScatter& what, const Slice& from, const Slice& to,
+                   const PartialMap::State& state);
+Conversion convert(Claims& claims, const AllGather& what, const Slice& from, const Slice& to,
+                   const PartialMap::State& state);
+Conversion convert(Claims& claims, const AllToAll& what, const Slice& from, const Slice& to,
+                   const PartialMap::State& state);
 
 /// What is wrong with a copy between cut buffers: it is neither one of equal parts nor of this
 /// rank's own block. Empty: nothing.
 std::string copy_problem(Claims& claims, const Copy& what);
-/// What is wrong with a gather whose source is part of its target: this rank's part it must be.
-std::string own_part_problem(Claims& claims, const AllGather& what);
+/// What is wrong where `from` is gathered into the buffer that it is part of: it must be this
+/// rank's part.
+std::string own_part_problem(Claims& claims, const Group& group, const Slice& from,
+                             const Slice& to);
 
 /// The axes by which the moments of an update are cut and its weight is not: this rank updates its
 /// own block of the weight's dim 0. Nothing where both are cut alike.

@@ -202,14 +202,29 @@ std::string slice_problem(const Program& program, const Slice& slice) {
   return {};
 }
 
+/// Whether the sides of a collective are lists of as many tensors, of one at least.
+template <Collective Kind>
+std::string list_problem(const Kind& what) {
+  if constexpr (requires { what.data; }) {
+    if (what.data.empty()) return "a collective of no tensor";
+  } else {
+    if (what.from.empty()) return "a collective of no tensor";
+    if (what.from.size() != what.to.size())
+      return format("{} tensors become {}", what.from.size(), what.to.size());
+  }
+  return {};
+}
+
 template <class Kind>
 std::string kind_problem(const Program& program, const Kind& what) {
   if constexpr (std::is_same_v<Kind, Compute>)
     if (what.slices.size() != op::operands(what.op).size())
       return format("{} operands, expected {}", what.slices.size(), op::operands(what.op).size());
-  if constexpr (requires { what.group; })
+  if constexpr (Collective<Kind>) {
     if (what.group.index() >= program.groups.size())
       return format("group {} does not exist", what.group.index());
+    if (const std::string problem = list_problem(what); !problem.empty()) return problem;
+  }
   if constexpr (requires { what.input; })
     if (what.input.index() >= program.inputs.size())
       return format("input {} does not exist", what.input.index());

@@ -210,12 +210,13 @@ class SumCheck {
   // --- instructions that move values
 
   void move(const Slice& from, const Slice& to) { write(to, read(from).value); }
-  void step(const AllReduce&) {}  // rule state knows whether it may
-  void step(const ReduceScatter& what) { move(what.from, what.to); }
-  void step(const AllGather& what) {
-    if (what.from.buffer != what.to.buffer) move(what.from, what.to);
+  /// Whether a collective may be where it is, rule state knows; what works in place changes no sum.
+  template <Collective Kind>
+  void step(const Kind& what) {
+    for_each_tensor(what, [&](const Slice& from, const Slice& to) {
+      if (from.buffer != to.buffer) move(from, to);
+    });
   }
-  void step(const AllToAll& what) { move(what.from, what.to); }
   void step(const Copy& what) { move(what.from, what.to); }
   void step(const Pack& what) { move(what.from, what.to); }
   void step(const Unpack& what) { move(what.from, what.to); }

@@ -32,10 +32,15 @@ class UpdateCheck {
         for_each_part(*compute, [&](const Compute& part) { update(part, i); });
       } else if (compute != nullptr && op::updates(compute->op, op::State::counter)) {
         count(*compute, i);
-      } else if (gather != nullptr && gather->from.buffer == gather->to.buffer) {
-        complete(*gather, i);
+      } else if (gather != nullptr) {
+        for_each_tensor(*gather, [&](const Slice& from, const Slice& to) {
+          if (from.buffer == to.buffer) return complete(gather->group, to, i);
+          check_untouched(from, i);
+          check_untouched(to, i);
+        });
       } else if (!incomplete_.empty()) {
-        check_untouched(i);
+        for (const Access& access : accesses(program_.instructions[i]))
+          check_untouched(access.slice, i);
       }
     }
     if (updates) check_all();
@@ -97,10 +102,10 @@ class UpdateCheck {
   }
 
   /// A gather of the owners' rows along the axis by which they were cut.
-  void complete(const AllGather& gather, std::size_t index) {
-    const Group& group = program_.groups[gather.group.index()];
-    const std::string& name = program_.buffer(gather.to.buffer).name;
-    const auto own = incomplete_.find(gather.to.buffer);
+  void complete(GroupId along, const Slice& rows, std::size_t index) {
+    const Group& group = program_.groups[along.index()];
+    const std::string& name = program_.buffer(rows.buffer).name;
+    const auto own = incomplete_.find(rows.buffer);
     if (own == incomplete_.end()) {
       fault(index, format("no update of own rows of {} comes before", name));
       return;
@@ -108,9 +113,9 @@ class UpdateCheck {
     const op::Cut& cut = own->second.added.back();
     if (own->second.added.size() != 1 || group.axes != std::vector{cut.axis})
       fault(index, format("instruction {} updates rows of {} cut by {}, this gathers along {}",
-                          own->second.index, name, axis_name(gather.to.buffer, cut.axis),
+                          own->second.index, name, axis_name(rows.buffer, cut.axis),
                           program_.axes_text(group)));
-    for_each_run(program_, gather.to, [&](const AddressRange& run) {
+    for_each_run(program_, rows, [&](const AddressRange& run) {
       bytes_.change(run.begin, run.end, [&](std::optional<std::size_t>& by) { by = index; });
     });
     incomplete_.erase(own);
@@ -121,11 +126,10 @@ class UpdateCheck {
   }
 
   /// Between an update of own rows and their gather, the other rows are of the step before.
-  void check_untouched(std::size_t index) {
-    for (const Access& access : accesses(program_.instructions[index]))
-      if (const auto own = incomplete_.find(access.slice.buffer); own != incomplete_.end())
-        fault(index, format("only this rank's rows of {} are up to date since instruction {}",
-                            program_.buffer(access.slice.buffer).name, own->second.index));
+  void check_untouched(const Slice& slice, std::size_t index) {
+    if (const auto own = incomplete_.find(slice.buffer); own != incomplete_.end())
+      fault(index, format("only this rank's rows of {} are up to date since instruction {}",
+                          program_.buffer(slice.buffer).name, own->second.index));
   }
 
   void check_all() {

@@ -15,16 +15,25 @@ bool same_range(const Program& program, const Slice& a, const Slice& b) {
          program.buffer(a.buffer).two_by_parity == program.buffer(b.buffer).two_by_parity;
 }
 
-/// The own rows of a buffer, updated by this rank, complete the buffer (rules update-once, part).
-bool gathers_in_place(const Instruction& instruction) {
+/// Whether it gathers the rows of a buffer, each of which one rank has updated, in their place
+/// (rules update-once, part).
+bool gathers_in_place(const Instruction& instruction, BufferId buffer) {
   const auto* gather = std::get_if<AllGather>(&instruction.what);
-  return gather != nullptr && gather->from.buffer == gather->to.buffer;
+  if (gather == nullptr) return false;
+  bool found = false;
+  for_each_tensor(*gather, [&](const Slice& from, const Slice& to) {
+    found = found || (from.buffer == buffer && to.buffer == buffer);
+  });
+  return found;
 }
 
 /// Whether output `output` may take over the memory of read `read`.
 bool may_alias(const Instruction& instruction, std::size_t output, std::size_t read) {
+  if (const auto* gather = std::get_if<AllGather>(&instruction.what))
+    return output == read + gather->from.size() &&
+           gather->from[read].buffer == gather->to[read].buffer;
   const auto* compute = std::get_if<Compute>(&instruction.what);
-  if (compute == nullptr) return gathers_in_place(instruction);
+  if (compute == nullptr) return false;
   const op::Operands operands = op::operands(compute->op);
   return output < operands.size() && operands[output].role == op::Role::write &&
          operands[output].may_alias == read;
@@ -43,14 +52,15 @@ void check_aliases(const Program& program, std::size_t index, const std::vector<
         report.fault(
             "alias", index,
             format("{} shares bytes with {}, which the op does not allow", written, other));
-      else if (!gathers_in_place(instruction) && !same_range(program, list[i].slice, list[j].slice))
+      else if (!std::holds_alternative<AllGather>(instruction.what) &&
+               !same_range(program, list[i].slice, list[j].slice))
         report.fault("alias", index, format("{} takes over only part of {}", written, other));
     }
   }
 }
 
 bool is_collective(const Instruction& instruction) {
-  return std::visit([](const auto& what) { return requires { what.group; }; }, instruction.what);
+  return std::visit([]<class Kind>(const Kind&) { return Collective<Kind>; }, instruction.what);
 }
 
 /// Whether an instruction makes a tensor out of nothing: the start of a run.
@@ -67,7 +77,8 @@ bool updates_parameters(const Instruction& instruction) {
   return updates_state(instruction, op::State::weight);
 }
 
-bool may_write(const Instruction& instruction, BufferRole role, bool is_init, bool updates) {
+bool may_write(const Instruction& instruction, BufferId buffer, BufferRole role, bool is_init,
+               bool updates) {
   if (role == BufferRole::step_block) return false;
   if (role != BufferRole::parameter && role != BufferRole::moment && role != BufferRole::counter)
     return true;
@@ -75,7 +86,7 @@ bool may_write(const Instruction& instruction, BufferRole role, bool is_init, bo
     return starts(instruction) || std::holds_alternative<Copy>(instruction.what) ||
            is_collective(instruction);
   if (role == BufferRole::counter) return updates_state(instruction, op::State::counter);
-  return updates && (updates_parameters(instruction) || gathers_in_place(instruction));
+  return updates && (updates_parameters(instruction) || gathers_in_place(instruction, buffer));
 }
 
 }  // namespace
@@ -90,7 +101,7 @@ void check_writes(const Program& program, Report& report) {
     for (const Access& access : list) {
       const Buffer& buffer = program.buffer(access.slice.buffer);
       if (access.role != op::Role::read &&
-          !may_write(program.instructions[i], buffer.role, is_init, updates))
+          !may_write(program.instructions[i], access.slice.buffer, buffer.role, is_init, updates))
         report.fault("read-only", i,
                      format("{} is a {}, which this instruction may not write here", buffer.name,
                             to_string(buffer.role)));

@@ -207,16 +207,22 @@ GroupId group_named(const Program& program, std::string_view name) {
 }  // namespace
 
 void Builder::all_reduce(std::string_view axis, std::string_view data) {
-  add(axis, AllReduce{group_named(program, axis), op::Reduction::sum, slice(data)});
+  add(axis, AllReduce{group_named(program, axis), op::Reduction::sum, {slice(data)}});
+}
+void Builder::all_reduce(std::string_view axis, const std::vector<std::string>& data) {
+  Slices slices;
+  for (const std::string& name : data) slices.push_back(slice(name));
+  add(axis, AllReduce{group_named(program, axis), op::Reduction::sum, std::move(slices)});
 }
 void Builder::all_gather(std::string_view axis, std::string_view from, std::string_view to) {
-  add(axis, AllGather{group_named(program, axis), slice(from), slice(to)});
+  add(axis, AllGather{group_named(program, axis), {slice(from)}, {slice(to)}});
 }
 void Builder::reduce_scatter(std::string_view axis, std::string_view from, std::string_view to) {
-  add(axis, ReduceScatter{group_named(program, axis), op::Reduction::sum, slice(from), slice(to)});
+  add(axis,
+      ReduceScatter{group_named(program, axis), op::Reduction::sum, {slice(from)}, {slice(to)}});
 }
 void Builder::all_to_all(std::string_view axis, std::string_view from, std::string_view to) {
-  add(axis, AllToAll{group_named(program, axis), slice(from), slice(to)});
+  add(axis, AllToAll{group_named(program, axis), {slice(from)}, {slice(to)}});
 }
 void Builder::feed(std::int64_t micro, std::string_view to) {
   const Slice slice_to = slice(to);

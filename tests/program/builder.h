@@ -46,6 +46,7 @@ class Builder {
           DType dtype = DType::f32);
   void add(std::string_view stream, What what);
   void all_reduce(std::string_view axis, std::string_view data);
+  void all_reduce(std::string_view axis, const std::vector<std::string>& data);
   void all_gather(std::string_view axis, std::string_view from, std::string_view to);
   void reduce_scatter(std::string_view axis, std::string_view from, std::string_view to);
   void all_to_all(std::string_view axis, std::string_view from, std::string_view to);

@@ -338,10 +338,10 @@ Program every_kind() {
   const Slice part{BufferId(2), 4, 1, 8, 0}, strided{BufferId(2), 0, 2, 8, 32},
       odd{BufferId(2), 0, 1, 8, 8};
   b.task(TaskKind::weight_backward, 3);
-  b.add("math", AllReduce{GroupId(0), op::Reduction::max, part});
-  b.add("net/x", ReduceScatter{GroupId(1), op::Reduction::sum, b.slice("a"), strided});
-  b.add("net/x", AllGather{GroupId(2), strided, b.slice("a")});
-  b.add("net/x", AllToAll{GroupId(1), odd, b.slice("b#1")});
+  b.add("math", AllReduce{GroupId(0), op::Reduction::max, {part}});
+  b.add("net/x", ReduceScatter{GroupId(1), op::Reduction::sum, {b.slice("a")}, {strided}});
+  b.add("net/x", AllGather{GroupId(2), {strided, part}, {b.slice("a"), odd}});
+  b.add("net/x", AllToAll{GroupId(1), {odd}, {b.slice("b#1")}});
   b.task(TaskKind::digest);
   b.add("math", Send{Rank(8), -7, b.slice("c")});
   b.add("math", Recv{Rank(0), 1LL << 40, part});

@@ -237,8 +237,7 @@ class GridProgram {
     b.all_reduce("x", "max");
     std::get<AllReduce>(b.program.instructions.back().what).reduction = op::Reduction::max;
     b.op("math", op::LogitSums{column, V}, {"logits", "labels", "max", "sum_exp", "label_logit"});
-    b.all_reduce("x", "sum_exp");
-    b.all_reduce("x", "label_logit");
+    b.all_reduce("x", std::vector<std::string>{"sum_exp", "label_logit"});
     b.op("math", op::CrossEntropyMerge{},
          {"max", "sum_exp", "label_logit", "labels", "token_loss", "lse.loss"});
     b.op("math", op::LossSum{micro_ > 0},
@@ -365,7 +364,7 @@ class GridProgram {
     if (at_once) b.add("math", all_weights());
     for (const Weight& w : weights()) {
       if (!at_once) one_weight(w);
-      if (is_own(w)) b.add("data", AllGather{GroupId(0), updated_rows(w), b.slice(w.name)});
+      if (is_own(w)) b.add("data", AllGather{GroupId(0), {updated_rows(w)}, {b.slice(w.name)}});
     }
     b.op("math", op::CountUpdate{}, {"result.applied", "updates"});
   }

@@ -115,18 +115,26 @@ class RandomProgram {
     return what;
   }
 
+  Slices slices(const Program& program, std::size_t count) {
+    Slices list;
+    for (std::size_t i = 0; i < count; ++i) list.push_back(slice(program));
+    return list;
+  }
+
   What what(const Program& program, std::int64_t micro) {
     const GroupId group(index(program.groups.size()));
+    const std::size_t tensors = 1 + (coin() ? index(4) : 0);
     const EventId event(index(program.num_events));
     switch (index(13)) {
       case 0:
-        return AllReduce{group, op::Reduction::max, slice(program)};
+        return AllReduce{group, op::Reduction::max, slices(program, tensors)};
       case 1:
-        return ReduceScatter{group, op::Reduction::sum, slice(program), slice(program)};
+        return ReduceScatter{group, op::Reduction::sum, slices(program, tensors),
+                             slices(program, tensors)};
       case 2:
-        return AllGather{group, slice(program), slice(program)};
+        return AllGather{group, slices(program, tensors), slices(program, tensors)};
       case 3:
-        return AllToAll{group, slice(program), slice(program)};
+        return AllToAll{group, slices(program, tensors), slices(program, tensors)};
       case 4:
         return Send{Rank(index(9)), below(99), slice(program)};
       case 5:

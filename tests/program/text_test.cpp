@@ -168,8 +168,13 @@ TEST(Text, AShortTextNamesOperandsAndUnknownIds) {
   EXPECT_EQ(short_text(program, program.instructions[gelu]), "gelu u -> a");
   std::get<Compute>(program.instructions[gelu].what).slices[0].buffer = BufferId(99);
   EXPECT_EQ(short_text(program, program.instructions[gelu]), "gelu ?99[0:1x512/0] -> a");
-  EXPECT_EQ(short_text(program, {StreamId(0), AllReduce{GroupId(3), op::Reduction::sum, {}}}),
-            "all_reduce -> &step[0:0] group ?3 reduction sum");
+  EXPECT_EQ(
+      short_text(program, {StreamId(0), AllReduce{GroupId(3), op::Reduction::sum, {Slice{}}}}),
+      "all_reduce -> &step[0:0] group ?3 reduction sum");
+  const Slice field = program.whole(BufferId(program.buffers.size() - 1));
+  const std::string& last = program.buffers.back().name;
+  EXPECT_EQ(short_text(program, {StreamId(0), AllGather{GroupId(3), Slices(9, field), {field}}}),
+            format("all_gather {0}, {0}, {0}, {0} and 5 more -> {0} group ?3", last));
   EXPECT_EQ(short_text(Task{TaskKind::forward, 2, 0, 0}), "forward(2)");
   EXPECT_EQ(short_text(Task{TaskKind::update, std::nullopt, 0, 0}), "update");
 }

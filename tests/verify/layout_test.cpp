@@ -50,7 +50,7 @@ TEST(VerifyLayout, TheLastBlocksMayBePadded) {
 TEST(VerifyLayout, APackLeftOutIsAFault) {
   Program program = round_trip(8);
   const std::size_t scatter = find_instruction(program, "reduce_scatter");
-  std::get<ReduceScatter>(program.instructions[scatter].what).from = slice_of(program, "terms");
+  std::get<ReduceScatter>(program.instructions[scatter].what).from = {slice_of(program, "terms")};
   expect_fault(program, "layout", scatter, "equal parts of terms are not blocks of its dim 1");
 }
 
@@ -127,9 +127,9 @@ TEST(VerifyLayout, AReductionOfPartOfABlockedBufferIsAFault) {
   Slice part = slice_of(program, "packed");
   EXPECT_EQ(part.row_bytes, 64);
   insert_instruction(program, scatter,
-                     {StreamId(1), AllReduce{GroupId(0), op::Reduction::sum, part}});
+                     {StreamId(1), AllReduce{GroupId(0), op::Reduction::sum, {part}}});
   EXPECT_EQ(all(verify(program)), "");  // all of it, still zero: any layout will do
-  std::get<AllReduce>(program.instructions[scatter].what).data.row_bytes = 32;
+  std::get<AllReduce>(program.instructions[scatter].what).data[0].row_bytes = 32;
   expect_fault(program, "layout", scatter, "it takes part of packed, which is blocked");
 }
 
@@ -153,7 +153,7 @@ TEST(VerifyLayout, AnAllToAllFromBlocksToRowsIsSound) {
 TEST(VerifyLayout, AnAllToAllOfAPlainBufferIsAFault) {
   Program program = transposing();
   const std::size_t all_to_all = find_instruction(program, "all_to_all");
-  std::get<AllToAll>(program.instructions[all_to_all].what).from = slice_of(program, "rows");
+  std::get<AllToAll>(program.instructions[all_to_all].what).from = {slice_of(program, "rows")};
   expect_fault(program, "layout", all_to_all, "equal parts of rows are not blocks of its dim 1");
 }
 
@@ -379,7 +379,7 @@ TEST(VerifyOrder, CollectivesOfAGroupOnTwoStreamsNeedAnOrder) {
   b.op("y", op::Fill{0, {8}}, {"a"});
   b.all_reduce("y", "a");
   b.op("other", op::Fill{0, {8}}, {"b"});
-  b.add("other", AllReduce{GroupId(0), op::Reduction::sum, b.slice("b")});
+  b.add("other", AllReduce{GroupId(0), op::Reduction::sum, {b.slice("b")}});
   Program program = b.finish();
   expect_fault(program, "order", 3, "no wait orders it after instruction 1 (all_reduce -> &a");
   program.instructions[3].stream = StreamId(0);

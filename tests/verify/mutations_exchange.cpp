@@ -19,7 +19,7 @@ std::optional<Site> pick_reduce(Job& job, std::mt19937& random, Suits&& suits) {
   return pick(job, random, [&](const Program& program, std::size_t at) {
     const auto* reduce = std::get_if<AllReduce>(&program.instructions[at].what);
     return reduce != nullptr && is_shared(program, at) &&
-           suits(program, *reduce, program.buffer(reduce->data.buffer));
+           suits(program, *reduce, program.buffer(reduce->data[0].buffer));
   });
 }
 bool any_reduce(const Program&, const AllReduce&, const Buffer&) {
@@ -216,11 +216,11 @@ void add_reductions(std::vector<Mutation>& list) {
        [](Job& job, std::mt19937& random) {
          const auto site = pick_reduce(
              job, random, [](const Program&, const AllReduce& what, const Buffer& buffer) {
-               return what.data.rows == 1 && what.data.row_bytes > size_bytes(buffer.dtype) &&
+               return what.data[0].rows == 1 && what.data[0].row_bytes > size_bytes(buffer.dtype) &&
                       buffer.role != BufferRole::result_block;
              });
          return on_one(job, site, [&](const Site& at) {
-           auto& data = kind_at<AllReduce>(job, at).data;
+           auto& data = kind_at<AllReduce>(job, at).data[0];
            data.row_bytes -= size_bytes(program_at(job, at).buffer(data.buffer).dtype);
          });
        }});
@@ -245,8 +245,94 @@ void add_reductions(std::vector<Mutation>& list) {
                         });
                     return on_one(job, site, [&](const Site& at) {
                       Program& program = program_at(job, at);
-                      program.buffers[kind_at<AllReduce>(job, at).data.buffer.index()].dtype =
+                      program.buffers[kind_at<AllReduce>(job, at).data[0].buffer.index()].dtype =
                           DType::i32;
+                    });
+                  }});
+}
+
+/// An all-reduce of several tensors, outside of the fields of the result block.
+std::optional<Site> pick_list(Job& job, std::mt19937& random) {
+  return pick_reduce(job, random, [](const Program&, const AllReduce& what, const Buffer&) {
+    return what.data.size() > 1;
+  });
+}
+
+void add_lists(std::vector<Mutation>& list) {
+  list.push_back({"a tensor left out of a collective of several on all ranks",
+                  {"state", "update-once"},
+                  false,
+                  [](Job& job, std::mt19937& random) {
+                    const std::size_t which = random();
+                    return on_all(job, pick_list(job, random), [&](const Site& each) {
+                      Slices& data = kind_at<AllReduce>(job, each).data;
+                      data.erase(data.begin() + static_cast<std::ptrdiff_t>(which % data.size()));
+                    });
+                  }});
+  list.push_back({"a tensor left out of a collective of several on one rank",
+                  {"class", "matching"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    return on_one(job, pick_list(job, random), [&](const Site& site) {
+                      kind_at<AllReduce>(job, site).data.pop_back();
+                    });
+                  }});
+  list.push_back({"two tensors of a collective exchanged on one rank",
+                  {"class", "matching"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    return on_one(job, pick_list(job, random), [&](const Site& site) {
+                      Slices& data = kind_at<AllReduce>(job, site).data;
+                      std::swap(data.front(), data.back());
+                    });
+                  }});
+  list.push_back({"a tensor twice in a collective of several",
+                  {"alias"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    return on_all(job, pick_list(job, random), [&](const Site& each) {
+                      Slices& data = kind_at<AllReduce>(job, each).data;
+                      data.push_back(data.front());
+                    });
+                  }});
+  list.push_back(
+      {"a collective of no tensor", {"bounds"}, true, [](Job& job, std::mt19937& random) {
+         return on_all(job, pick_reduce(job, random, any_reduce),
+                       [&](const Site& each) { kind_at<AllReduce>(job, each).data.clear(); });
+       }});
+  list.push_back({"more tensors gathered than there is room for",
+                  {"bounds"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    const auto any = [](const Program&, const AllGather&) { return true; };
+                    return on_all(job, pick_kind<AllGather>(job, random, any),
+                                  [&](const Site& each) {
+                                    auto& what = kind_at<AllGather>(job, each);
+                                    what.from.push_back(what.from.front());
+                                  });
+                  }});
+  list.push_back({"tensors of two element types in one collective",
+                  {"groups"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    return on_all(job, pick_list(job, random), [&](const Site& each) {
+                      Program& program = program_at(job, each);
+                      Buffer& buffer =
+                          program.buffers[kind_at<AllReduce>(job, each).data.back().buffer.index()];
+                      buffer.dtype = buffer.dtype == DType::f32 ? DType::i32 : DType::i64;
+                    });
+                  }});
+  list.push_back({"two weights of a collective gathered from each other's rows",
+                  {"groups", "part", "state", "alias"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    const auto site = pick_kind<AllGather>(
+                        job, random, [](const Program&, const AllGather& what) {
+                          return what.from.size() > 1 && what.from[0].buffer == what.to[0].buffer;
+                        });
+                    return on_all(job, site, [&](const Site& each) {
+                      Slices& rows = kind_at<AllGather>(job, each).from;
+                      std::swap(rows.front(), rows.back());
                     });
                   }});
 }
@@ -256,6 +342,7 @@ void add_reductions(std::vector<Mutation>& list) {
 void add_exchange_mutations(std::vector<Mutation>& list) {
   add_collectives(list);
   add_reductions(list);
+  add_lists(list);
 }
 
 }  // namespace fourfold::verify

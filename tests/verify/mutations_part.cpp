@@ -119,11 +119,11 @@ void add_own_blocks(std::vector<Mutation>& list) {
                   [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
                     const auto site = pick_kind<AllGather>(
                         job, random, [](const Program&, const AllGather& what) {
-                          return what.from.buffer == what.to.buffer;
+                          return what.from[0].buffer == what.to[0].buffer;
                         });
                     if (!site) return std::nullopt;
                     const Seeded result = seeded(job, *site, true);
-                    Slice& rows = kind_at<AllGather>(job, *site).from;
+                    Slice& rows = kind_at<AllGather>(job, *site).from[0];
                     rows.offset_bytes = rows.offset_bytes == 0 ? rows.row_bytes : 0;
                     return result;
                   }});
@@ -133,7 +133,7 @@ void add_own_blocks(std::vector<Mutation>& list) {
                   [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
                     const auto site = pick_kind<AllGather>(
                         job, random, [](const Program&, const AllGather& what) {
-                          return what.from.buffer == what.to.buffer;
+                          return what.from[0].buffer == what.to[0].buffer;
                         });
                     if (!site) return std::nullopt;
                     const Seeded result = seeded(job, *site, false);

@@ -26,7 +26,7 @@ TEST(VerifyGroups, AGroupInAnotherOrderIsAFault) {
 TEST(VerifyGroups, UnequalPartsAreAFault) {
   Program program = sharded_train();
   const std::size_t gather = find_instruction(program, "all_gather");
-  std::get<AllGather>(program.instructions[gather].what).to.row_bytes = 192;
+  std::get<AllGather>(program.instructions[gather].what).to[0].row_bytes = 192;
   expect_fault(program, "groups", gather, "192 bytes are not 2 parts of 128 bytes");
 }
 

@@ -1,6 +1,8 @@
 #include "run/cuda/move.h"
 
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/error.h"
 #include "kernels/cuda/copy.h"
@@ -25,8 +27,12 @@ struct MoveOf {
   std::size_t parity = 0;
 
   Move operator()(const PreparedCopy& copy) const {
-    return [from = device_rows(copy.from[parity]), to = device_rows(copy.to[parity])](
-               Stream stream) { kernels::cuda::copy_rows(from, to, stream); };
+    std::vector<std::pair<DeviceRows, DeviceRows>> sides;
+    for (const PreparedCopy::Tensor& tensor : copy.tensors)
+      sides.emplace_back(device_rows(tensor.from[parity]), device_rows(tensor.to[parity]));
+    return [sides = std::move(sides)](Stream stream) {
+      for (const auto& [from, to] : sides) kernels::cuda::copy_rows(from, to, stream);
+    };
   }
   Move operator()(const PreparedReorder& reorder) const {
     const BlockOrder order = block_order(reorder.order);

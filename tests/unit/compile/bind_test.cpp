@@ -226,11 +226,13 @@ TEST(Bind, an_update_of_sharded_states_begins_at_the_rows_of_the_rank) {
         EXPECT_EQ(compute->slices[5].offset_bytes, begin) << rank;
         EXPECT_EQ(compute->slices[5].bytes(), part);
       } else if (const auto* gather = std::get_if<program::AllGather>(&i.what)) {
-        if (!is_up(gather->from) || !is_up(gather->to)) continue;
-        ++gathers;
-        EXPECT_EQ(gather->from.offset_bytes, begin) << rank;
-        EXPECT_EQ(gather->to.offset_bytes, 0);
-        EXPECT_EQ(gather->to.bytes(), 2 * part);
+        program::for_each_tensor(*gather, [&](const program::Slice& from, const auto& to) {
+          if (!is_up(from) || !is_up(to)) return;
+          ++gathers;
+          EXPECT_EQ(from.offset_bytes, begin) << rank;
+          EXPECT_EQ(to.offset_bytes, 0);
+          EXPECT_EQ(to.bytes(), 2 * part);
+        });
       }
     }
     EXPECT_EQ(updates, 1U);

@@ -107,20 +107,22 @@ std::map<std::string, Reductions> reductions(const program::Program& program) {
   std::map<std::string, Reductions> result;
   for (const program::Task& task : program.tasks)
     for (std::size_t i = task.begin; i < task.end; ++i) {
-      const program::What& what = program.instructions[i].what;
-      const program::Slice* tensor = nullptr;
-      program::GroupId group;
-      if (const auto* reduce = std::get_if<program::AllReduce>(&what))
-        tensor = &reduce->data, group = reduce->group;
-      if (const auto* scatter = std::get_if<program::ReduceScatter>(&what))
-        tensor = &scatter->from, group = scatter->group;
-      if (tensor == nullptr) continue;
-      const std::string& name = program.buffer(tensor->buffer).name;
-      if (!name.starts_with("gradient/")) continue;
-      Reductions& list = result[gradient_of(name)];
-      auto& when = task.kind == TaskKind::update ? list.at_end : list.in_micro[task.micro.value()];
-      for (const AxisId axis : program.groups[group.index()].axes)
-        when.insert(program.meshes[0].axes[axis.index()].name);
+      const auto note = [&](program::GroupId group, const program::Slice& tensor) {
+        const std::string& name = program.buffer(tensor.buffer).name;
+        if (!name.starts_with("gradient/")) return;
+        Reductions& list = result[gradient_of(name)];
+        auto& when =
+            task.kind == TaskKind::update ? list.at_end : list.in_micro[task.micro.value()];
+        for (const AxisId axis : program.groups[group.index()].axes)
+          when.insert(program.meshes[0].axes[axis.index()].name);
+      };
+      std::visit(
+          [&](const auto& what) {
+            if constexpr (requires { what.reduction; })
+              program::for_each_tensor(
+                  what, [&](const program::Slice& from, const auto&) { note(what.group, from); });
+          },
+          program.instructions[i].what);
     }
   return result;
 }

@@ -67,10 +67,12 @@ TEST(MixedPrecision, weights_are_rounded_once_in_a_step_whole_and_before_they_mo
       if (buffer.role == BufferRole::parameter) parameters.insert(buffer.name);
     for (const program::Instruction& instruction : train.instructions) {
       if (const auto* gather = std::get_if<program::AllGather>(&instruction.what)) {
-        const bool is_in_place = gather->from.buffer == gather->to.buffer;  // of updated rows
-        if (parameter_of(train, gather->from) != nullptr && !is_in_place) {
-          EXPECT_EQ(buffer_of(train, gather->from).dtype, DType::bf16);
-        }
+        program::for_each_tensor(*gather, [&](const Slice& from, const Slice& to) {
+          const bool is_in_place = from.buffer == to.buffer;  // of updated rows
+          if (parameter_of(train, from) != nullptr && !is_in_place) {
+            EXPECT_EQ(buffer_of(train, from).dtype, DType::bf16);
+          }
+        });
       }
       const auto* compute = std::get_if<Compute>(&instruction.what);
       if (compute == nullptr || !std::holds_alternative<op::Cast>(compute->op)) continue;

@@ -112,14 +112,16 @@ std::map<std::string, ByAxis> sent_for_layers(const program::Program& program,
     sent[layer->second][program.axes_text(group)] +=
         ring(static_cast<std::int64_t>(group.members.size()), passes, bytes);
   };
-  for (const program::Instruction& i : program.instructions) {
-    if (const auto* r = std::get_if<program::AllReduce>(&i.what))
-      count(r->group, 2, r->data, r->data.bytes());
-    if (const auto* s = std::get_if<program::ReduceScatter>(&i.what))
-      count(s->group, 1, s->from, s->from.bytes());
-    if (const auto* g = std::get_if<program::AllGather>(&i.what))
-      count(g->group, 1, g->from, g->to.bytes());
-  }
+  for (const program::Instruction& i : program.instructions)
+    std::visit(
+        [&]<class Kind>(const Kind& what) {
+          if constexpr (program::Collective<Kind> && !std::is_same_v<Kind, program::AllToAll>)
+            program::for_each_tensor(what, [&](const program::Slice& from, const auto& to) {
+              count(what.group, std::is_same_v<Kind, program::AllReduce> ? 2 : 1, from,
+                    std::max(from.bytes(), to.bytes()));
+            });
+        },
+        i.what);
   return sent;
 }
 

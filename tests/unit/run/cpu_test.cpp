@@ -227,11 +227,11 @@ TEST(CpuBackend, collectives_of_one_rank_are_copies) {
   const auto data = made.floats("data", 4), gathered = made.floats("gathered", 4),
              scattered = made.floats("scattered", 4), exchanged = made.floats("exchanged", 4);
   const program::GroupId group(0);
-  made.add("comm", program::AllReduce{group, op::Reduction::sum, made.whole(data)});
-  made.add("comm", program::AllGather{group, made.whole(data), made.whole(gathered)});
-  made.add("comm", program::ReduceScatter{group, op::Reduction::sum, made.whole(data),
-                                          made.whole(scattered)});
-  made.add("comm", program::AllToAll{group, made.whole(data), made.whole(exchanged)});
+  made.add("comm", program::AllReduce{group, op::Reduction::sum, {made.whole(data)}});
+  made.add("comm", program::AllGather{group, {made.whole(data)}, {made.whole(gathered)}});
+  made.add("comm", program::ReduceScatter{
+                       group, op::Reduction::sum, {made.whole(data)}, {made.whole(scattered)}});
+  made.add("comm", program::AllToAll{group, {made.whole(data)}, {made.whole(exchanged)}});
   const program::Bundle bundle = made.bundle();
   CpuBackend backend;
   Executor executor(bundle, backend);
@@ -257,8 +257,9 @@ std::string refusal(const Handmade& made) {
 TEST(CpuBackend, programs_for_several_ranks_are_refused_by_name) {
   Handmade reduce("train");
   reduce.edit().groups.push_back({"z", MeshId(0), {AxisId(0)}, {Rank(0), Rank(1)}});
-  reduce.add("comm", program::AllReduce{program::GroupId(1), op::Reduction::sum,
-                                        reduce.whole(reduce.floats("a", 4))});
+  reduce.add("comm",
+             program::AllReduce{
+                 program::GroupId(1), op::Reduction::sum, {reduce.whole(reduce.floats("a", 4))}});
   EXPECT_NE(refusal(reduce).find("one rank runs here; program train"), std::string::npos);
   EXPECT_NE(refusal(reduce).find("group z of 2 ranks"), std::string::npos);
   Handmade send("pipeline");

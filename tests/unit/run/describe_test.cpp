@@ -22,9 +22,9 @@ Handmade example() {
   made.copy("math", a, b);
   made.add("math", program::Record{copied});
   made.add("x", program::Wait{copied});
-  made.add("x", program::AllReduce{program::GroupId(0), Reduction::sum, made.whole(b)});
-  made.add("x", program::AllReduce{program::GroupId(0), Reduction::sum, {a, 0, 1, 4, 0}});
-  made.add("y", program::AllReduce{program::GroupId(1), Reduction::sum, made.whole(b)});
+  made.add("x", program::AllReduce{program::GroupId(0), Reduction::sum, {made.whole(b)}});
+  made.add("x", program::AllReduce{program::GroupId(0), Reduction::sum, {{a, 0, 1, 4, 0}}});
+  made.add("y", program::AllReduce{program::GroupId(1), Reduction::sum, {made.whole(b)}});
   program.tasks = {{program::TaskKind::forward, 0, 0, 3}, {program::TaskKind::update, {}, 3, 6}};
   return made;
 }

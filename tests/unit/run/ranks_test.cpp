@@ -71,17 +71,17 @@ TEST(Ranks, collectives_on_all_streams_give_what_their_names_say) {
     const auto a = made.floats("a", 4), b = made.floats("b", 8), c = made.floats("c", 2),
                d = made.floats("d", 2);
     const auto summed = made.event(), gathered = made.event(), scattered = made.event();
-    made.add("x", program::AllReduce{x_group, Reduction::sum, made.whole(a)});
+    made.add("x", program::AllReduce{x_group, Reduction::sum, {made.whole(a)}});
     made.add("x", program::Record{summed});
     made.add("y", program::Wait{summed});
-    made.add("y", program::AllGather{y_group, made.whole(a), made.whole(b)});
+    made.add("y", program::AllGather{y_group, {made.whole(a)}, {made.whole(b)}});
     made.add("y", program::Record{gathered});
     made.add("data", program::Wait{gathered});
-    made.add("data", program::ReduceScatter{program::GroupId(0), Reduction::max, made.whole(b),
-                                            made.whole(c)});
+    made.add("data", program::ReduceScatter{
+                         program::GroupId(0), Reduction::max, {made.whole(b)}, {made.whole(c)}});
     made.add("data", program::Record{scattered});
     made.add("x", program::Wait{scattered});
-    made.add("x", program::AllToAll{x_group, made.whole(c), made.whole(d)});
+    made.add("x", program::AllToAll{x_group, {made.whole(c)}, {made.whole(d)}});
   };
   const auto fill = [](Executor& executor, Rank rank) {
     for (std::size_t i = 0; i < 4; ++i)
@@ -109,8 +109,8 @@ TEST(Ranks, collectives_work_in_place_on_parts_of_buffers) {
     mine.row_bytes = 8;
     mine.offset_bytes = 8 * static_cast<std::int64_t>(rank.index());
     made.add("data",
-             program::ReduceScatter{program::GroupId(0), Reduction::sum, made.whole(a), mine});
-    made.add("data", program::AllGather{program::GroupId(0), mine, made.whole(a)});
+             program::ReduceScatter{program::GroupId(0), Reduction::sum, {made.whole(a)}, {mine}});
+    made.add("data", program::AllGather{program::GroupId(0), {mine}, {made.whole(a)}});
   };
   const auto fill = [](Executor& executor, Rank rank) {
     for (std::size_t i = 0; i < 8; ++i)
@@ -122,13 +122,58 @@ TEST(Ranks, collectives_work_in_place_on_parts_of_buffers) {
   });
 }
 
+/// The same collectives of two tensors of different sizes, each alone or both in one.
+void add_collectives(Handmade& made, bool as_list) {
+  const auto make = [&](std::string_view name, std::int64_t first, std::int64_t second) {
+    return program::Slices{made.whole(made.floats(std::string(name) + "0", first)),
+                           made.whole(made.floats(std::string(name) + "1", second))};
+  };
+  const program::GroupId all(0);
+  const program::Slices a = make("a", 4, 12), reduced = make("reduced", 1, 3), b = make("b", 4, 12),
+                        c = make("c", 4, 12);
+  const auto add = [&](const auto& from, const auto& to) {
+    made.add("data", program::AllReduce{all, Reduction::sum, from});
+    made.add("data", program::ReduceScatter{all, Reduction::sum, from, to[0]});
+    made.add("data", program::AllGather{all, to[0], to[1]});
+    made.add("data", program::AllToAll{all, from, to[2]});
+  };
+  if (as_list) return add(a, std::vector{reduced, b, c});
+  for (const std::size_t k : {0U, 1U})
+    add(program::Slices{a[k]}, std::vector<program::Slices>{{reduced[k]}, {b[k]}, {c[k]}});
+}
+
+TEST(Ranks, a_collective_of_several_tensors_does_to_each_what_one_alone_does) {
+  const auto fill = [](Executor& executor, Rank rank) {
+    for (const std::string_view name : {"a0", "a1"}) {
+      const auto values = floats(executor, name);
+      for (std::size_t i = 0; i < values.size(); ++i)  // sums that round
+        values[i] = 1.0F / static_cast<float>(1 + 7 * rank.index() + i + values.size());
+    }
+  };
+  std::array<std::vector<float>, ranks> alone;
+  const auto all_of = [](Executor& executor) {
+    std::vector<float> values;
+    for (const std::string_view name : {"a0", "a1", "reduced0", "reduced1", "b0", "b1", "c0", "c1"})
+      for (const float value : floats(executor, name)) values.push_back(value);
+    return values;
+  };
+  run_ranks([](Handmade& made, Rank) { add_collectives(made, false); }, fill,
+            [&](Executor& executor, Rank rank) { alone[rank.index()] = all_of(executor); });
+  run_ranks(
+      [](Handmade& made, Rank) { add_collectives(made, true); }, fill,
+      [&](Executor& executor, Rank rank) { EXPECT_EQ(all_of(executor), alone[rank.index()]); });
+  EXPECT_NE(alone[0], alone[1]);  // parts of the reductions differ by rank
+}
+
 TEST(Ranks, a_field_of_the_result_block_is_reduced_in_its_own_type) {
   const auto build = [](Handmade& made, Rank) {
     const auto result = made.result_block();
-    made.add("data", program::AllReduce{program::GroupId(0), Reduction::sum,
-                                        Handmade::field(result, "result.loss_sum")});
-    made.add("data", program::AllReduce{program::GroupId(0), Reduction::max,
-                                        Handmade::field(result, "result.valid_count")});
+    made.add("data", program::AllReduce{program::GroupId(0),
+                                        Reduction::sum,
+                                        {Handmade::field(result, "result.loss_sum")}});
+    made.add("data", program::AllReduce{program::GroupId(0),
+                                        Reduction::max,
+                                        {Handmade::field(result, "result.valid_count")}});
   };
   comm::ThreadJob job(ranks);
   job.run([&](comm::World& world) {
@@ -195,7 +240,7 @@ TEST(Ranks, a_fault_ends_the_job_on_all_ranks_and_names_rank_and_instruction) {
     made.add("math", made.feed(fed, micro));
     made.add("math", program::Record{ready});
     made.add("data", program::Wait{ready});
-    made.add("data", program::AllReduce{program::GroupId(0), Reduction::max, made.whole(fed)});
+    made.add("data", program::AllReduce{program::GroupId(0), Reduction::max, {made.whole(fed)}});
     made.edit().tasks = {{program::TaskKind::forward, 0, 0, 4}};
     const program::Bundle bundle = made.bundle();
     CpuOptions options;
@@ -239,7 +284,7 @@ TEST(Ranks, what_each_rank_waits_for_can_be_read_while_it_waits) {
   job.run([&](comm::World& world) {
     Handmade made = of_rank(world.rank());
     const auto a = made.floats("a", 4);
-    made.add("data", program::AllReduce{program::GroupId(0), Reduction::sum, made.whole(a)});
+    made.add("data", program::AllReduce{program::GroupId(0), Reduction::sum, {made.whole(a)}});
     const program::Bundle bundle = made.bundle();
     CpuOptions options;
     options.world = &world;
@@ -280,7 +325,7 @@ TEST(Ranks, sixteen_ranks_with_four_streams_each_get_through_and_steps_allocate_
       program.groups.push_back(
           {name, MeshId(0), {AxisId(axis)}, {Rank(me & ~bit), Rank(me | bit)}});
       if (last) made.add(name, program::Wait{*last});
-      made.add(name, program::AllReduce{program::GroupId(axis), Reduction::sum, made.whole(a)});
+      made.add(name, program::AllReduce{program::GroupId(axis), Reduction::sum, {made.whole(a)}});
       last = made.event();
       made.add(name, program::Record{*last});
     }

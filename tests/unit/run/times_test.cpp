@@ -51,7 +51,7 @@ struct FedSum {
     made.copy("math", sum, sum);
     made.add("math", program::Record{copied});
     made.add("x", program::Wait{copied});
-    made.add("x", program::AllReduce{program::GroupId(0), Reduction::sum, made.whole(sum)});
+    made.add("x", program::AllReduce{program::GroupId(0), Reduction::sum, {made.whole(sum)}});
     made.add("x", program::Record{summed});
   }
 };

@@ -26,8 +26,8 @@ program::Program two_streams(std::size_t rank) {
   made.compute(op::Contract{}, {made.whole(a), made.whole(b), made.whole(c)});
   made.add("math", program::Record{done});
   made.add("x", program::Wait{done});
-  made.add("x", program::AllReduce{program::GroupId(0), Reduction::sum, made.whole(c)});
-  made.add("x", program::AllReduce{program::GroupId(0), Reduction::sum, made.whole(c)});
+  made.add("x", program::AllReduce{program::GroupId(0), Reduction::sum, {made.whole(c)}});
+  made.add("x", program::AllReduce{program::GroupId(0), Reduction::sum, {made.whole(c)}});
   made.add("x", program::Record{reduced});
   made.add("math", program::Wait{reduced});
   made.copy("math", c, c);

@@ -283,7 +283,7 @@ TEST_P(OnAFakeGpu, programs_for_several_ranks_are_refused) {
   Handmade made("p");
   const auto data = made.floats("data", 4);
   made.edit().groups[0].members = {Rank(0), Rank(1)};
-  made.add("math", program::AllReduce{.group = program::GroupId(0), .data = made.whole(data)});
+  made.add("math", program::AllReduce{.group = program::GroupId(0), .data = {made.whole(data)}});
   const program::Bundle bundle = made.bundle();
   const auto backend = gpu_.backend();
   try {
