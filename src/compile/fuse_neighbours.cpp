@@ -27,7 +27,7 @@ class Fuser : private Neighbours {
   template <class Row>
   void fuse(const Row&, std::size_t) {}
 
-  void fuse(const op::Gelu&, std::size_t gelu) {
+  void fuse(op::Gelu, std::size_t gelu) {
     const Compute& last = *compute(gelu);
     const auto bias = writer<op::AddBias>(last.slices[0], gelu);
     if (!wants<op::BiasGelu>() || !bias) return;
@@ -36,7 +36,7 @@ class Fuser : private Neighbours {
          {*bias, gelu}, gelu);
   }
 
-  void fuse(const op::LayerNorm& norm, std::size_t index) {
+  void fuse(op::LayerNorm norm, std::size_t index) {
     const Compute& last = *compute(index);
     const auto add = writer<op::Add>(last.slices[0], index);
     if (!wants<op::AddLayerNorm>() || !add) return;
@@ -59,7 +59,7 @@ class Fuser : private Neighbours {
     join(row, std::move(slices), branch.members, index);
   }
 
-  void fuse(const op::LayerNormGradient&, std::size_t index) {
+  void fuse(op::LayerNormGradient, std::size_t index) {
     if (!wants<op::AddLayerNormGradient>()) return;
     std::vector<Slice> slices = compute(index)->slices;
     Slice sum = slices.back();
@@ -85,7 +85,7 @@ class Fuser : private Neighbours {
     if (members.size() > 1) join(row, std::move(slices), members, members.back());
   }
 
-  void fuse(const op::CrossEntropy&, std::size_t index) {
+  void fuse(op::CrossEntropy, std::size_t index) {
     if (!wants<op::CrossEntropyBoth>()) return;
     const std::vector<Slice>& own = compute(index)->slices;
     for (const std::size_t reader : uses().of_value(own[3], index)) {

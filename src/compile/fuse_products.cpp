@@ -24,8 +24,8 @@ class Fuser : private Neighbours {
   template <class Row>
   void fuse(const Row&, std::size_t) {}
 
-  void fuse(const op::AddBias&, std::size_t index) { join_bias<op::ContractBias>(index); }
-  void fuse(const op::BiasGelu&, std::size_t index) { join_bias<op::ContractBiasGelu>(index); }
+  void fuse(op::AddBias, std::size_t index) { join_bias<op::ContractBias>(index); }
+  void fuse(op::BiasGelu, std::size_t index) { join_bias<op::ContractBiasGelu>(index); }
 
   /// An instruction that reads the product and a bias first.
   template <class Row>
@@ -38,7 +38,7 @@ class Fuser : private Neighbours {
     join(row_of<Row>(*product), std::move(slices), {*product, index}, index);
   }
 
-  void fuse(const op::GeluGradient&, std::size_t index) {
+  void fuse(op::GeluGradient, std::size_t index) {
     using Row = op::ContractGeluGradient;
     const std::vector<Slice>& own = compute(index)->slices;
     const auto product = product_of<Row>(own[1], index);
@@ -101,7 +101,10 @@ class Fuser : private Neighbours {
 }  // namespace
 
 Program fuse_products(Program program, const machine::Target& target) {
-  if (!target.fusions.empty()) Fuser(program, target).run();
+  const bool has_any = machine::fuses(target, op::ContractBias::name) ||
+                       machine::fuses(target, op::ContractBiasGelu::name) ||
+                       machine::fuses(target, op::ContractGeluGradient::name);
+  if (has_any) Fuser(program, target).run();
   return program;
 }
 

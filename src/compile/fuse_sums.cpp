@@ -1,5 +1,6 @@
 #include "compile/fuse_sums.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -25,8 +26,8 @@ class Fuser : private Neighbours {
  private:
   template <class Row>
   void fuse(const Row&, std::size_t) {}
-  void fuse(const op::SquaredNorm& row, std::size_t index) { fuse_sum(row, index); }
-  void fuse(const op::CountNonFinite& row, std::size_t index) { fuse_sum(row, index); }
+  void fuse(op::SquaredNorm row, std::size_t index) { fuse_sum(row, index); }
+  void fuse(op::CountNonFinite row, std::size_t index) { fuse_sum(row, index); }
 
   template <class Row>
   void fuse_sum(Row row, std::size_t index) {
@@ -58,7 +59,20 @@ class Fuser : private Neighbours {
 }  // namespace
 
 Program fuse_sums(Program program, const machine::Target& target) {
-  if (!target.fusions.empty()) Fuser(program, target).run();
+  const auto is_sum = [](const program::Instruction& instruction) {
+    const auto* compute = std::get_if<Compute>(&instruction.what);
+    return compute != nullptr && (std::holds_alternative<op::SquaredNorm>(compute->op) ||
+                                  std::holds_alternative<op::CountNonFinite>(compute->op));
+  };
+  // The sums of a step stand in its last task; the many before it need no look.
+  std::size_t first = program.instructions.size(), last = 0;
+  for (const program::Task& task : program.tasks)
+    if (std::any_of(program.instructions.begin() + static_cast<std::ptrdiff_t>(task.begin),
+                    program.instructions.begin() + static_cast<std::ptrdiff_t>(task.end), is_sum)) {
+      first = std::min(first, task.begin);
+      last = std::max(last, task.end);
+    }
+  if (!target.fusions.empty() && first < last) Fuser(program, target, first, last).run();
   return program;
 }
 

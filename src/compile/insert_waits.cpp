@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <utility>
-
-#include "base/interval_map.h"
 
 namespace fourfold::compile {
 namespace {
@@ -22,27 +21,72 @@ struct Range {
   bool writes;
 };
 
+Range range_of(const Program& program, const program::Slice& slice, bool writes) {
+  const program::Buffer& buffer = program.buffer(slice.buffer);
+  const bool is_block = buffer.role == program::BufferRole::step_block ||
+                        buffer.role == program::BufferRole::result_block;
+  const std::int64_t first = is_block ? slice.offset_bytes : 0,
+                     last = is_block ? slice.end_bytes() : buffer.size_bytes;
+  return {buffer.region, buffer.offset_bytes + first, buffer.offset_bytes + last, writes};
+}
+
 std::vector<Range> ranges(const Program& program, const Instruction& instruction) {
   std::vector<Range> list;
-  for (const program::Access& access : program::accesses(instruction)) {
-    const program::Buffer& buffer = program.buffer(access.slice.buffer);
-    const bool is_block = buffer.role == program::BufferRole::step_block ||
-                          buffer.role == program::BufferRole::result_block;
-    const std::int64_t first = is_block ? access.slice.offset_bytes : 0,
-                       last = is_block ? access.slice.end_bytes() : buffer.size_bytes;
-    list.push_back({buffer.region, buffer.offset_bytes + first, buffer.offset_bytes + last,
-                    access.role != op::Role::read});
-  }
+  for (const program::Access& access : program::accesses(instruction))
+    list.push_back(range_of(program, access.slice, access.role != op::Role::read));
   return list;
 }
 
 /// By stream: how many of its instructions, from its first one on.
 using Counts = std::vector<std::uint32_t>;
 
-/// How many instructions each stream had, with the last one of it that touched a byte.
-struct History {
-  Counts accesses, writes;
+/// For all bytes of a region, by stream: how many instructions it had, with the last one that
+/// touched the byte, and with the last one that wrote it. Bytes between two ends of ranges have one
+/// history. Cost of a look: logarithmic, and the histories in the range.
+class Histories {
+ public:
+  /// `ends` are those of all ranges that will be asked for.
+  Histories(std::vector<std::int64_t> ends, std::size_t streams)
+      : ends_(std::move(ends)), streams_(streams) {
+    std::ranges::sort(ends_);
+    const auto same = std::ranges::unique(ends_);
+    ends_.erase(same.begin(), same.end());
+    counts_.resize(2 * streams_ * ends_.size(), 0);
+  }
+
+  /// visit(accesses, writes) for each history of the range.
+  template <class Visit>
+  void for_each(const Range& range, Visit&& visit) {
+    auto end = std::ranges::lower_bound(ends_, range.begin);
+    for (; end != ends_.end() && *end < range.end; ++end) {
+      const std::span both = std::span(counts_).subspan(
+          2 * streams_ * static_cast<std::size_t>(end - ends_.begin()), 2 * streams_);
+      visit(both.first(streams_), both.last(streams_));
+    }
+  }
+
+ private:
+  std::vector<std::int64_t> ends_;  // where a range begins or ends, in order
+  std::size_t streams_;
+  Counts counts_;  // from each of these ends on
 };
+
+std::size_t place_of(program::Region region) {
+  return region == program::Region::persistent ? 0 : 1;
+}
+
+std::array<Histories, 2> histories_of(Program& program) {
+  std::array<std::vector<std::int64_t>, 2> ends;
+  for (Instruction& instruction : program.instructions)
+    program::for_each_slice(instruction, [&](const program::Slice& slice) {
+      const Range range = range_of(program, slice, false);
+      std::vector<std::int64_t>& list = ends[place_of(range.region)];
+      list.push_back(range.begin);
+      list.push_back(range.end);
+    });
+  const std::size_t streams = program.streams.size();
+  return {Histories(std::move(ends[0]), streams), Histories(std::move(ends[1]), streams)};
+}
 
 struct Stream {
   std::vector<std::size_t> instructions;
@@ -59,11 +103,11 @@ struct Wait {
 /// Which waits a program needs.
 class Finder {
  public:
-  explicit Finder(const Program& program)
+  explicit Finder(Program& program)
       : program_(program),
         none_(program.streams.size(), 0),
         streams_(program.streams.size(), Stream{{}, none_, none_, {}}),
-        bytes_{IntervalMap<History>({none_, none_}), IntervalMap<History>({none_, none_})} {}
+        bytes_(histories_of(program)) {}
 
   /// In the order of the instructions that wait.
   std::vector<Wait> run() {
@@ -86,9 +130,9 @@ class Finder {
     stream.waits.push_back(static_cast<std::uint32_t>(stream.known.size() / none_.size() - 1));
     const std::uint32_t count = ++stream.now[own];
     for (const Range& range : touched)
-      bytes(range).change(range.begin, range.end, [&](History& history) {
-        history.accesses[own] = count;
-        if (range.writes) history.writes[own] = count;
+      bytes_[place_of(range.region)].for_each(range, [&](auto accesses, auto writes) {
+        accesses[own] = count;
+        if (range.writes) writes[own] = count;
       });
   }
 
@@ -96,8 +140,8 @@ class Finder {
   Counts last_conflicts(const std::vector<Range>& touched) {
     Counts last = none_;
     for (const Range& range : touched)
-      bytes(range).visit(range.begin, range.end, [&](const History& history) {
-        const Counts& counts = range.writes ? history.accesses : history.writes;
+      bytes_[place_of(range.region)].for_each(range, [&](auto accesses, auto writes) {
+        const auto counts = range.writes ? accesses : writes;
         for (std::size_t s = 0; s < last.size(); ++s) last[s] = std::max(last[s], counts[s]);
       });
     return last;
@@ -113,14 +157,10 @@ class Finder {
     now[other] = count;
   }
 
-  IntervalMap<History>& bytes(const Range& range) {
-    return bytes_[range.region == program::Region::persistent ? 0 : 1];
-  }
-
   const Program& program_;
   Counts none_;
   std::vector<Stream> streams_;
-  std::array<IntervalMap<History>, 2> bytes_;  // of each region
+  std::array<Histories, 2> bytes_;  // of each region
   std::vector<Wait> waits_;
 };
 

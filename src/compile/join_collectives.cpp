@@ -114,7 +114,11 @@ class Joining {
 }  // namespace
 
 Program join_collectives(Program program) {
-  Joining(program).run();
+  const bool has_any = std::ranges::any_of(program.instructions, [](const auto& instruction) {
+    return std::holds_alternative<AllReduce>(instruction.what) ||
+           std::holds_alternative<AllGather>(instruction.what);
+  });
+  if (has_any) Joining(program).run();
   return program;
 }
 

@@ -32,14 +32,10 @@ void keep_what_is_sent(const program::Program& program, std::vector<std::vector<
 std::vector<std::vector<Interval>> live_intervals(const program::Program& program) {
   std::vector<std::vector<Interval>> lives(program.buffers.size());
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    // Reads first: an instruction may read a buffer's old value and write its next one.
-    std::vector<program::Access> accesses = program::accesses(program.instructions[i]);
-    std::stable_sort(accesses.begin(), accesses.end(), [](const auto& a, const auto& b) {
-      return (a.role != op::Role::write) && (b.role == op::Role::write);
-    });
-    for (const program::Access& access : accesses) {
+    const std::vector<program::Access> accesses = program::accesses(program.instructions[i]);
+    const auto note = [&](const program::Access& access) {
       const program::Buffer& buffer = program.buffer(access.slice.buffer);
-      if (buffer.region == program::Region::persistent) continue;
+      if (buffer.region == program::Region::persistent) return;
       auto& list = lives[access.slice.buffer.index()];
       const bool begins = access.role == op::Role::write &&
                           (buffer.role == program::BufferRole::workspace ||
@@ -51,7 +47,12 @@ std::vector<std::vector<Interval>> live_intervals(const program::Program& progra
                 [&] { return format("{} is written before it is read", buffer.name); });
         list.back().end = i;
       }
-    }
+    };
+    // Reads first: an instruction may read a buffer's old value and write its next one.
+    for (const program::Access& access : accesses)
+      if (access.role != op::Role::write) note(access);
+    for (const program::Access& access : accesses)
+      if (access.role == op::Role::write) note(access);
   }
   const std::size_t last = program.instructions.empty() ? 0 : program.instructions.size() - 1;
   keep_what_is_sent(program, lives);

@@ -18,16 +18,24 @@ class Neighbours {
   using Slice = program::Slice;
 
   Neighbours(program::Program& program, const machine::Target& target)
-      : program_(program), target_(target), uses_(program) {}
+      : Neighbours(program, target, 0, program.instructions.size()) {}
+  /// Of the instructions from `first` on and before `last` alone, which are whole tasks.
+  Neighbours(program::Program& program, const machine::Target& target, std::size_t first,
+             std::size_t last)
+      : program_(program),
+        target_(target),
+        uses_(program, first, last),
+        first_(first),
+        last_(last) {}
 
   /// fuse(row, index) for every row in order, those left out that are gone by then; ends the use of
-  /// this object.
+  /// this object. The row is that of the program: who joins anything takes a copy.
   template <class Fuse>
   void for_each_row(Fuse&& fuse) {
-    for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
+    for (std::size_t i = first_; i < last_; ++i) {
       if (uses_.is_gone(i)) continue;
       const Compute* one = compute(i);
-      if (one != nullptr) std::visit([&](const auto& row) { fuse(row, i); }, op::Op(one->op));
+      if (one != nullptr) std::visit([&](const auto& row) { fuse(row, i); }, one->op);
     }
     uses_.finish();
   }
@@ -98,6 +106,7 @@ class Neighbours {
   program::Program& program_;
   const machine::Target& target_;
   Uses uses_;
+  std::size_t first_, last_;
 };
 
 }  // namespace fourfold::compile

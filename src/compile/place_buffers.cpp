@@ -1,7 +1,6 @@
 #include "compile/place_buffers.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -26,7 +25,8 @@ struct Allocation {
 /// output buffer -> read buffers whose memory it may take, over all instructions that write it.
 class Takeovers {
  public:
-  explicit Takeovers(const Program& program) : program_(program), lives_(live_intervals(program)) {
+  explicit Takeovers(const Program& program)
+      : program_(program), lives_(live_intervals(program)), takeovers_(program.buffers.size()) {
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
       const auto* compute = std::get_if<program::Compute>(&program.instructions[i].what);
       if (compute == nullptr) continue;
@@ -39,9 +39,8 @@ class Takeovers {
 
   /// The buffer whose memory `output` takes over in every one of its lives, if there is one.
   std::optional<std::size_t> source(std::size_t output) const {
-    const auto place = instructions_.find(output);
-    if (place == instructions_.end()) return std::nullopt;
-    const auto& [read, at] = place->second;
+    const auto& [read, at] = takeovers_[output];
+    if (at.empty()) return std::nullopt;
     const auto& from = lives_[read];
     const auto& to = lives_[output];
     if (from.size() != to.size() || at.size() != to.size()) return std::nullopt;
@@ -64,21 +63,24 @@ class Takeovers {
     if (!may_move(from) || to.region != program::Region::transient ||
         to.size_bytes != from.size_bytes)
       return;
-    auto& entry =
-        instructions_.try_emplace(output.index(), read.index(), std::vector<std::size_t>())
-            .first->second;
-    if (entry.first == read.index()) entry.second.push_back(instruction);
+    Takeover& takeover = takeovers_[output.index()];
+    if (takeover.instructions.empty()) takeover.read = read.index();
+    if (takeover.read == read.index()) takeover.instructions.push_back(instruction);
   }
 
   const Program& program_;
   std::vector<std::vector<Interval>> lives_;
-  std::map<std::size_t, std::pair<std::size_t, std::vector<std::size_t>>> instructions_;
+  struct Takeover {
+    std::size_t read = 0;  // buffer
+    std::vector<std::size_t> instructions;
+  };
+  std::vector<Takeover> takeovers_;  // by output buffer; most have none
 };
 
 std::vector<Allocation> allocations(const Program& program) {
   const Takeovers takeovers(program);
   std::vector<Allocation> list;
-  std::map<std::size_t, std::size_t> of_buffer;
+  std::vector<std::optional<std::size_t>> of_buffer(program.buffers.size());
   // Sources come before what takes them over when buffers are visited in order of their first life.
   std::vector<std::size_t> order;
   for (std::size_t b = 0; b < program.buffers.size(); ++b)
@@ -88,12 +90,12 @@ std::vector<Allocation> allocations(const Program& program) {
   });
   for (const std::size_t b : order) {
     const auto source = takeovers.source(b);
-    if (source && of_buffer.contains(*source)) {
-      Allocation& allocation = list[of_buffer.at(*source)];
+    if (source && of_buffer[*source]) {
+      Allocation& allocation = list[*of_buffer[*source]];
       const std::vector<Interval>& lives = takeovers.lives()[b];
       allocation.buffers.push_back(b);
       allocation.lives.insert(allocation.lives.end(), lives.begin(), lives.end());
-      of_buffer[b] = of_buffer.at(*source);
+      of_buffer[b] = of_buffer[*source];
       continue;
     }
     of_buffer[b] = list.size();
@@ -109,9 +111,9 @@ std::vector<Allocation> allocations(const Program& program) {
 /// Removes untouched transient buffers and renumbers the rest.
 void drop_untouched(Program& program) {
   std::vector<bool> touched(program.buffers.size(), false);
-  for (const program::Instruction& instruction : program.instructions)
-    for (const program::Access& access : program::accesses(instruction))
-      touched[access.slice.buffer.index()] = true;
+  for (program::Instruction& instruction : program.instructions)
+    program::for_each_slice(
+        instruction, [&](const program::Slice& slice) { touched[slice.buffer.index()] = true; });
   std::vector<std::size_t> renumbered(program.buffers.size());
   std::vector<program::Buffer> kept;
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {

@@ -1,6 +1,7 @@
 #include "compile/uses.h"
 
 #include <algorithm>
+#include <limits>
 #include <ranges>
 #include <utility>
 
@@ -14,14 +15,6 @@ using program::Instruction;
 using program::Slice;
 
 namespace {
-
-bool overlap(const Slice& a, const Slice& b) {
-  return a.buffer == b.buffer && a.offset_bytes < b.end_bytes() && b.offset_bytes < a.end_bytes();
-}
-
-bool conflict(const Access& a, const Access& b) {
-  return (a.role != op::Role::read || b.role != op::Role::read) && overlap(a.slice, b.slice);
-}
 
 void drop_untouched_buffers(program::Program& program) {
   std::vector<bool> is_touched(program.buffers.size(), false);
@@ -45,23 +38,40 @@ void drop_untouched_buffers(program::Program& program) {
 
 }  // namespace
 
-Uses::Uses(program::Program& program)
+Uses::Use::Use(std::size_t instruction, const Access& access)
+    : index(static_cast<std::uint32_t>(instruction)),
+      role(access.role),
+      is_one_row(access.slice.rows == 1),
+      begin(access.slice.offset_bytes),
+      end(access.slice.end_bytes()) {}
+
+Uses::Uses(program::Program& program, std::size_t first, std::size_t last)
     : program_(program),
-      by_buffer_(program.buffers.size()),
+      begin_(program.buffers.size() + 1, 0),
       tasks_(program.instructions.size(), program.tasks.size()),
       gone_(program.instructions.size(), false) {
+  require(program.instructions.size() <= std::numeric_limits<std::uint32_t>::max(),
+          "a program has less than 2^32 instructions");
   for (std::size_t task = 0; task < program.tasks.size(); ++task)
     for (std::size_t i = program.tasks[task].begin; i < program.tasks[task].end; ++i)
       tasks_[i] = task;
-  for (std::size_t i = 0; i < program.instructions.size(); ++i)
-    for (const Access& access : program::accesses(program_.instructions[i]))
-      if (!is_given(access)) by_buffer_[access.slice.buffer.index()].push_back({i, access});
+  for (std::size_t i = first; i < last; ++i)
+    program::for_each_slice(program.instructions[i], [&](const Slice& slice) {
+      if (!is_given(slice)) ++begin_[slice.buffer.index() + 1];
+    });
+  for (std::size_t buffer = 0; buffer < program.buffers.size(); ++buffer)
+    begin_[buffer + 1] += begin_[buffer];
+  uses_.resize(begin_.back());
+  std::vector<std::size_t> next = begin_;
+  for (std::size_t i = first; i < last; ++i)
+    for (const Access& access : program::accesses(program.instructions[i]))
+      if (!is_given(access.slice)) uses_[next[access.slice.buffer.index()]++] = Use(i, access);
 }
 
 void Uses::add(std::size_t index, Freed& freed) {
   for (const Access& access : program::accesses(program_.instructions[index])) {
-    if (is_given(access)) continue;
-    std::vector<Use>& list = by_buffer_[access.slice.buffer.index()];
+    if (is_given(access.slice)) continue;
+    const std::span<Use> list = of(*this, access.slice.buffer);
     std::vector<std::size_t>& places = freed[access.slice.buffer];
     require(!places.empty(), "an instruction touches what those do that it replaces");
     const auto old = std::ranges::find_if(
@@ -71,14 +81,14 @@ void Uses::add(std::size_t index, Freed& freed) {
     const auto place =
         old < behind ? std::rotate(old, old + 1, behind) : std::rotate(behind, old, old + 1) - 1;
     num_moved_ += static_cast<std::size_t>(old < behind ? behind - old : old - behind);
-    *place = {index, access};
+    *place = Use(index, access);
   }
 }
 
 void Uses::remove(std::size_t index, Freed& freed) {
   for (const Access& access : program::accesses(program_.instructions[index])) {
-    if (is_given(access)) continue;
-    std::vector<Use>& list = by_buffer_[access.slice.buffer.index()];
+    if (is_given(access.slice)) continue;
+    const std::span<Use> list = of(*this, access.slice.buffer);
     for (auto use = std::ranges::lower_bound(list, index, {}, &Use::index);
          use != list.end() && use->index == index; ++use) {
       if (!use->is_gone) freed[access.slice.buffer].push_back(index);
@@ -89,7 +99,7 @@ void Uses::remove(std::size_t index, Freed& freed) {
 
 std::span<const Uses::Use> Uses::between(program::BufferId buffer, std::size_t first,
                                          std::size_t last) const {
-  const std::vector<Use>& list = by_buffer_[buffer.index()];
+  const std::span<const Use> list = of(*this, buffer);
   const auto begin = std::ranges::lower_bound(list, first, {}, &Use::index);
   return {begin, std::ranges::lower_bound(begin, list.end(), last, {}, &Use::index)};
 }
@@ -98,10 +108,10 @@ std::optional<std::size_t> Uses::writer(const Slice& slice, std::size_t reader) 
   for (const Use& use : between(slice.buffer, 0, reader) | std::views::reverse) {
     if (!same_task(use.index, reader)) return std::nullopt;
     if (use.is_gone) continue;
-    if (use.access.role == op::Role::read || !overlap(use.access.slice, slice)) continue;
+    if (use.role == op::Role::read || !use.overlaps(slice)) continue;
     const Instruction &from = program_.instructions[use.index], &to = program_.instructions[reader];
-    if (from.stream != to.stream || use.access.role != op::Role::write ||
-        !(use.access.slice == slice) || !std::holds_alternative<Compute>(from.what))
+    if (from.stream != to.stream || use.role != op::Role::write || !use.is(slice) ||
+        !std::holds_alternative<Compute>(from.what))
       return std::nullopt;
     return use.index;
   }
@@ -111,8 +121,8 @@ std::optional<std::size_t> Uses::writer(const Slice& slice, std::size_t reader) 
 std::vector<std::size_t> Uses::of_value(const Slice& slice, std::size_t writer) const {
   std::vector<std::size_t> found;
   for (const Use& use : between(slice.buffer, writer + 1, gone_.size())) {
-    if (use.is_gone || !overlap(use.access.slice, slice)) continue;
-    if (use.access.role == op::Role::write && use.access.slice == slice) break;
+    if (use.is_gone || !use.overlaps(slice)) continue;
+    if (use.role == op::Role::write && use.is(slice)) break;
     found.push_back(use.index);
   }
   return found;
@@ -124,8 +134,9 @@ bool Uses::may_move(std::vector<std::size_t> moved, std::size_t to) const {
     const auto [first, last] = std::minmax(from, to);
     for (const Access& own : program::accesses(program_.instructions[from]))
       for (const Use& other : between(own.slice.buffer, first + 1, last))
-        if (!other.is_gone && conflict(own, other.access) &&
-            !std::binary_search(moved.begin(), moved.end(), other.index))
+        if (const bool conflict = own.role != op::Role::read || other.role != op::Role::read;
+            conflict && !other.is_gone && other.overlaps(own.slice) &&
+            !std::ranges::binary_search(moved, other.index))
           return false;
   }
   return true;
@@ -143,6 +154,7 @@ void Uses::replace(const std::vector<std::size_t>& members, std::size_t to, prog
 }
 
 void erase(program::Program& program, const std::vector<bool>& gone) {
+  if (std::ranges::find(gone, true) == gone.end()) return;
   std::vector<Instruction>& list = program.instructions;
   std::vector<std::size_t> now = {0};  // where each instruction stands afterwards
   for (std::size_t i = 0; i < list.size(); ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -20,7 +21,10 @@ void erase(program::Program& program, const std::vector<bool>& gone);
 /// that they touch, however often a buffer is used elsewhere.
 class Uses {
  public:
-  explicit Uses(program::Program& program);
+  explicit Uses(program::Program& program) : Uses(program, 0, program.instructions.size()) {}
+  /// As if there were only the instructions from `first` on and before `last`: whole tasks, for
+  /// questions about them. Cost: linear in those.
+  Uses(program::Program& program, std::size_t first, std::size_t last);
 
   /// The compute instruction on the same stream and in the same task as `reader` that wrote all of
   /// the slice last before it; none when something else did.
@@ -44,27 +48,49 @@ class Uses {
   std::size_t num_moved() const { return num_moved_; }
 
  private:
+  /// Small, as there is one for each operand of a program.
   struct Use {
-    std::size_t index;
-    program::Access access;
-    bool is_gone = false;  // kept in its place, so that nothing behind it moves
+    std::uint32_t index = 0;  // of the instruction
+    op::Role role = op::Role::read;
+    bool is_gone = false;    // kept in its place, so that nothing after it moves
+    bool is_one_row = true;  // what begins and ends alike is the same slice
+    std::int64_t begin = 0, end = 0;
+
+    Use() = default;
+    Use(std::size_t index, const program::Access& access);
+    bool overlaps(const program::Slice& slice) const {
+      return begin < slice.end_bytes() && slice.offset_bytes < end;
+    }
+    bool is(const program::Slice& slice) const {
+      return is_one_row && slice.rows == 1 && begin == slice.offset_bytes &&
+             end == slice.end_bytes();
+    }
   };
   /// Places in the list of a buffer of what is freed for new uses, each the index of its use.
   using Freed = std::map<program::BufferId, std::vector<std::size_t>>;
 
+  /// All uses of a buffer, what is gone among them.
+  template <class Self>
+  static auto of(Self& self, program::BufferId buffer) {
+    const std::size_t begin = self.begin_[buffer.index()], end = self.begin_[buffer.index() + 1];
+    return std::span(self.uses_).subspan(begin, end - begin);
+  }
   /// Those of a buffer by instructions from `first` on and before `last`, what is gone among them.
   std::span<const Use> between(program::BufferId buffer, std::size_t first, std::size_t last) const;
-  /// Whether the access is of the step block, which nothing here writes: its many reads, of each
+  /// Whether it is of the step block, which nothing here writes: its many reads, of each
   /// micro-batch, are in nobody's way and need not be kept.
-  bool is_given(const program::Access& access) const {
-    return program_.buffer(access.slice.buffer).role == program::BufferRole::step_block;
+  bool is_given(const program::Slice& slice) const {
+    return program_.buffer(slice.buffer).role == program::BufferRole::step_block;
   }
   void add(std::size_t index, Freed& freed);
   void remove(std::size_t index, Freed& freed);
 
   program::Program& program_;
-  std::vector<std::vector<Use>> by_buffer_;  // in the order of the instructions
-  std::vector<std::size_t> tasks_;           // of each instruction
+  // Of one buffer after another, each in the order of the instructions. A replacement has the uses
+  // of its members, so no buffer ever has more.
+  std::vector<Use> uses_;
+  std::vector<std::size_t> begin_;  // of each buffer in `uses_`, and the end of the last
+  std::vector<std::size_t> tasks_;  // of each instruction
   std::vector<bool> gone_;
   std::size_t num_moved_ = 0;
 };
