@@ -15,6 +15,12 @@ std::string describe(DType dtype, const Shape& shape) {
   return format("{} {}", to_string(dtype), to_string(shape));
 }
 
+/// Whether a checkpoint may lack it. Those written before the update counted what is not finite
+/// have no such counter, and none to count: it begins at 0.
+bool may_lack(const StateTensor& tensor) {
+  return tensor.buffer->role == program::BufferRole::counter && tensor.buffer->name == "non_finite";
+}
+
 /// One line for each tensor that the checkpoint lacks, has too many, or has otherwise: the first
 /// ones, and how many there are besides.
 std::string list_differences(const Manifest& manifest, const std::vector<StateTensor>& state) {
@@ -30,7 +36,8 @@ std::string list_differences(const Manifest& manifest, const std::vector<StateTe
     const std::string expected = describe(tensor.buffer->dtype, tensor.buffer->global);
     const auto found = stored.extract(tensor.buffer->name);
     if (found.empty()) {
-      add(format("{}: missing, the model has {}", tensor.buffer->name, expected));
+      if (!may_lack(tensor))
+        add(format("{}: missing, the model has {}", tensor.buffer->name, expected));
     } else if (const auto got = describe(found.mapped()->dtype, found.mapped()->shape);
                got != expected) {
       add(format("{}: {}, the model has {}", tensor.buffer->name, got, expected));
@@ -124,6 +131,7 @@ class Loader {
     std::vector<Wanted> wanted;
     for (const StateTensor& tensor : state_) {
       const StoredTensor* stored = found_.manifest.find(tensor.buffer->name);
+      if (stored == nullptr) continue;
       for (const Slice& slice : stored->slices)
         if (slice.file == file && !intersection(slice.box, tensor.held).is_empty())
           wanted.push_back({stored, &slice, &tensor, 0});
@@ -177,7 +185,7 @@ Digests load_state(FileSystem& files, const Found& found, const program::Program
   check_fits(found, program);
   const std::vector<StateTensor> state = state_of(program);
   for (const StateTensor& tensor : state)
-    if (tensor.held != tensor.memory) {
+    if (tensor.held != tensor.memory || may_lack(tensor)) {
       const auto memory = bytes_of(*tensor.buffer);
       std::fill_n(memory.data(), memory.size(), std::byte{0});
     }

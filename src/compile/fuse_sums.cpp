@@ -26,13 +26,9 @@ class Fuser : private Neighbours {
  private:
   template <class Row>
   void fuse(const Row&, std::size_t) {}
-  void fuse(op::SquaredNorm row, std::size_t index) { fuse_sum(row, index); }
-  void fuse(op::CountNonFinite row, std::size_t index) { fuse_sum(row, index); }
-
-  template <class Row>
-  void fuse_sum(Row row, std::size_t index) {
-    if (!wants<Row>()) return;
-    const std::vector<std::size_t> members = addends<Row>(index);
+  void fuse(op::SquaredNorm row, std::size_t index) {
+    if (!wants<op::SquaredNorm>()) return;
+    const std::vector<std::size_t> members = addends(index);
     if (members.size() < 2) return;
     std::vector<Slice> slices;
     for (const std::size_t member : members) slices.push_back(compute(member)->slices[0]);
@@ -42,13 +38,13 @@ class Fuser : private Neighbours {
   }
 
   /// The row at `first` and those that add to its number, up to the first other look at it.
-  template <class Row>
   std::vector<std::size_t> addends(std::size_t first) const {
     std::vector<std::size_t> members = {first};
     const Slice& sum = compute(first)->slices[1];
     for (const std::size_t next : uses().of_value(sum, first)) {
-      if (!is<Row>(next) || !alike(first, next) || !uses().same_task(first, next)) break;
-      const Row& row = std::get<Row>(compute(next)->op);
+      if (!is<op::SquaredNorm>(next) || !alike(first, next) || !uses().same_task(first, next))
+        break;
+      const auto& row = std::get<op::SquaredNorm>(compute(next)->op);
       if (row.tensors != 1 || !row.accumulate || compute(next)->slices[1] != sum) break;
       members.push_back(next);
     }
@@ -61,8 +57,7 @@ class Fuser : private Neighbours {
 Program fuse_sums(Program program, const machine::Target& target) {
   const auto is_sum = [](const program::Instruction& instruction) {
     const auto* compute = std::get_if<Compute>(&instruction.what);
-    return compute != nullptr && (std::holds_alternative<op::SquaredNorm>(compute->op) ||
-                                  std::holds_alternative<op::CountNonFinite>(compute->op));
+    return compute != nullptr && std::holds_alternative<op::SquaredNorm>(compute->op);
   };
   // The sums of a step stand in its last task; the many before it need no look.
   std::size_t first = program.instructions.size(), last = 0;

@@ -1,5 +1,5 @@
-// Sums over many tensors as one instruction: the norm of all gradients, the check of all moments.
-// Not a change of any bit where a kernel adds up tensor by tensor.
+// The norm of all gradients as one instruction. Not a change of any bit where a kernel adds up
+// tensor by tensor.
 #pragma once
 
 #include "machine/target.h"
@@ -7,9 +7,9 @@
 
 namespace fourfold::compile {
 
-/// Puts "squared_norm" and "count_non_finite" rows that add to the same number together where the
-/// last of them stands, as far as nothing between looks at that number. Does nothing for a row that
-/// the target's fusions do not name.
+/// Puts "squared_norm" rows that add to the same number together where the last of them stands, as
+/// far as nothing between looks at that number. Does nothing where the target's fusions do not name
+/// the row.
 /// Runs after `lower` and before anything has an address.
 program::Program fuse_sums(program::Program program, const machine::Target& target);
 

@@ -15,7 +15,7 @@ using program::Program;
 using program::Slice;
 
 /// What the operands of an update are to a list of updates.
-enum class Kind { scalar, gradient, state };
+enum class Kind { scalar, gradient, state, count };
 
 std::vector<Slice> slices_of(const Compute& compute, Kind wanted) {
   const op::Operands operands = op::operands(compute.op);
@@ -23,7 +23,8 @@ std::vector<Slice> slices_of(const Compute& compute, Kind wanted) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Kind kind = operands[i].state == op::State::gradient ? Kind::gradient
                       : operands[i].role == op::Role::read     ? Kind::scalar
-                                                               : Kind::state;
+                      : operands[i].state != op::State::none   ? Kind::state
+                                                               : Kind::count;
     if (kind == wanted) slices.push_back(compute.slices[i]);
   }
   return slices;
@@ -53,8 +54,10 @@ class Fuser {
     return 0;
   }
 
-  static One without_decay(One row) {
+  /// What all rows of a list have in common.
+  static One settings_of(One row) {
     row.weight_decay = 0;
+    row.accumulate = false;
     return row;
   }
 
@@ -63,16 +66,19 @@ class Fuser {
     const auto &a = std::get<Compute>(first.what), &b = std::get<Compute>(one.what);
     const double decay = decay_of(computes_of(program, group)), own = row_of(b).weight_decay;
     return first.stream == one.stream && a.dtype == b.dtype &&
-           without_decay(row_of(a)) == without_decay(row_of(b)) &&
-           (own == 0 || decay == 0 || own == decay) &&
-           slices_of(a, Kind::scalar) == slices_of(b, Kind::scalar);
+           settings_of(row_of(a)) == settings_of(row_of(b)) &&
+           (own == 0 || decay == 0 || own == decay) && row_of(b).accumulate &&
+           slices_of(a, Kind::scalar) == slices_of(b, Kind::scalar) &&
+           slices_of(a, Kind::count) == slices_of(b, Kind::count);
   }
 
   static Compute joined(std::vector<const Compute*> members) {
+    const bool adds = row_of(*members[0]).accumulate;
     const auto decays = [](const Compute* one) { return row_of(*one).weight_decay != 0; };
     const auto plain = std::stable_partition(members.begin(), members.end(), decays);
     One settings = row_of(*members[0]);
     settings.weight_decay = decay_of(members);
+    settings.accumulate = adds;
     Compute all;
     all.op = List::of(settings, std::ssize(members), plain - members.begin());
     all.dtype = members[0]->dtype;
@@ -82,6 +88,7 @@ class Fuser {
     append(*members[0], Kind::scalar);
     for (const Compute* one : members) append(*one, Kind::gradient);
     for (const Compute* one : members) append(*one, Kind::state);
+    append(*members[0], Kind::count);
     return all;
   }
 };

@@ -1,5 +1,6 @@
 #include "compile/join.h"
 
+#include <algorithm>
 #include <map>
 
 #include "compile/uses.h"
@@ -31,7 +32,6 @@ class Touched {
     }
     return false;
   }
-  void clear() { by_buffer_.clear(); }
 
  private:
   std::map<program::BufferId, std::vector<Access>> by_buffer_;
@@ -50,19 +50,23 @@ std::vector<Members> find_groups(const Program& program,
                                  const std::function<bool(const Compute&)>& is_wanted,
                                  const std::function<bool(const Members&, std::size_t)>& may_join) {
   std::vector<Members> groups;
-  Touched between;  // since the place of the last group
+  std::vector<Touched> between;  // since the place of each group, by what has not joined it
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     const auto* compute = std::get_if<Compute>(&instruction.what);
-    if (compute == nullptr || !is_wanted(*compute)) {
-      if (!groups.empty()) between.add(instruction);
-      continue;
+    std::size_t own = groups.size();  // the group that it joins
+    if (compute != nullptr && is_wanted(*compute)) {
+      for (std::size_t group = groups.size(); group-- > 0 && own == groups.size();)
+        if (may_join(groups[group], i) && !between[group].conflicts_with(instruction)) own = group;
+      if (own == groups.size()) {
+        groups.emplace_back();
+        between.emplace_back();
+      }
+      groups[own].push_back(i);
     }
-    if (groups.empty() || !may_join(groups.back(), i) || between.conflicts_with(instruction)) {
-      groups.emplace_back();
-      between.clear();
-    }
-    groups.back().push_back(i);
+    // It now stands at the place of its group, or where it was: after the groups before that.
+    for (std::size_t group = 0; group < std::min(own, groups.size()); ++group)
+      between[group].add(instruction);
   }
   return groups;
 }

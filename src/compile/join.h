@@ -18,7 +18,7 @@ std::vector<const program::Compute*> computes_of(const program::Program& program
 
 /// Takes the instructions that `is_wanted` names, in their order, into groups: each joins the last
 /// group where `may_join` allows it and nothing in between that stays touches what it touches, or
-/// begins another.
+/// begins another. Cost: for each instruction, a look at each group.
 std::vector<Members> find_groups(const program::Program& program,
                                  const std::function<bool(const program::Compute&)>& is_wanted,
                                  const std::function<bool(const Members&, std::size_t)>& may_join);

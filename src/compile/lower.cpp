@@ -231,10 +231,11 @@ class Lowering {
     for (const ValueId id : node.reads) instruction.slices.push_back(slice(id));
     for (const ValueId id : node.outputs) instruction.slices.push_back(slice(id));
     if (op::can_accumulate(node.op)) {
-      const ShardedValue& output = graph_.value(node.outputs[0]);
-      const bool is_sum = graph::is_sum(output.role) || output.is_micro_sum;
-      const bool first = starts(node.outputs[0]);
-      instruction.op = op::with_accumulate(instruction.op, is_sum && !first);
+      const auto sum = std::ranges::find_if(node.outputs, [&](ValueId id) {
+        return graph::is_sum(graph_.value(id).role) || graph_.value(id).is_micro_sum;
+      });
+      const bool adds = sum != node.outputs.end() && !starts(*sum);
+      instruction.op = op::with_accumulate(instruction.op, adds);
       if (element_dtype(node.outputs[0]) != plan_.compute)
         instruction.op = op::with_unrounded(instruction.op);
     }

@@ -60,15 +60,14 @@ void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nomina
   builder.set_label("update");
   const std::vector<Trained> list = trained_parameters(builder, spec.kind);
   const ValueId squared_norm = builder.field("result.squared_norm"),
-                non_finite = builder.field("result.non_finite");
+                found = builder.field("result.non_finite");
   const ValueId lr = builder.field("step.lr"), scale = builder.field("result.scale"),
                 applied = builder.field("result.applied");
   const ValueId updates = builder.given("updates", {}, op::Element::i64, ValueRole::counter,
                                         op::Op(op::Fill{.value = 0, .shape = {}}));
+  const ValueId non_finite = builder.given("non_finite", {}, op::Element::i64, ValueRole::counter,
+                                           op::Op(op::Fill{.value = 0, .shape = {}}));
   for (const Trained& t : list) builder.apply_to(op::SquaredNorm{}, {t.gradient}, {squared_norm});
-  for (const Trained& t : list)
-    for (const ValueId moment : t.moments)
-      builder.apply_to(op::CountNonFinite{}, {moment}, {non_finite});
   const ValueId valid_count = builder.field("result.valid_count"),
                 votes = builder.field("result.votes");
   builder.apply_to(op::Vote{},
@@ -80,16 +79,18 @@ void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nomina
                    {builder.field("result.grad_norm"), scale, applied});
   for (const Trained& t : list) {
     const double decay = decays(builder.graph().value(t.weight)) ? spec.weight_decay : 0;
-    std::vector<ValueId> kept = {t.weight};
-    kept.insert(kept.end(), t.moments.begin(), t.moments.end());
+    std::vector<ValueId> written = {t.weight};
+    written.insert(written.end(), t.moments.begin(), t.moments.end());
+    written.push_back(found);
     if (spec.kind == Optimizer::sgd)
       builder.apply_to(op::Sgd{spec.momentum, decay, spec.nesterov},
-                       {t.gradient, lr, scale, applied}, std::move(kept));
+                       {t.gradient, lr, scale, applied}, std::move(written));
     else
       builder.apply_to(op::AdamW{spec.beta1, spec.beta2, spec.epsilon, decay},
-                       {t.gradient, lr, scale, applied, updates}, std::move(kept));
+                       {t.gradient, lr, scale, applied, updates}, std::move(written));
   }
   builder.apply_to(op::CountUpdate{}, {applied}, {updates});
+  builder.apply_to(op::CountNonFinite{}, {found}, {non_finite});
 }
 
 Graph init_graph(std::span<const Graph> graphs) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -32,6 +33,18 @@ struct ListPlaces {
                     UpdateOperands<Row>::states * static_cast<std::size_t>(index)) {}
   std::size_t gradient, first_state;
 };
+
+/// Whether an element that an update would leave so is one that it writes. Vectors see no branch.
+template <class T, class... More>
+FOURFOLD_CUDA inline bool are_finite(T weight, More... moments) {
+  return T(0) * weight + (... + (T(0) * moments)) == T(0);
+}
+
+/// Adds up, in the last operand, how many elements an update has found not finite.
+inline void count_found(Tensors operands, bool accumulate, std::int64_t found) {
+  std::int64_t& out = *operands.back().as<std::int64_t>();
+  out = found + (accumulate ? out : 0);
+}
 
 /// Whether the step is one that writes; the scalars begin at operand `first`.
 template <class Row>

@@ -48,7 +48,7 @@ struct ResultBlock {
   double loss_sum = 0;             // over valid tokens
   std::int64_t valid_count = 0;    // terms of that sum
   double squared_norm = 0;         // of the unscaled gradient
-  std::int64_t non_finite = 0;     // non-finite elements of optimizer state
+  std::int64_t non_finite = 0;     // elements that the update found not finite
   double grad_norm = 0;            // before clipping
   double scale = 0;                // what the update multiplied gradients with
   std::int64_t applied = 0;        // 1: the update was written

@@ -362,16 +362,9 @@ struct SquaredNorm {
   std::vector<Part> parts() const;
 };
 
-/// count (+)= number of elements of x that are NaN or infinite; of several tensors likewise.
-struct CountNonFinite {
-  bool accumulate = false;
-  std::int64_t tensors = 1;
-  FOURFOLD_OP_ROW(CountNonFinite, "count_non_finite", accumulate, tensors);
-  std::vector<Part> parts() const;
-};
-
 /// This rank's term of the votes (op::Votes): that of its host, and one against the update unless
-/// squared_norm, loss_sum and lr are finite, valid_count > 0 and no state element is non-finite.
+/// squared_norm, loss_sum and lr are finite, valid_count > 0 and no earlier update has found an
+/// element that is not finite (non_finite = 0).
 /// Ranks that hold replicas may disagree where a memory is faulty, so all of them are asked.
 struct Vote {
   FOURFOLD_OP_ROW(Vote, "vote");
@@ -391,27 +384,30 @@ struct UpdateControl {
 /// 1:
 ///   m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;
 ///   w = w (1 - lr decay) - lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + epsilon).
-/// Writes nothing where applied = 0.
+/// An element whose new weight or moments are not all finite keeps its weight, and
+///   non_finite (+)= the number of such elements.
+/// Where applied = 0, no tensor is written and the number is 0.
 struct AdamW {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
-  FOURFOLD_OP_ROW(AdamW, "adamw", beta1, beta2, epsilon, weight_decay);
+  bool accumulate = false;
+  FOURFOLD_OP_ROW(AdamW, "adamw", beta1, beta2, epsilon, weight_decay, accumulate);
 };
 
 /// SGD with momentum (Sutskever et al. 2013, in the form of PyTorch's torch.optim.SGD without
 /// dampening). With g = scale * grad + weight_decay * w:
 ///   momentum = mu momentum + g;  w = w - lr momentum;  with nesterov  w = w - lr (g + mu
 ///   momentum).
-/// Writes nothing where applied = 0.
+/// What is not finite is kept and counted, and applied = 0 means, as for AdamW.
 struct Sgd {
   double mu = 0.9, weight_decay = 0;
-  bool nesterov = false;
-  FOURFOLD_OP_ROW(Sgd, "sgd", mu, weight_decay, nesterov);
+  bool nesterov = false, accumulate = false;
+  FOURFOLD_OP_ROW(Sgd, "sgd", mu, weight_decay, nesterov, accumulate);
 };
 
 // Lists of updates, a row for each optimizer. Each tensor is updated as `One` has it, the first
 // `decayed` of them with the weight decay, the others without. Operands: the scalars that One
-// reads, once; all gradients; then what One updates, tensor by tensor. The factor rule is that of
-// the parts (op::parts).
+// reads, once; all gradients; then what One updates, tensor by tensor; and one number of elements
+// that are not finite, of all tensors. The factor rule is that of the parts (op::parts).
 //   count()       `tensors`, within what a program can have: a text may claim anything
 //   one(i)        the update of tensor number i
 //   operands_of(i)  places of the operands of tensor number i, in the order of One's
@@ -421,11 +417,13 @@ struct AdamWList {
   using One = AdamW;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
   std::int64_t tensors = 1, decayed = 0;
+  bool accumulate = false;
   static AdamWList of(const One& settings, std::int64_t tensors, std::int64_t decayed);
   std::int64_t count() const;
   One one(std::int64_t index) const;
   std::vector<std::size_t> operands_of(std::int64_t index) const;
-  FOURFOLD_OP_ROW(AdamWList, "adamw_list", beta1, beta2, epsilon, weight_decay, tensors, decayed);
+  FOURFOLD_OP_ROW(AdamWList, "adamw_list", beta1, beta2, epsilon, weight_decay, tensors, decayed,
+                  accumulate);
   std::vector<Part> parts() const;
 };
 
@@ -434,17 +432,24 @@ struct SgdList {
   double mu = 0.9, weight_decay = 0;
   bool nesterov = false;
   std::int64_t tensors = 1, decayed = 0;
+  bool accumulate = false;
   static SgdList of(const One& settings, std::int64_t tensors, std::int64_t decayed);
   std::int64_t count() const;
   One one(std::int64_t index) const;
   std::vector<std::size_t> operands_of(std::int64_t index) const;
-  FOURFOLD_OP_ROW(SgdList, "sgd_list", mu, weight_decay, nesterov, tensors, decayed);
+  FOURFOLD_OP_ROW(SgdList, "sgd_list", mu, weight_decay, nesterov, tensors, decayed, accumulate);
   std::vector<Part> parts() const;
 };
 
 /// updates += applied: how many updates were written (Adam's t), kept on the device.
 struct CountUpdate {
   FOURFOLD_OP_ROW(CountUpdate, "count_update");
+};
+
+/// non_finite += found: how many elements the updates could not write since the start, kept on the
+/// device.
+struct CountNonFinite {
+  FOURFOLD_OP_ROW(CountNonFinite, "count_non_finite");
 };
 
 /// x[i] = stddev * normal(seed, stream; element i, step 0), computed in double, i the index in the
@@ -516,7 +521,6 @@ struct Digest {
   ROW(LossSum, reduction)                 \
   ROW(CountCorrect, reduction)            \
   ROW(SquaredNorm, reduction)             \
-  ROW(CountNonFinite, reduction)          \
   ROW(Vote, control)                      \
   ROW(UpdateControl, control)             \
   ROW(AdamW, optimizer)                   \
@@ -524,6 +528,7 @@ struct Digest {
   ROW(Sgd, optimizer)                     \
   ROW(SgdList, optimizer)                 \
   ROW(CountUpdate, control)               \
+  ROW(CountNonFinite, control)            \
   ROW(InitNormal, source)                 \
   ROW(Fill, source)                       \
   ROW(Digest, reduction)

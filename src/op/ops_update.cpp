@@ -50,31 +50,12 @@ std::vector<Example> examples_of(const SquaredNorm&) {
           {SquaredNorm{true, 2}, {{2, 3}, {4}}, {any, any, positive}}};
 }
 
-Operands CountNonFinite::operands() const {
-  return sum_operands(tensors, {"count", write_or_update(accumulate), Element::i64});
-}
-Outputs CountNonFinite::outputs(Shapes) const {
-  return {Shape{}};
-}
-FactorRule CountNonFinite::factors(Shapes reads) const {
-  return sum_factors(reads);
-}
-std::vector<Part> CountNonFinite::parts() const {
-  return parts_of_sum(*this);
-}
-double CountNonFinite::flops(Shapes) const {
-  return 0;
-}
-std::vector<Example> examples_of(const CountNonFinite&) {
-  return {{CountNonFinite{true}, {{2, 3}}}, {CountNonFinite{false, 3}, {{2, 3}, {4}, {3, 1, 2}}}};
-}
-
 Operands Vote::operands() const {
   return {{"vote", Role::read, Element::i64},
           {"squared_norm", Role::read, Element::f64, std::nullopt, State::sum_over_gradients},
           {"loss_sum", Role::read, Element::f64},
           {"valid_count", Role::read, Element::i64},
-          {"non_finite", Role::read, Element::i64, std::nullopt, State::sum_over_moments},
+          {"non_finite", Role::read, Element::i64, std::nullopt, State::non_finite},
           {"lr", Role::read, Element::f64},
           {"votes", Role::write, Element::i64}};
 }
@@ -120,22 +101,24 @@ Operands AdamW::operands() const {
           {"updates", Role::read, Element::i64, std::nullopt, State::counter},
           kept("weight", State::weight),
           kept("m", State::moment),
-          kept("v", State::moment)};
+          kept("v", State::moment),
+          {"non_finite", write_or_update(accumulate), Element::i64}};
 }
 Outputs AdamW::outputs(Shapes reads) const {
-  return {reads[0], reads[0], reads[0]};
+  return {reads[0], reads[0], reads[0], Shape{}};
 }
 FactorRule AdamW::factors(Shapes reads) const {
   const std::string x = letters(reads[0].rank());
-  return {{x, "", "", "", "", x, x, x}, "", Linear::no};
+  return {{x, "", "", "", "", x, x, x, ""}, "", Linear::no};
 }
 double AdamW::flops(Shapes all) const {
   return 15 * elements(all[0]);
 }
 std::vector<Example> examples_of(const AdamW&) {
-  return {{AdamW{0.8, 0.99, 1e-9, 0.1},
-           {{2, 3}, scalar, scalar, scalar, scalar},
-           {any, positive, positive, any, any, any, any, positive}}};
+  const std::vector<Shape> reads = {{2, 3}, scalar, scalar, scalar, scalar};
+  const std::vector<Range> ranges = {any, positive, positive, any, any, any, any, positive};
+  return {{AdamW{0.8, 0.99, 1e-9, 0.1}, reads, ranges},
+          {AdamW{0.8, 0.99, 1e-9, 0.1, true}, reads, ranges}};
 }
 
 Operands Sgd::operands() const {
@@ -144,14 +127,15 @@ Operands Sgd::operands() const {
           {"scale", Role::read, Element::f64},
           {"applied", Role::read, Element::i64},
           kept("weight", State::weight),
-          kept("momentum", State::moment)};
+          kept("momentum", State::moment),
+          {"non_finite", write_or_update(accumulate), Element::i64}};
 }
 Outputs Sgd::outputs(Shapes reads) const {
-  return {reads[0], reads[0]};
+  return {reads[0], reads[0], Shape{}};
 }
 FactorRule Sgd::factors(Shapes reads) const {
   const std::string x = letters(reads[0].rank());
-  return {{x, "", "", "", x, x}, "", Linear::no};
+  return {{x, "", "", "", x, x, ""}, "", Linear::no};
 }
 double Sgd::flops(Shapes all) const {
   return 7 * elements(all[0]);
@@ -166,7 +150,7 @@ namespace {
 
 /// Which operands of an update are what it does to a list.
 struct Places {
-  std::size_t gradient = 0;
+  std::size_t gradient = 0, count = 0;
   std::vector<std::size_t> scalars, states;
 };
 Places places_of(const Operands& one) {
@@ -174,8 +158,12 @@ Places places_of(const Operands& one) {
   for (std::size_t i = 0; i < one.size(); ++i) {
     if (one[i].state == State::gradient)
       places.gradient = i;
+    else if (one[i].role == Role::read)
+      places.scalars.push_back(i);
+    else if (one[i].state != State::none)
+      places.states.push_back(i);
     else
-      (one[i].role == Role::read ? places.scalars : places.states).push_back(i);
+      places.count = i;
   }
   return places;
 }
@@ -189,6 +177,7 @@ Operands list_operands(const List& list) {
   all.insert(all.end(), static_cast<std::size_t>(list.count()), one[places.gradient]);
   for (std::int64_t tensor = 0; tensor < list.count(); ++tensor)
     for (const std::size_t i : places.states) all.push_back(one[i]);
+  all.push_back(one[places.count]);
   return all;
 }
 
@@ -204,6 +193,7 @@ std::vector<std::size_t> places_in_list(const List& list, std::int64_t index) {
   result[places.gradient] = scalars + tensor;
   for (std::size_t i = 0; i < states; ++i)
     result[places.states[i]] = first_state + states * tensor + i;
+  result[places.count] = first_state + states * static_cast<std::size_t>(list.count());
   return result;
 }
 
@@ -213,6 +203,7 @@ Outputs list_outputs(const List& list, Shapes reads) {
   std::vector<Shape> shapes;
   for (const Shape& gradient : reads.subspan(places.scalars.size()))
     shapes.insert(shapes.end(), places.states.size(), gradient);
+  shapes.emplace_back();
   return shapes;
 }
 
@@ -225,6 +216,7 @@ FactorRule list_factors(const List& list, Shapes reads) {
   rule.operands.insert(rule.operands.end(), gradients.begin(), gradients.end());
   for (const OperandFactors& gradient : gradients)
     rule.operands.insert(rule.operands.end(), places.states.size(), gradient);
+  rule.operands.emplace_back();
   return rule;
 }
 
@@ -248,14 +240,14 @@ std::vector<Part> list_parts(const List& list) {
 }  // namespace
 
 AdamWList AdamWList::of(const One& settings, std::int64_t tensors, std::int64_t decayed) {
-  return {settings.beta1,        settings.beta2, settings.epsilon,
-          settings.weight_decay, tensors,        decayed};
+  return {settings.beta1, settings.beta2, settings.epsilon,   settings.weight_decay,
+          tensors,        decayed,        settings.accumulate};
 }
 std::int64_t AdamWList::count() const {
   return list_length(tensors);
 }
 AdamW AdamWList::one(std::int64_t index) const {
-  return {beta1, beta2, epsilon, index < decayed ? weight_decay : 0};
+  return {beta1, beta2, epsilon, index < decayed ? weight_decay : 0, accumulate || index > 0};
 }
 std::vector<std::size_t> AdamWList::operands_of(std::int64_t index) const {
   return places_in_list(*this, index);
@@ -282,13 +274,14 @@ std::vector<Example> examples_of(const AdamWList&) {
 }
 
 SgdList SgdList::of(const One& settings, std::int64_t tensors, std::int64_t decayed) {
-  return {settings.mu, settings.weight_decay, settings.nesterov, tensors, decayed};
+  return {settings.mu, settings.weight_decay, settings.nesterov, tensors,
+          decayed,     settings.accumulate};
 }
 std::int64_t SgdList::count() const {
   return list_length(tensors);
 }
 Sgd SgdList::one(std::int64_t index) const {
-  return {mu, index < decayed ? weight_decay : 0, nesterov};
+  return {mu, index < decayed ? weight_decay : 0, nesterov, accumulate || index > 0};
 }
 std::vector<std::size_t> SgdList::operands_of(std::int64_t index) const {
   return places_in_list(*this, index);
@@ -328,6 +321,23 @@ double CountUpdate::flops(Shapes) const {
 }
 std::vector<Example> examples_of(const CountUpdate&) {
   return {{CountUpdate{}, {scalar}}};
+}
+
+Operands CountNonFinite::operands() const {
+  return {{"found", Role::read, Element::i64, std::nullopt, State::sum_over_updates},
+          kept("non_finite", State::non_finite, Element::i64)};
+}
+Outputs CountNonFinite::outputs(Shapes) const {
+  return {Shape{}};
+}
+FactorRule CountNonFinite::factors(Shapes) const {
+  return {{"", ""}, "", Linear::no};
+}
+double CountNonFinite::flops(Shapes) const {
+  return 0;
+}
+std::vector<Example> examples_of(const CountNonFinite&) {
+  return {{CountNonFinite{}, {scalar}}};
 }
 
 // --- state

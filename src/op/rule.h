@@ -25,16 +25,18 @@ enum class Role : std::uint8_t { read, write, update };
 enum class Element : std::uint8_t { compute, accumulate, i32, i64, u64, f64, u8 };
 DType element_dtype(Element element, DType compute);
 
-/// What an operand of the optimizer is: the gradient, what is kept from step to step, or a sum over
-/// all gradients or moments of the model; `none` of all others.
+/// What an operand of the optimizer is: the gradient, what is kept from step to step (a weight, its
+/// moments, the count of updates, that of elements which no update could write), or a sum over all
+/// gradients or all updates of the model; `none` of all others.
 enum class State : std::uint8_t {
   none,
   gradient,
   weight,
   moment,
   counter,
+  non_finite,
   sum_over_gradients,
-  sum_over_moments
+  sum_over_updates
 };
 
 struct Operand {

@@ -276,7 +276,7 @@ std::optional<CutForm> cut_form(const Op& op, Shapes reads, std::int64_t chunks)
 bool is_list(const Op& op) {
   return std::visit(
       []<class Row>(const Row& row) {
-        if constexpr (is_one_of<Row, SquaredNorm, CountNonFinite>) return row.tensors != 1;
+        if constexpr (std::is_same_v<Row, SquaredNorm>) return row.tensors != 1;
         return requires { row.tensors; };
       },
       op);
@@ -321,8 +321,8 @@ bool takes_any_element(const Op& op) {
   return std::visit(
       []<class Row>(const Row&) {
         if constexpr (requires { Row::rule; }) return Row::rule.takes_any_element;
-        return is_one_of<Row, SquaredNorm, CountNonFinite, AdamW, AdamWList, Sgd, SgdList,
-                         InitNormal, Fill, Digest>;
+        return is_one_of<Row, SquaredNorm, AdamW, AdamWList, Sgd, SgdList, InitNormal, Fill,
+                         Digest>;
       },
       op);
 }

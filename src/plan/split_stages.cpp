@@ -96,16 +96,19 @@ class Splitter {
       return;
     }
     const bool is_vote = std::holds_alternative<op::Vote>(node.op),
-               is_shared = is_vote || std::holds_alternative<op::UpdateControl>(node.op) ||
+               counts_found = std::holds_alternative<op::CountNonFinite>(node.op),
+               is_shared = is_vote || counts_found ||
+                           std::holds_alternative<op::UpdateControl>(node.op) ||
                            std::holds_alternative<op::CountUpdate>(node.op);
-    if (is_vote) exchange_sums(node.reads, false);
+    if (is_vote) exchange_sums(node.reads, 1);
+    if (counts_found) exchange_sums(node.reads, 4);
     if (!is_shared) {
       add(node, stage_of_update(node));
       return;
     }
     for (std::size_t stage = 0; stage <= last_stage(); ++stage) add(node, stage);
     if (is_vote)
-      exchange_sums(node.outputs, true);
+      exchange_sums(node.outputs, 3);
     else
       for (const ValueId id : node.outputs) shared_.insert(id);
   }
@@ -187,15 +190,15 @@ class Splitter {
     return sum;
   }
 
-  /// The results among these become the sums over all stages. Those that several stages make go
-  /// first, then those of one, and last what is made of both.
-  void exchange_sums(const std::vector<ValueId>& ids, bool are_of_both) {
+  /// The results among these become the sums over all stages: in this round those that several
+  /// stages make, in the next one those of one stage. What is made of a sum goes in a later round.
+  void exchange_sums(const std::vector<ValueId>& ids, std::size_t round) {
     const Phase phase = source_.nodes.back().phase;
     for (const ValueId id : ids) {
       const Value& field = source_.value(id);
       if (field.role != ValueRole::result || !shared_.insert(id).second) continue;
       const std::set<std::size_t>& makers = makers_.at(id);
-      round_[field.name] = are_of_both ? 3 : makers.size() == 1 ? 2 : 1;
+      round_[field.name] = round + (makers.size() == 1 ? 1 : 0);
       for (std::size_t to = 0; to <= last_stage(); ++to) {
         if (makers.size() > 1)
           add_up(field, makers, to, phase);
@@ -233,7 +236,7 @@ class Splitter {
     std::vector<ValueId> left;
     for (std::size_t i = 0; i < source_.values.size(); ++i)
       if (makers_.contains(ValueId(i))) left.emplace_back(i);
-    exchange_sums(left, false);
+    exchange_sums(left, 1);
   }
 
   const Graph& source_;

@@ -254,7 +254,8 @@ void for_each_tensor(Kind& what, Visit&& visit) {
   if constexpr (requires { what.data; })
     for (auto& slice : what.data) visit(slice, slice);
   else
-    for (std::size_t i = 0; i < what.from.size(); ++i) visit(what.from[i], what.to[i]);
+    for (std::size_t i = 0; i < what.from.size() && i < what.to.size(); ++i)
+      visit(what.from[i], what.to[i]);
 }
 
 /// Hands the slices among the fields of a kind to a function.

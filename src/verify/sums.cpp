@@ -81,19 +81,19 @@ class SumCheck {
   struct Update {
     std::size_t index = 0;  // instruction
     BufferId weight;
-    std::vector<ValueId> values;  // gradient, moments
+    ValueId gradient;
+    ValueId found;  // its term of the number of elements that are not finite
   };
   /// The micro-batch of what an instruction reads, and the value that says so.
   struct Meeting {
     std::optional<std::size_t> micro;
     ValueId by;
   };
-  /// A total over all tensors that an instruction reads.
+  /// A total over all gradients, or all updates, that an instruction reads.
   struct Total {
     std::size_t index = 0;
     ValueId value;
-    const Slice* slice = nullptr;
-    bool of_gradients = false;  // else of moments
+    bool of_gradients = false;  // else of updates
   };
 
   void fault(std::size_t index, std::string_view message) {
@@ -260,31 +260,35 @@ class SumCheck {
       return write(slices_[2], contents_.sum(read(slices_[0]).value, read(slices_[1]).value));
     if (op::constant_of(op) == 0.0) return write(slices_[0], Contents::zero());
     const op::Operands operands = op::operands(op);
-    const bool adds = op::can_accumulate(op), updates = is_update(op);
+    const bool updates = is_update(op);
     std::uint64_t inputs = 5;
     Meeting all;
-    std::vector<ValueId> updated;  // gradient, moments
+    ValueId gradient = Contents::zero();
     reads_.clear();
     weights_.clear();
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].role == op::Role::write || (operands[i].role == op::Role::update && adds))
+      if (operands[i].role == op::Role::write ||
+          (operands[i].role == op::Role::update && is_sum(op, operands[i])))
         continue;
       const Found found = take_operand(slices_[i], all);
       reads_.push_back(contents_.kind(found.value));
       inputs = mixed(inputs, reads_.back());
       if (found.offset != 0) inputs = mixed(inputs, static_cast<std::uint64_t>(found.offset));
       const op::State state = operands[i].state;
-      if (state == op::State::sum_over_gradients || state == op::State::sum_over_moments)
-        totals_.push_back(
-            {index_, found.value, &slices_[i], state == op::State::sum_over_gradients});
-      if (updates && (state == op::State::gradient || state == op::State::moment))
-        updated.push_back(found.value);
+      if (state == op::State::sum_over_gradients || state == op::State::sum_over_updates)
+        totals_.push_back({index_, found.value, state == op::State::sum_over_gradients});
+      if (state == op::State::gradient) gradient = found.value;
     }
     if (updates) {
       const std::size_t weight = op::operand_of(op, op::State::weight).value();
-      updates_.push_back({index_, slices_[weight].buffer, std::move(updated)});
+      updates_.push_back({index_, slices_[weight].buffer, gradient, Contents::zero()});
     }
-    write_outputs(op, operands, adds, inputs, all.micro);
+    write_outputs(op, operands, inputs, all.micro);
+  }
+
+  /// Whether a row adds to this operand, or begins a sum in it, as its attribute says.
+  static bool is_sum(const op::Op& op, const op::Operand& operand) {
+    return op::can_accumulate(op) && operand.state == op::State::none;
   }
 
   Found take_operand(const Slice& slice, Meeting& all) {
@@ -299,13 +303,15 @@ class SumCheck {
     return found;
   }
 
-  void write_outputs(const op::Op& op, const op::Operands& operands, bool adds,
-                     std::uint64_t inputs, std::optional<std::size_t> micro) {
+  void write_outputs(const op::Op& op, const op::Operands& operands, std::uint64_t inputs,
+                     std::optional<std::size_t> micro) {
     const std::uint64_t row = mixed(hash_of(op), inputs);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].role == op::Role::read) continue;
       const std::uint64_t kind = mixed(row, i);
       const ValueId term = contents_.one(kind, inputs, micro);
+      const bool adds = is_sum(op, operands[i]);
+      if (adds && is_update(op)) updates_.back().found = term;
       if (adds) contributions_.try_emplace(kind, Contribution{index_, reads_});
       if (!weights_.empty()) reads_.push_back(contents_.kind(term));
       if (adds && operands[i].role == op::Role::update)
@@ -349,22 +355,26 @@ class SumCheck {
   }
 
   void check_updates() {
-    Content gradients, moments;
+    Content gradients, updates;
     for (const Update& update : updates_) {
       check_gradient(update);
-      for (std::size_t i = 0; i < update.values.size(); ++i)
-        (i == 0 ? gradients : moments) += read_by_one(update.values[i]);
+      gradients += term_of(update, true);
+      updates += term_of(update, false);
     }
     if (updates_.empty()) return;
-    for (const Total& total : totals_) check_total(total, total.of_gradients ? gradients : moments);
+    for (const Total& total : totals_) check_total(total, total.of_gradients ? gradients : updates);
   }
-  /// What a total has of a contribution that reads this value alone.
-  Content read_by_one(ValueId value) const { return {0, mixed(5, contents_.kind(value)), 1}; }
+  /// What a total over gradients, which a row makes that reads one alone, or over updates has of an
+  /// update.
+  Content term_of(const Update& update, bool of_gradients) const {
+    return of_gradients ? Content{0, mixed(5, contents_.kind(update.gradient)), 1}
+                        : contents_.content(update.found);
+  }
 
   /// A gradient has a contribution of each micro-batch for each use of its weight in the forward
   /// pass.
   void check_gradient(const Update& update) {
-    const ValueId gradient = update.values[0];
+    const ValueId gradient = update.gradient;
     if (contents_.is_faulty(gradient)) return;
     const std::string& name = program_.buffer(update.weight).name;
     if (const auto micro = contents_.micro(gradient); micro && micros_.size() > 1)
@@ -386,7 +396,7 @@ class SumCheck {
 
   /// A contribution that reads what met weights in the forward pass belongs to one of them.
   void check_origin(const Update& update) {
-    const auto kinds = contents_.first_kinds(update.values[0]);
+    const auto kinds = contents_.first_kinds(update.gradient);
     if (!kinds)
       return fault(update.index, "its gradient is a sum that is nested too deep to be followed");
     for (const std::uint64_t kind : *kinds) {
@@ -410,15 +420,13 @@ class SumCheck {
   void check_total(const Total& total, const Content& expected) {
     const Content& found = contents_.content(total.value);
     if (contents_.is_faulty(total.value) || found.inputs == expected.inputs) return;
-    const std::string_view what = total.of_gradients ? "gradient" : "moment";
+    const std::string_view what = total.of_gradients ? "gradient" : "update";
     for (const Update& update : updates_)
-      for (std::size_t i = 0; i < update.values.size(); ++i)
-        if (const std::uint64_t one = read_by_one(update.values[i]).inputs;
-            (i == 0) == total.of_gradients &&
-            (expected.inputs - found.inputs == one || found.inputs - expected.inputs == one))
-          return fault(total.index, format("the sum over all {}s has a {} of {} {}", what, what,
-                                           program_.buffer(update.weight).name,
-                                           found.count < expected.count ? "not at all" : "twice"));
+      if (const std::uint64_t one = term_of(update, total.of_gradients).inputs;
+          expected.inputs - found.inputs == one || found.inputs - expected.inputs == one)
+        return fault(total.index, format("the sum over all {}s has the {} of {} {}", what, what,
+                                         program_.buffer(update.weight).name,
+                                         found.count < expected.count ? "not at all" : "twice"));
     fault(total.index, format("it reads a sum of {} contributions as that over all {}s, of which "
                               "there are {}",
                               found.count, what, expected.count));

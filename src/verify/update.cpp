@@ -27,11 +27,12 @@ class UpdateCheck {
       const What& what = program_.instructions[i].what;
       const auto* compute = std::get_if<Compute>(&what);
       const auto* gather = std::get_if<AllGather>(&what);
+      if (compute != nullptr) check_counters_read(*compute, i);
       if (compute != nullptr && is_update(compute->op)) {
         updates = true;
         for_each_part(*compute, [&](const Compute& part) { update(part, i); });
-      } else if (compute != nullptr && op::updates(compute->op, op::State::counter)) {
-        count(*compute, i);
+      } else if (compute != nullptr && counted_by(*compute)) {
+        count(*compute, *counted_by(*compute), i);
       } else if (gather != nullptr) {
         for_each_tensor(*gather, [&](const Slice& from, const Slice& to) {
           if (from.buffer == to.buffer) return complete(gather->group, to, i);
@@ -44,6 +45,13 @@ class UpdateCheck {
       }
     }
     if (updates) check_all();
+  }
+
+  /// Which counter a row adds to.
+  static std::optional<op::State> counted_by(const Compute& compute) {
+    for (const op::State state : {op::State::counter, op::State::non_finite})
+      if (op::updates(compute.op, state)) return state;
+    return std::nullopt;
   }
 
  private:
@@ -67,11 +75,19 @@ class UpdateCheck {
     };
     if (const auto own = own_update(claims_, compute))
       incomplete_.try_emplace(slice_of(op::State::weight).buffer, Own{own->added, index});
-    if (!op::operand_of(compute.op, op::State::counter)) return;
-    const BufferId counter = slice_of(op::State::counter).buffer;
-    if (const auto counted = counted_.find(counter); counted != counted_.end())
-      fault(index, format("instruction {} has already counted the update in {}", counted->second,
-                          program_.buffer(counter).name));
+  }
+
+  /// Whoever reads a counter reads what the updates before this one have left.
+  void check_counters_read(const Compute& compute, std::size_t index) {
+    for (const op::State state : {op::State::counter, op::State::non_finite}) {
+      const auto operand = op::operand_of(compute.op, state);
+      if (!operand || op::updates(compute.op, state)) continue;
+      const BufferId counter = compute.slices[*operand].buffer;
+      read_as_.try_emplace({counter, state}, index);
+      if (const auto counted = counted_.find(counter); counted != counted_.end())
+        fault(index, format("instruction {} has already counted in {}", counted->second.index,
+                            program_.buffer(counter).name));
+    }
   }
 
   static BufferRole role_of(op::State state) {
@@ -92,12 +108,11 @@ class UpdateCheck {
                           program_.buffer(slice.buffer).name));
   }
 
-  void count(const Compute& compute, std::size_t index) {
-    const BufferId counter =
-        compute.slices[op::operand_of(compute.op, op::State::counter).value()].buffer;
-    const auto [place, inserted] = counted_.try_emplace(counter, index);
+  void count(const Compute& compute, op::State state, std::size_t index) {
+    const BufferId counter = compute.slices[op::operand_of(compute.op, state).value()].buffer;
+    const auto [place, inserted] = counted_.try_emplace(counter, Counted{state, index});
     if (!inserted)
-      fault(index, format("instruction {} has already counted the update in {}", place->second,
+      fault(index, format("instruction {} has already counted in {}", place->second.index,
                           program_.buffer(counter).name));
   }
 
@@ -133,6 +148,12 @@ class UpdateCheck {
   }
 
   void check_all() {
+    for (const auto& [read, index] : read_as_)
+      if (const auto counted = counted_.find(read.first);
+          counted != counted_.end() && counted->second.state != read.second)
+        fault(index, format("it takes {} for {}, but instruction {} counts in it {}",
+                            program_.buffer(read.first).name, counted_text(read.second),
+                            counted->second.index, counted_text(counted->second.state)));
     for (const auto& [id, own] : incomplete_)
       fault(own.index, format("the rows of {} that other ranks update are never gathered along {}",
                               program_.buffer(id).name, axis_name(id, own.added.back().axis)));
@@ -140,7 +161,7 @@ class UpdateCheck {
       const Buffer& buffer = program_.buffers[i];
       const BufferId id(i);
       if (buffer.role == BufferRole::counter && !counted_.contains(id))
-        report_.fault("update-once", format("the update is not counted in {}", buffer.name));
+        report_.fault("update-once", format("nothing is counted in {}", buffer.name));
       if ((buffer.role != BufferRole::parameter && buffer.role != BufferRole::moment) ||
           incomplete_.contains(id))
         continue;
@@ -153,6 +174,15 @@ class UpdateCheck {
     }
   }
 
+  static std::string_view counted_text(op::State state) {
+    return state == op::State::counter ? "the number of updates"
+                                       : "the number of elements that are not finite";
+  }
+
+  struct Counted {
+    op::State state = op::State::counter;
+    std::size_t index = 0;  // instruction
+  };
   struct Own {
     std::vector<op::Cut> added;
     std::size_t index = 0;
@@ -162,7 +192,8 @@ class UpdateCheck {
   Claims& claims_;
   Report& report_;
   IntervalMap<std::optional<std::size_t>> bytes_;  // which instruction updated or gathered them
-  std::map<BufferId, std::size_t> counted_;
+  std::map<BufferId, Counted> counted_;
+  std::map<std::pair<BufferId, op::State>, std::size_t> read_as_;  // by the first instruction
   std::map<BufferId, Own> incomplete_;
 };
 

@@ -85,7 +85,9 @@ bool may_write(const Instruction& instruction, BufferId buffer, BufferRole role,
   if (is_init)
     return starts(instruction) || std::holds_alternative<Copy>(instruction.what) ||
            is_collective(instruction);
-  if (role == BufferRole::counter) return updates_state(instruction, op::State::counter);
+  if (role == BufferRole::counter)
+    return updates_state(instruction, op::State::counter) ||
+           updates_state(instruction, op::State::non_finite);
   return updates && (updates_parameters(instruction) || gathers_in_place(instruction, buffer));
 }
 

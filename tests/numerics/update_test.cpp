@@ -1,4 +1,4 @@
-// Norms, finiteness, the decision about an update, AdamW.
+// Norms, the decision about an update, the optimizers and what they find not finite.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -60,11 +60,13 @@ Case with_magnitude_of_parts(Case sample, std::size_t reads_of_one,
           one.reads.push_back(all.reads[operand]);
           continue;
         }
+        if (operand - reads >= all.updates.size()) continue;  // the count, which all parts have
         one.updates.push_back(all.updates[operand - reads]);
         own.push_back(outputs[operand - reads]);
       }
       for (Array& array : magnitude_of_one(one, own)) magnitude.push_back(std::move(array));
     }
+    magnitude.push_back(outputs.back());
     return magnitude;
   };
   return sample;
@@ -102,15 +104,11 @@ Case list_case(std::string name, const std::vector<std::int64_t>& counts, std::i
   return with_magnitude_of_parts(std::move(sample), 5, adamw_magnitude);
 }
 
-/// Tensors of these sizes; where `broken`, with NaN and infinity at their ends.
-Arrays addends(const std::vector<std::int64_t>& counts, bool broken) {
+/// Tensors of these sizes.
+Arrays addends(const std::vector<std::int64_t>& counts) {
   Arrays list;
-  for (const std::int64_t count : counts) {
+  for (const std::int64_t count : counts)
     list.push_back(uniform({count}, "x" + std::to_string(count)));
-    if (!broken) continue;
-    list.back().data[0] = NAN;
-    list.back().data.back() = INFINITY;
-  }
   return list;
 }
 
@@ -135,13 +133,8 @@ std::vector<Case> update_cases() {
   for (const std::int64_t count : {1, 77, 70001}) {
     const Array x = uniform({count}, "x"), grad = uniform({count}, "grad");
     const auto length = static_cast<double>(count);
-    Array broken = x;
-    broken.data[0] = NAN;
-    broken.data.back() = INFINITY;
     cases.push_back({"overwriting", op::SquaredNorm{false}, {x}, {}, length});
     cases.push_back({"adding", op::SquaredNorm{true}, {x}, {scalar(2.5)}, length});
-    cases.push_back({"none", op::CountNonFinite{false}, {x}});
-    cases.push_back({"some", op::CountNonFinite{true}, {broken}, {scalar(3)}});
     const Arrays state = {uniform({count}, "weight"), uniform({count}, "m"),
                           uniform({count}, "v", 0.1, 1)};
     for (const bool applied : {true, false})
@@ -162,18 +155,12 @@ std::vector<Case> update_cases() {
   for (const auto& counts : {odd, many}) {
     const auto tensors = static_cast<std::int64_t>(counts.size());
     const double length = static_cast<double>(std::accumulate(counts.begin(), counts.end(), 0));
-    cases.push_back(
-        {"of tensors", op::SquaredNorm{false, tensors}, addends(counts, false), {}, length});
+    cases.push_back({"of tensors", op::SquaredNorm{false, tensors}, addends(counts), {}, length});
     cases.push_back({"of tensors, adding",
                      op::SquaredNorm{true, tensors},
-                     addends(counts, false),
+                     addends(counts),
                      {scalar(2.5)},
                      length});
-    cases.push_back({"of tensors", op::CountNonFinite{false, tensors}, addends(counts, true)});
-    cases.push_back({"of tensors, adding",
-                     op::CountNonFinite{true, tensors},
-                     addends(counts, true),
-                     {scalar(3)}});
   }
   for (const bool applied : {true, false}) {
     cases.push_back(list_case("one tensor", {33}, 1, applied));
@@ -187,13 +174,14 @@ std::vector<Case> update_cases() {
   cases.push_back({"not fit", op::Vote{}, vote_reads({.save = 1}, 25, 100, 90, 7, 0.1)});
   cases.push_back({"applied", op::CountUpdate{}, {scalar(1)}, {scalar(41)}});
   cases.push_back({"not applied", op::CountUpdate{}, {scalar(0)}, {scalar(41)}});
+  cases.push_back({"some", op::CountNonFinite{}, {scalar(3)}, {scalar(4)}});
   return cases;
 }
 
 namespace {
 
 TEST(SquaredNorm, of_several_tensors_has_the_bits_of_one_after_another) {
-  const Arrays tensors = addends({70001, 1, 77, 40000}, false);
+  const Arrays tensors = addends({70001, 1, 77, 40000});
   for (const char* backend : {"reference", "vector"}) {
     double one_by_one = 0;
     for (std::size_t i = 0; i < tensors.size(); ++i)
@@ -206,13 +194,76 @@ TEST(SquaredNorm, of_several_tensors_has_the_bits_of_one_after_another) {
   }
 }
 
-TEST(CountNonFinite, counts_nan_and_both_infinities) {
-  const Array x{{5}, {1, NAN, INFINITY, -INFINITY, 3e38}};
-  for (const Backend& backend : backends_of(op::CountNonFinite{})) {
-    EXPECT_EQ(apply(op::CountNonFinite{false}, backend, {x}).values[0].data[0], 3)
-        << to_string(backend);
-    EXPECT_EQ(apply(op::CountNonFinite{true}, backend, {x}, {scalar(4)}).values[0].data[0], 7);
+/// The state of an optimizer of 40 elements, `moments` of them beside the weight, that faults of
+/// memory have hit in every seventh element.
+Arrays faulty_state(std::size_t moments) {
+  Arrays state = {uniform({40}, "weight")};
+  while (state.size() <= moments)
+    state.push_back(uniform({40}, "moment" + std::to_string(state.size()), 0.1, 1));
+  state.back().data[7] = NAN;
+  state.back().data[14] = INFINITY;
+  state.back().data[21] = -INFINITY;
+  state[1].data[28] = NAN;
+  state[0].data[35] = INFINITY;
+  return state;
+}
+constexpr double faults = 5;
+
+/// Whether an update keeps and counts the faulty elements, and writes the others as one without
+/// faults does.
+void expect_kept_and_counted(const op::Op& op, const Arrays& reads, std::size_t moments) {
+  Arrays sound, faulty = faulty_state(moments);
+  sound = faulty;
+  for (Array& tensor : sound)
+    for (double& value : tensor.data)
+      if (!std::isfinite(value)) value = 0.5;
+  for (const Backend& backend : backends_of(op)) {
+    SCOPED_TRACE(to_string(backend));
+    const Arrays expected = apply(op, backend, reads, sound).values,
+                 found = apply(op, backend, reads, faulty).values;
+    const Array before = rounded(op, reads.size(), backend.dtype, faulty[0]);
+    EXPECT_EQ(expected.back().data[0], 0);
+    EXPECT_EQ(found.back().data[0], faults);
+    for (std::size_t i = 0; i < 40; ++i)
+      EXPECT_EQ(found[0].data[i], i > 0 && i % 7 == 0 ? before.data[i] : expected[0].data[i]) << i;
+    const op::Op more = op::with_accumulate(op, true);
+    Arrays state = faulty;
+    state.push_back(scalar(4));
+    EXPECT_EQ(apply(more, backend, reads, state).values.back().data[0], 4 + faults);
   }
+}
+
+TEST(AdamW, keeps_and_counts_what_would_not_be_finite) {
+  expect_kept_and_counted(op::AdamW{}, adamw_reads(uniform({40}, "grad"), 0.1, 1, true, 3), 2);
+}
+
+TEST(AdamW, counts_a_negative_average_of_squares) {
+  Arrays state = {uniform({40}, "weight"), uniform({40}, "m"), uniform({40}, "v", 0.1, 1)};
+  state[2].data[3] = -1;
+  for (const Backend& backend : backends_of(op::AdamW{})) {
+    const Arrays found =
+        apply(op::AdamW{}, backend, adamw_reads(uniform({40}, "grad"), 0.1, 1, true, 3), state)
+            .values;
+    EXPECT_EQ(found.back().data[0], 1) << to_string(backend);
+    EXPECT_EQ(found[0].data[3], rounded(op::AdamW{}, 5, backend.dtype, state[0]).data[3]);
+  }
+}
+
+TEST(Sgd, keeps_and_counts_what_would_not_be_finite) {
+  for (const bool nesterov : {false, true})
+    expect_kept_and_counted(op::Sgd{0.9, 0.1, nesterov},
+                            {uniform({40}, "grad"), scalar(0.1), scalar(1), scalar(1)}, 1);
+}
+
+TEST(AdamWList, counts_in_all_of_its_tensors) {
+  const op::AdamWList list{.tensors = 2, .decayed = 1};
+  const Array grad = uniform({40}, "grad");
+  const Arrays reads = {scalar(0.1), scalar(1), scalar(1), scalar(3), grad, grad};
+  Arrays state = faulty_state(2);
+  for (const Array& tensor : faulty_state(2)) state.push_back(tensor);
+  for (const Backend& backend : backends_of(op::Op(list)))
+    EXPECT_EQ(apply(list, backend, reads, state).values.back().data[0], 2 * faults)
+        << to_string(backend);
 }
 
 TEST(Vote, is_against_what_is_not_finite_or_empty_and_keeps_what_the_host_says) {
@@ -259,6 +310,7 @@ TEST(AdamW, writes_nothing_when_the_update_is_not_applied) {
   grad.data[4] = NAN;
   for (const Backend& backend : backends_of(op::AdamW{})) {
     const Result result = apply(op::AdamW{}, backend, adamw_reads(grad, 0.1, NAN, false, 0), state);
+    EXPECT_EQ(result.values[3].data[0], 0) << to_string(backend);
     for (std::size_t i = 0; i < 3; ++i)
       EXPECT_EQ(result.values[i].data, rounded(op::AdamW{}, 5 + i, backend.dtype, state[i]).data)
           << to_string(backend);
@@ -275,6 +327,7 @@ TEST(AdamW, ten_steps_follow_the_paper) {
     for (int t = 1; t <= 10; ++t) {
       const Array grad = rounded(op, 0, dtype, uniform({50}, "grad" + std::to_string(t)));
       state = apply(op, {"vector", dtype}, adamw_reads(grad, 0.01, 1, true, t - 1), state).values;
+      state.pop_back();  // the count
       for (std::size_t i = 0; i < 50; ++i) {
         const long double g = grad.data[i];
         m[i] = 0.9L * m[i] + 0.1L * g;
@@ -303,13 +356,15 @@ TEST(AdamWList, gives_the_bits_of_its_parts) {
           const std::size_t operand = part.operands[i];
           if (i < 5)
             reads.push_back(all.reads[operand]);
-          else
+          else if (operand - all.reads.size() < all.updates.size())
             updates.push_back(all.updates[operand - all.reads.size()]);
         }
-        const Result alone = apply(part.op, {"vector", dtype, 1}, reads, updates);
-        for (const auto& bytes : alone.bytes) EXPECT_EQ(bytes, together.bytes[output++]);
+        const Result alone =
+            apply(op::with_accumulate(part.op, false), {"vector", dtype, 1}, reads, updates);
+        for (std::size_t i = 0; i < updates.size(); ++i)
+          EXPECT_EQ(alone.bytes[i], together.bytes[output++]);
       }
-      EXPECT_EQ(output, together.bytes.size());
+      EXPECT_EQ(output + 1, together.bytes.size());  // the count
     }
 }
 

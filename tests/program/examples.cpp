@@ -2,6 +2,7 @@
 #include "program/examples.h"
 
 #include <array>
+#include <utility>
 
 #include "base/format.h"
 #include "program/builder.h"
@@ -46,6 +47,7 @@ void add_state(Builder& b, const Weights& weights) {
   for (const Weight& w : weights) b.buffer(format("m.{}", w.name), w.shape, moment, w.cuts);
   for (const Weight& w : weights) b.buffer(format("v.{}", w.name), w.shape, moment, w.cuts);
   b.buffer("updates", {}, counter);
+  b.buffer("non_finite", {}, counter);
 }
 
 void add_activations(Builder& b) {
@@ -95,19 +97,25 @@ void add_backward(Builder& b, bool accumulate) {
   b.op("math", op::EmbeddingGradient{V, 0, accumulate}, {"tokens", "h_grad", "g.embedding"});
 }
 
+/// Updates of weights, each of which counts in `found` what is not finite.
 template <class Weights>
-void add_adamw(Builder& b, const Weights& weights) {
+void add_adamw(Builder& b, const Weights& weights, const std::string& found) {
+  bool more = false;
   for (const Weight& w : weights)
-    b.op("math", op::AdamW{},
+    b.op("math", op::AdamW{.accumulate = std::exchange(more, true)},
          {format("g.{}", w.name), "step.lr", "result.scale", "result.applied", "updates", w.name,
-          format("m.{}", w.name), format("v.{}", w.name)});
+          format("m.{}", w.name), format("v.{}", w.name), found});
+}
+
+void add_counts(Builder& b) {
   b.op("math", op::CountUpdate{}, {"result.applied", "updates"});
+  b.op("math", op::CountNonFinite{}, {"result.non_finite", "non_finite"});
 }
 
 void add_vote(Builder& b) {
   b.op("math", op::Vote{},
-       {"step.vote", "result.squared_norm", "result.loss_sum", "result.valid_count",
-        "result.non_finite", "step.lr", "result.votes"},
+       {"step.vote", "result.squared_norm", "result.loss_sum", "result.valid_count", "non_finite",
+        "step.lr", "result.votes"},
        DType::f64);
 }
 
@@ -144,13 +152,12 @@ Program tiny_train(std::int64_t micros) {
   bool more = false;
   for (const Weight& w : tiny_weights()) {
     b.op("math", op::SquaredNorm{more}, {format("g.{}", w.name), "result.squared_norm"});
-    b.op("math", op::CountNonFinite{more}, {format("m.{}", w.name), "result.non_finite"});
-    b.op("math", op::CountNonFinite{true}, {format("v.{}", w.name), "result.non_finite"});
     more = true;
   }
   add_vote(b);
   add_control(b);
-  add_adamw(b, tiny_weights());
+  add_adamw(b, tiny_weights(), "result.non_finite");
+  add_counts(b);
   return b.finish();
 }
 
@@ -166,7 +173,8 @@ Program tiny_init() {
     b.op("math", op::Fill{0, w.shape}, {format("m.{}", w.name)});
     b.op("math", op::Fill{0, w.shape}, {format("v.{}", w.name)});
   }
-  b.op("math", op::Fill{0, {}}, {"updates"}, DType::i64);
+  for (const std::string_view counter : {"updates", "non_finite"})
+    b.op("math", op::Fill{0, {}}, {std::string(counter)}, DType::i64);
   return b.finish();
 }
 
@@ -289,25 +297,14 @@ Program sharded_train() {
   b.task(TaskKind::update);
   b.op("math", op::SquaredNorm{}, {"g.up", "norm.cut"});
   b.op("math", op::SquaredNorm{true}, {"g.down", "norm.cut"});
-  bool more = false;
-  for (const std::string_view name : {"m.up", "v.up", "m.down", "v.down"}) {
-    b.op("math", op::CountNonFinite{more}, {name, "count.cut"});
-    more = true;
-  }
   b.order("math", "z");
-  for (const std::string_view sum : {"norm.cut", "count.cut"}) b.all_reduce("z", sum);
+  b.all_reduce("z", "norm.cut");
   b.order("z", "x");
-  for (const std::string_view sum : {"norm.cut", "count.cut"}) b.all_reduce("x", sum);
+  b.all_reduce("x", "norm.cut");
   b.op("math", op::SquaredNorm{}, {"g.embedding", "norm.whole"});
   b.op("math", op::SquaredNorm{true}, {"g.head", "norm.whole"});
   b.order("x", "math");
   b.op("math", op::Add{}, {"norm.whole", "norm.cut", "result.squared_norm"}, DType::f64);
-  more = false;
-  for (const std::string_view name : {"m.embedding", "v.embedding", "m.head", "v.head"}) {
-    b.op("math", op::CountNonFinite{more}, {name, "result.non_finite"});
-    more = true;
-  }
-  b.op("math", op::Add{}, {"result.non_finite", "count.cut", "result.non_finite"}, DType::i64);
   add_vote(b);
   b.order("math", "z");
   b.all_reduce("z", "result.votes");
@@ -315,7 +312,18 @@ Program sharded_train() {
   b.all_reduce("x", "result.votes");
   b.order("x", "math");
   add_control(b);
-  add_adamw(b, sharded_weights());
+  std::vector<Weight> cut, whole;
+  for (const Weight& w : sharded_weights())
+    (w.name == "up" || w.name == "down" ? cut : whole).push_back(w);
+  add_adamw(b, cut, "count.cut");
+  b.order("math", "z");
+  b.all_reduce("z", "count.cut");
+  b.order("z", "x");
+  b.all_reduce("x", "count.cut");
+  add_adamw(b, whole, "result.non_finite");
+  b.order("x", "math");
+  b.op("math", op::Add{}, {"result.non_finite", "count.cut", "result.non_finite"}, DType::i64);
+  add_counts(b);
   return b.finish();
 }
 

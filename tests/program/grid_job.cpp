@@ -56,6 +56,7 @@ class GridProgram {
       b.buffer("v." + w.name, w.shape, moment, moment_cuts(w));
     }
     b.buffer("updates", {}, {BufferRole::counter, DType::i64});
+    b.buffer("non_finite", {}, {BufferRole::counter, DType::i64});
   }
 
   Program init() {
@@ -70,7 +71,8 @@ class GridProgram {
           b.op("math", op::Fill{0, local}, {name});
       }
     }
-    b.op("math", op::Fill{0, {}}, {"updates"}, DType::i64);
+    for (const std::string counter : {"updates", "non_finite"})
+      b.op("math", op::Fill{0, {}}, {counter}, DType::i64);
     return b.finish();
   }
 
@@ -327,33 +329,38 @@ class GridProgram {
 
   void norms() {
     for (const Cut& cut : cuts()) {
-      const std::string norm = "norm." + cut.name, count = "count." + cut.name;
+      const std::string norm = "norm." + cut.name;
       bool more = false;
-      for (const Weight& w : weights()) {
-        if (std::ranges::find(cut.weights, w.name) == cut.weights.end()) continue;
+      for (const Weight& w : weights_of(cut)) {
         b.op("math", op::SquaredNorm{more}, {reduced(w), norm});
-        b.op("math", op::CountNonFinite{more}, {"m." + w.name, count});
-        b.op("math", op::CountNonFinite{true}, {"v." + w.name, count});
         more = true;
       }
-      for (const std::string& sum : {norm, count}) {
-        for (const std::string_view axis : cut.axes) b.all_reduce(axis, sum);
-        for (const Weight& w : weights())
-          if (cut.name == "rows" && is_own(w)) b.all_reduce("data", sum);
-      }
+      reduce(norm, cut);
     }
-    for (const std::string_view cut : {"y", "x"}) {
+    for (const std::string_view cut : {"y", "x"})
       b.op("math", op::Add{}, {"norm.zyx", format("norm.{}", cut), "norm.zyx"}, DType::f64);
-      b.op("math", op::Add{}, {"count.zyx", format("count.{}", cut), "count.zyx"}, DType::i64);
-    }
     b.op("math", op::Add{}, {"norm.zyx", "norm.rows", "result.squared_norm"}, DType::f64);
+  }
+
+  void reduce(const std::string& sum, const Cut& cut) {
+    for (const std::string_view axis : cut.axes) b.all_reduce(axis, sum);
+    for (const Weight& w : weights())
+      if (cut.name == "rows" && is_own(w)) b.all_reduce("data", sum);
+  }
+
+  /// Elements that are not finite, of all weights.
+  void counts() {
+    for (const Cut& cut : cuts()) reduce("count." + cut.name, cut);
+    for (const std::string_view cut : {"y", "x"})
+      b.op("math", op::Add{}, {"count.zyx", format("count.{}", cut), "count.zyx"}, DType::i64);
     b.op("math", op::Add{}, {"count.zyx", "count.rows", "result.non_finite"}, DType::i64);
+    b.op("math", op::CountNonFinite{}, {"result.non_finite", "non_finite"});
   }
 
   void update() {
     b.op("math", op::Vote{},
-         {"step.vote", "result.squared_norm", "result.loss_sum", "result.valid_count",
-          "result.non_finite", "step.lr", "result.votes"},
+         {"step.vote", "result.squared_norm", "result.loss_sum", "result.valid_count", "non_finite",
+          "step.lr", "result.votes"},
          DType::f64);
     for (const std::string_view axis : {"data", "z", "y", "x"}) b.all_reduce(axis, "result.votes");
     b.op("math", op::UpdateControl{24, 1.0},
@@ -361,24 +368,34 @@ class GridProgram {
           "result.scale", "result.applied"},
          DType::f64);
     const bool at_once = grid_.x == 1;
-    if (at_once) b.add("math", all_weights());
-    for (const Weight& w : weights()) {
-      if (!at_once) one_weight(w);
-      if (is_own(w)) b.add("data", AllGather{GroupId(0), {updated_rows(w)}, {b.slice(w.name)}});
+    for (const Cut& cut : cuts()) {
+      const std::vector<Weight> list = weights_of(cut);
+      if (at_once) b.add("math", all_weights(list, "count." + cut.name));
+      for (const Weight& w : list) {
+        if (!at_once) one_weight(w, "count." + cut.name, w.name != list[0].name);
+        if (is_own(w)) b.add("data", AllGather{GroupId(0), {updated_rows(w)}, {b.slice(w.name)}});
+      }
     }
     b.op("math", op::CountUpdate{}, {"result.applied", "updates"});
+    counts();
   }
 
-  void one_weight(const Weight& w) {
-    b.op("math", op::AdamW{},
+  static std::vector<Weight> weights_of(const Cut& cut) {
+    std::vector<Weight> list;
+    for (const Weight& w : weights())
+      if (std::ranges::find(cut.weights, w.name) != cut.weights.end()) list.push_back(w);
+    return list;
+  }
+
+  void one_weight(const Weight& w, const std::string& count, bool more) {
+    b.op("math", op::AdamW{.accumulate = more},
          {reduced(w), "step.lr", "result.scale", "result.applied", "updates", w.name, "m." + w.name,
-          "v." + w.name});
+          "v." + w.name, count});
     std::get<Compute>(b.program.instructions.back().what).slices[5] = updated_rows(w);
   }
 
-  /// The update of all weights as one instruction.
-  Compute all_weights() {
-    const std::vector<Weight> list = weights();
+  /// The updates of several weights as one instruction.
+  Compute all_weights(const std::vector<Weight>& list, const std::string& count) {
     Compute all{op::AdamWList{.tensors = static_cast<std::int64_t>(list.size())},
                 DType::f32,
                 {},
@@ -391,6 +408,7 @@ class GridProgram {
       all.slices.push_back(updated_rows(w));
       for (const auto prefix : {"m.", "v."}) all.slices.push_back(b.slice(prefix + w.name));
     }
+    all.slices.push_back(b.slice(count));
     return all;
   }
 

@@ -37,6 +37,7 @@ class StageProgram {
     b.buffer("m", shape, moment);
     b.buffer("v", shape, moment);
     b.buffer("updates", {}, {BufferRole::counter, DType::i64});
+    b.buffer("non_finite", {}, {BufferRole::counter, DType::i64});
   }
 
   Program init() {
@@ -45,7 +46,8 @@ class StageProgram {
     b.op("math", op::InitNormal{random_stream(weight_), 0.02, shape}, {"step.seed", weight_});
     b.op("math", op::Fill{0, shape}, {"m"});
     b.op("math", op::Fill{0, shape}, {"v"});
-    b.op("math", op::Fill{0, {}}, {"updates"}, DType::i64);
+    for (const std::string counter : {"updates", "non_finite"})
+      b.op("math", op::Fill{0, {}}, {counter}, DType::i64);
     return b.finish();
   }
 
@@ -132,11 +134,9 @@ class StageProgram {
       send(count_tag, "result.valid_count");
     }
     b.op("math", op::Add{}, {"norm.own", "norm.other", "result.squared_norm"}, DType::f64);
-    b.op("math", op::CountNonFinite{}, {"m", "result.non_finite"});
-    b.op("math", op::CountNonFinite{true}, {"v", "result.non_finite"});
     b.op("math", op::Vote{},
-         {"step.vote", "result.squared_norm", "result.loss_sum", "result.valid_count",
-          "result.non_finite", "step.lr", "votes.own"},
+         {"step.vote", "result.squared_norm", "result.loss_sum", "result.valid_count", "non_finite",
+          "step.lr", "votes.own"},
          DType::f64);
     b.all_reduce("data", "votes.own");
     if (is_first_) {
@@ -152,8 +152,10 @@ class StageProgram {
           "result.scale", "result.applied"},
          DType::f64);
     b.op("math", op::AdamW{},
-         {"g", "step.lr", "result.scale", "result.applied", "updates", weight_, "m", "v"});
+         {"g", "step.lr", "result.scale", "result.applied", "updates", weight_, "m", "v",
+          "result.non_finite"});
     b.op("math", op::CountUpdate{}, {"result.applied", "updates"});
+    b.op("math", op::CountNonFinite{}, {"result.non_finite", "non_finite"});
   }
 
   bool is_first_;

@@ -76,7 +76,8 @@ TEST(NonFinite, in_a_weight_changes_no_weight_and_is_named) {
   expect_no_change(run, setup, "blocks.1.mlp.up.weight");
 }
 
-TEST(NonFinite, in_optimizer_state_changes_no_weight_and_is_named) {
+/// The update that meets it writes all weights but one; the step after it changes none.
+TEST(NonFinite, in_optimizer_state_makes_no_weight_non_finite_and_is_named) {
   const RunSetup setup;
   for (const std::string name : {"m/wte.weight", "v/ln_f.gain"}) {
     SmallRun run(setup);
@@ -84,6 +85,16 @@ TEST(NonFinite, in_optimizer_state_changes_no_weight_and_is_named) {
     auto values = run.doubles(name);
     values[3] = std::numeric_limits<double>::infinity();
     run.set_doubles(run.buffer(name), values);
+    const std::string weight = name.substr(2);
+    const std::vector<double> before = run.doubles(weight);
+    test::FixedFeeder feeder = test::random_batch(setup);
+    const op::ResultBlock result = run.step(feeder, 0);
+    EXPECT_EQ(result.applied, 1) << name;
+    EXPECT_EQ(result.non_finite, 1) << name;
+    const std::vector<double> after = run.doubles(weight);
+    EXPECT_EQ(after[3], before[3]) << name;
+    EXPECT_NE(after[2], before[2]) << name;
+    for (const double value : after) EXPECT_TRUE(std::isfinite(value)) << name;
     expect_no_change(run, setup, name);
   }
 }

@@ -177,7 +177,9 @@ TEST(Row51, a_nan_behind_any_instruction_of_one_rank_ends_all_and_the_rank_is_na
   EXPECT_LE(harmless, tried / 50) << "of " << tried;
 }
 
-TEST(Row51, a_nan_in_the_weights_or_averages_of_one_rank_ends_all_before_it_is_applied) {
+/// One in the averages is found by the update that meets it, which keeps the weight; the next step
+/// is not applied.
+TEST(Row51, a_nan_in_the_weights_or_averages_of_one_rank_ends_all_and_reaches_no_other_weight) {
   for (const char* tensor : {"blocks.0.attn.qkv.weight", "blocks.1.mlp.down.weight",
                              "v/blocks.0.mlp.up.weight", "m/wte.weight"}) {
     SessionSetup setup = on_grid(2, 2, 4);
@@ -190,7 +192,10 @@ TEST(Row51, a_nan_in_the_weights_or_averages_of_one_rank_ends_all_before_it_is_a
       std::memcpy(bytes.data(), &nan, sizeof nan);
     };
     const std::string text = refusal(setup, ExitCode::numeric_stop);
-    EXPECT_NE(text.find("stopped at step 3 of 4"), std::string::npos) << tensor << ": " << text;
+    const bool is_weight = std::string_view(tensor).starts_with("blocks");
+    EXPECT_NE(text.find(is_weight ? "stopped at step 3 of 4" : "stopped at step 4 of 4"),
+              std::string::npos)
+        << tensor << ": " << text;
     EXPECT_NE(text.find("rank 3: element 0 of " + std::string(tensor)), std::string::npos) << text;
   }
 }

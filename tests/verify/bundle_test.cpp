@@ -51,10 +51,10 @@ TEST(VerifyBundle, AParameterThatInitDoesNotKnowIsAFault) {
   Bundle bundle = tiny_bundle();
   Program& init = bundle.programs[0];
   for (const Program& other : {bundle.programs[1], bundle.programs[2]})
-    EXPECT_TRUE(other.find_buffer("updates"));
+    EXPECT_TRUE(other.find_buffer("non_finite"));
   erase_instruction(init, init.instructions.size() - 1);
   init.buffers.pop_back();
-  expect_bundle_fault(bundle, "bundle", "nothing initialises counter updates");
+  expect_bundle_fault(bundle, "bundle", "nothing initialises counter non_finite");
 }
 
 TEST(VerifyBundle, TwoProgramsOfOneNameAreAFault) {

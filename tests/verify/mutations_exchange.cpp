@@ -18,7 +18,7 @@ template <class Suits>
 std::optional<Site> pick_reduce(Job& job, std::mt19937& random, Suits&& suits) {
   return pick(job, random, [&](const Program& program, std::size_t at) {
     const auto* reduce = std::get_if<AllReduce>(&program.instructions[at].what);
-    return reduce != nullptr && is_shared(program, at) &&
+    return reduce != nullptr && !reduce->data.empty() && is_shared(program, at) &&
            suits(program, *reduce, program.buffer(reduce->data[0].buffer));
   });
 }
@@ -162,6 +162,13 @@ void add_reductions(std::vector<Mutation>& list) {
                     return buffer.role == BufferRole::activation && buffer.dtype == DType::f64 &&
                            buffer.global.rank() == 0;
                   })});
+  list.push_back({"the reduction of a count of what is not finite missing",
+                  {"state"},
+                  true,
+                  drop([](const Program&, const AllReduce&, const Buffer& buffer) {
+                    return buffer.role == BufferRole::activation && buffer.dtype == DType::i64 &&
+                           buffer.global.rank() == 0;
+                  })});
   list.push_back({"the reduction of a result missing",
                   {"state"},
                   false,
@@ -266,6 +273,7 @@ void add_lists(std::vector<Mutation>& list) {
                     const std::size_t which = random();
                     return on_all(job, pick_list(job, random), [&](const Site& each) {
                       Slices& data = kind_at<AllReduce>(job, each).data;
+                      if (data.empty()) return;  // by another fault
                       data.erase(data.begin() + static_cast<std::ptrdiff_t>(which % data.size()));
                     });
                   }});
@@ -292,7 +300,7 @@ void add_lists(std::vector<Mutation>& list) {
                   [](Job& job, std::mt19937& random) {
                     return on_all(job, pick_list(job, random), [&](const Site& each) {
                       Slices& data = kind_at<AllReduce>(job, each).data;
-                      data.push_back(data.front());
+                      if (!data.empty()) data.push_back(data.front());
                     });
                   }});
   list.push_back(
@@ -316,6 +324,7 @@ void add_lists(std::vector<Mutation>& list) {
                   true,
                   [](Job& job, std::mt19937& random) {
                     return on_all(job, pick_list(job, random), [&](const Site& each) {
+                      if (kind_at<AllReduce>(job, each).data.empty()) return;
                       Program& program = program_at(job, each);
                       Buffer& buffer =
                           program.buffers[kind_at<AllReduce>(job, each).data.back().buffer.index()];

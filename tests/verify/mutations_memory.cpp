@@ -140,6 +140,11 @@ void repeat_tensor(Compute& compute, std::int64_t index, std::int64_t other) {
     compute.slices[to[operand]] = compute.slices[from[operand]];
 }
 
+/// Whether a list of updates has that tensor: other faults may have left another list there.
+bool has_tensor(Job& job, const Site& site, std::int64_t index) {
+  return index < std::get<op::AdamWList>(kind_at<Compute>(job, site).op).tensors;
+}
+
 void add_lists_of_updates(std::vector<Mutation>& list) {
   const auto pick_list = [](Job& job, std::mt19937& random) {
     return pick_op<op::AdamWList>(job, random, [](const Program&, const Compute&, const auto& all) {
@@ -158,7 +163,8 @@ void add_lists_of_updates(std::vector<Mutation>& list) {
                     if (!site) return std::nullopt;
                     const std::int64_t index = index_of(job, *site, random);
                     return on_all(job, site, [&](const Site& each) {
-                      drop_tensor(kind_at<Compute>(job, each), index);
+                      if (has_tensor(job, each, index))
+                        drop_tensor(kind_at<Compute>(job, each), index);
                     });
                   }});
   list.push_back({"a tensor twice in an update of many",
@@ -169,6 +175,7 @@ void add_lists_of_updates(std::vector<Mutation>& list) {
                     if (!site) return std::nullopt;
                     const std::int64_t index = index_of(job, *site, random);
                     return on_all(job, site, [&](const Site& each) {
+                      if (!has_tensor(job, each, index)) return;
                       const auto& all = std::get<op::AdamWList>(kind_at<Compute>(job, each).op);
                       repeat_tensor(kind_at<Compute>(job, each), index, (index + 1) % all.tensors);
                     });
@@ -190,6 +197,7 @@ void add_lists_of_updates(std::vector<Mutation>& list) {
                     while (other < all.tensors && shape_of(other) == shape_of(index)) ++other;
                     if (other == all.tensors) return std::nullopt;
                     return on_all(job, site, [&](const Site& each) {
+                      if (!has_tensor(job, each, std::max(index, other))) return;
                       auto& slices = kind_at<Compute>(job, each).slices;
                       slices[all.operands_of(index)[0]] = slices[all.operands_of(other)[0]];
                     });
@@ -232,6 +240,42 @@ void add_updates(std::vector<Mutation>& list) {
            erase_instruction(program_at(job, each), each.instruction);
          });
        }});
+  list.push_back({"what is not finite not counted",
+                  {"update-once"},
+                  false,
+                  [](Job& job, std::mt19937& random) {
+                    const auto site = pick_op<op::CountNonFinite>(
+                        job, random, [](const auto&...) { return true; });
+                    return on_all(job, site, [&](const Site& each) {
+                      erase_instruction(program_at(job, each), each.instruction);
+                    });
+                  }});
+  list.push_back({"an update that forgets what the updates before it found",
+                  {"sum"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    const auto adds = [](const Program&, const Compute&, const op::AdamW& row) {
+                      return row.accumulate;
+                    };
+                    return on_all(job, pick_op<op::AdamW>(job, random, adds),
+                                  [&](const Site& each) {
+                                    auto& op = kind_at<Compute>(job, each).op;
+                                    op = op::with_accumulate(op, false);
+                                  });
+                  }});
+  list.push_back({"a vote on the number of updates",
+                  {"update-once"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    const auto any = [](const auto&...) { return true; };
+                    return on_all(job, pick_op<op::Vote>(job, random, any), [&](const Site& each) {
+                      const Program& program = program_at(job, each);
+                      const auto operand =
+                          op::operand_of(kind_at<Compute>(job, each).op, op::State::non_finite);
+                      kind_at<Compute>(job, each).slices[*operand] =
+                          program.whole(*program.find_buffer("updates"));
+                    });
+                  }});
   list.push_back(
       {"a micro-batch not fed", {"feeds", "defined"}, false, [](Job& job, std::mt19937& random) {
          const auto site =

@@ -70,6 +70,7 @@ void add_attributes(std::vector<Mutation>& list) {
                                        [](auto& row) { row.part.first[0] += 1; }));
   list.push_back(attribute<op::AddPositions>("another first position", always<op::AddPositions>,
                                              [](auto& row) { row.first += 1; }));
+  list.back().rules.push_back("operands");  // where the table has no row more than there are
   list.push_back({"a norm of another width",
                   {"part"},
                   true,

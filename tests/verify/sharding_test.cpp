@@ -213,15 +213,31 @@ TEST(VerifyUpdateOnce, TwoParametersWithOneMomentAreAFault) {
 TEST(VerifyUpdateOnce, CountingBeforeUpdatingIsAFault) {
   Program program = tiny_train();
   const std::size_t adamw = find_instruction(program, "adamw");
+  const std::size_t count = find_instruction(program, "count_update");
   std::rotate(program.instructions.begin() + static_cast<std::ptrdiff_t>(adamw),
-              program.instructions.end() - 1, program.instructions.end());
-  expect_fault(program, "update-once", adamw + 1, "has already counted the update in updates");
+              program.instructions.begin() + static_cast<std::ptrdiff_t>(count),
+              program.instructions.begin() + static_cast<std::ptrdiff_t>(count + 1));
+  expect_fault(program, "update-once", adamw + 1, "has already counted in updates");
 }
 
 TEST(VerifyUpdateOnce, AnUpdateThatIsNotCountedIsAFault) {
   Program program = tiny_train();
   erase_instruction(program, find_instruction(program, "count_update"));
-  expect_fault(program, "update-once", std::nullopt, "the update is not counted in updates");
+  expect_fault(program, "update-once", std::nullopt, "nothing is counted in updates");
+}
+
+TEST(VerifyUpdateOnce, WhatIsNotFiniteAndIsNotKeptIsAFault) {
+  Program program = tiny_train();
+  erase_instruction(program, find_instruction(program, "count_non_finite"));
+  expect_fault(program, "update-once", std::nullopt, "nothing is counted in non_finite");
+}
+
+TEST(VerifyUpdateOnce, AVoteOnTheNumberOfUpdatesIsAFault) {
+  Program program = tiny_train();
+  const std::size_t vote = find_instruction(program, "vote");
+  compute_at(program, vote).slices[4] = slice_of(program, "updates");
+  expect_fault(program, "update-once", vote,
+               "it takes updates for the number of elements that are not finite");
 }
 
 TEST(VerifyFeeds, AMicroBatchFedTwiceIsAFault) {

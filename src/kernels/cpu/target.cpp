@@ -112,8 +112,8 @@ machine::Target target(int threads, std::vector<machine::Choice> measured) {
                 return scratch_bytes(implementation,
                                      {op, dtype, {all.begin(), all.end()}, threads});
               },
-          .fusions = {"adamw_list", "sgd_list", "squared_norm", "count_non_finite", "bias_gelu",
-                      "add_layer_norm", "add_layer_norm_gradient", "cross_entropy_both"}};
+          .fusions = {"adamw_list", "sgd_list", "squared_norm", "bias_gelu", "add_layer_norm",
+                      "add_layer_norm_gradient", "cross_entropy_both"}};
 }
 
 std::vector<std::string> contract_libraries(DType dtype) {

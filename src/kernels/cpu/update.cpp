@@ -1,9 +1,8 @@
-// Norm of gradients, finiteness and the optimizers on CPU; the scalar ops are those of reference/.
+// Norm of gradients and the optimizers on CPU; the scalar ops are those of reference/.
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <limits>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -37,21 +36,15 @@ double sum_of_squares(const T* x, std::int64_t count) {
   return sum;
 }
 
-/// Requires count < 2^31: the counter is as wide as an element, so that vectors of both have one
-/// length.
+/// As wide as an element, so that vectors of both have one length; counts are below 2^31.
 template <class T>
-std::int64_t non_finite_of(const T* x, std::int64_t count) {
-  using Counter = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
-  Counter found = 0;
-#pragma omp simd reduction(+ : found)
-  for (std::int64_t i = 0; i < count; ++i)
-    found += std::abs(x[i]) <= std::numeric_limits<T>::max() ? 0 : 1;
-  return found;
-}
+using Counter = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+
+// How many elements they found not finite. Requires count < 2^31.
 
 template <class T>
-void update_elements(const AdamWScalars& scalars, const T* grad, std::int64_t count,
-                     const std::array<T*, 3>& state) {
+std::int64_t update_elements(const AdamWScalars& scalars, const T* grad, std::int64_t count,
+                             const std::array<T*, 3>& state) {
   T *weight = state[0], *m = state[1], *v = state[2];
   const auto gradient_scale = static_cast<T>(scalars.gradient_scale);
   const auto beta1 = static_cast<T>(scalars.beta1),
@@ -61,33 +54,51 @@ void update_elements(const AdamWScalars& scalars, const T* grad, std::int64_t co
   const auto keep = static_cast<T>(scalars.keep), step_size = static_cast<T>(scalars.step_size);
   const auto inverse_root = static_cast<T>(scalars.inverse_root),
              epsilon = static_cast<T>(scalars.epsilon);
-#pragma omp simd
+  Counter<T> found = 0;
+#pragma omp simd reduction(+ : found)
   for (std::int64_t i = 0; i < count; ++i) {
     const T g = gradient_scale * grad[i];
     const T average = beta1 * m[i] + one_minus_beta1 * g;
     const T average_square = beta2 * v[i] + one_minus_beta2 * g * g;
     m[i] = average;
     v[i] = average_square;
-    weight[i] = keep * weight[i] -
-                step_size * average / (std::sqrt(average_square) * inverse_root + epsilon);
+    const T value = keep * weight[i] -
+                    step_size * average / (std::sqrt(average_square) * inverse_root + epsilon);
+    const bool is_finite = are_finite(value, average, average_square);
+    weight[i] = is_finite ? value : weight[i];
+    found += is_finite ? 0 : 1;
   }
+  return found;
 }
 
 template <class T>
-void update_elements(const SgdScalars& scalars, const T* grad, std::int64_t count,
-                     const std::array<T*, 2>& state) {
+std::int64_t update_elements(const SgdScalars& scalars, const T* grad, std::int64_t count,
+                             const std::array<T*, 2>& state) {
   T *weight = state[0], *momentum = state[1];
   const auto gradient_scale = static_cast<T>(scalars.gradient_scale),
              weight_decay = static_cast<T>(scalars.weight_decay), mu = static_cast<T>(scalars.mu);
   const auto step_size = static_cast<T>(scalars.step_size),
              gradient_step = static_cast<T>(scalars.gradient_step);
-#pragma omp simd
+  Counter<T> found = 0;
+#pragma omp simd reduction(+ : found)
   for (std::int64_t i = 0; i < count; ++i) {
     const T g = gradient_scale * grad[i] + weight_decay * weight[i];
     const T average = mu * momentum[i] + g;
     momentum[i] = average;
-    weight[i] = weight[i] - (step_size * average + gradient_step * g);
+    const T value = weight[i] - (step_size * average + gradient_step * g);
+    const bool is_finite = are_finite(value, average);
+    weight[i] = is_finite ? value : weight[i];
+    found += is_finite ? 0 : 1;
   }
+  return found;
+}
+
+/// Elements that one call may count.
+constexpr std::int64_t most_counted = std::int64_t{1} << 30;
+
+/// Almost always nothing, which costs nothing.
+void add(std::atomic<std::int64_t>& total, std::int64_t found) {
+  if (found != 0) total.fetch_add(found, std::memory_order_relaxed);
 }
 
 /// The same tensors from an element on.
@@ -150,14 +161,20 @@ Run prepare_update(const Row& op, const Problem& problem) {
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
                                                                                  Workspace) {
-      if (!is_applied<Row>(operands, 1)) return;
+      std::atomic<std::int64_t> found = 0;
       const auto scalars = scalars_of(op, update_step<Row>(operands, 1));
       const T* grad = operands[0].as<T>();
       const auto states = states_of<Row, T>(operands, 1 + UpdateOperands<Row>::scalars);
-      for_ranges(count, team_size(threads, count), element_grain,
-                 [&](std::int64_t first, std::int64_t last) {
-                   update_elements<T>(scalars, grad + first, last - first, from(states, first));
-                 });
+      if (is_applied<Row>(operands, 1))
+        for_ranges(count, team_size(threads, count), element_grain,
+                   [&](std::int64_t first, std::int64_t last) {
+                     for (; first < last; first += most_counted) {
+                       const std::int64_t size = std::min(most_counted, last - first);
+                       add(found,
+                           update_elements<T>(scalars, grad + first, size, from(states, first)));
+                     }
+                   });
+      count_found(operands, op.accumulate, found);
     };
   });
 }
@@ -175,23 +192,27 @@ class ListRun {
       scalars_[decays ? 1 : 0] = scalars_of(op.one(decays ? -1 : op.decayed), step);
   }
 
-  void operator()(std::int64_t first, std::int64_t last) const {
+  /// How many elements it found not finite.
+  std::int64_t operator()(std::int64_t first, std::int64_t last) const {
+    std::int64_t found = 0;
     const auto place = std::upper_bound(starts_.begin(), starts_.end(), first) - 1;
     for (std::int64_t i = place - starts_.begin(); first < last; ++i) {
       const std::int64_t begin = first - start(i), end = std::min(last, start(i + 1)) - start(i);
-      if (begin < end) update(i, begin, end - begin);
+      for (std::int64_t at = begin; at < end; at += most_counted)
+        found += update(i, at, std::min(most_counted, end - at));
       first = std::max(first, start(i + 1));
     }
+    return found;
   }
 
  private:
   std::int64_t start(std::int64_t i) const { return starts_[static_cast<std::size_t>(i)]; }
 
-  void update(std::int64_t i, std::int64_t begin, std::int64_t count) const {
+  std::int64_t update(std::int64_t i, std::int64_t begin, std::int64_t count) const {
     const ListPlaces<Row> places(op_.count(), i);
-    update_elements<T>(scalars_[i < op_.decayed ? 1 : 0],
-                       operands_[places.gradient].template as<T>() + begin, count,
-                       from(states_of<Row, T>(operands_, places.first_state), begin));
+    return update_elements<T>(scalars_[i < op_.decayed ? 1 : 0],
+                              operands_[places.gradient].template as<T>() + begin, count,
+                              from(states_of<Row, T>(operands_, places.first_state), begin));
   }
 
   const List& op_;
@@ -209,13 +230,15 @@ Run prepare_updates(const List& op, const Problem& problem) {
     starts.push_back(starts.back() +
                      problem.shapes[ListPlaces<Row>(op.count(), i).gradient].elements());
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return
-        [op, starts = std::move(starts), threads = problem.threads](Tensors operands, Workspace) {
-          if (!is_applied<Row>(operands, 0)) return;
-          const ListRun<T, List> run(op, starts, operands);
-          for_ranges(starts.back(), team_size(threads, starts.back()), element_grain,
-                     [&](std::int64_t first, std::int64_t last) { run(first, last); });
-        };
+    return [op, starts = std::move(starts), threads = problem.threads](Tensors operands,
+                                                                       Workspace) {
+      std::atomic<std::int64_t> found = 0;
+      const ListRun<T, List> run(op, starts, operands);
+      if (is_applied<Row>(operands, 0))
+        for_ranges(starts.back(), team_size(threads, starts.back()), element_grain,
+                   [&](std::int64_t first, std::int64_t last) { add(found, run(first, last)); });
+      count_found(operands, op.accumulate, found);
+    };
   });
 }
 
@@ -243,22 +266,6 @@ std::int64_t workspace_bytes(const op::SquaredNorm&, const Problem& problem) {
   return count.used_bytes();
 }
 
-Run prepare_row(const op::CountNonFinite& op, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [accumulate = op.accumulate, pieces = pieces_of_reads(problem),
-            threads = problem.threads](Tensors operands, Workspace) {
-      std::atomic<std::int64_t> total = 0;
-      pieces.for_each(
-          threads, [&](std::int64_t, std::size_t tensor, std::int64_t first, std::int64_t size) {
-            const std::int64_t found = non_finite_of(operands[tensor].as<T>() + first, size);
-            if (found != 0) total.fetch_add(found, std::memory_order_relaxed);
-          });
-      std::int64_t& out = *operands.back().as<std::int64_t>();
-      out = total.load(std::memory_order_relaxed) + (accumulate ? out : 0);
-    };
-  });
-}
-
 Run prepare_row(const op::Vote&, const Problem& problem) {
   return reference::prepare(problem);
 }
@@ -281,6 +288,10 @@ Run prepare_row(const op::SgdList& op, const Problem& problem) {
 }
 
 Run prepare_row(const op::CountUpdate&, const Problem& problem) {
+  return reference::prepare(problem);
+}
+
+Run prepare_row(const op::CountNonFinite&, const Problem& problem) {
   return reference::prepare(problem);
 }
 

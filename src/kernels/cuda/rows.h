@@ -20,7 +20,6 @@ std::int64_t workspace_bytes(const op::LayerNormWeightGradient& op, const Proble
 std::int64_t workspace_bytes(const op::ConvolutionWeightGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AttentionGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::SquaredNorm& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::CountNonFinite& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Digest& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::ContractGeluGradient& op, const Problem& problem);
 template <class Row>

@@ -32,10 +32,14 @@ bool computes(const std::string& implementation, const op::Op& op, op::Shapes al
   return implementation != "cudnn" || cudnn::computes({op, dtype, {all.begin(), all.end()}, 1});
 }
 
-const std::vector<std::string> own_fusions = {
-    "adamw_list",        "sgd_list",  "cast_list",      "squared_norm",
-    "count_non_finite",  "bias_gelu", "add_layer_norm", "add_layer_norm_gradient",
-    "cross_entropy_both"};
+const std::vector<std::string> own_fusions = {"adamw_list",
+                                              "sgd_list",
+                                              "cast_list",
+                                              "squared_norm",
+                                              "bias_gelu",
+                                              "add_layer_norm",
+                                              "add_layer_norm_gradient",
+                                              "cross_entropy_both"};
 /// Rows with a product that cuBLASLt computes in one go.
 const std::vector<std::string> product_rows = {"contract_bias", "contract_bias_gelu",
                                                "contract_gelu_gradient"};

@@ -1,8 +1,8 @@
-// One number of a whole tensor on the device: the squared norm, the count of what is not finite,
-// the digest; op::SquaredNorm, op::CountNonFinite and op::Digest say what they compute.
+// One number of a whole tensor on the device: the squared norm, the digest; op::SquaredNorm and
+// op::Digest say what they compute.
 //
 // Two stages: blocks add up their elements into the workspace, then one block adds up those sums,
-// in an order that depends on the size alone. Norms and counts are of several tensors at once.
+// in an order that depends on the size alone. Norms are of several tensors at once.
 #include "base/digest_term.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -34,11 +34,6 @@ std::int64_t bytes_of_sums(const Problem& problem) {
 struct Square {
   using Sum = double;
   static __device__ Sum of(float x) { return static_cast<double>(x) * static_cast<double>(x); }
-};
-
-struct NonFinite {
-  using Sum = std::int64_t;
-  static __device__ Sum of(float x) { return isfinite(x) ? 0 : 1; }
 };
 
 __device__ std::uint64_t bits_of(const float* x, std::int64_t i) {
@@ -232,9 +227,6 @@ Enqueue list_sum(const Problem& problem, bool accumulate) {
 std::int64_t workspace_bytes(const op::SquaredNorm&, const Problem& problem) {
   return ListTerms(problem).bytes();
 }
-std::int64_t workspace_bytes(const op::CountNonFinite&, const Problem& problem) {
-  return ListTerms(problem).bytes();
-}
 std::int64_t workspace_bytes(const op::Digest&, const Problem& problem) {
   return bytes_of_sums(problem);
 }
@@ -242,12 +234,6 @@ std::int64_t workspace_bytes(const op::Digest&, const Problem& problem) {
 Enqueue prepare_row(const op::SquaredNorm& op, const Problem& problem) {
   return for_element(problem.dtype,
                      [&]<class T>(As<T>) { return list_sum<T, Square>(problem, op.accumulate); });
-}
-
-Enqueue prepare_row(const op::CountNonFinite& op, const Problem& problem) {
-  return for_element(problem.dtype, [&]<class T>(As<T>) {
-    return list_sum<T, NonFinite>(problem, op.accumulate);
-  });
 }
 
 Enqueue prepare_row(const op::Digest& op, const Problem& problem) {

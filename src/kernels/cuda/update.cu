@@ -1,6 +1,6 @@
-// The votes and the decision about an update, the optimizers, and the count of updates on the
-// device; op::Vote ... op::CountUpdate say what they compute. All scalars are read and written
-// where they lie, by kernels.
+// The votes and the decision about an update, the optimizers, and what is counted on the device;
+// op::Vote ... op::CountUpdate say what they compute. All scalars are read and written where they
+// lie, by kernels.
 #include <algorithm>
 #include <vector>
 
@@ -37,8 +37,12 @@ __global__ void update_control(op::UpdateControl row, const double* squared_norm
   *applied = decision.applied;
 }
 
-__global__ void count_update(const std::int64_t* applied, std::int64_t* updates) {
-  if (threadIdx.x == 0) *updates += *applied;
+__global__ void add_to(const std::int64_t* added, std::int64_t* count) {
+  if (threadIdx.x == 0) *count += *added;
+}
+
+__global__ void set_to_zero(std::int64_t* count) {
+  if (threadIdx.x == 0) *count = 0;
 }
 
 /// A warp does what one thread could: launches of less than a warp save nothing.
@@ -94,11 +98,15 @@ struct AdamWFactors {
         inverse_root(static_cast<float>(of.inverse_root)),
         epsilon(static_cast<float>(of.epsilon)) {}
 
-  __device__ void update(float grad, float& weight, float& m, float& v) const {
+  /// Whether the element is finite.
+  __device__ bool update(float grad, float& weight, float& m, float& v) const {
     const float g = gradient_scale * grad;
     m = beta1 * m + one_minus_beta1 * g;
     v = beta2 * v + one_minus_beta2 * g * g;
-    weight = keep * weight - step_size * m / (sqrtf(v) * inverse_root + epsilon);
+    const float value = keep * weight - step_size * m / (sqrtf(v) * inverse_root + epsilon);
+    const bool is_finite = are_finite(value, m, v);
+    weight = is_finite ? value : weight;
+    return is_finite;
   }
 };
 
@@ -113,10 +121,13 @@ struct SgdFactors {
         step_size(static_cast<float>(of.step_size)),
         gradient_step(static_cast<float>(of.gradient_step)) {}
 
-  __device__ void update(float grad, float& weight, float& momentum) const {
+  __device__ bool update(float grad, float& weight, float& momentum) const {
     const float g = gradient_scale * grad + weight_decay * weight;
     momentum = mu * momentum + g;
-    weight = weight - (step_size * momentum + gradient_step * g);
+    const float value = weight - (step_size * momentum + gradient_step * g);
+    const bool is_finite = are_finite(value, momentum);
+    weight = is_finite ? value : weight;
+    return is_finite;
   }
 };
 
@@ -127,9 +138,10 @@ __device__ SgdFactors factors_of(const SgdScalars& scalars) {
   return SgdFactors(scalars);
 }
 
+/// Adds to `found` how many elements are not finite: seldom any, so that nobody waits for it.
 template <class T, class Row>
 __global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row>> list, Row row,
-                       StepScalars step) {
+                       StepScalars step, std::int64_t* found) {
   if (*step.applied == 0) return;
   const UpdatedTensor<T, Row>& of = entry_of_block(list, blockIdx.x);
   // By every thread: powers in double take less time than a barrier would.
@@ -147,12 +159,16 @@ __global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row>>
     float grad[size], state[states][size];
     load_pack<T>(of.grad + first, whole, count, grad);
     for (int s = 0; s < states; ++s) load_pack<T>(of.states[s] + first, whole, count, state[s]);
+    unsigned lost = 0;
     for (int i = 0; i < size; ++i) {
+      bool is_finite = true;
       if constexpr (states == 3)
-        factors.update(grad[i], state[0][i], state[1][i], state[2][i]);
+        is_finite = factors.update(grad[i], state[0][i], state[1][i], state[2][i]);
       else
-        factors.update(grad[i], state[0][i], state[1][i]);
+        is_finite = factors.update(grad[i], state[0][i], state[1][i]);
+      lost += is_finite || i >= count ? 0 : 1;
     }
+    if (lost != 0) atomicAdd(reinterpret_cast<unsigned long long*>(found), lost);
     for (int s = 0; s < states; ++s) store_pack<T>(state[s], whole, count, of.states[s] + first);
   }
 }
@@ -161,8 +177,12 @@ __global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row>>
 template <class T, class Row>
 class UpdateLaunches {
  public:
-  UpdateLaunches(const Row& row, const StepScalars& step, Stream stream)
-      : row_(row), step_(step), stream_(stream) {}
+  /// `found` is the row's last operand.
+  UpdateLaunches(const Row& row, bool accumulate, const StepScalars& step, std::int64_t* found,
+                 Stream stream)
+      : row_(row), step_(step), found_(found), stream_(stream) {
+    if (!accumulate) launch(set_to_zero, one_thread(), stream, found);
+  }
 
   /// The tensors that are updated begin at operand `first_state`.
   void add(Tensors operands, std::size_t gradient, std::size_t first_state, bool decayed) {
@@ -178,13 +198,14 @@ class UpdateLaunches {
     list_.add(entry, ceil_divide(ceil_divide(count, pack_size<T>), packs_per_block));
   }
   void flush() {
-    launch(update<T, Row>, list_.launch_shape(update_threads), stream_, list_, row_, step_);
+    launch(update<T, Row>, list_.launch_shape(update_threads), stream_, list_, row_, step_, found_);
     list_.clear();
   }
 
  private:
   Row row_;
   StepScalars step_;
+  std::int64_t* found_;
   Stream stream_;
   TensorList<UpdatedTensor<T, Row>> list_;
 };
@@ -193,7 +214,8 @@ template <class Row>
 Enqueue prepare_update(const Row& op, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [op](Tensors operands, Workspace, Stream stream) {
-      UpdateLaunches<T, Row> launches(op, StepScalars::of<Row>(operands, 1), stream);
+      UpdateLaunches<T, Row> launches(op, op.accumulate, StepScalars::of<Row>(operands, 1),
+                                      operands.back().as<std::int64_t>(), stream);
       launches.add(operands, 0, 1 + UpdateOperands<Row>::scalars, true);
       launches.flush();
     };
@@ -206,7 +228,8 @@ Enqueue prepare_updates(const List& op, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [op](Tensors operands, Workspace, Stream stream) {
       // -1: with the decay.
-      UpdateLaunches<T, Row> launches(op.one(-1), StepScalars::of<Row>(operands, 0), stream);
+      UpdateLaunches<T, Row> launches(op.one(-1), op.accumulate, StepScalars::of<Row>(operands, 0),
+                                      operands.back().as<std::int64_t>(), stream);
       for (std::int64_t i = 0; i < op.count(); ++i) {
         const ListPlaces<Row> places(op.count(), i);
         launches.add(operands, places.gradient, places.first_state, i < op.decayed);
@@ -238,7 +261,14 @@ Enqueue prepare_row(const op::UpdateControl& op, const Problem&) {
 
 Enqueue prepare_row(const op::CountUpdate&, const Problem&) {
   return [](Tensors operands, Workspace, Stream stream) {
-    launch(count_update, one_thread(), stream, operands[0].as<std::int64_t>(),
+    launch(add_to, one_thread(), stream, operands[0].as<std::int64_t>(),
+           operands[1].as<std::int64_t>());
+  };
+}
+
+Enqueue prepare_row(const op::CountNonFinite&, const Problem&) {
+  return [](Tensors operands, Workspace, Stream stream) {
+    launch(add_to, one_thread(), stream, operands[0].as<std::int64_t>(),
            operands[1].as<std::int64_t>());
   };
 }

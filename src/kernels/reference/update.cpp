@@ -1,7 +1,9 @@
-// Reference norm of gradients, finiteness, the decision about an update, and the optimizers;
+// Reference norm of gradients, the decision about an update, and the optimizers;
 // op::SquaredNorm ... op::CountUpdate say what they compute.
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
@@ -37,17 +39,6 @@ Run prepare_row(const op::SquaredNorm& op, const Problem& problem) {
   });
 }
 
-Run prepare_row(const op::CountNonFinite& op, const Problem& problem) {
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return sum_over_tensors<T, std::int64_t>(op.accumulate, [](const T* x, std::int64_t count) {
-      std::int64_t found = 0;
-      for (std::int64_t i = 0; i < count; ++i)
-        found += std::isfinite(static_cast<kernels::Sum<T>>(x[i])) ? 0 : 1;
-      return found;
-    });
-  });
-}
-
 Run prepare_row(const op::Vote&, const Problem&) {
   return [](Tensors operands, Workspace) {
     const bool fit = is_fit(*operands[1].as<double>(), *operands[2].as<double>(),
@@ -71,11 +62,24 @@ Run prepare_row(const op::UpdateControl& op, const Problem&) {
 
 namespace {
 
+/// Writes a weight where it and its moments are finite; counts it where not.
 template <class T>
-void update(const AdamWScalars& scalars, const T* grad, std::int64_t count,
-            const std::array<T*, 3>& state) {
+void write_finite(Sum<T> value, std::initializer_list<Sum<T>> moments, T& weight,
+                  std::int64_t& found) {
+  const auto is_finite = [](Sum<T> x) { return std::isfinite(x); };
+  if (is_finite(value) && std::ranges::all_of(moments, is_finite))
+    weight = static_cast<T>(value);
+  else
+    ++found;
+}
+
+/// How many elements it found not finite.
+template <class T>
+std::int64_t update(const AdamWScalars& scalars, const T* grad, std::int64_t count,
+                    const std::array<T*, 3>& state) {
   using S = Sum<T>;
   const auto [weight, m, v] = state;
+  std::int64_t found = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const S g = static_cast<S>(scalars.gradient_scale) * static_cast<S>(grad[i]);
     const S first = static_cast<S>(scalars.beta1) * static_cast<S>(m[i]) +
@@ -84,27 +88,31 @@ void update(const AdamWScalars& scalars, const T* grad, std::int64_t count,
                      static_cast<S>(scalars.one_minus_beta2) * g * g;
     const S divisor =
         std::sqrt(second) * static_cast<S>(scalars.inverse_root) + static_cast<S>(scalars.epsilon);
-    weight[i] = static_cast<T>(static_cast<S>(scalars.keep) * static_cast<S>(weight[i]) -
-                               static_cast<S>(scalars.step_size) * first / divisor);
+    const S value = static_cast<S>(scalars.keep) * static_cast<S>(weight[i]) -
+                    static_cast<S>(scalars.step_size) * first / divisor;
     m[i] = static_cast<T>(first);
     v[i] = static_cast<T>(second);
+    write_finite(value, {first, second}, weight[i], found);
   }
+  return found;
 }
 
 template <class T>
-void update(const SgdScalars& scalars, const T* grad, std::int64_t count,
-            const std::array<T*, 2>& state) {
+std::int64_t update(const SgdScalars& scalars, const T* grad, std::int64_t count,
+                    const std::array<T*, 2>& state) {
   using S = Sum<T>;
   const auto [weight, momentum] = state;
+  std::int64_t found = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const S g = static_cast<S>(scalars.gradient_scale) * static_cast<S>(grad[i]) +
                 static_cast<S>(scalars.weight_decay) * static_cast<S>(weight[i]);
     const S average = static_cast<S>(scalars.mu) * static_cast<S>(momentum[i]) + g;
-    weight[i] =
-        static_cast<T>(static_cast<S>(weight[i]) - (static_cast<S>(scalars.step_size) * average +
-                                                    static_cast<S>(scalars.gradient_step) * g));
+    const S value = static_cast<S>(weight[i]) - (static_cast<S>(scalars.step_size) * average +
+                                                 static_cast<S>(scalars.gradient_step) * g);
     momentum[i] = static_cast<T>(average);
+    write_finite(value, {average}, weight[i], found);
   }
+  return found;
 }
 
 /// Updates one tensor, whose operands stand where the row has them: the gradient first.
@@ -112,9 +120,11 @@ template <class Row>
 Run prepare_update(const Row& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, count = problem.shapes[0].elements()](Tensors operands, Workspace) {
-      if (!is_applied<Row>(operands, 1)) return;
-      update<T>(scalars_of(op, update_step<Row>(operands, 1)), operands[0].as<T>(), count,
-                states_of<Row, T>(operands, 1 + UpdateOperands<Row>::scalars));
+      std::int64_t found = 0;
+      if (is_applied<Row>(operands, 1))
+        found = update<T>(scalars_of(op, update_step<Row>(operands, 1)), operands[0].as<T>(), count,
+                          states_of<Row, T>(operands, 1 + UpdateOperands<Row>::scalars));
+      count_found(operands, op.accumulate, found);
     };
   });
 }
@@ -124,14 +134,15 @@ Run prepare_updates(const List& op, const Problem& problem) {
   using Row = typename List::One;
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op](Tensors operands, Workspace) {
-      if (!is_applied<Row>(operands, 0)) return;
+      std::int64_t found = 0;
       const UpdateStep step = update_step<Row>(operands, 0);
-      for (std::int64_t i = 0; i < op.count(); ++i) {
+      for (std::int64_t i = 0; i < op.count() && is_applied<Row>(operands, 0); ++i) {
         const ListPlaces<Row> places(op.count(), i);
         const Tensor& grad = operands[places.gradient];
-        update<T>(scalars_of(op.one(i), step), grad.as<T>(), grad.elements(),
-                  states_of<Row, T>(operands, places.first_state));
+        found += update<T>(scalars_of(op.one(i), step), grad.as<T>(), grad.elements(),
+                           states_of<Row, T>(operands, places.first_state));
       }
+      count_found(operands, op.accumulate, found);
     };
   });
 }
@@ -152,6 +163,12 @@ Run prepare_row(const op::SgdList& op, const Problem& problem) {
 }
 
 Run prepare_row(const op::CountUpdate&, const Problem&) {
+  return [](Tensors operands, Workspace) {
+    *operands[1].as<std::int64_t>() += *operands[0].as<std::int64_t>();
+  };
+}
+
+Run prepare_row(const op::CountNonFinite&, const Problem&) {
   return [](Tensors operands, Workspace) {
     *operands[1].as<std::int64_t>() += *operands[0].as<std::int64_t>();
   };

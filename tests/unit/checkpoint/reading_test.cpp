@@ -438,6 +438,23 @@ TEST_F(RealCheckpoint, row_32_a_model_that_differs_is_told_all_differences_and_n
   EXPECT_FALSE(was_touched);
 }
 
+TEST_F(RealCheckpoint, row_33_one_without_the_count_of_what_is_not_finite_begins_it_at_zero) {
+  program::Program newer = state_.program(0);
+  program::Buffer counter =
+      *std::ranges::find(newer.buffers, std::string("updates"), &program::Buffer::name);
+  counter.name = "non_finite";
+  newer.buffers.push_back(counter);
+  std::vector<std::byte> count(8, std::byte{0xA5});
+  const auto bytes_of = [&](const program::Buffer& buffer) -> HostView<std::byte> {
+    if (buffer.name == "non_finite") return std::span(count);
+    return state_.bytes_of(0)(buffer);
+  };
+  load_state(real_files(), store_.open(20), newer, bytes_of);
+  EXPECT_EQ(count, std::vector<std::byte>(8));
+  newer.buffers.back().name = "another";
+  EXPECT_THROW(load_state(real_files(), store_.open(20), newer, bytes_of), UserError);
+}
+
 TEST(Reading, row_33_checkpoints_of_every_released_format_load_and_others_are_refused) {
   const std::string golden = FOURFOLD_SOURCE_DIR "/tests/golden/checkpoint-format-2";
   if (std::getenv("FOURFOLD_MAKE_GOLDEN") != nullptr) {

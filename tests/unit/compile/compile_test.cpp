@@ -103,7 +103,8 @@ TEST(Compile, the_first_producer_of_a_sum_overwrites_and_all_others_add) {
   std::map<std::size_t, std::vector<bool>> accumulates;  // by gradient buffer
   for (const auto& instruction : train.instructions) {
     const auto* compute = std::get_if<program::Compute>(&instruction.what);
-    if (compute == nullptr || !op::can_accumulate(compute->op)) continue;
+    if (compute == nullptr || !op::can_accumulate(compute->op) || program::is_update(compute->op))
+      continue;
     for (const program::Slice& slice : compute->slices)
       if (train.buffer(slice.buffer).role == program::BufferRole::gradient &&
           !std::holds_alternative<op::SquaredNorm>(compute->op))

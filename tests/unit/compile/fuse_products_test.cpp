@@ -85,7 +85,7 @@ TEST(FuseProducts, a_product_that_somebody_else_reads_stays_apart) {
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const auto* bias = std::get_if<Compute>(&program.instructions[i].what);
     if (bias == nullptr || !std::holds_alternative<op::AddBias>(bias->op)) continue;
-    const Compute look{op::CountNonFinite{},
+    const Compute look{op::SquaredNorm{},
                        DType::f32,
                        {bias->slices[0], program.whole(*program.find_buffer("updates"))},
                        {},

@@ -26,7 +26,6 @@ machine::Target fusing_target() {
                     "contract_bias_gelu",
                     "contract_gelu_gradient",
                     "squared_norm",
-                    "count_non_finite",
                     "adamw_list",
                     "sgd_list",
                     "cast_list"};

@@ -2,6 +2,7 @@
 // the names of CUDA that they use, made of support/cuda_emulation.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -57,6 +58,9 @@ inline unsigned __ballot_sync(unsigned lanes, bool vote, Site site = Site::curre
 }
 inline int __ffs(unsigned bits) {
   return bits == 0 ? 0 : std::countr_zero(bits) + 1;
+}
+inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long value) {
+  return std::atomic_ref(*to).fetch_add(value, std::memory_order_relaxed);
 }
 inline float __fadd_rn(float a, float b) {
   return a + b;
