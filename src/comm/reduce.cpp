@@ -22,7 +22,7 @@ struct Add {
   T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       using U = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));  // wraps, as MPI's sum does
+      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));  // as fourfold::wrapping_add
     } else {
       return a + b;
     }

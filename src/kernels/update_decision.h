@@ -54,7 +54,7 @@ struct AdamWScalars {
 };
 
 FOURFOLD_CUDA inline AdamWScalars scalars_of(const op::AdamW& op, const UpdateStep& step) {
-  const auto t = static_cast<double>(step.updates + 1);
+  const auto t = static_cast<double>(step.updates) + 1;
   return {.gradient_scale = step.scale,
           .beta1 = op.beta1,
           .one_minus_beta1 = 1 - op.beta1,

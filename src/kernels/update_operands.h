@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/checked.h"
 #include "kernels/kernel.h"
 #include "kernels/update_decision.h"
 
@@ -43,7 +44,7 @@ FOURFOLD_CUDA inline bool are_finite(T weight, More... moments) {
 /// Adds up, in the last operand, how many elements an update has found not finite.
 inline void count_found(Tensors operands, bool accumulate, std::int64_t found) {
   std::int64_t& out = *operands.back().as<std::int64_t>();
-  out = found + (accumulate ? out : 0);
+  out = accumulate ? wrapping_add(out, found) : found;
 }
 
 /// Whether the step is one that writes; the scalars begin at operand `first`.

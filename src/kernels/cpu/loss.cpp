@@ -2,6 +2,7 @@
 // columns of the vocabulary.
 #include <algorithm>
 
+#include "base/checked.h"
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
@@ -146,7 +147,7 @@ Run prepare_row(const op::LossSum& op, const Problem& problem) {
       double& loss_sum = *operands[2].as<double>();
       std::int64_t& valid_count = *operands[3].as<std::int64_t>();
       loss_sum = accumulate ? loss_sum + sum : sum;
-      valid_count = accumulate ? valid_count + count : count;
+      valid_count = accumulate ? wrapping_add(valid_count, count) : count;
     };
   });
 }
@@ -165,7 +166,7 @@ Run prepare_row(const op::CountCorrect& op, const Problem& problem) {
         if (column >= 0 && logits_RV[row * part.local + column] == max_R[row]) ++correct;
       }
       std::int64_t& count = *operands[3].as<std::int64_t>();
-      count = accumulate ? count + correct : correct;
+      count = accumulate ? wrapping_add(count, correct) : correct;
     };
   });
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/checked.h"
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
 #include "kernels/vocabulary_part.h"
@@ -148,7 +149,7 @@ Run prepare_row(const op::LossSum& op, const Problem& problem) {
       double& loss_sum = *operands[2].as<double>();
       std::int64_t& valid_count = *operands[3].as<std::int64_t>();
       loss_sum = accumulate ? loss_sum + sum : sum;
-      valid_count = accumulate ? valid_count + count : count;
+      valid_count = accumulate ? wrapping_add(valid_count, count) : count;
     };
   });
 }
@@ -161,13 +162,14 @@ Run prepare_row(const op::CountCorrect& op, const Problem& problem) {
       const T* logits_RV = operands[0].as<T>();
       const std::int32_t* labels_R = operands[1].as<std::int32_t>();
       const Sum<T>* max_R = operands[2].as<Sum<T>>();
-      std::int64_t& count = *operands[3].as<std::int64_t>();
-      if (!accumulate) count = 0;
+      std::int64_t correct = 0;
       for (std::int64_t row = 0; row < rows; ++row) {
         const std::int64_t column = part.column_of(labels_R[row]);
         if (column >= 0 && static_cast<Sum<T>>(logits_RV[row * part.local + column]) == max_R[row])
-          ++count;
+          ++correct;
       }
+      std::int64_t& count = *operands[3].as<std::int64_t>();
+      count = accumulate ? wrapping_add(count, correct) : correct;
     };
   });
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "base/checked.h"
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
 #include "kernels/update_operands.h"
@@ -45,7 +46,7 @@ Run prepare_row(const op::Vote&, const Problem&) {
                             *operands[3].as<std::int64_t>(), *operands[4].as<std::int64_t>(),
                             *operands[5].as<double>());
     *operands[6].as<std::int64_t>() =
-        *operands[0].as<std::int64_t>() + op::Votes{.against = fit ? 0 : 1}.packed();
+        wrapping_add(*operands[0].as<std::int64_t>(), op::Votes{.against = fit ? 0 : 1}.packed());
   };
 }
 
@@ -162,16 +163,21 @@ Run prepare_row(const op::SgdList& op, const Problem& problem) {
   return prepare_updates(op, problem);
 }
 
+namespace {
+
+void add_count(Tensors operands, Workspace) {
+  std::int64_t& total = *operands[1].as<std::int64_t>();
+  total = wrapping_add(total, *operands[0].as<std::int64_t>());
+}
+
+}  // namespace
+
 Run prepare_row(const op::CountUpdate&, const Problem&) {
-  return [](Tensors operands, Workspace) {
-    *operands[1].as<std::int64_t>() += *operands[0].as<std::int64_t>();
-  };
+  return add_count;
 }
 
 Run prepare_row(const op::CountNonFinite&, const Problem&) {
-  return [](Tensors operands, Workspace) {
-    *operands[1].as<std::int64_t>() += *operands[0].as<std::int64_t>();
-  };
+  return add_count;
 }
 
 }  // namespace fourfold::kernels::reference
