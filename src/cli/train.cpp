@@ -4,8 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -15,14 +17,11 @@
 #include "base/styled_text.h"
 #include "base/units.h"
 #include "checkpoint/model_file.h"
-#include "checkpoint/restore.h"
+#include "checkpoint/state.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
 #include "cli/end_summary.h"
 #include "cli/initial_model.h"
-#include "cli/restore_run.h"
-#include "cli/run_directory.h"
-#include "cli/run_start.h"
 #include "cli/startup.h"
 #include "cli/tensorboard_log.h"
 #include "cli/tracing.h"
@@ -40,11 +39,13 @@
 #include "model/model.h"
 #include "plan/plan.h"
 #include "run/executor.h"
+#include "rundir/open.h"
 #include "rundir/outcome.h"
 #include "rundir/run_files.h"
 #include "rundir/run_lock.h"
 #include "rundir/run_record.h"
 #include "rundir/sessions.h"
+#include "rundir/start.h"
 #include "screen/log.h"
 #include "screen/print.h"
 #include "screen/report_error.h"
@@ -175,7 +176,8 @@ struct Shared {
   const job::Job& job;
   const data::Source& source;
   const rundir::JobFacts& facts;
-  const RunStart& start;
+  const rundir::StartRequest& request;
+  const rundir::RunStart& start;
   const std::atomic<bool>& stop_asked;
   std::string shared_cores;  // as shared_cores() says it
   screen::Log& log;
@@ -235,23 +237,49 @@ void start_tensorboard(std::optional<TensorboardLog>& tensorboard, const job::Jo
   tensorboard->text("run/plan", as_block(without_styles(screen::to_text(job::summary_rows(job)))));
 }
 
+/// The test whether a run may go on from an older checkpoint.
+std::function<void(const checkpoint::Manifest&)> resumable(const TrainArguments& arguments,
+                                                           const job::Job& job,
+                                                           const data::Source& source) {
+  return [&](const checkpoint::Manifest& manifest) {
+    job::check_resumable(manifest, job.config, source, arguments.resume.overrides);
+  };
+}
+
 /// The state that the run goes on from, on all ranks; nothing where it begins.
 std::optional<checkpoint::Found> bring_back(const Shared& run, checkpoint::Store& store,
                                             run::Executor& executor, comm::World* world) {
   std::optional<checkpoint::Found> origin;
   if (run.start.point)
-    origin = restore_run(run.arguments, run.job, run.source, *run.start.point, store, executor,
-                         world, run.log);
+    origin = rundir::restore(
+        *run.start.point, store,
+        {.check = resumable(run.arguments, run.job, run.source),
+         .warn = [&](const std::string& text) { run.log.warn(text); }},
+        executor.bundle().at("train"), [&](const program::Buffer& b) { return executor.bytes(b); },
+        world);
   // Nothing is written before all ranks are there.
   if (world != nullptr) world->barrier();
   return origin;
 }
 
+/// What describes the run in its folder.
+rundir::RunTexts texts_of(const job::Job& job, const data::Source& source,
+                          const std::vector<std::string>& command) {
+  return {.config = config::shown_yaml(job.config),
+          .plan = without_styles(screen::to_text(job::summary_rows(job))) + "\n" +
+                  plan::to_text(job.plan, job.graphs),
+          .kernel_table = job.kernel_table,
+          .tokenizer = source.tokenizer() == nullptr ? "" : source.tokenizer()->to_text() + "\n",
+          .command = command,
+          .build = {job::build_json(), job::libraries_json()}};
+}
+
 /// On the first rank, once all that can fail has worked: the folder becomes this run's.
 rundir::Session open_run(const Shared& run, const std::optional<checkpoint::Found>& origin) {
   const std::string& dir = run.job.config.dir;
-  const rundir::Session session =
-      open_run_directory(run.arguments, run.job, run.source, run.facts, run.start, origin);
+  const rundir::Session session = rundir::open_run_directory(
+      run.request, run.start, origin, run.facts,
+      texts_of(run.job, run.source, run.arguments.command), run.arguments.variable);
   run.log.keep(join_path(dir, rundir::RunFiles::log),
                run.start.overwrites ? screen::Log::Existing::replace : screen::Log::Existing::keep);
   if (run.start.begins_anew)
@@ -296,7 +324,7 @@ bool train_rank(const Shared& run, const program::Bundle& bundle, comm::World* w
   if (run.arguments.trace > 0)
     tracing.emplace(job, run.arguments.trace, executor, world,
                     is_first(world) ? &run.log : nullptr);
-  checkpoint::Store store = store_of(job.config);
+  checkpoint::Store store = rundir::store_of(job.config.dir);
   const std::optional<checkpoint::Found> origin = bring_back(run, store, executor, world);
   const std::int64_t first_step = origin ? origin->manifest.step : 0;
   if (origin && job::has_same_validation(origin->manifest, job.config, run.source))
@@ -321,7 +349,7 @@ bool train_rank(const Shared& run, const program::Bundle& bundle, comm::World* w
   if (is_first(world))
     rundir::Outcome(run.arguments.variable).begin(first_step, job.config.train.steps);
   train::TrainResult result;
-  if (origin && is_over(origin->manifest, job.config)) {
+  if (origin && job::is_over(origin->manifest, job.config)) {
     run.log.info("all steps are done; what is missing is the weights, which are written now");
     result.ended_early = true;  // also where the last of all steps was not reached
   } else if (!is_first(world)) {
@@ -375,7 +403,7 @@ Prepared prepare(const TrainArguments& arguments, std::optional<std::int64_t> ra
 
 /// Shows what is about to happen. Nothing of it is in the run directory yet.
 void show_start(const TrainArguments& arguments, const Prepared& run, const rundir::JobFacts& facts,
-                std::size_t ranks_here, const RunStart& start, screen::Log& log) {
+                std::size_t ranks_here, const rundir::RunStart& start, screen::Log& log) {
   log.set_level(screen::log_level(run.job.config.log_level));
   log.debug(format("configuration and data read in {}, planned and compiled in {}",
                    run.reading_time, run.compiling_time));
@@ -388,31 +416,55 @@ void show_start(const TrainArguments& arguments, const Prepared& run, const rund
                     run.job.config.train.steps, start.point->found.path));
   }
   if (!arguments.dry_run) return;
-  if (start.point) check_bytes(arguments, run.job, *run.source, *start.point, log);
+  if (start.point)
+    rundir::check_bytes(*start.point, resumable(arguments, run.job, *run.source), log);
   log.info("dry run: every check has passed, and nothing was written");
 }
 
 /// The run directory, held for this job. Lost while it stood still: it ends at once.
-std::unique_ptr<rundir::RunLock> lock_run(const TrainArguments& arguments, const job::Job& job) {
+std::unique_ptr<rundir::RunLock> lock_run(const TrainArguments& arguments,
+                                          const rundir::StartRequest& request) {
   rundir::LockOptions options{.take_over = arguments.take_over,
                               .on_lost = [](const std::string& text) {
                                 screen::report_error(text);
                                 std::_Exit(static_cast<int>(ExitCode::output_in_use));
                               }};
-  return std::make_unique<rundir::RunLock>(job.config.dir, rundir::this_holder(arguments.variable),
-                                           std::move(options));
+  return std::make_unique<rundir::RunLock>(request.dir, request.holder, std::move(options));
+}
+
+/// What the run wants of its folder.
+rundir::StartRequest request_of(const TrainArguments& arguments, const Prepared& run) {
+  const job::Job& job = run.job;
+  const train::CheckpointSpec& spec = job.config.train.checkpoint;
+  const program::Program& train = job.bundle().at("train");
+  const auto check_point = [&](const rundir::ResumePoint& point, bool is_own) {
+    const std::int64_t step = point.found.manifest.step;
+    job::check_start(point.found, job, *run.source,
+                     {.overrides = arguments.resume.overrides,
+                      .stop_at = arguments.stop_at,
+                      .is_complete = !is_own || rundir::has_final_weights(job.config.dir, step)});
+  };
+  return {.dir = job.config.dir,
+          .how = arguments.resume.how,
+          .overwrites = arguments.overwrite,
+          .is_dry = arguments.dry_run,
+          .holder = rundir::this_holder(arguments.variable),
+          .weights_bytes = checkpoint::parameter_bytes(train),
+          .checkpoint_bytes = spec.is_on() ? checkpoint::whole_bytes(train) : 0,
+          .checkpoints_kept = spec.keep_last,
+          .check_point = check_point,
+          .check_beginning = [&] { check_initial_model(job, *run.source); }};
 }
 
 /// Looks into the run directory, which is held from then on unless the run is a dry one. For rank
 /// 0.
-RunStart look_at_start(const TrainArguments& arguments, const Prepared& run,
-                       std::unique_ptr<rundir::RunLock>& lock) {
+rundir::RunStart look_at_start(const TrainArguments& arguments, const rundir::StartRequest& request,
+                               std::unique_ptr<rundir::RunLock>& lock) {
   if (arguments.dry_run)
-    rundir::require_unlocked(run.job.config.dir, rundir::this_holder(arguments.variable),
-                             arguments.take_over);
+    rundir::require_unlocked(request.dir, request.holder, arguments.take_over);
   else
-    lock = lock_run(arguments, run.job);
-  return plan_start(arguments, run.job, *run.source);
+    lock = lock_run(arguments, request);
+  return rundir::plan_start(request);
 }
 
 /// Before anything was written.
@@ -473,12 +525,13 @@ void train_threads(const TrainArguments& arguments) {
   if (!arguments.dry_run) facts.peak = find_peak(job, arguments.variable);
   refuse_if_stopped(stop.flag());
   std::unique_ptr<rundir::RunLock> lock;
-  const RunStart start = look_at_start(arguments, run, lock);
+  const rundir::StartRequest request = request_of(arguments, run);
+  const rundir::RunStart start = look_at_start(arguments, request, lock);
   show_start(arguments, run, facts, facts.ranks, start, log);
   if (arguments.dry_run) return;
-  const Shared shared{
-      arguments, job, *run.source, facts, start, stop.flag(), shared_cores(facts, facts.ranks),
-      log};
+  const Shared shared{arguments, job,   *run.source, facts,
+                      request,   start, stop.flag(), shared_cores(facts, facts.ranks),
+                      log};
   std::atomic<bool> was_stopped{false};
   comm::run_threads(job.ranks(), launch_options(job, log), [&](comm::World* world) {
     const auto rank =
@@ -533,9 +586,10 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   const bool must_stop = is_stop_asked(stop, world);
   processes.together([&] { refuse_if_stopped(must_stop); });
   // Rank 0 alone looks for a checkpoint; others are told.
-  RunStart start;
+  const rundir::StartRequest request = request_of(arguments, *run);
+  rundir::RunStart start;
   processes.together([&] {
-    if (is_first(&world)) start = look_at_start(arguments, *run, lock);
+    if (is_first(&world)) start = look_at_start(arguments, request, lock);
   });
   start.point = rundir::share(start.point, world);
   processes.together([&] {
@@ -543,13 +597,8 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   });
   tell_warnings(run->job, world, facts, advice.warning, log);
   if (arguments.dry_run) return false;
-  const Shared shared{arguments,
-                      run->job,
-                      *run->source,
-                      facts,
-                      start,
-                      stop.flag(),
-                      shared_cores(facts, world.local_size()),
+  const Shared shared{arguments, run->job, *run->source, facts,
+                      request,   start,    stop.flag(),  shared_cores(facts, world.local_size()),
                       log};
   comm::LaunchOptions options = launch_options(run->job, log);
   // A process that ends at once must not leave its lock.

@@ -6,12 +6,22 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "checkpoint/load.h"
 #include "config/compare.h"
 #include "config/resume_class.h"
 #include "data/tokenizer.h"
 
 namespace fourfold::job {
 namespace {
+
+[[noreturn]] void refuse_complete(const config::Config& config, std::int64_t step) {
+  throw UserError(
+      ExitCode::output_in_use,
+      format("{}: the run is complete, {} of {} steps; to go on raise {}, to begin anew choose "
+             "another run.dir or pass --overwrite",
+             config.dir, step, config.train.steps,
+             step < config.train.steps ? "eval.early_stopping" : "train.steps"));
+}
 
 /// The weights know tokens by their numbers, so another tokenizer never will do.
 void check_tokenizer(const checkpoint::Manifest& manifest, const data::Tokenizer& tokenizer) {
@@ -83,6 +93,31 @@ void check_resumable(const checkpoint::Manifest& manifest, const config::Config&
                            manifest.step, conflicts));
   if (source.tokenizer() != nullptr) check_tokenizer(manifest, *source.tokenizer());
   check_data(manifest, source.fingerprint(), overrides);
+}
+
+bool is_over(const checkpoint::Manifest& manifest, const config::Config& config) {
+  const std::int64_t patience = config.train.early_stopping;
+  return manifest.step >= config.train.steps || (patience > 0 && manifest.since_best >= patience);
+}
+
+void check_start(const checkpoint::Found& found, const Job& job, const data::Source& source,
+                 const GoingOn& going_on) {
+  const checkpoint::Manifest& manifest = found.manifest;
+  check_resumable(manifest, job.config, source, going_on.overrides);
+  checkpoint::check_fits(found, job.bundle().at("train"));
+  if (is_over(manifest, job.config)) {
+    if (going_on.is_complete) refuse_complete(job.config, manifest.step);
+    if (!manifest.is_finite)
+      throw UserError(ExitCode::numeric_stop,
+                      format("{}: the run ended at step {} with numbers that are not finite; go on "
+                             "from an earlier checkpoint (--resume)",
+                             job.config.dir, manifest.step));
+    return;
+  }
+  if (going_on.stop_at && manifest.step >= *going_on.stop_at)
+    throw UserError(ExitCode::bad_config,
+                    format("--stop-at {}: the run goes on from step {}; expected more",
+                           *going_on.stop_at, manifest.step));
 }
 
 }  // namespace fourfold::job

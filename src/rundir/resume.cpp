@@ -68,4 +68,15 @@ std::optional<ResumePoint> share(const std::optional<ResumePoint>& point, comm::
   return ResumePoint{*found, {}, is_exact != 0};
 }
 
+checkpoint::Found restore(const ResumePoint& point, checkpoint::Store& own,
+                          checkpoint::RestoreChoice choice, const program::Program& program,
+                          const checkpoint::BufferBytes& bytes_of, comm::World* world) {
+  const std::string& path = point.found.path;
+  const std::string folder = path.substr(0, path.rfind('/'));
+  checkpoint::Store other(real_files(), folder);
+  choice.may_fall_back = !point.is_exact;
+  return checkpoint::restore(folder == own.folder() ? own : other, point.found, choice, program,
+                             bytes_of, world);
+}
+
 }  // namespace fourfold::rundir

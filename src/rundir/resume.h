@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/restore.h"
 #include "checkpoint/store.h"
 #include "comm/world.h"
 
@@ -30,5 +31,12 @@ std::optional<ResumePoint> share(const std::optional<ResumePoint>& point, comm::
 /// For rank 0, which tells the others. Nothing: the run starts anew. Errors:
 /// UserError(no_checkpoint) where there are only damaged ones, or none at the path that was named.
 std::optional<ResumePoint> find_resume_point(const std::string& how, const std::string& run_dir);
+
+/// Brings the state of the point to all ranks, which call together. Where its checkpoint is damaged
+/// and the point names no exact step: the newest whole one before it that passes `choice.check`.
+/// `own`: the run's own checkpoints. Returns what was loaded. Errors: those of checkpoint::restore.
+checkpoint::Found restore(const ResumePoint& point, checkpoint::Store& own,
+                          checkpoint::RestoreChoice choice, const program::Program& program,
+                          const checkpoint::BufferBytes& bytes_of, comm::World* world);
 
 }  // namespace fourfold::rundir

@@ -17,12 +17,6 @@ namespace fourfold::train {
 /// out.
 Json to_json(const StepMetrics& metrics);
 
-/// The lines of later steps than `last_step`. Without a file: nothing. Errors: UserError(storage).
-std::string metrics_after(const std::string& path, std::int64_t last_step);
-/// Takes them out of the file, for a run that goes on from there. A line that is torn goes too; any
-/// other object without a step stays. Without a file: nothing. Errors: UserError(storage).
-void cut_metrics(const std::string& path, std::int64_t last_step);
-
 /// Appends one line per step to a file. Trouble with the disk never stops a run: it is told once,
 /// and how many lines were lost at the end. A file that cannot be opened is tried again.
 class MetricsFile : public Observer {

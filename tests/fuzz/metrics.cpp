@@ -11,7 +11,7 @@
 #include "fuzz/folder.h"
 #include "fuzz/target.h"
 #include "report/run_data.h"
-#include "train/metrics.h"
+#include "rundir/metrics_lines.h"
 
 namespace fourfold {
 namespace {
@@ -32,12 +32,12 @@ void check(const std::string& path, const std::string& text) {
   }
   require((metrics.steps == 0) == !metrics.fault.empty(), "a file without a step has a fault");
   constexpr std::int64_t last_step = 3;
-  const std::string later = train::metrics_after(path, last_step);
-  train::cut_metrics(path, last_step);
-  require(train::metrics_after(path, last_step).empty(), "later lines are gone");
+  const std::string later = rundir::metrics_after(path, last_step);
+  rundir::cut_metrics(path, last_step);
+  require(rundir::metrics_after(path, last_step).empty(), "later lines are gone");
   const std::string kept = read_file(path);
   require(kept.size() + later.size() <= text.size() + 1, "no line is there twice");
-  train::cut_metrics(path, last_step);
+  rundir::cut_metrics(path, last_step);
   require(read_file(path) == kept, "what stays stays");
 }
 

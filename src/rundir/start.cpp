@@ -1,10 +1,9 @@
-#include "cli/run_start.h"
+#include "rundir/start.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -14,32 +13,24 @@
 #include "base/file.h"
 #include "base/file_system.h"
 #include "base/format.h"
-#include "checkpoint/load.h"
 #include "checkpoint/model_file.h"
 #include "checkpoint/restore.h"
-#include "checkpoint/state.h"
 #include "checkpoint/storage_probe.h"
-#include "cli/initial_model.h"
-#include "cli/run_directory.h"
-#include "job/resume_rules.h"
 #include "rundir/run_files.h"
-#include "rundir/run_lock.h"
 #include "rundir/sessions.h"
 
-namespace fourfold::cli {
+namespace fourfold::rundir {
 namespace {
 
 namespace fs = std::filesystem;
 
 /// The files that a run makes, and the folders.
-constexpr std::array files = {rundir::RunFiles::config,       rundir::RunFiles::command,
-                              rundir::RunFiles::environment,  rundir::RunFiles::plan,
-                              rundir::RunFiles::kernel_table, rundir::RunFiles::tokenizer,
-                              rundir::RunFiles::metrics,      rundir::RunFiles::log,
-                              rundir::RunFiles::weights,      rundir::RunFiles::sample};
-constexpr std::array folders = {rundir::RunFiles::status, rundir::RunFiles::checkpoints,
-                                rundir::RunFiles::traces, rundir::RunFiles::tensorboard,
-                                rundir::RunFiles::sessions};
+constexpr std::array files = {RunFiles::config,  RunFiles::command,      RunFiles::environment,
+                              RunFiles::plan,    RunFiles::kernel_table, RunFiles::tokenizer,
+                              RunFiles::metrics, RunFiles::log,          RunFiles::weights,
+                              RunFiles::sample};
+constexpr std::array folders = {RunFiles::status, RunFiles::checkpoints, RunFiles::traces,
+                                RunFiles::tensorboard, RunFiles::sessions};
 
 template <class Names>
 bool contains(const Names& names, std::string_view name) {
@@ -52,53 +43,13 @@ struct Intent {
   bool overwrite = false;
   std::string how;
 };
-Intent intent_of(const TrainArguments& arguments, const std::string& dir,
-                 const checkpoint::Store& store) {
-  const rundir::LockHolder own = rundir::this_holder(arguments.variable);
-  const auto sessions = rundir::read_sessions(dir);
+Intent intent_of(const StartRequest& request, const checkpoint::Store& store) {
+  const LockHolder& own = request.holder;
+  const auto sessions = read_sessions(request.dir);
   const bool is_restart = !own.job.empty() && !sessions.empty() && sessions.back().job == own.job &&
                           sessions.back().restart != own.restart;
-  if (is_restart && arguments.resume.how != "never" && !store.steps().empty())
-    return {false, "auto"};
-  return {arguments.overwrite, arguments.resume.how};
-}
-
-bool has_final_weights(const std::string& dir, std::int64_t step) {
-  const std::string path = join_path(dir, rundir::RunFiles::weights);
-  if (!file_exists(path)) return false;
-  const auto of = checkpoint::step_of_model(path);
-  return !of || *of == step;  // an earlier version did not say
-}
-
-[[noreturn]] void refuse_complete(const config::Config& config, std::int64_t step) {
-  throw UserError(
-      ExitCode::output_in_use,
-      format("{}: the run is complete, {} of {} steps; to go on raise {}, to begin anew choose "
-             "another run.dir or pass --overwrite",
-             config.dir, step, config.train.steps,
-             step < config.train.steps ? "eval.early_stopping" : "train.steps"));
-}
-
-/// What forbids to go on from there.
-void check_point(const TrainArguments& arguments, const job::Job& job, const data::Source& source,
-                 const rundir::ResumePoint& point, bool is_own) {
-  const checkpoint::Manifest& manifest = point.found.manifest;
-  job::check_resumable(manifest, job.config, source, arguments.resume.overrides);
-  checkpoint::check_fits(point.found, job.bundle().at("train"));
-  if (is_over(manifest, job.config)) {
-    if (!is_own || has_final_weights(job.config.dir, manifest.step))
-      refuse_complete(job.config, manifest.step);
-    if (!manifest.is_finite)
-      throw UserError(ExitCode::numeric_stop,
-                      format("{}: the run ended at step {} with numbers that are not finite; go on "
-                             "from an earlier checkpoint (--resume)",
-                             job.config.dir, manifest.step));
-    return;
-  }
-  if (arguments.stop_at && manifest.step >= *arguments.stop_at)
-    throw UserError(ExitCode::bad_config,
-                    format("--stop-at {}: the run goes on from step {}; expected more",
-                           *arguments.stop_at, manifest.step));
+  if (is_restart && request.how != "never" && !store.steps().empty()) return {false, "auto"};
+  return {request.overwrites, request.how};
 }
 
 /// What the folder holds besides checkpoints of the run itself.
@@ -110,12 +61,11 @@ Holdings look_into(const std::string& dir, const checkpoint::Store& store) {
   if (!file_exists(dir)) return found;
   for (const FileSystem::Entry& entry : real_files().list(dir)) {
     const std::string& name = entry.name;
-    if (name == rundir::RunFiles::config || name == rundir::RunFiles::metrics ||
-        name == rundir::RunFiles::sessions)
+    if (name == RunFiles::config || name == RunFiles::metrics || name == RunFiles::sessions)
       found.has_record = true;
-    if (name == rundir::RunFiles::weights) found.has_weights = true;
-    const bool is_known = name == rundir::RunFiles::lock || contains(folders, name) ||
-                          (contains(files, name) && name != rundir::RunFiles::sample);
+    if (name == RunFiles::weights) found.has_weights = true;
+    const bool is_known = name == RunFiles::lock || contains(folders, name) ||
+                          (contains(files, name) && name != RunFiles::sample);
     if (!is_known && !is_leftover(name)) found.has_strangers = true;
   }
   found.has_checkpoints = !store.steps().empty() || !store.lines().empty();
@@ -130,7 +80,7 @@ bool check_free(const std::string& dir, const std::string& how, const checkpoint
   if (found.has_weights && !found.has_checkpoints)
     throw UserError(ExitCode::output_in_use,
                     format("{} holds the weights of a model ({}), which would be replaced; {}", dir,
-                           rundir::RunFiles::weights, choose));
+                           RunFiles::weights, choose));
   const bool is_kept =
       found.has_checkpoints || (found.has_record && (how == "never" || found.has_strangers));
   if (is_kept)
@@ -140,9 +90,8 @@ bool check_free(const std::string& dir, const std::string& how, const checkpoint
 
 /// Weights that somebody else put there are not this run's to replace.
 void check_weights_are_own(const std::string& dir) {
-  const std::string path = join_path(dir, rundir::RunFiles::weights);
-  if (!file_exists(path) || rundir::read_sessions(dir).empty() || checkpoint::step_of_model(path))
-    return;
+  const std::string path = join_path(dir, RunFiles::weights);
+  if (!file_exists(path) || read_sessions(dir).empty() || checkpoint::step_of_model(path)) return;
   throw UserError(
       ExitCode::output_in_use,
       format("{}: was not written by this run, which would replace it; move it away", path));
@@ -150,20 +99,18 @@ void check_weights_are_own(const std::string& dir) {
 
 /// Weights at the end, and as many checkpoints as there are when one has been saved and none of the
 /// others removed yet.
-checkpoint::StoragePlan storage_plan(const job::Job& job, const checkpoint::Store& store,
+checkpoint::StoragePlan storage_plan(const StartRequest& request, const checkpoint::Store& store,
                                      const RunStart& start) {
-  const train::CheckpointSpec& spec = job.config.train.checkpoint;
-  const program::Program& train = job.bundle().at("train");
   checkpoint::StoragePlan plan;
-  plan.other_bytes = checkpoint::parameter_bytes(train);
-  if (!spec.is_on()) return plan;
-  plan.checkpoint_bytes = checkpoint::whole_bytes(train);
-  plan.checkpoints = spec.keep_last + 1;
+  plan.other_bytes = request.weights_bytes;
+  if (request.checkpoint_bytes == 0) return plan;
+  plan.checkpoint_bytes = request.checkpoint_bytes;
+  plan.checkpoints = request.checkpoints_kept + 1;
   std::int64_t counted = 0;
   for (const std::int64_t step : store.steps()) {
     // What is set aside stays beside the planned ones; of a run that is overwritten all go.
     if (start.is_own && step > start.point->found.manifest.step) continue;
-    if (start.is_own && ++counted > spec.keep_last) break;
+    if (start.is_own && ++counted > request.checkpoints_kept) break;
     try {
       plan.reused_bytes += store.open(step).manifest.size_bytes();
     } catch (const UserError&) {
@@ -185,11 +132,11 @@ void check_kinds(const std::string& dir) {
   for (const char* name : files) {
     const std::string path = join_path(dir, name);
     // Lines may go to a device, as a link to /dev/null has it.
-    const bool is_of_lines = name == rundir::RunFiles::log || name == rundir::RunFiles::metrics;
+    const bool is_of_lines = name == RunFiles::log || name == RunFiles::metrics;
     if (!is_of_lines || !fs::is_character_file(path)) require_file_or_nothing(path);
   }
   // Where others cannot be made, the run goes on without them.
-  for (const char* name : {rundir::RunFiles::checkpoints, rundir::RunFiles::sessions}) {
+  for (const char* name : {RunFiles::checkpoints, RunFiles::sessions}) {
     const std::string path = join_path(dir, name);
     if (file_exists(path) && !fs::is_directory(path))
       throw UserError(ExitCode::storage,
@@ -198,26 +145,36 @@ void check_kinds(const std::string& dir) {
 }
 
 /// Whether the folder can take the run; the folder itself is there unless the run is a dry one.
-void check_place(const TrainArguments& arguments, const job::Job& job,
-                 const checkpoint::Store& store, const RunStart& start) {
-  const std::string& dir = job.config.dir;
-  const std::string place = nearest_folder(dir);
-  if (arguments.dry_run) {
+void check_place(const StartRequest& request, const checkpoint::Store& store,
+                 const RunStart& start) {
+  const std::string place = nearest_folder(request.dir);
+  if (request.is_dry) {
     if (!fs::is_directory(place) || ::access(place.c_str(), W_OK | X_OK) != 0)
-      throw UserError(ExitCode::storage,
-                      format("{}: {} {}; choose a folder that this user can write to", dir, place,
-                             fs::is_directory(place) ? "cannot be written" : "is no folder"));
+      throw UserError(
+          ExitCode::storage,
+          format("{}: {} {}; choose a folder that this user can write to", request.dir, place,
+                 fs::is_directory(place) ? "cannot be written" : "is no folder"));
   } else {
     checkpoint::probe_storage(real_files(), place);
   }
-  checkpoint::check_room(real_files(), place, storage_plan(job, store, start));
+  checkpoint::check_room(real_files(), place, storage_plan(request, store, start));
 }
 
 }  // namespace
 
+checkpoint::Store store_of(const std::string& dir) {
+  return {real_files(), absolute_path(join_path(dir, RunFiles::checkpoints))};
+}
+
+bool has_final_weights(const std::string& dir, std::int64_t step) {
+  const std::string path = join_path(dir, RunFiles::weights);
+  if (!file_exists(path)) return false;
+  const auto of = checkpoint::step_of_model(path);
+  return !of || *of == step;  // an earlier version did not say
+}
+
 bool is_leftover(const std::string& name) {
-  if (name.starts_with(".probe-") || name.starts_with(format("{}.", rundir::RunFiles::lock)))
-    return true;
+  if (name.starts_with(".probe-") || name.starts_with(format("{}.", RunFiles::lock))) return true;
   constexpr std::string_view mark = ".tmp-";
   const std::size_t at = name.rfind(mark);
   if (at == name.npos) return false;
@@ -226,20 +183,13 @@ bool is_leftover(const std::string& name) {
   return is_number && contains(files, stem);
 }
 
-bool is_over(const checkpoint::Manifest& manifest, const config::Config& config) {
-  const std::int64_t patience = config.train.early_stopping;
-  return manifest.step >= config.train.steps || (patience > 0 && manifest.since_best >= patience);
-}
-
-RunStart plan_start(const TrainArguments& arguments, const job::Job& job,
-                    const data::Source& source) {
-  const std::string& dir = job.config.dir;
-  const checkpoint::Store store = store_of(job.config);
+RunStart plan_start(const StartRequest& request) {
+  const std::string& dir = request.dir;
+  const checkpoint::Store store = store_of(dir);
   check_kinds(dir);
-  const Intent intent = intent_of(arguments, dir, store);
+  const Intent intent = intent_of(request, store);
   RunStart start;
-  if (!intent.overwrite || intent.how != "auto")
-    start.point = rundir::find_resume_point(intent.how, dir);
+  if (!intent.overwrite || intent.how != "auto") start.point = find_resume_point(intent.how, dir);
   if (start.point) {
     const std::string& path = start.point->found.path;
     start.is_own = path == store.path_of(start.point->found.manifest.step);
@@ -248,22 +198,22 @@ RunStart plan_start(const TrainArguments& arguments, const job::Job& job,
           ExitCode::output_in_use,
           format("--resume {}: was set aside when the run went back; go on from it in a "
                  "folder of its own: --set run.dir=...",
-                 arguments.resume.how));
-    check_point(arguments, job, source, *start.point, start.is_own);
+                 request.how));
+    request.check_point(*start.point, start.is_own);
   } else {
-    check_initial_model(job, source);
+    request.check_beginning();
   }
   if (start.is_own)
     check_weights_are_own(dir);
   else if (!intent.overwrite)
     start.begins_anew = check_free(dir, intent.how, store);
   start.overwrites = intent.overwrite && !start.is_own;
-  check_place(arguments, job, store, start);
+  check_place(request, store, start);
   return start;
 }
 
-void check_bytes(const TrainArguments& arguments, const job::Job& job, const data::Source& source,
-                 const rundir::ResumePoint& point, Screen& screen) {
+void check_bytes(const ResumePoint& point,
+                 const std::function<void(const checkpoint::Manifest&)>& check, Screen& screen) {
   const std::string folder = fs::path(point.found.path).parent_path().string();
   const checkpoint::Store store(real_files(), folder);
   std::string problems;
@@ -280,7 +230,7 @@ void check_bytes(const TrainArguments& arguments, const job::Job& job, const dat
     auto older = store.newest(found.manifest.step);
     if (!older.found)
       throw UserError(ExitCode::no_checkpoint, checkpoint::nothing_whole_in(folder, problems));
-    job::check_resumable(older.found->manifest, job.config, source, arguments.resume.overrides);
+    check(older.found->manifest);
     screen.say(Level::warning,
                format("the checkpoint of step {} is damaged and would be passed over for that of "
                       "step {}:{}",
@@ -289,4 +239,4 @@ void check_bytes(const TrainArguments& arguments, const job::Job& job, const dat
   }
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::rundir
