@@ -4,10 +4,9 @@
 
 #include "base/flops_text.h"
 #include "base/format.h"
-#include "base/styled_text.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "screen/rows.h"
+#include "screen/box.h"
 
 namespace fourfold::cli {
 namespace {
@@ -15,45 +14,6 @@ namespace {
 constexpr int usual_columns = 80, curve_rows = 16;
 /// Fewer are read faster than drawn.
 constexpr std::size_t least_points = 8;
-
-struct Entry {
-  std::string label, text;
-};
-
-/// The entries on lines of at most so many columns; what does not fit goes on below its text.
-std::vector<Entry> lines_of(const std::vector<Entry>& entries, std::size_t label_width,
-                            int columns) {
-  std::vector<Entry> lines;
-  const int frame = static_cast<int>(label_width) + 6;
-  for (const Entry& entry : entries) {
-    std::string label = entry.label;
-    for (std::string& line : split(screen::wrapped(entry.text, 0, columns - frame), '\n'))
-      lines.push_back({std::exchange(label, ""), std::move(line)});
-  }
-  return lines;
-}
-
-/// The entries in a frame with a title, of at most so many columns where they can be broken.
-std::string box(std::string_view title, const std::vector<Entry>& all, int columns,
-                bool is_unicode) {
-  std::size_t label_width = 0, text_width = 0;
-  for (const Entry& entry : all) label_width = std::max(label_width, columns_of(entry.label));
-  const std::vector<Entry> entries = lines_of(all, label_width, columns);
-  for (const Entry& entry : entries) text_width = std::max(text_width, columns_of(entry.text));
-  const std::size_t inner = label_width + 2 + text_width;
-  const auto line = [&](std::size_t count) {
-    std::string text;
-    for (std::size_t i = 0; i < count; ++i) text += is_unicode ? "─" : "-";
-    return text;
-  };
-  const std::string side = is_unicode ? "│" : "|";
-  std::string text = format("{} {} {}{}\n", is_unicode ? "┌" : "+", styled(Style::bold, title),
-                            line(inner - columns_of(title)), is_unicode ? "┐" : "+");
-  for (const Entry& entry : entries)
-    text += format("{} {:<{}}  {:<{}} {}\n", side, entry.label, label_width, entry.text, text_width,
-                   side);
-  return text + format("{}{}{}", is_unicode ? "└" : "+", line(inner + 2), is_unicode ? "┘" : "+");
-}
 
 }  // namespace
 
@@ -85,7 +45,7 @@ std::string EndSummary::figures(int columns, bool is_unicode) const {
                             trim(flops_text(flops_per_s)));
   if (const auto share = facts_.mfu(flops_per_s))
     rate += format(", MFU{} {:.1f}%", facts_.peak_is_measured ? "*" : "", 100 * *share);
-  std::vector<Entry> entries = {
+  Rows entries = {
       {"steps", format("{}, {} {}", format_grouped(result_.steps),
                        format_grouped(result_.steps * facts_.items_per_step), facts_.unit.plural)},
       {"time",
@@ -111,7 +71,7 @@ std::string EndSummary::figures(int columns, bool is_unicode) const {
   entries.push_back(
       {"memory", format("{} planned a rank, {} resident at most", format_bytes(facts_.memory_bytes),
                         format_bytes(peak_resident_bytes_))});
-  return box("done", entries, columns, is_unicode);
+  return screen::box("done", entries, columns, is_unicode);
 }
 
 std::string EndSummary::text(int columns, bool is_unicode) const {

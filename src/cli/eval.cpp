@@ -4,8 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <functional>
 #include <optional>
 
 #include "base/error.h"
@@ -15,7 +13,6 @@
 #include "base/units.h"
 #include "checkpoint/model_file.h"
 #include "cli/commands.h"
-#include "data/source.h"
 #include "data/tokenizer.h"
 #include "job/job.h"
 #include "run/executor.h"
@@ -23,130 +20,19 @@
 #include "screen/print.h"
 #include "screen/progress_line.h"
 #include "screen/terminal.h"
+#include "train/token_scores.h"
 
 namespace fourfold::cli {
 namespace {
 
-using Ids = std::vector<std::int32_t>;
-
-/// A text as windows of T tokens: every token but the first is the label of the one before.
-class Windows {
- public:
-  Windows(Ids ids, std::int64_t length) : ids_(std::move(ids)), length_(length) {}
-
-  const Ids& ids() const { return ids_; }
-  std::int64_t length() const { return length_; }
-  std::int64_t labels() const { return static_cast<std::int64_t>(ids_.size()) - 1; }
-  std::int64_t count() const { return (labels() + length_ - 1) / length_; }
-
-  /// The token of a place, counted over all windows, or its label; beyond the text 0 and none.
-  std::int32_t at(std::int64_t place, bool is_label) const {
-    if (place >= labels()) return is_label ? data::no_label : 0;
-    return ids_[static_cast<std::size_t>(is_label ? place + 1 : place)];
-  }
-
- private:
-  Ids ids_;
-  std::int64_t length_;
-};
-
-class WindowFeeder final : public run::Feeder {
- public:
-  WindowFeeder(const Windows& windows, std::int64_t first) : windows_(windows), first_(first) {}
-
-  void feed(const Input& input, const run::Samples& samples, std::span<std::byte> into) override {
-    const bool is_label = input.name == "labels";
-    const std::int64_t first = (first_ + samples.first) * windows_.length();
-    for (std::size_t i = 0; i < into.size() / sizeof(std::int32_t); ++i) {
-      const std::int32_t id = windows_.at(first + static_cast<std::int64_t>(i), is_label);
-      std::memcpy(&into[i * sizeof id], &id, sizeof id);
-    }
-  }
-
- private:
-  const Windows& windows_;
-  std::int64_t first_;
-};
-
-/// The values of a buffer right behind the instruction that writes it, as later ones may use its
-/// memory.
-class Capture {
- public:
-  Capture(const program::Program& program, std::string_view name) {
-    buffer_ = program.find_buffer(name);
-    require(buffer_.has_value(), "the program that evaluates has the buffer that is wanted");
-    for (std::size_t i = 0; i < program.instructions.size(); ++i)
-      for (const program::Access& access : program::accesses(program.instructions[i]))
-        if (access.role != op::Role::read && access.slice.buffer == *buffer_ && !writer_)
-          writer_ = i;
-    require(writer_.has_value(), "a buffer that is wanted is written");
-  }
-
-  void after(const program::Program& program, std::size_t instruction, run::Executor& executor) {
-    if (instruction != *writer_) return;
-    const program::Buffer& buffer = program.buffer(*buffer_);
-    const auto bytes = executor.read(buffer);
-    values.resize(bytes.size() / static_cast<std::size_t>(size_bytes(buffer.dtype)));
-    const std::span<std::byte> into = std::as_writable_bytes(std::span(values));
-    checkpoint::convert_elements(bytes, buffer.dtype, into, DType::f64);
-  }
-
-  std::vector<double> values;  // of the last run
-
- private:
-  std::optional<program::BufferId> buffer_;
-  std::optional<std::size_t> writer_;
-};
-
-struct Scores {
-  std::vector<double> log_probabilities;  // of each token but the first, given those before
-  std::vector<float> logits;              // behind each token but the last; where asked for
-  std::int64_t vocab_size = 0;
-
-  double mean_loss() const {
-    double sum = 0;
-    for (const double value : log_probabilities) sum -= value;
-    return sum / static_cast<double>(log_probabilities.size());
-  }
-};
-
-/// `progress` is told how many windows are done.
-Scores score(const Windows& windows, const job::Job& job, run::Executor& executor,
-             bool keeps_logits, const std::function<void(std::int64_t)>& progress) {
-  const program::Program& program = job.bundle().at("evaluate");
-  Scores scores;
-  scores.vocab_size = job.config.gpt.vocab_size;
-  Capture losses(program, "loss");
-  std::optional<Capture> logits;
-  if (keeps_logits) logits.emplace(program, "logits");
-  const std::int64_t batch = program.feeds.micros * program.feeds.samples;
-  for (std::int64_t window = 0; window < windows.count(); window += batch) {
-    WindowFeeder feeder(windows, window);
-    executor.run_stepwise("evaluate", {}, &feeder, [&](const auto& p, std::size_t instruction) {
-      losses.after(p, instruction, executor);
-      if (logits) logits->after(p, instruction, executor);
-    });
-    const std::int64_t places =
-        std::min(batch * windows.length(), windows.labels() - window * windows.length());
-    for (std::int64_t i = 0; i < places; ++i)
-      scores.log_probabilities.push_back(-losses.values[static_cast<std::size_t>(i)]);
-    progress(std::min(window + batch, windows.count()));
-    if (!logits) continue;
-    const auto wanted = static_cast<std::size_t>(places * scores.vocab_size);
-    for (std::size_t i = 0; i < wanted; ++i)
-      scores.logits.push_back(static_cast<float>(logits->values[i]));
-  }
-  return scores;
-}
-
-Scores score_and_tell(const EvalArguments& arguments, const Windows& windows, const job::Job& job,
-                      run::Executor& executor) {
+train::TokenScores score_and_tell(const EvalArguments& arguments, const train::Windows& windows,
+                                  run::Executor& executor) {
   std::optional<screen::ProgressLine> line;
   // What reads JSON reads nothing else.
   if (!arguments.json)
     line.emplace(
         screen::terminal_of(STDOUT_FILENO, screen::ColorChoice::automatic, arguments.variable));
-  return score(windows, job, executor, !arguments.logits.empty(), [&](std::int64_t done) {
+  return train::score_tokens(windows, executor, !arguments.logits.empty(), [&](std::int64_t done) {
     if (line)
       line->show(static_cast<double>(done) / static_cast<double>(windows.count()),
                  format("{} of {}", format_grouped(done), counted(windows.count(), "window")));
@@ -178,7 +64,7 @@ config::Config scoring_config(const EvalArguments& arguments, const config::Conf
   return config;
 }
 
-Json to_json(const Windows& windows, const Scores& scores) {
+Json to_json(const train::Windows& windows, const train::TokenScores& scores) {
   Json ids = Json::array(), values = Json::array();
   for (const std::int32_t id : windows.ids()) ids.push(id);
   for (const double value : scores.log_probabilities) values.push(value);
@@ -191,7 +77,8 @@ Json to_json(const Windows& windows, const Scores& scores) {
       .set("log_probabilities", std::move(values));
 }
 
-void write_logits(const std::string& path, const Windows& windows, const Scores& scores) {
+void write_logits(const std::string& path, const train::Windows& windows,
+                  const train::TokenScores& scores) {
   const std::int64_t rows = windows.labels();
   const std::array<checkpoint::TensorView, 2> tensors = {{
       {"ids", DType::i32, {rows + 1}, std::as_bytes(std::span(windows.ids()))},
@@ -201,7 +88,7 @@ void write_logits(const std::string& path, const Windows& windows, const Scores&
 }
 
 void print_table(const EvalArguments& arguments, const rundir::TrainedModel& model,
-                 const Windows& windows, const Scores& scores, bool is_text,
+                 const train::Windows& windows, const train::TokenScores& scores, bool is_text,
                  std::size_t text_bytes) {
   const double loss = scores.mean_loss();
   screen::print("model        %s of %s\ntokens       %s in %s of %lld\n", model.origin.c_str(),
@@ -220,7 +107,7 @@ void eval(const EvalArguments& arguments) {
   const rundir::TrainedModel model = rundir::open_trained_model(arguments.run_dir, arguments.step);
   const std::string text = read_file(arguments.text);
   const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
-  Ids ids = tokenizer->encode(text, arguments.text);
+  std::vector<std::int32_t> ids = tokenizer->encode(text, arguments.text);
   if (ids.size() < 2)
     throw UserError(ExitCode::bad_data,
                     format("{}: has {} tokens; expected at least 2, as each is judged by those "
@@ -229,7 +116,7 @@ void eval(const EvalArguments& arguments) {
   config::Config config =
       scoring_config(arguments, model.config, static_cast<std::int64_t>(ids.size()) - 1);
   config::share_values(config);
-  const Windows windows(std::move(ids), config.data.seq_length);
+  const train::Windows windows(std::move(ids), config.data.seq_length);
   const job::Job job = job::make_job(std::move(config), job::Graphs::evaluation);
   job::require_device(job);
   job::check_memory(job);
@@ -237,7 +124,7 @@ void eval(const EvalArguments& arguments) {
   run::Executor executor(job.bundle(), *backend);
   checkpoint::load_model(*model.parameters, job.bundle().at("evaluate"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
-  const Scores scores = score_and_tell(arguments, windows, job, executor);
+  const train::TokenScores scores = score_and_tell(arguments, windows, executor);
   if (!arguments.logits.empty()) write_logits(arguments.logits, windows, scores);
   if (arguments.json)
     screen::print("%s\n", to_json(windows, scores).dump().c_str());

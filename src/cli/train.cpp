@@ -24,7 +24,6 @@
 #include "cli/initial_model.h"
 #include "cli/startup.h"
 #include "cli/tensorboard_log.h"
-#include "cli/tracing.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/stop_request.h"
@@ -56,6 +55,7 @@
 #include "train/console.h"
 #include "train/metrics.h"
 #include "train/session.h"
+#include "train/tracing.h"
 
 namespace fourfold::cli {
 namespace {
@@ -312,6 +312,24 @@ void finish(const Shared& run, std::int64_t steps, run::Executor& executor, comm
   outcome.done(steps, run.job.config.train.steps);
 }
 
+train::TraceSpec trace_spec(const Shared& run) {
+  const std::string& dir = run.job.config.dir;
+  const std::string path = join_path(dir, rundir::RunFiles::trace);
+  return {.num_steps = run.arguments.trace,
+          .path = path,
+          .program_of =
+              [&](Rank rank) {
+                return job::bundle_of(run.job, static_cast<std::int64_t>(rank.index())).at("train");
+              },
+          .written =
+              [&, path](std::size_t steps) {
+                run.log.info(
+                    format("{:<11} {} step{} in {}; look at it with `fourfold trace "
+                           "summary {}` or in ui.perfetto.dev",
+                           "trace", steps, steps == 1 ? "" : "s", path, dir));
+              }};
+}
+
 /// What each rank of the job does; whether it was stopped.
 bool train_rank(const Shared& run, const program::Bundle& bundle, comm::World* world) {
   const job::Job& job = run.job;
@@ -320,10 +338,8 @@ bool train_rank(const Shared& run, const program::Bundle& bundle, comm::World* w
   run::Executor executor(bundle, *backend);
   train::RunFacts facts = facts_of(job, run.source.unit(), run.facts.peak);
   facts.ranks_share_cores = !run.shared_cores.empty();
-  std::optional<Tracing> tracing;
-  if (run.arguments.trace > 0)
-    tracing.emplace(job, run.arguments.trace, executor, world,
-                    is_first(world) ? &run.log : nullptr);
+  std::optional<train::Tracing> tracing;
+  if (run.arguments.trace > 0) tracing.emplace(trace_spec(run), executor, world);
   checkpoint::Store store = rundir::store_of(job.config.dir);
   const std::optional<checkpoint::Found> origin = bring_back(run, store, executor, world);
   const std::int64_t first_step = origin ? origin->manifest.step : 0;
@@ -397,7 +413,7 @@ Prepared prepare(const TrainArguments& arguments, std::optional<std::int64_t> ra
   job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks);
   if (job.device == job::Device::cpu) job::check_trainable(job.config);
   job::require_device(job);
-  check_trace(job, arguments.trace);
+  train::check_trace(job.config.train.steps, arguments.trace);
   return {std::move(source), std::move(job), std::move(reading_time), compiling.text()};
 }
 

@@ -1,0 +1,46 @@
+// How likely a model finds each token of a text, by the program that evaluates.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "run/executor.h"
+
+namespace fourfold::train {
+
+/// A text as windows of T tokens: every token but the first is the label of the one before.
+class Windows {
+ public:
+  Windows(std::vector<std::int32_t> ids, std::int64_t length)
+      : ids_(std::move(ids)), length_(length) {}
+
+  const std::vector<std::int32_t>& ids() const { return ids_; }
+  std::int64_t length() const { return length_; }
+  std::int64_t labels() const { return static_cast<std::int64_t>(ids_.size()) - 1; }
+  std::int64_t count() const { return (labels() + length_ - 1) / length_; }
+
+  /// The token of a place, counted over all windows, or its label; beyond the text 0 and
+  /// data::no_label.
+  std::int32_t at(std::int64_t place, bool is_label) const;
+
+ private:
+  std::vector<std::int32_t> ids_;
+  std::int64_t length_;
+};
+
+struct TokenScores {
+  std::vector<double> log_probabilities;  // of each token but the first, given those before
+  std::vector<float> logits;              // after each token but the last; where asked for
+  std::int64_t vocab_size = 0;
+
+  double mean_loss() const;
+};
+
+/// Runs the executor's program "evaluate" over all windows, as many at once as it takes. `progress`
+/// is told how many windows are done.
+TokenScores score_tokens(const Windows& windows, run::Executor& executor, bool keeps_logits,
+                         const std::function<void(std::int64_t)>& progress);
+
+}  // namespace fourfold::train
