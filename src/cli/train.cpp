@@ -33,6 +33,7 @@
 #include "job/build_info.h"
 #include "job/handshake.h"
 #include "job/job.h"
+#include "job/peak.h"
 #include "job/resume_rules.h"
 #include "job/summary.h"
 #include "model/model.h"
@@ -61,7 +62,7 @@ namespace fourfold::cli {
 namespace {
 
 train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
-                         const std::optional<rundir::Peak>& peak) {
+                         const std::optional<job::MeasuredPeak>& peak) {
   const plan::Batching& b = job.plan.batching;
   train::RunFacts facts;
   facts.unit = unit;
@@ -176,6 +177,7 @@ struct Shared {
   const job::Job& job;
   const data::Source& source;
   const rundir::JobFacts& facts;
+  const std::optional<job::MeasuredPeak>& peak;
   const rundir::StartRequest& request;
   const rundir::RunStart& start;
   const std::atomic<bool>& stop_asked;
@@ -216,8 +218,8 @@ train::TrainResult train_and_tell(const Shared& run, const train::RunFacts& fact
                       run.start.is_own ? Existing::keep : Existing::replace);
   const train::TrainResult result =
       train::train(run.job.config.train, facts, executor, run.source, observers.all, world, course);
-  if (run.facts.peak && observers.summary.exceeds_peak())
-    doubt_peak(*run.facts.peak, run.arguments.variable);
+  if (run.peak && observers.summary.exceeds_peak())
+    job::doubt_peak(*run.peak, run.arguments.variable);
   if (result.ended_early)
     run.log.info(
         format("\nthe validation loss has not fallen in {} "
@@ -336,7 +338,7 @@ bool train_rank(const Shared& run, const program::Bundle& bundle, comm::World* w
   const Stopwatch binding;
   const auto backend = job::make_backend(job, world, format("file {}", run.source.name()));
   run::Executor executor(bundle, *backend);
-  train::RunFacts facts = facts_of(job, run.source.unit(), run.facts.peak);
+  train::RunFacts facts = facts_of(job, run.source.unit(), run.peak);
   facts.ranks_share_cores = !run.shared_cores.empty();
   std::optional<train::Tracing> tracing;
   if (run.arguments.trace > 0) tracing.emplace(trace_spec(run), executor, world);
@@ -419,11 +421,13 @@ Prepared prepare(const TrainArguments& arguments, std::optional<std::int64_t> ra
 
 /// Shows what is about to happen. Nothing of it is in the run directory yet.
 void show_start(const TrainArguments& arguments, const Prepared& run, const rundir::JobFacts& facts,
-                std::size_t ranks_here, const rundir::RunStart& start, screen::Log& log) {
+                const std::optional<job::MeasuredPeak>& peak, std::size_t ranks_here,
+                const rundir::RunStart& start, screen::Log& log) {
   log.set_level(screen::log_level(run.job.config.log_level));
   log.debug(format("configuration and data read in {}, planned and compiled in {}",
                    run.reading_time, run.compiling_time));
-  log.info(screen::to_text(startup_rows(run.job, *run.source, facts, ranks_here), log.columns()));
+  log.info(
+      screen::to_text(startup_rows(run.job, *run.source, facts, peak, ranks_here), log.columns()));
   for (const std::string& warning : run.source->warnings()) log.warn(warning);
   if (start.point) {
     for (const checkpoint::Refused& refused : start.point->refused)
@@ -538,15 +542,18 @@ void train_threads(const TrainArguments& arguments) {
   rundir::JobFacts facts;
   facts.ranks = static_cast<std::size_t>(job.ranks());
   facts.threads_per_rank = job.target.threads;
-  if (!arguments.dry_run) facts.peak = find_peak(job, arguments.variable);
+  std::optional<job::MeasuredPeak> peak;
+  if (!arguments.dry_run) peak = job::find_peak(job, arguments.variable);
+  if (peak) facts.measured_peak = job::to_json(*peak);
   refuse_if_stopped(stop.flag());
   std::unique_ptr<rundir::RunLock> lock;
   const rundir::StartRequest request = request_of(arguments, run);
   const rundir::RunStart start = look_at_start(arguments, request, lock);
-  show_start(arguments, run, facts, facts.ranks, start, log);
+  show_start(arguments, run, facts, peak, facts.ranks, start, log);
   if (arguments.dry_run) return;
-  const Shared shared{arguments, job,   *run.source, facts,
-                      request,   start, stop.flag(), shared_cores(facts, facts.ranks),
+  const Shared shared{arguments, job,         *run.source,
+                      facts,     peak,        request,
+                      start,     stop.flag(), shared_cores(facts, facts.ranks),
                       log};
   std::atomic<bool> was_stopped{false};
   comm::run_threads(job.ranks(), launch_options(job, log), [&](comm::World* world) {
@@ -593,12 +600,14 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
                          .threads_per_rank = run->job.target.threads,
                          .hosts = world.all_gather(comm::own_placement().host),
                          .mpi = comm::mpi_library(),
-                         .peak = std::nullopt};
+                         .measured_peak = {}};
   std::vector<job::CommonFact> common;
   processes.together(
       [&] { common = job::common_facts(run->job, *run->source, arguments.variable); });
   processes.together([&] { job::require_common(common, facts.hosts, world); });
-  if (!arguments.dry_run) facts.peak = find_peak(run->job, world, arguments.variable);
+  std::optional<job::MeasuredPeak> peak;
+  if (!arguments.dry_run) peak = job::find_peak(run->job, world, arguments.variable);
+  if (peak) facts.measured_peak = job::to_json(*peak);
   const bool must_stop = is_stop_asked(stop, world);
   processes.together([&] { refuse_if_stopped(must_stop); });
   // Rank 0 alone looks for a checkpoint; others are told.
@@ -609,12 +618,13 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   });
   start.point = rundir::share(start.point, world);
   processes.together([&] {
-    if (is_first(&world)) show_start(arguments, *run, facts, world.local_size(), start, log);
+    if (is_first(&world)) show_start(arguments, *run, facts, peak, world.local_size(), start, log);
   });
   tell_warnings(run->job, world, facts, advice.warning, log);
   if (arguments.dry_run) return false;
-  const Shared shared{arguments, run->job, *run->source, facts,
-                      request,   start,    stop.flag(),  shared_cores(facts, world.local_size()),
+  const Shared shared{arguments, run->job,    *run->source,
+                      facts,     peak,        request,
+                      start,     stop.flag(), shared_cores(facts, world.local_size()),
                       log};
   comm::LaunchOptions options = launch_options(run->job, log);
   // A process that ends at once must not leave its lock.

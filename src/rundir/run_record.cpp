@@ -49,11 +49,7 @@ Json job_json(const JobFacts& job) {
                   .set("threads_per_rank", job.threads_per_rank);
   if (!job.hosts.empty()) json.set("hosts", list_of(job.hosts));
   if (!job.mpi.empty()) json.set("mpi", job.mpi);
-  if (job.peak)
-    json.set("measured_peak", Json::object()
-                                  .set("flops_per_s", job.peak->flops_per_s)
-                                  .set("dtype", to_string(job.peak->dtype))
-                                  .set("threads", job.peak->threads));
+  if (job.measured_peak.kind() != Json::Kind::null) json.set("measured_peak", job.measured_peak);
   return json;
 }
 

@@ -3,12 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/dtype.h"
 #include "base/json.h"
 #include "comm/launcher.h"
 
@@ -26,15 +24,6 @@ std::string shell_quoted(const std::string& text);
 std::string command_text(std::span<const std::string> command, const std::string& directory,
                          std::size_t processes);
 
-/// The best rate that was measured on the machine of a run.
-struct Peak {
-  double flops_per_s = 0;
-  DType dtype = DType::f32;
-  int threads = 1;                // of all ranks
-  int measured_threads = 1;       // of one host
-  std::int64_t measurements = 1;  // that it is the best of, on this host
-};
-
 /// What env.json tells of the job besides the machine.
 struct JobFacts {
   std::size_t ranks = 1;
@@ -42,7 +31,7 @@ struct JobFacts {
   int threads_per_rank = 1;
   std::vector<std::string> hosts;  // of the ranks; empty where they are threads
   std::string mpi;                 // library and version; empty where it was not started
-  std::optional<Peak> peak;
+  Json measured_peak;              // (job/peak.h); null: none
 };
 
 /// What env.json tells of the binary and of its libraries (job/build_info.h).

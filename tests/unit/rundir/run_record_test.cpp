@@ -28,7 +28,7 @@ TEST(CommandText, it_goes_to_the_folder_and_takes_more_options) {
 TEST(EnvironmentJson, it_reads_back_with_everything_that_tells) {
   JobFacts job;
   job.ranks = 4;
-  job.peak = Peak{1e11, DType::f32, 2};
+  job.measured_peak = Json::object().set("flops_per_s", 1e11);
   const comm::Variable variable = [](const std::string& name) -> std::optional<std::string> {
     if (name == "OMP_NUM_THREADS") return "3";
     return std::nullopt;
