@@ -9,9 +9,9 @@
 #include "base/styled_text.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/thumbnails.h"
 #include "data/picture_set.h"
 #include "data/picture_statistics.h"
+#include "data/thumbnails.h"
 #include "screen/print.h"
 #include "screen/rows.h"
 
@@ -92,16 +92,16 @@ std::string histogram(const data::PictureSet& set) {
 /// One of each class, in the order in which the classes come first.
 std::string first_pictures(const data::PictureSet& set) {
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(set.shape().size_bytes()));
-  std::vector<Captioned> thumbnails;
+  std::vector<data::Captioned> thumbnails;
   std::set<std::int32_t> seen;
   for (std::int64_t i = 0; i < set.num_pictures(); ++i) {
     if (std::ssize(seen) == shown_pictures) break;
     if (!seen.insert(set.label(i)).second) continue;
     set.read(i, bytes);
     thumbnails.push_back(
-        {format("{}: {}", i, set.class_name(set.label(i))), thumbnail(bytes, set.shape())});
+        {format("{}: {}", i, set.class_name(set.label(i))), data::thumbnail(bytes, set.shape())});
   }
-  return "first pictures of classes, by number and class\n\n" + side_by_side(thumbnails);
+  return "first pictures of classes, by number and class\n\n" + data::side_by_side(thumbnails);
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/tokenizer_files.h"
 #include "config/print.h"
 #include "data/tokenizer.h"
+#include "data/tokenizer_files.h"
 #include "interop/export_model.h"
 #include "model/gpt.h"
 #include "rundir/run_files.h"
@@ -71,7 +71,7 @@ std::vector<std::string> export_hf(const ExportArguments& arguments, rundir::Tra
   if (!arguments.max_shard_size.empty())
     options.max_file_bytes = parse_size(arguments.max_shard_size);
   interop::export_gpt2(*model.parameters, model.config.gpt, options, folder.staging());
-  return write_tokenizer_files(model.tokenizer, folder);
+  return data::write_tokenizer_files(model.tokenizer, folder);
 }
 
 /// What `import` and `generate` of Fourfold read.

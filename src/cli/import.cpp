@@ -8,9 +8,9 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/tokenizer_files.h"
 #include "config/config.h"
 #include "config/print.h"
+#include "data/tokenizer_files.h"
 #include "interop/import_gpt2.h"
 #include "model/gpt.h"
 #include "rundir/run_files.h"
@@ -37,7 +37,7 @@ std::string model_yaml(const model::GptSpec& spec) {
       spec.layer_norm_epsilon, spec.init_stddev);
 }
 
-std::string data_yaml(const FoundTokenizer& found, const std::string& run_dir,
+std::string data_yaml(const data::FoundTokenizer& found, const std::string& run_dir,
                       std::int64_t length) {
   std::string text = format("data:\n  seq_length: {}\n", length);
   if (found.key.empty()) return text + "  format: synthetic\n";
@@ -51,7 +51,7 @@ std::string data_yaml(const FoundTokenizer& found, const std::string& run_dir,
 }
 
 /// The configuration from which the model is trained further.
-config::Config config_of(const model::GptSpec& spec, const FoundTokenizer& found,
+config::Config config_of(const model::GptSpec& spec, const data::FoundTokenizer& found,
                          const std::string& run_dir) {
   const std::string name = std::filesystem::path(absolute_path(run_dir)).filename().string();
   const std::string yaml = format("run:\n  name: {}\n  dir: {}\n", quoted(name), quoted(run_dir)) +
@@ -68,7 +68,7 @@ std::int64_t num_parameters(const model::GptSpec& spec) {
 }
 
 void say_what_now(const ImportArguments& arguments, const interop::Gpt2Folder& source,
-                  const FoundTokenizer& found) {
+                  const data::FoundTokenizer& found) {
   const std::string dir = rundir::shell_quoted(arguments.output);
   const model::GptSpec& spec = source.model.spec;
   screen::print("%s: GPT-2 with %s parameters in %lld layer%s, %s\n", arguments.output.c_str(),
@@ -93,12 +93,12 @@ void import_model(const ImportArguments& arguments) {
   AtomicFolder folder(arguments.output);
   interop::Gpt2Folder source = interop::open_gpt2_folder(arguments.folder);
   const model::GptSpec& spec = source.model.spec;
-  const FoundTokenizer found = find_tokenizer(arguments.folder, spec.vocab_size);
+  const data::FoundTokenizer found = data::find_tokenizer(arguments.folder, spec.vocab_size);
   const config::Config config = config_of(spec, found, arguments.output);
   interop::import_gpt2(source, join_path(folder.staging(), rundir::RunFiles::weights));
   folder.write(rundir::RunFiles::config, config::shown_yaml(config));
   folder.write(rundir::RunFiles::tokenizer, found.tokenizer->to_text() + "\n");
-  for (const FoundTokenizer::File& file : found.files) folder.write(file.name, file.content);
+  for (const data::FoundTokenizer::File& file : found.files) folder.write(file.name, file.content);
   folder.commit();
   say_what_now(arguments, source, found);
 }

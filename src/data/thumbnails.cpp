@@ -1,4 +1,4 @@
-#include "cli/thumbnails.h"
+#include "data/thumbnails.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "base/styled_text.h"
 
-namespace fourfold::cli {
+namespace fourfold::data {
 namespace {
 
 constexpr std::string_view shades = " .:-=+*#%@";
@@ -19,7 +19,7 @@ double brightness(std::span<const std::uint8_t> pixel) {
 }
 
 /// The mean of one cell of a grid of rows x columns over the picture; at least one pixel.
-double mean_of_cell(std::span<const std::uint8_t> bytes, const data::PictureShape& shape,
+double mean_of_cell(std::span<const std::uint8_t> bytes, const PictureShape& shape,
                     std::int64_t row, std::int64_t rows, std::int64_t column,
                     std::int64_t columns) {
   const std::int64_t top = row * shape.height / rows, left = column * shape.width / columns;
@@ -36,8 +36,7 @@ double mean_of_cell(std::span<const std::uint8_t> bytes, const data::PictureShap
 
 }  // namespace
 
-std::vector<std::string> thumbnail(std::span<const std::uint8_t> bytes,
-                                   const data::PictureShape& shape) {
+std::vector<std::string> thumbnail(std::span<const std::uint8_t> bytes, const PictureShape& shape) {
   const std::int64_t columns =
       std::clamp<std::int64_t>(thumbnail_columns * shape.width / shape.height, 1,
                                std::min(thumbnail_columns, 2 * shape.width));
@@ -83,4 +82,4 @@ std::string side_by_side(const std::vector<Captioned>& pictures) {
   return text;
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::data

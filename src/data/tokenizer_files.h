@@ -9,7 +9,7 @@
 #include "data/data_spec.h"
 #include "data/tokenizer.h"
 
-namespace fourfold::cli {
+namespace fourfold::data {
 
 /// Writes what other tools read, where there are such files for this kind of tokenizer, and always
 /// one that find_tokenizer reads. `text` is that of Tokenizer::to_text. What is to be said of it:
@@ -18,7 +18,7 @@ std::vector<std::string> write_tokenizer_files(const std::string& text, const At
 
 /// The tokenizer of a folder with a model of Hugging Face.
 struct FoundTokenizer {
-  std::unique_ptr<data::Tokenizer> tokenizer;
+  std::unique_ptr<Tokenizer> tokenizer;
   std::string key;  // data.tokenizer; empty: only numbers of tokens
   struct File {
     std::string name, content;
@@ -32,4 +32,4 @@ struct FoundTokenizer {
 /// tokenizer with more tokens than the model.
 FoundTokenizer find_tokenizer(const std::string& folder, std::int64_t vocab_size);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::data

@@ -1,4 +1,4 @@
-#include "cli/tokenizer_files.h"
+#include "data/tokenizer_files.h"
 
 #include "base/error.h"
 #include "base/file.h"
@@ -8,7 +8,7 @@
 #include "data/tokenizer.h"
 #include "data/tokenizer_json.h"
 
-namespace fourfold::cli {
+namespace fourfold::data {
 namespace {
 
 /// transformers has another file named tokenizer.json.
@@ -39,7 +39,7 @@ void add_files(FoundTokenizer& found) {
   found.key = std::string(found.tokenizer->name());
   if (found.key == "gpt2") found.files = gpt2_files(json);
   if (found.key == "sentencepiece")
-    found.files = {{sentencepiece_name, data::from_base64(field(json, "model")).value_or("")}};
+    found.files = {{sentencepiece_name, from_base64(field(json, "model")).value_or("")}};
 }
 
 FoundTokenizer look_for(const std::string& folder, std::int64_t vocab_size) {
@@ -47,23 +47,22 @@ FoundTokenizer look_for(const std::string& folder, std::int64_t vocab_size) {
   FoundTokenizer found;
   if (file_exists(in_folder(own_name))) {
     const std::string place = in_folder(own_name);
-    found.tokenizer = data::tokenizer_from_text(read_file(place, ExitCode::no_checkpoint), place);
+    found.tokenizer = tokenizer_from_text(read_file(place, ExitCode::no_checkpoint), place);
     const std::string_view name = found.tokenizer->name();
     if (name == "char" || name == "byte") found.key = name;
     if (!found.key.empty()) return found;
   }
   if (file_exists(in_folder(vocabulary_name)) && file_exists(in_folder(merges_name))) {
-    found.tokenizer = data::load_tokenizer(data::TokenizerKind::gpt2, folder);
+    found.tokenizer = load_tokenizer(TokenizerKind::gpt2, folder);
     found.key = "gpt2";
     for (const char* name : {vocabulary_name, merges_name})
       found.files.push_back({name, read_file(in_folder(name))});
   } else if (file_exists(in_folder(sentencepiece_name))) {
-    found.tokenizer =
-        data::load_tokenizer(data::TokenizerKind::sentencepiece, in_folder(sentencepiece_name));
+    found.tokenizer = load_tokenizer(TokenizerKind::sentencepiece, in_folder(sentencepiece_name));
     found.key = "sentencepiece";
     found.files = {{sentencepiece_name, read_file(in_folder(sentencepiece_name))}};
   } else if (!found.tokenizer && file_exists(in_folder(json_name))) {
-    auto read = data::read_tokenizer_json(read_file(in_folder(json_name)), in_folder(json_name));
+    auto read = read_tokenizer_json(read_file(in_folder(json_name)), in_folder(json_name));
     found.tokenizer = std::move(read.tokenizer);
     for (const std::string& note : read.notes)
       found.notes.push_back(format("{}: {}", json_name, note));
@@ -74,12 +73,12 @@ FoundTokenizer look_for(const std::string& folder, std::int64_t vocab_size) {
           format("the tokenizer stays behind, for there is none like it here: {}: {}", json_name,
                  read.reason));
   }
-  if (!found.tokenizer) found.tokenizer = data::number_tokenizer(vocab_size);
+  if (!found.tokenizer) found.tokenizer = number_tokenizer(vocab_size);
   return found;
 }
 
 /// What AutoTokenizer of transformers reads beside tokenizer.json.
-std::string tokenizer_config(const data::WrittenTokenizer& written, bool is_gpt2) {
+std::string tokenizer_config(const WrittenTokenizer& written, bool is_gpt2) {
   Json config = Json::object()
                     .set("tokenizer_class", is_gpt2 ? "GPT2Tokenizer" : "PreTrainedTokenizerFast")
                     .set("add_prefix_space", false)
@@ -98,8 +97,8 @@ std::vector<std::string> write_tokenizer_files(const std::string& text,
   if (is_gpt2)
     for (const FoundTokenizer::File& file : gpt2_files(json)) folder.write(file.name, file.content);
   if (field(json, "tokenizer") == "sentencepiece")
-    folder.write(sentencepiece_name, data::from_base64(field(json, "model")).value_or(""));
-  const data::WrittenTokenizer written = data::write_tokenizer_json(text);
+    folder.write(sentencepiece_name, from_base64(field(json, "model")).value_or(""));
+  const WrittenTokenizer written = write_tokenizer_json(text);
   // Without tokenizer.json this makes AutoTokenizer say so, in place of one that knows a single
   // token.
   folder.write("tokenizer_config.json", tokenizer_config(written, is_gpt2));
@@ -120,4 +119,4 @@ FoundTokenizer find_tokenizer(const std::string& folder, std::int64_t vocab_size
   return found;
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::data

@@ -1,4 +1,4 @@
-#include "cli/thumbnails.h"
+#include "data/thumbnails.h"
 
 #include <gtest/gtest.h>
 
@@ -7,12 +7,12 @@
 
 #include "base/text.h"
 
-namespace fourfold::cli {
+namespace fourfold::data {
 namespace {
 
 using Lines = std::vector<std::string>;
 
-std::vector<std::uint8_t> filled(const data::PictureShape& shape) {
+std::vector<std::uint8_t> filled(const PictureShape& shape) {
   return std::vector<std::uint8_t>(static_cast<std::size_t>(shape.size_bytes()), 9);
 }
 
@@ -26,15 +26,15 @@ TEST(Thumbnails, a_letter_is_the_mean_of_its_place_between_the_darkest_and_the_b
 }
 
 TEST(Thumbnails, of_any_shape_have_lines_of_one_width_and_keep_within_bounds) {
-  for (const data::PictureShape& shape : {data::PictureShape{1, 1, 1},
-                                          {1, 2000, 1},
-                                          {2000, 1, 3},
-                                          {32, 32, 3},
-                                          {7, 5, 1},
-                                          {5, 700, 3},
-                                          {700, 5, 1},
-                                          {24, 24, 1},
-                                          {480, 640, 3}}) {
+  for (const PictureShape& shape : {PictureShape{1, 1, 1},
+                                    {1, 2000, 1},
+                                    {2000, 1, 3},
+                                    {32, 32, 3},
+                                    {7, 5, 1},
+                                    {5, 700, 3},
+                                    {700, 5, 1},
+                                    {24, 24, 1},
+                                    {480, 640, 3}}) {
     const Lines lines = thumbnail(filled(shape), shape);
     ASSERT_FALSE(lines.empty()) << shape.text();
     EXPECT_LE(lines.size(), 12U) << shape.text();
@@ -62,4 +62,4 @@ TEST(Thumbnails, stand_beside_each_other_below_their_captions) {
 }
 
 }  // namespace
-}  // namespace fourfold::cli
+}  // namespace fourfold::data
