@@ -1,6 +1,5 @@
 #include "generate/generate.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -9,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/stopwatch.h"
 #include "base/units.h"
 #include "checkpoint/model_file.h"
 #include "cli/commands.h"
@@ -68,7 +68,7 @@ config::Config writing_config(const GenerateArguments& arguments, const config::
 /// Prints the prompt, then the text as it comes.
 void write_sample(const GenerateArguments& arguments, const generate::SampleSpec& spec,
                   const data::Tokenizer& tokenizer, run::Executor& executor, std::int64_t number) {
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch writing_time;
   screen::print_text(spec.prompt);
   const generate::Writing writing = generate::generate(
       spec, tokenizer, executor,
@@ -81,8 +81,7 @@ void write_sample(const GenerateArguments& arguments, const generate::SampleSpec
   screen::print("\n");
   if (!arguments.stats) return;
   std::fflush(stdout);
-  const double time_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double time_s = writing_time.seconds();
   std::fprintf(stderr, "%s",
                format("sample {}: {} tokens in {}, {:.1f} tokens/s{}\n", number, writing.tokens,
                       format_duration(time_s), static_cast<double>(writing.tokens) / time_s,

@@ -1,10 +1,9 @@
 #include "verify/verify.h"
 
-#include <chrono>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/stopwatch.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
@@ -15,12 +14,6 @@
 
 namespace fourfold::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string fault_list(const std::vector<verify::Fault>& faults) {
   constexpr std::size_t shown = 20;
@@ -89,13 +82,13 @@ void verify_text(const std::string& path) {
 void verify_config(const VerifyArguments& arguments) {
   config::Config config = load_config(arguments.config);
   job::resolve_model(config);
-  const auto before_compiling = Clock::now();
+  const Stopwatch compiling;
   const program::Job job =
       job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks).programs;
-  const double compile_s = seconds_since(before_compiling);
-  const auto before_verifying = Clock::now();
+  const double compile_s = compiling.seconds();
+  const Stopwatch verifying;
   const std::vector<verify::Fault> faults = verify::verify(job);
-  const double verify_s = seconds_since(before_verifying);
+  const double verify_s = verifying.seconds();
   refuse(faults, ExitCode::internal);
   print_job(job);
   screen::print("time      %s to compile, %s to verify\n", format_duration(compile_s).c_str(),

@@ -212,8 +212,7 @@ RunStart plan_start(const StartRequest& request) {
   return start;
 }
 
-void check_bytes(const ResumePoint& point,
-                 const std::function<void(const checkpoint::Manifest&)>& check, Screen& screen) {
+void check_bytes(const StartRequest& request, const ResumePoint& point, Screen& screen) {
   const std::string folder = fs::path(point.found.path).parent_path().string();
   const checkpoint::Store store(real_files(), folder);
   std::string problems;
@@ -230,7 +229,7 @@ void check_bytes(const ResumePoint& point,
     auto older = store.newest(found.manifest.step);
     if (!older.found)
       throw UserError(ExitCode::no_checkpoint, checkpoint::nothing_whole_in(folder, problems));
-    check(older.found->manifest);
+    request.check_older(older.found->manifest);
     screen.say(Level::warning,
                format("the checkpoint of step {} is damaged and would be passed over for that of "
                       "step {}:{}",

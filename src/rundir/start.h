@@ -28,6 +28,8 @@ struct StartRequest {
   /// Throws UserError where the run may not go on from there; the flag: the checkpoint is the run's
   /// own.
   std::function<void(const ResumePoint&, bool)> check_point;
+  /// Throws UserError where the run may not go on from an older checkpoint of the point's folder.
+  std::function<void(const checkpoint::Manifest&)> check_older;
   /// Throws UserError where the run cannot begin without a checkpoint.
   std::function<void()> check_beginning;
 };
@@ -44,11 +46,9 @@ struct RunStart {
 /// where the folder cannot take the run.
 RunStart plan_start(const StartRequest& request);
 
-/// Of a dry run: reads every byte of the checkpoint, and says which would be passed over. `check`:
-/// whether the run may go on from an older one. Errors: UserError(no_checkpoint) where no other
-/// will do.
-void check_bytes(const ResumePoint& point,
-                 const std::function<void(const checkpoint::Manifest&)>& check, Screen& screen);
+/// Of a dry run: reads every byte of the checkpoint, and says which would be passed over. Errors:
+/// UserError(no_checkpoint) where no other will do.
+void check_bytes(const StartRequest& request, const ResumePoint& point, Screen& screen);
 
 /// The run's own checkpoints.
 checkpoint::Store store_of(const std::string& dir);

@@ -36,6 +36,7 @@ class Start : public testing::Test {
                        .checkpoint_bytes = 0,
                        .checkpoints_kept = 0,
                        .check_point = [](const ResumePoint&, bool) {},
+                       .check_older = {},
                        .check_beginning = [this] { ++begun_; }});
   }
   ExitCode refusal(const std::string& how = "auto") {

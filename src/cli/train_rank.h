@@ -1,0 +1,45 @@
+// What each rank of a training run does, from its memory to the weights at the end. What is decided
+// before any rank starts: train.cpp.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "cli/commands.h"
+#include "comm/world.h"
+#include "data/source.h"
+#include "job/job.h"
+#include "job/peak.h"
+#include "program/program.h"
+#include "rundir/run_record.h"
+#include "rundir/start.h"
+#include "screen/log.h"
+
+namespace fourfold::cli {
+
+/// What the ranks of a run share.
+struct TrainingRun {
+  const TrainArguments& arguments;
+  const job::Job& job;
+  const data::Source& source;
+  const rundir::JobFacts& facts;
+  const std::optional<job::MeasuredPeak>& peak;
+  const rundir::StartRequest& request;
+  const rundir::RunStart& start;
+  const std::atomic<bool>& stop_asked;
+  std::string shared_cores;  // as shared_cores() says it
+  screen::Log& log;
+};
+
+/// Whether this rank speaks for the job.
+inline bool is_first(const comm::World* world) {
+  return world == nullptr || world->rank().index() == 0;
+}
+
+/// Trains this rank's part; the first rank shows and writes. All ranks call together, each with its
+/// own bundle; `world` is null where there is one. Whether the run was stopped. Errors: those of
+/// the run, on the rank where they arise.
+bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::World* world);
+
+}  // namespace fourfold::cli
