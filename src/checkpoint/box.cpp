@@ -105,6 +105,32 @@ void for_runs(const Box& what, const Box& a, const Box& b, const VisitRun& visit
   } while (advance(element, what, dims));
 }
 
+void for_chunks(const Shape& shape, std::int64_t most_elements,
+                const std::function<void(const Box&)>& visit) {
+  const Box whole = whole_box(shape);
+  if (whole.is_empty()) return;
+  std::size_t cut = 0;  // the dim that chunks divide; those before it have one index in each
+  while (cut + 1 < shape.rank() && shape.elements(cut + 1, shape.rank()) > most_elements) ++cut;
+  if (shape.elements() <= most_elements || shape.rank() == 0) return visit(whole);
+  const std::int64_t rows =
+      std::max<std::int64_t>(1, most_elements / shape.elements(cut + 1, shape.rank()));
+  const std::int64_t outer = shape.elements(0, cut);
+  for (std::int64_t index = 0; index < outer; ++index) {
+    Box chunk = whole;
+    std::int64_t left = index;
+    for (std::size_t dim = cut; dim-- > 0;) {
+      chunk.origin[dim] = left % shape[dim];
+      chunk.extent[dim] = 1;
+      left /= shape[dim];
+    }
+    for (std::int64_t row = 0; row < shape[cut]; row += rows) {
+      chunk.origin[cut] = row;
+      chunk.extent[cut] = std::min(rows, shape[cut] - row);
+      visit(chunk);
+    }
+  }
+}
+
 void copy_box(const Box& what, const Box& from_box, std::span<const std::byte> from,
               const Box& to_box, std::span<std::byte> to, std::int64_t element_bytes) {
   for_runs(what, from_box, to_box, [&](std::int64_t a, std::int64_t b, std::int64_t count) {

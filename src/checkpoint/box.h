@@ -43,6 +43,11 @@ bool is_owner(const Mesh& mesh, const program::Buffer& buffer, std::size_t posit
 using VisitRun = std::function<void(std::int64_t, std::int64_t, std::int64_t)>;
 void for_runs(const Box& what, const Box& a, const Box& b, const VisitRun& visit);
 
+/// Calls visit(box) for boxes of at most so many elements that together are all of a tensor and
+/// stand one after another in its dense memory.
+void for_chunks(const Shape& shape, std::int64_t most_elements,
+                const std::function<void(const Box&)>& visit);
+
 /// Copies the elements of `what` from the memory of one box to that of another.
 void copy_box(const Box& what, const Box& from_box, std::span<const std::byte> from,
               const Box& to_box, std::span<std::byte> to, std::int64_t element_bytes);

@@ -71,7 +71,9 @@ std::int64_t read_header_length(const ReadAt& read, std::int64_t size, const std
   return static_cast<std::int64_t>(length);
 }
 
-std::string encode_header(const SafetensorsHeader& header, const std::string& path) {
+}  // namespace
+
+std::string safetensors_header_bytes(const SafetensorsHeader& header, const std::string& path) {
   const std::string text = header.text();
   if (static_cast<std::int64_t>(text.size()) > max_header_bytes)
     throw UserError(
@@ -82,12 +84,10 @@ std::string encode_header(const SafetensorsHeader& header, const std::string& pa
   return std::string(length.data(), length.size()) + text;
 }
 
-}  // namespace
-
 void emit_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
                       const Metadata& metadata, const TensorBytes& bytes_of, const Sink& sink) {
   const auto header = SafetensorsHeader::lay_out(std::move(tensors), metadata);
-  const std::string text = encode_header(header, path);
+  const std::string text = safetensors_header_bytes(header, path);
   sink(std::as_bytes(std::span(text)));
   for (const TensorInfo& tensor : header.tensors()) {
     const std::span<const std::byte> bytes = bytes_of(tensor);

@@ -1,5 +1,5 @@
 // Reads and writes safetensors files: named tensors, nothing that runs. Not which tensors a model
-// has: model_file.h.
+// has: save_model.h.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +38,10 @@ void write_safetensors(const std::string& path, std::span<const TensorView> tens
 using TensorBytes = std::function<std::span<const std::byte>(const TensorInfo&)>;
 void write_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
                        const Metadata& metadata, const TensorBytes& bytes_of);
+
+/// What stands in a file before the data of its tensors. `path` is for errors: UserError(storage)
+/// where the header is longer than the format allows.
+std::string safetensors_header_bytes(const SafetensorsHeader& header, const std::string& path);
 
 /// The bytes of such a file, handed to `sink` piece by piece and in order. `path` is for errors.
 using Sink = std::function<void(std::span<const std::byte>)>;

@@ -11,7 +11,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "checkpoint/model_file.h"
+#include "checkpoint/load_model.h"
 #include "cli/commands.h"
 #include "data/tokenizer.h"
 #include "job/job.h"

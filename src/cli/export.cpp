@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/units.h"
+#include "checkpoint/model_files.h"
 #include "cli/commands.h"
 #include "config/print.h"
 #include "data/tokenizer.h"
@@ -80,8 +81,9 @@ void export_own(const ExportArguments& arguments, rundir::TrainedModel& model,
   if (arguments.untie || !arguments.max_shard_size.empty())
     throw UserError(ExitCode::bad_config,
                     "--untie and --max-shard-size go with --format hf only; leave them out");
-  interop::export_safetensors(*model.parameters, element_type(arguments.dtype),
-                              join_path(folder.staging(), rundir::RunFiles::weights));
+  interop::export_safetensors(
+      *model.parameters, element_type(arguments.dtype),
+      join_path(folder.staging(), std::string(checkpoint::single_model_file)));
   config::mark_followers(model.config);
   folder.write(rundir::RunFiles::config, config::shown_yaml(model.config));
   if (!model.tokenizer.empty()) folder.write(rundir::RunFiles::tokenizer, model.tokenizer + "\n");

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "checkpoint/model_files.h"
 #include "cli/commands.h"
 #include "config/config.h"
 #include "config/print.h"
@@ -95,7 +96,8 @@ void import_model(const ImportArguments& arguments) {
   const model::GptSpec& spec = source.model.spec;
   const data::FoundTokenizer found = data::find_tokenizer(arguments.folder, spec.vocab_size);
   const config::Config config = config_of(spec, found, arguments.output);
-  interop::import_gpt2(source, join_path(folder.staging(), rundir::RunFiles::weights));
+  interop::import_gpt2(source,
+                       join_path(folder.staging(), std::string(checkpoint::single_model_file)));
   folder.write(rundir::RunFiles::config, config::shown_yaml(config));
   folder.write(rundir::RunFiles::tokenizer, found.tokenizer->to_text() + "\n");
   for (const data::FoundTokenizer::File& file : found.files) folder.write(file.name, file.content);

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "checkpoint/model_file.h"
+#include "checkpoint/load_model.h"
 #include "data/tokenizer.h"
 #include "rundir/trained_model.h"
 

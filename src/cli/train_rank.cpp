@@ -11,7 +11,8 @@
 #include "base/stopwatch.h"
 #include "base/styled_text.h"
 #include "base/units.h"
-#include "checkpoint/model_file.h"
+#include "checkpoint/model_files.h"
+#include "checkpoint/save_model.h"
 #include "cli/commands.h"
 #include "cli/end_summary.h"
 #include "cli/initial_model.h"
@@ -59,13 +60,13 @@ train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
   return facts;
 }
 
-/// Of the state after so many steps.
+/// Writes the weights after so many steps.
 void save_weights(const job::Job& job, std::int64_t steps, run::Executor& executor,
                   comm::World* world) {
-  checkpoint::save_model(join_path(job.config.dir, rundir::RunFiles::weights),
-                         executor.bundle().at("train"),
+  checkpoint::save_model(job.config.dir, executor.bundle().at("train"),
                          [&](const program::Buffer& b) { return executor.read(b); }, world,
-                         {{"step", format("{}", steps)}});
+                         {.max_file_bytes = job.config.weights_file_mib << 20,
+                          .metadata = {{"step", format("{}", steps)}}});
 }
 
 /// Those who watch a run, on the first rank.
@@ -119,7 +120,7 @@ void add_samples(train::Course& course, const job::Job& job, const data::Source&
 /// last step, and not because it was told to.
 void say_where(const job::Job& job, std::int64_t steps, bool ended_early, screen::Log& log) {
   const std::string& dir = job.config.dir;
-  Rows rows = {{"weights", join_path(dir, rundir::RunFiles::weights)},
+  Rows rows = {{"weights", checkpoint::find_model(dir).value_or(dir)},
                {"metrics", join_path(dir, rundir::RunFiles::metrics)},
                {"log", join_path(dir, rundir::RunFiles::log)},
                {"again", format("sh {} --set run.dir=DIR",

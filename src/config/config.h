@@ -34,8 +34,9 @@ struct Config {
   /// Seconds without progress anywhere after which the job ends; 0: max(30 s, 10 x the median
   /// step).
   double watchdog_s = 0;
-  std::string log_level = "info";                // "debug", "info", "warning" or "error"
-  bool tensorboard = false;                      // writes event files
+  std::int64_t weights_file_mib = 4768;  // a larger model ends as several files and an index
+  std::string log_level = "info";        // "debug", "info", "warning" or "error"
+  bool tensorboard = false;              // writes event files
   std::optional<std::int64_t> micro_batch_size;  // none: all samples of a rank at once
   model::Kind kind = model::Kind::gpt;
   model::GptSpec gpt;  // vocab_size 0: the tokenizer's, which cli/ knows

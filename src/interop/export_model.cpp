@@ -1,6 +1,5 @@
 #include "interop/export_model.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "checkpoint/model_files.h"
 #include "interop/gpt2_tensors.h"
 #include "interop/transpose.h"
 
@@ -64,39 +64,37 @@ Bytes values_of(StoredModel& model, const Gpt2Tensor& tensor, ElementType dtype)
       static_cast<std::size_t>(tensor.our_shape.elements() * checkpoint::size_bytes(dtype)));
 }
 
-std::string file_name(std::size_t file, std::size_t files) {
-  return files == 1 ? "model.safetensors"
-                    : format("model-{:05}-of-{:05}.safetensors", file + 1, files);
-}
-
 /// Cuts the list, in its order, where a file would become larger than allowed.
 std::vector<std::vector<Gpt2Tensor>> split_into_files(const std::vector<Gpt2Tensor>& tensors,
                                                       std::int64_t element_bytes,
                                                       std::int64_t max_file_bytes) {
+  std::vector<std::int64_t> sizes;
+  for (const Gpt2Tensor& tensor : tensors)
+    sizes.push_back(tensor.their_shape.elements() * element_bytes);
   std::vector<std::vector<Gpt2Tensor>> files;
-  std::int64_t left = 0;
-  for (const Gpt2Tensor& tensor : tensors) {
-    const std::int64_t bytes = tensor.their_shape.elements() * element_bytes;
-    if (files.empty() || bytes > left) {
-      files.emplace_back();
-      left = max_file_bytes;
-    }
-    files.back().push_back(tensor);
-    left -= std::min(bytes, left);
+  auto next = tensors.begin();
+  for (const std::size_t end : checkpoint::ends_of_files(sizes, max_file_bytes)) {
+    const auto stop = tensors.begin() + static_cast<std::ptrdiff_t>(end);
+    files.emplace_back(next, stop);
+    next = stop;
   }
   return files;
+}
+
+/// What a file is to hold, by the names of Hugging Face.
+std::vector<TensorInfo> infos_of(const std::vector<Gpt2Tensor>& tensors, ElementType dtype) {
+  std::vector<TensorInfo> infos;
+  for (const Gpt2Tensor& tensor : tensors)
+    infos.push_back({gpt2_full_name(tensor), dtype, tensor.their_shape});
+  return infos;
 }
 
 void write_file(StoredModel& model, const std::vector<Gpt2Tensor>& tensors, ElementType dtype,
                 const std::string& path) {
   std::map<std::string, const Gpt2Tensor*> by_name;
-  std::vector<TensorInfo> infos;
-  for (const Gpt2Tensor& tensor : tensors) {
-    infos.push_back({gpt2_full_name(tensor), dtype, tensor.their_shape});
-    by_name[infos.back().name] = &tensor;
-  }
+  for (const Gpt2Tensor& tensor : tensors) by_name[gpt2_full_name(tensor)] = &tensor;
   Bytes bytes;
-  write_safetensors(path, std::move(infos), checkpoint::default_metadata(),
+  write_safetensors(path, infos_of(tensors, dtype), checkpoint::default_metadata(),
                     [&](const TensorInfo& info) -> std::span<const std::byte> {
                       const Gpt2Tensor& tensor = *by_name.at(info.name);
                       bytes = values_of(model, tensor, dtype);
@@ -105,23 +103,6 @@ void write_file(StoredModel& model, const std::vector<Gpt2Tensor>& tensors, Elem
                                            static_cast<std::size_t>(size_bytes(dtype)));
                       return bytes;
                     });
-}
-
-void write_index(const std::vector<std::vector<Gpt2Tensor>>& files, std::int64_t element_bytes,
-                 const std::string& path) {
-  std::int64_t total = 0;
-  std::map<std::string, std::string> places;
-  for (std::size_t file = 0; file < files.size(); ++file)
-    for (const Gpt2Tensor& tensor : files[file]) {
-      total += tensor.their_shape.elements() * element_bytes;
-      places[gpt2_full_name(tensor)] = file_name(file, files.size());
-    }
-  Json map = Json::object();
-  for (const auto& [name, file] : places) map.set(name, file);
-  const Json index = Json::object()
-                         .set("metadata", Json::object().set("total_size", total))
-                         .set("weight_map", std::move(map));
-  write_file_atomic(path, index.dump() + "\n");
 }
 
 }  // namespace
@@ -139,12 +120,15 @@ void export_gpt2(StoredModel& model, const model::GptSpec& spec, const Gpt2Optio
     tensors.push_back({"wte.weight", tensors[0].our_shape, std::string(gpt2_head),
                        tensors[0].their_shape, false});
   }
-  const std::int64_t element_bytes = checkpoint::size_bytes(options.dtype);
-  const auto files = split_into_files(tensors, element_bytes, options.max_file_bytes);
-  for (std::size_t file = 0; file < files.size(); ++file)
-    write_file(model, files[file], options.dtype, join_path(folder, file_name(file, files.size())));
-  if (files.size() > 1)
-    write_index(files, element_bytes, join_path(folder, "model.safetensors.index.json"));
+  const auto files =
+      split_into_files(tensors, checkpoint::size_bytes(options.dtype), options.max_file_bytes);
+  std::vector<checkpoint::ListedFile> listed;
+  for (const std::vector<Gpt2Tensor>& file : files) {
+    listed.push_back(
+        {checkpoint::model_file_name(listed.size(), files.size()), infos_of(file, options.dtype)});
+    write_file(model, file, options.dtype, join_path(folder, listed.back().name));
+  }
+  if (files.size() > 1) checkpoint::write_model_index(folder, listed);
   const Json config = gpt2_config(written, {options.dtype, options.end_of_text});
   write_file_atomic(join_path(folder, "config.json"), config.dump() + "\n");
   Json generation = Json::object();

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/small_file.h"
+#include "checkpoint/model_files.h"
 #include "interop/gpt2_tensors.h"
 #include "interop/transpose.h"
 
@@ -17,8 +18,6 @@ namespace {
 
 using checkpoint::StoredModel;
 using checkpoint::TensorInfo;
-
-constexpr std::string_view index_name = "model.safetensors.index.json";
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw UserError(ExitCode::no_checkpoint, format("{}: {}", path, what));
@@ -31,62 +30,13 @@ std::string read_text(const std::string& path, std::size_t most_bytes) {
   return std::get<std::string>(std::move(text));
 }
 
-/// The files that an index names, each once, and for each tensor which one.
-struct Index {
-  std::vector<std::string> files;
-  std::map<std::string, std::string> places;
-};
-
-Index read_index(const std::string& path) {
-  constexpr std::size_t most_bytes = std::size_t{64} << 20;
-  const Json json = parse_json(read_text(path, most_bytes), path, ExitCode::no_checkpoint);
-  const Json* map = json.find("weight_map");
-  if (map == nullptr || map->kind() != Json::Kind::object || map->members().empty())
-    fail(path, "expected an object weight_map from tensors to files; use another copy");
-  Index index;
-  std::set<std::string> files;
-  for (const Json::Member& member : map->members()) {
-    const bool is_name = member.value.kind() == Json::Kind::string &&
-                         !member.value.as_string().empty() &&
-                         member.value.as_string().find('/') == std::string::npos;
-    if (!is_name)
-      fail(path, format("weight_map {} = {}: expected the name of a file beside the index",
-                        Json(member.key).dump(), member.value.dump()));
-    files.insert(member.value.as_string());
-    index.places[member.key] = member.value.as_string();
-  }
-  index.files.assign(files.begin(), files.end());
-  return index;
-}
-
-/// The files hold the tensors that the index says, and no others.
-void check_index(const Index& index, const StoredModel& model, const std::string& path) {
-  std::string lines;
-  for (const auto& [name, file] : index.places)
-    if (model.find(name) == nullptr) lines += format("\n  {}: not in {}", Json(name).dump(), file);
-  for (const StoredModel::Tensor& tensor : model.tensors())
-    if (!index.places.contains(tensor.name))
-      lines += format("\n  {}: in a file, but not in the index", Json(tensor.name).dump());
-  if (!lines.empty())
-    fail(path, format("does not fit the files that it names; use another copy:{}", lines));
-}
-
 std::unique_ptr<StoredModel> open_tensors(const std::string& folder) {
-  const std::string single = join_path(folder, "model.safetensors"),
-                    index_path = join_path(folder, std::string(index_name));
-  if (file_exists(single)) return checkpoint::open_model_file(single);
-  if (!file_exists(index_path)) {
-    const bool has_pickle = file_exists(join_path(folder, "pytorch_model.bin"));
-    fail(folder, format("holds neither model.safetensors nor {}; {}", index_name,
-                        has_pickle ? "save the model again with safe_serialization=True"
-                                   : "expected a folder with a model of Hugging Face"));
-  }
-  const Index index = read_index(index_path);
-  std::vector<std::string> paths;
-  for (const std::string& file : index.files) paths.push_back(join_path(folder, file));
-  auto model = checkpoint::open_model_files(folder, paths);
-  check_index(index, *model, index_path);
-  return model;
+  if (const auto found = checkpoint::find_model(folder)) return checkpoint::open_model(*found);
+  const bool has_pickle = file_exists(join_path(folder, "pytorch_model.bin"));
+  fail(folder, format("holds neither {} nor {}; {}", checkpoint::single_model_file,
+                      checkpoint::model_index_file,
+                      has_pickle ? "save the model again with safe_serialization=True"
+                                 : "expected a folder with a model of Hugging Face"));
 }
 
 /// The tensor of a file, with or without the prefix.

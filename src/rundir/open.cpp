@@ -8,6 +8,7 @@
 #include "base/file_system.h"
 #include "base/format.h"
 #include "base/small_file.h"
+#include "checkpoint/model_files.h"
 #include "rundir/metrics_lines.h"
 #include "rundir/run_files.h"
 #include "rundir/run_lock.h"
@@ -39,19 +40,20 @@ void remove_run(const std::string& dir, checkpoint::Store& store) {
   store.clear();
   clear_sessions(dir);
   // The log and the metrics are begun anew by those who write them.
-  for (const char* name : {RunFiles::weights, RunFiles::sample})
-    if (file_exists(join_path(dir, name))) real_files().remove_file(join_path(dir, name));
+  std::vector<std::string> names = checkpoint::list_model_files(dir);
+  if (file_exists(join_path(dir, RunFiles::sample))) names.emplace_back(RunFiles::sample);
+  for (const std::string& name : names) real_files().remove_file(join_path(dir, name));
 }
 
 /// The run goes on from that step of its own. What it did after it stays beside it, in a line.
 void go_back(const std::string& dir, checkpoint::Store& store, std::int64_t step) {
-  const std::string metrics = join_path(dir, RunFiles::metrics),
-                    weights = join_path(dir, RunFiles::weights);
+  const std::string metrics = join_path(dir, RunFiles::metrics);
   const auto steps = store.steps();
   if (!steps.empty() && steps.front() > step) {
     const std::string line = store.begin_line();
     write_file_atomic(join_path(line, RunFiles::metrics), metrics_after(metrics, step));
-    if (file_exists(weights)) real_files().rename(weights, join_path(line, RunFiles::weights));
+    for (const std::string& name : checkpoint::list_model_files(dir))
+      real_files().rename(join_path(dir, name), join_path(line, name));
     store.set_aside_after(step, line);
   }
   cut_metrics(metrics, step);

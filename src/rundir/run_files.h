@@ -21,8 +21,7 @@ struct RunFiles {
   static constexpr const char* lock = "lock";      // while a job works here, see run_lock.h
   static constexpr const char* status = "status";  // a folder: how each rank ended
   static constexpr const char* checkpoints = "checkpoints";  // a folder, see checkpoint/store.h
-  static constexpr const char* weights = "model.safetensors";
-  static constexpr const char* traces = "traces";  // a folder
+  static constexpr const char* traces = "traces";            // a folder
   static constexpr const char* trace = "traces/steps.json";
   static constexpr const char* sessions = "sessions";  // a folder, see sessions.h
   static constexpr const char* sample = "sample.txt";

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/file_system.h"
 #include "base/format.h"
-#include "checkpoint/model_file.h"
+#include "checkpoint/model_files.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/storage_probe.h"
 #include "rundir/run_files.h"
@@ -27,8 +27,7 @@ namespace fs = std::filesystem;
 /// The files that a run makes, and the folders.
 constexpr std::array files = {RunFiles::config,  RunFiles::command,      RunFiles::environment,
                               RunFiles::plan,    RunFiles::kernel_table, RunFiles::tokenizer,
-                              RunFiles::metrics, RunFiles::log,          RunFiles::weights,
-                              RunFiles::sample};
+                              RunFiles::metrics, RunFiles::log,          RunFiles::sample};
 constexpr std::array folders = {RunFiles::status, RunFiles::checkpoints, RunFiles::traces,
                                 RunFiles::tensorboard, RunFiles::sessions};
 
@@ -63,11 +62,12 @@ Holdings look_into(const std::string& dir, const checkpoint::Store& store) {
     const std::string& name = entry.name;
     if (name == RunFiles::config || name == RunFiles::metrics || name == RunFiles::sessions)
       found.has_record = true;
-    if (name == RunFiles::weights) found.has_weights = true;
     const bool is_known = name == RunFiles::lock || contains(folders, name) ||
+                          checkpoint::is_model_file(name) ||
                           (contains(files, name) && name != RunFiles::sample);
     if (!is_known && !is_leftover(name)) found.has_strangers = true;
   }
+  found.has_weights = checkpoint::find_model(dir).has_value();
   found.has_checkpoints = !store.steps().empty() || !store.lines().empty();
   return found;
 }
@@ -80,7 +80,7 @@ bool check_free(const std::string& dir, const std::string& how, const checkpoint
   if (found.has_weights && !found.has_checkpoints)
     throw UserError(ExitCode::output_in_use,
                     format("{} holds the weights of a model ({}), which would be replaced; {}", dir,
-                           RunFiles::weights, choose));
+                           fs::path(*checkpoint::find_model(dir)).filename().string(), choose));
   const bool is_kept =
       found.has_checkpoints || (found.has_record && (how == "never" || found.has_strangers));
   if (is_kept)
@@ -90,11 +90,11 @@ bool check_free(const std::string& dir, const std::string& how, const checkpoint
 
 /// Weights that somebody else put there are not this run's to replace.
 void check_weights_are_own(const std::string& dir) {
-  const std::string path = join_path(dir, RunFiles::weights);
-  if (!file_exists(path) || read_sessions(dir).empty() || checkpoint::step_of_model(path)) return;
+  const auto path = checkpoint::find_model(dir);
+  if (!path || read_sessions(dir).empty() || checkpoint::step_of_model(*path)) return;
   throw UserError(
       ExitCode::output_in_use,
-      format("{}: was not written by this run, which would replace it; move it away", path));
+      format("{}: was not written by this run, which would replace it; move it away", *path));
 }
 
 /// Weights at the end, and as many checkpoints as there are when one has been saved and none of the
@@ -135,6 +135,8 @@ void check_kinds(const std::string& dir) {
     const bool is_of_lines = name == RunFiles::log || name == RunFiles::metrics;
     if (!is_of_lines || !fs::is_character_file(path)) require_file_or_nothing(path);
   }
+  for (const std::string_view name : {checkpoint::single_model_file, checkpoint::model_index_file})
+    require_file_or_nothing(join_path(dir, std::string(name)));
   // Where others cannot be made, the run goes on without them.
   for (const char* name : {RunFiles::checkpoints, RunFiles::sessions}) {
     const std::string path = join_path(dir, name);
@@ -167,9 +169,9 @@ checkpoint::Store store_of(const std::string& dir) {
 }
 
 bool has_final_weights(const std::string& dir, std::int64_t step) {
-  const std::string path = join_path(dir, RunFiles::weights);
-  if (!file_exists(path)) return false;
-  const auto of = checkpoint::step_of_model(path);
+  const auto path = checkpoint::find_model(dir);
+  if (!path) return false;
+  const auto of = checkpoint::step_of_model(*path);
   return !of || *of == step;  // an earlier version did not say
 }
 
@@ -180,7 +182,7 @@ bool is_leftover(const std::string& name) {
   if (at == name.npos) return false;
   const std::string stem = name.substr(0, at), number = name.substr(at + mark.size());
   const bool is_number = !number.empty() && number.find_first_not_of("0123456789") == number.npos;
-  return is_number && contains(files, stem);
+  return is_number && (contains(files, stem) || checkpoint::is_model_file(stem));
 }
 
 RunStart plan_start(const StartRequest& request) {

@@ -8,6 +8,7 @@
 #include "base/file_system.h"
 #include "base/format.h"
 #include "base/text.h"
+#include "checkpoint/model_files.h"
 #include "checkpoint/store.h"
 #include "rundir/run_files.h"
 
@@ -43,7 +44,7 @@ std::optional<checkpoint::Found> find_checkpoint(const std::string& path,
     return checkpoint::Store(real_files(), folder.parent_path().string()).open(*own_step);
   const checkpoint::Store store(real_files(), join_path(folder.string(), RunFiles::checkpoints));
   if (step) return store.open(*step);
-  if (file_exists(join_path(path, RunFiles::weights))) return std::nullopt;
+  if (checkpoint::find_model(path)) return std::nullopt;
   return store.newest().found;
 }
 
@@ -66,13 +67,14 @@ TrainedModel open_trained_model(const std::string& path, std::optional<std::int6
                            path));
   if (auto found = find_checkpoint(path, step)) return from_checkpoint(std::move(*found));
   const std::string config = join_path(path, RunFiles::config);
-  for (const std::string& needed : {config, join_path(path, RunFiles::weights)})
-    if (!file_exists(needed))
-      throw UserError(ExitCode::no_checkpoint,
-                      format("{} holds no trained model: it has no {} and no checkpoint; give the "
-                             "run.dir of a `fourfold train`, or the folder that `fourfold import` "
-                             "made",
-                             path, std::filesystem::path(needed).filename().string()));
+  const auto weights = checkpoint::find_model(path);
+  if (!weights || !file_exists(config))
+    throw UserError(
+        ExitCode::no_checkpoint,
+        format("{} holds no trained model: it has no {} and no checkpoint; give the "
+               "run.dir of a `fourfold train`, or the folder that `fourfold import` "
+               "made",
+               path, file_exists(config) ? checkpoint::single_model_file : RunFiles::config));
   TrainedModel model;
   model.config = config::load(std::array{config}, {});
   use_kernels_of_cpu(model.config);
@@ -81,7 +83,7 @@ TrainedModel open_trained_model(const std::string& path, std::optional<std::int6
   if (model.config.kind == model::Kind::gpt)
     model.tokenizer = trim(read_file(model.tokenizer_place, ExitCode::no_checkpoint));
   model.origin = "the final weights";
-  model.parameters = checkpoint::open_model_file(join_path(path, RunFiles::weights));
+  model.parameters = checkpoint::open_model(*weights);
   return model;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -102,6 +103,44 @@ TEST_F(RunFolder, what_another_job_holds_is_neither_planned_nor_pruned) {
   }
   for (const std::string& command : commands) EXPECT_EQ(run_fourfold(command).code, 0) << command;
   EXPECT_EQ(steps("run/checkpoints"), (std::vector<int>{12, 16}));
+}
+
+TEST_F(RunFolder, weights_in_several_files_are_the_model_that_one_file_is) {
+  const std::string large =
+      " --set model.hidden_size=192 --set parallel.tensor.x=2 --set parallel.data=2";
+  const std::string split = large + " --set run.weights_file_mib=1";
+  trained("single", large);
+  trained("run", split);
+  const std::string index = path("run/model.safetensors.index.json");
+  EXPECT_TRUE(fs::exists(index));
+  const auto parts = [&] {
+    return std::ranges::count_if(names("run"),
+                                 [](const auto& n) { return n.starts_with("model-"); });
+  };
+  EXPECT_GT(parts(), 1);
+  EXPECT_FALSE(fs::exists(path("run/model.safetensors")));
+  const auto exported = [&](const std::string& run) {
+    const std::string to = path(run + "-exported");
+    fs::remove_all(to);
+    const CommandResult result =
+        run_fourfold(format("export {} -o {} --format safetensors", path(run), to));
+    EXPECT_EQ(result.code, 0) << result.text;
+    return text(run + "-exported/model.safetensors");
+  };
+  const std::string model = exported("single");
+  EXPECT_TRUE(exported("run") == model);
+  // A run that was killed before its index writes it.
+  fs::remove(index);
+  const CommandResult rest = train("run", split);
+  EXPECT_EQ(rest.code, 0) << rest.text;
+  EXPECT_TRUE(has(rest, "which are written now")) << rest.text;
+  EXPECT_TRUE(exported("run") == model);
+  const CommandResult in_use = train("run", split + " --resume never");
+  EXPECT_EQ(in_use.code, 11) << in_use.text;
+  trained("run", large + " --overwrite");
+  EXPECT_FALSE(fs::exists(index));
+  EXPECT_EQ(parts(), 0);
+  EXPECT_TRUE(exported("run") == model);
 }
 
 TEST_F(RunFolder, an_odd_line_among_the_metrics_stops_nothing_and_stays) {

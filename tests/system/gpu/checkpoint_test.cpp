@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/load.h"
-#include "checkpoint/model_file.h"
+#include "checkpoint/load_model.h"
+#include "checkpoint/model_files.h"
 #include "checkpoint/save.h"
+#include "checkpoint/save_model.h"
 #include "support/gpu.h"
 #include "support/simulated_disk.h"
 #include "unit/checkpoint/temporary_folder.h"
@@ -84,10 +86,12 @@ TEST_P(CheckpointsOnGpu, the_file_of_a_model_is_that_of_the_cpu) {
   SmallRun cpu(small_gpt()), cuda = run(small_gpt());
   const TemporaryFolder folder;
   cpu.init(true);
-  checkpoint::save_model(folder.file("cpu"), cpu.train_program(), reads(cpu));
-  checkpoint::load_model(folder.file("cpu"), cuda.train_program(), writes(cuda));
-  checkpoint::save_model(folder.file("cuda"), cuda.train_program(), reads(cuda));
-  EXPECT_EQ(read_bytes(folder.file("cuda")), read_bytes(folder.file("cpu")));
+  const std::string file = folder.file("model.safetensors");
+  checkpoint::save_model(folder.path(), cpu.train_program(), reads(cpu));
+  const std::string of_cpu = read_bytes(file);
+  checkpoint::load_model(*checkpoint::open_model(file), cuda.train_program(), writes(cuda));
+  checkpoint::save_model(folder.path(), cuda.train_program(), reads(cuda));
+  EXPECT_EQ(read_bytes(file), of_cpu);
 }
 
 INSTANTIATE_TEST_SUITE_P(By, CheckpointsOnGpu, testing::ValuesIn(gpu_kernels()), kernels_name);

@@ -70,7 +70,7 @@ TEST_F(Start, a_run_that_saved_nothing_makes_way) {
 }
 
 TEST_F(Start, weights_are_replaced_only_where_that_was_asked_for) {
-  put(RunFiles::weights);
+  put("model.safetensors");
   EXPECT_EQ(refusal(), ExitCode::output_in_use);
   EXPECT_TRUE(plan("auto", true).overwrites);
 }

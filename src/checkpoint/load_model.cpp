@@ -1,8 +1,6 @@
-#include "checkpoint/model_file.h"
+#include "checkpoint/load_model.h"
 
 #include <algorithm>
-#include <charconv>
-#include <deque>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -11,8 +9,6 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "checkpoint/gather_tensor.h"
-#include "checkpoint/safetensors.h"
 
 namespace fourfold::checkpoint {
 namespace {
@@ -22,15 +18,6 @@ std::vector<const program::Buffer*> parameters_of(const program::Program& progra
   for (const program::Buffer& buffer : program.buffers)
     if (buffer.role == program::BufferRole::parameter) parameters.push_back(&buffer);
   return parameters;
-}
-
-HostView<const std::byte> whole_bytes(const program::Buffer& parameter,
-                                      const BufferReads& bytes_of) {
-  auto bytes = bytes_of(parameter);
-  require(static_cast<std::int64_t>(bytes.size()) ==
-              parameter.global.elements() * size_bytes(parameter.dtype),
-          "a rank that saves or loads a model holds whole parameters");
-  return bytes;
 }
 
 std::string describe(ElementType dtype, const Shape& shape) {
@@ -61,43 +48,6 @@ std::string list_differences(const StoredModel& model,
 
 }  // namespace
 
-void save_model(const std::string& path, const program::Program& program,
-                const BufferReads& bytes_of, comm::World* world, const Metadata& metadata) {
-  std::vector<TensorView> tensors;
-  std::deque<std::vector<std::byte>> gathered;
-  std::deque<HostView<const std::byte>> own;
-  for (const program::Buffer* parameter : parameters_of(program)) {
-    std::span<const std::byte> bytes;
-    if (world == nullptr) {
-      own.push_back(whole_bytes(*parameter, bytes_of));
-      bytes = own.back();
-    } else {
-      constexpr std::size_t tags = 32768;
-      const Mesh& mesh = program.meshes[parameter->sharding.mesh.index()];
-      gathered.push_back(gather_tensor(*world, mesh, *parameter, bytes_of(*parameter),
-                                       static_cast<int>(tensors.size() % tags)));
-      bytes = gathered.back();
-    }
-    tensors.push_back({parameter->name, parameter->dtype, parameter->global, bytes});
-  }
-  if (world != nullptr && world->rank().index() != 0) return;
-  Metadata all = default_metadata();
-  for (const auto& [key, value] : metadata) all[key] = value;
-  write_safetensors(path, tensors, all);
-}
-
-std::optional<std::int64_t> step_of_model(const std::string& path) {
-  const SafetensorsFile file = SafetensorsFile::open(path);
-  const Metadata& metadata = file.header().metadata();
-  const auto found = metadata.find("step");
-  if (found == metadata.end()) return std::nullopt;
-  const std::string& text = found->second;
-  std::int64_t step = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-  const bool is_step = error == std::errc() && stop == text.data() + text.size();
-  return is_step ? std::optional(step) : std::nullopt;
-}
-
 void require_fit(const StoredModel& model, const program::Program& program) {
   const std::string differences = list_differences(model, parameters_of(program));
   if (!differences.empty())
@@ -120,11 +70,6 @@ void load_model(StoredModel& model, const program::Program& program, const Buffe
     copy_box(part.held, whole_box(parameter.global), whole, part.memory, memory,
              size_bytes(parameter.dtype));
   }
-}
-
-void load_model(const std::string& path, const program::Program& program,
-                const BufferBytes& bytes_of) {
-  load_model(*open_model_file(path), program, bytes_of);
 }
 
 }  // namespace fourfold::checkpoint

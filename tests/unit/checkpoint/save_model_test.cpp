@@ -1,4 +1,4 @@
-#include "checkpoint/model_file.h"
+#include "checkpoint/save_model.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
+#include "checkpoint/load_model.h"
+#include "checkpoint/model_files.h"
 #include "checkpoint/safetensors.h"
 #include "unit/checkpoint/temporary_folder.h"
 #include "unit/data/expect_error.h"
@@ -55,26 +58,27 @@ Model small_model() {
   return model;
 }
 
-TEST(ModelFile, ParametersRoundTripAndNothingElseIsSaved) {
+TEST(SaveModel, parameters_round_trip_and_nothing_else_is_saved) {
   const TemporaryFolder folder;
   Model model = small_model();
   const auto saved = model.memory;
-  save_model(folder.file("m"), model.program, model.bytes_of(), nullptr, {{"step", "7"}});
-  const auto file = SafetensorsFile::open(folder.file("m"));
+  save_model(folder.path(), model.program, model.bytes_of(), nullptr,
+             {.metadata = {{"step", "7"}}});
+  const auto file = SafetensorsFile::open(folder.file("model.safetensors"));
   EXPECT_EQ(file.header().tensors().size(), 2U);
   EXPECT_EQ(file.header().metadata(), (Metadata{{"format", "pt"}, {"step", "7"}}));
   model.clear();
-  load_model(folder.file("m"), model.program, model.bytes_of());
+  load_model(*open_model(*find_model(folder.path())), model.program, model.bytes_of());
   EXPECT_EQ(model.memory["wte"], saved.at("wte"));
   EXPECT_EQ(model.memory["bias"], saved.at("bias"));
   EXPECT_EQ(model.memory["wte.m"], std::vector<std::byte>(60));
 }
 
-TEST(ModelFile, AllDifferencesAreListedInOneErrorAndNothingIsTouched) {
+TEST(LoadModel, all_differences_are_listed_in_one_error_and_nothing_is_touched) {
   const TemporaryFolder folder;
   Model model = small_model();
   model.add("same", DType::f32, Shape{2});
-  save_model(folder.file("m"), model.program, model.bytes_of());
+  save_model(folder.path(), model.program, model.bytes_of());
   Model other;
   other.add("wte", DType::f32, Shape{3, 5});
   other.add("bias", DType::f32, Shape{4});
@@ -82,33 +86,67 @@ TEST(ModelFile, AllDifferencesAreListedInOneErrorAndNothingIsTouched) {
   other.add("same", DType::f32, Shape{2});
   other.clear();
   const auto message = user_error(ExitCode::no_checkpoint, [&] {
-    load_model(folder.file("m"), other.program, other.bytes_of());
+    load_model(*open_model(*find_model(folder.path())), other.program, other.bytes_of());
   });
-  expect_words(message, {folder.file("m"), "wte: F32 [5, 3] in the file, the model has F32 [3, 5]",
+  expect_words(message, {folder.file("model.safetensors"),
+                         "wte: F32 [5, 3] in the file, the model has F32 [3, 5]",
                          "bias: F64 [4] in the file, the model has F32 [4]",
                          "gain: missing in the file, the model has F32 [3]"});
   EXPECT_EQ(message.find("same"), std::string::npos);
   EXPECT_EQ(other.memory["same"], std::vector<std::byte>(8));
 }
 
-TEST(ModelFile, ATensorThatTheModelLacksIsNamed) {
+TEST(LoadModel, a_tensor_that_the_model_lacks_is_named) {
   const TemporaryFolder folder;
   Model model = small_model();
-  save_model(folder.file("m"), model.program, model.bytes_of());
+  save_model(folder.path(), model.program, model.bytes_of());
   Model less;
   less.add("wte", DType::f32, Shape{5, 3});
   const auto message = user_error(ExitCode::no_checkpoint, [&] {
-    load_model(folder.file("m"), less.program, less.bytes_of());
+    load_model(*open_model(*find_model(folder.path())), less.program, less.bytes_of());
   });
   expect_words(message, {"\"bias\": F64 [4] in the file, the model has none of this name"});
 }
 
-TEST(ModelFile, ARankThatHoldsOnlyAPartOfAParameterIsABug) {
+TEST(SaveModel, a_rank_that_holds_only_a_part_of_a_parameter_is_a_bug) {
   const TemporaryFolder folder;
   Model model = small_model();
   model.memory["wte"].resize(20);
-  EXPECT_THROW(save_model(folder.file("m"), model.program, model.bytes_of()), InternalError);
+  EXPECT_THROW(save_model(folder.path(), model.program, model.bytes_of()), InternalError);
   EXPECT_EQ(folder.num_files(), 0U);
+}
+
+/// All tensors of the model of a folder, by name.
+std::map<std::string, std::vector<std::byte>> tensors_in(const std::string& folder) {
+  std::map<std::string, std::vector<std::byte>> tensors;
+  const auto model = open_model(*find_model(folder));
+  for (const StoredModel::Tensor& tensor : model->tensors())
+    tensors[tensor.name] = model->read(tensor);
+  return tensors;
+}
+
+TEST(SaveModel, a_model_that_is_too_large_for_a_file_gets_several_and_an_index) {
+  const TemporaryFolder folder;
+  Model model = small_model();
+  save_model(folder.path(), model.program, model.bytes_of());
+  const auto single = tensors_in(folder.path());
+  const auto save_split = [&] {
+    save_model(folder.path(), model.program, model.bytes_of(), nullptr,
+               {.max_file_bytes = 60, .metadata = {{"step", "12"}}, .piece_bytes = 8});
+  };
+  save_split();
+  EXPECT_EQ(
+      list_model_files(folder.path()),
+      (std::vector<std::string>{"model.safetensors.index.json", "model-00001-of-00002.safetensors",
+                                "model-00002-of-00002.safetensors"}));
+  EXPECT_EQ(tensors_in(folder.path()), single);
+  EXPECT_EQ(step_of_model(*find_model(folder.path())), 12);
+  const std::string first = read_file(folder.file("model-00001-of-00002.safetensors"));
+  save_split();
+  EXPECT_EQ(read_file(folder.file("model-00001-of-00002.safetensors")), first);
+  save_model(folder.path(), model.program, model.bytes_of(), nullptr, {.piece_bytes = 1});
+  EXPECT_EQ(list_model_files(folder.path()), std::vector<std::string>{"model.safetensors"});
+  EXPECT_EQ(tensors_in(folder.path()), single);
 }
 
 }  // namespace
