@@ -1,3 +1,4 @@
+#include <map>
 #include <optional>
 #include <set>
 
@@ -10,7 +11,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/store.h"
 #include "cli/commands.h"
-#include "job/resume_rules.h"
+#include "job/kept_checkpoints.h"
 #include "rundir/resume.h"
 #include "rundir/run_files.h"
 #include "rundir/run_lock.h"
@@ -45,14 +46,15 @@ std::int64_t num_elements(const Manifest& manifest) {
   return count;
 }
 
-void print_line(const Store& store, std::int64_t step) {
+void print_line(const Store& store, std::int64_t step, const std::string& kept) {
   try {
     const Found found = store.open(step);
     const Manifest& m = found.manifest;
-    screen::print("step %9lld  %10s  %3zu file%s  %s%s\n", static_cast<long long>(step),
+    screen::print("step %9lld  %10s  %3zu file%s  %s%s%s\n", static_cast<long long>(step),
                   format_bytes(m.size_bytes()).c_str(), m.files.size(),
                   m.files.size() == 1 ? " " : "s", m.grid.c_str(),
-                  m.is_finite ? "" : "  not finite");
+                  m.is_finite ? "" : "  not finite",
+                  kept.empty() ? "" : format("  stays: {}", kept).c_str());
   } catch (const UserError& error) {
     const bool is_read = error.code() != ExitCode::storage;
     screen::print("step %9lld  %s: %s\n", static_cast<long long>(step),
@@ -70,30 +72,18 @@ Found chosen(const Store& store, std::optional<std::int64_t> step) {
   return std::move(*newest.found);
 }
 
-/// What the configuration that saved them keeps (checkpoint.keep_every, checkpoint.keep_best).
-std::set<std::int64_t> kept_for_ever(const Store& store) {
-  std::set<std::int64_t> kept;
-  for (const std::int64_t step : store.steps()) {
-    try {
-      const auto every = job::stored_config(store.open(step).manifest).train.checkpoint.keep_every;
-      if (every > 0 && step % every == 0) kept.insert(step);
-    } catch (const UserError&) {
-      // Nobody knows what a damaged one is: it stays.
-      kept.insert(step);
-    }
-  }
-  if (const auto newest = store.newest().found;
-      newest && job::stored_config(newest->manifest).train.checkpoint.keep_best > 0)
-    for (const checkpoint::Evaluated& one : newest->manifest.best) kept.insert(one.step);
-  return kept;
-}
-
 }  // namespace
 
 void ckpt_ls(const CkptArguments& arguments) {
   const Store store = store_at(arguments.path);
   const auto steps = store.steps();
-  for (const std::int64_t step : steps) print_line(store, step);
+  std::map<std::int64_t, std::string> kept;
+  try {
+    kept = job::kept_checkpoints(store);
+  } catch (const UserError&) {
+    // The lines say what cannot be read.
+  }
+  for (const std::int64_t step : steps) print_line(store, step, kept[step]);
   if (steps.empty()) screen::print("%s: no checkpoints\n", store.folder().c_str());
 }
 
@@ -143,8 +133,9 @@ void ckpt_prune(const CkptArguments& arguments) {
   if (const std::string run = run_of(store); !run.empty())
     lock.emplace(run, rundir::this_holder(arguments.variable), rundir::LockOptions{});
   const auto before = store.steps();
-  const std::string problems =
-      store.prune({.keep_last = arguments.keep, .also = kept_for_ever(store)});
+  std::set<std::int64_t> kept;
+  for (const auto& [step, why] : job::kept_checkpoints(store)) kept.insert(step);
+  const std::string problems = store.prune({.keep_last = arguments.keep, .also = kept});
   screen::print("%zu of %zu checkpoints stay\n", store.steps().size(), before.size());
   if (!problems.empty()) throw UserError(ExitCode::storage, problems);
 }

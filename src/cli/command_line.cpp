@@ -539,8 +539,10 @@ void add_doctor(CLI::App& app, Commands& commands) {
 /// What an option takes, where one_of says so: "TEXT:{auto,cpu,cuda}"; a key of --override.
 std::vector<std::string> words_of(const CLI::Option& option) {
   std::vector<std::string> words;
-  if (option.get_name() == "--override")
+  if (option.get_name() == "--override") {
+    words = config::sections();
     for (const config::Key& key : config::keys()) words.push_back(key.path);
+  }
   std::string type = option.get_type_name();
   const std::size_t colon = type.find(':');
   if (colon == type.npos || type.find(',') == type.npos || type.find(" - ") != type.npos)
@@ -595,7 +597,11 @@ void add_completion(CLI::App& app, Commands& commands) {
       std::vector<KeySpec> keys;
       for (const config::Key& key : config::keys())
         keys.push_back({key.path, config::value_words(key)});
-      const std::string script = completion_script(commands.shell, command_spec(app), keys);
+      CommandSpec root = command_spec(app);
+      CommandSpec help{"help", "Show the options of a command", {}, {}};
+      for (const CommandSpec& command : root.commands) help.words.push_back(command.name);
+      root.commands.push_back(std::move(help));
+      const std::string script = completion_script(commands.shell, root, keys);
       screen::print_text(script);
     };
   });

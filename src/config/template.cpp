@@ -57,6 +57,14 @@ Config config_of(const Size& size, std::vector<std::string>& chosen) {
   return load({}, sets);
 }
 
+const Size& size_of(std::string_view name) {
+  const auto* size = std::ranges::find(sizes, name, &Size::name);
+  if (size == sizes.end())
+    throw UserError(ExitCode::bad_config, format("there is no size '{}'; choose one of {}", name,
+                                                 join(template_sizes(), ", ")));
+  return *size;
+}
+
 /// Words in comment lines of at most 100 columns.
 std::string comment(const std::string& indent, std::string_view words) {
   constexpr std::size_t most_columns = 100;
@@ -91,15 +99,15 @@ std::vector<std::string> template_sizes() {
   return names;
 }
 
+std::int64_t template_vocabulary(std::string_view name) {
+  return size_of(name).vocabulary;
+}
+
 std::string template_yaml(std::string_view name, std::string_view file) {
-  const auto* size =
-      std::find_if(sizes.begin(), sizes.end(), [&](const Size& s) { return s.name == name; });
-  if (size == sizes.end())
-    throw UserError(ExitCode::bad_config, format("there is no size '{}'; choose one of {}", name,
-                                                 join(template_sizes(), ", ")));
+  const Size& size = size_of(name);
   std::vector<std::string> chosen;
-  Config config = config_of(*size, chosen);
-  std::string text = comment("", format("A GPT of {} parameters. Sizes: {}.", name, size->source));
+  Config config = config_of(size, chosen);
+  std::string text = comment("", format("A GPT of {} parameters. Sizes: {}.", name, size.source));
   text += "#\n";
   text += format("#   fourfold train {}\n", file);
   text += "#\n";

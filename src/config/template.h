@@ -1,6 +1,7 @@
 // A commented configuration to start from.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,5 +16,8 @@ std::vector<std::string> template_sizes();
 /// command in its first lines.
 /// Errors: UserError(bad_config) with the sizes there are.
 std::string template_yaml(std::string_view size, std::string_view file);
+/// The tokens that such a model knows; 0: as many as its tokenizer has. Errors: those of
+/// template_yaml.
+std::int64_t template_vocabulary(std::string_view size);
 
 }  // namespace fourfold::config

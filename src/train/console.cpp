@@ -101,13 +101,14 @@ std::vector<Cell> Console::cells(const StepMetrics& m) const {
 
 void Console::show_evaluation(const StepMetrics& metrics) {
   const Evaluation& evaluation = *metrics.evaluation;
-  const bool is_best =
-      std::isfinite(evaluation.loss) && (best_step_ == 0 || evaluation.loss < best_val_loss_);
+  const bool is_best = std::isfinite(evaluation.compared_loss) &&
+                       (best_step_ == 0 || evaluation.compared_loss < best_val_loss_);
   if (is_best) {
-    best_val_loss_ = evaluation.loss;
+    best_val_loss_ = evaluation.compared_loss;
     best_step_ = metrics.step;
   }
-  const std::string loss = format("val loss {:.4f}", evaluation.loss);
+  const std::string loss = format("val loss {:.4f}{}", evaluation.loss,
+                                  evaluation.is_larger() ? " of the whole split" : "");
   std::vector<Cell> cells = {
       {format("eval {:>{}}/{}", metrics.step, step_width_, spec_.steps), 3},
       {is_best ? styled(Style::green, loss) : loss, 2},
@@ -117,6 +118,7 @@ void Console::show_evaluation(const StepMetrics& metrics) {
       {format("{} {} in {}", format_grouped(evaluation.items), facts_.unit.plural,
               format_duration(evaluation.time_s)),
        0}};
+
   if (evaluation.accuracy)
     cells.insert(cells.begin() + 2, {format("right {:5.2f}%", 100 * *evaluation.accuracy), 3});
   screen_.row(cells);

@@ -37,23 +37,28 @@ bool counts_correct(const program::Program& evaluate) {
 
 }  // namespace
 
-Evaluation evaluate(run::Executor& executor, const data::Source& source,
-                    std::optional<std::int64_t> batches) {
+Evaluation evaluate(run::Executor& executor, const data::Source& source, EvaluationSize size) {
   const auto begin = std::chrono::steady_clock::now();
   ValidationFeeder feeder(source);
   const program::Program& program = executor.bundle().at("evaluate");
-  double loss_sum = 0;
-  std::int64_t items = 0, correct = 0;
-  for (const std::int64_t batch : spread_batches(validation_batches(program, source), batches)) {
+  const std::int64_t total = validation_batches(program, source);
+  const std::vector<std::int64_t> compared = spread_batches(total, size.compared);
+  double loss_sum = 0, compared_sum = 0;
+  std::int64_t items = 0, compared_items = 0, correct = 0;
+  for (const std::int64_t batch : spread_batches(total, size.batches)) {
     feeder.set_first(batch * program.feeds.micros * program.feeds.samples);
     const op::ResultBlock result = executor.run("evaluate", {}, &feeder);
     loss_sum += result.loss_sum;
     items += result.valid_count;
     correct += result.correct_count;
+    if (!std::ranges::binary_search(compared, batch)) continue;
+    compared_sum += result.loss_sum;
+    compared_items += result.valid_count;
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   const auto per_item = [&](double sum) { return sum / static_cast<double>(items); };
-  Evaluation evaluation{per_item(loss_sum), items, elapsed.count()};
+  Evaluation evaluation{per_item(loss_sum), items, elapsed.count(),
+                        compared_sum / static_cast<double>(compared_items), compared_items};
   if (counts_correct(program)) evaluation.accuracy = per_item(static_cast<double>(correct));
   return evaluation;
 }

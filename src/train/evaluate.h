@@ -18,9 +18,14 @@ std::int64_t validation_batches(const program::Program& evaluate, const data::So
 /// wanted or there are fewer.
 std::vector<std::int64_t> spread_batches(std::int64_t total, std::optional<std::int64_t> wanted);
 
+/// How many batches an evaluation takes of the split, evenly spread.
+struct EvaluationSize {
+  std::optional<std::int64_t> batches;   // none: all
+  std::optional<std::int64_t> compared;  // that every evaluation of the run takes; none: all
+};
+
 /// Mean loss over those batches. Labels of -1 count for nothing. Weights and moments stay as they
-/// are.
-Evaluation evaluate(run::Executor& executor, const data::Source& source,
-                    std::optional<std::int64_t> batches);
+/// are. The compared batches are some of those taken, or the same.
+Evaluation evaluate(run::Executor& executor, const data::Source& source, EvaluationSize size);
 
 }  // namespace fourfold::train

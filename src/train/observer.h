@@ -51,7 +51,14 @@ struct Evaluation {
   double loss = 0;
   std::int64_t items = 0;  // that had a label
   double time_s = 0;
+  /// The same over the batches that every evaluation of the run takes: what is compared with other
+  /// evaluations, where this one took more.
+  double compared_loss = loss;
+  std::int64_t compared_items = items;
   std::optional<double> accuracy = {};  // the part of them that was right, where it is counted
+
+  /// True where this evaluation took more than the others of the run.
+  bool is_larger() const { return compared_items < items; }
 };
 
 /// How long the ranks of a job have computed in a step, waiting left out.

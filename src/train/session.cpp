@@ -106,8 +106,9 @@ TrainResult Session::train(const Course& course) {
     metrics.evaluation = evaluate_when_due(step + 1);
     if (is_sample_due(step + 1, course)) metrics.sample = course.write_sample();
     totals.add(metrics);
-    const bool is_among_best = metrics.evaluation && best.add(step + 1, metrics.evaluation->loss,
-                                                              spec_.checkpoint.keep_best);
+    const bool is_among_best =
+        metrics.evaluation &&
+        best.add(step + 1, metrics.evaluation->compared_loss, spec_.checkpoint.keep_best);
     ends_early = metrics.evaluation && spec_.early_stopping > 0 && step + 1 < end &&
                  best.since_best >= spec_.early_stopping;
     if (world_ != nullptr) world_->progress().set_step(step + 1);
@@ -191,7 +192,9 @@ std::optional<Evaluation> Session::evaluate_when_due(std::int64_t steps_done) {
   if (!is_evaluation_due(steps_done)) return std::nullopt;
   for (Observer* observer : observers_) observer->evaluating(steps_done);
   const bool is_last = steps_done == spec_.steps;
-  return evaluate(executor_, source_, is_last ? std::nullopt : std::optional(spec_.eval_batches));
+  return evaluate(executor_, source_,
+                  {.batches = is_last ? std::nullopt : std::optional(spec_.eval_batches),
+                   .compared = spec_.eval_batches});
 }
 
 void Session::stop_for_evaluation(const StepMetrics& metrics) const {

@@ -216,6 +216,11 @@ TEST_F(Screens, bash_completes_commands_options_keys_and_values) {
   EXPECT_EQ(offered("train x.yaml --color al"), "always\n");
   EXPECT_EQ(offered("train x.yaml --set model.num_l"), "model.num_layers=\n");
   EXPECT_EQ(offered("train x.yaml --set log.lev"), "log.level=\n");
+  EXPECT_EQ(offered("train x.yaml --override optimizer.l"), "optimizer.lr\n");
+  EXPECT_EQ(offered("train x.yaml --override lr_s"),
+            "lr_schedule\nlr_schedule.kind\nlr_schedule.warmup_steps\nlr_schedule.decay_steps\n"
+            "lr_schedule.min_lr\n");
+  EXPECT_EQ(offered("help ckp"), "ckpt\n");
   EXPECT_NE(offered("''").find("generate\n"), std::string::npos);
 }
 

@@ -79,6 +79,10 @@ TEST_F(RunFolder, a_link_to_checkpoints_that_are_not_there_does_not_begin_the_ru
 
 TEST_F(RunFolder, prune_keeps_what_the_runs_configuration_keeps_for_ever) {
   trained("run", "--set checkpoint.interval_steps=2 --set checkpoint.keep_every=4");
+  const CommandResult listed = run_fourfold("ckpt ls " + path("run"));
+  for (const char* line :
+       {"step         4 [^\n]*  stays: every 4 steps\n", "step        18 [^\n:]*\n"})
+    EXPECT_TRUE(std::regex_search(listed.text, std::regex(line))) << listed.text;
   const CommandResult pruned = run_fourfold("ckpt prune --keep 2 " + path("run"));
   EXPECT_EQ(pruned.code, 0) << pruned.text;
   EXPECT_EQ(steps("run/checkpoints"), (std::vector<int>{4, 8, 12, 16, 18, 20}));

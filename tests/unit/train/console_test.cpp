@@ -173,7 +173,16 @@ TEST_F(ConsoleTest, an_evaluation_has_its_own_line_also_between_intervals) {
   m.step = 8;
   m.evaluation = Evaluation{1.75, 111540, 1.25};
   console.step(m);
-  ASSERT_EQ(screen_.lines.size(), 2);
+  // The last one takes the whole split, and is compared by what all take.
+  m.step = 2000;
+  m.evaluation = Evaluation{1.25, 111540, 1.25};
+  m.evaluation->compared_items = 1000;
+  m.evaluation->compared_loss = 1.375;
+  console.step(m);
+  ASSERT_EQ(screen_.lines.size(), 4);
+  EXPECT_EQ(screen_.lines[3],
+            "eval 2000/2000 | val loss 1.2500 of the whole split | best 1.3750 at step 2000 | "
+            "111,540 tokens in 1.25 s");
   EXPECT_EQ(screen_.lines[0],
             "eval    7/2000 | val loss 1.5000 | best 1.5000 at step 7 | 111,540 tokens in 1.25 s");
   EXPECT_EQ(screen_.lines[1],
