@@ -217,7 +217,7 @@ constexpr Printed printed[] = {
      "build/fourfold train configs/gpt-quickstart.yaml --dry-run && build/fourfold train "
      "configs/gpt-quickstart.yaml "
      "--set run.name=shown --set eval.interval_steps=10 --set eval.batches=1 --set log.interval=5 "
-     "--stop-at 12"},
+     "--set train.steps=12 --set lr_schedule.warmup_steps=1 --set lr_schedule.decay_steps=12"},
     {"README.md", "program train",
      "build/fourfold program configs/gpt-quickstart.yaml --set parallel.tensor.x=1 --set "
      "parallel.data=1 --set "
