@@ -4,7 +4,8 @@
 #include <tuple>
 #include <utility>
 
-#include "cli/bench_calls.h"
+#include "base/file.h"
+#include "base/format.h"
 #include "cli/bench_cuda.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
@@ -14,6 +15,7 @@
 #include "kernels/cpu/target.h"
 #include "measure/ceilings.h"
 #include "measure/kernel_bench.h"
+#include "measure/step_calls.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -24,37 +26,60 @@ bool has_line(const op::Op& op) {
   return op::product_of(op).has_value();
 }
 
-/// The configurations to measure: the one given, or layers like those of a character model and of
-/// GPT-2 124M.
-std::vector<ConfigSource> sources(const BenchArguments& arguments) {
+/// The configurations to measure: the one given, or one for each of `layers`, whose settings go
+/// before those of the command line.
+std::vector<ConfigSource> sources(const BenchArguments& arguments,
+                                  const std::vector<std::vector<std::string>>& layers) {
   if (!arguments.config.files.empty()) return {arguments.config};
-  const auto made = [&](std::vector<std::string> sets) {
-    sets.insert(sets.end(), {"model.num_layers=1", "data.format=synthetic", "data.seq_length=64",
-                             "sample.tokens=0"});
+  std::vector<ConfigSource> made;
+  for (std::vector<std::string> sets : layers) {
+    sets.insert(sets.end(), {"model.num_layers=1", "data.format=synthetic", "sample.tokens=0"});
     sets.insert(sets.end(), arguments.config.sets.begin(), arguments.config.sets.end());
-    return ConfigSource{{}, sets};
-  };
-  return {made({"model.hidden_size=128", "model.num_attention_heads=4", "model.vocab_size=65",
-                "model.bias=false", "train.global_batch_size=12"}),
-          made({"model.hidden_size=768", "model.num_attention_heads=12", "model.vocab_size=50304",
-                "train.global_batch_size=4"})};
+    made.push_back({{}, std::move(sets)});
+  }
+  return made;
 }
 
-job::Job job_of(const ConfigSource& source, const BenchArguments& arguments) {
+/// Layers like those of a character model and of GPT-2 124M.
+const std::vector<std::vector<std::string>> cpu_layers = {
+    {"model.hidden_size=128", "model.num_attention_heads=4", "model.vocab_size=65",
+     "model.bias=false", "train.global_batch_size=12", "data.seq_length=64"},
+    {"model.hidden_size=768", "model.num_attention_heads=12", "model.vocab_size=50304",
+     "train.global_batch_size=4", "data.seq_length=64"}};
+/// Layers of the shapes that scripts/bench-gpu trains.
+const std::vector<std::vector<std::string>> gpu_layers = {
+    {"model.hidden_size=768", "model.num_attention_heads=12", "train.global_batch_size=16",
+     "model.vocab_size=50304", "data.seq_length=1024"},
+    {"model.hidden_size=1600", "model.num_attention_heads=25", "train.global_batch_size=8",
+     "model.vocab_size=50304", "data.seq_length=1024"}};
+
+/// The job whose step is measured, on a device: "cpu" or "cuda".
+job::Job job_of(const ConfigSource& source, const BenchArguments& arguments, const char* device) {
   config::Config config = load_config(source);
-  config.device = "cpu";
+  config.device = device;
   config.kernel_table.clear();  // another one is about to be measured
   if (arguments.threads > 0) config.threads = arguments.threads;
-  if (!arguments.dtype.empty())
+  const bool is_bf16 =
+      arguments.dtype == "bf16" || (arguments.dtype.empty() && source.files.empty());
+  if (config.device == "cuda" && is_bf16)
+    config.plan.compute = DType::bf16;
+  else if (!arguments.dtype.empty())
     config.plan.compute = arguments.dtype == "fp64" ? DType::f64 : DType::f32;
-  job::check_trainable(config);
+  if (config.device == "cpu") job::check_trainable(config);
   job::resolve_model(config);
   return job::make_job(std::move(config));
 }
 
+void write_table(const machine::KernelTable& table, const std::string& output) {
+  if (output.empty()) return;
+  write_file_atomic(output, machine::to_text(table));
+  screen::print("table: %s (use it with --set run.kernel_table=%s)\n", output.c_str(),
+                output.c_str());
+}
+
 /// Measures the call with every implementation that has it; the fastest one, and its time.
-std::pair<std::string, double> measure_call(const Call& call, const job::Job& job, double seconds,
-                                            const Ceilings& ceilings) {
+std::pair<std::string, double> measure_call(const measure::Call& call, const job::Job& job,
+                                            double seconds, const measure::Ceilings& ceilings) {
   const std::vector<std::string> names = kernels::cpu::implementations(call.problem);
   std::vector<measure::KernelBench> benches;
   for (const std::string& name : names)
@@ -62,12 +87,14 @@ std::pair<std::string, double> measure_call(const Call& call, const job::Job& jo
         name, call.problem,
         job.target.workspace_bytes(name, call.problem.op, call.problem.shapes, call.problem.dtype));
   const std::vector<double> times = measure::measure_in_turn(benches, seconds);
-  for (std::size_t i = 0; i < names.size(); ++i) print_call(call, names[i], times[i], ceilings);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    print_line(measure::call_line(call, names[i], times[i], ceilings));
   const auto best = std::min_element(times.begin(), times.end());
   return {names[static_cast<std::size_t>(best - times.begin())], *best};
 }
 
-machine::KernelTable::Line table_line(const Call& call, const std::string& best, double seconds) {
+machine::KernelTable::Line table_line(const measure::Call& call, const std::string& best,
+                                      double seconds) {
   const machine::ProductSizes sizes = machine::product_sizes(call.problem.op, call.problem.shapes);
   return {.dtype = call.problem.dtype,
           .threads = call.problem.threads,
@@ -90,7 +117,7 @@ void add_line(machine::KernelTable& table, const machine::KernelTable::Line& lin
   if (std::none_of(table.lines.begin(), table.lines.end(), same)) table.lines.push_back(line);
 }
 
-Ceilings measure_ceilings(DType dtype, int threads, double seconds_each) {
+measure::Ceilings measure_ceilings(DType dtype, int threads, double seconds_each) {
   const double seconds = std::min(0.5, 5 * seconds_each);
   return {measure::measure_gemm_flops_per_s(dtype, threads, seconds),
           measure::measure_triad_bytes_per_s(threads, seconds)};
@@ -98,24 +125,26 @@ Ceilings measure_ceilings(DType dtype, int threads, double seconds_each) {
 
 void bench_step(const BenchArguments& arguments) {
   machine::KernelTable table{job::kernel_cpu(), {}};
-  for (const ConfigSource& source : sources(arguments)) {
-    const job::Job job = job_of(source, arguments);
+  for (const ConfigSource& source : sources(arguments, cpu_layers)) {
+    const job::Job job = job_of(source, arguments, "cpu");
     const DType dtype = job.config.plan.compute;
-    const Ceilings ceilings = measure_ceilings(dtype, job.target.threads, arguments.seconds);
+    const measure::Ceilings ceilings =
+        measure_ceilings(dtype, job.target.threads, arguments.seconds);
     screen::print("%s, %s, %s: product %.1f GFLOP/s, triad %.1f GB/s\n\n", table.cpu.c_str(),
                   std::string(to_string(dtype)).c_str(),
                   counted(job.target.threads, "thread").c_str(), ceilings.flops_per_s / 1e9,
                   ceilings.bytes_per_s / 1e9);
-    print_call_header();
+    print_line(measure::call_header());
     double step_s = 0;
-    for (const Call& call : calls_of(job, arguments.what)) {
+    for (const measure::Call& call :
+         measure::calls_of(job.bundle().at("train"), job.target.threads, arguments.what)) {
       const auto [best, seconds] = measure_call(call, job, arguments.seconds, ceilings);
       step_s += seconds * call.count;
       if (has_line(call.problem.op)) add_line(table, table_line(call, best, seconds));
     }
-    print_step(step_s);
+    print_line(measure::step_line(step_s));
   }
-  write_kernel_table(table, arguments.output);
+  write_table(table, arguments.output);
 }
 
 void bench_copy(const BenchArguments& arguments) {
@@ -135,6 +164,26 @@ void bench_copy(const BenchArguments& arguments) {
 }
 
 }  // namespace
+
+void print_line(const std::string& line) {
+  screen::print("%s", line.c_str());
+  std::fflush(stdout);
+}
+
+void bench_device_step(const BenchArguments& arguments, const measure::DeviceKernels& kernels) {
+  machine::KernelTable table;
+  table.device = job::kernel_device().value_or("");
+  for (const ConfigSource& source : sources(arguments, gpu_layers)) {
+    const job::Job job = job_of(source, arguments, "cuda");
+    screen::print("%s, %s, micro-batch of %lld\n\n", table.device.c_str(),
+                  std::string(to_string(job.config.plan.compute)).c_str(),
+                  static_cast<long long>(job.config.plan.micro_batch_size));
+    measure::measure_step(
+        measure::calls_of(job.bundle().at("train"), job.target.threads, "kernels"), kernels,
+        print_line, table);
+  }
+  write_table(table, arguments.output);
+}
 
 void bench(const BenchArguments& arguments) {
   if (arguments.device == "cuda")

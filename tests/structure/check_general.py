@@ -12,7 +12,7 @@ EXCEPTIONS = {
     "src/run/find_non_finite.cpp": "finds the decision whose votes it explains",
     "src/run/cuda/cuda_backend.cpp": "draws initial weights on the host, and votes for a step itself",
     "src/measure/ceilings.cpp": "measures what a product reaches",
-    "src/cli/cuda/bench_cuda.cpp": "makes the problems that it times",
+    "src/measure/cuda/device_rates.cpp": "makes the problems that it times",
 }
 # Names of ops that are names of other things too.
 ALSO = {

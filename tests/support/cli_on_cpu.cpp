@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "cli/bench_cuda.h"
-#include "cli/cuda/device_kernels.h"
 #include "job/cuda_parts.h"
 #include "job/cuda_run.h"
 #include "kernels/cuda/target.h"
+#include "measure/cuda/device_kernels.h"
 #include "unit/run/cuda/fake_gpu.h"
 
 namespace fourfold::test {
@@ -116,7 +116,8 @@ namespace fourfold::cli {
 
 void bench_cuda(const BenchArguments& arguments) {
   test::CountingDevice device;
-  bench_device(arguments, device_kernels(device, arguments, {}));
+  bench_device_step(arguments, measure::cuda::device_kernels(device, float_products(arguments),
+                                                             arguments.seconds, {}));
 }
 
 }  // namespace fourfold::cli

@@ -1,11 +1,11 @@
-#include "cli/bench_calls.h"
+#include "measure/step_calls.h"
 
 #include <gtest/gtest.h>
 
-namespace fourfold::cli {
+namespace fourfold::measure {
 namespace {
 
-TEST(BenchCalls, a_share_is_at_most_100_percent_or_says_that_it_is_more) {
+TEST(StepCalls, a_share_is_at_most_100_percent_or_says_that_it_is_more) {
   EXPECT_EQ(share_of(0, 8), "0%");
   EXPECT_EQ(share_of(2, 8), "25%");
   EXPECT_EQ(share_of(8, 8), "100%");
@@ -15,4 +15,4 @@ TEST(BenchCalls, a_share_is_at_most_100_percent_or_says_that_it_is_more) {
 }
 
 }  // namespace
-}  // namespace fourfold::cli
+}  // namespace fourfold::measure

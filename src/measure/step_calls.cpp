@@ -1,14 +1,11 @@
-#include "cli/bench_calls.h"
+#include "measure/step_calls.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <variant>
 
-#include "base/file.h"
 #include "base/format.h"
-#include "screen/print.h"
 
-namespace fourfold::cli {
+namespace fourfold::measure {
 namespace {
 
 /// Whether two calls are alike; which micro-batch or part it is does not change the work.
@@ -32,9 +29,8 @@ std::string shape_text(const kernels::Problem& problem) {
 
 }  // namespace
 
-std::vector<Call> calls_of(const job::Job& job, const std::string& what) {
+std::vector<Call> calls_of(const program::Program& step, int threads, const std::string& what) {
   std::vector<Call> calls;
-  const program::Program& step = job.bundle().at("train");
   for (const program::Instruction& instruction : step.instructions) {
     const auto* compute = std::get_if<program::Compute>(&instruction.what);
     if (compute == nullptr) continue;
@@ -44,8 +40,7 @@ std::vector<Call> calls_of(const job::Job& job, const std::string& what) {
     const auto place = std::ranges::find_if(
         calls, [&](const Call& call) { return is_same(call, *compute, shapes); });
     if (place == calls.end())
-      calls.push_back(
-          {{compute->op, compute->dtype, shapes, job.target.threads}, compute->implementation, 1});
+      calls.push_back({{compute->op, compute->dtype, shapes, threads}, compute->implementation, 1});
     else
       ++place->count;
   }
@@ -57,40 +52,31 @@ std::string share_of(double rate, double ceiling) {
   return rate > ceiling ? ">100%" : format("{:.0f}%", 100 * rate / ceiling);
 }
 
-void print_call_header() {
-  screen::print("%-24s %-24s %-12s %5s %10s %16s %8s\n", "op", "shape", "kernel", "calls",
-                "us a call", "rate", "ceiling");
+std::string call_header() {
+  return format("{:<24} {:<24} {:<12} {:>5} {:>10} {:>16} {:>8}\n", "op", "shape", "kernel",
+                "calls", "us a call", "rate", "ceiling");
 }
 
-void print_call(const Call& call, const std::string& implementation, double seconds,
-                const Ceilings& ceilings) {
+std::string call_line(const Call& call, const std::string& implementation, double seconds,
+                      const Ceilings& ceilings) {
   const kernels::Problem& problem = call.problem;
   const bool is_flops = op::is_counted_in_flops(op::work_class(problem.op));
   const double rate = (is_flops ? op::flops(problem.op, problem.shapes)
                                 : op::traffic_bytes(problem.op, problem.shapes, problem.dtype)) /
                       seconds;
   const double ceiling = is_flops ? ceilings.flops_per_s : ceilings.bytes_per_s;
-  screen::print("%-24s %-24s %-12s %5d %10.1f %8.1f %s %8s%s\n",
-                std::string(op::name(problem.op)).c_str(), shape_text(problem).c_str(),
-                implementation.c_str(), call.count, seconds * 1e6, rate / 1e9,
-                is_flops ? "GFLOP/s" : "GB/s   ", share_of(rate, ceiling).c_str(),
+  return format("{:<24} {:<24} {:<12} {:>5} {:>10.1f} {:>8.1f} {} {:>8}{}\n", op::name(problem.op),
+                shape_text(problem), implementation, call.count, seconds * 1e6, rate / 1e9,
+                is_flops ? "GFLOP/s" : "GB/s   ", share_of(rate, ceiling),
                 implementation == call.chosen ? " *" : "");
-  std::fflush(stdout);
 }
 
-void print_step(double seconds) {
-  screen::print(
-      "\nall calls of a step, each by its best kernel: %.1f ms"
-      "   (* chosen today; above 100%%: operands that stay in a cache, or a "
+std::string step_line(double seconds) {
+  return format(
+      "\nall calls of a step, each by its best kernel: {:.1f} ms"
+      "   (* chosen today; above 100%: operands that stay in a cache, or a "
       "machine that was busy while its ceiling was measured)\n\n",
       seconds * 1e3);
 }
 
-void write_kernel_table(const machine::KernelTable& table, const std::string& output) {
-  if (output.empty()) return;
-  write_file_atomic(output, machine::to_text(table));
-  screen::print("table: %s (use it with --set run.kernel_table=%s)\n", output.c_str(),
-                output.c_str());
-}
-
-}  // namespace fourfold::cli
+}  // namespace fourfold::measure

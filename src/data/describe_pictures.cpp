@@ -1,4 +1,4 @@
-#include "cli/data_inspect_pictures.h"
+#include "data/describe_pictures.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,10 +12,8 @@
 #include "data/picture_set.h"
 #include "data/picture_statistics.h"
 #include "data/thumbnails.h"
-#include "screen/print.h"
-#include "screen/rows.h"
 
-namespace fourfold::cli {
+namespace fourfold::data {
 namespace {
 
 constexpr std::int64_t shown_pictures = 6, shown_classes = 40;
@@ -27,7 +25,7 @@ std::string numbers(const std::vector<double>& values) {
 }
 
 /// A line for each bad picture whose name is known; nothing where all pictures are good.
-std::string left_out_text(const data::LeftOut& left_out) {
+std::string left_out_text(const LeftOut& left_out) {
   if (left_out.count == 0) return {};
   std::string text = format("left out: {}\n", counted(left_out.count, "bad picture"));
   for (const std::string& picture : left_out.first) text += format("  {}\n", picture);
@@ -36,9 +34,9 @@ std::string left_out_text(const data::LeftOut& left_out) {
   return text;
 }
 
-Rows rows_of(const data::PictureSet& set) {
-  const data::PictureFacts& facts = set.facts();
-  const data::PictureStatistics statistics = data::measure_pictures(set);
+Rows rows_of(const PictureSet& set) {
+  const PictureFacts& facts = set.facts();
+  const PictureStatistics statistics = measure_pictures(set);
   Rows rows = {{"what", facts.kind},
                {"pictures", format("{} of {} (height, width, channels), {}",
                                    format_grouped(set.num_pictures()), set.shape().text(),
@@ -52,7 +50,7 @@ Rows rows_of(const data::PictureSet& set) {
 }
 
 /// Names of the first classes as they are shown, all of one width; empty where they are not known.
-std::vector<std::string> shown_names(const data::PictureSet& set, std::int64_t shown) {
+std::vector<std::string> shown_names(const PictureSet& set, std::int64_t shown) {
   constexpr std::size_t most_columns = 20;
   std::vector<std::string> names(static_cast<std::size_t>(shown));
   if (set.facts().class_names.empty()) return names;
@@ -67,8 +65,8 @@ std::vector<std::string> shown_names(const data::PictureSet& set, std::int64_t s
 }
 
 /// A line a class, with its number, its name and a bar.
-std::string histogram(const data::PictureSet& set) {
-  const std::vector<std::int64_t> counts = data::count_classes(set);
+std::string histogram(const PictureSet& set) {
+  const std::vector<std::int64_t> counts = count_classes(set);
   const auto shown = std::min(std::ssize(counts), shown_classes);
   const std::int64_t most = *std::max_element(counts.begin(), counts.end());
   const std::vector<std::string> names = shown_names(set, shown);
@@ -90,27 +88,26 @@ std::string histogram(const data::PictureSet& set) {
 }
 
 /// One of each class, in the order in which the classes come first.
-std::string first_pictures(const data::PictureSet& set) {
+std::string first_pictures(const PictureSet& set) {
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(set.shape().size_bytes()));
-  std::vector<data::Captioned> thumbnails;
+  std::vector<Captioned> thumbnails;
   std::set<std::int32_t> seen;
   for (std::int64_t i = 0; i < set.num_pictures(); ++i) {
     if (std::ssize(seen) == shown_pictures) break;
     if (!seen.insert(set.label(i)).second) continue;
     set.read(i, bytes);
     thumbnails.push_back(
-        {format("{}: {}", i, set.class_name(set.label(i))), data::thumbnail(bytes, set.shape())});
+        {format("{}: {}", i, set.class_name(set.label(i))), thumbnail(bytes, set.shape())});
   }
-  return "first pictures of classes, by number and class\n\n" + data::side_by_side(thumbnails);
+  return "first pictures of classes, by number and class\n\n" + side_by_side(thumbnails);
 }
 
 }  // namespace
 
-void inspect_pictures(const std::string& path, data::BadPictures bad) {
-  const auto set = data::open_pictures(path, bad);
-  screen::print("%s\n%s", path.c_str(), without_styles(screen::to_text(rows_of(*set), 0)).c_str());
-  screen::print("%s%s%s", left_out_text(set->facts().left_out).c_str(), histogram(*set).c_str(),
-                first_pictures(*set).c_str());
+Description describe_pictures(const std::string& path, BadPictures bad) {
+  const auto set = open_pictures(path, bad);
+  return {path, rows_of(*set),
+          left_out_text(set->facts().left_out) + histogram(*set) + first_pictures(*set)};
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::data
