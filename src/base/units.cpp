@@ -1,5 +1,8 @@
 #include "base/units.h"
 
+#include <charconv>
+#include <system_error>
+
 #include <array>
 #include <cmath>
 #include <string_view>
@@ -58,6 +61,30 @@ std::string format_grouped(std::int64_t number) {
 
 std::string counted(std::int64_t number, std::string_view word) {
   return format("{} {}{}", format_grouped(number), word, number == 1 ? "" : "s");
+}
+
+std::optional<std::int64_t> parse_bytes(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    std::int64_t bytes;
+  };
+  static constexpr Unit units[] = {{"", 1},
+                                   {"B", 1},
+                                   {"KB", 1'000},
+                                   {"MB", 1'000'000},
+                                   {"GB", 1'000'000'000},
+                                   {"KIB", 1LL << 10},
+                                   {"MIB", 1LL << 20},
+                                   {"GIB", 1LL << 30}};
+  std::int64_t number = 0, bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0) return std::nullopt;
+  std::string unit(end, text.data() + text.size());
+  for (char& letter : unit)
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  for (const Unit& row : units)
+    if (unit == row.name && !__builtin_mul_overflow(number, row.bytes, &bytes)) return bytes;
+  return std::nullopt;
 }
 
 }  // namespace fourfold

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,9 @@ namespace fourfold {
 
 /// "812 B", "61.2 MiB", "1.50 GiB": binary units, three significant digits.
 std::string format_bytes(std::int64_t bytes);
+/// "5GB", "500MiB", "1000000": a whole number of decimal or binary units, in any case of letters;
+/// nothing for other texts and for more than 2^63 - 1 bytes.
+std::optional<std::int64_t> parse_bytes(std::string_view text);
 /// "812", "40.3k", "124M", "1.56G": decimal SI suffixes, three significant digits.
 std::string format_count(double count);
 /// "812 ms", "4.21 s", "2m14s", "2h14m".

@@ -2,25 +2,24 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <new>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/last_resort.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/mistaken_words.h"
-#include "cli/version.h"
 #include "compile/passes.h"
 #include "config/schema.h"
 #include "config/template.h"
 #include "data/bad_pictures.h"
+#include "job/build_info.h"
 #include "screen/print.h"
 #include "screen/report_error.h"
 
@@ -682,60 +681,8 @@ int report(ExitCode code, const std::string& message) {
   return static_cast<int>(code);
 }
 
-/// Without an allocation: there may be nothing left.
-int report_no_memory() {
-  std::fflush(stdout);
-  std::fputs("error: out of memory; reduce train.micro_batch_size or the model\n", stderr);
-  return static_cast<int>(ExitCode::out_of_memory);
-}
-
-std::atomic<std::terminate_handler> usual_end{nullptr};
-thread_local bool an_allocation_failed = false;
-
-void note_no_memory() {
-  an_allocation_failed = true;
-  throw std::bad_alloc();
-}
-
-[[noreturn]] void end_without_memory() {
-  // The exception that nobody could catch; asking for it allocates nothing.
-  const std::exception_ptr fault = std::current_exception();
-  try {
-    if (fault) std::rethrow_exception(fault);
-  } catch (const std::bad_alloc&) {
-    std::_Exit(report_no_memory());
-  } catch (const std::exception&) {
-  }
-  // Before GCC 13, a noexcept function that has something to destroy ends the process without
-  // catching what it was thrown, which cannot be asked for then.
-  if (!fault && std::uncaught_exceptions() > 0 && an_allocation_failed)
-    std::_Exit(report_no_memory());
-  usual_end.load()();
-  std::abort();
-}
-
-/// While it lives, an allocation that fails where nobody can catch it ends the process as any other
-/// does: in a destructor, on a thread of a library, or in what CLI11 declares noexcept though it
-/// copies names. Whatever else is not caught ends it as before.
-class LastResort {
- public:
-  LastResort() : terminate_before_(std::get_terminate()), memory_before_(std::get_new_handler()) {
-    if (terminate_before_ == end_without_memory) return;
-    usual_end = terminate_before_;
-    std::set_terminate(end_without_memory);
-    std::set_new_handler(note_no_memory);
-  }
-  LastResort(const LastResort&) = delete;
-  LastResort& operator=(const LastResort&) = delete;
-  ~LastResort() {
-    std::set_terminate(terminate_before_);
-    std::set_new_handler(memory_before_);
-  }
-
- private:
-  std::terminate_handler terminate_before_;
-  std::new_handler memory_before_;
-};
+constexpr const char* no_memory =
+    "error: out of memory; reduce train.micro_batch_size or the model\n";
 
 /// Runs the chosen subcommand; every way to fail ends here.
 int guarded(const std::function<void()>& command) {
@@ -746,7 +693,7 @@ int guarded(const std::function<void()>& command) {
   } catch (const UserError& error) {
     return report(error.code(), error.what());
   } catch (const std::bad_alloc&) {
-    return report_no_memory();
+    return report_out_of_memory(no_memory);
   } catch (const std::exception& error) {
     return report(ExitCode::internal, format("internal error: {}\nThis is a bug in Fourfold; "
                                              "please report it with the configuration.",
@@ -788,7 +735,8 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
       "printed.",
       "fourfold");
   app.formatter(std::make_shared<HelpText>());
-  app.set_version_flag("--version", version_text, "Print what this binary is and was built with");
+  app.set_version_flag("--version", job::version_text,
+                       "Print what this binary is and was built with");
   app.require_subcommand(1);
   app.footer(
       "Start with: fourfold train configs/gpt-quickstart.yaml\n"
@@ -833,11 +781,11 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
 }  // namespace
 
 int run(int argc, char** argv, const comm::Variable& variable) {
-  const LastResort last_resort;
+  const LastResort last_resort(no_memory);
   try {
     return run_chosen(argc, argv, variable);
   } catch (const std::bad_alloc&) {
-    return report_no_memory();
+    return report_out_of_memory(no_memory);
   }
 }
 

@@ -8,7 +8,7 @@
 #include "config/print.h"
 #include "config/rules.h"
 #include "job/nearest_grids.h"
-#include "rundir/run_files.h"
+#include "rundir/config_of_run.h"
 
 namespace fourfold::cli {
 namespace {
@@ -18,34 +18,10 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-std::string config_of_run(const std::string& folder) {
-  const std::string file = join_path(folder, rundir::RunFiles::config);
-  if (file_exists(file)) return file;
-  throw UserError(ExitCode::bad_config,
-                  format("{}: error: holds no run: there is no {}; name the folder of a run, or a "
-                         "configuration file",
-                         folder, rundir::RunFiles::config));
-}
-
-/// Names the file that is meant where a folder is given.
-void refuse_folder(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) return;
-  const std::string of_run = join_path(path, rundir::RunFiles::config);
-  if (file_exists(of_run))
-    throw UserError(
-        ExitCode::bad_config,
-        format("{} is the folder of a run, expected a YAML file; its configuration is {}, "
-               "with which the run goes on",
-               path, of_run));
-  throw UserError(ExitCode::bad_config,
-                  format("{} is a folder, expected a YAML file; name a file in it", path));
-}
-
 }  // namespace
 
 config::Config load_config(const ConfigSource& source) {
-  for (const std::string& file : source.files) refuse_folder(file);
+  for (const std::string& file : source.files) rundir::refuse_folder(file);
   try {
     return config::load(source.files, source.sets);
   } catch (const config::UnfitGrid& error) {
@@ -58,7 +34,7 @@ config::Config load_files_or_run(const ConfigSource& source) {
   std::vector<std::string> of_runs;
   for (std::string& file : files.files)
     if (is_folder(file)) {
-      file = config_of_run(file);
+      file = rundir::config_of_run(file);
       of_runs.push_back(file);
     }
   config::Config config = load_config(files);

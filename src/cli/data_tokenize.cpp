@@ -1,16 +1,10 @@
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <memory>
 
-#include "base/atomic_file.h"
-#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_system.h"
@@ -19,6 +13,7 @@
 #include "cli/commands.h"
 #include "data/tokenize.h"
 #include "data/tokenizer.h"
+#include "data/work_lock.h"
 #include "job/job.h"
 #include "screen/print.h"
 #include "screen/progress_line.h"
@@ -48,28 +43,6 @@ std::unique_ptr<data::Tokenizer> tokenizer_for(const TokenizeArguments& argument
   return data::load_tokenizer(kind, arguments.tokenizer_path);
 }
 
-/// Keeps other processes of this machine away from the folder of the work.
-class WorkLock {
- public:
-  explicit WorkLock(std::string folder) : folder_(std::move(folder)) {
-    if (::mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST) fail_writing(folder_, errno);
-    descriptor_ = Descriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!descriptor_.is_open()) fail_writing(folder_, errno);
-    if (::flock(descriptor_.number(), LOCK_EX | LOCK_NB) != 0)
-      throw UserError(
-          ExitCode::output_in_use,
-          format("{}: another process works there; wait for it, or choose another name", folder_));
-  }
-  WorkLock(const WorkLock&) = delete;
-  WorkLock& operator=(const WorkLock&) = delete;
-  /// The folder goes away where no work is left in it.
-  ~WorkLock() { ::rmdir(folder_.c_str()); }
-
- private:
-  std::string folder_;
-  Descriptor descriptor_;
-};
-
 void print_result(const data::TokenizeResult& result, const std::string& output, double seconds,
                   std::int64_t bytes) {
   const double rate = seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
@@ -98,7 +71,7 @@ void data_tokenize(const TokenizeArguments& arguments) {
   options.jobs = job::resolve_threads(arguments.jobs);
   options.append_eod = arguments.append_eod;
   options.overwrite = arguments.overwrite;
-  const WorkLock lock(options.prefix + ".partial");
+  const data::WorkLock lock(options.prefix + ".partial");
   std::int64_t bytes = 0;
   data::TokenizeResult result;
   {

@@ -1,7 +1,5 @@
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -9,12 +7,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "base/json.h"
 #include "base/units.h"
 #include "checkpoint/load_model.h"
 #include "cli/commands.h"
 #include "data/tokenizer.h"
 #include "job/job.h"
+#include "job/serving_config.h"
 #include "run/executor.h"
 #include "rundir/trained_model.h"
 #include "screen/print.h"
@@ -37,54 +35,6 @@ train::TokenScores score_and_tell(const EvalArguments& arguments, const train::W
       line->show(static_cast<double>(done) / static_cast<double>(windows.count()),
                  format("{} of {}", format_grouped(done), counted(windows.count(), "window")));
   });
-}
-
-/// One rank scores, without anything of training.
-config::Config scoring_config(const EvalArguments& arguments, const config::Config& trained,
-                              std::int64_t labels) {
-  config::Config config = trained;
-  config.threads = arguments.threads;
-  config.device = arguments.device;
-  config.kernel_table.clear();
-  config.plan.grid = {};
-  config.plan.strategy = plan::Strategy::axonn;
-  config.plan.shard_sequence = config.plan.shard_states = false;
-  config.sample.tokens = 0;
-  config.data.mask_documents = config.data.restart_positions = false;  // the text is one document
-  const std::int64_t length = arguments.window.value_or(config.data.seq_length);
-  if (length > config.gpt.max_position_embeddings)
-    throw UserError(ExitCode::bad_config,
-                    format("--window {}: the model knows {} positions; expected at most that",
-                           length, config.gpt.max_position_embeddings));
-  constexpr std::int64_t tokens_at_once = 2048;
-  config.data.seq_length = length;
-  config.plan.global_batch_size =
-      std::clamp<std::int64_t>(tokens_at_once / length, 1, (labels + length - 1) / length);
-  config.micro_batch_size = config.plan.global_batch_size;
-  return config;
-}
-
-Json to_json(const train::Windows& windows, const train::TokenScores& scores) {
-  Json ids = Json::array(), values = Json::array();
-  for (const std::int32_t id : windows.ids()) ids.push(id);
-  for (const double value : scores.log_probabilities) values.push(value);
-  return Json::object()
-      .set("loss", scores.mean_loss())
-      .set("perplexity", std::exp(scores.mean_loss()))
-      .set("tokens", windows.labels())
-      .set("window", windows.length())
-      .set("ids", std::move(ids))
-      .set("log_probabilities", std::move(values));
-}
-
-void write_logits(const std::string& path, const train::Windows& windows,
-                  const train::TokenScores& scores) {
-  const std::int64_t rows = windows.labels();
-  const std::array<checkpoint::TensorView, 2> tensors = {{
-      {"ids", DType::i32, {rows + 1}, std::as_bytes(std::span(windows.ids()))},
-      {"logits", DType::f32, {rows, scores.vocab_size}, std::as_bytes(std::span(scores.logits))},
-  }};
-  checkpoint::write_safetensors(path, tensors);
 }
 
 void print_table(const EvalArguments& arguments, const rundir::TrainedModel& model,
@@ -114,7 +64,8 @@ void eval(const EvalArguments& arguments) {
                            "before it",
                            arguments.text, ids.size()));
   config::Config config =
-      scoring_config(arguments, model.config, static_cast<std::int64_t>(ids.size()) - 1);
+      job::scoring_config(model.config, {arguments.threads, arguments.device}, arguments.window,
+                          static_cast<std::int64_t>(ids.size()) - 1);
   config::share_values(config);
   const train::Windows windows(std::move(ids), config.data.seq_length);
   const job::Job job = job::make_job(std::move(config), job::Graphs::evaluation);
@@ -125,9 +76,9 @@ void eval(const EvalArguments& arguments) {
   checkpoint::load_model(*model.parameters, job.bundle().at("evaluate"),
                          [&](const program::Buffer& b) { return executor.bytes(b); });
   const train::TokenScores scores = score_and_tell(arguments, windows, executor);
-  if (!arguments.logits.empty()) write_logits(arguments.logits, windows, scores);
+  if (!arguments.logits.empty()) train::write_logits(arguments.logits, windows, scores);
   if (arguments.json)
-    screen::print("%s\n", to_json(windows, scores).dump().c_str());
+    screen::print("%s\n", train::to_json(windows, scores).dump().c_str());
   else
     print_table(arguments, model, windows, scores, tokenizer->name() != "number", text.size());
 }

@@ -1,4 +1,3 @@
-#include <charconv>
 #include <cstdio>
 
 #include "base/atomic_folder.h"
@@ -29,28 +28,8 @@ std::optional<ElementType> element_type(const std::string& word) {
   return std::nullopt;
 }
 
-/// "5GB", "500MiB", "1000000": decimal and binary units, as transformers has them.
 std::int64_t parse_size(const std::string& text) {
-  struct Unit {
-    const char* name;
-    std::int64_t bytes;
-  };
-  static constexpr Unit units[] = {{"", 1},
-                                   {"B", 1},
-                                   {"KB", 1'000},
-                                   {"MB", 1'000'000},
-                                   {"GB", 1'000'000'000},
-                                   {"KIB", 1LL << 10},
-                                   {"MIB", 1LL << 20},
-                                   {"GIB", 1LL << 30}};
-  std::int64_t number = 0, bytes = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string unit(end, text.data() + text.size());
-  for (char& letter : unit)
-    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
-  if (error == std::errc() && number > 0)
-    for (const Unit& row : units)
-      if (unit == row.name && !__builtin_mul_overflow(number, row.bytes, &bytes)) return bytes;
+  if (const auto bytes = parse_bytes(text); bytes && *bytes > 0) return *bytes;
   throw UserError(ExitCode::bad_config,
                   format("--max-shard-size {}: expected a size such as 5GB, 500MB or 2GiB", text));
 }

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "data/tokenizer.h"
 #include "job/job.h"
+#include "job/serving_config.h"
 #include "run/executor.h"
 #include "rundir/trained_model.h"
 #include "screen/print.h"
@@ -53,18 +54,6 @@ generate::SampleSpec sample_spec(const GenerateArguments& arguments, const confi
   return spec;
 }
 
-config::Config writing_config(const GenerateArguments& arguments, const config::Config& trained) {
-  config::Config config = trained;
-  config.threads = arguments.threads;
-  config.device = arguments.device;
-  config.kernel_table.clear();  // it was measured for the products of the training step
-  // One rank writes text, however many have trained.
-  config.plan.grid = {};
-  config.plan.strategy = plan::Strategy::axonn;
-  config.plan.shard_sequence = false;
-  return config;
-}
-
 /// Prints the prompt, then the text as it comes.
 void write_sample(const GenerateArguments& arguments, const generate::SampleSpec& spec,
                   const data::Tokenizer& tokenizer, run::Executor& executor, std::int64_t number) {
@@ -96,7 +85,8 @@ void generate(const GenerateArguments& arguments) {
   const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   const generate::SampleSpec spec = sample_spec(arguments, model.config);
   const job::Job job =
-      job::make_job(writing_config(arguments, model.config), job::Graphs::generation);
+      job::make_job(job::writing_config(model.config, {arguments.threads, arguments.device}),
+                    job::Graphs::generation);
   job::require_device(job);
   job::check_memory(job);
 

@@ -16,9 +16,9 @@
 #include "cli/commands.h"
 #include "cli/end_summary.h"
 #include "cli/initial_model.h"
-#include "cli/tensorboard_log.h"
 #include "config/print.h"
 #include "generate/generate.h"
+#include "interop/tensorboard_log.h"
 #include "job/build_info.h"
 #include "job/job.h"
 #include "job/peak.h"
@@ -184,12 +184,13 @@ train::TrainResult train_and_tell(const TrainingRun& run, const train::RunFacts&
   return result;
 }
 
-void start_tensorboard(std::optional<TensorboardLog>& tensorboard, const job::Job& job,
+void start_tensorboard(std::optional<interop::TensorboardLog>& tensorboard, const job::Job& job,
                        std::int64_t first_step, screen::Log& log) {
   tensorboard.emplace(real_files(), join_path(job.config.dir, rundir::RunFiles::tensorboard),
-                      first_step, log);
-  tensorboard->text("run/config", as_block(config::resolved_yaml(job.config)));
-  tensorboard->text("run/plan", as_block(without_styles(screen::to_text(job::summary_rows(job)))));
+                      first_step, [&log](const std::string& text) { log.warn(text); });
+  tensorboard->text("run/config", interop::as_block(config::resolved_yaml(job.config)));
+  tensorboard->text("run/plan",
+                    interop::as_block(without_styles(screen::to_text(job::summary_rows(job)))));
 }
 
 /// The state that the run goes on from, on all ranks; nothing where it begins.
@@ -244,7 +245,7 @@ train::BestSoFar best_of(const checkpoint::Manifest& manifest) {
 
 /// What is left to do once all steps are done.
 void finish(const TrainingRun& run, std::int64_t steps, run::Executor& executor, comm::World* world,
-            std::optional<TensorboardLog>& tensorboard, const train::TrainResult& result) {
+            std::optional<interop::TensorboardLog>& tensorboard, const train::TrainResult& result) {
   save_weights(run.job, steps, executor, world);
   const rundir::Outcome outcome(run.arguments.variable);
   if (result.was_stopped) {
@@ -252,7 +253,7 @@ void finish(const TrainingRun& run, std::int64_t steps, run::Executor& executor,
     return;
   }
   const std::string sample = show_sample(run.job, run.source, executor, world);
-  if (tensorboard && !sample.empty()) tensorboard->text("samples/text", as_block(sample));
+  if (tensorboard && !sample.empty()) tensorboard->text("samples/text", interop::as_block(sample));
   if (!is_first(world)) return;
   say_where(run.job, steps, result.ended_early, run.log);
   outcome.done(steps, run.job.config.train.steps);
@@ -303,7 +304,7 @@ bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::Wor
   add_samples(course, job, run.source, executor);
   if (origin) checkpoints.set_origin(*origin);
   if (!job.config.init_from.empty()) course.after_init = [&] { load_initial_model(job, executor); };
-  std::optional<TensorboardLog> tensorboard;
+  std::optional<interop::TensorboardLog> tensorboard;
   if (is_first(world) && job.config.tensorboard)
     start_tensorboard(tensorboard, job, first_step, run.log);
   std::vector<train::Observer*> observers;

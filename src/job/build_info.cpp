@@ -1,7 +1,9 @@
 #include "job/build_info.h"
 
+#include "base/format.h"
 #include "base/text.h"
 #include "comm/mpi.h"
+#include "job/cuda_parts.h"
 #include "kernels/cpu/libraries.h"
 
 namespace fourfold::job {
@@ -40,6 +42,20 @@ Json libraries_json() {
   Json libraries = Json::object();
   for (const auto& [name, version] : library_versions()) libraries.set(name, version);
   return libraries;
+}
+
+std::string version_text() {
+  const BuildInfo info = build_info();
+  std::string text = format("fourfold {}, commit {}\nbuilt with {}, {}{}{}", info.version,
+                            info.commit, info.compiler, info.type,
+                            info.sanitizers.empty() ? "" : ", sanitizers ", info.sanitizers);
+  for (const auto& [name, version] : library_versions()) text += format("\n{} {}", name, version);
+  const machine::CudaFacts cuda = cuda_facts();
+  if (cuda.state == machine::CudaState::not_built) return text + "\nCUDA none";
+  text += format("\nCUDA {} for {}", machine::cuda_version(cuda.runtime), cuda.architectures);
+  for (const machine::CudaLibrary& library : cuda_libraries())
+    if (!library.loaded.empty()) text += format("\n{} {}", library.name, library.loaded);
+  return text;
 }
 
 }  // namespace fourfold::job

@@ -29,4 +29,7 @@ NamedVersions library_versions();
 Json build_json();
 Json libraries_json();
 
+/// "fourfold 0.1.0, commit 5e234c5", the compiler it was built with, a line for each library.
+std::string version_text();
+
 }  // namespace fourfold::job

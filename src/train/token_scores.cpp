@@ -1,13 +1,17 @@
 #include "train/token_scores.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "checkpoint/element_type.h"
+#include "checkpoint/safetensors.h"
 #include "data/source.h"
 
 namespace fourfold::train {
@@ -100,6 +104,28 @@ TokenScores score_tokens(const Windows& windows, run::Executor& executor, bool k
       scores.logits.push_back(static_cast<float>(logits->values[i]));
   }
   return scores;
+}
+
+Json to_json(const Windows& windows, const TokenScores& scores) {
+  Json ids = Json::array(), values = Json::array();
+  for (const std::int32_t id : windows.ids()) ids.push(id);
+  for (const double value : scores.log_probabilities) values.push(value);
+  return Json::object()
+      .set("loss", scores.mean_loss())
+      .set("perplexity", std::exp(scores.mean_loss()))
+      .set("tokens", windows.labels())
+      .set("window", windows.length())
+      .set("ids", std::move(ids))
+      .set("log_probabilities", std::move(values));
+}
+
+void write_logits(const std::string& path, const Windows& windows, const TokenScores& scores) {
+  const std::int64_t rows = windows.labels();
+  const std::array<checkpoint::TensorView, 2> tensors = {{
+      {"ids", DType::i32, {rows + 1}, std::as_bytes(std::span(windows.ids()))},
+      {"logits", DType::f32, {rows, scores.vocab_size}, std::as_bytes(std::span(scores.logits))},
+  }};
+  checkpoint::write_safetensors(path, tensors);
 }
 
 }  // namespace fourfold::train

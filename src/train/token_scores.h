@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "run/executor.h"
 
 namespace fourfold::train {
@@ -42,5 +44,11 @@ struct TokenScores {
 /// is told how many windows are done.
 TokenScores score_tokens(const Windows& windows, run::Executor& executor, bool keeps_logits,
                          const std::function<void(std::int64_t)>& progress);
+
+/// Loss, perplexity, and for each token its id and log probability.
+Json to_json(const Windows& windows, const TokenScores& scores);
+/// Writes a safetensors file with ids (tokens) and logits (tokens - 1, vocabulary). Errors:
+/// UserError(storage).
+void write_logits(const std::string& path, const Windows& windows, const TokenScores& scores);
 
 }  // namespace fourfold::train

@@ -1,6 +1,7 @@
-#include "cli/tensorboard_log.h"
+#include "interop/tensorboard_log.h"
 
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -8,10 +9,10 @@
 #include "base/host_facts.h"
 #include "interop/tensorboard_events.h"
 
-namespace fourfold::cli {
+namespace fourfold::interop {
 namespace {
 
-interop::EventTime now(std::int64_t step) {
+EventTime now(std::int64_t step) {
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   return {std::chrono::duration<double>(since_1970).count(), step};
 }
@@ -29,27 +30,27 @@ bool has_files(FileSystem& files, const std::string& folder) {
 }  // namespace
 
 TensorboardLog::TensorboardLog(FileSystem& files, const std::string& folder,
-                               std::int64_t first_step, screen::Log& log)
+                               std::int64_t first_step,
+                               std::function<void(const std::string&)> warn)
     : is_restart_(has_files(files, folder)),
-      writer_(files, {.folder = folder, .host = host_facts().name},
-              [&log](const std::string& text) { log.warn(text); }),
-      log_(log),
+      writer_(files, {.folder = folder, .host = host_facts().name}, warn),
+      warn_(std::move(warn)),
       last_step_(first_step) {
-  if (is_restart_) writer_.add(interop::restart_record(now(first_step + 1)));
+  if (is_restart_) writer_.add(restart_record(now(first_step + 1)));
 }
 
 TensorboardLog::~TensorboardLog() {
   const std::int64_t dropped = writer_.finish();
   if (dropped > 0)
-    log_.warn(format("{} record{} for TensorBoard could not be written and {} missing there",
-                     dropped, dropped == 1 ? "" : "s", dropped == 1 ? "is" : "are"));
+    warn_(format("{} record{} for TensorBoard could not be written and {} missing there", dropped,
+                 dropped == 1 ? "" : "s", dropped == 1 ? "is" : "are"));
 }
 
 void TensorboardLog::step(const train::StepMetrics& metrics) {
   constexpr double ms = 1e3, tera = 1e12, gib = 1 << 30;
   last_step_ = metrics.step;
   const std::string rate = format("perf/{}_per_s", metrics.unit.plural);
-  std::vector<interop::Scalar> scalars = {
+  std::vector<Scalar> scalars = {
       {"train/loss", metrics.loss},
       {"train/grad_norm", metrics.grad_norm},
       {"train/lr", metrics.lr},
@@ -65,14 +66,14 @@ void TensorboardLog::step(const train::StepMetrics& metrics) {
     if (metrics.evaluation->accuracy)
       scalars.push_back({"val/accuracy", *metrics.evaluation->accuracy});
   }
-  writer_.add(interop::scalars_record(now(metrics.step), scalars));
+  writer_.add(scalars_record(now(metrics.step), scalars));
   if (!metrics.sample.empty()) text("samples/text", as_block(metrics.sample));
 }
 
 void TensorboardLog::end(const train::TrainResult&) {}
 
 void TensorboardLog::text(std::string_view tag, std::string_view markdown) {
-  writer_.add(interop::text_record(now(last_step_), tag, markdown));
+  writer_.add(text_record(now(last_step_), tag, markdown));
 }
 
 std::string as_block(std::string_view text) {
@@ -84,4 +85,4 @@ std::string as_block(std::string_view text) {
   return block;
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::interop

@@ -1,0 +1,88 @@
+// The commands of `fourfold config` but the comparison, which has a file of its own.
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/config_source.h"
+#include "config/explain.h"
+#include "config/json_schema.h"
+#include "config/print.h"
+#include "config/template.h"
+#include "data/token_sets.h"
+#include "job/job.h"
+#include "screen/print.h"
+
+namespace fourfold::cli {
+namespace {
+
+/// Finds what only a plan shows, such as heads that do not divide; needs the data where the
+/// configuration leaves something of the model open to them.
+void check_plan(config::Config config) {
+  const std::vector<data::MissingFile> missing = data::missing_files(config.data);
+  for (const auto& [key, path] : missing)
+    screen::print("note: %s = %s is not there, seen from the current directory\n", key.c_str(),
+                  path.c_str());
+  if (job::needs_data(config) && !missing.empty()) return;
+  job::resolve_model(config);
+  job::plan_job(std::move(config));
+}
+
+}  // namespace
+
+void config_show(const ConfigShowArguments& arguments) {
+  const config::Config config = load_files_or_run(arguments.config);
+  const std::string text =
+      arguments.plain ? config::resolved_yaml(config) : config::shown_yaml(config);
+  screen::print_text(text);
+}
+
+void config_explain(const ConfigExplainArguments& arguments) {
+  const std::string text =
+      arguments.markdown ? config::keys_markdown() : config::explain(arguments.key);
+  screen::print_text(text);
+}
+
+void config_schema() {
+  screen::print_text(config::json_schema());
+}
+
+void config_check(const ConfigSource& source) {
+  check_plan(load_config(source));
+  std::string names;
+  for (const std::string& file : source.files) names += (names.empty() ? "" : ", ") + file;
+  screen::print("%s: no errors\n", names.c_str());
+}
+
+void config_new(const ConfigNewArguments& arguments) {
+  const std::string& file = arguments.output;
+  if (arguments.model != "gpt")
+    throw UserError(
+        ExitCode::bad_config,
+        format("there is no template of a '{}'; choose --model gpt{}", arguments.model,
+               arguments.model == "vgg" ? ", or begin with configs/vgg-tiny.yaml" : ""));
+  const std::string text = config::template_yaml(arguments.size, file.empty() ? "FILE.yaml" : file);
+  if (file.empty()) {
+    screen::print_text(text);
+    return;
+  }
+  if (file_exists(file))
+    throw UserError(ExitCode::bad_config,
+                    format("{} is there already; choose another name, or remove it", file));
+  write_file_atomic(file, text);
+  screen::print(
+      "%s: a GPT of %s parameters that reads data/bible.txt; for a text of yours set data.path%s; "
+      "then: fourfold train %s\n",
+      file.c_str(), arguments.size.c_str(),
+      config::template_vocabulary(arguments.size) > 0
+          ? format(", and data.tokenizer to one of up to {} tokens, as `fourfold data "
+                   "train-tokenizer` makes them",
+                   format_grouped(config::template_vocabulary(arguments.size)))
+                .c_str()
+          : "",
+      file.c_str());
+}
+
+}  // namespace fourfold::cli

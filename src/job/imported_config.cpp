@@ -1,0 +1,55 @@
+#include "job/imported_config.h"
+
+#include <array>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+
+namespace fourfold::job {
+namespace {
+
+/// In the place of a text that only the user knows.
+constexpr const char* no_text_yet = "TEXT-TO-TRAIN-ON.txt";
+
+std::string quoted(const std::string& text) {
+  return Json(text).dump();
+}
+
+std::string model_yaml(const model::GptSpec& spec) {
+  return format(
+      "model:\n  num_layers: {}\n  num_attention_heads: {}\n  hidden_size: {}\n  ffn_hidden_size: "
+      "{}\n  max_position_embeddings: {}\n  vocab_size: {}\n  dropout: {}\n  bias: true\n  "
+      "tied_head: {}\n  layer_norm_epsilon: {}\n  init_stddev: {}\n",
+      spec.num_layers, spec.num_attention_heads, spec.hidden_size, spec.ffn_hidden_size,
+      spec.max_position_embeddings, spec.vocab_size, spec.dropout, spec.tied_head,
+      spec.layer_norm_epsilon, spec.init_stddev);
+}
+
+std::string data_yaml(const data::FoundTokenizer& found, const std::string& run_dir,
+                      std::int64_t length) {
+  std::string text = format("data:\n  seq_length: {}\n", length);
+  if (found.key.empty()) return text + "  format: synthetic\n";
+  text += format("  format: text\n  path: {}\n  tokenizer: {}\n", no_text_yet, found.key);
+  if (!found.files.empty()) {
+    const bool is_one = found.files.size() == 1;
+    text += format("  tokenizer_path: {}\n",
+                   quoted(is_one ? join_path(run_dir, found.files[0].name) : run_dir));
+  }
+  return text;
+}
+
+}  // namespace
+
+config::Config imported_config(const model::GptSpec& spec, const data::FoundTokenizer& found,
+                               const std::string& run_dir) {
+  const std::string name = std::filesystem::path(absolute_path(run_dir)).filename().string();
+  const std::string yaml = format("run:\n  name: {}\n  dir: {}\n", quoted(name), quoted(run_dir)) +
+                           model_yaml(spec) +
+                           data_yaml(found, run_dir, spec.max_position_embeddings);
+  const std::array<std::string, 1> files{"the imported model"};
+  return config::load(files, {}, [&](const std::string&) { return yaml; });
+}
+
+}  // namespace fourfold::job

@@ -1,0 +1,41 @@
+#include "job/serving_config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace fourfold::job {
+
+config::Config writing_config(config::Config trained, const Server& server) {
+  config::Config config = std::move(trained);
+  config.threads = server.threads;
+  config.device = server.device;
+  config.kernel_table.clear();  // it was measured for the products of the training step
+  config.plan.grid = {};
+  config.plan.strategy = plan::Strategy::axonn;
+  config.plan.shard_sequence = false;
+  return config;
+}
+
+config::Config scoring_config(config::Config trained, const Server& server,
+                              std::optional<std::int64_t> window, std::int64_t labels) {
+  config::Config config = writing_config(std::move(trained), server);
+  config.plan.shard_states = false;
+  config.sample.tokens = 0;
+  config.data.mask_documents = config.data.restart_positions = false;  // the text is one document
+  const std::int64_t length = window.value_or(config.data.seq_length);
+  if (length > config.gpt.max_position_embeddings)
+    throw UserError(ExitCode::bad_config,
+                    format("--window {}: the model knows {} positions; expected at most that",
+                           length, config.gpt.max_position_embeddings));
+  constexpr std::int64_t tokens_at_once = 2048;
+  config.data.seq_length = length;
+  config.plan.global_batch_size =
+      std::clamp<std::int64_t>(tokens_at_once / length, 1, (labels + length - 1) / length);
+  config.micro_batch_size = config.plan.global_batch_size;
+  return config;
+}
+
+}  // namespace fourfold::job

@@ -1,0 +1,43 @@
+// The values that a run's keys have had, and the steps for which each held.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "config/schema.h"
+
+namespace fourfold::rundir {
+
+/// A configuration, and the number of steps that were done before it held.
+struct Held {
+  std::int64_t first_step = 0;
+  config::Config config;
+};
+
+/// Reads the configuration of a file or of the run in a folder. Errors: UserError.
+using LoadConfig = std::function<config::Config(const std::string& path)>;
+
+/// One configuration for a file; for a run the last one, after those of the sessions before, whose
+/// records may be unreadable and are then left out. Errors: those of `load` for the last one.
+std::vector<Held> held_configs(const std::string& path, const LoadConfig& load);
+
+/// A value of a key, and the steps for which it held; `last` is none where it holds to the end.
+struct ValueSpan {
+  config::Origin origin;
+  std::int64_t first = 0;
+  std::optional<std::int64_t> last;
+
+  /// Where the value was given, and for which steps it held: "a.yaml:3; steps 1 to 100".
+  std::string place() const;
+  /// The same value for the same steps, wherever it was given.
+  bool operator==(const ValueSpan& other) const;
+};
+
+/// The values of a key, in the order of the steps; equal ones in a row are one.
+std::vector<ValueSpan> spans_of(const config::Key& key, const std::vector<Held>& configs);
+
+}  // namespace fourfold::rundir
