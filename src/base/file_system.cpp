@@ -48,7 +48,7 @@ std::string_view advice(int error) {
 [[noreturn]] void fail_to_write(const std::string& path, std::string_view what) {
   fail(ExitCode::storage, path, what, errno);
 }
-/// Whether the error says what stands at the path. Else nobody knows: the disk, the network or this
+/// True if the error says what stands at the path. Else nobody knows: the disk, the network or this
 /// process could not tell.
 bool says_what_is_there(int error) {
   constexpr std::array known = {ENOENT, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, EINVAL, ENXIO};

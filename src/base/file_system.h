@@ -32,7 +32,7 @@ class FileSystem {
   class Writer {
    public:
     virtual ~Writer() = default;
-    /// All of the bytes, behind those written before.
+    /// Writes all of the bytes, after those written before.
     virtual void write(std::span<const std::byte> bytes) = 0;
     /// Once this returns, what was written survives a loss of power.
     virtual void sync() = 0;
@@ -75,7 +75,7 @@ class FileSystem {
   virtual bool exists(const std::string& path) = 0;
   /// Itself, not by a link.
   virtual bool is_folder(const std::string& path) = 0;
-  /// That this user may still write in the file system of this folder.
+  /// The bytes that this user may still write in the file system of this folder.
   virtual std::int64_t free_bytes(const std::string& path) = 0;
 };
 

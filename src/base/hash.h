@@ -25,7 +25,7 @@ class RunningHash {
   ~RunningHash();
 
   void add(std::span<const std::byte> bytes);
-  /// Of all that was added so far, as 16 hexadecimal digits.
+  /// The hash of all that was added so far, as 16 hexadecimal digits.
   std::string text() const;
 
  private:
@@ -42,7 +42,7 @@ class ChunkHashes {
   ~ChunkHashes();
 
   void add(std::span<const std::byte> bytes);
-  /// Of all that was added; ends the stream.
+  /// The hashes of all that was added; ends the stream.
   std::vector<std::uint64_t> finish();
 
  private:

@@ -15,7 +15,7 @@
 namespace fourfold {
 namespace {
 
-/// The number behind `key` in a file of lines "key: 123 kB" or "key 123"; none when there is no
+/// The number after `key` in a file of lines "key: 123 kB" or "key 123"; none when there is no
 /// such line.
 std::optional<std::int64_t> read_value(const std::string& path, const std::string& key) {
   std::ifstream file(path);

@@ -28,8 +28,8 @@ std::int64_t available_memory_bytes();
 struct MemoryLimit {
   std::int64_t limit_bytes = 0, used_bytes = 0;
 };
-/// Of this process's control group and those around it, of version 1 and 2. `groups` is read in the
-/// form of /proc/self/cgroup, `root` is where control groups are mounted.
+/// The limits of this process's control group and those around it, in versions 1 and 2. `groups` is
+/// read in the form of /proc/self/cgroup, `root` is where control groups are mounted.
 std::vector<MemoryLimit> memory_limits(const std::string& groups = "/proc/self/cgroup",
                                        const std::string& root = "/sys/fs/cgroup");
 

@@ -16,8 +16,8 @@ std::string dump_leaf(const nlohmann::json& leaf) {
   return leaf.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Of the library only leaves: its arrays and objects allocate in their destructors, which ends the
-/// process when memory has run out.
+/// The library prints leaves alone: its arrays and objects allocate in their destructors, which
+/// ends the process when memory has run out.
 void append(std::string& text, const Json& json) {
   switch (json.kind()) {
     case Json::Kind::null:
@@ -235,7 +235,7 @@ bool operator==(const Json& a, const Json& b) {
 }
 
 Json parse_json(std::string_view text, std::string_view file, ExitCode code) {
-  // The parser takes a zero byte for the end of the text and would ignore what stands behind it.
+  // The parser takes a zero byte for the end of the text and would ignore what follows.
   if (const auto zero = text.find('\0'); zero != std::string_view::npos)
     throw UserError(
         code, format("{}:{}: not valid JSON: a zero byte", file, line_and_column(text, zero + 1)));

@@ -32,10 +32,10 @@ class Screen {
   /// A line of figures, fitted.
   virtual void row(std::span<const Cell> cells) = 0;
 
-  /// Whether there is a line that can be drawn anew, and its width.
+  /// True if there is a line that can be drawn anew; and its width.
   virtual bool is_live() const { return false; }
   virtual int columns() const { return 0; }
-  /// Whether letters beyond ASCII can be shown.
+  /// True if letters beyond ASCII can be shown.
   virtual bool is_unicode() const { return false; }
   /// Puts the text in that line; empty removes it. From any thread.
   virtual void status(std::string_view /*text*/) {}

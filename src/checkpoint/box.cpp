@@ -19,7 +19,7 @@ std::int64_t offset_of(const Shape& element, const Box& box) {
   return offset;
 }
 
-/// The first dim such that `what` takes all of the dims behind it, in both boxes: from there on its
+/// The first dim such that `what` takes all of the dims after it, in both boxes: from there on its
 /// elements are one run.
 std::size_t first_contiguous_dim(const Box& what, const Box& a, const Box& b) {
   std::size_t dim = what.extent.rank();

@@ -24,7 +24,7 @@ struct Box {
 
 /// All of a tensor.
 Box whole_box(const Shape& shape);
-/// Of two boxes with the same number of dims; empty extents are 0.
+/// What two boxes with the same number of dims have in common; empty extents are 0.
 Box intersection(const Box& a, const Box& b);
 /// "[0:16, 32:64]".
 std::string to_string(const Box& box);
@@ -35,7 +35,7 @@ std::string to_string(const Box& box);
 Box memory_box(const Mesh& mesh, const program::Buffer& buffer, std::size_t position);
 /// What that rank holds of the tensor: the same without padding.
 Box held_box(const Mesh& mesh, const program::Buffer& buffer, std::size_t position);
-/// Whether it is the first of those that hold the same.
+/// True if it is the first of those that hold the same.
 bool is_owner(const Mesh& mesh, const program::Buffer& buffer, std::size_t position);
 
 /// Calls visit(offset in a, offset in b, elements) for each run of `what` that is contiguous in the

@@ -1,4 +1,4 @@
-// Whether the slices of a tensor hold each of its elements once.
+// The proof that the slices of a tensor hold each of its elements once.
 #pragma once
 
 #include <string>

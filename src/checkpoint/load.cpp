@@ -15,7 +15,7 @@ std::string describe(DType dtype, const Shape& shape) {
   return format("{} {}", to_string(dtype), to_string(shape));
 }
 
-/// Whether a checkpoint may lack it. Those written before the update counted what is not finite
+/// True if a checkpoint may lack it. Those written before the update counted what is not finite
 /// have no such counter, and none to count: it begins at 0.
 bool may_lack(const StateTensor& tensor) {
   return tensor.buffer->role == program::BufferRole::counter && tensor.buffer->name == "non_finite";
@@ -113,7 +113,7 @@ class Loader {
          const BufferBytes& bytes_of, double patience_s)
       : files_(files), found_(found), state_(state), bytes_of_(bytes_of), patience_s_(patience_s) {}
 
-  /// Of what was loaded, where this rank owns it.
+  /// The digests of what was loaded, where this rank owns it.
   const Digests& digests() const { return digests_; }
 
   void load_file(std::size_t file) {

@@ -56,7 +56,7 @@ bool is_printable(char c) {
 bool is_printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return is_printable(c); });
 }
-/// Of a text that may be anything: quoted, without control sequences, and not too long.
+/// A text that may be anything, for a message: quoted, without control sequences, and not too long.
 std::string printable(std::string_view text) {
   std::string shown(text.substr(0, longest_name));
   for (char& c : shown)
@@ -91,7 +91,7 @@ class Reader {
   const std::string& text(const Json& object, std::string_view key) const {
     return member(object, key, Json::Kind::string).as_string();
   }
-  /// That people are shown: no byte of it is a control sequence of a terminal.
+  /// A text that people are shown: no byte of it is a control sequence of a terminal.
   const std::string& shown_text(const Json& object, std::string_view key) const {
     const std::string& value = text(object, key);
     check(is_printable(value), format("{} is no printable text: {}", key, printable(value)));
@@ -232,7 +232,7 @@ std::string to_text(const Manifest& m) {
                                   {"tensors", std::move(tensors)},
                                   {"files", std::move(files)}});
   std::string text = json.dump();
-  text.pop_back();  // the closing brace comes behind the hash
+  text.pop_back();  // the closing brace comes after the hash
   const std::string hash = hash128_text(text);
   return format("{}{}{}\"}}\n", text, hash_key, hash);
 }

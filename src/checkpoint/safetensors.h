@@ -56,7 +56,8 @@ struct PlacedHeader {
   SafetensorsHeader header;
   std::int64_t data_begin = 0;  // in the file
 };
-/// Of a file of `size` bytes. Errors: UserError(no_checkpoint) naming the file and what is wrong.
+/// Reads it from a file of `size` bytes. Errors: UserError(no_checkpoint) naming the file and what
+/// is wrong.
 PlacedHeader read_safetensors_header(const ReadAt& read, std::int64_t size,
                                      const std::string& path);
 

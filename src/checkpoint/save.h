@@ -26,7 +26,7 @@ struct SaveResult {
   std::int64_t bytes = 0;             // of all files
 };
 
-/// Of all tensors.
+/// The digests of all tensors.
 Digests digests_in(const Manifest& manifest);
 
 /// One at a time. All ranks of the world call each function together, with null where there is but
@@ -53,7 +53,7 @@ class Saver {
   void start(const Manifest& facts, const program::Program& program, const BufferReads& bytes_of,
              Digests expected = {});
   bool is_under_way() const { return is_under_way_; }
-  /// Whether this rank's file of it is written, or given up. For any rank alone.
+  /// True if this rank's file of it is written, or given up. For any rank alone.
   bool is_written() const { return is_written_; }
   /// Waits until every rank's file is written, and commits them or gives them up.
   SaveResult finish();

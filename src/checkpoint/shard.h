@@ -37,8 +37,8 @@ class ShardReader {
   /// How many bytes of the data stand from there to the end of a chunk: read from chunk to chunk,
   /// they go straight into the caller's memory.
   std::int64_t left_of_chunk(std::int64_t begin) const;
-  /// These bytes of the data behind the header. Reads each chunk once for calls in rising order.
-  /// Errors: UserError(no_checkpoint) that names the file and the chunk.
+  /// These bytes of the data, which follows the header. Reads each chunk once for calls in rising
+  /// order. Errors: UserError(no_checkpoint) that names the file and the chunk.
   void read(std::int64_t begin, std::span<std::byte> into);
 
  private:

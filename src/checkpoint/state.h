@@ -30,11 +30,11 @@ struct StateTensor {
 /// All of them, in the order of the program's buffers. The program is this rank's own.
 std::vector<StateTensor> state_of(const program::Program& program);
 
-/// Of the tensors that a rank saves: what its copy of them takes.
+/// What a rank's copy of the tensors that it saves takes.
 std::int64_t owned_bytes(const program::Program& program);
-/// Of all tensors of the state, whole: what a checkpoint takes, but for headers and the manifest.
+/// What all tensors of the state take, whole: a checkpoint but for headers and the manifest.
 std::int64_t whole_bytes(const program::Program& program);
-/// Of the parameters alone.
+/// What the parameters alone take.
 std::int64_t parameter_bytes(const program::Program& program);
 
 /// Digest by name of a tensor, mod 2^64.

@@ -1,4 +1,4 @@
-// Whether a folder can take a run's checkpoints, found out before the first step instead of at the
+// A look at whether a folder can take a run's checkpoints, before the first step instead of at the
 // first save.
 #pragma once
 

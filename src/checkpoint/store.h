@@ -67,7 +67,7 @@ class Store {
   void prepare();
   /// Removes every checkpoint, those of lines too: of a run that is to be overwritten.
   void clear();
-  /// A run that goes back to an earlier step leaves a line of later saves behind. Each line is a
+  /// A run that goes back to an earlier step leaves a line of later saves beside it. Each line is a
   /// folder of checkpoints of its own here, line-1, line-2, ...: their paths, the first one first.
   std::vector<std::string> lines() const;
   /// Makes the folder of the next line, and returns its path.
@@ -90,7 +90,7 @@ class Store {
   /// time.
   std::string prune(const Retention& retention, std::optional<std::int64_t> in_use = std::nullopt);
   /// From now on that one stays, in this job and in later ones, as long as its line stands in the
-  /// file PROTECTED of the folder, with the reason behind it. May run beside prune. Errors:
+  /// file PROTECTED of the folder, with the reason. May run beside prune. Errors:
   /// UserError(storage).
   void protect(std::int64_t step, std::string_view why);
   /// Every byte of that one has been read by somebody, and held.

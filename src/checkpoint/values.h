@@ -15,7 +15,7 @@ namespace fourfold::checkpoint {
 std::uint64_t digest_of_values(DType dtype, RandomStream stream, std::int64_t first,
                                std::span<const std::byte> bytes);
 
-/// Whether no number is infinite or NaN; counts always are.
+/// True if no number is infinite or NaN; counts always are finite.
 bool is_finite(DType dtype, std::span<const std::byte> bytes);
 
 }  // namespace fourfold::checkpoint

@@ -10,7 +10,7 @@
 namespace fourfold::comm {
 namespace {
 
-/// Whether two pieces of memory share a byte.
+/// True if two pieces of memory share a byte.
 bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
   const std::less<const std::byte*> before;
   return !a.empty() && !b.empty() && before(a.data(), b.data() + b.size()) &&
@@ -48,7 +48,7 @@ void unpack(Bytes packed, std::size_t parts, std::span<const Bytes> tensors) {
     }
 }
 
-/// Whether tensor k of `whole` is `parts` times as large as that of `part`, for all k.
+/// Requires tensor k of `whole` to be `parts` times as large as that of `part`, for all k.
 void require_parts(std::span<const Bytes> whole, std::span<const Bytes> part, std::size_t parts) {
   require(whole.size() == part.size(), "both sides of a collective have as many tensors");
   for (std::size_t k = 0; k < whole.size(); ++k)

@@ -21,10 +21,10 @@ struct LauncherFacts {
   /// Processes that it started together; nothing where it does not say.
   std::optional<std::int64_t> tasks;
   std::int64_t rank = 0;  // of this process, as the launcher counts
-  /// Whether it left the variables by which MPI finds the other processes.
+  /// True if it left the variables by which MPI finds the other processes.
   bool pmix = false, pmi = false;
 
-  /// Whether ranks are processes. A single task runs all ranks as threads.
+  /// True if ranks are processes. A single task runs all ranks as threads.
   bool launched_by_mpi() const;
 };
 
@@ -45,7 +45,7 @@ struct Placement {
   std::string host;
   std::vector<bool> cores;
 };
-/// Of this process.
+/// The placement of this process.
 Placement own_placement();
 
 struct ThreadAdvice {

@@ -31,7 +31,7 @@ class Mail {
     enum class State { waiting, taken, done } state = State::waiting;
     Letter* next = nullptr;
   };
-  /// Of one receiver.
+  /// The messages for one receiver.
   struct Box {
     std::mutex mutex;
     std::condition_variable changed;

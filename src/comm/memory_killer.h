@@ -1,5 +1,5 @@
-// Whether the kernel's memory killer has struck on this host. A process that it ends can say
-// nothing itself: it gets SIGKILL.
+// A look at whether the kernel's memory killer has struck on this host. A process that it ends can
+// say nothing itself: it gets SIGKILL.
 #pragma once
 
 #include <cstdint>

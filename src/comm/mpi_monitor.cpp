@@ -61,7 +61,7 @@ End parse_end(const std::string& line) {
       static_cast<std::size_t>(json.find("late")->as_integer())};
 }
 
-/// Of a process of this host.
+/// True for a process of this host that lives.
 bool is_alive(std::int64_t pid) {
   return ::kill(static_cast<pid_t>(pid), 0) == 0;
 }
@@ -158,7 +158,7 @@ class MpiMonitor::Watch {
     }
   }
 
-  /// Whether this rank may end well: rank 0 once the others are gone, they once rank 0 has said
+  /// True when this rank may end well: rank 0 once the others are gone, they once rank 0 has said
   /// that all are done.
   bool may_go() {
     if (!parting_.load()) return false;
@@ -317,7 +317,7 @@ class MpiMonitor::Watch {
     if (dead != 0 || !is_first_alive_here()) return std::nullopt;
     return peers_[0].known.host == world_.host() ? 0 : second_turn_s;
   }
-  /// Of a rank 0 that is silent each finds out for itself, some a beat later than others, when the
+  /// Each rank finds out for itself that rank 0 is silent, some a beat later than others, when the
   /// first one may have spoken and gone. So only the next one speaks at once.
   double turn_after_hang_s() const {
     const bool is_next = peers_[0].known.host == world_.host() &&

@@ -40,7 +40,7 @@ std::optional<ProcessState> state_of(const std::string& folder) {
   return state;
 }
 
-/// Of the environment that a process began with.
+/// A variable of the environment that a process began with.
 std::optional<std::string> variable_of(const std::string& environment, const std::string& name) {
   const std::string before = '\0' + name + "=";
   const std::size_t place = environment.find(before);

@@ -61,7 +61,7 @@ void wait_for_news(const Listener& listener, const std::vector<Caller>& callers)
   ::poll(entries.data(), entries.size(), beat_ms);
 }
 
-/// Whether there is nothing more to hear from this caller. A rank may call again, where it was not
+/// True if there is nothing more to hear from this caller. A rank may call again, where it was not
 /// answered in time: its last call counts.
 bool is_done_with(Caller& caller, const std::string& key, std::vector<Connection>& connections) {
   bool ended = false;

@@ -22,7 +22,7 @@ class StartPatience {
   /// `watchdog_s` as of MonitorOptions, more than 0; `now_s` by any clock that never jumps.
   StartPatience(std::int64_t own_rank, double watchdog_s, double now_s);
 
-  /// Whether it is time to look at the siblings: only in a start that is slow.
+  /// True when it is time to look at the siblings: only in a start that is slow.
   bool wants_to_look(double now_s);
   struct Verdict {
     std::string message;  // one line: who, or for how long

@@ -98,7 +98,7 @@ bool exists(pid_t pid) {
   return ::kill(pid, 0) == 0 || errno != ESRCH;
 }
 
-/// Whether this is the child: it belongs to no terminal and holds no file. A child of a process
+/// True in the child: it belongs to no terminal and holds no file. A child of a process
 /// with threads may only make calls that are safe in signal handlers.
 bool fork_detached() {
   if (::fork() != 0) return false;

@@ -26,7 +26,7 @@ class ThreadMeetingPlace {
   explicit ThreadMeetingPlace(std::size_t count) : calls(count), begin(count), end(count) {}
 
   std::vector<Call> calls;
-  // The first can be called off when the job ends; behind it all members work on each other's
+  // The first can be called off when the job ends; after it all members work on each other's
   // memory, so all of them come to the second, and none leaves before.
   Meeting begin, end;
 };

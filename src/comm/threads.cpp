@@ -78,7 +78,7 @@ class ThreadWorld : public World {
   ThreadJobState& state_;
 };
 
-/// Whether every rank met a fault, and all the same.
+/// True if every rank met a fault, and all the same one.
 bool all_say_the_same(std::span<const std::optional<Fault>> faults) {
   return std::ranges::all_of(faults, [&](const std::optional<Fault>& fault) {
     return fault && fault->code == faults[0]->code && fault->message == faults[0]->message;

@@ -53,7 +53,7 @@ struct Verdict {
   std::vector<std::string> dump;  // a line for each rank
 };
 
-/// Whether the job hangs: one rank has told nothing for `watchdog_s`, or no rank has done anything
+/// True if the job hangs: one rank has told nothing for `watchdog_s`, or no rank has done anything
 /// for so long though a program is under way. The late one is, first of all, one that is silent;
 /// then one that works while others wait for it; then one outside of its programs; then the one
 /// that has done least.

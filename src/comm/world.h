@@ -40,7 +40,7 @@ class World {
   /// Among the ranks on this host.
   virtual std::size_t local_rank() const = 0;
   virtual std::size_t local_size() const = 0;
-  /// Whether several threads may communicate at once, each with a group of its own. If not, one
+  /// True if several threads may communicate at once, each with a group of its own. If not, one
   /// thread must do all of it, in one order that is the same on all ranks.
   virtual bool concurrent() const { return true; }
 

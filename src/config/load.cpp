@@ -223,7 +223,7 @@ class Loader {
     return problem;
   }
 
-  /// Whether the text speaks of the key itself, not of a longer one.
+  /// True if the text speaks of the key itself, not of a longer one.
   static bool names_key(std::string_view text, std::string_view key) {
     const auto at = text.find(key);
     if (at == text.npos) return false;

@@ -13,7 +13,7 @@ namespace fourfold::config {
 namespace {
 
 constexpr std::string_view before_origin = "  # ";
-constexpr std::size_t most_aligned = 48;  // a longer line has its origin right behind it
+constexpr std::size_t most_aligned = 48;  // a longer line has its origin right after it
 
 const std::string derived = "derived";
 
@@ -21,7 +21,7 @@ struct Line {
   std::string text, origin;
 };
 
-/// Whether reading the file again without this line gives the value that it has.
+/// True if reading the file again without this line gives the value that it has.
 bool follows_again(const Key& key, const Config& config, const std::string& value) {
   const Origin* origin = config.origins.find(key.path);
   if (!key.derive || origin == nullptr || origin->place != derived) return false;

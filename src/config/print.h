@@ -11,7 +11,7 @@ namespace fourfold::config {
 /// Every key explicit, without comments. Loading it gives the same Config.
 std::string resolved_yaml(const Config& config);
 
-/// The same with the origin of each value behind it: "default", "gpt.yaml:12", "--set #2", and
+/// The same with the origin of each value after it: "default", "gpt.yaml:12", "--set #2", and
 /// "derived" for what follows from other values or was settled by the run. What follows again when
 /// the text is read stands in a comment, so that it follows what a later file or --set changes too.
 std::string shown_yaml(const Config& config);

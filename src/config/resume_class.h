@@ -17,7 +17,7 @@ enum class ResumeClass {
   fixed         // the checkpoint would not fit
 };
 
-/// Of every key of the schema.
+/// The class of any key of the schema.
 ResumeClass resume_class(std::string_view key);
 
 /// Differences that forbid to go on: those of fixed keys, and of overridable ones that are not

@@ -85,7 +85,7 @@ struct Key {
   std::optional<model::Kind> kind = {};
 };
 
-/// Whether the key is a setting of the configured kind of model.
+/// True if the key is a setting of the configured kind of model.
 inline bool applies(const Key& key, const Config& config) {
   return !key.kind || *key.kind == config.kind;
 }
@@ -101,7 +101,7 @@ std::vector<std::string> sections();
 std::string_view section_of(std::string_view path);
 /// "num_layers" of "model.num_layers".
 std::string_view leaf_of(std::string_view path);
-/// Whether a key or section lies in a section, directly or deeper; everything lies in "".
+/// True if a key or section lies in a section, directly or deeper; everything lies in "".
 bool is_inside(std::string_view path, std::string_view section);
 /// "whole number from 1 to 1000", "true or false", "one of text, synthetic".
 std::string type_words(const Key& key);

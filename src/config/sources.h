@@ -19,7 +19,7 @@ inline constexpr std::string_view extends_key = "extends";
 
 struct Source {
   YamlDocument document;
-  /// Of --set: the key before '=', where the document's root belongs.
+  /// The key of a --set, before '=', where the document's root belongs.
   std::optional<YamlNode> key = {};
 };
 

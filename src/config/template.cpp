@@ -79,7 +79,7 @@ std::string comment(const std::string& indent, std::string_view words) {
   return text + line + "\n";
 }
 
-/// Meaning and cost above, type and default behind.
+/// Meaning and cost stand above a key, type and default after it.
 std::string key_lines(const Key& key, Config& config, bool is_chosen) {
   const std::string indent = indent_of(key.path);
   std::string text = comment(indent, key.meaning);

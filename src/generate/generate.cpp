@@ -19,7 +19,7 @@ std::span<const std::int32_t> last(const std::vector<std::int32_t>& tokens, std:
   return std::span(tokens).last(std::min(wanted, tokens.size()));
 }
 
-/// The logits behind the last of `tokens`, of which all but that one are in the cache already, or
+/// The logits after the last of `tokens`, of which all but that one are in the cache already, or
 /// have left it.
 std::vector<double> logits_behind(const std::vector<std::int32_t>& tokens, TextModel& model,
                                   Cache cache) {

@@ -16,18 +16,18 @@ namespace fourfold::generate {
 /// Called with each new piece of text: whole UTF-8 characters, in order, as soon as they are known.
 using OnText = std::function<void(std::string_view)>;
 
-/// Whether tokens are computed once and their keys and values kept, or all again for each new one:
+/// How tokens are computed: once, and their keys and values kept, or all again for each new one:
 /// the same text, for checking and timing the cache.
 enum class Cache : std::uint8_t { keep, compute_again };
 
-/// What was written behind the prompt.
+/// What was written after the prompt.
 struct Writing {
   std::string text;
   std::int64_t tokens = 0;  // without the one that ends the document
   bool ended = false;       // by that one
 };
 
-/// Generates spec.tokens tokens behind spec.prompt, fewer where the document ends before and
+/// Generates spec.tokens tokens after spec.prompt, fewer where the document ends before and
 /// spec.stops_at_end; their text is all that `on_text` got. Token number n (from 0) of sample
 /// number s is drawn with Random(spec.seed, "generate").uniform(n, s), so the text is a pure
 /// function of the weights, the spec and s, whatever other samples are written. Bytes that are no

@@ -21,10 +21,10 @@ class TextModel {
   /// How many it holds.
   std::int64_t num_cached() const { return num_cached_; }
 
-  /// Replaces the cache by these tokens, 1 to capacity() of them; returns the logits behind the
+  /// Replaces the cache by these tokens, 1 to capacity() of them; returns the logits after the
   /// last.
   std::vector<double> prefill(std::span<const std::int32_t> tokens);
-  /// Appends a token to the cache, which must not be full; returns the logits behind it.
+  /// Appends a token to the cache, which must not be full; returns the logits after it.
   std::vector<double> decode(std::int32_t token);
 
  private:

@@ -29,7 +29,7 @@ class Builder {
   /// A field of the step or result block, by its name in op/blocks.h.
   ValueId field(std::string_view name);
 
-  /// Applies an op whose outputs are new activations named `name`, with the operand's name behind
+  /// Applies an op whose outputs are new activations named `name`, with the operand's name added
   /// for all but the first: "ln1.y" gets "ln1.y.mean". Returns the outputs.
   std::vector<ValueId> apply(const op::Op& op, std::vector<ValueId> reads, const std::string& name);
   /// As apply, for ops with one output.

@@ -19,7 +19,7 @@ class Pullback {
   virtual const Shape& shape(ValueId id) const = 0;
   /// The gradient of the node's i-th output.
   virtual ValueId output_gradient(std::size_t output = 0) = 0;
-  /// Whether read `index` depends on a parameter, so that its gradient is of use.
+  /// True if read `index` depends on a parameter, so that its gradient is of use.
   virtual bool is_wanted(std::size_t index) const = 0;
   /// What `op` with one output computes from `reads`, for a gradient in several steps. Named after
   /// the node's first output and `suffix`.
@@ -34,7 +34,7 @@ class Pullback {
   virtual void pass(std::size_t index, ValueId gradient) = 0;
 };
 
-/// Whether pull_back knows the op.
+/// True if pull_back knows the op.
 bool has_gradient(const op::Op& op);
 /// Adds the nodes of one node's gradient. Throws InternalError when its op has none.
 void pull_back(const op::Op& op, Pullback& pullback);

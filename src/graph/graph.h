@@ -78,9 +78,9 @@ struct Graph {
   std::vector<Shape> shapes(std::span<const ValueId> ids) const;
 };
 
-/// Whether a value keeps its content between programs.
+/// True if a value keeps its content between programs.
 bool is_persistent(ValueRole role);
-/// Whether a value is the sum of all its producers, so that later ones add to it.
+/// True if a value is the sum of all its producers, so that later ones add to it.
 bool is_sum(ValueRole role);
 
 /// One line a node: "backward  contract  dy, w -> dx   [12, 64, 128]  transpose_b true". Stable,

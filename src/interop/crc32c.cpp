@@ -6,7 +6,7 @@
 namespace fourfold::interop {
 namespace {
 
-/// Of each byte; the polynomial with its bits in reverse.
+/// The remainder of each byte; the polynomial has its bits in reverse.
 constexpr std::array<std::uint32_t, 256> table = [] {
   std::array<std::uint32_t, 256> result{};
   for (std::uint32_t byte = 0; byte < result.size(); ++byte) {

@@ -10,8 +10,8 @@
 
 namespace fourfold::interop {
 
-/// One parameter. Both sides store weights [in, out] and Q, K, V behind each other, each with its
-/// heads behind each other, so the bytes are the same ones, but for a head that is not tied.
+/// One parameter. Both sides store weights [in, out] and Q, K, V one after another, each with its
+/// heads one after another, so the bytes are the same ones, but for a head that is not tied.
 struct Gpt2Tensor {
   std::string ours;
   Shape our_shape;
@@ -30,7 +30,7 @@ inline constexpr std::string_view gpt2_head = "lm_head.weight";
 /// "transformer.wte.weight"; the head has no prefix.
 std::string gpt2_full_name(const Gpt2Tensor& tensor);
 
-/// Of a name in a file: without the prefix, where it has one.
+/// A name in a file without the prefix, where it has one.
 std::string_view without_prefix(std::string_view name);
 /// The causal masks that old files hold beside the parameters.
 bool is_mask(std::string_view name);

@@ -13,7 +13,7 @@ void append_bytes(std::string& bytes, T value) {
     bytes.push_back(static_cast<char>((value >> (8 * i)) & 0xffU));
 }
 
-/// A message of protocol buffers (protobuf.dev, "Encoding"): fields one behind the other.
+/// A message of protocol buffers (protobuf.dev, "Encoding"): fields one after the other.
 class Message {
  public:
   void add_varint(unsigned field, std::uint64_t value) {

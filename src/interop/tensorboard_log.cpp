@@ -17,7 +17,7 @@ EventTime now(std::int64_t step) {
   return {std::chrono::duration<double>(since_1970).count(), step};
 }
 
-/// Whether records of an earlier start are there. A folder that cannot be read is the writer's to
+/// True if records of an earlier start are there. A folder that cannot be read is the writer's to
 /// tell.
 bool has_files(FileSystem& files, const std::string& folder) {
   try {

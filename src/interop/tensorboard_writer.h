@@ -52,7 +52,7 @@ class TensorboardWriter {
   std::int64_t num_queued_ = 0;   // "
   std::int64_t num_dropped_ = 0;  // "
   bool ends_ = false;             // "
-  // Of the writing thread.
+  // Only the writing thread uses these.
   std::unique_ptr<FileSystem::Writer> file_;
   int num_files_ = 0;
   double pause_s_ = 0;

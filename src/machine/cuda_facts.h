@@ -59,7 +59,7 @@ enum class CudaAnswer : std::uint8_t { devices, none, driver_insufficient, faile
 /// Settles `state`, and `is_built` of each device, from all else.
 void judge(CudaFacts& facts, CudaAnswer answer);
 
-/// Whether code for `architectures` runs on a device: machine code on the same major and no smaller
+/// True if code for `architectures` runs on a device: machine code on the same major and no smaller
 /// minor capability, PTX on every later one, code for one architecture alone ("90a") on that one.
 /// https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc, "GPU Compilation"
 bool runs_on(std::string_view architectures, ComputeCapability capability);

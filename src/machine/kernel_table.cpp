@@ -62,7 +62,7 @@ class Reader {
             member.key, format("unknown '{}'; known here: {}", member.key.text, join(known_, ", ")),
             remedy));
   }
-  /// Of a key that is there.
+  /// Reports a key that is there.
   void wrong(const std::string& key, const std::string& expected) {
     for (const YamlMember& member : map_.members)
       if (member.key.text == key) wrong(member.value, key, expected);
@@ -100,7 +100,7 @@ bool is_product(const std::string& op) {
   return std::ranges::find(rows().products, op) != rows().products.end();
 }
 
-/// Whether lines are of a GPU or of a CPU, and what they may name.
+/// What lines are for, a GPU or a CPU, and what they may name.
 struct LineKind {
   const std::vector<std::string>& rows;
   const Implementations& implementations;

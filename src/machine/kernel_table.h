@@ -51,8 +51,8 @@ std::string to_text(KernelTable table);
 
 /// Names of the implementations of a row in a type.
 using Implementations = std::function<std::vector<std::string>(const std::string& op, DType)>;
-/// Of both kinds of tables; where there is none, names are taken as they are, for a table that is
-/// not for this run anyway.
+/// The names that both kinds of tables may have; where there is none, names are taken as they are,
+/// for a table that is not for this run anyway.
 struct KnownImplementations {
   Implementations cpu = {}, device = {};
 };

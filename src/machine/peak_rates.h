@@ -15,7 +15,8 @@ struct PeakRates {
   std::string_view source;
 };
 
-/// Of the device that CUDA calls by this name ("NVIDIA H200"); none for one that is not known.
+/// The rates of the device that CUDA calls by this name ("NVIDIA H200"); none for one that is not
+/// known.
 std::optional<PeakRates> peak_rates(std::string_view device_name);
 
 }  // namespace fourfold::machine

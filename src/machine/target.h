@@ -41,7 +41,7 @@ struct Target {
   std::function<std::int64_t(const std::string& implementation, const op::Op&, op::Shapes all,
                              DType)>
       workspace_bytes;
-  /// Whether an implementation that a line names computes an op on operands of these shapes; empty:
+  /// True if an implementation that a line names computes an op on operands of these shapes; empty:
   /// each computes all that lines name it for.
   std::function<bool(const std::string& implementation, const op::Op&, op::Shapes all, DType)>
       fits = {};
@@ -58,7 +58,7 @@ struct ProductSizes {
 };
 ProductSizes product_sizes(const op::Op& op, op::Shapes all);
 
-/// Whether the target wants a fused row.
+/// True if the target wants a fused row.
 bool fuses(const Target& target, std::string_view row);
 
 /// The scratch of the first line that was measured for just this product by `implementation`; none

@@ -27,14 +27,14 @@ class BenchDevice {
   virtual void write(std::byte* at, std::span<const std::byte> bytes) = 0;
   /// Seconds that the device took for what `work` enqueued. Waits for it.
   virtual double time_s(const std::function<void(kernels::cuda::Stream)>& work) = 0;
-  /// Of the last-level cache.
+  /// The size of the last-level cache.
   virtual std::int64_t cache_bytes() const = 0;
 };
 
 /// A call on one of several sets of operands, `turn` counting up.
 using TimedCall = std::function<void(std::int64_t turn, kernels::cuda::Stream)>;
 
-/// Median of the time of a call, over samples for about `seconds` behind a warm-up. A sample is as
+/// Median of the time of a call, over samples for about `seconds` after a warm-up. A sample is as
 /// many calls as take `sample_s`.
 double median_call_s(BenchDevice& device, double seconds, const TimedCall& call);
 

@@ -16,7 +16,7 @@ namespace fourfold::measure {
 struct DeviceKernels {
   Choosing choosing;
   double bytes_per_s = 0;  // that a copy moves, read and written; 0: not known
-  /// That a data sheet promises for products in a type; 0: not known.
+  /// The rate that a data sheet promises for products in a type; 0: not known.
   std::function<double(DType)> peak_flops_per_s;
 };
 

@@ -8,7 +8,7 @@
 namespace fourfold::measure {
 namespace {
 
-/// Whether two calls are alike; which micro-batch or part it is does not change the work.
+/// True if two calls are alike; which micro-batch or part it is does not change the work.
 bool is_same(const Call& call, const program::Compute& compute, const std::vector<Shape>& shapes) {
   return op::name(call.problem.op) == op::name(compute.op) && call.problem.shapes == shapes &&
          call.problem.dtype == compute.dtype &&

@@ -11,13 +11,13 @@ struct BatchShape {
   std::int64_t samples = 1;       // of a micro-batch, over all ranks
   std::int64_t length = 1;        // tokens of a sample; 1 where samples are no texts
   std::int64_t global_batch = 1;  // samples of a step
-  /// Of samples that hold several documents: whether attention stops at their borders, and whether
-  /// positions restart in each. Either way "train" and "evaluate" are fed document starts. A text
+  /// Samples may hold several documents: attention may stop at their borders, and positions may
+  /// restart in each. Either way "train" and "evaluate" are fed document starts. A text
   /// that is written is one document.
   bool masks_documents = false, restarts_positions = false;
 };
 
-/// Whether the model is to write text: "prefill" and "decode" are then among the graphs, and the
+/// What the model is to write; text: "prefill" and "decode" are then among the graphs, and the
 /// caches they need among the state.
 enum class Writes : std::uint8_t { text, nothing };
 

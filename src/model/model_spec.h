@@ -9,7 +9,7 @@
 
 namespace fourfold::model {
 
-/// Of one family.
+/// The spec of one family.
 using Spec = std::variant<GptSpec, VggSpec>;
 
 enum class Kind : std::uint8_t { gpt, vgg };

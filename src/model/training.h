@@ -16,10 +16,10 @@ enum class Use : std::uint8_t { train, evaluate };
 struct Classifier {
   /// Adds the model from its inputs to the logits, whose last dim are the classes.
   std::function<graph::ValueId(graph::Builder& builder, Use use)> logits;
-  /// Of a micro-batch: all dims of the logits but the last.
+  /// The labels of a micro-batch: all dims of the logits but the last.
   Shape labels;
   std::int64_t labels_of_step = 1;
-  /// Whether evaluations count the labels whose logit is the largest.
+  /// True if evaluations count the labels whose logit is the largest.
   bool counts_correct = false;
 };
 

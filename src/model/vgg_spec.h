@@ -13,8 +13,8 @@ struct VggSpec {
   std::vector<std::int64_t> picture;         // height, width, channels; empty: those of the data
   std::int64_t num_classes = 0;              // 0: those of the data
   double dropout = 0.5;                      // after each hidden linear layer
-  /// Of the values of a picture, which lie from 0 to 1: one number for each channel, or one for
-  /// all.
+  /// What the values of a picture, which lie from 0 to 1, have: one number for each channel, or one
+  /// for all.
   std::vector<double> mean = {0.5}, deviation = {0.25};
   bool operator==(const VggSpec&) const = default;
 };

@@ -37,15 +37,15 @@ class DimFacts {
       if (node.phase == Phase::forward) look_ahead(node);
   }
 
-  /// Whether some reader holds the dim whole, itself or after ops that keep it.
+  /// True if some reader holds the dim whole, itself or after ops that keep it.
   bool is_held(ValueId id, std::size_t dim) const { return facts_[id.index()][dim].held; }
-  /// Whether what makes the value holds the dim whole, itself or before ops that keep it.
+  /// True if what makes the value holds the dim whole, itself or before ops that keep it.
   bool is_made_whole(ValueId id, std::size_t dim) const {
     return facts_[id.index()][dim].made_whole;
   }
-  /// Whether the dim is one of what is fed.
+  /// True if the dim is one of what is fed.
   bool is_fed(ValueId id, std::size_t dim) const { return facts_[id.index()][dim].fed; }
-  /// Whether the dim ends in an op that has a cut form over it, or in an output of the graph.
+  /// True if the dim ends in an op that has a cut form over it, or in an output of the graph.
   bool ends(ValueId id, std::size_t dim) const { return facts_[id.index()][dim].ends; }
   /// The core that the value reaches through ops that keep its dims, and the core's operand.
   struct Core {

@@ -15,7 +15,7 @@ struct AxisScale {
 
   /// As values, not as powers.
   std::vector<double> marks() const;
-  /// Of a mark: "0.25", "12k", "3e-4". All marks of an axis have the same form.
+  /// The text of a mark: "0.25", "12k", "3e-4". All marks of an axis have the same form.
   std::string label(double mark) const;
   /// In [0, 1] for what lies on the axis.
   double place(double value) const;

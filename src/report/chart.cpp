@@ -188,7 +188,7 @@ std::string strips(const Field& field, std::span<const ChartCurve> curves,
   return svg;
 }
 
-/// Whether the median of some curve would lie in the lowest twentieth of the drawing.
+/// True if the median of some curve would lie in the lowest twentieth of the drawing.
 bool is_lopsided(const std::vector<std::vector<Point>>& curves) {
   bool result = false;
   for (const auto& points : curves) {

@@ -1,14 +1,14 @@
 // The script of the page: it draws the figures anew for the axes and the stretch that a reader
 // chooses, and shows the values under the pointer. It gets its numbers from the page (chart_data.h)
 // and asks for nothing else. A page whose reader has switched scripts off shows the drawings of
-// chart.h. What is chosen stands behind the '#' of the address, so that a view can be passed on.
+// chart.h. What is chosen stands after the '#' of the address, so that a view can be passed on.
 #pragma once
 
 #include <string_view>
 
 namespace fourfold::report {
 
-/// Of its bytes, so that the page runs this script and no other. A test computes it anew.
+/// The hash of its bytes, so that the page runs this script and no other. A test computes it anew.
 inline constexpr std::string_view page_script_hash =
     "sha256-WAVyDmqqhecgO+IHC8iy8fNA41wcErtxUyK8uehp9uI=";
 

@@ -30,7 +30,7 @@ namespace fourfold::rundir {
 namespace {
 
 constexpr std::size_t most_bytes = 1 << 16;
-/// Behind the first line, which says who.
+/// What follows the first line, which says who.
 constexpr std::string_view beat_word = "beat ";
 
 /// All of a small file, empty where it cannot be read; /proc knows no sizes.
@@ -277,7 +277,7 @@ class RunLock::State {
     }
   }
 
-  /// Whether the file at the path is still the one that was made.
+  /// True if the file at the path is still the one that was made.
   bool is_ours() const {
     struct stat here = {}, own = {};
     if (::stat(path_.c_str(), &here) != 0) return errno != ENOENT;

@@ -35,7 +35,7 @@ HolderState state_of(const LockHolder& holder, const LockHolder& own,
 /// Asks the system.
 bool is_running(const LockHolder& holder);
 
-/// Whether the folder could be held, without holding it: of a dry run. Errors:
+/// For a dry run: refuses a folder that could not be held, without holding it. Errors:
 /// UserError(output_in_use).
 void require_unlocked(const std::string& folder, const LockHolder& own, bool take_over);
 

@@ -18,8 +18,8 @@ std::string current_directory();
 /// A shell's word for this text: quoted where it must be.
 std::string shell_quoted(const std::string& text);
 
-/// A shell script that repeats the command from the current directory; what is put behind its name
-/// is put behind the command. `processes`: as many as a launcher started, which the script does not
+/// A shell script that repeats the command from the current directory; what is put after its name
+/// is put after the command. `processes`: as many as a launcher started, which the script does not
 /// start again; 1: no launcher.
 std::string command_text(std::span<const std::string> command, const std::string& directory,
                          std::size_t processes);

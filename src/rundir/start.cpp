@@ -36,7 +36,7 @@ bool contains(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Of what is meant for one start of a command. A job that its scheduler starts again goes on where
+/// What is meant for one start of a command. A job that its scheduler starts again goes on where
 /// its own earlier start left off, whatever the command says.
 struct Intent {
   bool overwrite = false;
@@ -114,7 +114,7 @@ checkpoint::StoragePlan storage_plan(const StartRequest& request, const checkpoi
     try {
       plan.reused_bytes += store.open(step).manifest.size_bytes();
     } catch (const UserError&) {
-      // Of a damaged one nobody knows what it holds.
+      // Nobody knows what a damaged one holds.
     }
   }
   return plan;
@@ -146,7 +146,8 @@ void check_kinds(const std::string& dir) {
   }
 }
 
-/// Whether the folder can take the run; the folder itself is there unless the run is a dry one.
+/// Refuses a folder that cannot take the run; the folder itself is there unless the run is a dry
+/// one.
 void check_place(const StartRequest& request, const checkpoint::Store& store,
                  const RunStart& start) {
   const std::string place = nearest_folder(request.dir);

@@ -46,14 +46,14 @@ struct RunStart {
 /// where the folder cannot take the run.
 RunStart plan_start(const StartRequest& request);
 
-/// Of a dry run: reads every byte of the checkpoint, and says which would be passed over. Errors:
+/// For a dry run: reads every byte of the checkpoint, and says which would be passed over. Errors:
 /// UserError(no_checkpoint) where no other will do.
 void check_bytes(const StartRequest& request, const ResumePoint& point, Screen& screen);
 
 /// The run's own checkpoints.
 checkpoint::Store store_of(const std::string& dir);
 
-/// Whether the weights at the end of a run of so many steps lie in its folder.
+/// True if the weights at the end of a run of so many steps lie in its folder.
 bool has_final_weights(const std::string& dir, std::int64_t step);
 
 /// The names of files that a job which was killed may have left half-written.

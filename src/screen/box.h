@@ -9,7 +9,7 @@
 namespace fourfold::screen {
 
 /// The frame, of at most so many columns where its texts can be broken between words, drawn with
-/// lines of Unicode or with ASCII. No line end behind the last.
+/// lines of Unicode or with ASCII. The last line has no line end.
 std::string box(std::string_view title, const Rows& rows, int columns, bool is_unicode);
 
 }  // namespace fourfold::screen

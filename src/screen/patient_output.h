@@ -23,7 +23,7 @@ class PatientOutput {
   /// Gives a slow reader so long to take what is held back; the rest is dropped.
   void finish(double patience_s);
 
-  /// That nobody will read: dropped for a slow reader or after an error.
+  /// Lines that nobody will read: dropped for a slow reader or after an error.
   std::int64_t lines_lost() const { return lines_lost_; }
 
  private:

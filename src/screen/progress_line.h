@@ -9,7 +9,7 @@
 
 namespace fourfold::screen {
 
-/// "37 %  1.20 of 3.24 GiB" with what is told behind it, and a bar where there is a terminal. On
+/// "37 %  1.20 of 3.24 GiB" with what is told after it, and a bar where there is a terminal. On
 /// standard output.
 class ProgressLine {
  public:

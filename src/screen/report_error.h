@@ -5,7 +5,7 @@
 
 namespace fourfold::screen {
 
-/// One message on standard error, behind all that was printed before. Empty: another rank has said
+/// One message on standard error, after all that was printed before. Empty: another rank has said
 /// it.
 void report_error(const std::string& message);
 

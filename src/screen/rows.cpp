@@ -13,7 +13,7 @@ constexpr std::size_t label_width = 12;
 /// Longer lines are hard to follow, shorter ones break every figure.
 constexpr int most_columns = 100, least_columns = 40;
 
-/// Words of a text, a number with the word behind it ("2.36 GiB", "16 on").
+/// Words of a text, a number with the word after it ("2.36 GiB", "16 on").
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   bool is_number = false;

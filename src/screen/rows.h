@@ -14,7 +14,7 @@ namespace fourfold::screen {
 std::string to_text(const Rows& rows, int columns = 80);
 
 /// The text wrapped in the same way, for a line whose first `indent` columns are taken; further
-/// lines begin with as many blanks. No line end behind the last.
+/// lines begin with as many blanks. The last line has no line end.
 std::string wrapped(std::string_view text, std::size_t indent, int columns);
 
 }  // namespace fourfold::screen

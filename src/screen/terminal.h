@@ -11,7 +11,7 @@
 namespace fourfold::screen {
 
 enum class ColorChoice : std::uint8_t { automatic, always, never };
-/// Of "auto", "always", "never".
+/// The choice that "auto", "always" or "never" names.
 ColorChoice color_choice(const std::string& word);
 
 struct Terminal {
@@ -21,7 +21,8 @@ struct Terminal {
   bool is_live = false;  // a line can be drawn anew
   bool is_unicode = false;
 
-  /// Of a terminal, as it is now: windows change. 0: no terminal, lines may be of any length.
+  /// The columns of a terminal, as it is now: windows change. 0: no terminal, lines may be of any
+  /// length.
   int columns() const;
 };
 

@@ -12,7 +12,7 @@ namespace fourfold::screen {
 
 class WarningFold {
  public:
-  /// Whether this text is new, and so to be said now. Others are counted.
+  /// True if this text is new, and so to be said now. Others are counted.
   bool is_new(std::string_view text);
   /// What to say of those counted since the last call: "... and 3 more ranks: TEXT".
   std::vector<std::string> counted();

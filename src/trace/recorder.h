@@ -22,7 +22,7 @@ struct RecordedRun {
 
 class Recorder {
  public:
-  /// Records `num_runs` runs of the program, behind `num_skipped` that bring memory and caches in.
+  /// Records `num_runs` runs of the program, after `num_skipped` that bring memory and caches in.
   /// Allocates and touches 16 bytes an instruction and run.
   Recorder(std::string program, std::size_t num_instructions, std::size_t num_skipped,
            std::size_t num_runs);

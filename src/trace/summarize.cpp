@@ -18,7 +18,7 @@ double seconds(std::int64_t duration_ns) {
   return ns * static_cast<double>(duration_ns);
 }
 
-/// Where a kind of work stands in tables: stream, class, name; idle behind all.
+/// Where a kind of work stands in tables: stream, class, name; idle after all.
 struct PartKey {
   std::size_t stream = 0;
   std::size_t order = 0;

@@ -16,7 +16,7 @@ std::size_t thread_of(std::size_t stream) {
   return stream + 1;
 }
 
-/// Behind those of the streams.
+/// The number that follows those of the streams.
 std::size_t thread_of_tasks(const RankTimeline& rank) {
   return thread_of(rank.streams.size());
 }
