@@ -63,7 +63,7 @@ void add_config_options(CLI::App& app, ConfigSource& source) {
   add_set_option(app, source);
 }
 
-/// Of subcommands that look at a job without starting it.
+/// For subcommands that look at a job without starting it.
 void add_ranks_option(CLI::App& app, std::optional<std::int64_t>& ranks) {
   app.add_option("--ranks", ranks, "Ranks of the job (default: as many as the grid needs)")
       ->check(CLI::Range(std::int64_t{1}, config::most_ranks));

@@ -26,7 +26,7 @@ struct TrainArguments {
   bool dry_run = false;    // everything but the training
   std::int64_t trace = 0;  // steps to trace
   rundir::ResumeChoice resume;
-  std::optional<std::int64_t> stop_at;  // ends behind so many steps; the schedule stays
+  std::optional<std::int64_t> stop_at;  // ends after so many steps; the schedule stays
   bool take_over = false;               // the lock of a job that cannot be seen to live
   std::string color = "auto";           // or "always", "never"
   std::vector<std::string> command;     // the words of the command line
@@ -46,7 +46,7 @@ struct GenerateArguments {
   std::optional<std::uint64_t> seed;
   std::int64_t samples = 1;            // numbers 1 to that, ...
   std::optional<std::int64_t> sample;  // ... or only this one of them
-  bool ignore_eos = false;             // writes on behind the end of a document
+  bool ignore_eos = false;             // writes on after the end of a document
   bool cache = true;                   // of keys and values
   bool stats = false;                  // tokens per second, on standard error
   int threads = 0;

@@ -20,7 +20,7 @@ struct CommandSpec {
   std::string name, meaning;
   std::vector<OptionSpec> options;
   std::vector<CommandSpec> commands;
-  std::vector<std::string> words = {};  // that may stand behind it: "bash", "model.num_layers"
+  std::vector<std::string> words = {};  // that may follow it: "bash", "model.num_layers"
 };
 
 /// A key of configurations.
@@ -29,7 +29,7 @@ struct KeySpec {
   std::vector<std::string> values;  // where it takes one of these
 };
 
-/// The script for "bash", "zsh" or "fish"; `keys` and their values are offered behind --set.
+/// The script for "bash", "zsh" or "fish"; `keys` and their values are offered after --set.
 /// Errors: UserError(bad_config) for another shell.
 std::string completion_script(std::string_view shell, const CommandSpec& root,
                               const std::vector<KeySpec>& keys);

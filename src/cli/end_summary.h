@@ -22,9 +22,9 @@ class EndSummary : public train::Observer {
 
   /// Steps, tokens, times, rates, losses, memory planned and resident; and the curve of the loss,
   /// evaluations marked, where there are at least a few steps. Columns as of a terminal; 0: none.
-  /// No line end behind the last.
+  /// No line end after the last.
   std::string text(int columns, bool is_unicode) const;
-  /// Whether the run computed faster than the peak that was measured.
+  /// True if the run computed faster than the peak that was measured.
   bool exceeds_peak() const;
 
  private:

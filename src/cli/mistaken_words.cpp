@@ -92,7 +92,7 @@ std::string mistaken_words(const CommandSpec& root, std::span<const std::string>
       text += "error: " + about_command(*command, word);
     else
       text += "error: " + about_word(*command, word);
-    if (wants_command && !is_option) break;  // the words behind it belong to it
+    if (wants_command && !is_option) break;  // the words after it belong to it
   }
   return text + format("\n({} says more)", help_of(path));
 }

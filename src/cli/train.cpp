@@ -240,7 +240,7 @@ void tell_warnings(const job::Job& job, comm::World& world, const rundir::JobFac
           texts[rank]);
 }
 
-/// Whether any rank was asked to stop; all ranks call together.
+/// True if any rank was asked to stop; all ranks call together.
 bool is_stop_asked(const comm::StopRequest& stop, comm::World& world) {
   std::int64_t vote = stop.flag() ? 1 : 0;
   world.all_reduce(std::span(&vote, 1), Reduction::max);

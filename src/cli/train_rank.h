@@ -32,7 +32,7 @@ struct TrainingRun {
   screen::Log& log;
 };
 
-/// Whether this rank speaks for the job.
+/// True if this rank speaks for the job.
 inline bool is_first(const comm::World* world) {
   return world == nullptr || world->rank().index() == 0;
 }

@@ -70,7 +70,7 @@ class Chooser {
     return plan_.meshes[value.sharding.mesh.index()];
   }
 
-  /// Whether equal parts of the local tensor's memory are the members' blocks of the dim.
+  /// True if equal parts of the local tensor's memory are the members' blocks of the dim.
   bool is_contiguous(ValueId id, std::size_t dim, AxisId axis, std::int64_t part) const {
     const Shape local = local_shape(id);
     return local.elements(0, dim) == 1 &&

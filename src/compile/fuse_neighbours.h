@@ -1,5 +1,5 @@
 // Neighbours that read the same elements as one instruction: bias and GELU, a residual connection
-// and the norm behind it with bias and dropout, the same backward, the loss and its gradient. Not a
+// and the norm after it with bias and dropout, the same backward, the loss and its gradient. Not a
 // change of any bit.
 #pragma once
 

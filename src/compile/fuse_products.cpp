@@ -71,7 +71,7 @@ class Fuser : private Neighbours {
     return product;
   }
 
-  /// Whether the slice has the dims of the columns of the product's second factor.
+  /// True if the slice has the dims of the columns of the product's second factor.
   bool is_of_columns(const Slice& slice, std::size_t product) const {
     const auto& contract = std::get<op::Contract>(compute(product)->op);
     const Shape b = shape(compute(product)->slices[1]);

@@ -9,7 +9,7 @@
 namespace fourfold::compile {
 
 /// Makes the rows of op/fused_products.h that the target has, where nobody else reads the product
-/// and no collective stands behind it. Runs after `fuse_neighbours`, which gives biases to the
+/// and no collective stands after it. Runs after `fuse_neighbours`, which gives biases to the
 /// norms that add them on the way and makes the rows of bias and GELU that this pass looks for.
 program::Program fuse_products(program::Program program, const machine::Target& target);
 

@@ -108,7 +108,7 @@ class Inserter {
 
   // --- reads
 
-  /// Whether a node computes with a rounded copy of what it reads: weights are kept in the type of
+  /// True if a node computes with a rounded copy of what it reads: weights are kept in the type of
   /// sums.
   bool rounds(const Node& node, std::size_t index) const {
     return !op::takes_any_element(node.op) &&
@@ -182,7 +182,7 @@ class Inserter {
   ValueId convert(ValueId id, const Sharding& from, const Sharding& to, Purpose purpose,
                   std::optional<ValueId> target, std::optional<ValueId> sum) {
     const std::vector<Conversion> path = conversion_path(from, to);
-    std::size_t last_move = path.size();  // all-reduces behind it work in place
+    std::size_t last_move = path.size();  // all-reduces after it work in place
     for (std::size_t i = 0; i < path.size(); ++i)
       if (path[i].kind != MoveKind::all_reduce) last_move = i;
     require(!sum || last_move + 1 == path.size(), "what is added to a sum ends in a move");
@@ -343,7 +343,7 @@ class Inserter {
     return part.sum;
   }
 
-  /// Behind the last producer of a micro-batch, what it holds goes to the gradient's sum.
+  /// After the last producer of a micro-batch, what it holds goes to the gradient's sum.
   void add_to_sum(ValueId id) {
     if (last_producer_[id.index()] != node_) return;
     for (const SumClass& part : classes_[id.index()])

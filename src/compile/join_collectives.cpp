@@ -77,7 +77,7 @@ class Joining {
 
   DType dtype_of(const Slice& slice) const { return program_.buffer(slice.buffer).dtype; }
 
-  /// Whether two collectives differ only in their tensors.
+  /// True if two collectives differ only in their tensors.
   bool fits(std::size_t a, std::size_t b) const {
     const program::Instruction &one = program_.instructions[a], &other = program_.instructions[b];
     if (one.stream != other.stream || one.what.index() != other.what.index()) return false;

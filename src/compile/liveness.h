@@ -21,7 +21,7 @@ struct Interval {
 /// listed.
 std::vector<std::vector<Interval>> live_intervals(const program::Program& program);
 
-/// Whether any interval of `a` meets any of `b`; both sorted. Cost: linear.
+/// True if any interval of `a` meets any of `b`; both sorted. Cost: linear.
 bool overlap(const std::vector<Interval>& a, const std::vector<Interval>& b);
 
 }  // namespace fourfold::compile

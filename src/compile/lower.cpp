@@ -78,7 +78,7 @@ class Lowering {
     end_task();
   }
 
-  /// Whether anything is fed here, or comes from a stage that is.
+  /// True if anything is fed here, or comes from a stage that is.
   bool has_samples() const {
     return program_.feeds.micros > 0 || std::ranges::any_of(graph_.steps, [](const Step& step) {
              return std::holds_alternative<Handover>(step);
@@ -242,7 +242,7 @@ class Lowering {
     program_.instructions.push_back({math_stream, std::move(instruction)});
   }
 
-  /// Whether the sum has no term yet, of its micro-batch where each has its own.
+  /// True if the sum has no term yet, of its micro-batch where each has its own.
   bool starts(ValueId sum) {
     return started_.emplace(sum, graph_.value(sum).is_micro_sum ? micro_ : 0).second;
   }

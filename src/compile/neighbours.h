@@ -19,7 +19,7 @@ class Neighbours {
 
   Neighbours(program::Program& program, const machine::Target& target)
       : Neighbours(program, target, 0, program.instructions.size()) {}
-  /// Of the instructions from `first` on and before `last` alone, which are whole tasks.
+  /// Looks at the instructions from `first` on and before `last` alone, which are whole tasks.
   Neighbours(program::Program& program, const machine::Target& target, std::size_t first,
              std::size_t last)
       : program_(program),
@@ -57,7 +57,7 @@ class Neighbours {
     const Compute* one = compute(index);
     return one != nullptr && std::holds_alternative<Row>(one->op);
   }
-  /// Whether one instruction can do the work of both.
+  /// True if one instruction can do the work of both.
   bool alike(std::size_t a, std::size_t b) const {
     return program_.instructions[a].stream == program_.instructions[b].stream &&
            compute(a)->dtype == compute(b)->dtype;

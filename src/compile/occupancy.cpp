@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t most_members = 8;  // of a branch
 
-/// Whether any of the lives meets any of the others. Cost: logarithmic for each of the lives.
+/// True if any of the lives meets any of the others. Cost: logarithmic for each of the lives.
 bool meet(const std::vector<Interval>& lives, std::span<const Interval> others) {
   auto other = others.begin();
   for (const Interval& life : lives) {
@@ -108,7 +108,8 @@ Occupancy::Stretch& Occupancy::stretch_at(std::int64_t begin, std::int64_t end,
   return *stretch;
 }
 
-/// Of lives of very different length the long ones: the short ones would leave no common time.
+/// Takes the long ones of lives of very different length: the short ones would leave no common
+/// time.
 Occupancy::Cover Occupancy::join_covers(const std::vector<Cover>& covers) {
   std::size_t longest = 0;
   for (const Cover& one : covers) longest = std::max(longest, one.when.end + 1 - one.when.begin);

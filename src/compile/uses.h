@@ -33,7 +33,7 @@ class Uses {
   std::vector<std::size_t> of_value(const program::Slice& slice, std::size_t writer) const;
   bool same_task(std::size_t a, std::size_t b) const { return tasks_[a] == tasks_[b]; }
 
-  /// Whether the instructions `moved` may run at the place `to`: nothing that stays between touches
+  /// True if the instructions `moved` may run at the place `to`: nothing that stays between touches
   /// what they touch, other than to read what they read.
   bool may_move(std::vector<std::size_t> moved, std::size_t to) const;
 
@@ -77,7 +77,7 @@ class Uses {
   }
   /// Those of a buffer by instructions from `first` on and before `last`, what is gone among them.
   std::span<const Use> between(program::BufferId buffer, std::size_t first, std::size_t last) const;
-  /// Whether it is of the step block, which nothing here writes: its many reads, of each
+  /// True if it is of the step block, which nothing here writes: its many reads, of each
   /// micro-batch, are in nobody's way and need not be kept.
   bool is_given(const program::Slice& slice) const {
     return program_.buffer(slice.buffer).role == program::BufferRole::step_block;
@@ -86,8 +86,8 @@ class Uses {
   void remove(std::size_t index, Freed& freed);
 
   program::Program& program_;
-  // Of one buffer after another, each in the order of the instructions. A replacement has the uses
-  // of its members, so no buffer ever has more.
+  // The uses of one buffer after another, each in the order of the instructions. A replacement has
+  // the uses of its members, so no buffer ever has more.
   std::vector<Use> uses_;
   std::vector<std::size_t> begin_;  // of each buffer in `uses_`, and the end of the last
   std::vector<std::size_t> tasks_;  // of each instruction

@@ -254,7 +254,7 @@ std::vector<Key> data_keys() {
       {.path = "data.mask_documents",
        .meaning =
            "Whether a token attends to its own document only; false: to all that comes before it "
-           "in its sample, which is cut from documents that stand one behind the other.",
+           "in its sample, which is cut from documents that stand one after the other.",
        .field = at(&Config::data, &DataSpec::mask_documents),
        .fallback = "false",
        .cost = "true: the shorter the documents, the less attention computes.",

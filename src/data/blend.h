@@ -24,8 +24,8 @@ class Blend {
     std::size_t set = 0;
     std::int64_t number = 0;  // how many samples before came from that set
   };
-  /// Of sample `sample` of the run, from 0. In any prefix of the samples a set of K has its share
-  /// to within (1 + K share) / 2.
+  /// The place of sample `sample` of the run, from 0. In any prefix of the samples a set of K has
+  /// its share to within (1 + K share) / 2.
   Pick pick(std::int64_t sample) const;
 
  private:

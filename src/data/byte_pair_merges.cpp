@@ -36,7 +36,7 @@ class TokenList {
   bool is_pair(const Candidate& c) const {
     return nodes_[c.at].id == c.left && next(c.at) != nowhere && id(next(c.at)) == c.right;
   }
-  /// Joins the token at a place with the one behind it.
+  /// Joins the token at a place with the one after it.
   void join(std::size_t at, std::int32_t result) {
     Node& gone = nodes_[next(at)];
     nodes_[at].id = result;

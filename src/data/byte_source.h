@@ -25,7 +25,7 @@ class ByteSource {
 /// Plain, gzip or zstd, by its first bytes, whatever its name.
 std::unique_ptr<ByteSource> open_bytes(const std::string& path);
 
-/// Unpackers; `file` names the packed file in messages. Several members behind each other are one
+/// Unpackers; `file` names the packed file in messages. Several members one after another are one
 /// text.
 std::unique_ptr<ByteSource> unpack_gzip(std::unique_ptr<ByteSource> packed, std::string file);
 std::unique_ptr<ByteSource> unpack_zstd(std::unique_ptr<ByteSource> packed, std::string file);

@@ -37,7 +37,7 @@ Prefix extend(Prefix prefix, int length, std::uint32_t byte) {
   return byte > 0x20 && byte < 0x7F ? Prefix::ascii : prefix;
 }
 
-/// Keys share their ends, so nodes have several parents; what is found behind a node is kept.
+/// Keys share their ends, so nodes have several parents; what is found after a node is kept.
 class Walk {
  public:
   Walk(std::string_view units, std::string_view replacements)
@@ -66,7 +66,7 @@ class Walk {
   }
 
   /// The children of a node stand at `base` xor their byte. Returns how many rules may follow each
-  /// other on one way behind it.
+  /// other on one way after it.
   int visit(std::size_t base, Prefix prefix, int length) {
     // Any byte of a text may be looked up here.
     if ((base | 0xFFU) >= units_.size() / sizeof(std::uint32_t)) return fail("a node lies outside");

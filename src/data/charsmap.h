@@ -10,7 +10,7 @@
 namespace fourfold::data {
 
 struct CharsmapFacts {
-  /// Whether a text may be normalised in parts that are cut between a printable ASCII character
+  /// True if a text may be normalised in parts that are cut between a printable ASCII character
   /// and a space: no rule sees both, and none makes or removes a space there.
   bool keeps_spaces_apart = true;
 };

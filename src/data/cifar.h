@@ -10,7 +10,7 @@
 
 namespace fourfold::data {
 
-/// Whether a file named *.bin, or one in a folder, may hold such records: its first bytes are no
+/// True if a file named *.bin, or one in a folder, may hold such records: its first bytes are no
 /// text, it is no shard of llm.c and does not belong to a Megatron set.
 bool is_cifar(const std::string& path);
 
@@ -19,9 +19,9 @@ bool is_cifar(const std::string& path);
 /// those of a folder sorted by name.
 ///
 /// Which of both it is: batches.meta.txt or fine_label_names.txt beside the files says so; else
-/// their sizes, whole numbers of records of 3,073 or 3,074 bytes; else the labels, where those of
-/// one kind are in range and those of the other are not. Those files also name the classes, a line
-/// each, and say how many there are: 10 and 100 without them.
+/// their sizes, whole numbers of records of 3,073 or 3,074 bytes; else the labels, where the ones
+/// of one kind are in range and those of the other are not. Those files also name the classes, a
+/// line each, and say how many there are: 10 and 100 without them.
 ///
 /// A picture is bad where its label is no class, or the file ends within it. Errors: as
 /// `open_pictures` says. Memory: 24 bytes a picture. Cost: reads all labels.

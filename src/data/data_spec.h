@@ -27,16 +27,16 @@ struct DataSpec {
   TokenizerKind tokenizer = TokenizerKind::character;
   std::string tokenizer_path;  // sentencepiece: a .model file; gpt2: a folder
   double split = 0.9;  // the first part of the text is for training, the rest for validation
-  /// Of the format of `path`: validates in place of that rest, and all the others train.
+  /// A path of the same format: validates in place of that rest, and all the others train.
   std::string validation;
   std::int64_t seq_length = 64;
-  /// Whether samples say where their documents begin, so that attention stops at the borders, or
+  /// True if samples say where their documents begin, so that attention stops at the borders, or
   /// positions restart there.
   bool mask_documents = false, restart_positions = false;
   std::int64_t samples_per_step = 0;  // of all ranks
   std::int64_t vocab_size = 0;        // of the model; synthetic data, and sets of unknown tokens
   std::uint64_t seed = 0;             // of the run: decides which samples a step sees
-  /// Whether the samples are pictures: always where the format is, and of a synthetic set where the
+  /// True if the samples are pictures: always where the format is, and of a synthetic set where the
   /// model looks at pictures. Such a set has these.
   bool is_of_pictures = false;
   PictureShape picture;

@@ -11,7 +11,7 @@ struct Character {
   std::size_t num_bytes = 1;
 };
 
-/// Of a text that is not empty.
+/// The first character of a text that is not empty.
 Character first_character(std::string_view text, const std::vector<CharacterClass>& classes) {
   const auto byte = static_cast<unsigned char>(text.front());
   if (byte < 0x80) return {classes[byte], 1};
@@ -37,7 +37,7 @@ std::size_t last_gpt2_cut(std::string_view text) {
     return (static_cast<unsigned char>(text[at]) & 0xc0) != 0x80;
   };
   CharacterClass behind = other;
-  std::size_t cut = 0;  // where the character behind begins; 0: it may be cut short
+  std::size_t cut = 0;  // where the character after begins; 0: it may be cut short
   for (std::size_t at = text.size(); at-- > 0;) {
     if (!begins_character(at)) continue;
     const auto found = first_code_point(text.substr(at));
@@ -71,7 +71,7 @@ std::size_t first_gpt2_chunk(std::string_view text) {
     last = at;
     at += next.num_bytes;
   }
-  // Of white space before something else, the last character goes with what follows.
+  // The last character of white space before something else goes with what follows.
   const bool gives_last = kind == CharacterClass::space && at < text.size() && last > 0;
   return gives_last ? last : at;
 }

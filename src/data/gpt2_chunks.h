@@ -15,7 +15,7 @@ std::size_t first_gpt2_chunk(std::string_view text);
 
 /// The last place in `text`, above 0, that is a cut whatever stands before and follows: a letter or
 /// a number, or a sign before white space or a number, ends there. 0 where there is none. Cost: the
-/// characters behind it.
+/// characters after it.
 std::size_t last_gpt2_cut(std::string_view text);
 
 }  // namespace fourfold::data

@@ -83,7 +83,7 @@ std::string path_of_labels(const std::string& pictures) {
                          pictures, names[0], names[1]));
 }
 
-/// Of pictures, from the dims behind their number.
+/// The shape of pictures, from the dims after their number.
 PictureShape shape_of(const IdxFile& pictures) {
   const auto& dims = pictures.dims();
   if (dims.size() < 3)

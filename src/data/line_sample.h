@@ -13,7 +13,7 @@ namespace fourfold::data {
 
 class LineSample {
  public:
-  /// Lines above `most_line_bytes` are cut into several, behind a space where there is one; of all
+  /// Lines above `most_line_bytes` are cut into several, after a space where there is one; of all
   /// lines at most `most_bytes` are kept, chosen evenly.
   LineSample(std::int64_t most_bytes, std::size_t most_line_bytes);
 

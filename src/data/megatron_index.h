@@ -50,7 +50,7 @@ class MegatronIndex {
 
  private:
   static constexpr std::int64_t stride = 1024;
-  /// Of every `stride`th document.
+  /// What is kept of every `stride`th document.
   struct Mark {
     std::int64_t token = 0, sequence = 0;
   };

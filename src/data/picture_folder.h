@@ -28,7 +28,7 @@ struct ChosenFiles {
 /// other files, they are the set.
 ChosenFiles choose_files(const std::vector<std::string>& names);
 
-/// Whether a name ends so, in capital letters or small ones. `ending` is in small letters.
+/// True if a name ends so, in capital letters or small ones. `ending` is in small letters.
 bool has_ending(std::string_view name, std::string_view ending);
 
 }  // namespace fourfold::data

@@ -64,7 +64,7 @@ class PictureSet {
   PictureFacts facts_;
 };
 
-/// Whether a file or folder looks like pictures in one of the formats of `open_pictures`. Damaged
+/// True if a file or folder looks like pictures in one of the formats of `open_pictures`. Damaged
 /// ones do too, so that opening says what is wrong. Reads the first bytes of some files. Folders
 /// that cannot be listed and files that cannot be read are no pictures.
 bool is_picture_set(const std::string& path);
@@ -76,7 +76,7 @@ bool is_picture_set(const std::string& path);
 /// *.png
 ///   makes it one, so that all others in it are found to be bad.
 ///
-/// Of a folder of CIFAR or IDX, files whose names have the word "test" or "t10k" belong to another
+/// In a folder of CIFAR or IDX, files whose names have the word "test" or "t10k" belong to another
 /// set where there are others too (facts().other_files): name such a file alone.
 ///
 /// Errors: UserError(bad_data) with the place for files that are missing, damaged or contradict

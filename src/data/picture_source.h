@@ -15,7 +15,7 @@ namespace fourfold::data {
 
 /// Inputs: "pictures", bytes of (height, width, channels), and "labels", a number each.
 ///
-/// Of one set, the first part of a fixed random order trains and the rest validates (spec.split);
+/// The first part of a fixed random order of one set trains and the rest validates (spec.split);
 /// with a set of its own for validation all of the first one trains. An epoch of training shows
 /// each picture once, in a random order without a table; with spec.flip each sample is mirrored,
 /// left to right, with probability 1/2. Both are pure functions of (seed, step, sample).

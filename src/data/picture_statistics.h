@@ -10,7 +10,7 @@
 namespace fourfold::data {
 
 struct PictureStatistics {
-  /// Of each channel, of values divided by 255: what a normalisation subtracts and divides by. The
+  /// For each channel, of values divided by 255: what a normalisation subtracts and divides by. The
   /// deviation is that of all values, divided by their number.
   std::vector<double> mean, deviation;
 };

@@ -16,7 +16,7 @@ namespace fourfold::data {
 /// The signature and the first chunk, which says how large the picture is.
 inline constexpr std::size_t png_header_bytes = 33;
 
-/// Whether a file with these first bytes is a PNG by its signature.
+/// True if a file with these first bytes is a PNG by its signature.
 bool is_png(std::span<const std::byte> first_bytes);
 
 /// The shape that a file's first bytes claim, within the bounds of picture_shape.h; or what is

@@ -44,7 +44,7 @@ class ProtobufWriter {
  public:
   void number(std::uint32_t field, std::uint64_t value);
   void fixed32(std::uint32_t field, std::uint32_t bits);
-  /// Of texts and messages.
+  /// For texts and messages.
   void bytes(std::uint32_t field, std::string_view bytes);
   const std::string& text() const { return text_; }
 

@@ -23,7 +23,7 @@ constexpr std::string_view space_symbol = "\u2581";
 /// Scores are single precision, which counts so far without a gap.
 constexpr std::size_t most_merges = std::size_t{1} << 24;
 
-/// Of sentencepiece_model.cpp: every cut of a piece is looked at.
+/// As in sentencepiece_model.cpp: every cut of a piece is looked at.
 constexpr std::size_t most_piece_bytes = 512;
 
 /// A tokenizer that there is not here, as a value until the reason is returned.
@@ -198,7 +198,7 @@ class Reading {
         read_byte_pair_vocabulary({text, places[0]}, {merges, places[1]}, ExitCode::bad_data));
   }
 
-  /// In the letters that stand for bytes, behind the others.
+  /// In the letters that stand for bytes, after the others.
   void add_to_vocabulary(const AddedToken& token) {
     const auto size = static_cast<std::int64_t>(tokens_.size());
     if (token.id < size) return;

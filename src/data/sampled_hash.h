@@ -7,8 +7,8 @@
 
 namespace fourfold::data {
 
-/// Of the size and of 64 pieces of 4 KiB: the first, the last, the others evenly between them; of
-/// all bytes of a file of up to 256 KiB.
+/// The hash of the size and of 64 pieces of 4 KiB: the first, the last, the others evenly between
+/// them; of all bytes of a file of up to 256 KiB.
 std::uint64_t sampled_hash(const DataFile& file);
 
 }  // namespace fourfold::data

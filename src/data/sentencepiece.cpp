@@ -30,7 +30,7 @@ constexpr std::string_view space_symbol = "\u2581";
 
 /// The library counts bytes in an int and takes up to 50 bytes of memory for each.
 constexpr std::size_t most_uncut_bytes = std::size_t{64} << 20;
-/// Of unigram models, whose sums over a long text lose digits.
+/// For unigram models, whose sums over a long text lose digits.
 constexpr std::size_t unigram_block_bytes = std::size_t{16} << 10;
 
 /// What each id stands for in a text.

@@ -24,7 +24,7 @@ using PieceKind = SentencePieceModel::PieceKind;
 
 // Far above any piece that training makes (16 characters); the library recurses on their lengths.
 constexpr std::size_t most_piece_bytes = 512;
-// Of the library: user-defined pieces that are prefixes of one text, beyond which it reads.
+// User-defined pieces that are prefixes of one text: the library reads beyond more of them.
 constexpr int most_nested_pieces = 64;
 
 /// Numbers of fields in ModelProto, TrainerSpec, NormalizerSpec and SentencePiece.
@@ -60,7 +60,7 @@ class Reader {
                            source_, what));
   }
 
-  /// Of fields that come twice the library takes the last, or joins both: `once` lists those that
+  /// Where fields come twice the library takes the last, or joins both: `once` lists those that
   /// are read here.
   void for_each_field(std::string_view bytes, std::string_view what,
                       std::initializer_list<std::uint32_t> once,

@@ -20,7 +20,7 @@ bool is_of_text(const SentencePieceModel::Piece& piece) {
   return piece.kind == PieceKind::normal || piece.kind == PieceKind::user_defined;
 }
 
-/// Whether the library may make it of others, if only to take it apart again.
+/// True if the library may make it of others, if only to take it apart again.
 bool is_merged(const SentencePieceModel::Piece& piece) {
   return is_of_text(piece) || piece.kind == PieceKind::unused;
 }
@@ -30,7 +30,7 @@ std::string_view as_space(std::string_view character) {
   return character == space_symbol ? std::string_view(" ") : character;
 }
 
-/// Whether normalisation may see the parts alone.
+/// True if normalisation may see the parts alone.
 bool keeps_parts(const SentencePieceModel& model) {
   const bool loses_first_space = model.removes_extra_spaces && !model.adds_dummy_prefix;
   return !loses_first_space && !model.space_is_suffix && model.charsmap_keeps_spaces_apart;

@@ -17,15 +17,15 @@ class TextCuts {
  public:
   explicit TextCuts(const SentencePieceModel& model);
 
-  /// Whether there may be any.
+  /// True if there may be any.
   bool exist() const { return begins_.any(); }
-  /// Whether the part behind a cut loses its first space, because the model itself puts one before
+  /// True if the part after a cut loses its first space, because the model itself puts one before
   /// every text.
   bool drop_space() const { return drops_space_; }
 
-  /// Behind this place of the text there are none. Cost: the spaces at its end.
+  /// After this place of the text there are none. Cost: the spaces at its end.
   std::size_t limit(std::string_view text) const;
-  /// The first cut at or behind `from`, which is at least 1; the text's end when there is none
+  /// The first cut at or after `from`, which is at least 1; the text's end when there is none
   /// before `limit`. `text`: UTF-8.
   std::size_t next(std::string_view text, std::size_t from, std::size_t limit) const;
   /// The last one before `limit`; 0 when there is none.
@@ -36,8 +36,8 @@ class TextCuts {
   void join(std::string_view piece);
   void choose_begins(const SentencePieceModel& model);
 
-  std::bitset<256> ends_, begins_;  // bytes that may stand before and behind a cut
-  std::bitset<65536> joined_;       // 256 x byte before + byte behind, in some piece
+  std::bitset<256> ends_, begins_;  // bytes that may stand before and after a cut
+  std::bitset<65536> joined_;       // 256 x byte before + byte after, in some piece
   bool drops_space_;
 };
 

@@ -17,7 +17,7 @@ namespace fourfold::data {
 namespace {
 
 constexpr std::size_t stretch_bytes = 1 << 20;
-/// Of one line of JSON, or of a text that may not be cut: what a file may ask of memory.
+/// What a file may ask of memory: one line of JSON, or a text that may not be cut.
 constexpr std::size_t longest_line = std::size_t{256} << 20;
 
 constexpr std::string_view blanks = " \t\r\n\v\f";
@@ -26,8 +26,8 @@ bool is_blank(char letter) {
   return blanks.find(letter) != blanks.npos;
 }
 
-/// Where to end a piece of a text that no tokenizer sees in pieces: behind a single line break
-/// between two words, else behind any line break, any blank, or between two characters.
+/// Where to end a piece of a text that no tokenizer sees in pieces: after a single line break
+/// between two words, else after any line break, any blank, or between two characters.
 std::size_t find_cut(std::string_view text) {
   for (std::size_t i = text.size() - 1; i-- > 1;)
     if (text[i] == '\n' && !is_blank(text[i - 1]) && !is_blank(text[i + 1])) return i + 1;
@@ -153,7 +153,7 @@ struct RawTextReader::State {
     is_at_end = held.size() < bytes;
   }
 
-  /// How much of what is held is the next stretch: the longest that ends behind a line.
+  /// How much of what is held is the next stretch: the longest that ends after a line.
   std::size_t cut_lines() {
     for (std::size_t size = stretch_bytes;; size *= 2) {
       fill(size);

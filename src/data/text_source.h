@@ -50,18 +50,18 @@ using LastCut = std::function<std::size_t(std::string_view)>;
 /// UserError(bad_data) with the file and the place.
 class RawTextReader {
  public:
-  /// `last_cut` says where a text of more than a megabyte is cut; without it, behind a line, else a
+  /// `last_cut` says where a text of more than a megabyte is cut; without it, after a line, else a
   /// word, else a character.
   explicit RawTextReader(std::vector<std::string> files, TextPosition from = {},
                          LastCut last_cut = {});
   ~RawTextReader();
 
-  /// Nothing at the end. Stretches of JSON end behind a line, those of a text where `last_cut`
+  /// Nothing at the end. Stretches of JSON end after a line, those of a text where `last_cut`
   /// says; where they end depends on the file alone.
   std::optional<RawText> next();
   /// Where the next stretch begins.
   TextPosition position() const;
-  /// Of the files as they lie on the disk: read so far, and all.
+  /// The bytes of the files as they lie on the disk: read so far, and all.
   std::int64_t bytes_read() const;
   std::int64_t bytes_in_all() const;
 

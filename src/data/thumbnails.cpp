@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view shades = " .:-=+*#%@";
 
-/// Of red, green and blue, as the eye sees them (ITU-R BT.709); or of grey.
+/// The brightness of red, green and blue, as the eye sees them (ITU-R BT.709); or of grey.
 double brightness(std::span<const std::uint8_t> pixel) {
   if (pixel.size() == 1) return pixel[0];
   return 0.2126 * pixel[0] + 0.7152 * pixel[1] + 0.0722 * pixel[2];

@@ -39,7 +39,7 @@ class TokenSetWriter {
 
   /// Where the text goes on of which nothing is written yet; the beginning for a new set.
   TextPosition position() const { return journal_.position; }
-  /// Whether only the end was missing: nothing is to be added.
+  /// True if only the end was missing: nothing is to be added.
   bool is_whole() const { return journal_.is_whole; }
   std::int64_t documents() const { return journal_.documents; }
   std::int64_t tokens() const { return journal_.bin_bytes / facts_of(options_.dtype).size_bytes; }
@@ -49,7 +49,7 @@ class TokenSetWriter {
     std::int64_t tokens = 0;
     bool ends_document = true;
   };
-  /// `tokens` are those of the pieces, one behind the other, as they lie in the file. Errors:
+  /// `tokens` are those of the pieces, one after the other, as they lie in the file. Errors:
   /// UserError(bad_data) for a document of 2^31 tokens or more, which the format cannot hold.
   void add(std::span<const std::byte> tokens, std::span<const Piece> pieces);
   /// What was added comes from the text before `position`: a later call goes on from there.

@@ -16,7 +16,7 @@
 namespace fourfold::data {
 namespace {
 
-/// All documents behind each other; where each ends.
+/// All documents one after another; where each ends.
 struct Text {
   std::string text;
   std::vector<std::size_t> document_ends;

@@ -1,4 +1,4 @@
-// Tokens of documents, one behind the other, wherever they lie. Not samples (token_source.h).
+// Tokens of documents, one after the other, wherever they lie. Not samples (token_source.h).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct BadToken {
 class TokenStream {
  public:
   virtual ~TokenStream() = default;
-  /// Of the file or set, for messages.
+  /// The name of the file or set, for messages.
   virtual const std::string& name() const = 0;
   virtual std::int64_t num_tokens() const = 0;
   virtual std::int64_t num_documents() const = 0;

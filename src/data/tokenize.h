@@ -17,7 +17,7 @@ struct TokenizeOptions {
   std::string field = "text";       // of JSON lines
   std::string prefix;               // absolute
   int jobs = 1;                     // threads
-  bool append_eod = false;          // the tokenizer's end_of_document behind each document
+  bool append_eod = false;          // the tokenizer's end_of_document after each document
   bool overwrite = false;
   /// So many bytes of tokens at most are lost by a kill.
   std::int64_t note_bytes = std::int64_t{32} << 20;

@@ -19,7 +19,7 @@ namespace fourfold::data {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// Of the kind, as data.tokenizer names it: "gpt2".
+  /// The kind, as data.tokenizer names it: "gpt2".
   virtual std::string_view name() const = 0;
   virtual std::int64_t vocab_size() const = 0;
   /// The token that stands between documents, which no text encodes to; nothing where there is
@@ -32,9 +32,9 @@ class Tokenizer {
                                            std::string_view source) const = 0;
   /// A document may be encoded in pieces: the last place of its beginning `text`, above 0 and below
   /// its size, where it may be cut whatever follows. encode(before the cut), then
-  /// encode_rest(behind it) gives the ids of encode(the whole). 0: there is no such place yet.
+  /// encode_rest(after it) gives the ids of encode(the whole). 0: there is no such place yet.
   virtual std::size_t last_cut(std::string_view text) const = 0;
-  /// Of a document that was cut: what comes behind the cut.
+  /// The ids of what comes after the cut.
   virtual std::vector<std::int32_t> encode_rest(std::string_view text,
                                                 std::string_view source) const {
     return encode(text, source);

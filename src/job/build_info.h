@@ -9,7 +9,7 @@
 
 namespace fourfold::job {
 
-/// The commit, "-dirty" behind it where the sources differed; "unknown" outside a repository.
+/// The commit, "-dirty" after it where the sources differed; "unknown" outside a repository.
 /// Written by the build (scripts/write_commit.cmake).
 extern const char* const build_commit;
 
@@ -20,8 +20,8 @@ struct BuildInfo {
 BuildInfo build_info();
 
 using NamedVersions = std::vector<std::pair<std::string, std::string>>;
-/// Of every library: those behind the kernels and MPI as they are loaded, the others as they were
-/// at build time. Starts nothing.
+/// The version of every library: of those under the kernels and of MPI as they are loaded, of the
+/// others as they were at build time. Starts nothing.
 NamedVersions library_versions();
 
 /// Both for a record: what the binary is, with the instruction sets of its kernels; and versions by

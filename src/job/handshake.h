@@ -1,5 +1,5 @@
-// Whether all ranks of a job are the same program about the same work: compared once, before the
-// first of them touches a file. Ranks that are threads share all of it.
+// The proof that all ranks of a job are the same program about the same work: compared once, before
+// the first of them touches a file. Ranks that are threads share all of it.
 #pragma once
 
 #include <string>

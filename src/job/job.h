@@ -53,7 +53,7 @@ Job make_job(config::Config config, Graphs graphs = Graphs::of_run,
 /// UserError(bad_config) where model and data do not fit.
 std::unique_ptr<const data::Source> load_data(config::Config& config);
 
-/// Whether the model is left open until the data are read.
+/// True if the model is left open until the data are read.
 bool needs_data(const config::Config& config);
 /// Sets what load_data sets for subcommands that need no data otherwise; reads the data only where
 /// something is left open.
@@ -68,8 +68,8 @@ int resolve_threads(int threads);
 /// precision, which can be planned all the same: on a CPU bf16 needs those of kernels/reference.
 void check_trainable(const config::Config& config);
 
-/// Of a rank of a run that saves checkpoints: the copy from which they are written, beside both
-/// regions.
+/// What a rank of a run that saves checkpoints has beside both regions: the copy from which they
+/// are written.
 std::int64_t checkpoint_copy_bytes(const Job& job);
 
 }  // namespace fourfold::job

@@ -27,7 +27,7 @@ struct RankMemory {
   std::size_t fullest_instruction = 0;
 };
 
-/// Of the first rank. Classes of no bytes are left out.
+/// The memory of the first rank. Classes of no bytes are left out.
 RankMemory rank_memory(const Job& job);
 
 }  // namespace fourfold::job

@@ -18,7 +18,7 @@ struct KnownPeak {
   double flops_per_s = 0;         // the best; 0: none is known
   std::int64_t measurements = 0;  // that it is the best of
 
-  /// Whether another measurement would not tell more.
+  /// True if another measurement would not tell more.
   bool is_settled() const { return measurements >= 3; }
 };
 

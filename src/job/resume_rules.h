@@ -1,5 +1,5 @@
-// Whether a run may go on from a checkpoint: what of its configuration, tokenizer and data may
-// differ. Not which checkpoint that is (rundir/resume.h).
+// The rules by which a run may go on from a checkpoint: what of its configuration, tokenizer and
+// data may differ. Not which checkpoint that is (rundir/resume.h).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace fourfold::job {
 /// The configuration that wrote the checkpoint.
 config::Config stored_config(const checkpoint::Manifest& manifest);
 
-/// Whether validation losses of the checkpoint's run and of this one may be compared: they are of
+/// True if validation losses of the checkpoint's run and of this one may be compared: they are of
 /// the same windows.
 bool has_same_validation(const checkpoint::Manifest& manifest, const config::Config& config,
                          const data::Source& source);
@@ -28,7 +28,7 @@ bool has_same_validation(const checkpoint::Manifest& manifest, const config::Con
 void check_resumable(const checkpoint::Manifest& manifest, const config::Config& config,
                      const data::Source& source, const std::vector<std::string>& overrides);
 
-/// Whether all steps are done at that step, as the configuration has it.
+/// True if all steps are done at that step, as the configuration has it.
 bool is_over(const checkpoint::Manifest& manifest, const config::Config& config);
 
 /// What a start of a run was told, and what it finds.
@@ -37,10 +37,10 @@ struct GoingOn {
   std::optional<std::int64_t> stop_at;
   bool is_complete = false;  // nothing is left to do where all steps are done
 };
-/// Whether the run may go on from a checkpoint that was found. Errors: those of check_resumable;
-/// UserError(no_checkpoint) where it does not fit the model; UserError(output_in_use) for a run
-/// that is complete; UserError(numeric_stop) for one that ended with numbers that are not finite;
-/// UserError(bad_config) where it is to stop before that step.
+/// Checks that the run may go on from a checkpoint that was found. Errors: those of
+/// check_resumable; UserError(no_checkpoint) where it does not fit the model;
+/// UserError(output_in_use) for a run that is complete; UserError(numeric_stop) for one that ended
+/// with numbers that are not finite; UserError(bad_config) where it is to stop before that step.
 void check_start(const checkpoint::Found& found, const Job& job, const data::Source& source,
                  const GoingOn& going_on);
 

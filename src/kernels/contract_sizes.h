@@ -9,7 +9,7 @@ namespace fourfold::kernels {
 
 /// out (m, n) = op(a) (m, k) times op(b) (k, n). a and b are dense as stored; element (row, inner)
 /// of op(a) lies at row * a_row_stride + inner * a_inner_stride, element (inner, column) of op(b)
-/// likewise. There are `count` such products, each dense behind the one before it.
+/// likewise. There are `count` such products, each dense after the one before it.
 struct ContractSizes {
   std::int64_t m, n, k;
   std::int64_t a_row_stride, a_inner_stride;

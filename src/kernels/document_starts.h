@@ -12,7 +12,7 @@ namespace fourfold::kernels {
 /// The operands of attention and its gradient that come after the `first` ones, which are always
 /// there.
 struct AttentionOperands {
-  std::size_t starts, seed, outputs;  // `step` stands behind the seed
+  std::size_t starts, seed, outputs;  // `step` stands after the seed
   template <class AttentionOp>
   AttentionOperands(const AttentionOp& op, std::size_t first)
       : starts(first),
@@ -31,7 +31,7 @@ struct DocumentStarts {
   }
 };
 
-/// Of an op that may have the operand document_starts at `place`.
+/// The operands of an op that may have document_starts at `place`.
 template <class Row>
 DocumentStarts document_starts(const Row& op, Tensors operands, std::size_t place) {
   if (!op.documents) return {};

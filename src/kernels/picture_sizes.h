@@ -112,7 +112,7 @@ PoolSizes pool_sizes(const Pool& op, const Shape& x, const Shape& y) {
   return {x[0], x[1], x[2], x[3], y[1], y[2], op.size, op.stride};
 }
 
-/// Whether x takes the place of the largest so far: the first of equal ones stays, NaN wins.
+/// True if x takes the place of the largest so far: the first of equal ones stays, NaN wins.
 template <class T>
 FOURFOLD_CUDA bool is_larger(T x, T largest) {
   return x > largest || x != x;

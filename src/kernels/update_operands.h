@@ -35,7 +35,7 @@ struct ListPlaces {
   std::size_t gradient, first_state;
 };
 
-/// Whether an element that an update would leave so is one that it writes. Vectors see no branch.
+/// True if an element that an update would leave so is one that it writes. Vectors see no branch.
 template <class T, class... More>
 FOURFOLD_CUDA inline bool are_finite(T weight, More... moments) {
   return T(0) * weight + (... + (T(0) * moments)) == T(0);
@@ -47,7 +47,7 @@ inline void count_found(Tensors operands, bool accumulate, std::int64_t found) {
   out = accumulate ? wrapping_add(out, found) : found;
 }
 
-/// Whether the step is one that writes; the scalars begin at operand `first`.
+/// True if the step is one that writes; the scalars begin at operand `first`.
 template <class Row>
 bool is_applied(Tensors operands, std::size_t first) {
   return *operands[first + 2].as<std::int64_t>() != 0;

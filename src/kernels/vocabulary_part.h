@@ -10,7 +10,7 @@
 namespace fourfold::kernels {
 
 struct VocabularyPart {
-  std::int64_t local;  // columns here, those of padding behind the others
+  std::int64_t local;  // columns here, those of padding after the others
   std::int64_t valid;  // not padding
   std::int64_t first;  // of the vocabulary
 

@@ -55,7 +55,7 @@ std::variant<std::map<char, Cuts>, std::string> split_cuts(std::string_view fact
 std::variant<Cuts, std::string> merge_cuts(std::string_view factors, const FactorSizes& sizes,
                                            const std::map<char, Cuts>& cuts, const Mesh& mesh);
 
-/// Whether some rank has elements of a dim that do not stand next to each other.
+/// True if some rank has elements of a dim that do not stand next to each other.
 bool is_cyclic(std::int64_t size, const Cuts& cuts, const Mesh& mesh);
 
 }  // namespace fourfold::op

@@ -12,7 +12,7 @@ struct BiasGelu {
   std::vector<Part> parts() const;
 };
 
-/// A residual connection and the layer norm behind it: sum = x + dropout(branch (+ branch_bias)),
+/// A residual connection and the layer norm after it: sum = x + dropout(branch (+ branch_bias)),
 /// then y, mean and rstd as op::LayerNorm of sum. x, branch, sum, y (b, t, C); biases and gain (C).
 /// With a rate of 0 there is no dropout, and no operands seed and step.
 struct AddLayerNorm {

@@ -115,7 +115,7 @@ struct PositionsGradient {
 /// y = x / (1 - rate) where kept, else 0. Element i of the step is dropped when word (i mod 4) of
 /// Philox(seed, stream; element i / 4, step) is below rate * 2^32; i counts over (sample, the other
 /// dims). Its own gradient: dropout of y_grad with the same attributes. x (B, ...). `window` says
-/// which samples these are, `part` which part of the dims behind (it has one dim less than x) and
+/// which samples these are, `part` which part of the dims after (it has one dim less than x) and
 /// has no padding: a cut leaves the mask unchanged.
 struct Dropout {
   RandomStream stream;

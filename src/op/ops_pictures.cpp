@@ -37,7 +37,7 @@ Outputs slid_over(std::string_view name, const Shape& picture, std::int64_t kern
   return {{picture[0], rows, columns, channels}};
 }
 
-/// Whether `given` is what slides over a picture of these sizes give.
+/// True if `given` is what slides over a picture of these sizes give.
 template <class... Slide>
 bool gives(const Shape& given, const Slide&... slide) {
   const Outputs made = slid_over("", slide...);

@@ -31,7 +31,7 @@ struct Place {
 
   static constexpr std::size_t last_dim = std::numeric_limits<std::size_t>::max();
   std::size_t dim_of(const Shape& shape) const { return dim == last_dim ? shape.rank() - 1 : dim; }
-  /// Whether ranks of one program differ in it.
+  /// True if ranks of one program differ in it.
   bool differs_by_rank() const {
     return told == Told::first || told == Told::samples || told == Told::window;
   }

@@ -17,7 +17,7 @@ std::vector<std::int64_t> borders_of(const Shape& shape) {
   return borders;
 }
 
-/// Whether a stride falls on digits of a shape: it is a multiple of the dim's own stride and
+/// True if a stride falls on digits of a shape: it is a multiple of the dim's own stride and
 /// divides that of the dim before.
 bool is_digit(std::int64_t stride, const std::vector<std::int64_t>& borders) {
   for (std::size_t i = 0; i + 1 < borders.size(); ++i)

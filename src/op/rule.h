@@ -88,7 +88,7 @@ enum class WorkClass : std::uint8_t {
   control,      // a few scalars
   source,       // makes a tensor out of nothing
 };
-/// Whether an op of this class is as fast as its flops allow, and not as its bytes do.
+/// True if an op of this class is as fast as its flops allow, and not as its bytes do.
 constexpr bool is_counted_in_flops(WorkClass work) {
   return work == WorkClass::product || work == WorkClass::core;
 }
@@ -108,13 +108,13 @@ constexpr bool is_counted_in_flops(WorkClass work) {
 struct FactorRule {
   std::vector<OperandFactors> operands;
   std::string whole;
-  /// Whether reads may be partial sums, the outputs then being partial too. `one`: linear in each
+  /// How reads may be partial sums, the outputs then being partial too. `one`: linear in each
   /// read apart (a product), exactly one of them may be partial; `all`: linear in all tensor reads
   /// together (a sum), so all of them must be; `first`: linear in the first read alone.
   enum class Linear : std::uint8_t { no, one, all, first } linear = Linear::no;
   Reduction reduction = Reduction::sum;
   std::string repeated = {};
-  /// Of the factors that share a dim with others.
+  /// The sizes of the factors that share a dim with others.
   FactorSizes sizes = {};
 
   std::string cut_form = {};

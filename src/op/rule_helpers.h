@@ -47,16 +47,16 @@ inline double elements(const Shape& shape) {
   return static_cast<double>(shape.elements());
 }
 
-/// Whether `rows` are the dims of x before its last one.
+/// True if `rows` are the dims of x before its last one.
 inline bool are_rows_of(const Shape& rows, const Shape& x) {
   return x.rank() > 0 && rows == leading(x, x.rank() - 1);
 }
-/// Whether `count` places from `first` on lie within `size`.
+/// True if `count` places from `first` on lie within `size`.
 inline bool lie_within(std::int64_t first, std::int64_t count, std::int64_t size) {
   return first >= 0 && count <= size && first <= size - count;
 }
 
-/// Whether `window` has a global size and a first index for every dim of `local`.
+/// True if `window` has a global size and a first index for every dim of `local`.
 inline bool is_window_of(const TensorWindow& window, const Shape& local) {
   if (window.global.rank() != local.rank() || window.first.rank() != local.rank()) return false;
   for (const std::int64_t first : window.first)

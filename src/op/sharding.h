@@ -52,7 +52,7 @@ std::int64_t first_index(std::int64_t size, std::span<const Cut> cuts, const Mes
 /// The shape that one rank holds, padding included.
 Shape local_shape(const Shape& global, const Sharding& sharding, const Mesh& mesh);
 
-/// "[12 (data,z), 64, 128 (y)] partial sum(x)", axis names from the mesh; a stride stands behind a
+/// "[12 (data,z), 64, 128 (y)] partial sum(x)", axis names from the mesh; a stride stands after a
 /// colon, "(y:4)".
 std::string to_string(const Shape& global, const Sharding& sharding, const Mesh& mesh);
 

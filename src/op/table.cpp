@@ -30,7 +30,7 @@ static_assert(all_are_rows(static_cast<const AnyRow*>(nullptr)),
 template <class Row, class... Rows>
 constexpr bool is_one_of = (std::is_same_v<Row, Rows> || ...);
 
-/// Whether no dim is negative and the product of any of them is below 2^63.
+/// True if no dim is negative and the product of any of them is below 2^63.
 bool is_countable(const Shape& shape) {
   std::int64_t product = 1;
   return std::ranges::all_of(shape, [&](std::int64_t size) {

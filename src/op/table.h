@@ -102,7 +102,7 @@ std::optional<Contract> product_of(const Op& op);
 bool is_list(const Op& op);
 /// The first operand that holds such state.
 std::optional<std::size_t> operand_of(const Op& op, State state);
-/// Whether the op changes what it keeps in such an operand: every row with a weight does, those
+/// True if the op changes what it keeps in such an operand: every row with a weight does, those
 /// with a counter either change it or read it.
 bool updates(const Op& op, State state);
 /// What a row that only writes one number everywhere writes.
@@ -113,7 +113,7 @@ Op sum_of_two();
 Op rounding();
 bool is_sum_of_two(const Op& op);
 bool is_rounding(const Op& op);
-/// Whether operands of Element::compute may hold any element type, one for all of them, instead of
+/// True if operands of Element::compute may hold any element type, one for all of them, instead of
 /// the run's: the instruction's dtype says which. Start, update and digest of state that is kept in
 /// the type of sums, and sums of any kind.
 bool takes_any_element(const Op& op);
@@ -132,7 +132,7 @@ void for_each_place(AnyOp& op, Visit&& visit) {
       op);
 }
 
-/// Whether the op can add to its outputs instead of overwriting them, and the same op told to do so
+/// True if the op can add to its outputs instead of overwriting them, and the same op told to do so
 /// (or not to).
 bool can_accumulate(const Op& op);
 Op with_accumulate(Op op, bool accumulate);

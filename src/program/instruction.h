@@ -300,7 +300,7 @@ struct Access {
 };
 std::vector<Access> accesses(const Instruction& instruction);
 
-/// Whether an op changes parameters.
+/// True if an op changes parameters.
 inline bool is_update(const op::Op& op) {
   return op::updates(op, op::State::weight);
 }

@@ -75,8 +75,8 @@ struct Meetings {
   std::vector<Partners> ranks;
   Communicators communicators;
 };
-/// Of the program at this place of each bundle. Cost: linear in the instructions of the classes,
-/// and in the ranks, their groups and messages.
+/// The meetings in the program at this place of each bundle. Cost: linear in the instructions of
+/// the classes, and in the ranks, their groups and messages.
 Meetings meetings(const Job& job, std::size_t program);
 
 }  // namespace fourfold::program

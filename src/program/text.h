@@ -3,7 +3,7 @@
 //
 // The form: a header (rank, regions, meshes, groups, streams, feeds), the table of buffers, then
 // the tasks with one line per instruction: stream, name, dtype, operands "a, b -> out", attributes,
-// "by IMPLEMENTATION". "&name" marks an operand that is read and written. What stands behind " #"
+// "by IMPLEMENTATION". "&name" marks an operand that is read and written. What stands after " #"
 // is for people and is not read. A task equal to an earlier one up to its micro-batch and a shift
 // of its events prints as "task forward(1) = forward(0), events +7".
 //

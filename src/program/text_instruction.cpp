@@ -96,7 +96,7 @@ class Writer {
     if (!what.implementation.empty()) append("by", what.implementation);
   }
 
-  /// Of each side the first few, where there are more than `most`.
+  /// The operands; of each side the first few, where there are more than `most`.
   std::string operands(std::size_t most = std::numeric_limits<std::size_t>::max()) const {
     const std::string reads = joined(reads_, most);
     if (outputs_.empty()) return reads;

@@ -281,7 +281,7 @@ class Folder {
   std::unordered_map<std::string, std::size_t> latest_;
 };
 
-/// Whether a buffer has a local shape: a program that is only printed may claim cuts that do not
+/// True if a buffer has a local shape: a program that is only printed may claim cuts that do not
 /// divide.
 bool has_local_shape(const Program& program, const Buffer& buffer) {
   if (buffer.sharding.mesh.index() >= program.meshes.size()) return false;

@@ -23,7 +23,7 @@ struct Samples {
 class Feeder {
  public:
   virtual ~Feeder() = default;
-  /// Whether what it brings depends on nothing but its arguments and it lives on behind the
+  /// True if what it brings depends on nothing but its arguments and it lives on after the
   /// program: then a backend may ask for the step that follows while the present one runs.
   virtual bool feeds_ahead() const { return false; }
   /// Fills `into` with the samples one after another; it is aligned for elements of the input.
@@ -32,7 +32,7 @@ class Feeder {
 
 /// How long the math stream stood still in a program, in waits that did block.
 struct MathWaits {
-  /// For streams that exchange with other ranks, and for what they had left to do behind the last
+  /// For streams that exchange with other ranks, and for what they had left to do after the last
   /// instruction of the math stream.
   std::int64_t communication_ns = 0;
   std::int64_t feed_ns = 0;
@@ -60,12 +60,12 @@ class Backend {
     for (std::size_t instruction = 0; instruction < count; ++instruction)
       issue(program, instruction);
   }
-  /// Whether a step may begin while the one before it runs: of the same program, both issued by
+  /// True if a step may begin while the one before it runs: of the same program, both issued by
   /// issue_all and none of them recorded, two at a time. `finish` is then that of the first, whose
   /// result and waits follow; the second runs on. It updates nothing where the first has not.
   virtual bool runs_ahead() const { return false; }
   /// Drains all streams, but for a step that began ahead; throws the first fault that any of them
-  /// met. Behind a fault nothing runs any more.
+  /// met. After a fault nothing runs any more.
   virtual void finish() = 0;
   /// The result block of the program that finished last; zeros where it has none.
   virtual op::ResultBlock result() = 0;
@@ -73,7 +73,7 @@ class Backend {
   /// Where the program that begins next writes when its instructions ran, by their index, until it
   /// has finished; empty: nowhere. A backend that takes no times leaves them as they are.
   virtual void trace_next(std::span<trace::Interval> /*intervals*/) {}
-  /// Of the last program that has finished; zero from a backend that takes no times.
+  /// The waits in the last program that has finished; zero from a backend that takes no times.
   virtual MathWaits math_waits() const { return {}; }
 
   /// The bytes of a buffer's copy of the given parity (0 for buffers with one copy), for the host

@@ -15,7 +15,7 @@
 
 namespace fourfold::run {
 
-/// Of one program run on this rank.
+/// The times of one program run on this rank.
 struct RunTimes {
   double total_s = 0;  // where it was started ahead: since the one before it finished
   /// The math stream stood still for communication: other ranks that were late count too.
@@ -36,7 +36,7 @@ class Executor {
 
   /// `run` in two halves. Where `runs_ahead`, the next step of a program may be started before this
   /// one is finished, so that a device never waits for the host; results come in the order of
-  /// starts. Behind what throws, nothing that was started is left.
+  /// starts. After what throws, nothing that was started is left.
   void start(std::string_view program, const op::StepBlock& step, Feeder* feeder = nullptr);
   op::ResultBlock finish();
   /// False while steps are recorded.
@@ -44,7 +44,7 @@ class Executor {
   /// Finishes what was started; nobody asks for its results, nor for its faults.
   void drain();
 
-  /// As `run`, but finishes each instruction before the next and calls `after` behind it; for
+  /// As `run`, but finishes each instruction before the next and calls `after` after it; for
   /// finding a bad value, for tests and traces. Same bits as `run`.
   using After = std::function<void(const program::Program&, std::size_t instruction)>;
   op::ResultBlock run_stepwise(std::string_view program, const op::StepBlock& step, Feeder* feeder,
@@ -53,7 +53,7 @@ class Executor {
   /// From now on `run` writes down when its instructions ran; null: no more.
   void set_recorder(trace::Recorder* recorder) { recorder_ = recorder; }
 
-  /// Of the last run.
+  /// The times of the last run.
   RunTimes times() const { return times_; }
 
   /// The bytes of a buffer (its copy of the given parity), by buffer or by name; throws

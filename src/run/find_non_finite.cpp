@@ -124,7 +124,7 @@ class Search {
     return buffer.name;
   }
 
-  /// Behind the instruction that decides, the decision is taken back: the search never changes
+  /// After the instruction that decides, the decision is taken back: the search never changes
   /// weights, even if the fault does not come again.
   void forbid_update(const Program& program, const program::Instruction& instruction) {
     const auto* compute = std::get_if<program::Compute>(&instruction.what);

@@ -163,7 +163,7 @@ class Preparation {
     return collective;
   }
 
-  /// Of what a slice covers; the blocks have fields of several types.
+  /// The type of what a slice covers; the blocks have fields of several types.
   DType element_type(const Slice& slice) const {
     const program::Buffer& buffer = program_.buffer(slice.buffer);
     const bool is_result = buffer.role == program::BufferRole::result_block;

@@ -23,7 +23,7 @@ namespace fourfold::run {
 template <class T>
 using ByParity = std::array<T, 2>;
 
-/// Of a step: which copy of every buffer that has two it sees.
+/// The parity of a step: which copy of every buffer that has two it sees.
 inline std::size_t parity_of(const op::StepBlock& step) {
   return static_cast<std::size_t>(step.step & 1);
 }
@@ -90,7 +90,7 @@ struct PreparedWait {
 /// A collective whose only member holds the result already.
 struct PreparedNothing {};
 
-/// For tests: an element that turns to NaN behind an instruction.
+/// For tests: an element that turns to NaN after an instruction.
 struct Poison {
   ByParity<std::byte*> element;
   DType dtype = DType::f32;

@@ -16,7 +16,7 @@ std::vector<comm::GroupSpec> groups_of(const program::Bundle& bundle);
 const program::Group* group_of(const program::Program& program,
                                const program::Instruction& instruction);
 
-/// Whether it needs other ranks: a collective of several members, send or recv.
+/// True if it needs other ranks: a collective of several members, send or recv.
 bool communicates(const program::Program& program, const program::Instruction& instruction);
 
 }  // namespace fourfold::run

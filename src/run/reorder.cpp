@@ -14,7 +14,7 @@ namespace {
 /// core copies about 50 KiB.
 constexpr std::int64_t worth_threads_bytes = std::int64_t{256} << 10;
 
-/// Calls `move(plain offset, blocked offset, bytes, padding bytes behind them)` for every run.
+/// Calls `move(plain offset, blocked offset, bytes, padding bytes after them)` for every run.
 template <class Move>
 void for_each_run(const Reorder& order, int threads, Move&& move) {
   const std::int64_t runs = order.parts * order.outer;

@@ -18,7 +18,7 @@ struct Reorder {
   std::int64_t blocked_bytes() const { return parts * outer * part_length * inner_bytes; }
 };
 
-/// Of a blocked buffer.
+/// How a blocked buffer lies in memory.
 Reorder reorder_of(const program::Program& program, const program::Buffer& blocked);
 
 /// Blocks from plain; padding becomes zero. At most `threads` threads. Cost: reads plain_bytes,

@@ -14,7 +14,7 @@ struct CheckpointSpec {
   bool in_background = true;    // files are written beside the steps that follow
   bool operator==(const CheckpointSpec&) const = default;
 
-  /// Whether anything is saved at all, the end of the run included.
+  /// True if anything is saved at all, the end of the run included.
   bool is_on() const { return interval_steps > 0 || interval_minutes > 0; }
 };
 

@@ -22,7 +22,7 @@ namespace fourfold::train {
 
 class Checkpoints {
  public:
-  /// Of rank 0, for people.
+  /// What rank 0 tells people.
   struct Tell {
     std::function<void(const std::string&)> info, warn;
   };
@@ -46,7 +46,7 @@ class Checkpoints {
   /// was asked for meanwhile, unless that state is the origin's.
   void before_first(std::int64_t steps_done, std::int64_t samples_seen, const BestSoFar& best = {});
 
-  /// Where a run stands behind a step.
+  /// Where a run stands after a step.
   struct Place {
     std::int64_t steps_done = 0;
     std::int64_t samples_seen = 0;  // of all ranks since the first step
@@ -58,11 +58,11 @@ class Checkpoints {
   };
   /// What this rank has to say in the next step, at the end of which all act on what all have said.
   op::Votes vote() const;
-  /// Whether one is due behind so many steps, whatever the ranks vote.
+  /// True if one is due after so many steps, whatever the ranks vote.
   bool is_due_behind(std::int64_t steps_done) const {
     return spec_.interval_steps > 0 && steps_done % spec_.interval_steps == 0;
   }
-  /// Behind a step, on all ranks together. Saves if one is due; at the end, and where a stop was
+  /// After a step, on all ranks together. Saves if one is due; at the end, and where a stop was
   /// asked for, waits until it is committed. Errors: UserError(storage) when a save fails that must
   /// not, or `most_failures` fail in a row.
   void after_step(const Place& place);

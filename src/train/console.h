@@ -19,8 +19,8 @@ class Console : public Observer {
   /// The facts say which figures there are; the screen must outlive the console.
   Console(Screen& screen, const TrainSpec& spec, const RunFacts& facts);
 
-  /// A line behind the first step, behind every spec.log_interval steps (without one: behind each
-  /// of the first 10, then about every 10 s) and behind the last; one more for an evaluation. Times
+  /// A line after the first step, after every spec.log_interval steps (without one: after each
+  /// of the first 10, then about every 10 s) and after the last; one more for an evaluation. Times
   /// and rates are means over the steps since the line before: total tokens / total time, without
   /// evaluation.
   void step(const StepMetrics& metrics) override;
@@ -39,7 +39,7 @@ class Console : public Observer {
   TrainSpec spec_;
   RunFacts facts_;
   int step_width_;
-  // Since the line before.
+  // Sums since the line before.
   std::int64_t steps_ = 0;
   double time_s_ = 0, evaluation_s_ = 0, items_ = 0, flops_ = 0, exposed_s_ = 0;
   // Moving average of the time of a step, for the ETA; the first step, which is slow, does not

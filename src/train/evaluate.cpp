@@ -21,7 +21,7 @@ std::vector<std::int64_t> spread_batches(std::int64_t total, std::optional<std::
 
 namespace {
 
-/// Whether the program says how many labels were right.
+/// True if the program says how many labels were right.
 bool counts_correct(const program::Program& evaluate) {
   const op::BlockField field = *op::find_block_field(op::correct_count_field);
   const auto writes_it = [&](const program::Instruction& instruction) {

@@ -6,7 +6,8 @@
 namespace fourfold::train {
 namespace {
 
-/// Of the median: losses that hardly differ are not told apart by their last digits.
+/// The least spread, as a share of the median: losses that hardly differ are not told apart by
+/// their last digits.
 constexpr double least_sigma = 1e-3;
 
 LossSpikes::Spike describe(std::vector<double> losses) {

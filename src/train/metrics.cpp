@@ -18,7 +18,7 @@ namespace {
 
 /// What a crash may cost at most. Lines are small: a flush costs a few microseconds.
 constexpr std::chrono::seconds flush_interval{1};
-/// Of lines for a file that cannot be opened: those of some ten thousand steps.
+/// The lines that are held for a file which cannot be opened: some ten thousand steps.
 constexpr std::size_t most_held_bytes = std::size_t{4} << 20;
 
 }  // namespace

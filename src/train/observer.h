@@ -79,11 +79,11 @@ struct StepMetrics {
   std::optional<double> mfu;  // model flops / peak flops
   /// The mathematics of this rank stood still for communication; none where it is alone.
   std::optional<double> exposed_communication_s;
-  /// Means over ten steps, behind every tenth of this job, where there are several ranks.
+  /// Means over ten steps, after every tenth of this job, where there are several ranks.
   std::optional<ComputeTimes> compute;
   std::int64_t memory_bytes = 0;         // planned, as in RunFacts
   std::int64_t peak_resident_bytes = 0;  // of this process, so far
-  std::optional<Evaluation> evaluation;  // behind this step's update
+  std::optional<Evaluation> evaluation;  // after this step's update
   std::string sample;  // a text that the model wrote after this step's update; empty: none
 };
 

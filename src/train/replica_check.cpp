@@ -20,7 +20,7 @@ struct Entry {
 /// What one part is for each rank that holds it.
 using Holders = std::vector<std::pair<std::size_t, std::uint64_t>>;  // rank, digest
 
-/// Whether some axis of the mesh, of several ranks, cuts no dim of it.
+/// True if some axis of the mesh, of several ranks, cuts no dim of it.
 bool has_replicas(const program::Program& program, const program::Buffer& buffer) {
   const Mesh& mesh = program.meshes[buffer.sharding.mesh.index()];
   std::int64_t parts = 1, ranks = 1;

@@ -8,7 +8,7 @@
 namespace fourfold::train {
 namespace {
 
-/// How much of the way from `first` to `last` lies behind `step`, in [0, 1]; 1 from `last` on.
+/// How much of the way from `first` to `last` is done by `step`, in [0, 1]; 1 from `last` on.
 double fraction(std::int64_t step, std::int64_t first, std::int64_t last) {
   if (step >= last) return 1;
   if (step <= first) return 0;

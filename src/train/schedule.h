@@ -7,8 +7,8 @@
 
 namespace fourfold::train {
 
-/// Of step `step` = 0, 1, ... of a run of `steps`. Warm-up and cosine are nanoGPT's get_lr
-/// (github.com/karpathy/nanoGPT, train.py): lr (step + 1) / (warmup + 1), then
+/// The learning rate of step `step` = 0, 1, ... of a run of `steps`. Warm-up and cosine are
+/// nanoGPT's get_lr (github.com/karpathy/nanoGPT, train.py): lr (step + 1) / (warmup + 1), then
 ///   min_lr + (1 + cos(pi (step - warmup) / (decay - warmup))) / 2 (lr - min_lr),   then min_lr.
 /// `linear` has a straight line in the cosine's place, `constant` stays at lr.
 /// `warmup_stable_decay` stays at lr and falls in a straight line from step steps - decay on, so

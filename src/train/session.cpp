@@ -93,7 +93,7 @@ TrainResult Session::train(const Course& course) {
     was_stopped = course.checkpoints->must_stop();
   }
   std::optional<op::StepBlock> under_way;  // the step of the next round, where it has begun
-  bool is_awaited = false;                 // something is to be done behind it
+  bool is_awaited = false;                 // something is to be done after it
   for (std::int64_t step = course.first_step; step < end && !was_stopped && !ends_early; ++step) {
     const op::StepBlock block = under_way ? *under_way : start(step, course.checkpoints);
     const bool is_followed = step + 1 < end && !is_awaited && !checks.read_state_behind(step + 1) &&

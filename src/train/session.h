@@ -19,12 +19,12 @@ namespace fourfold::train {
 class Checkpoints;
 class StepChecks;
 
-/// Which steps of a run are done here, and what is saved behind them.
+/// Which steps of a run are done here, and what is saved after them.
 struct Course {
   std::int64_t first_step = 0;          // steps that are done already; the state is theirs
-  std::optional<std::int64_t> stop_at;  // ends behind so many steps; the schedule stays
+  std::optional<std::int64_t> stop_at;  // ends after so many steps; the schedule stays
   Checkpoints* checkpoints = nullptr;   // null: nothing is saved
-  /// Behind the initial weights of a run that begins: may put others in their place.
+  /// After the initial weights of a run that begins: may put others in their place.
   std::function<void()> after_init = {};
   /// Every so many steps, but not after the last one, the model writes a text; 0: never. All ranks
   /// write together, and only the text of those with observers counts. It must leave the state
@@ -45,9 +45,9 @@ class Session {
   /// Makes the initial weights.
   void init();
   /// The steps of the course, of spec.steps in all. Evaluates every spec.eval_interval steps on
-  /// spec.eval_batches batches, behind the last step on the whole split. Errors:
+  /// spec.eval_batches batches, after the last step on the whole split. Errors:
   /// UserError(numeric_stop) at the first step whose update was not applied, with the first bad
-  /// tensor by name; the weights are then those of the step before; behind an evaluation without a
+  /// tensor by name; the weights are then those of the step before; after an evaluation without a
   /// finite loss, once it is saved; and where StepChecks says so.
   TrainResult train(const Course& course = {});
 
@@ -58,9 +58,9 @@ class Session {
     op::Votes votes;
   };
   op::StepBlock start(std::int64_t step, const Checkpoints* checkpoints);
-  /// Of the first step that was started.
+  /// Finishes the first step that was started.
   Done finish(const op::StepBlock& block);
-  /// Whether the step behind so many may begin before they are done: nothing is to be seen of their
+  /// True if the step after so many may begin before they are done: nothing is to be seen of their
   /// state. The same on all ranks.
   bool may_be_followed(std::int64_t steps_done, const Course& course) const;
   bool is_sample_due(std::int64_t steps_done, const Course& course) const;
@@ -80,7 +80,7 @@ class Session {
   TrainFeeder feeder_;
 };
 
-/// A whole run: init, unless the course begins behind a checkpoint, then train.
+/// A whole run: init, unless the course begins after a checkpoint, then train.
 TrainResult train(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
                   const data::Source& source, std::span<Observer* const> observers,
                   comm::World* world = nullptr, const Course& course = {});

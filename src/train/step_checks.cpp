@@ -32,7 +32,7 @@ std::optional<std::string> StepChecks::after_step(StepMetrics& metrics,
   return leap;
 }
 
-/// Every so many steps only: the ranks need not meet behind each of them.
+/// Every so many steps only: the ranks need not meet after each of them.
 void StepChecks::compare_times(StepMetrics& metrics) {
   const std::size_t ranks = world_->size(), place = steps_ % Stragglers::interval_steps;
   const run::RunTimes times = executor_.times();

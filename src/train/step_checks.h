@@ -1,4 +1,4 @@
-// What is looked at behind each step, beside its figures: who computes too long, a loss that leaps,
+// What is looked at after each step, beside its figures: who computes too long, a loss that leaps,
 // replicas that drift apart. The figures of a step that went wrong at once are session.h's.
 #pragma once
 
@@ -24,11 +24,11 @@ class StepChecks {
   StepChecks(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,
              comm::World* world, std::span<Observer* const> observers);
 
-  /// Whether the state is looked at behind so many steps.
+  /// True if the state is looked at after so many steps.
   bool read_state_behind(std::int64_t steps_done) const {
     return replicas_ && steps_done % spec_.replica_check_steps == 0;
   }
-  /// Right behind the program of a step, before anything is saved of it, on all ranks together;
+  /// Right after the program of a step, before anything is saved of it, on all ranks together;
   /// completes its metrics. Returns what is wrong with its loss, if it leapt. Warnings go to the
   /// observers. Errors: UserError(numeric_stop), the same on all ranks.
   std::optional<std::string> after_step(StepMetrics& metrics, const op::StepBlock& block);

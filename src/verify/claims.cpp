@@ -33,7 +33,7 @@ std::optional<std::vector<std::int64_t>> block_strides(const std::vector<op::Cut
                                                        std::int64_t size, const Mesh& mesh) {
   constexpr std::int64_t most = std::int64_t{1} << 60;  // far from overflow in what follows
   std::vector<std::int64_t> strides;
-  bool exact = false;  // the first cut may leave padding behind the end, the others may not
+  bool exact = false;  // the first cut may leave padding after the end, the others may not
   for (const op::Cut& cut : cuts) {
     const std::int64_t parts = mesh.axes[cut.axis.index()].size;
     const std::int64_t stride = cut.stride.value_or((size + parts - 1) / parts);

@@ -68,7 +68,7 @@ class Contents {
   /// program that makes sense need.
   std::optional<std::vector<std::uint64_t>> first_kinds(ValueId id);
 
-  // Of a value that is complete or of one micro-batch alone:
+  // A value that is complete or of one micro-batch alone has these:
   std::optional<std::size_t> micro(ValueId id) const { return values_[id.index()].micro; }
   const Content& content(ValueId id) const { return values_[id.index()].content; }
   std::uint64_t kind(ValueId id) const { return mixed(content(id).kinds, content(id).count); }

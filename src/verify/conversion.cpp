@@ -87,9 +87,9 @@ std::string take_cuts(Dims& dims, const Program& program, const Group& group,
 
 // --- layout: the order in memory
 
-/// Whether equal parts of the memory, each `part` long in a dim, are the blocks of that dim along
-/// the axes of a group: the buffer is blocked so, or nothing lies outside of the dim and all parts
-/// are full.
+/// Tells whether equal parts of the memory, each `part` long in a dim, are the blocks of that dim
+/// along the axes of a group: the buffer is blocked so, or nothing lies outside of the dim and all
+/// parts are full.
 std::string parts_problem(const Tensor& tensor, std::size_t dim, const Program& program,
                           const Group& group, std::int64_t part) {
   const Mesh& mesh = program.meshes[group.mesh.index()];
@@ -232,7 +232,7 @@ std::string own_part_problem(Claims& claims, const Group& group, const Slice& fr
 
 namespace {
 
-/// Whether `to` is this rank's block of `from`, cut further in one dim.
+/// True if `to` is this rank's block of `from`, cut further in one dim.
 bool is_own_block(Claims& claims, const Copy& what) {
   const Tensor source = tensor(claims, what.from), target = tensor(claims, what.to);
   if (source.buffer.sharding.mesh != target.buffer.sharding.mesh ||
@@ -254,7 +254,7 @@ bool is_own_block(Claims& claims, const Copy& what) {
                           {all.begin() + static_cast<std::ptrdiff_t>(outer.size()), all.end()});
 }
 
-/// Whether both sides are the same part of buffers that lie alike.
+/// True if both sides are the same part of buffers that lie alike.
 bool is_alike(Claims& claims, const Copy& what) {
   const Program& program = claims.program();
   const Buffer &source = program.buffer(what.from.buffer), &target = program.buffer(what.to.buffer);

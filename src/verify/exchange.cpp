@@ -59,7 +59,7 @@ std::string part_text(Claims& claims, const Slice& slice) {
   const Shape local = program.local_shape(slice.buffer);
   const std::string tensor =
       format("{} {}", to_string(buffer.global), fourfold::to_string(buffer.dtype));
-  // A range of one dim: all dims before it are rows, all behind it lie within them.
+  // A range of one dim: all dims before it are rows, all after it lie within them.
   for (std::size_t dim = 0; dim < std::max<std::size_t>(local.rank(), 1); ++dim) {
     const std::int64_t inner =
         local.rank() == 0 ? buffer.size_bytes

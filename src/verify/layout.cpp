@@ -6,7 +6,7 @@
 namespace fourfold::verify {
 namespace {
 
-/// Whether an instruction reads and writes tensors as if they were plain.
+/// True if an instruction reads and writes tensors as if they were plain.
 bool wants_plain(const What& what) {
   return std::holds_alternative<Compute>(what) || std::holds_alternative<Feed>(what) ||
          std::holds_alternative<Send>(what) || std::holds_alternative<Recv>(what);

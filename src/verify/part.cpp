@@ -90,7 +90,7 @@ class AttributeCheck {
                    expected));
   }
 
-  /// Whether the ranks have room for more elements of a dim than there are.
+  /// True if the ranks have room for more elements of a dim than there are.
   bool is_padded(std::size_t operand, std::size_t dim) {
     const BufferId id = slices_[operand].buffer;
     std::int64_t room = program_.local_shape(id)[dim];

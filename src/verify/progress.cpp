@@ -28,7 +28,7 @@ class Progress {
         runners_.list, [&](const Runners::Runner& runner) { return !blocked_stream(runner.rank); });
   }
 
-  /// Of all ranks, of which some are blocked.
+  /// The fault of all ranks, some of which are blocked.
   Fault fault() const {
     std::size_t ranks = 0;
     std::optional<Place> first;

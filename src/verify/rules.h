@@ -29,7 +29,7 @@ class Report {
   std::vector<Fault> faults_;
 };
 
-// --- the families. Those behind check_structure require that it found no fault.
+// --- the families. Those after check_structure require that it found no fault.
 
 /// bounds, names, tasks, groups (of meshes), and the number of operands. False where the other
 /// families cannot run.
@@ -54,7 +54,7 @@ void check_state(Claims& claims, Report& report);
 void check_updates(Claims& claims, Report& report);
 /// sum.
 void check_sums(const Program& program, Report& report);
-/// Of each message, in the order of the list: whether what is sent is the same for all
+/// True for each message, in the order of the list, if what is sent is the same for all
 /// micro-batches, or what is received must be; none where there are no micro-batches.
 std::vector<bool> shared_messages(const Program& program);
 /// feeds.
@@ -76,7 +76,7 @@ std::vector<Fault> verify_together(const Bundle& bundle,
 
 // --- shared questions
 
-/// Half-open range of addresses; both regions share one line, transient behind persistent.
+/// Half-open range of addresses; both regions share one line, transient after persistent.
 struct AddressRange {
   std::int64_t begin = 0, end = 0;
   bool overlaps(const AddressRange& other) const { return begin < other.end && other.begin < end; }
@@ -100,7 +100,7 @@ void for_each_run(const Program& program, const Slice& slice, Visit&& visit) {
                          start + row * slice.pitch_bytes + slice.row_bytes});
   }
 }
-/// Whether two slices share a byte. Cost: logarithmic, or the rows of `a` where both are strided.
+/// True if two slices share a byte. Cost: logarithmic, or the rows of `a` where both are strided.
 bool overlap(const Program& program, const Slice& a, const Slice& b);
 
 /// What a slice holds: the dtype of its buffer, or of the block's field it covers exactly; nothing

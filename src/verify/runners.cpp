@@ -17,7 +17,7 @@ Channel channel_of(const CheckedJob& job, std::size_t program, std::size_t rank,
                                                       : Channel(peer.index(), rank, tag);
 }
 
-/// Whether the members of every group are of one class, and have it in the same place.
+/// True if the members of every group are of one class, and have it in the same place.
 bool groups_are_alike(const CheckedJob& job, std::size_t program) {
   std::vector<bool> seen(job.communicators.size(), false);
   for (std::size_t rank = 0; rank < job.exchanges.size(); ++rank) {

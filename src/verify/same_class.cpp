@@ -24,7 +24,7 @@ bool alike_but_offset(Slice a, const Slice& b) {
   return a == b;
 }
 
-/// Whether two instructions differ only in what follows from coordinates.
+/// Tells whether two instructions differ only in what follows from coordinates.
 class Alike {
  public:
   explicit Alike(const Program& program) : program_(program) {}
@@ -47,7 +47,7 @@ class Alike {
     const bool own = from.global == to.global && from.size_bytes > to.size_bytes;
     return a.to == b.to && (own ? alike_but_offset(a.from, b.from) : a.from == b.from);
   }
-  /// Of what is gathered in place, each rank has rows of its own.
+  /// Each rank has rows of its own of what is gathered in place.
   bool operator()(const AllGather& a, const AllGather& b) const {
     if (a.group != b.group || a.to != b.to || a.from.size() != b.from.size()) return false;
     for (std::size_t i = 0; i < a.from.size(); ++i) {

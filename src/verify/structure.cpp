@@ -90,7 +90,7 @@ bool check_meshes(const Program& program, Report& report) {
   return report.size() == before;
 }
 
-/// Whether each axis cuts or is partial at most once and all cuts are in whole blocks.
+/// The fault unless each axis cuts or is partial at most once and all cuts are in whole blocks.
 std::string sharding_problem(const Buffer& buffer, const Mesh& mesh) {
   std::set<AxisId> used;
   const auto take = [&](AxisId axis) {
@@ -202,7 +202,7 @@ std::string slice_problem(const Program& program, const Slice& slice) {
   return {};
 }
 
-/// Whether the sides of a collective are lists of as many tensors, of one at least.
+/// Checks that the sides of a collective are lists of as many tensors, of one at least.
 template <Collective Kind>
 std::string list_problem(const Kind& what) {
   if constexpr (requires { what.data; }) {

@@ -43,7 +43,8 @@ class SumCheck {
     check_updates();
   }
 
-  /// Of each message: whether what is sent is of no micro-batch, or what is received must not be.
+  /// True for each message where what is sent is of no micro-batch, or what is received must not
+  /// be.
   std::vector<bool> shared_messages() {
     if (!micros_.empty()) walk();
     return shared_;
@@ -210,7 +211,7 @@ class SumCheck {
   // --- instructions that move values
 
   void move(const Slice& from, const Slice& to) { write(to, read(from).value); }
-  /// Whether a collective may be where it is, rule state knows; what works in place changes no sum.
+  /// Rule state knows whether a collective may be where it is; what works in place changes no sum.
   template <Collective Kind>
   void step(const Kind& what) {
     for_each_tensor(what, [&](const Slice& from, const Slice& to) {
@@ -286,7 +287,7 @@ class SumCheck {
     write_outputs(op, operands, inputs, all.micro);
   }
 
-  /// Whether a row adds to this operand, or begins a sum in it, as its attribute says.
+  /// True if a row adds to this operand, or begins a sum in it, as its attribute says.
   static bool is_sum(const op::Op& op, const op::Operand& operand) {
     return op::can_accumulate(op) && operand.state == op::State::none;
   }

@@ -199,7 +199,7 @@ class UpdateCheck {
 
 // --- feeds
 
-/// Whether the fed buffer holds a micro-batch of the input as it is declared, and its cut gives
+/// Checks that the fed buffer holds a micro-batch of the input as it is declared, and its cut gives
 /// this rank the samples of the table.
 std::string feed_problem(Claims& claims, const Feed& feed) {
   const Feeds& feeds = claims.program().feeds;

@@ -58,10 +58,10 @@ std::int64_t address(const Program& program, BufferId id) {
 
 namespace {
 
-/// Whether the run meets a row of the slice, which begins at `start`.
+/// True if the run meets a row of the slice, which begins at `start`.
 bool meets_row(const AddressRange& run, std::int64_t start, const Slice& slice) {
   if (slice.rows == 1) return run.overlaps({start, start + slice.row_bytes});
-  // The first row that ends behind the run's begin; rows before it end too early.
+  // The first row that ends after the run's begin; rows before it end too early.
   const std::int64_t beyond = run.begin - start - slice.row_bytes;
   const std::int64_t row = beyond < 0 ? 0 : beyond / slice.pitch_bytes + 1;
   return row < slice.rows && start + row * slice.pitch_bytes < run.end;

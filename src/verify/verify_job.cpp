@@ -214,7 +214,7 @@ class JobCheck {
     return comparable_;
   }
 
-  /// Whether persistent memory is that of a class, if there is one.
+  /// True if persistent memory is that of a class, if there is one.
   bool same_persistent(const Bundle& bundle, const std::optional<std::size_t>& sibling) const {
     const auto persistent = [](const Program& program) {
       std::vector<Buffer> list;
@@ -230,7 +230,7 @@ class JobCheck {
     return true;
   }
 
-  /// Whether the bundle is that of a rank of this job at all.
+  /// True if the bundle is that of a rank of this job at all.
   bool agrees(Rank rank, const Bundle& bundle) {
     const std::size_t before = faults_.size();
     if (bundle.programs.empty()) fault(rank, "bundle", "it has no programs");
@@ -277,7 +277,7 @@ class JobCheck {
   }
 
   void found_class(Rank rank, const Bundle& bundle, Proof proof) {
-    // Of programs that do not even hang together, a few say enough.
+    // A few programs that do not even hang together say enough.
     if (!comparable_ && ++broken_ > most_strangers) return;
     add(rank, verify_class(bundle));
     for (const Program& program : bundle.programs) {

@@ -7,7 +7,7 @@
 namespace fourfold::verify {
 namespace {
 
-/// Whether both slices are the same bytes in the same order.
+/// True if both slices are the same bytes in the same order.
 bool same_range(const Program& program, const Slice& a, const Slice& b) {
   return address(program, a.buffer) + a.offset_bytes ==
              address(program, b.buffer) + b.offset_bytes &&
@@ -15,7 +15,7 @@ bool same_range(const Program& program, const Slice& a, const Slice& b) {
          program.buffer(a.buffer).two_by_parity == program.buffer(b.buffer).two_by_parity;
 }
 
-/// Whether it gathers the rows of a buffer, each of which one rank has updated, in their place
+/// True if it gathers the rows of a buffer, each of which one rank has updated, in their place
 /// (rules update-once, part).
 bool gathers_in_place(const Instruction& instruction, BufferId buffer) {
   const auto* gather = std::get_if<AllGather>(&instruction.what);
@@ -27,7 +27,7 @@ bool gathers_in_place(const Instruction& instruction, BufferId buffer) {
   return found;
 }
 
-/// Whether output `output` may take over the memory of read `read`.
+/// True if output `output` may take over the memory of read `read`.
 bool may_alias(const Instruction& instruction, std::size_t output, std::size_t read) {
   if (const auto* gather = std::get_if<AllGather>(&instruction.what))
     return output == read + gather->from.size() &&
@@ -63,7 +63,7 @@ bool is_collective(const Instruction& instruction) {
   return std::visit([]<class Kind>(const Kind&) { return Collective<Kind>; }, instruction.what);
 }
 
-/// Whether an instruction makes a tensor out of nothing: the start of a run.
+/// True if an instruction makes a tensor out of nothing: the start of a run.
 bool starts(const Instruction& instruction) {
   const auto* compute = std::get_if<Compute>(&instruction.what);
   return compute != nullptr && op::work_class(compute->op) == op::WorkClass::source;

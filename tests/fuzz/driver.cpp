@@ -24,7 +24,7 @@
 
 #include "fuzz/target.h"
 
-// Of the sanitizers, where they are linked in.
+// A function of the sanitizers, where they are linked in.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace {
@@ -221,7 +221,7 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
-/// The value behind "-name=", or nullptr.
+/// The value after "-name=", or nullptr.
 const char* value_of(const char* argument, std::string_view name) {
   const std::string_view text = argument;
   return text.starts_with(name) ? argument + name.size() : nullptr;

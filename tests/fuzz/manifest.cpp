@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   using namespace fourfold;
   std::string text(reinterpret_cast<const char*>(bytes), size);
   checkpoint::read(text);
-  // Else hardly anything would get behind the hash.
+  // Else hardly anything would get past the hash.
   text.resize(std::min(text.size(), text.rfind(",\"self_hash\"")));
   checkpoint::read(text + ",\"self_hash\":\"" + hash128_text(text) + "\"}\n");
   return 0;

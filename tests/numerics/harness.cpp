@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t guard_bytes = 64;
 constexpr std::byte guard{0xA5};
 
-/// An operand in memory, in its own type, with a guard behind it.
+/// An operand in memory, in its own type, with a guard after it.
 class Buffer {
  public:
   Buffer(const Shape& shape, DType dtype)

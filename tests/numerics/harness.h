@@ -53,7 +53,7 @@ struct Result {
 enum class Aliasing { none, where_allowed };
 
 /// Runs the op once. `reads` and `updates` (old contents of outputs with role update, in order) are
-/// rounded to the backend's types. Written outputs are poisoned before; the bytes behind every
+/// rounded to the backend's types. Written outputs are poisoned before; the bytes after every
 /// operand are checked afterwards.
 Result apply(const op::Op& op, const Backend& backend, const Arrays& reads,
              const Arrays& updates = {}, Aliasing aliasing = Aliasing::none);
@@ -109,7 +109,7 @@ std::vector<Case> picture_cases();
 std::vector<Case> example_cases();
 std::vector<Case> all_cases();
 
-/// Whether results in bf16 keep the bound. Parts of a fused row hand over rounded values: in bf16
+/// True if results in bf16 keep the bound. Parts of a fused row hand over rounded values: in bf16
 /// its outputs have the bits of the parts (fused_test.cpp), but no bound of their own, unless no
 /// sum reads what was rounded.
 bool is_bounded_in_bf16(const op::Op& op);

@@ -126,7 +126,7 @@ TEST_P(Row55, a_position_beyond_two_to_the_32_elements_is_added_and_its_gradient
 }
 
 TEST_P(Row55, one_position_of_an_activation_beyond_two_to_the_32_elements_is_taken) {
-  // Of two samples: the second one begins beyond 31 bits.
+  // There are two samples: the second one begins beyond 31 bits.
   const std::int64_t positions = rows / 2;
   std::vector<std::int32_t> index{static_cast<std::int32_t>(positions - 1)};
   fill_row(positions - 1, 3);
@@ -139,7 +139,7 @@ TEST_P(Row55, one_position_of_an_activation_beyond_two_to_the_32_elements_is_tak
 }
 
 TEST_P(Row55, attention_finds_its_cache_beyond_two_to_the_32_elements) {
-  // (B, 2, P, H, D): the values of the second sample stand behind three quarters of it.
+  // (B, 2, P, H, D): the values of the second sample stand after three quarters of it.
   const std::int64_t heads = 4, width = 128, positions = rows * columns / (2 * 2 * heads * width);
   const auto attend = [&](std::int64_t room, float* cache) {
     std::vector<float> all;

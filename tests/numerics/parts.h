@@ -10,7 +10,7 @@
 
 namespace fourfold::numerics {
 
-/// Sizes before, at and behind a dim.
+/// Sizes before, at and after a dim.
 struct Around {
   std::size_t outer, size, inner;
   Around(const Shape& shape, std::size_t dim)
@@ -37,7 +37,7 @@ inline Array slice(const Array& array, std::size_t dim, std::int64_t first, std:
   return part;
 }
 
-/// Arrays one behind the other along a dim.
+/// Arrays one after the other along a dim.
 inline Array concatenated(const Arrays& parts, std::size_t dim) {
   Shape shape = parts[0].shape;
   for (std::size_t part = 1; part < parts.size(); ++part) shape[dim] += parts[part].shape[dim];
@@ -75,7 +75,7 @@ inline void expect_near(const Array& got, const Array& expected, const Array& ma
   }
 }
 
-/// Of the type in which a backend sums.
+/// The rounding of the type in which a backend sums.
 inline double rounding(const Backend& backend) {
   return accumulation_type(backend.dtype) == DType::f64 ? std::numeric_limits<double>::epsilon()
                                                         : std::numeric_limits<float>::epsilon();

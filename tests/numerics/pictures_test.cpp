@@ -87,7 +87,7 @@ TEST(MaxPool, of_windows_that_overlap_is_what_one_computes_by_hand) {
     SCOPED_TRACE(to_string(backend));
     EXPECT_EQ(apply(op::MaxPool{2, 1}, backend, {x}).values[0].data,
               (std::vector<double>{9, 9, 9, 9}));
-    // Of two nines the first has it all.
+    // The first of two nines has it all.
     EXPECT_EQ(apply(op::MaxPoolGradient{2, 1}, backend, {x, y_grad}).values[0].data,
               (std::vector<double>{0, 0, 0, 0, 15, 0, 0, 0, 0}));
     EXPECT_EQ(apply(op::AveragePool{2, 1}, backend, {x}).values[0].data,

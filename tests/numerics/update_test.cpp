@@ -211,7 +211,7 @@ Arrays faulty_state(std::size_t moments) {
 }
 constexpr double faults = 5;
 
-/// Whether an update keeps and counts the faulty elements, and writes the others as one without
+/// Checks that an update keeps and counts the faulty elements, and writes the others as one without
 /// faults does.
 void expect_kept_and_counted(const op::Op& op, const Arrays& reads, std::size_t moments) {
   Arrays sound, faulty = faulty_state(moments);

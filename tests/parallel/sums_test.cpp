@@ -49,7 +49,7 @@ std::vector<RunSetup> varied_jobs() {
   return jobs;
 }
 
-/// Whether a slice is of a gradient, or of what the result block is made from.
+/// True if a slice is of a gradient, or of what the result block is made from.
 bool is_of_a_sum(const Program& program, const Slice& slice) {
   const Buffer& buffer = program.buffer(slice.buffer);
   return buffer.role == BufferRole::gradient || buffer.role == BufferRole::result_block ||

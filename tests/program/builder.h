@@ -27,8 +27,8 @@ class Builder {
   /// From here on every instruction waits for the one before it, on whatever stream that was.
   void serialize() { is_serial_ = true; }
 
-  /// A buffer behind the last one of its region. `cuts` names the axes of each dim, "" for none:
-  /// {"z", "x,z"}, a stride behind a colon: {"x:6,z:3"}.
+  /// A buffer after the last one of its region. `cuts` names the axes of each dim, "" for none:
+  /// {"z", "x,z"}, a stride after a colon: {"x:6,z:3"}.
   BufferId buffer(std::string_view name, const Shape& global, Kind kind,
                   const std::vector<std::string>& cuts = {});
   /// A transient buffer at the address of another one.

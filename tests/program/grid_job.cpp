@@ -76,7 +76,7 @@ class GridProgram {
     return b.finish();
   }
 
-  /// Of one parameter cut at rest, and of this rank's block of another one.
+  /// The gather of one parameter cut at rest, and of this rank's block of another one.
   Program digest() {
     b.buffer("digest.up", {}, {BufferRole::output, DType::u64});
     b.buffer("digest.gain", {}, {BufferRole::output, DType::u64});

@@ -11,6 +11,7 @@ import check_general
 import check_includes
 import check_rooms
 import check_text
+import check_words
 import list_sizes
 import repository
 import test_added_ops
@@ -75,7 +76,7 @@ class CheckTest(unittest.TestCase):
 
 class Clean(CheckTest):
     def test_a_clean_repository_has_no_findings(self):
-        for check in (check_catalogue, check_includes, check_rooms, check_text):
+        for check in (check_catalogue, check_includes, check_rooms, check_text, check_words):
             self.assertEqual(list(check.findings(self.root)), [])
 
     def test_ignored_files_are_not_checked(self):
@@ -303,6 +304,34 @@ class Rooms(CheckTest):
         self.append("README.md", "`a/b`, `key/value`, `model.safetensors`, `build/fourfold train`, `src/*/README.md`, "
                                  "`--x=src/no`")
         self.assertEqual(list(check_rooms.findings(self.root)), [])
+
+
+class Words(CheckTest):
+    def test_behind_is_for_places(self):
+        self.append("src/run/run.h", "// It runs behind the update.")
+        self.expect(check_words, "src/run/run.h:6:", "'behind' is for places")
+
+    def test_places_may_be_behind_something(self):
+        for words in ("The library stands behind one file.", "It leaves nothing behind.", "A reduction that hides behind it."):
+            self.append("src/run/run.h", "// " + words)
+            self.assertEqual(list(check_words.findings(self.root)), [])
+
+    def test_code_and_texts_of_programs_are_left_alone(self):
+        self.append("src/run/run.h", 'int behind = f("// behind");')
+        self.assertEqual(list(check_words.findings(self.root)), [])
+
+    def test_a_comment_without_a_subject(self):
+        for word in ("Of", "That", "Whether", "Since"):
+            self.append("src/run/run.h", f"/// {word} the last run.")
+            self.expect(check_words, "src/run/run.h:6:", f"begins with '{word}'", "name its subject")
+
+    def test_a_line_in_the_middle_of_a_comment_may_begin_with_any_word(self):
+        self.append("src/run/run.h", "/// The sizes\n/// Of the last run, that is.")
+        self.assertEqual(list(check_words.findings(self.root)), [])
+
+    def test_those_of_twice(self):
+        self.append("README.md", "It has those of one and those of the other.")
+        self.expect(check_words, "README.md:8:", "stands twice")
 
 
 class Text(CheckTest):

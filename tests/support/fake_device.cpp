@@ -40,7 +40,7 @@ struct FakeDevice::Node {
 struct FakeDevice::Queue {
   std::deque<Node> nodes;
   bool is_captured = false;
-  std::vector<std::shared_ptr<Point>> tail;  // in a capture: behind what the next node stands
+  std::vector<std::shared_ptr<Point>> tail;  // in a capture: after what the next node stands
 };
 
 struct FakeDevice::Mark {
@@ -50,7 +50,7 @@ struct FakeDevice::Mark {
 };
 
 struct FakeDevice::Captured {
-  std::vector<Node> nodes;  // each behind those it stands behind
+  std::vector<Node> nodes;  // each after those it stands after
 };
 
 FakeDevice::FakeDevice(unsigned seed) : random_(seed) {}
@@ -116,7 +116,7 @@ void FakeDevice::require_memory(const std::byte* memory, std::int64_t bytes,
   require(may_be_pinned || !place->second.is_pinned, "this is device memory");
 }
 
-/// Of device memory, to the host.
+/// A copy of device memory, to the host.
 void FakeDevice::set_access(bool is_open) const {
   for (const auto& [memory, block] : memory_)
     if (!block.is_pinned)

@@ -34,14 +34,14 @@ class FakeDevice : public run::cuda::Device {
   FakeDevice& operator=(const FakeDevice&) = delete;
 
   /// The call of that number from now on, counted from 1, throws as a lost device does; so do all
-  /// behind it.
+  /// after it.
   void lose_at_call(std::int64_t number) { calls_left_ = number; }
   /// As many pieces of work are done from now on; the next one is lost, and whoever waits learns of
   /// it.
   void lose_at_work(std::int64_t number) { works_left_ = number; }
   std::int64_t calls = 0, launches = 0, captures = 0, works = 0, waits = 0;
   std::int64_t live() const;  // what was made and not released
-  /// Of each wait so far: how many graphs the device had been given behind what was waited for.
+  /// For each wait so far: how many graphs the device had been given after what was waited for.
   std::vector<std::int64_t> launches_behind_waits;
 
   /// For kernels: what a launch on the stream does.

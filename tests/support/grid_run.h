@@ -72,7 +72,7 @@ class GridRun {
   };
 
   explicit GridRun(const RunSetup& setup) : GridRun(setup, compile_job(setup)) {}
-  /// Of programs compiled elsewhere.
+  /// A run of programs compiled elsewhere.
   GridRun(const RunSetup& setup, program::Job job) : setup_(setup), job_(std::move(job)) {
     setup_.cpu.threads = 1;
   }

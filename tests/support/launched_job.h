@@ -75,7 +75,7 @@ inline std::string leaks_allowed() {
 }
 
 /// ASAN_OPTIONS of programs before which a library is loaded: the sanitizer's own one wants to be
-/// the first, and here its interceptors are found behind it.
+/// the first, and here its interceptors are found after it.
 inline std::string preload_allowed() {
   const char* options = std::getenv("ASAN_OPTIONS");
   return std::string(options ? options : "") + ":verify_asan_link_order=0";
@@ -100,7 +100,7 @@ class LaunchedJob {
   using Environment = std::map<std::string, std::string>;
 
   /// `folder` is this job's own: it receives standard output and error, and what the launcher
-  /// leaves behind.
+  /// leaves.
   LaunchedJob(std::vector<std::string> words, std::string folder, Environment environment = {})
       : folder_(std::move(folder)) {
     // Descendants inherit the environment, and so are known by it.

@@ -75,9 +75,9 @@ struct SessionSetup {
   /// Where a checkpoint is written, as this says; nowhere without a folder.
   std::string checkpoints = {};
   train::CheckpointSpec checkpoint = {};
-  /// Asks this rank to stop behind so many of its steps.
+  /// Asks this rank to stop after so many of its steps.
   std::optional<std::pair<std::size_t, std::int64_t>> stop = {};
-  /// Called on each rank before its session, and behind each of its steps.
+  /// Called on each rank before its session, and after each of its steps.
   std::function<void(GridRun::RankRun&)> before = {};
   std::function<void(GridRun::RankRun&, std::int64_t step)> behind = {};
   /// And when it begins a program, counted from 1.

@@ -42,7 +42,7 @@ class SimulatedDisk final : public FileSystem {
     operations_ = 0;
     is_dead_ = false;
   }
-  /// Since the plan was set.
+  /// The operations since the plan was set.
   std::int64_t operations() const { return operations_; }
 
   /// What is left of unsynced changes when power is lost.

@@ -28,7 +28,7 @@ run: {threads: 1}
 )");
   }
 
-  /// The words of a `train` into the folder `name`; `more` stands behind them.
+  /// The words of a `train` into the folder `name`; `more` stands after them.
   std::string training(const std::string& name, const std::string& more = "") const {
     return format("train {} --set run.dir={} {}", path("tiny.yaml"), path(name), more);
   }

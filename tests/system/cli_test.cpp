@@ -1,4 +1,4 @@
-// The binary as a user meets it: what it prints, what it leaves behind, how it ends.
+// The binary as a user meets it: what it prints, what it leaves, how it ends.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -179,7 +179,7 @@ TEST_F(Cli, every_shipped_config_is_good) {
 const std::string on_eight_ranks =
     "configs/gpt-tiny.yaml --set 'parallel.tensor={x: 2, y: 2, z: 2}' ";
 
-/// Whether a text has a line with these words in this order, whatever spaces stand between them.
+/// True if a text has a line with these words in this order, whatever spaces stand between them.
 bool has_line(const std::string& text, const std::string& words) {
   for (const std::string& line : split(text, '\n')) {
     std::string folded;

@@ -259,7 +259,7 @@ TEST_F(Data, Row16_APipeIsRefusedAtOnceAndNeverWaitedFor) {
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }
 
-// The library makes each read of a file whose name ends in .bin behind the 40th last for minutes.
+// The library makes each read of a file whose name ends in .bin after the 40th last for minutes.
 TEST_F(Data, Row16_AReadThatDoesNotReturnIsNamedByTheWatchdog) {
   write_megatron(path("set"), small_set());
   const Words sets = {"parallel.data=2", "run.watchdog_s=1.5", "train.steps=1000",

@@ -212,7 +212,7 @@ struct Printed {
   const char *page, *begins, *command;
 };
 constexpr Printed printed[] = {
-    // Of rows of steps only the shape is compared, so that few steps will do.
+    // Only the shape of rows of steps is compared, so that few steps will do.
     {"README.md", "run ",
      "build/fourfold train configs/gpt-quickstart.yaml --dry-run && build/fourfold train "
      "configs/gpt-quickstart.yaml "

@@ -61,7 +61,7 @@ double difference(const Outcome& a, const Outcome& b) {
   return worst;
 }
 
-/// Documents of 5, 1 and 6 tokens behind each other; the last of each has no label.
+/// Documents of 5, 1 and 6 tokens one after another; the last of each has no label.
 struct Together {
   std::vector<std::int32_t> tokens = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 2},
                             labels = {2, 3, 4, 5, -1, -1, 8, 9, 10, 1, 2, -1},

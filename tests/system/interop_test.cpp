@@ -21,7 +21,7 @@ class Interop : public FolderTest {
     write_file_atomic(path("fox.txt"), text);
     write_file_atomic(path("short.txt"), text.substr(0, 40));
   }
-  /// Of a GPT-2 with 16 positions on two ranks.
+  /// The words of a GPT-2 with 16 positions on two ranks.
   CommandResult train(const std::string& name, const std::string& more = "",
                       const std::string& config = "configs/gpt-shakespeare-char.yaml") const {
     return run_fourfold(format(

@@ -1,4 +1,4 @@
-// That real texts and pictures are learned, as well as the configurations promise. Minutes: only
+// Real texts and pictures are learned, as well as the configurations promise. Minutes: only
 // with FOURFOLD_LONG.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -94,7 +94,7 @@ const std::vector<GridCase> all{
     {6, 1, 1, 1, {megatron, sequence}},
 };
 
-/// Of the VGG.
+/// The words of the VGG.
 const std::vector<GridCase> of_pictures{
     {2, 1, 1, 1, {}},
     {1, 2, 1, 1, {}},

@@ -216,7 +216,7 @@ TEST_F(Row4, every_grid_of_up_to_16_ranks_trains_or_ends_with_5_and_grids_that_w
                 {file},
                 {format("parallel.tensor={{x: {}, y: {}, z: {}}}", x, y, z),
                  format("parallel.data={}", data)}};
-            // Of every third model and grid, or of all; a tenth, or all, also compiled and proved.
+            // Every third model and grid, or all; a tenth, or all, also compiled and proved.
             if (!all && ++number % 3 != 0) continue;
             const bool proves = all || number % 30 == 0;
             try {

@@ -46,7 +46,7 @@ std::string refusal(const SessionSetup& setup, ExitCode code) {
   return "";
 }
 
-/// Of its first value, the 16th from below: an average forgets a lower one by rounding.
+/// A share of its first value, the 16th from below: an average forgets a lower one by rounding.
 void flip_bit(GridRun::RankRun& rank, const std::string& tensor) {
   const program::Program& program = rank.bundle.at("train");
   const auto bytes = rank.executor.bytes(program.buffer(program.find_buffer(tensor).value()));

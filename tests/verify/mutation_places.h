@@ -104,13 +104,13 @@ inline std::optional<GroupId> group_of(const Instruction& instruction) {
       },
       instruction.what);
 }
-/// Whether it is a collective of more than one rank.
+/// True if it is a collective of more than one rank.
 inline bool is_shared(const Program& program, std::size_t at) {
   const auto group = group_of(program.instructions[at]);
   return group && program.groups[group->index()].members.size() > 1;
 }
 
-/// Whether a path of streams and events leads from one instruction to a later one, `without` one.
+/// True if a path of streams and events leads from one instruction to a later one, `without` one.
 inline bool is_ordered(const Program& program, std::size_t from, std::size_t to,
                        std::optional<std::size_t> without = std::nullopt) {
   std::vector<bool> reached(program.instructions.size(), false);

@@ -5,7 +5,7 @@ namespace {
 
 using Job = std::vector<Bundle>;
 
-/// Whether no earlier instruction writes what this one writes: without it, nobody does.
+/// True if no earlier instruction writes what this one writes: without it, nobody does.
 bool writes_first(const Program& program, std::size_t at) {
   const BufferId written = accesses(program.instructions[at]).back().slice.buffer;
   for (std::size_t i = 0; i < at; ++i)
@@ -26,7 +26,7 @@ bool any_reduce(const Program&, const AllReduce&, const Buffer&) {
   return true;
 }
 
-/// Whether two groups of a mesh have no axis in common.
+/// True if two groups of a mesh have no axis in common.
 bool is_across(const Group& a, const Group& b) {
   return a.mesh == b.mesh && std::ranges::find_first_of(a.axes, b.axes) == a.axes.end();
 }

@@ -140,7 +140,7 @@ void repeat_tensor(Compute& compute, std::int64_t index, std::int64_t other) {
     compute.slices[to[operand]] = compute.slices[from[operand]];
 }
 
-/// Whether a list of updates has that tensor: other faults may have left another list there.
+/// True if a list of updates has that tensor: other faults may have left another list there.
 bool has_tensor(Job& job, const Site& site, std::int64_t index) {
   return index < std::get<op::AdamWList>(kind_at<Compute>(job, site).op).tensors;
 }

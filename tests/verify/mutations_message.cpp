@@ -5,7 +5,7 @@ namespace {
 
 using Job = std::vector<Bundle>;
 
-/// A recv and the send behind it change places on a rank whose peer sends first: both then send
+/// A recv and the send after it change places on a rank whose peer sends first: both then send
 /// before either receives.
 std::optional<Seeded> circular_sends(Job& job, std::mt19937& random) {
   const auto send_behind = [&](const Program& program,

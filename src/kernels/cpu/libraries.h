@@ -7,7 +7,7 @@
 
 namespace fourfold::kernels::cpu {
 
-/// Names and versions of the libraries behind the kernels, as they are loaded.
+/// Names and versions of the libraries under the kernels, as they are loaded.
 std::vector<std::pair<std::string, std::string>> library_versions();
 
 /// Instruction sets that the kernels were compiled for, under the names of /proc/cpuinfo: a machine

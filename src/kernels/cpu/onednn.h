@@ -5,7 +5,7 @@
 
 namespace fourfold::kernels::cpu::onednn {
 
-/// Whether oneDNN is used for an op in a type: contract, and convolution with its gradients, in
+/// True if oneDNN is used for an op in a type: contract, and convolution with its gradients, in
 /// f32.
 bool computes(const op::Op& op, DType dtype);
 

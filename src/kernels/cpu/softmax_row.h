@@ -12,7 +12,7 @@
 
 namespace fourfold::kernels::cpu {
 
-/// Of no elements: -infinity. NaN counts as nothing.
+/// The largest element; -infinity of none. NaN counts as nothing.
 template <class T>
 T largest_of(const T* x, std::int64_t count) {
   T largest = -std::numeric_limits<T>::infinity();

@@ -23,7 +23,7 @@ struct AttentionSizes {
   }
   __device__ std::int64_t qkv_row() const { return 3 * heads * width; }
   __device__ std::int64_t y_row() const { return heads * width; }
-  /// Of token 0; part 0: query, 1: key, 2: value.
+  /// Where token 0 lies; part 0: query, 1: key, 2: value.
   __device__ std::int64_t qkv(std::int64_t sample, std::int64_t part, std::int64_t head) const {
     return (sample * time * 3 + part) * heads * width + head * width;
   }
@@ -53,7 +53,7 @@ auto for_head_width(std::int64_t width, Use&& use) {
 }
 
 /// Rows first ... first + count - 1 of a head into shared memory, where they are after
-/// wait_for_copies and a barrier; zeros behind the last token and behind D. `from` is the head of
+/// wait_for_copies and a barrier; zeros after the last token and after D. `from` is the head of
 /// token 0, `step` the distance of tokens.
 template <class Tiling, int count, class T>
 __device__ void load_rows(const T* from, std::int64_t step, int first, const AttentionSizes& sizes,
@@ -140,7 +140,7 @@ struct Visible {
   __device__ bool all(const Stretch& queries, const Stretch& keys) const {
     return keys.last() <= queries.first && keys.first >= first_key(min(queries.last(), time - 1));
   }
-  /// The first query behind all those that see a key up to this one.
+  /// The first query after all those that see a key up to this one.
   __device__ int queries_end(int key) const {
     if (document_starts == nullptr) return time;
     int sees = min(key, time - 1), end = time;  // starts do not fall along T
@@ -215,7 +215,7 @@ class KeptProbabilities {
       }
     }
   }
-  /// Of sum i of a tile.
+  /// The place of sum i of a tile.
   template <int tiles>
   __device__ float factor(int rows, int tile, int i) const {
     const bool dropped = (dropped_ >> ((rows * tiles + tile) * 4 + i) & 1) != 0;

@@ -49,7 +49,7 @@ __global__ void mean_gradients(GradientTensors<T> of, AttentionSizes sizes) {
 /// Which rows a block keeps.
 enum class Own : std::uint8_t { queries, keys };
 
-/// lse and mean of the queries that belong to a warp's scores, 0 behind the last one.
+/// lse and mean of the queries that belong to a warp's scores, 0 after the last one.
 template <Own own, class Tiling>
 class QueryFacts;
 

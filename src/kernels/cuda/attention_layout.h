@@ -24,7 +24,7 @@ struct AttentionLayout {
   Strides y_strides() const { return {time * heads * width, width, heads * width, 1}; }
   Strides lse_dims() const { return {batch, heads, time, 1}; }
   Strides lse_strides() const { return {heads * time, time, 1, 1}; }
-  /// Of the query (0), key (1) or value (2) of the first token.
+  /// The offset of the query (0), key (1) or value (2) of the first token.
   std::int64_t part_offset(std::int64_t part) const { return part * heads * width; }
   double scale() const { return 1 / std::sqrt(static_cast<double>(width)); }
 };

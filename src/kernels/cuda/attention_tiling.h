@@ -10,7 +10,7 @@
 
 namespace fourfold::kernels::cuda {
 
-/// Of heads padded to `padded_width` elements of `bytes` bytes.
+/// The tiles for heads padded to `padded_width` elements of `bytes` bytes.
 /// A fragment of keys or values that a warp loads serves all its rows: with 16 of them, loads take
 /// 2 cycles of shared memory (256 bytes) for each product of 16 x 8 x 16, which an H100 computes
 /// in 1.6.

@@ -44,7 +44,7 @@ __global__ void cast(const __grid_constant__ TensorList<CastTensor<T>> list) {
   }
 }
 
-/// Of the first `tensors` operands into the others.
+/// Casts the first `tensors` operands into the others.
 template <class T>
 void enqueue_casts(Tensors operands, std::size_t tensors, Stream stream) {
   TensorList<CastTensor<T>> list;

@@ -58,7 +58,7 @@ struct BiasTerms {
   }
 };
 
-/// Of a gain, then of a bias.
+/// The sums of a gain, then those of a bias.
 template <class T>
 struct NormTerms {
   using Element = T;

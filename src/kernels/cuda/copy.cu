@@ -87,7 +87,7 @@ void enqueue_copy(std::int64_t unit_bytes, const Stretches& stretches, std::int6
   with(copy_stretches<1, Stretches>);
 }
 
-/// Rows that lie one behind the other are one row.
+/// Rows that lie one after the other are one row.
 DeviceRows joined(DeviceRows side) {
   if (side.rows > 1 && side.pitch_bytes == side.row_bytes)
     side.row_bytes *= std::exchange(side.rows, 1);

@@ -78,7 +78,7 @@ Owned<cublasLtMatmulDesc_t> describe(const op::Contract& op, cublasComputeType_t
   if (epilogue == Epilogue::none) return owned;
   set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, name_of(epilogue));
   if (epilogue != Epilogue::bias) set(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, columns);
-  // Nobody looks behind these addresses before the call; their alignment is what counts.
+  // Nobody reads at these addresses before the call; their alignment is what counts.
   void* const aligned = reinterpret_cast<void*>(std::uintptr_t{operand_alignment});
   set_memory(made, epilogue, {aligned, aligned});
   return owned;
@@ -143,7 +143,7 @@ Product make_product(const Problem& problem, Precision precision, Epilogue epilo
 constexpr std::uint32_t reductions =
     CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
-/// Whether the status of a query means that the library does not have it. A combination of epilogue
+/// True if the status of a query means that the library does not have it. A combination of epilogue
 /// and types that it does not know is an impossible value to some of its versions.
 bool is_refusal(cublasStatus_t status, Epilogue epilogue) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED ||

@@ -20,11 +20,11 @@ struct Method {
 };
 
 /// Names of implementations: "cublaslt", "cublaslt_tf32" (f32 rounded to tf32 going in), either
-/// with "/1" to "/9" behind for another candidate than the first. Nothing for other names.
+/// with "/1" to "/9" added for another candidate than the first. Nothing for other names.
 std::optional<Method> method_of(std::string_view implementation);
 inline constexpr int max_candidates = 10;
 
-/// Any row with a product (op::product_of), f32 or bf16, sums in f32. What stands behind the
+/// Any row with a product (op::product_of), f32 or bf16, sums in f32. What stands after the
 /// product is computed by the library where it can, else by own kernels (fused_product.h).
 Enqueue prepare(const Problem& problem, const Method& method);
 
@@ -36,8 +36,8 @@ std::int64_t needed_workspace_bytes(const Problem& problem, const Method& method
 /// How many different algorithms the library proposes for a row; asks the device.
 int count_candidates(const Problem& problem, Precision precision);
 
-/// Of the library itself: what NVIDIA advises for Hopper, https://docs.nvidia.com/cuda/cublas,
-/// "cublasSetWorkspace".
+/// The workspace of the library itself: what NVIDIA advises for Hopper,
+/// https://docs.nvidia.com/cuda/cublas, "cublasSetWorkspace".
 inline constexpr std::int64_t library_bytes = std::int64_t{32} << 20;
 
 }  // namespace fourfold::kernels::cuda::cublaslt

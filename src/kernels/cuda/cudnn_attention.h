@@ -7,10 +7,10 @@
 
 namespace fourfold::kernels::cuda::cudnn {
 
-/// Whether this program was built with cuDNN.
+/// True if this program was built with cuDNN.
 bool is_built();
 
-/// Whether cuDNN computes the op on the device that is current: op::Attention and
+/// True if cuDNN computes the op on the device that is current: op::Attention and
 /// op::AttentionGradient as attention_fits has them, where the library has a kernel for the shape.
 /// Asking prepares it: tenths of a second for each shape, the first time. False without a device.
 bool computes(const Problem& problem);

@@ -107,7 +107,7 @@ __device__ inline void load_matrices_transposed(const BFloat16* row, std::uint32
 
 /// Begins to copy 4 or 16 bytes, both addresses multiples of that, from global to shared memory, or
 /// zeros where nothing is there: PTX cp.async. What arrives is seen by this thread after
-/// wait_for_copies, by others after a barrier behind it.
+/// wait_for_copies, by others after a barrier after it.
 template <int bytes>
 __device__ void copy_async(void* shared, const void* from, bool is_there) {
   static_assert(bytes == 4 || bytes == 16);

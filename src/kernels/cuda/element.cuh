@@ -72,7 +72,7 @@ __device__ void store_pack(const float (&values)[pack_size<T>], bool whole, std:
   }
 }
 
-/// Whether packs of T may be accessed at all of these.
+/// True if packs of T may be accessed at all of these.
 template <class... Pointers>
 bool are_aligned(Pointers... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);

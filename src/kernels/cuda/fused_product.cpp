@@ -67,7 +67,7 @@ ProductPlan with_epilogue(const Row&, const Problem& problem) {
   return plan_without_epilogue(problem);
 }
 
-/// Own kernels of what stands behind a product, with their memory.
+/// Own kernels of what stands after a product, with their memory.
 struct Behind {
   Enqueue kernel;
   std::vector<std::size_t> operands;
@@ -80,7 +80,7 @@ std::vector<Behind> prepare_rest(const ProductPlan& plan, const Problem& problem
   return list;
 }
 
-/// The operands of the products of a batch: each behind the one before it, by so many bytes.
+/// The operands of the products of a batch: each after the one before it, by so many bytes.
 struct BatchSteps {
   std::int64_t count = 1, a = 0, b = 0, out = 0;
 };
@@ -95,7 +95,7 @@ BatchSteps steps_of(const Problem& product) {
           .out = sizes.m * sizes.n * size_bytes(out)};
 }
 
-/// Whether each product of a batch begins where the library expects it.
+/// True if each product of a batch begins where the library expects it.
 bool are_aligned(const BatchSteps& steps) {
   return steps.count == 1 || (steps.a | steps.b | steps.out) % operand_alignment == 0;
 }

@@ -1,5 +1,5 @@
 // How a product with what follows it runs where a library can do some of it before it stores an
-// element (its epilogue): what the library is asked for, and what own kernels do behind it. Not the
+// element (its epilogue): what the library is asked for, and what own kernels do after it. Not the
 // library: a caller hands that in, so that tests can put a model of it in its place.
 #pragma once
 
@@ -42,7 +42,7 @@ struct ProductPlan {
   std::optional<std::size_t> bias = {}, aux = {};
   /// The epilogue's bias gradient goes to the workspace and is added to operand `bias` from there.
   bool adds_bias = false;
-  /// By own kernels, behind the product.
+  /// By own kernels, after the product.
   std::vector<op::Part> rest = {};
 };
 

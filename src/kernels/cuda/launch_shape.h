@@ -17,7 +17,8 @@ struct LaunchShape {
 
 inline constexpr int warp_lanes = 32;
 
-/// Of a kernel, since CUDA 12.1: CUDA C++ Programming Guide, "Kernel Arguments".
+/// The most that a kernel's parameters take, since CUDA 12.1: CUDA C++ Programming Guide, "Kernel
+/// Arguments".
 inline constexpr std::size_t most_parameter_bytes = 32764;
 
 constexpr std::int64_t ceil_divide(std::int64_t count, std::int64_t size) {

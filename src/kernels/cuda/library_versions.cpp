@@ -9,7 +9,7 @@
 namespace fourfold::kernels::cuda {
 namespace {
 
-/// Of a number that is 10000 major + 100 minor + patch.
+/// The version in a number that is 10000 major + 100 minor + patch.
 std::string version_text(std::size_t number) {
   return format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
 }

@@ -227,7 +227,7 @@ struct LogitSizes {
         columns(problem.shapes[0].back()) {}
 };
 
-/// Whether rows of the tensors may be read and written in packs.
+/// True if rows of the tensors may be read and written in packs.
 template <class T>
 bool rows_aligned(std::int64_t columns, const Tensor& a, const Tensor& b) {
   return columns % pack_size<T> == 0 && are_aligned(a.data, b.data);

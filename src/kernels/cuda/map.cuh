@@ -20,7 +20,7 @@ struct MapTensors {
 inline constexpr unsigned map_threads = 256;
 
 /// body(first, in, out) computes pack_size elements from index `first` on, out[o][i] from in[.][i];
-/// what lies behind the last element is 0 going in and ignored coming out.
+/// what lies after the last element is 0 going in and ignored coming out.
 template <class T, int inputs, int outputs, class Body>
 __global__ void map_elements(MapTensors<T, inputs, outputs> tensors, Body body) {
   constexpr int size = pack_size<T>;

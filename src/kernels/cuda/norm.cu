@@ -30,7 +30,7 @@ LaunchShape norm_launch(const NormSizes& sizes) {
   return shape;
 }
 
-/// The row of the calling warp; may lie behind the last one.
+/// The row of the calling warp; may lie after the last one.
 __device__ std::int64_t row_of_warp() {
   return static_cast<std::int64_t>(blockIdx.x) * rows_per_block + warp_index();
 }

@@ -19,7 +19,7 @@ enum class FloatProducts : std::uint8_t { full, tf32 };
 enum class AttentionBy : std::uint8_t { own, cudnn };
 
 /// By `measured` where one of its lines fits, with the scratch that it says, else products by
-/// cuBLASLt, also with what stands behind them; attention as chosen; all else by own kernels.
+/// cuBLASLt, also with what stands after them; attention as chosen; all else by own kernels.
 machine::Target target(FloatProducts products = FloatProducts::full,
                        AttentionBy attention = AttentionBy::own,
                        std::vector<machine::Choice> measured = {});

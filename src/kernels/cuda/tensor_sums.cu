@@ -132,7 +132,7 @@ __global__ void sum_of_list(const __grid_constant__ TensorList<SummedTensor<T>> 
   Sum sum = 0;
   for (std::int64_t pack = begin + threadIdx.x; pack < end; pack += sum_threads) {
     const std::int64_t first = pack * size, count = of.count - first;
-    float x[size];  // zeros behind the end, which add nothing to any sum
+    float x[size];  // zeros after the end, which add nothing to any sum
     load_pack<T>(of.x + first, of.aligned && count >= size, count, x);
     for (int i = 0; i < size; ++i) sum += Term::of(x[i]);
   }

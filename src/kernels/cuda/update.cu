@@ -98,7 +98,7 @@ struct AdamWFactors {
         inverse_root(static_cast<float>(of.inverse_root)),
         epsilon(static_cast<float>(of.epsilon)) {}
 
-  /// Whether the element is finite.
+  /// True if the element is finite.
   __device__ bool update(float grad, float& weight, float& m, float& v) const {
     const float g = gradient_scale * grad;
     m = beta1 * m + one_minus_beta1 * g;

@@ -210,7 +210,7 @@ OwnedGraph CudaBackend::capture() {
   }
 }
 
-/// What comes before the first instruction: blocks, and all streams behind the main one.
+/// What comes before the first instruction: blocks, and all streams after the main one.
 void CudaBackend::open() {
   run_.is_open = true;
   Loaded& loaded = *run_.loaded;
@@ -258,7 +258,7 @@ void CudaBackend::carry_out(std::size_t instruction) {
       run_.loaded->prepared.instructions[instruction].what);
 }
 
-/// What comes behind the last instruction: the main stream behind all others, and the result.
+/// What comes after the last instruction: the main stream after all others, and the result.
 void CudaBackend::close() {
   run_.is_closed = true;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -324,7 +324,7 @@ void CudaBackend::tell_end() {
 
 // --- faults
 
-/// Nothing more is done for it: behind a fault of the first of two runs none for the second.
+/// Nothing more is done for it: after a fault of the first of two runs none for the second.
 bool CudaBackend::is_faulty(const Run& run) const {
   return run.fault != nullptr || (first_ && first_->fault != nullptr);
 }
@@ -339,7 +339,7 @@ void CudaBackend::guard(Run& run, std::optional<std::size_t> instruction, const 
   }
 }
 
-/// The first one wins: what comes behind a fault of a device misleads.
+/// The first one wins: what comes after a fault of a device misleads.
 void CudaBackend::fail(Run& run, std::optional<std::size_t> instruction,
                        const std::exception& exception) {
   if (run.fault) return;

@@ -30,7 +30,7 @@ using PrepareKernel =
 
 struct CudaOptions {
   PrepareKernel prepare;
-  /// Of one rank; may be null. For whoever watches the run.
+  /// The world of one rank; may be null. For whoever watches the run.
   comm::World* world = nullptr;
   std::int64_t staging_block_bytes = Staging::default_block_bytes;
 };
@@ -132,7 +132,7 @@ class CudaBackend : public Backend {
   std::vector<OwnedEvent> events_;  // of the programs
   std::vector<std::unique_ptr<Loaded>> programs_;
 
-  std::optional<Run> first_;  // still under way, and another began behind it
+  std::optional<Run> first_;  // still under way, and another began after it
   Run run_;                   // began last
   Run done_;                  // finished last
   bool idle_ = true;

@@ -99,7 +99,7 @@ class CudaDevice : public Device {
   }
 
   void begin_capture(Stream stream) override {
-    // Of this thread alone: others may talk to the device meanwhile.
+    // The capture is of this thread alone: others may talk to the device meanwhile.
     check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
                "cudaStreamBeginCapture");
   }

@@ -12,8 +12,8 @@ namespace fourfold::run::cuda {
 /// Enqueues it.
 using Move = std::function<void(kernels::cuda::Stream)>;
 
-/// Of a step of that parity; empty for an instruction that moves nothing so. Errors: InternalError
-/// for one that a GPU cannot carry out (collectives, messages).
+/// The move in a step of that parity; empty for an instruction that moves nothing so. Errors:
+/// InternalError for one that a GPU cannot carry out (collectives, messages).
 Move move_of(const PreparedInstruction& instruction, std::size_t parity);
 
 }  // namespace fourfold::run::cuda

@@ -47,7 +47,7 @@ void PinnedBlocks::vote_behind(std::size_t first, std::size_t second, Stream str
     return kernels::Tensor{block + of.offset_bytes, {}, of.dtype};
   };
   std::byte *const result = result_block(first), *const step = step_block(second);
-  // A step without tokens is unfit: so is, here, one behind a step that was not applied.
+  // A step without tokens is unfit: so is, here, one after a step that was not applied.
   const std::array<kernels::Tensor, 7> operands = {field(step, "step.vote"),
                                                    field(result, "result.squared_norm"),
                                                    field(result, "result.loss_sum"),

@@ -22,7 +22,7 @@ class PinnedBlocks {
   RowCopy result_from(const std::byte* device_block, std::size_t parity) const;
 
   /// Enqueues what the host would do if it knew the result of parity `first` already: it would not
-  /// begin the step of parity `second` behind one that was not applied. The device votes against
+  /// begin the step of parity `second` after one that was not applied. The device votes against
   /// that step instead.
   void vote_behind(std::size_t first, std::size_t second, Stream stream) const;
 

@@ -17,7 +17,7 @@ class Staging {
   static constexpr std::int64_t default_block_bytes = std::int64_t{8} << 20;
   explicit Staging(Device& device, std::int64_t block_bytes = default_block_bytes);
 
-  /// Both wait until the bytes are there, behind everything that the stream was given before.
+  /// Both wait until the bytes are there, after everything that the stream was given before.
   void read(const std::byte* from, std::span<std::byte> into, Stream stream);
   void write(std::span<const std::byte> from, std::byte* into, Stream stream);
 

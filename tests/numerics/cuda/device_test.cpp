@@ -43,7 +43,7 @@ class DeviceCopy {
   std::size_t bytes_;
 };
 
-constexpr std::size_t guard_bytes = 64;  // the harness's, behind operands and workspace
+constexpr std::size_t guard_bytes = 64;  // the harness's, after operands and workspace
 
 kernels::Run on_device(const std::string& implementation, const kernels::Problem& problem) {
   return [enqueue = kernels::cuda::prepare(implementation, problem)](kernels::Tensors operands,
@@ -87,7 +87,8 @@ void skip_without_device() {
   if (!reason.empty()) GTEST_SKIP() << "no CUDA device: " << reason;
 }
 
-/// Of an implementation in a type: bounds, and the same bits twice and where outputs lie on inputs.
+/// Checks an implementation in a type: bounds, and the same bits twice and where outputs lie on
+/// inputs.
 void expect_sound(const Case& sample, const std::string& implementation, DType dtype) {
   const Kernels source = kernels_by(implementation);
   const Backend backend{implementation, dtype, 1, &source};

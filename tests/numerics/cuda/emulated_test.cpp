@@ -26,7 +26,7 @@ kernels::Run emulated(const kernels::Problem& problem) {
   };
 }
 
-/// On copies of the operands that begin one element behind a multiple of 16 bytes.
+/// On copies of the operands that begin one element after a multiple of 16 bytes.
 kernels::Run emulated_unaligned(const kernels::Problem& problem) {
   return [run = emulated(problem)](kernels::Tensors operands, kernels::Workspace workspace) {
     struct Copy {

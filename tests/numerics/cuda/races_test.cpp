@@ -1,4 +1,4 @@
-// That the thread sanitizer sees what no barrier of an emulated kernel orders, and no more.
+// The thread sanitizer sees what no barrier of an emulated kernel orders, and no more.
 #include <gtest/gtest.h>
 
 #include <algorithm>

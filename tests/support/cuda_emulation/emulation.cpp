@@ -23,7 +23,7 @@ namespace {
 
 enum class State : std::uint8_t { ready, waits_for_warp, waits_for_block, done };
 
-/// Orders what threads do before they arrive before what they do behind it: all that the thread
+/// Orders what threads do before they arrive before what they do after it: all that the thread
 /// sanitizer learns of barriers. Of `turns`, two are in use: who has arrived at the next barrier
 /// must not seem to have been at this one, which others still leave.
 class Ordering {

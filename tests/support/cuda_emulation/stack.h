@@ -13,7 +13,7 @@
 #endif
 #if defined(FOURFOLD_FIND_RACES)
 #include <sanitizer/tsan_interface.h>
-// Of the thread sanitizer; no header has it.
+// A function of the thread sanitizer; no header has it.
 extern "C" void AnnotateBenignRaceSized(const char* file, int line, const volatile void* memory,
                                         unsigned long bytes, const char* why);
 #endif

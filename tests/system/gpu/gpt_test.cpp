@@ -182,7 +182,7 @@ TEST_P(GptOnGpu, the_first_nan_is_named_and_no_weight_changes) {
   EXPECT_EQ(found->text(), "element 7 of blocks.1.mlp.up.weight was NaN before the step");
 }
 
-/// Behind the last of the tokens, which stand behind `position` others.
+/// After the last of the tokens, which stand after `position` others.
 std::vector<double> logits(SmallRun& run, const char* program, std::vector<std::int32_t> tokens,
                            std::int32_t position) {
   const program::Program& chosen = run.bundle().at(program);

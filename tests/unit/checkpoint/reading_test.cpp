@@ -381,7 +381,7 @@ TEST_F(RealCheckpoint, row_30_names_and_words_of_a_manifest_cannot_lead_outside_
   }
 }
 
-/// Cuts the real file behind the first read.
+/// Cuts the real file after the first read.
 class ShrinkingFiles final : public test::View {
  public:
   using View::View;
@@ -477,7 +477,7 @@ TEST(Reading, row_33_checkpoints_of_every_released_format_load_and_others_are_re
       load_state(real_files(), found, state.program(rank), state.bytes_of(rank));
     EXPECT_TRUE(state.is_of(1200));
   }
-  // Of format 1 the digests were others; no version that wrote it was released.
+  // The digests of format 1 were others; no version that wrote it was released.
   for (const int format_number : {1, 3}) {
     std::string other = read_file(found.path + "/manifest.json");
     other.replace(other.find("\"format\":2"), 10, format("\"format\":{}", format_number));

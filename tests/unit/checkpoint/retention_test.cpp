@@ -109,7 +109,7 @@ class History {
     restart();
   }
 
-  /// Of all but the newest two that are healthy, which is what a job may rely on.
+  /// The steps of all but the newest two that are healthy, which is what a job may rely on.
   void damage_and_restart() {
     std::vector<std::int64_t> there;
     const std::set<std::int64_t> kept = relied_on();
@@ -144,7 +144,7 @@ class History {
     return newest;
   }
 
-  /// One may go only where two newer ones are there, also such whose commit was cut off behind the
+  /// One may go only where two newer ones are there, also such whose commit was cut off after the
   /// rename.
   void check() {
     std::int64_t newer = 0;

@@ -64,7 +64,7 @@ TEST(SaveLoad, row_17_and_18_a_kill_at_any_operation_and_a_loss_of_power_lose_no
   std::printf("%zu crashes\n", count);
 }
 
-/// Whether a flipped bit is found by whoever opens, verifies and loads the newest checkpoint.
+/// True if a flipped bit is found by whoever opens, verifies and loads the newest checkpoint.
 bool is_found(SimulatedDisk& disk, const Mesh& mesh) {
   const auto newest = Store(disk, "/ckpt").newest();
   if (!newest.found || newest.found->manifest.step != 20) return true;

@@ -18,7 +18,7 @@ inline Mesh mesh_of(std::int64_t data, std::int64_t y, std::int64_t x) {
   return mesh;
 }
 
-/// Of the parts that a rank owns.
+/// The digests of the parts that a rank owns.
 inline Digests owned_digests(const program::Program& program, const BufferBytes& bytes_of) {
   Digests digests;
   for (const StateTensor& tensor : state_of(program)) {
@@ -67,7 +67,7 @@ class SmallState {
     for (auto& rank : memory_)
       for (auto& [name, bytes] : rank) std::fill(bytes.begin(), bytes.end(), std::byte{0xA5});
   }
-  /// Whether the state, padding included, is that of a step.
+  /// True if the state, padding included, is that of a step.
   bool is_of(std::int64_t step) const {
     for (std::size_t rank = 0; rank < num_ranks(); ++rank)
       for (const StateTensor& tensor : state_of(programs_[rank]))

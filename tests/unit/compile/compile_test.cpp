@@ -210,7 +210,7 @@ TEST(Waits, the_math_stream_waits_for_its_feed_and_a_slot_is_refilled_only_after
   const program::Program train = bundle_of(setup).at("train");
   // Six micro-batches through two slots. The math waits for tokens and for labels of each. From the
   // third on a feed waits until the slot's last reader is done; the tokens are read last, so the
-  // labels behind them in the stream need no wait of their own.
+  // labels after them in the stream need no wait of their own.
   std::size_t math_waits = 0, feed_waits = 0;
   for (const auto& instruction : train.instructions)
     if (std::holds_alternative<program::Wait>(instruction.what))

@@ -28,7 +28,7 @@ bool is_in_use(const Sharding& state, AxisId axis) {
   return state.partial_on(axis) != nullptr;
 }
 
-/// Whether the innermost cut of `dim` in `after`, on `axis`, is new and the rest of the dim as
+/// True if the innermost cut of `dim` in `after`, on `axis`, is new and the rest of the dim as
 /// before.
 bool gains(const Sharding& before, const Sharding& after, std::size_t dim, AxisId axis) {
   Cuts expected = cuts_of(before, dim);
@@ -154,7 +154,7 @@ TEST(ConversionPath, changes_each_cut_and_reduces_each_axis_once) {
   EXPECT_GT(joined, num_cases / 200) << "the cases reduce along several axes at once";
 }
 
-// A step that makes the tensor smaller comes behind one that makes it larger only where it was not
+// A step that makes the tensor smaller comes after one that makes it larger only where it was not
 // possible before: its axis cut something else, or its dim had another cut to lose first.
 TEST(ConversionPath, makes_the_tensor_smaller_before_it_makes_it_larger) {
   ConversionCases cases(4);

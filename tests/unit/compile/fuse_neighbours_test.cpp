@@ -52,7 +52,7 @@ TEST(FuseNeighbours, leaves_apart_what_a_collective_separates) {
   std::map<std::string, int> rows = count_rows(joined);
   EXPECT_EQ(rows["add_layer_norm"] + rows["add_layer_norm_gradient"], 0);  // norms are in parts
   EXPECT_EQ(rows["cross_entropy_both"], 0);                                // the vocabulary is cut
-  EXPECT_GT(rows["bias_gelu"], 0);                                         // behind the sum over y
+  EXPECT_GT(rows["bias_gelu"], 0);                                         // after the sum over y
 }
 
 TEST(FuseNeighbours, the_verifier_finds_no_fault_in_what_is_joined) {

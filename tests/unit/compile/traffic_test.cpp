@@ -100,7 +100,7 @@ const std::map<std::string, std::string> linear_of = {
     {"ln2/grad", "mlp.up"},           {"mlp.down.weight", "mlp.down"},
     {"mlp.down", "mlp.down"},         {"mlp.gelu/grad", "mlp.down"}};
 
-/// Of the tensors of `layer_of`, by layer.
+/// The sums over the tensors of `layer_of`, by layer.
 std::map<std::string, ByAxis> sent_for_layers(const program::Program& program,
                                               const std::map<std::string, std::string>& layer_of) {
   std::map<std::string, ByAxis> sent;
@@ -255,8 +255,9 @@ TEST(Axonn, every_convolution_sends_what_equations_4_to_8_say_of_its_channels) {
   }
 }
 
-// Of a layer, in units of 2 (d - 1)/d elements for each of b s tokens: the attention's all-reduces
-// of 3h + h over d2 are halved into a reduce-scatter and an all-gather each. ATP's eq 2 prints 14h
+// The traffic of a layer, in units of 2 (d - 1)/d elements for each of b s tokens: the attention's
+// all-reduces of 3h + h over d2 are halved into a reduce-scatter and an all-gather each. ATP's eq 2
+// prints 14h
 // + 4h: it all-reduces and gathers as well, 2h more.
 TEST(Atp, a_layer_sends_12h_over_d1_along_the_second_dim_and_4h_over_d2_along_the_first) {
   for (const auto& [d1, d2] :
@@ -534,7 +535,7 @@ class PictureFormulas {
     bias(288, {"x"});
     bias(432, {"y"});
     bias(144, {"x"});
-    // That of the classes lies cut, so it is not gathered.
+    // The sum of the classes lies cut, so it is not gathered.
     sum("bias", {"data", "z"}, exact(padded_classes(), g("x") * g("y")), element());
   }
   void bias(std::int64_t width, const std::vector<std::string>& cuts) {

@@ -126,7 +126,7 @@ class LongDocument : public DataFolderTest {
 TEST_F(LongDocument, OfMoreThanAMegabyteHasTheIdsOfTheWhole) {
   std::mt19937 random(13);
   std::string text;
-  // Lines that begin with white space: behind a line break GPT-2 and the models with a prefix see a
+  // Lines that begin with white space: after a line break GPT-2 and the models with a prefix see a
   // cut.
   while (text.size() < 1'200'000) text += random_text(random, 60) + "\n   ";
   write_bytes(path("long.txt"), text);

@@ -108,7 +108,7 @@ TEST(SentencePiece, CuttingATextChangesNoId) {
       EXPECT_EQ(no_cuts.next(text, 1, no_cuts.limit(text)), text.size());
       if (cuts.next(text, 1, cuts.limit(text)) < text.size()) ++num_cut;
     }
-    // Spaces behind words, and words that are looked up whole, leave no place.
+    // Spaces after words, and words that are looked up whole, leave no place.
     const bool has_cuts = name != "suffix" && name != "word";
     EXPECT_EQ(num_cut > 200, has_cuts) << name << ": " << num_cut;
   }

@@ -176,7 +176,7 @@ TEST_F(TokenizeCrashTest, AKillAtAnyOperationLeavesNothingHalfAndTheNextCallGive
   ASSERT_EQ(expected.texts.size(), 3U);
   ASSERT_GT(operations, 40);
   for (std::int64_t at = 0; at < operations; ++at) {
-    // That nothing is lost is the next test, where an operation fails half done.
+    // The next test shows that nothing is lost, where an operation fails half done.
     for (const auto loss : {SimulatedDisk::Loss::all, SimulatedDisk::Loss::some}) {
       if (loss == SimulatedDisk::Loss::some && at % 2 == 0) continue;
       SimulatedDisk disk;

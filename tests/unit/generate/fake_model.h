@@ -55,7 +55,7 @@ inline program::Bundle fake_bundle(std::int64_t capacity, std::int64_t vocab_siz
 
 class FakeModel final : public run::Backend {
  public:
-  /// Logits behind `vocab_size`, where the program has more, are the largest of all.
+  /// Logits after `vocab_size`, where the program has more, are the largest of all.
   explicit FakeModel(std::int32_t vocab_size) : vocab_size_(vocab_size) {}
 
   struct Call {

@@ -123,7 +123,7 @@ TEST(SampleToken, TopPKeepsTheFewestLikeliestThatHaveTheProbability) {
 TEST(SampleToken, TopPWeighsWhatTemperatureAndTopKHaveLeft) {
   const Logits logits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
   SampleSpec spec = spec_of(1, 2);
-  // Of tokens 1 and 3 the first has 4/7.
+  // The first of tokens 1 and 3 has 4/7.
   spec.top_p = 0.57;
   EXPECT_EQ(all_that_come(logits, spec), (Ids{1}));
   spec.top_p = 0.58;

@@ -56,7 +56,7 @@ class TensorboardDisk : public testing::Test {
   TensorboardWriter::Warn warn() {
     return [this](const std::string& text) { warnings_.push_back(text); };
   }
-  /// All files, one behind the other.
+  /// All files, one after the other.
   std::string written() {
     std::string all;
     if (!disk_.exists("/tb")) return all;

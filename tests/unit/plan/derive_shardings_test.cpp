@@ -186,7 +186,7 @@ TEST(DeriveShardings, persistent_values_lie_alike_in_all_graphs) {
 
 // --- every grid
 
-/// Whether equal parts of the dim are what its cuts give; only vocabularies have padding.
+/// True if equal parts of the dim are what its cuts give; only vocabularies have padding.
 bool is_even(std::int64_t size, const std::vector<op::Cut>& cuts, const Mesh& mesh) {
   std::int64_t parts = 1;
   for (const op::Cut& cut : cuts) parts *= mesh.axes[cut.axis.index()].size;

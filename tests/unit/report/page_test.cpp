@@ -112,7 +112,7 @@ TEST(ReadMetrics, torn_lines_and_steps_done_twice_are_told_from_the_rest) {
               "[1]\n"
               "{\"loss\":1.0}\n"
               "{\"step\":3,\"loss\":null}\n"
-              "{\"step\":2,\"loss\":2.5}\n"  // a run that went on behind step 1
+              "{\"step\":2,\"loss\":2.5}\n"  // a run that went on after step 1
               "{\"step\":3,\"loss\":2.0,\"memory_bytes\":7}\n"
               "{\"step\":4,\"loss\":1");
   const Metrics m = read_metrics(folder.file("m"));

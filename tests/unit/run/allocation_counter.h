@@ -28,9 +28,9 @@ class AllocationCounter {
 };
 
 /// From now on the allocation of that number, counted over all threads from 1, throws
-/// std::bad_alloc; those behind it succeed. 0: none fails, and they are counted.
+/// std::bad_alloc; those after it succeed. 0: none fails, and they are counted.
 void fail_allocation(std::int64_t number);
-/// Since fail_allocation.
+/// The number since fail_allocation.
 std::int64_t allocations_so_far();
 
 }  // namespace fourfold

@@ -8,7 +8,7 @@
 namespace fourfold::run {
 namespace {
 
-/// A copy on math, an all-reduce on x that waits for it, a copy behind that on math.
+/// A copy on math, an all-reduce on x that waits for it, a copy after that on math.
 Handmade example() {
   Handmade made("train");
   program::Program& program = made.edit();

@@ -1,4 +1,4 @@
-// Programs written by hand for the tests of run/ and train/: one rank, buffers laid out one behind
+// Programs written by hand for the tests of run/ and train/: one rank, buffers laid out one after
 // the other. Not checked by the verifier.
 #pragma once
 

@@ -21,7 +21,7 @@ class ConsoleTest : public ::testing::Test {
     m.peak_resident_bytes = std::int64_t{612} << 20;
     return m;
   }
-  /// Of a job of ranks on a machine with a measured peak: every figure there is.
+  /// The facts of a job of ranks on a machine with a measured peak: every figure there is.
   static StepMetrics full_metrics(std::int64_t step) {
     StepMetrics m = metrics(step, 0.0612);
     m.exposed_communication_s = 0.00612;

@@ -26,7 +26,7 @@ class ScriptedBackend : public run::Backend {
   explicit ScriptedBackend(Script script) : script_(std::move(script)) {}
 
   std::vector<Call> calls;
-  /// Whether steps may begin ahead; then: what began and finished, in order, "+3 +4 -3 ...".
+  /// True if steps may begin ahead; then: what began and finished, in order, "+3 +4 -3 ...".
   bool is_ahead = false;
   std::string order;
   std::int64_t count(const std::string& program) const {

@@ -127,7 +127,7 @@ TEST_F(SessionTest,
   backend_.is_ahead = true;
   evaluations_ = 0;
   train();
-  // Evaluations stand behind 2, 4 and 5 steps.
+  // Evaluations stand after 2, 4 and 5 steps.
   EXPECT_EQ(backend_.order, "+0 +1 -0 -1 +2 +3 -2 -3 +4 -4 ");
   ASSERT_EQ(recorder_.steps.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -35,7 +35,7 @@ TEST_F(FakeGpuCommands, one_byte_too_little_memory_is_refused_before_anything_is
 TEST_F(FakeGpuCommands, a_gpu_that_is_lost_in_mid_run_ends_it_with_13_and_the_run_goes_on_later) {
   train("whole", {"run.device=cuda"});
   const Words saving{"run.device=cuda", "checkpoint.interval_steps=2", "run.dir=" + path("lost")};
-  // Behind the first checkpoint and before the last step: evaluations take a fifth of the work.
+  // After the first checkpoint and before the last step: evaluations take a fifth of the work.
   fake_cuda().lost_behind_works = fake_cuda().works * 11 / 20;
   const Outcome outcome = with_config("train", saving);
   expect_one_line(outcome, 13, "the GPU was lost");

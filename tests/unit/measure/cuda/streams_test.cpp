@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t odd_count = 4099;  // no multiple of what one access moves
 
-/// 16-byte aligned memory of `count` elements and some behind that must stay as they are.
+/// 16-byte aligned memory of `count` elements and some after that must stay as they are.
 template <class T>
 struct Array {
   explicit Array(std::int64_t count, T value = {})

@@ -89,7 +89,7 @@ TEST_P(OnAFakeGpu, events_order_streams_and_each_step_gets_its_feed) {
   }
 }
 
-/// Runs steps [0, count), each begun before the one before has finished; calls `done` behind each.
+/// Runs steps [0, count), each begun before the one before has finished; calls `done` after each.
 template <class Done>
 void run_ahead(Executor& executor, Feeder& feeder, std::int64_t count, const Done& done) {
   ASSERT_TRUE(executor.runs_ahead());
@@ -372,7 +372,7 @@ TEST(LostGpu, what_fails_on_the_device_is_thrown_by_the_step_that_met_it) {
   for (unsigned seed = 1; seed < 4; ++seed)
     for (std::int64_t work = 0; work < 26; ++work) {
       // Six pieces of work a step: the blocks in, the feed, two copies, a block out; and the launch
-      // of a graph, which all steps behind the first are.
+      // of a graph, which all steps after the first are.
       const std::int64_t step = work < 6 ? 0 : 1 + (work - 6) / 7;
       const std::string text = lost.run(seed, 0, work);
       EXPECT_TRUE(text.starts_with("rank 0 (data 0) on a fake GPU: ")) << text;

@@ -184,7 +184,7 @@ TEST_F(CudaSession, a_stop_that_is_asked_for_saves_what_was_done) {
   SimulatedDisk disk;
   run(Begins::ahead, told, &disk);
   EXPECT_TRUE(told.was_stopped);
-  // Behind step 5 stands an evaluation. Step 6 carries the vote, and 7 had begun when it was read.
+  // After step 5 stands an evaluation. Step 6 carries the vote, and 7 had begun when it was read.
   const auto found = checkpoint::Store(disk, "/ckpt").newest().found.value();
   EXPECT_EQ(found.manifest.step, 7);
   EXPECT_EQ(told.lines.size(), 7U + 1U);
