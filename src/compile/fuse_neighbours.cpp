@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,138 +16,168 @@ using program::Compute;
 using program::Program;
 using program::Slice;
 
-/// Joins around one instruction at a time: the last row of a chain, or the first of a loss.
+/// A chain that a target names.
+struct Chain {
+  explicit Chain(std::string_view chain) : names(op::names_of_chain(chain)) {
+    for (const char letter : chain)
+      if (letter == '+' || letter == '&') hands_on.push_back(letter == '+');
+  }
+
+  std::vector<std::string_view> names;
+  std::vector<bool> hands_on;  // for each link: the value dies there, or else it is kept
+};
+
+/// Two members of a chain: operand `output` of one is operand `read` of the next, which writes its
+/// operand `over` where that value lay, if the value is handed on.
+struct Link {
+  std::size_t output, read;
+  std::optional<std::size_t> over;
+};
+
+struct Found {
+  std::vector<std::size_t> members;  // places of instructions
+  std::vector<Link> links;
+};
+
 class Fuser : private Neighbours {
  public:
   using Neighbours::Neighbours;
 
-  void run() {
-    for_each_row([&](const auto& row, std::size_t index) { fuse(row, index); });
+  void run(const machine::Target& target) {
+    for (const std::string& fusion : target.fusions)
+      if (const Chain chain(fusion); chain.names.size() > 1) make_all(chain);
+    finish();
   }
 
  private:
-  template <class Row>
-  void fuse(const Row&, std::size_t) {}
-
-  void fuse(op::Gelu, std::size_t gelu) {
-    const Compute& last = *compute(gelu);
-    const auto bias = writer<op::AddBias>(last.slices[0], gelu);
-    if (!wants<op::BiasGelu>() || !bias) return;
-    const Compute& first = *compute(*bias);
-    join(op::BiasGelu{}, {first.slices[0], first.slices[1], last.slices[0], last.slices[1]},
-         {*bias, gelu}, gelu);
+  void make_all(const Chain& chain) {
+    for_each_compute([&](const Compute& compute, std::size_t index) {
+      if (op::name(compute.op) != chain.names[0]) return;
+      if (const auto found = find(chain, index)) make(*found);
+    });
   }
 
-  void fuse(op::LayerNorm norm, std::size_t index) {
-    const Compute& last = *compute(index);
-    const auto add = writer<op::Add>(last.slices[0], index);
-    if (!wants<op::AddLayerNorm>() || !add) return;
-    Branch branch = branch_of(*add);
-    op::AddLayerNorm row;
-    row.epsilon = norm.epsilon, row.bias = norm.bias, row.branch_bias = branch.bias.has_value();
-    std::vector<Slice> slices = {branch.other, branch.slice};
-    if (branch.bias) slices.push_back(*branch.bias);
-    if (branch.dropout) {
-      set_dropout(row, *branch.dropout);
-      slices.insert(slices.end(), branch.seed_and_step.begin(), branch.seed_and_step.end());
-    }
-    const std::size_t written = norm.bias ? 3 : 2;  // y of layer_norm
-    slices.insert(slices.end(), last.slices.begin() + 1,
-                  last.slices.begin() + static_cast<std::ptrdiff_t>(written));
-    slices.push_back(last.slices[0]);
-    slices.insert(slices.end(), last.slices.begin() + static_cast<std::ptrdiff_t>(written),
-                  last.slices.end());
-    branch.members.push_back(index);
-    join(row, std::move(slices), branch.members, index);
+  std::optional<Found> find(const Chain& chain, std::size_t first) const {
+    Found found{{first}, {}};
+    for (std::size_t i = 1; i < chain.names.size(); ++i)
+      if (!extend(found, chain.names[i], chain.hands_on[i - 1])) return std::nullopt;
+    return found;
   }
 
-  void fuse(op::LayerNormGradient, std::size_t index) {
-    if (!wants<op::AddLayerNormGradient>()) return;
-    std::vector<Slice> slices = compute(index)->slices;
-    Slice sum = slices.back();
-    slices.pop_back();
-    std::vector<std::size_t> members = {index};
-    op::AddLayerNormGradient row;
-    const auto add = only_reader<op::Add>(sum, index);
-    row.addend = add.has_value();
-    if (add) {
-      const std::vector<Slice>& terms = compute(*add)->slices;
-      slices.push_back(terms[0] == sum ? terms[1] : terms[0]);
-      sum = terms[2];
-      members.push_back(*add);
-    }
-    if (const auto drop = first_reader<op::Dropout>(sum, members.back())) {
-      const Compute& one = *compute(*drop);
-      set_dropout(row, std::get<op::Dropout>(one.op));
-      slices.insert(slices.end(), {one.slices[1], one.slices[2], sum, one.slices[3]});
-      members.push_back(*drop);
-    } else {
-      slices.push_back(sum);
-    }
-    if (members.size() > 1) join(row, std::move(slices), members, members.back());
-  }
-
-  void fuse(op::CrossEntropy, std::size_t index) {
-    if (!wants<op::CrossEntropyBoth>()) return;
-    const std::vector<Slice>& own = compute(index)->slices;
-    for (const std::size_t reader : uses().of_value(own[3], index)) {
-      const Compute* other = compute(reader);
-      const auto* row =
-          other == nullptr ? nullptr : std::get_if<op::CrossEntropyGradient>(&other->op);
-      if (row == nullptr || row->first_column != 0 || row->columns != 0 || !alike(index, reader) ||
-          !(other->slices[0] == own[0] && other->slices[1] == own[1] && other->slices[2] == own[3]))
-        continue;
-      std::vector<Slice> slices = own;
-      slices.push_back(other->slices[3]);
-      join(op::CrossEntropyBoth{row->scale}, std::move(slices), {index, reader}, index);
-      return;
-    }
-  }
-
-  /// One term of a sum and what made it.
-  struct Branch {
-    Slice slice, other;
-    std::optional<Slice> bias;
-    std::optional<op::Dropout> dropout;
-    std::vector<Slice> seed_and_step;
-    std::vector<std::size_t> members;  // of the chain, the sum last
-  };
-
-  Branch branch_of(std::size_t add) const {
-    const std::vector<Slice>& terms = compute(add)->slices;
-    for (const std::size_t which : {1U, 0U}) {
-      Branch branch{terms[which], terms[1 - which], {}, {}, {}, {}};
-      std::size_t reader = add;
-      if (const auto drop = sole_writer<op::Dropout>(branch.slice, reader)) {
-        const Compute& one = *compute(*drop);
-        branch.dropout = std::get<op::Dropout>(one.op);
-        branch.seed_and_step = {one.slices[1], one.slices[2]};
-        branch.slice = one.slices[0];
-        branch.members.push_back(reader = *drop);
+  /// Adds the first instruction with such a row that reads what the last member writes.
+  bool extend(Found& found, std::string_view name, bool hands_on) const {
+    const std::size_t from = found.members.back();
+    const op::Operands operands = op::operands(compute(from)->op);
+    for (std::size_t output = 0; output < operands.size(); ++output) {
+      if (operands[output].role != op::Role::write) continue;
+      const Slice& value = compute(from)->slices[output];
+      const std::vector<std::size_t> readers = uses().of_value(value, from);
+      if (hands_on && readers.size() != 1) continue;
+      for (const std::size_t reader : readers) {
+        const Compute* next = compute(reader);
+        if (next == nullptr || op::name(next->op) != name) continue;
+        if (!alike(from, reader) || !may_leave_its_task(from, reader)) break;
+        const std::optional<std::size_t> read = read_of(*next, value);
+        if (!read) break;
+        Link link{output, *read, std::nullopt};
+        if (hands_on && !(link.over = written_over(next->op, *read))) break;
+        found.members.push_back(reader);
+        found.links.push_back(link);
+        return true;
       }
-      if (const auto bias = sole_writer<op::AddBias>(branch.slice, reader);
-          bias && shape(compute(*bias)->slices[1]).rank() == 1) {
-        branch.bias = compute(*bias)->slices[1];
-        branch.slice = compute(*bias)->slices[0];
-        branch.members.insert(branch.members.begin(), *bias);
-      }
-      branch.members.push_back(add);
-      if (branch.members.size() > 1 || which == 0) return branch;
     }
-    return {};
+    return false;
   }
 
-  template <class Row>
-  static void set_dropout(Row& row, const op::Dropout& dropout) {
-    row.stream = dropout.stream, row.rate = dropout.rate;
-    row.window = dropout.window, row.part = dropout.part;
+  /// True if both stand in one task, or the second may write its results over what it reads: it
+  /// then needs no memory for longer where it moves to the first.
+  bool may_leave_its_task(std::size_t from, std::size_t reader) const {
+    if (uses().same_task(from, reader)) return true;
+    return std::ranges::all_of(op::operands(compute(reader)->op), [](const op::Operand& operand) {
+      return operand.role == op::Role::read || operand.may_alias.has_value();
+    });
+  }
+
+  /// The first operand that is just this slice, if it is only read.
+  static std::optional<std::size_t> read_of(const Compute& compute, const Slice& slice) {
+    const op::Operands operands = op::operands(compute.op);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (compute.slices[i] == slice)
+        return operands[i].role == op::Role::read ? std::optional(i) : std::nullopt;
+    return std::nullopt;
+  }
+
+  /// The output that may lie where the read lies. The terms of a sum may change places.
+  static std::optional<std::size_t> written_over(const op::Op& op, std::size_t read) {
+    const op::Operands operands = op::operands(op);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].may_alias == read || (operands[i].may_alias && op::is_sum_of_two(op)))
+        return i;
+    return std::nullopt;
+  }
+
+  /// Makes one instruction of the members, at the last of their places where it may stand.
+  void make(const Found& found) {
+    std::optional<Compute> whole = join(found);
+    if (!whole) return;
+    for (const std::size_t place : std::views::reverse(found.members))
+      if (replace(found.members, place, *whole)) return;
+  }
+
+  std::optional<Compute> join(const Found& found) const {
+    const std::vector<std::vector<Slice>> operands = operands_of(found);
+    std::vector<Slice> reads, outputs;
+    const auto add = [](std::vector<Slice>& list, const Slice& slice) {
+      if (std::ranges::find(list, slice) == list.end()) list.push_back(slice);
+    };
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const op::Operands roles = op::operands(compute(found.members[i])->op);
+      for (std::size_t k = 0; k < roles.size(); ++k) {
+        const Slice& slice = operands[i][k];
+        const bool is_made = std::ranges::find(outputs, slice) != outputs.end();
+        if (roles[k].role != op::Role::read) add(outputs, slice);
+        if (roles[k].role == op::Role::read && !is_made) add(reads, slice);
+      }
+    }
+    const std::size_t count = reads.size();
+    std::vector<Slice> all = std::move(reads);
+    all.insert(all.end(), outputs.begin(), outputs.end());
+    std::vector<op::Piece> pieces;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      op::Piece piece{compute(found.members[i])->op, {}};
+      for (const Slice& slice : operands[i])
+        piece.operands.push_back(
+            static_cast<std::size_t>(std::ranges::find(all, slice) - all.begin()));
+      pieces.push_back(std::move(piece));
+    }
+    auto chain = op::Fused::of(std::move(pieces));
+    if (count == 0 || std::holds_alternative<op::Mistake>(chain)) return std::nullopt;
+    return Compute{std::get<op::Fused>(std::move(chain)),
+                   compute(found.members[0])->dtype,
+                   std::move(all),
+                   std::nullopt,
+                   {}};
+  }
+
+  /// The operands of each member, values that are handed on lying where the next member writes.
+  std::vector<std::vector<Slice>> operands_of(const Found& found) const {
+    std::vector<std::vector<Slice>> operands;
+    for (const std::size_t member : found.members) operands.push_back(compute(member)->slices);
+    for (std::size_t i = found.links.size(); i-- > 0;) {
+      const Link& link = found.links[i];
+      if (!link.over) continue;
+      std::vector<Slice>& next = operands[i + 1];
+      next[link.read] = operands[i][link.output] = next[*link.over];
+      if (op::is_sum_of_two(compute(found.members[i + 1])->op)) std::swap(next[0], next[link.read]);
+    }
+    return operands;
   }
 };
 
 }  // namespace
 
 Program fuse_neighbours(Program program, const machine::Target& target) {
-  if (!target.fusions.empty()) Fuser(program, target).run();
+  if (!target.fusions.empty()) Fuser(program).run(target);
   return program;
 }
 

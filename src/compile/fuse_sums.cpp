@@ -20,21 +20,22 @@ class Fuser : private Neighbours {
   using Neighbours::Neighbours;
 
   void run() {
-    for_each_row([&](const auto& row, std::size_t index) { fuse(row, index); });
+    for_each_compute([&](const Compute& compute, std::size_t index) {
+      if (const auto* row = std::get_if<op::SquaredNorm>(&compute.op)) fuse(*row, index);
+    });
+    finish();
   }
 
  private:
-  template <class Row>
-  void fuse(const Row&, std::size_t) {}
   void fuse(op::SquaredNorm row, std::size_t index) {
-    if (!wants<op::SquaredNorm>()) return;
     const std::vector<std::size_t> members = addends(index);
     if (members.size() < 2) return;
-    std::vector<Slice> slices;
-    for (const std::size_t member : members) slices.push_back(compute(member)->slices[0]);
-    slices.push_back(compute(index)->slices[1]);
+    Compute whole{op::Op(), compute(index)->dtype, {}, std::nullopt, {}};
+    for (const std::size_t member : members) whole.slices.push_back(compute(member)->slices[0]);
+    whole.slices.push_back(compute(index)->slices[1]);
     row.tensors = static_cast<std::int64_t>(members.size());
-    join(row, std::move(slices), members, members.back());
+    whole.op = row;
+    replace(members, members.back(), std::move(whole));
   }
 
   /// The row at `first` and those that add to its number, up to the first other look at it.
@@ -42,10 +43,10 @@ class Fuser : private Neighbours {
     std::vector<std::size_t> members = {first};
     const Slice& sum = compute(first)->slices[1];
     for (const std::size_t next : uses().of_value(sum, first)) {
-      if (!is<op::SquaredNorm>(next) || !alike(first, next) || !uses().same_task(first, next))
-        break;
-      const auto& row = std::get<op::SquaredNorm>(compute(next)->op);
-      if (row.tensors != 1 || !row.accumulate || compute(next)->slices[1] != sum) break;
+      const auto* row =
+          compute(next) == nullptr ? nullptr : std::get_if<op::SquaredNorm>(&compute(next)->op);
+      if (row == nullptr || !alike(first, next) || !uses().same_task(first, next)) break;
+      if (row->tensors != 1 || !row->accumulate || compute(next)->slices[1] != sum) break;
       members.push_back(next);
     }
     return members;
@@ -67,7 +68,8 @@ Program fuse_sums(Program program, const machine::Target& target) {
       first = std::min(first, task.begin);
       last = std::max(last, task.end);
     }
-  if (!target.fusions.empty() && first < last) Fuser(program, target, first, last).run();
+  if (machine::fuses(target, op::SquaredNorm::name) && first < last)
+    Fuser(program, first, last).run();
   return program;
 }
 

@@ -9,7 +9,6 @@
 #include "compile/choose_layouts.h"
 #include "compile/fuse_casts.h"
 #include "compile/fuse_neighbours.h"
-#include "compile/fuse_products.h"
 #include "compile/fuse_sums.h"
 #include "compile/fuse_update.h"
 #include "compile/insert_conversions.h"
@@ -82,7 +81,6 @@ constexpr Pass all_passes[] = {
     {"choose_layouts", false, run_choose_layouts},
     {"lower", false, run_lower},
     {"fuse_neighbours", optional, run_for_target<fuse_neighbours>},
-    {"fuse_products", optional, run_for_target<fuse_products>},
     {"fuse_sums", optional, run_for_target<fuse_sums>},
     {"fuse_update", optional, run_for_target<fuse_update>},
     {"fuse_casts", optional, run_for_target<fuse_casts>},

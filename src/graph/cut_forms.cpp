@@ -31,7 +31,7 @@ class Rewriter {
       if (form == forms_.end())
         add(renumbered(source_.nodes[i]), i);
       else
-        for (const op::Part& row : form->second.rows) add(node_of(i, row), i);
+        for (const op::Piece& row : form->second.rows) add(node_of(i, row), i);
     }
     return std::move(result_);
   }
@@ -58,7 +58,7 @@ class Rewriter {
     std::vector<Shape> shapes = source_.shapes(node.reads);
     for (const Shape& shape : source_.shapes(node.outputs)) shapes.push_back(shape);
     const std::size_t own = shapes.size();
-    for (const op::Part& row : form.rows) {
+    for (const op::Piece& row : form.rows) {
       const op::Operands operands = op::operands(row.op);
       std::vector<Shape> reads;
       for (std::size_t i = 0; i < operands.size(); ++i)
@@ -89,7 +89,7 @@ class Rewriter {
     return node;
   }
 
-  Node node_of(std::size_t index, const op::Part& row) const {
+  Node node_of(std::size_t index, const op::Piece& row) const {
     const Node& whole = source_.nodes[index];
     const std::size_t reads = whole.reads.size(), own = reads + whole.outputs.size();
     const op::Operands operands = op::operands(row.op);

@@ -15,6 +15,33 @@ namespace {
 
 constexpr const char* remedy = "write a new table with `fourfold bench kernels CONFIG -o FILE`";
 
+/// Rows that lines may be about, those with a product first.
+struct Rows {
+  std::vector<std::string> products, all;
+};
+const Rows& rows() {
+  static const Rows made = [] {
+    Rows rows;
+    for (const op::Op& row : op::all_rows())
+      if (op::product_of(row)) rows.products.emplace_back(op::name(row));
+    rows.all = rows.products;
+    for (const op::Op& row : op::all_rows())
+      if (op::work_class(row) == op::WorkClass::core) rows.all.emplace_back(op::name(row));
+    return rows;
+  }();
+  return made;
+}
+
+/// True for a product, and for a chain of rows that begins with one.
+bool is_product(const std::string& op) {
+  static const std::vector<op::Op> known = op::all_rows();
+  const std::vector<std::string_view> names = op::names_of_chain(op);
+  return std::ranges::find(rows().products, names[0]) != rows().products.end() &&
+         std::ranges::all_of(names, [](std::string_view name) {
+           return std::ranges::find(known, name, op::name) != known.end();
+         });
+}
+
 /// Reads the members of one map; whatever is missing, unknown or wrong is a problem at its place.
 class Reader {
  public:
@@ -42,6 +69,14 @@ class Reader {
     if (node == nullptr) return "";
     if (std::find(choices.begin(), choices.end(), node->text) == choices.end())
       wrong(*node, key, join(choices, ", "));
+    return node->text;
+  }
+  /// The name of one of the rows, or of a chain that begins with a product.
+  std::string row(const std::vector<std::string>& rows) {
+    const YamlNode* node = find("op");
+    if (node == nullptr) return "";
+    if (std::find(rows.begin(), rows.end(), node->text) == rows.end() && !is_product(node->text))
+      wrong(*node, "op", format("{}, or a chain of rows after a product", join(rows, ", ")));
     return node->text;
   }
   template <class Number>
@@ -79,27 +114,6 @@ class Reader {
   std::vector<std::string> known_;
 };
 
-/// Rows that lines may be about, those with a product first.
-struct Rows {
-  std::vector<std::string> products, all;
-};
-const Rows& rows() {
-  static const Rows made = [] {
-    Rows rows;
-    for (const op::Op& row : op::all_rows())
-      if (op::product_of(row)) rows.products.emplace_back(op::name(row));
-    rows.all = rows.products;
-    for (const op::Op& row : op::all_rows())
-      if (op::work_class(row) == op::WorkClass::core) rows.all.emplace_back(op::name(row));
-    return rows;
-  }();
-  return made;
-}
-
-bool is_product(const std::string& op) {
-  return std::ranges::find(rows().products, op) != rows().products.end();
-}
-
 /// What lines are for, a GPU or a CPU, and what they may name.
 struct LineKind {
   const std::vector<std::string>& rows;
@@ -118,7 +132,7 @@ KernelTable::Line read_line(const YamlDocument& document, const YamlNode& node,
                             const LineKind& kind, std::vector<Diagnostic>& problems) {
   Reader reader(document, node, problems);
   KernelTable::Line line;
-  if (reader.has("op")) line.op = reader.one_of("op", kind.rows);
+  if (reader.has("op")) line.op = reader.row(kind.rows);
   const std::string dtype = reader.one_of("dtype", {"f32", "f64", "bf16"});
   line.dtype = dtype == "f64" ? DType::f64 : dtype == "bf16" ? DType::bf16 : DType::f32;
   line.threads = reader.number<std::int64_t>("threads", 1, "a whole number from 1");

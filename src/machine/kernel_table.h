@@ -8,8 +8,9 @@
 //
 // A line decides for products up to its m, n and k; of several the smallest. Where none fits, the
 // built-in table decides. The table of a GPU has `device` in place of `cpu`, and also lines for
-//   - rows that a product is a part of, with the scratch that the product was measured with:
-//     {op: contract_bias_gelu, dtype: bf16, ..., by: cublaslt/2, gflops: 512, workspace: 4194304}
+//   - chains of rows that begin with a product, with the scratch that it was measured with:
+//     {op: contract+add_bias&gelu, dtype: bf16, ..., by: cublaslt/2, gflops: 512, workspace:
+//     4194304}
 //   - attention of any shape that the implementation has:
 //     {op: attention, dtype: bf16, threads: 1, by: cudnn, gflops: 402000}
 #pragma once

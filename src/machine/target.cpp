@@ -14,8 +14,8 @@ ProductSizes product_sizes(const op::Op& op, op::Shapes all) {
   return {.layout = sizes.layout, .m = sizes.m, .n = sizes.n, .k = sizes.k};
 }
 
-bool fuses(const Target& target, std::string_view row) {
-  return std::find(target.fusions.begin(), target.fusions.end(), row) != target.fusions.end();
+bool fuses(const Target& target, std::string_view name) {
+  return std::find(target.fusions.begin(), target.fusions.end(), name) != target.fusions.end();
 }
 
 std::optional<std::int64_t> measured_workspace(const std::vector<Choice>& choices,

@@ -45,8 +45,8 @@ struct Target {
   /// each computes all that lines name it for.
   std::function<bool(const std::string& implementation, const op::Op&, op::Shapes all, DType)>
       fits = {};
-  /// Names of the fused rows that compile/ should make for it, and of the sums that it wants over
-  /// many tensors at once.
+  /// What compile/ should make one instruction of: chains of rows (op/fused.h) by their names, the
+  /// first that fits winning, and lists of rows by theirs.
   std::vector<std::string> fusions = {};
 };
 
@@ -58,8 +58,8 @@ struct ProductSizes {
 };
 ProductSizes product_sizes(const op::Op& op, op::Shapes all);
 
-/// True if the target wants a fused row.
-bool fuses(const Target& target, std::string_view row);
+/// True if the target wants a list of rows, or a chain.
+bool fuses(const Target& target, std::string_view name);
 
 /// The scratch of the first line that was measured for just this product by `implementation`; none
 /// where no line was.

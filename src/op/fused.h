@@ -1,68 +1,73 @@
-// Rows that stand for several rows one after another (op::parts says which) and read each element
-// once: only compile/ makes them. Letters as in ops.h; b, t are any dims before the last.
+// Several rows as one instruction: a chain of pieces, of which each reads what the one before it
+// wrote, so that a kernel may keep an element in a register from one to the next. What the chain
+// means follows from its pieces. Only compile/ makes such rows, where a target names the chain; no
+// graph has one.
 #pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "op/ops.h"
 
 namespace fourfold::op {
 
-/// sum = x + bias, as op::AddBias; y = gelu(sum). The sum is what the gradient reads.
-struct BiasGelu {
-  FOURFOLD_OP_ROW(BiasGelu, "bias_gelu");
-  std::vector<Part> parts() const;
-};
+class Op;
 
-/// A residual connection and the layer norm after it: sum = x + dropout(branch (+ branch_bias)),
-/// then y, mean and rstd as op::LayerNorm of sum. x, branch, sum, y (b, t, C); biases and gain (C).
-/// With a rate of 0 there is no dropout, and no operands seed and step.
-struct AddLayerNorm {
-  double epsilon = 1e-5;
-  bool bias = true, branch_bias = false;
-  RandomStream stream;
-  double rate = 0;
-  SampleWindow window;
-  TensorWindow part = {};
-  template <class Self, class Visit>
-  static void places(Self& self, Visit&& visit) {
-    Dropout::places(self, visit);
-  }
-  FOURFOLD_OP_ROW(AddLayerNorm, "add_layer_norm", epsilon, bias, branch_bias, stream, rate, window,
-                  part);
-  std::vector<Part> parts() const;
-};
+/// A chain of rows in one instruction. Its operands are those of its pieces, each once: what pieces
+/// read from outside, then what they write. A value is handed on where the next piece writes its
+/// result over it ("add_bias+gelu"), and kept where it is an output of the whole
+/// ("add_bias&gelu"). The pieces, one after another, define what a chain computes; a kernel may do
+/// all at once, and may then keep a product unrounded until the end.
+class Fused {
+ public:
+  static constexpr std::string_view name = "fused";  // of the row; a chain has a name of its own
+  FOURFOLD_ATTRIBUTES()
 
-/// The way back through op::AddLayerNorm: sum_grad = x_grad of op::LayerNormGradient (+ addend, the
-/// gradient that went around the norm), branch_grad = dropout(sum_grad), which is an operand only
-/// with a rate above 0.
-struct AddLayerNormGradient {
-  bool addend = true;
-  RandomStream stream;
-  double rate = 0;
-  SampleWindow window;
-  TensorWindow part = {};
-  template <class Self, class Visit>
-  static void places(Self& self, Visit&& visit) {
-    Dropout::places(self, visit);
-  }
-  FOURFOLD_OP_ROW(AddLayerNormGradient, "add_layer_norm_gradient", addend, stream, rate, window,
-                  part);
-  std::vector<Part> parts() const;
-};
+  /// No pieces at all.
+  Fused();
+  Fused(const Fused& other);
+  Fused(Fused&& other) noexcept;
+  Fused& operator=(const Fused& other);
+  Fused& operator=(Fused&& other) noexcept;
+  ~Fused();
+  bool operator==(const Fused& other) const;
 
-/// op::CrossEntropy and op::CrossEntropyGradient of a whole vocabulary; logits_grad may lie where
-/// the logits are.
-struct CrossEntropyBoth {
-  double scale = 1;
-  FOURFOLD_OP_ROW(CrossEntropyBoth, "cross_entropy_both", scale);
+  /// The chain of these pieces, whose operands are numbered as those of the whole; or why they are
+  /// none.
+  static std::variant<Fused, Mistake> of(std::vector<Piece> pieces);
+
+  /// The names of the pieces, with a + or & between two of them.
+  const std::string& chain_name() const { return chain_name_; }
+  std::vector<Piece> pieces() const;
+  /// The number of pieces, and one of them.
+  std::size_t size() const;
+  const Piece& piece(std::size_t index) const;
+
+  Operands operands() const { return operands_; }
+  Outputs outputs(Shapes reads) const;
+  double flops(Shapes all) const;
   std::int64_t integer_bound(Shapes all) const;
-  std::vector<Part> parts() const;
+  /// Calls visit(op, operands) for each piece; the attributes of its op may be changed, as long as
+  /// its operands stay what they are.
+  template <class Self, class Visit>
+  static void for_each_piece(Self& self, Visit&& visit) {
+    for (auto& [op, own] : self.pieces_) visit(op, own);
+  }
+  /// The same chain with another micro-batch in all pieces.
+  Fused with_micro(std::int64_t micro) const;
+
+ private:
+  std::vector<Piece> pieces_;
+  Operands operands_;
+  std::string chain_name_;
 };
 
-/// FOURFOLD_FUSED_ROWS(ROW) is ROW(Type, class of its work) for each of the rows above.
-#define FOURFOLD_FUSED_ROWS(ROW)       \
-  ROW(BiasGelu, elementwise)           \
-  ROW(AddLayerNorm, reduction)         \
-  ROW(AddLayerNormGradient, reduction) \
-  ROW(CrossEntropyBoth, reduction)
+/// The names that a chain's name joins; one name where it is that of a plain row.
+std::vector<std::string_view> names_of_chain(std::string_view chain);
+
+/// FOURFOLD_FUSED_ROWS(ROW) is ROW(Type, class of its work) for the row above; the class of a chain
+/// is that of the piece which has most to do (op::work_class).
+#define FOURFOLD_FUSED_ROWS(ROW) ROW(Fused, elementwise)
 
 }  // namespace fourfold::op

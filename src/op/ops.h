@@ -23,22 +23,28 @@ namespace fourfold::op {
 using Shapes = std::span<const Shape>;
 using Told = Place::Told;
 struct CutForm;
-struct Part;
+struct Piece;
 
 // Each row declares its rules in this form, with its name and the names of its attributes.
 // `places`, where a row has it, visits those that say which share of a tensor or of the samples is
 // here (place.h); binding, verifying and comparing ranks follow. A row may also have a `cut_form`,
-// an `integer_bound` and `parts`: table.h says what each means.
-#define FOURFOLD_OP_ROW(Type, text, ...)                             \
+// an `integer_bound` and `pieces`: table.h says what each means.
+#define FOURFOLD_OP_ROW(Type, text, ...)         \
+  FOURFOLD_RULES_OF_ROW(Type, text, __VA_ARGS__) \
+  FactorRule factors(Shapes reads) const
+/* A row over a list of tensors, which stands for one row for each of them. */
+#define FOURFOLD_LIST_ROW(Type, text, ...)       \
+  FOURFOLD_RULES_OF_ROW(Type, text, __VA_ARGS__) \
+  std::vector<Piece> pieces() const
+#define FOURFOLD_RULES_OF_ROW(Type, text, ...)                       \
   FOURFOLD_ATTRIBUTES(__VA_ARGS__)                                   \
   static constexpr std::string_view name = text;                     \
+  bool operator==(const Type&) const = default;                      \
   Operands operands() const;                                         \
   /* For as many reads as there are, of any shapes; never throws. */ \
   Outputs outputs(Shapes reads) const;                               \
-  FactorRule factors(Shapes reads) const;                            \
   /* Floating-point operations; `all` holds reads, then outputs. */  \
-  double flops(Shapes all) const;                                    \
-  bool operator==(const Type&) const = default
+  double flops(Shapes all) const;
 
 /// out = op(A) op(B), A and B seen as matrices: their first `a_rows` (`b_rows`) dims form the row
 /// index, the rest the column index; op transposes where asked. out has the dims of op(A)'s rows,
@@ -212,14 +218,12 @@ struct BiasGradient {
   FOURFOLD_OP_ROW(BiasGradient, "bias_gradient", summed_dims, accumulate);
 };
 
-/// cast of several tensors, each as op::Cast has it. Reads all x, writes all y. Its factor rule is
-/// that of its parts (op::parts).
+/// cast of several tensors, each as op::Cast has it. Reads all x, writes all y.
 struct CastList {
   std::int64_t tensors = 1;
   /// `tensors`, within what a program can have: a text may claim anything.
   std::int64_t count() const;
-  FOURFOLD_OP_ROW(CastList, "cast_list", tensors);
-  std::vector<Part> parts() const;
+  FOURFOLD_LIST_ROW(CastList, "cast_list", tensors);
 };
 
 /// Causal self-attention of every head: y[b,t,h,:] = sum over s <= t of p[b,h,t,s] v[b,s,h,:], p
@@ -354,12 +358,12 @@ struct CountCorrect {
   std::int64_t integer_bound(Shapes all) const;
 };
 
-/// sum (+)= sum of squares of x, in double; of several tensors one after another (op::parts).
+/// sum (+)= sum of squares of x, in double; of several tensors one after another (op::pieces).
 struct SquaredNorm {
   bool accumulate = false;
   std::int64_t tensors = 1;
   FOURFOLD_OP_ROW(SquaredNorm, "squared_norm", accumulate, tensors);
-  std::vector<Part> parts() const;
+  std::vector<Piece> pieces() const;
 };
 
 /// This rank's term of the votes (op::Votes): that of its host, and one against the update unless
@@ -407,7 +411,7 @@ struct Sgd {
 // Lists of updates, a row for each optimizer. Each tensor is updated as `One` has it, the first
 // `decayed` of them with the weight decay, the others without. Operands: the scalars that One
 // reads, once; all gradients; then what One updates, tensor by tensor; and one number of elements
-// that are not finite, of all tensors. The factor rule is that of the parts (op::parts).
+// that are not finite, of all tensors.
 //   count()       `tensors`, within what a program can have: a text may claim anything
 //   one(i)        the update of tensor number i
 //   operands_of(i)  places of the operands of tensor number i, in the order of One's
@@ -422,9 +426,8 @@ struct AdamWList {
   std::int64_t count() const;
   One one(std::int64_t index) const;
   std::vector<std::size_t> operands_of(std::int64_t index) const;
-  FOURFOLD_OP_ROW(AdamWList, "adamw_list", beta1, beta2, epsilon, weight_decay, tensors, decayed,
-                  accumulate);
-  std::vector<Part> parts() const;
+  FOURFOLD_LIST_ROW(AdamWList, "adamw_list", beta1, beta2, epsilon, weight_decay, tensors, decayed,
+                    accumulate);
 };
 
 struct SgdList {
@@ -437,8 +440,7 @@ struct SgdList {
   std::int64_t count() const;
   One one(std::int64_t index) const;
   std::vector<std::size_t> operands_of(std::int64_t index) const;
-  FOURFOLD_OP_ROW(SgdList, "sgd_list", mu, weight_decay, nesterov, tensors, decayed, accumulate);
-  std::vector<Part> parts() const;
+  FOURFOLD_LIST_ROW(SgdList, "sgd_list", mu, weight_decay, nesterov, tensors, decayed, accumulate);
 };
 
 /// updates += applied: how many updates were written (Adam's t), kept on the device.

@@ -1,193 +1,267 @@
-// Rules of fused rows, in the order of fused.h. They follow from those of the parts.
+// The rules of a chain of rows, as they follow from those of its pieces.
+#include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "base/format.h"
 #include "op/examples.h"
 #include "op/rule_helpers.h"
 
 namespace fourfold::op {
 namespace {
 
-void add_seed_and_step(Operands& list) {
-  list.push_back({"seed", Role::read, Element::u64});
-  list.push_back({"step", Role::read, Element::i64});
+/// Makes the operands of a chain, and its name, while it looks at one piece after another.
+class Chain {
+ public:
+  /// What is wrong with the next piece; "" where nothing is.
+  std::string add(const Piece& piece) {
+    const std::string_view own_name = name(piece.op);
+    if (op::pieces(piece.op).size() != 1) return format("{} is no piece of a chain", own_name);
+    const Operands own = op::operands(piece.op);
+    if (own.size() != piece.operands.size())
+      return format("{} has {} operands, expected {}", own_name, piece.operands.size(), own.size());
+    written_by_last_ = std::exchange(written_, {});
+    bool reads_last = false, hands_on = false;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const std::size_t operand = piece.operands[i];
+      const bool is_of_last = has(written_by_last_, operand);
+      if (own[i].role == Role::read) reads_last = reads_last || is_of_last;
+      if (own[i].role != Role::read) {
+        hands_on = hands_on || (is_of_last && reads(piece, own, operand));
+        written_.push_back(operand);
+      }
+      if (const std::string problem = see(operand, own[i], piece); !problem.empty()) return problem;
+    }
+    if (!name_.empty() && !reads_last)
+      return format("{} does not read what {} wrote", own_name, last_name_);
+    if (!name_.empty()) name_ += hands_on ? '+' : '&';
+    name_ += own_name;
+    last_name_ = own_name;
+    ++pieces_;
+    return {};
+  }
+
+  /// The operands of all pieces that were added, or what is wrong with them.
+  std::variant<Operands, Mistake> operands() const {
+    Operands list;
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      if (!seen_[i]) return Mistake{format("{}: no piece has operand {}", name_, i)};
+      const bool is_read = seen_[i]->operand.role == Role::read;
+      if (is_read && !list.empty() && list.back().role != Role::read)
+        return Mistake{
+            format("{}: operand {} is read, and stands after one that is written", name_, i)};
+      list.push_back(seen_[i]->operand);
+      if (const auto below = seen_[i]->lies_on; below && may_lie_on(*seen_[i], *below))
+        list.back().may_alias = *below;
+    }
+    return list;
+  }
+  const std::string& name_of_all() const { return name_; }
+
+ private:
+  struct Seen {
+    Operand operand;
+    std::size_t first_piece = 0, last_read = 0;  // numbers of pieces
+    std::optional<std::size_t> lies_on = {};     // where its first writer may put it
+  };
+
+  static bool has(const std::vector<std::size_t>& list, std::size_t operand) {
+    return std::ranges::find(list, operand) != list.end();
+  }
+  static bool reads(const Piece& piece, const Operands& own, std::size_t operand) {
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (own[i].role == Role::read && piece.operands[i] == operand) return true;
+    return false;
+  }
+
+  /// Notes what a piece does with an operand.
+  std::string see(std::size_t operand, const Operand& own, const Piece& piece) {
+    constexpr std::size_t most = 4096;  // far above what a chain has, far below what hurts
+    if (operand >= most) return format("{} has no operand {}", name(piece.op), operand);
+    if (seen_.size() <= operand) seen_.resize(operand + 1);
+    std::optional<Seen>& seen = seen_[operand];
+    if (!seen) {
+      seen = Seen{own, pieces_, pieces_};
+      seen->operand.may_alias.reset();
+      if (own.role == Role::write && own.may_alias) seen->lies_on = piece.operands[*own.may_alias];
+      return {};
+    }
+    if (seen->operand.element != own.element)
+      return format("operand {} has one element type in one piece, another in {}", operand,
+                    name(piece.op));
+    if (own.role == Role::read)
+      seen->last_read = pieces_;
+    else if (seen->operand.role == Role::read)
+      return format("{} writes operand {}, which is read from outside", name(piece.op), operand);
+    return {};
+  }
+
+  /// True if nobody reads, after this operand is first written, what may lie below it.
+  bool may_lie_on(const Seen& output, std::size_t below) const {
+    return below < seen_.size() && seen_[below] && seen_[below]->operand.role == Role::read &&
+           seen_[below]->last_read <= output.first_piece;
+  }
+
+  std::vector<std::optional<Seen>> seen_;
+  std::vector<std::size_t> written_, written_by_last_;
+  std::string name_;
+  std::string_view last_name_;
+  std::size_t pieces_ = 0;
+};
+
+std::vector<Shape> shapes_of(const Piece& piece, Shapes all) {
+  std::vector<Shape> shapes;
+  for (const std::size_t operand : piece.operands) shapes.push_back(all[operand]);
+  return shapes;
 }
 
-template <class Row>
-Dropout dropout_of(const Row& row) {
-  return {row.stream, row.rate, row.window, row.part};
+std::size_t count_reads(const Operands& operands) {
+  return static_cast<std::size_t>(std::ranges::count(operands, Role::read, &Operand::role));
 }
 
 }  // namespace
 
-double flops_of_parts(const Op& row, Shapes all) {
+double flops_of_pieces(std::span<const Piece> pieces, Shapes all) {
   double total = 0;
-  for (const Part& part : parts(row)) {
-    std::vector<Shape> shapes;
-    for (const std::size_t operand : part.operands) shapes.push_back(all[operand]);
-    total += flops(part.op, shapes);
-  }
+  for (const Piece& piece : pieces) total += flops(piece.op, shapes_of(piece, all));
   return total;
 }
 
-Operands BiasGelu::operands() const {
-  return {{"x"}, {"bias"}, {"sum", Role::write, Element::compute, 0}, {"y", Role::write}};
-}
-Outputs BiasGelu::outputs(Shapes reads) const {
-  const Outputs sum = AddBias{}.outputs(reads);
-  if (sum.mistake() != nullptr) return sum;
-  return {reads[0], reads[0]};
-}
-FactorRule BiasGelu::factors(Shapes reads) const {
-  FactorRule rule = AddBias{}.factors(reads);
-  rule.operands.push_back(rule.operands[0]);
-  return rule;
-}
-double BiasGelu::flops(Shapes all) const {
-  return flops_of_parts(*this, all);
+Fused::Fused() = default;
+Fused::Fused(const Fused& other) = default;
+Fused::Fused(Fused&& other) noexcept = default;
+Fused& Fused::operator=(const Fused& other) = default;
+Fused& Fused::operator=(Fused&& other) noexcept = default;
+Fused::~Fused() = default;
+bool Fused::operator==(const Fused& other) const {
+  return pieces_ == other.pieces_;
 }
 
-Operands AddLayerNorm::operands() const {
-  Operands list = {{"x"}, {"branch"}};
-  if (branch_bias) list.push_back({"branch_bias"});
-  if (rate > 0) add_seed_and_step(list);
-  list.push_back({"gain"});
-  if (bias) list.push_back({"bias"});
-  list.push_back({"sum", Role::write, Element::compute, 1});
-  list.push_back({"y", Role::write});
-  list.push_back({"mean", Role::write, Element::accumulate});
-  list.push_back({"rstd", Role::write, Element::accumulate});
-  return list;
-}
-Outputs AddLayerNorm::outputs(Shapes reads) const {
-  if (reads[0] != reads[1] || reads[0].rank() == 0)
-    return Mistake{"add_layer_norm: x and branch agree, and have rows"};
-  const Shape channels{last(reads[0])};
-  for (std::size_t i = 2; i < reads.size(); ++i)
-    if (reads[i] != channels && reads[i].rank() != 0)
-      return Mistake{"add_layer_norm: gain and biases have the size of the last dim of x"};
-  return {reads[0], reads[0], without_last(reads[0]), without_last(reads[0])};
-}
-FactorRule AddLayerNorm::factors(Shapes reads) const {
-  const std::string rows = letters(reads[0].rank() - 1);
-  FactorRule rule{{rows + "z", rows + "z"}, "z", Linear::no};
-  if (branch_bias) rule.operands.emplace_back("z");
-  if (rate > 0) rule.operands.insert(rule.operands.end(), {"", ""});
-  rule.operands.emplace_back("z");
-  if (bias) rule.operands.emplace_back("z");
-  rule.operands.insert(rule.operands.end(), {rows + "z", rows + "z", rows, rows});
-  return rule;
-}
-double AddLayerNorm::flops(Shapes all) const {
-  return flops_of_parts(*this, all);
+std::variant<Fused, Mistake> Fused::of(std::vector<Piece> pieces) {
+  Chain chain;
+  for (const Piece& piece : pieces)
+    if (std::string problem = chain.add(piece); !problem.empty())
+      return Mistake{std::move(problem)};
+  std::variant<Operands, Mistake> operands = chain.operands();
+  if (auto* mistake = std::get_if<Mistake>(&operands)) return std::move(*mistake);
+  Fused made;
+  made.pieces_ = std::move(pieces);
+  made.operands_ = std::get<Operands>(std::move(operands));
+  made.chain_name_ = chain.name_of_all();
+  return made;
 }
 
-Operands AddLayerNormGradient::operands() const {
-  Operands list = LayerNormGradient{}.operands();
-  list.pop_back();
-  if (addend) list.push_back({"addend"});
-  if (rate > 0) add_seed_and_step(list);
-  list.push_back({"sum_grad", Role::write, Element::compute, 4});
-  if (rate > 0) list.push_back({"branch_grad", Role::write});
-  return list;
+std::vector<Piece> Fused::pieces() const {
+  return pieces_;
 }
-Outputs AddLayerNormGradient::outputs(Shapes reads) const {
-  if (addend && reads[5] != reads[0]) return Mistake{"add_layer_norm_gradient: x and addend agree"};
-  const Outputs sum_grad = LayerNormGradient{}.outputs(reads);
-  if (sum_grad.mistake() != nullptr) return sum_grad;
-  return std::vector<Shape>(rate > 0 ? 2 : 1, reads[0]);
+std::size_t Fused::size() const {
+  return pieces_.size();
 }
-FactorRule AddLayerNormGradient::factors(Shapes reads) const {
-  FactorRule rule = LayerNormGradient{}.factors(reads);
-  const OperandFactors x = rule.operands[0];
-  rule.operands.pop_back();
-  if (addend) rule.operands.push_back(x);
-  if (rate > 0) rule.operands.insert(rule.operands.end(), {"", ""});
-  rule.operands.push_back(x);
-  if (rate > 0) rule.operands.push_back(x);
-  return rule;
-}
-double AddLayerNormGradient::flops(Shapes all) const {
-  return flops_of_parts(*this, all);
+const Piece& Fused::piece(std::size_t index) const {
+  return pieces_[index];
 }
 
-Operands CrossEntropyBoth::operands() const {
-  return {{"logits"},
-          {"labels", Role::read, Element::i32},
-          {"loss", Role::write, Element::accumulate},
-          {"lse", Role::write, Element::accumulate},
-          {"logits_grad", Role::write, Element::compute, 0}};
-}
-Outputs CrossEntropyBoth::outputs(Shapes reads) const {
-  const Outputs losses = CrossEntropy{}.outputs(reads);
-  if (losses.mistake() != nullptr) return losses;
-  return {reads[1], reads[1], reads[0]};
-}
-FactorRule CrossEntropyBoth::factors(Shapes reads) const {
-  FactorRule rule = CrossEntropy{}.factors(reads);
-  rule.operands.push_back(rule.operands[0]);
-  return rule;
-}
-double CrossEntropyBoth::flops(Shapes all) const {
-  return flops_of_parts(*this, all);
-}
-std::int64_t CrossEntropyBoth::integer_bound(Shapes all) const {
-  return all[0].back();
-}
-
-// --- what they stand for
-
-std::vector<Part> BiasGelu::parts() const {
-  return {{AddBias{}, {0, 1, 2}}, {Gelu{}, {2, 3}}};
-}
-std::vector<Example> examples_of(const BiasGelu&) {
-  return {{BiasGelu{}, {usual, {3, 4}}}};
-}
-
-std::vector<Part> AddLayerNorm::parts() const {
-  const bool drops = rate > 0;
-  const std::size_t added = 2, seed = added + (branch_bias ? 1 : 0), gain = seed + (drops ? 2 : 0),
-                    sum = gain + (bias ? 2 : 1);
-  std::vector<Part> list;
-  std::size_t branch = 1;
-  if (branch_bias) {
-    list.push_back({AddBias{}, {branch, added, sum}});
-    branch = sum;
+Outputs Fused::outputs(Shapes reads) const {
+  std::vector<std::optional<Shape>> shapes(reads.begin(), reads.end());
+  shapes.resize(operands_.size());
+  for (const auto& [op, own] : pieces_) {
+    const std::size_t count = count_reads(op::operands(op));
+    std::vector<Shape> of_piece;
+    for (std::size_t i = 0; i < count; ++i) of_piece.push_back(*shapes[own[i]]);
+    const Outputs made = judge_outputs(op, of_piece);
+    if (made.mistake() != nullptr) return made;
+    for (std::size_t i = count; i < own.size(); ++i) {
+      std::optional<Shape>& shape = shapes[own[i]];
+      if (shape && *shape != made.shapes()[i - count])
+        return Mistake{format("{}: operand {} has two shapes", chain_name_, own[i])};
+      shape = made.shapes()[i - count];
+    }
   }
-  if (drops) {
-    list.push_back({dropout_of(*this), {branch, seed, seed + 1, sum}});
-    branch = sum;
+  std::vector<Shape> outputs;
+  for (std::size_t i = reads.size(); i < shapes.size(); ++i) outputs.push_back(*shapes[i]);
+  return outputs;
+}
+
+double Fused::flops(Shapes all) const {
+  return flops_of_pieces(pieces_, all);
+}
+
+std::int64_t Fused::integer_bound(Shapes all) const {
+  std::optional<std::int64_t> least;
+  for (const Piece& piece : pieces_) {
+    const Operands own = op::operands(piece.op);
+    if (std::ranges::find(own, Element::i32, &Operand::element) == own.end()) continue;
+    const std::int64_t bound = op::integer_bound(piece.op, shapes_of(piece, all));
+    least = std::min(least.value_or(bound), bound);
   }
-  list.push_back({Add{}, {branch, 0, sum}});
-  Part norm{LayerNorm{epsilon, bias}, {sum, gain}};
-  if (bias) norm.operands.push_back(gain + 1);
-  norm.operands.insert(norm.operands.end(), {sum + 1, sum + 2, sum + 3});
-  list.push_back(std::move(norm));
-  return list;
-}
-std::vector<Example> examples_of(const AddLayerNorm&) {
-  return {{AddLayerNorm{1e-6, true, true, {7}, 0.1, some_samples, some_window},
-           {usual, usual, {4}, scalar, scalar, {4}, {4}}}};
+  return least.value_or(2);
 }
 
-std::vector<Part> AddLayerNormGradient::parts() const {
-  const bool drops = rate > 0;
-  const std::size_t added = 5, seed = added + (addend ? 1 : 0), sum = seed + (drops ? 2 : 0);
-  std::vector<Part> list = {{LayerNormGradient{}, {0, 1, 2, 3, 4, sum}}};
-  if (addend) list.push_back({Add{}, {sum, added, sum}});
-  if (drops) list.push_back({dropout_of(*this), {sum, seed, seed + 1, sum + 1}});
-  return list;
-}
-std::vector<Example> examples_of(const AddLayerNormGradient&) {
-  return {{AddLayerNormGradient{true, {7}, 0.1, some_samples, some_window},
-           {usual, {4}, {2, 3}, {2, 3}, usual, usual, scalar, scalar},
-           {any, any, any, positive}}};
+Fused Fused::with_micro(std::int64_t micro) const {
+  Fused made = *this;
+  for (Piece& piece : made.pieces_) piece.op = op::with_micro(std::move(piece.op), micro);
+  return made;
 }
 
-std::vector<Part> CrossEntropyBoth::parts() const {
-  return {{CrossEntropy{}, {0, 1, 2, 3}}, {CrossEntropyGradient{scale}, {0, 1, 3, 4}}};
+std::optional<Contract> product_of(const Op& op) {
+  if (const auto* product = std::get_if<Contract>(&op)) return *product;
+  const auto* chain = std::get_if<Fused>(&op);
+  if (chain == nullptr || chain->size() == 0) return std::nullopt;
+  const auto* first = std::get_if<Contract>(&chain->piece(0).op);
+  const std::vector<std::size_t>& operands = chain->piece(0).operands;
+  if (first == nullptr || operands[0] != 0 || operands[1] != 1) return std::nullopt;
+  return *first;
 }
-std::vector<Example> examples_of(const CrossEntropyBoth&) {
-  return {{CrossEntropyBoth{1.0 / 3}, {{2, 3, 10}, {2, 3}}}};
+
+std::vector<std::string_view> names_of_chain(std::string_view chain) {
+  std::vector<std::string_view> names;
+  while (true) {
+    const std::size_t link = chain.find_first_of("+&");
+    names.push_back(chain.substr(0, link));
+    if (link == std::string_view::npos) return names;
+    chain.remove_prefix(link + 1);
+  }
+}
+
+// --- what chains are tried on
+
+namespace {
+
+Op chain(std::vector<Piece> pieces) {
+  auto made = Fused::of(std::move(pieces));
+  const auto* mistake = std::get_if<Mistake>(&made);
+  require(mistake == nullptr, [&] { return mistake->sentence; });
+  return std::get<Fused>(std::move(made));
+}
+
+const Dropout some_dropout{{7}, 0.1, some_samples, some_window};
+
+}  // namespace
+
+std::vector<Example> examples_of(const Fused&) {
+  const Contract product{2, 1, false, true}, wide{2, 2};
+  return {
+      {chain({{AddBias{}, {0, 1, 2}}, {Gelu{}, {2, 3}}}), {usual, {3, 4}}},
+      {chain({{AddBias{}, {0, 1, 7}},
+              {some_dropout, {7, 2, 3, 7}},
+              {Add{}, {7, 4, 7}},
+              {LayerNorm{1e-6, true}, {7, 5, 6, 8, 9, 10}}}),
+       {usual, {4}, scalar, scalar, usual, {4}, {4}}},
+      {chain({{Add{}, {0, 1, 3}}, {LayerNorm{1e-6, false}, {3, 2, 4, 5, 6}}}), {usual, usual, {4}}},
+      {chain({{LayerNormGradient{}, {0, 1, 2, 3, 4, 8}},
+              {Add{}, {8, 5, 8}},
+              {some_dropout, {8, 6, 7, 9}}}),
+       {usual, {4}, {2, 3}, {2, 3}, usual, usual, scalar, scalar},
+       {any, any, any, positive}},
+      {chain({{CrossEntropy{}, {0, 1, 2, 3}}, {CrossEntropyGradient{1.0 / 3}, {0, 1, 3, 4}}}),
+       {{2, 3, 10}, {2, 3}}},
+      {chain({{product, {0, 1, 3}}, {AddBias{}, {3, 2, 3}}}), {usual, {5, 4}, {5}}},
+      // Far below zero a GELU is a difference of nearly equal numbers.
+      {chain({{wide, {0, 1, 3}}, {AddBias{}, {3, 2, 3}}, {Gelu{}, {3, 4}}}),
+       {{2, 3, 4, 5}, {4, 5, 6, 7}, {6, 7}},
+       {small}},
+      {chain({{product, {0, 1, 3}}, {GeluGradient{}, {2, 3, 3}}, {BiasGradient{2, true}, {3, 4}}}),
+       {usual, {5, 4}, {2, 3, 5}}}};
 }
 
 }  // namespace fourfold::op

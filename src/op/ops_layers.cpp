@@ -298,19 +298,13 @@ Operands CastList::operands() const {
 Outputs CastList::outputs(Shapes reads) const {
   return std::vector<Shape>(reads.begin(), reads.end());
 }
-FactorRule CastList::factors(Shapes reads) const {
-  const std::vector<OperandFactors> x = letters_of_each(reads);
-  FactorRule rule{x, "", Linear::no};
-  rule.operands.insert(rule.operands.end(), x.begin(), x.end());
-  return rule;
-}
 double CastList::flops(Shapes) const {
   return 0;
 }
 
-std::vector<Part> CastList::parts() const {
+std::vector<Piece> CastList::pieces() const {
   const auto length = static_cast<std::size_t>(count());
-  std::vector<Part> list;
+  std::vector<Piece> list;
   for (std::size_t i = 0; i < length; ++i) list.push_back({Cast{}, {i, length + i}});
   return list;
 }

@@ -10,14 +10,9 @@ Operands sum_operands(std::int64_t tensors, const Operand& sum) {
   list.push_back(sum);
   return list;
 }
-FactorRule sum_factors(Shapes reads) {
-  std::vector<OperandFactors> all = letters_of_each(reads);
-  all.emplace_back();
-  return {std::move(all), "", Linear::no};
-}
 template <class Row>
-std::vector<Part> parts_of_sum(const Row& row) {
-  std::vector<Part> list;
+std::vector<Piece> pieces_of_sum(const Row& row) {
+  std::vector<Piece> list;
   const auto count = static_cast<std::size_t>(list_length(row.tensors));
   for (std::size_t i = 0; i < count; ++i)
     list.push_back({Row{.accumulate = row.accumulate || i > 0}, {i, count}});
@@ -35,15 +30,16 @@ Outputs SquaredNorm::outputs(Shapes) const {
   return {Shape{}};
 }
 FactorRule SquaredNorm::factors(Shapes reads) const {
-  return sum_factors(reads);
+  require(tensors == 1, "a sum of several tensors is judged by its pieces");
+  return {{letters(reads[0].rank()), ""}, "", Linear::no};
 }
 double SquaredNorm::flops(Shapes all) const {
   double total = 0;
   for (const Shape& x : all.first(all.size() - 1)) total += 2 * elements(x);
   return total;
 }
-std::vector<Part> SquaredNorm::parts() const {
-  return parts_of_sum(*this);
+std::vector<Piece> SquaredNorm::pieces() const {
+  return pieces_of_sum(*this);
 }
 std::vector<Example> examples_of(const SquaredNorm&) {
   return {{SquaredNorm{true}, {{2, 3}}, {any, positive}},
@@ -208,19 +204,6 @@ Outputs list_outputs(const List& list, Shapes reads) {
 }
 
 template <class List>
-FactorRule list_factors(const List& list, Shapes reads) {
-  const Places places = places_of(list.one(0).operands());
-  FactorRule rule{std::vector<OperandFactors>(places.scalars.size(), ""), "", Linear::no};
-  const std::vector<OperandFactors> gradients =
-      letters_of_each(reads.subspan(places.scalars.size()));
-  rule.operands.insert(rule.operands.end(), gradients.begin(), gradients.end());
-  for (const OperandFactors& gradient : gradients)
-    rule.operands.insert(rule.operands.end(), places.states.size(), gradient);
-  rule.operands.emplace_back();
-  return rule;
-}
-
-template <class List>
 double list_flops(const List& list, Shapes all) {
   const std::size_t first = places_of(list.one(0).operands()).scalars.size();
   double total = 0;
@@ -230,11 +213,11 @@ double list_flops(const List& list, Shapes all) {
 }
 
 template <class List>
-std::vector<Part> list_parts(const List& list) {
-  std::vector<Part> parts;
+std::vector<Piece> list_pieces(const List& list) {
+  std::vector<Piece> pieces;
   for (std::int64_t i = 0; i < list.count(); ++i)
-    parts.push_back({list.one(i), list.operands_of(i)});
-  return parts;
+    pieces.push_back({list.one(i), list.operands_of(i)});
+  return pieces;
 }
 
 }  // namespace
@@ -258,14 +241,11 @@ Operands AdamWList::operands() const {
 Outputs AdamWList::outputs(Shapes reads) const {
   return list_outputs(*this, reads);
 }
-FactorRule AdamWList::factors(Shapes reads) const {
-  return list_factors(*this, reads);
-}
 double AdamWList::flops(Shapes all) const {
   return list_flops(*this, all);
 }
-std::vector<Part> AdamWList::parts() const {
-  return list_parts(*this);
+std::vector<Piece> AdamWList::pieces() const {
+  return list_pieces(*this);
 }
 std::vector<Example> examples_of(const AdamWList&) {
   return {{AdamWList{0.8, 0.99, 1e-9, 0.1, 2, 1},
@@ -292,14 +272,11 @@ Operands SgdList::operands() const {
 Outputs SgdList::outputs(Shapes reads) const {
   return list_outputs(*this, reads);
 }
-FactorRule SgdList::factors(Shapes reads) const {
-  return list_factors(*this, reads);
-}
 double SgdList::flops(Shapes all) const {
   return list_flops(*this, all);
 }
-std::vector<Part> SgdList::parts() const {
-  return list_parts(*this);
+std::vector<Piece> SgdList::pieces() const {
+  return list_pieces(*this);
 }
 std::vector<Example> examples_of(const SgdList&) {
   return {{SgdList{0.8, 0.1, true, 2, 1},

@@ -70,19 +70,6 @@ inline std::int64_t list_length(std::int64_t claimed) {
   return std::clamp<std::int64_t>(claimed, 1, most);
 }
 
-/// Letters for the dims of each tensor of a list, none of them twice.
-inline std::vector<OperandFactors> letters_of_each(std::span<const Shape> tensors) {
-  std::vector<OperandFactors> list;
-  char next = '*';  // the first of 85 letters that print and are no parentheses
-  for (const Shape& shape : tensors) {
-    require(static_cast<std::size_t>('~' - next) >= shape.rank(),
-            "so many dims of a list have no letters; ask the rules of its parts");
-    list.push_back(letters(shape.rank(), next));
-    next = static_cast<char>(next + static_cast<int>(shape.rank()));
-  }
-  return list;
-}
-
 /// An operand that the optimizer keeps from step to step and changes.
 inline Operand kept(std::string_view name, State state, Element element = Element::compute) {
   return {name, Role::update, element, std::nullopt, state};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <numeric>
 #include <set>
 
@@ -17,9 +16,12 @@ concept Row = requires(const T& row, Shapes shapes) {
   { T::name } -> std::convertible_to<std::string_view>;
   { row.operands() } -> std::same_as<Operands>;
   { row.outputs(shapes) } -> std::same_as<Outputs>;
-  { row.factors(shapes) } -> std::same_as<FactorRule>;
   { row.flops(shapes) } -> std::same_as<double>;
-};
+} && (requires(const T& row, Shapes shapes) {
+  { row.factors(shapes) } -> std::same_as<FactorRule>;
+} || requires(const T& row) {
+  { row.pieces() } -> std::same_as<std::vector<Piece>>;
+});
 template <class... Rows>
 constexpr bool all_are_rows(const std::variant<Rows...>*) {
   return (Row<Rows> && ...);
@@ -36,150 +38,6 @@ bool is_countable(const Shape& shape) {
   return std::ranges::all_of(shape, [&](std::int64_t size) {
     return size >= 0 && !__builtin_mul_overflow(product, std::max<std::int64_t>(size, 1), &product);
   });
-}
-
-// --- writing attributes
-
-std::string value_text(bool value) {
-  return value ? "true" : "false";
-}
-std::string value_text(std::int64_t value) {
-  return format("{}", value);
-}
-std::string value_text(double value) {
-  return format("{}", value);
-}
-std::string value_text(RandomStream value) {
-  return format("{:#018x}", value.id);
-}
-std::string value_text(const Shape& value) {
-  return to_string(value);
-}
-
-std::string value_text(const Numbers& value) {
-  std::string text;
-  for (const double number : value) text += format("{}{}", text.empty() ? "" : ", ", number);
-  return format("[{}]", text);
-}
-
-std::string value_text(const TensorWindow& value) {
-  return format("global {} at {}", to_string(value.global), to_string(value.first));
-}
-
-std::string window_text(const SampleWindow& window, std::optional<std::int64_t> task_micro) {
-  const std::string micro = window.micro == task_micro ? "micro" : format("{}", window.micro);
-  return format("micro {} samples {} first {}", micro, window.samples, window.first);
-}
-
-// --- reading attributes
-
-[[noreturn]] void fail_parse(std::string_view op, std::string_view word) {
-  throw UserError(ExitCode::bad_config, format("op {}: cannot read '{}'", op, word));
-}
-
-/// Words separated by spaces; a bracketed list counts as one word.
-class Words {
- public:
-  explicit Words(std::string_view text) : rest_(text) {}
-  std::string_view next() {
-    while (!rest_.empty() && rest_.front() == ' ') rest_.remove_prefix(1);
-    std::size_t end = 0;
-    bool bracketed = false;
-    while (end < rest_.size() && (bracketed || rest_[end] != ' ')) {
-      if (rest_[end] == '[') bracketed = true;
-      if (rest_[end] == ']') bracketed = false;
-      ++end;
-    }
-    const std::string_view word = rest_.substr(0, end);
-    rest_.remove_prefix(end);
-    return word;
-  }
-
- private:
-  std::string_view rest_;
-};
-
-struct Reader {
-  std::string_view op;
-  std::string_view key;
-  Words& words;
-  std::optional<std::int64_t> task_micro;
-  bool found = false;
-
-  template <class Number>
-  Number number(std::string_view word, int base = 10) const {
-    Number value{};
-    std::from_chars_result result{};
-    if constexpr (std::is_floating_point_v<Number>)
-      result = std::from_chars(word.data(), word.data() + word.size(), value);
-    else
-      result = std::from_chars(word.data(), word.data() + word.size(), value, base);
-    if (result.ec != std::errc() || result.ptr != word.data() + word.size()) fail_parse(op, word);
-    return value;
-  }
-  void read(bool& value) const {
-    const auto word = words.next();
-    if (word != "true" && word != "false") fail_parse(op, word);
-    value = word == "true";
-  }
-  void read(std::int64_t& value) const { value = number<std::int64_t>(words.next()); }
-  void read(double& value) const { value = number<double>(words.next()); }
-  void read(RandomStream& value) const {
-    const auto word = words.next();
-    if (!word.starts_with("0x")) fail_parse(op, word);
-    value.id = number<std::uint64_t>(word.substr(2), 16);
-  }
-  void read(Shape& value) const {
-    const auto word = words.next();
-    const auto shape = parse_shape(word);
-    if (!shape) fail_parse(op, word);
-    value = *shape;
-  }
-  void read(Numbers& value) const {
-    const auto word = words.next();
-    if (!word.starts_with('[') || !word.ends_with(']')) fail_parse(op, word);
-    value.clear();
-    for (std::string_view rest = word.substr(1, word.size() - 2); !rest.empty();) {
-      const std::size_t comma = rest.find(", ");
-      value.push_back(number<double>(rest.substr(0, comma)));
-      if (comma == std::string_view::npos) break;
-      rest.remove_prefix(comma + 2);
-      if (rest.empty()) fail_parse(op, word);
-    }
-  }
-  template <class T>
-  void operator()(std::string_view field, T& value) {
-    if (field != key) return;
-    found = true;
-    read(value);
-  }
-  void operator()(std::string_view, SampleWindow& window) {
-    if (key == "micro") {
-      const auto word = words.next();
-      if (word == "micro" && !task_micro) fail_parse(op, word);
-      window.micro = word == "micro" ? *task_micro : number<std::int64_t>(word);
-    } else if (key == "samples") {
-      read(window.samples);
-    } else if (key == "first") {
-      read(window.first);
-    } else {
-      return;
-    }
-    found = true;
-  }
-  void operator()(std::string_view, TensorWindow& window) {
-    if (key != "global" && key != "at") return;
-    found = true;
-    read(key == "global" ? window.global : window.first);
-  }
-};
-
-const Op& default_row(std::string_view wanted) {
-  static const std::vector<Op> rows = all_rows();
-  const auto row = std::ranges::find_if(rows, [&](const Op& op) { return name(op) == wanted; });
-  if (row == rows.end())
-    throw UserError(ExitCode::bad_config, format("there is no op named '{}'", wanted));
-  return *row;
 }
 
 std::set<State> updated_states(const Operands& operands) {
@@ -202,7 +60,13 @@ bool Op::operator==(const Op& other) const {
 }
 
 std::string_view name(const Op& op) {
-  return std::visit([](const auto& row) { return std::decay_t<decltype(row)>::name; }, op);
+  return std::visit(
+      []<class Row>(const Row& row) {
+        if constexpr (std::is_same_v<Row, Fused>)
+          if (row.size() > 0) return std::string_view(row.chain_name());
+        return Row::name;
+      },
+      op);
 }
 std::vector<Op> all_rows() {
 #define FOURFOLD_ROW(Row, work) Row{},
@@ -229,7 +93,12 @@ std::vector<Shape> outputs(const Op& op, Shapes reads) {
   return judge_outputs(op, reads).shapes();
 }
 FactorRule factors(const Op& op, Shapes reads) {
-  return std::visit([&](const auto& row) { return row.factors(reads); }, op);
+  return std::visit(
+      [&](const auto& row) -> FactorRule {
+        if constexpr (requires { row.factors(reads); }) return row.factors(reads);
+        fail_internal("a row that stands for several is asked for the rule of each of its pieces");
+      },
+      op);
 }
 double flops(const Op& op, Shapes all) {
   return std::visit([&](const auto& row) { return row.flops(all); }, op);
@@ -239,13 +108,21 @@ WorkClass work_class(const Op& op) {
 #define FOURFOLD_ROW(Row, work) WorkClass::work,
   static constexpr WorkClass classes[] = {FOURFOLD_ROWS(FOURFOLD_ROW)};
 #undef FOURFOLD_ROW
-  return classes[op.index()];
+  const auto* chain = std::get_if<Fused>(&op);
+  if (chain == nullptr || chain->size() == 0) return classes[op.index()];
+  WorkClass most = WorkClass::elementwise;
+  for (const Piece& piece : chain->pieces()) {
+    const WorkClass own = work_class(piece.op);
+    if (is_counted_in_flops(own)) return own;
+    if (own != WorkClass::elementwise) most = own;
+  }
+  return most;
 }
 
-std::vector<Part> parts(const Op& op) {
+std::vector<Piece> pieces(const Op& op) {
   return std::visit(
-      [&](const auto& row) -> std::vector<Part> {
-        if constexpr (requires { row.parts(); }) return row.parts();
+      [&](const auto& row) -> std::vector<Piece> {
+        if constexpr (requires { row.pieces(); }) return row.pieces();
         std::vector<std::size_t> all(row.operands().size());
         std::iota(all.begin(), all.end(), std::size_t{0});
         return {{op, std::move(all)}};
@@ -273,11 +150,11 @@ std::optional<CutForm> cut_form(const Op& op, Shapes reads, std::int64_t chunks)
       op);
 }
 
-bool is_list(const Op& op) {
+bool stands_for_itself(const Op& op) {
   return std::visit(
       []<class Row>(const Row& row) {
-        if constexpr (std::is_same_v<Row, SquaredNorm>) return row.tensors != 1;
-        return requires { row.tensors; };
+        if constexpr (std::is_same_v<Row, SquaredNorm>) return row.tensors == 1;
+        return !requires { row.pieces(); };
       },
       op);
 }
@@ -366,54 +243,8 @@ Op with_unrounded(Op op) {
 Op with_micro(Op op, std::int64_t micro) {
   std::visit(
       [&](auto& row) {
+        if constexpr (requires { row.with_micro(micro); }) row = row.with_micro(micro);
         if constexpr (requires { row.window; }) row.window.micro = micro;
-      },
-      op);
-  return op;
-}
-
-std::string attributes_text(const Op& op, std::optional<std::int64_t> task_micro) {
-  std::string text;
-  const auto append = [&](const std::string& piece) { text += (text.empty() ? "" : " ") + piece; };
-  std::visit(
-      [&](const auto& row) {
-        using Type = std::decay_t<decltype(row)>;
-        const Type plain{};
-        // Visits the attributes of the row and of a default-made one in step.
-        std::vector<std::string> defaults;
-        for_each_attribute(plain, [&]<class T>(std::string_view, const T& value) {
-          if constexpr (std::is_same_v<T, SampleWindow>)
-            defaults.push_back(window_text(value, std::nullopt));
-          else
-            defaults.push_back(value_text(value));
-        });
-        std::size_t index = 0;
-        for_each_attribute(row, [&]<class T>(std::string_view name, const T& value) {
-          const std::string& normal = defaults[index++];
-          if constexpr (std::is_same_v<T, SampleWindow>) {
-            if (window_text(value, std::nullopt) != normal) append(window_text(value, task_micro));
-          } else if constexpr (std::is_same_v<T, TensorWindow>) {
-            if (value_text(value) != normal) append(value_text(value));
-          } else if (value_text(value) != normal) {
-            append(format("{} {}", name, value_text(value)));
-          }
-        });
-      },
-      op);
-  return text;
-}
-
-Op parse_op(std::string_view wanted, std::string_view attributes,
-            std::optional<std::int64_t> task_micro) {
-  Op op = default_row(wanted);
-  Words words(attributes);
-  std::visit(
-      [&](auto& row) {
-        for (auto key = words.next(); !key.empty(); key = words.next()) {
-          Reader reader{wanted, key, words, task_micro};
-          for_each_attribute(row, reader);
-          if (!reader.found) fail_parse(wanted, key);
-        }
       },
       op);
   return op;

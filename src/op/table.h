@@ -9,7 +9,6 @@
 
 #include "op/elementwise.h"
 #include "op/fused.h"
-#include "op/fused_products.h"
 #include "op/pictures.h"
 
 namespace fourfold::op {
@@ -18,11 +17,10 @@ namespace fourfold::op {
 /// tables of kernels (rows.h of each backend) are made from it: a row without rules does not
 /// compile, and a row without a kernel does not link. FOURFOLD_ROWS(ROW) is ROW(Type, work) for
 /// every row.
-#define FOURFOLD_ROWS(ROW)         \
-  FOURFOLD_PLAIN_ROWS(ROW)         \
-  FOURFOLD_PICTURE_ROWS(ROW)       \
-  FOURFOLD_FUSED_ROWS(ROW)         \
-  FOURFOLD_FUSED_PRODUCT_ROWS(ROW) \
+#define FOURFOLD_ROWS(ROW)   \
+  FOURFOLD_PLAIN_ROWS(ROW)   \
+  FOURFOLD_PICTURE_ROWS(ROW) \
+  FOURFOLD_FUSED_ROWS(ROW)   \
   FOURFOLD_ELEMENTWISE_ROWS(ROW)
 
 /// The rows with their attributes.
@@ -48,6 +46,14 @@ class Op : public AnyRow {
   bool operator==(const Op& other) const;
 };
 
+/// One row of those that make up another, and which operands of the whole it has.
+struct Piece {
+  Op op;
+  std::vector<std::size_t> operands;
+  bool operator==(const Piece&) const = default;
+};
+
+/// The name of the row, or that of a chain (Fused::chain_name); a view into `op` then.
 std::string_view name(const Op& op);
 /// Each row once, in the order of the list, with the defaults of its attributes.
 std::vector<Op> all_rows();
@@ -59,20 +65,18 @@ Outputs judge_outputs(const Op& op, Shapes reads);
 /// The shapes of the outputs of an op that is known to be right; throws InternalError where
 /// judge_outputs finds a mistake.
 std::vector<Shape> outputs(const Op& op, Shapes reads);
+/// The factor rule of an op that stands for itself; others have that of each of their pieces.
 FactorRule factors(const Op& op, Shapes reads);
 double flops(const Op& op, Shapes all);
 WorkClass work_class(const Op& op);
 
-/// What a fused row stands for: rows to run in this order, and which of its operands each has. A
-/// row over a list of tensors has one for each of them; a part may read what an earlier one wrote.
-/// Any other row stands for itself. What an op means (shapes, factors, who updates what) is judged
-/// by its parts; what it touches and when, as a whole.
-struct Part {
-  Op op;
-  std::vector<std::size_t> operands;
-};
-std::vector<Part> parts(const Op& op);
-double flops_of_parts(const Op& op, Shapes all);
+/// The rows that a row stands for: those of a chain, or one for each tensor of a list. They run in
+/// this order, and one may read what an earlier one wrote. Any other row stands for itself. What an
+/// op means (shapes, factors, who updates what) is judged by its pieces; what it touches and when,
+/// as a whole.
+std::vector<Piece> pieces(const Op& op);
+bool stands_for_itself(const Op& op);
+double flops_of_pieces(std::span<const Piece> pieces, Shapes all);
 /// The integers that an op reads are below this and not negative, but for labels, which may be -1:
 /// rows of a table, columns of logits, positions; switches and counts elsewhere. Where samples may
 /// hold several documents, each is one.
@@ -89,7 +93,7 @@ ProductSizes product_sizes(const Contract& op, Shapes all);
 /// wants whole: FactorRule::cut_form names it.
 struct CutForm {
   /// Operands from the number of the row's own on are values in between.
-  std::vector<Part> rows;
+  std::vector<Piece> rows;
   std::vector<std::string> between;  // names of those values
 };
 /// `chunks` is into how many equal chunks a norm cuts the factor for its moments: at least as many
@@ -99,7 +103,6 @@ std::optional<CutForm> cut_form(const Op& op, Shapes reads, std::int64_t chunks)
 /// The product of matrices in a row: its first two operands are then those of the row. A
 /// convolution has none.
 std::optional<Contract> product_of(const Op& op);
-bool is_list(const Op& op);
 /// The first operand that holds such state.
 std::optional<std::size_t> operand_of(const Op& op, State state);
 /// True if the op changes what it keeps in such an operand: every row with a weight does, those
@@ -120,16 +123,29 @@ bool takes_any_element(const Op& op);
 /// Bytes read and written, each operand once (an update counts twice).
 double traffic_bytes(const Op& op, Shapes all, DType compute);
 
-/// Calls `visit(place, attribute)` for each attribute that says which share of a tensor or of the
-/// samples is here.
+/// As for_each_place, of an op that is no chain.
 template <class AnyOp, class Visit>
-void for_each_place(AnyOp& op, Visit&& visit) {
+void for_each_own_place(AnyOp& op, Visit&& visit) {
   std::visit(
       [&]<class Row>(Row& row) {
         if constexpr (requires { std::decay_t<Row>::places(row, visit); })
           std::decay_t<Row>::places(row, visit);
       },
       op);
+}
+
+/// Calls `visit(place, attribute)` for each attribute that says which share of a tensor or of the
+/// samples is here; of a chain, those of its pieces.
+template <class AnyOp, class Visit>
+void for_each_place(AnyOp& op, Visit&& visit) {
+  auto* chain = std::get_if<Fused>(&op);
+  if (chain == nullptr) return for_each_own_place(op, visit);
+  Fused::for_each_piece(*chain, [&](auto& piece, const std::vector<std::size_t>& operands) {
+    for_each_own_place(piece, [&](Place place, auto& told) {
+      place.operand = operands[place.operand];
+      visit(place, told);
+    });
+  });
 }
 
 /// True if the op can add to its outputs instead of overwriting them, and the same op told to do so

@@ -94,7 +94,7 @@ class Binder {
       bind_place(place, told, buffer(what.slices[place.operand]));
     });
     if (is_update(what.op))
-      for (const op::Part& part : op::parts(what.op)) bind_update(what, part);
+      for (const op::Piece& part : op::pieces(what.op)) bind_update(what, part);
   }
 
   void bind_place(const op::Place& place, std::int64_t& told, const Buffer& tensor) const {
@@ -114,7 +114,7 @@ class Binder {
   void bind_place(const op::Place&, const Shape&, const Buffer&) const {}
 
   /// Where the optimizer's state is cut further than the weight, it updates its own rows of it.
-  void bind_update(Compute& what, const op::Part& part) const {
+  void bind_update(Compute& what, const op::Piece& part) const {
     const auto slice_of = [&](op::State state) -> Slice& {
       return what.slices[part.operands[op::operand_of(part.op, state).value()]];
     };

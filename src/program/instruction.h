@@ -305,17 +305,17 @@ inline bool is_update(const op::Op& op) {
   return op::updates(op, op::State::weight);
 }
 
-/// Calls `visit` with each computation that one over a list of tensors stands for (op::parts), over
-/// its slices; with any other itself.
+/// Calls `visit` with each computation that a chain of rows or a row over a list of tensors stands
+/// for (op::pieces), over its slices; with any other itself.
 template <class Visit>
-void for_each_part(const Compute& compute, Visit&& visit) {
-  if (!op::is_list(compute.op)) {
+void for_each_piece(const Compute& compute, Visit&& visit) {
+  if (op::stands_for_itself(compute.op)) {
     visit(compute);
     return;
   }
-  for (const op::Part& part : op::parts(compute.op)) {
-    Compute one{part.op, compute.dtype, {}, std::nullopt, compute.implementation};
-    for (const std::size_t operand : part.operands) one.slices.push_back(compute.slices[operand]);
+  for (const op::Piece& piece : op::pieces(compute.op)) {
+    Compute one{piece.op, compute.dtype, {}, std::nullopt, compute.implementation};
+    for (const std::size_t operand : piece.operands) one.slices.push_back(compute.slices[operand]);
     visit(one);
   }
 }

@@ -99,7 +99,7 @@ void check_operands(const Program& program, Report& report) {
     if (compute == nullptr) continue;
     if (compute->implementation.empty())
       report.fault("implementation", i, "nothing says who computes it");
-    for_each_part(*compute, [&](const Compute& part) {
+    for_each_piece(*compute, [&](const Compute& part) {
       const op::Operands operands = op::operands(part.op);
       std::string problem = dtype_problem(program, part, operands);
       if (problem.empty()) problem = shape_problem(program, part, operands);

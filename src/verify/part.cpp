@@ -21,7 +21,7 @@ class AttributeCheck {
         const auto* what = std::get_if<Compute>(&program_.instructions[index_].what);
         micro_ = task.micro;
         if (what == nullptr) continue;
-        for (const op::Part& part : op::parts(what->op)) {
+        for (const op::Piece& part : op::pieces(what->op)) {
           slices_.clear();
           for (const std::size_t operand : part.operands) slices_.push_back(what->slices[operand]);
           check(part.op);
@@ -154,7 +154,7 @@ void check_own_blocks(Claims& claims, Report& report) {
       });
     } else if (const auto* compute = std::get_if<Compute>(&what);
                compute != nullptr && is_update(compute->op)) {
-      for_each_part(*compute, [&](const Compute& part) {
+      for_each_piece(*compute, [&](const Compute& part) {
         if (const auto own = own_update(claims, part); own && problem.empty())
           problem = own->problem;
       });

@@ -126,7 +126,7 @@ class StateCheck {
   }
 
   void step(const Compute& what) {
-    for_each_part(what, [&](const Compute& part) { compute(part); });
+    for_each_piece(what, [&](const Compute& part) { compute(part); });
   }
 
   void compute(const Compute& what) {

@@ -248,7 +248,7 @@ class SumCheck {
   // --- ops
 
   void step(const Compute& what) {
-    for (const op::Part& part : op::parts(what.op)) {
+    for (const op::Piece& part : op::pieces(what.op)) {
       slices_.clear();
       for (const std::size_t operand : part.operands) slices_.push_back(what.slices[operand]);
       compute(part.op);

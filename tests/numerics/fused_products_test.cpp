@@ -1,4 +1,4 @@
-// Products with what follows them: op/fused_products.h. Sizes with and without the alignment that
+// Products with what follows them as one chain. Sizes with and without the alignment that
 // libraries ask for.
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "numerics/harness.h"
+#include "support/chains.h"
 
 namespace fourfold::numerics {
 namespace {
@@ -79,21 +80,22 @@ void add_cases(std::vector<Case>& cases, const Sizes& sizes, bool transpose_a, b
              longest = depth + static_cast<double>(sizes.rows.elements());
   const std::string name = format("{} {} {} {}{}", sizes.rows.elements(), sizes.columns.elements(),
                                   depth, transpose_a ? "t" : "n", transpose_b ? "t" : "n");
+  const op::Contract product{a_rows, b_rows, transpose_a, transpose_b};
+  cases.push_back({name, op::product_and_bias(product), {a, b, bias}, {}, depth});
   cases.push_back(
-      {name, op::ContractBias{a_rows, b_rows, transpose_a, transpose_b}, {a, b, bias}, {}, depth});
-  cases.push_back({name,
-                   op::ContractBiasGelu{a_rows, b_rows, transpose_a, transpose_b},
-                   {a, b, bias},
+      {name, op::product_bias_gelu(product), {a, b, bias}, {}, depth, bias_gelu_magnitude});
+  const auto gradient = [&](const std::optional<op::BiasGradient>& of_bias) {
+    return op::product_gelu_gradient(product, of_bias);
+  };
+  cases.push_back({name, gradient({}), {a, b, x}, {}, depth, gelu_gradient_magnitude});
+  cases.push_back({name + " bias",
+                   gradient(op::BiasGradient{rows}),
+                   {a, b, x},
                    {},
-                   depth,
-                   bias_gelu_magnitude});
-  op::ContractGeluGradient gradient{a_rows, b_rows, transpose_a, transpose_b};
-  cases.push_back({name, gradient, {a, b, x}, {}, depth, gelu_gradient_magnitude});
-  gradient.summed_dims = rows;
-  cases.push_back({name + " bias", gradient, {a, b, x}, {}, longest, gelu_gradient_magnitude});
-  gradient.adds_bias_grad = true;
+                   longest,
+                   gelu_gradient_magnitude});
   cases.push_back({name + " adds bias",
-                   gradient,
+                   gradient(op::BiasGradient{rows, true}),
                    {a, b, x},
                    {uniform(sizes.columns, "old")},
                    longest,

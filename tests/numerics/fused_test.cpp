@@ -1,28 +1,33 @@
-// Fused rows: within the bound of the reference as any other, and the bits of their parts.
+// Chains of rows: within the bound of the reference as any other, and the bits of their pieces.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/format.h"
 #include "numerics/harness.h"
+#include "support/chains.h"
 
 namespace fourfold::numerics {
 namespace {
 
+struct Kind {
+  bool bias, branch_bias;
+  double rate;
+};
+
 /// Rounding of the sum, relative to |x| + |branch| + |bias|, passes on through the norm: times rstd
 /// |gain|, once itself and once in mean and rstd. A dropped element is larger by 1 / (1 - rate).
-Arrays add_norm_magnitude(const Case& sample, const Arrays& outputs) {
-  const auto& row = std::get<op::AddLayerNorm>(sample.op);
-  const Array &x = sample.reads[0], &branch = sample.reads[1];
-  const std::size_t gain = sample.reads.size() - (row.bias ? 2 : 1);
+Arrays add_norm_magnitude(const Kind& kind, const Case& sample, const Arrays& outputs) {
+  const std::size_t gain = sample.reads.size() - (kind.bias ? 2 : 1);
+  const Array &branch = sample.reads[0], &x = sample.reads[gain - 1];
   const std::size_t channels = sample.reads[gain].data.size();
   Arrays magnitude = outputs;
   for (std::size_t r = 0; r < outputs[2].data.size(); ++r) {
     double sum = 0;
     for (std::size_t i = r * channels; i < (r + 1) * channels; ++i) {
-      const double bias = row.branch_bias ? std::abs(sample.reads[2].data[i % channels]) : 0;
+      const double bias = kind.branch_bias ? std::abs(sample.reads[1].data[i % channels]) : 0;
       magnitude[0].data[i] =
-          std::abs(x.data[i]) + (std::abs(branch.data[i]) + bias) / (1 - row.rate);
+          std::abs(x.data[i]) + (std::abs(branch.data[i]) + bias) / (1 - kind.rate);
       sum += magnitude[0].data[i];
     }
     const double average = sum / static_cast<double>(channels), rstd = outputs[3].data[r];
@@ -31,7 +36,7 @@ Arrays add_norm_magnitude(const Case& sample, const Arrays& outputs) {
       const double normal = (magnitude[0].data[i] + average) * rstd;
       magnitude[1].data[i] = 2 * (normal + std::abs(outputs[1].data[i]) * average * rstd) *
                                  std::abs(sample.reads[gain].data[c]) +
-                             (row.bias ? std::abs(sample.reads[gain + 1].data[c]) : 0);
+                             (kind.bias ? std::abs(sample.reads[gain + 1].data[c]) : 0);
     }
     magnitude[2].data[r] = average;
     magnitude[3].data[r] = rstd * (1 + 2 * average * rstd);
@@ -40,8 +45,8 @@ Arrays add_norm_magnitude(const Case& sample, const Arrays& outputs) {
 }
 
 /// The terms of op::LayerNormGradient, plus the addend; dropout multiplies.
-Arrays add_norm_gradient_magnitude(const Case& sample, const Arrays& outputs) {
-  const auto& row = std::get<op::AddLayerNormGradient>(sample.op);
+Arrays add_norm_gradient_magnitude(bool addend, double rate, const Case& sample,
+                                   const Arrays& outputs) {
   const Array &x = sample.reads[0], &gain = sample.reads[1], &mean = sample.reads[2],
               &rstd = sample.reads[3], &grad = sample.reads[4];
   const std::size_t channels = gain.data.size();
@@ -60,8 +65,8 @@ Arrays add_norm_gradient_magnitude(const Case& sample, const Arrays& outputs) {
       const double scaled = std::abs(grad.data[i] * gain.data[i % channels]);
       magnitude[0].data[i] =
           rstd.data[r] * (scaled + (sum + normal(i) * sum_normal) / static_cast<double>(channels)) +
-          (row.addend ? std::abs(sample.reads[5].data[i]) : 0);
-      if (row.rate > 0) magnitude[1].data[i] = magnitude[0].data[i] / (1 - row.rate);
+          (addend ? std::abs(sample.reads[5].data[i]) : 0);
+      if (rate > 0) magnitude[1].data[i] = magnitude[0].data[i] / (1 - rate);
     }
   }
   return magnitude;
@@ -80,10 +85,9 @@ Arrays bias_gelu_magnitude(const Case& sample, const Arrays& outputs) {
 }
 
 /// As for the two rows apart, lse having the error of the loss.
-Arrays both_magnitude(const Case& sample, const Arrays& outputs) {
+Arrays both_magnitude(double scale, const Case& sample, const Arrays& outputs) {
   double largest = 0;
   for (const double logit : sample.reads[0].data) largest = std::max(largest, std::abs(logit));
-  const double scale = std::get<op::CrossEntropyBoth>(sample.op).scale;
   const std::size_t vocabulary = static_cast<std::size_t>(sample.reads[0].shape.back());
   Arrays magnitude = outputs;
   for (std::size_t r = 0; r < outputs[0].data.size(); ++r) {
@@ -99,10 +103,9 @@ Arrays both_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
-struct Kind {
-  bool bias, branch_bias;
-  double rate;
-};
+std::optional<op::Dropout> dropout_of(double rate, const op::SampleWindow& window) {
+  return rate > 0 ? std::optional(op::Dropout{{99}, rate, window}) : std::nullopt;
+}
 
 void add_norm_cases(std::vector<Case>& cases, const Shape& shape, double offset) {
   const Array x = uniform(shape, "x", offset - 1, offset + 1), branch = uniform(shape, "branch"),
@@ -112,18 +115,20 @@ void add_norm_cases(std::vector<Case>& cases, const Shape& shape, double offset)
   const auto channels = static_cast<double>(shape.back());
   const op::SampleWindow window{1, 2 * shape[0], shape[0]};
   for (const Kind kind : {Kind{true, true, 0.1}, {false, true, 0}, {true, false, 0}}) {
-    Arrays reads = {x, branch};
+    Arrays reads = {branch};
     if (kind.branch_bias) reads.push_back(other);
     if (kind.rate > 0) reads.insert(reads.end(), {scalar(12345), scalar(7)});
-    reads.push_back(gain);
+    reads.insert(reads.end(), {x, gain});
     if (kind.bias) reads.push_back(bias);
-    const op::AddLayerNorm op{1e-5, kind.bias, kind.branch_bias, {99}, kind.rate, window};
+    const std::optional dropout = dropout_of(kind.rate, window);
     cases.push_back({format("bias {} {} rate {}", kind.bias, kind.branch_bias, kind.rate),
-                     op,
+                     op::residual_norm({1e-5, kind.bias}, kind.branch_bias, dropout),
                      reads,
                      {},
                      channels,
-                     add_norm_magnitude});
+                     [kind](const Case& sample, const Arrays& outputs) {
+                       return add_norm_magnitude(kind, sample, outputs);
+                     }});
   }
   const Arrays forward = apply(op::LayerNorm{1e-5, false}, exact, {x, gain}).values;
   for (const bool addend : {true, false})
@@ -133,11 +138,13 @@ void add_norm_cases(std::vector<Case>& cases, const Shape& shape, double offset)
       if (addend) reads.push_back(branch);
       if (rate > 0) reads.insert(reads.end(), {scalar(12345), scalar(7)});
       cases.push_back({format("addend {} rate {}", addend, rate),
-                       op::AddLayerNormGradient{addend, {99}, rate, window},
+                       op::residual_norm_gradient(addend, dropout_of(rate, window)),
                        reads,
                        {},
                        channels,
-                       add_norm_gradient_magnitude});
+                       [addend, rate](const Case& sample, const Arrays& outputs) {
+                         return add_norm_gradient_magnitude(addend, rate, sample, outputs);
+                       }});
     }
 }
 
@@ -152,13 +159,13 @@ std::vector<Case> fused_cases() {
        {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 7}, {5, 53, 67}}) {
     const Shape shape{batch, time, columns};
     cases.push_back({"narrow",
-                     op::BiasGelu{},
+                     op::bias_gelu(),
                      {uniform(shape, "x"), uniform({columns}, "bias")},
                      {},
                      1,
                      bias_gelu_magnitude});
     cases.push_back({"wide",
-                     op::BiasGelu{},
+                     op::bias_gelu(),
                      {uniform(shape, "x", -12, 12), uniform({time, columns}, "bias")},
                      {},
                      1,
@@ -167,45 +174,47 @@ std::vector<Case> fused_cases() {
   for (const auto& [batch, time, vocabulary] :
        {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 7}, {4, 70, 65}, {1, 3, 20011}})
     cases.push_back({"logits",
-                     op::CrossEntropyBoth{0.01},
+                     op::loss_and_gradient(0.01),
                      {uniform({batch, time, vocabulary}, "logits", -8, 8),
                       integers({batch, time}, "labels", vocabulary, 4)},
                      {},
                      static_cast<double>(vocabulary),
-                     both_magnitude});
+                     [](const Case& sample, const Arrays& outputs) {
+                       return both_magnitude(0.01, sample, outputs);
+                     }});
   return cases;
 }
 
 namespace {
 
-/// The outputs of the parts, run one after another on the same backend.
-Result of_parts(const Case& sample, const Backend& backend) {
+/// The outputs of the pieces, run one after another on the same backend.
+Result of_pieces(const Case& sample, const Backend& backend) {
   const std::size_t reads = sample.reads.size();
   Arrays values = sample.reads;
   values.resize(op::operands(sample.op).size());
   std::vector<std::vector<std::byte>> bytes(values.size());
-  for (const op::Part& part : op::parts(sample.op)) {
+  for (const op::Piece& piece : op::pieces(sample.op)) {
     Arrays own;
-    const op::Operands operands = op::operands(part.op);
+    const op::Operands operands = op::operands(piece.op);
     std::size_t own_reads = 0;
     for (; operands[own_reads].role == op::Role::read; ++own_reads)
-      own.push_back(values[part.operands[own_reads]]);
-    const Result result = apply(part.op, backend, own);
+      own.push_back(values[piece.operands[own_reads]]);
+    const Result result = apply(piece.op, backend, own);
     for (std::size_t i = own_reads; i < operands.size(); ++i) {
-      values[part.operands[i]] = result.values[i - own_reads];
-      bytes[part.operands[i]] = result.bytes[i - own_reads];
+      values[piece.operands[i]] = result.values[i - own_reads];
+      bytes[piece.operands[i]] = result.bytes[i - own_reads];
     }
   }
   const auto first = static_cast<std::ptrdiff_t>(reads);
   return {{values.begin() + first, values.end()}, {bytes.begin() + first, bytes.end()}};
 }
 
-TEST(Fused, rows_give_the_bits_of_their_parts_on_any_number_of_threads) {
+TEST(Fused, chains_give_the_bits_of_their_pieces_on_any_number_of_threads) {
   for (const Case& sample : fused_cases())
     for (const DType dtype : {DType::f32, DType::f64})
       for (const int threads : {1, 2, 3}) {
         const Backend backend{"vector", dtype, threads};
-        EXPECT_EQ(apply(sample.op, backend, sample.reads).bytes, of_parts(sample, backend).bytes)
+        EXPECT_EQ(apply(sample.op, backend, sample.reads).bytes, of_pieces(sample, backend).bytes)
             << op::name(sample.op) << " " << sample.name << " " << to_string(backend);
       }
 }

@@ -299,9 +299,9 @@ std::vector<Case> all_cases() {
 }
 
 bool is_bounded_in_bf16(const op::Op& op) {
-  if (op::parts(op).size() == 1 || op::is_list(op)) return true;
-  const auto* gradient = std::get_if<op::ContractGeluGradient>(&op);
-  return op::product_of(op) && (gradient == nullptr || gradient->summed_dims == 0);
+  const auto* chain = std::get_if<op::Fused>(&op);
+  if (chain == nullptr) return true;
+  return op::product_of(op) && chain->chain_name() != "contract+gelu_gradient&bias_gradient";
 }
 
 std::vector<Backend> backends_of(const op::Op& op) {

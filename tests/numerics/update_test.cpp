@@ -51,7 +51,7 @@ Case with_magnitude_of_parts(Case sample, std::size_t reads_of_one,
                              Arrays (*magnitude_of_one)(const Case&, const Arrays&)) {
   sample.magnitude = [=](const Case& all, const Arrays& outputs) {
     Arrays magnitude;
-    for (const op::Part& part : op::parts(all.op)) {
+    for (const op::Piece& part : op::pieces(all.op)) {
       Case one{all.name, part.op, {}};
       Arrays own;
       for (std::size_t i = 0; i < part.operands.size(); ++i) {
@@ -352,7 +352,7 @@ TEST(AdamWList, gives_the_bits_of_its_parts) {
       const Case all = list_case("", {50000, 3, 20000, 777}, 2, true);
       const Result together = apply(all.op, {"vector", dtype, threads}, all.reads, all.updates);
       std::size_t output = 0;
-      for (const op::Part& part : op::parts(all.op)) {
+      for (const op::Piece& part : op::pieces(all.op)) {
         Arrays reads, updates;
         for (std::size_t i = 0; i < part.operands.size(); ++i) {
           const std::size_t operand = part.operands[i];

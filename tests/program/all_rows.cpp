@@ -18,7 +18,7 @@ Program all_rows() {
     for (const Shape& shape : op::outputs(example.op, example.reads)) shapes.push_back(shape);
     const op::Operands operands = op::operands(example.op);
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      const std::string name = format("{}.{}.{}", op::name(example.op), number, i);
+      const std::string name = format("row{}.{}", number, i);
       builder.buffer(name, shapes[i],
                      {BufferRole::activation, op::element_dtype(operands[i].element, dtype)});
       compute.slices.push_back(builder.slice(name));

@@ -28,7 +28,7 @@ WORDS = {
     "wte", "attn", "qkv", "mlp", "head", "heads", "hidden", "vocabulary", "vocab", "token", "tokens",
     "vgg", "pool", "picture", "pictures", "pixel", "pixels",
 }
-ROW = re.compile(r'\bFOURFOLD_(?:OP|ELEMENTWISE)_ROW\((\w+),\s*"(\w+)"([\w\s,]*)\)')
+ROW = re.compile(r'\bFOURFOLD_(?:OP|LIST|ELEMENTWISE)_ROW\((\w+),\s*"(\w+)"([\w\s,]*)\)')
 MEMBER = re.compile(r"(?:\.|->)(\w+)\b(?!\s*\()")
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 COMMENT = re.compile(r"//[^\n]*")

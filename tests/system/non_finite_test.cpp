@@ -132,7 +132,7 @@ TEST(NonFinite, the_session_stops_with_exit_code_7_and_names_step_and_tensor) {
   data.seq_length = 6;
   data.vocab_size = 11;
   const data::TokenSource dataset(data);
-  run.backend().inject({"train", find_instruction(run, "bias_gelu", 1), 1, 0});
+  run.backend().inject({"train", find_instruction(run, "add_bias&gelu", 1), 1, 0});
   train::TrainSpec spec;
   spec.steps = 3;
   train::RunFacts facts;

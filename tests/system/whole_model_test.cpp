@@ -190,8 +190,11 @@ TEST(Fusion, of_products_changes_no_bit_where_own_loops_compute_both) {
     const auto expected = state_after(setup, 3);
     setup.edit_target = [&](machine::Target& target) {
       target.choices = {own};
-      for (const char* row : {"contract_bias", "contract_bias_gelu", "contract_gelu_gradient"})
-        target.fusions.emplace_back(row);
+      // Before the chains that take the bias away from the product.
+      target.fusions.insert(target.fusions.begin(),
+                            {"contract+add_bias&gelu", "contract+gelu_gradient&bias_gradient",
+                             "contract+gelu_gradient"});
+      target.fusions.emplace_back("contract+add_bias");
     };
     EXPECT_LT(SmallRun::compile_bundle(setup).at("train").instructions.size(), apart);
     EXPECT_EQ(state_after(setup, 3), expected);

@@ -89,10 +89,10 @@ void add_attributes(std::vector<Mutation>& list) {
 std::vector<std::size_t> own_rows_of(const Program& program, const Compute& compute) {
   std::vector<std::size_t> found;
   if (!is_update(compute.op)) return found;
-  for (const op::Part& part : op::parts(compute.op)) {
-    const Slice& weight = compute.slices[part.operands[5]];
+  for (const op::Piece& piece : op::pieces(compute.op)) {
+    const Slice& weight = compute.slices[piece.operands[5]];
     if (weight.row_bytes < program.buffer(weight.buffer).size_bytes)
-      found.push_back(part.operands[5]);
+      found.push_back(piece.operands[5]);
   }
   return found;
 }

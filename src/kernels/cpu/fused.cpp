@@ -1,11 +1,14 @@
-// Fused rows on CPU: the loops of their parts on one row at a time, which stays in the first-level
-// cache between them. R rows, C channels, N columns of a bias, V of the vocabulary.
+// Chains of rows on CPU: the loops of their pieces on one row at a time, which stays in the
+// first-level cache between them; chains without such a kernel, and lists, piece by piece. R rows,
+// C channels, N columns of a bias, V of the vocabulary.
 #include "kernels/cpu/gelu.h"
 #include "kernels/cpu/keep_factors.h"
 #include "kernels/cpu/norm_row.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/softmax_row.h"
+#include "kernels/fused_rows.h"
+#include "kernels/run_pieces.h"
 #include "kernels/storage.h"
 
 namespace fourfold::kernels::cpu {
@@ -20,14 +23,15 @@ void for_rows(std::int64_t rows, std::int64_t columns, int threads, Body body) {
              });
 }
 
-/// Dropout of single rows of a tensor, where a row has it.
+/// Dropout of single rows of a tensor, where a chain has it.
 class RowDropout {
  public:
-  template <class Row>
-  RowDropout(const Row& row, const Shape& shape, std::size_t seed)
-      : op_{row.stream, row.rate, row.window, row.part},
+  template <class Chain>
+  RowDropout(const Chain& chain, const Shape& shape)
+      : op_(chain.dropout.value_or(op::Dropout())),
         elements_(dropout_elements(op_, shape)),
-        seed_(seed) {}
+        seed_(chain.seed),
+        step_(chain.step) {}
 
   bool is_on() const { return op_.rate > 0; }
 
@@ -36,7 +40,7 @@ class RowDropout {
   template <class T>
   auto for_call(Tensors operands) const {
     const DropoutMask mask(op_.stream, op_.rate, is_on() ? *operands[seed_].as<std::uint64_t>() : 0,
-                           is_on() ? *operands[seed_ + 1].as<std::int64_t>() : 0);
+                           is_on() ? *operands[step_].as<std::int64_t>() : 0);
     return [this, mask, kept_factor = static_cast<T>(1 / (1 - op_.rate))](
                std::int64_t first, std::int64_t count, const T* x, T* y) {
       const auto visit = [&](std::int64_t local, std::uint64_t global, std::int64_t size) {
@@ -50,7 +54,7 @@ class RowDropout {
  private:
   op::Dropout op_;
   DropoutElements elements_;
-  std::size_t seed_;
+  std::size_t seed_, step_;
 };
 
 template <class T>
@@ -64,17 +68,20 @@ struct NormRows {
   explicit NormRows(const Shape& x) : rows(x.elements(0, x.rank() - 1)), channels(x.back()) {}
 };
 
-}  // namespace
+template <class T>
+T* optional_operand(Tensors operands, const std::optional<std::size_t>& index) {
+  return index ? operands[*index].as<T>() : nullptr;
+}
 
-Run prepare_row(const op::BiasGelu&, const Problem& problem) {
-  const std::int64_t columns = problem.shapes[1].elements();
-  const std::int64_t rows = problem.shapes[0].elements() / columns;
+Run prepare_chain(const BiasGelu& chain, const Problem& problem) {
+  const std::int64_t columns = problem.shapes[chain.bias].elements();
+  const std::int64_t rows = problem.shapes[chain.x].elements() / columns;
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [rows, columns, threads = problem.threads](Tensors operands, Workspace) {
-      const T* x = operands[0].as<T>();
-      const T* bias = operands[1].as<T>();
-      T* sum = operands[2].as<T>();
-      T* y = operands[3].as<T>();
+    return [chain, rows, columns, threads = problem.threads](Tensors operands, Workspace) {
+      const T* x = operands[chain.x].as<T>();
+      const T* bias = operands[chain.bias].as<T>();
+      T* sum = operands[chain.sum].as<T>();
+      T* y = operands[chain.y].as<T>();
       for_rows(rows, columns, threads, [=](std::int64_t, std::int64_t at) {
 #pragma omp simd
         for (std::int64_t n = 0; n < columns; ++n) {
@@ -87,22 +94,20 @@ Run prepare_row(const op::BiasGelu&, const Problem& problem) {
   });
 }
 
-Run prepare_row(const op::AddLayerNorm& op, const Problem& problem) {
-  const NormRows sizes(problem.shapes[0]);
-  const std::size_t seed = op.branch_bias ? 3 : 2, gain = seed + (op.rate > 0 ? 2 : 0),
-                    sum = gain + (op.bias ? 2 : 1);
-  const RowDropout dropout(op, problem.shapes[0], seed);
+Run prepare_chain(const ResidualNorm& chain, const Problem& problem) {
+  const NormRows sizes(problem.shapes[chain.sum]);
+  const RowDropout dropout(chain, problem.shapes[chain.sum]);
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [=, threads = problem.threads](Tensors operands, Workspace) {
-      const T* x_RC = operands[0].as<T>();
-      const T* branch_RC = operands[1].as<T>();
-      const T* branch_bias_C = op.branch_bias ? operands[2].as<T>() : nullptr;
-      const T* gain_C = operands[gain].as<T>();
-      const T* bias_C = op.bias ? operands[gain + 1].as<T>() : nullptr;
-      T* sum_RC = operands[sum].as<T>();
-      T* y_RC = operands[sum + 1].as<T>();
-      T* mean_R = operands[sum + 2].as<T>();
-      T* rstd_R = operands[sum + 3].as<T>();
+      const T* other_RC = operands[chain.other].as<T>();
+      const T* branch_RC = operands[chain.branch].as<T>();
+      const T* branch_bias_C = optional_operand<T>(operands, chain.branch_bias);
+      const T* gain_C = operands[chain.gain].as<T>();
+      const T* bias_C = optional_operand<T>(operands, chain.bias);
+      T* sum_RC = operands[chain.sum].as<T>();
+      T* y_RC = operands[chain.y].as<T>();
+      T* mean_R = operands[chain.mean].as<T>();
+      T* rstd_R = operands[chain.rstd].as<T>();
       const auto drop_row = dropout.for_call<T>(operands);
       for_rows(sizes.rows, sizes.channels, threads, [&](std::int64_t row, std::int64_t at) {
         const T* branch = branch_RC + at;
@@ -115,9 +120,9 @@ Run prepare_row(const op::AddLayerNorm& op, const Problem& problem) {
           drop_row(at, sizes.channels, branch, total);
           branch = total;
         }
-        add_rows(branch, x_RC + at, sizes.channels, total);
+        add_rows(branch, other_RC + at, sizes.channels, total);
         const auto [mean, rstd] =
-            layer_norm_row(total, gain_C, bias_C, sizes.channels, op.epsilon, y_RC + at);
+            layer_norm_row(total, gain_C, bias_C, sizes.channels, chain.epsilon, y_RC + at);
         mean_R[row] = mean;
         rstd_R[row] = rstd;
       });
@@ -125,20 +130,19 @@ Run prepare_row(const op::AddLayerNorm& op, const Problem& problem) {
   });
 }
 
-Run prepare_row(const op::AddLayerNormGradient& op, const Problem& problem) {
-  const NormRows sizes(problem.shapes[0]);
-  const std::size_t seed = op.addend ? 6 : 5, sum = seed + (op.rate > 0 ? 2 : 0);
-  const RowDropout dropout(op, problem.shapes[0], seed);
+Run prepare_chain(const ResidualNormGradient& chain, const Problem& problem) {
+  const NormRows sizes(problem.shapes[chain.x]);
+  const RowDropout dropout(chain, problem.shapes[chain.x]);
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [=, threads = problem.threads](Tensors operands, Workspace) {
-      const T* x_RC = operands[0].as<T>();
-      const T* gain_C = operands[1].as<T>();
-      const T* mean_R = operands[2].as<T>();
-      const T* rstd_R = operands[3].as<T>();
-      const T* y_grad_RC = operands[4].as<T>();
-      const T* addend_RC = op.addend ? operands[5].as<T>() : nullptr;
-      T* sum_RC = operands[sum].as<T>();
-      T* branch_RC = dropout.is_on() ? operands[sum + 1].as<T>() : nullptr;
+      const T* x_RC = operands[chain.x].as<T>();
+      const T* gain_C = operands[chain.gain].as<T>();
+      const T* mean_R = operands[chain.mean].as<T>();
+      const T* rstd_R = operands[chain.rstd].as<T>();
+      const T* y_grad_RC = operands[chain.y_grad].as<T>();
+      const T* addend_RC = optional_operand<T>(operands, chain.addend);
+      T* sum_RC = operands[chain.sum_grad].as<T>();
+      T* branch_RC = optional_operand<T>(operands, chain.branch_grad);
       const auto drop_row = dropout.for_call<T>(operands);
       for_rows(sizes.rows, sizes.channels, threads, [&](std::int64_t row, std::int64_t at) {
         T* const total = sum_RC + at;
@@ -151,16 +155,17 @@ Run prepare_row(const op::AddLayerNormGradient& op, const Problem& problem) {
   });
 }
 
-Run prepare_row(const op::CrossEntropyBoth& op, const Problem& problem) {
-  const std::int64_t vocabulary = problem.shapes[0].back(), rows = problem.shapes[1].elements();
+Run prepare_chain(const LossAndGradient& chain, const Problem& problem) {
+  const std::int64_t vocabulary = problem.shapes[chain.logits].back(),
+                     rows = problem.shapes[chain.labels].elements();
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [=, threads = problem.threads](Tensors operands, Workspace) {
-      const T* logits_RV = operands[0].as<T>();
-      const std::int32_t* labels_R = operands[1].as<std::int32_t>();
-      T* loss_R = operands[2].as<T>();
-      T* lse_R = operands[3].as<T>();
-      T* grad_RV = operands[4].as<T>();
-      const auto factor = static_cast<T>(op.scale);
+      const T* logits_RV = operands[chain.logits].as<T>();
+      const std::int32_t* labels_R = operands[chain.labels].as<std::int32_t>();
+      T* loss_R = operands[chain.loss].as<T>();
+      T* lse_R = operands[chain.lse].as<T>();
+      T* grad_RV = operands[chain.logits_grad].as<T>();
+      const auto factor = static_cast<T>(chain.scale);
       for_rows(rows, vocabulary, threads, [=](std::int64_t row, std::int64_t at) {
         const std::int32_t label = labels_R[row];
         const T lse = log_sum_exp_of(logits_RV + at, vocabulary);
@@ -172,6 +177,28 @@ Run prepare_row(const op::CrossEntropyBoth& op, const Problem& problem) {
         std::fill(grad_RV + at + valid, grad_RV + at + vocabulary, T{0});
       });
     };
+  });
+}
+
+Run vector_pieces(const Problem& problem) {
+  return run_pieces(problem, [](const Problem& piece) { return prepare("vector", piece); });
+}
+
+}  // namespace
+
+Run prepare_row(const op::Fused& chain, const Problem& problem) {
+  const auto rows = row_chain(chain, problem.shapes);
+  if (!rows) return vector_pieces(problem);
+  return std::visit([&](const auto& kind) { return prepare_chain(kind, problem); }, *rows);
+}
+Run prepare_row(const op::CastList&, const Problem& problem) {
+  return vector_pieces(problem);
+}
+
+std::int64_t workspace_bytes(const op::Fused& chain, const Problem& problem) {
+  if (row_chain(chain, problem.shapes)) return 0;
+  return largest_workspace(problem, [](const Problem& piece) {
+    return std::visit([&](const auto& row) { return workspace_bytes(row, piece); }, piece.op);
   });
 }
 

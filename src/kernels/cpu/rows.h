@@ -20,9 +20,7 @@ std::int64_t workspace_bytes(const op::Attention& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AttentionGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::AttentionCached& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::SquaredNorm& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::ContractBias& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::ContractBiasGelu& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::ContractGeluGradient& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::Fused& op, const Problem& problem);
 template <class Row>
 std::int64_t workspace_bytes(const Row&, const Problem&) {
   return 0;

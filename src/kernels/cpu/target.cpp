@@ -8,6 +8,7 @@
 #include "kernels/cpu/libraries.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/fused_rows.h"
 
 namespace fourfold::kernels::cpu {
 namespace {
@@ -103,6 +104,8 @@ machine::Target target(int threads, std::vector<machine::Choice> measured) {
        {has_avx512() ? float_products_avx512() : float_products_avx2(), double_products(),
         float_convolutions(), std::vector{every("contract", "openblas"), every("*", "vector")}})
     choices.insert(choices.end(), built_in.begin(), built_in.end());
+  std::vector<std::string> fusions = {"adamw_list", "sgd_list", "squared_norm"};
+  fusions.insert(fusions.end(), row_chains.begin(), row_chains.end());
   return {.backend = "cpu",
           .threads = threads,
           .choices = std::move(choices),
@@ -112,8 +115,7 @@ machine::Target target(int threads, std::vector<machine::Choice> measured) {
                 return scratch_bytes(implementation,
                                      {op, dtype, {all.begin(), all.end()}, threads});
               },
-          .fusions = {"adamw_list", "sgd_list", "squared_norm", "bias_gelu", "add_layer_norm",
-                      "add_layer_norm_gradient", "cross_entropy_both"}};
+          .fusions = std::move(fusions)};
 }
 
 std::vector<std::string> contract_libraries(DType dtype) {

@@ -28,7 +28,7 @@ Enqueue prepare_row(const op::Dropout& op, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
       enqueue_map(map_tensors<T>(count, {operands[0].as<T>()}, {operands[3].as<T>()}),
-                  DropoutBody{dropout.at(operands, 1), count}, stream);
+                  DropoutBody{dropout.at(operands, 1, 2), count}, stream);
     };
   });
 }

@@ -45,18 +45,17 @@ struct DropoutOfTensor {
   const std::uint64_t* seed = nullptr;
   const std::int64_t* step = nullptr;
 
-  /// For the rows that have the attributes of op::Dropout; `seed` is the place of that operand.
-  template <class Row>
-  DropoutOfTensor(const Row& row, const Shape& x)
-      : stream(row.stream),
-        threshold(dropout_threshold(row.rate)),
-        kept_factor(static_cast<float>(1 / (1 - row.rate))),
-        elements(dropout_elements({row.stream, row.rate, row.window, row.part}, x)) {}
+  DropoutOfTensor(const op::Dropout& op, const Shape& x)
+      : stream(op.stream),
+        threshold(dropout_threshold(op.rate)),
+        kept_factor(static_cast<float>(1 / (1 - op.rate))),
+        elements(dropout_elements(op, x)) {}
 
-  DropoutOfTensor at(Tensors operands, std::size_t seed_index) const {
+  /// With the operands of a call, `seed` and `step` being their places.
+  DropoutOfTensor at(Tensors operands, std::size_t seed_index, std::size_t step_index) const {
     DropoutOfTensor bound = *this;
     bound.seed = operands[seed_index].as<std::uint64_t>();
-    bound.step = operands[seed_index + 1].as<std::int64_t>();
+    bound.step = operands[step_index].as<std::int64_t>();
     return bound;
   }
 

@@ -152,13 +152,14 @@ Enqueue prepare_row(const op::AddBias&, const Problem& problem) {
   });
 }
 
-Enqueue prepare_row(const op::BiasGelu&, const Problem& problem) {
-  const std::int64_t count = problem.shapes[0].elements(), columns = problem.shapes[1].elements();
+Enqueue prepare_chain(const BiasGelu& chain, const Problem& problem) {
+  const std::int64_t count = problem.shapes[chain.x].elements(),
+                     columns = problem.shapes[chain.bias].elements();
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [count, columns](Tensors operands, Workspace, Stream stream) {
-      enqueue_map(
-          map_tensors<T>(count, {operands[0].as<T>()}, {operands[2].as<T>(), operands[3].as<T>()}),
-          BiasGeluBody<T>{{operands[1].as<T>(), columns}}, stream);
+    return [=](Tensors operands, Workspace, Stream stream) {
+      enqueue_map(map_tensors<T>(count, {operands[chain.x].as<T>()},
+                                 {operands[chain.sum].as<T>(), operands[chain.y].as<T>()}),
+                  BiasGeluBody<T>{{operands[chain.bias].as<T>(), columns}}, stream);
     };
   });
 }

@@ -9,7 +9,7 @@
 #include "base/format.h"
 #include "kernels/contract_sizes.h"
 #include "kernels/cuda/library_workspace.h"
-#include "kernels/run_parts.h"
+#include "kernels/run_pieces.h"
 
 namespace fourfold::kernels::cuda {
 namespace {
@@ -35,36 +35,49 @@ bool has_type_of_out(const Problem& problem, std::size_t operand) {
   return element_dtype(operands[operand].element, problem.dtype) == problem.dtype;
 }
 
-/// What `operands` of the row are, as a problem of its own.
-Problem rest_problem(const Problem& whole, const op::Part& part) {
-  Problem own{part.op, whole.dtype, {}, whole.threads};
-  for (const std::size_t operand : part.operands) own.shapes.push_back(whole.shapes[operand]);
+/// A piece of the whole as a problem of its own.
+Problem rest_problem(const Problem& whole, const op::Piece& piece) {
+  Problem own{piece.op, whole.dtype, {}, whole.threads};
+  for (const std::size_t operand : piece.operands) own.shapes.push_back(whole.shapes[operand]);
   return own;
 }
 
-// Rows whose epilogue does all of it, or all but the last part.
+/// True if an operand has one element for each column of the product, and no batch stands between.
+bool is_of_columns(const Problem& problem, std::size_t operand) {
+  const ContractSizes sizes = sizes_of(problem);
+  return sizes.count == 1 && problem.shapes[operand].elements() == sizes.n;
+}
 
-ProductPlan with_epilogue(const op::ContractBias&, const Problem&) {
-  return {.epilogue = Epilogue::bias, .out = 3, .bias = 2};
-}
-ProductPlan with_epilogue(const op::ContractBiasGelu&, const Problem& problem) {
-  if (!takes_aux(problem)) return plan_without_epilogue(problem);
-  return {.epilogue = Epilogue::bias_gelu, .out = 4, .bias = 2, .aux = 3};
-}
-ProductPlan with_epilogue(const op::ContractGeluGradient& row, const Problem& problem) {
-  if (!takes_aux(problem)) return plan_without_epilogue(problem);
-  if (row.summed_dims == 0) return {.epilogue = Epilogue::gelu_gradient, .out = 3, .aux = 2};
-  if (has_type_of_out(problem, 4))
-    return {.epilogue = Epilogue::gelu_gradient_bias,
-            .out = 3,
-            .bias = 4,
-            .aux = 2,
-            .adds_bias = row.adds_bias_grad};
-  return {.epilogue = Epilogue::gelu_gradient, .out = 3, .aux = 2, .rest = {op::parts(row).back()}};
-}
-template <class Row>
-ProductPlan with_epilogue(const Row&, const Problem& problem) {
-  return plan_without_epilogue(problem);
+/// A chain whose epilogue does all of it, or all but the last piece; nothing where none does.
+std::optional<ProductPlan> epilogue_of(const op::Fused& chain, const Problem& problem) {
+  const auto operand = [&](std::size_t piece, std::size_t index) {
+    return chain.piece(piece).operands[index];
+  };
+  if (chain.chain_name().starts_with("contract+add_bias")) {
+    ProductPlan plan{.epilogue = Epilogue::bias, .out = operand(1, 2), .bias = operand(1, 1)};
+    if (!is_of_columns(problem, *plan.bias)) return std::nullopt;
+    if (chain.chain_name() == "contract+add_bias") return plan;
+    if (chain.chain_name() != "contract+add_bias&gelu" || !takes_aux(problem)) return std::nullopt;
+    plan.epilogue = Epilogue::bias_gelu;
+    plan.aux = plan.out;
+    plan.out = operand(2, 1);
+    return plan;
+  }
+  if (!chain.chain_name().starts_with("contract+gelu_gradient") || chain.size() > 3 ||
+      sizes_of(problem).count > 1 || !takes_aux(problem))
+    return std::nullopt;
+  ProductPlan plan{.epilogue = Epilogue::gelu_gradient, .out = operand(1, 2), .aux = operand(1, 0)};
+  if (chain.size() == 2) return plan;
+  const auto* sums = std::get_if<op::BiasGradient>(&chain.piece(2).op);
+  const std::size_t bias = operand(2, 1);
+  if (sums == nullptr || !has_type_of_out(problem, bias) || !is_of_columns(problem, bias)) {
+    plan.rest = {chain.piece(2)};
+    return plan;
+  }
+  plan.epilogue = Epilogue::gelu_gradient_bias;
+  plan.bias = bias;
+  plan.adds_bias = sums->accumulate;
+  return plan;
 }
 
 /// Own kernels of what stands after a product, with their memory.
@@ -75,8 +88,8 @@ struct Behind {
 
 std::vector<Behind> prepare_rest(const ProductPlan& plan, const Problem& problem) {
   std::vector<Behind> list;
-  for (const op::Part& part : plan.rest)
-    list.push_back({prepare_own(rest_problem(problem, part)), part.operands});
+  for (const op::Piece& piece : plan.rest)
+    list.push_back({prepare_own(rest_problem(problem, piece)), piece.operands});
   return list;
 }
 
@@ -142,16 +155,21 @@ std::int64_t bias_bytes(const ProductPlan& plan, const Problem& problem) {
 }  // namespace
 
 ProductPlan plan_with_epilogue(const Problem& problem) {
-  return std::visit([&](const auto& row) { return with_epilogue(row, problem); }, problem.op);
+  const auto* chain = std::get_if<op::Fused>(&problem.op);
+  const auto plan = chain == nullptr ? std::nullopt : epilogue_of(*chain, problem);
+  return plan ? *plan : plan_without_epilogue(problem);
 }
 
 ProductPlan plan_without_epilogue(const Problem& problem) {
-  ProductPlan plan;
-  const std::vector<op::Part> parts = op::parts(problem.op);
-  plan.out = parts[0].operands[2];
-  plan.rest.assign(parts.begin() + 1, parts.end());
-  if (std::holds_alternative<op::ContractBiasGelu>(problem.op))
-    plan.rest = {{op::BiasGelu{}, {3, 2, 3, 4}}};
+  const std::vector<op::Piece> pieces = op::pieces(problem.op);
+  ProductPlan plan{.out = pieces[0].operands[2]};
+  plan.rest.assign(pieces.begin() + 1, pieces.end());
+  if (op::name(problem.op) != "contract+add_bias&gelu") return plan;
+  // Bias and GELU at once, the bias being added where the product lies.
+  auto both = op::Fused::of({{op::AddBias{}, {0, 1, 2}}, {op::Gelu{}, {2, 3}}});
+  std::vector<std::size_t> operands = pieces[1].operands;
+  operands.push_back(pieces[2].operands[1]);
+  plan.rest = {{std::get<op::Fused>(std::move(both)), std::move(operands)}};
   return plan;
 }
 
@@ -181,8 +199,8 @@ std::int64_t product_workspace_bytes(const Problem& problem, std::int64_t librar
   const ProductPlan with = plan_with_epilogue(problem), without = plan_without_epilogue(problem);
   std::int64_t bytes = bias_bytes(with, problem) + room_for_library(library_bytes);
   for (const ProductPlan& plan : {with, without})
-    for (const op::Part& part : plan.rest)
-      bytes = std::max(bytes, own_workspace_bytes(rest_problem(problem, part)));
+    for (const op::Piece& piece : plan.rest)
+      bytes = std::max(bytes, own_workspace_bytes(rest_problem(problem, piece)));
   return bytes;
 }
 

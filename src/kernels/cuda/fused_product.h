@@ -43,7 +43,7 @@ struct ProductPlan {
   /// The epilogue's bias gradient goes to the workspace and is added to operand `bias` from there.
   bool adds_bias = false;
   /// By own kernels, after the product.
-  std::vector<op::Part> rest = {};
+  std::vector<op::Piece> rest = {};
 };
 
 /// As much as possible in the epilogue. Conditions are those of the header cublasLt.h: rows of aux

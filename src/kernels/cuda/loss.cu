@@ -222,9 +222,8 @@ __global__ void count_correct(const T* logits_RV, const std::int32_t* labels_R, 
 
 struct LogitSizes {
   std::int64_t rows, columns;
-  explicit LogitSizes(const Problem& problem)
-      : rows(problem.shapes[0].elements(0, problem.shapes[0].rank() - 1)),
-        columns(problem.shapes[0].back()) {}
+  explicit LogitSizes(const Shape& logits)
+      : rows(logits.elements(0, logits.rank() - 1)), columns(logits.back()) {}
 };
 
 /// True if rows of the tensors may be read and written in packs.
@@ -236,7 +235,7 @@ bool rows_aligned(std::int64_t columns, const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Enqueue prepare_row(const op::CrossEntropy&, const Problem& problem) {
-  const LogitSizes sizes(problem);
+  const LogitSizes sizes(problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [sizes](Tensors operands, Workspace, Stream stream) {
       launch(cross_entropy<T>, row_launch(sizes.rows), stream, operands[0].as<T>(),
@@ -247,21 +246,23 @@ Enqueue prepare_row(const op::CrossEntropy&, const Problem& problem) {
   });
 }
 
-Enqueue prepare_row(const op::CrossEntropyBoth& op, const Problem& problem) {
-  const LogitSizes sizes(problem);
+Enqueue prepare_chain(const LossAndGradient& chain, const Problem& problem) {
+  const LogitSizes sizes(problem.shapes[chain.logits]);
   const VocabularyPart part{sizes.columns, sizes.columns, 0};
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [=, scale = static_cast<float>(op.scale)](Tensors operands, Workspace, Stream stream) {
-      launch(cross_entropy_both<T>, row_launch(sizes.rows), stream, operands[0].as<T>(),
-             operands[1].as<std::int32_t>(), part, scale,
-             rows_aligned<T>(sizes.columns, operands[0], operands[4]), operands[2].as<float>(),
-             operands[3].as<float>(), operands[4].as<T>());
-    };
+    return
+        [=, scale = static_cast<float>(chain.scale)](Tensors operands, Workspace, Stream stream) {
+          const Tensor &logits = operands[chain.logits], &grad = operands[chain.logits_grad];
+          launch(cross_entropy_both<T>, row_launch(sizes.rows), stream, logits.as<T>(),
+                 operands[chain.labels].as<std::int32_t>(), part, scale,
+                 rows_aligned<T>(sizes.columns, logits, grad), operands[chain.loss].as<float>(),
+                 operands[chain.lse].as<float>(), grad.as<T>());
+        };
   });
 }
 
 Enqueue prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) {
-  const LogitSizes sizes(problem);
+  const LogitSizes sizes(problem.shapes[0]);
   const VocabularyPart part = vocabulary_part(op, sizes.columns);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=, scale = static_cast<float>(op.scale)](Tensors operands, Workspace, Stream stream) {
@@ -273,7 +274,7 @@ Enqueue prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) 
 }
 
 Enqueue prepare_row(const op::LogitMax& op, const Problem& problem) {
-  const LogitSizes sizes(problem);
+  const LogitSizes sizes(problem.shapes[0]);
   const VocabularyPart part = vocabulary_part(op, sizes.columns);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
@@ -284,7 +285,7 @@ Enqueue prepare_row(const op::LogitMax& op, const Problem& problem) {
 }
 
 Enqueue prepare_row(const op::LogitSums& op, const Problem& problem) {
-  const LogitSizes sizes(problem);
+  const LogitSizes sizes(problem.shapes[0]);
   const VocabularyPart part = vocabulary_part(op, sizes.columns);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
@@ -317,7 +318,7 @@ Enqueue prepare_row(const op::LossSum& op, const Problem& problem) {
 }
 
 Enqueue prepare_row(const op::CountCorrect& op, const Problem& problem) {
-  const LogitSizes sizes(problem);
+  const LogitSizes sizes(problem.shapes[0]);
   const VocabularyPart part = vocabulary_part(op, sizes.columns);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=, accumulate = op.accumulate](Tensors operands, Workspace, Stream stream) {

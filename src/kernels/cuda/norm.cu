@@ -18,8 +18,7 @@ struct NormSizes {
   bool aligned = false;  // all tensors of rows may be read in packs
 };
 
-NormSizes norm_sizes(const Problem& problem) {
-  const Shape& x = problem.shapes[0];
+NormSizes norm_sizes(const Shape& x) {
   return {x.elements(0, x.rank() - 1), x.back()};
 }
 
@@ -251,6 +250,11 @@ NormSizes sizes_for(NormSizes sizes, Pointers... pointers) {
 }
 
 template <class T>
+T* optional_operand(Tensors operands, const std::optional<std::size_t>& index) {
+  return index ? operands[*index].as<T>() : nullptr;
+}
+
+template <class T>
 NormGradient<T> norm_gradient(Tensors operands) {
   return {operands[0].as<T>(), operands[1].as<T>(), operands[2].as<float>(),
           operands[3].as<float>(), operands[4].as<T>()};
@@ -259,7 +263,7 @@ NormGradient<T> norm_gradient(Tensors operands) {
 }  // namespace
 
 Enqueue prepare_row(const op::LayerNorm& op, const Problem& problem) {
-  const NormSizes shape = norm_sizes(problem);
+  const NormSizes shape = norm_sizes(problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
       const std::size_t y = op.bias ? 3 : 2;
@@ -274,7 +278,7 @@ Enqueue prepare_row(const op::LayerNorm& op, const Problem& problem) {
 }
 
 Enqueue prepare_row(const op::LayerNormGradient&, const Problem& problem) {
-  const NormSizes shape = norm_sizes(problem);
+  const NormSizes shape = norm_sizes(problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
       const NormSizes sizes = sizes_for<T>(shape, operands[0].data, operands[1].data,
@@ -285,48 +289,47 @@ Enqueue prepare_row(const op::LayerNormGradient&, const Problem& problem) {
   });
 }
 
-Enqueue prepare_row(const op::AddLayerNorm& op, const Problem& problem) {
-  const NormSizes shape = norm_sizes(problem);
-  const std::size_t seed = op.branch_bias ? 3 : 2, gain = seed + (op.rate > 0 ? 2 : 0),
-                    sum = gain + (op.bias ? 2 : 1);
-  const bool drops = op.rate > 0;
-  const DropoutOfTensor dropout(op, problem.shapes[0]);
+Enqueue prepare_chain(const ResidualNorm& chain, const Problem& problem) {
+  const NormSizes shape = norm_sizes(problem.shapes[chain.sum]);
+  const bool drops = chain.dropout.has_value();
+  const DropoutOfTensor dropout(chain.dropout.value_or(op::Dropout()), problem.shapes[chain.sum]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
-      const Residual<T> residual{operands[0].as<T>(),
-                                 operands[1].as<T>(),
-                                 op.branch_bias ? operands[2].as<T>() : nullptr,
+      const Residual<T> residual{operands[chain.other].as<T>(),
+                                 operands[chain.branch].as<T>(),
+                                 optional_operand<T>(operands, chain.branch_bias),
                                  drops,
-                                 drops ? dropout.at(operands, seed) : dropout,
-                                 operands[sum].as<T>()};
-      const NormWeights<T> weights{operands[gain].as<T>(),
-                                   op.bias ? operands[gain + 1].as<T>() : nullptr};
+                                 drops ? dropout.at(operands, chain.seed, chain.step) : dropout,
+                                 operands[chain.sum].as<T>()};
+      const NormWeights<T> weights{operands[chain.gain].as<T>(),
+                                   optional_operand<T>(operands, chain.bias)};
       const NormSizes sizes =
           sizes_for<T>(shape, residual.x_RC, residual.branch_RC, residual.bias_C, residual.sum_RC,
-                       weights.gain_C, weights.bias_C, operands[sum + 1].data);
+                       weights.gain_C, weights.bias_C, operands[chain.y].data);
       launch(add_layer_norm<T>, norm_launch(sizes), stream, residual, weights, sizes,
-             static_cast<float>(op.epsilon), operands[sum + 1].as<T>(),
-             operands[sum + 2].as<float>(), operands[sum + 3].as<float>());
+             static_cast<float>(chain.epsilon), operands[chain.y].as<T>(),
+             operands[chain.mean].as<float>(), operands[chain.rstd].as<float>());
     };
   });
 }
 
-Enqueue prepare_row(const op::AddLayerNormGradient& op, const Problem& problem) {
-  const NormSizes shape = norm_sizes(problem);
-  const bool drops = op.rate > 0;
-  const std::size_t seed = op.addend ? 6 : 5, sum = seed + (drops ? 2 : 0);
-  const DropoutOfTensor dropout(op, problem.shapes[0]);
+Enqueue prepare_chain(const ResidualNormGradient& chain, const Problem& problem) {
+  const NormSizes shape = norm_sizes(problem.shapes[chain.x]);
+  const bool drops = chain.dropout.has_value();
+  const DropoutOfTensor dropout(chain.dropout.value_or(op::Dropout()), problem.shapes[chain.x]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
-      const ResidualGradient<T> residual{op.addend ? operands[5].as<T>() : nullptr, drops,
-                                         drops ? dropout.at(operands, seed) : dropout,
-                                         operands[sum].as<T>(),
-                                         drops ? operands[sum + 1].as<T>() : nullptr};
-      const NormSizes sizes =
-          sizes_for<T>(shape, operands[0].data, operands[1].data, operands[4].data,
-                       residual.addend_RC, residual.sum_grad_RC, residual.branch_grad_RC);
-      launch(add_layer_norm_gradient<T>, norm_launch(sizes), stream, norm_gradient<T>(operands),
-             residual, sizes);
+      const ResidualGradient<T> residual{
+          optional_operand<T>(operands, chain.addend), drops,
+          drops ? dropout.at(operands, chain.seed, chain.step) : dropout,
+          operands[chain.sum_grad].as<T>(), optional_operand<T>(operands, chain.branch_grad)};
+      const NormGradient<T> norm{operands[chain.x].as<T>(), operands[chain.gain].as<T>(),
+                                 operands[chain.mean].as<float>(), operands[chain.rstd].as<float>(),
+                                 operands[chain.y_grad].as<T>()};
+      const NormSizes sizes = sizes_for<T>(shape, operands[chain.x].data, operands[chain.gain].data,
+                                           operands[chain.y_grad].data, residual.addend_RC,
+                                           residual.sum_grad_RC, residual.branch_grad_RC);
+      launch(add_layer_norm_gradient<T>, norm_launch(sizes), stream, norm, residual, sizes);
     };
   });
 }

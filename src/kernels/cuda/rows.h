@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/kernels.h"
+#include "kernels/fused_rows.h"
 
 namespace fourfold::kernels::cuda {
 
@@ -13,6 +14,12 @@ FOURFOLD_ROWS(FOURFOLD_ROW)
 /// op::Cast by the kernel of op::CastList.
 Enqueue prepare_cast(const Problem& problem);
 
+// The chains that are computed at once.
+Enqueue prepare_chain(const BiasGelu& chain, const Problem& problem);
+Enqueue prepare_chain(const ResidualNorm& chain, const Problem& problem);
+Enqueue prepare_chain(const ResidualNormGradient& chain, const Problem& problem);
+Enqueue prepare_chain(const LossAndGradient& chain, const Problem& problem);
+
 /// Bytes of workspace that "own" needs for an op, 16-byte aligned; rows without an overload need
 /// none.
 std::int64_t workspace_bytes(const op::BiasGradient& op, const Problem& problem);
@@ -21,7 +28,7 @@ std::int64_t workspace_bytes(const op::ConvolutionWeightGradient& op, const Prob
 std::int64_t workspace_bytes(const op::AttentionGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::SquaredNorm& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Digest& op, const Problem& problem);
-std::int64_t workspace_bytes(const op::ContractGeluGradient& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::Fused& op, const Problem& problem);
 template <class Row>
 std::int64_t workspace_bytes(const Row&, const Problem&) {
   return 0;

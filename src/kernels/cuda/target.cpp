@@ -7,6 +7,7 @@
 #include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/fused_rows.h"
 
 namespace fourfold::kernels::cuda {
 namespace {
@@ -32,17 +33,25 @@ bool computes(const std::string& implementation, const op::Op& op, op::Shapes al
   return implementation != "cudnn" || cudnn::computes({op, dtype, {all.begin(), all.end()}, 1});
 }
 
-const std::vector<std::string> own_fusions = {"adamw_list",
-                                              "sgd_list",
-                                              "cast_list",
-                                              "squared_norm",
-                                              "bias_gelu",
-                                              "add_layer_norm",
-                                              "add_layer_norm_gradient",
-                                              "cross_entropy_both"};
-/// Rows with a product that cuBLASLt computes in one go.
-const std::vector<std::string> product_rows = {"contract_bias", "contract_bias_gelu",
-                                               "contract_gelu_gradient"};
+/// Chains with a product that cuBLASLt computes in one go.
+const std::vector<std::string> product_chains = {"contract+add_bias&gelu",
+                                                 "contract+gelu_gradient&bias_gradient",
+                                                 "contract+gelu_gradient", "contract+add_bias"};
+
+/// What becomes one instruction. A bias belongs to the norm after it, where there is one, and then
+/// to the product before it.
+std::vector<std::string> own_fusions() {
+  std::vector<std::string> all = {"adamw_list", "sgd_list", "cast_list", "squared_norm"};
+  all.insert(all.end(), row_chains.begin(), row_chains.end());
+  return all;
+}
+std::vector<std::string> all_fusions() {
+  std::vector<std::string> all = own_fusions();
+  const auto first = std::ranges::find(all, row_chains.front());
+  all.insert(first, product_chains.begin(), product_chains.end() - 1);
+  all.push_back(product_chains.back());
+  return all;
+}
 
 machine::Target with_choices(std::vector<machine::Choice> choices,
                              std::vector<std::string> fusions) {
@@ -63,9 +72,7 @@ std::string library_product(DType dtype, FloatProducts products) {
 machine::Target target(FloatProducts products, AttentionBy attention,
                        std::vector<machine::Choice> measured) {
   std::vector<machine::Choice> choices = measured;
-  std::vector<std::string> fusions = own_fusions;
-  fusions.insert(fusions.end(), product_rows.begin(), product_rows.end());
-  std::vector<std::string> rows = product_rows;
+  std::vector<std::string> rows = product_chains;
   rows.emplace_back("contract");
   for (const std::string& row : rows)
     for (const DType dtype : {DType::f32, DType::bf16})
@@ -74,7 +81,7 @@ machine::Target target(FloatProducts products, AttentionBy attention,
     for (const char* row : {"attention", "attention_gradient"})
       choices.push_back(by(row, DType::bf16, "cudnn"));
   choices.push_back(by("*", std::nullopt, "own"));
-  machine::Target made = with_choices(std::move(choices), std::move(fusions));
+  machine::Target made = with_choices(std::move(choices), all_fusions());
   made.workspace_bytes = [measured = std::move(measured)](const std::string& implementation,
                                                           const op::Op& op, op::Shapes all,
                                                           DType dtype) {
@@ -85,7 +92,7 @@ machine::Target target(FloatProducts products, AttentionBy attention,
 }
 
 machine::Target own_target() {
-  return with_choices({by("*", std::nullopt, "own")}, own_fusions);
+  return with_choices({by("*", std::nullopt, "own")}, own_fusions());
 }
 
 std::vector<std::string> implementations(const Problem& problem, FloatProducts products,
@@ -111,7 +118,8 @@ std::int64_t needed_workspace_bytes(const std::string& implementation, const Pro
 
 std::vector<std::string> known_implementations(const std::string& row, DType dtype) {
   if (row == "attention" || row == "attention_gradient") return {"own", "cudnn"};
-  if (row != "contract" && std::ranges::find(product_rows, row) == product_rows.end()) return {};
+  if (row != "contract" && std::ranges::find(product_chains, row) == product_chains.end())
+    return {};
   std::vector<std::string> names = {"own", "cublaslt"};
   if (dtype == DType::f32) names.emplace_back("cublaslt_tf32");
   for (const std::string& library : std::vector(names.begin() + 1, names.end()))

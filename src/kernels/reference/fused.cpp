@@ -1,32 +1,14 @@
-// Reference kernels of fused rows: their parts, one after another.
+// Reference kernels of chains and lists of rows: their pieces, one after another.
 #include "kernels/reference/rows.h"
-#include "kernels/run_parts.h"
+#include "kernels/run_pieces.h"
 
 namespace fourfold::kernels::reference {
 
-Run prepare_row(const op::BiasGelu&, const Problem& problem) {
-  return run_parts(problem, prepare);
+Run prepare_row(const op::Fused&, const Problem& problem) {
+  return run_pieces(problem, prepare);
 }
 Run prepare_row(const op::CastList&, const Problem& problem) {
-  return run_parts(problem, prepare);
-}
-Run prepare_row(const op::AddLayerNorm&, const Problem& problem) {
-  return run_parts(problem, prepare);
-}
-Run prepare_row(const op::AddLayerNormGradient&, const Problem& problem) {
-  return run_parts(problem, prepare);
-}
-Run prepare_row(const op::CrossEntropyBoth&, const Problem& problem) {
-  return run_parts(problem, prepare);
-}
-Run prepare_row(const op::ContractBias&, const Problem& problem) {
-  return run_parts(problem, prepare);
-}
-Run prepare_row(const op::ContractBiasGelu&, const Problem& problem) {
-  return run_parts(problem, prepare);
-}
-Run prepare_row(const op::ContractGeluGradient&, const Problem& problem) {
-  return run_parts(problem, prepare);
+  return run_pieces(problem, prepare);
 }
 
 }  // namespace fourfold::kernels::reference

@@ -97,29 +97,29 @@ TEST_P(CudaEmulated, order_of_threads_place_in_memory_and_aliasing_change_no_bit
   }
 }
 
-TEST_P(CudaEmulated, a_fused_row_has_the_bits_of_its_parts) {
+TEST_P(CudaEmulated, a_chain_or_list_has_the_bits_of_its_pieces) {
   const Case& sample = GetParam();
-  const std::vector<op::Part> parts = op::parts(sample.op);
-  if (parts.size() < 2) return;
+  const std::vector<op::Piece> pieces = op::pieces(sample.op);
+  if (pieces.size() < 2) return;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Result fused = apply(sample.op, cuda(dtype), sample.reads, sample.updates);
-    // All operands, as the parts fill them in.
+    // All operands, as the pieces fill them in.
     Arrays held = sample.reads;
     held.resize(op::operands(sample.op).size());
     std::vector<std::vector<std::byte>> bytes(held.size());
     for (std::size_t i = 0, update = 0; i < held.size(); ++i)
       if (op::operands(sample.op)[i].role == op::Role::update) held[i] = sample.updates[update++];
-    for (const op::Part& part : parts) {
-      const op::Operands operands = op::operands(part.op);
+    for (const op::Piece& piece : pieces) {
+      const op::Operands operands = op::operands(piece.op);
       Arrays reads, updates;
       std::vector<std::size_t> outputs;
       for (std::size_t i = 0; i < operands.size(); ++i) {
-        const std::size_t place = part.operands[i];
+        const std::size_t place = piece.operands[i];
         if (operands[i].role == op::Role::read) reads.push_back(held[place]);
         if (operands[i].role == op::Role::update) updates.push_back(held[place]);
         if (operands[i].role != op::Role::read) outputs.push_back(place);
       }
-      const Result result = apply(part.op, cuda(dtype), reads, updates);
+      const Result result = apply(piece.op, cuda(dtype), reads, updates);
       for (std::size_t i = 0; i < outputs.size(); ++i) {
         held[outputs[i]] = result.values[i];
         bytes[outputs[i]] = result.bytes[i];

@@ -8,6 +8,7 @@
 #include "kernels/cuda/fused_product.h"
 #include "kernels/cuda/library_workspace.h"
 #include "numerics/harness.h"
+#include "support/chains.h"
 #include "support/model_cublaslt.h"
 
 namespace fourfold::numerics {
@@ -73,30 +74,30 @@ Problem problem_of(const op::Op& op, std::vector<Shape> reads, DType dtype = DTy
 
 TEST(CudaEmulatedProducts, leave_to_the_library_all_that_its_conditions_allow) {
   const auto epilogue_of = [](const op::Op& op, std::int64_t columns) {
-    const Shape third =
-        std::holds_alternative<op::ContractGeluGradient>(op) ? Shape{4, columns} : Shape{columns};
+    const bool is_gradient = op::name(op).starts_with("contract+gelu_gradient");
+    const Shape third = is_gradient ? Shape{4, columns} : Shape{columns};
     return kernels::cuda::plan_with_epilogue(problem_of(op, {{4, 3}, {3, columns}, third}));
   };
-  EXPECT_EQ(epilogue_of(op::ContractBias{}, 7).epilogue, Epilogue::bias);
-  EXPECT_EQ(epilogue_of(op::ContractBiasGelu{}, 16).epilogue, Epilogue::bias_gelu);
-  EXPECT_EQ(epilogue_of(op::ContractBiasGelu{}, 12).epilogue, Epilogue::none);
-  EXPECT_EQ(epilogue_of(op::ContractBiasGelu{}, 12).rest.size(), 1U);  // bias and GELU at once
-  EXPECT_EQ(epilogue_of(op::ContractGeluGradient{}, 16).epilogue, Epilogue::gelu_gradient);
-  EXPECT_EQ(epilogue_of(op::ContractGeluGradient{}, 15).rest.size(), 1U);
-  op::ContractGeluGradient both;
-  both.summed_dims = 1;
-  EXPECT_EQ(epilogue_of(both, 16).epilogue, Epilogue::gelu_gradient_bias);
-  EXPECT_FALSE(epilogue_of(both, 16).adds_bias);
-  both.adds_bias_grad = true;
-  EXPECT_TRUE(epilogue_of(both, 16).adds_bias);
+  EXPECT_EQ(epilogue_of(op::product_and_bias(), 7).epilogue, Epilogue::bias);
+  EXPECT_EQ(epilogue_of(op::product_bias_gelu(), 16).epilogue, Epilogue::bias_gelu);
+  EXPECT_EQ(epilogue_of(op::product_bias_gelu(), 12).epilogue, Epilogue::none);
+  EXPECT_EQ(epilogue_of(op::product_bias_gelu(), 12).rest.size(), 1U);  // bias and GELU at once
+  EXPECT_EQ(epilogue_of(op::product_gelu_gradient(), 16).epilogue, Epilogue::gelu_gradient);
+  EXPECT_EQ(epilogue_of(op::product_gelu_gradient(), 15).rest.size(), 1U);
+  const auto with_bias = [&](bool adds) {
+    return epilogue_of(op::product_gelu_gradient({}, op::BiasGradient{1, adds}), 16);
+  };
+  EXPECT_EQ(with_bias(false).epilogue, Epilogue::gelu_gradient_bias);
+  EXPECT_FALSE(with_bias(false).adds_bias);
+  EXPECT_TRUE(with_bias(true).adds_bias);
 }
 
 TEST(CudaEmulatedProducts, a_library_without_the_product_itself_is_a_bug) {
-  EXPECT_THROW(kernels::cuda::prepare_product(problem_of(op::ContractBias{}, {{4, 3}, {3, 8}, {8}}),
-                                              [](const Problem&, Epilogue) {
-                                                return std::optional<kernels::cuda::Multiply>();
-                                              }),
-               InternalError);
+  EXPECT_THROW(
+      kernels::cuda::prepare_product(
+          problem_of(op::product_and_bias(), {{4, 3}, {3, 8}, {8}}),
+          [](const Problem&, Epilogue) { return std::optional<kernels::cuda::Multiply>(); }),
+      InternalError);
 }
 
 // --- attention

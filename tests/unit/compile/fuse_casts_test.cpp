@@ -49,7 +49,7 @@ std::vector<Compute> casts_of(const Program& program) {
 std::set<std::string> meaning_of(const Program& program) {
   std::set<std::string> meaning;
   for (const Compute& compute : casts_of(program))
-    program::for_each_part(compute, [&](const Compute& part) {
+    program::for_each_piece(compute, [&](const Compute& part) {
       meaning.insert(program.buffer(part.slices[0].buffer).name + " -> " +
                      program.buffer(part.slices[1].buffer).name);
     });

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "kernels/fused_rows.h"
 #include "unit/compile/fused_rows.h"
 #include "verify/verify.h"
 
@@ -14,8 +15,23 @@ namespace {
 
 machine::Target fusing_target() {
   machine::Target target = GridSetup::target();
-  target.fusions = {"bias_gelu", "add_layer_norm", "add_layer_norm_gradient", "cross_entropy_both"};
+  target.fusions = kernels::row_chains;
   return target;
+}
+
+/// The chains that end in a norm, and those that begin with its gradient.
+int norms(const std::map<std::string, int>& rows) {
+  int count = 0;
+  for (const auto& [name, times] : rows) count += name.ends_with("add&layer_norm") ? times : 0;
+  return count;
+}
+int norm_gradients(const std::map<std::string, int>& rows) {
+  int count = 0;
+  for (const auto& [name, times] : rows)
+    count += name.starts_with("layer_norm_gradient+") || name.starts_with("layer_norm_gradient&")
+                 ? times
+                 : 0;
+  return count;
 }
 
 TEST(FuseNeighbours, joins_bias_and_gelu_sums_and_norms_and_the_loss_of_a_serial_gpt) {
@@ -25,17 +41,17 @@ TEST(FuseNeighbours, joins_bias_and_gelu_sums_and_norms_and_the_loss_of_a_serial
                   joined = train_program(setup, fusing_target());
     std::map<std::string, int> rows = count_rows(joined);
     const int micros = 2, blocks = 2;
-    EXPECT_EQ(rows["bias_gelu"], micros * blocks);
+    EXPECT_EQ(rows["add_bias&gelu"], micros * blocks);
     EXPECT_EQ(rows["gelu"], 0);
-    EXPECT_EQ(rows["add_layer_norm"], micros * 2 * blocks);
+    EXPECT_EQ(norms(rows), micros * 2 * blocks);
     EXPECT_EQ(rows["layer_norm"], micros);  // the first: no sum stands before it
     EXPECT_EQ(rows["add"], 0);
-    EXPECT_EQ(rows["cross_entropy_both"], micros);
+    EXPECT_EQ(rows["cross_entropy&cross_entropy_gradient"], micros);
     EXPECT_EQ(rows["cross_entropy"] + rows["cross_entropy_gradient"], 0);
     EXPECT_EQ(rows["dropout"], dropout > 0 ? micros : 0);  // of the embedding, forward
     // The last norm has no second gradient to add, so without dropout it stays alone.
     EXPECT_EQ(rows["layer_norm_gradient"], dropout > 0 ? 0 : micros);
-    EXPECT_EQ(rows["add_layer_norm_gradient"], micros * (2 * blocks + (dropout > 0 ? 1 : 0)));
+    EXPECT_EQ(norm_gradients(rows), micros * (2 * blocks + (dropout > 0 ? 1 : 0)));
     EXPECT_EQ(rows["add_bias"], micros * blocks);  // of the attention's input
     EXPECT_EQ(meaning_of(joined, lasting_names(apart)), meaning_of(apart, lasting_names(apart)));
     EXPECT_EQ(program::total_flops(joined), program::total_flops(apart));
@@ -50,9 +66,9 @@ TEST(FuseNeighbours, leaves_apart_what_a_collective_separates) {
   const Program joined =
       train_program(setup_of({.x = 2, .y = 2, .z = 1, .data = 1}, 0.1), fusing_target());
   std::map<std::string, int> rows = count_rows(joined);
-  EXPECT_EQ(rows["add_layer_norm"] + rows["add_layer_norm_gradient"], 0);  // norms are in parts
-  EXPECT_EQ(rows["cross_entropy_both"], 0);                                // the vocabulary is cut
-  EXPECT_GT(rows["bias_gelu"], 0);                                         // after the sum over y
+  EXPECT_EQ(norms(rows) + norm_gradients(rows), 0);            // norms are in parts
+  EXPECT_EQ(rows["cross_entropy&cross_entropy_gradient"], 0);  // the vocabulary is cut
+  EXPECT_GT(rows["add_bias&gelu"], 0);                         // after the sum over y
 }
 
 TEST(FuseNeighbours, the_verifier_finds_no_fault_in_what_is_joined) {
@@ -94,10 +110,12 @@ void insert_fill(Program& program, std::size_t place, program::Slice slice) {
 TEST(FuseNeighbours, nothing_moves_past_what_writes_its_operand) {
   Program program = apart();
   const std::size_t gelu = place_of<op::Gelu>(program);
-  const int before = count_rows(fuse_neighbours(program, fusing_target()))["bias_gelu"];
+  const int before = count_rows(fuse_neighbours(program, fusing_target()))["add_bias&gelu"];
   const program::Slice bias = std::get<Compute>(program.instructions[gelu - 1].what).slices[1];
-  insert_fill(program, gelu, bias);
-  EXPECT_EQ(count_rows(fuse_neighbours(program, fusing_target()))["bias_gelu"], before - 1);
+  const program::Slice y = std::get<Compute>(program.instructions[gelu].what).slices[1];
+  insert_fill(program, gelu, bias);  // the sum may not move down past it
+  insert_fill(program, gelu, y);     // nor the GELU up past this
+  EXPECT_EQ(count_rows(fuse_neighbours(program, fusing_target()))["add_bias&gelu"], before - 1);
 }
 
 TEST(FuseNeighbours, a_branch_that_somebody_else_reads_is_still_written) {
@@ -125,10 +143,113 @@ TEST(FuseNeighbours, makes_only_the_rows_that_the_target_has) {
   const Program program = apart();
   EXPECT_EQ(fuse_neighbours(program, GridSetup::target()), program);
   machine::Target target = GridSetup::target();
-  target.fusions = {"bias_gelu"};
+  target.fusions = {"add_bias&gelu"};
   std::map<std::string, int> rows = count_rows(fuse_neighbours(program, target));
-  EXPECT_GT(rows["bias_gelu"], 0);
-  EXPECT_EQ(rows["add_layer_norm"] + rows["cross_entropy_both"], 0);
+  EXPECT_GT(rows["add_bias&gelu"], 0);
+  EXPECT_EQ(norms(rows) + rows["cross_entropy&cross_entropy_gradient"], 0);
+}
+
+// --- products and what follows them
+
+machine::Target product_target() {
+  machine::Target target = fusing_target();
+  target.fusions.insert(
+      target.fusions.begin(),
+      {"contract+add_bias&gelu", "contract+gelu_gradient&bias_gradient", "contract+gelu_gradient"});
+  target.fusions.emplace_back("contract+add_bias");
+  return target;
+}
+
+TEST(FuseNeighboursOfProducts, joins_products_with_bias_gelu_and_their_gradients_in_a_serial_gpt) {
+  for (const double dropout : {0.0, 0.1}) {
+    const GridSetup setup = setup_of({}, dropout);
+    const Program apart = train_program(setup, GridSetup::target()),
+                  joined = train_program(setup, product_target());
+    std::map<std::string, int> rows = count_rows(joined), before = count_rows(apart);
+    const int micros = 2, blocks = 2, fused = 3;
+    EXPECT_EQ(rows["contract+add_bias&gelu"], micros * blocks);
+    EXPECT_EQ(rows["contract+gelu_gradient&bias_gradient"], micros * blocks);
+    EXPECT_EQ(rows["contract+add_bias"], micros * blocks);  // of the attention's input
+    EXPECT_EQ(rows["contract"], before["contract"] - fused * micros * blocks);
+    EXPECT_EQ(rows["add_bias&gelu"] + rows["gelu"] + rows["gelu_gradient"] + rows["add_bias"], 0);
+    // The bias before a GELU is summed with it, the other three of a block by themselves.
+    EXPECT_EQ(rows["bias_gradient"], before["bias_gradient"] - micros * blocks);
+    EXPECT_EQ(meaning_of(joined, lasting_names(apart)), meaning_of(apart, lasting_names(apart)));
+    EXPECT_EQ(program::total_flops(joined), program::total_flops(apart));
+    EXPECT_LT(joined.buffers.size(), apart.buffers.size());
+    EXPECT_EQ(joined.tasks.back().end, joined.instructions.size());
+  }
+}
+
+TEST(FuseNeighboursOfProducts, later_micro_batches_add_to_the_gradient_of_the_bias) {
+  const Program joined = train_program(setup_of({}, 0), product_target());
+  int overwrites = 0, adds = 0;
+  for (const program::Instruction& instruction : joined.instructions)
+    if (const auto* compute = std::get_if<Compute>(&instruction.what))
+      if (op::name(compute->op) == "contract+gelu_gradient&bias_gradient") {
+        const auto& sums = std::get<op::BiasGradient>(op::pieces(compute->op).back().op);
+        EXPECT_EQ(sums.summed_dims, 2);
+        ++(sums.accumulate ? adds : overwrites);
+      }
+  EXPECT_EQ(overwrites, 2);
+  EXPECT_EQ(adds, 2);
+}
+
+TEST(FuseNeighboursOfProducts, leaves_apart_what_a_collective_separates) {
+  std::map<std::string, int> whole =
+      count_rows(train_program(setup_of({.x = 2}, 0), product_target()));
+  EXPECT_GT(whole["contract+add_bias&gelu"], 0);  // columns are cut, and so is the bias
+  std::map<std::string, int> partial =
+      count_rows(train_program(setup_of({.y = 2}, 0), product_target()));
+  EXPECT_EQ(partial["contract+add_bias&gelu"], 0);  // a sum over y stands between
+  EXPECT_GT(partial["add_bias&gelu"], 0);
+}
+
+TEST(FuseNeighboursOfProducts, the_verifier_finds_no_fault_in_what_is_joined) {
+  for (const double dropout : {0.0, 0.1})
+    for (const plan::Grid& grid : {plan::Grid{}, plan::Grid{.x = 2}, plan::Grid{.z = 2, .data = 2},
+                                   plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
+      const GridSetup setup = setup_of(grid, dropout);
+      const graph::ModelGraphs model = setup.graphs();
+      for (const verify::Fault& fault :
+           verify::verify(compile(model, setup.solved(model), product_target()).classes[0]))
+        ADD_FAILURE() << fault.rule << ": " << fault.message;
+    }
+}
+
+TEST(FuseNeighboursOfProducts, a_product_that_somebody_else_reads_stays_apart) {
+  Program program = train_program(setup_of({}, 0), GridSetup::target());
+  const auto count = [](const Program& of, const std::string& row) {
+    return count_rows(fuse_neighbours(of, product_target()))[row];
+  };
+  const int before = count(program, "contract+add_bias");
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const auto* bias = std::get_if<Compute>(&program.instructions[i].what);
+    if (bias == nullptr || !std::holds_alternative<op::AddBias>(bias->op)) continue;
+    const Compute look{op::SquaredNorm{},
+                       DType::f32,
+                       {bias->slices[0], program.whole(*program.find_buffer("updates"))},
+                       {},
+                       "test"};
+    program.instructions.insert(program.instructions.begin() + static_cast<std::ptrdiff_t>(i),
+                                {program.instructions[i].stream, look});
+    for (program::Task& task : program.tasks) {
+      if (task.begin > i) ++task.begin;
+      if (task.end > i) ++task.end;
+    }
+    break;
+  }
+  EXPECT_EQ(count(program, "contract+add_bias"), before - 1);
+}
+
+TEST(FuseNeighboursOfProducts, makes_only_the_rows_that_the_target_has) {
+  const Program program = train_program(setup_of({}, 0), GridSetup::target());
+  EXPECT_EQ(fuse_neighbours(program, GridSetup::target()), program);
+  machine::Target target = GridSetup::target();
+  target.fusions = {"contract+gelu_gradient"};
+  std::map<std::string, int> rows = count_rows(fuse_neighbours(program, target));
+  EXPECT_GT(rows["contract+gelu_gradient"], 0);
+  EXPECT_EQ(rows["contract+add_bias"] + rows["contract+add_bias&gelu"], 0);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ std::multiset<std::string> meaning_of(const program::Program& program) {
   std::multiset<std::string> meaning;
   for (const program::Instruction& instruction : program.instructions) {
     if (!is_sum(instruction)) continue;
-    program::for_each_part(
+    program::for_each_piece(
         std::get<program::Compute>(instruction.what), [&](const program::Compute& part) {
           std::string text = format("{} {}", op::name(part.op), attributes_text(part.op, {}));
           for (const program::Slice& slice : part.slices)

@@ -38,7 +38,7 @@ std::vector<program::Compute> updates_of(const program::Program& program) {
 std::set<std::string> meaning_of(const program::Program& program) {
   std::set<std::string> meaning;
   for (const program::Compute& compute : updates_of(program))
-    program::for_each_part(compute, [&](const program::Compute& part) {
+    program::for_each_piece(compute, [&](const program::Compute& part) {
       std::string text = op::attributes_text(part.op, std::nullopt);
       for (const program::Slice& slice : part.slices)
         text += format(" {}[{}:{}]", program.buffer(slice.buffer).name, slice.offset_bytes,

@@ -34,22 +34,22 @@ inline std::map<std::string, int> count_rows(const Program& program) {
   return count;
 }
 
-/// Every row with its attributes and the names of what it touches, fused ones by their parts; what
-/// only links the parts of a row has no name.
+/// Every row with its attributes and the names of what it touches, chains by their pieces; what
+/// only links the pieces of a chain has no name.
 inline std::multiset<std::string> meaning_of(const Program& program,
                                              const std::set<std::string>& known) {
   std::multiset<std::string> meaning;
   for (const program::Instruction& instruction : program.instructions) {
     const auto* compute = std::get_if<Compute>(&instruction.what);
     if (compute == nullptr) continue;
-    for (const op::Part& part : op::parts(compute->op)) {
-      std::string text(op::name(part.op));
+    for (const op::Piece& piece : op::pieces(compute->op)) {
+      std::string text(op::name(piece.op));
       std::multiset<std::string> names;
-      for (const std::size_t operand : part.operands) {
+      for (const std::size_t operand : piece.operands) {
         const std::string& name = program.buffer(compute->slices[operand].buffer).name;
         if (known.contains(name)) names.insert(name);
       }
-      const std::string attributes = op::attributes_text(part.op, std::nullopt);
+      const std::string attributes = op::attributes_text(piece.op, std::nullopt);
       text += " " + attributes;
       for (const std::string& name : names) text += " " + name;
       meaning.insert(text);

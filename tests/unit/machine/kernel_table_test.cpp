@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "support/chains.h"
 
 namespace fourfold::machine {
 namespace {
@@ -109,7 +110,7 @@ KernelTable device_table() {
   table.device = "NVIDIA H200; cuBLASLt 130002";
   table.lines = {
       {DType::bf16, 1, "nn", 8192, 768, 3072, "cublaslt/2", 512000},
-      {DType::bf16, 1, "nn", 8192, 3072, 768, "cublaslt", 401000, "contract_bias_gelu", 4096},
+      {DType::bf16, 1, "nn", 8192, 3072, 768, "cublaslt", 401000, "contract+add_bias&gelu", 4096},
       {DType::bf16, 1, "", 0, 0, 0, "cudnn", 300000, "attention"}};
   return table;
 }
@@ -136,9 +137,9 @@ TEST(DeviceKernelTable, a_line_decides_for_its_row_alone) {
   target.choices.push_back({.op = "*", .dtype = std::nullopt, .implementation = "own"});
   const std::vector<Shape> up = {{8192, 768}, {768, 3072}, {3072}, {8192, 3072}, {8192, 3072}},
                            down = {{8192, 3072}, {3072, 768}, {8192, 768}};
-  EXPECT_EQ(choose(target, op::ContractBiasGelu{}, up, DType::bf16), "cublaslt");
+  EXPECT_EQ(choose(target, op::product_bias_gelu(), up, DType::bf16), "cublaslt");
   EXPECT_EQ(choose(target, op::Contract{}, down, DType::bf16), "cublaslt/2");
-  EXPECT_EQ(choose(target, op::ContractBiasGelu{}, up, DType::f32), "own");
+  EXPECT_EQ(choose(target, op::product_bias_gelu(), up, DType::f32), "own");
   const std::vector<Shape> attention = {{2, 5, 3, 4, 64}, {2, 5, 4, 64}, {2, 4, 5}};
   EXPECT_EQ(choose(target, op::Attention{}, attention, DType::bf16), "cudnn");
   target.fits = [](const std::string& name, const op::Op&, op::Shapes, DType) {
@@ -151,7 +152,7 @@ TEST(DeviceKernelTable, scratch_is_that_of_just_the_product_that_was_measured) {
   const auto choices = device_choices_of(device_table(), "t.yaml", device_table().device);
   const auto scratch = [&](std::int64_t m, const char* by) {
     const Shape shapes[] = {{m, 768}, {768, 3072}, {3072}, {m, 3072}, {m, 3072}};
-    return measured_workspace(choices, by, op::ContractBiasGelu{}, shapes, DType::bf16);
+    return measured_workspace(choices, by, op::product_bias_gelu(), shapes, DType::bf16);
   };
   EXPECT_EQ(scratch(8192, "cublaslt"), 4096);
   EXPECT_EQ(scratch(4096, "cublaslt"), std::nullopt);
@@ -197,8 +198,17 @@ TEST(DeviceKernelTable, one_of_another_device_or_of_a_cpu_is_refused) {
   EXPECT_THROW(device_choices_of(small_table(), "t.yaml", device_table().device), UserError);
   EXPECT_THROW(choices_of(device_table(), "t.yaml", "a cpu; avx2", 1), UserError);
   std::string text = to_text(device_table());
-  text.replace(text.find("contract_bias_gelu"), 18, "gelu");
-  EXPECT_THROW(read_kernel_table(text, "t.yaml", known), UserError);
+  const std::string chain = "contract+add_bias&gelu";
+  for (const char* other :
+       {"gelu", "add_bias&gelu", "contract+add", "contract+", "contract&nothing"}) {
+    std::string wrong = text;
+    wrong.replace(wrong.find(chain), chain.size(), other);
+    const bool is_known = std::string(other) == "contract+add";
+    if (is_known)
+      EXPECT_NO_THROW(read_kernel_table(wrong, "t.yaml", known)) << other;
+    else
+      EXPECT_THROW(read_kernel_table(wrong, "t.yaml", known), UserError) << other;
+  }
 }
 
 }  // namespace

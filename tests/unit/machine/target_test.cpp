@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "support/chains.h"
 
 namespace fourfold::machine {
 namespace {
@@ -49,7 +50,7 @@ TEST(Choose, a_line_whose_implementation_does_not_fit_is_passed_over) {
 
 TEST(Choose, a_row_with_a_product_has_its_sizes_and_not_its_lines) {
   const std::vector<Shape> shapes = {{2, 3, 4}, {5, 4}, {5}, {2, 3, 5}};
-  const op::Op row = op::ContractBias{2, 1, false, true};
+  const op::Op row = op::product_and_bias({2, 1, false, true});
   const ProductSizes sizes = product_sizes(row, shapes);
   EXPECT_EQ(sizes.layout, "nt");
   EXPECT_EQ(std::tuple(sizes.m, sizes.n, sizes.k), std::tuple(6, 5, 4));

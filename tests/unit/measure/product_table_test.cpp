@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "support/chains.h"
 
 namespace fourfold::measure {
 namespace {
@@ -16,7 +17,7 @@ kernels::Problem product(std::int64_t m, bool transpose_b = false) {
 }
 
 kernels::Problem with_bias(std::int64_t m) {
-  return {op::ContractBias{}, DType::f32, {{m, 4}, {4, 8}, {8}, {m, 8}}};
+  return {op::product_and_bias(), DType::f32, {{m, 4}, {4, 8}, {8}, {m, 8}}};
 }
 
 TEST(ProductTable, the_fastest_wins_and_the_preferred_one_where_both_are_alike) {
@@ -71,7 +72,7 @@ TEST(ProductTable, has_a_line_for_each_row_layout_and_size_and_times_none_twice)
   EXPECT_EQ(lines[1].m, 3);
   EXPECT_EQ(lines[1].workspace_bytes, 100);
   EXPECT_EQ(lines[2].layout, "nt");
-  EXPECT_EQ(lines[3].op, "contract_bias");
+  EXPECT_EQ(lines[3].op, "contract+add_bias");
   EXPECT_EQ(lines[3].implementation, "own");
   EXPECT_EQ(timed["own"], 4);
   EXPECT_EQ(timed["cublaslt/1"], 3);

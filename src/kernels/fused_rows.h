@@ -1,0 +1,67 @@
+// The chains of rows (op/fused.h) for which backends have kernels that do all at once: their names,
+// and which operand is what. A backend runs the pieces of any other chain one after another.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "op/table.h"
+
+namespace fourfold::kernels {
+
+/// Chains of rows that go over a tensor row by row, in the order in which a compiler should look
+/// for them: one that holds another stands before it.
+inline const std::vector<std::string> row_chains = {"add_bias&gelu",
+                                                    "add_bias+dropout+add&layer_norm",
+                                                    "add_bias+add&layer_norm",
+                                                    "dropout+add&layer_norm",
+                                                    "add&layer_norm",
+                                                    "layer_norm_gradient+add&dropout",
+                                                    "layer_norm_gradient+add",
+                                                    "layer_norm_gradient&dropout",
+                                                    "cross_entropy&cross_entropy_gradient"};
+
+// Numbers are those of the operands of the chain.
+
+/// sum = x + bias; y = gelu(sum).
+struct BiasGelu {
+  std::size_t x, bias, sum, y;
+};
+
+/// A residual connection and the norm after it: sum = other + dropout(branch + branch_bias); y,
+/// mean and rstd as op::LayerNorm of sum.
+struct ResidualNorm {
+  std::size_t branch = 0, other = 0, sum = 0, gain = 0, y = 0, mean = 0, rstd = 0;
+  std::optional<std::size_t> branch_bias = {}, bias = {};
+  std::optional<op::Dropout> dropout = {};
+  std::size_t seed = 0, step = 0;  // where there is dropout
+  double epsilon = 0;
+};
+
+/// The way back: sum_grad = x_grad of op::LayerNormGradient (+ addend); branch_grad =
+/// dropout(sum_grad).
+struct ResidualNormGradient {
+  std::size_t x = 0, gain = 0, mean = 0, rstd = 0, y_grad = 0, sum_grad = 0;
+  std::optional<std::size_t> addend = {}, branch_grad = {};
+  std::optional<op::Dropout> dropout = {};
+  std::size_t seed = 0, step = 0;
+};
+
+/// op::CrossEntropy and op::CrossEntropyGradient of the same whole vocabulary; logits_grad may lie
+/// where the logits are.
+struct LossAndGradient {
+  std::size_t logits, labels, loss, lse, logits_grad;
+  double scale;
+};
+
+using RowChain = std::variant<BiasGelu, ResidualNorm, ResidualNormGradient, LossAndGradient>;
+
+/// What a chain of `row_chains` is on operands of these shapes; nothing where it has an attribute
+/// or a shape that the kernels do not know.
+std::optional<RowChain> row_chain(const op::Fused& chain, op::Shapes shapes);
+
+}  // namespace fourfold::kernels

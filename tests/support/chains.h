@@ -1,0 +1,73 @@
+// The chains of rows that targets have kernels for, as the compiler wires them. Header only.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "op/table.h"
+
+namespace fourfold::op {
+
+inline Op chain_of(std::vector<Piece> pieces) {
+  auto made = Fused::of(std::move(pieces));
+  const auto* mistake = std::get_if<Mistake>(&made);
+  require(mistake == nullptr, [&] { return mistake->sentence; });
+  return std::get<Fused>(std::move(made));
+}
+
+/// Operands x, bias; sum, y.
+inline Op bias_gelu() {
+  return chain_of({{AddBias{}, {0, 1, 2}}, {Gelu{}, {2, 3}}});
+}
+
+/// Operands branch, (branch_bias,) (seed, step,) other, gain, (bias); sum, y, mean, rstd.
+inline Op residual_norm(const LayerNorm& norm, bool branch_bias,
+                        const std::optional<Dropout>& dropout) {
+  const std::size_t seed = branch_bias ? 2 : 1, other = seed + (dropout ? 2 : 0), gain = other + 1,
+                    sum = gain + (norm.bias ? 2 : 1);
+  std::vector<Piece> pieces;
+  std::size_t branch = 0;
+  if (branch_bias) pieces.push_back({AddBias{}, {std::exchange(branch, sum), 1, sum}});
+  if (dropout) pieces.push_back({*dropout, {std::exchange(branch, sum), seed, seed + 1, sum}});
+  pieces.push_back({Add{}, {branch, other, sum}});
+  Piece last{norm, {sum, gain}};
+  if (norm.bias) last.operands.push_back(gain + 1);
+  last.operands.insert(last.operands.end(), {sum + 1, sum + 2, sum + 3});
+  pieces.push_back(std::move(last));
+  return chain_of(std::move(pieces));
+}
+
+/// Operands x, gain, mean, rstd, y_grad, (addend,) (seed, step); sum_grad, (branch_grad).
+inline Op residual_norm_gradient(bool addend, const std::optional<Dropout>& dropout) {
+  const std::size_t seed = addend ? 6 : 5, sum = seed + (dropout ? 2 : 0);
+  std::vector<Piece> pieces = {{LayerNormGradient{}, {0, 1, 2, 3, 4, sum}}};
+  if (addend) pieces.push_back({Add{}, {sum, 5, sum}});
+  if (dropout) pieces.push_back({*dropout, {sum, seed, seed + 1, sum + 1}});
+  return chain_of(std::move(pieces));
+}
+
+/// Operands logits, labels; loss, lse, logits_grad.
+inline Op loss_and_gradient(double scale) {
+  return chain_of({{CrossEntropy{}, {0, 1, 2, 3}}, {CrossEntropyGradient{scale}, {0, 1, 3, 4}}});
+}
+
+/// Operands a, b, bias; y.
+inline Op product_and_bias(const Contract& product = {}) {
+  return chain_of({{product, {0, 1, 3}}, {AddBias{}, {3, 2, 3}}});
+}
+/// Operands a, b, bias; sum, y.
+inline Op product_bias_gelu(const Contract& product = {}) {
+  return chain_of({{product, {0, 1, 3}}, {AddBias{}, {3, 2, 3}}, {Gelu{}, {3, 4}}});
+}
+/// Operands a, b, x; x_grad, (bias_grad).
+inline Op product_gelu_gradient(const Contract& product = {},
+                                const std::optional<BiasGradient>& bias = {}) {
+  std::vector<Piece> pieces = {{product, {0, 1, 3}}, {GeluGradient{}, {2, 3, 3}}};
+  if (bias) pieces.push_back({*bias, {3, 4}});
+  return chain_of(std::move(pieces));
+}
+
+}  // namespace fourfold::op
