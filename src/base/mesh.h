@@ -57,7 +57,7 @@ class Ranks {
   }
   bool has(Rank rank) const { return position(rank).has_value(); }
   /// `count` of them from a position on. Cost: constant, or linear for a list.
-  Ranks part(std::size_t first, std::size_t count) const {
+  Ranks range(std::size_t first, std::size_t count) const {
     if (listed_.empty()) return {Rank(first_.index() + first), count};
     Ranks some;
     for (std::size_t i = 0; i < count; ++i) some.push_back(listed_[first + i]);

@@ -27,7 +27,7 @@ int code_of(Style style) {
 /// Calls `letter` with each UTF-8 letter and `sequence` with each SGR sequence; stops where
 /// `letter` says so.
 template <class Letter, class Sequence>
-void for_each_part(std::string_view text, Letter&& letter, Sequence&& sequence) {
+void for_each_run(std::string_view text, Letter&& letter, Sequence&& sequence) {
   for (std::size_t begin = 0; begin < text.size();) {
     std::size_t end = begin + 1;
     if (text.substr(begin).starts_with(escape)) {
@@ -52,7 +52,7 @@ std::string styled(Style style, std::string_view text) {
 
 std::string without_styles(std::string_view text) {
   std::string result;
-  for_each_part(
+  for_each_run(
       text,
       [&](std::string_view letter) {
         result += letter;
@@ -64,7 +64,7 @@ std::string without_styles(std::string_view text) {
 
 std::size_t columns_of(std::string_view text) {
   std::size_t columns = 0;
-  for_each_part(
+  for_each_run(
       text,
       [&](std::string_view) {
         ++columns;
@@ -114,7 +114,7 @@ std::string first_columns(std::string_view text, std::size_t columns) {
   std::string result;
   std::size_t used = 0;
   bool is_styled = false;
-  for_each_part(
+  for_each_run(
       text,
       [&](std::string_view letter) {
         if (used == columns) return false;

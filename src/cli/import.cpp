@@ -24,7 +24,7 @@ namespace {
 
 std::int64_t num_parameters(const model::GptSpec& spec) {
   std::int64_t count = 0;
-  for (const auto& part : model::count_parameters(spec)) count += part.parameters;
+  for (const auto& of : model::count_parameters(spec)) count += of.parameters;
   return count;
 }
 

@@ -14,10 +14,10 @@ void plan(const PlanArguments& arguments) {
   config::Config config = load_config(arguments.config);
   job::resolve_model(config);
   const job::Job job = job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks);
-  for (const std::string& part :
+  for (const std::string& section :
        {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
         job::memory_table(job), job::traffic_table(job), job::program_table(job)})
-    screen::print("%s\n", part.c_str());
+    screen::print("%s\n", section.c_str());
 }
 
 }  // namespace fourfold::cli

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compile/persistent_layout.h"
+#include "compile/persistent_region.h"
 
 namespace fourfold::compile {
 program::Program choose_kernels(program::Program program, const machine::Target& target) {

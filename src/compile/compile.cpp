@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "compile/persistent_layout.h"
+#include "compile/persistent_region.h"
 
 namespace fourfold::compile {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 /// The bundle of one rank of a mesh.
 program::Bundle compile_for(const graph::ModelGraphs& model, const plan::Plan& plan, MeshId mesh,
                             const machine::Target& target, Rank rank, const PassOptions& options) {
-  const PersistentLayout persistent = persistent_layout(model, plan, mesh);
+  const PersistentRegion persistent = persistent_region(model, plan, mesh);
   program::Bundle bundle;
   bundle.persistent_bytes = persistent.bytes;
   for (const graph::Graph& graph : model.graphs) {

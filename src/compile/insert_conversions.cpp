@@ -77,7 +77,7 @@ class Inserter {
  private:
   /// A sum's part that is partial on one set of axes.
   struct SumClass {
-    Sharding state;
+    Sharding sharding;
     ValueId sum;  // holds it
   };
 
@@ -125,8 +125,9 @@ class Inserter {
     return converted(id, wanted, is_rounded);
   }
 
-  /// The value in the wanted state, made here if no earlier step made it for this scope. Gradients
-  /// are reduced where they lie. What is rounded is so before it moves: half the bytes to send.
+  /// The value in the wanted sharding, made here if no earlier step made it for this scope.
+  /// Gradients are reduced where they lie. What is rounded is so before it moves: half the bytes to
+  /// send.
   ValueId converted(ValueId id, const Sharding& wanted, bool is_rounded) {
     const ValueId from = is_rounded ? cast(id) : id;
     if (kept(id) == wanted) return from;
@@ -153,10 +154,10 @@ class Inserter {
   /// Conversions of a parameter live as long as they are needed; with recomputation only within one
   /// segment of one phase, since else every gathered weight would outlive the forward pass.
   std::pair<Phase, std::int64_t> scope(ValueId id) const {
-    if (graph_.value(id).role != ValueRole::parameter || plan_.checkpointing.blocks == 0)
+    if (graph_.value(id).role != ValueRole::parameter || plan_.checkpointing.layers == 0)
       return {Phase::forward, -1};
     const Node& node = graph_.nodes[node_];
-    return {node.phase, node.block ? *node.block / plan_.checkpointing.blocks : -1};
+    return {node.phase, node.layer ? *node.layer / plan_.checkpointing.layers : -1};
   }
 
   static std::vector<std::vector<std::pair<std::size_t, std::int64_t>>> cuts_key(
@@ -177,8 +178,8 @@ class Inserter {
     return graph::is_sum(role) ? Purpose::gradients : Purpose::activations;
   }
 
-  /// Appends the moves from one state to another; they end in `target` where one is given, or are
-  /// added to `sum`. Returns the value that holds the result.
+  /// Appends the moves from one sharding to another; they end in `target` where one is given, or
+  /// are added to `sum`. Returns the value that holds the result.
   ValueId convert(ValueId id, const Sharding& from, const Sharding& to, Purpose purpose,
                   std::optional<ValueId> target, std::optional<ValueId> sum) {
     const std::vector<Conversion> path = conversion_path(from, to);
@@ -225,11 +226,11 @@ class Inserter {
 
   // --- outputs
 
-  /// Where an op writes what it gives in state `given`.
+  /// Where an op writes what it gives in sharding `given`.
   ValueId output(ValueId id, const Sharding& given) {
     const graph::Value& value = graph_.value(id);
     if (graph::is_sum(value.role)) return sum_output(id, given);
-    if (graph::is_persistent(value.role)) return given == kept(id) ? id : part_of(id, given);
+    if (graph::is_persistent(value.role)) return given == kept(id) ? id : window_of(id, given);
     if (given.dims == kept(id).dims) return id;  // at most reduced in place
     ShardedValue raw = result_.values[id.index()];
     raw.name = fresh_name(value.name + "/raw");
@@ -238,12 +239,12 @@ class Inserter {
     return add(std::move(raw));
   }
 
-  ValueId part_of(ValueId id, const Sharding& given) {
-    ShardedValue part = result_.values[id.index()];
-    part.name = fresh_name(part.name + "/part");
-    part.sharding = without_partial(given);
-    part.part_of = id;
-    return add(std::move(part));
+  ValueId window_of(ValueId id, const Sharding& given) {
+    ShardedValue window = result_.values[id.index()];
+    window.name = fresh_name(window.name + "/part");
+    window.sharding = without_partial(given);
+    window.window_of = id;
+    return add(std::move(window));
   }
 
   void finish_output(ValueId id, ValueId written, const Sharding& given) {
@@ -323,12 +324,12 @@ class Inserter {
   // --- sums
 
   ValueId sum_output(ValueId id, const Sharding& given) {
-    for (const SumClass& part : classes_[id.index()])
-      if (part.state == given) return part.sum;
+    for (const SumClass& term : classes_[id.index()])
+      if (term.sharding == given) return term.sum;
     const graph::Value& value = graph_.value(id);
     const bool is_direct =
         value.role == ValueRole::result ? classes_[id.index()].empty() : given == kept(id);
-    SumClass part{given, id};
+    SumClass term{given, id};
     if (!is_direct) {
       ShardedValue sum = result_.values[id.index()];
       sum.name = fresh_name(value.name + "/part");
@@ -337,28 +338,29 @@ class Inserter {
       // micro-batch.
       sum.is_micro_sum = value.role == ValueRole::gradient;
       if (sum.is_micro_sum) sum.role = ValueRole::activation;
-      part.sum = add(std::move(sum));
+      term.sum = add(std::move(sum));
     }
-    classes_[id.index()].push_back(part);
-    return part.sum;
+    classes_[id.index()].push_back(term);
+    return term.sum;
   }
 
   /// After the last producer of a micro-batch, what it holds goes to the gradient's sum.
   void add_to_sum(ValueId id) {
     if (last_producer_[id.index()] != node_) return;
-    for (const SumClass& part : classes_[id.index()])
-      if (part.sum != id) convert(part.sum, part.state, kept(id), purpose_of(id), std::nullopt, id);
+    for (const SumClass& term : classes_[id.index()])
+      if (term.sum != id)
+        convert(term.sum, term.sharding, kept(id), purpose_of(id), std::nullopt, id);
   }
 
   /// Reduces a result completely, once: all its parts, then their sum.
   void complete(ValueId id) {
     auto& classes = classes_[id.index()];
     if (graph_.value(id).role != ValueRole::result) return;
-    for (const SumClass& part : classes) {
-      convert(part.sum, part.state, kept(id), purpose_of(id), std::nullopt, std::nullopt);
-      if (part.sum == id) continue;
+    for (const SumClass& term : classes) {
+      convert(term.sum, term.sharding, kept(id), purpose_of(id), std::nullopt, std::nullopt);
+      if (term.sum == id) continue;
       result_.steps.emplace_back(
-          Node{op::sum_of_two(), {id, part.sum}, {id}, phase_, std::nullopt});
+          Node{op::sum_of_two(), {id, term.sum}, {id}, phase_, std::nullopt});
     }
     classes.clear();
   }

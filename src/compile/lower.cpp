@@ -36,7 +36,7 @@ TaskKind task_kind(const std::string& graph) {
 
 class Lowering {
  public:
-  Lowering(const ShardedGraph& graph, const plan::Plan& plan, const PersistentLayout& persistent,
+  Lowering(const ShardedGraph& graph, const plan::Plan& plan, const PersistentRegion& persistent,
            Rank rank)
       : graph_(graph), plan_(plan), rank_(rank) {
     program_.name = graph_.name;
@@ -148,7 +148,7 @@ class Lowering {
     slots_.resize(graph_.values.size());
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const ShardedValue& value = graph_.values[i];
-      if (is_field(value) || value.part_of) continue;
+      if (is_field(value) || value.window_of) continue;
       if (graph::is_persistent(value.role)) {
         slots_[i] = {*program_.find_buffer(value.name)};
         continue;
@@ -175,9 +175,9 @@ class Lowering {
     const ShardedValue& value = graph_.values[i];
     Shape local = local_shape(i);
     if (value.blocked) {
-      const std::int64_t parts =
+      const std::int64_t ranks =
           plan_.meshes[value.sharding.mesh.index()].axes[value.blocked->axis.index()].size;
-      local[value.blocked->dim] = value.blocked->part * parts;
+      local[value.blocked->dim] = value.blocked->share * ranks;
     }
     return local.elements();
   }
@@ -189,8 +189,8 @@ class Lowering {
       return {*program_.find_buffer(is_step ? "step" : "result"),
               static_cast<std::int64_t>(field->offset_bytes), 1, size_bytes(field->dtype), 0};
     }
-    if (value.part_of) {
-      const program::BufferId whole = slots_[value.part_of->index()][0];
+    if (value.window_of) {
+      const program::BufferId whole = slots_[value.window_of->index()][0];
       return {whole, 0, 1,
               local_shape(id.index()).elements() * size_bytes(program_.buffer(whole).dtype), 0};
     }
@@ -310,13 +310,13 @@ class Lowering {
 
   /// The rows of `from` that are block 0 of the dim; program::bind moves them to this rank's.
   program::Copy own_block(const Move& move, const Slice& from, const Slice& to) const {
-    const Shape whole = local_shape(move.from.index()), part = local_shape(move.to.index());
+    const Shape whole = local_shape(move.from.index()), own = local_shape(move.to.index());
     const std::size_t dim = move.conversion.dim;
-    require(whole[dim] % part[dim] == 0, "a slice has no padding");
+    require(whole[dim] % own[dim] == 0, "a slice has no padding");
     const std::int64_t inner =
         whole.elements(dim + 1, whole.rank()) * size_bytes(program_.buffer(from.buffer).dtype);
     const std::int64_t rows = whole.elements(0, dim);
-    return {{from.buffer, 0, rows, part[dim] * inner, rows == 1 ? 0 : whole[dim] * inner}, to};
+    return {{from.buffer, 0, rows, own[dim] * inner, rows == 1 ? 0 : whole[dim] * inner}, to};
   }
 
   DType element_dtype(ValueId id) const {
@@ -358,7 +358,7 @@ class Lowering {
 }  // namespace
 
 program::Program lower(const ShardedGraph& graph, const plan::Plan& plan,
-                       const PersistentLayout& persistent, Rank rank) {
+                       const PersistentRegion& persistent, Rank rank) {
   return Lowering(graph, plan, persistent, rank).run();
 }
 

@@ -1,7 +1,7 @@
 // Sharded graph to the unrolled list of instructions of a step, over buffers without addresses yet.
 #pragma once
 
-#include "compile/persistent_layout.h"
+#include "compile/persistent_region.h"
 #include "compile/sharded_graph.h"
 #include "plan/plan.h"
 #include "program/program.h"
@@ -16,6 +16,6 @@ namespace fourfold::compile {
 /// here; what differs between ranks of a mesh is left to program::bind, except who sends what to
 /// another mesh: those are the sends and receives of `rank`.
 program::Program lower(const ShardedGraph& graph, const plan::Plan& plan,
-                       const PersistentLayout& persistent, Rank rank);
+                       const PersistentRegion& persistent, Rank rank);
 
 }  // namespace fourfold::compile

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/overloaded.h"
+#include "compile/choose_blocks.h"
 #include "compile/choose_kernels.h"
-#include "compile/choose_layouts.h"
 #include "compile/fuse_casts.h"
 #include "compile/fuse_neighbours.h"
 #include "compile/fuse_sums.h"
@@ -39,8 +39,8 @@ Form run_insert_conversions(Form form, const PassContext& context) {
   return insert_conversions(recomputed, shardings, context.plan);
 }
 
-Form run_choose_layouts(Form form, const PassContext& context) {
-  return choose_layouts(std::get<ShardedGraph>(std::move(form)), context.plan);
+Form run_choose_blocks(Form form, const PassContext& context) {
+  return choose_blocks(std::get<ShardedGraph>(std::move(form)), context.plan);
 }
 
 Form run_lower(Form form, const PassContext& context) {
@@ -78,7 +78,7 @@ constexpr Pass all_passes[] = {
     {"use_cut_forms", false, run_use_cut_forms},
     {"recompute", false, run_recompute},
     {"insert_conversions", false, run_insert_conversions},
-    {"choose_layouts", false, run_choose_layouts},
+    {"choose_blocks", false, run_choose_blocks},
     {"lower", false, run_lower},
     {"fuse_neighbours", optional, run_for_target<fuse_neighbours>},
     {"fuse_sums", optional, run_for_target<fuse_sums>},

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "compile/persistent_layout.h"
+#include "compile/persistent_region.h"
 #include "compile/recompute.h"
 #include "compile/sharded_graph.h"
 #include "compile/use_cut_forms.h"
@@ -36,7 +36,7 @@ std::string to_text(const Form& form, const plan::Plan& plan);
 struct PassContext {
   const plan::Plan& plan;
   const machine::Target& target;
-  const PersistentLayout& persistent;
+  const PersistentRegion& persistent;
   Rank rank;
 };
 

@@ -7,7 +7,7 @@
 
 #include "compile/liveness.h"
 #include "compile/occupancy.h"
-#include "compile/persistent_layout.h"
+#include "compile/persistent_region.h"
 
 namespace fourfold::compile {
 namespace {

@@ -15,10 +15,10 @@ struct Recomputed {
                                          // node it repeats
 };
 
-/// Cuts the model's blocks into segments of `checkpointing.blocks` (Chen et al. 2016,
+/// Cuts the model's layers into segments of `checkpointing.layers` (Chen et al. 2016,
 /// arXiv:1604.06174). Of a segment only what other segments read in their forward pass is kept;
 /// everything else that the backward pass wants is computed again, by the same ops with the same
-/// attributes (dropout masks included), right before its first use: same bits. With 0 blocks the
+/// attributes (dropout masks included), right before its first use: same bits. With 0 layers the
 /// graph is returned as it is.
 Recomputed recompute(graph::Graph graph, plan::Checkpointing checkpointing);
 

@@ -1,5 +1,5 @@
 // A graph with every conversion between states written out: what insert_conversions makes,
-// choose_layouts refines and lower unrolls. Not a program yet: no micro-batches, no memory.
+// choose_blocks refines and lower unrolls. Not a program yet: no micro-batches, no memory.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ShardedValue {
   op::Sharding sharding;  // cuts alone: what is partial follows from the steps
   std::optional<program::Blocked> blocked;
   /// This rank's block of another value's memory, along that value's outermost dim.
-  std::optional<ValueId> part_of;
+  std::optional<ValueId> window_of;
   /// A sum over several producers, new in each micro-batch (gradients and results last longer).
   bool is_micro_sum = false;
   std::string label = {};

@@ -330,11 +330,11 @@ Verdict bytes_fit_vocabulary(const Config& c) {
 }
 
 Verdict checkpoints_fit_layers(const Config& c) {
-  const std::int64_t blocks = c.plan.checkpointing.blocks;
-  if (blocks <= c.gpt.num_layers) return std::nullopt;
+  const std::int64_t layers = c.plan.checkpointing.layers;
+  if (layers <= c.gpt.num_layers) return std::nullopt;
   return Finding{
       format("memory.activation_checkpointing = every {} is more than model.num_layers = {}",
-             blocks, c.gpt.num_layers),
+             layers, c.gpt.num_layers),
       format("set N to at most {}; these divide the layers evenly: {}", c.gpt.num_layers,
              divisors_near(c.gpt.num_layers, c.gpt.num_layers))};
 }

@@ -85,14 +85,14 @@ class Storer {
     if (node_.text == "none") {
       place(config_) = {};
     } else if (node_.text == "full") {
-      place(config_) = {.blocks = 1};
+      place(config_) = {.layers = 1};
     } else if (node_.text == "selective") {
-      place(config_) = {.blocks = 1, .keeps_products = true};
+      place(config_) = {.layers = 1, .keeps_products = true};
     } else if (words.size() == 2 && words[0] == "every") {
-      const auto blocks = read_integer(words[1]);
-      if (!std::holds_alternative<std::int64_t>(blocks) || std::get<std::int64_t>(blocks) < 1)
+      const auto layers = read_integer(words[1]);
+      if (!std::holds_alternative<std::int64_t>(layers) || std::get<std::int64_t>(layers) < 1)
         return unexpected("N is a number of blocks, at least 1: every 2");
-      place(config_) = {.blocks = std::get<std::int64_t>(blocks)};
+      place(config_) = {.layers = std::get<std::int64_t>(layers)};
     } else {
       if (std::holds_alternative<std::int64_t>(read_integer(node_.text)))
         return unexpected(format("write 'every {}'", node_.text));
@@ -304,9 +304,9 @@ struct Printer {
     return bad.skip ? format("skip:{}", *bad.skip) : "stop";
   }
   std::string operator()(const Place<plan::Checkpointing>& place) const {
-    const auto [blocks, keeps_products] = place(config);
+    const auto [layers, keeps_products] = place(config);
     if (keeps_products) return "selective";
-    return blocks == 0 ? "none" : blocks == 1 ? "full" : format("every {}", blocks);
+    return layers == 0 ? "none" : layers == 1 ? "full" : format("every {}", layers);
   }
 };
 

@@ -23,11 +23,11 @@ class Tape final : public Pullback {
     for (std::size_t i = forward.size(); i-- > 0;) {
       node_ = &forward[i];
       if (contributions_[node_->outputs[0].index()].empty()) continue;
-      builder_.set_block(node_->block);
+      builder_.set_layer(node_->layer);
       builder_.set_label(node_->label);
       pull_back(node_->op, *this);
     }
-    builder_.set_block(std::nullopt);
+    builder_.set_layer(std::nullopt);
   }
 
   const Node& node() const override { return *node_; }

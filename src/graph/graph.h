@@ -58,7 +58,7 @@ struct Node {
   std::vector<ValueId> reads;    // in the order of op::operands
   std::vector<ValueId> outputs;  // writes and updates
   Phase phase = Phase::forward;
-  std::optional<std::int64_t> block;  // of the model: the unit of activation checkpointing
+  std::optional<std::int64_t> layer;  // of the model: the unit of activation checkpointing
   std::string label = {};             // of what its cut form makes in between
   bool operator==(const Node&) const = default;
 };
@@ -95,7 +95,7 @@ void check(const Graph& graph);
 /// All graphs of a model over persistent values that are common to those of one mesh.
 struct ModelGraphs {
   std::vector<Graph> graphs;
-  std::int64_t num_blocks = 0;
+  std::int64_t num_layers = 0;
   bool operator==(const ModelGraphs&) const = default;
 
   const Graph& at(std::string_view graph_name, MeshId mesh = {}) const;

@@ -27,15 +27,15 @@ std::string shape_words(const Shape& shape) {
 }
 
 /// How the first op that reads a parameter in the forward pass sees it.
-const op::Sharding& state_in_use(const graph::Graph& train, const plan::GraphShardings& states,
-                                 graph::ValueId id) {
+const op::Sharding& sharding_in_use(const graph::Graph& train,
+                                    const plan::GraphShardings& shardings, graph::ValueId id) {
   for (std::size_t node = 0; node < train.nodes.size(); ++node) {
     const auto& reads = train.nodes[node].reads;
     const auto place = std::find(reads.begin(), reads.end(), id);
     if (place != reads.end())
-      return states.nodes[node].reads[static_cast<std::size_t>(place - reads.begin())];
+      return shardings.nodes[node].reads[static_cast<std::size_t>(place - reads.begin())];
   }
-  return states.values[id.index()];
+  return shardings.values[id.index()];
 }
 
 // --- memory
@@ -77,7 +77,7 @@ struct Totals {
 
 std::string parameter_table(const Job& job) {
   const graph::Graph& train = job.graphs.at("train");
-  const plan::GraphShardings& states = job.plan.of("train");
+  const plan::GraphShardings& shardings = job.plan.of("train");
   const auto line = [](std::string_view name, std::string_view whole, std::string_view rest,
                        std::string_view used) {
     return format("{:<24} {:<17} {:<17} {}\n", name, whole, rest, used);
@@ -85,17 +85,17 @@ std::string parameter_table(const Job& job) {
   std::string text = line("parameters of a rank", "whole", "at rest", "in use");
   for (std::size_t i = 0; i < train.values.size(); ++i) {
     const graph::Value& value = train.values[i];
-    constexpr std::string_view block = "blocks.", first = "blocks.0.";
+    constexpr std::string_view layer = "blocks.", first = "blocks.0.";
     if (value.role != graph::ValueRole::parameter) continue;
-    if (value.name.starts_with(block) && !value.name.starts_with(first)) continue;
+    if (value.name.starts_with(layer) && !value.name.starts_with(first)) continue;
     const auto local = [&](const op::Sharding& sharding) {
       return shape_words(
           op::local_shape(value.shape, sharding, job.plan.meshes[sharding.mesh.index()]));
     };
-    const bool is_of_block = value.name.starts_with(first) && job.graphs.num_blocks > 1;
-    text += line(is_of_block ? format("blocks.*.{}", value.name.substr(first.size())) : value.name,
-                 shape_words(value.shape), local(states.values[i]),
-                 local(state_in_use(train, states, graph::ValueId(i))));
+    const bool is_of_layer = value.name.starts_with(first) && job.graphs.num_layers > 1;
+    text += line(is_of_layer ? format("blocks.*.{}", value.name.substr(first.size())) : value.name,
+                 shape_words(value.shape), local(shardings.values[i]),
+                 local(sharding_in_use(train, shardings, graph::ValueId(i))));
   }
   return text;
 }

@@ -39,9 +39,9 @@ bool is_override(const std::vector<std::string>& overrides, std::string_view key
 }
 
 /// The data of a manifest, or now: what trains, and what validates apart.
-struct DataParts {
+struct DataFacts {
   std::string train, validation;
-  explicit DataParts(const std::string& fingerprint) {
+  explicit DataFacts(const std::string& fingerprint) {
     const std::size_t end = fingerprint.find("; ");
     train = fingerprint.substr(0, end);
     if (end != fingerprint.npos) validation = fingerprint.substr(end + 2);
@@ -51,10 +51,10 @@ struct DataParts {
 void check_data(const checkpoint::Manifest& manifest, const std::string& fingerprint,
                 const std::vector<std::string>& overrides) {
   if (is_override(overrides, "data")) return;
-  const DataParts then(manifest.data), now(fingerprint);
+  const DataFacts then(manifest.data), now(fingerprint);
   const auto refuse = [&](const char* what, const std::string& a, const std::string& b,
                           const char* key) {
-    const auto in_words = [](const std::string& part) { return part.empty() ? "none" : part; };
+    const auto in_words = [](const std::string& fact) { return fact.empty() ? "none" : fact; };
     throw UserError(ExitCode::bad_data,
                     format("the {} data has changed since step {}: {} then, {} now; bring the "
                            "former, or pass --override {}",
@@ -75,7 +75,7 @@ config::Config stored_config(const checkpoint::Manifest& manifest) {
 bool has_same_validation(const checkpoint::Manifest& manifest, const config::Config& config,
                          const data::Source& source) {
   const data::DataSpec then = stored_config(manifest).data, &now = config.data;
-  const DataParts before(manifest.data), after(source.fingerprint());
+  const DataFacts before(manifest.data), after(source.fingerprint());
   if (before.validation != after.validation || then.seq_length != now.seq_length) return false;
   const bool is_apart = !after.validation.empty();
   return is_apart || (before.train == after.train && then.split == now.split);

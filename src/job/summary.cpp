@@ -11,13 +11,13 @@ namespace {
 
 void add_model(const config::Config& config, Rows& rows) {
   const model::Spec model = config.model();
-  const auto parts = model::count_parameters(model);
+  const auto counts = model::count_parameters(model);
   std::int64_t total = 0;
   std::string list;
-  for (const auto& part : parts) {
-    total += part.parameters;
-    list += format("{}{} {}", list.empty() ? "" : ", ", part.part,
-                   format_count(static_cast<double>(part.parameters)));
+  for (const auto& [name, parameters] : counts) {
+    total += parameters;
+    list += format("{}{} {}", list.empty() ? "" : ", ", name,
+                   format_count(static_cast<double>(parameters)));
   }
   rows.push_back({"model", model::describe(model)});
   rows.push_back({"parameters", format("{} = {}", format_grouped(total), list)});
@@ -88,11 +88,11 @@ Row step_row(const Job& job) {
 
 Rows summary_rows(const Job& job) {
   const config::Config& config = job.config;
-  const auto [blocks, keeps_products] = job.plan.checkpointing;
+  const auto [layers, keeps_products] = job.plan.checkpointing;
   const std::string checkpointing = keeps_products ? "selective"
-                                    : blocks == 0  ? "none"
-                                    : blocks == 1  ? "full"
-                                                   : format("every {}", blocks);
+                                    : layers == 0  ? "none"
+                                    : layers == 1  ? "full"
+                                                   : format("every {}", layers);
   Rows rows = {{"run", format("{}: {} step{} into {}", config.name, config.train.steps,
                               config.train.steps == 1 ? "" : "s", config.dir)}};
   add_model(config, rows);

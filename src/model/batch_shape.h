@@ -21,8 +21,8 @@ struct BatchShape {
 /// caches they need among the state.
 enum class Writes : std::uint8_t { text, nothing };
 
-struct PartCount {
-  std::string part;
+struct ParameterCount {
+  std::string name;
   std::int64_t parameters = 0;
 };
 

@@ -32,10 +32,10 @@ class Gpt {
     b_.set_label("embedding");
     ValueId x = embed();
     for (std::int64_t i = 0; i < spec_.num_layers; ++i) {
-      b_.set_block(i);
-      x = block(x, format("blocks.{}", i));
+      b_.set_layer(i);
+      x = layer(x, format("blocks.{}", i));
     }
-    b_.set_block(std::nullopt);
+    b_.set_layer(std::nullopt);
     b_.set_label("head");
     if (use_ == GptUse::prefill || use_ == GptUse::decode)
       x = b_.apply_one(op::TakePosition{}, {x, b_.field("step.index")}, "last");
@@ -145,7 +145,7 @@ class Gpt {
     return b_.apply(core, std::move(reads), name + ".core")[0];
   }
 
-  ValueId block(ValueId x, const std::string& name) {
+  ValueId layer(ValueId x, const std::string& name) {
     const std::int64_t hidden = spec_.hidden_size, ffn = spec_.ffn_hidden_size;
     const std::int64_t heads = spec_.num_attention_heads, width = hidden / heads;
     ValueId y = norm(x, name + ".ln1", "linear");
@@ -209,19 +209,19 @@ graph::ModelGraphs build(const GptSpec& spec, const BatchShape& batch,
   return with_state_graphs(std::move(graphs), spec.num_layers);
 }
 
-std::vector<PartCount> count_parameters(const GptSpec& spec) {
+std::vector<ParameterCount> count_parameters(const GptSpec& spec) {
   const std::int64_t hidden = spec.hidden_size, ffn = spec.ffn_hidden_size,
                      layers = spec.num_layers;
   const std::int64_t bias = spec.bias ? 1 : 0;
-  std::vector<PartCount> parts = {
+  std::vector<ParameterCount> counts = {
       {"token embedding", spec.vocab_size * hidden},
       {"position embedding", spec.max_position_embeddings * hidden},
       {"attention", layers * (4 * hidden * hidden + bias * 4 * hidden)},
       {"mlp", layers * (2 * hidden * ffn + bias * (hidden + ffn))},
       {"norms", (2 * layers + 1) * hidden * (1 + bias)},
   };
-  if (!spec.tied_head) parts.push_back({"head", spec.vocab_size * hidden});
-  return parts;
+  if (!spec.tied_head) counts.push_back({"head", spec.vocab_size * hidden});
+  return counts;
 }
 
 double model_flops_per_step(const GptSpec& spec, std::int64_t global_batch, std::int64_t length) {
@@ -240,7 +240,7 @@ std::string describe(const GptSpec& spec) {
                 spec.bias ? "" : ", no biases", spec.tied_head ? ", tied head" : "");
 }
 
-std::int64_t num_blocks(const GptSpec& spec) {
+std::int64_t num_layers(const GptSpec& spec) {
   return spec.num_layers;
 }
 

@@ -1,4 +1,4 @@
-// GPT-2 written in graph/: pre-norm blocks, learned positions, tanh-GELU (Radford et al. 2019). No
+// GPT-2 written in graph/: pre-norm layers, learned positions, tanh-GELU (Radford et al. 2019). No
 // ranks, no devices. model.h says what each function gives.
 #pragma once
 
@@ -18,14 +18,14 @@ namespace fourfold::model {
 graph::ModelGraphs build(const GptSpec& spec, const BatchShape& batch,
                          const graph::OptimizerSpec& optimizer, Writes writes = Writes::text);
 
-std::vector<PartCount> count_parameters(const GptSpec& spec);
+std::vector<ParameterCount> count_parameters(const GptSpec& spec);
 
 /// 72 B s l h^2 (1 + s/6h + V/12lh) for a ffn of width 4h (Narayanan et al. 2021, arXiv:2104.04473,
 /// section 5.1), generalised to any ffn width.
 double model_flops_per_step(const GptSpec& spec, std::int64_t global_batch, std::int64_t length);
 
 std::string describe(const GptSpec& spec);
-std::int64_t num_blocks(const GptSpec& spec);
+std::int64_t num_layers(const GptSpec& spec);
 GptSpec smallest_alike(GptSpec spec);
 
 }  // namespace fourfold::model

@@ -10,7 +10,7 @@ graph::ModelGraphs build(const Spec& spec, const BatchShape& batch,
   return std::visit([&](const auto& of) { return build(of, batch, optimizer, writes); }, spec);
 }
 
-std::vector<PartCount> count_parameters(const Spec& spec) {
+std::vector<ParameterCount> count_parameters(const Spec& spec) {
   return std::visit([](const auto& of) { return count_parameters(of); }, spec);
 }
 
@@ -23,8 +23,8 @@ std::string describe(const Spec& spec) {
   return std::visit([](const auto& of) { return describe(of); }, spec);
 }
 
-std::int64_t num_blocks(const Spec& spec) {
-  return std::visit([](const auto& of) { return num_blocks(of); }, spec);
+std::int64_t num_layers(const Spec& spec) {
+  return std::visit([](const auto& of) { return num_layers(of); }, spec);
 }
 
 Spec smallest_alike(const Spec& spec) {

@@ -18,9 +18,9 @@ namespace fourfold::model {
 graph::ModelGraphs build(const Spec& spec, const BatchShape& batch,
                          const graph::OptimizerSpec& optimizer, Writes writes = Writes::nothing);
 
-/// Number of parameters by part of the model, in the order of the model; parts of equal blocks are
+/// Number of parameters by part of the model, in the order of the model; parts of equal layers are
 /// added up.
-std::vector<PartCount> count_parameters(const Spec& spec);
+std::vector<ParameterCount> count_parameters(const Spec& spec);
 
 /// Floating-point operations of one training step, forward and backward, without recomputation.
 double model_flops_per_step(const Spec& spec, std::int64_t global_batch, std::int64_t length);
@@ -29,7 +29,7 @@ double model_flops_per_step(const Spec& spec, std::int64_t global_batch, std::in
 std::string describe(const Spec& spec);
 
 /// The units of activation checkpointing.
-std::int64_t num_blocks(const Spec& spec);
+std::int64_t num_layers(const Spec& spec);
 
 /// A model that ranks divide as they divide this one, and that is quick to plan. What data would
 /// say is filled in.

@@ -53,10 +53,10 @@ graph::Graph evaluation_graph(const Classifier& model) {
   return builder.take();
 }
 
-graph::ModelGraphs with_state_graphs(std::vector<graph::Graph> graphs, std::int64_t num_blocks) {
+graph::ModelGraphs with_state_graphs(std::vector<graph::Graph> graphs, std::int64_t num_layers) {
   graphs.push_back(graph::digest_graph(graphs));
   graphs.insert(graphs.begin(), graph::init_graph(graphs));
-  return {std::move(graphs), num_blocks};
+  return {std::move(graphs), num_layers};
 }
 
 }  // namespace fourfold::model

@@ -27,6 +27,6 @@ graph::Graph training_graph(const Classifier& model, const graph::OptimizerSpec&
 graph::Graph evaluation_graph(const Classifier& model);
 
 /// Puts "init" before and "digest" after the graphs of a model.
-graph::ModelGraphs with_state_graphs(std::vector<graph::Graph> graphs, std::int64_t num_blocks);
+graph::ModelGraphs with_state_graphs(std::vector<graph::Graph> graphs, std::int64_t num_layers);
 
 }  // namespace fourfold::model

@@ -20,7 +20,7 @@ constexpr std::int64_t kernel = 3;
 
 /// One layer with weights, as it meets its input.
 struct Layer {
-  std::string part;                      // "convolutions"
+  std::string name;                      // "convolutions"
   std::int64_t inputs = 0, outputs = 0;  // of each product: fan-in, and channels that it gives
   std::int64_t positions = 1;            // products of a sample for each output
   std::int64_t parameters() const { return (inputs + 1) * outputs; }
@@ -59,17 +59,17 @@ class Vgg {
   /// Pictures (B, H, W, C) to logits (B, K).
   ValueId logits() {
     ValueId x = pictures();
-    std::int64_t convolutions = 0, block = 0;
+    std::int64_t convolutions = 0, layer = 0;
     for (const std::int64_t width : spec_.widths) {
-      b_.set_block(block);
+      b_.set_layer(layer);
       if (width == 0) {
         b_.set_label("pool");
-        x = b_.apply_one(op::MaxPool{.size = 2, .stride = 2}, {x}, format("pool.{}", block++));
+        x = b_.apply_one(op::MaxPool{.size = 2, .stride = 2}, {x}, format("pool.{}", layer++));
       } else {
         x = convolution(x, format("conv.{}", convolutions++), width);
       }
     }
-    b_.set_block(std::nullopt);
+    b_.set_layer(std::nullopt);
     for (std::size_t i = 0; i < spec_.hidden.size(); ++i) {
       const std::string name = format("linear.{}", i);
       x = relu(linear(x, name, spec_.hidden[i]), name);
@@ -163,16 +163,16 @@ graph::ModelGraphs build(const VggSpec& spec, const BatchShape& batch,
                               .labels_of_step = batch.global_batch,
                               .counts_correct = true};
   return with_state_graphs({training_graph(classifier, optimizer), evaluation_graph(classifier)},
-                           num_blocks(spec));
+                           num_layers(spec));
 }
 
-std::vector<PartCount> count_parameters(const VggSpec& spec) {
-  std::vector<PartCount> parts;
+std::vector<ParameterCount> count_parameters(const VggSpec& spec) {
+  std::vector<ParameterCount> counts;
   for (const Layer& layer : layers_of(spec)) {
-    if (parts.empty() || parts.back().part != layer.part) parts.push_back({layer.part, 0});
-    parts.back().parameters += layer.parameters();
+    if (counts.empty() || counts.back().name != layer.name) counts.push_back({layer.name, 0});
+    counts.back().parameters += layer.parameters();
   }
-  return parts;
+  return counts;
 }
 
 double model_flops_per_step(const VggSpec& spec, std::int64_t global_batch, std::int64_t) {
@@ -195,8 +195,8 @@ std::string describe(const VggSpec& spec) {
       spec.num_classes);
 }
 
-std::int64_t num_blocks(const VggSpec& spec) {
-  // What stands after the last pooling is a block of its own.
+std::int64_t num_layers(const VggSpec& spec) {
+  // What stands after the last pooling is a layer of its own.
   const auto poolings = std::ranges::count(spec.widths, 0);
   return poolings + (spec.widths.back() == 0 ? 0 : 1);
 }

@@ -19,7 +19,7 @@ namespace fourfold::model {
 graph::ModelGraphs build(const VggSpec& spec, const BatchShape& batch,
                          const graph::OptimizerSpec& optimizer, Writes writes = Writes::nothing);
 
-std::vector<PartCount> count_parameters(const VggSpec& spec);
+std::vector<ParameterCount> count_parameters(const VggSpec& spec);
 
 /// Two operations for each product of the convolutions and linear layers, three times: forward,
 /// the gradients of inputs and those of weights; the first convolution has no gradient of its
@@ -28,7 +28,7 @@ double model_flops_per_step(const VggSpec& spec, std::int64_t global_batch, std:
 
 std::string describe(const VggSpec& spec);
 /// The stretches between poolings.
-std::int64_t num_blocks(const VggSpec& spec);
+std::int64_t num_layers(const VggSpec& spec);
 VggSpec smallest_alike(VggSpec spec);
 
 }  // namespace fourfold::model

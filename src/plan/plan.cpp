@@ -88,9 +88,9 @@ std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
   text += format("batch: {} = {} micro x {} accumulation x {} data.z   {} tokens a sample\n",
                  b.global_batch, b.micro_batch, b.accumulation, b.replicas, b.length);
   text += format("precision: {}   activation checkpointing: {}\n", to_string(plan.compute),
-                 plan.checkpointing.blocks == 0   ? std::string("none")
-                 : plan.checkpointing.blocks == 1 ? std::string("full")
-                                                  : format("every {}", plan.checkpointing.blocks));
+                 plan.checkpointing.layers == 0   ? std::string("none")
+                 : plan.checkpointing.layers == 1 ? std::string("full")
+                                                  : format("every {}", plan.checkpointing.layers));
   for (std::size_t i = 0; i < model.graphs.size(); ++i)
     for (std::size_t v = 0; v < model.graphs[i].values.size(); ++v) {
       const op::Sharding& sharding = plan.graphs[i].values[v];

@@ -65,11 +65,11 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
 std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, const PlanSpec& spec,
                                              const Mesh& mesh);
 
-/// How a model is cut into the stages of a pipeline: stage s has `grids[s]` and the blocks up to
-/// `last_blocks[s]`, the last one all that are left.
+/// How a model is cut into the stages of a pipeline: stage s has `grids[s]` and the layers up to
+/// `last_layers[s]`, the last one all that are left.
 struct StagesSpec {
   std::vector<Grid> grids;
-  std::vector<std::int64_t> last_blocks;
+  std::vector<std::int64_t> last_layers;
   pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
 };
 /// A model whose graphs are cut into stages, and the plan of all its meshes.

@@ -12,12 +12,12 @@
 
 namespace fourfold::plan {
 
-/// Activation checkpointing: keep the input of every `blocks` blocks and recompute the rest in the
+/// Activation checkpointing: keep the input of every `layers` layers and recompute the rest in the
 /// backward pass; 0 keeps everything ("none"), 1 is "full". With `keeps_products` what matrix
 /// products give is kept too, so that only cheap ops are repeated: attention, norms, activations,
-/// dropout ("selective" has it and blocks 1; Korthikanti et al. 2022, arXiv:2205.05198, section 5).
+/// dropout ("selective" has it and layers 1; Korthikanti et al. 2022, arXiv:2205.05198, section 5).
 struct Checkpointing {
-  std::int64_t blocks = 0;
+  std::int64_t layers = 0;
   bool keeps_products = false;
   bool operator==(const Checkpointing&) const = default;
 };
@@ -49,7 +49,7 @@ struct PlanSpec {
   DType compute = DType::f32;
   Strategy strategy = Strategy::axonn;
   Grid grid = {};
-  bool shard_sequence = false;  // between blocks, time is cut on x (Korthikanti et al. 2022)
+  bool shard_sequence = false;  // between layers, time is cut on x (Korthikanti et al. 2022)
   bool shard_states = false;    // optimizer state is cut on data (ZeRO-1)
   bool operator==(const PlanSpec&) const = default;
 };

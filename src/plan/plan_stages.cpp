@@ -37,9 +37,9 @@ struct Cut {
 Cut cut(const graph::ModelGraphs& model, const StagesSpec& stages) {
   Cut result;
   for (const std::string_view name : {"train", "evaluate"}) {
-    Stages parts = split_stages(model.at(name), stages.last_blocks);
-    std::ranges::move(parts.graphs, std::back_inserter(result.model.graphs));
-    std::ranges::move(parts.edges, std::back_inserter(result.edges));
+    Stages split = split_stages(model.at(name), stages.last_layers);
+    std::ranges::move(split.graphs, std::back_inserter(result.model.graphs));
+    std::ranges::move(split.edges, std::back_inserter(result.edges));
   }
   for (std::size_t stage = 0; stage < stages.grids.size(); ++stage) {
     const std::vector<graph::Graph> trained = {result.model.at("train", MeshId(stage))};
@@ -48,7 +48,7 @@ Cut cut(const graph::ModelGraphs& model, const StagesSpec& stages) {
       result.model.graphs.push_back(std::move(graph));
     }
   }
-  result.model.num_blocks = model.num_blocks;
+  result.model.num_layers = model.num_layers;
   return result;
 }
 
@@ -59,14 +59,14 @@ std::optional<Infeasible> padded_table(const Cut& cut, const std::vector<Grid>& 
     const graph::Value& value = sender.value(*sender.find(edge.value));
     if (value.role != graph::ValueRole::parameter) continue;
     for (const Grid& grid : grids)
-      if (const std::int64_t parts = grid.x * grid.y * grid.z; value.shape[0] % parts != 0)
-        return Infeasible{{PaddedTransfer{value.name, value.shape[0], parts}}};
+      if (const std::int64_t ranks = grid.x * grid.y * grid.z; value.shape[0] % ranks != 0)
+        return Infeasible{{PaddedTransfer{value.name, value.shape[0], ranks}}};
   }
   return std::nullopt;
 }
 
 graph::ModelGraphs graphs_on(const graph::ModelGraphs& model, MeshId mesh) {
-  graph::ModelGraphs result{{}, model.num_blocks};
+  graph::ModelGraphs result{{}, model.num_layers};
   std::ranges::copy_if(model.graphs, std::back_inserter(result.graphs),
                        [&](const graph::Graph& graph) { return graph.mesh == mesh; });
   return result;
@@ -90,16 +90,16 @@ void add_stage(Plan& plan, Plan stage, const graph::ModelGraphs& model) {
 std::variant<StagedPlan, Infeasible> plan_stages(const graph::ModelGraphs& model,
                                                  const PlanSpec& spec, const StagesSpec& stages) {
   const std::size_t count = stages.grids.size();
-  require(count == stages.last_blocks.size() + 1, "every stage but the last ends after a block");
-  Cut parts = cut(model, stages);
-  if (auto infeasible = padded_table(parts, stages.grids)) return std::move(*infeasible);
+  require(count == stages.last_layers.size() + 1, "every stage but the last ends after a layer");
+  Cut split = cut(model, stages);
+  if (auto infeasible = padded_table(split, stages.grids)) return std::move(*infeasible);
   Plan plan;
   plan.world = 0;
-  plan.graphs.resize(parts.model.graphs.size());
+  plan.graphs.resize(split.model.graphs.size());
   for (std::size_t stage = 0; stage < count; ++stage) {
     const auto specified = stage_spec(spec, stages, stage);
     if (const auto* infeasible = std::get_if<Infeasible>(&specified)) return *infeasible;
-    auto planned = make_plan(graphs_on(parts.model, MeshId(stage)), std::get<PlanSpec>(specified));
+    auto planned = make_plan(graphs_on(split.model, MeshId(stage)), std::get<PlanSpec>(specified));
     if (auto* infeasible = std::get_if<Infeasible>(&planned)) return std::move(*infeasible);
     Plan& own = std::get<Plan>(planned);
     if (stage == 0) plan.batching = own.batching;
@@ -107,10 +107,10 @@ std::variant<StagedPlan, Infeasible> plan_stages(const graph::ModelGraphs& model
     plan.checkpointing = own.checkpointing;
     plan.orders.push_back(
         pipeline::order_of(stages.schedule, {stage, count}, plan.batching.accumulation));
-    add_stage(plan, std::move(own), parts.model);
+    add_stage(plan, std::move(own), split.model);
   }
-  plan.edges = std::move(parts.edges);
-  return StagedPlan{std::move(parts.model), std::move(plan)};
+  plan.edges = std::move(split.edges);
+  return StagedPlan{std::move(split.model), std::move(plan)};
 }
 
 }  // namespace fourfold::plan

@@ -21,16 +21,16 @@ using graph::ValueRole;
 
 class Splitter {
  public:
-  Splitter(const Graph& source, const std::vector<std::int64_t>& last_blocks)
-      : source_(source), last_blocks_(last_blocks) {
-    for (std::size_t stage = 0; stage <= last_blocks.size(); ++stage)
+  Splitter(const Graph& source, const std::vector<std::int64_t>& last_layers)
+      : source_(source), last_layers_(last_layers) {
+    for (std::size_t stage = 0; stage <= last_layers.size(); ++stage)
       builders_.emplace_back(source.name);
     find_homes();
   }
 
   Stages run() {
     for (const Phase phase : {Phase::forward, Phase::backward, Phase::update}) {
-      seen_block_ = false;
+      seen_layer_ = false;
       for (const Node& node : source_.nodes)
         if (node.phase == phase) place(node);
     }
@@ -61,26 +61,26 @@ class Splitter {
     return {edge.phase, made};
   }
 
-  std::size_t last_stage() const { return last_blocks_.size(); }
+  std::size_t last_stage() const { return last_layers_.size(); }
 
-  std::size_t stage_of_block(std::int64_t block) const {
+  std::size_t stage_of_layer(std::int64_t layer) const {
     std::size_t stage = 0;
-    while (stage < last_stage() && block > last_blocks_[stage]) ++stage;
+    while (stage < last_stage() && layer > last_layers_[stage]) ++stage;
     return stage;
   }
 
-  /// Forward and backward nodes follow their block; those outside of all stand at either end.
+  /// Forward and backward nodes follow their layer; those outside of all stand at either end.
   std::size_t stage_of(const Node& node) {
-    if (node.block) {
-      seen_block_ = true;
-      return stage_of_block(*node.block);
+    if (node.layer) {
+      seen_layer_ = true;
+      return stage_of_layer(*node.layer);
     }
-    return seen_block_ == (node.phase == Phase::forward) ? last_stage() : 0;
+    return seen_layer_ == (node.phase == Phase::forward) ? last_stage() : 0;
   }
 
   /// The stage that owns each parameter: that of its first reader.
   void find_homes() {
-    seen_block_ = false;
+    seen_layer_ = false;
     for (const Node& node : source_.nodes) {
       if (node.phase != Phase::forward) continue;
       const std::size_t stage = stage_of(node);
@@ -122,7 +122,7 @@ class Splitter {
   void add(const Node& node, std::size_t stage) {
     Builder& builder = builders_[stage];
     builder.set_phase(node.phase);
-    builder.set_block(node.block);
+    builder.set_layer(node.layer);
     builder.set_label(node.label);
     std::vector<ValueId> reads, outputs;
     for (const ValueId id : node.reads) reads.push_back(read(id, stage, node.phase));
@@ -182,9 +182,9 @@ class Splitter {
     if (const auto place = builder.find(total)) return *place;
     for (const std::size_t other : producers_.at(value.name)) {
       if (other == stage) continue;
-      const ValueId part =
+      const ValueId term =
           receive(value, format("{}/from.{}", value.name, other), other, stage, Phase::update);
-      sum = builder.apply_one(op::Add{}, {sum, part}, total);
+      sum = builder.apply_one(op::Add{}, {sum, term}, total);
       builder.set_labels(sum, value.label, value.label);
     }
     return sum;
@@ -213,7 +213,7 @@ class Splitter {
               Phase phase) {
     Builder& builder = builders_[to];
     builder.set_phase(phase);
-    builder.set_block(std::nullopt);
+    builder.set_layer(std::nullopt);
     const ValueId sum = own(field, to);
     std::optional<ValueId> before;  // the sum of the stages before this one
     for (const std::size_t from : makers) {
@@ -222,11 +222,11 @@ class Splitter {
         continue;
       }
       const std::string name = format("{}/from.{}", field.name, from);
-      const ValueId part = receive(field, name, from, to, phase);
+      const ValueId term = receive(field, name, from, to, phase);
       if (from > to)
-        builder.apply_to(op::Add{}, {sum, part}, {sum});
+        builder.apply_to(op::Add{}, {sum, term}, {sum});
       else
-        before = before ? builder.apply_one(op::Add{}, {*before, part}, name + "/sum") : part;
+        before = before ? builder.apply_one(op::Add{}, {*before, term}, name + "/sum") : term;
     }
   }
 
@@ -240,10 +240,10 @@ class Splitter {
   }
 
   const Graph& source_;
-  const std::vector<std::int64_t>& last_blocks_;
+  const std::vector<std::int64_t>& last_layers_;
   std::vector<Builder> builders_;
   Stages result_;
-  bool seen_block_ = false;
+  bool seen_layer_ = false;
   std::map<std::string, std::size_t> home_;
   std::map<ValueId, std::size_t> made_on_;
   std::map<ValueId, std::set<std::size_t>> makers_;  // stages
@@ -255,8 +255,8 @@ class Splitter {
 
 }  // namespace
 
-Stages split_stages(const Graph& graph, const std::vector<std::int64_t>& last_blocks) {
-  return Splitter(graph, last_blocks).run();
+Stages split_stages(const Graph& graph, const std::vector<std::int64_t>& last_layers) {
+  return Splitter(graph, last_layers).run();
 }
 
 }  // namespace fourfold::plan

@@ -26,10 +26,10 @@ struct Stages {
   std::vector<Edge> edges;
 };
 
-/// Cuts after the blocks `last_blocks` (of all stages but the last). What stands before the blocks
+/// Cuts after the layers `last_layers` (of all stages but the last). What stands before the layers
 /// belongs to the first stage, what stands after them to the last. A parameter belongs to the stage
 /// of its first use; other stages receive it, and send back what they add to its gradient. Results
 /// are exchanged and added up in one order, so that all stages have the same bits and decide alike.
-Stages split_stages(const graph::Graph& graph, const std::vector<std::int64_t>& last_blocks);
+Stages split_stages(const graph::Graph& graph, const std::vector<std::int64_t>& last_layers);
 
 }  // namespace fourfold::plan

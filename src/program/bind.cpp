@@ -45,7 +45,7 @@ class Binder {
       members *= static_cast<std::size_t>(mesh.axes[group.axes[i].index()].size);
     }
     if (is_inner)
-      group.members = mesh.ranks.part(first, members);
+      group.members = mesh.ranks.range(first, members);
     else
       add_members(group, mesh, strides, first, 0);
   }
@@ -76,17 +76,17 @@ class Binder {
   const Buffer& buffer(const Slice& slice) const { return program_.buffer(slice.buffer); }
 
   op::TensorWindow window(const Buffer& tensor, std::size_t from_dim) const {
-    op::TensorWindow part;
+    op::TensorWindow result;
     const auto& dims = tensor.sharding.dims;
     const bool is_cut =
         std::any_of(dims.begin() + static_cast<std::ptrdiff_t>(std::min(from_dim, dims.size())),
                     dims.end(), [](const auto& cuts) { return !cuts.empty(); });
-    if (!is_cut) return part;
+    if (!is_cut) return result;
     for (std::size_t dim = from_dim; dim < tensor.global.rank(); ++dim) {
-      part.global.push_back(tensor.global[dim]);
-      part.first.push_back(first(tensor, dim));
+      result.global.push_back(tensor.global[dim]);
+      result.first.push_back(first(tensor, dim));
     }
-    return part;
+    return result;
   }
 
   void bind_kind(Compute& what) {
@@ -94,7 +94,7 @@ class Binder {
       bind_place(place, told, buffer(what.slices[place.operand]));
     });
     if (is_update(what.op))
-      for (const op::Piece& part : op::pieces(what.op)) bind_update(what, part);
+      for (const op::Piece& piece : op::pieces(what.op)) bind_update(what, piece);
   }
 
   void bind_place(const op::Place& place, std::int64_t& told, const Buffer& tensor) const {
@@ -114,9 +114,9 @@ class Binder {
   void bind_place(const op::Place&, const Shape&, const Buffer&) const {}
 
   /// Where the optimizer's state is cut further than the weight, it updates its own rows of it.
-  void bind_update(Compute& what, const op::Piece& part) const {
+  void bind_update(Compute& what, const op::Piece& piece) const {
     const auto slice_of = [&](op::State state) -> Slice& {
-      return what.slices[part.operands[op::operand_of(part.op, state).value()]];
+      return what.slices[piece.operands[op::operand_of(piece.op, state).value()]];
     };
     Slice& weight = slice_of(op::State::weight);
     const Buffer& whole = buffer(weight);

@@ -32,14 +32,14 @@ enum class BufferRole : std::uint8_t {
 };
 std::string_view to_string(BufferRole role);
 
-/// A local tensor stored block by block: the equal parts of `dim` that the members of `axis` own,
+/// A local tensor stored block by block: the equal shares of `dim` that the members of `axis` own,
 /// or would own, stand one after another in the order of the members, each dense and row-major.
-/// Collectives over the axis then see one contiguous part for each member. Each part has `part`
-/// elements of the dim; what the parts have beyond the dim's local size is padding.
+/// Collectives over the axis then see one contiguous share for each member. Each share has `share`
+/// elements of the dim; what the shares have beyond the dim's local size is padding.
 struct Blocked {
   std::size_t dim = 0;
   AxisId axis;
-  std::int64_t part = 1;
+  std::int64_t share = 1;
   bool operator==(const Blocked&) const = default;
 };
 

@@ -102,9 +102,9 @@ std::string_view Words::bracketed(std::string_view expected) {
   const std::size_t close = rest_.find(']');
   if (rest_.empty() || rest_.front() != '[' || close == std::string_view::npos)
     fail_text(rest_, expected);
-  const std::string_view part = rest_.substr(0, close + 1);
-  skip(part.size());
-  return part;
+  const std::string_view word = rest_.substr(0, close + 1);
+  skip(word.size());
+  return word;
 }
 
 std::string_view Words::take_rest() {

@@ -189,7 +189,7 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows,
 std::string blocked_text(const Buffer& buffer, const Mesh& mesh) {
   if (!buffer.blocked) return {};
   return format(" blocked {} {} {}", buffer.blocked->dim,
-                mesh.axes[buffer.blocked->axis.index()].name, buffer.blocked->part);
+                mesh.axes[buffer.blocked->axis.index()].name, buffer.blocked->share);
 }
 
 std::string buffers_text(const Program& program) {
@@ -288,9 +288,9 @@ bool has_local_shape(const Program& program, const Buffer& buffer) {
   const Mesh& mesh = program.meshes[buffer.sharding.mesh.index()];
   if (buffer.sharding.dims.size() > buffer.global.rank()) return false;
   for (std::size_t dim = 0; dim < buffer.sharding.dims.size(); ++dim) {
-    std::int64_t parts = 1;
-    for (const op::Cut& cut : buffer.sharding.dims[dim]) parts *= mesh.axes[cut.axis.index()].size;
-    if (parts == 0 || buffer.global[dim] % parts != 0) return false;
+    std::int64_t ranks = 1;
+    for (const op::Cut& cut : buffer.sharding.dims[dim]) ranks *= mesh.axes[cut.axis.index()].size;
+    if (ranks == 0 || buffer.global[dim] % ranks != 0) return false;
   }
   return true;
 }

@@ -9,13 +9,14 @@
 namespace fourfold::run {
 
 /// A tensor seen from the dim that is cut into parts: (outer, length, inner) plain, and blocked
-/// (parts, outer, part_length, inner). What the parts hold beyond `length` is padding, at the end.
+/// (shares, outer, share_length, inner). What the shares hold beyond `length` is padding, at the
+/// end.
 struct Reorder {
-  std::int64_t parts = 1, outer = 1, length = 1, part_length = 1;
+  std::int64_t shares = 1, outer = 1, length = 1, share_length = 1;
   std::int64_t inner_bytes = 0;
 
   std::int64_t plain_bytes() const { return outer * length * inner_bytes; }
-  std::int64_t blocked_bytes() const { return parts * outer * part_length * inner_bytes; }
+  std::int64_t blocked_bytes() const { return shares * outer * share_length * inner_bytes; }
 };
 
 /// How a blocked buffer lies in memory.

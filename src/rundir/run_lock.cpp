@@ -62,10 +62,10 @@ std::int64_t start_of(std::int64_t pid) {
 
 std::string now_text() {
   const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
+  std::tm fields{};
+  ::gmtime_r(&now, &fields);
   std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &fields);
   return text.data();
 }
 

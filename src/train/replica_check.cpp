@@ -12,42 +12,42 @@
 namespace fourfold::train {
 namespace {
 
-/// A part of a tensor, and what one rank holds of it.
+/// A window of a tensor, and what one rank holds of it.
 struct Entry {
-  std::uint64_t part = 0, digest = 0;
+  std::uint64_t window = 0, digest = 0;
 };
 
-/// What one part is for each rank that holds it.
+/// What one window is for each rank that holds it.
 using Holders = std::vector<std::pair<std::size_t, std::uint64_t>>;  // rank, digest
 
 /// True if some axis of the mesh, of several ranks, cuts no dim of it.
 bool has_replicas(const program::Program& program, const program::Buffer& buffer) {
   const Mesh& mesh = program.meshes[buffer.sharding.mesh.index()];
-  std::int64_t parts = 1, ranks = 1;
+  std::int64_t windows = 1, ranks = 1;
   for (const auto& axis : mesh.axes) ranks *= axis.size;
   for (const auto& dim : buffer.sharding.dims)
-    for (const auto& cut : dim) parts *= mesh.axes[cut.axis.index()].size;
-  return parts < ranks;
+    for (const auto& cut : dim) windows *= mesh.axes[cut.axis.index()].size;
+  return windows < ranks;
 }
 
-std::uint64_t part_id(const checkpoint::StateTensor& tensor) {
+std::uint64_t window_id(const checkpoint::StateTensor& tensor) {
   const std::string text = tensor.buffer->name + checkpoint::to_string(tensor.held);
   return hash64(std::as_bytes(std::span(text)));
 }
 
-/// By part, over all ranks.
+/// By window, over all ranks.
 std::map<std::uint64_t, Holders> gather(comm::World& world, const std::vector<Entry>& own) {
   const auto bytes = std::as_bytes(std::span(own));
   const std::vector<std::string> all =
       world.all_gather(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-  std::map<std::uint64_t, Holders> parts;
+  std::map<std::uint64_t, Holders> windows;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     for (std::size_t at = 0; at + sizeof(Entry) <= all[rank].size(); at += sizeof(Entry)) {
       Entry entry;
       std::memcpy(&entry, all[rank].data() + at, sizeof entry);
-      parts[entry.part].emplace_back(rank, entry.digest);
+      windows[entry.window].emplace_back(rank, entry.digest);
     }
-  return parts;
+  return windows;
 }
 
 /// Who differs: the holders in the minority, or all of them where there is no majority.
@@ -91,26 +91,26 @@ std::optional<std::string> ReplicaCheck::find_difference() const {
   for (const checkpoint::StateTensor& tensor : tensors_) {
     const program::Buffer& buffer = *tensor.buffer;
     own.push_back(
-        {part_id(tensor), checkpoint::digest_of(buffer.name, buffer.dtype, buffer.global,
-                                                tensor.held, tensor.memory, bytes_(buffer))});
+        {window_id(tensor), checkpoint::digest_of(buffer.name, buffer.dtype, buffer.global,
+                                                  tensor.held, tensor.memory, bytes_(buffer))});
   }
-  std::map<Odd, std::vector<std::uint64_t>> found;  // and the parts in which they differ
-  for (const auto& [part, holders] : gather(world_, own))
-    if (Odd odd = odd_ones(holders); !odd.ranks.empty()) found[std::move(odd)].push_back(part);
+  std::map<Odd, std::vector<std::uint64_t>> found;  // and the windows in which they differ
+  for (const auto& [window, holders] : gather(world_, own))
+    if (Odd odd = odd_ones(holders); !odd.ranks.empty()) found[std::move(odd)].push_back(window);
   if (found.empty()) return std::nullopt;
 
-  // One of the ranks that are told has a name for the part.
-  const auto& [odd, parts] = *found.begin();
+  // One of the ranks that are told has a name for the window.
+  const auto& [odd, windows] = *found.begin();
   std::string name;
   for (const checkpoint::StateTensor& tensor : tensors_)
-    if (part_id(tensor) == parts.front())
+    if (window_id(tensor) == windows.front())
       name = tensor.buffer->name + checkpoint::to_string(tensor.held);
   name = world_.all_gather(name)[odd.ranks.front()];
   return format(
       "{} {} other bits than {} in {} tensor{}, first in {}{}", in_words(odd.ranks),
       odd.ranks.size() == 1 ? "holds" : "hold",
-      odd.is_minority ? "the other replicas" : "each other", parts.size(),
-      parts.size() == 1 ? "" : "s", name,
+      odd.is_minority ? "the other replicas" : "each other", windows.size(),
+      windows.size() == 1 ? "" : "s", name,
       found.size() > 1 ? format("; {} more groups of ranks differ", found.size() - 1) : "");
 }
 

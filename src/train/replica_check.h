@@ -1,5 +1,6 @@
-// Checks that ranks which hold the same part of a tensor hold the same bits of it. They must: they
-// start equal and get equal updates. Where they differ, memory or a processor is faulty, or we are.
+// Checks that ranks which hold the same window of a tensor hold the same bits of it. They must:
+// they start equal and get equal updates. Where they differ, memory or a processor is faulty, or we
+// are.
 #pragma once
 
 #include <cstdint>

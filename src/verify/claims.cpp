@@ -16,10 +16,10 @@ std::vector<op::Cut> normal_cuts(const std::vector<op::Cut>& cuts, std::int64_t 
   bool plain = true;
   std::int64_t left = size;
   for (std::size_t i = 0; i < cuts.size(); ++i) {
-    const std::int64_t parts = mesh.axes[cuts[i].axis.index()].size;
-    if (parts == 1) continue;
+    const std::int64_t ranks = mesh.axes[cuts[i].axis.index()].size;
+    if (ranks == 1) continue;
     normal.push_back({cuts[i].axis, (*strides)[i]});
-    plain = plain && (*strides)[i] == (left + parts - 1) / parts;
+    plain = plain && (*strides)[i] == (left + ranks - 1) / ranks;
     left = (*strides)[i];
   }
   if (plain)
@@ -35,14 +35,14 @@ std::optional<std::vector<std::int64_t>> block_strides(const std::vector<op::Cut
   std::vector<std::int64_t> strides;
   bool exact = false;  // the first cut may leave padding after the end, the others may not
   for (const op::Cut& cut : cuts) {
-    const std::int64_t parts = mesh.axes[cut.axis.index()].size;
-    const std::int64_t stride = cut.stride.value_or((size + parts - 1) / parts);
+    const std::int64_t ranks = mesh.axes[cut.axis.index()].size;
+    const std::int64_t stride = cut.stride.value_or((size + ranks - 1) / ranks);
     std::int64_t covered = 0;
-    if (stride < 1 || __builtin_mul_overflow(stride, parts, &covered) || covered < size ||
+    if (stride < 1 || __builtin_mul_overflow(stride, ranks, &covered) || covered < size ||
         covered > most || (exact && covered != size))
       return std::nullopt;
     strides.push_back(stride);
-    exact = exact || parts > 1 || cut.stride.has_value();
+    exact = exact || ranks > 1 || cut.stride.has_value();
     size = stride;
   }
   return strides;

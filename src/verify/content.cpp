@@ -102,12 +102,12 @@ std::optional<Contents::Gap> Contents::complete(ValueId id) {
   while (!open.empty()) {
     const auto [index, times] = *open.begin();
     open.erase(open.begin());
-    const Value& part = values_[index];
-    if (part.is_over_micros) {
-      open[part.left] += times;
-      open[part.right] += times;
+    const Value& sum = values_[index];
+    if (sum.is_over_micros) {
+      open[sum.left] += times;
+      open[sum.right] += times;
     } else {
-      (part.micro ? of_micro[*part.micro] : of_none) += part.content.times(times);
+      (sum.micro ? of_micro[*sum.micro] : of_none) += sum.content.times(times);
     }
   }
   std::map<std::uint64_t, std::size_t> votes;  // how many micro-batches have these kinds

@@ -9,7 +9,7 @@
 namespace fourfold::verify {
 namespace {
 
-using State = PartialMap::State;
+using Partials = PartialMap::Partials;
 using Dims = std::vector<std::vector<op::Cut>>;
 
 /// A whole buffer as a collective sees it: local shape, and the cuts of every dim.
@@ -52,16 +52,16 @@ std::string common_problem(const Program& program, const Group& group, const Sli
 
 /// Removes the group's axes from the partial ones.
 std::string take_partial(Claims& claims, const Group& group, op::Reduction reduction,
-                         const Slice& slice, State& state) {
+                         const Slice& slice, Partials& partials) {
   for (const AxisId axis : real_axes(claims.program(), group)) {
     const auto place =
-        std::find(state.axes.begin(), state.axes.end(), op::Partial{axis, reduction});
-    if (place != state.axes.end()) {
-      state.axes.erase(place);
-    } else if (!state.zero) {
+        std::find(partials.axes.begin(), partials.axes.end(), op::Partial{axis, reduction});
+    if (place != partials.axes.end()) {
+      partials.axes.erase(place);
+    } else if (!partials.zero) {
       const Mesh& mesh = claims.mesh(slice.buffer);
       return format("{} is {}, so there is nothing to reduce along {}",
-                    claims.program().buffer(slice.buffer).name, partial_text(state.axes, mesh),
+                    claims.program().buffer(slice.buffer).name, partial_text(partials.axes, mesh),
                     mesh.axes[axis.index()].name);
     }
   }
@@ -87,22 +87,22 @@ std::string take_cuts(Dims& dims, const Program& program, const Group& group,
 
 // --- layout: the order in memory
 
-/// Tells whether equal parts of the memory, each `part` long in a dim, are the blocks of that dim
+/// Tells whether equal shares of the memory, each `share` long in a dim, are the blocks of that dim
 /// along the axes of a group: the buffer is blocked so, or nothing lies outside of the dim and all
-/// parts are full.
-std::string parts_problem(const Tensor& tensor, std::size_t dim, const Program& program,
-                          const Group& group, std::int64_t part) {
+/// shares are full.
+std::string shares_problem(const Tensor& tensor, std::size_t dim, const Program& program,
+                           const Group& group, std::int64_t share) {
   const Mesh& mesh = program.meshes[group.mesh.index()];
   if (const auto& blocked = tensor.buffer.blocked) {
-    if (*blocked == Blocked{dim, blocked->axis, part} &&
+    if (*blocked == Blocked{dim, blocked->axis, share} &&
         real_axes(program, group) == std::vector{blocked->axis})
       return {};
     return format("{} is blocked in dim {} along {} by {}, expected dim {} along {} by {}",
                   tensor.buffer.name, blocked->dim, mesh.axes[blocked->axis.index()].name,
-                  blocked->part, dim, program.axes_text(group), part);
+                  blocked->share, dim, program.axes_text(group), share);
   }
-  const auto parts = static_cast<std::int64_t>(group.members.size());
-  if (tensor.local.elements(0, dim) == 1 && tensor.local[dim] == parts * part) return {};
+  const auto members = static_cast<std::int64_t>(group.members.size());
+  if (tensor.local.elements(0, dim) == 1 && tensor.local[dim] == members * share) return {};
   return format("equal parts of {} are not blocks of its dim {}", tensor.buffer.name, dim);
 }
 
@@ -129,27 +129,27 @@ void check_same_cuts(Conversion& result, const Program& program, const Group& gr
 }  // namespace
 
 Conversion convert(Claims& claims, const AllReduce& what, const Slice& from, const Slice& /*to*/,
-                   const State& state) {
+                   const Partials& partials) {
   const Program& program = claims.program();
   const Group& group = program.groups[what.group.index()];
   const Buffer& buffer = program.buffer(from.buffer);
-  Conversion result{state, {}};
+  Conversion result{partials, {}};
   if (buffer.sharding.mesh != group.mesh)
     result.problem = format("{} does not lie on the mesh of the group", buffer.name);
   else
-    result.problem = take_partial(claims, group, what.reduction, from, result.state);
+    result.problem = take_partial(claims, group, what.reduction, from, result.partials);
   if (buffer.blocked && from != program.whole(from.buffer))
     check_layout(result, format("it takes part of {}, which is blocked", buffer.name));
   return result;
 }
 
 Conversion convert(Claims& claims, const ReduceScatter& what, const Slice& from, const Slice& to,
-                   const State& state) {
+                   const Partials& partials) {
   const Program& program = claims.program();
   const Group& group = program.groups[what.group.index()];
-  Conversion result{state, common_problem(program, group, from, to)};
+  Conversion result{partials, common_problem(program, group, from, to)};
   if (!result.problem.empty()) return result;
-  result.problem = take_partial(claims, group, what.reduction, from, result.state);
+  result.problem = take_partial(claims, group, what.reduction, from, result.partials);
   if (!result.problem.empty()) return result;
   const Tensor source = tensor(claims, from), target = tensor(claims, to);
   Dims dims = target.dims;
@@ -158,7 +158,7 @@ Conversion convert(Claims& claims, const ReduceScatter& what, const Slice& from,
     result.problem = take_cuts(dims, program, group, target.buffer.name, dim);
     if (!result.problem.empty()) return result;
     check_same_cuts(result, program, group, source, source.dims, target, dims);
-    check_layout(result, parts_problem(source, dim, program, group, target.local[dim]));
+    check_layout(result, shares_problem(source, dim, program, group, target.local[dim]));
   }
   check_same_cuts(result, program, group, source, source.dims, target, dims);
   check_layout(result, plain_problem(target.buffer));
@@ -166,11 +166,12 @@ Conversion convert(Claims& claims, const ReduceScatter& what, const Slice& from,
 }
 
 Conversion convert(Claims& claims, const AllGather& what, const Slice& from, const Slice& to,
-                   const State& state) {
+                   const Partials& partials) {
   const Program& program = claims.program();
   const Group& group = program.groups[what.group.index()];
-  if (from.buffer == to.buffer) return {state, own_part_problem(claims, group, from, to), "part"};
-  Conversion result{state, common_problem(program, group, from, to)};
+  if (from.buffer == to.buffer)
+    return {partials, own_share_problem(claims, group, from, to), "part"};
+  Conversion result{partials, common_problem(program, group, from, to)};
   if (!result.problem.empty()) return result;
   const Tensor source = tensor(claims, from), target = tensor(claims, to);
   Dims dims = source.dims;
@@ -179,7 +180,7 @@ Conversion convert(Claims& claims, const AllGather& what, const Slice& from, con
     result.problem = take_cuts(dims, program, group, source.buffer.name, dim);
     if (!result.problem.empty()) return result;
     check_same_cuts(result, program, group, source, dims, target, target.dims);
-    check_layout(result, parts_problem(target, dim, program, group, source.local[dim]));
+    check_layout(result, shares_problem(target, dim, program, group, source.local[dim]));
   }
   check_same_cuts(result, program, group, source, dims, target, target.dims);
   check_layout(result, plain_problem(source.buffer));
@@ -187,10 +188,10 @@ Conversion convert(Claims& claims, const AllGather& what, const Slice& from, con
 }
 
 Conversion convert(Claims& claims, const AllToAll& what, const Slice& from, const Slice& to,
-                   const State& state) {
+                   const Partials& partials) {
   const Program& program = claims.program();
   const Group& group = program.groups[what.group.index()];
-  Conversion result{state, common_problem(program, group, from, to)};
+  Conversion result{partials, common_problem(program, group, from, to)};
   if (!result.problem.empty()) return result;
   const Tensor source = tensor(claims, from), target = tensor(claims, to);
   Dims before = source.dims, after = target.dims;
@@ -201,15 +202,15 @@ Conversion convert(Claims& claims, const AllToAll& what, const Slice& from, cons
       result.problem = take_cuts(after, program, group, target.buffer.name, gained);
     if (!result.problem.empty()) return result;
     check_same_cuts(result, program, group, source, before, target, after);
-    check_layout(result, parts_problem(source, gained, program, group, target.local[gained]));
-    check_layout(result, parts_problem(target, lost, program, group, source.local[lost]));
+    check_layout(result, shares_problem(source, gained, program, group, target.local[gained]));
+    check_layout(result, shares_problem(target, lost, program, group, source.local[lost]));
   }
   check_same_cuts(result, program, group, source, before, target, after);
   return result;
 }
 
-std::string own_part_problem(Claims& claims, const Group& group, const Slice& from,
-                             const Slice& to) {
+std::string own_share_problem(Claims& claims, const Group& group, const Slice& from,
+                              const Slice& to) {
   const Program& program = claims.program();
   const Buffer& buffer = program.buffer(to.buffer);
   if (buffer.sharding.mesh != group.mesh)
@@ -267,10 +268,10 @@ bool is_alike(Claims& claims, const Copy& what) {
 
 /// Pack and Unpack: two whole buffers that differ only in the order in memory.
 Conversion reorder(Claims& claims, const Slice& plain, const Slice& blocked, const Slice& from,
-                   const State& state) {
+                   const Partials& partials) {
   const Program& program = claims.program();
   const Buffer &one = program.buffer(plain.buffer), &other = program.buffer(blocked.buffer);
-  Conversion result{state, {}};
+  Conversion result{partials, {}};
   for (const Slice* slice : {&plain, &blocked})
     if (*slice != program.whole(slice->buffer))
       result.problem =
@@ -302,10 +303,10 @@ std::string copy_problem(Claims& claims, const Copy& what) {
   return format("{} is neither all of {} nor this rank's block of it", target.name, source.name);
 }
 
-Conversion convert(Claims& claims, const Copy& what, const State& state) {
+Conversion convert(Claims& claims, const Copy& what, const Partials& partials) {
   const Buffer& source = claims.program().buffer(what.from.buffer);
   const Buffer& target = claims.program().buffer(what.to.buffer);
-  Conversion result{state, copy_problem(claims, what)};
+  Conversion result{partials, copy_problem(claims, what)};
   if (!result.problem.empty() && source.blocked != target.blocked) {
     result.problem.clear();
     check_layout(result,
@@ -314,12 +315,12 @@ Conversion convert(Claims& claims, const Copy& what, const State& state) {
   return result;
 }
 
-Conversion convert(Claims& claims, const Pack& what, const State& state) {
-  return reorder(claims, what.from, what.to, what.from, state);
+Conversion convert(Claims& claims, const Pack& what, const Partials& partials) {
+  return reorder(claims, what.from, what.to, what.from, partials);
 }
 
-Conversion convert(Claims& claims, const Unpack& what, const State& state) {
-  return reorder(claims, what.to, what.from, what.from, state);
+Conversion convert(Claims& claims, const Unpack& what, const Partials& partials) {
+  return reorder(claims, what.to, what.from, what.from, partials);
 }
 
 std::optional<OwnUpdate> own_update(Claims& claims, const Compute& update) {
@@ -328,12 +329,12 @@ std::optional<OwnUpdate> own_update(Claims& claims, const Compute& update) {
   if (!weight || !moment) return std::nullopt;
   const Program& program = claims.program();
   const BufferId id = update.slices[*weight].buffer, kept = update.slices[*moment].buffer;
-  const std::vector<op::Cut>&whole = claims.cuts(id, 0), &part = claims.cuts(kept, 0);
-  if (&claims.mesh(id) != &claims.mesh(kept) || part.size() <= whole.size() ||
-      !std::equal(whole.begin(), whole.end(), part.begin()) ||
+  const std::vector<op::Cut>&whole = claims.cuts(id, 0), &own_cuts = claims.cuts(kept, 0);
+  if (&claims.mesh(id) != &claims.mesh(kept) || own_cuts.size() <= whole.size() ||
+      !std::equal(whole.begin(), whole.end(), own_cuts.begin()) ||
       program.buffer(id).global != program.buffer(kept).global)
     return std::nullopt;
-  OwnUpdate own{{part.begin() + static_cast<std::ptrdiff_t>(whole.size()), part.end()}, {}};
+  OwnUpdate own{{own_cuts.begin() + static_cast<std::ptrdiff_t>(whole.size()), own_cuts.end()}, {}};
   const auto block = claims.own_block(id, 0, own.added);
   if (!block || update.slices[*weight] != *block)
     own.problem = format("the rows of {} are not this rank's block, which {} holds",

@@ -28,7 +28,7 @@ std::string side_text(const Program& program, const Slice& slice, bool with_offs
                             fourfold::to_string(buffer.dtype), mesh.name);
   if (buffer.blocked)
     text += format(" blocked {} {} {}", buffer.blocked->dim,
-                   mesh.axes[buffer.blocked->axis.index()].name, buffer.blocked->part);
+                   mesh.axes[buffer.blocked->axis.index()].name, buffer.blocked->share);
   if (slice == program.whole(slice.buffer)) return text;
   if (with_offset) text += format(" from {}", slice.offset_bytes);
   return text + format(" {} x {} bytes, {} apart", slice.rows, slice.row_bytes, slice.pitch_bytes);
@@ -41,15 +41,15 @@ std::string terms_text(const Program& program, const Kind& what) {
     text += what.reduction == op::Reduction::sum ? " sum" : " max";
   std::string_view before = " of ";
   for_each_tensor(what, [&](const Slice& from, const Slice& to) {
-    const bool own_part = &from != &to && from.buffer == to.buffer;
-    text += format("{}{}", std::exchange(before, ", "), side_text(program, from, !own_part));
+    const bool own_share = &from != &to && from.buffer == to.buffer;
+    text += format("{}{}", std::exchange(before, ", "), side_text(program, from, !own_share));
     if (&from != &to) text += format(" to {}", side_text(program, to, true));
   });
   return text;
 }
 
 /// The part of a tensor that a slice holds, in indices over all ranks.
-std::string part_text(Claims& claims, const Slice& slice) {
+std::string window_text(Claims& claims, const Slice& slice) {
   const Program& program = claims.program();
   const Buffer& buffer = program.buffer(slice.buffer);
   const bool is_block =
@@ -120,9 +120,9 @@ Exchange exchange(Claims& claims, Terms& terms, Communicators& communicators) {
   Exchange result{partners_of(claims.program(), communicators), {}};
   for (const Instruction& instruction : claims.program().instructions) {
     if (const auto* send = std::get_if<Send>(&instruction.what))
-      result.parts.push_back(terms.number(part_text(claims, send->from)));
+      result.windows.push_back(terms.number(window_text(claims, send->from)));
     if (const auto* recv = std::get_if<Recv>(&instruction.what))
-      result.parts.push_back(terms.number(part_text(claims, recv->to)));
+      result.windows.push_back(terms.number(window_text(claims, recv->to)));
   }
   return result;
 }

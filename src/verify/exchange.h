@@ -46,7 +46,7 @@ Skeleton skeleton(const Program& program, Terms& terms);
 /// What one rank has of its own, of one program.
 struct Exchange {
   Partners partners;
-  std::vector<std::uint32_t> parts;  // Terms, of each message: which part of which tensor
+  std::vector<std::uint32_t> windows;  // Terms, of each message: which window of which tensor
 };
 /// Requires slices within their buffers.
 Exchange exchange(Claims& claims, Terms& terms, Communicators& communicators);

@@ -45,10 +45,10 @@ std::string ranks_text(const Ranks& ranks) {
   return text;
 }
 
-/// Bytes of `whole` are those of `part` for each member.
-std::string parts_problem(const Slice& whole, const Slice& part, std::size_t members) {
-  if (whole.bytes() == part.bytes() * static_cast<std::int64_t>(members)) return {};
-  return format("{} bytes are not {} parts of {} bytes", whole.bytes(), members, part.bytes());
+/// Bytes of `whole` are those of `share` for each member.
+std::string shares_problem(const Slice& whole, const Slice& share, std::size_t members) {
+  if (whole.bytes() == share.bytes() * static_cast<std::int64_t>(members)) return {};
+  return format("{} bytes are not {} parts of {} bytes", whole.bytes(), members, share.bytes());
 }
 
 template <class Kind>
@@ -56,15 +56,15 @@ std::string sides_problem(const Program& program, const Slice& from, const Slice
                           std::size_t members) {
   if (slice_dtype(program, from) != slice_dtype(program, to))
     return "both sides have different dtypes";
-  if constexpr (std::is_same_v<Kind, ReduceScatter>) return parts_problem(from, to, members);
-  if constexpr (std::is_same_v<Kind, AllGather>) return parts_problem(to, from, members);
+  if constexpr (std::is_same_v<Kind, ReduceScatter>) return shares_problem(from, to, members);
+  if constexpr (std::is_same_v<Kind, AllGather>) return shares_problem(to, from, members);
   if constexpr (std::is_same_v<Kind, AllToAll>) {
     const std::int64_t element = size_bytes(program.buffer(from.buffer).dtype);
     if (from.bytes() % (static_cast<std::int64_t>(members) * element) != 0)
       return format("{} bytes are not {} equal parts", from.bytes(), members);
   }
   if constexpr (std::is_same_v<Kind, AllToAll> || std::is_same_v<Kind, Copy>)
-    return parts_problem(to, from, 1);
+    return shares_problem(to, from, 1);
   return {};
 }
 

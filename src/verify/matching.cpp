@@ -98,8 +98,8 @@ class Matching {
   const Skeleton::Message& message(const End& end) const {
     return job_.skeleton_of(end.rank, program_).messages[end.index];
   }
-  std::uint32_t part(const End& end) const {
-    return job_.exchanges[end.rank][program_].parts[end.index];
+  std::uint32_t window(const End& end) const {
+    return job_.exchanges[end.rank][program_].windows[end.index];
   }
   std::uint32_t instruction(const End& end) const {
     return stops(end.rank).messages[end.index].instruction;
@@ -135,7 +135,7 @@ class Matching {
 
   void pair(const End& send, const End& recv) {
     const Skeleton::Message &one = message(send), &other = message(recv);
-    const std::uint32_t sent = part(send), wanted = part(recv);
+    const std::uint32_t sent = window(send), wanted = window(recv);
     const std::string peer = format("rank {} in {}", send.rank,
                                     job_.short_place(send.rank, program_, instruction(send)));
     if (one.dtype != other.dtype || one.bytes != other.bytes)

@@ -99,10 +99,10 @@ void check_operands(const Program& program, Report& report) {
     if (compute == nullptr) continue;
     if (compute->implementation.empty())
       report.fault("implementation", i, "nothing says who computes it");
-    for_each_piece(*compute, [&](const Compute& part) {
-      const op::Operands operands = op::operands(part.op);
-      std::string problem = dtype_problem(program, part, operands);
-      if (problem.empty()) problem = shape_problem(program, part, operands);
+    for_each_piece(*compute, [&](const Compute& piece) {
+      const op::Operands operands = op::operands(piece.op);
+      std::string problem = dtype_problem(program, piece, operands);
+      if (problem.empty()) problem = shape_problem(program, piece, operands);
       if (!problem.empty()) report.fault("operands", i, problem);
     });
   }

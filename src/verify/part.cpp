@@ -21,10 +21,10 @@ class AttributeCheck {
         const auto* what = std::get_if<Compute>(&program_.instructions[index_].what);
         micro_ = task.micro;
         if (what == nullptr) continue;
-        for (const op::Piece& part : op::pieces(what->op)) {
+        for (const op::Piece& piece : op::pieces(what->op)) {
           slices_.clear();
-          for (const std::size_t operand : part.operands) slices_.push_back(what->slices[operand]);
-          check(part.op);
+          for (const std::size_t operand : piece.operands) slices_.push_back(what->slices[operand]);
+          check(piece.op);
         }
       }
   }
@@ -150,12 +150,12 @@ void check_own_blocks(Claims& claims, Report& report) {
     } else if (const auto* gather = std::get_if<AllGather>(&what)) {
       for_each_tensor(*gather, [&](const Slice& from, const Slice& to) {
         if (from.buffer == to.buffer && problem.empty())
-          problem = own_part_problem(claims, program.groups[gather->group.index()], from, to);
+          problem = own_share_problem(claims, program.groups[gather->group.index()], from, to);
       });
     } else if (const auto* compute = std::get_if<Compute>(&what);
                compute != nullptr && is_update(compute->op)) {
-      for_each_piece(*compute, [&](const Compute& part) {
-        if (const auto own = own_update(claims, part); own && problem.empty())
+      for_each_piece(*compute, [&](const Compute& piece) {
+        if (const auto own = own_update(claims, piece); own && problem.empty())
           problem = own->problem;
       });
     }

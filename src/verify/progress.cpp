@@ -45,7 +45,7 @@ class Progress {
     std::uint32_t rank = 0, stream = 0;
     bool operator==(const Place&) const = default;
   };
-  struct RankState {
+  struct RankProgress {
     std::vector<std::uint32_t> next;      // of each stream, index into Stops::streams
     std::vector<bool> recorded;           // events
     std::vector<std::uint32_t> arrived;   // of each group: collectives reached
@@ -69,11 +69,11 @@ class Progress {
     channels_.resize(runners_.num_channels);
     for (const Runners::Runner& runner : runners_.list) {
       const Stops& of = stops(runner.rank);
-      RankState& state = ranks_[runner.rank];
-      state.next.resize(of.streams.size());
-      state.recorded.resize(of.record_streams.size());
-      state.arrived.resize(of.collectives.size());
-      state.channels = runner.channels;
+      RankProgress& progress = ranks_[runner.rank];
+      progress.next.resize(of.streams.size());
+      progress.recorded.resize(of.record_streams.size());
+      progress.arrived.resize(of.collectives.size());
+      progress.channels = runner.channels;
       for (std::size_t stream = 0; stream < of.streams.size(); ++stream)
         ready_.push_back({runner.rank, static_cast<std::uint32_t>(stream)});
     }
@@ -94,25 +94,25 @@ class Progress {
 
   /// Runs a stream until it has to wait or ends.
   void advance(const Place& place) {
-    RankState& state = ranks_[place.rank];
+    RankProgress& progress = ranks_[place.rank];
     for (const Stop* stop = stop_at(place); stop != nullptr; stop = stop_at(place)) {
       switch (stop->kind) {
         case Stop::Kind::record:
-          state.recorded[stop->id] = true;
+          progress.recorded[stop->id] = true;
           wake_waiting(place.rank, stop->id);
           break;
         case Stop::Kind::wait:
-          if (!state.recorded[stop->id]) return;
+          if (!progress.recorded[stop->id]) return;
           break;
         case Stop::Kind::collective:
           arrive(place, stop->id);
           return;
         case Stop::Kind::send:
         case Stop::Kind::recv:
-          arrive(place, channels_[state.channels[stop->id]], stop->kind == Stop::Kind::send);
+          arrive(place, channels_[progress.channels[stop->id]], stop->kind == Stop::Kind::send);
           return;
       }
-      ++state.next[place.stream];
+      ++progress.next[place.stream];
     }
   }
 
@@ -266,8 +266,8 @@ class Progress {
   const CheckedJob& job_;
   std::size_t program_;
   const Runners& runners_;
-  std::vector<RankState> ranks_;   // those of runners are used
-  std::vector<Meeting> meetings_;  // of each communicator
+  std::vector<RankProgress> ranks_;  // those of runners are used
+  std::vector<Meeting> meetings_;    // of each communicator
   std::vector<Channel> channels_;
   std::vector<Place> ready_;
 };

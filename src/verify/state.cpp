@@ -25,7 +25,7 @@ class StateCheck {
   }
 
  private:
-  using State = PartialMap::State;
+  using Partials = PartialMap::Partials;
 
   void fault(std::string_view message) { report_.fault("state", index_, message); }
   const std::string& name_of(const Slice& slice) const {
@@ -52,11 +52,11 @@ class StateCheck {
       const Buffer& buffer = program_.buffers[i];
       if (buffer.role != BufferRole::step_block) continue;
       const Mesh& mesh = claims_.mesh(BufferId(i));
-      State state;
+      Partials partials;
       for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
-        if (mesh.axes[axis].size > 1) state.axes.push_back({AxisId(axis), op::Reduction::sum});
+        if (mesh.axes[axis].size > 1) partials.axes.push_back({AxisId(axis), op::Reduction::sum});
       const auto offset = static_cast<std::int64_t>(field->offset_bytes);
-      partial_.write({BufferId(i), offset, 1, size_bytes(field->dtype), 0}, state);
+      partial_.write({BufferId(i), offset, 1, size_bytes(field->dtype), 0}, partials);
     }
   }
 
@@ -72,9 +72,9 @@ class StateCheck {
     }
   }
 
-  /// The state in which an instruction finds a slice; faults where it has none.
-  State found(const Slice& slice) {
-    if (const auto state = partial_.read(slice)) return *state;
+  /// The partial axes that an instruction finds in a slice; faults where its bytes differ.
+  Partials found(const Slice& slice) {
+    if (const auto partials = partial_.read(slice)) return *partials;
     fault(format("parts of {} are partial on different axes", name_of(slice)));
     return {};
   }
@@ -83,7 +83,7 @@ class StateCheck {
 
   void take_over(const Slice& to, const Conversion& conversion) {
     if (!conversion.problem.empty()) report_.fault(conversion.rule, index_, conversion.problem);
-    partial_.write(to, conversion.state);
+    partial_.write(to, conversion.partials);
   }
   template <Collective Kind>
   void step(const Kind& what) {
@@ -96,10 +96,10 @@ class StateCheck {
   void step(const Unpack& what) { take_over(what.to, convert(claims_, what, found(what.from))); }
   // What crosses meshes is whole: the axes of one mesh mean nothing on the other.
   void step(const Send& what) {
-    const State state = found(what.from);
-    if (!state.axes.empty())
+    const Partials partials = found(what.from);
+    if (!partials.axes.empty())
       fault(format("{} is {}, and nobody over there can sum it up", name_of(what.from),
-                   partial_text(state.axes, claims_.mesh(what.from.buffer))));
+                   partial_text(partials.axes, claims_.mesh(what.from.buffer))));
   }
   void step(const Recv& what) {
     const op::Sharding& claim = claims_.of(what.to.buffer);
@@ -126,7 +126,7 @@ class StateCheck {
   }
 
   void step(const Compute& what) {
-    for_each_piece(what, [&](const Compute& part) { compute(part); });
+    for_each_piece(what, [&](const Compute& piece) { compute(piece); });
   }
 
   void compute(const Compute& what) {
@@ -228,14 +228,14 @@ class StateCheck {
 
   void report_problem(const Compute& what, const std::vector<op::Sharding>& reads,
                       const std::string& problem) {
-    std::string states;
+    std::string shardings;
     for (std::size_t i = 0; i < reads.size(); ++i)
       if (!reads[i].partial.empty())
-        states += format("{}{} is {}", states.empty() ? "" : ", ", name_of(what.slices[i]),
-                         partial_text(reads[i].partial, claims_.mesh(what.slices[i].buffer)));
+        shardings += format("{}{} is {}", shardings.empty() ? "" : ", ", name_of(what.slices[i]),
+                            partial_text(reads[i].partial, claims_.mesh(what.slices[i].buffer)));
     const bool updates = is_update(what.op) && !reads[0].partial.empty();
     report_.fault(updates ? "update-once" : "state", index_,
-                  states.empty() ? problem : states + ": " + problem);
+                  shardings.empty() ? problem : shardings + ": " + problem);
   }
 
   void check_output(const Compute& what, const op::Operand& operand, const Slice& slice,
@@ -253,14 +253,14 @@ class StateCheck {
                    name_of(slice), op::to_string(local, claim, mesh),
                    op::to_string(local, whole, mesh)));
     }
-    State state{computed.partial, is_zero(what)};
+    Partials partials{computed.partial, is_zero(what)};
     if (operand.role == op::Role::update) {
-      const State before = found(slice);
-      if (!before.zero && before.axes != state.axes)
+      const Partials before = found(slice);
+      if (!before.zero && before.axes != partials.axes)
         fault(format("{} is {}, what is added to it is {}", name_of(slice),
-                     partial_text(before.axes, mesh), partial_text(state.axes, mesh)));
+                     partial_text(before.axes, mesh), partial_text(partials.axes, mesh)));
     }
-    partial_.write(slice, state);
+    partial_.write(slice, partials);
   }
 
   static bool is_zero(const Compute& what) { return op::constant_of(what.op) == 0.0; }
@@ -278,7 +278,7 @@ void check_state(Claims& claims, Report& report) {
   StateCheck(claims, report).run();
 }
 
-// --- states of slices
+// --- partial axes of slices
 
 PartialMap::PartialMap(const Program& program) : program_(program) {}
 
@@ -289,7 +289,7 @@ std::size_t PartialMap::intern(const std::vector<op::Partial>& axes) {
   return sets_.size() - 1;
 }
 
-std::optional<PartialMap::State> PartialMap::read(const Slice& slice) const {
+std::optional<PartialMap::Partials> PartialMap::read(const Slice& slice) const {
   std::size_t set = zero;
   bool differ = false;
   for_each_run(program_, slice, [&](const AddressRange& run) {
@@ -300,7 +300,7 @@ std::optional<PartialMap::State> PartialMap::read(const Slice& slice) const {
     });
   });
   if (differ) return std::nullopt;
-  return State{sets_[set], set == zero};
+  return Partials{sets_[set], set == zero};
 }
 
 std::vector<std::pair<std::int64_t, std::vector<op::Partial>>> PartialMap::sums(BufferId id) const {
@@ -314,8 +314,8 @@ std::vector<std::pair<std::int64_t, std::vector<op::Partial>>> PartialMap::sums(
   return found;
 }
 
-void PartialMap::write(const Slice& slice, const State& state) {
-  const std::size_t set = state.zero ? zero : intern(state.axes);
+void PartialMap::write(const Slice& slice, const Partials& partials) {
+  const std::size_t set = partials.zero ? zero : intern(partials.axes);
   for_each_run(program_, slice,
                [&](const AddressRange& run) { bytes_.assign(run.begin, run.end, set); });
 }

@@ -20,13 +20,13 @@ class PartialMap {
  public:
   explicit PartialMap(const Program& program);
 
-  struct State {
+  struct Partials {
     std::vector<op::Partial> axes;
     bool zero = false;
   };
   /// Nothing where the bytes of the slice differ.
-  std::optional<State> read(const Slice& slice) const;
-  void write(const Slice& slice, const State& state);
+  std::optional<Partials> read(const Slice& slice) const;
+  void write(const Slice& slice, const Partials& partials);
   /// Where in a buffer partial bytes begin, and what they are.
   std::vector<std::pair<std::int64_t, std::vector<op::Partial>>> sums(BufferId id) const;
 
@@ -39,33 +39,33 @@ class PartialMap {
   IntervalMap<std::size_t> bytes_{1};
 };
 
-/// The state after a collective or copy moves `from` to `to`; or the problem and the rule it
+/// The partial axes after a collective or copy moves `from` to `to`; or the problem and the rule it
 /// breaks.
 struct Conversion {
-  PartialMap::State state;
+  PartialMap::Partials partials;
   std::string problem;
   std::string_view rule = "state";
 };
-Conversion convert(Claims& claims, const Copy& what, const PartialMap::State& state);
-Conversion convert(Claims& claims, const Pack& what, const PartialMap::State& state);
-Conversion convert(Claims& claims, const Unpack& what, const PartialMap::State& state);
+Conversion convert(Claims& claims, const Copy& what, const PartialMap::Partials& partials);
+Conversion convert(Claims& claims, const Pack& what, const PartialMap::Partials& partials);
+Conversion convert(Claims& claims, const Unpack& what, const PartialMap::Partials& partials);
 /// The same of one tensor of a collective; `from` and `to` are one slice where it works in place.
 Conversion convert(Claims& claims, const AllReduce& what, const Slice& from, const Slice& to,
-                   const PartialMap::State& state);
+                   const PartialMap::Partials& partials);
 Conversion convert(Claims& claims, const ReduceScatter& what, const Slice& from, const Slice& to,
-                   const PartialMap::State& state);
+                   const PartialMap::Partials& partials);
 Conversion convert(Claims& claims, const AllGather& what, const Slice& from, const Slice& to,
-                   const PartialMap::State& state);
+                   const PartialMap::Partials& partials);
 Conversion convert(Claims& claims, const AllToAll& what, const Slice& from, const Slice& to,
-                   const PartialMap::State& state);
+                   const PartialMap::Partials& partials);
 
 /// What is wrong with a copy between cut buffers: it is neither one of equal parts nor of this
 /// rank's own block. Empty: nothing.
 std::string copy_problem(Claims& claims, const Copy& what);
 /// What is wrong where `from` is gathered into the buffer that it is part of: it must be this
 /// rank's part.
-std::string own_part_problem(Claims& claims, const Group& group, const Slice& from,
-                             const Slice& to);
+std::string own_share_problem(Claims& claims, const Group& group, const Slice& from,
+                              const Slice& to);
 
 /// The axes by which the moments of an update are cut and its weight is not: this rank updates its
 /// own block of the weight's dim 0. Nothing where both are cut alike.

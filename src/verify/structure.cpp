@@ -119,14 +119,14 @@ std::string sharding_problem(const Buffer& buffer, const Mesh& mesh) {
 /// the shape of that room.
 std::string blocked_problem(const Buffer& buffer, const Mesh& mesh, Shape& local) {
   if (!buffer.blocked) return {};
-  const auto& [dim, axis, part] = *buffer.blocked;
+  const auto& [dim, axis, share] = *buffer.blocked;
   if (dim >= local.rank() || axis.index() >= mesh.axes.size())
     return "it is blocked in a dim or along an axis that does not exist";
-  const std::int64_t parts = mesh.axes[axis.index()].size;
+  const std::int64_t ranks = mesh.axes[axis.index()].size;
   std::int64_t room = 0;
-  if (__builtin_mul_overflow(part, parts, &room)) return "its blocks do not fit 64 bits";
-  if (part < 1 || room < local[dim])
-    return format("{} parts of {} do not hold the {} of dim {}", parts, part, local[dim], dim);
+  if (__builtin_mul_overflow(share, ranks, &room)) return "its blocks do not fit 64 bits";
+  if (share < 1 || room < local[dim])
+    return format("{} parts of {} do not hold the {} of dim {}", ranks, share, local[dim], dim);
   local[dim] = room;
   return {};
 }

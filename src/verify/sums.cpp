@@ -248,10 +248,10 @@ class SumCheck {
   // --- ops
 
   void step(const Compute& what) {
-    for (const op::Piece& part : op::pieces(what.op)) {
+    for (const op::Piece& piece : op::pieces(what.op)) {
       slices_.clear();
-      for (const std::size_t operand : part.operands) slices_.push_back(what.slices[operand]);
-      compute(part.op);
+      for (const std::size_t operand : piece.operands) slices_.push_back(what.slices[operand]);
+      compute(piece.op);
     }
   }
 

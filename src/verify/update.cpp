@@ -30,7 +30,7 @@ class UpdateCheck {
       if (compute != nullptr) check_counters_read(*compute, i);
       if (compute != nullptr && is_update(compute->op)) {
         updates = true;
-        for_each_piece(*compute, [&](const Compute& part) { update(part, i); });
+        for_each_piece(*compute, [&](const Compute& piece) { update(piece, i); });
       } else if (compute != nullptr && counted_by(*compute)) {
         count(*compute, *counted_by(*compute), i);
       } else if (gather != nullptr) {

@@ -31,7 +31,7 @@ TEST_P(GoldenRun, ten_steps_equal_pytorch) {
   const Golden golden(c.file);
   test::RunSetup setup = golden.run_setup(c.compute, c.accumulation);
   setup.reference_kernels = c.reference;
-  setup.plan.checkpointing.blocks = c.checkpointing;
+  setup.plan.checkpointing.layers = c.checkpointing;
   test::SmallRun run(setup);
   run.init(false);
   for (const program::Buffer* b : run.parameters())

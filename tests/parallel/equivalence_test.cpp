@@ -94,7 +94,7 @@ TEST(Equivalence, of_a_vgg_by_other_strategies) {
                "vgg, optimizer states sharded", most_later);
   setup.plan.shard_states = false;
   setup.optimizer.kind = graph::Optimizer::sgd;
-  setup.plan.checkpointing = {.blocks = 1};
+  setup.plan.checkpointing = {.layers = 1};
   expect_equal(setup, or_one({{.x = 2, .y = 2, .z = 2, .data = 1}}), "vgg, sgd, recomputation",
                most_later);
 }
@@ -202,7 +202,7 @@ TEST(Equivalence, of_documents_that_do_not_see_each_other) {
                or_one({{.x = 4, .y = 2, .z = 1, .data = 1}, {.x = 8, .y = 1, .z = 2, .data = 1}}),
                "documents, 14 heads");
   RunSetup recomputed = documents_model(first_model());
-  recomputed.plan.checkpointing = {.blocks = 1};
+  recomputed.plan.checkpointing = {.layers = 1};
   expect_equal(recomputed, or_one({{.x = 2, .y = 2, .z = 2, .data = 1}}),
                "documents, recomputation");
   RunSetup sequence = documents_model(first_model());
@@ -246,8 +246,8 @@ TEST(Equivalence, of_sgd_with_momentum) {
 
 TEST(Equivalence, of_recomputation) {
   for (const plan::Checkpointing checkpointing :
-       {plan::Checkpointing{.blocks = 1}, plan::Checkpointing{.blocks = 2},
-        plan::Checkpointing{.blocks = 1, .keeps_products = true}}) {
+       {plan::Checkpointing{.layers = 1}, plan::Checkpointing{.layers = 2},
+        plan::Checkpointing{.layers = 1, .keeps_products = true}}) {
     RunSetup setup = first_model();
     setup.plan.checkpointing = checkpointing;
     expect_equal(setup,
@@ -256,7 +256,7 @@ TEST(Equivalence, of_recomputation) {
                          {.x = 4, .y = 2, .z = 1, .data = 1}}),
                  checkpointing.keeps_products
                      ? "selective recomputation"
-                     : format("recomputation of every {}", checkpointing.blocks));
+                     : format("recomputation of every {}", checkpointing.layers));
   }
 }
 

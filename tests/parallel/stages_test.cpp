@@ -82,7 +82,7 @@ Outcome run_serial(RunSetup setup, const plan::Grid& first, const Tensors& weigh
 
 struct Pipeline {
   std::vector<plan::Grid> grids;
-  std::vector<std::int64_t> last_blocks;
+  std::vector<std::int64_t> last_layers;
 };
 
 std::string name_of(const Pipeline& pipeline, Schedule schedule) {
@@ -100,7 +100,7 @@ void expect_equal_to_serial(const RunSetup& setup, const std::vector<Pipeline>& 
     const Outcome serial = run_serial(setup, pipeline.grids[0], weights);
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
       SCOPED_TRACE(name_of(pipeline, schedule));
-      const auto job = compile_stages(setup, {pipeline.grids, pipeline.last_blocks, schedule});
+      const auto job = compile_stages(setup, {pipeline.grids, pipeline.last_layers, schedule});
       test::compare(test::run_job(setup, job, weights, in_moments), serial, 1e-10, worst);
     }
   }
@@ -135,14 +135,14 @@ TEST(Stages, of_a_vgg_on_four_meshes_equal_the_serial_run) {
 
 TEST(Stages, with_recomputation_equal_the_serial_run) {
   RunSetup setup = gpt();
-  setup.plan.checkpointing = {.blocks = 1};
+  setup.plan.checkpointing = {.layers = 1};
   expect_equal_to_serial(setup, {two_stages[0], four_stages[1]}, "gpt, recomputation");
 }
 
 TEST(Stages, with_tasks_for_weight_gradients_have_the_same_bits) {
   const RunSetup setup = gpt();
   const Tensors weights = test::rough_weights(setup);
-  const plan::StagesSpec stages{two_stages[0].grids, two_stages[0].last_blocks};
+  const plan::StagesSpec stages{two_stages[0].grids, two_stages[0].last_layers};
   const Outcome together = test::run_job(setup, compile_stages(setup, stages), weights, in_moments);
   for (const std::int64_t delay : {0, 1, 3}) {
     SCOPED_TRACE(format("delay {}", delay));
@@ -195,7 +195,7 @@ TEST(Stages, keep_as_many_activations_as_the_schedule_says) {
   for (const Pipeline& pipeline : {two_stages[0], four_stages[0], four_stages[1]})
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
       SCOPED_TRACE(name_of(pipeline, schedule));
-      const auto job = compile_stages(setup, {pipeline.grids, pipeline.last_blocks, schedule});
+      const auto job = compile_stages(setup, {pipeline.grids, pipeline.last_layers, schedule});
       const std::size_t stages = pipeline.grids.size();
       const std::int64_t micros =
           setup.plan.global_batch_size / samples_of(setup, pipeline.grids[0]);
@@ -233,7 +233,7 @@ TEST(Stages, of_1f1b_need_no_more_memory_for_more_micro_batches) {
     RunSetup setup = gpt();
     setup.plan.global_batch_size = batch;
     const auto job =
-        compile_stages(setup, {four_stages[0].grids, four_stages[0].last_blocks, schedule});
+        compile_stages(setup, {four_stages[0].grids, four_stages[0].last_layers, schedule});
     return job.classes[0].at("train").transient_bytes;
   };
   EXPECT_EQ(transient(Schedule::one_f_one_b, 48), transient(Schedule::one_f_one_b, 24));
@@ -244,7 +244,7 @@ TEST(Stages, of_1f1b_need_no_more_memory_for_more_micro_batches) {
 
 TEST(Stages, decide_together) {
   const RunSetup setup = gpt();
-  const auto job = compile_stages(setup, {four_stages[1].grids, four_stages[1].last_blocks});
+  const auto job = compile_stages(setup, {four_stages[1].grids, four_stages[1].last_layers});
   const auto ranks = static_cast<std::int64_t>(job.ranks.size());
   GridRun grid(setup, job);
   std::mutex mutex;
@@ -291,7 +291,7 @@ TEST(Stages, in_bf16_learn_as_the_serial_run_does) {
 
 TEST(Stages, of_a_job_are_a_text_that_reads_back_and_is_proved) {
   for (const Pipeline& pipeline : {two_stages[1], four_stages[2]}) {
-    const auto job = compile_stages(gpt(), {pipeline.grids, pipeline.last_blocks});
+    const auto job = compile_stages(gpt(), {pipeline.grids, pipeline.last_layers});
     const std::string text = program::to_text(job);
     const program::Job read = program::parse_job(text, "job");
     EXPECT_EQ(program::to_text(read), text);

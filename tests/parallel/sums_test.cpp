@@ -38,7 +38,7 @@ std::vector<RunSetup> varied_jobs() {
     setup.gpt.tied_head = i % 3 != 1;
     setup.gpt.dropout = i % 4 == 1 ? 0 : 0.1;
     setup.masks_documents = setup.restarts_positions = i % 7 == 2;
-    setup.plan.checkpointing.blocks = i % 4 == 2 ? 1 : 0;
+    setup.plan.checkpointing.layers = i % 4 == 2 ? 1 : 0;
     setup.plan.checkpointing.keeps_products = i % 8 == 2;
     setup.plan.shard_states = i % 6 == 3;
     setup.reference_kernels = i % 5 == 2 || i % 8 == 7;

@@ -47,7 +47,7 @@ TEST(Verified, programs_of_all_grids_have_no_faults) {
   for (const plan::Grid& grid : test::all_grids()) {
     RunSetup setup = test::first_model();
     test::set_grid(setup, grid);
-    setup.plan.checkpointing.blocks = count % 3 == 0 ? 0 : 1;
+    setup.plan.checkpointing.layers = count % 3 == 0 ? 0 : 1;
     setup.plan.checkpointing.keeps_products = count % 3 == 2;
     setup.masks_documents = count % 2 == 1;
     setup.restarts_positions = count % 4 == 1;
@@ -83,7 +83,7 @@ TEST(Verified, programs_in_bf16_have_no_faults) {
     test::set_grid(setup, grid);
     setup.gpt.tied_head = count % 2 == 1;
     setup.plan.shard_states = count % 3 == 0;
-    setup.plan.checkpointing.blocks = count % 3 == 1 ? 1 : 0;
+    setup.plan.checkpointing.layers = count % 3 == 1 ? 1 : 0;
     expect_sound(setup);
     ++count;
   }

@@ -102,8 +102,8 @@ BufferId Builder::blocked(std::string_view name, const Shape& global, Kind kind,
     if (mesh().axes[i].name == axis) added.blocked = Blocked{dim, AxisId(i)};
   const std::int64_t parts = mesh().axes[added.blocked->axis.index()].size;
   const std::int64_t size = program.local_shape(id)[dim];
-  added.blocked->part = (size + parts - 1) / parts;
-  added.size_bytes = added.size_bytes / size * added.blocked->part * parts;
+  added.blocked->share = (size + parts - 1) / parts;
+  added.size_bytes = added.size_bytes / size * added.blocked->share * parts;
   added.offset_bytes = program.transient_bytes;
   program.transient_bytes = aligned(program.transient_bytes + added.size_bytes);
   return id;

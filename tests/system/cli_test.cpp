@@ -144,8 +144,7 @@ TEST_F(Cli, a_job_of_many_ranks_is_one_text_from_which_alone_it_is_proved) {
 
 TEST_F(Cli, what_a_pass_makes_is_printed_and_passes_may_be_left_out) {
   const std::string program = "program configs/gpt-tiny.yaml --program train ";
-  const Outcome sharded =
-      run_fourfold(program + "--set parallel.tensor.x=2 --after choose_layouts");
+  const Outcome sharded = run_fourfold(program + "--set parallel.tensor.x=2 --after choose_blocks");
   EXPECT_EQ(sharded.code, 0) << sharded.text;
   EXPECT_NE(sharded.text.find("all_reduce"), std::string::npos) << sharded.text;
   EXPECT_NE(sharded.text.find("along x"), std::string::npos) << sharded.text;

@@ -51,7 +51,7 @@ TEST_P(WholeModel, every_gradient_agrees_with_central_differences) {
   setup.gpt.dropout = v.dropout;
   setup.plan.compute = DType::f64;
   setup.plan.micro_batch_size = v.micro;
-  setup.plan.checkpointing.blocks = v.checkpointing;
+  setup.plan.checkpointing.layers = v.checkpointing;
   setup.chunks = v.chunks;
   SmallRun run(setup);
   run.init(true);
@@ -160,10 +160,10 @@ TEST(Recomputation, changes_no_bit) {
     RunSetup setup = rich_setup(compute);
     const auto expected = state_after(setup, 3);
     for (const std::int64_t blocks : {1, 2, 3, 4}) {
-      setup.plan.checkpointing.blocks = blocks;
+      setup.plan.checkpointing.layers = blocks;
       EXPECT_EQ(state_after(setup, 3), expected) << "every " << blocks;
     }
-    setup.plan.checkpointing = {.blocks = 1, .keeps_products = true};
+    setup.plan.checkpointing = {.layers = 1, .keeps_products = true};
     EXPECT_EQ(state_after(setup, 3), expected) << "selective";
   }
 }
@@ -172,7 +172,7 @@ TEST(Fusion, changes_no_bit) {
   for (const DType compute : {DType::f32, DType::f64})
     for (const std::int64_t blocks : {0, 1}) {
       RunSetup setup = rich_setup(compute);
-      setup.plan.checkpointing.blocks = blocks;
+      setup.plan.checkpointing.layers = blocks;
       const std::size_t joined = SmallRun::compile_bundle(setup).at("train").instructions.size();
       const auto expected = state_after(setup, 3);
       setup.fusion = false;

@@ -110,7 +110,7 @@ TEST(VerifyLayout, BlocksOfAnotherDimAreAFault) {
 
 TEST(VerifyLayout, TooLittleRoomForTheBlocksIsAFault) {
   Program program = round_trip(10);
-  buffer_named(program, "packed").blocked->part = 2;
+  buffer_named(program, "packed").blocked->share = 2;
   expect_fault(program, "bounds", std::nullopt,
                "buffer packed: 4 parts of 2 do not hold the 10 of dim 1");
 }

@@ -8,7 +8,7 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/softmax_row.h"
 #include "kernels/storage.h"
-#include "kernels/vocabulary_part.h"
+#include "kernels/vocabulary_window.h"
 
 namespace fourfold::kernels::cpu {
 namespace {
@@ -41,15 +41,15 @@ void cross_entropy(const T* logits_RV, const std::int32_t* labels_R, LossSizes s
 
 template <class T>
 void cross_entropy_gradient(const T* logits_RV, const std::int32_t* labels_R, const T* lse_R,
-                            std::int64_t rows, VocabularyPart part, double scale, int threads,
+                            std::int64_t rows, VocabularyWindow window, double scale, int threads,
                             T* logits_grad_RV) {
   const auto factor = static_cast<T>(scale);
-  for_rows({rows, part.local}, threads, [=](std::int64_t row) {
-    T* grad = logits_grad_RV + row * part.local;
-    const std::int64_t valid = labels_R[row] < 0 ? 0 : part.valid;
-    cross_entropy_gradient_row(logits_RV + row * part.local, valid, lse_R[row], factor,
-                               part.column_of(labels_R[row]), grad);
-    std::fill(grad + valid, grad + part.local, T{0});
+  for_rows({rows, window.local}, threads, [=](std::int64_t row) {
+    T* grad = logits_grad_RV + row * window.local;
+    const std::int64_t valid = labels_R[row] < 0 ? 0 : window.valid;
+    cross_entropy_gradient_row(logits_RV + row * window.local, valid, lse_R[row], factor,
+                               window.column_of(labels_R[row]), grad);
+    std::fill(grad + valid, grad + window.local, T{0});
   });
 }
 
@@ -67,13 +67,13 @@ Run prepare_row(const op::CrossEntropy&, const Problem& problem) {
 
 Run prepare_row(const op::LogitMax& op, const Problem& problem) {
   const LossSizes sizes = loss_sizes(problem.shapes[0]);
-  const VocabularyPart part = vocabulary_part(op, sizes.vocabulary);
+  const VocabularyWindow window = vocabulary_window(op, sizes.vocabulary);
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes, part, threads = problem.threads](Tensors operands, Workspace) {
+    return [sizes, window, threads = problem.threads](Tensors operands, Workspace) {
       const T* logits_RV = operands[0].as<T>();
       T* max_R = operands[1].as<T>();
       for_rows(sizes, threads, [=](std::int64_t row) {
-        max_R[row] = largest_of(logits_RV + row * part.local, part.valid);
+        max_R[row] = largest_of(logits_RV + row * window.local, window.valid);
       });
     };
   });
@@ -81,18 +81,18 @@ Run prepare_row(const op::LogitMax& op, const Problem& problem) {
 
 Run prepare_row(const op::LogitSums& op, const Problem& problem) {
   const LossSizes sizes = loss_sizes(problem.shapes[0]);
-  const VocabularyPart part = vocabulary_part(op, sizes.vocabulary);
+  const VocabularyWindow window = vocabulary_window(op, sizes.vocabulary);
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes, part, threads = problem.threads](Tensors operands, Workspace) {
+    return [sizes, window, threads = problem.threads](Tensors operands, Workspace) {
       const T* logits_RV = operands[0].as<T>();
       const std::int32_t* labels_R = operands[1].as<std::int32_t>();
       const T* max_R = operands[2].as<T>();
       T* sum_exp_R = operands[3].as<T>();
       T* label_logit_R = operands[4].as<T>();
       for_rows(sizes, threads, [=](std::int64_t row) {
-        const T* logits = logits_RV + row * part.local;
-        const std::int64_t column = part.column_of(labels_R[row]);
-        sum_exp_R[row] = sum_exp_of(logits, part.valid, max_R[row]);
+        const T* logits = logits_RV + row * window.local;
+        const std::int64_t column = window.column_of(labels_R[row]);
+        sum_exp_R[row] = sum_exp_of(logits, window.valid, max_R[row]);
         label_logit_R[row] = column < 0 ? T{0} : logits[column] - max_R[row];
       });
     };
@@ -120,12 +120,12 @@ Run prepare_row(const op::CrossEntropyMerge&, const Problem& problem) {
 
 Run prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) {
   const LossSizes sizes = loss_sizes(problem.shapes[0]);
-  const VocabularyPart part = vocabulary_part(op, sizes.vocabulary);
+  const VocabularyWindow window = vocabulary_window(op, sizes.vocabulary);
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [rows = sizes.rows, part, scale = op.scale, threads = problem.threads](Tensors operands,
-                                                                                  Workspace) {
+    return [rows = sizes.rows, window, scale = op.scale, threads = problem.threads](
+               Tensors operands, Workspace) {
       cross_entropy_gradient<T>(operands[0].as<T>(), operands[1].as<std::int32_t>(),
-                                operands[2].as<T>(), rows, part, scale, threads,
+                                operands[2].as<T>(), rows, window, scale, threads,
                                 operands[3].as<T>());
     };
   });
@@ -154,16 +154,16 @@ Run prepare_row(const op::LossSum& op, const Problem& problem) {
 
 Run prepare_row(const op::CountCorrect& op, const Problem& problem) {
   const LossSizes sizes = loss_sizes(problem.shapes[0]);
-  const VocabularyPart part = vocabulary_part(op, sizes.vocabulary);
+  const VocabularyWindow window = vocabulary_window(op, sizes.vocabulary);
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [rows = sizes.rows, part, accumulate = op.accumulate](Tensors operands, Workspace) {
+    return [rows = sizes.rows, window, accumulate = op.accumulate](Tensors operands, Workspace) {
       const T* logits_RV = operands[0].as<T>();
       const std::int32_t* labels_R = operands[1].as<std::int32_t>();
       const T* max_R = operands[2].as<T>();
       std::int64_t correct = 0;
       for (std::int64_t row = 0; row < rows; ++row) {
-        const std::int64_t column = part.column_of(labels_R[row]);
-        if (column >= 0 && logits_RV[row * part.local + column] == max_R[row]) ++correct;
+        const std::int64_t column = window.column_of(labels_R[row]);
+        if (column >= 0 && logits_RV[row * window.local + column] == max_R[row]) ++correct;
       }
       std::int64_t& count = *operands[3].as<std::int64_t>();
       count = accumulate ? wrapping_add(count, correct) : correct;

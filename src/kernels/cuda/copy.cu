@@ -39,11 +39,11 @@ struct BlockStretches {
   std::int64_t unit_bytes;
   bool packs;
   __device__ Stretch at(std::int64_t index, std::int64_t units) const {
-    const std::int64_t part = index / order.outer, row = index % order.outer;
-    const std::int64_t first = min(part * order.part_length, order.length);
-    const std::int64_t count = min(order.part_length, order.length - first);
+    const std::int64_t share = index / order.outer, row = index % order.outer;
+    const std::int64_t first = min(share * order.share_length, order.length);
+    const std::int64_t count = min(order.share_length, order.length - first);
     const std::int64_t plain = (row * order.length + first) * order.inner_bytes;
-    const std::int64_t blocked = index * order.part_length * order.inner_bytes;
+    const std::int64_t blocked = index * order.share_length * order.inner_bytes;
     const std::int64_t here = count * order.inner_bytes / unit_bytes;
     return packs ? Stretch{plain, blocked, here, units} : Stretch{blocked, plain, here, here};
   }
@@ -116,10 +116,10 @@ namespace {
 
 void reorder(const BlockOrder& order, bool packs, const std::byte* from, std::byte* to,
              Stream stream) {
-  require(order.parts * order.part_length >= order.length, "parts hold all of the dim they cut");
+  require(order.shares * order.share_length >= order.length, "parts hold all of the dim they cut");
   const std::int64_t unit_bytes = access_bytes({order.inner_bytes, address(from), address(to)});
-  enqueue_copy(unit_bytes, BlockStretches{order, unit_bytes, packs}, order.parts * order.outer,
-               order.part_length * order.inner_bytes, from, to, stream);
+  enqueue_copy(unit_bytes, BlockStretches{order, unit_bytes, packs}, order.shares * order.outer,
+               order.share_length * order.inner_bytes, from, to, stream);
 }
 
 }  // namespace

@@ -21,9 +21,10 @@ struct DeviceRows {
 void copy_rows(const DeviceRows& from, const DeviceRows& to, Stream stream);
 
 /// A tensor seen from the dim that is cut into parts: (outer, length, inner) plain, and blocked
-/// (parts, outer, part_length, inner). What the parts hold beyond `length` is padding, at the end.
+/// (shares, outer, share_length, inner). What the shares hold beyond `length` is padding, at the
+/// end.
 struct BlockOrder {
-  std::int64_t parts = 1, outer = 1, length = 1, part_length = 1;
+  std::int64_t shares = 1, outer = 1, length = 1, share_length = 1;
   std::int64_t inner_bytes = 0;
 };
 

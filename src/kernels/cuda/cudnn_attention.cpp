@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "kernels/cuda/attention_layout.h"
+#include "kernels/cuda/attention_format.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/library_workspace.h"
 
@@ -48,8 +48,7 @@ using Memory = std::unordered_map<std::int64_t, void*>;
 /// Writes down the tensors of one graph.
 class Builder {
  public:
-  explicit Builder(const AttentionLayout& layout)
-      : layout_(layout), graph_(std::make_shared<Graph>()) {
+  explicit Builder(const AttentionFormat& form) : form_(form), graph_(std::make_shared<Graph>()) {
     graph_->set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -59,8 +58,8 @@ class Builder {
     const auto settings =
         causal(fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true));
     auto [out, stats] = graph_->sdpa(part(query), part(key), part(value), settings);
-    describe(*out, y, layout_.dims(), layout_.y_strides()).set_output(true);
-    describe(*stats, lse, layout_.lse_dims(), layout_.lse_strides())
+    describe(*out, y, form_.dims(), form_.y_strides()).set_output(true);
+    describe(*stats, lse, form_.lse_dims(), form_.lse_strides())
         .set_output(true)
         .set_data_type(fe::DataType_t::FLOAT);
     return graph_;
@@ -71,12 +70,12 @@ class Builder {
                                      .set_name("attention_gradient")
                                      .set_deterministic_algorithm(true));
     Tensor_attributes stats;
-    describe(stats, lse, layout_.lse_dims(), layout_.lse_strides())
+    describe(stats, lse, form_.lse_dims(), form_.lse_strides())
         .set_data_type(fe::DataType_t::FLOAT);
     auto [dq, dk, dv] = graph_->sdpa_backward(part(query), part(key), part(value), whole(y),
                                               whole(y_grad), graph_->tensor(stats), settings);
     for (const auto& [tensor, id] : {std::pair{dq, query_grad}, {dk, key_grad}, {dv, value_grad}})
-      describe(*tensor, id, layout_.dims(), layout_.qkv_strides()).set_output(true);
+      describe(*tensor, id, form_.dims(), form_.qkv_strides()).set_output(true);
     return graph_;
   }
 
@@ -85,25 +84,25 @@ class Builder {
   Settings causal(Settings settings) const {
     return settings.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
         .set_diagonal_band_right_bound(0)
-        .set_attn_scale(static_cast<float>(layout_.scale()));
+        .set_attn_scale(static_cast<float>(form_.scale()));
   }
   static Tensor_attributes& describe(Tensor_attributes& tensor, Id id,
-                                     const AttentionLayout::Strides& dims,
-                                     const AttentionLayout::Strides& strides) {
+                                     const AttentionFormat::Strides& dims,
+                                     const AttentionFormat::Strides& strides) {
     return tensor.set_uid(id)
         .set_dim({dims.begin(), dims.end()})
         .set_stride({strides.begin(), strides.end()});
   }
   TensorPtr part(Id id) {
     Tensor_attributes tensor;
-    return graph_->tensor(describe(tensor, id, layout_.dims(), layout_.qkv_strides()));
+    return graph_->tensor(describe(tensor, id, form_.dims(), form_.qkv_strides()));
   }
   TensorPtr whole(Id id) {
     Tensor_attributes tensor;
-    return graph_->tensor(describe(tensor, id, layout_.dims(), layout_.y_strides()));
+    return graph_->tensor(describe(tensor, id, form_.dims(), form_.y_strides()));
   }
 
-  AttentionLayout layout_;
+  AttentionFormat form_;
   std::shared_ptr<Graph> graph_;
 };
 
@@ -126,10 +125,10 @@ class Library {
     const std::lock_guard lock(mutex_);
     if (handle() == nullptr) return {};
     const bool is_forward = std::holds_alternative<op::Attention>(problem.op);
-    const AttentionLayout layout(problem.shapes[0]);
+    const AttentionFormat form(problem.shapes[0]);
     const auto [place, is_new] =
-        built_.try_emplace({is_forward, layout.batch, layout.time, layout.heads, layout.width});
-    if (is_new) place->second = build(layout, is_forward);
+        built_.try_emplace({is_forward, form.batch, form.time, form.heads, form.width});
+    if (is_new) place->second = build(form, is_forward);
     return place->second;
   }
 
@@ -150,8 +149,8 @@ class Library {
     return handle_;
   }
 
-  Built build(const AttentionLayout& layout, bool is_forward) {
-    Builder builder(layout);
+  Built build(const AttentionFormat& form, bool is_forward) {
+    Builder builder(form);
     const std::shared_ptr<Graph> graph = is_forward ? builder.forward() : builder.backward();
     if (graph->build(handle_, {fe::HeurMode_t::A}).is_bad()) return {};
     Built built{graph, 0};
@@ -175,7 +174,7 @@ Built built(const Problem& problem) {
 class Call {
  public:
   Call(const Problem& problem, std::shared_ptr<Graph> graph)
-      : layout_(problem.shapes[0]),
+      : form_(problem.shapes[0]),
         is_forward_(std::holds_alternative<op::Attention>(problem.op)),
         graph_(std::move(graph)) {}
 
@@ -194,10 +193,10 @@ class Call {
  private:
   void set_parts(const Tensor& qkv, Id first, Memory& memory) const {
     for (std::int64_t part = 0; part < 3; ++part)
-      memory[first + part] = qkv.as<BFloat16>() + layout_.part_offset(part);
+      memory[first + part] = qkv.as<BFloat16>() + form_.part_offset(part);
   }
 
-  AttentionLayout layout_;
+  AttentionFormat form_;
   bool is_forward_;
   std::shared_ptr<Graph> graph_;
 };

@@ -1,7 +1,7 @@
 // What cuDNN is asked for; needs no cuDNN.
 #include <variant>
 
-#include "kernels/cuda/attention_layout.h"
+#include "kernels/cuda/attention_format.h"
 #include "kernels/cuda/cudnn_attention.h"
 
 namespace fourfold::kernels::cuda::cudnn {
@@ -20,8 +20,8 @@ bool fits(const AttentionOp& op, const Problem& problem) {
 /// begin between the 16 bytes that its tensors have.
 bool leaves_workspace_aligned(const Problem& problem) {
   constexpr std::int64_t alignment = 16;
-  const AttentionLayout layout(problem.shapes[0]);
-  return layout.batch * layout.heads * layout.time * size_bytes(DType::f32) % alignment == 0;
+  const AttentionFormat form(problem.shapes[0]);
+  return form.batch * form.heads * form.time * size_bytes(DType::f32) % alignment == 0;
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.h"
-#include "kernels/vocabulary_part.h"
+#include "kernels/vocabulary_window.h"
 
 namespace fourfold::kernels::cuda {
 namespace {
@@ -98,10 +98,10 @@ __global__ void cross_entropy(const T* logits_RV, const std::int32_t* labels_R,
 /// One row of the gradient, which may lie where the logits lie.
 template <class T>
 __device__ void row_gradient(const T* logits, std::int32_t label, float lse,
-                             const VocabularyPart& part, float scale, bool aligned, T* grad) {
-  const std::int64_t hit = part.column_of(label);
-  const std::int64_t valid = label < 0 ? 0 : part.valid;
-  for_packs<T>(part.local, aligned, [&](std::int64_t first, int count, bool whole) {
+                             const VocabularyWindow& window, float scale, bool aligned, T* grad) {
+  const std::int64_t hit = window.column_of(label);
+  const std::int64_t valid = label < 0 ? 0 : window.valid;
+  for_packs<T>(window.local, aligned, [&](std::int64_t first, int count, bool whole) {
     float values[pack_size<T>];
     load_pack<T>(logits + first, whole, count, values);
     for (int i = 0; i < pack_size<T>; ++i) {
@@ -114,30 +114,30 @@ __device__ void row_gradient(const T* logits, std::int32_t label, float lse,
 
 template <class T>
 __global__ void cross_entropy_gradient(const T* logits_RV, const std::int32_t* labels_R,
-                                       const float* lse_R, VocabularyPart part, float scale,
+                                       const float* lse_R, VocabularyWindow window, float scale,
                                        bool aligned, T* grad_RV) {
-  const std::int64_t row = blockIdx.x, at = row * part.local;
-  row_gradient(logits_RV + at, labels_R[row], lse_R[row], part, scale, aligned, grad_RV + at);
+  const std::int64_t row = blockIdx.x, at = row * window.local;
+  row_gradient(logits_RV + at, labels_R[row], lse_R[row], window, scale, aligned, grad_RV + at);
 }
 
 template <class T>
 __global__ void cross_entropy_both(const T* logits_RV, const std::int32_t* labels_R,
-                                   VocabularyPart part, float scale, bool aligned, float* loss_R,
-                                   float* lse_R, T* grad_RV) {
-  const std::int64_t row = blockIdx.x, at = row * part.local;
-  const float lse = row_loss(logits_RV + at, labels_R, part.local, aligned, row, loss_R, lse_R);
+                                   VocabularyWindow window, float scale, bool aligned,
+                                   float* loss_R, float* lse_R, T* grad_RV) {
+  const std::int64_t row = blockIdx.x, at = row * window.local;
+  const float lse = row_loss(logits_RV + at, labels_R, window.local, aligned, row, loss_R, lse_R);
   __syncthreads();  // the label's logit is read before its gradient takes its place
-  row_gradient(logits_RV + at, labels_R[row], lse, part, scale, aligned, grad_RV + at);
+  row_gradient(logits_RV + at, labels_R[row], lse, window, scale, aligned, grad_RV + at);
 }
 
 template <class T>
-__global__ void logit_max(const T* logits_RV, VocabularyPart part, bool aligned, float* max_R) {
+__global__ void logit_max(const T* logits_RV, VocabularyWindow window, bool aligned, float* max_R) {
   __shared__ float shared[row_warps];
   const std::int64_t row = blockIdx.x;
   float largest = -std::numeric_limits<float>::infinity();
-  for_packs<T>(part.valid, aligned, [&](std::int64_t first, int count, bool whole) {
+  for_packs<T>(window.valid, aligned, [&](std::int64_t first, int count, bool whole) {
     float values[pack_size<T>];
-    load_pack<T>(logits_RV + row * part.local + first, whole, count, values);
+    load_pack<T>(logits_RV + row * window.local + first, whole, count, values);
     for (int i = 0; i < count; ++i) largest = fmaxf(largest, values[i]);
   });
   largest = block_reduce<row_warps>(largest, shared, [](float a, float b) { return fmaxf(a, b); });
@@ -146,20 +146,20 @@ __global__ void logit_max(const T* logits_RV, VocabularyPart part, bool aligned,
 
 template <class T>
 __global__ void logit_sums(const T* logits_RV, const std::int32_t* labels_R, const float* max_R,
-                           VocabularyPart part, bool aligned, float* sum_exp_R,
+                           VocabularyWindow window, bool aligned, float* sum_exp_R,
                            float* label_logit_R) {
   __shared__ float shared[row_warps];
   const std::int64_t row = blockIdx.x;
-  const T* const logits = logits_RV + row * part.local;
+  const T* const logits = logits_RV + row * window.local;
   float sum = 0;
-  for_packs<T>(part.valid, aligned, [&](std::int64_t first, int count, bool whole) {
+  for_packs<T>(window.valid, aligned, [&](std::int64_t first, int count, bool whole) {
     float values[pack_size<T>];
     load_pack<T>(logits + first, whole, count, values);
     for (int i = 0; i < count; ++i) sum += expf(values[i] - max_R[row]);
   });
   sum = block_sum<row_warps>(sum, shared);
   if (threadIdx.x != 0) return;
-  const std::int64_t column = part.column_of(labels_R[row]);
+  const std::int64_t column = window.column_of(labels_R[row]);
   sum_exp_R[row] = sum;
   label_logit_R[row] = column < 0 ? 0.F : to_float(logits[column]) - max_R[row];
 }
@@ -208,13 +208,13 @@ __global__ void loss_sum(const float* loss_R, const std::int32_t* labels_R, std:
 /// One block computes it, as it does loss_sum.
 template <class T>
 __global__ void count_correct(const T* logits_RV, const std::int32_t* labels_R, const float* max_R,
-                              std::int64_t rows, VocabularyPart part, bool accumulate,
+                              std::int64_t rows, VocabularyWindow window, bool accumulate,
                               std::int64_t* count) {
   __shared__ std::int64_t shared[row_warps];
   std::int64_t correct = 0;
   for (std::int64_t row = threadIdx.x; row < rows; row += row_threads) {
-    const std::int64_t column = part.column_of(labels_R[row]);
-    if (column >= 0 && to_float(logits_RV[row * part.local + column]) == max_R[row]) ++correct;
+    const std::int64_t column = window.column_of(labels_R[row]);
+    if (column >= 0 && to_float(logits_RV[row * window.local + column]) == max_R[row]) ++correct;
   }
   correct = block_sum<row_warps>(correct, shared);
   if (threadIdx.x == 0) *count = accumulate ? *count + correct : correct;
@@ -248,13 +248,13 @@ Enqueue prepare_row(const op::CrossEntropy&, const Problem& problem) {
 
 Enqueue prepare_chain(const LossAndGradient& chain, const Problem& problem) {
   const LogitSizes sizes(problem.shapes[chain.logits]);
-  const VocabularyPart part{sizes.columns, sizes.columns, 0};
+  const VocabularyWindow window{sizes.columns, sizes.columns, 0};
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return
         [=, scale = static_cast<float>(chain.scale)](Tensors operands, Workspace, Stream stream) {
           const Tensor &logits = operands[chain.logits], &grad = operands[chain.logits_grad];
           launch(cross_entropy_both<T>, row_launch(sizes.rows), stream, logits.as<T>(),
-                 operands[chain.labels].as<std::int32_t>(), part, scale,
+                 operands[chain.labels].as<std::int32_t>(), window, scale,
                  rows_aligned<T>(sizes.columns, logits, grad), operands[chain.loss].as<float>(),
                  operands[chain.lse].as<float>(), grad.as<T>());
         };
@@ -263,11 +263,11 @@ Enqueue prepare_chain(const LossAndGradient& chain, const Problem& problem) {
 
 Enqueue prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) {
   const LogitSizes sizes(problem.shapes[0]);
-  const VocabularyPart part = vocabulary_part(op, sizes.columns);
+  const VocabularyWindow window = vocabulary_window(op, sizes.columns);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=, scale = static_cast<float>(op.scale)](Tensors operands, Workspace, Stream stream) {
       launch(cross_entropy_gradient<T>, row_launch(sizes.rows), stream, operands[0].as<T>(),
-             operands[1].as<std::int32_t>(), operands[2].as<float>(), part, scale,
+             operands[1].as<std::int32_t>(), operands[2].as<float>(), window, scale,
              rows_aligned<T>(sizes.columns, operands[0], operands[3]), operands[3].as<T>());
     };
   });
@@ -275,10 +275,10 @@ Enqueue prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) 
 
 Enqueue prepare_row(const op::LogitMax& op, const Problem& problem) {
   const LogitSizes sizes(problem.shapes[0]);
-  const VocabularyPart part = vocabulary_part(op, sizes.columns);
+  const VocabularyWindow window = vocabulary_window(op, sizes.columns);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
-      launch(logit_max<T>, row_launch(sizes.rows), stream, operands[0].as<T>(), part,
+      launch(logit_max<T>, row_launch(sizes.rows), stream, operands[0].as<T>(), window,
              rows_aligned<T>(sizes.columns, operands[0], operands[0]), operands[1].as<float>());
     };
   });
@@ -286,11 +286,11 @@ Enqueue prepare_row(const op::LogitMax& op, const Problem& problem) {
 
 Enqueue prepare_row(const op::LogitSums& op, const Problem& problem) {
   const LogitSizes sizes(problem.shapes[0]);
-  const VocabularyPart part = vocabulary_part(op, sizes.columns);
+  const VocabularyWindow window = vocabulary_window(op, sizes.columns);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
       launch(logit_sums<T>, row_launch(sizes.rows), stream, operands[0].as<T>(),
-             operands[1].as<std::int32_t>(), operands[2].as<float>(), part,
+             operands[1].as<std::int32_t>(), operands[2].as<float>(), window,
              rows_aligned<T>(sizes.columns, operands[0], operands[0]), operands[3].as<float>(),
              operands[4].as<float>());
     };
@@ -319,12 +319,12 @@ Enqueue prepare_row(const op::LossSum& op, const Problem& problem) {
 
 Enqueue prepare_row(const op::CountCorrect& op, const Problem& problem) {
   const LogitSizes sizes(problem.shapes[0]);
-  const VocabularyPart part = vocabulary_part(op, sizes.columns);
+  const VocabularyWindow window = vocabulary_window(op, sizes.columns);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=, accumulate = op.accumulate](Tensors operands, Workspace, Stream stream) {
       launch(count_correct<T>, row_launch(1), stream, operands[0].as<T>(),
-             operands[1].as<std::int32_t>(), operands[2].as<float>(), sizes.rows, part, accumulate,
-             operands[3].as<std::int64_t>());
+             operands[1].as<std::int32_t>(), operands[2].as<float>(), sizes.rows, window,
+             accumulate, operands[3].as<std::int64_t>());
     };
   });
 }

@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "kernels/reference/rows.h"
 #include "kernels/storage.h"
-#include "kernels/vocabulary_part.h"
+#include "kernels/vocabulary_window.h"
 
 namespace fourfold::kernels::reference {
 namespace {
@@ -36,24 +36,25 @@ void cross_entropy(const T* logits_RV, const std::int32_t* labels_R, LossSizes s
 }
 
 template <class T>
-void logit_max(const T* logits_RV, std::int64_t rows, VocabularyPart part, Sum<T>* max_R) {
+void logit_max(const T* logits_RV, std::int64_t rows, VocabularyWindow window, Sum<T>* max_R) {
   for (std::int64_t row = 0; row < rows; ++row) {
     Sum<T> largest = -std::numeric_limits<Sum<T>>::infinity();
-    for (std::int64_t v = 0; v < part.valid; ++v)
-      largest = std::max(largest, static_cast<Sum<T>>(logits_RV[row * part.local + v]));
+    for (std::int64_t v = 0; v < window.valid; ++v)
+      largest = std::max(largest, static_cast<Sum<T>>(logits_RV[row * window.local + v]));
     max_R[row] = largest;
   }
 }
 
 template <class T>
 void logit_sums(const T* logits_RV, const std::int32_t* labels_R, const Sum<T>* max_R,
-                std::int64_t rows, VocabularyPart part, Sum<T>* sum_exp_R, Sum<T>* label_logit_R) {
+                std::int64_t rows, VocabularyWindow window, Sum<T>* sum_exp_R,
+                Sum<T>* label_logit_R) {
   for (std::int64_t row = 0; row < rows; ++row) {
-    const T* logits = logits_RV + row * part.local;
+    const T* logits = logits_RV + row * window.local;
     Sum<T> sum = 0;
-    for (std::int64_t v = 0; v < part.valid; ++v)
+    for (std::int64_t v = 0; v < window.valid; ++v)
       sum += std::exp(static_cast<Sum<T>>(logits[v]) - max_R[row]);
-    const std::int64_t column = part.column_of(labels_R[row]);
+    const std::int64_t column = window.column_of(labels_R[row]);
     sum_exp_R[row] = sum;
     label_logit_R[row] = column < 0 ? 0 : static_cast<Sum<T>>(logits[column]) - max_R[row];
   }
@@ -61,17 +62,17 @@ void logit_sums(const T* logits_RV, const std::int32_t* labels_R, const Sum<T>* 
 
 template <class T>
 void cross_entropy_gradient(const T* logits_RV, const std::int32_t* labels_R, const Sum<T>* lse_R,
-                            std::int64_t rows, VocabularyPart part, double scale,
+                            std::int64_t rows, VocabularyWindow window, double scale,
                             T* logits_grad_RV) {
   for (std::int64_t row = 0; row < rows; ++row)
-    for (std::int64_t v = 0; v < part.local; ++v) {
-      const std::int64_t i = row * part.local + v;
-      if (labels_R[row] < 0 || v >= part.valid) {
+    for (std::int64_t v = 0; v < window.local; ++v) {
+      const std::int64_t i = row * window.local + v;
+      if (labels_R[row] < 0 || v >= window.valid) {
         logits_grad_RV[i] = static_cast<T>(Sum<T>{0});
         continue;
       }
       const Sum<T> p = std::exp(static_cast<Sum<T>>(logits_RV[i]) - lse_R[row]);
-      const Sum<T> hit = v == part.column_of(labels_R[row]) ? 1 : 0;
+      const Sum<T> hit = v == window.column_of(labels_R[row]) ? 1 : 0;
       logits_grad_RV[i] = static_cast<T>(static_cast<Sum<T>>(scale) * (p - hit));
     }
 }
@@ -91,8 +92,8 @@ Run prepare_row(const op::CrossEntropy&, const Problem& problem) {
 Run prepare_row(const op::LogitMax& op, const Problem& problem) {
   const auto [rows, columns] = loss_sizes(problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [rows = rows, part = vocabulary_part(op, columns)](Tensors operands, Workspace) {
-      logit_max<T>(operands[0].as<T>(), rows, part, operands[1].as<Sum<T>>());
+    return [rows = rows, window = vocabulary_window(op, columns)](Tensors operands, Workspace) {
+      logit_max<T>(operands[0].as<T>(), rows, window, operands[1].as<Sum<T>>());
     };
   });
 }
@@ -100,9 +101,9 @@ Run prepare_row(const op::LogitMax& op, const Problem& problem) {
 Run prepare_row(const op::LogitSums& op, const Problem& problem) {
   const auto [rows, columns] = loss_sizes(problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [rows = rows, part = vocabulary_part(op, columns)](Tensors operands, Workspace) {
+    return [rows = rows, window = vocabulary_window(op, columns)](Tensors operands, Workspace) {
       logit_sums<T>(operands[0].as<T>(), operands[1].as<std::int32_t>(), operands[2].as<Sum<T>>(),
-                    rows, part, operands[3].as<Sum<T>>(), operands[4].as<Sum<T>>());
+                    rows, window, operands[3].as<Sum<T>>(), operands[4].as<Sum<T>>());
     };
   });
 }
@@ -126,10 +127,10 @@ Run prepare_row(const op::CrossEntropyMerge&, const Problem& problem) {
 Run prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) {
   const auto [rows, columns] = loss_sizes(problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [rows = rows, part = vocabulary_part(op, columns), scale = op.scale](Tensors operands,
-                                                                                Workspace) {
+    return [rows = rows, window = vocabulary_window(op, columns), scale = op.scale](
+               Tensors operands, Workspace) {
       cross_entropy_gradient<T>(operands[0].as<T>(), operands[1].as<std::int32_t>(),
-                                operands[2].as<Sum<T>>(), rows, part, scale, operands[3].as<T>());
+                                operands[2].as<Sum<T>>(), rows, window, scale, operands[3].as<T>());
     };
   });
 }
@@ -157,15 +158,16 @@ Run prepare_row(const op::LossSum& op, const Problem& problem) {
 Run prepare_row(const op::CountCorrect& op, const Problem& problem) {
   const auto [rows, columns] = loss_sizes(problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [rows = rows, part = vocabulary_part(op, columns), accumulate = op.accumulate](
+    return [rows = rows, window = vocabulary_window(op, columns), accumulate = op.accumulate](
                Tensors operands, Workspace) {
       const T* logits_RV = operands[0].as<T>();
       const std::int32_t* labels_R = operands[1].as<std::int32_t>();
       const Sum<T>* max_R = operands[2].as<Sum<T>>();
       std::int64_t correct = 0;
       for (std::int64_t row = 0; row < rows; ++row) {
-        const std::int64_t column = part.column_of(labels_R[row]);
-        if (column >= 0 && static_cast<Sum<T>>(logits_RV[row * part.local + column]) == max_R[row])
+        const std::int64_t column = window.column_of(labels_R[row]);
+        if (column >= 0 &&
+            static_cast<Sum<T>>(logits_RV[row * window.local + column]) == max_R[row])
           ++correct;
       }
       std::int64_t& count = *operands[3].as<std::int64_t>();

@@ -19,7 +19,7 @@ DeviceRows device_rows(const Rows& rows) {
 }
 
 BlockOrder block_order(const Reorder& order) {
-  return {order.parts, order.outer, order.length, order.part_length, order.inner_bytes};
+  return {order.shares, order.outer, order.length, order.share_length, order.inner_bytes};
 }
 
 /// Closed over the kinds of prepared instructions: a new one does not compile until it stands here.

@@ -70,14 +70,14 @@ inline void expect_all_rows_copied(const InMemory& in_memory) {
 
 inline void expect_reordered(const run::Reorder& order, std::int64_t first,
                              const InMemory& in_memory) {
-  const kernels::cuda::BlockOrder same{order.parts, order.outer, order.length, order.part_length,
+  const kernels::cuda::BlockOrder same{order.shares, order.outer, order.length, order.share_length,
                                        order.inner_bytes};
   const auto place = static_cast<std::size_t>(first);
   const auto plain_bytes = static_cast<std::size_t>(order.plain_bytes()),
              blocked_bytes = static_cast<std::size_t>(order.blocked_bytes());
   const std::string what =
-      format("{} parts of {} of a dim of {}, {} outer, {} inner bytes, first {}", order.parts,
-             order.part_length, order.length, order.outer, order.inner_bytes, first);
+      format("{} parts of {} of a dim of {}, {} outer, {} inner bytes, first {}", order.shares,
+             order.share_length, order.length, order.outer, order.inner_bytes, first);
   const Bytes plain = counted(order.plain_bytes() + first + 16);
   Bytes blocked(blocked_bytes + 16, std::byte{0xA5}), expected = blocked;
   run::pack(order, plain.data() + place, expected.data(), 1);

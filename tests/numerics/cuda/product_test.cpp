@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "kernels/cuda/attention_layout.h"
+#include "kernels/cuda/attention_format.h"
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/fused_product.h"
 #include "kernels/cuda/library_workspace.h"
@@ -104,7 +104,7 @@ TEST(CudaEmulatedProducts, a_library_without_the_product_itself_is_a_bug) {
 
 TEST(CudaEmulatedAttention, strides_lead_to_the_elements_that_the_op_names) {
   const Shape qkv{2, 5, 3, 4, 8};
-  const kernels::cuda::AttentionLayout layout(qkv);
+  const kernels::cuda::AttentionFormat layout(qkv);
   const auto at = [](const std::array<std::int64_t, 4>& strides, std::int64_t b, std::int64_t h,
                      std::int64_t t, std::int64_t d) {
     return b * strides[0] + h * strides[1] + t * strides[2] + d * strides[3];

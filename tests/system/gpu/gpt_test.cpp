@@ -160,7 +160,7 @@ TEST_P(GptOnGpu, captured_steps_have_the_bits_of_traced_ones_and_of_single_instr
 TEST_P(GptOnGpu, recomputed_blocks_change_no_bit_of_the_course) {
   RunSetup setup = small_gpt(DType::bf16);
   const Course kept = course(setup);
-  setup.plan.checkpointing.blocks = 1;
+  setup.plan.checkpointing.layers = 1;
   EXPECT_TRUE(course(setup) == kept);
 }
 

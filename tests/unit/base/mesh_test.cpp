@@ -34,7 +34,7 @@ TEST(Ranks, are_what_was_put_in_whether_they_follow_one_another_or_not) {
     Ranks some;
     const std::size_t from = random() % (count + 1), length = random() % (count - from + 1);
     for (std::size_t i = 0; i < length; ++i) some.push_back(wanted[from + i]);
-    EXPECT_EQ(ranks.part(from, length), some);
+    EXPECT_EQ(ranks.range(from, length), some);
   }
 }
 

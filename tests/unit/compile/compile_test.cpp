@@ -65,7 +65,7 @@ TEST(Compile, every_program_of_the_bundle_passes_the_verifier) {
     for (const bool tied : {true, false})
       for (const std::int64_t micro : {1, 2, 6}) {
         RunSetup setup;
-        setup.plan.checkpointing.blocks = blocks;
+        setup.plan.checkpointing.layers = blocks;
         setup.gpt.tied_head = tied;
         setup.plan.micro_batch_size = micro;
         for (const auto& fault : verify::verify(bundle_of(setup)))
@@ -83,7 +83,7 @@ TEST(Compile, the_bundle_round_trips_as_text) {
 TEST(Compile, a_gpt_of_one_layer_compiles_to_the_golden_programs) {
   RunSetup setup;
   setup.gpt.num_layers = 1;
-  setup.plan.checkpointing.blocks = 1;
+  setup.plan.checkpointing.layers = 1;
   const std::string text = program::to_text(bundle_of(setup));
   const std::string path = FOURFOLD_SOURCE_DIR "/tests/unit/compile/golden/gpt-1-layer.txt";
   if (std::getenv("FOURFOLD_UPDATE_GOLDEN") != nullptr) write_file_atomic(path, text);
@@ -125,7 +125,7 @@ TEST(Compile, the_first_producer_of_a_sum_overwrites_and_all_others_add) {
 
 TEST(Recompute, full_checkpointing_repeats_each_block_once_and_saves_memory) {
   RunSetup plain, full;
-  full.plan.checkpointing.blocks = 1;
+  full.plan.checkpointing.layers = 1;
   plain.gpt.num_layers = full.gpt.num_layers = 8;
   const auto without = bundle_of(plain).at("train"), with = bundle_of(full).at("train");
   const std::size_t micros = 3, layers = 8;
@@ -139,8 +139,8 @@ TEST(Recompute, full_checkpointing_repeats_each_block_once_and_saves_memory) {
 
 TEST(Recompute, selective_checkpointing_repeats_what_is_cheap_and_no_product) {
   RunSetup plain, selective, full;
-  selective.plan.checkpointing = {.blocks = 1, .keeps_products = true};
-  full.plan.checkpointing.blocks = 1;
+  selective.plan.checkpointing = {.layers = 1, .keeps_products = true};
+  full.plan.checkpointing.layers = 1;
   for (RunSetup* setup : {&plain, &selective, &full}) setup->gpt.num_layers = 8;
   const auto without = bundle_of(plain).at("train"), some = bundle_of(selective).at("train"),
              all = bundle_of(full).at("train");
@@ -158,7 +158,7 @@ TEST(Recompute, selective_programs_pass_the_verifier) {
   for (const bool tied : {true, false}) {
     RunSetup setup;
     setup.gpt.tied_head = tied;
-    setup.plan.checkpointing = {.blocks = 1, .keeps_products = true};
+    setup.plan.checkpointing = {.layers = 1, .keeps_products = true};
     for (const auto& fault : verify::verify(bundle_of(setup)))
       ADD_FAILURE() << fault.rule << ": " << fault.message;
   }
@@ -166,8 +166,8 @@ TEST(Recompute, selective_programs_pass_the_verifier) {
 
 TEST(Recompute, a_segment_of_all_blocks_repeats_as_much_as_full_checkpointing) {
   RunSetup full, whole;
-  full.plan.checkpointing.blocks = 1;
-  whole.plan.checkpointing.blocks = 3;
+  full.plan.checkpointing.layers = 1;
+  whole.plan.checkpointing.layers = 3;
   EXPECT_EQ(count_ops(bundle_of(full).at("train"), "attention"),
             count_ops(bundle_of(whole).at("train"), "attention"));
 }

@@ -77,7 +77,7 @@ bool is_legal(const Sharding& before, const Conversion& step, std::size_t rank) 
              equal_beside(before, after, rank, {step.dim, step.from_dim}) &&
              after.partial == before.partial;
     default:
-      return false;  // packing is choose_layouts' business
+      return false;  // packing is choose_blocks' business
   }
 }
 

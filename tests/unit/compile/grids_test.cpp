@@ -62,8 +62,8 @@ TEST(Grids, every_grid_of_eight_ranks_passes_the_verifier) {
       for (const std::int64_t z : {1, 2, 4, 8}) {
         if (8 % (x * y * z) != 0 || x * y * z > 8) continue;
         for (const plan::Checkpointing checkpointing :
-             {plan::Checkpointing{}, plan::Checkpointing{.blocks = 1},
-              plan::Checkpointing{.blocks = 1, .keeps_products = true}}) {
+             {plan::Checkpointing{}, plan::Checkpointing{.layers = 1},
+              plan::Checkpointing{.layers = 1, .keeps_products = true}}) {
           GridSetup setup;
           setup.plan.grid = {.x = x, .y = y, .z = z, .data = 8 / (x * y * z)};
           setup.plan.checkpointing = checkpointing;

@@ -42,7 +42,7 @@ std::vector<GridSetup> setups() {
     setup.set_grid(grid, 3);
     if (grid.x * grid.y <= 8) list.push_back(setup);
     setup.plan.shard_states = true;
-    setup.plan.checkpointing.blocks = 1;
+    setup.plan.checkpointing.layers = 1;
     if (grid.x * grid.y <= 8) list.push_back(setup);
     if (grid.y != 1 || grid.z != 1) continue;
     setup.plan.strategy = plan::Strategy::megatron;
@@ -236,7 +236,7 @@ TEST(InsertConversions, an_activation_is_brought_into_the_state_in_which_it_is_k
 
 TEST(InsertConversions, nothing_is_converted_twice_into_one_state) {
   for (const GridSetup& setup : setups()) {
-    if (setup.plan.checkpointing.blocks > 0) continue;
+    if (setup.plan.checkpointing.layers > 0) continue;
     SCOPED_TRACE(name_of(setup));
     const ShardedGraph graph = sharded_train(setup);
     std::set<std::tuple<ValueId, MoveKind, std::vector<AxisId>, std::size_t>> moves;
@@ -273,7 +273,7 @@ TEST(InsertConversions,
   EXPECT_EQ(once.size(), 2U + 2 * 4);  // both tables, four matrices in each of two blocks
   for (const auto& [name, counts] : once) EXPECT_EQ(counts, std::pair(1, 0)) << name;
   for (const std::int64_t blocks : {1, 2}) {
-    setup.plan.checkpointing.blocks = blocks;
+    setup.plan.checkpointing.layers = blocks;
     for (const auto& [name, counts] : gathers(setup))
       EXPECT_EQ(counts, std::pair(1, name == "wpe.weight" ? 0 : 1)) << name;
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compile/liveness.h"
-#include "compile/persistent_layout.h"
+#include "compile/persistent_region.h"
 #include "compile/place_buffers.h"
 #include "unit/compile/grid_setup.h"
 
@@ -13,7 +13,7 @@ namespace {
 GridSetup setup_on(const plan::Grid& grid, std::int64_t blocks) {
   GridSetup setup;
   setup.plan.grid = grid;
-  setup.plan.checkpointing.blocks = blocks;
+  setup.plan.checkpointing.layers = blocks;
   return setup;
 }
 

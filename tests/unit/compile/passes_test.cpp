@@ -35,7 +35,7 @@ std::vector<GridSetup> setups() {
   cut.set_grid({.x = 2, .y = 2, .z = 2, .data = 2});
   GridSetup rounded;
   rounded.plan.compute = DType::bf16;
-  rounded.plan.checkpointing.blocks = 1;
+  rounded.plan.checkpointing.layers = 1;
   rounded.set_grid({.x = 2, .y = 1, .z = 2, .data = 1});
   return {cut, rounded};
 }

@@ -320,7 +320,7 @@ ByClass sent_by_class(const program::Program& program) {
 class Formulas {
  public:
   explicit Formulas(const GridSetup& setup) : setup_(setup), s_(setup) {
-    if (setup.plan.checkpointing.blocks > 0) forward_ = 2;
+    if (setup.plan.checkpointing.layers > 0) forward_ = 2;
     linears();
     norms();
     biases();
@@ -377,7 +377,7 @@ class Formulas {
   /// With recomputation all of a block is done again but its last product, unless a later block of
   /// the segment reads that.
   std::int64_t down_products() const {
-    const std::int64_t blocks = setup_.plan.checkpointing.blocks;
+    const std::int64_t blocks = setup_.plan.checkpointing.layers;
     return blocks == 0 ? s_.layers : 2 * s_.layers - (s_.layers + blocks - 1) / blocks;
   }
 
@@ -600,7 +600,7 @@ TEST(Traffic, recomputation_repeats_the_forward_collectives_of_blocks_that_it_ne
     for (const plan::Grid& grid : grids_of({1, 2, 3}, 12)) {
       GridSetup setup = setup_for(grid);
       setup.gpt.num_layers = 3;
-      setup.plan.checkpointing.blocks = blocks;
+      setup.plan.checkpointing.layers = blocks;
       expect_formulas(setup);
       setup.gpt.tied_head = false;
       expect_formulas(setup);

@@ -47,7 +47,7 @@ TEST(PaperConfigs, have_the_sizes_and_the_batch_of_the_paper) {
     EXPECT_EQ(config.data.format, data::Format::synthetic) << run.file;
     EXPECT_EQ(config.plan.global_batch_size, 2048) << run.file;  // 4 Mi tokens
     EXPECT_EQ(config.plan.compute, DType::bf16) << run.file;
-    EXPECT_EQ(config.plan.checkpointing.blocks, 1) << run.file;
+    EXPECT_EQ(config.plan.checkpointing.layers, 1) << run.file;
   }
 }
 

@@ -12,36 +12,36 @@ namespace fourfold::run {
 namespace {
 
 /// A program whose buffer 0 is a local (2, 7, 3) tensor in `parts` blocks of dim 1.
-program::Program blocked_program(std::int64_t parts, std::int64_t part) {
+program::Program blocked_program(std::int64_t shares, std::int64_t share) {
   Handmade made("p");
-  made.buffer("b", DType::i32, {2, parts * part, 3}, program::Region::transient);
+  made.buffer("b", DType::i32, {2, shares * share, 3}, program::Region::transient);
   program::Program& program = made.edit();
-  program.meshes[0].axes = {{"x", parts}};
-  program.meshes[0].ranks = Ranks(Rank(0), static_cast<std::size_t>(parts));
+  program.meshes[0].axes = {{"x", shares}};
+  program.meshes[0].ranks = Ranks(Rank(0), static_cast<std::size_t>(shares));
   program.buffers[0].global = {2, 7, 3};
-  program.buffers[0].blocked = program::Blocked{1, AxisId(0), part};
+  program.buffers[0].blocked = program::Blocked{1, AxisId(0), share};
   return made.program();
 }
 
 class Parts : public testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {};
 
 TEST_P(Parts, pack_puts_every_element_into_its_block_and_unpack_brings_it_back) {
-  const auto [parts, part] = GetParam();
-  const program::Program program = blocked_program(parts, part);
+  const auto [shares, share] = GetParam();
+  const program::Program program = blocked_program(shares, share);
   const Reorder order = reorder_of(program, program.buffers[0]);
   std::vector<std::int32_t> plain(2 * 7 * 3), back(plain.size(), -1);
   std::iota(plain.begin(), plain.end(), 1);
-  std::vector<std::int32_t> blocked(static_cast<std::size_t>(parts * 2 * part * 3), -1);
+  std::vector<std::int32_t> blocked(static_cast<std::size_t>(shares * 2 * share * 3), -1);
   ASSERT_EQ(order.plain_bytes(), static_cast<std::int64_t>(plain.size() * 4));
   ASSERT_EQ(order.blocked_bytes(), static_cast<std::int64_t>(blocked.size() * 4));
   const auto bytes = [](auto& values) { return reinterpret_cast<std::byte*>(values.data()); };
   pack(order, bytes(plain), bytes(blocked), 1);
   std::size_t at = 0;
-  for (std::int64_t p = 0; p < parts; ++p)
+  for (std::int64_t p = 0; p < shares; ++p)
     for (std::int64_t outer = 0; outer < 2; ++outer)
-      for (std::int64_t i = 0; i < part; ++i)
+      for (std::int64_t i = 0; i < share; ++i)
         for (std::int64_t inner = 0; inner < 3; ++inner) {
-          const std::int64_t index = p * part + i;
+          const std::int64_t index = p * share + i;
           const std::int64_t expected = index < 7 ? 1 + (outer * 7 + index) * 3 + inner : 0;
           EXPECT_EQ(blocked[at++], expected) << "part " << p << " index " << i;
         }

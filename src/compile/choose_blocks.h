@@ -7,10 +7,10 @@
 
 namespace fourfold::compile {
 
-/// A collective gives each member one contiguous part. That holds for a plain tensor where the dim
+/// A collective gives each member one contiguous share. That holds for a plain tensor where the dim
 /// that gains or loses the cut is outermost in memory and the members divide it; parameters are
 /// annotated so that theirs is. Everywhere else the tensor is moved in a blocked buffer, and `pack`
 /// and `unpack` steps, visible and priced, change between the two forms.
-ShardedGraph choose_layouts(ShardedGraph graph, const plan::Plan& plan);
+ShardedGraph choose_blocks(ShardedGraph graph, const plan::Plan& plan);
 
 }  // namespace fourfold::compile

@@ -12,11 +12,11 @@ namespace fourfold::kernels::cuda {
 
 /// Offsets and strides into qkv (B,T,3,H,D), y (B,T,H,D) and lse (B,H,T), and those of their
 /// gradients alike.
-struct AttentionLayout {
+struct AttentionFormat {
   std::int64_t batch, time, heads, width;
   using Strides = std::array<std::int64_t, 4>;
 
-  explicit AttentionLayout(const Shape& qkv)
+  explicit AttentionFormat(const Shape& qkv)
       : batch(qkv[0]), time(qkv[1]), heads(qkv[3]), width(qkv[4]) {}
 
   Strides dims() const { return {batch, heads, time, width}; }

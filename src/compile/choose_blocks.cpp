@@ -1,4 +1,4 @@
-#include "compile/choose_layouts.h"
+#include "compile/choose_blocks.h"
 
 #include <map>
 
@@ -28,24 +28,24 @@ class Chooser {
  private:
   void place(Move move) {
     const Conversion& c = move.conversion;
-    // The tensor whose parts belong to the members: where the dim is whole along the axis.
+    // The tensor whose shares belong to the members: where the dim is whole along the axis.
     const bool scatters = c.kind == MoveKind::reduce_scatter || c.kind == MoveKind::all_to_all;
     const bool gathers = c.kind == MoveKind::all_gather || c.kind == MoveKind::all_to_all;
     const std::size_t whole_dim = c.kind == MoveKind::all_to_all ? c.from_dim : c.dim;
-    const std::int64_t scattered_part = scatters ? local_shape(move.to)[c.dim] : 0,
-                       gathered_part = gathers ? local_shape(move.from)[whole_dim] : 0;
+    const std::int64_t scattered_share = scatters ? local_shape(move.to)[c.dim] : 0,
+                       gathered_share = gathers ? local_shape(move.from)[whole_dim] : 0;
     if (!scatters && !gathers) {
       result_.steps.emplace_back(std::move(move));
       return;
     }
     const AxisId axis = c.axes.front();
-    const bool is_scattered = scatters && !is_contiguous(move.from, c.dim, axis, scattered_part);
-    const bool is_gathered = gathers && !is_contiguous(move.to, whole_dim, axis, gathered_part);
+    const bool is_scattered = scatters && !is_contiguous(move.from, c.dim, axis, scattered_share);
+    const bool is_gathered = gathers && !is_contiguous(move.to, whole_dim, axis, gathered_share);
     if (is_scattered) {
       Move pack = move;
       pack.sum.reset();
       pack.conversion.kind = MoveKind::pack;
-      pack.to = blocked(move.from, "packed", {c.dim, axis, scattered_part});
+      pack.to = blocked(move.from, "packed", {c.dim, axis, scattered_share});
       move.from = pack.to;
       result_.steps.emplace_back(std::move(pack));
     }
@@ -55,7 +55,7 @@ class Chooser {
     }
     Move unpack = move;
     unpack.conversion.kind = MoveKind::unpack;
-    unpack.from = blocked(move.to, "blocks", {whole_dim, axis, gathered_part});
+    unpack.from = blocked(move.to, "blocks", {whole_dim, axis, gathered_share});
     move.to = unpack.from;
     move.sum.reset();
     result_.steps.emplace_back(std::move(move));
@@ -70,21 +70,21 @@ class Chooser {
     return plan_.meshes[value.sharding.mesh.index()];
   }
 
-  /// True if equal parts of the local tensor's memory are the members' blocks of the dim.
-  bool is_contiguous(ValueId id, std::size_t dim, AxisId axis, std::int64_t part) const {
+  /// True if equal shares of the local tensor's memory are the members' blocks of the dim.
+  bool is_contiguous(ValueId id, std::size_t dim, AxisId axis, std::int64_t share) const {
     const Shape local = local_shape(id);
     return local.elements(0, dim) == 1 &&
-           local[dim] == part * mesh_of(result_.value(id)).axes[axis.index()].size;
+           local[dim] == share * mesh_of(result_.value(id)).axes[axis.index()].size;
   }
 
-  ValueId blocked(ValueId like, std::string_view word, const program::Blocked& layout) {
+  ValueId blocked(ValueId like, std::string_view word, const program::Blocked& order) {
     ShardedValue value = result_.value(like);
     value.name = fresh_name(
-        format("{}/{}.{}", value.name, word, mesh_of(value).axes[layout.axis.index()].name));
+        format("{}/{}.{}", value.name, word, mesh_of(value).axes[order.axis.index()].name));
     value.role = graph::ValueRole::activation;
     value.is_micro_sum = false;
-    value.part_of.reset();
-    value.blocked = layout;
+    value.window_of.reset();
+    value.blocked = order;
     result_.values.push_back(std::move(value));
     return ValueId(result_.values.size() - 1);
   }
@@ -102,7 +102,7 @@ class Chooser {
 
 }  // namespace
 
-ShardedGraph choose_layouts(ShardedGraph graph, const plan::Plan& plan) {
+ShardedGraph choose_blocks(ShardedGraph graph, const plan::Plan& plan) {
   return Chooser(std::move(graph), plan).run();
 }
 

@@ -9,14 +9,14 @@
 
 namespace fourfold::compile {
 
-struct PersistentLayout {
+struct PersistentRegion {
   std::vector<program::Buffer> buffers;  // every program's table begins with these
   std::int64_t bytes = 0;
 };
 
 /// Step block, result block, then every persistent value of any graph of one mesh, in order of
 /// first appearance.
-PersistentLayout persistent_layout(const graph::ModelGraphs& model, const plan::Plan& plan,
+PersistentRegion persistent_region(const graph::ModelGraphs& model, const plan::Plan& plan,
                                    MeshId mesh = {});
 
 /// Where buffers begin: a multiple of a cache line.

@@ -1,4 +1,4 @@
-#include "compile/persistent_layout.h"
+#include "compile/persistent_region.h"
 
 #include <set>
 
@@ -39,13 +39,13 @@ program::Buffer block_buffer(std::string name, program::BufferRole role, std::si
 
 }  // namespace
 
-PersistentLayout persistent_layout(const graph::ModelGraphs& model, const plan::Plan& plan,
+PersistentRegion persistent_region(const graph::ModelGraphs& model, const plan::Plan& plan,
                                    MeshId mesh) {
-  PersistentLayout layout;
+  PersistentRegion region;
   const auto place = [&](program::Buffer buffer) {
-    buffer.offset_bytes = layout.bytes;
-    layout.bytes = align_up(layout.bytes + buffer.space_bytes());
-    layout.buffers.push_back(std::move(buffer));
+    buffer.offset_bytes = region.bytes;
+    region.bytes = align_up(region.bytes + buffer.space_bytes());
+    region.buffers.push_back(std::move(buffer));
   };
   place(block_buffer("step", program::BufferRole::step_block, sizeof(op::StepBlock), mesh));
   place(block_buffer("result", program::BufferRole::result_block, sizeof(op::ResultBlock), mesh));
@@ -68,7 +68,7 @@ PersistentLayout persistent_layout(const graph::ModelGraphs& model, const plan::
           size_bytes(buffer.dtype);
       place(std::move(buffer));
     }
-  return layout;
+  return region;
 }
 
 }  // namespace fourfold::compile

@@ -9,7 +9,7 @@
 
 namespace fourfold::kernels {
 
-struct VocabularyPart {
+struct VocabularyWindow {
   std::int64_t local;  // columns here, those of padding after the others
   std::int64_t valid;  // not padding
   std::int64_t first;  // of the vocabulary
@@ -23,7 +23,7 @@ struct VocabularyPart {
 
 /// For logits (..., V) and the attributes first_column and columns of an op.
 template <class Row>
-VocabularyPart vocabulary_part(const Row& op, std::int64_t local) {
+VocabularyWindow vocabulary_window(const Row& op, std::int64_t local) {
   const std::int64_t valid =
       op.columns == 0 ? local : std::clamp<std::int64_t>(op.columns - op.first_column, 0, local);
   return {local, valid, op.first_column};
