@@ -8,6 +8,7 @@ import unittest.mock
 
 import check_catalogue
 import check_general
+import check_glossary
 import check_includes
 import check_rooms
 import check_text
@@ -25,6 +26,14 @@ ROOMS = """# Rooms
 | `plan` | Plans. | base |
 | `run` | Runs. | base, program |
 | `cli` | All. | base, program, plan, run |
+
+| word | means | in | elsewhere |
+|---|---|---|---|
+| `state` | what a run keeps | `run` | `plan`: the one of a plan; `state_of_lock`: another |
+| `layer` | the repeated part | `plan` | |
+| `block`, `blocked` | an order in memory | `program` | |
+| `format` | an order, or a text | any | |
+| `part` | nothing | | |
 """
 CMAKE = """option(FOURFOLD_WERROR "Treat warnings as errors" ON)
 add_compile_options(-Wall -Wextra -Wconversion -Wshadow -g1)
@@ -44,9 +53,11 @@ CLEAN = {
     "src/base/format.h": "// Text.\n#pragma once\n#include <fmt/core.h>\n",
     "src/cli/all.h": '// All.\n#pragma once\n#include "plan/plan.h"\n#include "run/run.h"\n',
     "src/plan/plan.h": '// Plan.\n#pragma once\n#include "base/format.h"\n',
+    "src/plan/state.h": "// State.\n#pragma once\nstruct State;\n",
     "src/program/program.h": "// Program.\n#pragma once\n#include <vector>\n",
     "src/run/run.h": '// Run.\n#pragma once\n#include "program/program.h"\n#include "run/run.h"\n'
                      '#include <sys/mman.h>\n',
+    "src/run/lock.h": "// Lock.\n#pragma once\nint state_of_lock();\n",
     **{f"src/{room}/README.md": f"# {room}\n" for room in ("base", "cli", "plan", "program", "run")},
 }
 
@@ -76,7 +87,7 @@ class CheckTest(unittest.TestCase):
 
 class Clean(CheckTest):
     def test_a_clean_repository_has_no_findings(self):
-        for check in (check_catalogue, check_includes, check_rooms, check_text, check_words):
+        for check in (check_catalogue, check_glossary, check_includes, check_rooms, check_text, check_words):
             self.assertEqual(list(check.findings(self.root)), [])
 
     def test_ignored_files_are_not_checked(self):
@@ -332,6 +343,44 @@ class Words(CheckTest):
     def test_those_of_twice(self):
         self.append("README.md", "It has those of one and those of the other.")
         self.expect(check_words, "README.md:8:", "stands twice")
+
+
+class Glossary(CheckTest):
+    def test_a_word_in_a_room_that_does_not_have_its_meaning(self):
+        for code in ("int state = 0;", "  for (const Box& state : all) {", "void read(Box* state, int x);", "int first_state() {",
+                     "struct MyState {", "std::vector<int> states_;", "const auto& [rank, state] = x;", "Box state{1};"):
+            self.append("src/program/program.h", code)
+            self.expect(check_glossary, "src/program/program.h:4:", "has the word 'state", "does not give program/ (state: what a run keeps)")
+
+    def test_each_word_of_a_row_is_kept(self):
+        self.append("src/run/run.h", "bool is_blocked();")
+        self.expect(check_glossary, "src/run/run.h:6: 'is_blocked' has the word 'blocked'")
+
+    def test_a_word_that_no_room_may_have(self):
+        self.append("src/run/run.h", "int num_parts = 0;")
+        self.expect(check_glossary, "src/run/run.h:6: 'num_parts' has the word 'parts'")
+
+    def test_a_word_in_its_room_or_any_room_and_the_name_of_an_exception(self):
+        for code in ("int state = 0;", "int format(int x);", "int count_state_of_locks();", "bool is_state_of_lock();"):
+            self.append("src/run/run.h", code)
+            self.assertEqual(list(check_glossary.findings(self.root)), [])
+
+    def test_uses_texts_comments_and_words_within_words_are_left_alone(self):
+        for code in ("// A state", 'f("int state = 0");', "return state;", "x.state = 1;", "op::State::moment;", "int estate = 0;",
+                     "if (a && state) return;", "case state: break;", "class X;", "#include <state>"):
+            self.append("src/program/program.h", code)
+            self.assertEqual(list(check_glossary.findings(self.root)), [], code)
+
+    def test_an_exception_that_nothing_needs(self):
+        self.write("src/run/lock.h", "// Lock.\n#pragma once\n")
+        self.expect(check_glossary, "src/README.md:13:", "'state_of_lock' of 'state'", "take it out")
+        self.write("src/run/lock.h", CLEAN["src/run/lock.h"])
+        self.write("src/plan/state.h", "// Plan.\n#pragma once\n")
+        self.expect(check_glossary, "src/README.md:13:", "'plan' of 'state'", "take it out")
+
+    def test_a_glossary_that_is_gone(self):
+        self.write("src/README.md", ROOMS.split("| word")[0])
+        self.expect(check_glossary, "src/README.md: it has no glossary")
 
 
 class Text(CheckTest):
