@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <string>
 
 #include "support/compare.h"
 #include "support/small_run.h"
@@ -40,6 +41,13 @@ struct Variant {
   std::int64_t micro, checkpointing;
   std::int64_t chunks = 0;  // above 0: in cut forms
 };
+
+std::string name_of(const testing::TestParamInfo<Variant>& variant) {
+  const Variant& v = variant.param;
+  return std::string(v.tied ? "tied" : "untied") + (v.bias ? "" : "_without_biases") +
+         (v.dropout > 0 ? "_dropout" : "") + "_micro_batches_of_" + std::to_string(v.micro) +
+         (v.checkpointing > 0 ? "_recomputed" : "") + (v.chunks > 0 ? "_in_chunks" : "");
+}
 
 class WholeModel : public testing::TestWithParam<Variant> {};
 
@@ -93,7 +101,8 @@ INSTANTIATE_TEST_SUITE_P(Gpt, WholeModel,
                                          Variant{false, true, 0, 2, 0},
                                          Variant{true, false, 0.2, 1, 0},
                                          Variant{true, true, 0.2, 2, 1},
-                                         Variant{true, true, 0.2, 2, 1, 4}));
+                                         Variant{true, true, 0.2, 2, 1, 4}),
+                         name_of);
 
 /// Norms of several numbers of parts and the loss of a cut vocabulary, on one rank: the same
 /// function, so what differs is rounding.

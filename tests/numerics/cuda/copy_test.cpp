@@ -28,7 +28,10 @@ TEST_P(CudaCopies, of_rows_give_the_bytes_of_the_cpu_and_touch_no_other) {
 TEST_P(CudaCopies, pack_and_unpack_give_the_bytes_of_the_cpu_and_touch_no_other) {
   expect_all_reordered(in_host_memory);
 }
-INSTANTIATE_TEST_SUITE_P(InOrder, CudaCopies, testing::Values(Order::forward, Order::shuffled));
+INSTANTIATE_TEST_SUITE_P(InOrder, CudaCopies, testing::Values(Order::forward, Order::shuffled),
+                         [](const auto& order) {
+                           return order.param == Order::forward ? "forward" : "shuffled";
+                         });
 
 TEST(CudaCopy, of_something_onto_itself_is_nothing_and_of_unequal_sizes_is_refused) {
   Bytes bytes = counted(64);

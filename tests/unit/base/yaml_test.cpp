@@ -2,11 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cctype>
 #include <chrono>
 #include <ostream>
 #include <string>
 #include <vector>
+
+#include "support/print_words.h"
 
 namespace fourfold {
 namespace {
@@ -83,15 +84,8 @@ struct Case {
   std::string text, expected;
 };
 
-/// Part of the test's name in ctest, which knows neither brackets nor line ends: those print as
-/// numbers.
 void PrintTo(const Case& c, std::ostream* out) {
-  for (const char byte : c.text) {
-    const bool is_plain =
-        std::isalnum(static_cast<unsigned char>(byte)) || byte == '_' || byte == '.';
-    *out << (is_plain ? std::string(1, byte)
-                      : "%" + std::to_string(static_cast<unsigned char>(byte)));
-  }
+  test::print_words(c.text, *out);
 }
 
 class BadYaml : public testing::TestWithParam<Case> {};

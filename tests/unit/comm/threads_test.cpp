@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <numeric>
+#include <string>
 #include <thread>
 
 #include "base/format.h"
@@ -41,7 +42,8 @@ TEST_P(Sizes, every_collective_on_every_type_equals_the_serial_result) {
   });
   for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
-INSTANTIATE_TEST_SUITE_P(ThreadWorld, Sizes, testing::Values(1, 2, 3, 4, 5, 7, 8));
+INSTANTIATE_TEST_SUITE_P(ThreadWorld, Sizes, testing::Values(1, 2, 3, 4, 5, 7, 8),
+                         [](const auto& size) { return std::to_string(size.param) + "_ranks"; });
 
 TEST(ThreadWorld, members_count_in_the_order_of_the_group) {
   ThreadJob job(3);

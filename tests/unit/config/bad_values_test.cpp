@@ -1,9 +1,9 @@
 // Every way to get a configuration wrong that we have met or thought of: what is said, and where.
-#include <cctype>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "support/print_words.h"
 #include "unit/config/scratch.h"
 
 namespace fourfold::config {
@@ -14,15 +14,8 @@ struct Case {
   std::vector<std::string> expected;  // each stands in the report
 };
 
-/// Part of the test's name in ctest, which knows neither brackets nor line ends: those print as
-/// numbers.
 void PrintTo(const Case& c, std::ostream* out) {
-  for (const char byte : c.text) {
-    const bool is_plain =
-        std::isalnum(static_cast<unsigned char>(byte)) || byte == '_' || byte == '.';
-    *out << (is_plain ? std::string(1, byte)
-                      : "%" + std::to_string(static_cast<unsigned char>(byte)));
-  }
+  test::print_words(c.text, *out);
 }
 
 class BadValue : public testing::TestWithParam<Case> {};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -11,7 +12,7 @@
 namespace fourfold::run {
 namespace {
 
-/// A program whose buffer 0 is a local (2, 7, 3) tensor in `parts` blocks of dim 1.
+/// A program whose buffer 0 is a local (2, 7, 3) tensor in `shares` blocks of dim 1.
 program::Program blocked_program(std::int64_t shares, std::int64_t share) {
   Handmade made("p");
   made.buffer("b", DType::i32, {2, shares * share, 3}, program::Region::transient);
@@ -48,10 +49,14 @@ TEST_P(Parts, pack_puts_every_element_into_its_block_and_unpack_brings_it_back) 
   unpack(order, bytes(blocked), bytes(back), 1);
   EXPECT_EQ(back, plain);
 }
-// Whole parts, one padded part, parts that are padding altogether, one part.
+// Whole shares, one padded share, shares that are padding altogether, one share.
 INSTANTIATE_TEST_SUITE_P(Reorder, Parts,
                          testing::Values(std::pair{7, 1}, std::pair{2, 4}, std::pair{3, 3},
-                                         std::pair{5, 2}, std::pair{4, 4}, std::pair{1, 7}));
+                                         std::pair{5, 2}, std::pair{4, 4}, std::pair{1, 7}),
+                         [](const auto& sizes) {
+                           return std::to_string(sizes.param.first) + "_shares_of_" +
+                                  std::to_string(sizes.param.second);
+                         });
 
 TEST(Reorder, threads_change_nothing) {
   Handmade made("p");

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -294,7 +295,8 @@ TEST_P(OnAFakeGpu, programs_for_several_ranks_are_refused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, OnAFakeGpu, testing::Values(1U, 2U, 3U));
+INSTANTIATE_TEST_SUITE_P(Orders, OnAFakeGpu, testing::Values(1U, 2U, 3U),
+                         [](const auto& seed) { return "seed_" + std::to_string(seed.param); });
 
 /// A run of some steps whose device is lost somewhere.
 class LostGpu {
