@@ -1,0 +1,50 @@
+// A small GPT on one rank, compiled: for what passes promise about order, memory and waits.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include "compile/compile.h"
+#include "model/gpt.h"
+
+namespace fourfold::compile {
+
+struct RunSetup {
+  model::GptSpec gpt{.num_layers = 3,
+                     .num_attention_heads = 2,
+                     .hidden_size = 8,
+                     .ffn_hidden_size = 32,
+                     .max_position_embeddings = 6,
+                     .vocab_size = 11,
+                     .dropout = 0.1};
+  plan::PlanSpec plan{.global_batch_size = 6, .micro_batch_size = 2, .seq_length = 6};
+  graph::OptimizerSpec optimizer;
+
+  graph::ModelGraphs graphs() const {
+    return model::build(gpt, {plan.micro_batch_size, plan.seq_length, plan.global_batch_size},
+                        optimizer);
+  }
+  plan::Plan solved() const { return std::get<plan::Plan>(plan::make_plan(graphs(), plan)); }
+};
+
+/// A target whose attention asks for scratch, so that workspaces take part.
+inline machine::Target test_target() {
+  machine::Target target{
+      "cpu", 1, {{.op = "*", .dtype = std::nullopt, .implementation = "test"}}, {}};
+  target.workspace_bytes = [](const std::string&, const op::Op& op, op::Shapes all, DType) {
+    return std::holds_alternative<op::Attention>(op) ? all[0].elements() * 4 : std::int64_t{0};
+  };
+  return target;
+}
+
+inline program::Bundle bundle_of(const RunSetup& setup) {
+  return compile(setup.graphs(), setup.solved(), test_target()).classes[0];
+}
+
+inline std::size_t count_ops(const program::Program& program, std::string_view name) {
+  return static_cast<std::size_t>(
+      std::count_if(program.instructions.begin(), program.instructions.end(),
+                    [&](const auto& i) { return program::name(i) == name; }));
+}
+
+}  // namespace fourfold::compile
