@@ -1,6 +1,7 @@
 #include "base/host_facts.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -151,6 +152,12 @@ std::string core_list(const std::vector<int>& cores) {
     begin = end;
   }
   return text;
+}
+
+std::int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;  // Linux counts in KiB
 }
 
 }  // namespace fourfold

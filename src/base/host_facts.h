@@ -39,4 +39,7 @@ std::string core_list(const std::vector<int>& cores);
 /// The first line of a file of /proc or /sys; none where it cannot be read.
 std::optional<std::string> first_line(const std::string& path);
 
+/// The most that was resident at once since the process began. Costs one system call.
+std::int64_t peak_resident_bytes();
+
 }  // namespace fourfold

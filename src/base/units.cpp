@@ -1,11 +1,11 @@
 #include "base/units.h"
 
-#include <charconv>
-#include <system_error>
-
 #include <array>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <string_view>
+#include <system_error>
 
 #include "base/format.h"
 
@@ -85,6 +85,16 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
   for (const Unit& row : units)
     if (unit == row.name && !__builtin_mul_overflow(number, row.bytes, &bytes)) return bytes;
   return std::nullopt;
+}
+
+std::string flops_text(double flops_per_s) {
+  std::string number = format_count(flops_per_s);
+  std::string prefix = " ";
+  if (std::isalpha(static_cast<unsigned char>(number.back())) != 0) {
+    prefix = number.back();
+    number.pop_back();
+  }
+  return format("{:>4} {}FLOP/s", number, prefix);
 }
 
 }  // namespace fourfold

@@ -29,4 +29,8 @@ std::string format_grouped(std::int64_t number);
 /// "1 document", "2,000 documents": the word with an s, unless there is one of it.
 std::string counted(std::int64_t number, std::string_view word);
 
+/// "70.9 GFLOP/s", " 819 MFLOP/s": three digits and a prefix of the unit, at the same width from
+/// one flop a second on.
+std::string flops_text(double flops_per_s);
+
 }  // namespace fourfold

@@ -11,12 +11,52 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_system.h"
-#include "checkpoint/gather_box.h"
+#include "checkpoint/box.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/safetensors.h"
 
 namespace fourfold::checkpoint {
 namespace {
+
+/// What a rank has of a tensor: the buffer of its program and the bytes there.
+struct LocalTensor {
+  const Mesh& mesh;
+  const program::Buffer& buffer;
+  std::span<const std::byte> bytes;
+};
+
+/// Fills `into` on rank `root`, dense and row-major, with the elements of `box` of the logical
+/// tensor; nothing on the other ranks. All ranks of the mesh and the root call together; a job of
+/// one rank has no world. Of ranks that hold the same elements, the first one sends them. `tag`
+/// (0 ... 32767) tells messages of different tensors apart. Memory: what one rank holds of the box.
+/// Requires cuts in whole blocks.
+void gather_box(const LocalTensor& local, const Box& box, Rank own, Rank root, int tag,
+                comm::World* world, std::span<std::byte> into) {
+  const std::int64_t element = size_bytes(local.buffer.dtype);
+  std::vector<std::byte> message;
+  for (std::size_t position = 0; position < local.mesh.ranks.size(); ++position) {
+    const Rank owner = local.mesh.ranks[position];
+    if ((own != root && owner != own) || !is_owner(local.mesh, local.buffer, position)) continue;
+    const Box part = intersection(held_box(local.mesh, local.buffer, position), box);
+    if (part.is_empty()) continue;
+    const bool is_own = owner == own;
+    if (is_own && own == root) {
+      copy_box(part, memory_box(local.mesh, local.buffer, position), local.bytes, box, into,
+               element);
+      continue;
+    }
+    require(world != nullptr, "a job of one rank holds whole tensors");
+    message.resize(static_cast<std::size_t>(part.elements() * element));
+    if (is_own) {
+      copy_box(part, memory_box(local.mesh, local.buffer, position), local.bytes, part, message,
+               element);
+      world->send(root, tag, message);
+    } else {
+      world->recv(owner, tag, message);
+      copy_box(part, part, message, box, into, element);
+    }
+  }
+}
 
 /// A part of a file's data, in its order.
 struct Piece {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
-#include "checkpoint/patience.h"
+#include "checkpoint/store.h"
 
 namespace fourfold::checkpoint {
 

@@ -21,7 +21,6 @@
 #include "data/bad_pictures.h"
 #include "job/build_info.h"
 #include "screen/print.h"
-#include "screen/report_error.h"
 
 namespace fourfold::cli {
 namespace {

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "base/flops_text.h"
 #include "base/format.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "screen/box.h"
+#include "screen/rows.h"
 
 namespace fourfold::cli {
 namespace {

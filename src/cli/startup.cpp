@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/flops_text.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/text.h"

@@ -32,7 +32,7 @@
 #include "rundir/sessions.h"
 #include "rundir/start.h"
 #include "screen/log.h"
-#include "screen/report_error.h"
+#include "screen/print.h"
 #include "screen/rows.h"
 #include "screen/terminal.h"
 #include "screen/warning_fold.h"

@@ -1,19 +1,35 @@
 #include "compile/lower.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
-#include "compile/localize.h"
 #include "compile/step_tasks.h"
 #include "op/blocks.h"
+#include "op/table.h"
 #include "pipeline/order.h"
 
 namespace fourfold::compile {
 namespace {
+
+/// The op with its attributes that say how much of an operand is here (op::Place) set for operands
+/// of these local shapes. Not its coordinates: see program/bind.h.
+op::Op localize(op::Op op, const std::function<Shape(std::size_t operand)>& local_shape) {
+  op::for_each_place(op, [&]<class T>(const op::Place& place, T& told) {
+    if constexpr (std::is_same_v<T, std::int64_t>) {
+      if (place.told != op::Place::Told::local_size) return;
+      const Shape shape = local_shape(place.operand);
+      told = shape[place.dim_of(shape)];
+    } else if constexpr (std::is_same_v<T, Shape>) {
+      told = local_shape(place.operand);
+    }
+  });
+  return op;
+}
 
 using graph::Node;
 using graph::Phase;

@@ -5,7 +5,6 @@
 
 #include "base/diagnostic.h"
 #include "base/format.h"
-#include "config/layout.h"
 #include "config/schema.h"
 #include "config/value.h"
 
@@ -108,6 +107,25 @@ void restore_origins(Config& config, const std::string& file, std::string_view t
       break;
     }
   }
+}
+
+std::vector<std::string> opening_lines(std::string_view path, std::string_view before) {
+  std::vector<std::string> lines;
+  std::size_t begin = 0;
+  for (auto dot = path.find('.'); dot != path.npos; dot = path.find('.', begin)) {
+    const std::string_view section = path.substr(0, dot);
+    if (!is_inside(before, section)) {
+      if (begin == 0) lines.emplace_back();
+      lines.push_back(indent_of(section) + format("{}:", path.substr(begin, dot - begin)));
+    }
+    begin = dot + 1;
+  }
+  if (begin == 0) lines.emplace_back();
+  return lines;
+}
+
+std::string indent_of(std::string_view path) {
+  return std::string(2 * static_cast<std::size_t>(std::count(path.begin(), path.end(), '.')), ' ');
 }
 
 }  // namespace fourfold::config

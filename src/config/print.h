@@ -1,8 +1,10 @@
-// A whole configuration as YAML. Not what its keys mean (explain.h).
+// A whole configuration as YAML, and how keys lie in a file: sections opened once, two spaces a
+// level. Not what its keys mean (explain.h).
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/config.h"
 
@@ -23,5 +25,12 @@ void mark_followers(Config& config);
 /// For a configuration loaded from `text`, which shown_yaml made and `file` holds: the origins that
 /// the text remembers, in place of the lines of the file.
 void restore_origins(Config& config, const std::string& file, std::string_view text);
+
+/// The lines before `path` that open the sections which `before`, the key written last, is not in;
+/// an empty one before each outermost section or top-level key.
+std::vector<std::string> opening_lines(std::string_view path, std::string_view before);
+
+/// The spaces before a key.
+std::string indent_of(std::string_view path);
 
 }  // namespace fourfold::config

@@ -9,7 +9,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "config/config.h"
-#include "config/layout.h"
+#include "config/print.h"
 #include "config/schema.h"
 #include "config/value.h"
 

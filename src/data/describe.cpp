@@ -13,7 +13,6 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "data/describe_pictures.h"
 #include "data/llmc_shards.h"
 #include "data/megatron_set.h"
 #include "data/picture_set.h"

@@ -20,4 +20,8 @@ struct Description {
 /// picture. Errors: UserError(bad_data) as its reader has them.
 Description describe(const std::string& path, const std::string& field, BadPictures bad);
 
+/// Shape, classes with their counts, mean and deviation of each channel, and the first pictures of
+/// a set. Reads every picture.
+Description describe_pictures(const std::string& path, BadPictures bad);
+
 }  // namespace fourfold::data

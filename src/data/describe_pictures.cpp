@@ -1,4 +1,4 @@
-#include "data/describe_pictures.h"
+#include "data/describe.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,10 +1,20 @@
 // The pieces in which GPT-2 cuts a text before it looks for tokens: no token reaches over a cut.
+// Letters, numbers and white space are those of Unicode 16.0.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace fourfold::data {
+
+/// General categories L* and N*, and the property White_Space: \p{L}, \p{N} and \s of regular
+/// expressions.
+enum class CharacterClass : std::uint8_t { other = 0, letter = 1, number = 2, space = 3 };
+
+/// A byte for each code point, 1.1 MB, made at the first call.
+const std::vector<CharacterClass>& character_classes();
 
 /// Bytes of the first piece of `text`, which goes on to the end of the document; 0 when it is
 /// empty. The piece is what this expression matches, of its alternatives the first (OpenAI gpt-2,

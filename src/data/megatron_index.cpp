@@ -10,7 +10,6 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "data/index_column.h"
 
 namespace fourfold::data {
 namespace {

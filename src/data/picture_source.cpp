@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/permutation.h"
-#include "data/synthetic_pictures.h"
+#include "data/synthetic.h"
 
 namespace fourfold::data {
 namespace {

@@ -1,9 +1,11 @@
-// A token stream made from nothing, with a pattern that a model can learn: for tests and
+// Tokens and pictures made from nothing, with a pattern that a model can learn: for tests and
 // measurements without files.
 #pragma once
 
 #include <cstdint>
 #include <vector>
+
+#include "data/picture_set.h"
 
 namespace fourfold::data {
 
@@ -19,5 +21,19 @@ std::vector<std::int32_t> synthetic_tokens(std::int64_t vocab_size);
 
 /// Mean loss per token, in nats, of the best prediction of that stream.
 double synthetic_entropy(std::int64_t vocab_size);
+
+/// Picture i is of class i mod num_classes. A class is a pattern of 4 x 4 fields, with a random
+/// level from 0 to 127 for each field and channel; a value of a picture is its field's level and
+/// noise from 0 to 127. Both are functions of class, picture and place alone.
+class SyntheticPictures final : public PictureSet {
+ public:
+  static constexpr std::int64_t count = std::int64_t{1} << 16;
+
+  /// Requires a shape without fault_of() and at least one class.
+  SyntheticPictures(const PictureShape& shape, std::int64_t num_classes);
+
+  void read(std::int64_t picture, std::span<std::uint8_t> into) const override;
+  std::string place(std::int64_t picture) const override;
+};
 
 }  // namespace fourfold::data

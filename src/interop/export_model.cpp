@@ -9,7 +9,6 @@
 #include "base/format.h"
 #include "checkpoint/model_files.h"
 #include "interop/gpt2_tensors.h"
-#include "interop/transpose.h"
 
 namespace fourfold::interop {
 namespace {

@@ -1,6 +1,7 @@
 // The parameters of a GPT under our names and under those of Hugging Face's GPT-2. Not files.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,5 +35,9 @@ std::string gpt2_full_name(const Gpt2Tensor& tensor);
 std::string_view without_prefix(std::string_view name);
 /// The causal masks that old files hold beside the parameters.
 bool is_mask(std::string_view name);
+
+/// (R, C) to (C, R), row-major, elements of so many bytes.
+std::vector<std::byte> transposed(const std::vector<std::byte>& matrix, const Shape& shape_RC,
+                                  std::size_t element_bytes);
 
 }  // namespace fourfold::interop

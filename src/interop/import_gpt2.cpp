@@ -11,7 +11,6 @@
 #include "base/small_file.h"
 #include "checkpoint/model_files.h"
 #include "interop/gpt2_tensors.h"
-#include "interop/transpose.h"
 
 namespace fourfold::interop {
 namespace {

@@ -8,6 +8,11 @@
 
 namespace fourfold::interop {
 
+/// CRC-32C (Castagnoli; RFC 3720, appendix B.4): "123456789" gives 0xE3069283.
+std::uint32_t crc32c(std::string_view bytes);
+/// Turned and shifted, as TFRecord files store it: checksums of what holds checksums stay good.
+std::uint32_t masked_crc32c(std::string_view bytes);
+
 /// When an event took place.
 struct EventTime {
   double wall_s = 0;  // seconds since 1970

@@ -34,4 +34,12 @@ void print_text(std::string_view text) {
   write(::isatty(STDOUT_FILENO) != 0 ? without_controls(text) : std::string(text));
 }
 
+void report_error(const std::string& message) {
+  std::fflush(stdout);
+  if (message.empty()) return;
+  // A list of problems with their places says "error" in each line already.
+  const bool marked = message.find("error: ") != std::string::npos;
+  std::fprintf(stderr, "%s%s\n", marked ? "" : "error: ", without_controls(message).c_str());
+}
+
 }  // namespace fourfold::screen

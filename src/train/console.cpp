@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "base/flops_text.h"
 #include "base/format.h"
 #include "base/styled_text.h"
 #include "base/text.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/resident_memory.h"
+#include "base/host_facts.h"
 #include "run/find_non_finite.h"
 #include "train/checkpoints.h"
 #include "train/evaluate.h"

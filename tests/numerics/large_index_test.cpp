@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/digest_term.h"
+#include "base/host_facts.h"
 #include "base/random.h"
-#include "base/resident_memory.h"
 #include "kernels/cpu/target.h"
 #include "numerics/harness.h"
 #include "support/sparse_memory.h"

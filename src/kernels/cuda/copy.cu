@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "kernels/cuda/copy_shape.h"
 #include "kernels/cuda/device.cuh"
 
 namespace fourfold::kernels::cuda {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "kernels/cuda/copy_shape.h"
+#include "kernels/cuda/copy.h"
 #include "numerics/cuda/copy_cases.h"
 #include "support/cuda_emulation/emulation.h"
 

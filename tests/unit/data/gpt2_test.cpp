@@ -11,7 +11,6 @@
 
 #include "data/byte_letters.h"
 #include "data/gpt2_chunks.h"
-#include "data/unicode_classes.h"
 #include "data/utf8.h"
 #include "unit/data/expect_error.h"
 #include "unit/data/tokenizer_files.h"

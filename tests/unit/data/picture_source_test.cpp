@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "data/synthetic_pictures.h"
+#include "data/synthetic.h"
 #include "unit/data/expect_error.h"
 #include "unit/data/picture_files.h"
 

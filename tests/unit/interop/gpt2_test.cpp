@@ -14,7 +14,6 @@
 #include "interop/gpt2_config.h"
 #include "interop/gpt2_tensors.h"
 #include "interop/import_gpt2.h"
-#include "interop/transpose.h"
 #include "model/gpt.h"
 #include "unit/checkpoint/temporary_folder.h"
 #include "unit/data/expect_error.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/format.h"
-#include "interop/crc32c.h"
 #include "interop/tensorboard_events.h"
 #include "interop/tensorboard_writer.h"
 #include "support/simulated_disk.h"

@@ -9,7 +9,6 @@
 
 #include "base/format.h"
 #include "base/json.h"
-#include "report/axis.h"
 #include "report/chart.h"
 #include "report/chart_data.h"
 #include "report/decimate.h"

@@ -1,5 +1,5 @@
 // Rows in a frame.
-#include "screen/box.h"
+#include "screen/rows.h"
 
 #include <gtest/gtest.h>
 
