@@ -18,7 +18,8 @@ struct ModelFileSpec {
   /// its own.
   std::int64_t max_file_bytes = INT64_MAX;
   Metadata metadata = {};  // comes on top of default_metadata()
-  /// The most that a rank holds of a tensor which others have, while it is written.
+  /// The most bytes of a tensor of other ranks that a rank holds at one time while it writes that
+  /// tensor.
   std::int64_t piece_bytes = std::int64_t{8} << 20;
 };
 

@@ -177,7 +177,8 @@ class MpiMonitor::Watch {
     return here == nullptr;
   }
 
-  /// The end of this connection tells rank 0 that the process is gone, so nothing else closes it.
+  /// When this connection ends, rank 0 takes the process for gone: nothing else may close it
+  /// before.
   static void keep_open_till_exit(const Connection& connection) {
     if (connection.is_open()) ::fcntl(connection.number(), F_DUPFD_CLOEXEC, 0);
   }

@@ -114,7 +114,7 @@ void ThreadJob::run(const std::function<void(World&)>& body) {
     try {
       body(world(rank));
     } catch (const Aborted&) {
-      // Another rank's fault is the reason, and it is known already.
+      // This rank only learns of the fault of another one, which has reported it already.
       state_->abort(ExitCode::internal, format("rank {} was released without a reason", rank));
     } catch (const std::exception& exception) {
       end_all(rank, exception);

@@ -85,8 +85,8 @@ class Path {
     }
     return false;
   }
-  /// At once along all partial axes of one reduction that `to` wants reduced and cut nowhere: a
-  /// ring of n m ranks sends less than one of n and then one of m.
+  /// Reduces once along all axes of one reduction on which `to` wants the value neither partial nor
+  /// cut: a ring of n m ranks sends less than a ring of n ranks and then one of m.
   bool all_reduce() {
     std::vector<AxisId> axes;
     op::Reduction reduction = op::Reduction::sum;

@@ -10,7 +10,8 @@
 namespace fourfold::data {
 namespace {
 
-// The library keeps at most so many rules that are prefixes of one text, and reads beyond them.
+// sentencepiece has room for this many rules that are prefixes of one text and reads past its end
+// where there are more, so a model with more is refused.
 constexpr int most_nested = 32;
 // U+FDFA becomes the longest text of Unicode's own rules (NFKC), 33 bytes.
 constexpr std::size_t most_replacement_bytes = 1024;

@@ -19,7 +19,8 @@ class ChunkCache {
   static constexpr std::size_t most_bytes = 26, most_ids = 9;
 
   ChunkCache();
-  /// Nothing when the piece is not held. The ids stay valid until the next call of `keep`.
+  /// The ids of a chunk that is held; nothing for another one. They stay valid until the next call
+  /// of `keep`.
   std::optional<std::span<const std::int32_t>> find(std::string_view chunk) const;
   void keep(std::string_view chunk, std::span<const std::int32_t> ids);
 

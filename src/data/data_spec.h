@@ -36,8 +36,8 @@ struct DataSpec {
   std::int64_t samples_per_step = 0;  // of all ranks
   std::int64_t vocab_size = 0;        // of the model; synthetic data, and sets of unknown tokens
   std::uint64_t seed = 0;             // of the run: decides which samples a step sees
-  /// True if the samples are pictures: always where the format is, and of a synthetic set where the
-  /// model looks at pictures. Such a set has these.
+  /// True if the samples are pictures: those of every picture format, and synthetic ones for a
+  /// model that looks at pictures. `picture` and `num_classes` then say which.
   bool is_of_pictures = false;
   PictureShape picture;
   std::int64_t num_classes = 0;

@@ -28,7 +28,8 @@ using PieceKind = SentencePieceModel::PieceKind;
 
 constexpr std::string_view space_symbol = "\u2581";
 
-/// The library counts bytes in an int and takes up to 50 bytes of memory for each.
+/// sentencepiece counts the bytes of a text in an int and takes up to 50 bytes of memory for each
+/// byte: longer texts are encoded in parts of this size.
 constexpr std::size_t most_uncut_bytes = std::size_t{64} << 20;
 /// For unigram models, whose sums over a long text lose digits.
 constexpr std::size_t unigram_block_bytes = std::size_t{16} << 10;

@@ -34,7 +34,8 @@ class TokenStream {
 
   /// "a.bin, token 17 at byte 34".
   virtual std::string place(std::int64_t position) const = 0;
-  /// Changes when the data do: a hash of all tokens, or sizes and hashes of samples of the files.
+  /// A fingerprint that differs where the data differ: the hash of all tokens, or the sizes of the
+  /// files and hashes of samples of them.
   virtual std::uint64_t fingerprint() const = 0;
 };
 

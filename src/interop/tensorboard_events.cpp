@@ -115,7 +115,8 @@ std::string text_record(EventTime time, std::string_view tag, std::string_view t
 
 namespace {
 
-/// The remainder of each byte; the polynomial has its bits in reverse.
+/// The remainder of each value of a byte for the checksum; the bits of its polynomial stand in
+/// reverse.
 constexpr std::array<std::uint32_t, 256> table = [] {
   std::array<std::uint32_t, 256> result{};
   for (std::uint32_t byte = 0; byte < result.size(); ++byte) {

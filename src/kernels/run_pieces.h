@@ -1,5 +1,5 @@
-// A chain or a list of rows as its pieces, one after another: what defines it, and what runs where
-// a backend has no kernel that does all of it at once.
+// Runs a chain or a list of rows piece by piece. This defines what such a row computes, and it is
+// what runs where a backend has no kernel that does all of it at once.
 #pragma once
 
 #include <algorithm>

@@ -24,7 +24,7 @@ struct Timed {
   std::string implementation;
   double seconds = 0;
 };
-/// Times each of them once. Requires at least one name.
+/// Times each implementation that is named once. Requires at least one name.
 Timed fastest(const kernels::Problem& problem, const std::vector<std::string>& names,
               const TimeCall& time);
 

@@ -221,7 +221,8 @@ struct BiasGradient {
 /// cast of several tensors, each as op::Cast has it. Reads all x, writes all y.
 struct CastList {
   std::int64_t tensors = 1;
-  /// `tensors`, within what a program can have: a text may claim anything.
+  /// The number of tensors: `tensors`, cut to what a program can have, as a text may claim
+  /// anything.
   std::int64_t count() const;
   FOURFOLD_LIST_ROW(CastList, "cast_list", tensors);
 };

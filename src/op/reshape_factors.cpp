@@ -118,7 +118,7 @@ class Builder {
     }
   }
 
-  /// Dims of one element have a factor of their own, which nothing can cut.
+  /// Gives a dim of one element a factor of its own, which nothing can cut.
   OperandFactors operand(const std::vector<std::int64_t>& borders, Dims& dims) {
     std::string text;
     for (std::size_t dim = 0; dim + 1 < borders.size(); ++dim) {

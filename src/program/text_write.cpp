@@ -295,7 +295,8 @@ bool has_local_shape(const Program& program, const Buffer& buffer) {
   return true;
 }
 
-/// "m 768 n 384 k 128 nn" of a product of whole buffers; "" for anything else.
+/// The sizes of a product of whole buffers and which factor lies transposed, "m 768 n 384 k 128
+/// nt"; "" for anything else.
 std::string product_sizes(const Program& program, const Compute& compute) {
   const auto contract = op::product_of(compute.op);
   if (!contract) return "";

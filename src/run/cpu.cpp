@@ -92,7 +92,7 @@ void CpuBackend::prepare_kernels() {
     });
 }
 
-/// Lets whoever watches the rank know what the numbers of its workers mean.
+/// Tells whoever watches this rank which stream each numbered worker serves.
 void CpuBackend::show_progress() {
   if (options_.world == nullptr) return;
   options_.world->progress().set_workers(stream_names_, [this](comm::Place place) {

@@ -1,4 +1,5 @@
-// From which checkpoint a run continues. Whether its configuration may: job/resume_rules.h.
+// Finds the checkpoint from which a run continues. Not here: whether the configuration of the run
+// allows it (job/resume_rules.h).
 #pragma once
 
 #include <optional>

@@ -28,7 +28,8 @@ struct StartRequest {
   /// Throws UserError where the run may not go on from there; the flag: the checkpoint is the run's
   /// own.
   std::function<void(const ResumePoint&, bool)> check_point;
-  /// Throws UserError where the run may not go on from an older checkpoint of the point's folder.
+  /// Throws UserError where the run may not go on from another checkpoint, an older one in the
+  /// folder of that which was found damaged.
   std::function<void(const checkpoint::Manifest&)> check_older;
   /// Throws UserError where the run cannot begin without a checkpoint.
   std::function<void()> check_beginning;

@@ -21,8 +21,8 @@ struct Held {
 /// Reads the configuration of a file or of the run in a folder. Errors: UserError.
 using LoadConfig = std::function<config::Config(const std::string& path)>;
 
-/// One configuration for a file; for a run the last one, after those of the sessions before, whose
-/// records may be unreadable and are then left out. Errors: those of `load` for the last one.
+/// The configurations of a file (one) or of a run: one for each session, the last session last. A
+/// session whose record cannot be read is left out. Errors: those of `load` for the last one.
 std::vector<Held> held_configs(const std::string& path, const LoadConfig& load);
 
 /// A value of a key, and the steps for which it held; `last` is none where it holds to the end.

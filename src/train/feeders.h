@@ -1,4 +1,4 @@
-// Hands the samples of a source to a running program. They hold no data of their own.
+// Feeders hand the samples of a source to a running program. They hold no data of their own.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,8 @@ std::optional<std::string> StepChecks::after_step(StepMetrics& metrics,
   return leap;
 }
 
-/// Every so many steps only: the ranks need not meet after each of them.
+/// Compares the times of the ranks, once for every `interval_steps` steps: they need not meet after
+/// each of them.
 void StepChecks::compare_times(StepMetrics& metrics) {
   const std::size_t ranks = world_->size(), place = steps_ % Stragglers::interval_steps;
   const run::RunTimes times = executor_.times();

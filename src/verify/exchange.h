@@ -76,7 +76,8 @@ struct CheckedJob {
   }
   /// "rank 3: train: forward(0): instruction 17 (all_reduce -> &p)"; for the place of a fault.
   std::string place(std::size_t rank, std::size_t program, std::size_t instruction) const;
-  /// "rank 3: instruction 17 (all_reduce -> &p)"; for the other ranks of it.
+  /// "rank 3: instruction 17 (all_reduce -> &p)": the same, shorter, for the other ranks that a
+  /// message about one fault names.
   std::string short_place(std::size_t rank, std::size_t program, std::size_t instruction) const;
   Fault fault(std::string_view rule, std::size_t rank, std::size_t program, std::size_t instruction,
               std::string_view message) const;

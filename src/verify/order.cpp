@@ -1,5 +1,5 @@
-// events, deadlock: whether streams that run concurrently, each in its own order, all come to their
-// end.
+// The rules "events" and "deadlock": all streams, each running its instructions in order beside the
+// others, come to their end.
 #include <deque>
 #include <limits>
 
