@@ -16,12 +16,12 @@ std::vector<std::string> all_op_names(std::index_sequence<indices...>) {
 }
 
 TEST(Coverage, every_row_of_the_op_table_has_a_case) {
-  std::set<std::string> covered;
-  for (const Case& sample : all_cases()) covered.emplace(op::name(sample.op));
-  for (const std::string& name :
-       all_op_names(std::make_index_sequence<std::variant_size_v<op::AnyRow>>{}))
-    EXPECT_TRUE(covered.contains(name))
-        << "add a case for " << name << " to a file of tests/numerics";
+  std::set<std::size_t> covered;
+  for (const Case& sample : all_cases()) covered.insert(sample.op.index());
+  const auto names = all_op_names(std::make_index_sequence<std::variant_size_v<op::AnyRow>>{});
+  for (std::size_t row = 0; row < names.size(); ++row)
+    EXPECT_TRUE(covered.contains(row))
+        << "add a case for " << names[row] << " to a file of tests/numerics";
 }
 
 class Accuracy : public testing::TestWithParam<Case> {};

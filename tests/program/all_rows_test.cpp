@@ -12,7 +12,7 @@
 namespace fourfold::program {
 namespace {
 
-TEST(AllRows, ReadBackEqualFromTheTextOfTheirProgram) {
+TEST(AllRows, read_back_equal_from_the_text_of_their_program) {
   const Program program = all_rows();
   const std::string text = to_text(program);
   const Program read = parse_program(text, "test.txt");
@@ -24,7 +24,7 @@ TEST(AllRows, ReadBackEqualFromTheTextOfTheirProgram) {
   EXPECT_EQ(rows.size(), std::variant_size_v<op::AnyRow>);
 }
 
-TEST(AllRows, HaveTheOperandsThatTheVerifierExpects) {
+TEST(AllRows, have_the_operands_that_the_verifier_expects) {
   for (const verify::Fault& fault : verify::verify(all_rows()))
     EXPECT_FALSE(fault.rule == "operands" || fault.rule == "bounds" || fault.rule == "names")
         << fault.message;

@@ -32,7 +32,7 @@ std::string edited(const std::string& from, const std::string& to) {
   return text.replace(place, from.size(), to);
 }
 
-TEST(TextErrors, NameTheFileTheLineWhatWasReadAndWhatWasExpected) {
+TEST(TextErrors, name_the_file_the_line_what_was_read_and_what_was_expected) {
   EXPECT_EQ(error_of(""), "some.txt:0: the text ends, expected 'program'");
   EXPECT_EQ(error_of("# nothing\n\nprogramme x\n"),
             "some.txt:3: read 'programme', expected 'program'");
@@ -46,7 +46,7 @@ TEST(TextErrors, NameTheFileTheLineWhatWasReadAndWhatWasExpected) {
             "some.txt:15: read 'f99', expected a dtype");
 }
 
-TEST(TextErrors, SayWhatIsWrongWithAnInput) {
+TEST(TextErrors, say_what_is_wrong_with_an_input) {
   EXPECT_EQ(error_of(edited("labels i32 [4]", "tokens i32 [4]")),
             "some.txt:9: read 'tokens', expected inputs of different names");
   EXPECT_EQ(error_of(edited("labels i32 [4]", "labels i33 [4]")),
@@ -58,7 +58,7 @@ TEST(TextErrors, SayWhatIsWrongWithAnInput) {
             std::string::npos);
 }
 
-TEST(TextErrors, PointAtTheWordOfAnInstruction) {
+TEST(TextErrors, point_at_the_word_of_an_instruction) {
   EXPECT_NE(error_of(edited("u -> a ", "u -> nowhere "))
                 .find("read 'nowhere', expected the name of a buffer"),
             std::string::npos);
@@ -78,7 +78,7 @@ TEST(TextErrors, PointAtTheWordOfAnInstruction) {
       std::string::npos);
 }
 
-TEST(TextErrors, TextCutOffAfterAnyLineIsRefused) {
+TEST(TextErrors, text_cut_off_after_any_line_is_refused) {
   for (const std::string& text : {to_text(tiny_train(3)), to_text(every_kind())})
     for (std::size_t end = text.find('\n'); end + 1 < text.size(); end = text.find('\n', end + 1)) {
       const std::string cut = text.substr(0, end + 1);
@@ -90,7 +90,7 @@ TEST(TextErrors, TextCutOffAfterAnyLineIsRefused) {
     EXPECT_THROW(parse_bundle(bundle.substr(0, end + 1), "cut.txt"), UserError);
 }
 
-TEST(TextErrors, TextBehindTheEndIsRefused) {
+TEST(TextErrors, text_behind_the_end_is_refused) {
   EXPECT_THROW(parse_program(to_text(tiny_init()) + "more\n", "t"), UserError);
   EXPECT_THROW(parse_bundle(to_text(tiny_bundle()) + to_text(tiny_init()), "t"), UserError);
 }
@@ -105,7 +105,7 @@ bool reads(const std::string& text) {
   }
 }
 
-TEST(TextErrors, RandomEditsAreReadOrRefusedAndNeverAnythingElse) {
+TEST(TextErrors, random_edits_are_read_or_refused_and_never_anything_else) {
   std::mt19937 random(7);
   const std::string printable = " \n#[](),:->&@x0123456789.abcdefghijklmnopqrstuvwxyz_";
   int accepted = 0;
@@ -151,7 +151,7 @@ Job two_classes() {
   return job;
 }
 
-TEST(TextErrors, RandomEditsOfAJobAreReadOrRefusedAndNeverAnythingElse) {
+TEST(TextErrors, random_edits_of_a_job_are_read_or_refused_and_never_anything_else) {
   std::mt19937 random(7);
   const std::string original = to_text(two_classes());
   const std::size_t head = original.find("bundle");
@@ -171,7 +171,7 @@ TEST(TextErrors, RandomEditsOfAJobAreReadOrRefusedAndNeverAnythingElse) {
   EXPECT_GT(accepted, 0);
 }
 
-TEST(TextErrors, AJobNamesTheWordAtFault) {
+TEST(TextErrors, a_job_names_the_word_at_fault) {
   const std::string text = to_text(two_classes());
   const auto error_with = [&](const std::string& from, const std::string& to) {
     std::string edited = text;
@@ -194,7 +194,7 @@ TEST(TextErrors, AJobNamesTheWordAtFault) {
             std::string::npos);
 }
 
-TEST(TextErrors, NumbersThatDoNotFitAreRefused) {
+TEST(TextErrors, numbers_that_do_not_fit_are_refused) {
   EXPECT_FALSE(reads(edited("event 0", "event 99999999999999999999")));
   EXPECT_FALSE(reads(edited("ranks 0", "ranks 0..99999999999")));
   EXPECT_FALSE(reads(edited("rank        0 of", "rank        4294967296 of")));

@@ -198,14 +198,14 @@ class RandomProgram {
   std::mt19937 random_;
 };
 
-TEST(Text, RandomProgramsReadBackEqual) {
+TEST(Text, random_programs_read_back_equal) {
   for (std::uint32_t seed = 0; seed < 500; ++seed) {
     const Program program = RandomProgram(seed).make();
     ASSERT_NO_FATAL_FAILURE(expect_round_trip(program)) << seed;
   }
 }
 
-TEST(Text, RandomProgramsAreVerifiedWithoutAnError) {
+TEST(Text, random_programs_are_verified_without_an_error) {
   for (std::uint32_t seed = 0; seed < 500; ++seed)
     EXPECT_NO_THROW(verify::verify(RandomProgram(seed).make())) << seed;
 }

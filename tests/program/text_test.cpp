@@ -39,23 +39,23 @@ void expect_golden(const std::string& text, const std::string& file_name) {
   EXPECT_EQ(text, golden.str()) << "FOURFOLD_UPDATE_GOLDEN=1 rewrites " << path;
 }
 
-TEST(Text, TheTrainProgramPrintsAsItsGoldenText) {
+TEST(Text, the_train_program_prints_as_its_golden_text) {
   expect_golden(to_text(tiny_train(3)), "tiny_train.txt");
 }
-TEST(Text, TheShardedProgramPrintsAsItsGoldenText) {
+TEST(Text, the_sharded_program_prints_as_its_golden_text) {
   expect_golden(to_text(sharded_train()), "sharded_train.txt");
 }
-TEST(Text, TheBundlePrintsAsItsGoldenText) {
+TEST(Text, the_bundle_prints_as_its_golden_text) {
   expect_golden(to_text(tiny_bundle()), "tiny_bundle.txt");
 }
 
-TEST(Text, HandBuiltProgramsReadBackEqual) {
+TEST(Text, hand_built_programs_read_back_equal) {
   for (const Program& program :
        {tiny_train(1), tiny_train(4), tiny_init(), tiny_evaluate(), sharded_train()})
     expect_round_trip(program);
 }
 
-TEST(Text, TheRanksOfAJobFoldWhereTheirPeersMoveAlike) {
+TEST(Text, the_ranks_of_a_job_fold_where_their_peers_move_alike) {
   Job job{{tiny_bundle(), tiny_bundle()}, {}};
   for (std::size_t rank = 0; rank < 4; ++rank) job.ranks.push_back({0, {Rank(4 + rank), Rank(9)}});
   for (std::size_t rank = 4; rank < 8; ++rank) job.ranks.push_back({1, {Rank(rank - 4)}});
@@ -77,14 +77,14 @@ TEST(Text, TheRanksOfAJobFoldWhereTheirPeersMoveAlike) {
   EXPECT_EQ(to_text(read), text);
 }
 
-TEST(Text, ABundleReadsBackEqual) {
+TEST(Text, a_bundle_reads_back_equal) {
   const Bundle bundle = tiny_bundle();
   const std::string text = to_text(bundle);
   EXPECT_TRUE(parse_bundle(text, "test.txt") == bundle);
   EXPECT_EQ(to_text(parse_bundle(text, "test.txt")), text);
 }
 
-TEST(Text, AnEmptyProgramReadsBackEqual) {
+TEST(Text, an_empty_program_reads_back_equal) {
   Program program;
   program.name = "nothing";
   expect_round_trip(program);
@@ -92,14 +92,14 @@ TEST(Text, AnEmptyProgramReadsBackEqual) {
 
 // --- folding
 
-TEST(Text, EqualTasksFoldWithTheShiftOfTheirEvents) {
+TEST(Text, equal_tasks_fold_with_the_shift_of_their_events) {
   const std::string text = to_text(tiny_train(4));
   EXPECT_TRUE(has_line(text, "task forward(2) = forward(1), events +2"));
   EXPECT_TRUE(has_line(text, "task backward(3) = backward(1), events +4"));
   EXPECT_FALSE(has_line(text, "task forward(1) = forward(0)"));
 }
 
-TEST(Text, ATaskThatWaitsForTheSameEarlierEventFoldsItsOwnEventsOnly) {
+TEST(Text, a_task_that_waits_for_the_same_earlier_event_folds_its_own_events_only) {
   Program program = tiny_train(4);
   for (const std::size_t task : {std::size_t{2}, std::size_t{4}, std::size_t{6}})
     insert_instruction(program, program.tasks[task].begin + 1, {StreamId(0), Wait{EventId(0)}});
@@ -113,7 +113,7 @@ TEST(Text, ATaskThatWaitsForTheSameEarlierEventFoldsItsOwnEventsOnly) {
   expect_round_trip(program);
 }
 
-TEST(Text, ATaskThatDiffersInOneByteIsPrinted) {
+TEST(Text, a_task_that_differs_in_one_byte_is_printed) {
   Program program = tiny_train(4);
   const std::size_t last = program.tasks[6].begin + 2;
   std::get<Feed>(program.instructions[last].what).micro = 0;
@@ -121,7 +121,7 @@ TEST(Text, ATaskThatDiffersInOneByteIsPrinted) {
   expect_round_trip(program);
 }
 
-TEST(Text, AWindowAndAFeedOfTheTasksMicroBatchPrintAsTheWordMicro) {
+TEST(Text, a_window_and_a_feed_of_the_tasks_micro_batch_print_as_the_word_micro) {
   Program program = tiny_train(2);
   const std::size_t gelu = find_instruction(program, "gelu", 1);
   auto& compute = std::get<Compute>(program.instructions[gelu].what);
@@ -134,7 +134,7 @@ TEST(Text, AWindowAndAFeedOfTheTasksMicroBatchPrintAsTheWordMicro) {
   expect_round_trip(program);
 }
 
-TEST(Text, ATaskWithALabelUsedTwiceFoldsOnlyIntoTheLatest) {
+TEST(Text, a_task_with_a_label_used_twice_folds_only_into_the_latest) {
   Program program = tiny_train(4);
   program.tasks[4].micro = 1;
   program.tasks[5].micro = 1;
@@ -143,7 +143,7 @@ TEST(Text, ATaskWithALabelUsedTwiceFoldsOnlyIntoTheLatest) {
 
 // --- kinds of instructions
 
-TEST(Text, EveryKindOfInstructionReadsBackEqual) {
+TEST(Text, every_kind_of_instruction_reads_back_equal) {
   const Program program = every_kind();
   expect_round_trip(program);
   const std::string text = to_text(program);
@@ -155,14 +155,14 @@ TEST(Text, EveryKindOfInstructionReadsBackEqual) {
   EXPECT_NE(text.find("ranks 4..5 7 6"), std::string::npos);
 }
 
-TEST(Text, ABufferNamedLikeAFieldIsNotTakenForIt) {
+TEST(Text, a_buffer_named_like_a_field_is_not_taken_for_it) {
   Program program = tiny_train(1);
   buffer_named(program, "x").name = "step.lr";
   expect_round_trip(program);
   EXPECT_NE(to_text(program).find("step[16:8]"), std::string::npos);
 }
 
-TEST(Text, AShortTextNamesOperandsAndUnknownIds) {
+TEST(Text, a_short_text_names_operands_and_unknown_ids) {
   Program program = tiny_train(1);
   const std::size_t gelu = find_instruction(program, "gelu");
   EXPECT_EQ(short_text(program, program.instructions[gelu]), "gelu u -> a");
@@ -179,7 +179,7 @@ TEST(Text, AShortTextNamesOperandsAndUnknownIds) {
   EXPECT_EQ(short_text(Task{TaskKind::update, std::nullopt, 0, 0}), "update");
 }
 
-TEST(Text, WhatTheFormCannotCarryIsAnInternalError) {
+TEST(Text, what_the_form_cannot_carry_is_an_internal_error) {
   Program name = tiny_train(1);
   name.buffers[0].name = "two words";
   EXPECT_THROW(to_text(name), InternalError);

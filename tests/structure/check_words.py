@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks comments and pages: sentences whose subject is named, and "behind" for places alone."""
+"""Checks comments and pages: sentences whose subject is named, and "behind" for places alone. Checks that the name of each
+test is a sentence in snake_case."""
 import re
 
 import repository
@@ -16,6 +17,7 @@ PLACES = re.compile(
 BEHIND = re.compile(r"(?<![\w`])behind(?![\w`])", re.IGNORECASE)
 NO_SUBJECT = re.compile(r"(?:Of|That|Whether|Since)\b")
 TWICE = re.compile(r"\bthose of\b[^.;:|]*\bthose of\b")
+TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*\w+,\s*(?:DISABLED_)?(\w+)", re.MULTILINE)
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -55,6 +57,10 @@ def findings(root):
         text = repository.text(root, path)
         if text is None:
             continue
+        for test in TEST.finditer(text) if is_source else ():
+            if test.group(1) != test.group(1).lower():
+                line = text.count("\n", 0, test.start()) + 1
+                yield f"{name}:{line}: the test '{test.group(1)}' is no sentence in snake_case; write 'what_is_true_when_it_passes'"
         for number, words in comments(text) if is_source else paragraphs(text):
             if BEHIND.search(PLACES.sub("", words)):
                 yield f"{name}:{number}: 'behind' is for places; say after, then, past or next to"

@@ -345,6 +345,16 @@ class Words(CheckTest):
         self.expect(check_words, "README.md:8:", "stands twice")
 
 
+    def test_the_name_of_a_test_in_camel_case(self):
+        for macro in ("TEST(Sums, AreExact) {", "TEST_P(Sums,\n       are_Exact) {", "TYPED_TEST(Sums, Are) {"):
+            self.write("tests/unit/a_test.cpp", "// Sums.\n\n" + macro + "}\n")
+            self.expect(check_words, "tests/unit/a_test.cpp:3: the test", "is no sentence in snake_case")
+
+    def test_names_of_suites_and_tests_that_gtest_leaves_out(self):
+        self.write("tests/unit/a_test.cpp", "TEST(Sums, are_exact) {}\nTEST(Sums, DISABLED_are_small) {}\n")
+        self.assertEqual(list(check_words.findings(self.root)), [])
+
+
 class Glossary(CheckTest):
     def test_a_word_in_a_room_that_does_not_have_its_meaning(self):
         for code in ("int state = 0;", "  for (const Box& state : all) {", "void read(Box* state, int x);", "int first_state() {",

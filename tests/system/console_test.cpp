@@ -112,7 +112,7 @@ TEST_F(Screens, what_mpirun_passes_on_is_plain_though_ranks_see_a_terminal) {
   EXPECT_FALSE(starting_with(outcome.seen, "step ").empty());
 }
 
-TEST_F(Screens, NO_COLOR_and_the_option_leave_only_the_line_that_moves) {
+TEST_F(Screens, no_color_and_the_option_leave_only_the_line_that_moves) {
   const Outcome no = on_terminal(80, train("a"), {{"NO_COLOR", "1"}});
   EXPECT_EQ(no.written.find("\x1b[2m"), std::string::npos);
   const Outcome never = on_terminal(80, train("b", "--color never"));

@@ -95,7 +95,7 @@ const std::vector<Words>& grids() {
   return all;
 }
 
-TEST_F(Data, TextBecomesASetThatIsInspectedVerifiedAndTrainedOn) {
+TEST_F(Data, text_becomes_a_set_that_is_inspected_verified_and_trained_on) {
   fs::create_directories(path("books"));
   for (int book = 0; book < 12; ++book) {
     std::string text;
@@ -120,7 +120,7 @@ TEST_F(Data, TextBecomesASetThatIsInspectedVerifiedAndTrainedOn) {
   expect_says(ended.text, {"sample (20 tokens"});
 }
 
-TEST_F(Data, EqualSamplesOnAllGridsAndOfABlend) {
+TEST_F(Data, equal_samples_on_all_grids_and_of_a_blend) {
   write_megatron(path("set"), small_set());
   write_megatron(path("b"), small_set(25));
   const std::string parts = format("data.blend=[{{path: {}, weight: 3}}, {{path: {}, weight: 1}}]",
@@ -145,7 +145,7 @@ TEST_F(Data, EqualSamplesOnAllGridsAndOfABlend) {
   }
 }
 
-TEST_F(Data, FeedingSamplesFromADiskAllocatesNothing) {
+TEST_F(Data, feeding_samples_from_a_disk_allocates_nothing) {
   write_megatron(path("set"), small_set(3000));
   data::DataSpec spec;
   spec.format = data::Format::megatron;
@@ -166,7 +166,7 @@ TEST_F(Data, FeedingSamplesFromADiskAllocatesNothing) {
   EXPECT_EQ(allocations.own, 0) << allocations.first_own;
 }
 
-TEST_F(Data, Row10_AFileThatIsCutDuringTheRunEndsItWithDataAndNoSignal) {
+TEST_F(Data, row_10_a_file_that_is_cut_during_the_run_ends_it_with_data_and_no_signal) {
   write_megatron(path("set"), small_set(2000));
   for (const Words& grid : {grids()[0], grids()[1]}) {
     write_megatron(path("set"), small_set(2000));
@@ -184,7 +184,7 @@ TEST_F(Data, Row10_AFileThatIsCutDuringTheRunEndsItWithDataAndNoSignal) {
   }
 }
 
-TEST_F(Data, Row11_ABadIdEndsTheRunWithTheSameMessageOnEveryGrid) {
+TEST_F(Data, row_11_a_bad_id_ends_the_run_with_the_same_message_on_every_grid) {
   Documents documents = small_set();
   const std::vector<std::pair<std::size_t, std::size_t>> places = {{7, 100}, {19, 282}};
   for (const auto& [document, place] : places) {
@@ -209,7 +209,7 @@ TEST_F(Data, Row11_ABadIdEndsTheRunWithTheSameMessageOnEveryGrid) {
   }
 }
 
-TEST_F(Data, Row12_TooFewSamplesAreSaidBeforeAnythingStarts) {
+TEST_F(Data, row_12_too_few_samples_are_said_before_anything_starts) {
   for (const std::size_t tokens : {0U, 1U, 16U, 17U, 8U * 16U}) {
     write_megatron(path("set"), data::counting_documents({tokens, 40}, 60));
     const double split =
@@ -220,7 +220,7 @@ TEST_F(Data, Row12_TooFewSamplesAreSaidBeforeAnythingStarts) {
   }
 }
 
-TEST_F(Data, Row14_DataThatChangedAreNotGoneOnWithUnlessToldSo) {
+TEST_F(Data, row_14_data_that_changed_are_not_gone_on_with_unless_told_so) {
   write_megatron(path("set"), small_set());
   const Words keep = {"checkpoint.interval_steps=5"};
   ASSERT_EQ(run(training("run", keep, {"--stop-at", "5"})).code, 0);
@@ -235,7 +235,7 @@ TEST_F(Data, Row14_DataThatChangedAreNotGoneOnWithUnlessToldSo) {
   EXPECT_EQ(test::steps_of(path("run")).size(), 10U);
 }
 
-TEST_F(Data, AResumedRunSeesTheSamplesThatAnUnbrokenOneWouldHave) {
+TEST_F(Data, a_resumed_run_sees_the_samples_that_an_unbroken_one_would_have) {
   write_megatron(path("set"), small_set());
   const Words keep = {"checkpoint.interval_steps=5", "train.steps=60"};
   ASSERT_EQ(run(training("whole", keep)).code, 0);
@@ -245,7 +245,7 @@ TEST_F(Data, AResumedRunSeesTheSamplesThatAnUnbrokenOneWouldHave) {
             read_bytes(path("parts/model.safetensors")));
 }
 
-TEST_F(Data, Row16_APipeIsRefusedAtOnceAndNeverWaitedFor) {
+TEST_F(Data, row_16_a_pipe_is_refused_at_once_and_never_waited_for) {
   ASSERT_EQ(::mkfifo(path("set.bin").c_str(), 0600), 0);
   write_bytes(path("set.idx"), data::megatron_index_bytes(small_set()));
   const Ended ended = run(training("run"));
@@ -260,7 +260,7 @@ TEST_F(Data, Row16_APipeIsRefusedAtOnceAndNeverWaitedFor) {
 }
 
 // The library makes each read of a file whose name ends in .bin after the 40th last for minutes.
-TEST_F(Data, Row16_AReadThatDoesNotReturnIsNamedByTheWatchdog) {
+TEST_F(Data, row_16_a_read_that_does_not_return_is_named_by_the_watchdog) {
   write_megatron(path("set"), small_set());
   const Words sets = {"parallel.data=2", "run.watchdog_s=1.5", "train.steps=1000",
                       "eval.interval_steps=0"};
@@ -270,7 +270,7 @@ TEST_F(Data, Row16_AReadThatDoesNotReturnIsNamedByTheWatchdog) {
   expect_says(ended.text, {"no rank has made progress", "waits for data, file " + path("set.bin")});
 }
 
-TEST_F(Data, AKilledCallGoesOnAndGivesTheSameBytes) {
+TEST_F(Data, a_killed_call_goes_on_and_gives_the_same_bytes) {
   std::string text;
   for (int line = 0; text.size() < 30'000'000; ++line)
     text += format("Line {} of the text.\n", line);
@@ -315,7 +315,7 @@ struct BadData {
   Words says;
 };
 
-TEST_F(Data, EachBadInputEndsWithItsCodeAndOneMessage) {
+TEST_F(Data, each_bad_input_ends_with_its_code_and_one_message) {
   write_megatron(path("good"), small_set());
   write_megatron(path("tiny"), {{1, 2, 3}});
   write_megatron(path("nothing"), {});
@@ -455,7 +455,7 @@ std::string words_of(int seed, int count) {
   return text;
 }
 
-TEST_F(Data, ATextOfItsOwnValidatesAndAllOfTheOtherTrains) {
+TEST_F(Data, a_text_of_its_own_validates_and_all_of_the_other_trains) {
   write_bytes(path("train.txt"), words_of(1, 900));
   write_bytes(path("val.txt"), words_of(2, 300) + "x");  // a letter that only this one has
   const Words text{"data.format=text", "data.path=" + path("train.txt"), "model.vocab_size=0",
@@ -476,7 +476,7 @@ TEST_F(Data, ATextOfItsOwnValidatesAndAllOfTheOtherTrains) {
   EXPECT_NEAR(test::steps_of(path("run")).back().val_loss, std::stod(loss[1]), 2e-6);
 }
 
-TEST_F(Data, ASetOfItsOwnValidatesOnEveryGridAndBesideABlend) {
+TEST_F(Data, a_set_of_its_own_validates_on_every_grid_and_beside_a_blend) {
   write_megatron(path("set"), small_set());
   write_megatron(path("b"), small_set(25));
   write_megatron(path("val"), small_set(9));
@@ -501,7 +501,7 @@ TEST_F(Data, ASetOfItsOwnValidatesOnEveryGridAndBesideABlend) {
   EXPECT_GT(first.back().val_loss, 0);
 }
 
-TEST_F(Data, WhatIsWrongWithDataForValidationIsSaidInOneLineAndNothingIsWritten) {
+TEST_F(Data, what_is_wrong_with_data_for_validation_is_said_in_one_line_and_nothing_is_written) {
   write_megatron(path("set"), small_set());
   write_megatron(path("tiny"), {{1, 2, 3}});
   write_megatron(path("large"), {Documents::value_type(100, 70)});
@@ -534,7 +534,7 @@ TEST_F(Data, WhatIsWrongWithDataForValidationIsSaidInOneLineAndNothingIsWritten)
   expect_says(check.text, {"note: data.validation = " + path("none.idx") + " is not there"});
 }
 
-TEST_F(Data, ARunGoesOnWithOtherDataForValidationOnlyWhereThatIsMeant) {
+TEST_F(Data, a_run_goes_on_with_other_data_for_validation_only_where_that_is_meant) {
   write_megatron(path("set"), small_set());
   write_megatron(path("val"), small_set(9));
   write_megatron(path("other"), small_set(8));
@@ -558,7 +558,7 @@ TEST_F(Data, ARunGoesOnWithOtherDataForValidationOnlyWhereThatIsMeant) {
       << ended.text;
 }
 
-TEST_F(Data, AFileThatIsNotThereIsNamedWithTheLineThatAsksForIt) {
+TEST_F(Data, a_file_that_is_not_there_is_named_with_the_line_that_asks_for_it) {
   write_bytes(path("mine.yaml"), "data:\n  path: books/none.txt\ntrain:\n  steps: 2\n");
   const CommandResult result =
       run_fourfold(format("train {} --set run.dir={}", path("mine.yaml"), path("run")));

@@ -254,7 +254,7 @@ TEST_F(Interop, event_files_are_written_beside_a_run_and_one_more_when_it_goes_o
   EXPECT_FALSE(file_exists(path("quiet/tensorboard")));
 }
 
-TEST_F(Interop, Row58_a_folder_that_takes_no_event_files_never_stops_a_run) {
+TEST_F(Interop, row_58_a_folder_that_takes_no_event_files_never_stops_a_run) {
   ASSERT_EQ(train("run", "--set train.steps=2 --set lr_schedule.warmup_steps=0").code, 0);
   std::filesystem::remove_all(path("run/checkpoints"));
   write_file_atomic(path("run/tensorboard"), "a file where a folder should be");

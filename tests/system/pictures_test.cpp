@@ -66,7 +66,7 @@ void expect_narrow(const std::string& text) {
     EXPECT_LE(line.size(), 80U) << line;
 }
 
-TEST_F(Pictures, SetsOfEachFormatAreInspectedAndVerified) {
+TEST_F(Pictures, sets_of_each_format_are_inspected_and_verified) {
   write("cifar/train.bin", data::cifar10_bytes({1, 0, 1, 1}));
   write("cifar/test.bin", data::cifar10_bytes({0}));
   write("cifar/batches.meta.txt", "circle\nsquare\n");
@@ -94,7 +94,7 @@ TEST_F(Pictures, SetsOfEachFormatAreInspectedAndVerified) {
   expect_says(verify("png").output, {"5 pictures of 6x5x3, no faults"});
 }
 
-TEST_F(Pictures, OfManyClassesTheFirstFortyAreShown) {
+TEST_F(Pictures, of_many_classes_the_first_forty_are_shown) {
   std::string bytes;
   for (int label = 0; label < 100; label += 3) bytes += data::cifar_record({0, label}, label);
   write("a.bin", bytes);
@@ -105,7 +105,7 @@ TEST_F(Pictures, OfManyClassesTheFirstFortyAreShown) {
   EXPECT_EQ(outcome.output.find("6: 18"), outcome.output.npos) << "six pictures are shown";
 }
 
-TEST_F(Pictures, MeanAndDeviationAreThoseOfANormalisation) {
+TEST_F(Pictures, mean_and_deviation_are_those_of_a_normalisation) {
   data::PngParts png = {1, 2, 8, 2, {0, 51, 255, 255, 51, 255}};
   write("png/a/1.png", data::png_bytes(png));
   png.samples = {0, 51, 0, 255, 51, 0};
@@ -114,7 +114,7 @@ TEST_F(Pictures, MeanAndDeviationAreThoseOfANormalisation) {
               {"mean        0.5000, 0.2000, 0.5000 of each channel", "0.5000, 0.0000, 0.5000"});
 }
 
-TEST_F(Pictures, BadOnesAreLeftOutCountedAndNamedWhereThatIsAllowed) {
+TEST_F(Pictures, bad_ones_are_left_out_counted_and_named_where_that_is_allowed) {
   for (int i = 0; i < 5; ++i) write_png(format("png/{}/{}.png", i < 3 ? "cats" : "dogs", i), i);
   const std::string whole = data::png_bytes(data::made_png(1, {6, 5, 3}));
   write("png/cats/1.png", whole.substr(0, 70));
@@ -138,7 +138,7 @@ struct BadSet {
   Words says;
 };
 
-TEST_F(Pictures, EachBadSetEndsWithCodeThreeAndOneLineThatNamesThePlace) {
+TEST_F(Pictures, each_bad_set_ends_with_code_three_and_one_line_that_names_the_place) {
   const std::string cifar = data::cifar10_bytes({3, 9, 0, 1, 2, 3});
   const std::string png = data::png_bytes(data::made_png(1, {6, 5, 3}));
   const std::string idx = data::idx_pictures(3, {5, 4, 1});
@@ -211,7 +211,7 @@ TEST_F(Pictures, EachBadSetEndsWithCodeThreeAndOneLineThatNamesThePlace) {
   }
 }
 
-TEST_F(Pictures, AFileThatMayNotBeReadIsAnErrorWhateverIsLeftOut) {
+TEST_F(Pictures, a_file_that_may_not_be_read_is_an_error_whatever_is_left_out) {
   for (int i = 0; i < 3; ++i) write_png(format("set/cats/{}.png", i), i);
   ::chmod(path("set/cats/1.png").c_str(), 0);
   const std::string words = format("data inspect {} --bad-images skip:9", path("set"));
@@ -225,7 +225,7 @@ TEST_F(Pictures, AFileThatMayNotBeReadIsAnErrorWhateverIsLeftOut) {
   expect_says(result.text, {"cats/1.png: cannot be opened: Permission denied"});
 }
 
-TEST_F(Pictures, OtherDataAreInspectedAsBefore) {
+TEST_F(Pictures, other_data_are_inspected_as_before) {
   write("books/a/1.txt", "a text");
   write("books/a/2.txt", "another");
   write_png("books/images/1.png", 1);
@@ -241,7 +241,7 @@ TEST_F(Pictures, OtherDataAreInspectedAsBefore) {
   expect_says(verify("set").output, {"2 documents"});
 }
 
-TEST_F(Pictures, ClassNamesAndFileNamesCommandNoTerminal) {
+TEST_F(Pictures, class_names_and_file_names_command_no_terminal) {
   write_png("png/a\x1b[31mred/x.png", 1);
   write_png("png/b/x\x1b[32m.png", 2, {9, 5, 3});
   write_png("png/c/x.png", 3);
@@ -254,7 +254,7 @@ CommandResult draw(const std::string& words) {
   return run_command("data/draw-shapes " + words + " 2>&1");
 }
 
-TEST_F(Pictures, DrawnShapesAreTheSameBytesAnywhereAndEachSeedHasItsOwn) {
+TEST_F(Pictures, drawn_shapes_are_the_same_bytes_anywhere_and_each_seed_has_its_own) {
   const std::string few = " --train 40 --test 16 ";
   ASSERT_EQ(draw(few + path("a")).code, 0);
   ASSERT_EQ(draw(few + path("b")).code, 0);
@@ -277,7 +277,7 @@ TEST_F(Pictures, DrawnShapesAreTheSameBytesAnywhereAndEachSeedHasItsOwn) {
   expect_says(inspect("a").output, {"40 of 32x32x3"});
 }
 
-TEST_F(Pictures, DrawnPngsAreDecoded) {
+TEST_F(Pictures, drawn_pngs_are_decoded) {
   ASSERT_EQ(draw("--png 16 " + path("png")).code, 0);
   const Outcome outcome = inspect("png");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
@@ -285,7 +285,7 @@ TEST_F(Pictures, DrawnPngsAreDecoded) {
   EXPECT_EQ(verify("png").code, 0);
 }
 
-TEST_F(Pictures, DrawShapesRefusesWhatItDoesNotKnow) {
+TEST_F(Pictures, draw_shapes_refuses_what_it_does_not_know) {
   for (const char* words : {"--wings 3", "--train", "--train x", "--png 0", "a b", "--seed -1"}) {
     const CommandResult result = draw(words);
     EXPECT_EQ(result.code, 1) << words;
@@ -297,7 +297,7 @@ TEST_F(Pictures, DrawShapesRefusesWhatItDoesNotKnow) {
 }
 
 /// Real pictures: of the folder that FOURFOLD_DATA names, or of one beside the repository.
-TEST_F(Pictures, OfCifarAndFashionMnist) {
+TEST_F(Pictures, of_cifar_and_fashion_mnist) {
   const char* folder = std::getenv("FOURFOLD_DATA");
   const std::string images =
       std::string(folder != nullptr ? folder : FOURFOLD_SOURCE_DIR "/../shared/data") + "/images";

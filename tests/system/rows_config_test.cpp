@@ -153,7 +153,7 @@ std::string repeated(const std::string& text, std::size_t count) {
 }
 
 using Row3 = Rows;
-TEST_F(Row3, bombs_are_refused_within_a_second_and_64_MiB) {
+TEST_F(Row3, bombs_are_refused_within_a_second_and_64_mib) {
   std::string aliases = "a: &a [x, x, x, x, x, x, x, x, x]\n";
   for (char name = 'b'; name <= 'i'; ++name)
     aliases += format("{}: &{} [{}*{}]\n", name, name,

@@ -39,36 +39,36 @@ Program round_trip(std::int64_t columns) {
   return b.finish();
 }
 
-TEST(VerifyLayout, AScatterAndAGatherThroughBlockedBuffersAreSound) {
+TEST(VerifyLayout, a_scatter_and_a_gather_through_blocked_buffers_are_sound) {
   EXPECT_EQ(all(verify(round_trip(8))), "");
 }
-TEST(VerifyLayout, TheLastBlocksMayBePadded) {
+TEST(VerifyLayout, the_last_blocks_may_be_padded) {
   EXPECT_EQ(all(verify(round_trip(10))), "");
   EXPECT_EQ(all(verify(round_trip(7))), "");
 }
 
-TEST(VerifyLayout, APackLeftOutIsAFault) {
+TEST(VerifyLayout, a_pack_left_out_is_a_fault) {
   Program program = round_trip(8);
   const std::size_t scatter = find_instruction(program, "reduce_scatter");
   std::get<ReduceScatter>(program.instructions[scatter].what).from = {slice_of(program, "terms")};
   expect_fault(program, "layout", scatter, "equal parts of terms are not blocks of its dim 1");
 }
 
-TEST(VerifyLayout, AnUnpackLeftOutIsAFault) {
+TEST(VerifyLayout, an_unpack_left_out_is_a_fault) {
   Program program = round_trip(8);
   const std::size_t unpack = find_instruction(program, "unpack");
   program.instructions[unpack].what = Copy{slice_of(program, "gathered"), slice_of(program, "all")};
   expect_fault(program, "layout", unpack, "gathered and all have different orders in memory");
 }
 
-TEST(VerifyLayout, AnOpOnABlockedBufferIsAFault) {
+TEST(VerifyLayout, an_op_on_a_blocked_buffer_is_a_fault) {
   Program program = round_trip(8);
   const std::size_t gelu = find_instruction(program, "gelu");
   compute_at(program, gelu).slices = {slice_of(program, "packed"), slice_of(program, "packed")};
   expect_fault(program, "layout", gelu, "packed is blocked, expected a plain one");
 }
 
-TEST(VerifyLayout, APackOfABlockedBufferIsAFault) {
+TEST(VerifyLayout, a_pack_of_a_blocked_buffer_is_a_fault) {
   Program program = round_trip(8);
   const std::size_t pack = find_instruction(program, "pack");
   std::swap(std::get<Pack>(program.instructions[pack].what).from,
@@ -78,7 +78,7 @@ TEST(VerifyLayout, APackOfABlockedBufferIsAFault) {
       << all(faults);
 }
 
-TEST(VerifyLayout, AnUnpackOfAPlainBufferIsAFault) {
+TEST(VerifyLayout, an_unpack_of_a_plain_buffer_is_a_fault) {
   Program program = round_trip(8);
   const std::size_t unpack = find_instruction(program, "unpack");
   buffer_named(program, "gathered").blocked.reset();
@@ -88,7 +88,7 @@ TEST(VerifyLayout, AnUnpackOfAPlainBufferIsAFault) {
       << all(faults);
 }
 
-TEST(VerifyLayout, BlocksOfAnotherDimAreAFault) {
+TEST(VerifyLayout, blocks_of_another_dim_are_a_fault) {
   Program program = round_trip(8);
   Buffer& packed = buffer_named(program, "packed");
   packed.global = {4, 8};
@@ -108,20 +108,20 @@ TEST(VerifyLayout, BlocksOfAnotherDimAreAFault) {
                "packed is blocked in dim 0 along y by 1, expected dim 1 along y by 2");
 }
 
-TEST(VerifyLayout, TooLittleRoomForTheBlocksIsAFault) {
+TEST(VerifyLayout, too_little_room_for_the_blocks_is_a_fault) {
   Program program = round_trip(10);
   buffer_named(program, "packed").blocked->share = 2;
   expect_fault(program, "bounds", std::nullopt,
                "buffer packed: 4 parts of 2 do not hold the 10 of dim 1");
 }
 
-TEST(VerifyLayout, ABlockedParameterOrOutputIsAFault) {
+TEST(VerifyLayout, a_blocked_parameter_or_output_is_a_fault) {
   Program program = round_trip(8);
   buffer_named(program, "packed").role = BufferRole::output;
   expect_fault(program, "layout", std::nullopt, "packed is a transient output");
 }
 
-TEST(VerifyLayout, AReductionOfPartOfABlockedBufferIsAFault) {
+TEST(VerifyLayout, a_reduction_of_part_of_a_blocked_buffer_is_a_fault) {
   Program program = round_trip(8);
   const std::size_t scatter = find_instruction(program, "reduce_scatter");
   Slice part = slice_of(program, "packed");
@@ -147,10 +147,10 @@ Program transposing() {
   return b.finish();
 }
 
-TEST(VerifyLayout, AnAllToAllFromBlocksToRowsIsSound) {
+TEST(VerifyLayout, an_all_to_all_from_blocks_to_rows_is_sound) {
   EXPECT_EQ(all(verify(transposing())), "");
 }
-TEST(VerifyLayout, AnAllToAllOfAPlainBufferIsAFault) {
+TEST(VerifyLayout, an_all_to_all_of_a_plain_buffer_is_a_fault) {
   Program program = transposing();
   const std::size_t all_to_all = find_instruction(program, "all_to_all");
   std::get<AllToAll>(program.instructions[all_to_all].what).from = {slice_of(program, "rows")};
@@ -177,10 +177,10 @@ Program along_both(const std::vector<std::string>& axes, const std::string& cuts
   return b.finish();
 }
 
-TEST(VerifyAxes, AScatterAndAGatherAlongTwoAxesAtOnceAreSound) {
+TEST(VerifyAxes, a_scatter_and_a_gather_along_two_axes_at_once_are_sound) {
   EXPECT_EQ(all(verify(along_both({"x", "y"}, "x,y"))), "");
 }
-TEST(VerifyAxes, CutsInAnotherOrderThanThatOfTheMembersAreAFault) {
+TEST(VerifyAxes, cuts_in_another_order_than_that_of_the_members_are_a_fault) {
   const Program program = along_both({"x", "y"}, "y,x");
   expect_fault(program, "state", find_instruction(program, "reduce_scatter"),
                "block has no dim cut innermost by x-y");
@@ -201,24 +201,24 @@ Program nested(const std::vector<std::string>& outer, const std::vector<std::str
   return b.finish();
 }
 
-TEST(VerifyPadding, AGatherOfTheInnermostOfNestedCutsIsSound) {
+TEST(VerifyPadding, a_gather_of_the_innermost_of_nested_cuts_is_sound) {
   EXPECT_EQ(all(verify(nested({"x:6", ""}, {"x:6,y:3", ""}))), "");
 }
-TEST(VerifyPadding, CutsThatLeavePaddingInTheMiddleAreAFault) {
+TEST(VerifyPadding, cuts_that_leave_padding_in_the_middle_are_a_fault) {
   expect_fault(nested({"x", ""}, {"x,y", ""}), "bounds", std::nullopt,
                "buffer part: the cuts of dim 0 do not nest in whole blocks of its 10 elements");
 }
-TEST(VerifyPadding, ACyclicCutIsAFault) {
+TEST(VerifyPadding, a_cyclic_cut_is_a_fault) {
   expect_fault(nested({"x:6", ""}, {"x:2,y:1", ""}), "bounds", std::nullopt, "do not nest");
 }
-TEST(VerifyPadding, AnotherBlockThanTheGatheredOneIsAFault) {
+TEST(VerifyPadding, another_block_than_the_gathered_one_is_a_fault) {
   const std::vector<Fault> faults = verify(nested({"x:5", ""}, {"x:6,y:3", ""}));
   EXPECT_EQ(faults.front().rule, "groups") << all(faults);
   EXPECT_NE(all(faults).find("part and half differ in more than the cut by y"), std::string::npos)
       << all(faults);
 }
 
-TEST(VerifyPadding, EqualPartsOfDifferentSizesAreAFault) {
+TEST(VerifyPadding, equal_parts_of_different_sizes_are_a_fault) {
   Builder b = line();
   b.buffer("a", {10}, activation, {"y"});
   b.buffer("b", {12}, output, {"y"});
@@ -241,10 +241,10 @@ Program own_copy(std::int64_t offset_rows) {
   return b.finish();
 }
 
-TEST(VerifyPart, ACopyOfAPaddedOwnBlockIsSound) {
+TEST(VerifyPart, a_copy_of_a_padded_own_block_is_sound) {
   EXPECT_EQ(all(verify(own_copy(3))), "");
 }
-TEST(VerifyPart, ACopyOfAnotherPaddedBlockIsAFault) {
+TEST(VerifyPart, a_copy_of_another_padded_block_is_a_fault) {
   expect_fault(own_copy(0), "state", 1, "part is neither all of half nor this rank's block of it");
 }
 
@@ -262,7 +262,7 @@ void expect_attribute_fault(const std::string& name, Change&& change, std::strin
   expect_fault(program, "part", index, message);
 }
 
-TEST(VerifyPart, EveryAttributeThatDependsOnCoordinatesIsRecomputed) {
+TEST(VerifyPart, every_attribute_that_depends_on_coordinates_is_recomputed) {
   expect_attribute_fault<op::Embedding>(
       "embedding", [](auto& row) { row.first_row = 0; },
       "first_row is 0, but this rank's part of embedding begins at 6");
@@ -305,7 +305,7 @@ TEST(VerifyPart, EveryAttributeThatDependsOnCoordinatesIsRecomputed) {
 
 // --- ZeRO-1
 
-TEST(VerifyUpdateOnce, OwnRowsOfAnotherRankAreAFault) {
+TEST(VerifyUpdateOnce, own_rows_of_another_rank_are_a_fault) {
   Program program = grid_train();
   const std::size_t adamw = find_compute(program, "adamw", 0, "own.embedding");
   compute_at(program, adamw).slices[5].offset_bytes = 0;
@@ -313,7 +313,7 @@ TEST(VerifyUpdateOnce, OwnRowsOfAnotherRankAreAFault) {
                "the rows of embedding are not this rank's block, which m.embedding holds");
 }
 
-TEST(VerifyUpdateOnce, OwnRowsGatheredAlongAnotherAxisAreAFault) {
+TEST(VerifyUpdateOnce, own_rows_gathered_along_another_axis_are_a_fault) {
   Program program = grid_train();
   const std::size_t adamw = find_compute(program, "adamw", 0, "own.embedding");
   std::size_t gather = adamw;
@@ -323,7 +323,7 @@ TEST(VerifyUpdateOnce, OwnRowsGatheredAlongAnotherAxisAreAFault) {
                "rows of embedding cut by data, this gathers along z");
 }
 
-TEST(VerifyUpdateOnce, AWeightReadBeforeItIsGatheredIsAFault) {
+TEST(VerifyUpdateOnce, a_weight_read_before_it_is_gathered_is_a_fault) {
   Program program = grid_train();
   const std::size_t adamw = find_compute(program, "adamw", 0, "own.embedding");
   const std::size_t embedding = find_instruction(program, "embedding");
@@ -334,7 +334,7 @@ TEST(VerifyUpdateOnce, AWeightReadBeforeItIsGatheredIsAFault) {
       format("only this rank's rows of embedding are up to date since instruction {}", adamw));
 }
 
-TEST(VerifyUpdateOnce, AnUpdateTaskWithoutUpdatesIsAFault) {
+TEST(VerifyUpdateOnce, an_update_task_without_updates_is_a_fault) {
   Program program = grid_train();
   for (std::size_t i = program.instructions.size(); i-- > 0;)
     if (const auto* what = std::get_if<Compute>(&program.instructions[i].what);
@@ -346,7 +346,7 @@ TEST(VerifyUpdateOnce, AnUpdateTaskWithoutUpdatesIsAFault) {
 
 // --- state at the end, scratch, order
 
-TEST(VerifyState, AResultThatIsStillPartialAtTheEndIsAFault) {
+TEST(VerifyState, a_result_that_is_still_partial_at_the_end_is_a_fault) {
   Builder b = line();
   b.buffer("x", {8}, activation, {"y"});
   b.buffer("sum", {}, output);
@@ -357,7 +357,7 @@ TEST(VerifyState, AResultThatIsStillPartialAtTheEndIsAFault) {
   expect_fault(program, "state", std::nullopt, "sum is partial sum(y) at the end, from byte 0 on");
 }
 
-TEST(VerifyDefined, WhatAKernelLeavesInItsWorkspaceIsNoValue) {
+TEST(VerifyDefined, what_a_kernel_leaves_in_its_workspace_is_no_value) {
   Builder b = line();
   b.buffer("scratch", {8}, activation);
   b.buffer("x", {8}, activation);
@@ -369,7 +369,7 @@ TEST(VerifyDefined, WhatAKernelLeavesInItsWorkspaceIsNoValue) {
   expect_fault(b.finish(), "defined", 1, "bytes of scratch hold the scratch of a kernel");
 }
 
-TEST(VerifyOrder, CollectivesOfAGroupOnTwoStreamsNeedAnOrder) {
+TEST(VerifyOrder, collectives_of_a_group_on_two_streams_need_an_order) {
   const Mesh mesh{"main", {{"y", 2}}, {Rank(0), Rank(1)}};
   Builder b("two", Rank(0), mesh, {"y", "other"});
   b.group({"y"});

@@ -11,20 +11,20 @@ namespace {
 
 // --- events, deadlock, race
 
-TEST(VerifyRace, ADroppedWaitIsARace) {
+TEST(VerifyRace, a_dropped_wait_is_a_race) {
   Program program = tiny_train();
   erase_instruction(program, find_instruction(program, "wait"));
   expect_fault(program, "race", find_instruction(program, "embedding"),
                "instruction 0 (feed -> tokens");
 }
 
-TEST(VerifyRace, AFeedOverTokensStillInUseIsARace) {
+TEST(VerifyRace, a_feed_over_tokens_still_in_use_is_a_race) {
   Program program = tiny_train();
   erase_instruction(program, find_instruction(program, "wait", 1));
   expect_fault(program, "race", find_instruction(program, "feed", 2), "both touch bytes of tokens");
 }
 
-TEST(VerifyRace, OverlappingAddressesRaceEvenInDifferentBuffers) {
+TEST(VerifyRace, overlapping_addresses_race_even_in_different_buffers) {
   Program program = tiny_train();
   buffer_named(program, "labels").offset_bytes = buffer_named(program, "token_loss").offset_bytes;
   erase_instruction(program, find_instruction(program, "wait", 1));
@@ -34,26 +34,26 @@ TEST(VerifyRace, OverlappingAddressesRaceEvenInDifferentBuffers) {
   ASSERT_NE(race, faults.end());
 }
 
-TEST(VerifyEvents, ADroppedRecordIsAFault) {
+TEST(VerifyEvents, a_dropped_record_is_a_fault) {
   Program program = tiny_train();
   erase_instruction(program, find_instruction(program, "record"));
   expect_fault(program, "events", find_instruction(program, "wait"), "event 0 is never recorded");
 }
 
-TEST(VerifyEvents, AnEventRecordedTwiceIsAFault) {
+TEST(VerifyEvents, an_event_recorded_twice_is_a_fault) {
   Program program = tiny_train();
   const std::size_t second = find_instruction(program, "record", 1);
   std::get<Record>(program.instructions[second].what).event = EventId(0);
   expect_fault(program, "events", second, "event 0 is recorded before");
 }
 
-TEST(VerifyEvents, AnEventThatNobodyRecordsIsAFault) {
+TEST(VerifyEvents, an_event_that_nobody_records_is_a_fault) {
   Program program = tiny_train();
   ++program.num_events;
   expect_fault(program, "events", std::nullopt, "event 4 is never recorded");
 }
 
-TEST(VerifyEvents, AWaitIssuedBeforeItsRecordIsAFault) {
+TEST(VerifyEvents, a_wait_issued_before_its_record_is_a_fault) {
   Program program = sharded_train();
   const std::size_t gather = find_instruction(program, "all_gather");
   // Stream x has nothing before: it may wait for z without a circle, but is issued too early.
@@ -61,14 +61,14 @@ TEST(VerifyEvents, AWaitIssuedBeforeItsRecordIsAFault) {
   expect_fault(program, "events", gather, "issued before instruction");
 }
 
-TEST(VerifyDeadlock, TwoStreamsThatWaitForEachOtherAreADeadlock) {
+TEST(VerifyDeadlock, two_streams_that_wait_for_each_other_are_a_deadlock) {
   Program program = tiny_train();
   insert_instruction(program, 0, {StreamId(1), Wait{EventId(1)}});
   program.tasks[0].begin = 0;
   expect_fault(program, "deadlock", 0, "which waits for it");
 }
 
-TEST(VerifyDeadlock, AStreamThatWaitsForItsOwnFutureIsADeadlock) {
+TEST(VerifyDeadlock, a_stream_that_waits_for_its_own_future_is_a_deadlock) {
   Program program = tiny_train();
   const std::size_t embedding = find_instruction(program, "embedding");
   insert_instruction(program, embedding, {StreamId(0), Wait{EventId(1)}});
@@ -77,14 +77,14 @@ TEST(VerifyDeadlock, AStreamThatWaitsForItsOwnFutureIsADeadlock) {
 
 // --- defined, lost
 
-TEST(VerifyDefined, ReadingBeforeWritingIsAFault) {
+TEST(VerifyDefined, reading_before_writing_is_a_fault) {
   Program program = tiny_train();
   erase_instruction(program, find_instruction(program, "gelu"));
   expect_fault(program, "defined", find_compute(program, "contract", 0, "a"),
                "a is read before it is written");
 }
 
-TEST(VerifyDefined, OverlappingLiveBuffersAreAFault) {
+TEST(VerifyDefined, overlapping_live_buffers_are_a_fault) {
   Program program = tiny_train();
   buffer_named(program, "a_grad").offset_bytes = buffer_named(program, "u").offset_bytes;
   // u is read by gelu_gradient after a_grad has taken its place, which that op does not allow
@@ -97,14 +97,14 @@ TEST(VerifyDefined, OverlappingLiveBuffersAreAFault) {
   })) << all(faults);
 }
 
-TEST(VerifyDefined, AClobberedValueIsAFault) {
+TEST(VerifyDefined, a_clobbered_value_is_a_fault) {
   Program program = tiny_train();
   buffer_named(program, "lse").offset_bytes = buffer_named(program, "rstd").offset_bytes;
   expect_fault(program, "defined", find_instruction(program, "layer_norm_weight_gradient"),
                "bytes of rstd were overwritten through lse by instruction");
 }
 
-TEST(VerifyDefined, AWorkspaceClobbersWhatLivesThere) {
+TEST(VerifyDefined, a_workspace_clobbers_what_lives_there) {
   Program program = tiny_train();
   Buffer workspace{"workspace",           DType::f32, {8}, {},   {}, Region::transient,
                    BufferRole::workspace, 0,          32,  false};
@@ -116,14 +116,14 @@ TEST(VerifyDefined, AWorkspaceClobbersWhatLivesThere) {
   expect_fault(program, "defined", contract, "bytes of lse were overwritten through workspace");
 }
 
-TEST(VerifyDefined, AFirstMicroBatchThatAccumulatesIsAFault) {
+TEST(VerifyDefined, a_first_micro_batch_that_accumulates_is_a_fault) {
   Program program = tiny_train();
   const std::size_t contract = find_compute(program, "contract", 2, "g.head");
   compute_at(program, contract).op = op::with_accumulate(compute_at(program, contract).op, true);
   expect_fault(program, "defined", contract, "g.head is read before it is written");
 }
 
-TEST(VerifyDefined, AnOutputNeverWrittenIsAFault) {
+TEST(VerifyDefined, an_output_never_written_is_a_fault) {
   Program program = tiny_evaluate();
   buffer_named(program, "logits").role = BufferRole::output;
   EXPECT_EQ(all(verify(program)), "");
@@ -143,26 +143,26 @@ TEST(VerifyDefined, AnOutputNeverWrittenIsAFault) {
   expect_fault(program, "defined", std::nullopt, "output digest is not defined at the end");
 }
 
-TEST(VerifyDefined, AnOutputClobberedBeforeTheEndIsAFault) {
+TEST(VerifyDefined, an_output_clobbered_before_the_end_is_a_fault) {
   Program program = tiny_train();
   buffer_named(program, "d").role = BufferRole::output;
   expect_fault(program, "defined", std::nullopt, "output d is not defined at the end");
 }
 
-TEST(VerifyDefined, AnInitThatLeavesAMomentUndefinedIsAFault) {
+TEST(VerifyDefined, an_init_that_leaves_a_moment_undefined_is_a_fault) {
   Program program = tiny_init();
   erase_instruction(program, find_compute(program, "fill", 0, "m.head"));
   expect_fault(program, "defined", std::nullopt, "moment m.head is not defined at the end");
 }
 
-TEST(VerifyDefined, TheResultBlockHasNothingAtTheStart) {
+TEST(VerifyDefined, the_result_block_has_nothing_at_the_start) {
   Program program = tiny_train();
   const std::size_t loss = find_instruction(program, "loss_sum");
   compute_at(program, loss).op = op::LossSum{true};
   expect_fault(program, "defined", loss, "result is read before it is written");
 }
 
-TEST(VerifyLost, AMicroBatchThatOverwritesTheGradientIsAFault) {
+TEST(VerifyLost, a_micro_batch_that_overwrites_the_gradient_is_a_fault) {
   Program program = tiny_train();
   const std::size_t first = find_compute(program, "contract", 2, "g.head");
   std::size_t second = first + 1;

@@ -11,19 +11,19 @@ namespace {
 
 // --- groups, state
 
-TEST(VerifyGroups, AGroupOfOtherRanksIsAFault) {
+TEST(VerifyGroups, a_group_of_other_ranks_is_a_fault) {
   Program program = sharded_train();
   program.groups[0].members = {Rank(0), Rank(2)};
   expect_fault(program, "groups", std::nullopt, "group z has the ranks 0 2, expected 1 3");
 }
 
-TEST(VerifyGroups, AGroupInAnotherOrderIsAFault) {
+TEST(VerifyGroups, a_group_in_another_order_is_a_fault) {
   Program program = sharded_train();
   program.groups[1].members = {program.groups[1].members[1], program.groups[1].members[0]};
   expect_fault(program, "groups", std::nullopt, "group x has the ranks 3 2");
 }
 
-TEST(VerifyGroups, UnequalPartsAreAFault) {
+TEST(VerifyGroups, unequal_parts_are_a_fault) {
   Program program = sharded_train();
   const std::size_t gather = find_instruction(program, "all_gather");
   std::get<AllGather>(program.instructions[gather].what).to[0].row_bytes = 192;
@@ -37,7 +37,7 @@ GroupId add_group_of_both(Program& program, std::vector<AxisId> axes, Ranks memb
 }
 const AxisId z(std::size_t{0}), x(std::size_t{1});
 
-TEST(VerifyGroups, AGroupAlongAnAxisTwiceOrAlongNoneIsAFault) {
+TEST(VerifyGroups, a_group_along_an_axis_twice_or_along_none_is_a_fault) {
   Program program = sharded_train();
   add_group_of_both(program, {x, x}, {Rank(2), Rank(3)});
   expect_fault(program, "bounds", std::nullopt, "group both names an axis twice");
@@ -45,7 +45,7 @@ TEST(VerifyGroups, AGroupAlongAnAxisTwiceOrAlongNoneIsAFault) {
   expect_fault(program, "bounds", std::nullopt, "group both lies along an axis that does not");
 }
 
-TEST(VerifyGroups, TheMembersAlongSeveralAxesStandInTheOrderOfTheAxes) {
+TEST(VerifyGroups, the_members_along_several_axes_stand_in_the_order_of_the_axes) {
   Program program = sharded_train();
   add_group_of_both(program, {z, x}, {Rank(0), Rank(1), Rank(2), Rank(3)});
   EXPECT_EQ(all(verify(program)), "");
@@ -54,7 +54,7 @@ TEST(VerifyGroups, TheMembersAlongSeveralAxesStandInTheOrderOfTheAxes) {
                "group both has the ranks 0 1 2 3, expected 0 2 1 3");
 }
 
-TEST(VerifyState, AVoteSummedUpOverAllAxesAtOnceIsSound) {
+TEST(VerifyState, a_vote_summed_up_over_all_axes_at_once_is_sound) {
   Program program = sharded_train();
   std::size_t last = find_instruction(program, "update_control");  // the sum over x
   while (name(program.instructions[last]) != "all_reduce") --last;
@@ -67,7 +67,7 @@ TEST(VerifyState, AVoteSummedUpOverAllAxesAtOnceIsSound) {
   EXPECT_EQ(all(verify(program)), "");
 }
 
-TEST(VerifyState, ADroppedAllReduceOfAProductIsAFault) {
+TEST(VerifyState, a_dropped_all_reduce_of_a_product_is_a_fault) {
   Program program = sharded_train();
   erase_instruction(program, find_instruction(program, "all_reduce"));
   // The head is linear in the partial sum; the loss is not.
@@ -75,7 +75,7 @@ TEST(VerifyState, ADroppedAllReduceOfAProductIsAFault) {
                "logits is partial sum(x)");
 }
 
-TEST(VerifyState, AReductionAlongAnotherAxisIsAFault) {
+TEST(VerifyState, a_reduction_along_another_axis_is_a_fault) {
   Program program = sharded_train();
   const std::size_t reduce = find_instruction(program, "all_reduce");
   std::get<AllReduce>(program.instructions[reduce].what).group = GroupId(0);
@@ -83,14 +83,14 @@ TEST(VerifyState, AReductionAlongAnotherAxisIsAFault) {
                "p is partial sum(x), so there is nothing to reduce along z");
 }
 
-TEST(VerifyState, AReductionByMaximumOfASumIsAFault) {
+TEST(VerifyState, a_reduction_by_maximum_of_a_sum_is_a_fault) {
   Program program = sharded_train();
   const std::size_t reduce = find_instruction(program, "all_reduce");
   std::get<AllReduce>(program.instructions[reduce].what).reduction = op::Reduction::max;
   expect_fault(program, "state", reduce);
 }
 
-TEST(VerifyState, AGradientReducedTwiceIsAFault) {
+TEST(VerifyState, a_gradient_reduced_twice_is_a_fault) {
   Program program = sharded_train();
   const std::size_t reduce = find_compute(program, "all_reduce", 0, "g.head");
   const Instruction again = program.instructions[reduce];
@@ -98,14 +98,14 @@ TEST(VerifyState, AGradientReducedTwiceIsAFault) {
   expect_fault(program, "state", reduce + 1, "g.head is not partial");
 }
 
-TEST(VerifyState, TheNormOfAPartialGradientIsAFault) {
+TEST(VerifyState, the_norm_of_a_partial_gradient_is_a_fault) {
   Program program = sharded_train();
   erase_instruction(program, find_compute(program, "all_reduce", 0, "g.head"));
   expect_fault(program, "state", find_compute(program, "squared_norm", 0, "g.head"),
                "g.head is partial sum(z)");
 }
 
-TEST(VerifyState, AVoteThatIsNotSummedUpOverAllAxesIsAFault) {
+TEST(VerifyState, a_vote_that_is_not_summed_up_over_all_axes_is_a_fault) {
   Program program = sharded_train();
   const std::size_t control = find_instruction(program, "update_control");
   std::size_t last = control;  // the sum over x
@@ -114,7 +114,7 @@ TEST(VerifyState, AVoteThatIsNotSummedUpOverAllAxesIsAFault) {
   expect_fault(program, "state", control - 1, "result is partial sum(x)");
 }
 
-TEST(VerifyState, AddingAPartialNormToAWholeOneIsAFault) {
+TEST(VerifyState, adding_a_partial_norm_to_a_whole_one_is_a_fault) {
   Program program = sharded_train();
   const std::size_t norm = find_compute(program, "squared_norm", 0, "g.down");
   compute_at(program, norm).slices[0] = slice_of(program, "g.head");
@@ -122,14 +122,14 @@ TEST(VerifyState, AddingAPartialNormToAWholeOneIsAFault) {
                "norm.cut is partial sum(z) sum(x), what is added to it is not partial");
 }
 
-TEST(VerifyState, AClaimOfAnotherAxisIsAFault) {
+TEST(VerifyState, a_claim_of_another_axis_is_a_fault) {
   Program program = sharded_train();
   buffer_named(program, "up.part").sharding.dims[1] = buffer_named(program, "up").sharding.dims[0];
   expect_fault(program, "state", find_compute(program, "contract", 2, "up.part"),
                "up.part claims the cuts of");
 }
 
-TEST(VerifyState, AGatherWhosePartsAreNotBlocksOfTheDimIsAFault) {
+TEST(VerifyState, a_gather_whose_parts_are_not_blocks_of_the_dim_is_a_fault) {
   Program program = sharded_train();
   for (const std::string_view name : {"up", "m.up", "v.up", "g.up"})
     buffer_named(program, name).sharding.dims = {{}, {{AxisId(1), {}}, {AxisId(0), {}}}};
@@ -137,7 +137,7 @@ TEST(VerifyState, AGatherWhosePartsAreNotBlocksOfTheDimIsAFault) {
                "equal parts of up.full are not blocks of its dim 1");
 }
 
-TEST(VerifyState, AGatherOfAnOuterCutIsAFault) {
+TEST(VerifyState, a_gather_of_an_outer_cut_is_a_fault) {
   Program program = sharded_train();
   for (const std::string_view name : {"down", "m.down", "v.down", "g.down"})
     std::swap(buffer_named(program, name).sharding.dims[0][0],
@@ -146,7 +146,7 @@ TEST(VerifyState, AGatherOfAnOuterCutIsAFault) {
                "down has no dim cut innermost by z");
 }
 
-TEST(VerifyState, AnEmbeddingOfAnotherPartOfTheVocabularyIsAFault) {
+TEST(VerifyState, an_embedding_of_another_part_of_the_vocabulary_is_a_fault) {
   Program program = sharded_train();
   const std::size_t embedding = find_instruction(program, "embedding");
   compute_at(program, embedding).op = op::Embedding{8};
@@ -154,7 +154,7 @@ TEST(VerifyState, AnEmbeddingOfAnotherPartOfTheVocabularyIsAFault) {
                "first_row is 8, but this rank's part of embedding begins at 0");
 }
 
-TEST(VerifyState, AParameterThatClaimsToBePartialIsAFault) {
+TEST(VerifyState, a_parameter_that_claims_to_be_partial_is_a_fault) {
   Program program = sharded_train();
   buffer_named(program, "head").sharding.partial = {{AxisId(0), op::Reduction::sum}};
   expect_fault(program, "state", std::nullopt, "head claims to be partial sum(z)");
@@ -172,16 +172,16 @@ Program slicing(std::int64_t offset_bytes) {
   return b.finish();
 }
 
-TEST(VerifyState, ACopyOfThisRanksBlockCutsADim) {
+TEST(VerifyState, a_copy_of_this_ranks_block_cuts_a_dim) {
   EXPECT_EQ(all(verify(slicing(16))), "");
 }
-TEST(VerifyState, ACopyOfAnotherRanksBlockIsAFault) {
+TEST(VerifyState, a_copy_of_another_ranks_block_is_a_fault) {
   expect_fault(slicing(0), "state", 1, "block is neither all of all nor this rank's block of it");
 }
 
 // --- update-once, feeds
 
-TEST(VerifyUpdateOnce, AGradientThatIsStillPartialIsAFault) {
+TEST(VerifyUpdateOnce, a_gradient_that_is_still_partial_is_a_fault) {
   Program program = sharded_train();
   erase_instruction(program, find_compute(program, "all_reduce", 0, "g.head"));
   erase_instruction(program, find_compute(program, "squared_norm", 0, "g.head"));
@@ -189,7 +189,7 @@ TEST(VerifyUpdateOnce, AGradientThatIsStillPartialIsAFault) {
                "g.head is partial sum(z)");
 }
 
-TEST(VerifyUpdateOnce, AParameterUpdatedTwiceIsAFault) {
+TEST(VerifyUpdateOnce, a_parameter_updated_twice_is_a_fault) {
   Program program = tiny_train();
   const std::size_t adamw = find_compute(program, "adamw", 0, "g.head");
   const Instruction again = program.instructions[adamw];
@@ -197,20 +197,20 @@ TEST(VerifyUpdateOnce, AParameterUpdatedTwiceIsAFault) {
   expect_fault(program, "update-once", adamw + 1, "has already updated head");
 }
 
-TEST(VerifyUpdateOnce, AForgottenParameterIsAFault) {
+TEST(VerifyUpdateOnce, a_forgotten_parameter_is_a_fault) {
   Program program = tiny_train();
   erase_instruction(program, find_compute(program, "adamw", 0, "g.head"));
   expect_fault(program, "update-once", std::nullopt, "parameter head is not updated");
 }
 
-TEST(VerifyUpdateOnce, TwoParametersWithOneMomentAreAFault) {
+TEST(VerifyUpdateOnce, two_parameters_with_one_moment_are_a_fault) {
   Program program = tiny_train();
   const std::size_t adamw = find_compute(program, "adamw", 0, "g.head");
   compute_at(program, adamw).slices[6] = slice_of(program, "m.up.weight");
   expect_fault(program, "update-once", adamw, "has already updated m.up.weight");
 }
 
-TEST(VerifyUpdateOnce, CountingBeforeUpdatingIsAFault) {
+TEST(VerifyUpdateOnce, counting_before_updating_is_a_fault) {
   Program program = tiny_train();
   const std::size_t adamw = find_instruction(program, "adamw");
   const std::size_t count = find_instruction(program, "count_update");
@@ -220,19 +220,19 @@ TEST(VerifyUpdateOnce, CountingBeforeUpdatingIsAFault) {
   expect_fault(program, "update-once", adamw + 1, "has already counted in updates");
 }
 
-TEST(VerifyUpdateOnce, AnUpdateThatIsNotCountedIsAFault) {
+TEST(VerifyUpdateOnce, an_update_that_is_not_counted_is_a_fault) {
   Program program = tiny_train();
   erase_instruction(program, find_instruction(program, "count_update"));
   expect_fault(program, "update-once", std::nullopt, "nothing is counted in updates");
 }
 
-TEST(VerifyUpdateOnce, WhatIsNotFiniteAndIsNotKeptIsAFault) {
+TEST(VerifyUpdateOnce, what_is_not_finite_and_is_not_kept_is_a_fault) {
   Program program = tiny_train();
   erase_instruction(program, find_instruction(program, "count_non_finite"));
   expect_fault(program, "update-once", std::nullopt, "nothing is counted in non_finite");
 }
 
-TEST(VerifyUpdateOnce, AVoteOnTheNumberOfUpdatesIsAFault) {
+TEST(VerifyUpdateOnce, a_vote_on_the_number_of_updates_is_a_fault) {
   Program program = tiny_train();
   const std::size_t vote = find_instruction(program, "vote");
   compute_at(program, vote).slices[4] = slice_of(program, "updates");
@@ -240,20 +240,20 @@ TEST(VerifyUpdateOnce, AVoteOnTheNumberOfUpdatesIsAFault) {
                "it takes updates for the number of elements that are not finite");
 }
 
-TEST(VerifyFeeds, AMicroBatchFedTwiceIsAFault) {
+TEST(VerifyFeeds, a_micro_batch_fed_twice_is_a_fault) {
   Program program = tiny_train();
   const std::size_t feed = find_instruction(program, "feed", 2);
   std::get<Feed>(program.instructions[feed].what).micro = 0;
   expect_fault(program, "feeds", feed, "has fed tokens of micro-batch 0 before");
 }
 
-TEST(VerifyFeeds, AMicroBatchNeverFedIsAFault) {
+TEST(VerifyFeeds, a_micro_batch_never_fed_is_a_fault) {
   Program program = tiny_train();
   erase_instruction(program, find_instruction(program, "feed", 3));
   expect_fault(program, "feeds", std::nullopt, "1 of 2 micro-batches are fed their labels");
 }
 
-TEST(VerifyFeeds, WhatIsReadAsSomethingElseIsAFault) {
+TEST(VerifyFeeds, what_is_read_as_something_else_is_a_fault) {
   Program program = tiny_train();
   for (Instruction& instruction : program.instructions)
     if (auto* feed = std::get_if<Feed>(&instruction.what))
@@ -262,32 +262,32 @@ TEST(VerifyFeeds, WhatIsReadAsSomethingElseIsAFault) {
                "embedding reads the labels in tokens as tokens");
 }
 
-TEST(VerifyFeeds, AMicroBatchOutOfRangeIsAFault) {
+TEST(VerifyFeeds, a_micro_batch_out_of_range_is_a_fault) {
   Program program = tiny_train();
   const std::size_t feed = find_instruction(program, "feed", 2);
   std::get<Feed>(program.instructions[feed].what).micro = 2;
   expect_fault(program, "feeds", feed, "micro-batch 2 of 2");
 }
 
-TEST(VerifyFeeds, ABufferOfAnotherLengthIsAFault) {
+TEST(VerifyFeeds, a_buffer_of_another_length_is_a_fault) {
   Program program = tiny_train();
   program.inputs[0].sample_shape = {5};
   expect_fault(program, "feeds", 0, "32 bytes of tokens do not hold 2 samples of 20 bytes");
 }
 
-TEST(VerifyFeeds, AnotherElementTypeIsAFault) {
+TEST(VerifyFeeds, another_element_type_is_a_fault) {
   Program program = tiny_train();
   program.inputs[0].dtype = DType::u8;
   expect_fault(program, "feeds", 0, "tokens holds i32, expected u8");
 }
 
-TEST(VerifyFeeds, AnInputThatNothingFeedsIsAFault) {
+TEST(VerifyFeeds, an_input_that_nothing_feeds_is_a_fault) {
   Program program = tiny_train();
   program.inputs.push_back({"pixels", DType::u8, {4, 4}});
   expect_fault(program, "feeds", std::nullopt, "0 of 2 micro-batches are fed their pixels");
 }
 
-TEST(VerifyFeeds, AnInputOfNoSizeOrOfANameThatThereIsIsAFault) {
+TEST(VerifyFeeds, an_input_of_no_size_or_of_a_name_that_there_is_is_a_fault) {
   Program program = tiny_train();
   program.inputs[0].sample_shape = {1LL << 40, 1LL << 40};
   expect_fault(program, "bounds", std::nullopt, "input tokens: the shape");
@@ -299,7 +299,7 @@ TEST(VerifyFeeds, AnInputOfNoSizeOrOfANameThatThereIsIsAFault) {
   expect_fault(beyond, "bounds", 0, "input 7 does not exist");
 }
 
-TEST(VerifyFeeds, AnotherRanksSamplesAreAFault) {
+TEST(VerifyFeeds, another_ranks_samples_are_a_fault) {
   Program program = sharded_train();
   program.feeds.first = 0;
   expect_fault(program, "feeds", 0, "gives this rank samples from 2 on, the feeds from 0");

@@ -38,7 +38,7 @@ std::size_t norm_of(const Program& program, std::string_view gradient) {
   return find_compute(program, "squared_norm", 0, gradient);
 }
 
-TEST(VerifySum, AGradientLeftOutOfOneMicroBatchIsAFault) {
+TEST(VerifySum, a_gradient_left_out_of_one_micro_batch_is_a_fault) {
   const Program sound = tiny_train(3);
   for (const std::size_t micro : {1U, 2U}) {
     Program program = sound;
@@ -50,7 +50,7 @@ TEST(VerifySum, AGradientLeftOutOfOneMicroBatchIsAFault) {
   }
 }
 
-TEST(VerifySum, AGradientAddedTwiceIsAFault) {
+TEST(VerifySum, a_gradient_added_twice_is_a_fault) {
   Program program = tiny_train(3);
   const std::size_t at = writer_of(program, "contract", "g.head", 2);
   const Instruction again = program.instructions[at];
@@ -58,7 +58,7 @@ TEST(VerifySum, AGradientAddedTwiceIsAFault) {
   expect_sum_fault(program, at + 1, "g.head has this contribution already");
 }
 
-TEST(VerifySum, AGradientAddedToThatOfAnotherWeightIsAFault) {
+TEST(VerifySum, a_gradient_added_to_that_of_another_weight_is_a_fault) {
   Program program = tiny_train(3);
   const std::size_t at = writer_of(program, "layer_norm_weight_gradient", "g.norm.gain", 1);
   std::swap(compute_at(program, at).slices[4], compute_at(program, at).slices[5]);
@@ -67,14 +67,14 @@ TEST(VerifySum, AGradientAddedToThatOfAnotherWeightIsAFault) {
                      format("what micro-batches 1 and 0 add to {} is not the same", gradient));
 }
 
-TEST(VerifySum, AContributionFromAnotherMicroBatchIsAFault) {
+TEST(VerifySum, a_contribution_from_another_micro_batch_is_a_fault) {
   Program program = tiny_train(3);
   erase_instruction(program, find_instruction(program, "gelu", 1));
   expect_sum_fault(program, writer_of(program, "contract", "g.down.weight", 1),
                    "it reads y_grad of micro-batch 1 together with what is of micro-batch 0");
 }
 
-TEST(VerifySum, AUseOfAWeightWithoutAContributionIsAFault) {
+TEST(VerifySum, a_use_of_a_weight_without_a_contribution_is_a_fault) {
   // A second use in each micro-batch, for which nothing adds to the gradient.
   Program program = tiny_train(2);
   for (std::size_t micro = 0; micro < 2; ++micro) {
@@ -88,7 +88,7 @@ TEST(VerifySum, AUseOfAWeightWithoutAContributionIsAFault) {
       "pass use the weight");
 }
 
-TEST(VerifySum, GradientsExchangedInTheUpdateAreAFault) {
+TEST(VerifySum, gradients_exchanged_in_the_update_are_a_fault) {
   Program program = tiny_train(2);
   const std::size_t up = find_compute(program, "adamw", 0, "g.up.weight"),
                     head = find_compute(program, "adamw", 0, "g.head");
@@ -97,13 +97,13 @@ TEST(VerifySum, GradientsExchangedInTheUpdateAreAFault) {
   expect_sum_fault(program, head, "the gradient of head has a contribution of another weight");
 }
 
-TEST(VerifySum, ALossOfOneMicroBatchLeftOutIsAFault) {
+TEST(VerifySum, a_loss_of_one_micro_batch_left_out_is_a_fault) {
   Program program = tiny_train(3);
   erase_instruction(program, find_instruction(program, "loss_sum", 1));
   expect_sum_fault(program, find_instruction(program, "vote"), "result.loss_sum");
 }
 
-TEST(VerifySum, ALossThatNobodyReadsIsCompleteAtTheEnd) {
+TEST(VerifySum, a_loss_that_nobody_reads_is_complete_at_the_end) {
   Program program = tiny_train(3);
   const std::size_t at = find_instruction(program, "loss_sum", 2);
   erase_instruction(program, at);
@@ -111,21 +111,21 @@ TEST(VerifySum, ALossThatNobodyReadsIsCompleteAtTheEnd) {
   EXPECT_NE(all(verify(program)).find("sum: "), std::string::npos);
 }
 
-TEST(VerifySum, ANormThatLacksAGradientIsAFault) {
+TEST(VerifySum, a_norm_that_lacks_a_gradient_is_a_fault) {
   Program program = tiny_train();
   erase_instruction(program, norm_of(program, "g.up.bias"));
   expect_sum_fault(program, find_instruction(program, "vote"),
                    "the sum over all gradients has the gradient of up.bias not at all");
 }
 
-TEST(VerifySum, ANormThatHasAGradientTwiceIsAFault) {
+TEST(VerifySum, a_norm_that_has_a_gradient_twice_is_a_fault) {
   Program program = tiny_train();
   const std::size_t lost = norm_of(program, "g.norm.bias");
   compute_at(program, lost).slices[0] = slice_of(program, "g.norm.gain");
   expect_sum_fault(program, lost, "result.squared_norm has this contribution already");
 }
 
-TEST(VerifySum, ACountThatLacksAnUpdateIsAFault) {
+TEST(VerifySum, a_count_that_lacks_an_update_is_a_fault) {
   Program program = tiny_train();
   const std::size_t second = find_instruction(program, "adamw", 1);
   const Buffer& first =
@@ -135,7 +135,7 @@ TEST(VerifySum, ACountThatLacksAnUpdateIsAFault) {
                    format("the sum over all updates has the update of {} not at all", first.name));
 }
 
-TEST(VerifySum, ASumReadBeforeItIsCompleteIsAFault) {
+TEST(VerifySum, a_sum_read_before_it_is_complete_is_a_fault) {
   Program program = tiny_train(3);
   const std::size_t at = norm_of(program, "g.head");
   const Instruction norm = program.instructions[at];
@@ -146,7 +146,7 @@ TEST(VerifySum, ASumReadBeforeItIsCompleteIsAFault) {
                    "the sum in g.head is not complete: nothing adds for micro-batch 2");
 }
 
-TEST(VerifySum, SumsOfSumsTakeTimeThatGrowsWithTheirNumber) {
+TEST(VerifySum, sums_of_sums_take_time_that_grows_with_their_number) {
   Contents contents(2);
   ValueId sum = contents.sum(contents.one(1, 1, 0), contents.one(1, 1, 1));
   for (int i = 0; i < 100000; ++i) sum = contents.sum(sum, sum);

@@ -21,14 +21,14 @@ std::vector<Fault> verify_all(const std::vector<Bundle>& job) {
   return verify(job_of(job));
 }
 
-TEST(VerifyJob, GridsAreSound) {
+TEST(VerifyJob, grids_are_sound) {
   for (const Grid& grid : {Grid{1, 1, 1, 1}, Grid{2, 2, 1, 1}, Grid{1, 1, 2, 2}, Grid{1, 2, 2, 2},
                            Grid{2, 1, 2, 2}, Grid{2, 2, 2, 2}, Grid{3, 1, 1, 1}})
     EXPECT_EQ(all(verify_all(grid_job(grid))), "")
         << format("{} {} {} {}", grid.data, grid.z, grid.y, grid.x);
 }
 
-TEST(VerifyJob, TwoMeshesAreSound) {
+TEST(VerifyJob, two_meshes_are_sound) {
   for (const std::int64_t width : {1, 2, 4}) EXPECT_EQ(all(verify_all(pipeline_job(width))), "");
 }
 
@@ -46,7 +46,7 @@ Job folded_pipeline(std::int64_t width) {
   return job;
 }
 
-TEST(VerifyJob, ClassesOfSeveralRanksAreSoundAndSoIsTheirText) {
+TEST(VerifyJob, classes_of_several_ranks_are_sound_and_so_is_their_text) {
   for (const std::int64_t width : {1, 2, 4}) {
     const Job job = folded_pipeline(width);
     EXPECT_EQ(all(verify(job)), "");
@@ -65,7 +65,7 @@ std::string first_fault(const std::function<void(Job&)>& change) {
   return faults.empty() ? "nothing" : faults[0].rule + ": " + faults[0].message;
 }
 
-TEST(VerifyJob, BindingsThatDoNotFitAreNamed) {
+TEST(VerifyJob, bindings_that_do_not_fit_are_named) {
   EXPECT_EQ(first_fault([](Job& job) { job.ranks[2].of_class = 1; }),
             "bundle: rank 2: init is the program of rank 4");
   EXPECT_EQ(first_fault([](Job& job) { job.ranks[6] = {0, job.ranks[2].peers}; }),
@@ -99,14 +99,14 @@ void expect_job_fault(const std::vector<Bundle>& job, std::string_view rule, std
   EXPECT_NE(faults.front().message.find(part_of_message), std::string::npos) << all(faults);
 }
 
-TEST(VerifyJob, AGroupThatNobodyUsesIsCheckedOnEveryRank) {
+TEST(VerifyJob, a_group_that_nobody_uses_is_checked_on_every_rank) {
   std::vector<Bundle> job = grid_job({1, 2, 2, 1});
   Group& z = job[3].programs[0].groups[1];  // init has no collectives
   z.members = {z.members[1], z.members[0]};
   expect_job_fault(job, "groups", 3, "init: group z has the ranks 3 1, expected 1 3");
 }
 
-TEST(VerifyJob, AMessageOfAnotherMicroBatchIsAFault) {
+TEST(VerifyJob, a_message_of_another_micro_batch_is_a_fault) {
   std::vector<Bundle> job = pipeline_job(2);
   for (const std::size_t rank : {2U, 3U}) {
     Program& program = job[rank].programs[1];
@@ -152,7 +152,7 @@ std::vector<Bundle> one_message_for_two_micro_batches(bool sends_table) {
   return job;
 }
 
-TEST(VerifyJob, WhatComesOnceForSeveralMicroBatchesMayNotBeOfOne) {
+TEST(VerifyJob, what_comes_once_for_several_micro_batches_may_not_be_of_one) {
   EXPECT_EQ(all(verify_all(one_message_for_two_micro_batches(true))), "");
   expect_job_fault(one_message_for_two_micro_batches(false), "matching", 1,
                    "sends what is of one micro-batch, it is used for several");
@@ -187,13 +187,13 @@ std::vector<Bundle> two_messages(const std::array<std::int64_t, 2>& tags) {
   return job;
 }
 
-TEST(VerifyJob, SiblingsThatReceiveDifferentBuffersAreAFault) {
+TEST(VerifyJob, siblings_that_receive_different_buffers_are_a_fault) {
   EXPECT_EQ(all(verify_all(two_messages({0, 1}))), "");
   expect_job_fault(two_messages({1, 0}), "matching", 3,
                    "sends another buffer than rank 0 in instruction 2 (send a peer 2 tag 0)");
 }
 
-TEST(VerifyJob, APartOfAnotherPlaceIsAFault) {
+TEST(VerifyJob, a_part_of_another_place_is_a_fault) {
   std::vector<Bundle> job = two_messages({0, 1});
   for (Instruction& instruction : job[3].programs[0].instructions)
     std::get<Recv>(instruction.what).peer = Rank(0);
@@ -231,7 +231,7 @@ std::vector<Bundle> job_of_many_kinds(std::size_t width) {
   return job;
 }
 
-TEST(VerifyJob, AnyNumberOfKindsOfProgramsOnAMeshIsHeldAgainstEachOther) {
+TEST(VerifyJob, any_number_of_kinds_of_programs_on_a_mesh_is_held_against_each_other) {
   for (const std::size_t kinds : {8U, 9U, 10U, 24U}) {
     std::vector<Bundle> job = job_of_many_kinds(kinds);
     EXPECT_EQ(all(verify_all(job)), "");
@@ -268,14 +268,14 @@ void seed_faults(const std::vector<std::vector<Bundle>>& jobs, std::uint32_t tim
   EXPECT_GE(seeded_by_kind.size(), 20U);
 }
 
-TEST(VerifyJob, SeededFaultsAreCaughtAndNamed) {
+TEST(VerifyJob, seeded_faults_are_caught_and_named) {
   seed_faults({grid_job({2, 1, 2, 1}), grid_job({1, 2, 2, 2}), grid_job({2, 2, 2, 2}),
                grid_job({2, 2, 1, 1}), pipeline_job(1), pipeline_job(2), job_of_many_kinds(12)},
               3);
 }
 
 /// Whatever the bundles hold: no exception, and in the sanitizer builds no bad access.
-TEST(VerifyJob, SeveralFaultsAtOnceAreNoErrorOfTheVerifier) {
+TEST(VerifyJob, several_faults_at_once_are_no_error_of_the_verifier) {
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     std::mt19937 random(seed);
     std::vector<Bundle> job = seed % 2 == 0 ? grid_job({1, 2, 2, 1}) : pipeline_job(2);
@@ -286,7 +286,7 @@ TEST(VerifyJob, SeveralFaultsAtOnceAreNoErrorOfTheVerifier) {
 
 /// GPT-80B on 1024 ranks, in less than 40 s: 25 ms for each rank. The limit here leaves room for a
 /// busy machine and for sanitizers; the time itself is printed.
-TEST(VerifyJob, ManyRanksWithFiftyThousandInstructionsTakeLittleTime) {
+TEST(VerifyJob, many_ranks_with_fifty_thousand_instructions_take_little_time) {
   const Grid grid{16, 2, 2, 2};
   program::Job job;
   job.classes = {grid_bundle(grid, Rank(0), 360)};

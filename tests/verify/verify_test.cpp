@@ -9,26 +9,26 @@
 namespace fourfold::verify {
 namespace {
 
-TEST(Verify, TheTinyTrainProgramIsSound) {
+TEST(Verify, the_tiny_train_program_is_sound) {
   EXPECT_EQ(all(verify(tiny_train(2))), "");
 }
-TEST(Verify, ManyMicroBatchesAreSound) {
+TEST(Verify, many_micro_batches_are_sound) {
   EXPECT_EQ(all(verify(tiny_train(5))), "");
 }
-TEST(Verify, TheTinyInitProgramIsSound) {
+TEST(Verify, the_tiny_init_program_is_sound) {
   EXPECT_EQ(all(verify(tiny_init())), "");
 }
-TEST(Verify, TheTinyEvaluateProgramIsSound) {
+TEST(Verify, the_tiny_evaluate_program_is_sound) {
   EXPECT_EQ(all(verify(tiny_evaluate())), "");
 }
-TEST(Verify, TheShardedTrainProgramIsSound) {
+TEST(Verify, the_sharded_train_program_is_sound) {
   EXPECT_EQ(all(verify(sharded_train())), "");
 }
-TEST(Verify, TheTinyBundleIsSound) {
+TEST(Verify, the_tiny_bundle_is_sound) {
   EXPECT_EQ(all(verify(tiny_bundle())), "");
 }
 
-TEST(Verify, AxesOfSizeOneNeedNoReduction) {
+TEST(Verify, axes_of_size_one_need_no_reduction) {
   Program program = tiny_train();
   for (const std::string_view name :
        {"tokens", "labels", "x", "h", "mean", "rstd", "u", "a", "d", "y", "y_grad", "a_grad",
@@ -40,13 +40,13 @@ TEST(Verify, AxesOfSizeOneNeedNoReduction) {
   EXPECT_EQ(all(verify(program)), "");
 }
 
-TEST(Verify, AnEmptyProgramIsSound) {
+TEST(Verify, an_empty_program_is_sound) {
   Program program;
   program.name = "nothing";
   EXPECT_EQ(all(verify(program)), "");
 }
 
-TEST(Verify, AZeroedAccumulatorTakesPartialSums) {
+TEST(Verify, a_zeroed_accumulator_takes_partial_sums) {
   const Mesh mesh{"main", {{"z", 2}}, {Rank(0), Rank(1)}};
   Builder b("sum", Rank(0), mesh, {"math", "z"});
   b.group({"z"});
@@ -89,7 +89,7 @@ Program synthetic(std::size_t layers) {
   return b.finish();
 }
 
-TEST(Verify, FiftyThousandInstructionsTakeLessThanFiveSeconds) {
+TEST(Verify, fifty_thousand_instructions_take_less_than_five_seconds) {
   Program program = synthetic(8000);
   ASSERT_GE(program.instructions.size(), 50000U);
   const auto start = std::chrono::steady_clock::now();

@@ -16,7 +16,7 @@ std::span<const std::byte> as_bytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-TEST(AtomicFile, TheFileAppearsAtTheCommitWithAllItsPieces) {
+TEST(AtomicFile, the_file_appears_at_the_commit_with_all_its_pieces) {
   const TemporaryFolder folder;
   AtomicFile file(folder.file("a"));
   file.write(as_bytes("one "));
@@ -27,7 +27,7 @@ TEST(AtomicFile, TheFileAppearsAtTheCommitWithAllItsPieces) {
   EXPECT_EQ(folder.num_files(), 1U);
 }
 
-TEST(AtomicFile, WithoutACommitTheOldFileStaysAndNothingElseIsLeft) {
+TEST(AtomicFile, without_a_commit_the_old_file_stays_and_nothing_else_is_left) {
   const TemporaryFolder folder;
   write_bytes(folder.file("a"), "old");
   {
@@ -38,7 +38,7 @@ TEST(AtomicFile, WithoutACommitTheOldFileStaysAndNothingElseIsLeft) {
   EXPECT_EQ(folder.num_files(), 1U);
 }
 
-TEST(AtomicFile, ACommitReplacesTheOldFile) {
+TEST(AtomicFile, a_commit_replaces_the_old_file) {
   const TemporaryFolder folder;
   write_bytes(folder.file("a"), "old and longer");
   AtomicFile file(folder.file("a"));
@@ -47,7 +47,7 @@ TEST(AtomicFile, ACommitReplacesTheOldFile) {
   EXPECT_EQ(read_bytes(folder.file("a")), "new");
 }
 
-TEST(AtomicFile, OnlyAFileOrNothingIsWrittenTo) {
+TEST(AtomicFile, only_a_file_or_nothing_is_written_to) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.file("folder"));
   ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);
@@ -66,7 +66,7 @@ TEST(AtomicFile, OnlyAFileOrNothingIsWrittenTo) {
   EXPECT_TRUE(std::filesystem::is_fifo(folder.file("pipe")));
 }
 
-TEST(AtomicFile, ALinkToAFileStaysAndTheFileIsReplaced) {
+TEST(AtomicFile, a_link_to_a_file_stays_and_the_file_is_replaced) {
   const TemporaryFolder folder;
   write_bytes(folder.file("a"), "old");
   std::filesystem::create_symlink("a", folder.file("link"));
@@ -78,13 +78,13 @@ TEST(AtomicFile, ALinkToAFileStaysAndTheFileIsReplaced) {
   EXPECT_EQ(folder.num_files(), 2U);
 }
 
-TEST(AtomicFile, AMissingFolderIsAStorageErrorNamingThePath) {
+TEST(AtomicFile, a_missing_folder_is_a_storage_error_naming_the_path) {
   const TemporaryFolder folder;
   const std::string path = folder.file("no/such/a");
   expect_words(user_error(ExitCode::storage, [&] { AtomicFile file(path); }), {path});
 }
 
-TEST(AtomicFile, AFullDiskIsAStorageErrorThatSaysSo) {
+TEST(AtomicFile, a_full_disk_is_a_storage_error_that_says_so) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
   const TemporaryFolder folder;
   const std::string path = folder.file("a");
@@ -93,7 +93,7 @@ TEST(AtomicFile, AFullDiskIsAStorageErrorThatSaysSo) {
   expect_words(user_error(ExitCode::storage, [&] { file.write(as_bytes("x")); }), {path, "space"});
 }
 
-TEST(AtomicFile, ATargetThatIsAFolderIsAStorageErrorAndTheSiblingIsRemoved) {
+TEST(AtomicFile, a_target_that_is_a_folder_is_a_storage_error_and_the_sibling_is_removed) {
   const TemporaryFolder folder;
   {
     AtomicFile file(folder.file("a"));

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = ElementType::Kind;
 
-TEST(ElementType, EveryNameReadsBack) {
+TEST(ElementType, every_name_reads_back) {
   for (int kind = 0; kind <= static_cast<int>(Kind::f64); ++kind) {
     const ElementType type = static_cast<Kind>(kind);
     EXPECT_EQ(parse_safetensors_name(safetensors_name(type)), type);
@@ -32,7 +32,7 @@ double half_value(std::uint16_t half) {
   return (half & 0x8000) != 0 ? -size : size;
 }
 
-TEST(ElementType, EveryHalfHasItsValueAndReadsBack) {
+TEST(ElementType, every_half_has_its_value_and_reads_back) {
   for (int bits = 0; bits < 65536; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const auto value = static_cast<double>(from_half(half));
@@ -47,7 +47,7 @@ TEST(ElementType, EveryHalfHasItsValueAndReadsBack) {
   }
 }
 
-TEST(ElementType, BetweenTwoHalvesTheNearestIsTakenAndTheEvenOneInTheMiddle) {
+TEST(ElementType, between_two_halves_the_nearest_is_taken_and_the_even_one_in_the_middle) {
   for (int bits = 0; bits < 0x7bff; ++bits) {
     const auto low = static_cast<std::uint16_t>(bits), high = static_cast<std::uint16_t>(bits + 1);
     const float middle = static_cast<float>((half_value(low) + half_value(high)) / 2);
@@ -69,7 +69,7 @@ Into converted(From value, ElementType from, ElementType into, std::int64_t over
   return result;
 }
 
-TEST(ElementType, DoublesAreRoundedOnceNotTwice) {
+TEST(ElementType, doubles_are_rounded_once_not_twice) {
   // 1 + 2^-8 + 2^-40: by way of a float it would lie in the middle of two bf16 and become even.
   const double value = 1 + 0x1p-8 + 0x1p-40;
   const auto rounded = converted<double, BFloat16>(value, DType::f64, DType::bf16);
@@ -79,7 +79,7 @@ TEST(ElementType, DoublesAreRoundedOnceNotTwice) {
   EXPECT_EQ((converted<float, double>(0.1F, DType::f32, DType::f64)), static_cast<double>(0.1F));
 }
 
-TEST(ElementType, ValuesThatBecomeInfiniteAreCounted) {
+TEST(ElementType, values_that_become_infinite_are_counted) {
   EXPECT_TRUE(std::isinf((converted<double, float>(1e300, DType::f64, DType::f32, 1))));
   EXPECT_EQ((converted<float, std::uint16_t>(1e6F, DType::f32, Kind::f16, 1)), 0x7c00);
   const float infinite = std::numeric_limits<float>::infinity();

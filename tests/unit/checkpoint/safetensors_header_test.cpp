@@ -16,7 +16,7 @@ std::string entry(const std::string& dtype, const std::string& shape, const std:
   return R"({"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
 }
 
-TEST(SafetensorsHeader, ReadsNamesTypesShapesAndPlacesInTheOrderOfTheBytes) {
+TEST(SafetensorsHeader, reads_names_types_shapes_and_places_in_the_order_of_the_bytes) {
   const auto header =
       SafetensorsHeader::parse(R"({"b":{"dtype":"I32","shape":[],"data_offsets":[8,12]},)"
                                R"("a":{"shape":[2,2],"data_offsets":[0,8],"dtype":"BF16"},)"
@@ -33,7 +33,7 @@ TEST(SafetensorsHeader, ReadsNamesTypesShapesAndPlacesInTheOrderOfTheBytes) {
   EXPECT_EQ(header.find("c"), nullptr);
 }
 
-TEST(SafetensorsHeader, AFileWithoutTensorsIsLegal) {
+TEST(SafetensorsHeader, a_file_without_tensors_is_legal) {
   EXPECT_TRUE(SafetensorsHeader::parse("{}", 0, "x").tensors().empty());
   EXPECT_EQ(SafetensorsHeader::parse(R"({"__metadata__":{}})", 0, "x").data_bytes(), 0);
 }
@@ -109,7 +109,7 @@ std::vector<Malformed> malformed_headers() {
   };
 }
 
-TEST(SafetensorsHeader, EveryMalformedHeaderIsAnErrorThatNamesTheFileAndTheFault) {
+TEST(SafetensorsHeader, every_malformed_header_is_an_error_that_names_the_file_and_the_fault) {
   const auto cases = malformed_headers();
   EXPECT_GE(cases.size(), 25U);
   for (const Malformed& malformed : cases) {
@@ -121,7 +121,7 @@ TEST(SafetensorsHeader, EveryMalformedHeaderIsAnErrorThatNamesTheFileAndTheFault
   }
 }
 
-TEST(SafetensorsHeader, ControlCharactersInNamesAreShownEscaped) {
+TEST(SafetensorsHeader, control_characters_in_names_are_shown_escaped) {
   const std::string text = R"({"\u001b[31m":3})";
   const auto message =
       user_error(ExitCode::no_checkpoint, [&] { SafetensorsHeader::parse(text, 0, "x"); });
@@ -129,7 +129,7 @@ TEST(SafetensorsHeader, ControlCharactersInNamesAreShownEscaped) {
   expect_words(message, {"\\u001b"});
 }
 
-TEST(SafetensorsHeader, TensorsAreLaidOutByElementSizeThenByName) {
+TEST(SafetensorsHeader, tensors_are_laid_out_by_element_size_then_by_name) {
   const auto header = SafetensorsHeader::lay_out({{"z", DType::bf16, Shape{1}},
                                                   {"b", DType::f32, Shape{3}},
                                                   {"y", DType::i64, Shape{}},
@@ -144,7 +144,7 @@ TEST(SafetensorsHeader, TensorsAreLaidOutByElementSizeThenByName) {
   EXPECT_EQ(header.tensors(), expected);
 }
 
-TEST(SafetensorsHeader, WhatIsWrittenReadsBackAndItsLengthIsAMultipleOfEight) {
+TEST(SafetensorsHeader, what_is_written_reads_back_and_its_length_is_a_multiple_of_eight) {
   std::vector<TensorInfo> tensors;
   for (std::string name = "t\u00E9\"\\"; name.size() < 30; name += "n") {
     tensors.push_back({name, DType::f32, Shape{1, 2, 3}});
@@ -158,7 +158,7 @@ TEST(SafetensorsHeader, WhatIsWrittenReadsBackAndItsLengthIsAMultipleOfEight) {
   }
 }
 
-TEST(SafetensorsHeader, TensorsOfOneNameOrTheReservedOneAreABug) {
+TEST(SafetensorsHeader, tensors_of_one_name_or_the_reserved_one_are_a_bug) {
   EXPECT_THROW(
       SafetensorsHeader::lay_out({{"a", DType::f32, Shape{}}, {"a", DType::f64, Shape{}}}, {}),
       InternalError);

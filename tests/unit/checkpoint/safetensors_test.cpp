@@ -42,7 +42,7 @@ std::vector<std::vector<std::byte>> read_all(const std::string& path) {
   return result;
 }
 
-TEST(Safetensors, TheFileOfTheFormatsTestVectorIsWrittenByteForByte) {
+TEST(Safetensors, the_file_of_the_formats_test_vector_is_written_byte_for_byte) {
   const TemporaryFolder folder;
   const std::vector<float> values = {1, -2};
   const std::vector<TensorView> tensors = {{"a", DType::f32, Shape{2}, bytes_of(values)}};
@@ -51,7 +51,7 @@ TEST(Safetensors, TheFileOfTheFormatsTestVectorIsWrittenByteForByte) {
   EXPECT_EQ(read_bytes(folder.file("a")), test_vector());
 }
 
-TEST(Safetensors, TheFileOfTheFormatsTestVectorIsRead) {
+TEST(Safetensors, the_file_of_the_formats_test_vector_is_read) {
   const TemporaryFolder folder;
   write_bytes(folder.file("a"), test_vector());
   const auto file = SafetensorsFile::open(folder.file("a"));
@@ -63,7 +63,7 @@ TEST(Safetensors, TheFileOfTheFormatsTestVectorIsRead) {
   EXPECT_EQ(values, (std::vector<float>{1, -2}));
 }
 
-TEST(Safetensors, EveryDtypeAndOddShapesRoundTripWhateverTheOrder) {
+TEST(Safetensors, every_dtype_and_odd_shapes_round_trip_whatever_the_order) {
   const TemporaryFolder folder;
   const std::vector<double> f64 = {1.0 / 3, -0.0};
   const std::vector<float> f32 = {1e-40F, 2, 3, 4, 5, 6};
@@ -97,13 +97,13 @@ TEST(Safetensors, EveryDtypeAndOddShapesRoundTripWhateverTheOrder) {
   }
 }
 
-TEST(Safetensors, AFileWithoutTensorsRoundTrips) {
+TEST(Safetensors, a_file_without_tensors_round_trips) {
   const TemporaryFolder folder;
   write_safetensors(folder.file("a"), {});
   EXPECT_TRUE(SafetensorsFile::open(folder.file("a")).header().tensors().empty());
 }
 
-TEST(Safetensors, ATensorWhoseBytesDoNotFitItsShapeIsABugAndLeavesNoFile) {
+TEST(Safetensors, a_tensor_whose_bytes_do_not_fit_its_shape_is_a_bug_and_leaves_no_file) {
   const TemporaryFolder folder;
   const std::vector<float> values = {1, 2, 3};
   const std::vector<TensorView> tensors = {{"a", DType::f32, Shape{2}, bytes_of(values)}};
@@ -111,7 +111,7 @@ TEST(Safetensors, ATensorWhoseBytesDoNotFitItsShapeIsABugAndLeavesNoFile) {
   EXPECT_EQ(folder.num_files(), 0U);
 }
 
-TEST(Safetensors, AFileCutShortAnywhereIsAnErrorThatNamesIt) {
+TEST(Safetensors, a_file_cut_short_anywhere_is_an_error_that_names_it) {
   const TemporaryFolder folder;
   const std::string path = folder.file("cut"), whole = test_vector();
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -121,14 +121,14 @@ TEST(Safetensors, AFileCutShortAnywhereIsAnErrorThatNamesIt) {
   }
 }
 
-TEST(Safetensors, AFileWithMoreBytesIsAnError) {
+TEST(Safetensors, a_file_with_more_bytes_is_an_error) {
   const TemporaryFolder folder;
   write_bytes(folder.file("a"), test_vector() + "x");
   expect_words(
       user_error(ExitCode::no_checkpoint, [&] { SafetensorsFile::open(folder.file("a")); }), {"9"});
 }
 
-TEST(Safetensors, AHeaderLengthThatLiesIsAnError) {
+TEST(Safetensors, a_header_length_that_lies_is_an_error) {
   const TemporaryFolder folder;
   for (const std::uint64_t length :
        {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{87}, std::uint64_t{89}, std::uint64_t{96},
@@ -144,7 +144,7 @@ TEST(Safetensors, AHeaderLengthThatLiesIsAnError) {
   }
 }
 
-TEST(Safetensors, AHeaderLongerThanTheFileIsToldFromADamagedOne) {
+TEST(Safetensors, a_header_longer_than_the_file_is_told_from_a_damaged_one) {
   const TemporaryFolder folder;
   std::string bytes = test_vector();
   bytes[0] = 97;
@@ -154,7 +154,7 @@ TEST(Safetensors, AHeaderLongerThanTheFileIsToldFromADamagedOne) {
       {"97 bytes", "96 are there", "cut short"});
 }
 
-TEST(Safetensors, FlippedBitsNeverCrashAndNeverReadOutside) {
+TEST(Safetensors, flipped_bits_never_crash_and_never_read_outside) {
   const TemporaryFolder folder;
   const std::vector<double> f64(5, 0.5);
   const std::vector<float> f32(6, 2);
@@ -183,7 +183,7 @@ TEST(Safetensors, FlippedBitsNeverCrashAndNeverReadOutside) {
   EXPECT_GT(num_refused, 1000);
 }
 
-TEST(Safetensors, AFileThatShrinksWhileItIsReadIsAnError) {
+TEST(Safetensors, a_file_that_shrinks_while_it_is_read_is_an_error) {
   const TemporaryFolder folder;
   write_bytes(folder.file("a"), test_vector());
   const auto file = SafetensorsFile::open(folder.file("a"));
@@ -194,7 +194,7 @@ TEST(Safetensors, AFileThatShrinksWhileItIsReadIsAnError) {
       {folder.file("a"), "100"});
 }
 
-TEST(Safetensors, AMissingFileAFolderAndAPipeAreErrorsThatNameThePath) {
+TEST(Safetensors, a_missing_file_a_folder_and_a_pipe_are_errors_that_name_the_path) {
   const TemporaryFolder folder;
   const std::string missing = folder.file("missing");
   expect_words(user_error(ExitCode::no_checkpoint, [&] { SafetensorsFile::open(missing); }),
@@ -206,7 +206,7 @@ TEST(Safetensors, AMissingFileAFolderAndAPipeAreErrorsThatNameThePath) {
                  {path, "regular file"});
 }
 
-TEST(Safetensors, AWrongBufferSizeIsABug) {
+TEST(Safetensors, a_wrong_buffer_size_is_a_bug) {
   const TemporaryFolder folder;
   write_bytes(folder.file("a"), test_vector());
   const auto file = SafetensorsFile::open(folder.file("a"));

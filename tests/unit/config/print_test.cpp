@@ -83,7 +83,7 @@ class Randomizer {
       blend.push_back({"a\n\"" + std::to_string(i), number()});
   }
   void operator()(const Place<plan::Checkpointing>& place) {
-    place(config_).blocks = static_cast<std::int64_t>(below(4));
+    place(config_).layers = static_cast<std::int64_t>(below(4));
   }
 
  private:

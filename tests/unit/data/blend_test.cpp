@@ -11,7 +11,7 @@
 namespace fourfold::data {
 namespace {
 
-TEST(Permutation, IsABijectionOfEverySize) {
+TEST(Permutation, is_a_bijection_of_every_size) {
   const Random random(7, random_stream("test"));
   for (std::uint64_t size = 1; size <= 300; ++size) {
     const Permutation permutation(size, random, 3);
@@ -22,7 +22,7 @@ TEST(Permutation, IsABijectionOfEverySize) {
   }
 }
 
-TEST(Permutation, EpochsAndSeedsGiveOtherOrdersAndPlacesAreSpreadEvenly) {
+TEST(Permutation, epochs_and_seeds_give_other_orders_and_places_are_spread_evenly) {
   constexpr std::uint64_t size = 100;
   std::vector<int> at_first(size);
   for (std::uint32_t epoch = 0; epoch < 20000; ++epoch)
@@ -37,7 +37,7 @@ TEST(Permutation, EpochsAndSeedsGiveOtherOrdersAndPlacesAreSpreadEvenly) {
   EXPECT_LT(same, 10);
 }
 
-TEST(Permutation, NeighboursDoNotStayTogether) {
+TEST(Permutation, neighbours_do_not_stay_together) {
   constexpr std::uint64_t size = 1'000'000'007;
   const Permutation permutation(size, Random(5, random_stream("test")), 0);
   int near = 0;
@@ -49,7 +49,7 @@ TEST(Permutation, NeighboursDoNotStayTogether) {
   EXPECT_LT(near, 50);  // 20 expected of random places
 }
 
-TEST(Blend, EverySetHasItsShareInEveryPrefixAndCountsItsOwnSamples) {
+TEST(Blend, every_set_has_its_share_in_every_prefix_and_counts_its_own_samples) {
   for (const std::vector<double>& weights :
        {std::vector<double>{1}, {1, 1}, {3, 1}, {0.7, 0.2, 0.1}, {1e-4, 1}, {5, 4, 3, 2, 1}}) {
     const Blend blend(weights);

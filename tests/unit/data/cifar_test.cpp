@@ -28,7 +28,7 @@ std::vector<std::uint8_t> read(const PictureSet& set, std::int64_t picture) {
   return bytes;
 }
 
-TEST_F(CifarTest, PlanesBecomePixelsAndLabelsAreTheFirstBytes) {
+TEST_F(CifarTest, planes_become_pixels_and_labels_are_the_first_bytes) {
   write_bytes(path("a.bin"), cifar10_bytes({3, 9, 0}));
   const auto set = open_pictures(path("a.bin"));
   EXPECT_EQ(set->facts().kind, "CIFAR-10 pictures");
@@ -41,7 +41,7 @@ TEST_F(CifarTest, PlanesBecomePixelsAndLabelsAreTheFirstBytes) {
   EXPECT_EQ(set->place(2), path("a.bin, picture 2"));
 }
 
-TEST_F(CifarTest, TheFineLabelOfCifar100Counts) {
+TEST_F(CifarTest, the_fine_label_of_cifar100_counts) {
   write_bytes(path("a.bin"), cifar_record({19, 99}, 0) + cifar_record({0, 42}, 1));
   const auto set = open_pictures(path("a.bin"));
   EXPECT_EQ(set->facts().kind, "CIFAR-100 pictures");
@@ -50,7 +50,7 @@ TEST_F(CifarTest, TheFineLabelOfCifar100Counts) {
   EXPECT_EQ(read(*set, 1), made_picture(1, shape));
 }
 
-TEST_F(CifarTest, AFolderIsItsFilesInOrderOfNameWithoutThoseForTests) {
+TEST_F(CifarTest, a_folder_is_its_files_in_order_of_name_without_those_for_tests) {
   write_bytes(path("latest_2.bin"), cifar10_bytes({2}));
   write_bytes(path("data_batch_1.bin"), cifar10_bytes({0, 1}));
   write_bytes(path("test_batch.bin"), cifar10_bytes({7}));
@@ -70,14 +70,14 @@ TEST_F(CifarTest, AFolderIsItsFilesInOrderOfNameWithoutThoseForTests) {
   expect_words(fault(""), {"batches.meta.txt: has 0 names, expected 1 to 10"});
 }
 
-TEST_F(CifarTest, FilesMayBeGivenOneByOne) {
+TEST_F(CifarTest, files_may_be_given_one_by_one) {
   write_bytes(path("z.bin"), cifar10_bytes({5}));
   write_bytes(path("a.bin"), cifar10_bytes({6}));
   const auto set = open_cifar("mine", {path("z.bin"), path("a.bin")}, stop);
   EXPECT_EQ(set->facts().labels, (std::vector<std::int32_t>{5, 6}));
 }
 
-TEST_F(CifarTest, WhereTheSizeSaysBothTheNamesDecideThenTheLabels) {
+TEST_F(CifarTest, where_the_size_says_both_the_names_decide_then_the_labels) {
   // 3,073 records of 3,074 bytes are 3,074 records of 3,073.
   std::string bytes;
   for (int i = 0; i < 3073; ++i) bytes += cifar_record({i % 20, i % 100}, i);
@@ -91,7 +91,7 @@ TEST_F(CifarTest, WhereTheSizeSaysBothTheNamesDecideThenTheLabels) {
   EXPECT_EQ(open_pictures(path("b.bin"))->num_pictures(), 3074);
 }
 
-TEST_F(CifarTest, ALabelThatIsNoClassIsNamedWithItsPicture) {
+TEST_F(CifarTest, a_label_that_is_no_class_is_named_with_its_picture) {
   write_bytes(path("a.bin"), cifar10_bytes({3, 10, 0}));
   expect_words(fault("a.bin"), {"a.bin, picture 1: has the label 10, expected 0 to 9", "skip:N"});
   write_bytes(path("a.bin"), cifar_record({3, 99}, 0) + cifar_record({3, 100}, 0));
@@ -100,7 +100,7 @@ TEST_F(CifarTest, ALabelThatIsNoClassIsNamedWithItsPicture) {
   expect_words(fault("a.bin"), {"a.bin, picture 0: has the label 20, expected 0 to 19"});
 }
 
-TEST_F(CifarTest, AFileThatIsCutOffAnywhereIsAnErrorWithThePicture) {
+TEST_F(CifarTest, a_file_that_is_cut_off_anywhere_is_an_error_with_the_picture) {
   const std::string whole = cifar10_bytes({3, 9, 0, 1, 2, 3});
   // The labels tell what is left of it, or the names do.
   for (const char* names : {"", "batches.meta.txt"})
@@ -121,7 +121,7 @@ TEST_F(CifarTest, AFileThatIsCutOffAnywhereIsAnErrorWithThePicture) {
        "of CIFAR-100 and 3,073 bytes more; bring the file again, or put batches.meta.txt"});
 }
 
-TEST_F(CifarTest, AFileThatIsCutOffAmongOthersIsOfTheirKindAndTwoKindsAreAnError) {
+TEST_F(CifarTest, a_file_that_is_cut_off_among_others_is_of_their_kind_and_two_kinds_are_an_error) {
   write_bytes(path("a.bin"), cifar10_bytes({3, 9}));
   write_bytes(path("b.bin"), cifar10_bytes({3, 9}).substr(0, 3080));
   expect_words(fault(""), {"b.bin, picture 1: is cut off"});
@@ -130,7 +130,7 @@ TEST_F(CifarTest, AFileThatIsCutOffAmongOthersIsOfTheirKindAndTwoKindsAreAnError
   expect_words(fault(""), {"b.bin: is CIFAR-100 by its size, and", "a.bin CIFAR-10"});
 }
 
-TEST_F(CifarTest, BadPicturesAreLeftOutUpToTheNumberThatIsAllowed) {
+TEST_F(CifarTest, bad_pictures_are_left_out_up_to_the_number_that_is_allowed) {
   write_bytes(path("batches.meta.txt"), "a\nb\nc\nd\n");
   write_bytes(path("a.bin"), cifar10_bytes({3, 77, 0, 4, 1, 2}).substr(0, 6 * 3073 - 5));
   const auto set = open_pictures(path("a.bin"), {3});
@@ -145,14 +145,14 @@ TEST_F(CifarTest, BadPicturesAreLeftOutUpToTheNumberThatIsAllowed) {
   expect_words(fault("a.bin", {0}), {"more bad pictures than the 0"});
 }
 
-TEST_F(CifarTest, AFileThatShrinksLaterIsAnErrorAndNoSignal) {
+TEST_F(CifarTest, a_file_that_shrinks_later_is_an_error_and_no_signal) {
   write_bytes(path("a.bin"), cifar10_bytes({3, 9}));
   const auto set = open_pictures(path("a.bin"));
   std::filesystem::resize_file(path("a.bin"), 4000);
   expect_words(user_error(ExitCode::bad_data, [&] { read(*set, 1); }), {"a.bin: has shrunk"});
 }
 
-TEST_F(CifarTest, TheFingerprintFollowsPicturesAndWhatIsLeftOut) {
+TEST_F(CifarTest, the_fingerprint_follows_pictures_and_what_is_left_out) {
   write_bytes(path("a.bin"), cifar10_bytes({3, 9, 0}));
   const std::string first = open_pictures(path("a.bin"))->fingerprint();
   EXPECT_EQ(first.find("3 pictures of 32x32x3 "), 0U) << first;
@@ -163,7 +163,7 @@ TEST_F(CifarTest, TheFingerprintFollowsPicturesAndWhatIsLeftOut) {
   EXPECT_NE(open_pictures(path("a.bin"))->fingerprint(), first);
 }
 
-TEST_F(CifarTest, TextsTokensAndMissingFilesAreNoPictures) {
+TEST_F(CifarTest, texts_tokens_and_missing_files_are_no_pictures) {
   write_bytes(path("a.txt"), cifar10_bytes({3}));
   write_bytes(path("text.bin"), std::string(3073, 'a'));
   write_bytes(path("set.bin"), cifar10_bytes({3}));
@@ -174,7 +174,7 @@ TEST_F(CifarTest, TextsTokensAndMissingFilesAreNoPictures) {
   expect_words(fault("text.bin"), {"text.bin: has no pictures, expected .bin files of CIFAR"});
 }
 
-TEST(BadPicturesTest, AreStopOrSkipWithANumber) {
+TEST(BadPicturesTest, are_stop_or_skip_with_a_number) {
   EXPECT_EQ(bad_pictures_of("stop"), BadPictures{});
   EXPECT_EQ(bad_pictures_of("skip:0"), BadPictures{0});
   EXPECT_EQ(bad_pictures_of("skip:12"), BadPictures{12});
@@ -183,7 +183,7 @@ TEST(BadPicturesTest, AreStopOrSkipWithANumber) {
     EXPECT_EQ(bad_pictures_of(text), std::nullopt) << text;
 }
 
-TEST(BadPicturesTest, TheFirstEightAreNamed) {
+TEST(BadPicturesTest, the_first_eight_are_named) {
   BadPictureList list({10}, "set");
   for (int i = 0; i < 10; ++i) list.add(format("p{}", i), "is bad", "mend it");
   EXPECT_EQ(list.left_out().count, 10);

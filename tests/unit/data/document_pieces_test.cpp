@@ -65,7 +65,7 @@ Ids encode_in_pieces(const Tokenizer& tokenizer, std::string_view text, std::siz
   }
 }
 
-TEST(DocumentPieces, HaveTheIdsOfTheWholeWhereverTheTextIsCut) {
+TEST(DocumentPieces, have_the_ids_of_the_whole_wherever_the_text_is_cut) {
   for (const Named& named : all_tokenizers()) {
     std::mt19937 random(11);
     int num_cuts = 0;
@@ -82,7 +82,7 @@ TEST(DocumentPieces, HaveTheIdsOfTheWholeWhereverTheTextIsCut) {
   }
 }
 
-TEST(DocumentPieces, OfAUnigramModelAreItsBlocks) {
+TEST(DocumentPieces, of_a_unigram_model_are_its_blocks) {
   const auto tokenizer = load_sentencepiece("unigram");
   std::mt19937 random(12);
   const std::string text = random_text(random, 200'000);
@@ -91,7 +91,7 @@ TEST(DocumentPieces, OfAUnigramModelAreItsBlocks) {
   EXPECT_GE(num_cuts, 3);
 }
 
-TEST(Gpt2Chunks, ACutNeverLiesWhereWhatFollowsDecides) {
+TEST(Gpt2Chunks, a_cut_never_lies_where_what_follows_decides) {
   for (const char* text :
        {"", "a", "a '", "'s", "x'", "x're", " ", "\n", "\n\n", "   a", "!'l", "''"})
     EXPECT_EQ(last_gpt2_cut(text), std::string(text) == "a '"    ? 1U
@@ -123,7 +123,7 @@ class LongDocument : public DataFolderTest {
   }
 };
 
-TEST_F(LongDocument, OfMoreThanAMegabyteHasTheIdsOfTheWhole) {
+TEST_F(LongDocument, of_more_than_a_megabyte_has_the_ids_of_the_whole) {
   std::mt19937 random(13);
   std::string text;
   // Lines that begin with white space: after a line break GPT-2 and the models with a prefix see a
@@ -138,7 +138,7 @@ TEST_F(LongDocument, OfMoreThanAMegabyteHasTheIdsOfTheWhole) {
   EXPECT_TRUE(tokenized(*tokenizer) == tokenizer->encode(text, "x")) << "gpt2";
 }
 
-TEST_F(LongDocument, WithoutAPlaceToCutIsReadOn) {
+TEST_F(LongDocument, without_a_place_to_cut_is_read_on) {
   const std::string text(3'000'000, 'l');
   write_bytes(path("long.txt"), text);
   const auto tokenizer = load_small_gpt2();

@@ -30,12 +30,12 @@ Pieces chunks(std::string_view text) {
   return result;
 }
 
-TEST(Gpt2Chunks, WordsKeepTheSpaceBeforeThem) {
+TEST(Gpt2Chunks, words_keep_the_space_before_them) {
   EXPECT_EQ(chunks("Hello world"), (Pieces{"Hello", " world"}));
   EXPECT_EQ(chunks("abc123 45,; x"), (Pieces{"abc", "123", " 45", ",;", " x"}));
 }
 
-TEST(Gpt2Chunks, ContractionsAreCutOffInLowerCaseOnly) {
+TEST(Gpt2Chunks, contractions_are_cut_off_in_lower_case_only) {
   EXPECT_EQ(chunks("it's they'll we've don't I'm he'd we're"),
             (Pieces{"it", "'s", " they", "'ll", " we", "'ve", " don", "'t", " I", "'m", " he", "'d",
                     " we", "'re"}));
@@ -43,7 +43,7 @@ TEST(Gpt2Chunks, ContractionsAreCutOffInLowerCaseOnly) {
   EXPECT_EQ(chunks("'l'"), (Pieces{"'", "l", "'"}));
 }
 
-TEST(Gpt2Chunks, OfWhiteSpaceTheLastGoesWithWhatFollows) {
+TEST(Gpt2Chunks, of_white_space_the_last_goes_with_what_follows) {
   EXPECT_EQ(chunks("a  b"), (Pieces{"a", " ", " b"}));
   EXPECT_EQ(chunks("a \n\n b"), (Pieces{"a", " \n\n", " b"}));
   EXPECT_EQ(chunks("a\n\nb"), (Pieces{"a", "\n", "\n", "b"}));
@@ -53,12 +53,12 @@ TEST(Gpt2Chunks, OfWhiteSpaceTheLastGoesWithWhatFollows) {
   EXPECT_EQ(chunks("a\u00A0\u3000\u00E9"), (Pieces{"a", "\u00A0", "\u3000", "\u00E9"}));
 }
 
-TEST(Gpt2Chunks, AByteThatIsNoUtf8IsNeitherLetterNorNumberNorSpace) {
+TEST(Gpt2Chunks, a_byte_that_is_no_utf8_is_neither_letter_nor_number_nor_space) {
   EXPECT_EQ(chunks("a\xFF\x80!b"), (Pieces{"a", "\xFF\x80!", "b"}));
   EXPECT_EQ(chunks(" \xE2\x82"), Pieces{" \xE2\x82"});
 }
 
-TEST(UnicodeClasses, LettersNumbersAndSpacesAreThoseOfUnicode16) {
+TEST(UnicodeClasses, letters_numbers_and_spaces_are_those_of_unicode_16) {
   const auto& classes = character_classes();
   ASSERT_EQ(classes.size(), 0x110000U);
   const auto count = [&](CharacterClass kind) {
@@ -79,7 +79,7 @@ TEST(UnicodeClasses, LettersNumbersAndSpacesAreThoseOfUnicode16) {
   EXPECT_EQ(classes[0x10FFFF], CharacterClass::other);
 }
 
-TEST(ByteLetters, EachByteHasItsOwnPrintableLetter) {
+TEST(ByteLetters, each_byte_has_its_own_printable_letter) {
   EXPECT_EQ(to_byte_letters(" \n!\xAD\xFF"), "\u0120\u010A!\u0143\u00FF");
   for (int byte = 0; byte < 256; ++byte) {
     const std::string text(1, static_cast<char>(byte));
@@ -108,7 +108,7 @@ Ids merged_slowly(Ids ids, const std::vector<BytePairMerge>& merges) {
   }
 }
 
-TEST(BytePairMerges, ShortAndLongPiecesMergeAsTheDefinitionSays) {
+TEST(BytePairMerges, short_and_long_pieces_merge_as_the_definition_says) {
   std::mt19937 random(3);
   const auto below = [&](std::size_t n) {
     return static_cast<std::int32_t>(std::uniform_int_distribution<std::size_t>(0, n - 1)(random));
@@ -136,7 +136,7 @@ TEST(BytePairMerges, ShortAndLongPiecesMergeAsTheDefinitionSays) {
   }
 }
 
-TEST(Gpt2Tokenizer, IdsAreThoseOfTheTokenizersLibrary) {
+TEST(Gpt2Tokenizer, ids_are_those_of_the_tokenizers_library) {
   const auto tokenizer = load_small_gpt2();
   EXPECT_EQ(tokenizer->vocab_size(), 400);
   EXPECT_EQ(tokenizer->end_of_document(), 0);
@@ -147,7 +147,7 @@ TEST(Gpt2Tokenizer, IdsAreThoseOfTheTokenizersLibrary) {
   }
 }
 
-TEST(Gpt2Tokenizer, EveryCodePointComesBack) {
+TEST(Gpt2Tokenizer, every_code_point_comes_back) {
   const auto tokenizer = load_small_gpt2();
   std::string text;
   for (char32_t c = 0; c < 0x110000; ++c)
@@ -155,7 +155,7 @@ TEST(Gpt2Tokenizer, EveryCodePointComesBack) {
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, "x")), text);
 }
 
-TEST(Gpt2Tokenizer, RandomBytesComeBack) {
+TEST(Gpt2Tokenizer, random_bytes_come_back) {
   const auto tokenizer = load_small_gpt2();
   std::mt19937 random(4);
   for (std::size_t size = 0; size < 400; ++size) {
@@ -165,20 +165,20 @@ TEST(Gpt2Tokenizer, RandomBytesComeBack) {
   }
 }
 
-TEST(Gpt2Tokenizer, ALongPieceIsNotQuadratic) {
+TEST(Gpt2Tokenizer, a_long_piece_is_not_quadratic) {
   const auto tokenizer = load_small_gpt2();
   const std::string letters(500'000, 'l');
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(letters, "x")), letters);
 }
 
-TEST(Gpt2Tokenizer, TheEndOfDocumentsIsNeverMadeFromText) {
+TEST(Gpt2Tokenizer, the_end_of_documents_is_never_made_from_text) {
   const auto tokenizer = load_small_gpt2();
   const Ids ids = tokenizer->encode("a<|endoftext|>b", "x");
   EXPECT_EQ(std::count(ids.begin(), ids.end(), 0), 0);
   EXPECT_EQ(tokenizer->decode(ids), "a<|endoftext|>b");
 }
 
-TEST(Gpt2Tokenizer, SeveralThreadsGetTheSameIds) {
+TEST(Gpt2Tokenizer, several_threads_get_the_same_ids) {
   const auto tokenizer = load_small_gpt2();
   const auto texts = encoded_texts("gpt2");
   std::vector<std::thread> threads;
@@ -193,7 +193,7 @@ TEST(Gpt2Tokenizer, SeveralThreadsGetTheSameIds) {
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
 }
 
-TEST(Gpt2Tokenizer, ItsDescriptionMakesTheSameTokenizerAgain) {
+TEST(Gpt2Tokenizer, its_description_makes_the_same_tokenizer_again) {
   const auto tokenizer = load_small_gpt2();
   const auto again = tokenizer_from_text(tokenizer->to_text(), "tokenizer.json");
   EXPECT_EQ(again->to_text(), tokenizer->to_text());
@@ -202,7 +202,7 @@ TEST(Gpt2Tokenizer, ItsDescriptionMakesTheSameTokenizerAgain) {
   for (const auto& [text, ids] : encoded_texts("gpt2")) EXPECT_EQ(again->encode(text, "x"), ids);
 }
 
-TEST(Gpt2Tokenizer, Gpt2sOwnFilesGiveGpt2sOwnIds) {
+TEST(Gpt2Tokenizer, gpt2s_own_files_give_gpt2s_own_ids) {
   const char* folder = std::getenv("FOURFOLD_GPT2");
   if (folder == nullptr)
     GTEST_SKIP() << "set FOURFOLD_GPT2 to a folder with the vocab.json and merges.txt of GPT-2";
@@ -217,7 +217,7 @@ struct BadFiles {
   std::vector<std::string> words;
 };
 
-TEST(BytePairVocabulary, FilesThatAreNoTokenizerAreRefusedWithTheirPlace) {
+TEST(BytePairVocabulary, files_that_are_no_tokenizer_are_refused_with_their_place) {
   // All bytes, then "ab" as 256.
   Json good = Json::object();
   for (int byte = 0; byte < 256; ++byte)

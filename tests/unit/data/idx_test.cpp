@@ -40,7 +40,7 @@ void expect_three(const PictureSet& set, const PictureShape& expected) {
   for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(read(set, i), made_picture(i, expected));
 }
 
-TEST_F(IdxTest, GreyPicturesAndTheirLabelsAreFoundByName) {
+TEST_F(IdxTest, grey_pictures_and_their_labels_are_found_by_name) {
   write(idx_pictures(3, shape), idx_labels({2, 0, 4}));
   const auto set = open_pictures(path(pictures));
   EXPECT_EQ(set->facts().kind, "IDX pictures");
@@ -49,13 +49,13 @@ TEST_F(IdxTest, GreyPicturesAndTheirLabelsAreFoundByName) {
   expect_three(*open_pictures(path("")), shape);
 }
 
-TEST_F(IdxTest, FourDimsHaveTheChannelsLast) {
+TEST_F(IdxTest, four_dims_have_the_channels_last) {
   write_bytes(path("a-images.idx4-ubyte"), idx_pictures(3, {5, 4, 3}));
   write_bytes(path("a-labels.idx1-ubyte"), idx_labels({2, 0, 4}));
   expect_three(*open_pictures(path("a-images.idx4-ubyte")), {5, 4, 3});
 }
 
-TEST_F(IdxTest, EachFileMayBePacked) {
+TEST_F(IdxTest, each_file_may_be_packed) {
   for (const bool packs_pictures : {false, true})
     for (const bool packs_labels : {false, true}) {
       std::filesystem::remove_all(path(""));
@@ -70,7 +70,7 @@ TEST_F(IdxTest, EachFileMayBePacked) {
     }
 }
 
-TEST_F(IdxTest, AFolderWithTrainingAndTestsIsTheTraining) {
+TEST_F(IdxTest, a_folder_with_training_and_tests_is_the_training) {
   write(idx_pictures(3, shape), idx_labels({2, 0, 4}));
   write_bytes(path("t10k-images-idx3-ubyte"), idx_pictures(1, shape));
   write_bytes(path("t10k-labels-idx1-ubyte"), idx_labels({1}));
@@ -81,7 +81,7 @@ TEST_F(IdxTest, AFolderWithTrainingAndTestsIsTheTraining) {
   expect_words(fault({}, ""), {"has 2 files of pictures", "name the file that you mean"});
 }
 
-TEST_F(IdxTest, FilesThatContradictEachOtherAreErrors) {
+TEST_F(IdxTest, files_that_contradict_each_other_are_errors) {
   write(idx_pictures(3, shape), idx_labels({2, 0}));
   expect_words(fault(), {"train-labels", "has 2 labels, expected one for each of the 3 pictures"});
   write(idx_pictures(3, shape), idx_pictures(3, shape));
@@ -96,7 +96,7 @@ TEST_F(IdxTest, FilesThatContradictEachOtherAreErrors) {
   expect_words(fault({}, "labels"), {"has 1 dim, expected 3 or 4"});
 }
 
-TEST_F(IdxTest, HeadersThatClaimTooMuchAreErrorsBeforeAnythingIsRead) {
+TEST_F(IdxTest, headers_that_claim_too_much_are_errors_before_anything_is_read) {
   const std::int64_t most = 0xffffffff;
   const std::vector<std::pair<std::vector<std::int64_t>, std::string>> cases = {
       {{3, most, most}, "claims more values than 63 bits"},
@@ -119,14 +119,14 @@ TEST_F(IdxTest, HeadersThatClaimTooMuchAreErrorsBeforeAnythingIsRead) {
   expect_words(fault(), {"claims 3.73 GiB once it is unpacked", "unpack it"});
 }
 
-TEST_F(IdxTest, MoreBytesThanClaimedAreAnErrorAlsoOfAGzipBomb) {
+TEST_F(IdxTest, more_bytes_than_claimed_are_an_error_also_of_a_gzip_bomb) {
   write(idx_pictures(3, shape) + "x", idx_labels({2, 0, 4}));
   expect_words(fault(), {pictures, "has more bytes than the 60 values that its header claims"});
   write(pack_gzip(idx_pictures(3, shape) + std::string(50'000'000, '\0')), idx_labels({2, 0, 4}));
   expect_words(fault(), {pictures, "has more bytes than the 60 values"});
 }
 
-TEST_F(IdxTest, PicturesThatAreCutOffAreErrorsOrLeftOut) {
+TEST_F(IdxTest, pictures_that_are_cut_off_are_errors_or_left_out) {
   const std::string whole = idx_pictures(3, shape);
   for (const bool is_packed : {false, true})
     for (const std::size_t size : {16U, 20U, 36U, 75U}) {
@@ -152,7 +152,7 @@ TEST_F(IdxTest, PicturesThatAreCutOffAreErrorsOrLeftOut) {
   expect_words(fault(), {pictures, "does not begin as an IDX file"});
 }
 
-TEST_F(IdxTest, DamagedCompressionIsAnErrorWhateverIsSkipped) {
+TEST_F(IdxTest, damaged_compression_is_an_error_whatever_is_skipped) {
   const std::string packed = pack_gzip(idx_pictures(3, shape));
   for (const std::size_t size : {12U, 30U, static_cast<unsigned>(packed.size() - 1)}) {
     write(packed.substr(0, size), idx_labels({2, 0, 4}));
@@ -164,7 +164,7 @@ TEST_F(IdxTest, DamagedCompressionIsAnErrorWhateverIsSkipped) {
   expect_words(fault({100}), {pictures, "damaged compressed data"});
 }
 
-TEST_F(IdxTest, TheFingerprintFollowsPicturesAndLabels) {
+TEST_F(IdxTest, the_fingerprint_follows_pictures_and_labels) {
   write(idx_pictures(3, shape), idx_labels({2, 0, 4}));
   const std::string first = open_pictures(path(pictures))->fingerprint();
   write(idx_pictures(3, shape), idx_labels({2, 1, 4}));

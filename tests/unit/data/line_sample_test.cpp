@@ -19,7 +19,7 @@ std::vector<std::string> take_all(LineSample& sample) {
   return lines;
 }
 
-TEST(LineSample, LinesGoOnOverPiecesButNotOverDocuments) {
+TEST(LineSample, lines_go_on_over_pieces_but_not_over_documents) {
   LineSample sample(much, 100);
   sample.add({"one\ntw", true, false, "a"});
   sample.add({"o", false, false, "a"});
@@ -31,7 +31,7 @@ TEST(LineSample, LinesGoOnOverPiecesButNotOverDocuments) {
   EXPECT_EQ(take_all(sample), (std::vector<std::string>{"one", "two", "three", "four"}));
 }
 
-TEST(LineSample, LongLinesAreCutBehindASpaceAndNeverInACharacter) {
+TEST(LineSample, long_lines_are_cut_behind_a_space_and_never_in_a_character) {
   LineSample sample(much, 16);
   std::string text = "0123456789 abcdefghij ";
   for (int i = 0; i < 20; ++i) text += "\u20AC";
@@ -46,7 +46,7 @@ TEST(LineSample, LongLinesAreCutBehindASpaceAndNeverInACharacter) {
   EXPECT_EQ(joined, text);
 }
 
-TEST(LineSample, WhatIsKeptFitsAndComesFromEverywhere) {
+TEST(LineSample, what_is_kept_fits_and_comes_from_everywhere) {
   LineSample sample(10'000, 100);
   for (int i = 0; i < 10'000; ++i) sample.add({std::to_string(10'000 + i) + "\n", true, true, "a"});
   EXPECT_LE(sample.bytes_kept(), 10'000);
@@ -58,7 +58,7 @@ TEST(LineSample, WhatIsKeptFitsAndComesFromEverywhere) {
   for (const int count : by_tenth) EXPECT_NEAR(count, 125, 63);
 }
 
-TEST(LineSample, BytesThatAreNoUtf8AreAnErrorWithTheirPlace) {
+TEST(LineSample, bytes_that_are_no_utf8_are_an_error_with_their_place) {
   LineSample sample(much, 100);
   const auto message = user_error(
       ExitCode::bad_data, [&] { sample.add({"ab\xFF", true, true, "x.txt from byte 10"}); });

@@ -22,7 +22,7 @@ std::vector<std::int32_t> all_tokens(const TokenStream& stream) {
 }
 
 // The vector of Megatron-LM's own writer for u16 and documents of 3 and 2 tokens, 82 bytes.
-TEST_F(MegatronSetTest, TheIndexOfMegatronsOwnWriterIsRead) {
+TEST_F(MegatronSetTest, the_index_of_megatrons_own_writer_is_read) {
   const unsigned char idx[] = {
       0x4d, 0x4d, 0x49, 0x44, 0x49, 0x44, 0x58, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 8, 2, 0, 0,
       0,    0,    0,    0,    0,    3,    0,    0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0,
@@ -37,7 +37,7 @@ TEST_F(MegatronSetTest, TheIndexOfMegatronsOwnWriterIsRead) {
   EXPECT_EQ(read_bytes(path("a.idx")), megatron_index_bytes({{1, 2, 3}, {4, 65535}}));
 }
 
-TEST_F(MegatronSetTest, EveryTypeOfWholeNumbersIsReadAndFloatsAreRefused) {
+TEST_F(MegatronSetTest, every_type_of_whole_numbers_is_read_and_floats_are_refused) {
   for (const int code : {1, 2, 3, 4, 5, 8}) {
     write_megatron(path("a"), {{1, 2}, {}, {127}}, code == 2 ? 1 : code);
     if (code == 2) {  // i8 lies as u8 does
@@ -56,7 +56,7 @@ TEST_F(MegatronSetTest, EveryTypeOfWholeNumbersIsReadAndFloatsAreRefused) {
   }
 }
 
-TEST_F(MegatronSetTest, SequencesMayLieInAnyOrderAndSeveralBeOneDocument) {
+TEST_F(MegatronSetTest, sequences_may_lie_in_any_order_and_several_be_one_document) {
   // Three sequences, stored as 2, 0, 1; documents {0, 1} and {2}.
   Bytes idx;
   idx.add_text(std::string("MMIDIDX\0\0", 9)).add(std::uint64_t{1}).add(std::uint8_t{8});
@@ -77,7 +77,7 @@ TEST_F(MegatronSetTest, SequencesMayLieInAnyOrderAndSeveralBeOneDocument) {
   EXPECT_EQ(set.place(3), path("a.bin") + ", token 3 at byte 0");
 }
 
-TEST_F(MegatronSetTest, DocumentsAreFoundFromAnyTokenAmongManyAndEmptyOnes) {
+TEST_F(MegatronSetTest, documents_are_found_from_any_token_among_many_and_empty_ones) {
   std::vector<std::size_t> sizes;
   for (std::size_t i = 0; i < 5000; ++i) sizes.push_back(i % 7 == 3 ? 0 : i % 5);
   const Documents documents = counting_documents(sizes);
@@ -95,7 +95,7 @@ TEST_F(MegatronSetTest, DocumentsAreFoundFromAnyTokenAmongManyAndEmptyOnes) {
   }
 }
 
-TEST_F(MegatronSetTest, Row10_AFileCutAnywhereIsRefused) {
+TEST_F(MegatronSetTest, row_10_a_file_cut_anywhere_is_refused) {
   write_megatron(path("whole"), counting_documents({30, 1, 500, 7, 90}));
   for (const std::string ending : {".idx", ".bin"}) {
     const std::string bytes = read_bytes(path("whole") + ending);
@@ -109,7 +109,7 @@ TEST_F(MegatronSetTest, Row10_AFileCutAnywhereIsRefused) {
   }
 }
 
-TEST_F(MegatronSetTest, Row10_EveryFlippedBitOfTheHeaderAndOfTheArraysIsFound) {
+TEST_F(MegatronSetTest, row_10_every_flipped_bit_of_the_header_and_of_the_arrays_is_found) {
   for (const int code : {1, 3, 4, 5, 8}) {
     const Documents documents = counting_documents({30, 1, 50, 7, 9, 13, 2, 4, 1, 1, 1, 1, 1}, 100);
     write_megatron(path("a"), documents, code);
@@ -135,7 +135,7 @@ TEST_F(MegatronSetTest, Row10_EveryFlippedBitOfTheHeaderAndOfTheArraysIsFound) {
   }
 }
 
-TEST_F(MegatronSetTest, Row13_HeadersThatLieAreRefusedWithoutAskingForMemory) {
+TEST_F(MegatronSetTest, row_13_headers_that_lie_are_refused_without_asking_for_memory) {
   const auto header = [](std::uint64_t sequences, std::uint64_t bounds) {
     return Bytes()
         .add_text(std::string("MMIDIDX\0\0", 9))
@@ -169,7 +169,7 @@ TEST_F(MegatronSetTest, Row13_HeadersThatLieAreRefusedWithoutAskingForMemory) {
 }
 
 // Holes cost no disk.
-TEST_F(MegatronSetTest, Row13_AFileBeyondTwoToThe32IsReadAtItsEnd) {
+TEST_F(MegatronSetTest, row_13_a_file_beyond_two_to_the_32_is_read_at_its_end) {
   constexpr std::int64_t tokens = std::int64_t{5} << 29, size = 2 * tokens;  // 5 GiB of u16
   constexpr std::int64_t half = tokens / 2;
   Bytes idx;
@@ -201,7 +201,7 @@ TEST_F(MegatronSetTest, Row13_AFileBeyondTwoToThe32IsReadAtItsEnd) {
   EXPECT_EQ(begins, (std::vector<std::int64_t>{0, half}));
 }
 
-TEST_F(MegatronSetTest, Row10_AFileThatShrinksBehindOurBackIsAnErrorAndNoSignal) {
+TEST_F(MegatronSetTest, row_10_a_file_that_shrinks_behind_our_back_is_an_error_and_no_signal) {
   write_megatron(path("a"), counting_documents({5000}));
   const MegatronSet set(path("a"));
   std::filesystem::resize_file(path("a.bin"), 100);
@@ -211,7 +211,7 @@ TEST_F(MegatronSetTest, Row10_AFileThatShrinksBehindOurBackIsAnErrorAndNoSignal)
                {"a.bin", "byte 100", "10000"});
 }
 
-TEST_F(MegatronSetTest, Row14_TheFingerprintChangesWithATokenAndWithTheSize) {
+TEST_F(MegatronSetTest, row_14_the_fingerprint_changes_with_a_token_and_with_the_size) {
   write_megatron(path("a"), counting_documents({500}));
   const auto before = MegatronSet(path("a")).fingerprint();
   EXPECT_EQ(MegatronSet(path("a")).fingerprint(), before);

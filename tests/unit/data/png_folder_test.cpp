@@ -37,7 +37,7 @@ std::vector<std::uint8_t> read(const PictureSet& set, std::int64_t picture) {
   return bytes;
 }
 
-TEST_F(PngFolderTest, SubfoldersAreLabelsAndBothAreInOrderOfTheirBytes) {
+TEST_F(PngFolderTest, subfolders_are_labels_and_both_are_in_order_of_their_bytes) {
   write("b/2.png", 2);
   write("b/10.PNG", 1);
   write("Z/x.png", 0);
@@ -53,7 +53,7 @@ TEST_F(PngFolderTest, SubfoldersAreLabelsAndBothAreInOrderOfTheirBytes) {
   EXPECT_EQ(set->class_name(1), "b");
 }
 
-TEST_F(PngFolderTest, FoldersOfTextsAreNoPictures) {
+TEST_F(PngFolderTest, folders_of_texts_are_no_pictures) {
   write_picture_file(path("docs/a.md"), "a");
   write_picture_file(path("docs/b.md"), "b");
   write("images/logo.png", 0);
@@ -64,7 +64,7 @@ TEST_F(PngFolderTest, FoldersOfTextsAreNoPictures) {
   EXPECT_FALSE(is_picture_set(path("images"))) << "a PNG without a label";
 }
 
-TEST_F(PngFolderTest, AFolderThatIsMeantToBePicturesSaysWhatElseIsInIt) {
+TEST_F(PngFolderTest, a_folder_that_is_meant_to_be_pictures_says_what_else_is_in_it) {
   write("cats/0.png", 0);
   write_picture_file(path("cats/1.jpg"), "\xff\xd8");
   write_picture_file(path("cats/2.jpg"), "\xff\xd8");
@@ -75,7 +75,7 @@ TEST_F(PngFolderTest, AFolderThatIsMeantToBePicturesSaysWhatElseIsInIt) {
                {"cats/0.png: has no label, expected it in a subfolder"});
 }
 
-TEST_F(PngFolderTest, AnotherSizeOrNumberOfChannelsIsBad) {
+TEST_F(PngFolderTest, another_size_or_number_of_channels_is_bad) {
   write_five();
   write("cats/0.png", 0, {8, 5, 3});
   expect_words(fault(), {"cats/0.png: is 8x5x3, expected 6x5x3 as most", "skip:N"});
@@ -87,13 +87,13 @@ TEST_F(PngFolderTest, AnotherSizeOrNumberOfChannelsIsBad) {
   EXPECT_EQ(set->facts().left_out.count, 1);
 }
 
-TEST_F(PngFolderTest, OfShapesThatAreEquallyOftenTheFirstOneCounts) {
+TEST_F(PngFolderTest, of_shapes_that_are_equally_often_the_first_one_counts) {
   write("a/0.png", 0, {7, 5, 3});
   write("a/1.png", 1, {6, 5, 3});
   EXPECT_EQ(open_pictures(path(""), {1})->shape(), (PictureShape{7, 5, 3}));
 }
 
-TEST_F(PngFolderTest, WhatOnlyDecodingFindsIsFoundWhenReadOrWhenLeftOut) {
+TEST_F(PngFolderTest, what_only_decoding_finds_is_found_when_read_or_when_left_out) {
   write_five();
   const std::string whole = png_bytes(made_png(1, shape));
   for (const std::size_t size : {40U, 60U, 100U, static_cast<unsigned>(whole.size() - 5)}) {
@@ -111,7 +111,7 @@ TEST_F(PngFolderTest, WhatOnlyDecodingFindsIsFoundWhenReadOrWhenLeftOut) {
   }
 }
 
-TEST_F(PngFolderTest, FilesThatAreNoPngAreBad) {
+TEST_F(PngFolderTest, files_that_are_no_png_are_bad) {
   write_five();
   write_bytes(path("dogs/9.jpg"), "\xff\xd8\xff\xe0 a JPEG");
   expect_words(fault(), {"dogs/9.jpg: is no PNG: it begins otherwise"});
@@ -124,7 +124,7 @@ TEST_F(PngFolderTest, FilesThatAreNoPngAreBad) {
   expect_words(fault(), {"cats/0.png: has 1.00 TiB, too many for a picture of 6x5x3"});
 }
 
-TEST_F(PngFolderTest, WrongFoldersAreErrorsWhateverIsSkipped) {
+TEST_F(PngFolderTest, wrong_folders_are_errors_whatever_is_skipped) {
   write_five();
   fs::create_directories(path("birds"));
   expect_words(fault({9}), {"birds: has no pictures", "remove it"});
@@ -148,12 +148,12 @@ TEST_F(PngFolderTest, WrongFoldersAreErrorsWhateverIsSkipped) {
   expect_words(fault({9}), {"cats/pipe: is a pipe or device"});
 }
 
-TEST_F(PngFolderTest, WhenNoPictureIsLeftThereIsNoSet) {
+TEST_F(PngFolderTest, when_no_picture_is_left_there_is_no_set) {
   write_picture_file(path("cats/1.png"), "no");
   expect_words(fault({5}), {"has no pictures"});
 }
 
-TEST_F(PngFolderTest, APictureThatChangesItsSizeLaterIsAnError) {
+TEST_F(PngFolderTest, a_picture_that_changes_its_size_later_is_an_error) {
   write_five();
   const auto set = open_pictures(path(""));
   write("cats/0.png", 0, {8, 5, 3});
@@ -161,7 +161,7 @@ TEST_F(PngFolderTest, APictureThatChangesItsSizeLaterIsAnError) {
                {"cats/0.png: is 8x5x3, but was 6x5x3"});
 }
 
-TEST_F(PngFolderTest, TheFingerprintFollowsNamesAndContents) {
+TEST_F(PngFolderTest, the_fingerprint_follows_names_and_contents) {
   write_five();
   const std::string first = open_pictures(path(""))->fingerprint();
   EXPECT_EQ(first, open_pictures(path(""), {3})->fingerprint());
@@ -173,7 +173,7 @@ TEST_F(PngFolderTest, TheFingerprintFollowsNamesAndContents) {
   EXPECT_NE(open_pictures(path(""))->fingerprint(), first);
 }
 
-TEST_F(PngFolderTest, MeanAndDeviationAreThoseOfEachChannel) {
+TEST_F(PngFolderTest, mean_and_deviation_are_those_of_each_channel) {
   PngParts png = {1, 2, 8, 2, {0, 51, 255, 255, 51, 255}};
   write_picture_file(path("a/1.png"), png_bytes(png));
   png.samples = {0, 51, 0, 255, 51, 0};

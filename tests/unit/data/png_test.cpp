@@ -48,7 +48,7 @@ void expect_decodes(const PngParts& png, const PictureShape& shape, const Values
   }
 }
 
-TEST(Png, EightBitsOfGreyAndOfColourAreThemselves) {
+TEST(Png, eight_bits_of_grey_and_of_colour_are_themselves) {
   for (const std::int64_t channels : {1, 3}) {
     const PictureShape shape = {11, 13, channels};
     const auto made = made_picture(5, shape);
@@ -56,13 +56,13 @@ TEST(Png, EightBitsOfGreyAndOfColourAreThemselves) {
   }
 }
 
-TEST(Png, FewBitsOfGreyAreSpread) {
+TEST(Png, few_bits_of_grey_are_spread) {
   expect_decodes({2, 3, 1, 0, {0, 1, 1, 1, 0, 0}}, {2, 3, 1}, {0, 255, 255, 255, 0, 0});
   expect_decodes({1, 4, 2, 0, {0, 1, 2, 3}}, {1, 4, 1}, {0, 85, 170, 255});
   expect_decodes({1, 3, 4, 0, {0, 7, 15}}, {1, 3, 1}, {0, 119, 255});
 }
 
-TEST(Png, SixteenBitsAreRounded) {
+TEST(Png, sixteen_bits_are_rounded) {
   // 65535 / 255 = 257 steps of each value of 8 bits.
   expect_decodes({1, 5, 16, 0, {0, 128, 129, 257 * 100 + 128, 65535}}, {1, 5, 1},
                  {0, 0, 1, 100, 255});
@@ -70,7 +70,7 @@ TEST(Png, SixteenBitsAreRounded) {
                  {1, 2, 3, 255, 0, 7});
 }
 
-TEST(Png, APaletteIsColour) {
+TEST(Png, a_palette_is_colour) {
   PngParts png = {2, 2, 2, 3, {0, 1, 2, 0}};
   png.before_pixels = png_chunk("PLTE", std::string("\x0a\x14\x1e\xff\x00\x00\x01\x02\x03", 9));
   expect_decodes(png, {2, 2, 3}, {10, 20, 30, 255, 0, 0, 1, 2, 3, 10, 20, 30});
@@ -79,7 +79,7 @@ TEST(Png, APaletteIsColour) {
   expect_decodes(png, {2, 2, 3}, {10, 20, 30, 0, 0, 0, 1, 2, 3, 10, 20, 30});
 }
 
-TEST(Png, TransparentPixelsAreLaidOverBlack) {
+TEST(Png, transparent_pixels_are_laid_over_black) {
   expect_decodes({1, 3, 8, 4, {200, 255, 200, 0, 200, 128}}, {1, 3, 1}, {200, 0, 100});
   expect_decodes({1, 2, 8, 6, {255, 100, 0, 51, 9, 8, 7, 255}}, {1, 2, 3}, {51, 20, 0, 9, 8, 7});
   // A single transparent value, without an alpha channel.
@@ -88,7 +88,7 @@ TEST(Png, TransparentPixelsAreLaidOverBlack) {
   expect_decodes(grey, {1, 3, 1}, {4, 0, 6});
 }
 
-TEST(Png, WhatSaysNothingAboutPixelsIsPassedOver) {
+TEST(Png, what_says_nothing_about_pixels_is_passed_over) {
   PngParts png = made_png(2, {3, 3, 3});
   png.before_pixels = png_chunk("gAMA", big_endian(45455)) +
                       png_chunk("iCCP", std::string("broken\0\0no profile", 18)) +
@@ -98,7 +98,7 @@ TEST(Png, WhatSaysNothingAboutPixelsIsPassedOver) {
   EXPECT_EQ(decode(png_bytes(png) + "and more").fault, "");
 }
 
-TEST(Png, AFileThatIsCutOffAnywhereIsAFault) {
+TEST(Png, a_file_that_is_cut_off_anywhere_is_a_fault) {
   const std::string whole = png_bytes(made_png(1, {4, 4, 3}));
   for (std::size_t size = 0; size < whole.size(); ++size)
     EXPECT_NE(decode(whole.substr(0, size)).fault, "") << size << " of " << whole.size();
@@ -106,7 +106,7 @@ TEST(Png, AFileThatIsCutOffAnywhereIsAFault) {
   expect_words(decode(whole.substr(0, 50)).fault, {"cannot be decoded", "ends too early"});
 }
 
-TEST(Png, AnyFlippedBitOfThePictureIsAFault) {
+TEST(Png, any_flipped_bit_of_the_picture_is_a_fault) {
   const std::string whole = png_bytes(made_png(1, {4, 4, 3}));
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string damaged = whole;
@@ -115,7 +115,7 @@ TEST(Png, AnyFlippedBitOfThePictureIsAFault) {
   }
 }
 
-TEST(Png, HeadersThatClaimTooMuchAreFaultsBeforeMemoryIsAsked) {
+TEST(Png, headers_that_claim_too_much_are_faults_before_memory_is_asked) {
   const auto header = [](std::int64_t height, std::int64_t width, int color) {
     PngParts png = {height, width, 8, color, {}};
     return png_header(png) + png_chunk("IEND", "");
@@ -129,7 +129,7 @@ TEST(Png, HeadersThatClaimTooMuchAreFaultsBeforeMemoryIsAsked) {
   EXPECT_FALSE(is_png(bytes_of("\x89PN")));
 }
 
-TEST(Png, APixelStreamOfAnotherSizeIsAFault) {
+TEST(Png, a_pixel_stream_of_another_size_is_a_fault) {
   PngParts png = made_png(1, {4, 4, 3});
   const std::string rows = png_rows(png, 0, 0, 1, 1);
   for (const std::string& stream : {rows.substr(1), rows + "more", std::string()}) {

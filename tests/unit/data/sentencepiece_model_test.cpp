@@ -41,7 +41,7 @@ SentencePieceModel read(const std::string& bytes) {
   return read_sentencepiece_model(bytes, "x.model", ExitCode::bad_data);
 }
 
-TEST(SentencePieceModel, PiecesAndSettingsAreRead) {
+TEST(SentencePieceModel, pieces_and_settings_are_read) {
   const std::string bytes = good + text(2, number(3, 2) + number(24, 1) + text(44, "?")) +
                             text(3, number(3, 0) + number(4, 0) + number(5, 0)) +
                             text(77, "of a later release") + number(99, 5);
@@ -57,7 +57,7 @@ TEST(SentencePieceModel, PiecesAndSettingsAreRead) {
   EXPECT_TRUE(read(good).adds_dummy_prefix);
 }
 
-TEST(SentencePieceModel, ABytePieceNamesItsByte) {
+TEST(SentencePieceModel, a_byte_piece_names_its_byte) {
   EXPECT_EQ(byte_of_piece("<0x0A>"), 0x0A);
   EXPECT_EQ(byte_of_piece("<0xFF>"), 0xFF);
   for (const std::string name : {"<0x0a>", "<0x0A", "0x0A", "<0xA>", "<0x0AA>", "<0xG0>", ""})
@@ -75,7 +75,7 @@ struct BadModel {
   std::vector<std::string> says;
 };
 
-TEST(SentencePieceModel, BytesThatWouldHarmTheLibraryAreRefusedWithAReason) {
+TEST(SentencePieceModel, bytes_that_would_harm_the_library_are_refused_with_a_reason) {
   const std::vector<BadModel> table = {
       {"", {"0 unknown pieces"}},
       {piece("a"), {"0 unknown pieces"}},
@@ -142,7 +142,7 @@ bool keeps_spaces_apart(const std::string& blob) {
   return facts != nullptr && facts->keeps_spaces_apart;
 }
 
-TEST(Charsmap, RulesInsideTheirTableAreTaken) {
+TEST(Charsmap, rules_inside_their_table_are_taken) {
   const std::string end(1, '\0');
   EXPECT_TRUE(keeps_spaces_apart(one_rule('A', 0, "a" + end)));
   EXPECT_TRUE(keeps_spaces_apart(one_rule(' ', 0, " " + end)));
@@ -154,7 +154,7 @@ TEST(Charsmap, RulesInsideTheirTableAreTaken) {
   EXPECT_TRUE(read(model).charsmap_keeps_spaces_apart);
 }
 
-TEST(Charsmap, WhatReachesOutOfItsTableIsRefused) {
+TEST(Charsmap, what_reaches_out_of_its_table_is_refused) {
   const std::string end(1, '\0');
   EXPECT_TRUE(is_refused("", "cut short"));
   EXPECT_TRUE(is_refused(std::string("\xFF\xFF\xFF\x7F", 4) + "abc", "claims"));

@@ -25,7 +25,7 @@ using Ids = std::vector<std::int32_t>;
 const std::vector<std::string> models = {"lossless", "prefix", "collapsing", "unigram",
                                          "rules",    "suffix", "word"};
 
-TEST(SentencePiece, IdsAreThoseOfThePythonLibrary) {
+TEST(SentencePiece, ids_are_those_of_the_python_library) {
   for (const std::string& model : models) {
     const auto tokenizer = load_sentencepiece(model);
     for (const auto& [text, ids] : encoded_texts(model)) {
@@ -35,7 +35,7 @@ TEST(SentencePiece, IdsAreThoseOfThePythonLibrary) {
   }
 }
 
-TEST(SentencePiece, DecodingTokenByTokenGivesTheSameBytesAsAtOnce) {
+TEST(SentencePiece, decoding_token_by_token_gives_the_same_bytes_as_at_once) {
   for (const std::string& model : models) {
     const auto tokenizer = load_sentencepiece(model);
     for (const auto& [text, ids] : encoded_texts(model)) {
@@ -46,7 +46,7 @@ TEST(SentencePiece, DecodingTokenByTokenGivesTheSameBytesAsAtOnce) {
   }
 }
 
-TEST(SentencePiece, TextsComeBackWhereTheModelNormalisesNothing) {
+TEST(SentencePiece, texts_come_back_where_the_model_normalises_nothing) {
   const auto lossless = load_sentencepiece("lossless"), prefix = load_sentencepiece("prefix");
   for (const auto& [text, ids] : encoded_texts("lossless")) {
     if (text.find("\u2581") != text.npos) continue;  // the sign by which the format means a space
@@ -57,7 +57,7 @@ TEST(SentencePiece, TextsComeBackWhereTheModelNormalisesNothing) {
   }
 }
 
-TEST(SentencePiece, EveryCodePointComesBackButTheSignForSpaces) {
+TEST(SentencePiece, every_code_point_comes_back_but_the_sign_for_spaces) {
   const auto tokenizer = load_sentencepiece("lossless");
   // All of them take minutes under the sanitizers; beyond U+3000 nearly all become bytes.
   const char32_t stride = std::getenv("FOURFOLD_LONG") != nullptr ? 1 : 13;
@@ -89,7 +89,7 @@ std::string without_cuts(std::string model) {
   return model;
 }
 
-TEST(SentencePiece, CuttingATextChangesNoId) {
+TEST(SentencePiece, cutting_a_text_changes_no_id) {
   std::mt19937 random(5);
   for (const std::string& name : models) {
     const std::string model = read_file(tokenizer_file(name + ".model"));
@@ -114,7 +114,7 @@ TEST(SentencePiece, CuttingATextChangesNoId) {
   }
 }
 
-TEST(SentencePiece, TextThatIsNotUtf8IsAnErrorWithItsPlace) {
+TEST(SentencePiece, text_that_is_not_utf8_is_an_error_with_its_place) {
   const auto tokenizer = load_sentencepiece("lossless");
   for (const std::size_t at : {0U, 5U, 11U}) {
     std::string text = "hello world";
@@ -125,13 +125,13 @@ TEST(SentencePiece, TextThatIsNotUtf8IsAnErrorWithItsPlace) {
   }
 }
 
-TEST(SentencePiece, EndOfDocumentIsThatOfTheModel) {
+TEST(SentencePiece, end_of_document_is_that_of_the_model) {
   EXPECT_EQ(load_sentencepiece("lossless")->end_of_document(), 1);
   EXPECT_EQ(load_sentencepiece("prefix")->end_of_document(), 2);
   EXPECT_EQ(load_sentencepiece("lossless")->decode(Ids{1}), "");
 }
 
-TEST(SentencePiece, ItsDescriptionMakesTheSameTokenizerAgain) {
+TEST(SentencePiece, its_description_makes_the_same_tokenizer_again) {
   const auto tokenizer = load_sentencepiece("prefix");
   const auto again = tokenizer_from_text(tokenizer->to_text(), "tokenizer.json");
   EXPECT_EQ(again->to_text(), tokenizer->to_text());
@@ -153,7 +153,7 @@ LineSample lines_of(const std::string& text) {
   return lines;
 }
 
-TEST(TrainSentencePiece, TheModelGivesEveryTextBackAndTheSameLinesGiveTheSameBytes) {
+TEST(TrainSentencePiece, the_model_gives_every_text_back_and_the_same_lines_give_the_same_bytes) {
   std::string text;
   for (const auto& row : encoded_texts("lossless")) text += row.text + "\n";
   const SentencePieceSpec spec{.vocab_size = 400, .coverage = 0.99, .threads = 1};
@@ -173,7 +173,7 @@ TEST(TrainSentencePiece, TheModelGivesEveryTextBackAndTheSameLinesGiveTheSameByt
   }
 }
 
-TEST(TrainSentencePiece, FewerTokensThanAskedForAreTold) {
+TEST(TrainSentencePiece, fewer_tokens_than_asked_for_are_told) {
   LineSample lines = lines_of("ab ab ab\n");
   const auto trained =
       train_sentencepiece({.vocab_size = 1000, .coverage = 1, .threads = 1}, lines);
@@ -181,7 +181,7 @@ TEST(TrainSentencePiece, FewerTokensThanAskedForAreTold) {
   EXPECT_EQ(sentencepiece_tokenizer(trained.model, "x")->vocab_size(), trained.vocab_size);
 }
 
-TEST(TrainSentencePiece, NoLinesAndTooSmallVocabulariesAreErrors) {
+TEST(TrainSentencePiece, no_lines_and_too_small_vocabularies_are_errors) {
   LineSample none = lines_of("\n\n");
   expect_words(user_error(ExitCode::bad_data, [&] { train_sentencepiece({}, none); }),
                {"no lines"});
@@ -191,7 +191,7 @@ TEST(TrainSentencePiece, NoLinesAndTooSmallVocabulariesAreErrors) {
   expect_words(message, {"260", "--vocab-size", "--coverage"});
 }
 
-TEST(Base64, BytesOfEveryLengthComeBack) {
+TEST(Base64, bytes_of_every_length_come_back) {
   EXPECT_EQ(to_base64("foobar"), "Zm9vYmFy");  // RFC 4648, section 10
   EXPECT_EQ(to_base64("fooba"), "Zm9vYmE=");
   EXPECT_EQ(to_base64("foob"), "Zm9vYg==");
@@ -205,7 +205,7 @@ TEST(Base64, BytesOfEveryLengthComeBack) {
     EXPECT_EQ(from_base64(text), std::nullopt) << text;
 }
 
-TEST(ChunkCache, HoldsShortPiecesAndOnlyWhatItWasGiven) {
+TEST(ChunkCache, holds_short_pieces_and_only_what_it_was_given) {
   ChunkCache cache;
   const Ids ids = {5, 6, 7};
   cache.keep("word", ids);

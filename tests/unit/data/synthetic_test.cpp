@@ -11,7 +11,7 @@
 namespace fourfold::data {
 namespace {
 
-TEST(Synthetic, TheStreamHasItsDocumentedLengthAndStaysInItsVocabulary) {
+TEST(Synthetic, the_stream_has_its_documented_length_and_stays_in_its_vocabulary) {
   for (const std::int64_t vocab_size : {1, 2, 7, 256}) {
     const auto tokens = synthetic_tokens(vocab_size);
     EXPECT_EQ(static_cast<std::int64_t>(tokens.size()), synthetic_length);
@@ -20,7 +20,7 @@ TEST(Synthetic, TheStreamHasItsDocumentedLengthAndStaysInItsVocabulary) {
   }
 }
 
-TEST(Synthetic, TheStreamIsTheSameEveryTime) {
+TEST(Synthetic, the_stream_is_the_same_every_time) {
   EXPECT_EQ(synthetic_tokens(19), synthetic_tokens(19));
 }
 
@@ -39,7 +39,7 @@ double measured_entropy(const std::vector<std::int32_t>& tokens,
   return nats / static_cast<double>(tokens.size() - 2);
 }
 
-TEST(Synthetic, ThePatternIsLearnableInTwoStages) {
+TEST(Synthetic, the_pattern_is_learnable_in_two_stages) {
   const auto tokens = synthetic_tokens(16);
   const double unigram =
       measured_entropy(tokens, [](std::int32_t, std::int32_t) -> std::int64_t { return 0; });
@@ -54,7 +54,7 @@ TEST(Synthetic, ThePatternIsLearnableInTwoStages) {
   EXPECT_NEAR(trigram, synthetic_entropy(16), 0.02);
 }
 
-TEST(Synthetic, OneTokenCarriesNoInformation) {
+TEST(Synthetic, one_token_carries_no_information) {
   EXPECT_EQ(synthetic_entropy(1), 0.0);
 }
 

@@ -38,7 +38,7 @@ std::string long_text(std::size_t size) {
   return text;
 }
 
-TEST_F(TextSourceTest, AFileIsOneDocumentAndAFolderOneAFileSortedByPath) {
+TEST_F(TextSourceTest, a_file_is_one_document_and_a_folder_one_a_file_sorted_by_path) {
   std::filesystem::create_directories(path("books/b"));
   std::filesystem::create_directories(path("books/.git"));
   write_bytes(path("books/c.txt"), "third");
@@ -51,7 +51,7 @@ TEST_F(TextSourceTest, AFileIsOneDocumentAndAFolderOneAFileSortedByPath) {
             (std::vector<std::string>{"alone", "first\n", "second", "third"}));
 }
 
-TEST_F(TextSourceTest, ALongTextComesInPiecesThatAddUpToItAndEndBehindLines) {
+TEST_F(TextSourceTest, a_long_text_comes_in_pieces_that_add_up_to_it_and_end_behind_lines) {
   const std::string text = long_text(3'500'000);
   write_bytes(path("a.txt"), text);
   EXPECT_EQ(documents_of(TextSource({path("a.txt")})), std::vector<std::string>{text});
@@ -68,7 +68,7 @@ TEST_F(TextSourceTest, ALongTextComesInPiecesThatAddUpToItAndEndBehindLines) {
   EXPECT_EQ(source.bytes_read(), static_cast<std::int64_t>(text.size()));
 }
 
-TEST_F(TextSourceTest, ATextWithoutBlanksIsNeverCutWithinACharacter) {
+TEST_F(TextSourceTest, a_text_without_blanks_is_never_cut_within_a_character) {
   std::string text = "x";  // so that no character ends where a piece would
   while (text.size() < 2'500'000) text += "\u4e2d";
   write_bytes(path("a.txt"), text);
@@ -81,7 +81,7 @@ TEST_F(TextSourceTest, ATextWithoutBlanksIsNeverCutWithinACharacter) {
   EXPECT_EQ(all, text);
 }
 
-TEST_F(TextSourceTest, JsonLinesHoldADocumentEach) {
+TEST_F(TextSourceTest, json_lines_hold_a_document_each) {
   const std::string lines =
       "{\"text\": \"one\\n\", \"id\": 1}\r\n\n{\"id\":2,\"text\":\"\"}\n"
       "{\"text\":\"\\u4e2d {}\"}";
@@ -96,7 +96,7 @@ TEST_F(TextSourceTest, JsonLinesHoldADocumentEach) {
   EXPECT_EQ(documents_of(TextSource({path("d.jsonl")}, "content")), std::vector<std::string>{"x"});
 }
 
-TEST_F(TextSourceTest, PackedFilesReadAsWhatTheyHoldWhateverTheirName) {
+TEST_F(TextSourceTest, packed_files_read_as_what_they_hold_whatever_their_name) {
   const std::string text = long_text(2'500'000);
   write_bytes(path("a"), pack_gzip(text));
   write_bytes(path("b"), pack_gzip(text.substr(0, 1'000'000)) + pack_gzip(text.substr(1'000'000)));
@@ -106,7 +106,7 @@ TEST_F(TextSourceTest, PackedFilesReadAsWhatTheyHoldWhateverTheirName) {
     EXPECT_EQ(documents_of(TextSource({path(name)})), std::vector<std::string>{text}) << name;
 }
 
-TEST_F(TextSourceTest, Row10_APackedFileThatIsCutOrDamagedIsAnError) {
+TEST_F(TextSourceTest, row_10_a_packed_file_that_is_cut_or_damaged_is_an_error) {
   const std::string text = long_text(300'000);
   for (const std::string& packed : {pack_gzip(text), pack_zstd(text)}) {
     for (std::size_t size = 64; size < packed.size(); size += packed.size() / 50) {
@@ -130,7 +130,7 @@ TEST_F(TextSourceTest, Row10_APackedFileThatIsCutOrDamagedIsAnError) {
   }
 }
 
-TEST_F(TextSourceTest, AReaderGoesOnFromAnyPositionAsIfItHadNotStopped) {
+TEST_F(TextSourceTest, a_reader_goes_on_from_any_position_as_if_it_had_not_stopped) {
   std::string lines;
   for (int i = 0; i < 60'000; ++i)
     lines += format("{{\"text\": \"document {} \\u00e9\\n with some words in it\"}}\n", i);
@@ -159,7 +159,7 @@ TEST_F(TextSourceTest, AReaderGoesOnFromAnyPositionAsIfItHadNotStopped) {
   }
 }
 
-TEST_F(TextSourceTest, WhatIsNoTextIsSaidWithFileAndLine) {
+TEST_F(TextSourceTest, what_is_no_text_is_said_with_file_and_line) {
   std::filesystem::create_directories(path("empty"));
   const auto message = [&](const std::string& input) {
     return user_error(ExitCode::bad_data, [&] { documents_of(TextSource({input})); });

@@ -35,7 +35,7 @@ Ids train_tokens(const TokenSource& data, std::int64_t step, std::int64_t sample
   return ids;
 }
 
-TEST_F(TokenDataset, EachWindowOfAnEpochIsSeenOnceAndLabelsAreTheNextTokens) {
+TEST_F(TokenDataset, each_window_of_an_epoch_is_seen_once_and_labels_are_the_next_tokens) {
   write_megatron(path("a"), counting_documents({700, 150, 150}));
   const TokenSource data(spec_of(path("a")));
   ASSERT_EQ(data.num_train(), 700);
@@ -62,7 +62,7 @@ TEST_F(TokenDataset, EachWindowOfAnEpochIsSeenOnceAndLabelsAreTheNextTokens) {
   EXPECT_EQ(orders.size(), 3U) << "epochs have different orders";
 }
 
-TEST_F(TokenDataset, ASampleIsAPureFunctionOfSeedStepAndSample) {
+TEST_F(TokenDataset, a_sample_is_a_pure_function_of_seed_step_and_sample) {
   write_megatron(path("a"), counting_documents({700, 300}));
   DataSpec spec = spec_of(path("a"));
   const TokenSource data(spec), same(spec);
@@ -77,7 +77,7 @@ TEST_F(TokenDataset, ASampleIsAPureFunctionOfSeedStepAndSample) {
   EXPECT_GT(differ, 110);
 }
 
-TEST_F(TokenDataset, TheSplitIsWhereADocumentBeginsAndCutsTheOnlyOne) {
+TEST_F(TokenDataset, the_split_is_where_a_document_begins_and_cuts_the_only_one) {
   write_megatron(path("a"), counting_documents({300, 300, 300, 100}));
   EXPECT_EQ(TokenSource(spec_of(path("a"))).num_train(), 600) << "not 800, inside a document";
   write_megatron(path("a"), counting_documents({1000}));
@@ -86,7 +86,7 @@ TEST_F(TokenDataset, TheSplitIsWhereADocumentBeginsAndCutsTheOnlyOne) {
   EXPECT_EQ(data.num_validation(), 200);
 }
 
-TEST_F(TokenDataset, ABlendTakesFromItsSetsInProportionAndEachInEpochs) {
+TEST_F(TokenDataset, a_blend_takes_from_its_sets_in_proportion_and_each_in_epochs) {
   write_megatron(path("a"), counting_documents({1000, 250}));
   write_megatron(path("b"), counting_documents({3000, 300}));
   DataSpec spec = spec_of("");
@@ -106,7 +106,7 @@ TEST_F(TokenDataset, ABlendTakesFromItsSetsInProportionAndEachInEpochs) {
   EXPECT_EQ(data.name(), path("a.bin") + " and 1 more");
 }
 
-TEST_F(TokenDataset, ValidationWindowsOfAllSetsHoldEveryLabelOnce) {
+TEST_F(TokenDataset, validation_windows_of_all_sets_hold_every_label_once) {
   write_megatron(path("a"), counting_documents({800, 173}));
   write_megatron(path("b"), counting_documents({1600, 205}));
   DataSpec spec = spec_of("");
@@ -134,7 +134,7 @@ TEST_F(TokenDataset, ValidationWindowsOfAllSetsHoldEveryLabelOnce) {
   EXPECT_EQ(labels, Ids(8, no_label));
 }
 
-TEST_F(TokenDataset, DocumentStartsTellWhichPositionsBelongTogether) {
+TEST_F(TokenDataset, document_starts_tell_which_positions_belong_together) {
   const std::vector<std::size_t> sizes = {3, 40, 1, 1, 5, 0, 100, 2, 2, 2, 60, 9, 200, 5, 5, 5, 90};
   const Documents documents = counting_documents(sizes);
   write_megatron(path("a"), documents);
@@ -156,7 +156,7 @@ TEST_F(TokenDataset, DocumentStartsTellWhichPositionsBelongTogether) {
   EXPECT_EQ(starts, Ids(8, 0));
 }
 
-TEST_F(TokenDataset, ShardsOfLlmcAreOneStreamWhoseDocumentsBeginWithTheEndOfText) {
+TEST_F(TokenDataset, shards_of_llmc_are_one_stream_whose_documents_begin_with_the_end_of_text) {
   const auto shard = [&](const std::string& name, const std::vector<std::int64_t>& ids) {
     Bytes bytes;
     bytes.add(std::int32_t{20240520})
@@ -189,7 +189,7 @@ TEST_F(TokenDataset, ShardsOfLlmcAreOneStreamWhoseDocumentsBeginWithTheEndOfText
   }
 }
 
-TEST_F(TokenDataset, Row11_ABadIdIsNamedWithFileSampleAndPositionWhereverItStands) {
+TEST_F(TokenDataset, row_11_a_bad_id_is_named_with_file_sample_and_position_wherever_it_stands) {
   const std::vector<std::size_t> places = {0, 17, 399, 790, 800, 999};
   for (const std::size_t place : places) {
     Documents documents = {std::vector<std::int64_t>(800, 1), std::vector<std::int64_t>(200, 1)};
@@ -225,7 +225,7 @@ TEST_F(TokenDataset, Row11_ABadIdIsNamedWithFileSampleAndPositionWhereverItStand
   }
 }
 
-TEST_F(TokenDataset, Row12_SetsOfZeroToManySamplesAreRefusedUntilAStepHasEnough) {
+TEST_F(TokenDataset, row_12_sets_of_zero_to_many_samples_are_refused_until_a_step_has_enough) {
   int accepted = 0;
   for (std::size_t train = 0; train <= 60; ++train) {
     write_megatron(path("a"), counting_documents({train, 9}));
@@ -248,7 +248,7 @@ TEST_F(TokenDataset, Row12_SetsOfZeroToManySamplesAreRefusedUntilAStepHasEnough)
                {"a.bin", "0 of 0 tokens"});
 }
 
-TEST_F(TokenDataset, AVocabularyMustBeKnownAndPartsOfABlendMustShareIt) {
+TEST_F(TokenDataset, a_vocabulary_must_be_known_and_parts_of_a_blend_must_share_it) {
   write_megatron(path("a"), counting_documents({900, 100}));
   DataSpec spec = spec_of(path("a"));
   spec.vocab_size = 0;

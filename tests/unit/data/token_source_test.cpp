@@ -74,7 +74,7 @@ Ids validation_tokens(const TokenSource& data) {
   return ids;
 }
 
-TEST(TokenSource, TheTextIsSplitAtATokenWithNothingLostBetweenTheParts) {
+TEST(TokenSource, the_text_is_split_at_a_token_with_nothing_lost_between_the_parts) {
   const TextFile file(counting(101));
   const TokenSource data(text_spec(file.path(), 4, 0.9));
   ASSERT_EQ(data.num_train(), 90);
@@ -82,7 +82,7 @@ TEST(TokenSource, TheTextIsSplitAtATokenWithNothingLostBetweenTheParts) {
   EXPECT_EQ(validation_tokens(data), (Ids{90, 91, 92, 93, 94, 95, 96, 97, 98, 99, 100}));
 }
 
-TEST(TokenSource, TheSplitCountsCharactersNotBytes) {
+TEST(TokenSource, the_split_counts_characters_not_bytes) {
   const TextFile file("\u20AC\u20AC\u20AC\u20AC\u20ACaaaaa");
   DataSpec spec = text_spec(file.path(), 2, 0.5);
   spec.tokenizer = TokenizerKind::character;
@@ -92,7 +92,7 @@ TEST(TokenSource, TheSplitCountsCharactersNotBytes) {
   EXPECT_EQ(data.tokenizer()->decode(validation_tokens(data)), "aaaaa");
 }
 
-TEST(TokenSource, ATrainingSampleIsAWindowAndItsLabelsAreTheNextTokens) {
+TEST(TokenSource, a_training_sample_is_a_window_and_its_labels_are_the_next_tokens) {
   const TextFile file(counting(200));
   const TokenSource data(text_spec(file.path(), 8, 0.9));
   for (std::int64_t step = 0; step < 50; ++step) {
@@ -110,7 +110,7 @@ TEST(TokenSource, ATrainingSampleIsAWindowAndItsLabelsAreTheNextTokens) {
   }
 }
 
-TEST(TokenSource, TheWindowsPlaceIsTheDocumentedFormula) {
+TEST(TokenSource, the_windows_place_is_the_documented_formula) {
   const TextFile file(counting(200));
   const TokenSource data(text_spec(file.path(), 8, 0.9));
   const Random random(42, random_stream("data.order"));
@@ -118,7 +118,7 @@ TEST(TokenSource, TheWindowsPlaceIsTheDocumentedFormula) {
             static_cast<std::int64_t>(random.below(180 - 8, 5, 3)));
 }
 
-TEST(TokenSource, ASampleIsAPureFunctionOfSeedStepAndSample) {
+TEST(TokenSource, a_sample_is_a_pure_function_of_seed_step_and_sample) {
   const TextFile file(counting(250));
   const TokenSource data(text_spec(file.path(), 4, 0.9)), same(text_spec(file.path(), 4, 0.9));
   std::map<std::pair<int, int>, Ids> forwards;
@@ -130,7 +130,7 @@ TEST(TokenSource, ASampleIsAPureFunctionOfSeedStepAndSample) {
       EXPECT_EQ(train_tokens(same, step, sample, 4), (forwards[{step, sample}]));
 }
 
-TEST(TokenSource, SeedStepAndSampleEachChangeTheWindow) {
+TEST(TokenSource, seed_step_and_sample_each_change_the_window) {
   const TextFile file(std::string(100000, 'a'));
   DataSpec spec = text_spec(file.path(), 4, 0.9);
   const TokenSource data(spec);
@@ -146,7 +146,7 @@ TEST(TokenSource, SeedStepAndSampleEachChangeTheWindow) {
   EXPECT_GT(starts.size(), 190U);
 }
 
-TEST(TokenSource, EveryPossibleWindowIsDrawnAboutEquallyOften) {
+TEST(TokenSource, every_possible_window_is_drawn_about_equally_often) {
   const TextFile file(counting(20));
   const TokenSource data(text_spec(file.path(), 4, 0.6));  // 12 training tokens: 8 places
   std::map<std::int64_t, int> count;
@@ -159,7 +159,7 @@ TEST(TokenSource, EveryPossibleWindowIsDrawnAboutEquallyOften) {
   EXPECT_LT(chi_square, 24.3);  // 7 degrees of freedom, p = 0.001
 }
 
-TEST(TokenSource, OneTokenMoreThanAWindowLeavesOnePlaceForIt) {
+TEST(TokenSource, one_token_more_than_a_window_leaves_one_place_for_it) {
   const TextFile file(counting(10));
   const TokenSource data(text_spec(file.path(), 4, 0.5));
   EXPECT_EQ(train_tokens(data, 7, 7, 4), (Ids{0, 1, 2, 3}));
@@ -167,7 +167,7 @@ TEST(TokenSource, OneTokenMoreThanAWindowLeavesOnePlaceForIt) {
   EXPECT_THROW(train_tokens(data, 0, 0, 5), InternalError);
 }
 
-TEST(TokenSource, ValidationWindowsHoldEveryTokenButTheFirstOnceAsALabel) {
+TEST(TokenSource, validation_windows_hold_every_token_but_the_first_once_as_a_label) {
   const TextFile file(counting(200));
   for (std::int64_t length = 1; length <= 30; ++length) {
     const TokenSource data(text_spec(file.path(), 30, 0.69));
@@ -188,7 +188,7 @@ TEST(TokenSource, ValidationWindowsHoldEveryTokenButTheFirstOnceAsALabel) {
   }
 }
 
-TEST(TokenSource, TheLastValidationWindowIsPaddedAndTheNextHasNoLabels) {
+TEST(TokenSource, the_last_validation_window_is_padded_and_the_next_has_no_labels) {
   const TextFile file(counting(16));
   const TokenSource data(text_spec(file.path(), 4, 0.625));  // validation: 10 .. 15
   ASSERT_EQ(data.validation_windows(4), 2);
@@ -205,7 +205,7 @@ TEST(TokenSource, TheLastValidationWindowIsPaddedAndTheNextHasNoLabels) {
   }
 }
 
-TEST(TokenSource, TheShortestTextIsAcceptedAndOneTokenLessIsAnErrorInEitherPart) {
+TEST(TokenSource, the_shortest_text_is_accepted_and_one_token_less_is_an_error_in_either_part) {
   EXPECT_NO_THROW(TokenSource(text_spec(TextFile(counting(10)).path(), 4, 0.5)));
   for (const auto& [size, split, part] : {std::tuple{9, 0.5, "training"},
                                           {10, 0.6, "validation"},
@@ -219,7 +219,7 @@ TEST(TokenSource, TheShortestTextIsAcceptedAndOneTokenLessIsAnErrorInEitherPart)
   }
 }
 
-TEST(TokenSource, AnEmptyTextIsAnErrorForEachTokenizer) {
+TEST(TokenSource, an_empty_text_is_an_error_for_each_tokenizer) {
   const TextFile file("");
   for (const auto kind : {TokenizerKind::character, TokenizerKind::byte}) {
     DataSpec spec = text_spec(file.path(), 4, 0.5);
@@ -228,7 +228,7 @@ TEST(TokenSource, AnEmptyTextIsAnErrorForEachTokenizer) {
   }
 }
 
-TEST(TokenSource, AMissingFileAndAnEmptyFolderAreErrorsNamingThePath) {
+TEST(TokenSource, a_missing_file_and_an_empty_folder_are_errors_naming_the_path) {
   const std::string folder = testing::TempDir() + "dataset_test_empty";
   std::filesystem::create_directories(folder);
   for (const std::string& path : {testing::TempDir() + "no such file", folder})
@@ -236,7 +236,7 @@ TEST(TokenSource, AMissingFileAndAnEmptyFolderAreErrorsNamingThePath) {
                  {path});
 }
 
-TEST(TokenSource, SyntheticDataComeWithoutAFileAndDoNotDependOnTheSeed) {
+TEST(TokenSource, synthetic_data_come_without_a_file_and_do_not_depend_on_the_seed) {
   DataSpec spec;
   spec.format = Format::synthetic;
   spec.vocab_size = 31;
@@ -248,7 +248,7 @@ TEST(TokenSource, SyntheticDataComeWithoutAFileAndDoNotDependOnTheSeed) {
   EXPECT_NE(data.train_window(0, 0, 64).first, other.train_window(0, 0, 64).first);
 }
 
-TEST(TokenSource, SyntheticDataNeedAVocabularySize) {
+TEST(TokenSource, synthetic_data_need_a_vocabulary_size) {
   DataSpec spec;
   spec.format = Format::synthetic;
   for (const std::int64_t size : {std::int64_t{0}, std::int64_t{-3}, std::int64_t{1} << 40}) {
@@ -258,7 +258,7 @@ TEST(TokenSource, SyntheticDataNeedAVocabularySize) {
   }
 }
 
-TEST(TokenSource, DataOfTheirOwnForValidationLeaveAllTheOthersForTraining) {
+TEST(TokenSource, data_of_their_own_for_validation_leave_all_the_others_for_training) {
   const TextFile train(counting(40)), validation("validate me");
   DataSpec spec = text_spec(train.path(), 4, 0.5);
   const TokenSource cut(spec);
@@ -287,7 +287,7 @@ TEST(TokenSource, DataOfTheirOwnForValidationLeaveAllTheOthersForTraining) {
   EXPECT_EQ(*places.rbegin(), 35);
 }
 
-TEST(TokenSource, TheAlphabetIsThatOfBothTextsAndEachIsNamedInItsErrors) {
+TEST(TokenSource, the_alphabet_is_that_of_both_texts_and_each_is_named_in_its_errors) {
   const TextFile train("abcabcabcabc"), validation("abcdabcd"), empty(""), odd("ab\xff"),
       small("ab");
   DataSpec spec = text_spec(train.path(), 4, 0.5);
@@ -306,7 +306,7 @@ TEST(TokenSource, TheAlphabetIsThatOfBothTextsAndEachIsNamedInItsErrors) {
                {small.path(), "has 2 tokens for training"});
 }
 
-TEST(TokenSource, TheFingerprintTellsWhatTrainsFromWhatValidates) {
+TEST(TokenSource, the_fingerprint_tells_what_trains_from_what_validates) {
   const TextFile train(counting(40)), one("validate me"), other("validate us");
   DataSpec spec = text_spec(train.path(), 4, 0.5);
   const std::string cut = TokenSource(spec).fingerprint();

@@ -63,7 +63,7 @@ class TokenizeTest : public DataFolderTest {
   }
 };
 
-TEST_F(TokenizeTest, TheSetHoldsTheDocumentsAndDoesNotDependOnTheNumberOfThreads) {
+TEST_F(TokenizeTest, the_set_holds_the_documents_and_does_not_depend_on_the_number_of_threads) {
   TokenizeOptions options = make_inputs();
   const BytesAndEnd tokenizer;
   options.append_eod = true;
@@ -90,7 +90,7 @@ TEST_F(TokenizeTest, TheSetHoldsTheDocumentsAndDoesNotDependOnTheNumberOfThreads
   EXPECT_FALSE(std::filesystem::exists(path("set.partial")));
 }
 
-TEST_F(TokenizeTest, TheIndexIsThatOfMegatronsWriter) {
+TEST_F(TokenizeTest, the_index_is_that_of_megatrons_writer) {
   write_bytes(path("a.jsonl"), "{\"text\":\"abc\"}\n{\"text\":\"de\"}\n");
   TokenizeOptions options;
   options.inputs = {path("a.jsonl")};
@@ -107,7 +107,7 @@ TEST_F(TokenizeTest, TheIndexIsThatOfMegatronsWriter) {
   EXPECT_EQ(TokenSource(spec).tokenizer()->fingerprint(), byte_tokenizer()->fingerprint());
 }
 
-TEST_F(TokenizeTest, ASidecarThatHoldsNoTokenizerIsBadData) {
+TEST_F(TokenizeTest, a_sidecar_that_holds_no_tokenizer_is_bad_data) {
   write_bytes(path("a.txt"), "some words");
   TokenizeOptions options;
   options.inputs = {path("a.txt")};
@@ -130,7 +130,7 @@ TEST_F(TokenizeTest, ASidecarThatHoldsNoTokenizerIsBadData) {
   }
 }
 
-TEST_F(TokenizeTest, ALargeVocabularyTakesFourBytesAToken) {
+TEST_F(TokenizeTest, a_large_vocabulary_takes_four_bytes_a_token) {
   write_bytes(path("a.txt"), "0 65499 70000");
   TokenizeOptions options;
   options.inputs = {path("a.txt")};
@@ -168,7 +168,8 @@ class TokenizeCrashTest : public TokenizeTest {
   BytesAndEnd tokenizer_;
 };
 
-TEST_F(TokenizeCrashTest, AKillAtAnyOperationLeavesNothingHalfAndTheNextCallGivesTheSameBytes) {
+TEST_F(TokenizeCrashTest,
+       a_kill_at_any_operation_leaves_nothing_half_and_the_next_call_gives_the_same_bytes) {
   SimulatedDisk unbroken;
   run(unbroken, options_, tokenizer_);
   const std::int64_t operations = unbroken.operations();
@@ -198,7 +199,7 @@ TEST_F(TokenizeCrashTest, AKillAtAnyOperationLeavesNothingHalfAndTheNextCallGive
   }
 }
 
-TEST_F(TokenizeCrashTest, AFailureOfAnyOperationEndsWithStorageAndTheNextCallGoesOn) {
+TEST_F(TokenizeCrashTest, a_failure_of_any_operation_ends_with_storage_and_the_next_call_goes_on) {
   SimulatedDisk unbroken;
   run(unbroken, options_, tokenizer_);
   const FilesOf expected(unbroken);
@@ -228,7 +229,7 @@ TEST_F(TokenizeCrashTest, AFailureOfAnyOperationEndsWithStorageAndTheNextCallGoe
 }
 
 /// Each way in which a file of the unfinished work may not be what was noted.
-TEST_F(TokenizeCrashTest, OnlyWorkThatProvesToBeWhatWasNotedIsGoneOnFrom) {
+TEST_F(TokenizeCrashTest, only_work_that_proves_to_be_what_was_noted_is_gone_on_from) {
   SimulatedDisk unbroken;
   run(unbroken, options_, tokenizer_);
   const FilesOf expected(unbroken);
@@ -265,7 +266,7 @@ TEST_F(TokenizeCrashTest, OnlyWorkThatProvesToBeWhatWasNotedIsGoneOnFrom) {
   EXPECT_EQ(damages, 11);
 }
 
-TEST_F(TokenizeCrashTest, WorkOfAnotherCallIsNotContinuedAndNotRemoved) {
+TEST_F(TokenizeCrashTest, work_of_another_call_is_not_continued_and_not_removed) {
   SimulatedDisk disk;
   disk.set_plan({.kill_at = 30, .fail_at = {}});
   EXPECT_THROW(run(disk, options_, tokenizer_), Killed);
@@ -279,7 +280,7 @@ TEST_F(TokenizeCrashTest, WorkOfAnotherCallIsNotContinuedAndNotRemoved) {
                {"/set.idx", "--overwrite"});
 }
 
-TEST_F(TokenizeTest, AFolderThatIsNotOursIsLeftAlone) {
+TEST_F(TokenizeTest, a_folder_that_is_not_ours_is_left_alone) {
   TokenizeOptions options = make_inputs();
   std::filesystem::create_directories(path("set.partial"));
   write_bytes(path("set.partial/letter"), "dear");
@@ -289,7 +290,7 @@ TEST_F(TokenizeTest, AFolderThatIsNotOursIsLeftAlone) {
   EXPECT_EQ(read_bytes(path("set.partial/letter")), "dear");
 }
 
-TEST_F(TokenizeTest, AFaultInATextIsTheFirstOneWhateverTheThreadsAndLeavesNothing) {
+TEST_F(TokenizeTest, a_fault_in_a_text_is_the_first_one_whatever_the_threads_and_leaves_nothing) {
   std::string lines;
   for (int i = 1; i <= 200'000; ++i)
     lines += i == 90'000 || i == 190'000 ? "{\"txt\":1}\n" : "{\"text\":\"some words\"}\n";
@@ -306,7 +307,7 @@ TEST_F(TokenizeTest, AFaultInATextIsTheFirstOneWhateverTheThreadsAndLeavesNothin
   }
 }
 
-TEST_F(TokenizeTest, EveryFlippedBitOfASetIsFoundByTheWholeCheck) {
+TEST_F(TokenizeTest, every_flipped_bit_of_a_set_is_found_by_the_whole_check) {
   write_bytes(path("a.jsonl"), "{\"text\":\"abc\"}\n{\"text\":\"de\"}\n");
   TokenizeOptions options;
   options.inputs = {path("a.jsonl")};

@@ -18,21 +18,21 @@ std::string decode(const Tokenizer& tokenizer, const Ids& ids) {
   return tokenizer.decode(ids);
 }
 
-TEST(CharacterTokenizer, TheVocabularyIsTheSortedSetOfTheTextsCodePoints) {
+TEST(CharacterTokenizer, the_vocabulary_is_the_sorted_set_of_the_texts_code_points) {
   const auto tokenizer = character_tokenizer("banana\u00E9a", "x");
   EXPECT_EQ(tokenizer->vocab_size(), 4);
   EXPECT_EQ(decode(*tokenizer, {0, 1, 2, 3}), "abn\u00E9");
   EXPECT_EQ(tokenizer->encode("na\u00E9b", "x"), (Ids{2, 0, 3, 1}));
 }
 
-TEST(CharacterTokenizer, MultiByteTextRoundTripsWithOneIdPerCharacter) {
+TEST(CharacterTokenizer, multi_byte_text_round_trips_with_one_id_per_character) {
   const auto tokenizer = character_tokenizer(mixed, "x");
   const Ids ids = tokenizer->encode(mixed, "x");
   EXPECT_EQ(ids.size(), 15U);
   EXPECT_EQ(decode(*tokenizer, ids), mixed);
 }
 
-TEST(CharacterTokenizer, InvalidUtf8IsAnErrorWithFileByteOffsetAndAdvice) {
+TEST(CharacterTokenizer, invalid_utf8_is_an_error_with_file_byte_offset_and_advice) {
   const std::string valid = "ab\u20AC";
   for (std::size_t at : {0U, 2U, 5U}) {
     std::string text = valid;
@@ -47,12 +47,12 @@ TEST(CharacterTokenizer, InvalidUtf8IsAnErrorWithFileByteOffsetAndAdvice) {
   expect_words(message, {"cut.txt", "byte 2", "0xe2"});
 }
 
-TEST(CharacterTokenizer, AnEmptyTextIsAnError) {
+TEST(CharacterTokenizer, an_empty_text_is_an_error) {
   expect_words(user_error(ExitCode::bad_data, [] { character_tokenizer("", "empty.txt"); }),
                {"empty.txt", "empty"});
 }
 
-TEST(CharacterTokenizer, AnUnknownCharacterIsNamedEscapedWithItsPosition) {
+TEST(CharacterTokenizer, an_unknown_character_is_named_escaped_with_its_position) {
   const auto tokenizer = character_tokenizer("ab\u00E9", "x");
   const auto message =
       user_error(ExitCode::bad_data, [&] { tokenizer->encode("\u00E9a\x1B", "the prompt"); });
@@ -60,7 +60,7 @@ TEST(CharacterTokenizer, AnUnknownCharacterIsNamedEscapedWithItsPosition) {
                          "data.tokenizer: byte"});
 }
 
-TEST(ByteTokenizer, AllBytesRoundTripAsTheirOwnIds) {
+TEST(ByteTokenizer, all_bytes_round_trip_as_their_own_ids) {
   std::string text;
   for (int byte = 0; byte < 256; ++byte) text.push_back(static_cast<char>(byte));
   const auto tokenizer = byte_tokenizer();
@@ -71,14 +71,14 @@ TEST(ByteTokenizer, AllBytesRoundTripAsTheirOwnIds) {
   EXPECT_EQ(decode(*tokenizer, ids), text);
 }
 
-TEST(NumberTokenizer, NumbersRoundTripAndBlanksMayVary) {
+TEST(NumberTokenizer, numbers_round_trip_and_blanks_may_vary) {
   const auto tokenizer = number_tokenizer(50);
   EXPECT_EQ(tokenizer->encode(" 3\n49\t0 ", "x"), (Ids{3, 49, 0}));
   EXPECT_EQ(decode(*tokenizer, {3, 49, 0}), "3 49 0 ");
   EXPECT_EQ(tokenizer->encode("\n", "x"), Ids{});
 }
 
-TEST(NumberTokenizer, WordsThatAreNoIdAreErrorsWithTheirPlace) {
+TEST(NumberTokenizer, words_that_are_no_id_are_errors_with_their_place) {
   const auto tokenizer = number_tokenizer(50);
   for (const std::string& word :
        std::vector<std::string>{"50", "-1", "x", "3x", "99999999999", "1.5"}) {
@@ -88,7 +88,7 @@ TEST(NumberTokenizer, WordsThatAreNoIdAreErrorsWithTheirPlace) {
   }
 }
 
-TEST(Tokenizer, DecodingTokenByTokenGivesTheSameBytesAsAtOnce) {
+TEST(Tokenizer, decoding_token_by_token_gives_the_same_bytes_as_at_once) {
   for (const auto& tokenizer : {character_tokenizer(mixed, "x"), byte_tokenizer()}) {
     std::string pieces;
     for (const std::int32_t id : tokenizer->encode(mixed, "x")) pieces += decode(*tokenizer, {id});
@@ -96,7 +96,7 @@ TEST(Tokenizer, DecodingTokenByTokenGivesTheSameBytesAsAtOnce) {
   }
 }
 
-TEST(Tokenizer, AnIdOutOfRangeIsABug) {
+TEST(Tokenizer, an_id_out_of_range_is_a_bug) {
   for (const auto& tokenizer :
        {character_tokenizer("ab", "x"), byte_tokenizer(), number_tokenizer(2)}) {
     EXPECT_THROW(decode(*tokenizer, {-1}), InternalError);
@@ -105,7 +105,7 @@ TEST(Tokenizer, AnIdOutOfRangeIsABug) {
   }
 }
 
-TEST(Tokenizer, ItsDescriptionMakesTheSameTokenizerAgain) {
+TEST(Tokenizer, its_description_makes_the_same_tokenizer_again) {
   const std::string odd = mixed + "\"\\" + std::string(1, '\0') + "\x7F";
   const auto character = character_tokenizer(odd, "x");
   const auto again = tokenizer_from_text(character->to_text(), "tokenizer.json");
@@ -115,7 +115,7 @@ TEST(Tokenizer, ItsDescriptionMakesTheSameTokenizerAgain) {
   EXPECT_EQ(tokenizer_from_text(number_tokenizer(77)->to_text(), "f")->vocab_size(), 77);
 }
 
-TEST(Tokenizer, ADescriptionThatIsNotOneIsAnErrorNamingTheFile) {
+TEST(Tokenizer, a_description_that_is_not_one_is_an_error_naming_the_file) {
   for (const std::string& text : std::vector<std::string>{
            "", "{}", "[]", "\"byte\"", "{\"tokenizer\":7}", "{\"tokenizer\":\"bpe\"}",
            "{\"tokenizer\":\"character\"}", "{\"tokenizer\":\"character\",\"vocabulary\":\"\"}",
@@ -130,7 +130,7 @@ TEST(Tokenizer, ADescriptionThatIsNotOneIsAnErrorNamingTheFile) {
   }
 }
 
-TEST(Tokenizer, TheKindInTheSpecDecides) {
+TEST(Tokenizer, the_kind_in_the_spec_decides) {
   DataSpec spec;
   spec.tokenizer = TokenizerKind::character;
   EXPECT_EQ(make_tokenizer(spec, "abc", "x")->vocab_size(), 3);

@@ -10,7 +10,7 @@
 namespace fourfold::data {
 namespace {
 
-TEST(Utf8, EveryCodePointSurvivesEncodingAndDecoding) {
+TEST(Utf8, every_code_point_survives_encoding_and_decoding) {
   for (char32_t code_point = 0; code_point <= 0x10FFFF; ++code_point) {
     if (code_point >= 0xD800 && code_point <= 0xDFFF) continue;
     std::string text;
@@ -22,7 +22,7 @@ TEST(Utf8, EveryCodePointSurvivesEncodingAndDecoding) {
   }
 }
 
-TEST(Utf8, TheNumberOfWellFormedSequencesOfUpToThreeBytesIsThatOfTheStandard) {
+TEST(Utf8, the_number_of_well_formed_sequences_of_up_to_three_bytes_is_that_of_the_standard) {
   // Code points below U+10000 without the surrogates, found among all strings of three bytes.
   std::size_t found[4] = {};
   for (unsigned word = 0; word < (1U << 24); ++word) {
@@ -36,7 +36,7 @@ TEST(Utf8, TheNumberOfWellFormedSequencesOfUpToThreeBytesIsThatOfTheStandard) {
   EXPECT_EQ(found[3], 0x10000U - 0x800U - 0x800U);
 }
 
-TEST(Utf8, MalformedSequencesAreRefused) {
+TEST(Utf8, malformed_sequences_are_refused) {
   const std::vector<std::string> malformed = {"",
                                               "\x80",
                                               "\xBF",
@@ -60,18 +60,18 @@ TEST(Utf8, MalformedSequencesAreRefused) {
     EXPECT_FALSE(first_code_point(text)) << testing::PrintToString(text);
 }
 
-TEST(Utf8, ASurrogateCannotBeAppended) {
+TEST(Utf8, a_surrogate_cannot_be_appended) {
   std::string text;
   EXPECT_THROW(append_utf8(text, 0xD800), InternalError);
   EXPECT_THROW(append_utf8(text, 0x110000), InternalError);
 }
 
-TEST(Utf8, ACharacterIsDescribedWithItsNumberAndControlCharactersAreEscaped) {
+TEST(Utf8, a_character_is_described_with_its_number_and_control_characters_are_escaped) {
   EXPECT_EQ(describe_character(U'\u00E9'), "\"\u00E9\" (U+00E9)");
   EXPECT_EQ(describe_character(U'\x1B'), "\"\\u001b\" (U+001B)");
 }
 
-TEST(Utf8, TheWellFormedPrefixEndsAtTheFirstBadByte) {
+TEST(Utf8, the_well_formed_prefix_ends_at_the_first_bad_byte) {
   const std::string good = "abcdefgh ijklmnop \u00E9\u4F60\U0001F600 and so on";
   EXPECT_EQ(well_formed_prefix(good), good.size());
   EXPECT_EQ(well_formed_prefix(""), 0U);
@@ -84,7 +84,7 @@ TEST(Utf8, TheWellFormedPrefixEndsAtTheFirstBadByte) {
   EXPECT_EQ(well_formed_prefix("abc\xE4\xBD"), 3U);
 }
 
-TEST(Utf8Stream, CharactersComeOutWholeHoweverTheirBytesArrive) {
+TEST(Utf8Stream, characters_come_out_whole_however_their_bytes_arrive) {
   const std::string text = "a\u00E9\u20AC\U0001F600z";
   for (std::size_t chunk = 1; chunk <= text.size(); ++chunk) {
     Utf8Stream stream;
@@ -103,7 +103,7 @@ TEST(Utf8Stream, CharactersComeOutWholeHoweverTheirBytesArrive) {
   }
 }
 
-TEST(Utf8Stream, BytesThatCannotBecomeACharacterAreReplaced) {
+TEST(Utf8Stream, bytes_that_cannot_become_a_character_are_replaced) {
   Utf8Stream stream;
   EXPECT_EQ(stream.push("\xFF"), "\uFFFD");
   EXPECT_EQ(stream.push("\xE2\x82"), "");

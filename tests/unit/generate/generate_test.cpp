@@ -47,7 +47,8 @@ SampleSpec greedy(const std::string& prompt, std::int64_t tokens) {
   return spec;
 }
 
-TEST(Generate, EachTokenFollowsFromTheDocumentedContextForAllCapacitiesAndPromptLengths) {
+TEST(Generate,
+     each_token_follows_from_the_documented_context_for_all_capacities_and_prompt_lengths) {
   const auto tokenizer = data::number_tokenizer(97);
   for (std::int64_t capacity = 1; capacity <= 9; ++capacity) {
     for (std::size_t num_prompt = 1; num_prompt <= 12; ++num_prompt) {
@@ -63,7 +64,7 @@ TEST(Generate, EachTokenFollowsFromTheDocumentedContextForAllCapacitiesAndPrompt
   }
 }
 
-TEST(Generate, AFullContextIsPrefilledWithItsLastThreeQuarters) {
+TEST(Generate, a_full_context_is_prefilled_with_its_last_three_quarters) {
   const auto tokenizer = data::number_tokenizer(10);
   Setting setting(8, 10, 10);
   generate(greedy("1 2 3 4 5 6", 8), *tokenizer, setting.executor);
@@ -73,31 +74,31 @@ TEST(Generate, AFullContextIsPrefilledWithItsLastThreeQuarters) {
   EXPECT_EQ(setting.backend.calls, expected);
 }
 
-TEST(Generate, NoTokensAskedForRunsNothing) {
+TEST(Generate, no_tokens_asked_for_runs_nothing) {
   Setting setting(8, 10, 10);
   EXPECT_EQ(generate(greedy("1", 0), *data::number_tokenizer(10), setting.executor).text, "");
   EXPECT_TRUE(setting.backend.calls.empty());
 }
 
-TEST(Generate, APromptWithoutTokensStartsFromTokenZero) {
+TEST(Generate, a_prompt_without_tokens_starts_from_token_zero) {
   Setting setting(8, 10, 10), other(8, 10, 10);
   const auto tokenizer = data::number_tokenizer(10);
   EXPECT_EQ(generate(greedy("\n", 5), *tokenizer, setting.executor).text,
             generate(greedy("0", 5), *tokenizer, other.executor).text);
 }
 
-TEST(Generate, TokensThatPadTheVocabularyNeverCome) {
+TEST(Generate, tokens_that_pad_the_vocabulary_never_come) {
   Setting setting(8, 10, 16);
   EXPECT_NO_THROW(generate(greedy("1", 20), *data::number_tokenizer(10), setting.executor));
 }
 
-TEST(Generate, AModelWithFewerLogitsThanTheVocabularyIsABug) {
+TEST(Generate, a_model_with_fewer_logits_than_the_vocabulary_is_a_bug) {
   Setting setting(8, 10, 10);
   EXPECT_THROW(generate(greedy("1", 1), *data::number_tokenizer(11), setting.executor),
                InternalError);
 }
 
-TEST(Generate, TheSameSpecGivesTheSameTextAndAnotherSeedAnother) {
+TEST(Generate, the_same_spec_gives_the_same_text_and_another_seed_another) {
   const auto tokenizer = data::number_tokenizer(50);
   SampleSpec spec = greedy("1", 60);
   spec.temperature = 20;  // flat enough that chance decides
@@ -115,7 +116,7 @@ TEST(Generate, TheSameSpecGivesTheSameTextAndAnotherSeedAnother) {
   EXPECT_NE(run(), first);
 }
 
-TEST(Generate, PiecesOfTextAreWholeCharactersAndTogetherTheResult) {
+TEST(Generate, pieces_of_text_are_whole_characters_and_together_the_result) {
   const auto tokenizer = data::byte_tokenizer();
   Setting setting(16, 256, 256);
   std::string pieces;
@@ -154,7 +155,7 @@ class NumbersAndEnd final : public data::Tokenizer {
   std::unique_ptr<data::Tokenizer> numbers_ = data::number_tokenizer(10);
 };
 
-TEST(Generate, TheEndOfADocumentEndsTheTextUnlessItIsToGoOn) {
+TEST(Generate, the_end_of_a_document_ends_the_text_unless_it_is_to_go_on) {
   const NumbersAndEnd tokenizer;
   int ended = 0;
   for (const char* prompt : {"1", "2", "3", "4 5", "6 7"}) {
@@ -178,7 +179,7 @@ TEST(Generate, TheEndOfADocumentEndsTheTextUnlessItIsToGoOn) {
   EXPECT_GT(ended, 0);
 }
 
-TEST(Generate, APromptOutsideTheVocabularyIsAnErrorThatNamesThePrompt) {
+TEST(Generate, a_prompt_outside_the_vocabulary_is_an_error_that_names_the_prompt) {
   Setting setting(8, 3, 3);
   const auto tokenizer = data::character_tokenizer("abc", "x");
   const auto message = user_error(

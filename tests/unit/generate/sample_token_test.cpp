@@ -27,7 +27,7 @@ SampleSpec spec_of(double temperature, std::int64_t top_k = 0) {
   return spec;
 }
 
-TEST(SampleToken, TemperatureZeroTakesTheLargestLogitWhateverTheRandomNumber) {
+TEST(SampleToken, temperature_zero_takes_the_largest_logit_whatever_the_random_number) {
   for (const double uniform : {0.0, 0.5, almost_one}) {
     EXPECT_EQ(sample_token(Logits{-3, 5, 4.9, -infinity}, spec_of(0), uniform), 1);
     EXPECT_EQ(sample_token(Logits{1, 7, 7, 7}, spec_of(0), uniform), 1)
@@ -36,12 +36,12 @@ TEST(SampleToken, TemperatureZeroTakesTheLargestLogitWhateverTheRandomNumber) {
   }
 }
 
-TEST(SampleToken, ATinyTemperatureTendsToTheLargestLogit) {
+TEST(SampleToken, a_tiny_temperature_tends_to_the_largest_logit) {
   for (const double uniform : {0.0, 0.5, almost_one})
     EXPECT_EQ(sample_token(Logits{-3, 5, 4.9}, spec_of(1e-300), uniform), 1);
 }
 
-TEST(SampleToken, TheCumulativeDistributionIsInvertedInTheOrderOfTheIds) {
+TEST(SampleToken, the_cumulative_distribution_is_inverted_in_the_order_of_the_ids) {
   const Logits logits = {std::log(0.2), std::log(0.5), std::log(0.3)};
   EXPECT_EQ(sample_token(logits, spec_of(1), 0.0), 0);
   EXPECT_EQ(sample_token(logits, spec_of(1), 0.199), 0);
@@ -73,7 +73,7 @@ double chi_square(const Logits& logits, double temperature, const std::vector<bo
   return result;
 }
 
-TEST(SampleToken, SamplesFollowTheSoftmaxOfTheLogits) {
+TEST(SampleToken, samples_follow_the_softmax_of_the_logits) {
   const Logits logits = {0.1, -1.2, 2.0, 0.7, -0.5, 1.1};
   const std::vector<bool> all(6, true);
   for (const double temperature : {0.7, 1.0, 2.5})
@@ -81,13 +81,13 @@ TEST(SampleToken, SamplesFollowTheSoftmaxOfTheLogits) {
         << temperature;  // 5 degrees of freedom, p = 0.001
 }
 
-TEST(SampleToken, TopKSamplesFollowTheSoftmaxOfTheLargestOnly) {
+TEST(SampleToken, top_k_samples_follow_the_softmax_of_the_largest_only) {
   const Logits logits = {0.1, -1.2, 2.0, 0.7, -0.5, 1.1};
   EXPECT_LT(chi_square(logits, 1.0, {false, false, true, true, false, true}),
             13.8);  // 2 degrees, p = 0.001
 }
 
-TEST(SampleToken, TopOneIsTheLargestAndALargeTopKIsEverything) {
+TEST(SampleToken, top_one_is_the_largest_and_a_large_top_k_is_everything) {
   const Logits logits = {1, 3, 2};
   for (const double uniform : {0.0, 0.4, almost_one}) {
     EXPECT_EQ(sample_token(logits, spec_of(5, 1), uniform), 1);
@@ -104,7 +104,7 @@ Ids all_that_come(const Logits& logits, const SampleSpec& spec) {
   return {ids.begin(), ids.end()};
 }
 
-TEST(SampleToken, TopPKeepsTheFewestLikeliestThatHaveTheProbability) {
+TEST(SampleToken, top_p_keeps_the_fewest_likeliest_that_have_the_probability) {
   // Probabilities 0.1, 0.4, 0.2, 0.3.
   const Logits logits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
   SampleSpec spec = spec_of(1);
@@ -120,7 +120,7 @@ TEST(SampleToken, TopPKeepsTheFewestLikeliestThatHaveTheProbability) {
   }
 }
 
-TEST(SampleToken, TopPWeighsWhatTemperatureAndTopKHaveLeft) {
+TEST(SampleToken, top_p_weighs_what_temperature_and_top_k_have_left) {
   const Logits logits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
   SampleSpec spec = spec_of(1, 2);
   // The first of tokens 1 and 3 has 4/7.
@@ -136,14 +136,14 @@ TEST(SampleToken, TopPWeighsWhatTemperatureAndTopKHaveLeft) {
   EXPECT_EQ(all_that_come(logits, spec), (Ids{1, 3}));
 }
 
-TEST(SampleToken, OfEqualLogitsAtTheEdgeOfTopPTheLowerIdsTakePart) {
+TEST(SampleToken, of_equal_logits_at_the_edge_of_top_p_the_lower_ids_take_part) {
   SampleSpec spec = spec_of(1);
   spec.top_p = 0.5;
   EXPECT_EQ(all_that_come(Logits{2, 2, 2, 2}, spec), (Ids{0, 1}));
   EXPECT_EQ(all_that_come(Logits{-infinity, 2, -infinity, -infinity}, spec), (Ids{1}));
 }
 
-TEST(SampleToken, OfEqualLogitsAtTheEdgeOfTopKTheLowerIdsTakePart) {
+TEST(SampleToken, of_equal_logits_at_the_edge_of_top_k_the_lower_ids_take_part) {
   const Logits logits = {0, 1, 1, 1, 1};
   EXPECT_EQ(sample_token(logits, spec_of(1, 2), 0.0), 1);
   EXPECT_EQ(sample_token(logits, spec_of(1, 2), 0.49), 1);
@@ -151,7 +151,7 @@ TEST(SampleToken, OfEqualLogitsAtTheEdgeOfTopKTheLowerIdsTakePart) {
   EXPECT_EQ(sample_token(logits, spec_of(1, 2), almost_one), 2);
 }
 
-TEST(SampleToken, MinusInfinityIsATokenThatCannotCome) {
+TEST(SampleToken, minus_infinity_is_a_token_that_cannot_come) {
   const Logits logits = {-infinity, 0, -infinity, 0, -infinity};
   EXPECT_EQ(sample_token(logits, spec_of(1), 0.0), 1);
   EXPECT_EQ(sample_token(logits, spec_of(1), 0.51), 3);
@@ -159,12 +159,12 @@ TEST(SampleToken, MinusInfinityIsATokenThatCannotCome) {
   EXPECT_EQ(sample_token(logits, spec_of(1, 4), almost_one), 3);
 }
 
-TEST(SampleToken, HugeLogitsDoNotOverflow) {
+TEST(SampleToken, huge_logits_do_not_overflow) {
   EXPECT_EQ(sample_token(Logits{1e308, -1e308}, spec_of(0.1), 0.99), 0);
   EXPECT_EQ(sample_token(Logits{1e308, 1e308}, spec_of(0.1), 0.99), 1);
 }
 
-TEST(SampleToken, LogitsThatAreNoNumbersStopWithTheTokenNamed) {
+TEST(SampleToken, logits_that_are_no_numbers_stop_with_the_token_named) {
   for (const double temperature : {0.0, 1.0}) {
     for (const double bad : {std::nan(""), infinity}) {
       const auto message = user_error(ExitCode::numeric_stop, [&] {
@@ -179,7 +179,7 @@ TEST(SampleToken, LogitsThatAreNoNumbersStopWithTheTokenNamed) {
   }
 }
 
-TEST(SampleToken, ARandomNumberJustBelowOneFindsATokenWhateverTheTotal) {
+TEST(SampleToken, a_random_number_just_below_one_finds_a_token_whatever_the_total) {
   const Random random(3, random_stream("totals"));
   for (std::uint64_t trial = 0; trial < 10000; ++trial) {
     Logits logits;
@@ -190,7 +190,7 @@ TEST(SampleToken, ARandomNumberJustBelowOneFindsATokenWhateverTheTotal) {
   }
 }
 
-TEST(SampleToken, NoLogitsOrNegativeSettingsAreABug) {
+TEST(SampleToken, no_logits_or_negative_settings_are_a_bug) {
   EXPECT_THROW(sample_token(Logits{}, spec_of(1), 0), InternalError);
   EXPECT_THROW(sample_token(Logits{1}, spec_of(-1), 0), InternalError);
   EXPECT_THROW(sample_token(Logits{1}, spec_of(1, -1), 0), InternalError);

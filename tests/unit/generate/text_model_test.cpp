@@ -16,7 +16,7 @@ std::int32_t largest(const std::vector<double>& logits) {
   return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-TEST(TextModel, DecodingTokenByTokenGivesTheLogitsOfPrefillingThemAll) {
+TEST(TextModel, decoding_token_by_token_gives_the_logits_of_prefilling_them_all) {
   const auto bundle = fake_bundle(6, 11);
   FakeModel backend(11);
   run::Executor executor(bundle, backend);
@@ -34,7 +34,7 @@ TEST(TextModel, DecodingTokenByTokenGivesTheLogitsOfPrefillingThemAll) {
   }
 }
 
-TEST(TextModel, PositionAndIndexTellTheProgramsWhereTheTokensGo) {
+TEST(TextModel, position_and_index_tell_the_programs_where_the_tokens_go) {
   const auto bundle = fake_bundle(4, 5);
   FakeModel backend(5);
   run::Executor executor(bundle, backend);
@@ -47,7 +47,7 @@ TEST(TextModel, PositionAndIndexTellTheProgramsWhereTheTokensGo) {
   EXPECT_EQ(backend.calls, expected);
 }
 
-TEST(TextModel, LogitsAreReadInEitherDtype) {
+TEST(TextModel, logits_are_read_in_either_dtype) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const auto bundle = fake_bundle(4, 5, dtype);
     FakeModel backend(5);
@@ -58,7 +58,7 @@ TEST(TextModel, LogitsAreReadInEitherDtype) {
   }
 }
 
-TEST(TextModel, TokensBeyondTheCacheAreABug) {
+TEST(TextModel, tokens_beyond_the_cache_are_a_bug) {
   const auto bundle = fake_bundle(2, 5);
   FakeModel backend(5);
   run::Executor executor(bundle, backend);

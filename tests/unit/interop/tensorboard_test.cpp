@@ -91,7 +91,7 @@ TEST_F(TensorboardDisk, everything_is_written_in_order_behind_the_version) {
   EXPECT_TRUE(warnings_.empty());
 }
 
-TEST_F(TensorboardDisk, Row58_a_disk_that_fails_costs_records_that_are_counted_and_one_warning) {
+TEST_F(TensorboardDisk, row_58_a_disk_that_fails_costs_records_that_are_counted_and_one_warning) {
   // One failure at each operation: making the folder, making the file, its first record, any other.
   for (std::int64_t at = 0; at < 6; ++at) {
     SCOPED_TRACE(at);
@@ -125,7 +125,7 @@ TEST_F(TensorboardDisk, Row58_a_disk_that_fails_costs_records_that_are_counted_a
   }
 }
 
-TEST_F(TensorboardDisk, Row58_a_disk_that_never_works_stops_nothing) {
+TEST_F(TensorboardDisk, row_58_a_disk_that_never_works_stops_nothing) {
   disk_.set_plan({.kill_at = {}, .fail_at = 0, .error = EIO, .times = 1000000});
   TensorboardWriter writer(disk_, options(), warn());
   for (int i = 0; i < 500; ++i) writer.add("record");
@@ -133,7 +133,7 @@ TEST_F(TensorboardDisk, Row58_a_disk_that_never_works_stops_nothing) {
   EXPECT_EQ(warnings_.size(), 1U);
 }
 
-TEST_F(TensorboardDisk, Row58_a_queue_that_is_full_drops_what_comes) {
+TEST_F(TensorboardDisk, row_58_a_queue_that_is_full_drops_what_comes) {
   TensorboardWriter::Options slow = options();
   slow.flush_interval_s = 1000;
   slow.most_queued = 100;

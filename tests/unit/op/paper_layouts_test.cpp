@@ -96,7 +96,7 @@ void expect_elements(const Shape& global, const Sharding& sharding, const Mesh& 
 
 // --- ATP, sections 3.1 and 3.2
 
-TEST(AtpFigure4, CutsColumnsAtTheFirstLevelOfTheMeshAndRowsAtTheSecond) {
+TEST(AtpFigure4, cuts_columns_at_the_first_level_of_the_mesh_and_rows_at_the_second) {
   // The figure counts from 1; elements here count from 0.
   const Mesh mesh = device_mesh(2, 2);
   EXPECT_EQ(local_shape({2, 4}, sharding_of({s(1), s(0)}), mesh), (Shape{1, 2}));
@@ -117,7 +117,7 @@ Sharding product(const Sharding& x, const Sharding& w) {
   return result.problem.empty() ? result.outputs[0] : Sharding{};
 }
 
-TEST(AtpTable1, FollowsFromTheRuleOfContract) {
+TEST(AtpTable1, follows_from_the_rule_of_contract) {
   struct Row {
     std::string name;
     Placement input, weight, output;
@@ -129,7 +129,7 @@ TEST(AtpTable1, FollowsFromTheRuleOfContract) {
         << row.name;
 }
 
-TEST(AtpTable1, OfDataAndTensorParallelismTogetherIsTheTwoRowsSideBySide) {
+TEST(AtpTable1, of_data_and_tensor_parallelism_together_is_the_two_rows_side_by_side) {
   EXPECT_EQ(product(sharding_of({s(0), r}), sharding_of({r, s(1)})), sharding_of({s(0), s(1)}));
   EXPECT_EQ(product(sharding_of({s(0), s(1)}), sharding_of({r, s(0)})), sharding_of({s(0), sum}));
 }
@@ -174,7 +174,7 @@ void expect_product(const Linear2D& linear, const Mesh& mesh) {
     }
 }
 
-TEST(AtpFigure5, BothLinearsGiveTheProductOnEveryMesh) {
+TEST(AtpFigure5, both_linears_give_the_product_on_every_mesh) {
   for (const auto& [d1, d2] :
        {std::pair{8, 1}, {4, 2}, {2, 4}, {1, 8}, {2, 2}, {2, 3}, {3, 2}, {3, 4}}) {
     SCOPED_TRACE(format("DeviceMesh({}, {})", d1, d2));
@@ -183,7 +183,7 @@ TEST(AtpFigure5, BothLinearsGiveTheProductOnEveryMesh) {
   }
 }
 
-TEST(AtpSection32, EveryRankDoesTheSameWorkAndSendsItsPartOfTheOutput) {
+TEST(AtpSection32, every_rank_does_the_same_work_and_sends_its_part_of_the_output) {
   for (const auto& [d1, d2] : {std::pair{8, 1}, {4, 2}, {2, 4}, {1, 8}}) {
     const Mesh mesh = device_mesh(d1, d2);
     for (const bool columns : {true, false}) {
@@ -197,18 +197,18 @@ TEST(AtpSection32, EveryRankDoesTheSameWorkAndSendsItsPartOfTheOutput) {
   }
 }
 
-TEST(AtpFigure9, ALinearOf256On2x2ReadsAShardOf128) {
+TEST(AtpFigure9, a_linear_of_256_on_2x2_reads_a_shard_of_128) {
   const Mesh mesh = device_mesh(2, 2);
   EXPECT_EQ(local_shape({4, 512, 256}, sharding_of({r, s(2)}, 3), mesh), (Shape{4, 512, 128}));
   EXPECT_EQ(local_shape({256, 1024}, sharding_of({s(1), s(0)}), mesh), (Shape{128, 512}));
 }
 
-TEST(AtpFigure6, AColumnFirstLinearFeedsARowFirstOneWithoutConversion) {
+TEST(AtpFigure6, a_column_first_linear_feeds_a_row_first_one_without_conversion) {
   EXPECT_EQ(sharding_of(column_first.output), sharding_of(row_first.input));
   EXPECT_EQ(sharding_of(row_first.output), sharding_of(column_first.input));
 }
 
-TEST(AtpFigure6, GradientsOfInputsAreSummedOverTheOtherDimOfTheMesh) {
+TEST(AtpFigure6, gradients_of_inputs_are_summed_over_the_other_dim_of_the_mesh) {
   const std::vector<Shape> backward = {{8, 48}, {24, 48}}, weight = {{8, 24}, {8, 48}};
   for (const Linear2D& linear : {column_first, row_first}) {
     const Sharding x = sharding_of(linear.input), w = sharding_of(linear.weight),
@@ -289,7 +289,7 @@ const Mesh mesh_a = device_mesh(2, 2), mesh_b = device_mesh(2, 2, 4);
 const Sharding figure2_first = alpa_spec({"S01", "R"}), figure2_second = alpa_spec({"S0", "R"}),
                figure2_third = alpa_spec({"S0", "S1"});
 
-TEST(ReshardingFigure2, GivesEachDeviceTheElementsOfTheFigure) {
+TEST(ReshardingFigure2, gives_each_device_the_elements_of_the_figure) {
   const Shape matrix = {4, 4};
   expect_elements(matrix, figure2_first, mesh_a,
                   {{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}});
@@ -299,7 +299,7 @@ TEST(ReshardingFigure2, GivesEachDeviceTheElementsOfTheFigure) {
                   {{0, 1, 4, 5}, {2, 3, 6, 7}, {8, 9, 12, 13}, {10, 11, 14, 15}});
 }
 
-TEST(ReshardingFigure2, TaskOneSendsEachRowToTheTwoDevicesThatWantIt) {
+TEST(ReshardingFigure2, task_one_sends_each_row_to_the_two_devices_that_want_it) {
   const std::vector<UnitTask> expected = {{{{0, 1}, {0, 4}}, {0}, {4, 5}},
                                           {{{1, 2}, {0, 4}}, {1}, {4, 5}},
                                           {{{2, 3}, {0, 4}}, {2}, {6, 7}},
@@ -309,7 +309,8 @@ TEST(ReshardingFigure2, TaskOneSendsEachRowToTheTwoDevicesThatWantIt) {
 
 // The paper counts two unit tasks here, one for each source slice, but 64 in case 4 of its Table 2,
 // which are intersections. These move no element that its receiver does not want.
-TEST(ReshardingFigure2, TaskTwoSendsEachQuarterFromEitherHolderToTheOneDeviceThatWantsIt) {
+TEST(ReshardingFigure2,
+     task_two_sends_each_quarter_from_either_holder_to_the_one_device_that_wants_it) {
   const std::vector<UnitTask> expected = {{{{0, 2}, {0, 2}}, {4, 5}, {0}},
                                           {{{0, 2}, {2, 4}}, {4, 5}, {1}},
                                           {{{2, 4}, {0, 2}}, {6, 7}, {2}},
@@ -317,7 +318,7 @@ TEST(ReshardingFigure2, TaskTwoSendsEachQuarterFromEitherHolderToTheOneDeviceTha
   EXPECT_EQ(unit_tasks({4, 4}, figure2_second, mesh_b, figure2_third, mesh_a), expected);
 }
 
-TEST(ReshardingTable2, HasAsManyUnitTasksInEachOfItsNineCases) {
+TEST(ReshardingTable2, has_as_many_unit_tasks_in_each_of_its_nine_cases) {
   struct Case {
     std::vector<std::string> from, to;
     std::pair<int, int> source, destination;

@@ -13,7 +13,7 @@ Shape shape_of(const Op& op, const std::vector<Shape>& reads) {
   return outputs(op, reads).at(0);
 }
 
-TEST(Pictures, AKernelGoesAsFarAsItFitsIntoThePaddedPicture) {
+TEST(Pictures, a_kernel_goes_as_far_as_it_fits_into_the_padded_picture) {
   const Shape x{2, 5, 8, 3};
   EXPECT_EQ(shape_of(Convolution{}, {x, {4, 3, 3, 3}}), (Shape{2, 3, 6, 4}));
   EXPECT_EQ(shape_of(Convolution{1, 1}, {x, {4, 3, 3, 3}}), (Shape{2, 5, 8, 4}));
@@ -45,7 +45,7 @@ std::string output_of(const Op& op, const std::vector<Shape>& reads,
   return to_string(shape_of(op, reads), made.outputs.at(0), mesh);
 }
 
-TEST(Pictures, AConvolutionIsCutInSamplesAndChannelsAndNeverInSpace) {
+TEST(Pictures, a_convolution_is_cut_in_samples_and_channels_and_never_in_space) {
   const Shape x{2, 5, 6, 4}, weight{8, 3, 3, 4}, y{2, 3, 4, 8};
   EXPECT_EQ(output_of(Convolution{}, {x, weight}, {0, uncut}), "[2 (x), 3, 4, 8]");
   EXPECT_EQ(output_of(Convolution{}, {x, weight}, {3, 3}), "[2, 3, 4, 8] partial sum(x)");
@@ -64,7 +64,7 @@ TEST(Pictures, AConvolutionIsCutInSamplesAndChannelsAndNeverInSpace) {
   }
 }
 
-TEST(Pictures, APoolingIsCutInSamplesAndChannelsAndNeverInSpace) {
+TEST(Pictures, a_pooling_is_cut_in_samples_and_channels_and_never_in_space) {
   const Shape x{2, 4, 6, 4}, y{2, 2, 3, 4};
   EXPECT_EQ(output_of(MaxPool{}, {x}, {3}), "[2, 2, 3, 4 (x)]");
   EXPECT_EQ(output_of(MaxPoolGradient{}, {x, y}, {0, 0}), "[2 (x), 4, 6, 4]");
@@ -78,14 +78,14 @@ TEST(Pictures, APoolingIsCutInSamplesAndChannelsAndNeverInSpace) {
   }
 }
 
-TEST(Pictures, BytesAreCutInAllButTheChannels) {
+TEST(Pictures, bytes_are_cut_in_all_but_the_channels) {
   const Op op = Normalize{{0, 0}, {1, 1}};
   EXPECT_EQ(output_of(op, {{2, 4, 6, 2}}, {0}), "[2 (x), 4, 6, 2]");
   EXPECT_EQ(output_of(op, {{2, 4, 6, 2}}, {1}), "[2, 4 (x), 6, 2]");
   EXPECT_EQ(output_of(op, {{2, 4, 6, 2}}, {3}), "refused");
 }
 
-TEST(CountCorrect, IsATermOfASumWhereRowsOrColumnsAreCut) {
+TEST(CountCorrect, is_a_term_of_a_sum_where_rows_or_columns_are_cut) {
   const std::vector<Shape> reads = {{4, 6}, {4}, {4}};
   EXPECT_EQ(output_of(CountCorrect{}, reads, {1, uncut, uncut}), "[] partial sum(x)");
   EXPECT_EQ(output_of(CountCorrect{}, reads, {0, 0, 0}), "[] partial sum(x)");

@@ -23,14 +23,14 @@ const std::vector<Example>& samples() {
   return list;
 }
 
-TEST(OpTable, TheExamplesCoverEveryRow) {
+TEST(OpTable, the_examples_cover_every_row) {
   std::set<std::size_t> rows;
   for (const Example& sample : samples()) rows.insert(sample.op.index());
   for (std::size_t row = 0; row < std::variant_size_v<AnyRow>; ++row)
     EXPECT_TRUE(rows.contains(row)) << "row " << row << " of the table";
 }
 
-TEST(OpTable, AttributesReadBackEqual) {
+TEST(OpTable, attributes_read_back_equal) {
   for (const Example& sample : samples())
     for (const std::optional<std::int64_t> micro : {std::optional<std::int64_t>(), {3}, {5}}) {
       const std::string text = attributes_text(sample.op, micro);
@@ -44,7 +44,7 @@ std::vector<Op> default_rows(std::index_sequence<Index...>) {
   return {Op(std::variant_alternative_t<Index, AnyRow>{})...};
 }
 
-TEST(OpTable, ARowOfDefaultsHasNoText) {
+TEST(OpTable, a_row_of_defaults_has_no_text) {
   for (const Op& op : default_rows(std::make_index_sequence<std::variant_size_v<AnyRow>>())) {
     EXPECT_EQ(attributes_text(op, std::nullopt), "") << name(op);
     if (std::holds_alternative<Fused>(op)) continue;  // of no pieces, which has no name
@@ -52,7 +52,7 @@ TEST(OpTable, ARowOfDefaultsHasNoText) {
   }
 }
 
-TEST(OpTable, AWindowOfTheTasksMicroBatchPrintsTheWordMicro) {
+TEST(OpTable, a_window_of_the_tasks_micro_batch_prints_the_word_micro) {
   const Op op = Dropout{{1}, 0.5, {3, 16, 4}};
   EXPECT_EQ(attributes_text(op, 3),
             "stream 0x0000000000000001 rate 0.5 micro micro samples 16 first 4");
@@ -61,7 +61,7 @@ TEST(OpTable, AWindowOfTheTasksMicroBatchPrintsTheWordMicro) {
   EXPECT_EQ(parse_op("dropout", attributes_text(op, 3), 7), Op(Dropout({{1}, 0.5, {7, 16, 4}})));
 }
 
-TEST(OpTable, AWindowOfATensorPrintsItsShapeAndPlace) {
+TEST(OpTable, a_window_of_a_tensor_prints_its_shape_and_place) {
   const Op digest = Digest{{1}, {{8, 4}, {0, 2}}};
   EXPECT_EQ(attributes_text(digest, std::nullopt),
             "stream 0x0000000000000001 global [8, 4] at [0, 2]");
@@ -74,7 +74,7 @@ TEST(OpTable, AWindowOfATensorPrintsItsShapeAndPlace) {
   EXPECT_THROW(parse_op("gelu", "global [8]", std::nullopt), UserError);
 }
 
-TEST(OpTable, NumbersKeepTheirLastBit) {
+TEST(OpTable, numbers_keep_their_last_bit) {
   for (const double value :
        {1.0 / 3, std::nextafter(1.0, 2.0), std::numeric_limits<double>::denorm_min(),
         std::numeric_limits<double>::max(), -1e-300, std::numeric_limits<double>::infinity()}) {
@@ -83,7 +83,7 @@ TEST(OpTable, NumbersKeepTheirLastBit) {
   }
 }
 
-TEST(OpTable, AListOfNumbersPrintsInBracketsAndKeepsTheirLastBits) {
+TEST(OpTable, a_list_of_numbers_prints_in_brackets_and_keeps_their_last_bits) {
   const Op op = Normalize{{0.5, 1.0 / 3}, {std::nextafter(1.0, 2.0), 2}};
   EXPECT_EQ(attributes_text(op, std::nullopt),
             "mean [0.5, 0.3333333333333333] deviation [1.0000000000000002, 2]");
@@ -95,7 +95,7 @@ TEST(OpTable, AListOfNumbersPrintsInBracketsAndKeepsTheirLastBits) {
     EXPECT_THROW(parse_op("normalize", text, std::nullopt), UserError) << text;
 }
 
-TEST(OpTable, RefusesWordsItDoesNotUnderstand) {
+TEST(OpTable, refuses_words_it_does_not_understand) {
   EXPECT_THROW(parse_op("gemm", "", std::nullopt), UserError);
   EXPECT_THROW(parse_op("contract", "rows 2", std::nullopt), UserError);
   EXPECT_THROW(parse_op("contract", "a_rows", std::nullopt), UserError);
@@ -116,7 +116,7 @@ std::size_t count_reads(const Op& op) {
   return count;
 }
 
-TEST(OpTable, ReadsStandBeforeOutputs) {
+TEST(OpTable, reads_stand_before_outputs) {
   for (const Example& sample : samples()) {
     const Operands list = operands(sample.op);
     ASSERT_EQ(count_reads(sample.op), sample.reads.size()) << name(sample.op);
@@ -126,7 +126,7 @@ TEST(OpTable, ReadsStandBeforeOutputs) {
   }
 }
 
-TEST(OpTable, AnOutputMayTakeOverOnlyAReadOfItsShapeAndDtype) {
+TEST(OpTable, an_output_may_take_over_only_a_read_of_its_shape_and_dtype) {
   for (const Example& sample : samples()) {
     const Operands list = operands(sample.op);
     const std::vector<Shape> shapes = outputs(sample.op, sample.reads);
@@ -140,7 +140,7 @@ TEST(OpTable, AnOutputMayTakeOverOnlyAReadOfItsShapeAndDtype) {
   }
 }
 
-TEST(OpTable, FactorsHaveALetterPerDimAndOneSizePerLetter) {
+TEST(OpTable, factors_have_a_letter_per_dim_and_one_size_per_letter) {
   for (const Example& sample : samples()) {
     std::vector<Shape> all = sample.reads;
     for (const Shape& shape : outputs(sample.op, sample.reads)) all.push_back(shape);
@@ -209,7 +209,7 @@ TEST(OpTable, a_chain_or_list_of_rows_stands_for_its_pieces) {
   EXPECT_EQ(pieces(plain)[1].op, Op(Sgd{0.8, 0, true, true}));
 }
 
-TEST(OpTable, AListHasAsManyOperandsAsAProgramCanHaveWhateverItsTextClaims) {
+TEST(OpTable, a_list_has_as_many_operands_as_a_program_can_have_whatever_its_text_claims) {
   for (const std::int64_t claimed : {std::int64_t{-5}, std::int64_t{1} << 60}) {
     for (const Op& list : {Op(AdamWList{.tensors = claimed}), Op(SgdList{.tensors = claimed}),
                            Op(CastList{.tensors = claimed}), Op(SquaredNorm{.tensors = claimed})})
@@ -217,7 +217,7 @@ TEST(OpTable, AListHasAsManyOperandsAsAProgramCanHaveWhateverItsTextClaims) {
   }
 }
 
-TEST(OpTable, AReplicatedOpGivesReplicatedOutputs) {
+TEST(OpTable, a_replicated_op_gives_replicated_outputs) {
   for (const Example& sample : samples()) {
     if (!stands_for_itself(sample.op)) continue;
     const std::size_t count = operands(sample.op).size() - sample.reads.size();
@@ -229,7 +229,7 @@ TEST(OpTable, AReplicatedOpGivesReplicatedOutputs) {
   }
 }
 
-TEST(OpTable, ScalarsInsteadOfTensorsAreAMistakeOrHaveARule) {
+TEST(OpTable, scalars_instead_of_tensors_are_a_mistake_or_have_a_rule) {
   for (const Example& sample : samples()) {
     const std::vector<Shape> scalars(sample.reads.size());
     if (judge_outputs(sample.op, scalars).mistake() != nullptr) continue;
@@ -238,7 +238,7 @@ TEST(OpTable, ScalarsInsteadOfTensorsAreAMistakeOrHaveARule) {
   }
 }
 
-TEST(OpTable, EveryRowStatesTheClassOfItsWork) {
+TEST(OpTable, every_row_states_the_class_of_its_work) {
   EXPECT_EQ(work_class(Contract{}), WorkClass::product);
   EXPECT_EQ(work_class(product_gelu_gradient()), WorkClass::product);
   EXPECT_EQ(work_class(ConvolutionWeightGradient{}), WorkClass::product);
@@ -256,7 +256,7 @@ TEST(OpTable, EveryRowStatesTheClassOfItsWork) {
   }
 }
 
-TEST(OpTable, AccumulatingTurnsWritesIntoUpdates) {
+TEST(OpTable, accumulating_turns_writes_into_updates) {
   for (const Example& sample : samples()) {
     if (!can_accumulate(sample.op)) {
       EXPECT_THROW(with_accumulate(sample.op, true), InternalError) << name(sample.op);
@@ -272,7 +272,7 @@ TEST(OpTable, AccumulatingTurnsWritesIntoUpdates) {
   }
 }
 
-TEST(OpTable, OnlyOpsWithAWindowDependOnTheMicroBatch) {
+TEST(OpTable, only_ops_with_a_window_depend_on_the_micro_batch) {
   for (const Example& sample : samples()) {
     const bool changes = with_micro(sample.op, 5) != sample.op;
     EXPECT_EQ(changes,
@@ -290,7 +290,7 @@ void expect_refused(const Op& op, const std::vector<Shape>& reads) {
   EXPECT_THROW(outputs(op, reads), InternalError) << name(op);
 }
 
-TEST(OpShapes, WrongInputsAreRefused) {
+TEST(OpShapes, wrong_inputs_are_refused) {
   expect_refused(Contract{}, {{2, 3}, {4, 5}});
   expect_refused(Contract{3, 1}, {{2, 3}, {3, 5}});
   expect_refused(Contract{-1, 1}, {{2, 3}, {3, 5}});
@@ -342,7 +342,7 @@ TEST(OpShapes, WrongInputsAreRefused) {
   expect_refused(CountCorrect{}, {{2, 3, 10}, {2, 3}, {2}});
 }
 
-TEST(OpShapes, PicturesThatDoNotFitAreRefused) {
+TEST(OpShapes, pictures_that_do_not_fit_are_refused) {
   const Shape x{2, 5, 6, 3};
   expect_refused(Convolution{}, {x, {4, 3, 3, 2}});
   expect_refused(Convolution{}, {x, {4, 3, 3}});
@@ -371,7 +371,7 @@ TEST(OpShapes, PicturesThatDoNotFitAreRefused) {
   expect_refused(Normalize{{0, 0, 0}, {1, 1, 1}}, {{5, 6, 3}});
 }
 
-TEST(OpShapes, ANumberOfReadsThatIsNotTheRowsIsRefused) {
+TEST(OpShapes, a_number_of_reads_that_is_not_the_rows_is_refused) {
   for (const Example& sample : samples()) {
     std::vector<Shape> more = sample.reads;
     more.emplace_back();
@@ -381,7 +381,7 @@ TEST(OpShapes, ANumberOfReadsThatIsNotTheRowsIsRefused) {
   }
 }
 
-TEST(OpShapes, TensorsOfMoreElementsThanCanBeCountedAreRefused) {
+TEST(OpShapes, tensors_of_more_elements_than_can_be_counted_are_refused) {
   constexpr std::int64_t huge = std::int64_t{1} << 40;
   expect_refused(Gelu{}, {{huge, huge}});
   expect_refused(Gelu{}, {{huge, 0, huge}});
@@ -436,7 +436,7 @@ class Claims {
   std::vector<Shape> seen_;
 };
 
-TEST(OpShapes, NoClaimOfATextMakesAShapeRuleThrow) {
+TEST(OpShapes, no_claim_of_a_text_makes_a_shape_rule_throw) {
   std::size_t accepted = 0;
   for (const Example& sample : samples())
     for (std::uint64_t draw = 0; draw < 2000; ++draw) {
@@ -472,7 +472,7 @@ TEST(OpShapes, NoClaimOfATextMakesAShapeRuleThrow) {
   EXPECT_GT(accepted, samples().size() * 100) << "claims are not all nonsense";
 }
 
-TEST(OpShapes, AContractTakesAnyNumberOfDimsAndTransposes) {
+TEST(OpShapes, a_contract_takes_any_number_of_dims_and_transposes) {
   const auto shape = [](const Contract& op, const Shape& a, const Shape& b) {
     return outputs(op, std::vector<Shape>{a, b}).at(0);
   };
@@ -482,14 +482,14 @@ TEST(OpShapes, AContractTakesAnyNumberOfDimsAndTransposes) {
   EXPECT_EQ(shape({.a_rows = 2, .batch = 1}, {7, 2, 3, 4}, {7, 4, 5}), (Shape{7, 2, 3, 5}));
 }
 
-TEST(OpFlops, AContractCountsTwoPerMultiplyAdd) {
+TEST(OpFlops, a_contract_counts_two_per_multiply_add) {
   EXPECT_DOUBLE_EQ(flops(Contract{2, 1}, std::vector<Shape>{{2, 3, 4}, {4, 5}, {2, 3, 5}}),
                    2.0 * 2 * 3 * 4 * 5);
   EXPECT_DOUBLE_EQ(flops(Contract{2, 2, true}, std::vector<Shape>{{2, 3, 4}, {2, 3, 5}, {4, 5}}),
                    2.0 * 2 * 3 * 4 * 5);
 }
 
-TEST(OpFlops, AProductOfABatchCountsEachOfItsProducts) {
+TEST(OpFlops, a_product_of_a_batch_counts_each_of_its_products) {
   const std::vector<Shape> shapes = {{2, 3, 4, 5}, {2, 3, 6, 5}, {2, 3, 4, 6}};
   const Contract op{.transpose_b = true, .batch = 2};
   EXPECT_DOUBLE_EQ(flops(op, shapes), 2.0 * 6 * 4 * 5 * 6);
@@ -500,7 +500,7 @@ TEST(OpFlops, AProductOfABatchCountsEachOfItsProducts) {
   EXPECT_EQ(sizes.k, 5);
 }
 
-TEST(OpFlops, AConvolutionCountsTwoPerMultiplyAddAndSoDoItsGradients) {
+TEST(OpFlops, a_convolution_counts_two_per_multiply_add_and_so_do_its_gradients) {
   const Shape x{2, 5, 6, 3}, weight{4, 3, 3, 3}, y{2, 3, 3, 4};
   const double expected = 2.0 * (2 * 3 * 3 * 4) * (3 * 3 * 3);
   EXPECT_DOUBLE_EQ(flops(Convolution{2, 1}, std::vector<Shape>{x, weight, y}), expected);
@@ -510,7 +510,7 @@ TEST(OpFlops, AConvolutionCountsTwoPerMultiplyAddAndSoDoItsGradients) {
                    expected);
 }
 
-TEST(OpFlops, CausalAttentionCountsThePairsUpToTheDiagonal) {
+TEST(OpFlops, causal_attention_counts_the_pairs_up_to_the_diagonal) {
   // B 2, T 3, H 4, D 5: T (T+1) / 2 pairs per head, two products of D multiply-adds each.
   const double pairs = 2.0 * 4 * (3 * 4 / 2.0);
   EXPECT_DOUBLE_EQ(flops(Attention{}, std::vector<Shape>{{2, 3, 3, 4, 5}, {2, 3, 4, 5}, {2, 4, 3}}),
@@ -522,7 +522,7 @@ TEST(OpFlops, CausalAttentionCountsThePairsUpToTheDiagonal) {
       5 * 2.0 * 5 * pairs);
 }
 
-TEST(OpTraffic, AnUpdateIsReadAndWritten) {
+TEST(OpTraffic, an_update_is_read_and_written) {
   const std::vector<Shape> shapes = {{8}, {8}, {8}};
   EXPECT_DOUBLE_EQ(traffic_bytes(Add{}, shapes, DType::f32), 3 * 8 * 4);
   const std::vector<Shape> contract = {{2, 3}, {3, 4}, {2, 4}};
@@ -540,7 +540,7 @@ std::vector<DType> output_types(const Op& op) {
   return types;
 }
 
-TEST(OpElements, GradientsOfParametersHaveTheTypeOfTheirSums) {
+TEST(OpElements, gradients_of_parameters_have_the_type_of_their_sums) {
   using Types = std::vector<DType>;
   EXPECT_EQ(output_types(EmbeddingGradient{}), Types{DType::f32});
   EXPECT_EQ(output_types(PositionsGradient{}), Types{DType::f32});

@@ -53,7 +53,7 @@ TEST_F(OnTerminal, a_dumb_terminal_gets_plain_lines) {
   }
 }
 
-TEST_F(OnTerminal, the_option_decides_then_NO_COLOR_then_CLICOLOR_FORCE) {
+TEST_F(OnTerminal, the_option_decides_then_no_color_then_clicolor_force) {
   const Variables no = {{"TERM", "xterm"}, {"NO_COLOR", "1"}, {"CLICOLOR_FORCE", "1"}};
   EXPECT_FALSE(of(ColorChoice::automatic, no).has_color);
   EXPECT_TRUE(of(ColorChoice::always, no).has_color);
