@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/units.h"
 #include "graph/builder.h"
 #include "model/training.h"
 
@@ -235,8 +236,9 @@ double model_flops_per_step(const GptSpec& spec, std::int64_t global_batch, std:
 }
 
 std::string describe(const GptSpec& spec) {
-  return format("GPT: {} layers, {} heads, {} wide, ffn {}, vocabulary {}{}{}", spec.num_layers,
-                spec.num_attention_heads, spec.hidden_size, spec.ffn_hidden_size, spec.vocab_size,
+  return format("GPT: {}, {}, {} wide, ffn {}, vocabulary {}{}{}",
+                counted(spec.num_layers, "layer"), counted(spec.num_attention_heads, "head"),
+                spec.hidden_size, spec.ffn_hidden_size, spec.vocab_size,
                 spec.bias ? "" : ", no biases", spec.tied_head ? ", tied head" : "");
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/units.h"
 #include "graph/builder.h"
 #include "model/training.h"
 
@@ -188,11 +189,11 @@ std::string describe(const VggSpec& spec) {
   std::string hidden;
   for (const std::int64_t width : spec.hidden)
     hidden += format("{}{}", hidden.empty() ? " of " : ", ", width);
-  return format(
-      "VGG: {} convolutions, {} poolings, {} linear layers{}; pictures {}x{}x{}, {} classes",
-      convolutions, static_cast<std::int64_t>(spec.widths.size()) - convolutions,
-      spec.hidden.size() + 1, hidden, spec.picture[0], spec.picture[1], spec.picture[2],
-      spec.num_classes);
+  return format("VGG: {}, {}, {}{}; pictures {}x{}x{}, {} classes",
+                counted(convolutions, "convolution"),
+                counted(static_cast<std::int64_t>(spec.widths.size()) - convolutions, "pooling"),
+                counted(static_cast<std::int64_t>(spec.hidden.size()) + 1, "linear layer"), hidden,
+                spec.picture[0], spec.picture[1], spec.picture[2], spec.num_classes);
 }
 
 std::int64_t num_layers(const VggSpec& spec) {

@@ -355,5 +355,12 @@ TEST(Gpt, evaluation_has_no_dropout_and_training_has_one_at_each_place) {
   EXPECT_EQ(count_nodes(model.at("train"), "dropout"), 2 * (1U + 2U * 2U));  // and its gradient
 }
 
+TEST(Gpt, one_layer_and_one_head_are_said_in_the_singular) {
+  model::GptSpec spec = small_gpt();
+  EXPECT_EQ(model::describe(spec).find("GPT: 2 layers, 2 heads"), 0U) << model::describe(spec);
+  spec.num_layers = spec.num_attention_heads = 1;
+  EXPECT_EQ(model::describe(spec).find("GPT: 1 layer, 1 head, "), 0U) << model::describe(spec);
+}
+
 }  // namespace
 }  // namespace fourfold::graph
