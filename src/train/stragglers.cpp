@@ -30,12 +30,13 @@ std::optional<std::string> Stragglers::look(std::span<const double> compute_s) {
     std::vector<double> ordered = excess_[rank];
     const auto middle = ordered.begin() + window_steps / 2;
     std::nth_element(ordered.begin(), middle, ordered.end());
-    const bool is_late = *middle > most_excess, is_news = is_late && !is_told_[rank];
-    is_told_[rank] = is_late;
-    if (is_news)
-      text +=
-          format("{}rank {} computes {:.0f}% longer than the median rank, over the last {} steps",
-                 text.empty() ? "" : "; ", rank, 100 * *middle, window_steps);
+    const bool is_late = *middle > most_excess,
+               is_news = is_late && !is_told_[rank] && steps_ >= quiet_until_[rank];
+    is_told_[rank] = is_late && (is_told_[rank] || is_news);
+    if (!is_news) continue;
+    quiet_until_[rank] = 2 * steps_;
+    text += format("{}rank {} computes {:.0f}% longer than the median rank, over the last {} steps",
+                   text.empty() ? "" : "; ", rank, 100 * *middle, window_steps);
   }
   if (text.empty()) return std::nullopt;
   return text + ", and all others wait for it; look at that host's other work and clock rates";

@@ -20,11 +20,13 @@ class Stragglers {
   /// How often the window is looked at.
   static constexpr std::size_t interval_steps = 10;
 
-  explicit Stragglers(std::size_t ranks) : excess_(ranks), is_told_(ranks, false) {}
+  explicit Stragglers(std::size_t ranks)
+      : excess_(ranks), is_told_(ranks, false), quiet_until_(ranks, 0) {}
 
   /// What each rank has computed in the next step, in seconds. A text once a rank has been too slow
   /// in the middle one of the window's steps, ordered by its excess (so that neither a few slow
-  /// steps nor a few good ones count), and again only after it has been in time.
+  /// steps nor a few good ones count). It is told again only after it has been in time, and after
+  /// as many steps again as there were then: ranks that are late by turns do not fill the log.
   std::optional<std::string> look(std::span<const double> compute_s);
 
   /// The median and the slowest of them.
@@ -33,6 +35,7 @@ class Stragglers {
  private:
   std::vector<std::vector<double>> excess_;  // by rank, of the last steps; a ring
   std::vector<bool> is_told_;                // by rank
+  std::vector<std::size_t> quiet_until_;     // by rank, a number of steps
   std::size_t steps_ = 0;
 };
 

@@ -42,6 +42,17 @@ TEST(Stragglers, one_that_was_in_time_again_is_told_again) {
   EXPECT_EQ(told_at(stragglers, {1, 1, 2}, 100).size(), 1U);
 }
 
+TEST(Stragglers, one_that_comes_and_goes_is_told_ever_more_seldom) {
+  Stragglers stragglers(2);
+  std::vector<std::int64_t> told;
+  for (std::int64_t step = 1; step <= 6400; ++step)
+    if (stragglers.look(std::vector<double>{1, step / 100 % 2 == 0 ? 1.2 : 1.}))
+      told.push_back(step);
+  ASSERT_GE(told.size(), 2U);
+  for (std::size_t i = 1; i < told.size(); ++i)
+    EXPECT_GE(told[i], 2 * told[i - 1]) << "at least as many steps later as the run had then";
+}
+
 TEST(Stragglers, the_text_names_rank_excess_and_steps) {
   Stragglers stragglers(4);
   told_at(stragglers, {1, 1, 1, 1.5}, 49);
