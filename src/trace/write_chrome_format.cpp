@@ -122,9 +122,11 @@ class Writer {
     close();
   }
 
-  /// "blocks.3" of "contract blocks.3.ln2, w -> h1": the layer that an instruction works on.
+  /// "blocks.3" of "contract blocks.3.ln2, w -> h1": the layer that an instruction works on. An
+  /// instruction that works on more tensors than its text names belongs to no layer.
   static std::string layer_of(const std::string& text) {
     constexpr std::string_view name = "blocks.";
+    if (text.find(" more") != text.npos) return {};
     const std::size_t begin = text.find(name);
     if (begin == text.npos) return {};
     const std::size_t end = text.find_first_not_of("0123456789", begin + name.size());

@@ -52,6 +52,14 @@ TEST(ChromeFormat, slices_name_their_layer_and_tasks_stand_above_them) {
   EXPECT_EQ(ChromeTraceCheck(parse_json(text, "x")).faults, std::vector<std::string>());
 }
 
+TEST(ChromeFormat, a_slice_that_works_on_more_tensors_than_its_text_names_has_no_layer) {
+  Timeline timeline = small_timeline();
+  timeline.ranks[0].works[0].text = "contract wte.weight, blocks.0.ln1.gain and 24 more";
+  const std::string text = to_chrome_json(timeline);
+  EXPECT_EQ(text.find("\"name\":\"contract blocks.0\""), std::string::npos) << text;
+  EXPECT_EQ(parse_chrome_json(text, "steps.json"), timeline);
+}
+
 TEST(ChromeFormat, arrows_go_from_who_came_first_whatever_its_rank) {
   Timeline timeline = small_timeline();
   for (Span& span : timeline.ranks[0].steps[0].spans)
