@@ -147,11 +147,28 @@ TEST(Suggest, says_nothing_where_nothing_means_the_same) {
 }
 
 TEST(Suggest, a_key_of_other_tools_that_has_no_like_gets_the_reason) {
-  for (const char* theirs :
-       {"backend", "fp16", "always_save_checkpoint", "eval_only", "wandb_log", "wandb_project",
-        "num_train_epochs", "save_strategy", "evaluation_strategy", "warmup_ratio",
-        "logging_strategy", "per_device_eval_batch_size", "num_workers", "dataloader_num_workers",
-        "swiglu", "disable_bias_linear", "train_samples", "load", "data_cache_path"}) {
+  for (const char* theirs : {"backend",
+                             "fp16",
+                             "always_save_checkpoint",
+                             "eval_only",
+                             "wandb_log",
+                             "wandb_project",
+                             "num_train_epochs",
+                             "save_strategy",
+                             "evaluation_strategy",
+                             "warmup_ratio",
+                             "logging_strategy",
+                             "per_device_eval_batch_size",
+                             "num_workers",
+                             "dataloader_num_workers",
+                             "swiglu",
+                             "train.epochs",
+                             "train.num_epochs",
+                             "model.num_kv_heads",
+                             "disable_bias_linear",
+                             "train_samples",
+                             "load",
+                             "data_cache_path"}) {
     const auto answer = suggest(theirs);
     EXPECT_EQ(answer.key, "") << theirs;
     EXPECT_NE(answer.text, "") << theirs;
