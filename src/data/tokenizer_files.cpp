@@ -70,8 +70,8 @@ FoundTokenizer look_for(const std::string& folder, std::int64_t vocab_size) {
       add_files(found);
     else
       found.notes.push_back(
-          format("the tokenizer stays behind, for there is none like it here: {}: {}", json_name,
-                 read.reason));
+          format("the tokenizer is not imported, because there is none of its kind here: {}: {}",
+                 json_name, read.reason));
   }
   if (!found.tokenizer) found.tokenizer = number_tokenizer(vocab_size);
   return found;
@@ -103,8 +103,8 @@ std::vector<std::string> write_tokenizer_files(const std::string& text,
   // token.
   folder.write("tokenizer_config.json", tokenizer_config(written, is_gpt2));
   if (written.text.empty())
-    return {format("the tokenizer has no {}, for tokenizers has none like it: {}", json_name,
-                   written.reason)};
+    return {format("{} is not written, because Hugging Face has no tokenizer of this kind: {}",
+                   json_name, written.reason)};
   folder.write(json_name, written.text);
   return written.notes;
 }

@@ -180,8 +180,8 @@ TEST_F(Interop, a_tokenizer_that_cannot_come_or_go_is_said_with_its_reason) {
   const std::string gone = must(format("export {} -o {}", path("run"), path("hf")));
   EXPECT_NE(
       gone.find(
-          "note: the tokenizer has no tokenizer.json, for tokenizers has none like it: it is a "
-          "sentencepiece model of words"),
+          "note: tokenizer.json is not written, because Hugging Face has no tokenizer of this "
+          "kind: it is a sentencepiece model of words"),
       std::string::npos)
       << gone;
   for (const char* own : {"fourfold_tokenizer.json", "tokenizer.model"})
@@ -189,10 +189,10 @@ TEST_F(Interop, a_tokenizer_that_cannot_come_or_go_is_said_with_its_reason) {
   write_file_atomic(path("hf/tokenizer.json"), R"({"model":{"type":"WordPiece"}})");
   const std::string come = must(format("import {} -o {}", path("hf"), path("back")));
   EXPECT_NE(come.find("without a tokenizer"), std::string::npos) << come;
-  EXPECT_NE(come.find("note: the tokenizer stays behind, for there is none like it here: "
-                      "tokenizer.json: its model is "
-                      "WordPiece"),
-            std::string::npos)
+  EXPECT_NE(
+      come.find("note: the tokenizer is not imported, because there is none of its kind here: "
+                "tokenizer.json: its model is WordPiece"),
+      std::string::npos)
       << come;
   write_file_atomic(path("hf/tokenizer.json"), "{\"model\":");
   const CommandResult broken = run_fourfold(format("import {} -o {}", path("hf"), path("broken")));
