@@ -220,7 +220,7 @@ constexpr std::string_view switches =
     "<button name=\"x\" value=\"items\">{}</button></span><span>loss"
     "<button name=\"loss\" value=\"linear\">linear</button>"
     "<button name=\"loss\" value=\"log\">logarithmic</button></span>"
-    "<span>Draw over a stretch to see it large.<button class=\"whole\" hidden>the whole run"
+    "<span>Drag across a stretch to see it large.<button class=\"whole\" hidden>the whole run"
     "</button></span></div>";
 
 /// What the runs count: "tokens".
