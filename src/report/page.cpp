@@ -74,6 +74,9 @@ std::vector<Figure> figures(const Run& run) {
   list[1] = {"Best validation loss", "", ""};
   if (const auto point = best(m.val_loss))
     list[1] = {list[1].name, format("{:.4f}", point->y), at_step(point->x)};
+  if (m.val_loss_of_all)
+    list[1].remark += format("; {:.4f} of the whole split {}", m.val_loss_of_all->y,
+                             at_step(m.val_loss_of_all->x));
   const bool has_time = m.time_s > 0;
   list[2] = {"Steps", m.steps > 0 ? format_grouped(m.steps) : "",
              m.items > 0 ? format_count(m.items) + " " + m.unit : ""};

@@ -42,6 +42,8 @@ void forget_from(Metrics& metrics, double step) {
   };
   for (const Column& column : columns) forget(metrics.*column.points);
   forget(metrics.items_per_s);
+  if (metrics.val_loss_of_all && metrics.val_loss_of_all->x >= step)
+    metrics.val_loss_of_all = std::nullopt;
   while (!metrics.samples.empty() && static_cast<double>(metrics.samples.back().step) >= step)
     metrics.samples.pop_back();
 }
@@ -61,6 +63,15 @@ void add_rate(Metrics& metrics, const Json& line, double step) {
   }
 }
 
+/// An evaluation of more batches than the others take is compared with them by theirs.
+void compare_evaluation(Metrics& metrics, const Json& line, double step) {
+  const auto compared = number(line, "val_loss_compared");
+  if (!compared || !std::isfinite(*compared) || metrics.val_loss.empty() ||
+      metrics.val_loss.back().x != step)
+    return;
+  metrics.val_loss_of_all = std::exchange(metrics.val_loss.back(), {step, *compared});
+}
+
 void add_line(Metrics& metrics, const Json& line, std::int64_t step) {
   const auto x = static_cast<double>(step);
   if (step <= metrics.steps) forget_from(metrics, x);
@@ -75,6 +86,7 @@ void add_line(Metrics& metrics, const Json& line, std::int64_t step) {
     else if (column.points == &Metrics::loss)
       ++metrics.not_finite;
   }
+  compare_evaluation(metrics, line, x);
   add_rate(metrics, line, x);
   const Json* sample = line.find("sample");
   if (sample != nullptr && sample->kind() == Json::Kind::string)

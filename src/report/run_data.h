@@ -21,6 +21,9 @@ struct Sample {
 struct Metrics {
   std::vector<Point> loss, val_loss, val_accuracy, grad_norm, lr, items_per_s, step_time_s, mfu,
       exposed_communication_s;
+  /// The last evaluation of more batches than the others take: its loss of all of them. Its point
+  /// of val_loss is of the batches that every evaluation takes.
+  std::optional<Point> val_loss_of_all;
   std::string unit;  // what is counted, in the plural: "tokens"; empty: no line tells
   /// How many items were read up to a step: where their number a step changes, and at the last
   /// step; straight between. Steps that no line tells of are taken to be like the next one. Empty:

@@ -28,6 +28,8 @@ Json to_json(const StepMetrics& metrics) {
   line.set("step", metrics.step).set("loss", metrics.loss);
   if (metrics.evaluation) {
     line.set("val_loss", metrics.evaluation->loss);
+    if (metrics.evaluation->is_larger())
+      line.set("val_loss_compared", metrics.evaluation->compared_loss);
     if (metrics.evaluation->accuracy) line.set("val_accuracy", *metrics.evaluation->accuracy);
   }
   line.set("lr", metrics.lr)

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "report/chart.h"
@@ -127,6 +128,29 @@ TEST(ReadMetrics, torn_lines_and_steps_done_twice_are_told_from_the_rest) {
   EXPECT_NE(read_metrics(folder.file("none")).fault, "");
   write_bytes(folder.file("empty"), "");
   EXPECT_NE(read_metrics(folder.file("empty")).fault, "");
+}
+
+TEST(ReadMetrics, evaluations_are_compared_by_the_batches_that_all_of_them_take) {
+  const TemporaryFolder folder;
+  write_bytes(folder.file("m"),
+              "{\"step\":10,\"loss\":3.0,\"val_loss\":3.5}\n"
+              "{\"step\":20,\"loss\":2.0,\"val_loss\":2.5,\"val_loss_compared\":3.0}\n");
+  const Metrics m = read_metrics(folder.file("m"));
+  ASSERT_EQ(m.val_loss.size(), 2U);
+  EXPECT_EQ(m.val_loss[1].y, 3.0);
+  ASSERT_TRUE(m.val_loss_of_all.has_value());
+  EXPECT_EQ(m.val_loss_of_all->y, 2.5);
+  report::Run run;
+  run.name = "one";
+  run.metrics = m;
+  const std::string page = make_page(std::span(&run, 1), "Fourfold");
+  EXPECT_NE(page.find("3.0000<small>at step 20; 2.5000 of the whole split at step 20</small>"),
+            std::string::npos)
+      << page.substr(page.find("Best validation"), 200);
+  write_bytes(folder.file("again"),
+              read_file(folder.file("m")) + "{\"step\":20,\"loss\":2.0,\"val_loss\":2.75}\n");
+  EXPECT_FALSE(read_metrics(folder.file("again")).val_loss_of_all.has_value())
+      << "the step was done again";
 }
 
 TEST(Chart, a_few_values_far_above_the_others_do_not_flatten_them) {

@@ -54,6 +54,12 @@ TEST(Metrics, an_evaluation_and_a_known_peak_add_their_members) {
   ASSERT_NE(json.find("val_loss"), nullptr);
   EXPECT_EQ(json.find("val_loss")->as_double(), 1.5);
   EXPECT_EQ(json.find("val_time_s")->as_double(), 0.25);
+  EXPECT_EQ(json.find("val_loss_compared"), nullptr) << "it takes what every evaluation takes";
+  metrics.evaluation->compared_loss = 1.75;
+  metrics.evaluation->compared_items = 10;
+  const Json larger = to_json(metrics);
+  ASSERT_NE(larger.find("val_loss_compared"), nullptr);
+  EXPECT_EQ(larger.find("val_loss_compared")->as_double(), 1.75);
   EXPECT_EQ(json.find("mfu")->as_double(), 0.5);
   EXPECT_EQ(json.find("exposed_communication_s")->as_double(), 0.125);
 }
