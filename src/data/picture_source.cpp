@@ -34,14 +34,16 @@ std::unique_ptr<const PictureSet> open_validation(const DataSpec& spec) {
 void check_alike(const PictureSet& train, const PictureSet& validation) {
   const std::string& path = validation.facts().path;
   if (validation.shape() != train.shape())
-    throw UserError(ExitCode::bad_data,
-                    format("{}: has pictures of {}, expected those of {}, {}", path,
-                           validation.shape().text(), train.facts().path, train.shape().text()));
+    throw UserError(
+        ExitCode::bad_data,
+        format("{}: has pictures of {}, expected {} as {} has; make them of one size, or "
+               "name other pictures in data.validation",
+               path, validation.shape().text(), train.shape().text(), train.facts().path));
   if (validation.num_classes() > train.num_classes())
     throw UserError(
         ExitCode::bad_data,
         format("{}: has {} classes, {} only {}; a class that is never learned cannot "
-               "be validated",
+               "be validated: leave the others out, or name other pictures in data.validation",
                path, validation.num_classes(), train.facts().path, train.num_classes()));
   const auto& names = train.facts().class_names;
   const auto& others = validation.facts().class_names;

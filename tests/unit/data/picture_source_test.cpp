@@ -159,12 +159,12 @@ TEST_F(PictureSourceTest, sets_that_do_not_fit_each_other_or_a_step_are_errors) 
   write_bytes(path("wide-labels"), idx_labels({0, 1, 2, 0}));
   spec.validation = path("wide-images");
   expect_words(user_error(ExitCode::bad_data, [&] { PictureSource source(spec); }),
-               {"wide-images", "3x5x1", "3x4x1"});
+               {"wide-images", "3x5x1", "3x4x1", "make them of one size"});
   write_bytes(path("more-images"), idx_pictures(4, shape));
   write_bytes(path("more-labels"), idx_labels({0, 1, 2, 3}));
   spec.validation = path("more-images");
   expect_words(user_error(ExitCode::bad_data, [&] { PictureSource source(spec); }),
-               {"more-images", "4 classes", "only 3"});
+               {"more-images", "4 classes", "only 3", "leave the others out"});
   expect_words(
       user_error(ExitCode::bad_data, [&] { PictureSource source(spec_of(path("a-images"), 7)); }),
       {"a-images", "6 pictures for training", "the 7 of a step"});
