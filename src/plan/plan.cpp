@@ -85,8 +85,8 @@ std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
     text += format("   {} of {} ranks\n", mesh.ranks.size(), plan.world);
   }
   const Batching& b = plan.batching;
-  text += format("batch: {} = {} micro x {} accumulation x {} data.z   {} tokens a sample\n",
-                 b.global_batch, b.micro_batch, b.accumulation, b.replicas, b.length);
+  text += format("batch: {} = {} micro x {} accumulation x {} data.z   length {}\n", b.global_batch,
+                 b.micro_batch, b.accumulation, b.replicas, b.length);
   text += format("precision: {}   activation checkpointing: {}\n", to_string(plan.compute),
                  plan.checkpointing.layers == 0   ? std::string("none")
                  : plan.checkpointing.layers == 1 ? std::string("full")

@@ -40,9 +40,11 @@ void add_config(Run& run) {
   }
   try {
     const config::Config config = config::load(files, {});
-    for (const config::Key& key : config::keys())
-      if (const config::Origin* origin = config.origins.find(key.path))
+    for (const config::Key& key : config::keys()) {
+      const config::Origin* origin = config.origins.find(key.path);
+      if (origin != nullptr && config::applies(key, config))
         run.config.push_back({key.path, origin->value});
+    }
     run.name = config.name;
   } catch (const UserError& error) {
     run.notes.push_back(format("{} is not shown: {}", rundir::RunFiles::config, error.what()));

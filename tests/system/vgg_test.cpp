@@ -76,6 +76,18 @@ TEST_F(VggRuns, learns_made_up_pictures_and_counts_them) {
   EXPECT_FALSE(file_exists(path("a") + "/tokenizer.json"));
 }
 
+TEST_F(VggRuns, its_files_and_its_report_count_pictures_and_nothing_else) {
+  ASSERT_EQ(train("a", {"train.steps=2"}).code, 0);
+  ASSERT_EQ(run_here({"report", path("a"), "--output", path("a/page.html")}).code, 0);
+  for (const char* name : {"page.html", "plan.txt", "metrics.jsonl", "config.resolved.yaml",
+                           "command.txt", "env.json", "log.rank0.txt"}) {
+    const std::string text = read_file(path("a") + "/" + name);
+    const std::size_t place = text.find("token");
+    EXPECT_EQ(place, text.npos) << name << ": " << text.substr(place, 60);
+  }
+  EXPECT_NE(read_file(path("a/page.html")).find("Pictures per second"), std::string::npos);
+}
+
 TEST_F(VggRuns, every_kind_of_grid_trains_the_same_weights) {
   ASSERT_EQ(train("serial").code, 0);
   int number = 0;
@@ -129,8 +141,9 @@ TEST_F(VggRuns, bad_pictures_end_it_or_are_left_out_counted_and_named) {
   for (int i = 0; i < 40; ++i)
     data::write_picture_file(path(format("set/{}/{:02}.png", i % 2 == 0 ? "a" : "b", i)),
                              data::png_bytes(data::made_png(i, shape)));
-  const std::string bad = "set/a/07.png";
-  data::write_picture_file(path(bad), "no picture");
+  const std::string bad = "set/a/10.png";
+  const std::string whole = data::png_bytes(data::made_png(10, shape));
+  data::write_picture_file(path(bad), whole.substr(0, whole.size() - 20));
   const Words sets = {"data.format=pictures", "data.path=" + path("set"), "vgg.picture=[]",
                       "vgg.num_classes=0"};
   const Outcome stopped = train("stopped", sets);
@@ -143,7 +156,7 @@ TEST_F(VggRuns, bad_pictures_end_it_or_are_left_out_counted_and_named) {
   EXPECT_EQ(skipped.code, 0) << skipped.text;
   const std::string all = skipped.text + skipped.output;
   EXPECT_NE(all.find("1 bad picture left out: "), std::string::npos) << all;
-  EXPECT_NE(all.find("a/07.png"), std::string::npos) << all;
+  EXPECT_NE(all.find("a/10.png"), std::string::npos) << all;
 }
 
 TEST_F(VggRuns, a_width_that_an_axis_does_not_divide_names_its_key) {
