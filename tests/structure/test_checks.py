@@ -162,7 +162,16 @@ class General(CheckTest):
     def test_another_room_that_reads_an_attribute(self):
         self.write("src/op/ops.h", 'struct Conv {\n  FOURFOLD_OP_ROW(Conv, "conv", stride,\n                  rows);\n};\n')
         self.write("src/report/table.h", "struct Table { int rows; };\n")
-        self.expect_one("src/run/other.cpp", "return row.stride + table.rows;\n", "src/run/other.cpp:1", "stride is an attribute")
+        for line in ("return row.stride + table.rows;", "return row.stride;", "f(row->stride, 1);"):
+            self.expect_one("src/run/other.cpp", line + "\n", "src/run/other.cpp:1", "stride is an attribute")
+        self.write("src/run/other.cpp", "int stride = 0;\nreturn own.stride;\n")
+        self.assertEqual([f for f in check_general.findings(self.root) if "EXCEPTIONS" not in f], [])
+
+    def test_a_sixth_file_that_names_ops(self):
+        with unittest.mock.patch.dict(check_general.EXCEPTIONS, {"src/run/sixth.cpp": "it is convenient"}):
+            found = [f for f in check_general.findings(self.root) if "at most" in f]
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("let the row state the fact", found[0])
 
     def test_a_word_of_a_model_in_a_room_that_knows_none(self):
         for line in ("int token_count = 0;", "enum class Kind { hiddenSize };", 'if (name == "blocks.0.attn.out") return;',
