@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -169,27 +170,28 @@ class Finder {
 Program insert_waits(Program program) {
   if (program.streams.size() < 2) return program;
   const std::vector<Wait> waits = Finder(program).run();
-  std::vector<bool> is_recorded(program.instructions.size(), false);
+  std::vector<Instruction>& list = program.instructions;
+  std::vector<bool> is_recorded(list.size(), false);
   for (const Wait& wait : waits) is_recorded[wait.until] = true;
+  std::vector<EventId> event_of(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (is_recorded[i]) event_of[i] = EventId(program.num_events++);
   const auto num_recorded = static_cast<std::size_t>(std::ranges::count(is_recorded, true));
 
-  std::vector<std::size_t> moved;  // where each instruction stands afterwards, with its waits
-  std::vector<EventId> event_of(program.instructions.size());
-  std::vector<Instruction> all;
-  all.reserve(program.instructions.size() + waits.size() + num_recorded);
-  auto wait = waits.begin();
-  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    moved.push_back(all.size());
-    const program::StreamId stream = program.instructions[i].stream;
-    for (; wait != waits.end() && wait->before == i; ++wait)
-      all.push_back({stream, program::Wait{event_of[wait->until]}});
-    all.push_back(std::move(program.instructions[i]));
-    if (!is_recorded[i]) continue;
-    event_of[i] = EventId(program.num_events++);
-    all.push_back({stream, program::Record{event_of[i]}});
+  // From the end on, so that each moves within the one list: two would be the peak of compiling.
+  std::vector<std::size_t> moved(list.size() + 1);  // where each stands afterwards, with its waits
+  std::size_t at = moved.back() = list.size() + waits.size() + num_recorded;
+  auto wait = waits.end();
+  list.reserve(at);
+  list.resize(at);
+  for (std::size_t i = moved.size() - 1; i-- > 0;) {
+    const program::StreamId stream = list[i].stream;
+    if (is_recorded[i]) list[--at] = {stream, program::Record{event_of[i]}};
+    if (--at != i) list[at] = std::move(list[i]);
+    for (; wait != waits.begin() && std::prev(wait)->before == i; --wait)
+      list[--at] = {stream, program::Wait{event_of[std::prev(wait)->until]}};
+    moved[i] = at;
   }
-  moved.push_back(all.size());
-  program.instructions = std::move(all);
   for (program::Task& task : program.tasks)
     task.begin = moved[task.begin], task.end = moved[task.end];
   return program;

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "support/command.h"
+#include "support/command_cost.h"
 
 namespace fourfold {
 namespace {
@@ -263,6 +264,20 @@ TEST_F(Cli, published_sizes_are_planned_and_verified_on_any_machine) {
   const Outcome largest = run_fourfold("verify configs/paper/gpt-80b.yaml");
   EXPECT_EQ(largest.code, 0) << largest.text;
   EXPECT_TRUE(has_line(largest.text, "ranks 1,024,")) << largest.text;
+}
+
+TEST_F(Cli, long_steps_of_a_thousand_ranks_are_planned_within_64_MiB) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer's own memory counts as resident";
+#endif
+  // Libraries take 15 MiB, where CUDA is linked more.
+  const std::int64_t usual = test::cost_of({"--version"}).peak_bytes;
+  for (const char* samples : {"8", "1"}) {
+    const test::Cost cost = test::cost_of({"plan", "configs/paper/gpt-80b.yaml", "--set",
+                                           format("train.micro_batch_size={}", samples)});
+    EXPECT_EQ(cost.code, 0);
+    EXPECT_LE(cost.peak_bytes - usual, std::int64_t{49} << 20) << samples;
+  }
 }
 
 struct Mistake {

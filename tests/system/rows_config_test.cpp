@@ -1,7 +1,5 @@
 // Rows 1 to 5 of the robustness catalogue (tests/README.md): what is wrong before a run begins.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +12,7 @@
 #include "config/suggest.h"
 #include "job/job.h"
 #include "support/command.h"
+#include "support/command_cost.h"
 #include "support/in_process.h"
 #include "system/nasty_scalars.h"
 #include "verify/verify.h"
@@ -21,6 +20,8 @@
 namespace fourfold {
 namespace {
 
+using test::Cost;
+using test::cost_of;
 using test::Outcome;
 using test::run_here;
 
@@ -123,29 +124,6 @@ TEST_F(Row2, duplicates_are_refused_in_files_and_between_spellings) {
       << outcome.text;
 }
 
-/// What a command took of its process.
-struct Cost {
-  int code = 0;
-  double cpu_s = 0;
-  std::int64_t peak_bytes = 0;
-};
-Cost cost_of(const std::string& file) {
-  const pid_t child = fork();
-  if (child == 0) {
-    if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(126);
-    execl(FOURFOLD_BINARY, "fourfold", "config", "check", file.c_str(), nullptr);
-    _exit(127);
-  }
-  int status = 0;
-  rusage usage{};
-  wait4(child, &status, 0, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-          seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss * 1024};
-}
-
 std::string repeated(const std::string& text, std::size_t count) {
   std::string all;
   for (std::size_t i = 0; i < count; ++i) all += text;
@@ -174,11 +152,11 @@ TEST_F(Row3, bombs_are_refused_within_a_second_and_64_mib) {
       {"include of itself", "extends: " + path("a.yaml") + "\n"},
       {"escapes", "run: {name: \"" + repeated("\\u0041", 100'000) + "\"}\n"},
   };
-  const Cost usual =
-      cost_of(write("a.yaml", "data: {format: synthetic}\nmodel: {vocab_size: 64}\n"));
+  const Cost usual = cost_of(
+      {"config", "check", write("a.yaml", "data: {format: synthetic}\nmodel: {vocab_size: 64}\n")});
   ASSERT_EQ(usual.code, 0);
   for (const auto& [name, text] : bombs) {
-    const Cost cost = cost_of(write("a.yaml", text));
+    const Cost cost = cost_of({"config", "check", write("a.yaml", text)});
     EXPECT_EQ(cost.code, 2) << name;
     EXPECT_LT(cost.cpu_s - usual.cpu_s, 1.0) << name;
     EXPECT_LT(cost.peak_bytes - usual.peak_bytes, std::int64_t{64} << 20) << name;
