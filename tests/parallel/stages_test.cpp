@@ -290,10 +290,21 @@ TEST(Stages, in_bf16_learn_as_the_serial_run_does) {
 }
 
 TEST(Stages, of_a_job_are_a_text_that_reads_back_and_is_proved) {
-  for (const Pipeline& pipeline : {two_stages[1], four_stages[2]}) {
-    const auto job = compile_stages(gpt(), {pipeline.grids, pipeline.last_layers});
+  const std::vector<std::pair<std::size_t, Pipeline>> pipelines = {
+      {6, two_stages[1]},
+      {11, four_stages[2]},
+      {16, {{{.x = 2, .y = 2, .z = 2, .data = 1}, {.x = 4, .y = 2, .data = 1}}, {1}}},
+      {1024, {{{.x = 2, .y = 2, .z = 2, .data = 64}, {.x = 4, .y = 2, .data = 64}}, {1}}}};
+  for (const auto& [ranks, pipeline] : pipelines) {
+    SCOPED_TRACE(format("{} ranks", ranks));
+    RunSetup setup = gpt();
+    setup.plan.micro_batch_size = ranks > 16 ? 1 : 4;
+    setup.plan.global_batch_size = 3 * samples_of(setup, pipeline.grids[0]);
+    const auto job = compile_stages(setup, {pipeline.grids, pipeline.last_layers});
+    EXPECT_EQ(job.ranks.size(), ranks);
     const std::string text = program::to_text(job);
     const program::Job read = program::parse_job(text, "job");
+    EXPECT_TRUE(read == job);
     EXPECT_EQ(program::to_text(read), text);
     EXPECT_TRUE(verify::verify(read).empty());
   }
