@@ -1,6 +1,7 @@
 #include "compile/occupancy.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <ranges>
 #include <span>
@@ -110,7 +111,7 @@ Occupancy::Stretch& Occupancy::stretch_at(std::int64_t begin, std::int64_t end,
 
 /// Takes the long ones of lives of very different length: the short ones would leave no common
 /// time.
-Occupancy::Cover Occupancy::join_covers(const std::vector<Cover>& covers) {
+Occupancy::Cover Occupancy::join_covers(std::span<const Cover> covers) {
   std::size_t longest = 0;
   for (const Cover& one : covers) longest = std::max(longest, one.when.end + 1 - one.when.begin);
   Cover all;
@@ -131,20 +132,21 @@ Occupancy::Cover Occupancy::join_covers(const std::vector<Cover>& covers) {
 }
 
 void Occupancy::summarize(Branch& branch) {
-  std::vector<Cover> covers;
+  std::array<Cover, most_members + 1> covers;  // a branch is summarized before it is split
+  std::size_t count = 0;
   const auto add = [&](std::int64_t end, const Interval& hull, const Cover& cover) {
-    const bool is_first = covers.empty();
+    const bool is_first = count == 0;
     branch.end = is_first ? end : std::max(branch.end, end);
     branch.hull.begin = is_first ? hull.begin : std::min(branch.hull.begin, hull.begin);
     branch.hull.end = is_first ? hull.end : std::max(branch.hull.end, hull.end);
-    covers.push_back(cover);
+    covers[count++] = cover;
   };
   for (const Branch& one : branch.branches) add(one.end, one.hull, one.cover);
   for (const Stretch& one : branch.stretches)
     add(one.end, {one.lives.front().begin, one.lives.back().end},
         {one.begin, one.end, 0, one.longest});
   branch.begin = branch.branches.empty() ? branch.stretches[0].begin : branch.branches[0].begin;
-  branch.cover = join_covers(covers);
+  branch.cover = join_covers(std::span(covers).first(count));
 }
 
 void Occupancy::split_if_full(std::vector<Branch>& branches, std::size_t index) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "compile/liveness.h"
@@ -46,7 +47,7 @@ class Occupancy {
     Interval hull;                    // from when the first stretch is alive until the last one is
     Cover cover;
   };
-  static Cover join_covers(const std::vector<Cover>& covers);
+  static Cover join_covers(std::span<const Cover> covers);
   static void summarize(Branch& branch);
   static Stretch& stretch_at(std::int64_t begin, std::int64_t end, std::vector<Stretch>& stretches);
   static void add(std::int64_t begin, std::int64_t end, const std::vector<Interval>& lives,

@@ -1,6 +1,9 @@
 // bounds, names, tasks: whether a program hangs together at all.
 #include <algorithm>
+#include <functional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <unordered_set>
 
 #include "base/format.h"
@@ -13,18 +16,20 @@ constexpr std::int64_t buffer_alignment = 64;  // a cache line, and what vector 
 
 template <class Table, class NameOf>
 void check_names(const Table& table, NameOf&& name_of, std::string_view what, Report& report) {
-  std::unordered_set<std::string> seen;
+  std::unordered_set<std::string_view> seen;
+  seen.reserve(table.size());
   for (const auto& entry : table)
-    if (!seen.insert(name_of(entry)).second)
-      report.fault("names", format("{} is the name of more than one {}", name_of(entry), what));
+    if (const std::string& name = name_of(entry); !seen.insert(name).second)
+      report.fault("names", format("{} is the name of more than one {}", name, what));
 }
 
 void check_all_names(const Program& program, Report& report) {
-  check_names(program.meshes, [](const Mesh& m) { return m.name; }, "mesh", report);
-  check_names(program.groups, [](const Group& g) { return g.name; }, "group", report);
-  check_names(program.inputs, [](const Input& i) { return i.name; }, "input", report);
-  check_names(program.streams, [](const std::string& s) { return s; }, "stream", report);
-  check_names(program.buffers, [](const Buffer& b) { return b.name; }, "buffer", report);
+  const auto name = [](const auto& entry) -> const std::string& { return entry.name; };
+  check_names(program.meshes, name, "mesh", report);
+  check_names(program.groups, name, "group", report);
+  check_names(program.inputs, name, "input", report);
+  check_names(program.streams, std::identity(), "stream", report);
+  check_names(program.buffers, name, "buffer", report);
 }
 
 void check_tasks(const Program& program, Report& report) {
