@@ -19,6 +19,14 @@ namespace fourfold::data {
 namespace {
 
 constexpr std::array<unsigned char, 8> signature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+/// No bytes, the name IEND, and the checksum of that name.
+constexpr std::array<unsigned char, 12> end_chunk = {0,   0,   0,    0,    'I',  'E',
+                                                     'N', 'D', 0xae, 0x42, 0x60, 0x82};
+
+bool are(std::span<const unsigned char> wanted, std::span<const std::byte> bytes) {
+  return std::equal(wanted.begin(), wanted.end(), bytes.begin(), bytes.end(),
+                    [](unsigned char a, std::byte b) { return std::byte{a} == b; });
+}
 
 /// A big-endian number of four bytes.
 std::int64_t number_at(std::span<const std::byte> bytes, std::size_t at) {
@@ -118,8 +126,11 @@ bool decode_rows(png_structp png, png_infop info, const PictureShape& shape, png
 
 bool is_png(std::span<const std::byte> first_bytes) {
   return first_bytes.size() >= signature.size() &&
-         std::equal(signature.begin(), signature.end(), first_bytes.begin(),
-                    [](unsigned char a, std::byte b) { return std::byte{a} == b; });
+         are(signature, first_bytes.first(signature.size()));
+}
+
+bool is_png_end(std::span<const std::byte> last_bytes) {
+  return last_bytes.size() >= end_chunk.size() && are(end_chunk, last_bytes.last(end_chunk.size()));
 }
 
 std::variant<PictureShape, std::string> png_shape(std::span<const std::byte> first_bytes) {

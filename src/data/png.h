@@ -19,6 +19,10 @@ inline constexpr std::size_t png_header_bytes = 33;
 /// True if a file with these first bytes is a PNG by its signature.
 bool is_png(std::span<const std::byte> first_bytes);
 
+/// True if a file with these last bytes ends with the chunk that ends a PNG: it is not cut off, and
+/// nothing follows the picture.
+bool is_png_end(std::span<const std::byte> last_bytes);
+
 /// The shape that a file's first bytes claim, within the bounds of picture_shape.h; or what is
 /// wrong with them, such as "is no PNG: ...". That the rest of the file is good is not known.
 std::variant<PictureShape, std::string> png_shape(std::span<const std::byte> first_bytes);

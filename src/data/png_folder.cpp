@@ -30,10 +30,16 @@ constexpr const char* advice = "mend or remove it, or leave bad pictures out wit
 /// stored without compression is hardly larger than its bytes.
 constexpr std::int64_t most_beside = std::int64_t{16} << 20;
 
+/// What the ends of a file say.
+struct Ends {
+  std::variant<PictureShape, std::string> header;  // its shape, or what is wrong with it
+  bool is_whole = false;                           // false: only decoding tells
+};
+
 struct Picture {
   std::string name;  // of the file
   std::int32_t label = 0;
-  std::variant<PictureShape, std::string> header;  // its shape, or what is wrong with it
+  Ends ends;
 };
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
@@ -66,8 +72,8 @@ std::vector<std::string> files_of(const std::string& folder) {
   return files;
 }
 
-/// Reads the ends of the file into the hash, and the header.
-std::variant<PictureShape, std::string> look_at(const DataFile& file, RunningHash& hash) {
+/// Reads the ends of the file, also into the hash.
+Ends look_at(const DataFile& file, RunningHash& hash) {
   constexpr std::int64_t last_bytes = 64;
   std::array<std::byte, png_header_bytes + last_bytes> ends{};
   const std::size_t first = file.read_some(0, std::span(ends).first(png_header_bytes));
@@ -80,8 +86,8 @@ std::variant<PictureShape, std::string> look_at(const DataFile& file, RunningHas
   if (const auto* known = std::get_if<PictureShape>(&shape))
     // A pixel has at most four channels of two bytes; a filter byte a row, and more for blocks.
     if (size > 9 * known->size_bytes() + most_beside)
-      return format("has {}, too many for a picture of {}", format_bytes(size), known->text());
-  return shape;
+      shape = format("has {}, too many for a picture of {}", format_bytes(size), known->text());
+  return {std::move(shape), is_png_end(std::span(ends).subspan(png_header_bytes, last))};
 }
 
 PictureShape usual_shape(const std::vector<Picture>& pictures) {
@@ -93,14 +99,14 @@ PictureShape usual_shape(const std::vector<Picture>& pictures) {
   const PictureShape* best = nullptr;
   Count most;
   for (std::size_t i = 0; i < pictures.size(); ++i)
-    if (const auto* shape = std::get_if<PictureShape>(&pictures[i].header)) {
+    if (const auto* shape = std::get_if<PictureShape>(&pictures[i].ends.header)) {
       Count& count = counts[{shape->height, shape->width, shape->channels}];
       if (count.number++ == 0) count.first = i;
     }
   for (const auto& [shape, count] : counts)
     if (count.number > most.number || (count.number == most.number && count.first < most.first)) {
       most = count;
-      best = std::get_if<PictureShape>(&pictures[count.first].header);
+      best = std::get_if<PictureShape>(&pictures[count.first].ends.header);
     }
   return best != nullptr ? *best : PictureShape{};
 }
@@ -120,7 +126,7 @@ class PngFolder final : public PictureSet {
   void read(std::int64_t picture, std::span<std::uint8_t> into) const override {
     RunningHash unused;
     const DataFile file(place(picture));
-    const auto now = look_at(file, unused);
+    const auto now = look_at(file, unused).header;
     if (const auto* fault = std::get_if<std::string>(&now))
       fail(place(picture), format("{}; {}", *fault, advice));
     if (std::get<PictureShape>(now) != shape())
@@ -139,7 +145,7 @@ class PngFolder final : public PictureSet {
   std::vector<std::string> files_;  // names without their folders
 };
 
-/// All files with what their first bytes say.
+/// All files with what their ends say.
 std::vector<Picture> list_pictures(const std::string& path, const std::vector<std::string>& labels,
                                    RunningHash& hash) {
   std::vector<Picture> pictures;
@@ -149,24 +155,24 @@ std::vector<Picture> list_pictures(const std::string& path, const std::vector<st
       const std::string in_set = labels[label] + "/" + name;
       hash.add(std::as_bytes(std::span(in_set.c_str(), in_set.size() + 1)));
       const DataFile file(join_path(folder, name));
-      auto header = look_at(file, hash);
-      pictures.push_back({std::move(name), static_cast<std::int32_t>(label), std::move(header)});
+      Ends ends = look_at(file, hash);
+      pictures.push_back({std::move(name), static_cast<std::int32_t>(label), std::move(ends)});
     }
   }
   return pictures;
 }
 
-/// What is wrong with a picture of a set of this shape. `decodes`: by decoding it too, into
-/// `scratch`.
+/// What is wrong with a picture of a set of this shape. Decodes it too, into `scratch`, if
+/// `decodes` or if its ends leave open whether it is cut off.
 std::optional<std::string> fault_in(const Picture& picture, const std::string& file,
                                     const PictureShape& shape, bool decodes,
                                     std::span<std::uint8_t> scratch) {
-  if (const auto* fault = std::get_if<std::string>(&picture.header)) return *fault;
-  const auto& own = std::get<PictureShape>(picture.header);
+  if (const auto* fault = std::get_if<std::string>(&picture.ends.header)) return *fault;
+  const auto& own = std::get<PictureShape>(picture.ends.header);
   if (own != shape)
     return format("is {}, expected {} as most of the pictures are (height, width, channels)",
                   own.text(), shape.text());
-  if (decodes) return decode_file(DataFile(file), shape, scratch);
+  if (decodes || !picture.ends.is_whole) return decode_file(DataFile(file), shape, scratch);
   return std::nullopt;
 }
 

@@ -23,9 +23,9 @@ bool has_pngs(const std::string& path);
 /// decoded.
 ///
 /// When a set is opened, the first and last bytes of each file are read: files that are no PNG, of
-/// another shape, or too large for it are found then. What only decoding finds (cut off, damaged)
-/// is found when the picture is read if the policy is to stop, and when the set is opened, which
-/// then decodes every file once, if bad pictures are left out.
+/// another shape, cut off, or too large are found then. What only decoding finds (damage) is found
+/// when the picture is read if the policy is to stop, and when the set is opened, which then
+/// decodes every file once, if bad pictures are left out.
 ///
 /// The hash has each file's name, size and those bytes, which include checksums of its content.
 /// Errors: as `open_pictures` says. Memory: the names, and 12 bytes a picture.

@@ -266,7 +266,7 @@ TEST_F(Cli, published_sizes_are_planned_and_verified_on_any_machine) {
   EXPECT_TRUE(has_line(largest.text, "ranks 1,024,")) << largest.text;
 }
 
-TEST_F(Cli, long_steps_of_a_thousand_ranks_are_planned_within_64_MiB) {
+TEST_F(Cli, long_steps_of_a_thousand_ranks_are_planned_within_64_mib) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer's own memory counts as resident";
 #endif

@@ -93,11 +93,28 @@ TEST_F(PngFolderTest, of_shapes_that_are_equally_often_the_first_one_counts) {
   EXPECT_EQ(open_pictures(path(""), {1})->shape(), (PictureShape{7, 5, 3}));
 }
 
+TEST_F(PngFolderTest, a_file_that_is_cut_off_is_found_when_the_set_is_opened) {
+  write_five();
+  const std::string whole = png_bytes(made_png(1, shape));
+  for (std::size_t size = 33; size < whole.size(); ++size) {
+    write_bytes(path("cats/1.png"), whole.substr(0, size));
+    expect_words(fault(), {"cats/1.png: cannot be decoded: the file ends too early", "skip:N"});
+    EXPECT_EQ(open_pictures(path(""), {1})->num_pictures(), 4);
+  }
+  // Bytes after the end of a picture do not count, few or many.
+  for (const std::size_t size : {1U, 52U, 53U, 5000U}) {
+    write_bytes(path("cats/1.png"), whole + std::string(size, 'x'));
+    EXPECT_EQ(read(*open_pictures(path("")), 1), made_picture(1, shape)) << size;
+  }
+}
+
 TEST_F(PngFolderTest, what_only_decoding_finds_is_found_when_read_or_when_left_out) {
   write_five();
   const std::string whole = png_bytes(made_png(1, shape));
-  for (const std::size_t size : {40U, 60U, 100U, static_cast<unsigned>(whole.size() - 5)}) {
-    write_bytes(path("cats/1.png"), whole.substr(0, size));
+  for (const std::size_t place : {41U, 60U, 100U}) {
+    std::string damaged = whole;
+    damaged[place] = static_cast<char>(damaged[place] ^ 1);
+    write_bytes(path("cats/1.png"), damaged);
     const auto stopping = open_pictures(path(""));
     EXPECT_EQ(stopping->num_pictures(), 5);
     expect_words(user_error(ExitCode::bad_data, [&] { read(*stopping, 1); }),
