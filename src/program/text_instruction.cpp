@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "op/blocks.h"
 
 namespace fourfold::program {
@@ -96,7 +97,7 @@ class Writer {
     if (!what.implementation.empty()) append("by", what.implementation);
   }
 
-  /// The operands; of each side the first few, where there are more than `most`.
+  /// The operands; of a side that has more than `most`, the first one and how many follow.
   std::string operands(std::size_t most = std::numeric_limits<std::size_t>::max()) const {
     const std::string reads = joined(reads_, most);
     if (outputs_.empty()) return reads;
@@ -109,11 +110,7 @@ class Writer {
     rest_ += format("{}{} {}", rest_.empty() ? "" : " ", label, value);
   }
   static std::string joined(const std::vector<std::string>& all, std::size_t most) {
-    const bool is_short = all.size() <= most;
-    std::string text;
-    for (std::size_t i = 0; i < (is_short ? all.size() : most / 2); ++i)
-      text += (i == 0 ? "" : ", ") + all[i];
-    return is_short ? text : format("{} and {} more", text, all.size() - most / 2);
+    return all.size() <= most ? join(all, ", ") : format("{} and {} more", all[0], all.size() - 1);
   }
 
   const Program& program_;

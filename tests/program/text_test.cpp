@@ -174,7 +174,7 @@ TEST(Text, a_short_text_names_operands_and_unknown_ids) {
   const Slice field = program.whole(BufferId(program.buffers.size() - 1));
   const std::string& last = program.buffers.back().name;
   EXPECT_EQ(short_text(program, {StreamId(0), AllGather{GroupId(3), Slices(9, field), {field}}}),
-            format("all_gather {0}, {0}, {0}, {0} and 5 more -> {0} group ?3", last));
+            format("all_gather {0} and 8 more -> {0} group ?3", last));
   EXPECT_EQ(short_text(Task{TaskKind::forward, 2, 0, 0}), "forward(2)");
   EXPECT_EQ(short_text(Task{TaskKind::update, std::nullopt, 0, 0}), "update");
 }
