@@ -54,11 +54,12 @@ std::string place_of(const Program& program, std::size_t instruction) {
 
 // --- traffic
 
-/// Totals of one axis stand before its lines.
+/// Totals of one axis stand before its lines. A collective of several tensors is counted with the
+/// first one; the others have joined it.
 std::string traffic_line(std::string_view axis, std::string_view kind, std::string_view tensor,
                          std::int64_t calls, std::int64_t payload_bytes, double sent_bytes) {
   return format("{:<6} {:<15} {:<10} {:>9} {:>12} {:>12}\n", axis, kind, tensor,
-                format_grouped(calls), format_bytes(payload_bytes),
+                calls > 0 ? format_grouped(calls) : "joined", format_bytes(payload_bytes),
                 format_bytes(static_cast<std::int64_t>(sent_bytes)));
 }
 
