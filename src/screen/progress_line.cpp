@@ -46,7 +46,7 @@ void ProgressLine::show(double done, const std::string& text) {
   last_ = now;
   done = std::clamp(done, 0.0, 1.0);
   const double elapsed_s = seconds_between(begin_, now);
-  const std::string rest = done > 0 && elapsed_s > 1
+  const std::string rest = done > 0 && done < 1 && elapsed_s > 1
                                ? format(", {} left", format_duration(elapsed_s * (1 - done) / done))
                                : "";
   const std::string line = format("{:3.0f} %  {}{}", 100 * done, without_controls(text), rest);
