@@ -187,7 +187,8 @@ TEST(FuseNeighboursOfProducts, later_micro_batches_add_to_the_gradient_of_the_bi
   for (const program::Instruction& instruction : joined.instructions)
     if (const auto* compute = std::get_if<Compute>(&instruction.what))
       if (op::name(compute->op) == "contract+gelu_gradient&bias_gradient") {
-        const auto& sums = std::get<op::BiasGradient>(op::pieces(compute->op).back().op);
+        const std::vector<op::Piece> pieces = op::pieces(compute->op);
+        const auto& sums = std::get<op::BiasGradient>(pieces.back().op);
         EXPECT_EQ(sums.summed_dims, 2);
         ++(sums.accumulate ? adds : overwrites);
       }
