@@ -71,16 +71,20 @@ TEST(FuseNeighbours, leaves_apart_what_a_collective_separates) {
   EXPECT_GT(rows["add_bias&gelu"], 0);                         // after the sum over y
 }
 
-TEST(FuseNeighbours, the_verifier_finds_no_fault_in_what_is_joined) {
+void expect_no_fault(const machine::Target& target) {
   for (const double dropout : {0.0, 0.1})
     for (const plan::Grid& grid : {plan::Grid{}, plan::Grid{.x = 2}, plan::Grid{.z = 2, .data = 2},
                                    plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
       const GridSetup setup = setup_of(grid, dropout);
       const graph::ModelGraphs model = setup.graphs();
       for (const verify::Fault& fault :
-           verify::verify(compile(model, setup.solved(model), fusing_target()).classes[0]))
+           verify::verify(compile(model, setup.solved(model), target).classes[0]))
         ADD_FAILURE() << fault.rule << ": " << fault.message;
     }
+}
+
+TEST(FuseNeighbours, the_verifier_finds_no_fault_in_what_is_joined) {
+  expect_no_fault(fusing_target());
 }
 
 /// A program whose rows are all apart, as the pass meets it.
@@ -207,15 +211,7 @@ TEST(FuseNeighboursOfProducts, leaves_apart_what_a_collective_separates) {
 }
 
 TEST(FuseNeighboursOfProducts, the_verifier_finds_no_fault_in_what_is_joined) {
-  for (const double dropout : {0.0, 0.1})
-    for (const plan::Grid& grid : {plan::Grid{}, plan::Grid{.x = 2}, plan::Grid{.z = 2, .data = 2},
-                                   plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
-      const GridSetup setup = setup_of(grid, dropout);
-      const graph::ModelGraphs model = setup.graphs();
-      for (const verify::Fault& fault :
-           verify::verify(compile(model, setup.solved(model), product_target()).classes[0]))
-        ADD_FAILURE() << fault.rule << ": " << fault.message;
-    }
+  expect_no_fault(product_target());
 }
 
 TEST(FuseNeighboursOfProducts, a_product_that_somebody_else_reads_stays_apart) {

@@ -66,12 +66,12 @@ TEST(Fused, shapes_are_those_of_the_pieces) {
   const Outputs wrong = judge_outputs(product_bias_gelu(), std::vector<Shape>{{2, 3}, {3, 5}, {4}});
   ASSERT_NE(wrong.mistake(), nullptr);
   expect_part(wrong.mistake()->sentence, "add_bias");
-  const Op widens = chain_of({{Contract{}, {0, 1, 2}}, {Contract{}, {0, 2, 2}}});
-  const Outputs two = judge_outputs(widens, std::vector<Shape>{{3, 3}, {3, 5}});
-  EXPECT_EQ(two.mistake(), nullptr);
-  const Outputs none = judge_outputs(chain_of({{Contract{}, {0, 1, 2}}, {Contract{}, {2, 1, 2}}}),
-                                     std::vector<Shape>{{2, 3}, {3, 3}});
-  EXPECT_EQ(none.mistake(), nullptr);
+  const Op products = chain_of({{Contract{}, {0, 1, 3}}, {Contract{}, {3, 2, 3}}});
+  EXPECT_EQ(outputs(products, std::vector<Shape>{{2, 3}, {3, 3}, {3, 3}}),
+            (std::vector<Shape>{{2, 3}}));
+  const Outputs wider = judge_outputs(products, std::vector<Shape>{{2, 3}, {3, 3}, {3, 7}});
+  ASSERT_NE(wider.mistake(), nullptr);
+  expect_part(wider.mistake()->sentence, "operand 3 has two shapes");
 }
 
 TEST(Fused, text_names_the_pieces_and_the_operands_of_each) {
