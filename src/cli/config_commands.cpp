@@ -69,7 +69,7 @@ void config_new(const ConfigNewArguments& arguments) {
     return;
   }
   if (file_exists(file))
-    throw UserError(ExitCode::bad_config,
+    throw UserError(ExitCode::output_in_use,
                     format("{} is there already; choose another name, or remove it", file));
   write_file_atomic(file, text);
   screen::print(

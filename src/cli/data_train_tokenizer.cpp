@@ -23,7 +23,7 @@ namespace {
 void check_output(const TrainTokenizerArguments& arguments) {
   const std::string& file = arguments.output;
   if (file_exists(file) && !arguments.overwrite)
-    throw UserError(ExitCode::bad_config,
+    throw UserError(ExitCode::output_in_use,
                     format("{} is there already; choose another name, or pass --overwrite", file));
   const std::string folder = absolute_path(join_path(file, ".."));
   if (!file_exists(folder))

@@ -321,7 +321,7 @@ inline const std::vector<BadInput> command_mistakes = {
     {"", "eval runs/x a.txt", 2, 1, {"nothing takes 'a.txt'; the options are ", "--text"}},
     {"", "config new --size 7B", 2, 1, {"there is no size '7B'; choose one of 0.8M, 10M, 124M"}},
     {"", "config new --model unet", 2, 1, {"there is no template of a 'unet'; choose --model gpt"}},
-    {good, "config new -o a.yaml", 2, 1, {"a.yaml is there already; choose another name"}},
+    {good, "config new -o a.yaml", 11, 1, {"a.yaml is there already; choose another name"}},
     {"", "config new -o none/b.yaml", 6, 1, {"none/b.yaml"}},
     {"", "config diff", 2, 1, {"A is required"}},
     {"", "generate nowhere", 4, 1, {"nowhere"}},

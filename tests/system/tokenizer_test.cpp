@@ -158,7 +158,7 @@ TEST_F(Tokenizers, files_that_are_none_end_with_their_code_and_one_message) {
       {learn_from("fox.txt", "--vocab-size 300 --coverage 2"), 2, {"--coverage"}},
       {learn_from("fox.txt", ""), 2, {"--vocab-size is required"}},
       {format("data train-tokenizer {} -o {} --vocab-size 300", path("fox.txt"), path("fox.txt")),
-       2,
+       11,
        {"fox.txt is there already", "--overwrite"}},
       {format("data train-tokenizer {} -o {} --vocab-size 300", path("fox.txt"),
               path("no/x.model")),
