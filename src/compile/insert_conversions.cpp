@@ -52,7 +52,7 @@ class Inserter {
       const graph::Value& value = graph_.values[i];
       result_.values.push_back({value.name, value.shape, value.element, value.role,
                                 without_partial(kept(ValueId(i))), std::nullopt, std::nullopt,
-                                false, value.label});
+                                false, false, value.label});
     }
     classes_.resize(graph_.values.size());
     find_last_producers();
@@ -145,6 +145,7 @@ class Inserter {
     copy.name = fresh_name(copy.name + "/cast");
     copy.role = ValueRole::activation;
     copy.element = op::Element::compute;
+    copy.is_rounded_weight = true;
     const ValueId to = add(std::move(copy));
     result_.steps.emplace_back(Node{op::rounding(), {id}, {to}, phase_, std::nullopt});
     cast_.emplace(id, to);
@@ -206,7 +207,7 @@ class Inserter {
                                    axis_name(conversion.axes.front())));
     value.role = ValueRole::activation;
     value.sharding = without_partial(conversion.after);
-    value.is_micro_sum = false;
+    value.is_micro_sum = value.is_rounded_weight = false;
     return add(std::move(value));
   }
 

@@ -223,7 +223,7 @@ class Lowering {
 
   void emit(const Step& step) {
     if (const auto* node = std::get_if<Node>(&step)) {
-      if (micro_ == 0 || !is_cast(*node)) compute(*node);
+      if (micro_ == 0 || !graph_.value(node->outputs[0]).is_rounded_weight) compute(*node);
     } else if (const auto* move = std::get_if<Move>(&step)) {
       emit(*move);
     } else if (const auto& handover = std::get<Handover>(step);
@@ -231,10 +231,6 @@ class Lowering {
       emit(handover);
     }
   }
-
-  /// Weights stay as they are until the update: the copy that the first micro-batch makes is that
-  /// of all.
-  static bool is_cast(const Node& node) { return op::is_rounding(node.op); }
 
   void compute(const Node& node) {
     program::Compute instruction;

@@ -27,6 +27,8 @@ struct ShardedValue {
   std::optional<ValueId> window_of;
   /// A sum over several producers, new in each micro-batch (gradients and results last longer).
   bool is_micro_sum = false;
+  /// The rounded copy of a weight, which stays as it is until the update: made once in a step.
+  bool is_rounded_weight = false;
   std::string label = {};
 };
 

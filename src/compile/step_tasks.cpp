@@ -64,9 +64,10 @@ std::vector<Use> uses_of(const ShardedGraph& graph, const plan::Plan& plan,
       const Step& step = graph.steps[i];
       const auto* node = std::get_if<Node>(&step);
       const auto* handover = std::get_if<Handover>(&step);
-      const bool is_once = phase_of(step) == Phase::update ||
-                           (node != nullptr && op::is_rounding(node->op)) ||
-                           (handover != nullptr && plan.edges[handover->edge].goes_once_a_step);
+      const bool is_once =
+          phase_of(step) == Phase::update ||
+          (node != nullptr && graph.values[node->outputs[0].index()].is_rounded_weight) ||
+          (handover != nullptr && plan.edges[handover->edge].goes_once_a_step);
       const Values values = values_of(step);
       for (const auto* list : {&values.read, &values.written})
         for (const ValueId id : *list) {

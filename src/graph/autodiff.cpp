@@ -32,6 +32,9 @@ class Tape final : public Pullback {
 
   const Node& node() const override { return *node_; }
   const Shape& shape(ValueId id) const override { return builder_.graph().value(id).shape; }
+  bool is_wide(ValueId id) const override {
+    return builder_.graph().value(id).element == op::Element::accumulate;
+  }
   bool is_wanted(std::size_t index) const override {
     return needs_gradient_[node_->reads[index].index()];
   }
@@ -42,7 +45,7 @@ class Tape final : public Pullback {
     while (list.size() > 1) {
       const ValueId b = list.back();
       list.pop_back();
-      list.back() = builder_.apply_one(op::Add{}, {list.back(), b},
+      list.back() = builder_.apply_one(op::Add{is_wide(b)}, {list.back(), b},
                                        fresh_name(node_->outputs[output], "sum"));
       mark_gradient(list.back(), node_->outputs[output]);
     }
@@ -63,10 +66,11 @@ class Tape final : public Pullback {
     std::vector<ValueId> outputs;
     bool wanted = false;
     const std::vector<Shape> shapes = op::outputs(op, builder_.graph().shapes(reads));
+    const op::Operands operands = op::operands(op);
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const ValueId read = node_->reads[indices[i]];
       wanted = wanted || is_wanted(indices[i]);
-      outputs.push_back(target(read, shapes[i]));
+      outputs.push_back(target(read, shapes[i], operands[reads.size() + i].element));
     }
     if (wanted) builder_.apply_to(op, std::move(reads), std::move(outputs));
   }
@@ -101,8 +105,8 @@ class Tape final : public Pullback {
     }
   }
 
-  /// Where a gradient of `read` goes: the parameter's sum, or a new value.
-  ValueId target(ValueId read, const Shape& gradient_shape) {
+  /// Where a gradient of `read` goes: the parameter's sum, or a new value of that element type.
+  ValueId target(ValueId read, const Shape& gradient_shape, op::Element element) {
     const Value value = builder_.graph().value(read);
     require(value.shape == gradient_shape,
             [&] { return format("the gradient of {} has its shape", value.name); });
@@ -112,8 +116,8 @@ class Tape final : public Pullback {
       mark_gradient(sum, read);
       return sum;
     }
-    const ValueId id = builder_.given(fresh_name(read, "grad"), value.shape, op::Element::compute,
-                                      ValueRole::activation);
+    const ValueId id =
+        builder_.given(fresh_name(read, "grad"), value.shape, element, ValueRole::activation);
     mark_gradient(id, read);
     if (needs_gradient_[read.index()]) contributions_[read.index()].push_back(id);
     return id;

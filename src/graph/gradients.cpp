@@ -51,18 +51,24 @@ void gradient(const op::AveragePool& op, Pullback& p) {
 }
 
 void gradient(const op::Embedding& op, Pullback& p) {
-  p.give(1, op::EmbeddingGradient{.rows = p.shape(p.node().reads[1])[0], .first_row = op.first_row},
+  p.give(1,
+         op::EmbeddingGradient{.rows = p.shape(p.node().reads[1])[0],
+                               .first_row = op.first_row,
+                               .wide = p.is_wide(p.output_gradient())},
          {p.node().reads[0], p.output_gradient()});
 }
 
+// What is read is rounded already, and may get a gradient that is wide.
 void gradient(const op::AddPositions& op, Pullback& p) {
   require(!op.cached, "positions of a cached text have no gradient");
   p.pass(0, p.output_gradient());
   std::vector<ValueId> reads = {p.output_gradient()};
   if (op.documents) reads.push_back(p.node().reads[2]);
   p.give(1,
-         op::PositionsGradient{
-             .rows = p.shape(p.node().reads[1])[0], .first = op.first, .documents = op.documents},
+         op::PositionsGradient{.rows = p.shape(p.node().reads[1])[0],
+                               .first = op.first,
+                               .documents = op.documents,
+                               .wide = op.wide},
          std::move(reads));
 }
 
@@ -76,9 +82,9 @@ void gradient(const op::LayerNorm& op, Pullback& p) {
   // The weights first: x_grad may take over the memory of dy.
   std::vector<std::size_t> weights = {1};
   if (op.bias) weights.push_back(2);
-  p.give_all(std::move(weights), op::LayerNormWeightGradient{.bias = op.bias},
+  p.give_all(std::move(weights), op::LayerNormWeightGradient{.bias = op.bias, .wide = op.wide},
              {reads[0], mean, rstd, dy});
-  p.give(0, op::LayerNormGradient{}, {reads[0], reads[1], mean, rstd, dy});
+  p.give(0, op::LayerNormGradient{op.wide}, {reads[0], reads[1], mean, rstd, dy});
 }
 
 // The moments get no gradient of their own: that of x contains it.
@@ -88,11 +94,13 @@ void gradient(const op::LayerNormApply& op, Pullback& p) {
   const ValueId mean = node.outputs[1], rstd = node.outputs[2], dy = p.output_gradient();
   std::vector<std::size_t> weights = {2};
   if (op.bias) weights.push_back(3);
-  p.give_all(std::move(weights), op::LayerNormWeightGradient{.bias = op.bias}, {x, mean, rstd, dy});
+  p.give_all(std::move(weights), op::LayerNormWeightGradient{.bias = op.bias, .wide = op.wide},
+             {x, mean, rstd, dy});
   if (!p.is_wanted(0)) return;
-  const ValueId sums =
-      p.intermediate(op::LayerNormGradientSums{}, {x, gain, mean, rstd, dy}, "gradient_sums");
-  p.give(0, op::LayerNormGradientApply{.width = op.width}, {x, gain, mean, rstd, dy, sums});
+  const ValueId sums = p.intermediate(op::LayerNormGradientSums{op.wide}, {x, gain, mean, rstd, dy},
+                                      "gradient_sums");
+  p.give(0, op::LayerNormGradientApply{.width = op.width, .wide = op.wide},
+         {x, gain, mean, rstd, dy, sums});
 }
 
 void gradient(const op::AddBias&, Pullback& p) {
@@ -114,6 +122,12 @@ void gradient(const op::Relu&, Pullback& p) {
 void gradient(const op::Add&, Pullback& p) {
   p.pass(0, p.output_gradient());
   p.pass(1, p.output_gradient());
+}
+
+// The branch goes on in the type of the computation.
+void gradient(const op::AddRounded&, Pullback& p) {
+  p.pass(0, p.output_gradient());
+  p.give(1, op::Cast{}, {p.output_gradient()});
 }
 
 void gradient(const op::Attention& op, Pullback& p) {

@@ -17,6 +17,8 @@ class Pullback {
   virtual ~Pullback() = default;
   virtual const Node& node() const = 0;
   virtual const Shape& shape(ValueId id) const = 0;
+  /// True if the value is kept in the type of sums.
+  virtual bool is_wide(ValueId id) const = 0;
   /// The gradient of the node's i-th output.
   virtual ValueId output_gradient(std::size_t output = 0) = 0;
   /// True if read `index` depends on a parameter, so that its gradient is of use.

@@ -23,7 +23,7 @@ enum class ValueRole : std::uint8_t {
   counter,   // number of updates
   cache,     // keys and values of earlier tokens
   input,     // fed from the host, samples first: the other dims are those of a sample
-  received,  // made on another mesh
+  received,  // made on another mesh; a weight if it has a start
   step,      // a field of the step block
   result,    // a field of the result block; a sum over its producers
   activation,
@@ -37,7 +37,8 @@ struct Value {
   Shape shape;
   op::Element element = op::Element::compute;  // of parameters, moments, gradients: accumulate
   ValueRole role = ValueRole::activation;
-  /// How a persistent value starts; parameters, moments, counters and caches have one.
+  /// How a persistent value starts; parameters, moments, counters and caches have one, and weights
+  /// that another mesh sends.
   std::optional<op::Op> init;
   /// The value whose gradient, or a term of it, an activation of the backward phase is; the
   /// parameter of a gradient.

@@ -55,4 +55,9 @@ FOURFOLD_CUDA T element(Math, const op::Add&, T a, T b) {
   return a + b;
 }
 
+template <class Math, class T>
+FOURFOLD_CUDA T element(Math, const op::AddRounded&, T a, T b) {
+  return a + b;
+}
+
 }  // namespace fourfold::kernels

@@ -59,9 +59,15 @@ std::optional<ResidualNorm> residual_norm(Pieces pieces, op::Shapes shapes) {
     made.dropout = *dropout;
     made.seed = pieces.operand(1), made.step = pieces.operand(2);
   }
-  pieces.take<op::Add>();
-  enter(2);
-  made.other = pieces.operand(1);
+  if (pieces.take<op::AddRounded>() != nullptr) {
+    made.other = pieces.operand(0), made.branch = pieces.operand(1);
+    handed_on = pieces.operand(2);
+    made.wide = true;
+  } else {
+    fits = fits && !pieces.take<op::Add>()->wide;
+    enter(2);
+    made.other = pieces.operand(1);
+  }
   made.sum = *handed_on;
   const auto* norm = pieces.take<op::LayerNorm>();
   fits = fits && pieces.operand(0) == made.sum;
@@ -77,7 +83,7 @@ std::optional<ResidualNorm> residual_norm(Pieces pieces, op::Shapes shapes) {
 std::optional<ResidualNormGradient> residual_norm_gradient(Pieces pieces) {
   ResidualNormGradient made;
   bool fits = true;
-  pieces.take<op::LayerNormGradient>();
+  made.wide = pieces.take<op::LayerNormGradient>()->wide;
   made.x = pieces.operand(0), made.gain = pieces.operand(1), made.mean = pieces.operand(2);
   made.rstd = pieces.operand(3), made.y_grad = pieces.operand(4);
   made.sum_grad = pieces.operand(5);
@@ -85,11 +91,17 @@ std::optional<ResidualNormGradient> residual_norm_gradient(Pieces pieces) {
     made.addend = pieces.operand(1);
     fits = fits && pieces.operand(0) == made.sum_grad && pieces.operand(2) == made.sum_grad;
   }
+  if (pieces.take<op::Cast>() != nullptr) {
+    fits = fits && pieces.operand(0) == made.sum_grad;
+    made.branch_grad = pieces.operand(1);
+  }
   if (const auto* dropout = pieces.take<op::Dropout>()) {
+    const std::size_t read = made.branch_grad.value_or(made.sum_grad);
     made.dropout = *dropout;
     made.seed = pieces.operand(1), made.step = pieces.operand(2);
+    fits = fits && pieces.operand(0) == read && !dropout->wide &&
+           (!made.branch_grad || pieces.operand(3) == read);
     made.branch_grad = pieces.operand(3);
-    fits = fits && pieces.operand(0) == made.sum_grad;
   }
   return fits ? std::optional(made) : std::nullopt;
 }

@@ -20,6 +20,11 @@ inline const std::vector<std::string> row_chains = {"add_bias&gelu",
                                                     "add_bias+add&layer_norm",
                                                     "dropout+add&layer_norm",
                                                     "add&layer_norm",
+                                                    "add_rounded&layer_norm",
+                                                    "layer_norm_gradient+add&cast+dropout",
+                                                    "layer_norm_gradient+add&cast",
+                                                    "layer_norm_gradient&cast+dropout",
+                                                    "layer_norm_gradient&cast",
                                                     "layer_norm_gradient+add&dropout",
                                                     "layer_norm_gradient+add",
                                                     "layer_norm_gradient&dropout",
@@ -33,22 +38,25 @@ struct BiasGelu {
 };
 
 /// A residual connection and the norm after it: sum = other + dropout(branch + branch_bias); y,
-/// mean and rstd as op::LayerNorm of sum.
+/// mean and rstd as op::LayerNorm of sum. `wide`: other and sum are, and the branch is rounded.
 struct ResidualNorm {
   std::size_t branch = 0, other = 0, sum = 0, gain = 0, y = 0, mean = 0, rstd = 0;
   std::optional<std::size_t> branch_bias = {}, bias = {};
   std::optional<op::Dropout> dropout = {};
   std::size_t seed = 0, step = 0;  // where there is dropout
   double epsilon = 0;
+  bool wide = false;
 };
 
 /// The way back: sum_grad = x_grad of op::LayerNormGradient (+ addend); branch_grad =
-/// dropout(sum_grad).
+/// dropout(sum_grad). `wide`: x, the addend and sum_grad are, and branch_grad is rounded, before
+/// the dropout too.
 struct ResidualNormGradient {
   std::size_t x = 0, gain = 0, mean = 0, rstd = 0, y_grad = 0, sum_grad = 0;
   std::optional<std::size_t> addend = {}, branch_grad = {};
   std::optional<op::Dropout> dropout = {};
   std::size_t seed = 0, step = 0;
+  bool wide = false;
 };
 
 /// op::CrossEntropy and op::CrossEntropyGradient of the same whole vocabulary; logits_grad may lie

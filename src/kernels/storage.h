@@ -25,6 +25,11 @@ auto for_output(bool unrounded, Make&& make) {
   return unrounded ? make(As<Sum<T>>{}) : make(As<T>{});
 }
 
+/// The storage type of a row all of whose tensors are kept `wide`, or none.
+inline DType storage_of(bool wide, DType dtype) {
+  return wide ? accumulation_type(dtype) : dtype;
+}
+
 /// make(As<T>{}) for the storage type: f32 or f64.
 template <class Make>
 Run for_float(DType dtype, Make&& make) {

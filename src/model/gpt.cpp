@@ -39,7 +39,7 @@ class Gpt {
     b_.set_layer(std::nullopt);
     b_.set_label("head");
     if (use_ == GptUse::prefill || use_ == GptUse::decode)
-      x = b_.apply_one(op::TakePosition{}, {x, b_.field("step.index")}, "last");
+      x = b_.apply_one(op::TakePosition{is_wide(x)}, {x, b_.field("step.index")}, "last");
     x = norm(x, "ln_f", "head");
     return head(x);
   }
@@ -64,10 +64,13 @@ class Gpt {
   /// An input of one integer for each token.
   ValueId ids(const std::string& name) { return b_.input(name, shape_BT_, op::Element::i32); }
 
+  /// True of the residual stream where it is kept in the type of sums.
+  bool is_wide(ValueId x) const { return b_.graph().value(x).element == op::Element::accumulate; }
+
   ValueId dropout(ValueId x, const std::string& name) {
     if (dropout_rate() == 0) return x;
     const op::SampleWindow window{0, samples_, 0};
-    return b_.apply_one(op::Dropout{random_stream(name), dropout_rate(), window},
+    return b_.apply_one(op::Dropout{random_stream(name), dropout_rate(), window, {}, is_wide(x)},
                         {x, b_.field("step.seed"), b_.field("step.step")}, name);
   }
 
@@ -78,8 +81,8 @@ class Gpt {
                   spec_.init_stddev)};
     if (cached()) reads.push_back(b_.field("step.position"));
     if (batch_.restarts_positions) reads.push_back(ids("document_starts"));
-    x = b_.apply_one(op::AddPositions{cached(), 0, batch_.restarts_positions}, std::move(reads),
-                     "positions");
+    const op::AddPositions add{cached(), 0, batch_.restarts_positions, spec_.wide_residual};
+    x = b_.apply_one(add, std::move(reads), "positions");
     return dropout(x, "embedding.dropout");
   }
 
@@ -89,8 +92,8 @@ class Gpt {
     std::vector<ValueId> reads = {x};
     reads.push_back(constant(name + ".gain", {spec_.hidden_size}, 1));
     if (spec_.bias) reads.push_back(constant(name + ".bias", {spec_.hidden_size}, 0));
-    const ValueId y =
-        b_.apply(op::LayerNorm{spec_.layer_norm_epsilon, spec_.bias}, std::move(reads), name)[0];
+    const op::LayerNorm op{spec_.layer_norm_epsilon, spec_.bias, is_wide(x)};
+    const ValueId y = b_.apply(op, std::move(reads), name)[0];
     b_.set_labels(y, label_of_readers, label_of_readers);
     b_.set_label(label_of_readers);
     return y;
@@ -146,6 +149,12 @@ class Gpt {
     return b_.apply(core, std::move(reads), name + ".core")[0];
   }
 
+  /// What a branch gives is added to the residual stream.
+  ValueId add_branch(ValueId x, ValueId branch, const std::string& name) {
+    return is_wide(x) ? b_.apply_one(op::AddRounded{}, {x, branch}, name)
+                      : b_.apply_one(op::Add{}, {x, branch}, name);
+  }
+
   ValueId layer(ValueId x, const std::string& name) {
     const std::int64_t hidden = spec_.hidden_size, ffn = spec_.ffn_hidden_size;
     const std::int64_t heads = spec_.num_attention_heads, width = hidden / heads;
@@ -154,13 +163,13 @@ class Gpt {
     y = attention(y, name + ".attn");
     y = linear(y, name + ".attn.out", {heads, width, hidden}, 2, residual_stddev());
     y = dropout(y, name + ".attn.residual_dropout");
-    x = b_.apply_one(op::Add{}, {x, y}, name + ".attn.residual");
+    x = add_branch(x, y, name + ".attn.residual");
     y = norm(x, name + ".ln2", "linear");
     y = linear(y, name + ".mlp.up", {hidden, ffn}, 1, spec_.init_stddev);
     y = b_.apply_one(op::Gelu{}, {y}, name + ".mlp.gelu");
     y = linear(y, name + ".mlp.down", {ffn, hidden}, 1, residual_stddev());
     y = dropout(y, name + ".mlp.residual_dropout");
-    return b_.apply_one(op::Add{}, {x, y}, name + ".mlp.residual");
+    return add_branch(x, y, name + ".mlp.residual");
   }
 
   ValueId head(ValueId x) {

@@ -16,6 +16,8 @@ struct GptSpec {
   bool bias = true;    // biases of linears and norms
   bool tied_head = true;
   double layer_norm_epsilon = 1e-5;
+  /// The residual stream and its gradient are kept in the type of sums, float32 beside bf16.
+  bool wide_residual = false;
   double init_stddev = 0.02;  // residual projections: divided by sqrt(2 num_layers), as in GPT-2
   bool operator==(const GptSpec&) const = default;
 };

@@ -5,8 +5,11 @@
 
 namespace fourfold::op {
 
-Operands elementwise_operands(std::span<const Operand> list) {
-  return {list.begin(), list.end()};
+Operands elementwise_operands(std::span<const Operand> list, bool wide) {
+  Operands operands(list.begin(), list.end());
+  for (Operand& operand : operands)
+    if (operand.element == Element::compute) operand.element = wide_if(wide);
+  return operands;
 }
 
 Outputs elementwise_outputs(std::string_view name, Shapes reads) {

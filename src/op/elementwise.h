@@ -29,26 +29,36 @@ struct Elementwise {
   static constexpr std::size_t num_reads = reads;
 };
 
-Operands elementwise_operands(std::span<const Operand> list);
+/// With `wide` all operands of the computation's type have that of its sums.
+Operands elementwise_operands(std::span<const Operand> list, bool wide);
 Outputs elementwise_outputs(std::string_view name, Shapes reads);
 FactorRule elementwise_factors(FactorRule::Linear linear, Shapes reads);
 double elementwise_flops(double flops_of_element, Shapes all);
 
-#define FOURFOLD_ELEMENTWISE_ROW(Type, text, ...)   \
-  FOURFOLD_ATTRIBUTES(__VA_ARGS__)                  \
-  static constexpr std::string_view name = text;    \
-  Operands operands() const {                       \
-    return elementwise_operands(rule.operands);     \
-  }                                                 \
-  Outputs outputs(Shapes reads) const {             \
-    return elementwise_outputs(name, reads);        \
-  }                                                 \
-  FactorRule factors(Shapes reads) const {          \
-    return elementwise_factors(rule.linear, reads); \
-  }                                                 \
-  double flops(Shapes all) const {                  \
-    return elementwise_flops(rule.flops, all);      \
-  }                                                 \
+/// True if the row has the attribute, and it is set.
+template <class Row>
+constexpr bool is_wide(const Row& row) {
+  if constexpr (requires { row.wide; })
+    return row.wide;
+  else
+    return false;
+}
+
+#define FOURFOLD_ELEMENTWISE_ROW(Type, text, ...)               \
+  FOURFOLD_ATTRIBUTES(__VA_ARGS__)                              \
+  static constexpr std::string_view name = text;                \
+  Operands operands() const {                                   \
+    return elementwise_operands(rule.operands, is_wide(*this)); \
+  }                                                             \
+  Outputs outputs(Shapes reads) const {                         \
+    return elementwise_outputs(name, reads);                    \
+  }                                                             \
+  FactorRule factors(Shapes reads) const {                      \
+    return elementwise_factors(rule.linear, reads);             \
+  }                                                             \
+  double flops(Shapes all) const {                              \
+    return elementwise_flops(rule.flops, all);                  \
+  }                                                             \
   bool operator==(const Type&) const = default
 
 /// y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); Hendrycks, Gimpel 2016 (arXiv:1606.08415), as
@@ -82,20 +92,33 @@ struct ReluGradient {
 };
 
 /// y = x rounded to the type of the computation, to nearest even; x has the type of its sums: the
-/// bf16 copy of float32 weights. Where both are one type it is a copy, and compile/ makes none.
+/// bf16 copy of float32 weights, or of a gradient that flows from a wide sum into a branch of it.
+/// Where both are one type it is a copy, and compile/ makes none of weights.
 struct Cast {
   static constexpr Elementwise<1> rule{
       .operands = {{"x", Role::read, Element::accumulate}, {"y", Role::write}}, .flops = 0};
   FOURFOLD_ELEMENTWISE_ROW(Cast, "cast");
 };
 
-/// y = a + b. The computation may also be in i64 or u64: counters and digests.
+/// y = a + b. The computation may also be in i64 or u64: counters and digests. All three may be
+/// `wide`.
 struct Add {
+  bool wide = false;
   static constexpr Elementwise<2> rule{
       .operands = {{"a"}, {"b"}, {"y", Role::write, Element::compute, 0}},
       .linear = FactorRule::Linear::all,
       .takes_any_element = true};
-  FOURFOLD_ELEMENTWISE_ROW(Add, "add");
+  FOURFOLD_ELEMENTWISE_ROW(Add, "add", wide);
+};
+
+/// y = a + b of which b alone is rounded: a and y have the type of sums. A residual stream in
+/// float32 and a branch in bf16.
+struct AddRounded {
+  static constexpr Elementwise<2> rule{.operands = {{"a", Role::read, Element::accumulate},
+                                                    {"b"},
+                                                    {"y", Role::write, Element::accumulate, 0}},
+                                       .linear = FactorRule::Linear::all};
+  FOURFOLD_ELEMENTWISE_ROW(AddRounded, "add_rounded");
 };
 
 /// FOURFOLD_ELEMENTWISE_ROWS(ROW) is ROW(Type, elementwise) for each of the rows above.
@@ -105,6 +128,7 @@ struct Add {
   ROW(Relu, elementwise)               \
   ROW(ReluGradient, elementwise)       \
   ROW(Cast, elementwise)               \
-  ROW(Add, elementwise)
+  ROW(Add, elementwise)                \
+  ROW(AddRounded, elementwise)
 
 }  // namespace fourfold::op

@@ -5,7 +5,7 @@
 //
 // B batch (samples), T time, C channels (hidden), H heads, D head width, F ffn width, V vocabulary,
 // P positions held, K contracted dims, N output dims. "..." any further dims. Shapes are what one
-// rank holds.
+// rank holds. What an attribute `wide` names is kept in the type of sums, float32 beside bf16.
 #pragma once
 
 #include <span>
@@ -73,48 +73,51 @@ struct Embedding {
 };
 
 /// table_grad[v,:] (+)= sum of y_grad[b,t,:] over tokens equal to first_row + v, in order of (b,
-/// t): deterministic. `rows` is the number of local rows; tokens of other rows are skipped.
+/// t): deterministic. `rows` is the number of local rows; tokens of other rows are skipped. y_grad
+/// may be `wide`.
 struct EmbeddingGradient {
   std::int64_t rows = 0, first_row = 0;
-  bool accumulate = false;
+  bool accumulate = false, wide = false;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     visit({Told::local_size, "rows", 2, 0}, self.rows);
     visit({Told::first, "first_row", 2, 0}, self.first_row);
   }
-  FOURFOLD_OP_ROW(EmbeddingGradient, "embedding_gradient", rows, first_row, accumulate);
+  FOURFOLD_OP_ROW(EmbeddingGradient, "embedding_gradient", rows, first_row, accumulate, wide);
   std::int64_t integer_bound(Shapes all) const;
 };
 
 /// y[b,t,:] = x[b,t,:] + table[start + first + t, :]; start is the scalar operand `position` where
 /// `cached`, else 0; `first` is the position of the first local row (a cut of T). With `documents`
 /// positions restart in each: the row is first + t - document_starts[b,t] (see Attention). Requires
-/// first + T <= P; not `cached` and `documents` together.
+/// first + T <= P; not `cached` and `documents` together. y may be `wide`, the sum of two rounded
+/// numbers that is not rounded.
 struct AddPositions {
   bool cached = false;
   std::int64_t first = 0;
-  bool documents = false;
+  bool documents = false, wide = false;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     visit({Told::first, "first", 0, 1}, self.first);
   }
-  FOURFOLD_OP_ROW(AddPositions, "add_positions", cached, first, documents);
+  FOURFOLD_OP_ROW(AddPositions, "add_positions", cached, first, documents, wide);
   std::int64_t integer_bound(Shapes all) const;
 };
 
 /// table_grad[first + t,:] (+)= sum over b of y_grad[b,t,:]; the other ones of the `rows` rows get
 /// nothing (zero when overwriting). `first` is the position of the first local row of y_grad, so
 /// that ranks which cut T give terms of a sum. With `documents` the row is that of add_positions,
-/// its terms added in order of (b, t). Requires first + T <= rows.
+/// its terms added in order of (b, t). Requires first + T <= rows. y_grad may be `wide`.
 struct PositionsGradient {
   std::int64_t rows = 0, first = 0;
   bool accumulate = false;
-  bool documents = false;
+  bool documents = false, wide = false;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     visit({Told::first, "first", 0, 1}, self.first);
   }
-  FOURFOLD_OP_ROW(PositionsGradient, "positions_gradient", rows, first, accumulate, documents);
+  FOURFOLD_OP_ROW(PositionsGradient, "positions_gradient", rows, first, accumulate, documents,
+                  wide);
   std::int64_t integer_bound(Shapes all) const;
 };
 
@@ -122,42 +125,45 @@ struct PositionsGradient {
 /// Philox(seed, stream; element i / 4, step) is below rate * 2^32; i counts over (sample, the other
 /// dims). Its own gradient: dropout of y_grad with the same attributes. x (B, ...). `window` says
 /// which samples these are, `part` which part of the dims after (it has one dim less than x) and
-/// has no padding: a cut leaves the mask unchanged.
+/// has no padding: a cut leaves the mask unchanged. x and y may be `wide`.
 struct Dropout {
   RandomStream stream;
   double rate = 0;
   SampleWindow window;
   TensorWindow part = {};
+  bool wide = false;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     if (self.rate == 0) return;
     visit({Told::samples, "window", 0}, self.window);
     visit({Told::window, "part", 0, 1}, self.part);
   }
-  FOURFOLD_OP_ROW(Dropout, "dropout", stream, rate, window, part);
+  FOURFOLD_OP_ROW(Dropout, "dropout", stream, rate, window, part, wide);
 };
 
 /// y = (x - mean) * rstd * gain (+ bias) over the last dim; Ba, Kiros, Hinton 2016
 /// (arXiv:1607.06450), eqs 3 and 4. Also gives mean and rstd (all dims but the last), for the
-/// gradients. Two-pass variance, divisor C.
+/// gradients. Two-pass variance, divisor C. x may be `wide`, here and in all rows of norms below;
+/// its gradient then is too.
 struct LayerNorm {
   double epsilon = 1e-5;
-  bool bias = true;
-  FOURFOLD_OP_ROW(LayerNorm, "layer_norm", epsilon, bias);
+  bool bias = true, wide = false;
+  FOURFOLD_OP_ROW(LayerNorm, "layer_norm", epsilon, bias, wide);
   CutForm cut_form(Shapes reads, std::int64_t chunks) const;
 };
 
 /// x_grad from x, gain, mean, rstd, y_grad.
 struct LayerNormGradient {
-  FOURFOLD_OP_ROW(LayerNormGradient, "layer_norm_gradient");
+  bool wide = false;
+  FOURFOLD_OP_ROW(LayerNormGradient, "layer_norm_gradient", wide);
   CutForm cut_form(Shapes reads, std::int64_t chunks) const;
 };
 
 /// gain_grad (+)= sum of y_grad * (x - mean) * rstd; bias_grad (+)= sum of y_grad; sums over all
 /// dims but the last.
 struct LayerNormWeightGradient {
-  bool bias = true, accumulate = false;
-  FOURFOLD_OP_ROW(LayerNormWeightGradient, "layer_norm_weight_gradient", bias, accumulate);
+  bool bias = true, accumulate = false, wide = false;
+  FOURFOLD_OP_ROW(LayerNormWeightGradient, "layer_norm_weight_gradient", bias, accumulate, wide);
 };
 
 // Layer norm where ranks share C: moments of blocks, gathered, then merged. The number of blocks is
@@ -169,11 +175,12 @@ struct LayerNormWeightGradient {
 /// blocks. Requires that it divides the local C.
 struct LayerNormMoments {
   std::int64_t parts = 1;
+  bool wide = false;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     visit({Told::local_size, "parts", 1, 0}, self.parts);
   }
-  FOURFOLD_OP_ROW(LayerNormMoments, "layer_norm_moments", parts);
+  FOURFOLD_OP_ROW(LayerNormMoments, "layer_norm_moments", parts, wide);
 };
 
 /// As layer_norm, the statistics merged from all moments (parts, ..., 2), in index order by the
@@ -183,27 +190,30 @@ struct LayerNormApply {
   double epsilon = 1e-5;
   bool bias = true;
   std::int64_t width = 0;
+  bool wide = false;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     visit({Told::size, "width", 0, Place::last_dim}, self.width);
   }
-  FOURFOLD_OP_ROW(LayerNormApply, "layer_norm_apply", epsilon, bias, width);
+  FOURFOLD_OP_ROW(LayerNormApply, "layer_norm_apply", epsilon, bias, width, wide);
 };
 
 /// sums (..., 2) = the sums over local channels of y_grad gain and of y_grad gain (x - mean) rstd:
 /// terms of the sums over C.
 struct LayerNormGradientSums {
-  FOURFOLD_OP_ROW(LayerNormGradientSums, "layer_norm_gradient_sums");
+  bool wide = false;
+  FOURFOLD_OP_ROW(LayerNormGradientSums, "layer_norm_gradient_sums", wide);
 };
 
 /// x_grad from x, gain, mean, rstd, y_grad and the sums over all of C; `width` is C over all ranks.
 struct LayerNormGradientApply {
   std::int64_t width = 0;
+  bool wide = false;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     visit({Told::size, "width", 0, Place::last_dim}, self.width);
   }
-  FOURFOLD_OP_ROW(LayerNormGradientApply, "layer_norm_gradient_apply", width);
+  FOURFOLD_OP_ROW(LayerNormGradientApply, "layer_norm_gradient_apply", width, wide);
 };
 
 /// y[..., n] = x[..., n] + bias[n], bias having any number of dims.
@@ -277,9 +287,10 @@ struct AttentionCached {
   std::int64_t integer_bound(Shapes all) const;
 };
 
-/// y[b,0,:] = x[b,index,:], index a scalar operand: x (B,T,C), y (B,1,C).
+/// y[b,0,:] = x[b,index,:], index a scalar operand: x (B,T,C), y (B,1,C); both may be `wide`.
 struct TakePosition {
-  FOURFOLD_OP_ROW(TakePosition, "take_position");
+  bool wide = false;
+  FOURFOLD_OP_ROW(TakePosition, "take_position", wide);
   std::int64_t integer_bound(Shapes all) const;
 };
 

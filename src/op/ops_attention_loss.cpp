@@ -131,7 +131,9 @@ std::vector<Example> examples_of(const AttentionCached&) {
 }
 
 Operands TakePosition::operands() const {
-  return {{"x"}, {"index", Role::read, Element::i32}, {"y", Role::write}};
+  return {{"x", Role::read, wide_if(wide)},
+          {"index", Role::read, Element::i32},
+          {"y", Role::write, wide_if(wide)}};
 }
 Outputs TakePosition::outputs(Shapes reads) const {
   if (reads[0].rank() != 3) return Mistake{"take_position: x is (B, T, C)"};
@@ -147,7 +149,7 @@ std::int64_t TakePosition::integer_bound(Shapes all) const {
   return all[0][1];
 }
 std::vector<Example> examples_of(const TakePosition&) {
-  return {{TakePosition{}, {usual, scalar}}};
+  return {{TakePosition{}, {usual, scalar}}, {TakePosition{.wide = true}, {usual, scalar}}};
 }
 
 // --- loss

@@ -124,7 +124,7 @@ std::vector<Example> examples_of(const Embedding&) {
 
 Operands EmbeddingGradient::operands() const {
   return {{"tokens", Role::read, Element::i32},
-          {"y_grad"},
+          {"y_grad", Role::read, wide_if(wide)},
           {"table_grad", write_or_update(accumulate), Element::accumulate}};
 }
 Outputs EmbeddingGradient::outputs(Shapes reads) const {
@@ -144,14 +144,16 @@ std::int64_t EmbeddingGradient::integer_bound(Shapes) const {
 }
 std::vector<Example> examples_of(const EmbeddingGradient&) {
   return {{EmbeddingGradient{10, 7, true}, {{2, 3}, usual}},
-          {EmbeddingGradient{5}, {{2, 3}, usual}}};
+          {EmbeddingGradient{5}, {{2, 3}, usual}},
+          {EmbeddingGradient{.rows = 10, .first_row = 7, .wide = true}, {{2, 3}, usual}}};
 }
 
 Operands AddPositions::operands() const {
   Operands list = {{"x"}, {"table"}};
   if (cached) list.push_back({"position", Role::read, Element::i32});
   if (documents) list.push_back({"document_starts", Role::read, Element::i32});
-  list.push_back({"y", Role::write, Element::compute, 0});
+  list.push_back({"y", Role::write, wide_if(wide)});
+  if (!wide) list.back().may_alias = 0;
   return list;
 }
 Outputs AddPositions::outputs(Shapes reads) const {
@@ -178,11 +180,12 @@ std::int64_t AddPositions::integer_bound(Shapes all) const {
 std::vector<Example> examples_of(const AddPositions&) {
   return {{AddPositions{true, 5}, {usual, {9, 4}, scalar}},
           {AddPositions{false, 5}, {usual, {8, 4}}},
-          {AddPositions{false, 5, true}, {usual, {8, 4}, {2, 3}}}};
+          {AddPositions{false, 5, true}, {usual, {8, 4}, {2, 3}}},
+          {AddPositions{.first = 5, .wide = true}, {usual, {8, 4}}}};
 }
 
 Operands PositionsGradient::operands() const {
-  Operands list = {{"y_grad"}};
+  Operands list = {{"y_grad", Role::read, wide_if(wide)}};
   if (documents) list.push_back({"document_starts", Role::read, Element::i32});
   list.push_back({"table_grad", write_or_update(accumulate), Element::accumulate});
   return list;
@@ -208,16 +211,17 @@ std::int64_t PositionsGradient::integer_bound(Shapes) const {
 }
 std::vector<Example> examples_of(const PositionsGradient&) {
   return {{PositionsGradient{8, 5, true}, {usual}},
-          {PositionsGradient{8, 5, true, true}, {usual, {2, 3}}}};
+          {PositionsGradient{8, 5, true, true}, {usual, {2, 3}}},
+          {PositionsGradient{.rows = 8, .first = 5, .wide = true}, {usual}}};
 }
 
 // --- dropout
 
 Operands Dropout::operands() const {
-  return {{"x"},
+  return {{"x", Role::read, wide_if(wide)},
           {"seed", Role::read, Element::u64},
           {"step", Role::read, Element::i64},
-          {"y", Role::write, Element::compute, 0}};
+          {"y", Role::write, wide_if(wide), 0}};
 }
 Outputs Dropout::outputs(Shapes reads) const {
   const Shape& x = reads[0];

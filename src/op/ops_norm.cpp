@@ -5,9 +5,19 @@
 #include "op/rule_helpers.h"
 
 namespace fourfold::op {
+namespace {
+
+/// The gradient of x may lie on that of y, operand 4, where both have one type.
+Operand x_gradient(bool wide) {
+  Operand made{"x_grad", Role::write, wide_if(wide)};
+  if (!wide) made.may_alias = 4;
+  return made;
+}
+
+}  // namespace
 
 Operands LayerNorm::operands() const {
-  Operands list = {{"x"}, {"gain"}};
+  Operands list = {{"x", Role::read, wide_if(wide)}, {"gain"}};
   if (bias) list.push_back({"bias"});
   list.push_back({"y", Role::write, Element::compute, std::nullopt});
   list.push_back({"mean", Role::write, Element::accumulate});
@@ -29,8 +39,8 @@ FactorRule LayerNorm::factors(Shapes reads) const {
 }
 CutForm LayerNorm::cut_form(Shapes reads, std::int64_t chunks) const {
   const std::size_t moments = operands().size();
-  CutForm form{{{LayerNormMoments{chunks}, {0, moments}},
-                {LayerNormApply{epsilon, bias, last(reads[0])}, {0, moments}}},
+  CutForm form{{{LayerNormMoments{chunks, wide}, {0, moments}},
+                {LayerNormApply{epsilon, bias, last(reads[0]), wide}, {0, moments}}},
                {"moments"}};
   for (std::size_t operand = 1; operand < moments; ++operand)
     form.rows[1].operands.push_back(operand);
@@ -40,16 +50,18 @@ double LayerNorm::flops(Shapes all) const {
   return 8 * elements(all[0]);
 }
 std::vector<Example> examples_of(const LayerNorm&) {
-  return {{LayerNorm{1e-6, false}, {usual, {4}}}, {LayerNorm{}, {{2, 3, 7}, {7}, {7}}}};
+  return {{LayerNorm{1e-6, false}, {usual, {4}}},
+          {LayerNorm{}, {{2, 3, 7}, {7}, {7}}},
+          {LayerNorm{.wide = true}, {usual, {4}, {4}}}};
 }
 
 Operands LayerNormGradient::operands() const {
-  return {{"x"},
+  return {{"x", Role::read, wide_if(wide)},
           {"gain"},
           {"mean", Role::read, Element::accumulate},
           {"rstd", Role::read, Element::accumulate},
           {"y_grad"},
-          {"x_grad", Role::write, Element::compute, 4}};
+          x_gradient(wide)};
 }
 Outputs LayerNormGradient::outputs(Shapes reads) const {
   if (reads[0] != reads[4] || !are_rows_of(reads[2], reads[0]))
@@ -63,19 +75,21 @@ FactorRule LayerNormGradient::factors(Shapes reads) const {
   return rule;
 }
 CutForm LayerNormGradient::cut_form(Shapes reads, std::int64_t) const {
-  return {{{LayerNormGradientSums{}, {0, 1, 2, 3, 4, 6}},
-           {LayerNormGradientApply{last(reads[0])}, {0, 1, 2, 3, 4, 6, 5}}},
+  return {{{LayerNormGradientSums{wide}, {0, 1, 2, 3, 4, 6}},
+           {LayerNormGradientApply{last(reads[0]), wide}, {0, 1, 2, 3, 4, 6, 5}}},
           {"gradient_sums"}};
 }
 double LayerNormGradient::flops(Shapes all) const {
   return 11 * elements(all[0]);
 }
 std::vector<Example> examples_of(const LayerNormGradient&) {
-  return {{LayerNormGradient{}, {usual, {4}, {2, 3}, {2, 3}, usual}, {any, any, any, positive}}};
+  const std::vector<Shape> reads = {usual, {4}, {2, 3}, {2, 3}, usual};
+  const std::vector<Range> ranges = {any, any, any, positive};
+  return {{LayerNormGradient{}, reads, ranges}, {LayerNormGradient{true}, reads, ranges}};
 }
 
 Operands LayerNormWeightGradient::operands() const {
-  Operands list = {{"x"},
+  Operands list = {{"x", Role::read, wide_if(wide)},
                    {"mean", Role::read, Element::accumulate},
                    {"rstd", Role::read, Element::accumulate},
                    {"y_grad"}};
@@ -100,14 +114,17 @@ double LayerNormWeightGradient::flops(Shapes all) const {
 std::vector<Example> examples_of(const LayerNormWeightGradient&) {
   return {
       {LayerNormWeightGradient{false, true}, {usual, {2, 3}, {2, 3}, usual}, {any, any, positive}},
-      {LayerNormWeightGradient{}, {usual, {2, 3}, {2, 3}, usual}, {any, any, positive}}};
+      {LayerNormWeightGradient{}, {usual, {2, 3}, {2, 3}, usual}, {any, any, positive}},
+      {LayerNormWeightGradient{.wide = true},
+       {usual, {2, 3}, {2, 3}, usual},
+       {any, any, positive}}};
 }
 
 // --- in parts: z a channel, of a block where there are blocks; p a block; q the two numbers of a
 // row
 
 Operands LayerNormMoments::operands() const {
-  return {{"x"}, {"moments", Role::write, Element::accumulate}};
+  return {{"x", Role::read, wide_if(wide)}, {"moments", Role::write, Element::accumulate}};
 }
 Outputs LayerNormMoments::outputs(Shapes reads) const {
   if (parts <= 0 || reads[0].rank() == 0 || last(reads[0]) % parts != 0)
@@ -125,11 +142,12 @@ double LayerNormMoments::flops(Shapes all) const {
   return 5 * elements(all[0]);
 }
 std::vector<Example> examples_of(const LayerNormMoments&) {
-  return {{LayerNormMoments{2}, {usual}}};
+  return {{LayerNormMoments{2}, {usual}}, {LayerNormMoments{2, true}, {usual}}};
 }
 
 Operands LayerNormApply::operands() const {
-  Operands list = {{"x"}, {"moments", Role::read, Element::accumulate}, {"gain"}};
+  Operands list = {
+      {"x", Role::read, wide_if(wide)}, {"moments", Role::read, Element::accumulate}, {"gain"}};
   if (bias) list.push_back({"bias"});
   list.push_back({"y", Role::write, Element::compute, std::nullopt});
   list.push_back({"mean", Role::write, Element::accumulate});
@@ -160,11 +178,13 @@ double LayerNormApply::flops(Shapes all) const {
   return 4 * elements(all[0]) + 4 * elements(all[1]);
 }
 std::vector<Example> examples_of(const LayerNormApply&) {
-  return {{LayerNormApply{1e-6, true, 8}, {usual, {2, 2, 3, 2}, {4}, {4}}, {any, positive}}};
+  const std::vector<Shape> reads = {usual, {2, 2, 3, 2}, {4}, {4}};
+  return {{LayerNormApply{1e-6, true, 8}, reads, {any, positive}},
+          {LayerNormApply{1e-6, true, 8, true}, reads, {any, positive}}};
 }
 
 Operands LayerNormGradientSums::operands() const {
-  return {{"x"},
+  return {{"x", Role::read, wide_if(wide)},
           {"gain"},
           {"mean", Role::read, Element::accumulate},
           {"rstd", Role::read, Element::accumulate},
@@ -184,18 +204,19 @@ double LayerNormGradientSums::flops(Shapes all) const {
   return 6 * elements(all[0]);
 }
 std::vector<Example> examples_of(const LayerNormGradientSums&) {
-  return {
-      {LayerNormGradientSums{}, {usual, {4}, {2, 3}, {2, 3}, usual}, {any, any, any, positive}}};
+  const std::vector<Shape> reads = {usual, {4}, {2, 3}, {2, 3}, usual};
+  const std::vector<Range> ranges = {any, any, any, positive};
+  return {{LayerNormGradientSums{}, reads, ranges}, {LayerNormGradientSums{true}, reads, ranges}};
 }
 
 Operands LayerNormGradientApply::operands() const {
-  return {{"x"},
+  return {{"x", Role::read, wide_if(wide)},
           {"gain"},
           {"mean", Role::read, Element::accumulate},
           {"rstd", Role::read, Element::accumulate},
           {"y_grad"},
           {"sums", Role::read, Element::accumulate},
-          {"x_grad", Role::write, Element::compute, 4}};
+          x_gradient(wide)};
 }
 Outputs LayerNormGradientApply::outputs(Shapes reads) const {
   if (reads[0] != reads[4] || !are_rows_of(reads[2], reads[0]))
@@ -213,9 +234,10 @@ double LayerNormGradientApply::flops(Shapes all) const {
   return 7 * elements(all[0]);
 }
 std::vector<Example> examples_of(const LayerNormGradientApply&) {
-  return {{LayerNormGradientApply{8},
-           {usual, {4}, {2, 3}, {2, 3}, usual, {2, 3, 2}},
-           {any, any, any, positive}}};
+  const std::vector<Shape> reads = {usual, {4}, {2, 3}, {2, 3}, usual, {2, 3, 2}};
+  const std::vector<Range> ranges = {any, any, any, positive};
+  return {{LayerNormGradientApply{8}, reads, ranges},
+          {LayerNormGradientApply{8, true}, reads, ranges}};
 }
 
 }  // namespace fourfold::op

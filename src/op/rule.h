@@ -24,6 +24,11 @@ enum class Role : std::uint8_t { read, write, update };
 /// accumulation_type).
 enum class Element : std::uint8_t { compute, accumulate, i32, i64, u64, f64, u8 };
 DType element_dtype(Element element, DType compute);
+/// The element type of an operand that a row keeps `wide`: in the type of sums, float32 beside
+/// bf16.
+constexpr Element wide_if(bool wide) {
+  return wide ? Element::accumulate : Element::compute;
+}
 
 /// What an operand of the optimizer is: the gradient, what is kept from step to step (a weight, its
 /// moments, the count of updates, that of elements which no update could write), or a sum over all

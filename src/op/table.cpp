@@ -196,8 +196,8 @@ std::optional<double> constant_of(const Op& op) {
 
 bool takes_any_element(const Op& op) {
   return std::visit(
-      []<class Row>(const Row&) {
-        if constexpr (requires { Row::rule; }) return Row::rule.takes_any_element;
+      []<class Row>(const Row& row) {
+        if constexpr (requires { Row::rule; }) return Row::rule.takes_any_element && !is_wide(row);
         return is_one_of<Row, SquaredNorm, AdamW, AdamWList, Sgd, SgdList, InitNormal, Fill,
                          Digest>;
       },

@@ -21,6 +21,11 @@ bool contains(const std::string& factors, char factor) {
   return factors.find(factor) != std::string::npos;
 }
 
+/// A weight that another mesh sends, or what it adds to the gradient of one.
+bool is_received_state(const Value& value) {
+  return value.role == ValueRole::received && (value.init || value.gradient_of);
+}
+
 /// What the forward nodes of a graph say about the dims of values, by the ops' rules alone.
 class DimFacts {
  public:
@@ -69,7 +74,7 @@ class DimFacts {
   /// Fed by the host or sent by another mesh: the first dims are those of what is fed.
   static bool is_given(const Value& value) {
     return value.role == graph::ValueRole::input ||
-           (value.role == ValueRole::received && value.element == op::Element::compute);
+           (value.role == ValueRole::received && !is_received_state(value));
   }
 
   struct Fact {
@@ -192,8 +197,7 @@ class Seeder {
  private:
   /// A parameter of this mesh or one that another mesh sends.
   static bool is_weight(const Value& value) {
-    return value.role == ValueRole::parameter ||
-           (value.role == ValueRole::received && value.element == op::Element::accumulate);
+    return value.role == ValueRole::parameter || is_received_state(value);
   }
 
   void visit(const Node& node) {

@@ -163,7 +163,8 @@ class Splitter {
     if (received_.emplace(into, to).second)
       result_.edges.push_back({source_.name, value.name, into, MeshId(from), MeshId(to), phase,
                                value.role == ValueRole::parameter});
-    const ValueId id = builders_[to].given(into, value.shape, value.element, ValueRole::received);
+    const ValueId id =
+        builders_[to].given(into, value.shape, value.element, ValueRole::received, value.init);
     builders_[to].set_labels(id, value.label, value.gradient_label);
     return id;
   }
@@ -184,6 +185,7 @@ class Splitter {
       if (other == stage) continue;
       const ValueId term =
           receive(value, format("{}/from.{}", value.name, other), other, stage, Phase::update);
+      builder.set_gradient_of(term, builder.graph().value(sum).gradient_of.value());
       sum = builder.apply_one(op::Add{}, {sum, term}, total);
       builder.set_labels(sum, value.label, value.label);
     }

@@ -119,5 +119,68 @@ INSTANTIATE_TEST_SUITE_P(PyTorch, GoldenRun, testing::ValuesIn(all_cases()), [](
   return name;
 });
 
+using Gradients = std::map<std::string, std::vector<double>>;
+
+/// Those of step 0, of the mean over valid labels.
+Gradients first_gradients(const Golden& golden, const test::RunSetup& setup) {
+  test::SmallRun run(setup);
+  run.init(false);
+  for (const program::Buffer* b : run.parameters())
+    run.set_doubles(*b, golden.tensor<double>("initial/" + b->name));
+  Gradients gradients;
+  test::FixedFeeder feeder = golden.batch(0);
+  const auto result =
+      run.executor().run_stepwise("train", test::SmallRun::block(0, 0, 1), &feeder,
+                                  [&](const program::Program& p, std::size_t i) {
+                                    if (program::name(p.instructions[i]) != "update_control")
+                                      return;
+                                    for (const program::Buffer* b : run.parameters())
+                                      gradients[b->name] = run.doubles("gradient/" + b->name);
+                                  });
+  const double nominal_over_valid =
+      static_cast<double>(golden.labels_of_step()) / static_cast<double>(result.valid_count);
+  for (auto& [name, gradient] : gradients)
+    for (double& g : gradient) g *= nominal_over_valid;
+  return gradients;
+}
+
+/// The norm of the difference of all gradients over that of all gradients, key biases left out.
+double distance(const Gradients& got, const Gradients& expected) {
+  double difference = 0, size = 0;
+  for (const auto& [name, gradient] : expected) {
+    const KeyBias keys = key_bias(name, gradient.size());
+    const auto wanted = without(gradient, keys);
+    const double norm = test::norm(wanted);
+    size = std::hypot(size, norm);
+    difference =
+        std::hypot(difference, norm * relative_error(without(got.at(name), keys), wanted, 0));
+  }
+  return difference / size;
+}
+
+/// Both round the same products, attention and branches to bf16, and neither the residual stream.
+/// Beside them this program rounds the tables, gains and biases: at most as many numbers again, so
+/// that errors, which are independent of one another, add up to sqrt(2) of PyTorch's.
+TEST(GoldenAutocast, a_wide_residual_stream_is_as_near_to_float64_as_pytorch) {
+  for (const char* file : {"gpt-tied-bias", "gpt-untied-nobias"}) {
+    const Golden golden(file), autocast(std::string(file) + "-autocast");
+    test::RunSetup setup = golden.run_setup(DType::bf16, 1);
+    setup.reference_kernels = true;
+    const Gradients narrow = first_gradients(golden, setup);
+    setup.gpt.wide_residual = true;
+    const Gradients wide = first_gradients(golden, setup);
+    Gradients exact, peer;
+    for (const auto& [name, gradient] : wide) {
+      exact[name] = golden.tensor<double>("gradient/" + name);
+      peer[name] = autocast.tensor<double>("gradient/" + name);
+    }
+    const double of_peer = distance(peer, exact), of_wide = distance(wide, exact);
+    std::printf(
+        "%s: from float64 by %.4f narrow, %.4f wide, %.4f autocast; autocast and wide %.4f\n", file,
+        distance(narrow, exact), of_wide, of_peer, distance(wide, peer));
+    EXPECT_LE(of_wide, std::sqrt(2.0) * of_peer) << file;
+  }
+}
+
 }  // namespace
 }  // namespace fourfold

@@ -51,6 +51,8 @@ CASES = (
     Case("vgg-sgd-nesterov", Vgg(widths=(6, 5, POOL, 7), hidden=(), mean=(0.5,), deviation=(0.25,)),
          VARYING_SGD_LR, 0.5, 49, momentum=0.8, nesterov=True),
 )
+# Step 0 of these once more, in bf16.
+AUTOCAST_CASES = CASES[:1] + CASES[3:4]
 
 
 def decays(name):
@@ -110,6 +112,20 @@ def train(case, micro_batch_size):
     for name, values in (("loss", losses), ("grad_norm", norms), ("lr", case.lr)):
         result[name] = torch.tensor(values, dtype=torch.float64)
     return result
+
+
+def autocast_gradients(case):
+    """Loss and gradients of step 0 with float32 weights under PyTorch's autocast to bf16, as it is on a GPU: there the loss
+    is in its list of operations in float32, so logits are taken to float32 here."""
+    weights = {name: torch.nn.Parameter(value.float()) for name, value in initial_weights(case).items()}
+    inputs, labels = batches(case)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = case.model.logits(weights, inputs[0])
+    expect(logits.dtype == torch.bfloat16, "autocast multiplies in bf16")
+    loss = functional.cross_entropy(logits.float().flatten(0, -2), labels[0].flatten(), ignore_index=IGNORED)
+    loss.backward()
+    gradients = {f"gradient/{name}": w.grad.double() for name, w in weights.items()}
+    return gradients | {"loss": loss.detach().double().reshape(1)}
 
 
 def expect(condition, sentence):
@@ -258,18 +274,25 @@ def main():
     folder = pathlib.Path(__file__).resolve().parent / "data"
     folder.mkdir(exist_ok=True)
     changed = 0
-    for case in CASES:
-        golden = train(case, B)
-        self_check(case, golden)
-        content = safetensors(golden, metadata(case))
-        path = folder / f"{case.name}.safetensors"
+
+    def write(path, content):
+        nonlocal changed
         same = path.exists() and path.read_bytes() == content
         changed += not same
         if not same and not arguments.check:
             path.write_bytes(content)
+        return f"{path.name}: {len(content)} bytes, {'as before' if same else 'changed'}"
+
+    for case in CASES:
+        golden = train(case, B)
+        self_check(case, golden)
+        written = write(folder / f"{case.name}.safetensors", safetensors(golden, metadata(case)))
         losses, norms = golden["loss"], golden["grad_norm"]
-        print(f"{path.name}: {len(content)} bytes, {'as before' if same else 'changed'}; loss {losses[0]:.4f} to "
-              f"{losses[-1]:.4f}, norm {norms.min():.3f} to {norms.max():.3f}, clip {case.clip}")
+        print(f"{written}; loss {losses[0]:.4f} to {losses[-1]:.4f}, norm {norms.min():.3f} to {norms.max():.3f}, "
+              f"clip {case.clip}")
+    for case in AUTOCAST_CASES:
+        golden = autocast_gradients(case)
+        print(write(folder / f"{case.name}-autocast.safetensors", safetensors(golden, {"format": "pt"})))
     if arguments.check and changed:
         raise SystemExit(f"{changed} files differ; run make_goldens.py without --check and look at the differences")
 

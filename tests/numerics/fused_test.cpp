@@ -66,7 +66,7 @@ Arrays add_norm_gradient_magnitude(bool addend, double rate, const Case& sample,
       magnitude[0].data[i] =
           rstd.data[r] * (scaled + (sum + normal(i) * sum_normal) / static_cast<double>(channels)) +
           (addend ? std::abs(sample.reads[5].data[i]) : 0);
-      if (rate > 0) magnitude[1].data[i] = magnitude[0].data[i] / (1 - rate);
+      if (outputs.size() > 1) magnitude[1].data[i] = magnitude[0].data[i] / (1 - rate);
     }
   }
   return magnitude;
@@ -130,21 +130,37 @@ void add_norm_cases(std::vector<Case>& cases, const Shape& shape, double offset)
                        return add_norm_magnitude(kind, sample, outputs);
                      }});
   }
+  for (const bool has_bias : {true, false}) {
+    Arrays reads = {x, branch, gain};
+    if (has_bias) reads.push_back(bias);
+    cases.push_back({format("wide bias {}", has_bias),
+                     op::wide_residual_norm({1e-5, has_bias}),
+                     reads,
+                     {},
+                     channels,
+                     [has_bias](const Case& sample, const Arrays& outputs) {
+                       return add_norm_magnitude({has_bias, false, 0}, sample, outputs);
+                     }});
+  }
   const Arrays forward = apply(op::LayerNorm{1e-5, false}, exact, {x, gain}).values;
   for (const bool addend : {true, false})
     for (const double rate : {0.1, 0.0}) {
-      if (!addend && rate == 0) continue;
       Arrays reads = {x, gain, forward[1], forward[2], grad};
       if (addend) reads.push_back(branch);
       if (rate > 0) reads.insert(reads.end(), {scalar(12345), scalar(7)});
-      cases.push_back({format("addend {} rate {}", addend, rate),
-                       op::residual_norm_gradient(addend, dropout_of(rate, window)),
-                       reads,
-                       {},
-                       channels,
-                       [addend, rate](const Case& sample, const Arrays& outputs) {
-                         return add_norm_gradient_magnitude(addend, rate, sample, outputs);
-                       }});
+      const auto add = [&](const std::string& name, const op::Op& chain) {
+        cases.push_back({format("{}addend {} rate {}", name, addend, rate),
+                         chain,
+                         reads,
+                         {},
+                         channels,
+                         [addend, rate](const Case& sample, const Arrays& outputs) {
+                           return add_norm_gradient_magnitude(addend, rate, sample, outputs);
+                         }});
+      };
+      const auto dropout = dropout_of(rate, window);
+      if (addend || dropout) add("", op::residual_norm_gradient(addend, dropout));
+      add("wide ", op::wide_residual_norm_gradient(addend, dropout));
     }
 }
 

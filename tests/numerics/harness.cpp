@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -287,6 +289,24 @@ void expect_gradient(std::string_view name, const std::function<Arrays(const Arr
   EXPECT_LE(worst, 1e-6 * largest) << name << ", operand " << index;
 }
 
+namespace {
+
+/// The case with what its row can keep `wide` kept so; nothing where there is none, or it is so
+/// already.
+std::optional<Case> wide_form(Case sample) {
+  const bool was_narrow = std::visit(
+      [](auto& row) {
+        if constexpr (requires { row.wide; }) return !std::exchange(row.wide, true);
+        return false;
+      },
+      sample.op);
+  if (!was_narrow) return std::nullopt;
+  sample.name += " wide";
+  return sample;
+}
+
+}  // namespace
+
 std::vector<Case> all_cases() {
   std::vector<Case> all;
   for (const auto& family :
@@ -294,7 +314,10 @@ std::vector<Case> all_cases() {
         elementwise_cases(), attention_cases(), loss_cases(), loss_parts_cases(), update_cases(),
         state_cases(), fused_cases(), fused_product_cases(), convolution_cases(), picture_cases(),
         example_cases()})
-    all.insert(all.end(), family.begin(), family.end());
+    for (const Case& sample : family) {
+      all.push_back(sample);
+      if (auto wide = wide_form(sample)) all.push_back(std::move(*wide));
+    }
   return all;
 }
 

@@ -25,8 +25,11 @@ using test::Tensors;
 
 constexpr double float_epsilon = 0x1p-23, bf16_epsilon = 0x1p-8;
 
+/// How the residual stream is kept beside bf16.
+enum class Stream { narrow, wide };
+
 /// Two blocks, four heads, eight samples of four tokens.
-RunSetup small_model(DType compute = DType::bf16) {
+RunSetup small_model(DType compute = DType::bf16, Stream stream = Stream::narrow) {
   RunSetup setup;
   setup.gpt = {.num_layers = 2,
                .num_attention_heads = 4,
@@ -34,7 +37,8 @@ RunSetup small_model(DType compute = DType::bf16) {
                .ffn_hidden_size = 64,
                .max_position_embeddings = 4,
                .vocab_size = 37,
-               .dropout = 0.1};
+               .dropout = 0.1,
+               .wide_residual = stream == Stream::wide};
   setup.plan = {.global_batch_size = 8, .micro_batch_size = 4, .seq_length = 4};
   setup.plan.compute = compute;
   setup.reference_kernels = true;
@@ -137,8 +141,14 @@ void expect_float_sums(const Tensors& got, const Tensors& wanted,
         << name;
 }
 
-TEST(MixedPrecision, gradients_are_summed_in_float32_over_micro_batches_and_ranks) {
-  const RunSetup setup = small_model();
+class MixedPrecisionOnGrids : public testing::TestWithParam<Stream> {};
+INSTANTIATE_TEST_SUITE_P(Residual, MixedPrecisionOnGrids,
+                         testing::Values(Stream::narrow, Stream::wide), [](const auto& tested) {
+                           return tested.param == Stream::wide ? "wide" : "narrow";
+                         });
+
+TEST_P(MixedPrecisionOnGrids, gradients_are_summed_in_float32_over_micro_batches_and_ranks) {
+  const RunSetup setup = small_model(DType::bf16, GetParam());
   const auto terms = static_cast<double>(setup.plan.global_batch_size * setup.plan.seq_length);
   const auto sizes = sizes_of_terms(setup);
   const Tensors wanted = gradients_on(setup, {}, 1);
@@ -161,8 +171,8 @@ TEST(MixedPrecision, gradients_are_summed_in_float32_over_micro_batches_and_rank
 /// Terms of activations are rounded to bf16 on each rank of x and y before they are added up. As
 /// many roundings as a token passes on its way through the model and back are between a loss or a
 /// gradient and the serial one; the serial run has as many, so they add up as their root.
-TEST(MixedPrecision, grids_that_cut_products_differ_by_roundings_of_activations) {
-  const RunSetup setup = small_model();
+TEST_P(MixedPrecisionOnGrids, grids_that_cut_products_differ_by_roundings_of_activations) {
+  const RunSetup setup = small_model(DType::bf16, GetParam());
   double wanted_loss = 0;
   const Tensors wanted = gradients_on(setup, {}, 2, {}, &wanted_loss);
   double total = 0;
@@ -188,6 +198,97 @@ TEST(MixedPrecision, grids_that_cut_products_differ_by_roundings_of_activations)
           << name;
     }
   }
+}
+
+// --- the residual stream
+
+/// The residual stream as it begins and after each addition, and all gradients of a step.
+struct Course {
+  std::vector<std::vector<double>> stream;
+  Tensors gradients;
+};
+
+std::vector<double> doubles_of(std::span<const std::byte> bytes, DType dtype) {
+  if (dtype != DType::bf16) return GridRun::doubles_of(bytes, dtype);
+  std::vector<double> values(bytes.size() / sizeof(BFloat16));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(reinterpret_cast<const BFloat16*>(bytes.data())[i]);
+  return values;
+}
+
+Course course_of(DType compute, Stream stream) {
+  RunSetup setup = small_model(compute, stream);
+  setup.gpt.num_layers = 8;
+  setup.gpt.dropout = 0;
+  setup.plan.micro_batch_size = setup.plan.global_batch_size;
+  test::set_grid(setup, {}, 1);
+  GridRun run(setup);
+  Course course;
+  run.run([&](GridRun::RankRun& rank) {
+    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    auto feeder = test::random_batch(setup);
+    run.step_with_gradients(rank, feeder, SmallRun::block(0, 0, 1), course.gradients);
+    rank.executor.run_stepwise(
+        "train", SmallRun::block(0, 0, 1), &feeder,
+        [&](const program::Program& program, std::size_t index) {
+          const auto* compute_of = std::get_if<program::Compute>(&program.instructions[index].what);
+          if (compute_of == nullptr) return;
+          const program::Buffer& written = program.buffer(compute_of->slices.back().buffer);
+          if (written.name == "positions" || written.name.ends_with(".residual"))
+            course.stream.push_back(doubles_of(rank.executor.bytes(written), written.dtype));
+        });
+  });
+  return course;
+}
+
+double distance(const Tensors& got, const Tensors& exact) {
+  double difference = 0, size = 0;
+  for (const auto& [name, gradient] : exact) {
+    const test::KeyBias keys = test::key_bias(name, gradient.size());
+    const auto wanted = test::without(gradient, keys);
+    const double norm = test::norm(wanted);
+    size = std::hypot(size, norm);
+    difference = std::hypot(
+        difference, norm * test::relative_error(test::without(got.at(name), keys), wanted, 0));
+  }
+  return difference / size;
+}
+
+/// Float64 has the values that both approximate. A number that is rounded to bf16, unit roundoff u
+/// = 2^-8, is wrong by u / sqrt(12) to u / sqrt(3) of itself, as a root mean square over numbers
+/// that lie anywhere between two of bf16; errors of n roundings that are independent of one another
+/// add up as sqrt(n) (Higham, Mary 2019, "A new approach to probabilistic rounding error
+/// analysis").
+/// - Kept in bf16, the stream is rounded when positions are added and by each addition of a branch:
+///   an error of at least u sqrt(n / 12) for n of them, whatever the branches are.
+/// - Kept wide, it has the error of the two tables, rounded once, and those of the branches, each
+/// of
+///   at most five roundings (norm, product, core or GELU, product, bias) in proportion to its size.
+TEST(MixedPrecision, a_wide_residual_stream_is_not_rounded_by_its_additions) {
+  const Course exact = course_of(DType::f64, Stream::narrow),
+               narrow = course_of(DType::bf16, Stream::narrow),
+               wide = course_of(DType::bf16, Stream::wide);
+  ASSERT_EQ(exact.stream.size(), 17U);
+  ASSERT_EQ(narrow.stream.size(), 17U);
+  ASSERT_EQ(wide.stream.size(), 17U);
+  const double of_one = bf16_epsilon / std::sqrt(3.0);
+  double branches = 0, bound = 0, of_narrow = 0, of_wide = 0;  // branches: squares of their sizes
+  for (std::size_t i = 0; i < exact.stream.size(); ++i) {
+    const std::vector<double>& now = exact.stream[i];
+    if (i > 0) branches += std::pow(test::relative_error(exact.stream[i - 1], now, 0), 2);
+    bound = of_one * std::sqrt(1 + 5 * branches);
+    of_narrow = test::relative_error(narrow.stream[i], now, 0);
+    of_wide = test::relative_error(wide.stream[i], now, 0);
+    EXPECT_GE(of_narrow, of_one / 2 * std::sqrt(static_cast<double>(i + 1))) << "addition " << i;
+    EXPECT_LE(of_wide, bound) << "addition " << i;
+    EXPECT_LT(of_wide, of_narrow) << "addition " << i;
+  }
+  EXPECT_LT(bound, of_narrow) << "the bound tells one from the other";
+  const double gradients_of_narrow = distance(narrow.gradients, exact.gradients),
+               gradients_of_wide = distance(wide.gradients, exact.gradients);
+  EXPECT_LT(gradients_of_wide, gradients_of_narrow);
+  std::printf("from float64: stream %.4f narrow, %.4f wide; gradients %.4f narrow, %.4f wide\n",
+              of_narrow, of_wide, gradients_of_narrow, gradients_of_wide);
 }
 
 // --- checkpoints
@@ -244,6 +345,19 @@ TEST(MixedPrecision, checkpoints_go_from_float32_to_bf16_and_back_without_a_bit_
     EXPECT_EQ(target.state(), source.state());
     do_steps(target, to, 2, 3);  // and goes on
   }
+}
+
+/// The type of the residual stream is nothing of a checkpoint's.
+TEST(MixedPrecision, checkpoints_go_from_one_residual_stream_to_the_other) {
+  const RunSetup narrow = small_model(), wide = small_model(DType::bf16, Stream::wide);
+  SmallRun source(narrow), target(wide);
+  source.init(false);
+  do_steps(source, narrow, 0, 2);
+  test::SimulatedDisk disk;
+  save(source, disk, 2);
+  restore(target, disk, 2);
+  EXPECT_EQ(target.state(), source.state());
+  do_steps(target, wide, 2, 3);
 }
 
 TEST(MixedPrecision, both_precisions_begin_with_the_same_weights) {

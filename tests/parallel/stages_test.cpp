@@ -276,17 +276,22 @@ TEST(Stages, of_which_one_has_no_samples_for_a_rank_are_infeasible) {
 }
 
 /// Weights in float32, also those of a table that a stage receives; each stage rounds its own copy.
+/// A residual stream in float32 is received as such, and is no weight.
 TEST(Stages, in_bf16_learn_as_the_serial_run_does) {
-  RunSetup setup = gpt();
-  setup.plan.compute = DType::bf16;
-  setup.reference_kernels = true;
-  const Tensors weights = test::rough_weights(setup);
-  const auto job = compile_stages(setup, {{{.data = 1}, {.x = 1, .data = 2}}, {1}});
-  const Outcome got = test::run_job(setup, job, weights, in_moments);
-  const Outcome serial = run_serial(setup, {.data = 1}, weights);
-  // Some 50 roundings to bf16 lie between a token and its loss.
-  for (std::size_t step = 0; step < serial.losses.size(); ++step)
-    EXPECT_NEAR(got.losses[step], serial.losses[step], 8 * 0x1p-8 * serial.losses[step]);
+  for (const bool wide : {false, true}) {
+    SCOPED_TRACE(wide ? "wide residual stream" : "narrow residual stream");
+    RunSetup setup = gpt();
+    setup.plan.compute = DType::bf16;
+    setup.gpt.wide_residual = wide;
+    setup.reference_kernels = true;
+    const Tensors weights = test::rough_weights(setup);
+    const auto job = compile_stages(setup, {{{.data = 1}, {.x = 1, .data = 2}}, {1}});
+    const Outcome got = test::run_job(setup, job, weights, in_moments);
+    const Outcome serial = run_serial(setup, {.data = 1}, weights);
+    // Some 50 roundings to bf16 lie between a token and its loss.
+    for (std::size_t step = 0; step < serial.losses.size(); ++step)
+      EXPECT_NEAR(got.losses[step], serial.losses[step], 8 * 0x1p-8 * serial.losses[step]);
+  }
 }
 
 TEST(Stages, of_a_job_are_a_text_that_reads_back_and_is_proved) {

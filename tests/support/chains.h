@@ -49,6 +49,26 @@ inline Op residual_norm_gradient(bool addend, const std::optional<Dropout>& drop
   return chain_of(std::move(pieces));
 }
 
+/// The same where the residual stream is wide. Operands other, branch, gain, (bias); sum, y, mean,
+/// rstd.
+inline Op wide_residual_norm(LayerNorm norm) {
+  norm.wide = true;
+  const std::size_t sum = norm.bias ? 4 : 3;
+  Piece last{norm, {sum, 2}};
+  if (norm.bias) last.operands.push_back(3);
+  last.operands.insert(last.operands.end(), {sum + 1, sum + 2, sum + 3});
+  return chain_of({{AddRounded{}, {0, 1, sum}}, std::move(last)});
+}
+/// Operands x, gain, mean, rstd, y_grad, (addend,) (seed, step); sum_grad, branch_grad.
+inline Op wide_residual_norm_gradient(bool addend, const std::optional<Dropout>& dropout) {
+  const std::size_t seed = addend ? 6 : 5, sum = seed + (dropout ? 2 : 0);
+  std::vector<Piece> pieces = {{LayerNormGradient{true}, {0, 1, 2, 3, 4, sum}}};
+  if (addend) pieces.push_back({Add{true}, {sum, 5, sum}});
+  pieces.push_back({Cast{}, {sum, sum + 1}});
+  if (dropout) pieces.push_back({*dropout, {sum + 1, seed, seed + 1, sum + 1}});
+  return chain_of(std::move(pieces));
+}
+
 /// Operands logits, labels; loss, lse, logits_grad.
 inline Op loss_and_gradient(double scale) {
   return chain_of({{CrossEntropy{}, {0, 1, 2, 3}}, {CrossEntropyGradient{scale}, {0, 1, 3, 4}}});

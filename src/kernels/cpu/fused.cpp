@@ -1,6 +1,8 @@
 // Chains of rows on CPU: the loops of their pieces on one row at a time, which stays in the
 // first-level cache between them; chains without such a kernel, and lists, piece by piece. R rows,
 // C channels, N columns of a bias, V of the vocabulary.
+#include <algorithm>
+
 #include "kernels/cpu/gelu.h"
 #include "kernels/cpu/keep_factors.h"
 #include "kernels/cpu/norm_row.h"
@@ -149,7 +151,11 @@ Run prepare_chain(const ResidualNormGradient& chain, const Problem& problem) {
         layer_norm_gradient_row(x_RC + at, gain_C, {mean_R[row], rstd_R[row]}, y_grad_RC + at,
                                 sizes.channels, total);
         if (addend_RC != nullptr) add_rows(total, addend_RC + at, sizes.channels, total);
-        if (branch_RC != nullptr) drop_row(at, sizes.channels, total, branch_RC + at);
+        if (branch_RC == nullptr) return;
+        if (dropout.is_on())
+          drop_row(at, sizes.channels, total, branch_RC + at);
+        else
+          std::copy_n(total, sizes.channels, branch_RC + at);
       });
     };
   });

@@ -24,7 +24,7 @@ struct CastTensor {
 
 template <class T>
 __global__ void cast(const __grid_constant__ TensorList<CastTensor<T>> list) {
-  constexpr int size = pack_size<T>, size_in = pack_size<float>;
+  constexpr int size = pack_size<T>;
   const CastTensor<T>& of = entry_of_block(list, blockIdx.x);
   const std::int64_t begin =
       static_cast<std::int64_t>(blockIdx.x - of.first_block) * block_elements<T>;
@@ -35,11 +35,7 @@ __global__ void cast(const __grid_constant__ TensorList<CastTensor<T>> list) {
     const std::int64_t left = of.count - first;
     const bool whole = of.aligned && left >= size;
     float values[size];
-    for (int part = 0; part < size; part += size_in) {
-      float in[size_in];
-      load_pack<float>(of.x + first + part, whole, left - part, in);
-      for (int i = 0; i < size_in; ++i) values[part + i] = in[i];
-    }
+    load_pack_of<T>(of.x + first, whole, left, values);
     store_pack<T>(values, whole, left, of.y + first);
   }
 }

@@ -58,19 +58,20 @@ struct BiasTerms {
   }
 };
 
-/// The sums of a gain, then those of a bias.
-template <class T>
+/// The sums of a gain, then those of a bias; x lies as X.
+template <class X, class T>
 struct NormTerms {
   using Element = T;
   static constexpr int sums = 2;
-  const T *x_RC, *y_grad_RC;
+  const X* x_RC;
+  const T* y_grad_RC;
   const float *mean_R, *rstd_R;
   bool aligned() const { return are_aligned(x_RC, y_grad_RC); }
   __device__ void add_to(float (&sum)[2][pack_size<T>], std::int64_t row,
                          const ColumnPack& at) const {
     float grad[pack_size<T>], x[pack_size<T>];
     load_pack<T>(y_grad_RC + at.place, at.whole, at.count, grad);
-    load_pack<T>(x_RC + at.place, at.whole, at.count, x);
+    load_pack_of<T>(x_RC + at.place, at.whole, at.count, x);
     const float mean = mean_R[row], rstd = rstd_R[row];
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i) {
@@ -177,13 +178,16 @@ Enqueue prepare_row(const op::BiasGradient& op, const Problem& problem) {
 
 Enqueue prepare_row(const op::LayerNormWeightGradient& op, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [sizes = norm_sizes(problem), op](Tensors operands, Workspace workspace, Stream stream) {
-      const NormTerms<T> terms{operands[0].as<T>(), operands[3].as<T>(), operands[1].as<float>(),
-                               operands[2].as<float>()};
-      enqueue_sums(terms, sizes, op.accumulate,
-                   {{operands[4].as<float>(), op.bias ? operands[5].as<float>() : nullptr}},
-                   workspace, stream);
-    };
+    return for_wide<T>(op.wide, [&]<class X>(As<X>) -> Enqueue {
+      return
+          [sizes = norm_sizes(problem), op](Tensors operands, Workspace workspace, Stream stream) {
+            const NormTerms<X, T> terms{operands[0].as<X>(), operands[3].as<T>(),
+                                        operands[1].as<float>(), operands[2].as<float>()};
+            enqueue_sums(terms, sizes, op.accumulate,
+                         {{operands[4].as<float>(), op.bias ? operands[5].as<float>() : nullptr}},
+                         workspace, stream);
+          };
+    });
   });
 }
 

@@ -25,7 +25,7 @@ struct DropoutBody {
 Enqueue prepare_row(const op::Dropout& op, const Problem& problem) {
   const std::int64_t count = problem.shapes[0].elements();
   const DropoutOfTensor dropout(op, problem.shapes[0]);
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+  return for_element(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
       enqueue_map(map_tensors<T>(count, {operands[0].as<T>()}, {operands[3].as<T>()}),
                   DropoutBody{dropout.at(operands, 1, 2), count}, stream);

@@ -72,6 +72,35 @@ __device__ void store_pack(const float (&values)[pack_size<T>], bool whole, std:
   }
 }
 
+/// As load_pack<T> and store_pack<T>, where the elements lie as X: as T, or wide, as float.
+template <class T, class X>
+__device__ void load_pack_of(const X* from, bool whole, std::int64_t count,
+                             float (&values)[pack_size<T>]) {
+  constexpr int size = pack_size<X>;
+  for (int part = 0; part < pack_size<T>; part += size) {
+    float some[size];
+    load_pack<X>(from + part, whole, count - part, some);
+    for (int i = 0; i < size; ++i) values[part + i] = some[i];
+  }
+}
+
+template <class T, class X>
+__device__ void store_pack_of(const float (&values)[pack_size<T>], bool whole, std::int64_t count,
+                              X* to) {
+  constexpr int size = pack_size<X>;
+  for (int part = 0; part < pack_size<T>; part += size) {
+    float some[size];
+    for (int i = 0; i < size; ++i) some[i] = values[part + i];
+    store_pack<X>(some, whole, count - part, to + part);
+  }
+}
+
+/// make(As<X>{}) for a tensor of a row on T: T, or float where it is `wide`.
+template <class T, class Make>
+Enqueue for_wide(bool wide, Make&& make) {
+  return wide ? make(As<float>{}) : make(As<T>{});
+}
+
 /// True if packs of T may be accessed at all of these.
 template <class... Pointers>
 bool are_aligned(Pointers... pointers) {

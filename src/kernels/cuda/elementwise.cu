@@ -96,11 +96,29 @@ Reads<T, count> reads_of(Tensors operands) {
   return reads;
 }
 
+/// Which operands of a row of T have the type of sums instead, a bit for each.
+template <class Row>
+constexpr unsigned wide_operands() {
+  unsigned wide = 0;
+  for (std::size_t i = 0; i <= Row::rule.num_reads; ++i)
+    if (Row::rule.operands[i].element == op::Element::accumulate) wide |= 1U << i;
+  return wide;
+}
+
+template <class Row, std::size_t... read>
+Enqueue prepare_map(const Row& row, DType dtype, std::int64_t count, std::index_sequence<read...>) {
+  return for_element(dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [row, count](Tensors operands, Workspace, Stream stream) {
+      enqueue_map(map_tensors<T, wide_operands<Row>()>(count, {operands[read].data...},
+                                                       {operands.back().data}),
+                  ElementBody<Row>{row}, stream);
+    };
+  });
+}
+
 template <class Row>
 Enqueue prepare_elementwise(const Row& row, const Problem& problem) {
   using Body = ElementBody<Row>;
-  for (const op::Operand& operand : Row::rule.operands)
-    require(operand.element == op::Element::compute, "maps on a GPU have operands of one type");
   const std::int64_t count = problem.shapes[0].elements();
   // Sums mod 2^64 are the same bits with and without sign.
   if constexpr (Row::rule.takes_any_element)
@@ -110,13 +128,8 @@ Enqueue prepare_elementwise(const Row& row, const Problem& problem) {
                reads_of<std::uint64_t, Body::reads>(operands), count,
                operands.back().as<std::uint64_t>());
       };
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [row, count](Tensors operands, Workspace, Stream stream) {
-      enqueue_map(map_tensors<T>(count, reads_of<T, Body::reads>(operands).tensors,
-                                 {operands.back().as<T>()}),
-                  Body{row}, stream);
-    };
-  });
+  return prepare_map(row, storage_of(op::is_wide(row), problem.dtype), count,
+                     std::make_index_sequence<Row::rule.num_reads>());
 }
 
 /// Rounds many tensors in one launch.
@@ -187,12 +200,12 @@ Enqueue prepare_row(const op::Fill& op, const Problem& problem) {
   });
 }
 
-Enqueue prepare_row(const op::TakePosition&, const Problem& problem) {
+Enqueue prepare_row(const op::TakePosition& op, const Problem& problem) {
   const Shape x = problem.shapes[0];
   LaunchShape shape;
   shape.blocks_x = static_cast<unsigned>(x[0]);
   shape.threads = map_threads;
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+  return for_element(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Enqueue {
     return [=, time = x[1], channels = x[2]](Tensors operands, Workspace, Stream stream) {
       launch(take_position<T>, shape, stream, operands[0].as<T>(), operands[1].as<std::int32_t>(),
              time, channels, operands[2].as<T>());

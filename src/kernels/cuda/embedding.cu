@@ -178,7 +178,7 @@ Enqueue prepare_row(const op::Embedding& op, const Problem& problem) {
 
 Enqueue prepare_row(const op::EmbeddingGradient& op, const Problem& problem) {
   const std::int64_t tokens = problem.shapes[0].elements(), channels = problem.shapes[1].back();
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+  return for_element(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
       const std::int64_t elements = op.rows * channels;
       if (!op.accumulate)
@@ -199,15 +199,20 @@ Enqueue prepare_row(const op::AddPositions& op, const Problem& problem) {
                                 op.cached ? operands[2].as<std::int32_t>() : nullptr,
                                 op.documents ? operands[2].as<std::int32_t>() : nullptr};
       const std::size_t y = op.cached || op.documents ? 3 : 2;
-      enqueue_map(map_tensors<T>(x.elements(), {operands[0].as<T>()}, {operands[y].as<T>()}),
-                  AddPositionsBody<T>{positions, x.elements(), operands[1].as<T>()}, stream);
+      const AddPositionsBody<T> body{positions, x.elements(), operands[1].as<T>()};
+      if (op.wide)
+        enqueue_map(map_tensors<T, 0b10>(x.elements(), {operands[0].data}, {operands[y].data}),
+                    body, stream);
+      else
+        enqueue_map(map_tensors<T>(x.elements(), {operands[0].data}, {operands[y].data}), body,
+                    stream);
     };
   });
 }
 
 Enqueue prepare_row(const op::PositionsGradient& op, const Problem& problem) {
   const Shape y_grad = problem.shapes[0];
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+  return for_element(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Enqueue {
     return [=](Tensors operands, Workspace, Stream stream) {
       const Positions positions{y_grad[1], y_grad[2], op.first, nullptr,
                                 op.documents ? operands[1].as<std::int32_t>() : nullptr};

@@ -1,7 +1,7 @@
 // Layer norm, alone and with the residual connection before it, and the gradients of its input, on
 // the device; op::LayerNorm, op::LayerNormGradient, op::AddLayerNorm and op::AddLayerNormGradient
 // say what they compute. R rows, C channels. A warp for each row, which it reads again from the
-// cache.
+// cache. What `wide` names lies as X, all else as T.
 #include "kernels/cuda/dropout.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -50,17 +50,17 @@ struct Statistics {
 };
 
 /// Two passes, so that a large common offset does no harm.
-template <class T>
-__device__ Statistics statistics_of(const T* x, const NormSizes& sizes, float epsilon) {
+template <class T, class X>
+__device__ Statistics statistics_of(const X* x, const NormSizes& sizes, float epsilon) {
   const auto channels = static_cast<float>(sizes.channels);
   float sum = 0, squares = 0, values[pack_size<T>];
   for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
-    load_pack<T>(x + first, whole, count, values);
+    load_pack_of<T>(x + first, whole, count, values);
     for (int i = 0; i < count; ++i) sum += values[i];
   });
   const float mean = warp_sum(sum) / channels;
   for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
-    load_pack<T>(x + first, whole, count, values);
+    load_pack_of<T>(x + first, whole, count, values);
     for (int i = 0; i < count; ++i) squares += (values[i] - mean) * (values[i] - mean);
   });
   return {mean, 1 / sqrtf(warp_sum(squares) / channels + epsilon)};
@@ -73,13 +73,13 @@ struct NormWeights {
 };
 
 /// y = (x - mean) rstd gain + bias of one row, and its statistics.
-template <class T>
-__device__ void normalise(const T* x, const NormWeights<T>& weights, const NormSizes& sizes,
+template <class T, class X>
+__device__ void normalise(const X* x, const NormWeights<T>& weights, const NormSizes& sizes,
                           float epsilon, std::int64_t row, T* y_RC, float* mean_R, float* rstd_R) {
-  const Statistics statistics = statistics_of(x, sizes, epsilon);
+  const Statistics statistics = statistics_of<T>(x, sizes, epsilon);
   for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
     float values[pack_size<T>], gain[pack_size<T>], bias[pack_size<T>] = {};
-    load_pack<T>(x + first, whole, count, values);
+    load_pack_of<T>(x + first, whole, count, values);
     load_pack<T>(weights.gain_C + first, whole, count, gain);
     if (weights.bias_C != nullptr) load_pack<T>(weights.bias_C + first, whole, count, bias);
     for (int i = 0; i < pack_size<T>; ++i)
@@ -91,8 +91,8 @@ __device__ void normalise(const T* x, const NormWeights<T>& weights, const NormS
   rstd_R[row] = statistics.rstd;
 }
 
-template <class T>
-__global__ void layer_norm(const T* x_RC, NormWeights<T> weights, NormSizes sizes, float epsilon,
+template <class X, class T>
+__global__ void layer_norm(const X* x_RC, NormWeights<T> weights, NormSizes sizes, float epsilon,
                            T* y_RC, float* mean_R, float* rstd_R) {
   const std::int64_t row = row_of_warp();
   if (row >= sizes.rows) return;
@@ -100,24 +100,25 @@ __global__ void layer_norm(const T* x_RC, NormWeights<T> weights, NormSizes size
 }
 
 /// What comes before the norm: sum = x + dropout(branch + bias).
-template <class T>
+template <class X, class T>
 struct Residual {
-  const T *x_RC, *branch_RC, *bias_C;  // bias_C may be null
+  const X* x_RC;
+  const T *branch_RC, *bias_C;  // bias_C may be null
   bool drops;
   DropoutOfTensor dropout;
-  T* sum_RC;  // may be branch_RC
+  X* sum_RC;  // may be branch_RC
 };
 
 /// Rounds where the parts of the fused row store.
-template <class T>
-__device__ void add_residual(const Residual<T>& residual, const NormSizes& sizes,
+template <class X, class T>
+__device__ void add_residual(const Residual<X, T>& residual, const NormSizes& sizes,
                              std::int64_t row) {
   const std::int64_t at = row * sizes.channels;
   DroppedElements decisions =
       residual.drops ? residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
   for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
     float x[pack_size<T>], sum[pack_size<T>], bias[pack_size<T>];
-    load_pack<T>(residual.x_RC + at + first, whole, count, x);
+    load_pack_of<T>(residual.x_RC + at + first, whole, count, x);
     load_pack<T>(residual.branch_RC + at + first, whole, count, sum);
     if (residual.bias_C != nullptr) {
       load_pack<T>(residual.bias_C + first, whole, count, bias);
@@ -128,12 +129,12 @@ __device__ void add_residual(const Residual<T>& residual, const NormSizes& sizes
       if (residual.drops && i < count)
         sum[i] = stored<T>(residual.dropout.apply(decisions, at + first + i, sum[i]));
     for (int i = 0; i < pack_size<T>; ++i) sum[i] = __fadd_rn(sum[i], x[i]);
-    store_pack<T>(sum, whole, count, residual.sum_RC + at + first);
+    store_pack_of<T>(sum, whole, count, residual.sum_RC + at + first);
   });
 }
 
-template <class T>
-__global__ void add_layer_norm(Residual<T> residual, NormWeights<T> weights, NormSizes sizes,
+template <class X, class T>
+__global__ void add_layer_norm(Residual<X, T> residual, NormWeights<T> weights, NormSizes sizes,
                                float epsilon, T* y_RC, float* mean_R, float* rstd_R) {
   const std::int64_t row = row_of_warp();
   if (row >= sizes.rows) return;
@@ -143,9 +144,10 @@ __global__ void add_layer_norm(Residual<T> residual, NormWeights<T> weights, Nor
             rstd_R);
 }
 
-template <class T>
+template <class X, class T>
 struct NormGradient {
-  const T *x_RC, *gain_C;
+  const X* x_RC;
+  const T* gain_C;
   const float *mean_R, *rstd_R;
   const T* y_grad_RC;
 };
@@ -155,10 +157,11 @@ template <class T>
 struct GradientTerms {
   float normal[pack_size<T>], scaled[pack_size<T>];
 
-  __device__ GradientTerms(const NormGradient<T>& of, std::int64_t at, std::int64_t first,
+  template <class X>
+  __device__ GradientTerms(const NormGradient<X, T>& of, std::int64_t at, std::int64_t first,
                            bool whole, int count, const Statistics& statistics) {
     float gain[pack_size<T>];
-    load_pack<T>(of.x_RC + at + first, whole, count, normal);
+    load_pack_of<T>(of.x_RC + at + first, whole, count, normal);
     load_pack<T>(of.y_grad_RC + at + first, whole, count, scaled);
     load_pack<T>(of.gain_C + first, whole, count, gain);
     for (int i = 0; i < pack_size<T>; ++i) {
@@ -170,8 +173,8 @@ struct GradientTerms {
 
 /// x_grad = rstd (d - average(d) - n average(d n)) of one row, handed over pack by pack:
 /// use(first, count, whole, values).
-template <class T, class Use>
-__device__ void norm_gradient_of_row(const NormGradient<T>& of, const NormSizes& sizes,
+template <class X, class T, class Use>
+__device__ void norm_gradient_of_row(const NormGradient<X, T>& of, const NormSizes& sizes,
                                      std::int64_t row, Use use) {
   const Statistics statistics{of.mean_R[row], of.rstd_R[row]};
   const std::int64_t at = row * sizes.channels;
@@ -197,28 +200,29 @@ __device__ void norm_gradient_of_row(const NormGradient<T>& of, const NormSizes&
   });
 }
 
-template <class T>
-__global__ void layer_norm_gradient(NormGradient<T> of, NormSizes sizes, T* x_grad_RC) {
+template <class X, class T>
+__global__ void layer_norm_gradient(NormGradient<X, T> of, NormSizes sizes, X* x_grad_RC) {
   const std::int64_t row = row_of_warp();
   if (row >= sizes.rows) return;
   norm_gradient_of_row(
       of, sizes, row, [&](std::int64_t first, int count, bool whole, const auto& values) {
-        store_pack<T>(values, whole, count, x_grad_RC + row * sizes.channels + first);
+        store_pack_of<T>(values, whole, count, x_grad_RC + row * sizes.channels + first);
       });
 }
 
 /// The way back through a residual connection: sum_grad = x_grad + addend, branch_grad = dropout of
-/// it.
-template <class T>
+/// it, where it drops.
+template <class X, class T>
 struct ResidualGradient {
-  const T* addend_RC;  // may be null
+  const X* addend_RC;  // may be null
   bool drops;
   DropoutOfTensor dropout;
-  T *sum_grad_RC, *branch_grad_RC;
+  X* sum_grad_RC;
+  T* branch_grad_RC;  // may be null
 };
 
-template <class T>
-__global__ void add_layer_norm_gradient(NormGradient<T> of, ResidualGradient<T> residual,
+template <class X, class T>
+__global__ void add_layer_norm_gradient(NormGradient<X, T> of, ResidualGradient<X, T> residual,
                                         NormSizes sizes) {
   const std::int64_t row = row_of_warp();
   if (row >= sizes.rows) return;
@@ -229,15 +233,16 @@ __global__ void add_layer_norm_gradient(NormGradient<T> of, ResidualGradient<T> 
       of, sizes, row, [&](std::int64_t first, int count, bool whole, const auto& x_grad) {
         float values[pack_size<T>], addend[pack_size<T>] = {};
         const bool adds = residual.addend_RC != nullptr;
-        if (adds) load_pack<T>(residual.addend_RC + at + first, whole, count, addend);
+        if (adds) load_pack_of<T>(residual.addend_RC + at + first, whole, count, addend);
         for (int i = 0; i < pack_size<T>; ++i)
           values[i] =
-              adds ? stored<T>(__fadd_rn(stored<T>(x_grad[i]), addend[i])) : stored<T>(x_grad[i]);
-        store_pack<T>(values, whole, count, residual.sum_grad_RC + at + first);
-        if (!residual.drops) return;
+              adds ? stored<X>(__fadd_rn(stored<X>(x_grad[i]), addend[i])) : stored<X>(x_grad[i]);
+        store_pack_of<T>(values, whole, count, residual.sum_grad_RC + at + first);
+        if (residual.branch_grad_RC == nullptr) return;
 #pragma unroll
         for (int i = 0; i < pack_size<T>; ++i)
-          if (i < count) values[i] = residual.dropout.apply(decisions, at + first + i, values[i]);
+          if (residual.drops && i < count)
+            values[i] = residual.dropout.apply(decisions, at + first + i, stored<T>(values[i]));
         store_pack<T>(values, whole, count, residual.branch_grad_RC + at + first);
       });
 }
@@ -254,9 +259,9 @@ T* optional_operand(Tensors operands, const std::optional<std::size_t>& index) {
   return index ? operands[*index].as<T>() : nullptr;
 }
 
-template <class T>
-NormGradient<T> norm_gradient(Tensors operands) {
-  return {operands[0].as<T>(), operands[1].as<T>(), operands[2].as<float>(),
+template <class X, class T>
+NormGradient<X, T> norm_gradient(Tensors operands) {
+  return {operands[0].as<X>(), operands[1].as<T>(), operands[2].as<float>(),
           operands[3].as<float>(), operands[4].as<T>()};
 }
 
@@ -265,27 +270,31 @@ NormGradient<T> norm_gradient(Tensors operands) {
 Enqueue prepare_row(const op::LayerNorm& op, const Problem& problem) {
   const NormSizes shape = norm_sizes(problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [=](Tensors operands, Workspace, Stream stream) {
-      const std::size_t y = op.bias ? 3 : 2;
-      const NormWeights<T> weights{operands[1].as<T>(), op.bias ? operands[2].as<T>() : nullptr};
-      const NormSizes sizes =
-          sizes_for<T>(shape, operands[0].data, weights.gain_C, weights.bias_C, operands[y].data);
-      launch(layer_norm<T>, norm_launch(sizes), stream, operands[0].as<T>(), weights, sizes,
-             static_cast<float>(op.epsilon), operands[y].as<T>(), operands[y + 1].as<float>(),
-             operands[y + 2].as<float>());
-    };
+    return for_wide<T>(op.wide, [&]<class X>(As<X>) -> Enqueue {
+      return [=](Tensors operands, Workspace, Stream stream) {
+        const std::size_t y = op.bias ? 3 : 2;
+        const NormWeights<T> weights{operands[1].as<T>(), op.bias ? operands[2].as<T>() : nullptr};
+        const NormSizes sizes =
+            sizes_for<T>(shape, operands[0].data, weights.gain_C, weights.bias_C, operands[y].data);
+        launch(layer_norm<X, T>, norm_launch(sizes), stream, operands[0].as<X>(), weights, sizes,
+               static_cast<float>(op.epsilon), operands[y].as<T>(), operands[y + 1].as<float>(),
+               operands[y + 2].as<float>());
+      };
+    });
   });
 }
 
-Enqueue prepare_row(const op::LayerNormGradient&, const Problem& problem) {
+Enqueue prepare_row(const op::LayerNormGradient& op, const Problem& problem) {
   const NormSizes shape = norm_sizes(problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [=](Tensors operands, Workspace, Stream stream) {
-      const NormSizes sizes = sizes_for<T>(shape, operands[0].data, operands[1].data,
-                                           operands[4].data, operands[5].data);
-      launch(layer_norm_gradient<T>, norm_launch(sizes), stream, norm_gradient<T>(operands), sizes,
-             operands[5].as<T>());
-    };
+    return for_wide<T>(op.wide, [&]<class X>(As<X>) -> Enqueue {
+      return [=](Tensors operands, Workspace, Stream stream) {
+        const NormSizes sizes = sizes_for<T>(shape, operands[0].data, operands[1].data,
+                                             operands[4].data, operands[5].data);
+        launch(layer_norm_gradient<X, T>, norm_launch(sizes), stream, norm_gradient<X, T>(operands),
+               sizes, operands[5].as<X>());
+      };
+    });
   });
 }
 
@@ -294,22 +303,25 @@ Enqueue prepare_chain(const ResidualNorm& chain, const Problem& problem) {
   const bool drops = chain.dropout.has_value();
   const DropoutOfTensor dropout(chain.dropout.value_or(op::Dropout()), problem.shapes[chain.sum]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [=](Tensors operands, Workspace, Stream stream) {
-      const Residual<T> residual{operands[chain.other].as<T>(),
-                                 operands[chain.branch].as<T>(),
-                                 optional_operand<T>(operands, chain.branch_bias),
-                                 drops,
-                                 drops ? dropout.at(operands, chain.seed, chain.step) : dropout,
-                                 operands[chain.sum].as<T>()};
-      const NormWeights<T> weights{operands[chain.gain].as<T>(),
-                                   optional_operand<T>(operands, chain.bias)};
-      const NormSizes sizes =
-          sizes_for<T>(shape, residual.x_RC, residual.branch_RC, residual.bias_C, residual.sum_RC,
-                       weights.gain_C, weights.bias_C, operands[chain.y].data);
-      launch(add_layer_norm<T>, norm_launch(sizes), stream, residual, weights, sizes,
-             static_cast<float>(chain.epsilon), operands[chain.y].as<T>(),
-             operands[chain.mean].as<float>(), operands[chain.rstd].as<float>());
-    };
+    return for_wide<T>(chain.wide, [&]<class X>(As<X>) -> Enqueue {
+      return [=](Tensors operands, Workspace, Stream stream) {
+        const Residual<X, T> residual{
+            operands[chain.other].as<X>(),
+            operands[chain.branch].as<T>(),
+            optional_operand<T>(operands, chain.branch_bias),
+            drops,
+            drops ? dropout.at(operands, chain.seed, chain.step) : dropout,
+            operands[chain.sum].as<X>()};
+        const NormWeights<T> weights{operands[chain.gain].as<T>(),
+                                     optional_operand<T>(operands, chain.bias)};
+        const NormSizes sizes =
+            sizes_for<T>(shape, residual.x_RC, residual.branch_RC, residual.bias_C, residual.sum_RC,
+                         weights.gain_C, weights.bias_C, operands[chain.y].data);
+        launch(add_layer_norm<X, T>, norm_launch(sizes), stream, residual, weights, sizes,
+               static_cast<float>(chain.epsilon), operands[chain.y].as<T>(),
+               operands[chain.mean].as<float>(), operands[chain.rstd].as<float>());
+      };
+    });
   });
 }
 
@@ -318,19 +330,22 @@ Enqueue prepare_chain(const ResidualNormGradient& chain, const Problem& problem)
   const bool drops = chain.dropout.has_value();
   const DropoutOfTensor dropout(chain.dropout.value_or(op::Dropout()), problem.shapes[chain.x]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [=](Tensors operands, Workspace, Stream stream) {
-      const ResidualGradient<T> residual{
-          optional_operand<T>(operands, chain.addend), drops,
-          drops ? dropout.at(operands, chain.seed, chain.step) : dropout,
-          operands[chain.sum_grad].as<T>(), optional_operand<T>(operands, chain.branch_grad)};
-      const NormGradient<T> norm{operands[chain.x].as<T>(), operands[chain.gain].as<T>(),
-                                 operands[chain.mean].as<float>(), operands[chain.rstd].as<float>(),
-                                 operands[chain.y_grad].as<T>()};
-      const NormSizes sizes = sizes_for<T>(shape, operands[chain.x].data, operands[chain.gain].data,
-                                           operands[chain.y_grad].data, residual.addend_RC,
-                                           residual.sum_grad_RC, residual.branch_grad_RC);
-      launch(add_layer_norm_gradient<T>, norm_launch(sizes), stream, norm, residual, sizes);
-    };
+    return for_wide<T>(chain.wide, [&]<class X>(As<X>) -> Enqueue {
+      return [=](Tensors operands, Workspace, Stream stream) {
+        const ResidualGradient<X, T> residual{
+            optional_operand<X>(operands, chain.addend), drops,
+            drops ? dropout.at(operands, chain.seed, chain.step) : dropout,
+            operands[chain.sum_grad].as<X>(), optional_operand<T>(operands, chain.branch_grad)};
+        const NormGradient<X, T> norm{operands[chain.x].as<X>(), operands[chain.gain].as<T>(),
+                                      operands[chain.mean].as<float>(),
+                                      operands[chain.rstd].as<float>(),
+                                      operands[chain.y_grad].as<T>()};
+        const NormSizes sizes = sizes_for<T>(
+            shape, operands[chain.x].data, operands[chain.gain].data, operands[chain.y_grad].data,
+            residual.addend_RC, residual.sum_grad_RC, residual.branch_grad_RC);
+        launch(add_layer_norm_gradient<X, T>, norm_launch(sizes), stream, norm, residual, sizes);
+      };
+    });
   });
 }
 

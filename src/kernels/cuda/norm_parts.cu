@@ -96,23 +96,24 @@ struct ApplyBody {
   }
 };
 
-/// What both gradient ops read. With n = (x - mean) rstd and d = y_grad gain:
+/// What both gradient ops read, x as X. With n = (x - mean) rstd and d = y_grad gain:
 ///   x_grad = rstd (d - average(d) - n average(d n)).
-template <class T>
+template <class X, class T>
 struct Gradient {
-  const T *x_RC, *gain_C, *y_grad_RC;
+  const X* x_RC;
+  const T *gain_C, *y_grad_RC;
   const float *mean_R, *rstd_R;
 
   explicit Gradient(Tensors operands)
-      : x_RC(operands[0].as<T>()),
+      : x_RC(operands[0].as<X>()),
         gain_C(operands[1].as<T>()),
         y_grad_RC(operands[4].as<T>()),
         mean_R(operands[2].as<float>()),
         rstd_R(operands[3].as<float>()) {}
 };
 
-template <class T>
-__global__ void gradient_sums(Gradient<T> of, NormSizes sizes, float* sums_R2) {
+template <class X, class T>
+__global__ void gradient_sums(Gradient<X, T> of, NormSizes sizes, float* sums_R2) {
   const std::int64_t row = row_of_warp();
   if (row >= sizes.rows) return;
   float sum = 0, sum_normal = 0;
@@ -154,7 +155,7 @@ struct GradientApplyBody {
 
 Enqueue prepare_row(const op::LayerNormMoments& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem);
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+  return for_element(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Enqueue {
     return [sizes, parts = op.parts](Tensors operands, Workspace, Stream stream) {
       launch(moments<T>, warps_launch(sizes.rows, parts), stream, operands[0].as<T>(), sizes,
              sizes.channels / parts, operands[1].as<float>());
@@ -167,7 +168,8 @@ Enqueue prepare_row(const op::LayerNormApply& op, const Problem& problem) {
   const MergeSizes merge{sizes.rows, problem.shapes[1][0], op.width,
                          static_cast<float>(op.epsilon)};
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [sizes, merge, has_bias = op.bias](Tensors operands, Workspace, Stream stream) {
+    return [sizes, merge, has_bias = op.bias, wide = op.wide](Tensors operands, Workspace,
+                                                              Stream stream) {
       const std::size_t y = has_bias ? 4 : 3;
       float* mean_R = operands[y + 1].as<float>();
       float* rstd_R = operands[y + 2].as<float>();
@@ -175,37 +177,51 @@ Enqueue prepare_row(const op::LayerNormApply& op, const Problem& problem) {
       shape.threads = map_threads;
       shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.rows, map_threads));
       launch(merge_moments, shape, stream, operands[1].as<float>(), merge, mean_R, rstd_R);
-      enqueue_map(
-          map_tensors<T>(sizes.rows * sizes.channels, {operands[0].as<T>()}, {operands[y].as<T>()}),
-          ApplyBody<T>{sizes.channels, sizes.rows, operands[2].as<T>(),
-                       has_bias ? operands[3].as<T>() : nullptr, mean_R, rstd_R},
-          stream);
+      const std::int64_t count = sizes.rows * sizes.channels;
+      const ApplyBody<T> body{
+          sizes.channels, sizes.rows, operands[2].as<T>(), has_bias ? operands[3].as<T>() : nullptr,
+          mean_R,         rstd_R};
+      if (wide)
+        enqueue_map(map_tensors<T, 0b1>(count, {operands[0].data}, {operands[y].data}), body,
+                    stream);
+      else
+        enqueue_map(map_tensors<T>(count, {operands[0].data}, {operands[y].data}), body, stream);
     };
   });
 }
 
-Enqueue prepare_row(const op::LayerNormGradientSums&, const Problem& problem) {
+Enqueue prepare_row(const op::LayerNormGradientSums& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [sizes](Tensors operands, Workspace, Stream stream) {
-      launch(gradient_sums<T>, warps_launch(sizes.rows), stream, Gradient<T>(operands), sizes,
-             operands[5].as<float>());
-    };
+    return for_wide<T>(op.wide, [&]<class X>(As<X>) -> Enqueue {
+      return [sizes](Tensors operands, Workspace, Stream stream) {
+        launch(gradient_sums<X, T>, warps_launch(sizes.rows), stream, Gradient<X, T>(operands),
+               sizes, operands[5].as<float>());
+      };
+    });
   });
 }
 
 Enqueue prepare_row(const op::LayerNormGradientApply& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return
-        [sizes, width = static_cast<float>(op.width)](Tensors operands, Workspace, Stream stream) {
-          const Gradient<T> of(operands);
-          enqueue_map(map_tensors<T>(sizes.rows * sizes.channels, {of.x_RC, of.y_grad_RC},
-                                     {operands[6].as<T>()}),
-                      GradientApplyBody<T>{sizes.channels, sizes.rows, width, of.gain_C, of.mean_R,
-                                           of.rstd_R, operands[5].as<float>()},
-                      stream);
-        };
+    return [sizes, op](Tensors operands, Workspace, Stream stream) {
+      const GradientApplyBody<T> body{sizes.channels,
+                                      sizes.rows,
+                                      static_cast<float>(op.width),
+                                      operands[1].as<T>(),
+                                      operands[2].as<float>(),
+                                      operands[3].as<float>(),
+                                      operands[5].as<float>()};
+      const std::int64_t count = sizes.rows * sizes.channels;
+      if (op.wide)
+        enqueue_map(
+            map_tensors<T, 0b101>(count, {operands[0].data, operands[4].data}, {operands[6].data}),
+            body, stream);
+      else
+        enqueue_map(map_tensors<T>(count, {operands[0].data, operands[4].data}, {operands[6].data}),
+                    body, stream);
+    };
   });
 }
 

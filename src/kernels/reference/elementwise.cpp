@@ -45,10 +45,11 @@ Run map_elements(const Row& row, std::int64_t count, std::index_sequence<read...
   return [row, count](Tensors operands, Workspace) {
     const auto in =
         std::tuple(operands[read].as<const Stored<T, Row::rule.operands[read].element>>()...);
-    T* out = operands[sizeof...(read)].as<T>();
+    using Out = Stored<T, Row::rule.operands[sizeof...(read)].element>;
+    Out* out = operands[sizeof...(read)].as<Out>();
     for (std::int64_t i = 0; i < count; ++i)
-      out[i] =
-          static_cast<T>(element(Math{}, row, static_cast<Computing<T>>(std::get<read>(in)[i])...));
+      out[i] = static_cast<Out>(
+          element(Math{}, row, static_cast<Computing<T>>(std::get<read>(in)[i])...));
   };
 }
 
@@ -61,7 +62,7 @@ Run prepare_elementwise(const Row& row, const Problem& problem) {
   if constexpr (Row::rule.takes_any_element)
     if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
       return make(As<std::uint64_t>{});
-  return for_storage(problem.dtype, make);
+  return for_storage(storage_of(op::is_wide(row), problem.dtype), make);
 }
 
 }  // namespace
@@ -93,8 +94,8 @@ Run prepare_row(const op::BiasGradient& op, const Problem& problem) {
 FOURFOLD_ELEMENTWISE_ROWS(FOURFOLD_ROW)
 #undef FOURFOLD_ROW
 
-Run prepare_row(const op::TakePosition&, const Problem& problem) {
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+Run prepare_row(const op::TakePosition& op, const Problem& problem) {
+  return for_storage(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Run {
     return [shape = problem.shapes[0]](Tensors operands, Workspace) {
       const T* x_BTC = operands[0].as<T>();
       const std::int64_t index = *operands[1].as<std::int32_t>();

@@ -40,15 +40,15 @@ void embedding_gradient(const std::int32_t* tokens_N, const T* y_grad_NC, const 
   }
 }
 
-template <class T>
+template <class T, class Y>
 void add_positions(const T* x_BTC, const T* table_PC, std::int64_t first,
-                   const DocumentStarts& documents, const Shape& shape, T* y_BTC) {
+                   const DocumentStarts& documents, const Shape& shape, Y* y_BTC) {
   for (std::int64_t sample = 0; sample < shape[0]; ++sample)
     for (std::int64_t t = 0; t < shape[1]; ++t)
       for (std::int64_t channel = 0; channel < shape[2]; ++channel) {
         const std::int64_t i = (sample * shape[1] + t) * shape[2] + channel;
         const std::int64_t row = first + t - documents.first_key(sample, t);
-        y_BTC[i] = static_cast<T>(static_cast<Sum<T>>(x_BTC[i]) +
+        y_BTC[i] = static_cast<Y>(static_cast<Sum<T>>(x_BTC[i]) +
                                   static_cast<Sum<T>>(table_PC[row * shape[2] + channel]));
       }
 }
@@ -86,7 +86,7 @@ Run prepare_row(const op::Embedding& op, const Problem& problem) {
 Run prepare_row(const op::EmbeddingGradient& op, const Problem& problem) {
   const TableSizes sizes{problem.shapes[0].elements(), op.rows, problem.shapes[1].back(),
                          op.first_row};
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Run {
     return [sizes, accumulate = op.accumulate](Tensors operands, Workspace) {
       embedding_gradient<T>(operands[0].as<std::int32_t>(), operands[1].as<T>(), sizes, accumulate,
                             operands[2].as<Sum<T>>());
@@ -96,16 +96,18 @@ Run prepare_row(const op::EmbeddingGradient& op, const Problem& problem) {
 
 Run prepare_row(const op::AddPositions& op, const Problem& problem) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [op, shape = problem.shapes[0]](Tensors operands, Workspace) {
-      const std::int64_t start = op.cached ? *operands[2].as<std::int32_t>() : 0;
-      add_positions<T>(operands[0].as<T>(), operands[1].as<T>(), start + op.first,
-                       document_starts(op, operands, 2), shape, operands.back().as<T>());
-    };
+    return for_output<T>(op.wide, [&]<class Y>(As<Y>) -> Run {
+      return [op, shape = problem.shapes[0]](Tensors operands, Workspace) {
+        const std::int64_t start = op.cached ? *operands[2].as<std::int32_t>() : 0;
+        add_positions(operands[0].as<T>(), operands[1].as<T>(), start + op.first,
+                      document_starts(op, operands, 2), shape, operands.back().as<Y>());
+      };
+    });
   });
 }
 
 Run prepare_row(const op::PositionsGradient& op, const Problem& problem) {
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Run {
     return [op, shape = problem.shapes[0]](Tensors operands, Workspace) {
       positions_gradient<T>(operands[0].as<T>(), document_starts(op, operands, 1), shape, op,
                             operands.back().as<Sum<T>>());

@@ -1,5 +1,6 @@
 // Reference layer norm and its gradients; op::LayerNorm ... op::LayerNormWeightGradient say what
-// they compute. R rows, C channels. Two-pass variance, so that a large common offset does no harm.
+// they compute. R rows, C channels, X the type of x. Two-pass variance, so that a large common
+// offset does no harm.
 #include <cmath>
 
 #include "kernels/reference/rows.h"
@@ -16,12 +17,12 @@ NormSizes norm_sizes(const Shape& x) {
 }
 
 /// bias_C may be null.
-template <class T>
-void layer_norm(const T* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes, double epsilon,
+template <class X, class T>
+void layer_norm(const X* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes, double epsilon,
                 T* y_RC, Sum<T>* mean_R, Sum<T>* rstd_R) {
   const auto channels = static_cast<Sum<T>>(sizes.channels);
   for (std::int64_t row = 0; row < sizes.rows; ++row) {
-    const T* x = x_RC + row * sizes.channels;
+    const X* x = x_RC + row * sizes.channels;
     Sum<T> sum = 0, squares = 0;
     for (std::int64_t c = 0; c < sizes.channels; ++c) sum += static_cast<Sum<T>>(x[c]);
     const Sum<T> mean = sum / channels;
@@ -42,9 +43,9 @@ void layer_norm(const T* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes
 }
 
 /// With n = (x - mean) rstd and d = y_grad gain:  x_grad = rstd (d - average(d) - n average(d n)).
-template <class T>
-void layer_norm_gradient(const T* x_RC, const T* gain_C, const Sum<T>* mean_R, const Sum<T>* rstd_R,
-                         const T* y_grad_RC, NormSizes sizes, T* x_grad_RC) {
+template <class X, class T>
+void layer_norm_gradient(const X* x_RC, const T* gain_C, const Sum<T>* mean_R, const Sum<T>* rstd_R,
+                         const T* y_grad_RC, NormSizes sizes, X* x_grad_RC) {
   const auto channels = static_cast<Sum<T>>(sizes.channels);
   for (std::int64_t row = 0; row < sizes.rows; ++row) {
     const std::int64_t at = row * sizes.channels;
@@ -60,14 +61,14 @@ void layer_norm_gradient(const T* x_RC, const T* gain_C, const Sum<T>* mean_R, c
       sum_normal += scaled(c) * normal(c);
     }
     for (std::int64_t c = 0; c < sizes.channels; ++c)
-      x_grad_RC[at + c] = static_cast<T>(
+      x_grad_RC[at + c] = static_cast<X>(
           rstd_R[row] * (scaled(c) - sum / channels - normal(c) * (sum_normal / channels)));
   }
 }
 
 /// bias_grad_C may be null.
-template <class T>
-void layer_norm_weight_gradient(const T* x_RC, const Sum<T>* mean_R, const Sum<T>* rstd_R,
+template <class X, class T>
+void layer_norm_weight_gradient(const X* x_RC, const Sum<T>* mean_R, const Sum<T>* rstd_R,
                                 const T* y_grad_RC, NormSizes sizes, bool accumulate,
                                 Sum<T>* gain_grad_C, Sum<T>* bias_grad_C) {
   for (std::int64_t c = 0; c < sizes.channels; ++c) {
@@ -89,35 +90,42 @@ void layer_norm_weight_gradient(const T* x_RC, const Sum<T>* mean_R, const Sum<T
 Run prepare_row(const op::LayerNorm& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [op, sizes](Tensors operands, Workspace) {
-      const std::size_t y = op.bias ? 3 : 2;
-      layer_norm<T>(operands[0].as<T>(), operands[1].as<T>(),
-                    op.bias ? operands[2].as<T>() : nullptr, sizes, op.epsilon, operands[y].as<T>(),
-                    operands[y + 1].as<Sum<T>>(), operands[y + 2].as<Sum<T>>());
-    };
+    return for_output<T>(op.wide, [&]<class X>(As<X>) -> Run {
+      return [op, sizes](Tensors operands, Workspace) {
+        const std::size_t y = op.bias ? 3 : 2;
+        layer_norm<X, T>(operands[0].as<X>(), operands[1].as<T>(),
+                         op.bias ? operands[2].as<T>() : nullptr, sizes, op.epsilon,
+                         operands[y].as<T>(), operands[y + 1].as<Sum<T>>(),
+                         operands[y + 2].as<Sum<T>>());
+      };
+    });
   });
 }
 
-Run prepare_row(const op::LayerNormGradient&, const Problem& problem) {
+Run prepare_row(const op::LayerNormGradient& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes](Tensors operands, Workspace) {
-      layer_norm_gradient<T>(operands[0].as<T>(), operands[1].as<T>(), operands[2].as<Sum<T>>(),
-                             operands[3].as<Sum<T>>(), operands[4].as<T>(), sizes,
-                             operands[5].as<T>());
-    };
+    return for_output<T>(op.wide, [&]<class X>(As<X>) -> Run {
+      return [sizes](Tensors operands, Workspace) {
+        layer_norm_gradient<X, T>(operands[0].as<X>(), operands[1].as<T>(),
+                                  operands[2].as<Sum<T>>(), operands[3].as<Sum<T>>(),
+                                  operands[4].as<T>(), sizes, operands[5].as<X>());
+      };
+    });
   });
 }
 
 Run prepare_row(const op::LayerNormWeightGradient& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [op, sizes](Tensors operands, Workspace) {
-      layer_norm_weight_gradient<T>(operands[0].as<T>(), operands[1].as<Sum<T>>(),
-                                    operands[2].as<Sum<T>>(), operands[3].as<T>(), sizes,
-                                    op.accumulate, operands[4].as<Sum<T>>(),
-                                    op.bias ? operands[5].as<Sum<T>>() : nullptr);
-    };
+    return for_output<T>(op.wide, [&]<class X>(As<X>) -> Run {
+      return [op, sizes](Tensors operands, Workspace) {
+        layer_norm_weight_gradient<X, T>(operands[0].as<X>(), operands[1].as<Sum<T>>(),
+                                         operands[2].as<Sum<T>>(), operands[3].as<T>(), sizes,
+                                         op.accumulate, operands[4].as<Sum<T>>(),
+                                         op.bias ? operands[5].as<Sum<T>>() : nullptr);
+      };
+    });
   });
 }
 

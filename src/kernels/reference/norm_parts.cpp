@@ -1,5 +1,5 @@
 // Reference layer norm in parts; op::LayerNormMoments ... op::LayerNormGradientApply say what
-// they compute. R rows, C local channels, P parts.
+// they compute. R rows, C local channels, P parts, X the type of x.
 #include <cmath>
 
 #include "kernels/reference/rows.h"
@@ -62,8 +62,8 @@ Statistics<S> merge(const S* moments_PR2, std::int64_t parts, std::int64_t rows,
 }
 
 /// bias_C may be null.
-template <class T>
-void apply(const T* x_RC, const Sum<T>* moments_PR2, std::int64_t parts, const T* gain_C,
+template <class X, class T>
+void apply(const X* x_RC, const Sum<T>* moments_PR2, std::int64_t parts, const T* gain_C,
            const T* bias_C, NormSizes sizes, const op::LayerNormApply& op, T* y_RC, Sum<T>* mean_R,
            Sum<T>* rstd_R) {
   for (std::int64_t row = 0; row < sizes.rows; ++row) {
@@ -81,14 +81,15 @@ void apply(const T* x_RC, const Sum<T>* moments_PR2, std::int64_t parts, const T
 
 /// What both gradient ops read. With n = (x - mean) rstd and d = y_grad gain:
 ///   x_grad = rstd (d - average(d) - n average(d n)).
-template <class T>
+template <class X, class T>
 struct Gradient {
-  const T *x_RC, *gain_C, *y_grad_RC;
+  const X* x_RC;
+  const T *gain_C, *y_grad_RC;
   const Sum<T>*mean_R, *rstd_R;
   std::int64_t channels;
 
   explicit Gradient(Tensors operands, std::int64_t local_channels)
-      : x_RC(operands[0].as<T>()),
+      : x_RC(operands[0].as<X>()),
         gain_C(operands[1].as<T>()),
         y_grad_RC(operands[4].as<T>()),
         mean_R(operands[2].as<Sum<T>>()),
@@ -102,11 +103,39 @@ struct Gradient {
   }
 };
 
+/// The sums over the local channels of d and of d n, of each row.
+template <class X, class T>
+void gradient_sums(const Gradient<X, T>& gradient, NormSizes sizes, Sum<T>* sums_R2) {
+  for (std::int64_t row = 0; row < sizes.rows; ++row) {
+    Sum<T> sum = 0, sum_normal = 0;
+    for (std::int64_t c = 0; c < sizes.channels; ++c) {
+      sum += gradient.scaled(row, c);
+      sum_normal += gradient.scaled(row, c) * gradient.normal(row, c);
+    }
+    sums_R2[2 * row] = sum;
+    sums_R2[2 * row + 1] = sum_normal;
+  }
+}
+
+template <class X, class T>
+void gradient_apply(const Gradient<X, T>& gradient, NormSizes sizes, std::int64_t all_channels,
+                    const Sum<T>* sums_R2, X* x_grad_RC) {
+  const auto width = static_cast<Sum<T>>(all_channels);
+  for (std::int64_t row = 0; row < sizes.rows; ++row) {
+    const Sum<T> average = sums_R2[2 * row] / width;
+    const Sum<T> average_normal = sums_R2[2 * row + 1] / width;
+    for (std::int64_t c = 0; c < sizes.channels; ++c)
+      x_grad_RC[row * sizes.channels + c] =
+          static_cast<X>(gradient.rstd_R[row] * (gradient.scaled(row, c) - average -
+                                                 gradient.normal(row, c) * average_normal));
+  }
+}
+
 }  // namespace
 
 Run prepare_row(const op::LayerNormMoments& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Run {
     return [parts = op.parts, sizes](Tensors operands, Workspace) {
       moments<T>(operands[0].as<T>(), sizes, parts, operands[1].as<Sum<T>>());
     };
@@ -116,51 +145,37 @@ Run prepare_row(const op::LayerNormMoments& op, const Problem& problem) {
 Run prepare_row(const op::LayerNormApply& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [op, sizes, parts = problem.shapes[1][0]](Tensors operands, Workspace) {
-      const std::size_t y = op.bias ? 4 : 3;
-      apply<T>(operands[0].as<T>(), operands[1].as<Sum<T>>(), parts, operands[2].as<T>(),
-               op.bias ? operands[3].as<T>() : nullptr, sizes, op, operands[y].as<T>(),
-               operands[y + 1].as<Sum<T>>(), operands[y + 2].as<Sum<T>>());
-    };
+    return for_output<T>(op.wide, [&]<class X>(As<X>) -> Run {
+      return [op, sizes, parts = problem.shapes[1][0]](Tensors operands, Workspace) {
+        const std::size_t y = op.bias ? 4 : 3;
+        apply<X, T>(operands[0].as<X>(), operands[1].as<Sum<T>>(), parts, operands[2].as<T>(),
+                    op.bias ? operands[3].as<T>() : nullptr, sizes, op, operands[y].as<T>(),
+                    operands[y + 1].as<Sum<T>>(), operands[y + 2].as<Sum<T>>());
+      };
+    });
   });
 }
 
-Run prepare_row(const op::LayerNormGradientSums&, const Problem& problem) {
+Run prepare_row(const op::LayerNormGradientSums& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes](Tensors operands, Workspace) {
-      const Gradient<T> gradient(operands, sizes.channels);
-      Sum<T>* sums_R2 = operands[5].as<Sum<T>>();
-      for (std::int64_t row = 0; row < sizes.rows; ++row) {
-        Sum<T> sum = 0, sum_normal = 0;
-        for (std::int64_t c = 0; c < sizes.channels; ++c) {
-          sum += gradient.scaled(row, c);
-          sum_normal += gradient.scaled(row, c) * gradient.normal(row, c);
-        }
-        sums_R2[2 * row] = sum;
-        sums_R2[2 * row + 1] = sum_normal;
-      }
-    };
+    return for_output<T>(op.wide, [&]<class X>(As<X>) -> Run {
+      return [sizes](Tensors operands, Workspace) {
+        gradient_sums(Gradient<X, T>(operands, sizes.channels), sizes, operands[5].as<Sum<T>>());
+      };
+    });
   });
 }
 
 Run prepare_row(const op::LayerNormGradientApply& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes, op](Tensors operands, Workspace) {
-      const Gradient<T> gradient(operands, sizes.channels);
-      const Sum<T>* sums_R2 = operands[5].as<Sum<T>>();
-      T* x_grad_RC = operands[6].as<T>();
-      const auto width = static_cast<Sum<T>>(op.width);
-      for (std::int64_t row = 0; row < sizes.rows; ++row) {
-        const Sum<T> average = sums_R2[2 * row] / width;
-        const Sum<T> average_normal = sums_R2[2 * row + 1] / width;
-        for (std::int64_t c = 0; c < sizes.channels; ++c)
-          x_grad_RC[row * sizes.channels + c] =
-              static_cast<T>(gradient.rstd_R[row] * (gradient.scaled(row, c) - average -
-                                                     gradient.normal(row, c) * average_normal));
-      }
-    };
+    return for_output<T>(op.wide, [&]<class X>(As<X>) -> Run {
+      return [sizes, op](Tensors operands, Workspace) {
+        gradient_apply(Gradient<X, T>(operands, sizes.channels), sizes, op.width,
+                       operands[5].as<Sum<T>>(), operands[6].as<X>());
+      };
+    });
   });
 }
 

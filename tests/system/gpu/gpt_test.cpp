@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "run/find_non_finite.h"
@@ -19,6 +21,13 @@ RunSetup small_gpt(DType compute = DType::f32) {
   setup.optimizer.grad_clip = 0.5;
   setup.plan.compute = compute;
   return setup;
+}
+
+/// In bf16, with a residual stream in bf16 and in float32.
+std::vector<RunSetup> small_gpts_in_bf16() {
+  std::vector<RunSetup> setups(2, small_gpt(DType::bf16));
+  setups[1].gpt.wide_residual = true;
+  return setups;
 }
 
 /// k eps sqrt(n) with k = 8, eps = 2^-24, and n = 400 additions at most on the way to an element:
@@ -103,20 +112,47 @@ TEST_P(GptOnGpu, ten_steps_are_those_of_the_cpu) {
 }
 
 TEST_P(GptOnGpu, ten_steps_in_bf16_are_those_of_the_cpu) {
-  const RunSetup setup = small_gpt(DType::bf16);
-  SmallRun cpu(setup), gpu = run(setup);
-  cpu.init(true);
-  gpu.init(true);
-  for (std::int64_t step = 0; step < 10; ++step) {
-    auto for_cpu = random_batch(setup, static_cast<std::uint64_t>(step)), for_gpu = for_cpu;
-    // Weights that barely move: each step compares the same function, not where a course has led.
-    const op::ResultBlock expected = cpu.step(for_cpu, step, 1e-6),
-                          got = gpu.step(for_gpu, step, 1e-6);
-    EXPECT_EQ(got.valid_count, expected.valid_count);
-    EXPECT_EQ(got.applied, 1);
-    expect_close(got.loss_sum, expected.loss_sum, bf16_bound);
-    expect_close(got.grad_norm, expected.grad_norm, bf16_bound);
+  for (const RunSetup& setup : small_gpts_in_bf16()) {
+    SmallRun cpu(setup), gpu = run(setup);
+    cpu.init(true);
+    gpu.init(true);
+    for (std::int64_t step = 0; step < 10; ++step) {
+      auto for_cpu = random_batch(setup, static_cast<std::uint64_t>(step)), for_gpu = for_cpu;
+      // Weights that barely move: each step compares the same function, not where a course has led.
+      const op::ResultBlock expected = cpu.step(for_cpu, step, 1e-6),
+                            got = gpu.step(for_gpu, step, 1e-6);
+      EXPECT_EQ(got.valid_count, expected.valid_count);
+      EXPECT_EQ(got.applied, 1);
+      expect_close(got.loss_sum, expected.loss_sum, bf16_bound);
+      expect_close(got.grad_norm, expected.grad_norm, bf16_bound);
+    }
   }
+}
+
+/// Where a residual connection is one kernel each way, and nothing else rounds what is kept wide.
+TEST_P(GptOnGpu, a_wide_residual_stream_is_added_normed_and_rounded_in_one_kernel_each_way) {
+  const RunSetup setup = small_gpts_in_bf16()[1];
+  SmallRun gpu = run(setup);
+  std::map<std::string, std::int64_t> rows;
+  for (const program::Instruction& instruction : gpu.train_program().instructions)
+    if (const auto* compute = std::get_if<program::Compute>(&instruction.what))
+      ++rows[std::string(op::name(compute->op))];
+  const std::int64_t layers = setup.gpt.num_layers,
+                     micros = setup.plan.global_batch_size / setup.plan.micro_batch_size;
+  EXPECT_EQ(rows["add_rounded&layer_norm"], 2 * layers * micros);
+  EXPECT_EQ(rows["layer_norm_gradient+add&cast"], (2 * layers - 1) * micros);
+  EXPECT_EQ(rows["layer_norm_gradient&cast"], micros) << "of the last norm";
+  EXPECT_EQ(rows["layer_norm_gradient+add"], micros) << "of the first norm";
+  EXPECT_EQ(rows["cast"] + rows["add"] + rows["add_rounded"], 0);
+}
+
+TEST_P(GptOnGpu, a_wide_residual_stream_gives_the_same_bits_twice_and_recomputed) {
+  RunSetup setup = small_gpts_in_bf16()[1];
+  setup.gpt.dropout = 0.1;
+  const Course first = course(setup);
+  EXPECT_TRUE(course(setup) == first);
+  setup.plan.checkpointing.layers = 1;
+  EXPECT_TRUE(course(setup) == first) << "recomputed";
 }
 
 TEST_P(GptOnGpu, training_twice_gives_the_same_bits) {
