@@ -41,6 +41,9 @@ struct Config {
   model::Kind kind = model::Kind::gpt;
   model::GptSpec gpt;  // vocab_size 0: the tokenizer's, which cli/ knows
   model::VggSpec vgg;  // of a picture and classes that are left open cli/ knows
+  /// The type of the residual stream: that of the computation, or f32 beside bf16. share_values
+  /// tells the model.
+  DType residual = DType::f32;
   plan::PlanSpec plan;
   data::DataSpec data;
   graph::OptimizerSpec optimizer;
@@ -56,8 +59,8 @@ struct Config {
 };
 
 /// Copies what several rooms need (seed, sequence length, synthetic vocabulary, run name and
-/// folder) from where the schema stores it to the other specs, and settles the micro-batch for the
-/// grid
+/// folder, how the residual stream is kept) from where the schema stores it to the other specs, and
+/// settles the micro-batch for the grid
 /// (`auto` ranks of data count as 1). load() has done it; call it again after changing such a value
 /// in code.
 void share_values(Config& config);

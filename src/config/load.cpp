@@ -279,6 +279,7 @@ void share_values(Config& config) {
   config.train.run_name = config.name;
   config.train.run_dir = config.dir;
   config.train.seed = config.data.seed = config.sample.seed = config.seed;
+  config.gpt.wide_residual = config.plan.compute == DType::bf16 && config.residual == DType::f32;
   const bool is_text = config.kind == model::Kind::gpt;
   config.plan.seq_length = is_text ? config.data.seq_length : 1;
   config.data.samples_per_step = config.plan.global_batch_size;

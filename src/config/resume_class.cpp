@@ -43,6 +43,11 @@ constexpr std::pair<std::string_view, ResumeClass> classes[] = {
     {"run.seed", overridable},
 };
 
+/// Nobody gave the value: it follows from others.
+bool follows(const Origin& origin) {
+  return origin.place == "derived";
+}
+
 }  // namespace
 
 ResumeClass resume_class(std::string_view key) {
@@ -60,6 +65,7 @@ std::string resume_conflicts(const std::vector<Difference>& differences,
                              const std::vector<std::string>& overrides) {
   std::string lines;
   for (const Difference& difference : differences) {
+    if (follows(difference.left) && follows(difference.right)) continue;  // from another difference
     const ResumeClass kind = resume_class(difference.key);
     const bool is_meant =
         std::find(overrides.begin(), overrides.end(), difference.key) != overrides.end();

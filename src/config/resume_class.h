@@ -21,7 +21,8 @@ enum class ResumeClass {
 ResumeClass resume_class(std::string_view key);
 
 /// Differences that forbid to go on: those of fixed keys, and of overridable ones that are not
-/// among `overrides`. One line each, with both values and what to do; empty: none.
+/// among `overrides`; not those whose both values follow from other keys. One line each, with both
+/// values and what to do; empty: none.
 std::string resume_conflicts(const std::vector<Difference>& differences,
                              const std::vector<std::string>& overrides);
 

@@ -11,6 +11,7 @@
 #include "config/infeasible_text.h"
 #include "config/number.h"
 #include "config/schema.h"
+#include "config/value.h"
 #include "plan/make_mesh.h"
 
 namespace fourfold::config {
@@ -129,6 +130,18 @@ Verdict sequence_is_cut_by_megatron(const Config& c) {
   return Finding{format("parallel.shard_sequence = true does not go with parallel.strategy = {}",
                         to_string(c.plan.strategy)),
                  "set parallel.strategy = megatron, or parallel.shard_sequence = false"};
+}
+
+Verdict residual_fits_compute(const Config& c) {
+  const bool is_wider = c.residual == DType::f32 && c.plan.compute == DType::bf16;
+  if (c.residual == c.plan.compute || is_wider) return std::nullopt;
+  Config copy = c;  // places hand out references
+  const std::string residual = value_text(*find_key("precision.residual"), copy),
+                    compute = value_text(*find_key("precision.compute"), copy);
+  return Finding{
+      format("precision.residual = {} does not go with precision.compute = {}", residual, compute),
+      format("leave precision.residual out, or set it to {}; beside bf16 it may also be fp32",
+             compute)};
 }
 
 Verdict samples_fit_positions(const Config& c) {
@@ -404,6 +417,7 @@ std::span<const Rule> rules() {
       strategy_rule("parallel.tensor.z"),
       {{"model.hidden_size", "parallel.tensor.y"}, columns_divide_width, true},
       {{"parallel.shard_sequence", "parallel.strategy"}, sequence_is_cut_by_megatron},
+      {{"precision.residual", "precision.compute"}, residual_fits_compute},
       {{"data.seq_length", "model.max_position_embeddings"}, samples_fit_positions},
       {{"lr_schedule.warmup_steps", "train.steps"}, warmup_fits_steps},
       {{"lr_schedule.warmup_steps", "lr_schedule.decay_steps", "lr_schedule.kind", "train.steps"},

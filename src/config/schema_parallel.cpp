@@ -112,6 +112,20 @@ std::vector<Key> parallel_keys() {
        .example = "fp64",
        .elsewhere = {"precision", "bf16", "mixed_precision_param", "mixed_precision", "dtype",
                      "torch_dtype", "precision.dtype"}},
+      {.path = "precision.residual",
+       .meaning = "Type of the residual stream and of its gradient. fp32 beside bf16, as PyTorch's "
+                  "autocast has it: each branch is rounded once, and what it is added to never "
+                  "again; products and attention stay bf16.",
+       .field = choice<DType>(at(&Config::residual), {"fp32", "fp64", "bf16"},
+                              {DType::f32, DType::f64, DType::bf16}),
+       .fallback = "",
+       .cost = "fp32 beside bf16: twice the bytes of the stream in memory, and of what is sent of "
+               "it. The error of a bf16 stream grows as the root of its additions, two a block.",
+       .example = "fp32",
+       .elsewhere = {"fp32_residual_connection", "residual_in_fp32", "residual_dtype"},
+       .derived_words = "precision.compute",
+       .derive = [](Config& config) { config.residual = config.plan.compute; },
+       .kind = model::Kind::gpt},
   };
 }
 

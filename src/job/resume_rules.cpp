@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "checkpoint/load.h"
 #include "config/compare.h"
+#include "config/print.h"
 #include "config/resume_class.h"
 #include "data/tokenizer.h"
 
@@ -83,7 +84,8 @@ bool has_same_validation(const checkpoint::Manifest& manifest, const config::Con
 
 void check_resumable(const checkpoint::Manifest& manifest, const config::Config& config,
                      const data::Source& source, const std::vector<std::string>& overrides) {
-  const config::Config stored = stored_config(manifest);
+  config::Config stored = stored_config(manifest);
+  config::mark_followers(stored);
   std::string conflicts = config::resume_conflicts(config::differences(stored, config), overrides);
   if (!is_override(overrides, "lr_schedule"))
     conflicts += config::schedule_leap(manifest.step, stored, config);

@@ -99,8 +99,9 @@ Rows summary_rows(const Job& job) {
   rows.push_back(grid_row(job));
   rows.push_back(batch_row(job));
   rows.push_back(memory_row(job));
-  rows.push_back({"precision", format("{}, activation checkpointing {}",
-                                      to_string(job.plan.compute), checkpointing)});
+  rows.push_back({"precision",
+                  format("{}{}, activation checkpointing {}", to_string(job.plan.compute),
+                         config.gpt.wide_residual ? " (residual stream f32)" : "", checkpointing)});
   rows.push_back(step_row(job));
   rows.push_back(kernels_row(job));
   return rows;

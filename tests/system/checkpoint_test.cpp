@@ -431,7 +431,7 @@ TEST_F(Checkpoint, row_32_every_change_of_the_architecture_is_refused_and_nothin
 }
 
 TEST_F(Checkpoint, a_run_goes_on_in_bf16_and_back_where_the_user_means_it_but_not_in_fp64) {
-  Words sets{"train.steps=4", "eval.batches=1", "train.global_batch_size=2",
+  Words sets{"train.steps=5", "eval.batches=1", "train.global_batch_size=2",
              "train.micro_batch_size=1"};
   const auto in = [&](const std::string& precision) {
     return joined(sets, {"kernels=reference", "precision.compute=" + precision});
@@ -446,6 +446,13 @@ TEST_F(Checkpoint, a_run_goes_on_in_bf16_and_back_where_the_user_means_it_but_no
   EXPECT_NE(other.text.find("the model has f64"), std::string::npos) << other.text;
   const CommandResult mixed = run(training("run", in("bf16"), joined(meant, {"--stop-at", "3"})));
   EXPECT_EQ(mixed.code, 0) << mixed.text;
+  const Words wide = joined(in("bf16"), {"precision.residual=fp32"});
+  const CommandResult unmeant = run(training("run", wide));
+  EXPECT_EQ(unmeant.code, 2) << unmeant.text;
+  EXPECT_NE(unmeant.text.find("--override precision.residual"), std::string::npos) << unmeant.text;
+  const CommandResult widened =
+      run(training("run", wide, {"--override", "precision.residual", "--stop-at", "4"}));
+  EXPECT_EQ(widened.code, 0) << widened.text;
   const CommandResult back = run(training("run", in("fp32"), meant));
   EXPECT_EQ(back.code, 0) << back.text;
 }

@@ -51,6 +51,20 @@ TEST(Load, a_grid_is_read_from_its_nested_section) {
   EXPECT_EQ(config.plan.micro_batch_size, 2);
 }
 
+TEST(Load, the_residual_stream_has_the_type_of_the_computation_or_float32_beside_bf16) {
+  const auto residual_of = [](const std::string& precision) {
+    const Config config = load_text(std::string(synthetic) + "precision: {" + precision + "}\n");
+    EXPECT_EQ(config.gpt.wide_residual, config.residual != config.plan.compute) << precision;
+    return config.residual;
+  };
+  EXPECT_EQ(load_text(synthetic).residual, DType::f32);
+  EXPECT_EQ(residual_of("compute: fp64"), DType::f64);
+  EXPECT_EQ(residual_of("compute: bf16"), DType::bf16);
+  EXPECT_EQ(residual_of("compute: bf16, residual: bf16"), DType::bf16);
+  EXPECT_EQ(residual_of("compute: bf16, residual: fp32"), DType::f32);
+  EXPECT_EQ(residual_of("compute: fp32, residual: fp32"), DType::f32);
+}
+
 TEST(Load, a_grid_is_one_rank_unless_given) {
   const Config config = load_text(synthetic);
   EXPECT_EQ(config.plan.grid, (plan::Grid{1, 1, 1, std::nullopt, {"x", "y", "z", "data"}}));

@@ -117,6 +117,9 @@ class Randomizer {
     schedule.min_lr = std::min(schedule.min_lr, schedule.lr);
     schedule.decay_steps += schedule.warmup_steps;
     config_.train.steps += schedule.warmup_steps + schedule.decay_steps;
+    const bool may_be_wide = config_.plan.compute == DType::bf16 &&
+                             config_.residual == DType::f32 && config_.kind == model::Kind::gpt;
+    if (!may_be_wide) config_.residual = config_.plan.compute;
     if (config_.data.format == data::Format::synthetic) config_.sample.tokens = 0;
     if (config_.sample.tokens == 0) config_.sample.interval = 0;
     make_data_consistent();

@@ -35,5 +35,15 @@ TEST(ResumeConflicts, name_values_places_and_the_way_out) {
   EXPECT_EQ(resume_conflicts({differences[3]}, {}), "");
 }
 
+TEST(ResumeConflicts, leave_out_what_follows_from_another_key_before_and_now) {
+  const Difference compute = {"precision.compute", {"a.yaml:3", "fp32"}, {"--set #1", "bf16"}},
+                   follower = {"precision.residual", {"derived", "fp32"}, {"derived", "bf16"}},
+                   given = {"precision.residual", {"derived", "bf16"}, {"--set #2", "fp32"}};
+  EXPECT_EQ(resume_conflicts({compute, follower}, {"precision.compute"}), "");
+  EXPECT_EQ(resume_conflicts({given}, {"precision.compute"}),
+            "\n  precision.residual: bf16 in the checkpoint, fp32 now (--set #2); if you mean it, "
+            "pass --override precision.residual");
+}
+
 }  // namespace
 }  // namespace fourfold::config

@@ -124,6 +124,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "parallel.shard_sequence",
                                              "memory.activation_checkpointing",
                                              "precision.compute",
+                                             "precision.residual",
                                              "eval.interval_steps",
                                              "eval.batches",
                                              "eval.early_stopping",
