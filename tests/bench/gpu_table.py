@@ -11,6 +11,8 @@ WORKLOADS = {
     "1.5b": dict(GPT2, layers=48, heads=25, hidden=1600, batch=8, steps=10),
 }
 TITLES = {"124m": "GPT-2 124M, 16 x 1024 tokens", "1.5b": "GPT-2 1.5B, 8 x 1024 tokens"}
+OURS = {"ours": {}, "wide": {"precision.residual": "fp32"}}  # Fourfold, by what is set besides
+PROGRAMS = {"ours": "**Fourfold**", "wide": "**Fourfold**, residual stream in fp32"}
 
 
 @dataclasses.dataclass
@@ -53,17 +55,22 @@ def ceiling(text):
     return Ceiling(lines[0].split(",")[0], 1e9 * max(copies), 1e12 * float(peak[1]) if peak else None)
 
 
+def ratio_text(peer, own):
+    """How many times the time of `own` a peer takes, round by round."""
+    return range_text([a / b for a, b in zip(peer, own)], ".2f") if own else "-"
+
+
 def step_rows(measured, limit):
     w = WORKLOADS[measured.name]
     tokens, flops = w["batch"] * w["length"], model_flops(w)
     rows = []
     for key, values in measured.times.items():
         median = statistics.median(values)
-        ratios = [peer / own for peer, own in zip(values, measured.times["ours"])]
-        who = "**Fourfold**" if key == "ours" else f"PyTorch {key}"
+        ratios = [ratio_text(values, measured.times.get(own, [])) if key not in OURS else "" for own in OURS]
+        who = PROGRAMS.get(key, f"PyTorch {key}")
         share = f"{100 * flops / median / limit.peak_flops_per_s:.1f} %" if limit.peak_flops_per_s else "-"
         rows.append(f"| {TITLES[measured.name]} | {who} | {range_text([1e3 * v for v in values], '.1f')} "
-                    f"| {tokens / median:.0f} | {'' if key == 'ours' else range_text(ratios, '.2f')} "
+                    f"| {tokens / median:.0f} | {' | '.join(ratios)} "
                     f"| {flops / median / 1e12:.0f} | {share} | {measured.memory[key] / 2**30:.1f} |")  # fmt: skip
     return rows
 
@@ -82,10 +89,11 @@ def page(all_measured, limit, version, rounds):
 
 {limit.device}, {peak}, copy {limit.copy_bytes_per_s / 1e12:.2f} TB/s; bf16 with float32 weights and moments{peer}. Made by
 `scripts/bench-gpu --rounds {rounds}`: alternating rounds, medians of the rounds, (least-largest). A ratio above 1 means that
-Fourfold is faster; it is taken within a round.
+Fourfold is faster; it is taken within a round. PyTorch's autocast keeps the residual stream in fp32, as Fourfold with
+`precision.residual: fp32` does; by itself Fourfold keeps it in bf16, so there is a ratio to each.
 
-| workload | program | ms a step | tokens/s | times as fast | TFLOP/s | MFU | memory, GiB |
-|---|---|---|---|---|---|---|---|
+| workload | program | ms a step | tokens/s | times as fast | with an fp32 stream | TFLOP/s | MFU | memory, GiB |
+|---|---|---|---|---|---|---|---|---|
 {chr(10).join(rows)}
 
 Where a step of Fourfold is longer than its kernels, from a timeline of 5 other steps (`train --trace 5`):
