@@ -16,6 +16,12 @@ using machine::CudaState;
 
 constexpr int first_gpu = 0;
 
+/// What libraries take of a GPU's memory after the regions of a run: code is loaded when a kernel
+/// is first used, in the first step, and cuDNN and cuBLASLt hold memory of their own. A bound until
+/// a GPU has shown less: libcublasLt 13.1 and the libraries of cuDNN 9.19 are 0.96 GiB together,
+/// with code for every GPU.
+constexpr std::int64_t late_library_bytes = std::int64_t{3} << 29;
+
 /// Why a GPU cannot do a job; empty where it can. What `auto` passes over in silence.
 std::string why_not_cuda(const config::Config& config, std::int64_t ranks) {
   if (ranks > 1)
@@ -43,15 +49,18 @@ void check_gpu_memory(const Job& job, std::int64_t beside_bytes) {
     throw UserError(ExitCode::environment,
                     format("{} does not say how much of its memory is free; look at nvidia-smi",
                            device_text(job)));
-  if (persistent + transient > *left)
+  const std::int64_t needed = persistent + transient + late_library_bytes;
+  if (needed > *left)
     throw UserError(
         ExitCode::does_not_fit,
-        format("the run needs {} of the memory of {} ({} persistent, {} transient) and {} are "
-               "free there; reduce train.micro_batch_size, set memory.activation_checkpointing = "
-               "full, choose a smaller model, or end what else runs on the GPU (nvidia-smi shows "
-               "it)",
-               format_bytes(persistent + transient), device_text(job), format_bytes(persistent),
-               format_bytes(transient), format_bytes(*left)));
+        format(
+            "the run needs {} of the memory of {} ({} persistent, {} transient, {} for libraries "
+            "that load late) and {} are free there; reduce train.micro_batch_size, set "
+            "memory.activation_checkpointing = "
+            "full, choose a smaller model, or end what else runs on the GPU (nvidia-smi shows "
+            "it)",
+            format_bytes(needed), device_text(job), format_bytes(persistent),
+            format_bytes(transient), format_bytes(late_library_bytes), format_bytes(*left)));
   if (beside_bytes > available_memory_bytes())
     throw UserError(ExitCode::does_not_fit,
                     format("checkpoints need {} of this host's memory and {} are available; set "

@@ -79,7 +79,7 @@ machine::CudaFacts cuda_facts() {
   facts.architectures = "90";
   facts.devices.push_back({.name = test::fake_cuda().name,
                            .capability = {9, 0},
-                           .memory_bytes = std::int64_t{1} << 30,
+                           .memory_bytes = std::int64_t{1} << 31,
                            .l2_bytes = 1 << 20,
                            .multiprocessors = 4});
   machine::judge(facts, machine::CudaAnswer::devices);

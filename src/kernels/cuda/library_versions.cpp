@@ -14,11 +14,13 @@ std::string version_text(std::size_t number) {
   return format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
 }
 
-/// The function of a library that is loaded for it; null where there is none. `path` is where the
-/// library lay at build time, `name` what the loader finds elsewhere. It stays loaded.
+/// The function of a library: of the one that this program uses, or else one that is loaded for it;
+/// null where there is none. `path` is where the library lay at build time, `name` what the loader
+/// finds elsewhere. It stays loaded.
 template <class Function>
 Function* function_of(const char* path, const char* name, const char* function) {
-  void* library = path[0] != '\0' ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : nullptr;
+  void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr && path[0] != '\0') library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
   return library == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library, function));
 }

@@ -17,6 +17,8 @@ class CudaDevice : public Device {
  public:
   explicit CudaDevice(int index) {
     check_cuda(cudaSetDevice(index), "cudaSetDevice");
+    // A thread that waits sleeps: where cores are few, the others of the run need its core.
+    check_cuda(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "cudaSetDeviceFlags");
     cudaDeviceProp properties{};
     check_cuda(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
     name_ = format("{} (device {})", properties.name, index);
@@ -55,8 +57,9 @@ class CudaDevice : public Device {
 
   Event create_event(Timing timing) override {
     cudaEvent_t event = nullptr;
-    check_cuda(cudaEventCreateWithFlags(
-                   &event, timing == Timing::on ? cudaEventDefault : cudaEventDisableTiming),
+    // Who waits for an event spins, whatever the device's flags say, unless the event says sleep.
+    const unsigned timed = timing == Timing::on ? cudaEventDefault : cudaEventDisableTiming;
+    check_cuda(cudaEventCreateWithFlags(&event, timed | cudaEventBlockingSync),
                "cudaEventCreateWithFlags");
     return event;
   }

@@ -25,11 +25,16 @@ void expect_one_line(const Outcome& outcome, int code, const std::string& part) 
   EXPECT_EQ(std::ranges::count(outcome.text, '\n'), 1) << outcome.text;
 }
 
-TEST_F(FakeGpuCommands, one_byte_too_little_memory_is_refused_before_anything_is_written) {
-  fake_cuda().free_bytes = 0;
+TEST_F(FakeGpuCommands, too_little_memory_is_refused_before_anything_is_written) {
+  // 1.5 GiB stay free for libraries that load late: the run itself has nothing here.
+  fake_cuda().free_bytes = std::int64_t{3} << 29;
   const Outcome outcome = train_on_gpu("run");
-  expect_one_line(outcome, 5, "reduce train.micro_batch_size");
+  expect_one_line(outcome, 5, "1.50 GiB for libraries that load late");
+  EXPECT_NE(outcome.text.find("reduce train.micro_batch_size"), std::string::npos);
   EXPECT_FALSE(file_exists(path("run") + "/metrics.jsonl"));
+  constexpr std::int64_t needed_at_most = std::int64_t{1} << 20;
+  fake_cuda().free_bytes += needed_at_most;
+  EXPECT_EQ(train_on_gpu("run").code, 0);
 }
 
 TEST_F(FakeGpuCommands, a_gpu_that_is_lost_in_mid_run_ends_it_with_13_and_the_run_goes_on_later) {
