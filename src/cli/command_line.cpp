@@ -138,6 +138,8 @@ void add_train(CLI::App& app, Commands& commands) {
   sub->add_option("--stop-at", commands.train.stop_at,
                   "End after step N with a checkpoint; the learning rate goes on as for all steps")
       ->check(not_below(1));
+  sub->add_flag("--no-weights", commands.train.no_weights,
+                "Do not write the weights at the end: for measuring steps of large models");
   sub->add_option("--trace", commands.train.trace,
                   "Write a timeline of so many steps, after two that warm up, to traces/steps.json")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{10000}));

@@ -22,9 +22,10 @@ struct ConfigSource {
 /// earlier run.
 struct TrainArguments {
   ConfigSource config;
-  bool overwrite = false;  // an earlier run's directory may be used again
-  bool dry_run = false;    // everything but the training
-  std::int64_t trace = 0;  // steps to trace
+  bool overwrite = false;   // an earlier run's directory may be used again
+  bool dry_run = false;     // everything but the training
+  bool no_weights = false;  // the weights are not written at the end
+  std::int64_t trace = 0;   // steps to trace
   rundir::ResumeChoice resume;
   std::optional<std::int64_t> stop_at;  // ends after so many steps; the schedule stays
   bool take_over = false;               // the lock of a job that cannot be seen to live

@@ -118,9 +118,11 @@ void add_samples(train::Course& course, const job::Job& job, const data::Source&
 
 /// Where everything lies, and what can be done with it. `ended_early`: the run has ended before its
 /// last step, and not because it was told to.
-void say_where(const job::Job& job, std::int64_t steps, bool ended_early, screen::Log& log) {
+void say_where(const TrainingRun& run, std::int64_t steps, bool ended_early) {
+  const job::Job& job = run.job;
   const std::string& dir = job.config.dir;
-  Rows rows = {{"weights", checkpoint::find_model(dir).value_or(dir)},
+  Rows rows = {{"weights", run.arguments.no_weights ? "not written"
+                                                    : checkpoint::find_model(dir).value_or(dir)},
                {"metrics", join_path(dir, rundir::RunFiles::metrics)},
                {"log", join_path(dir, rundir::RunFiles::log)},
                {"again", format("sh {} --set run.dir=DIR",
@@ -133,9 +135,9 @@ void say_where(const job::Job& job, std::int64_t steps, bool ended_early, screen
                                     "other {} of {}",
                                     format_grouped(job.config.train.steps - steps),
                                     counted(job.config.train.steps, "step"))});
-  std::string text = "\n" + screen::to_text(rows, log.columns());
+  std::string text = "\n" + screen::to_text(rows, run.log.columns());
   text.pop_back();
-  log.info(text);
+  run.log.info(text);
 }
 
 /// "x 2, data 4"; "one rank".
@@ -246,7 +248,7 @@ train::BestSoFar best_of(const checkpoint::Manifest& manifest) {
 /// What is left to do once all steps are done.
 void finish(const TrainingRun& run, std::int64_t steps, run::Executor& executor, comm::World* world,
             std::optional<interop::TensorboardLog>& tensorboard, const train::TrainResult& result) {
-  save_weights(run.job, steps, executor, world);
+  if (!run.arguments.no_weights) save_weights(run.job, steps, executor, world);
   const rundir::Outcome outcome(run.arguments.variable);
   if (result.was_stopped) {
     if (is_first(world)) outcome.stopped(steps, run.job.config.train.steps);
@@ -255,7 +257,7 @@ void finish(const TrainingRun& run, std::int64_t steps, run::Executor& executor,
   const std::string sample = show_sample(run.job, run.source, executor, world);
   if (tensorboard && !sample.empty()) tensorboard->text("samples/text", interop::as_block(sample));
   if (!is_first(world)) return;
-  say_where(run.job, steps, result.ended_early, run.log);
+  say_where(run, steps, result.ended_early);
   outcome.done(steps, run.job.config.train.steps);
 }
 

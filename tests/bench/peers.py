@@ -70,13 +70,14 @@ def empty_config(scratch):
     return path
 
 
-def fourfold_run(binary, settings, scratch, extra, flags=()):
+def fourfold_run(binary, settings, scratch, extra, flags=(), environment=None):
     """One run, a process of its own: its folder and its peak memory in bytes. `extra` are texts for --set."""
     run_dir = os.path.join(scratch, "run")
-    command = [binary, "train", empty_config(scratch), "--overwrite", *flags]
+    command = [binary, "train", empty_config(scratch), "--overwrite", "--no-weights", *flags]
     for text in [*(f"{key}={value}" for key, value in settings.items()), f"run.dir={run_dir}", *extra]:
         command += ["--set", text]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)  # fmt: skip
     output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

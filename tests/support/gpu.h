@@ -42,6 +42,17 @@ struct GpuKernels {
 };
 std::vector<GpuKernels> gpu_kernels();
 
+/// With attention that cuDNN computes in bf16: no dropout, heads of 64, and a multiple of four
+/// tokens and heads in a micro-batch. Small, because a CPU takes the place of the GPU too.
+inline RunSetup for_cudnn(RunSetup setup) {
+  setup.gpt.dropout = 0;
+  setup.gpt.num_layers = 1;
+  setup.gpt.num_attention_heads = 1;
+  setup.gpt.hidden_size = setup.gpt.ffn_hidden_size = 64;
+  setup.gpt.max_position_embeddings = setup.plan.seq_length = 16;
+  return setup;
+}
+
 /// A test for each of them. Skipped, with the reason, where there is no GPU.
 class OnGpu : public testing::TestWithParam<GpuKernels> {
  protected:

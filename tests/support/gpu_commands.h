@@ -68,5 +68,9 @@ sample: {tokens: 0}
 inline Words on(const std::string& device, const std::string& precision = "fp32") {
   return {"run.device=" + device, "precision.compute=" + precision};
 }
+inline Words joined(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
 
 }  // namespace fourfold::test

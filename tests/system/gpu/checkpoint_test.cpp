@@ -19,9 +19,10 @@ RunSetup small_gpt() {
   return setup;
 }
 
-void train(SmallRun& run, std::int64_t first, std::int64_t last) {
+void train(SmallRun& run, std::int64_t first, std::int64_t last,
+           const RunSetup& setup = small_gpt()) {
   for (std::int64_t step = first; step < last; ++step) {
-    auto feeder = random_batch(small_gpt(), static_cast<std::uint64_t>(step));
+    auto feeder = random_batch(setup, static_cast<std::uint64_t>(step));
     EXPECT_EQ(run.step(feeder, step).applied, 1);
   }
 }
@@ -69,17 +70,21 @@ TEST_P(CheckpointsOnGpu, go_from_the_cpu_to_a_gpu_and_back_bit_by_bit) {
 }
 
 TEST_P(CheckpointsOnGpu, a_run_that_goes_on_has_the_bits_of_one_that_was_never_stopped) {
-  SmallRun whole = run(small_gpt()), begun = run(small_gpt()), resumed = run(small_gpt());
-  for (SmallRun* run : {&whole, &begun}) {
-    run->init(false);
-    train(*run, 0, 3);
+  RunSetup in_bf16 = for_cudnn(small_gpt());
+  in_bf16.plan.compute = DType::bf16;
+  for (const RunSetup& setup : {small_gpt(), in_bf16}) {
+    SmallRun whole = run(setup), begun = run(setup), resumed = run(setup);
+    for (SmallRun* run : {&whole, &begun}) {
+      run->init(false);
+      train(*run, 0, 3, setup);
+    }
+    SimulatedDisk disk;
+    save(disk, begun, 3);
+    load(disk, resumed);
+    train(whole, 3, 6, setup);
+    train(resumed, 3, 6, setup);
+    EXPECT_EQ(resumed.state(), whole.state()) << to_string(setup.plan.compute);
   }
-  SimulatedDisk disk;
-  save(disk, begun, 3);
-  load(disk, resumed);
-  train(whole, 3, 6);
-  train(resumed, 3, 6);
-  EXPECT_EQ(resumed.state(), whole.state());
 }
 
 TEST_P(CheckpointsOnGpu, the_file_of_a_model_is_that_of_the_cpu) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "kernels/cuda/cudnn_attention.h"
 #include "support/gpu_commands.h"
 
 namespace fourfold::test {
@@ -31,6 +32,32 @@ TEST_F(GpuCommands, stopped_and_resumed_a_run_is_the_one_that_never_stopped) {
     train(halves, on("cuda", precision));
     expect_same_run(whole, halves);
   }
+}
+
+TEST_F(GpuCommands, with_attention_of_cudnn_runs_repeat_and_resume_bit_for_bit) {
+  // No dropout, a head of 64, 24 tokens and heads in a micro-batch: what cuDNN has kernels for.
+  const Words sets =
+      joined(on("cuda", "bf16"), {"model.dropout=0", "model.num_layers=1",
+                                  "model.num_attention_heads=1", "model.hidden_size=64"});
+  const Outcome program = with_config("program", sets);
+  ASSERT_EQ(program.code, 0) << program.text;
+  EXPECT_EQ(program.output.find("by cudnn") != std::string::npos, kernels::cuda::cudnn::is_built());
+  train("once", sets);
+  train("again", sets);
+  expect_same_run("once", "again");
+  train("halves", sets, {"--stop-at", "3"});
+  train("halves", sets);
+  expect_same_run("once", "halves");
+}
+
+TEST_F(GpuCommands, without_weights_at_the_end_a_run_has_its_metrics_alone) {
+  train("plain", on("cuda"));
+  const Outcome outcome =
+      with_config("train", joined(on("cuda"), {"run.dir=" + path("bare")}), {"--no-weights"});
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_NE(outcome.output.find("not written"), std::string::npos) << outcome.output;
+  EXPECT_FALSE(file_exists(path("bare") + "/model.safetensors"));
+  expect_equal_steps(steps("bare"), steps("plain"), 0);
 }
 
 TEST_F(GpuCommands, a_traced_run_is_one_that_is_not_traced_and_leaves_a_timeline) {

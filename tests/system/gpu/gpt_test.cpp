@@ -1,12 +1,15 @@
 // A small GPT on a GPU against the CPU, in float32 and in bf16.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "kernels/cuda/cudnn_attention.h"
 #include "run/find_non_finite.h"
 #include "support/compare.h"
 #include "support/gpu.h"
@@ -71,6 +74,14 @@ Course train(SmallRun& run, const RunSetup& setup, const Step& step) {
   course.losses.push_back(run.evaluate(feeder).loss_sum);
   course.state = run.state();
   return course;
+}
+
+/// The instructions of a program that are computed by that implementation.
+std::int64_t count_by(const program::Program& program, const std::string& implementation) {
+  return std::ranges::count_if(program.instructions, [&](const program::Instruction& one) {
+    const auto* compute = std::get_if<program::Compute>(&one.what);
+    return compute != nullptr && compute->implementation == implementation;
+  });
 }
 
 class GptOnGpu : public OnGpu {
@@ -162,6 +173,19 @@ TEST_P(GptOnGpu, training_twice_gives_the_same_bits) {
     const Course first = course(setup);
     EXPECT_TRUE(course(setup) == first) << to_string(compute);
   }
+}
+
+TEST_P(GptOnGpu, training_twice_with_attention_of_cudnn_gives_the_same_bits) {
+  const RunSetup setup = for_cudnn(small_gpt(DType::bf16));
+  {
+    // Both ways, where the build has cuDNN.
+    const bool has_cudnn = GetParam().name == "libraries" && kernels::cuda::cudnn::is_built();
+    SmallRun made = run(setup);
+    EXPECT_EQ(count_by(made.train_program(), "cudnn") > 0, has_cudnn);
+    EXPECT_EQ(count_by(made.train_program(), "cudnn") % 2, 0) << "forward and gradient";
+  }
+  const Course first = course(setup);
+  EXPECT_TRUE(course(setup) == first);
 }
 
 TEST_P(GptOnGpu, captured_steps_have_the_bits_of_traced_ones_and_of_single_instructions) {
