@@ -1,10 +1,12 @@
 # Finds the CUDA toolkit and what goes with it; sets fourfold_cuda and cuda_state. Defines
 #   fourfold_cuda_room(ROOM [LIBRARY...])
 # the library fourfold_ROOM_cuda of src/ROOM/cuda, which knows fourfold_ROOM.
-# Each architecture takes two minutes of a core; without being asked for CUDA, one is built.
+# Each architecture takes two minutes of a core; without being asked for CUDA, one is built: that of the GPU that is here.
 set(default_architectures 90)
 if(FOURFOLD_CUDA STREQUAL "ON")
   set(default_architectures "80-real;90")
+elseif(FOURFOLD_GPU_ARCHITECTURE)
+  set(default_architectures ${FOURFOLD_GPU_ARCHITECTURE})
 endif()
 set(FOURFOLD_CUDA_ARCHITECTURES "${default_architectures}" CACHE STRING
     "GPUs to build for, as CMAKE_CUDA_ARCHITECTURES: 80-real;90 is machine code for A100 and H100 and PTX for later ones")
@@ -27,12 +29,16 @@ if(NOT CMAKE_CUDA_COMPILER)
 else()
   enable_language(CUDA)
   find_package(CUDAToolkit)
+  include(CudaPackageHints)
+  cuda_toolkit_library(cublasLt cublasLt.h cublas)
+  cuda_toolkit_library(nvrtc nvrtc.h cuda_nvrtc)
+  cuda_toolkit_library(cupti cupti.h cuda_cupti)
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.2)
     set(missing "nvcc is ${CMAKE_CUDA_COMPILER_VERSION}; 12.2 or later is needed")
   elseif(FOURFOLD_CUDA_ARCHITECTURES MATCHES "(^|;)([1-7][0-9])([^0-9]|$)")
     set(missing "FOURFOLD_CUDA_ARCHITECTURES has ${CMAKE_MATCH_2}: kernels need 80 (A100) or later")
   elseif(NOT TARGET CUDA::cudart_static OR NOT TARGET CUDA::cublasLt)
-    set(missing "the toolkit's cudart_static or cublasLt was not found; set CUDAToolkit_ROOT")
+    set(missing "cudart_static or cublasLt was not found in the toolkit, nor cublasLt in the wheels of Python; set CUDAToolkit_ROOT")
   endif()
 endif()
 if(missing AND FOURFOLD_CUDA STREQUAL "ON")
@@ -69,6 +75,8 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake 3.25 does not know that nvc
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
 set(CMAKE_CUDA_STANDARD 20)
+# RPATH and not RUNPATH: it also serves the libraries that these libraries load (FOURFOLD_PACKAGES, scripts/pack-gpu).
+add_link_options(-Wl,--disable-new-dtags)
 
 function(fourfold_cuda_room name)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/${name}/cuda/*.cpp)

@@ -1,7 +1,7 @@
 # Where packages that go with CUDA may be installed, in the order in which to look. Defines
 #   cuda_package_hints(OUT NAME [VARIABLE...])
 # which sets OUT to folders: from CMake and environment variables of these names, then conda, then the wheels of the
-# Python that is found first (nvidia/NAME, and nvidia itself), then the toolkit. System folders come after hints anyway.
+# Python that is found first (nvidia/NAME, nvidia/cu13 and so on, and all packages), then the toolkit. System folders come after hints anyway.
 function(cuda_package_hints out name)
   set(folders "")
   foreach(variable ${ARGN})
@@ -20,7 +20,8 @@ function(cuda_package_hints out name)
     mark_as_advanced(FOURFOLD_PYTHON_PACKAGES)
   endif()
   if(FOURFOLD_PYTHON_PACKAGES)
-    list(APPEND folders ${FOURFOLD_PYTHON_PACKAGES}/nvidia/${name} ${FOURFOLD_PYTHON_PACKAGES})
+    file(GLOB toolkits ${FOURFOLD_PYTHON_PACKAGES}/nvidia/cu[0-9]*)
+    list(APPEND folders ${FOURFOLD_PYTHON_PACKAGES}/nvidia/${name} ${toolkits} ${FOURFOLD_PYTHON_PACKAGES})
   endif()
   list(APPEND folders ${CUDAToolkit_ROOT} $ENV{CUDA_HOME} ${CUDAToolkit_TARGET_DIR})
   if(CUDAToolkit_BIN_DIR)
@@ -70,4 +71,30 @@ function(cuda_package_check package what minimum advice)
   endif()
   set(${package}_PROBLEM "${problem}" PARENT_SCOPE)
   set(${package}_IS_USABLE ${is_usable} PARENT_SCOPE)
+endfunction()
+
+# cuda_toolkit_library(NAME HEADER PACKAGE [ENDING]): the target CUDA::NAME where FindCUDAToolkit has made none, from wheels, which
+# hold only versioned names; the library ends in the toolkit's major version, or in ENDING. PACKAGE is the folder of a CUDA 12
+# wheel below nvidia/; from CUDA 13 on all are in nvidia/cu13. Sets CUDA_NAME_LIBRARY, as FindCUDAToolkit does.
+function(cuda_toolkit_library name header package)
+  if(TARGET CUDA::${name})
+    return()
+  endif()
+  cuda_package_hints(hints ${package})
+  set(ending ${CUDAToolkit_VERSION_MAJOR})
+  if(ARGN)
+    set(ending ${ARGN})
+  endif()
+  # Those that FindCUDAToolkit has looked for and not found are asked for again.
+  find_library(FOURFOLD_${name} NAMES ${name} lib${name}.so.${ending} NAMES_PER_DIR HINTS ${hints} PATH_SUFFIXES lib64 lib)
+  find_path(FOURFOLD_${name}_INCLUDE NAMES ${header} HINTS ${hints} PATH_SUFFIXES include)
+  mark_as_advanced(FOURFOLD_${name} FOURFOLD_${name}_INCLUDE)
+  if(FOURFOLD_${name} AND FOURFOLD_${name}_INCLUDE)
+    set(CUDA_${name}_LIBRARY ${FOURFOLD_${name}} CACHE FILEPATH "" FORCE)
+    if(NOT CMAKE_SCRIPT_MODE_FILE)
+      add_library(CUDA::${name} UNKNOWN IMPORTED GLOBAL)
+      set_target_properties(CUDA::${name} PROPERTIES IMPORTED_LOCATION ${FOURFOLD_${name}}
+                                                     INTERFACE_INCLUDE_DIRECTORIES ${FOURFOLD_${name}_INCLUDE})
+    endif()
+  endif()
 endfunction()

@@ -18,7 +18,20 @@ if(DEFINED PACKAGE)
   set(CMAKE_FIND_USE_SYSTEM_PATH OFF) # neither /usr nor PATH of the machine that runs the test
   set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)
   set(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF)
-  find_package(${PACKAGE} QUIET)
+  if(PACKAGE STREQUAL "default")
+    include(${MODULES}/CudaDefault.cmake)
+    if(NOT "${fourfold_cuda_default} ${FOURFOLD_GPU_ARCHITECTURE}${FOURFOLD_CUDA_REASON}" STREQUAL EXPECTED)
+      message(FATAL_ERROR "got '${fourfold_cuda_default} ${FOURFOLD_GPU_ARCHITECTURE}${FOURFOLD_CUDA_REASON}', expected '${EXPECTED}'")
+    endif()
+    return()
+  elseif(PACKAGE MATCHES "^CUDA::(.*)")
+    include(${MODULES}/CudaPackageHints.cmake)
+    set(CUDAToolkit_VERSION_MAJOR $ENV{MAJOR})
+    cuda_toolkit_library(${CMAKE_MATCH_1} ${CMAKE_MATCH_1}.h cuda_${CMAKE_MATCH_1})
+    set(${PACKAGE}_FOUND "${CUDA_${CMAKE_MATCH_1}_LIBRARY}")
+  else()
+    find_package(${PACKAGE} QUIET)
+  endif()
   string(TOUPPER ${PACKAGE} upper)
   set(got "${${PACKAGE}_FOUND} ${${PACKAGE}_VERSION} ${${upper}_LIBRARY}")
   string(STRIP "${got}" got)
@@ -39,7 +52,7 @@ function(expect package expected)
             --unset=NCCL_HOME --unset=NCCL_PATH --unset=EBROOTNCCL --unset=NVHPC_ROOT --unset=CUDA_HOME --unset=CONDA_PREFIX
             --unset=CUDNN_FRONTEND_ROOT --unset=CUDNN_FRONTEND_PATH ${ARGN}
             ${CMAKE_COMMAND} -DMODULES=${MODULES} -DPACKAGE=${package} "-DEXPECTED=${expected}"
-            -DFOURFOLD_PYTHON_PACKAGES=${SCRATCH}/${wheels} -P ${CMAKE_CURRENT_LIST_FILE}
+            -DFOURFOLD_PYTHON_PACKAGES=${SCRATCH}/${wheels} ${variables} -P ${CMAKE_CURRENT_LIST_FILE}
     RESULT_VARIABLE result ERROR_VARIABLE text)
   if(NOT result EQUAL 0)
     message(SEND_ERROR "${text}")
@@ -75,6 +88,13 @@ make(${SCRATCH}/wheels/nvidia/cu13 cuda_runtime.h "" lib/libcudart.so.13)
 expect(CUDNN "TRUE 10.2.0 ${SCRATCH}/wheels/nvidia/cudnn/lib/libcudnn.so.9")
 expect(NCCL "TRUE 2.28.9 ${SCRATCH}/wheels/nvidia/nccl/lib/libnccl.so.2")
 
+# What belongs to the toolkit, in wheels of CUDA 12 and of 13; another major version is not taken.
+make(${SCRATCH}/wheels/nvidia/cuda_nvrtc nvrtc.h "" lib/libnvrtc.so.12)
+make(${SCRATCH}/wheels/nvidia/cu13 cupti.h "" lib/libcupti.so.13)
+expect(CUDA::nvrtc "${SCRATCH}/wheels/nvidia/cuda_nvrtc/lib/libnvrtc.so.12" MAJOR=12)
+expect(CUDA::cupti "${SCRATCH}/wheels/nvidia/cu13/lib/libcupti.so.13" MAJOR=13)
+expect(CUDA::cupti "" MAJOR=12)
+
 # Modules, conda, the toolkit's folder: all before wheels but the last.
 make(${SCRATCH}/module cudnn_version.h ${cudnn} lib64/libcudnn.so)
 make(${SCRATCH}/conda nccl.h ${nccl} lib/libnccl.so)
@@ -103,3 +123,14 @@ make(${SCRATCH}/half cudnn_frontend.h "")
 expect(CUDNN "FALSE cuDNN: libcudnn.so was not found" CUDNN_ROOT=${SCRATCH}/half)
 expect(NCCL "FALSE NCCL: nccl.h was not found" NCCL_ROOT=${SCRATCH}/half)
 expect(CUDNNFrontend "FALSE its headers do not tell their version" CUDNN_FRONTEND_ROOT=${SCRATCH}/half)
+
+# Built for CUDA by itself: where a GPU that is new enough and nvcc are here.
+foreach(case "9.0|AUTO 90" "12.1|AUTO 121" "7.5|OFF , the default here: the GPU has compute capability 7.5; kernels need 8.0 or later"
+             "NVIDIA-SMI has failed|OFF , the default here: no NVIDIA GPU answers on this machine")
+  string(REGEX MATCH "^(.*)\\|(.*)$" whole "${case}")
+  set(wanted "${CMAKE_MATCH_2}")
+  file(WRITE ${SCRATCH}/nvidia-smi "#!/bin/sh\necho '${CMAKE_MATCH_1}'\n")
+  file(CHMOD ${SCRATCH}/nvidia-smi PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+  set(variables -DFOURFOLD_NVIDIA_SMI=${SCRATCH}/nvidia-smi -DFOURFOLD_NVCC=/nvcc)
+  expect(default "${wanted}")
+endforeach()
