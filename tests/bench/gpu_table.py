@@ -17,12 +17,13 @@ PROGRAMS = {"ours": "**Fourfold**", "wide": "**Fourfold**, residual stream in fp
 
 @dataclasses.dataclass
 class Measured:
-    """Of one workload: seconds a step in each round and bytes of memory, by program; seconds a step in Fourfold's kernels."""
+    """Of one workload: seconds a step in each round and bytes of memory, by program; Fourfold's kernels, or why there are none."""
 
     name: str
     times: dict
     memory: dict
-    kernels_s: float
+    kernels: "StepKernels | None"
+    why_not: str = ""
 
 
 @dataclasses.dataclass
@@ -40,9 +41,47 @@ def model_flops(w):
     return 72 * b * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h))
 
 
-def kernels_s(summary):
-    """From `trace summary --json`: seconds of a step in which the math stream works, mean over ranks."""
-    return statistics.mean(rank["compute_s"] for rank in summary["ranks"])
+@dataclasses.dataclass
+class StepKernels:
+    """What one step does on the GPU; seconds."""
+
+    busy_s: float  # in which at least one kernel or copy runs: median over steps
+    count: int  # kernels and copies
+    by_name: dict  # seconds of all kernels of a name: mean over steps
+
+
+def busy_ns(intervals):
+    """The length of the union of intervals (first, last)."""
+    total, until = 0, None
+    for first, last in sorted(intervals):
+        if until is None or first > until:
+            total, until = total + last - first, last
+        elif last > until:
+            total, until = total + last - until, last
+    return total
+
+
+def step_kernels(lines):
+    """From the lines of tests/bench/kernel_times.cpp. A step is a launch of a graph, the largest kind there is; the first launch
+    of each graph is left out: libraries load then. None where no graph was launched twice."""
+    launches = {}
+    for line in lines:
+        launch, graph, first, last, name = line.rstrip("\n").split("\t", 4)
+        if graph != "0":
+            launches.setdefault(int(launch), (graph, []))[1].append((int(first), int(last), name))
+    largest = max((len(rows) for _, rows in launches.values()), default=0)
+    seen, steps = set(), []
+    for graph, rows in (launches[launch] for launch in sorted(launches)):
+        if len(rows) == largest and graph in seen:
+            steps.append(rows)
+        seen.add(graph)
+    if not steps:
+        return None
+    by_name = {}
+    for first, last, name in (row for rows in steps for row in rows):
+        by_name[name] = by_name.get(name, 0) + 1e-9 * (last - first) / len(steps)
+    busy = statistics.median(busy_ns([row[:2] for row in rows]) for rows in steps)
+    return StepKernels(1e-9 * busy, largest, by_name)
 
 
 def ceiling(text):
@@ -77,8 +116,32 @@ def step_rows(measured, limit):
 
 def gap_row(measured):
     step_s = statistics.median(measured.times["ours"])
-    beyond = 100 * (step_s / measured.kernels_s - 1)
-    return (f"| {TITLES[measured.name]} | {1e3 * step_s:.2f} | {1e3 * measured.kernels_s:.2f} | {beyond:.1f} % |")
+    title = TITLES[measured.name]
+    if measured.kernels is None:
+        return f"| {title} | {1e3 * step_s:.2f} | not measured: {measured.why_not} | | |"
+    busy_s = measured.kernels.busy_s
+    beyond = 100 * (step_s / busy_s - 1)
+    return f"| {title} | {1e3 * step_s:.2f} | {1e3 * busy_s:.2f} | {measured.kernels.count} | {beyond:.1f} % |"
+
+
+def profile_rows(measured, most=15):
+    """The kernels that take longest, and all others."""
+    if measured.kernels is None:
+        return []
+    ordered = sorted(measured.kernels.by_name.items(), key=lambda item: -item[1])
+    shown = ordered[:most]
+    if len(ordered) > most:
+        shown.append((f"{len(ordered) - most} others", sum(seconds for _, seconds in ordered[most:])))
+    total = sum(measured.kernels.by_name.values())
+    return [f"| {TITLES[measured.name]} | `{short_name(name)}` | {1e3 * seconds:.2f} | {100 * seconds / total:.1f} % |"
+            for name, seconds in shown]  # fmt: skip
+
+
+def short_name(name, most=90):
+    """Without what a demangled name has of parameters, and not wider than a table bears."""
+    name = name.split("(", 1)[0] if not name.startswith("(") else name
+    name = name.removeprefix("void ").replace("|", "/")
+    return name if len(name) <= most else name[: most - 3] + "..."
 
 
 def page(all_measured, limit, version, rounds):
@@ -96,11 +159,16 @@ Fourfold is faster; it is taken within a round. PyTorch's autocast keeps the res
 |---|---|---|---|---|---|---|---|---|
 {chr(10).join(rows)}
 
-Where a step of Fourfold is longer than its kernels, from a timeline of 5 other steps (`train --trace 5`):
+Where a step of Fourfold is longer than its kernels. Their time is that in which at least one kernel or copy ran, by the GPU's own
+clock (CUPTI's records, `tests/bench/kernel_times.cpp`), in 8 other steps that were launched as the timed ones are, as graphs:
 
-| workload | ms a step | ms in kernels | beyond them |
-|---|---|---|---|
+| workload | ms a step | ms in kernels | kernels and copies | beyond them |
+|---|---|---|---|---|
 {chr(10).join(gap_row(measured) for measured in all_measured)}
+
+| workload | kernel | ms a step | of all |
+|---|---|---|---|
+{chr(10).join(row for measured in all_measured for row in profile_rows(measured))}
 
 - TFLOP/s and MFU count model flops, 72 B s l h^2 (1 + s/6h + V/12lh), for both programs (Narayanan et al. 2021).
 - Memory is what Fourfold's programs take, and what PyTorch had allocated at most.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tests of the table of scripts/bench-gpu, from outputs as Fourfold prints them and times that were made up."""
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -26,7 +27,8 @@ copy                 256 MiB                own                      2000.0     
 
 def measured():
     times = {"ours": [0.030, 0.033, 0.031], "wide": [0.032, 0.033, 0.031], "compiled": [0.036, 0.0363, 0.0341]}
-    return gpu_table.Measured("124m", times, {"ours": 20 * 2**30, "wide": 24 * 2**30, "compiled": 21.5 * 2**30}, 0.030)
+    return gpu_table.Measured("124m", times, {"ours": 20 * 2**30, "wide": 24 * 2**30, "compiled": 21.5 * 2**30},
+                              gpu_table.StepKernels(0.030, 500, {f"void k{i}<128>(float*)": 1e-3 * i for i in range(20)}))
 
 
 class Figures(unittest.TestCase):
@@ -58,8 +60,28 @@ class Figures(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "nothing here"):
             gpu_table.ceiling("nothing here\n")
 
-    def test_kernels_are_the_time_in_which_the_math_stream_works(self):
-        self.assertEqual(gpu_table.kernels_s({"ranks": [{"compute_s": 0.02}, {"compute_s": 0.04}]}), 0.03)
+    def test_busy_is_the_union_of_what_overlaps(self):
+        self.assertEqual(gpu_table.busy_ns([(10, 20), (0, 5), (12, 15), (18, 30), (30, 31)]), 5 + 20 + 1)
+        self.assertEqual(gpu_table.busy_ns([]), 0)
+
+    def test_steps_are_the_largest_launches_of_graphs_but_the_first_of_each(self):
+        rows = [(1, 0, 0, 900, "before any graph"), (2, 7, 0, 800, "first of its parity"), (2, 7, 800, 1000, "b"),
+                (3, 8, 1000, 1900, "first of the other"), (3, 8, 1900, 2000, "b"),
+                (4, 7, 2000, 2100, "a"), (4, 7, 2050, 2200, "b"), (5, 8, 3000, 3300, "a"), (5, 8, 3300, 3400, "b"),
+                (6, 9, 5000, 9000, "an evaluation")]  # fmt: skip
+        found = gpu_table.step_kernels("\t".join(map(str, row)) + "\n" for row in reversed(rows))
+        # 200 ns with 50 in which both run, and 400.
+        self.assertAlmostEqual(found.busy_s / 300e-9, 1)
+        self.assertEqual(found.count, 2)
+        self.assertEqual({name: round(1e9 * s) for name, s in found.by_name.items()}, {"a": 200, "b": 125})
+
+    def test_without_graphs_there_are_no_steps(self):
+        self.assertIsNone(gpu_table.step_kernels(["1\t0\t0\t900\tk\n", "2\t0\t0\t900\tk\n"]))
+
+    def test_names_of_kernels_fit_a_table(self):
+        self.assertEqual(gpu_table.short_name("void ours::k<128, true>(float const*, int)"), "ours::k<128, true>")
+        self.assertEqual(len(gpu_table.short_name("a|b" * 100)), 90)
+        self.assertNotIn("|", gpu_table.short_name("a|b"))
 
 
 class Table(unittest.TestCase):
@@ -74,7 +96,18 @@ class Table(unittest.TestCase):
         self.assertIn("| 21.5 |", peer)
 
     def test_time_beyond_kernels_is_a_share_of_theirs(self):
-        self.assertTrue(gpu_table.gap_row(measured()).endswith("| 31.00 | 30.00 | 3.3 % |"))
+        self.assertTrue(gpu_table.gap_row(measured()).endswith("| 31.00 | 30.00 | 500 | 3.3 % |"))
+
+    def test_kernels_that_were_not_measured_are_no_figure(self):
+        without = dataclasses.replace(measured(), kernels=None, why_not="no library")
+        self.assertIn("| not measured: no library |", gpu_table.gap_row(without))
+        self.assertEqual(gpu_table.profile_rows(without), [])
+
+    def test_a_profile_has_the_longest_kernels_first_and_all_time(self):
+        rows = gpu_table.profile_rows(measured())
+        self.assertEqual(len(rows), 16)
+        self.assertIn("| `k19<128>` | 19.00 | 10.0 % |", rows[0])
+        self.assertIn("| `5 others` | 10.00 | 5.3 % |", rows[-1])
 
     def test_the_page_has_every_row_as_wide_as_its_head(self):
         for version in ("2.11.0", None):
