@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,17 @@ namespace fourfold::test {
 
 class Golden {
  public:
+  /// Where the sources lie: where they were compiled, or, for tests that have travelled without
+  /// them, the folder that the variable FOURFOLD_SOURCES names.
+  static std::string root() {
+    const char* elsewhere = std::getenv("FOURFOLD_SOURCES");
+    return elsewhere != nullptr ? elsewhere : FOURFOLD_SOURCE_DIR;
+  }
+
   /// "gpt-sgd": the file's name without its ending.
   explicit Golden(const std::string& name)
-      : file_(checkpoint::SafetensorsFile::open(std::string(FOURFOLD_SOURCE_DIR) +
-                                                "/tests/golden/data/" + name + ".safetensors")) {}
+      : file_(checkpoint::SafetensorsFile::open(root() + "/tests/golden/data/" + name +
+                                                ".safetensors")) {}
 
   template <class T>
   std::vector<T> tensor(const std::string& name) const {
