@@ -124,6 +124,8 @@ TEST(KernelTimes, that_are_lost_are_said) {
 }
 
 TEST(KernelTimes, without_a_driver_one_line_says_so_and_the_program_goes_on) {
+  const TemporaryFolder folder;
+  setenv("FOURFOLD_KERNEL_TIMES", folder.file("times").c_str(), 1);
   setenv("NO_DRIVER", "1", 1);
   EXPECT_EXIT(std::exit(InitializeInjection()), testing::ExitedWithCode(0),
               "^kernel_times: cuptiActivityEnable: CUPTI_ERROR_NOT_INITIALIZED\n$");
