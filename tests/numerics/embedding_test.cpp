@@ -26,7 +26,9 @@ std::vector<Case> embedding_cases() {
        {std::array<std::int64_t, 5>{1, 1, 1, 1, 0},
         {3, 5, 7, 11, 0},
         {3, 5, 7, 4, 5},
-        {4, 33, 130, 19, 2}}) {
+        {4, 33, 130, 19, 2},
+        {1, 300, 5, 2, 0},        // many tokens of a row
+        {2, 1100, 3, 300, 1}}) {  // more rows than a byte counts
     const Array tokens = integers({batch, time}, "tokens", rows + 2 * first);
     const Array grad = uniform({batch, time, channels}, "grad");
     cases.push_back({"table", op::Embedding{first}, {tokens, uniform({rows, channels}, "table")}});

@@ -1,14 +1,14 @@
 // Token and position embeddings and their gradients on the device; op::Embedding ...
 // op::PositionsGradient say what they compute. B batch, T time, C channels, N = B T tokens.
 #include "kernels/cuda/map.cuh"
-#include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.h"
+#include "kernels/cuda/sums_by_row.cuh"
 
 namespace fourfold::kernels::cuda {
 namespace {
 
 constexpr unsigned row_threads = 128;
-constexpr int row_warps = row_threads / warp_lanes;
+constexpr std::int64_t max_rows = std::int64_t{1} << 31;
 
 /// Copies channels, 16 bytes at a time where it can; a null `from` gives zeros.
 template <class T>
@@ -34,61 +34,15 @@ __global__ void embedding(const std::int32_t* tokens_N, const T* table_VC, std::
   copy_row(here ? table_VC + row * channels : nullptr, channels, aligned, y_NC + token * channels);
 }
 
-/// Finds tokens of one row among stretches of row_threads tokens. All threads of a block call it.
-class Matches {
- public:
-  __device__ Matches(const std::int32_t* tokens, std::int32_t token, unsigned* ballots)
-      : tokens_(tokens), token_(token), ballots_(ballots) {}
-
-  /// Which tokens of [first, min(first + row_threads, last)) match, as ballots of the warps.
-  __device__ bool look(std::int64_t first, std::int64_t last) {
-    const std::int64_t mine = first + threadIdx.x;
-    const unsigned ballot = __ballot_sync(all_lanes, mine < last && tokens_[mine] == token_);
-    __syncthreads();  // the ballots of the last call are no longer read
-    if (lane_index() == 0) ballots_[warp_index()] = ballot;
-    __syncthreads();
-    unsigned any = 0;
-    for (int warp = 0; warp < row_warps; ++warp) any |= ballots_[warp];
-    return any != 0;
+/// The table's row of each token; `rows` where the table does not have it.
+struct TokenRows {
+  const std::int32_t* tokens_N;
+  std::int64_t first_row, rows;
+  __device__ RowPair operator()(std::int64_t i) const {
+    const std::int64_t row = tokens_N[i] - first_row;
+    return {static_cast<unsigned>(row >= 0 && row < rows ? row : rows), static_cast<unsigned>(i)};
   }
-
- private:
-  const std::int32_t* tokens_;
-  std::int32_t token_;
-  unsigned* ballots_;
 };
-
-/// A block for each token; the first token of each row adds up the gradients of all of them, in
-/// order. No sorting: comparing every token with those before it reads N^2 / 2 tokens from the
-/// cache, which is little beside the gradients.
-template <class T>
-__global__ void embedding_gradient(const std::int32_t* tokens_N, const T* y_grad_NC,
-                                   std::int64_t count, std::int64_t rows, std::int64_t channels,
-                                   std::int64_t first_row, bool accumulate, float* table_grad_VC) {
-  __shared__ unsigned ballots[row_warps];
-  const std::int64_t own = blockIdx.x;
-  const std::int64_t row = tokens_N[own] - first_row;
-  if (row < 0 || row >= rows) return;  // all threads alike
-  Matches matches(tokens_N, tokens_N[own], ballots);
-  for (std::int64_t first = 0; first < own; first += row_threads)
-    if (matches.look(first, own)) return;
-
-  float* const out = table_grad_VC + row * channels;
-  for (std::int64_t channel = threadIdx.x; channel - threadIdx.x < channels;
-       channel += row_threads) {
-    const bool inside = channel < channels;
-    float sum = accumulate && inside ? out[channel] : 0.F;
-    for (std::int64_t first = own; first < count; first += row_threads) {
-      if (!matches.look(first, count)) continue;
-      for (int warp = 0; warp < row_warps; ++warp)
-        for (unsigned left = ballots[warp]; left != 0; left &= left - 1) {
-          const std::int64_t token = first + warp * warp_lanes + __ffs(left) - 1;
-          if (inside) sum += to_float(y_grad_NC[token * channels + channel]);
-        }
-    }
-    if (inside) out[channel] = sum;
-  }
-}
 
 __global__ void zero(std::int64_t count, float* x) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -133,23 +87,28 @@ struct AddPositionsBody {
   }
 };
 
-/// A block for each row of the table; without documents it is touched by one token of each sample.
+/// Likewise for the positions of tokens.
+struct PositionRows {
+  Positions positions;
+  std::int64_t rows;
+  __device__ RowPair operator()(std::int64_t i) const {
+    const std::int64_t row = positions.row(i);
+    return {static_cast<unsigned>(row >= 0 && row < rows ? row : rows), static_cast<unsigned>(i)};
+  }
+};
+
+/// A block for each row of the table, which one token of each sample touches: no documents.
 template <class T>
 __global__ void positions_gradient(const T* y_grad_BTC, std::int64_t batch, Positions positions,
                                    bool accumulate, float* table_grad_PC) {
   const std::int64_t position = blockIdx.x, time = positions.time, channels = positions.channels;
-  const std::int64_t only = position - positions.first;
-  const bool scan = positions.document_starts != nullptr;
+  const std::int64_t t = position - positions.first;
+  const bool is_touched = t >= 0 && t < time;
   for (std::int64_t channel = threadIdx.x; channel < channels; channel += blockDim.x) {
     float& out = table_grad_PC[position * channels + channel];
     float sum = accumulate ? out : 0.F;
-    for (std::int64_t sample = 0; sample < batch; ++sample) {
-      const std::int64_t begin = scan ? 0 : only, end = scan ? time : only + 1;
-      if (begin < 0 || end > time) continue;
-      for (std::int64_t t = begin; t < end; ++t)
-        if (positions.row(sample * time + t) == position)
-          sum += to_float(y_grad_BTC[(sample * time + t) * channels + channel]);
-    }
+    for (std::int64_t sample = 0; is_touched && sample < batch; ++sample)
+      sum += to_float(y_grad_BTC[(sample * time + t) * channels + channel]);
     out = sum;
   }
 }
@@ -161,7 +120,25 @@ LaunchShape row_launch(std::int64_t rows) {
   return shape;
 }
 
+RowSumSizes row_sums(const Shape& y_grad, std::int64_t rows) {
+  require(y_grad.elements() / y_grad.back() < max_rows && rows < max_rows,
+          "gradients of tables have fewer than 2^31 rows and tokens");
+  return {y_grad.elements() / y_grad.back(), rows, y_grad.back()};
+}
+
+void enqueue_zero(const RowSumSizes& sizes, float* table, Stream stream) {
+  const std::int64_t elements = sizes.rows * sizes.channels;
+  launch(zero, stepping_launch(elements, map_threads, map_threads), stream, elements, table);
+}
+
 }  // namespace
+
+std::int64_t workspace_bytes(const op::EmbeddingGradient& op, const Problem& problem) {
+  return row_sums(problem.shapes[1], op.rows).workspace_bytes();
+}
+std::int64_t workspace_bytes(const op::PositionsGradient& op, const Problem& problem) {
+  return op.documents ? row_sums(problem.shapes[0], op.rows).workspace_bytes() : 0;
+}
 
 Enqueue prepare_row(const op::Embedding& op, const Problem& problem) {
   const std::int64_t tokens = problem.shapes[0].elements(), rows = problem.shapes[1][0],
@@ -177,16 +154,13 @@ Enqueue prepare_row(const op::Embedding& op, const Problem& problem) {
 }
 
 Enqueue prepare_row(const op::EmbeddingGradient& op, const Problem& problem) {
-  const std::int64_t tokens = problem.shapes[0].elements(), channels = problem.shapes[1].back();
   return for_element(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Enqueue {
-    return [=](Tensors operands, Workspace, Stream stream) {
-      const std::int64_t elements = op.rows * channels;
-      if (!op.accumulate)
-        launch(zero, stepping_launch(elements, map_threads, map_threads), stream, elements,
-               operands[2].as<float>());
-      launch(embedding_gradient<T>, row_launch(tokens), stream, operands[0].as<std::int32_t>(),
-             operands[1].as<T>(), tokens, op.rows, channels, op.first_row, op.accumulate,
-             operands[2].as<float>());
+    return [=, sizes = row_sums(problem.shapes[1], op.rows)](Tensors operands, Workspace workspace,
+                                                             Stream stream) {
+      auto* const table = operands[2].as<float>();
+      if (!op.accumulate) enqueue_zero(sizes, table, stream);
+      enqueue_sums_by_row<T>(TokenRows{operands[0].as<std::int32_t>(), op.first_row, op.rows},
+                             sizes, op.accumulate, operands[1].as<T>(), table, workspace, stream);
     };
   });
 }
@@ -213,11 +187,19 @@ Enqueue prepare_row(const op::AddPositions& op, const Problem& problem) {
 Enqueue prepare_row(const op::PositionsGradient& op, const Problem& problem) {
   const Shape y_grad = problem.shapes[0];
   return for_element(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Enqueue {
-    return [=](Tensors operands, Workspace, Stream stream) {
+    return [=](Tensors operands, Workspace workspace, Stream stream) {
       const Positions positions{y_grad[1], y_grad[2], op.first, nullptr,
                                 op.documents ? operands[1].as<std::int32_t>() : nullptr};
-      launch(positions_gradient<T>, row_launch(op.rows), stream, operands[0].as<T>(), y_grad[0],
-             positions, op.accumulate, operands[op.documents ? 2 : 1].as<float>());
+      auto* const table = operands[op.documents ? 2 : 1].as<float>();
+      if (!op.documents) {
+        launch(positions_gradient<T>, row_launch(op.rows), stream, operands[0].as<T>(), y_grad[0],
+               positions, op.accumulate, table);
+        return;
+      }
+      const RowSumSizes sizes = row_sums(y_grad, op.rows);
+      if (!op.accumulate) enqueue_zero(sizes, table, stream);
+      enqueue_sums_by_row<T>(PositionRows{positions, op.rows}, sizes, op.accumulate,
+                             operands[0].as<T>(), table, workspace, stream);
     };
   });
 }

@@ -22,6 +22,8 @@ Enqueue prepare_chain(const LossAndGradient& chain, const Problem& problem);
 
 /// Bytes of workspace that "own" needs for an op, 16-byte aligned; rows without an overload need
 /// none.
+std::int64_t workspace_bytes(const op::EmbeddingGradient& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::PositionsGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::BiasGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::LayerNormWeightGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::ConvolutionWeightGradient& op, const Problem& problem);

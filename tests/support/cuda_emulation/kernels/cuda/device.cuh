@@ -56,8 +56,8 @@ inline unsigned __ballot_sync(unsigned lanes, bool vote, Site site = Site::curre
     if (*static_cast<const bool*>(exchange.slot(lane))) votes |= 1U << lane;
   return votes;
 }
-inline int __ffs(unsigned bits) {
-  return bits == 0 ? 0 : std::countr_zero(bits) + 1;
+inline int __popc(unsigned bits) {
+  return std::popcount(bits);
 }
 inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long value) {
   return std::atomic_ref(*to).fetch_add(value, std::memory_order_relaxed);
