@@ -1,6 +1,7 @@
 // Cross entropy, whole and in parts, its gradient and the sum of losses on the device;
 // op::CrossEntropy ... op::LossSum and op::CrossEntropyBoth say what they compute. R rows (tokens),
-// V columns of the vocabulary. A block for each row.
+// V columns of the vocabulary. A block for each row, which goes to shared memory where it fits and
+// is read from there: memory gives each logit once.
 #include <cmath>
 #include <limits>
 
@@ -35,19 +36,45 @@ __device__ void for_packs(std::int64_t columns, bool aligned, Body body) {
   }
 }
 
+/// Rows of at most so many bytes are kept: what a block may have on GPUs of compute capability 8.6
+/// and 8.9, less what the system and these kernels take.
+constexpr std::int64_t most_kept_bytes = (99 << 10) - (1 << 9);
+
+/// How rows are read.
+enum class Reading : std::uint8_t { kept, again };
+
+/// Where a thread finds its packs of a row: where they lie, or in shared memory, into which it has
+/// copied them itself. `kept` is for rows that may be read in packs.
+template <Reading reading, class T>
+__device__ const T* row_to_read(const T* row, std::int64_t columns) {
+  if constexpr (reading == Reading::again) return row;
+  T* const kept = reinterpret_cast<T*>(dynamic_shared());
+  for_packs<T>(columns, true, [&](std::int64_t first, int, bool) {
+    copy_async<16>(kept + first, row + first, true);
+  });
+  end_copy_group();
+  wait_for_copies<0>();
+  return kept;
+}
+
 /// sum of exp(x - largest) over some elements.
 struct SumOfExp {
   float largest, sum;
 
   static __device__ SumOfExp none() { return {-std::numeric_limits<float>::infinity(), 0}; }
-  __device__ void add(float x) {
-    if (x > largest) {
-      sum = sum * expf(largest - x) + 1;
-      largest = x;
-    } else {
-      // Nothing is added for -infinity beside -infinity, where the difference would be NaN.
-      sum += x == none().largest ? 0.F : expf(x - largest);
+  template <int size>
+  __device__ void add(const float (&x)[size], int count) {
+    float now = largest;
+#pragma unroll
+    for (int i = 0; i < size; ++i) now = i < count ? fmaxf(now, x[i]) : now;
+    if (now > largest) {
+      sum *= expf(largest - now);
+      largest = now;
     }
+    // Nothing is added for -infinity beside -infinity, where the difference would be NaN.
+#pragma unroll
+    for (int i = 0; i < size; ++i)
+      if (i < count) sum += x[i] == none().largest ? 0.F : expf(x[i] - largest);
   }
   static __device__ SumOfExp both(SumOfExp a, SumOfExp b) {
     const float largest = a.largest > b.largest ? a.largest : b.largest;
@@ -61,49 +88,57 @@ __device__ SumOfExp shuffle_xor(SumOfExp own, int distance) {
   return {shuffle_xor(own.largest, distance), shuffle_xor(own.sum, distance)};
 }
 
+/// What a block is told of logits (R, V) and their labels.
 template <class T>
-__device__ SumOfExp sum_of_exp(const T* row, std::int64_t columns, bool aligned, SumOfExp* shared) {
+struct LabelledLogits {
+  const T* logits_RV;
+  const std::int32_t* labels_R;
+  std::int64_t columns;
+  bool aligned;
+
+  __device__ const T* row() const { return logits_RV + blockIdx.x * columns; }
+  __device__ std::int32_t label() const { return labels_R[blockIdx.x]; }
+};
+
+/// lse and loss of the block's row, read from `row`; all threads get lse. The label's logit is
+/// read before any thread comes back.
+template <class T>
+__device__ float row_loss(const LabelledLogits<T>& of, const T* row, float* loss_R, float* lse_R) {
+  __shared__ SumOfExp shared[row_warps];
+  const std::int32_t label = of.label();
+  const float hit = threadIdx.x == 0 && label >= 0 ? to_float(of.row()[label]) : 0.F;
   SumOfExp own = SumOfExp::none();
-  for_packs<T>(columns, aligned, [&](std::int64_t first, int count, bool whole) {
+  for_packs<T>(of.columns, of.aligned, [&](std::int64_t first, int count, bool whole) {
     float values[pack_size<T>];
     load_pack<T>(row + first, whole, count, values);
-    for (int i = 0; i < count; ++i) own.add(values[i]);
+    own.add(values, count);
   });
-  return block_reduce<row_warps>(own, shared,
-                                 [](SumOfExp a, SumOfExp b) { return SumOfExp::both(a, b); });
-}
-
-/// lse and loss of the block's row; all threads get lse.
-template <class T>
-__device__ float row_loss(const T* logits, const std::int32_t* labels_R, std::int64_t columns,
-                          bool aligned, std::int64_t row, float* loss_R, float* lse_R) {
-  __shared__ SumOfExp shared[row_warps];
-  const SumOfExp all = sum_of_exp(logits, columns, aligned, shared);
+  const SumOfExp all = block_reduce<row_warps>(
+      own, shared, [](SumOfExp a, SumOfExp b) { return SumOfExp::both(a, b); });
   const float lse = all.largest + logf(all.sum);
   if (threadIdx.x == 0) {
-    const std::int32_t label = labels_R[row];
-    loss_R[row] = label < 0 ? 0.F : lse - to_float(logits[label]);
-    lse_R[row] = lse;
+    loss_R[blockIdx.x] = label < 0 ? 0.F : lse - hit;
+    lse_R[blockIdx.x] = lse;
   }
   return lse;
 }
 
 template <class T>
-__global__ void cross_entropy(const T* logits_RV, const std::int32_t* labels_R,
-                              std::int64_t columns, bool aligned, float* loss_R, float* lse_R) {
-  const std::int64_t row = blockIdx.x;
-  row_loss(logits_RV + row * columns, labels_R, columns, aligned, row, loss_R, lse_R);
+__global__ void cross_entropy(LabelledLogits<T> of, float* loss_R, float* lse_R) {
+  row_loss(of, of.row(), loss_R, lse_R);
 }
 
-/// One row of the gradient, which may lie where the logits lie.
+/// The block's row of the gradient, which may lie where the logits lie.
 template <class T>
-__device__ void row_gradient(const T* logits, std::int32_t label, float lse,
-                             const VocabularyWindow& window, float scale, bool aligned, T* grad) {
+__device__ void row_gradient(const LabelledLogits<T>& of, const T* row, float lse,
+                             const VocabularyWindow& window, float scale, T* grad_RV) {
+  const std::int32_t label = of.label();
   const std::int64_t hit = window.column_of(label);
   const std::int64_t valid = label < 0 ? 0 : window.valid;
-  for_packs<T>(window.local, aligned, [&](std::int64_t first, int count, bool whole) {
+  T* const grad = grad_RV + blockIdx.x * of.columns;
+  for_packs<T>(of.columns, of.aligned, [&](std::int64_t first, int count, bool whole) {
     float values[pack_size<T>];
-    load_pack<T>(logits + first, whole, count, values);
+    load_pack<T>(row + first, whole, count, values);
     for (int i = 0; i < pack_size<T>; ++i) {
       const float p = expf(values[i] - lse);
       values[i] = first + i < valid ? scale * (first + i == hit ? p - 1 : p) : 0.F;
@@ -113,21 +148,17 @@ __device__ void row_gradient(const T* logits, std::int32_t label, float lse,
 }
 
 template <class T>
-__global__ void cross_entropy_gradient(const T* logits_RV, const std::int32_t* labels_R,
-                                       const float* lse_R, VocabularyWindow window, float scale,
-                                       bool aligned, T* grad_RV) {
-  const std::int64_t row = blockIdx.x, at = row * window.local;
-  row_gradient(logits_RV + at, labels_R[row], lse_R[row], window, scale, aligned, grad_RV + at);
+__global__ void cross_entropy_gradient(LabelledLogits<T> of, const float* lse_R,
+                                       VocabularyWindow window, float scale, T* grad_RV) {
+  row_gradient(of, of.row(), lse_R[blockIdx.x], window, scale, grad_RV);
 }
 
-template <class T>
-__global__ void cross_entropy_both(const T* logits_RV, const std::int32_t* labels_R,
-                                   VocabularyWindow window, float scale, bool aligned,
+template <Reading reading, class T>
+__global__ void cross_entropy_both(LabelledLogits<T> of, VocabularyWindow window, float scale,
                                    float* loss_R, float* lse_R, T* grad_RV) {
-  const std::int64_t row = blockIdx.x, at = row * window.local;
-  const float lse = row_loss(logits_RV + at, labels_R, window.local, aligned, row, loss_R, lse_R);
-  __syncthreads();  // the label's logit is read before its gradient takes its place
-  row_gradient(logits_RV + at, labels_R[row], lse, window, scale, aligned, grad_RV + at);
+  const T* const row = row_to_read<reading>(of.row(), of.columns);
+  const float lse = row_loss(of, row, loss_R, lse_R);
+  row_gradient(of, row, lse, window, scale, grad_RV);
 }
 
 template <class T>
@@ -232,15 +263,22 @@ bool rows_aligned(std::int64_t columns, const Tensor& a, const Tensor& b) {
   return columns % pack_size<T> == 0 && are_aligned(a.data, b.data);
 }
 
+/// `written` is the other tensor of such rows, or the logits again.
+template <class T>
+LabelledLogits<T> labelled(const Tensor& logits, const Tensor& labels, const Tensor& written) {
+  const std::int64_t columns = logits.shape.back();
+  return {logits.as<T>(), labels.as<std::int32_t>(), columns,
+          rows_aligned<T>(columns, logits, written)};
+}
+
 }  // namespace
 
 Enqueue prepare_row(const op::CrossEntropy&, const Problem& problem) {
   const LogitSizes sizes(problem.shapes[0]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [sizes](Tensors operands, Workspace, Stream stream) {
-      launch(cross_entropy<T>, row_launch(sizes.rows), stream, operands[0].as<T>(),
-             operands[1].as<std::int32_t>(), sizes.columns,
-             rows_aligned<T>(sizes.columns, operands[0], operands[0]), operands[2].as<float>(),
+      launch(cross_entropy<T>, row_launch(sizes.rows), stream,
+             labelled<T>(operands[0], operands[1], operands[0]), operands[2].as<float>(),
              operands[3].as<float>());
     };
   });
@@ -250,14 +288,20 @@ Enqueue prepare_chain(const LossAndGradient& chain, const Problem& problem) {
   const LogitSizes sizes(problem.shapes[chain.logits]);
   const VocabularyWindow window{sizes.columns, sizes.columns, 0};
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return
-        [=, scale = static_cast<float>(chain.scale)](Tensors operands, Workspace, Stream stream) {
-          const Tensor &logits = operands[chain.logits], &grad = operands[chain.logits_grad];
-          launch(cross_entropy_both<T>, row_launch(sizes.rows), stream, logits.as<T>(),
-                 operands[chain.labels].as<std::int32_t>(), window, scale,
-                 rows_aligned<T>(sizes.columns, logits, grad), operands[chain.loss].as<float>(),
-                 operands[chain.lse].as<float>(), grad.as<T>());
-        };
+    const std::int64_t row_bytes = sizes.columns * static_cast<std::int64_t>(sizeof(T));
+    const bool fits = row_bytes <= most_kept_bytes;
+    if (fits) allow_shared_memory(cross_entropy_both<Reading::kept, T>, most_kept_bytes);
+    return [=, scale = static_cast<float>(chain.scale)](Tensors operands, Workspace,
+                                                        Stream stream) {
+      const LabelledLogits<T> of =
+          labelled<T>(operands[chain.logits], operands[chain.labels], operands[chain.logits_grad]);
+      const bool keeps = fits && of.aligned;
+      LaunchShape shape = row_launch(sizes.rows);
+      if (keeps) shape.shared_bytes = static_cast<std::size_t>(row_bytes);
+      launch(keeps ? cross_entropy_both<Reading::kept, T> : cross_entropy_both<Reading::again, T>,
+             shape, stream, of, window, scale, operands[chain.loss].as<float>(),
+             operands[chain.lse].as<float>(), operands[chain.logits_grad].as<T>());
+    };
   });
 }
 
@@ -266,9 +310,9 @@ Enqueue prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) 
   const VocabularyWindow window = vocabulary_window(op, sizes.columns);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [=, scale = static_cast<float>(op.scale)](Tensors operands, Workspace, Stream stream) {
-      launch(cross_entropy_gradient<T>, row_launch(sizes.rows), stream, operands[0].as<T>(),
-             operands[1].as<std::int32_t>(), operands[2].as<float>(), window, scale,
-             rows_aligned<T>(sizes.columns, operands[0], operands[3]), operands[3].as<T>());
+      launch(cross_entropy_gradient<T>, row_launch(sizes.rows), stream,
+             labelled<T>(operands[0], operands[1], operands[3]), operands[2].as<float>(), window,
+             scale, operands[3].as<T>());
     };
   });
 }

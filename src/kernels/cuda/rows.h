@@ -30,6 +30,10 @@ std::int64_t workspace_bytes(const op::ConvolutionWeightGradient& op, const Prob
 std::int64_t workspace_bytes(const op::AttentionGradient& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::SquaredNorm& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Digest& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::AdamW& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::AdamWList& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::Sgd& op, const Problem& problem);
+std::int64_t workspace_bytes(const op::SgdList& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Fused& op, const Problem& problem);
 template <class Row>
 std::int64_t workspace_bytes(const Row&, const Problem&) {

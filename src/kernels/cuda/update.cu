@@ -41,10 +41,6 @@ __global__ void add_to(const std::int64_t* added, std::int64_t* count) {
   if (threadIdx.x == 0) *count += *added;
 }
 
-__global__ void set_to_zero(std::int64_t* count) {
-  if (threadIdx.x == 0) *count = 0;
-}
-
 /// A warp does what one thread could: launches of less than a warp save nothing.
 LaunchShape one_thread() {
   LaunchShape shape;
@@ -87,6 +83,7 @@ struct AdamWFactors {
   float gradient_scale, beta1, one_minus_beta1, beta2, one_minus_beta2;
   float keep, step_size, inverse_root, epsilon;
 
+  AdamWFactors() = default;
   __device__ explicit AdamWFactors(const AdamWScalars& of)
       : gradient_scale(static_cast<float>(of.gradient_scale)),
         beta1(static_cast<float>(of.beta1)),
@@ -114,6 +111,7 @@ struct AdamWFactors {
 struct SgdFactors {
   float gradient_scale, weight_decay, mu, step_size, gradient_step;
 
+  SgdFactors() = default;
   __device__ explicit SgdFactors(const SgdScalars& of)
       : gradient_scale(static_cast<float>(of.gradient_scale)),
         weight_decay(static_cast<float>(of.weight_decay)),
@@ -138,16 +136,36 @@ __device__ SgdFactors factors_of(const SgdScalars& scalars) {
   return SgdFactors(scalars);
 }
 
+/// The factors of a step, for tensors that are not decayed and for those that are.
+template <class Row>
+struct StepFactors {
+  decltype(factors_of(scalars_of(Row(), UpdateStep()))) of[2];
+};
+
+/// A multiple of 16 bytes.
+template <class Row>
+constexpr std::int64_t step_bytes = 16 * ceil_divide(sizeof(StepFactors<Row>), 16);
+
+/// Once a step, because powers in double take a GPU without many units for them longer than the
+/// update itself. Sets `found` to 0 where it does not go on counting.
+template <class Row>
+__global__ void prepare_step(Row row, StepScalars step, bool accumulate, StepFactors<Row>* factors,
+                             std::int64_t* found) {
+  if (threadIdx.x != 0) return;
+  if (!accumulate) *found = 0;
+  factors->of[1] = factors_of(scalars_of(row, step.read()));
+  row.weight_decay = 0;
+  factors->of[0] = factors_of(scalars_of(row, step.read()));
+}
+
 /// Adds to `found` how many elements are not finite: seldom any, so that nobody waits for it.
 template <class T, class Row>
-__global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row>> list, Row row,
-                       StepScalars step, std::int64_t* found) {
-  if (*step.applied == 0) return;
+__global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row>> list,
+                       const std::int64_t* applied, const StepFactors<Row>* step,
+                       std::int64_t* found) {
+  if (*applied == 0) return;
   const UpdatedTensor<T, Row>& of = entry_of_block(list, blockIdx.x);
-  // By every thread: powers in double take less time than a barrier would.
-  Row own = row;
-  if (!of.decayed) own.weight_decay = 0;
-  const auto factors = factors_of(scalars_of(own, step.read()));
+  const auto factors = step->of[of.decayed ? 1 : 0];
   constexpr int size = pack_size<T>, states = UpdateOperands<Row>::states;
   const std::int64_t packs = (of.count + size - 1) / size;
   const std::int64_t begin =
@@ -179,9 +197,12 @@ class UpdateLaunches {
  public:
   /// `found` is the row's last operand.
   UpdateLaunches(const Row& row, bool accumulate, const StepScalars& step, std::int64_t* found,
-                 Stream stream)
-      : row_(row), step_(step), found_(found), stream_(stream) {
-    if (!accumulate) launch(set_to_zero, one_thread(), stream, found);
+                 Workspace workspace, Stream stream)
+      : applied_(step.applied),
+        factors_(reinterpret_cast<StepFactors<Row>*>(workspace.data())),
+        found_(found),
+        stream_(stream) {
+    launch(prepare_step<Row>, one_thread(), stream, row, step, accumulate, factors_, found);
   }
 
   /// The tensors that are updated begin at operand `first_state`.
@@ -198,13 +219,14 @@ class UpdateLaunches {
     list_.add(entry, ceil_divide(ceil_divide(count, pack_size<T>), packs_per_block));
   }
   void flush() {
-    launch(update<T, Row>, list_.launch_shape(update_threads), stream_, list_, row_, step_, found_);
+    launch(update<T, Row>, list_.launch_shape(update_threads), stream_, list_, applied_, factors_,
+           found_);
     list_.clear();
   }
 
  private:
-  Row row_;
-  StepScalars step_;
+  const std::int64_t* applied_;
+  StepFactors<Row>* factors_;
   std::int64_t* found_;
   Stream stream_;
   TensorList<UpdatedTensor<T, Row>> list_;
@@ -213,9 +235,9 @@ class UpdateLaunches {
 template <class Row>
 Enqueue prepare_update(const Row& op, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [op](Tensors operands, Workspace, Stream stream) {
+    return [op](Tensors operands, Workspace workspace, Stream stream) {
       UpdateLaunches<T, Row> launches(op, op.accumulate, StepScalars::of<Row>(operands, 1),
-                                      operands.back().as<std::int64_t>(), stream);
+                                      operands.back().as<std::int64_t>(), workspace, stream);
       launches.add(operands, 0, 1 + UpdateOperands<Row>::scalars, true);
       launches.flush();
     };
@@ -226,10 +248,10 @@ template <class List>
 Enqueue prepare_updates(const List& op, const Problem& problem) {
   using Row = typename List::One;
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
-    return [op](Tensors operands, Workspace, Stream stream) {
+    return [op](Tensors operands, Workspace workspace, Stream stream) {
       // -1: with the decay.
       UpdateLaunches<T, Row> launches(op.one(-1), op.accumulate, StepScalars::of<Row>(operands, 0),
-                                      operands.back().as<std::int64_t>(), stream);
+                                      operands.back().as<std::int64_t>(), workspace, stream);
       for (std::int64_t i = 0; i < op.count(); ++i) {
         const ListPlaces<Row> places(op.count(), i);
         launches.add(operands, places.gradient, places.first_state, i < op.decayed);
@@ -271,6 +293,19 @@ Enqueue prepare_row(const op::CountNonFinite&, const Problem&) {
     launch(add_to, one_thread(), stream, operands[0].as<std::int64_t>(),
            operands[1].as<std::int64_t>());
   };
+}
+
+std::int64_t workspace_bytes(const op::AdamW&, const Problem&) {
+  return step_bytes<op::AdamW>;
+}
+std::int64_t workspace_bytes(const op::Sgd&, const Problem&) {
+  return step_bytes<op::Sgd>;
+}
+std::int64_t workspace_bytes(const op::AdamWList&, const Problem&) {
+  return step_bytes<op::AdamW>;
+}
+std::int64_t workspace_bytes(const op::SgdList&, const Problem&) {
+  return step_bytes<op::Sgd>;
 }
 
 Enqueue prepare_row(const op::AdamW& op, const Problem& problem) {
