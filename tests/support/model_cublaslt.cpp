@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "base/error.h"
 #include "kernels/contract_sizes.h"
@@ -53,7 +52,6 @@ struct Product {
   }
 
   void compute(const void* a, const void* b, void* out, const EpilogueMemory& memory) const {
-    std::vector<double> sums(static_cast<std::size_t>(sizes.n));
     for (std::int64_t row = 0; row < sizes.m; ++row)
       for (std::int64_t column = 0; column < sizes.n; ++column) {
         const std::int64_t index = row * sizes.n + column;
@@ -65,14 +63,10 @@ struct Product {
           write(memory.aux, out_dtype, index, value);
           value = gelu(value);
         }
-        if (epilogue == Epilogue::gelu_gradient || epilogue == Epilogue::gelu_gradient_bias)
+        if (epilogue == Epilogue::gelu_gradient)
           value *= gelu_slope(read(memory.aux, out_dtype, index));
         write(out, out_dtype, index, value);
-        sums[static_cast<std::size_t>(column)] += value;
       }
-    if (epilogue == Epilogue::gelu_gradient_bias)
-      for (std::int64_t column = 0; column < sizes.n; ++column)
-        write(memory.bias, out_dtype, column, sums[static_cast<std::size_t>(column)]);
   }
 
   void operator()(const void* a, const void* b, void* out, const EpilogueMemory& memory,

@@ -110,12 +110,12 @@ __global__ void __launch_bounds__(Tiling::threads)
   const int warp_row = 16 * row_tiles * warp_index();
   T* const own = query_rows + warp_row * stride;
 
-  const BlockHead at(sizes);
+  const int tiles = sizes.tiles(Tiling::own_rows);
+  const BlockHead at(sizes, tiles);
   const Visible visible(sizes, of.document_starts, at.sample);
   KeptProbabilities<Dropout> kept(dropout, at);
   // Later queries see more keys, so the blocks that take longest start first.
-  const int first_query =
-      static_cast<int>((gridDim.x - 1 - blockIdx.x) * static_cast<unsigned>(Tiling::own_rows));
+  const int first_query = (tiles - 1 - at.tile) * Tiling::own_rows;
   const Stretch queries{first_query + warp_row, 16 * row_tiles};
   // An offset: what is added to it stands in the arguments and takes no register.
   const std::int64_t at_qkv = sizes.qkv(at.sample, 0, at.head);

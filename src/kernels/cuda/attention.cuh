@@ -21,6 +21,8 @@ struct AttentionSizes {
       : batch(qkv[0]), time(qkv[1]), heads(qkv[3]), width(qkv[4]) {
     require(time < 1 << 30, "attention on CUDA has less than 2^30 tokens in a sample");
   }
+  /// How many tiles of so many tokens a head has.
+  __device__ int tiles(int tokens) const { return (static_cast<int>(time) + tokens - 1) / tokens; }
   __device__ std::int64_t qkv_row() const { return 3 * heads * width; }
   __device__ std::int64_t y_row() const { return heads * width; }
   /// Where token 0 lies; part 0: query, 1: key, 2: value.
@@ -35,11 +37,17 @@ struct AttentionSizes {
   }
 };
 
-/// The sample and head of a block: blocks along y count both.
+/// The sample and head of a block, and which of the `tiles` of each head it works on: blocks count
+/// tiles first.
 struct BlockHead {
+  int tile;
   std::int64_t sample, head;
-  __device__ explicit BlockHead(const AttentionSizes& sizes)
-      : sample(blockIdx.y / sizes.heads), head(blockIdx.y % sizes.heads) {}
+  __device__ BlockHead(const AttentionSizes& sizes, int tiles)
+      : tile(static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles))) {
+    const unsigned of_all = blockIdx.x / static_cast<unsigned>(tiles);
+    sample = of_all / sizes.heads;
+    head = of_all % sizes.heads;
+  }
 };
 
 /// Calls use(width) with the smallest width that heads of `width` fit into, as a constant.
@@ -260,8 +268,8 @@ void launch_attention(Choose&& kernel, const LaunchShape& shape, Stream stream,
 template <class Tiling>
 LaunchShape attention_launch(const AttentionSizes& sizes) {
   LaunchShape shape;
-  shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.time, Tiling::own_rows));
-  shape.blocks_y = static_cast<unsigned>(sizes.batch * sizes.heads);
+  shape.blocks_x =
+      static_cast<unsigned>(sizes.batch * sizes.heads * ceil_divide(sizes.time, Tiling::own_rows));
   shape.threads = Tiling::threads;
   shape.shared_bytes = Tiling::shared_bytes;
   return shape;

@@ -25,11 +25,11 @@ struct CachedTensors {
   }
 };
 
-/// Blocks along x over tokens, along y over samples and heads.
+/// A block for each token of each head, as below.
 template <class T>
 __global__ void store_in_cache(CachedTensors<T> of, AttentionSizes sizes) {
-  const BlockHead at(sizes);
-  const std::int64_t t = blockIdx.x;
+  const BlockHead at(sizes, sizes.tiles(1));
+  const std::int64_t t = at.tile;
   for (std::int64_t part = 0; part < 2; ++part) {
     const T* const from = of.qkv + sizes.qkv(at.sample, part + 1, at.head) + t * sizes.qkv_row();
     T* const to = of.cache + of.cached(sizes, at.sample, part, *of.position + t, at.head);
@@ -42,8 +42,8 @@ template <int values, class T>
 __global__ void attention_cached(CachedTensors<T> of, AttentionSizes sizes, float scale) {
   __shared__ float largest_of[cached_warps], sum_of[cached_warps];
   __shared__ float y_of[cached_warps][values * warp_lanes];
-  const BlockHead at(sizes);
-  const std::int64_t t = blockIdx.x, count = *of.position + t + 1;
+  const BlockHead at(sizes, sizes.tiles(1));
+  const std::int64_t t = at.tile, count = *of.position + t + 1;
   const auto element = [&](const T* row, int i) {
     const std::int64_t d = i * warp_lanes + lane_index();
     return d < sizes.width ? to_float(row[d]) : 0.F;
@@ -89,8 +89,7 @@ Enqueue prepare_row(const op::AttentionCached& op, const Problem& problem) {
   const AttentionSizes sizes(problem.shapes[0]);
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(sizes.width)));
   LaunchShape shape;
-  shape.blocks_x = static_cast<unsigned>(sizes.time);
-  shape.blocks_y = static_cast<unsigned>(sizes.batch * sizes.heads);
+  shape.blocks_x = static_cast<unsigned>(sizes.batch * sizes.heads * sizes.time);
   shape.threads = cached_threads;
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return for_head_width(sizes.width, [&](auto width) -> Enqueue {

@@ -116,7 +116,8 @@ __global__ void __launch_bounds__(Tiling::threads)
   const int warp_row = 16 * row_tiles * (warp_index() / Tiling::parts);
   const int first_column = columns * (warp_index() % Tiling::parts);
 
-  const BlockHead at(sizes);
+  const int own_tiles = sizes.tiles(Tiling::own_rows);
+  const BlockHead at(sizes, own_tiles);
   const Visible visible(sizes, of.document_starts, at.sample);
   KeptProbabilities<Dropout> kept(dropout, at);
   const std::int64_t qkv_row = sizes.qkv_row(), y_row = sizes.y_row();
@@ -126,8 +127,7 @@ __global__ void __launch_bounds__(Tiling::threads)
   const auto part = [&](int index) { return of.qkv + at_qkv + index * y_row; };
 
   // The blocks with most other rows start first: the last queries, the first keys.
-  const int first_own = static_cast<int>((owns_queries ? gridDim.x - 1 - blockIdx.x : blockIdx.x) *
-                                         static_cast<unsigned>(Tiling::own_rows));
+  const int first_own = (owns_queries ? own_tiles - 1 - at.tile : at.tile) * Tiling::own_rows;
   const int begin = owns_queries ? visible.first_key(first_own) / others * others : first_own;
   const int end = owns_queries ? min(first_own + Tiling::own_rows, visible.time)
                                : visible.queries_end(first_own + Tiling::own_rows - 1);

@@ -81,15 +81,16 @@ struct NormTerms {
   }
 };
 
-/// parts[sum][stretch][column]; blocks along x over columns, along y over stretches.
+/// parts[sum][stretch][column]; blocks count groups of columns first, then stretches.
 template <class Terms>
 __global__ void sum_stretches(Terms terms, ColumnSizes sizes, bool aligned, std::int64_t stretches,
                               float* parts) {
   constexpr int size = pack_size<typename Terms::Element>, columns = warp_lanes * size;
   __shared__ float of_warps[Terms::sums][rows_at_once][columns];
-  const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) * columns;
+  const auto groups = static_cast<unsigned>(gridDim.x / stretches);
+  const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x % groups) * columns;
   const std::int64_t column = first_column + lane_index() * size;
-  const std::int64_t stretch = blockIdx.y;
+  const std::int64_t stretch = blockIdx.x / groups;
   const std::int64_t first = sizes.rows * stretch / stretches,
                      last = sizes.rows * (stretch + 1) / stretches;
   const std::int64_t count = sizes.columns - column;
@@ -139,12 +140,10 @@ void enqueue_sums(const Terms& terms, const ColumnSizes& sizes, bool accumulate,
   const bool aligned = terms.aligned() && sizes.columns % pack_size<typename Terms::Element> == 0;
   auto* parts = reinterpret_cast<float*>(workspace.data());
   LaunchShape shape;
-  shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, columns_at_once));
-  shape.blocks_y = static_cast<unsigned>(stretches);
+  shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, columns_at_once) * stretches);
   shape.threads = sum_threads;
   launch(sum_stretches<Terms>, shape, stream, terms, sizes, aligned, stretches, parts);
   shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, sum_threads));
-  shape.blocks_y = 1;
   launch(add_stretches<Terms::sums>, shape, stream, parts, sizes, stretches, accumulate, outputs);
 }
 

@@ -48,8 +48,6 @@ cublasLtEpilogue_t name_of(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::gelu_gradient:
       return CUBLASLT_EPILOGUE_DGELU;
-    case Epilogue::gelu_gradient_bias:
-      return CUBLASLT_EPILOGUE_DGELU_BGRAD;
   }
   fail_internal("every epilogue has a name");
 }
@@ -61,8 +59,8 @@ void set(cublasLtMatmulDesc_t of, cublasLtMatmulDescAttributes_t attribute, cons
 }
 
 void set_memory(cublasLtMatmulDesc_t of, Epilogue epilogue, const EpilogueMemory& memory) {
-  const bool has_bias = epilogue != Epilogue::none && epilogue != Epilogue::gelu_gradient,
-             has_aux = epilogue != Epilogue::none && epilogue != Epilogue::bias;
+  const bool has_bias = epilogue == Epilogue::bias || epilogue == Epilogue::bias_gelu,
+             has_aux = epilogue == Epilogue::bias_gelu || epilogue == Epilogue::gelu_gradient;
   if (has_bias) set(of, CUBLASLT_MATMUL_DESC_BIAS_POINTER, memory.bias);
   if (has_aux) set(of, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, memory.aux);
 }

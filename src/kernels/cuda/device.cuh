@@ -24,8 +24,7 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream stre
   static_assert((sizeof(Parameters) + ... + 0) <= most_parameter_bytes);
   if (shape.is_empty()) return;
   void* pointers[] = {&arguments...};
-  check_cuda(cudaLaunchKernel(reinterpret_cast<const void*>(kernel),
-                              dim3(shape.blocks_x, shape.blocks_y, shape.blocks_z),
+  check_cuda(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(shape.blocks_x),
                               dim3(shape.threads), pointers, shape.shared_bytes, stream),
              "cudaLaunchKernel");
 }

@@ -26,13 +26,9 @@ ContractSizes sizes_of(const Problem& whole) {
   return contract_sizes(*op::product_of(whole.op), whole.shapes);
 }
 
-bool takes_aux(const Problem& problem) {
-  return sizes_of(problem).n % 8 == 0;
-}
-
-bool has_type_of_out(const Problem& problem, std::size_t operand) {
-  const op::Operands operands = op::operands(problem.op);
-  return element_dtype(operands[operand].element, problem.dtype) == problem.dtype;
+/// True if the library may compute the GELU of a chain.
+bool takes_gelu(const Problem& problem) {
+  return problem.dtype == DType::bf16 && sizes_of(problem).n % 8 == 0;
 }
 
 /// A piece of the whole as a problem of its own.
@@ -57,26 +53,17 @@ std::optional<ProductPlan> epilogue_of(const op::Fused& chain, const Problem& pr
     ProductPlan plan{.epilogue = Epilogue::bias, .out = operand(1, 2), .bias = operand(1, 1)};
     if (!is_of_columns(problem, *plan.bias)) return std::nullopt;
     if (chain.chain_name() == "contract+add_bias") return plan;
-    if (chain.chain_name() != "contract+add_bias&gelu" || !takes_aux(problem)) return std::nullopt;
+    if (chain.chain_name() != "contract+add_bias&gelu" || !takes_gelu(problem)) return std::nullopt;
     plan.epilogue = Epilogue::bias_gelu;
     plan.aux = plan.out;
     plan.out = operand(2, 1);
     return plan;
   }
   if (!chain.chain_name().starts_with("contract+gelu_gradient") || chain.size() > 3 ||
-      sizes_of(problem).count > 1 || !takes_aux(problem))
+      sizes_of(problem).count > 1 || !takes_gelu(problem))
     return std::nullopt;
   ProductPlan plan{.epilogue = Epilogue::gelu_gradient, .out = operand(1, 2), .aux = operand(1, 0)};
-  if (chain.size() == 2) return plan;
-  const auto* sums = std::get_if<op::BiasGradient>(&chain.piece(2).op);
-  const std::size_t bias = operand(2, 1);
-  if (sums == nullptr || !has_type_of_out(problem, bias) || !is_of_columns(problem, bias)) {
-    plan.rest = {chain.piece(2)};
-    return plan;
-  }
-  plan.epilogue = Epilogue::gelu_gradient_bias;
-  plan.bias = bias;
-  plan.adds_bias = sums->accumulate;
+  if (chain.size() == 3) plan.rest = {chain.piece(2)};
   return plan;
 }
 
@@ -118,26 +105,16 @@ struct Prepared {
   BatchSteps steps = {};
   Multiply multiply = {};
   std::vector<Behind> rest = {};
-  std::optional<Enqueue> add_bias = {};
-  std::int64_t bias_bytes = 0;  // at the begin of the workspace, where `add_bias` is there
 
   void operator()(Tensors operands, Workspace workspace, Stream stream) const {
     const auto at = [&](std::optional<std::size_t> operand) {
       return operand ? operands[*operand].data : nullptr;
     };
-    EpilogueMemory memory{at(plan.bias), at(plan.aux)};
-    if (add_bias) memory.bias = workspace.data();
-    const Workspace of_library =
-        library_part(workspace.subspan(static_cast<std::size_t>(bias_bytes)));
+    const EpilogueMemory memory{at(plan.bias), at(plan.aux)};
+    const Workspace of_library = library_part(workspace);
     for (std::int64_t i = 0; i < steps.count; ++i)
       multiply(operands[0].as<std::byte>() + i * steps.a, operands[1].as<std::byte>() + i * steps.b,
                operands[plan.out].as<std::byte>() + i * steps.out, memory, of_library, stream);
-    if (add_bias) {
-      const Tensor& bias = operands[*plan.bias];
-      const Tensor terms{workspace.data(), bias.shape, bias.dtype};
-      const Tensor tensors[] = {bias, terms, bias};
-      (*add_bias)(tensors, {}, stream);
-    }
     for (const Behind& behind : rest) {
       std::array<Tensor, 8> tensors;
       for (std::size_t i = 0; i < behind.operands.size(); ++i)
@@ -146,11 +123,6 @@ struct Prepared {
     }
   }
 };
-
-std::int64_t bias_bytes(const ProductPlan& plan, const Problem& problem) {
-  if (!plan.adds_bias) return 0;
-  return problem.shapes[*plan.bias].elements() * size_bytes(problem.dtype);
-}
 
 }  // namespace
 
@@ -187,18 +159,12 @@ Enqueue prepare_product(const Problem& problem, const PrepareMultiply& prepare) 
   if (!are_aligned(made.steps)) return prepare_own(problem);
   made.multiply = std::move(*multiply);
   made.rest = prepare_rest(made.plan, problem);
-  made.bias_bytes = bias_bytes(made.plan, problem);
-  if (made.plan.adds_bias) {
-    const Shape& bias = problem.shapes[*made.plan.bias];
-    made.add_bias = prepare_own({op::Add{}, problem.dtype, {bias, bias, bias}, problem.threads});
-  }
   return made;
 }
 
 std::int64_t product_workspace_bytes(const Problem& problem, std::int64_t library_bytes) {
-  const ProductPlan with = plan_with_epilogue(problem), without = plan_without_epilogue(problem);
-  std::int64_t bytes = bias_bytes(with, problem) + room_for_library(library_bytes);
-  for (const ProductPlan& plan : {with, without})
+  std::int64_t bytes = room_for_library(library_bytes);
+  for (const ProductPlan& plan : {plan_with_epilogue(problem), plan_without_epilogue(problem)})
     for (const op::Piece& piece : plan.rest)
       bytes = std::max(bytes, own_workspace_bytes(rest_problem(problem, piece)));
   return bytes;

@@ -7,12 +7,14 @@
 
 namespace fourfold::kernels::cuda {
 
+/// Blocks lie along x alone, of which a grid has 2^31 - 1; of y and z it has 65,535 (CUDA C++
+/// Programming Guide, "Compute Capabilities"), fewer than a batch may have heads.
 struct LaunchShape {
-  unsigned blocks_x = 1, blocks_y = 1, blocks_z = 1;
+  unsigned blocks_x = 1;
   unsigned threads = 1;
   std::size_t shared_bytes = 0;
 
-  bool is_empty() const { return blocks_x == 0 || blocks_y == 0 || blocks_z == 0; }
+  bool is_empty() const { return blocks_x == 0; }
 };
 
 inline constexpr int warp_lanes = 32;

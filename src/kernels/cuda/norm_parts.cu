@@ -19,10 +19,9 @@ NormSizes norm_sizes(const Problem& problem) {
   return {x.elements(0, x.rank() - 1), x.back()};
 }
 
-LaunchShape warps_launch(std::int64_t rows, std::int64_t parts = 1) {
+LaunchShape warps_launch(std::int64_t rows) {
   LaunchShape shape;
   shape.blocks_x = static_cast<unsigned>(ceil_divide(rows, rows_per_block));
-  shape.blocks_y = static_cast<unsigned>(parts);
   shape.threads = rows_per_block * warp_lanes;
   return shape;
 }
@@ -34,7 +33,8 @@ __device__ std::int64_t row_of_warp() {
 /// What the sum of distances from the computed mean leaves of it corrects both moments.
 template <class T>
 __global__ void moments(const T* x_RC, NormSizes sizes, std::int64_t width, float* moments_PR2) {
-  const std::int64_t row = row_of_warp(), part = blockIdx.y;
+  const std::int64_t parts = sizes.channels / width;
+  const std::int64_t row = row_of_warp() / parts, part = row_of_warp() % parts;
   if (row >= sizes.rows) return;
   const T* const x = x_RC + row * sizes.channels + part * width;
   const auto count = static_cast<float>(width);
@@ -157,7 +157,7 @@ Enqueue prepare_row(const op::LayerNormMoments& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem);
   return for_element(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Enqueue {
     return [sizes, parts = op.parts](Tensors operands, Workspace, Stream stream) {
-      launch(moments<T>, warps_launch(sizes.rows, parts), stream, operands[0].as<T>(), sizes,
+      launch(moments<T>, warps_launch(sizes.rows * parts), stream, operands[0].as<T>(), sizes,
              sizes.channels / parts, operands[1].as<float>());
     };
   });

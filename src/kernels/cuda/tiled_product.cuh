@@ -17,6 +17,10 @@ inline constexpr int product_rows = 64, product_columns = 64, product_depth = 32
 inline constexpr int product_warps = product_rows / 16;
 inline constexpr unsigned product_threads = product_warps * warp_lanes;
 
+constexpr unsigned tiles_of(std::int64_t count, int size) {
+  return static_cast<unsigned>(ceil_divide(count, size));
+}
+
 /// A tile of a factor in shared memory, neighbouring threads taking what lies side by side.
 template <class Factor, class T>
 __device__ void load_product_tile(const Factor& from, std::int64_t first, std::int64_t inner,
@@ -30,7 +34,8 @@ __device__ void load_product_tile(const Factor& from, std::int64_t first, std::i
   }
 }
 
-/// Blocks along z each sum a stretch of K and write a product of their own, one after another.
+/// Blocks count tiles of rows first, then of columns, then stretches of K: those of each stretch
+/// write a product of their own, one after another.
 template <class T, class A, class B, class Out>
 __global__ void __launch_bounds__(product_threads)
     tiled_product(A a, B b, bool accumulate, Out* out_MN) {
@@ -39,11 +44,16 @@ __global__ void __launch_bounds__(product_threads)
   alignas(16) __shared__ std::byte tiles[(product_rows + product_columns) * stride * sizeof(T)];
   T* const a_tile = reinterpret_cast<T*>(tiles);
   T* const b_tile = a_tile + product_rows * stride;
-  const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x) * product_rows;
-  const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.y) * product_columns;
+  const unsigned row_tiles = tiles_of(a.count, product_rows),
+                 column_tiles = tiles_of(b.count, product_columns);
+  const unsigned of_columns = blockIdx.x / row_tiles;
+  const std::int64_t first_row = std::int64_t{product_rows} * (blockIdx.x % row_tiles);
+  const std::int64_t first_column = std::int64_t{product_columns} * (of_columns % column_tiles);
+  const std::int64_t number = of_columns / column_tiles;  // of the stretch
+  const std::int64_t stretches = gridDim.x / row_tiles / column_tiles;
   const std::int64_t stretch =
-      ceil_divide(ceil_divide(a.depth, product_depth), gridDim.z) * product_depth;
-  const std::int64_t first_inner = blockIdx.z * stretch;
+      ceil_divide(ceil_divide(a.depth, product_depth), stretches) * product_depth;
+  const std::int64_t first_inner = number * stretch;
   const std::int64_t end_inner = min(a.depth, first_inner + stretch);
   const int warp_row = 16 * warp_index();
   WarpSums<product_columns / 8> sums[1];
@@ -61,7 +71,7 @@ __global__ void __launch_bounds__(product_threads)
       const std::int64_t row = first_row + warp_row + row_of(i);
       const std::int64_t column = first_column + 8 * tile + column_of(i);
       if (row >= a.count || column >= b.count) continue;
-      Out& out = out_MN[(blockIdx.z * a.count + row) * b.count + column];
+      Out& out = out_MN[(number * a.count + row) * b.count + column];
       const float sum = sums[0].sum[tile][i];
       out = from_float<Out>(accumulate ? to_float(out) + sum : sum);
     }
@@ -70,9 +80,8 @@ __global__ void __launch_bounds__(product_threads)
 inline LaunchShape product_launch(std::int64_t rows, std::int64_t columns,
                                   std::int64_t stretches = 1) {
   LaunchShape shape;
-  shape.blocks_x = static_cast<unsigned>(ceil_divide(rows, product_rows));
-  shape.blocks_y = static_cast<unsigned>(ceil_divide(columns, product_columns));
-  shape.blocks_z = static_cast<unsigned>(stretches);
+  shape.blocks_x = static_cast<unsigned>(tiles_of(rows, product_rows) *
+                                         tiles_of(columns, product_columns) * stretches);
   shape.threads = product_threads;
   return shape;
 }

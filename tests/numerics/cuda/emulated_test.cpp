@@ -176,6 +176,33 @@ TEST(CudaEmulation, refuses_launches_that_a_gpu_refuses) {
   EXPECT_THROW(cuda_emulation::check_mask(0xffff), std::logic_error);
 }
 
+/// Launches the kernel of an op on operands of no memory, which nobody reads: work that is handed
+/// to streams is dropped.
+void launch_alone(const op::Op& op, std::vector<Shape> reads) {
+  kernels::Problem problem{op, DType::bf16, std::move(reads)};
+  for (const Shape& output : op::outputs(op, problem.shapes)) problem.shapes.push_back(output);
+  std::vector<kernels::Tensor> tensors;
+  for (std::size_t i = 0; i < problem.shapes.size(); ++i)
+    tensors.push_back({nullptr, problem.shapes[i],
+                       op::element_dtype(op::operands(op)[i].element, problem.dtype)});
+  kernels::cuda::prepare_own(problem)(tensors, {}, nullptr);
+}
+
+TEST(CudaEmulation, more_heads_columns_and_parts_than_a_grid_has_along_y_are_launched) {
+  int dropped = 0;
+  cuda_emulation::set_streams({[&](void*, const std::function<void()>&) { ++dropped; }, {}});
+  constexpr std::int64_t samples = 10000, heads = 7, width = 64, many = std::int64_t{1} << 23;
+  const Shape qkv{samples, 1, 3, heads, width}, y{samples, 1, heads, width}, lse{samples, heads, 1};
+  EXPECT_NO_THROW(launch_alone(op::Attention{}, {qkv}));
+  EXPECT_NO_THROW(launch_alone(op::AttentionGradient{}, {qkv, y, lse, y}));
+  EXPECT_NO_THROW(launch_alone(op::AttentionCached{4}, {qkv, {}}));
+  EXPECT_NO_THROW(launch_alone(op::Contract{}, {{2, 3}, {3, many}}));
+  EXPECT_NO_THROW(launch_alone(op::BiasGradient{}, {{many, 2}}));
+  EXPECT_NO_THROW(launch_alone(op::LayerNormMoments{70000}, {{2, 140000}}));
+  cuda_emulation::set_streams({});
+  EXPECT_GE(dropped, 10) << "every op was launched";
+}
+
 TEST(CudaEmulation, a_missing_barrier_shows_in_some_order) {
   std::vector<int> last_seen;
   for (const Order order : {Order::forward, Order::backward, Order::shuffled}) {

@@ -73,10 +73,10 @@ Problem problem_of(const op::Op& op, std::vector<Shape> reads, DType dtype = DTy
 }
 
 TEST(CudaEmulatedProducts, leave_to_the_library_all_that_its_conditions_allow) {
-  const auto epilogue_of = [](const op::Op& op, std::int64_t columns) {
+  const auto epilogue_of = [](const op::Op& op, std::int64_t columns, DType dtype = DType::bf16) {
     const bool is_gradient = op::name(op).starts_with("contract+gelu_gradient");
     const Shape third = is_gradient ? Shape{4, columns} : Shape{columns};
-    return kernels::cuda::plan_with_epilogue(problem_of(op, {{4, 3}, {3, columns}, third}));
+    return kernels::cuda::plan_with_epilogue(problem_of(op, {{4, 3}, {3, columns}, third}, dtype));
   };
   EXPECT_EQ(epilogue_of(op::product_and_bias(), 7).epilogue, Epilogue::bias);
   EXPECT_EQ(epilogue_of(op::product_bias_gelu(), 16).epilogue, Epilogue::bias_gelu);
@@ -84,12 +84,16 @@ TEST(CudaEmulatedProducts, leave_to_the_library_all_that_its_conditions_allow) {
   EXPECT_EQ(epilogue_of(op::product_bias_gelu(), 12).rest.size(), 1U);  // bias and GELU at once
   EXPECT_EQ(epilogue_of(op::product_gelu_gradient(), 16).epilogue, Epilogue::gelu_gradient);
   EXPECT_EQ(epilogue_of(op::product_gelu_gradient(), 15).rest.size(), 1U);
-  const auto with_bias = [&](bool adds) {
-    return epilogue_of(op::product_gelu_gradient({}, op::BiasGradient{1, adds}), 16);
-  };
-  EXPECT_EQ(with_bias(false).epilogue, Epilogue::gelu_gradient_bias);
-  EXPECT_FALSE(with_bias(false).adds_bias);
-  EXPECT_TRUE(with_bias(true).adds_bias);
+  const op::Op with_bias = op::product_gelu_gradient({}, op::BiasGradient{1, true});
+  EXPECT_EQ(epilogue_of(with_bias, 16).epilogue, Epilogue::gelu_gradient);
+  EXPECT_EQ(epilogue_of(with_bias, 16).rest.size(), 1U) << "sums in float32 after bf16";
+  EXPECT_EQ(epilogue_of(op::product_and_bias(), 7, DType::f32).epilogue, Epilogue::bias);
+  for (const op::Op& gelu :
+       {op::Op(op::product_bias_gelu()), op::Op(op::product_gelu_gradient()), with_bias}) {
+    const kernels::cuda::ProductPlan plan = epilogue_of(gelu, 16, DType::f32);
+    EXPECT_EQ(plan.epilogue, Epilogue::none) << op::name(gelu) << ": a tanh of unknown error";
+    EXPECT_FALSE(plan.rest.empty());
+  }
 }
 
 TEST(CudaEmulatedProducts, a_library_without_the_product_itself_is_a_bug) {

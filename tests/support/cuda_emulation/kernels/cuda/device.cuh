@@ -83,12 +83,11 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream stre
   static_assert((std::is_trivially_copyable_v<Parameters> && ...));
   static_assert((sizeof(Parameters) + ... + 0) <= most_parameter_bytes);
   if (shape.is_empty()) return;
-  cuda_emulation::check_launch(reinterpret_cast<const void*>(kernel),
-                               {shape.blocks_x, shape.blocks_y, shape.blocks_z},
+  cuda_emulation::check_launch(reinterpret_cast<const void*>(kernel), {shape.blocks_x, 1, 1},
                                shape.shared_bytes);
   cuda_emulation::enqueue(stream, [=] {
-    cuda_emulation::run({shape.blocks_x, shape.blocks_y, shape.blocks_z}, shape.threads,
-                        shape.shared_bytes, [&] { kernel(arguments...); });
+    cuda_emulation::run({shape.blocks_x, 1, 1}, shape.threads, shape.shared_bytes,
+                        [&] { kernel(arguments...); });
   });
 }
 
