@@ -1,5 +1,6 @@
 #include "rundir/trained_model.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -35,6 +36,17 @@ TrainedModel from_checkpoint(checkpoint::Found found) {
   return model;
 }
 
+void require_step(const checkpoint::Store& store, const std::string& run, std::int64_t step) {
+  const std::vector<std::int64_t> steps = store.steps();
+  if (std::ranges::find(steps, step) != steps.end()) return;
+  std::vector<std::string> names;
+  for (const std::int64_t there : steps) names.push_back(format("{}", there));
+  throw UserError(ExitCode::no_checkpoint,
+                  format("{} has no checkpoint of step {}; {}", run, step,
+                         names.empty() ? "it has none at all: leave out --step"
+                                       : "choose one of " + join(names, ", ")));
+}
+
 /// The checkpoint that a folder is by its name, or one of those of a run.
 std::optional<checkpoint::Found> find_checkpoint(const std::string& path,
                                                  std::optional<std::int64_t> step) {
@@ -43,7 +55,10 @@ std::optional<checkpoint::Found> find_checkpoint(const std::string& path,
   if (own_step)
     return checkpoint::Store(real_files(), folder.parent_path().string()).open(*own_step);
   const checkpoint::Store store(real_files(), join_path(folder.string(), RunFiles::checkpoints));
-  if (step) return store.open(*step);
+  if (step) {
+    require_step(store, path, *step);
+    return store.open(*step);
+  }
   if (checkpoint::find_model(path)) return std::nullopt;
   return store.newest().found;
 }
