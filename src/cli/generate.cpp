@@ -84,6 +84,7 @@ void generate(const GenerateArguments& arguments) {
   const rundir::TrainedModel model = rundir::open_trained_model(arguments.run_dir, arguments.step);
   const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   const generate::SampleSpec spec = sample_spec(arguments, model.config);
+  tokenizer->encode(spec.prompt, "the prompt");  // an error comes before the prompt is printed
   const job::Job job =
       job::make_job(job::writing_config(model.config, {arguments.threads, arguments.device}),
                     job::Graphs::generation);

@@ -102,12 +102,14 @@ TEST_F(Generate, bad_options_are_answered_in_one_line) {
                          {"--sample 1 --samples 2", 2, "--samples"},
                          {"--prompt a --prompt-file b", 2, "--prompt"},
                          {format("--prompt-file {}", path("none.txt")), 3, "none.txt"},
-                         {"--prompt '~'", 3, "the prompt"}}) {
+                         {"--prompt '~'", 3, "the prompt"},
+                         {"--step 17", 4, "run has no checkpoint of step 17; choose one of 60"}}) {
     const CommandResult outcome = generate(c.options + " --tokens 2 2>&1 > /dev/null");
     EXPECT_EQ(outcome.code, c.code) << c.options << "\n" << outcome.text;
     EXPECT_NE(outcome.text.find(c.expected), std::string::npos) << c.options << "\n"
                                                                 << outcome.text;
   }
+  EXPECT_EQ(generate("--prompt 'The ~'").text, "") << "nothing of a prompt that is refused";
 }
 
 /// A run that writes texts while it is trained.
