@@ -1,3 +1,8 @@
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/commands.h"
@@ -8,7 +13,25 @@
 
 namespace fourfold::cli {
 
+namespace {
+
+/// A page is made anew as often as one likes; any other file is not replaced.
+void check_output(const std::string& file) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(file, none)) return;  // writing says what is wrong with it
+  std::string beginning(512, '\0');
+  std::ifstream(file).read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  if (!report::is_page(beginning))
+    throw UserError(ExitCode::output_in_use,
+                    format("{} is there already, and is no page that report wrote; choose another "
+                           "name, or remove it",
+                           file));
+}
+
+}  // namespace
+
 void report(const ReportArguments& arguments) {
+  check_output(arguments.output);
   const std::vector<report::Run> runs = report::read_runs(arguments.run_dirs);
   const job::BuildInfo build = job::build_info();
   write_file_atomic(arguments.output, report::make_page(runs, format("Fourfold {} ({})",

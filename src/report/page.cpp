@@ -22,6 +22,13 @@ namespace {
 
 using Runs = std::span<const Run>;
 
+/// Up to the hash of the script, which is another one in other versions.
+constexpr std::string_view page_beginning =
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+    "'unsafe-inline'; script-src '";
+
 int color_of(std::size_t run) {
   return static_cast<int>(run % static_cast<std::size_t>(page_colors));
 }
@@ -406,15 +413,16 @@ std::string make_page(std::span<const Run> runs, const std::string& made_by) {
                         &Run::environment);
   body += each(runs, "Plan and memory", plan) + each(runs, "Checkpoints", checkpoints);
   return format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'; script-src '{}'\">\n"
+      "{}{}'\">\n"
       "<title>{}</title>\n<style>{}</style></head>\n<body><main>{}<footer>{}</footer></main>"
       "{}</body></html>\n",
-      page_script_hash, escaped(title), page_style, body, escaped(made_by),
+      page_beginning, page_script_hash, escaped(title), page_style, body, escaped(made_by),
       // Without a chart there is nothing to do.
       has_charts ? format("<script type=\"module\">{}</script>", page_script) : "");
+}
+
+bool is_page(std::string_view beginning) {
+  return beginning.starts_with(page_beginning);
 }
 
 }  // namespace fourfold::report

@@ -149,6 +149,20 @@ TEST_F(Report, a_device_a_pipe_and_a_folder_are_not_replaced_by_the_page) {
   EXPECT_TRUE(std::filesystem::is_character_file(path("terminal")));
 }
 
+TEST_F(Report, a_page_is_made_anew_and_no_other_file_is_replaced) {
+  train("run", "");
+  page(path("run"));
+  page(path("run"));
+  for (const std::string& name : {path("run/model.safetensors"), path("fox.txt")}) {
+    const std::string before = read_file(name);
+    const CommandResult result = run_fourfold(format("report {} -o {}", path("run"), name));
+    EXPECT_EQ(result.code, 11) << result.text;
+    EXPECT_NE(result.text.find("is there already, and is no page"), std::string::npos)
+        << result.text;
+    EXPECT_TRUE(read_file(name) == before) << name;
+  }
+}
+
 TEST_F(Report, a_limit_on_the_size_of_files_is_a_storage_error) {
   train("run", "");
   for (const std::string& command :
