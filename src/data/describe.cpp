@@ -114,7 +114,7 @@ Description describe_model(const std::string& path) {
           {{"what", "a tokenizer of sentencepiece"},
            {"tokens", format_grouped(tokenizer->vocab_size())},
            {"fingerprint", tokenizer->fingerprint()},
-           {"end of document", end ? format("token {}", *end) : "none"}},
+           {"ends", end ? format("token {} ends a document", *end) : "no token ends a document"}},
           {}};
 }
 

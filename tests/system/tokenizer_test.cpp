@@ -49,6 +49,8 @@ TEST_F(Tokenizers, a_learnt_tokenizer_trains_a_model_that_writes_without_its_fil
   EXPECT_NE(learnt.text.find("data.tokenizer: sentencepiece"), std::string::npos) << learnt.text;
   EXPECT_EQ(learnt.text.find("sentencepiece_trainer"), std::string::npos)
       << "the library stays silent: " << learnt.text;
+  const CommandResult shown = run_fourfold("data inspect " + path("fox.model"));
+  EXPECT_NE(shown.text.find("\nends        token "), std::string::npos) << shown.text;
   const CommandResult trained = run_fourfold(train("sentencepiece", with_path(path("fox.model"))));
   ASSERT_EQ(trained.code, 0) << trained.text;
   fs::remove(path("fox.model"));
