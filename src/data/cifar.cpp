@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr PictureShape shape = {32, 32, 3};
 constexpr std::int64_t pixels = 32 * 32, picture_bytes = 3 * pixels;
-constexpr const char* advice = "bring the file again, or leave bad pictures out with skip:N";
+constexpr const char* advice = "bring the file again, or leave bad ones out with bad_images skip:N";
 
 struct Kind {
   const char* name;

@@ -125,7 +125,7 @@ std::int64_t count_whole(const IdxFile& pictures, std::int64_t picture_bytes, Ba
     const std::int64_t there = std::max(pictures.size() - picture * picture_bytes, std::int64_t{0});
     bad.add(place_of(pictures.path(), picture),
             format("is cut off: the file has {} of its {} bytes", there, picture_bytes),
-            "bring the file again, or leave bad pictures out with skip:N");
+            "bring the file again, or leave bad ones out with bad_images skip:N");
   }
   return whole;
 }

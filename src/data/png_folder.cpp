@@ -24,7 +24,7 @@
 namespace fourfold::data {
 namespace {
 
-constexpr const char* advice = "mend or remove it, or leave bad pictures out with skip:N";
+constexpr const char* advice = "mend or remove it, or leave bad ones out with bad_images skip:N";
 
 /// What a file of a picture may have beside the picture itself: comments, profiles. One that is
 /// stored without compression is hardly larger than its bytes.

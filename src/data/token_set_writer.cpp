@@ -69,7 +69,7 @@ TokenSetWriter::TokenSetWriter(FileSystem& files, Options options)
     for (const char* ending : {".idx", ".bin", ".json"})
       if (files_.exists(options_.prefix + ending))
         throw UserError(ExitCode::output_in_use,
-                        format("{}{}: exists already; choose another name, or pass --overwrite",
+                        format("{}{}: is there already; choose another name, or pass --overwrite",
                                options_.prefix, ending));
   for (const auto& [name, ending] : finished_files)
     require_file_or_nothing(options_.prefix + ending);

@@ -387,7 +387,7 @@ TEST_F(Data, each_bad_input_ends_with_its_code_and_one_message) {
        2,
        {"--append-eod: the tokenizer byte"}},
       {tokenize("X/text.txt", "X/o", {"--tokenizer", "byte", "--jobs", "-1"}), 2, {"--jobs"}},
-      {tokenize("X/text.txt", "X/done"), 11, {"X/done.idx: exists already", "--overwrite"}},
+      {tokenize("X/text.txt", "X/done"), 11, {"X/done.idx: is there already", "--overwrite"}},
       {tokenize("X/text.txt", "X/foreign"), 11, {"X/foreign.partial/notes: is no file of ours"}},
       {tokenize("X/text.txt", "X/no/such/o"), 6, {"X/no/such/o.partial: cannot be written"}},
       {tokenize("X/text.txt", "X/file/o"), 6, {"X/file/o.partial: cannot be written"}},
