@@ -39,7 +39,8 @@ constexpr std::array<Size, 10> sizes = {{
     {"175B", gpt3, 96, 96, 12288, 2048, 1536, 1, gpt2_tokens, "0.6e-4"},
 }};
 
-Config config_of(const Size& size, std::vector<std::string>& chosen) {
+/// `file` names the run, as it does where it is loaded.
+Config config_of(const Size& size, const std::string& file, std::vector<std::string>& chosen) {
   std::vector<std::string> sets;
   const auto set = [&](const char* key, const auto& value) {
     chosen.emplace_back(key);
@@ -54,7 +55,7 @@ Config config_of(const Size& size, std::vector<std::string>& chosen) {
   set("train.global_batch_size", size.global_batch);
   if (size.micro_batch < size.global_batch) set("train.micro_batch_size", size.micro_batch);
   set("optimizer.lr", size.lr);
-  return load({}, sets);
+  return load(std::array{file}, sets, [](const std::string&) { return std::string("run:\n"); });
 }
 
 const Size& size_of(std::string_view name) {
@@ -106,7 +107,7 @@ std::int64_t template_vocabulary(std::string_view name) {
 std::string template_yaml(std::string_view name, std::string_view file) {
   const Size& size = size_of(name);
   std::vector<std::string> chosen;
-  Config config = config_of(size, chosen);
+  Config config = config_of(size, std::string(file), chosen);
   std::string text = comment("", format("A GPT of {} parameters. Sizes: {}.", name, size.source));
   text += "#\n";
   text += format("#   fourfold train {}\n", file);

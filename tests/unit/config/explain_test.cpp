@@ -219,6 +219,8 @@ TEST(Template, a_default_that_follows_from_other_keys_stays_open) {
   const std::string text = template_yaml("124M", "new.yaml");
   EXPECT_EQ(load_text(text, {"model.hidden_size=960"}).gpt.ffn_hidden_size, 3840);
   EXPECT_EQ(load_text(text, {"train.steps=10"}).train.schedule.decay_steps, 10);
+  for (const char* line : {"  # name: \"new\"  # ", "  # dir: \"runs/new\"  # "})
+    EXPECT_NE(text.find(line), std::string::npos) << "the file names the run: " << line;
 }
 
 TEST(Template, an_unknown_size_names_the_sizes) {
