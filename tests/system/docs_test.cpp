@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "support/command.h"
 #include "support/launched_job.h"
 
 namespace fourfold {
@@ -354,6 +355,17 @@ TEST_F(Docs, a_command_in_a_sentence_is_one_that_there_is_with_its_options) {
     }
   }
   EXPECT_GE(count, 5U);
+}
+
+TEST(Scripts, refuse_what_they_do_not_know_before_they_do_anything) {
+  for (const char* words : {"data/get-corpus --bible", "scripts/build --tree",
+                            "scripts/build --target", "scripts/make-unicode-classes --what"}) {
+    const CommandResult result = run_command(std::string(words) + " 2>&1");
+    const std::string script(words, std::string_view(words).find(' '));
+    EXPECT_EQ(result.code, 2) << words << "\n" << result.text;
+    EXPECT_NE(result.text.find("see " + script + " --help\n"), std::string::npos) << result.text;
+    EXPECT_EQ(std::count(result.text.begin(), result.text.end(), '\n'), 1) << result.text;
+  }
 }
 
 }  // namespace

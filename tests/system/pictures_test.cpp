@@ -288,7 +288,7 @@ TEST_F(Pictures, drawn_pngs_are_decoded) {
 TEST_F(Pictures, draw_shapes_refuses_what_it_does_not_know) {
   for (const char* words : {"--wings 3", "--train", "--train x", "--png 0", "a b", "--seed -1"}) {
     const CommandResult result = draw(words);
-    EXPECT_EQ(result.code, 1) << words;
+    EXPECT_EQ(result.code, 2) << words;
     expect_says(result.text, {"draw-shapes: ", "draw-shapes --help"});
   }
   const CommandResult result = draw("--train 1 --test 1 " + path("no/such/folder"));
