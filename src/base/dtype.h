@@ -29,7 +29,7 @@ struct BFloat16 {
     bits = is_nan ? static_cast<std::uint16_t>((word >> 16) | 0x40U)
                   : static_cast<std::uint16_t>((word + 0x7fffU + ((word >> 16) & 1U)) >> 16);
   }
-  explicit operator float() const {
+  explicit constexpr operator float() const {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   }
 };

@@ -50,6 +50,10 @@ void gradient(const op::AveragePool& op, Pullback& p) {
   p.give(0, op::AveragePoolGradient{x[1], x[2], op.size, op.stride}, {p.output_gradient()});
 }
 
+void gradient(const op::Upsample& op, Pullback& p) {
+  p.give(0, op::UpsampleGradient{op.factor}, {p.output_gradient()});
+}
+
 void gradient(const op::Embedding& op, Pullback& p) {
   p.give(1,
          op::EmbeddingGradient{.rows = p.shape(p.node().reads[1])[0],
@@ -103,6 +107,44 @@ void gradient(const op::LayerNormApply& op, Pullback& p) {
          {x, gain, mean, rstd, dy, sums});
 }
 
+void gradient(const op::GroupNormMoments&, Pullback& p) {
+  p.give(0, op::GroupNormMomentsGradient{},
+         {p.node().reads[0], p.node().outputs[0], p.output_gradient()});
+}
+
+void gradient(const op::GroupNormStatistics& op, Pullback& p) {
+  const std::vector<ValueId>& moments = p.node().reads;
+  op::GroupNormStatisticsGradient row{.groups = op.groups, .width = 0, .pixels = op.pixels};
+  for (const ValueId of : moments) row.width += p.shape(of)[0];
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    p.give(i, row, {p.node().outputs[0], p.output_gradient(), moments[i]});
+    row.before += p.shape(moments[i])[0];
+  }
+}
+
+void gradient(const op::GroupNormApply& op, Pullback& p) {
+  const auto& reads = p.node().reads;
+  const ValueId x = reads[0], statistics = reads[1], gain = reads[2], dy = p.output_gradient();
+  const ValueId sums = p.intermediate(op::GroupNormSums{op.groups, op.width, op.before, op.first},
+                                      {x, statistics, dy}, "sums");
+  p.give_all({2, 3}, op::GroupNormWeightGradient{}, {sums});
+  p.give(1, op::GroupNormGroupSums{op.groups, op.width, op.before, op.first},
+         {sums, statistics, gain});
+  p.give(0, op::GroupNormApplyGradient{op.groups, op.width, op.before, op.first},
+         {statistics, gain, dy});
+}
+
+void gradient(const op::ScaleShift&, Pullback& p) {
+  const ValueId x = p.node().reads[0], modulation = p.node().reads[1], dy = p.output_gradient();
+  p.give(1, op::ScaleShiftSums{}, {x, dy});
+  p.give(0, op::ScaleShiftGradient{}, {modulation, dy});
+}
+
+void gradient(const op::AddToPixels&, Pullback& p) {
+  p.pass(0, p.output_gradient());
+  p.give(1, op::PixelSums{}, {p.output_gradient()});
+}
+
 void gradient(const op::AddBias&, Pullback& p) {
   const auto& reads = p.node().reads;
   const auto summed =
@@ -113,6 +155,10 @@ void gradient(const op::AddBias&, Pullback& p) {
 
 void gradient(const op::Gelu&, Pullback& p) {
   p.give(0, op::GeluGradient{}, {p.node().reads[0], p.output_gradient()});
+}
+
+void gradient(const op::Silu&, Pullback& p) {
+  p.give(0, op::SiluGradient{}, {p.node().reads[0], p.output_gradient()});
 }
 
 void gradient(const op::Relu&, Pullback& p) {

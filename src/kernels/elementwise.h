@@ -33,6 +33,20 @@ FOURFOLD_CUDA T element(Math math, const op::GeluGradient&, T x, T y_grad) {
   return y_grad * ((1 + math.tanh(u)) / 2 + x / 2 * sech * sech * u_derivative);
 }
 
+template <class Math, class T>
+FOURFOLD_CUDA T element(Math math, const op::Silu&, T x) {
+  return x / (1 + math.exp(-x));
+}
+
+template <class Math, class T>
+FOURFOLD_CUDA T element(Math math, const op::SiluGradient&, T x, T y_grad) {
+  // Both from one exponential that does not overflow: 1 - s is not 1 minus what is nearly 1.
+  const T e = math.exp(x < 0 ? x : -x);
+  const T near = 1 / (1 + e), far = e / (1 + e);
+  const T s = x < 0 ? far : near, rest = x < 0 ? near : far;
+  return y_grad * s * (1 + x * rest);
+}
+
 /// Written so that NaN is neither above nor below.
 template <class Math, class T>
 FOURFOLD_CUDA T element(Math, const op::Relu&, T x) {

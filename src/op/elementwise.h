@@ -76,6 +76,20 @@ struct GeluGradient {
   FOURFOLD_ELEMENTWISE_ROW(GeluGradient, "gelu_gradient");
 };
 
+/// y = x / (1 + exp(-x)); Elfwing, Uchibe, Doya 2018 (arXiv:1702.03118), eq 4, there SiLU.
+struct Silu {
+  static constexpr Elementwise<1> rule{.operands = {{"x"}, {"y", Role::write, Element::compute, 0}},
+                                       .flops = 4};
+  FOURFOLD_ELEMENTWISE_ROW(Silu, "silu");
+};
+
+/// x_grad = y_grad * dSilu(x).
+struct SiluGradient {
+  static constexpr Elementwise<2> rule{
+      .operands = {{"x"}, {"y_grad"}, {"x_grad", Role::write, Element::compute, 1}}, .flops = 8};
+  FOURFOLD_ELEMENTWISE_ROW(SiluGradient, "silu_gradient");
+};
+
 /// y = max(x, 0); NaN stays NaN.
 struct Relu {
   static constexpr Elementwise<1> rule{.operands = {{"x"}, {"y", Role::write, Element::compute, 0}},
@@ -125,6 +139,8 @@ struct AddRounded {
 #define FOURFOLD_ELEMENTWISE_ROWS(ROW) \
   ROW(Gelu, elementwise)               \
   ROW(GeluGradient, elementwise)       \
+  ROW(Silu, elementwise)               \
+  ROW(SiluGradient, elementwise)       \
   ROW(Relu, elementwise)               \
   ROW(ReluGradient, elementwise)       \
   ROW(Cast, elementwise)               \

@@ -222,6 +222,49 @@ std::vector<Example> examples_of(const AveragePoolGradient&) {
           {AveragePoolGradient{6, 7, 2, 3}, {{2, 2, 2, 3}}}};
 }
 
+// --- larger pictures
+
+Operands Upsample::operands() const {
+  return {{"x"}, {"y", Role::write}};
+}
+Outputs Upsample::outputs(Shapes reads) const {
+  const Shape& x = reads[0];
+  std::int64_t height = 0, width = 0;
+  if (x.rank() != 4 || factor < 1 || __builtin_mul_overflow(x[1], factor, &height) ||
+      __builtin_mul_overflow(x[2], factor, &width))
+    return Mistake{"upsample: x is (B, H, W, C), the factor at least 1"};
+  return {{x[0], height, width, x[3]}};
+}
+FactorRule Upsample::factors(Shapes) const {
+  return {{"bhwc", "bpqc"}, whole_of_pooling, Linear::all};
+}
+double Upsample::flops(Shapes) const {
+  return 0;
+}
+std::vector<Example> examples_of(const Upsample&) {
+  return {{Upsample{}, {usual_picture}}, {Upsample{3}, {{1, 2, 3, 17}}}};
+}
+
+Operands UpsampleGradient::operands() const {
+  return {{"y_grad"}, {"x_grad", Role::write}};
+}
+Outputs UpsampleGradient::outputs(Shapes reads) const {
+  const Shape& y_grad = reads[0];
+  if (y_grad.rank() != 4 || factor < 1 || y_grad[1] % factor != 0 || y_grad[2] % factor != 0)
+    return Mistake{
+        "upsample_gradient: y_grad is (B, H, W, C), the factor at least 1 and one of H and W"};
+  return {{y_grad[0], y_grad[1] / factor, y_grad[2] / factor, y_grad[3]}};
+}
+FactorRule UpsampleGradient::factors(Shapes) const {
+  return {{"bpqc", "bhwc"}, whole_of_pooling, Linear::all};
+}
+double UpsampleGradient::flops(Shapes all) const {
+  return elements(all[0]);
+}
+std::vector<Example> examples_of(const UpsampleGradient&) {
+  return {{UpsampleGradient{}, {{2, 4, 6, 3}}}, {UpsampleGradient{3}, {{1, 6, 9, 17}}}};
+}
+
 // --- bytes
 
 Operands Normalize::operands() const {

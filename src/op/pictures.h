@@ -1,5 +1,6 @@
-// Rows that compute on pictures: convolutions, pooling, and the numbers that bytes of pictures
-// become. Not what they share with other networks: biases, products of whole vectors, losses.
+// Rows that compute on pictures: convolutions, pooling, larger pictures, and the numbers that bytes
+// of pictures become. Not what they share with other networks: biases, products of whole vectors,
+// losses.
 //
 // B batch (samples), H and W height and width of what is read, P and Q those of what a convolution
 // or pooling gives, C channels (those read), O channels given, I and J height and width of a
@@ -64,6 +65,19 @@ struct AveragePoolGradient {
   FOURFOLD_OP_ROW(AveragePoolGradient, "average_pool_gradient", height, width, size, stride);
 };
 
+/// y[b,h,w,c] = x[b, floor(h / factor), floor(w / factor), c]: the nearest pixel. x (B,H,W,C), y
+/// (B, factor H, factor W, C).
+struct Upsample {
+  std::int64_t factor = 2;
+  FOURFOLD_OP_ROW(Upsample, "upsample", factor);
+};
+
+/// x_grad from y_grad: the sum over the pixels that show one of x.
+struct UpsampleGradient {
+  std::int64_t factor = 2;
+  FOURFOLD_OP_ROW(UpsampleGradient, "upsample_gradient", factor);
+};
+
 /// y[b,h,w,c] = (x[b,h,w,c] / 255 - mean[c]) / deviation[c]: bytes of pictures to numbers of the
 /// computation. Requires a mean and a deviation above 0 for every channel.
 struct Normalize {
@@ -81,6 +95,8 @@ struct Normalize {
   ROW(MaxPoolGradient, reduction)         \
   ROW(AveragePool, reduction)             \
   ROW(AveragePoolGradient, reduction)     \
+  ROW(Upsample, elementwise)              \
+  ROW(UpsampleGradient, reduction)        \
   ROW(Normalize, elementwise)
 
 }  // namespace fourfold::op

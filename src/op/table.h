@@ -7,8 +7,10 @@
 #include <variant>
 #include <vector>
 
+#include "op/conditioning.h"
 #include "op/elementwise.h"
 #include "op/fused.h"
+#include "op/group_norm.h"
 #include "op/pictures.h"
 
 namespace fourfold::op {
@@ -17,10 +19,12 @@ namespace fourfold::op {
 /// tables of kernels (rows.h of each backend) are made from it: a row without rules does not
 /// compile, and a row without a kernel does not link. FOURFOLD_ROWS(ROW) is ROW(Type, work) for
 /// every row.
-#define FOURFOLD_ROWS(ROW)   \
-  FOURFOLD_PLAIN_ROWS(ROW)   \
-  FOURFOLD_PICTURE_ROWS(ROW) \
-  FOURFOLD_FUSED_ROWS(ROW)   \
+#define FOURFOLD_ROWS(ROW)        \
+  FOURFOLD_PLAIN_ROWS(ROW)        \
+  FOURFOLD_PICTURE_ROWS(ROW)      \
+  FOURFOLD_GROUP_NORM_ROWS(ROW)   \
+  FOURFOLD_CONDITIONING_ROWS(ROW) \
+  FOURFOLD_FUSED_ROWS(ROW)        \
   FOURFOLD_ELEMENTWISE_ROWS(ROW)
 
 /// The rows with their attributes.

@@ -1,5 +1,5 @@
-// Pooling, and bytes of pictures as numbers, on CPU. Letters as in op/pictures.h. Vectors run along
-// the channels.
+// Pooling, larger pictures, and bytes of pictures as numbers, on CPU. Letters as in op/pictures.h.
+// Vectors run along the channels.
 #include <algorithm>
 #include <type_traits>
 
@@ -103,8 +103,9 @@ void max_pool_gradient(const T* x_BHWC, const T* y_grad_BPQC, const PoolSizes& s
               });
 }
 
+/// y = the sum over a window of x, divided by `divisor`.
 template <class T>
-void average_pool(const T* x_BHWC, const PoolSizes& sizes, int threads, T* y_BPQC) {
+void sum_windows(const T* x_BHWC, const PoolSizes& sizes, int threads, T divisor, T* y_BPQC) {
   for_windows(sizes, threads,
               [&](std::int64_t b, std::int64_t p, std::int64_t q, std::int64_t element) {
                 T* y = y_BPQC + element;
@@ -115,8 +116,7 @@ void average_pool(const T* x_BHWC, const PoolSizes& sizes, int threads, T* y_BPQ
                   for (std::int64_t c = 0; c < sizes.channels; ++c) y[c] += x[c];
                 }
 #pragma omp simd
-                for (std::int64_t c = 0; c < sizes.channels; ++c)
-                  y[c] /= static_cast<T>(sizes.taps());
+                for (std::int64_t c = 0; c < sizes.channels; ++c) y[c] /= divisor;
               });
 }
 
@@ -159,7 +159,8 @@ Run prepare_row(const op::AveragePool& op, const Problem& problem) {
   const PoolSizes sizes = pool_sizes(op, problem.shapes[0], problem.shapes[1]);
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [sizes, threads = problem.threads](Tensors operands, Workspace) {
-      average_pool<T>(operands[0].as<T>(), sizes, threads, operands[1].as<T>());
+      sum_windows<T>(operands[0].as<T>(), sizes, threads, static_cast<T>(sizes.taps()),
+                     operands[1].as<T>());
     };
   });
 }
@@ -169,6 +170,36 @@ Run prepare_row(const op::AveragePoolGradient& op, const Problem& problem) {
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [sizes, threads = problem.threads](Tensors operands, Workspace) {
       average_pool_gradient<T>(operands[0].as<T>(), sizes, threads, operands[1].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::Upsample& op, const Problem& problem) {
+  const Shape &x_shape = problem.shapes[0], &y_shape = problem.shapes[1];
+  const std::int64_t channels = x_shape[3], columns = y_shape[2];
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [=, factor = op.factor, rows = y_shape.elements(0, 2), threads = problem.threads](
+               Tensors operands, Workspace) {
+      for_ranges(rows, team_size(threads, rows * columns * channels), 1,
+                 [&](std::int64_t first, std::int64_t last) {
+                   T* y = operands[1].as<T>() + first * columns * channels;
+                   for (std::int64_t row = first; row < last; ++row) {
+                     const T* x =
+                         operands[0].as<T>() + row / factor * (columns / factor) * channels;
+                     for (std::int64_t q = 0; q < columns; ++q)
+                       y = std::copy_n(x + q / factor * channels, channels, y);
+                   }
+                 });
+    };
+  });
+}
+
+Run prepare_row(const op::UpsampleGradient& op, const Problem& problem) {
+  const PoolSizes sizes =
+      pool_sizes(op::AveragePool{op.factor, op.factor}, problem.shapes[0], problem.shapes[1]);
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes, threads = problem.threads](Tensors operands, Workspace) {
+      sum_windows<T>(operands[0].as<T>(), sizes, threads, T{1}, operands[1].as<T>());
     };
   });
 }

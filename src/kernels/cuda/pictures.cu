@@ -1,9 +1,10 @@
-// Pooling, and bytes of pictures as numbers, on the device; op::MaxPool ... op::Normalize say what
-// they compute. A thread for each element of the output, neighbours along the channels.
+// Pooling, larger pictures, and bytes of pictures as numbers, on the device; op::MaxPool ...
+// op::Normalize say what they compute. A thread for each element of the output, neighbours along
+// the channels.
 #include <algorithm>
 #include <vector>
 
-#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/pixels.cuh"
 #include "kernels/cuda/rows.h"
 #include "kernels/picture_sizes.h"
 
@@ -11,15 +12,6 @@ namespace fourfold::kernels::cuda {
 namespace {
 
 constexpr unsigned element_threads = 256;
-
-/// Calls body(index) for the elements of the running thread.
-template <class Body>
-__device__ void for_own_elements(std::int64_t count, Body body) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-       index < count; index += step)
-    body(index);
-}
 
 LaunchShape element_launch(std::int64_t count) {
   return stepping_launch(count, element_threads, element_threads);
@@ -117,6 +109,29 @@ __global__ void average_pool_gradient(const T* y_grad_BPQC, PoolSizes sizes, std
   });
 }
 
+template <class T>
+__global__ void upsample(const T* x_BHWC, std::int64_t rows, std::int64_t columns,
+                         std::int64_t channels, std::int64_t factor, std::int64_t count,
+                         T* y_BPQC) {
+  for_own_elements(count, [&](std::int64_t index) {
+    const PictureElement y(index, rows, columns, channels);
+    const std::int64_t row = (y.sample * rows + y.row) / factor;
+    y_BPQC[index] = x_BHWC[(row * (columns / factor) + y.column / factor) * channels + y.channel];
+  });
+}
+
+template <class T>
+__global__ void upsample_gradient(const T* y_grad_BPQC, PoolSizes sizes, std::int64_t count,
+                                  T* x_grad_BHWC) {
+  for_own_elements(count, [&](std::int64_t index) {
+    const PictureElement x(index, sizes.rows, sizes.columns, sizes.channels);
+    float sum = 0;
+    for (std::int64_t tap = 0; tap < sizes.size * sizes.size; ++tap)
+      sum += to_float(y_grad_BPQC[sizes.pixel(x.sample, x.row, x.column, tap) + x.channel]);
+    x_grad_BHWC[index] = from_float<T>(sum);
+  });
+}
+
 /// One launch of normalize takes the numbers of this many channels with it.
 constexpr std::int64_t channels_at_once = 64;
 struct ChannelNumbers {
@@ -190,6 +205,28 @@ Enqueue prepare_row(const op::AveragePoolGradient& op, const Problem& problem) {
     return [=](Tensors operands, Workspace, Stream stream) {
       launch(average_pool_gradient<T>, element_launch(count), stream, operands[0].as<T>(), sizes,
              count, operands[1].as<T>());
+    };
+  });
+}
+
+Enqueue prepare_row(const op::Upsample& op, const Problem& problem) {
+  const Shape y = problem.shapes[1];
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [y, factor = op.factor](Tensors operands, Workspace, Stream stream) {
+      launch(upsample<T>, element_launch(y.elements()), stream, operands[0].as<T>(), y[1], y[2],
+             y[3], factor, y.elements(), operands[1].as<T>());
+    };
+  });
+}
+
+Enqueue prepare_row(const op::UpsampleGradient& op, const Problem& problem) {
+  const PoolSizes sizes =
+      pool_sizes(op::AveragePool{op.factor, op.factor}, problem.shapes[0], problem.shapes[1]);
+  const std::int64_t count = problem.shapes[1].elements();
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [=](Tensors operands, Workspace, Stream stream) {
+      launch(upsample_gradient<T>, element_launch(count), stream, operands[0].as<T>(), sizes, count,
+             operands[1].as<T>());
     };
   });
 }

@@ -1,5 +1,5 @@
-// Reference pooling, and bytes of pictures as numbers; op::MaxPool ... op::Normalize say what they
-// compute. Letters as in op/pictures.h.
+// Reference pooling, larger pictures, and bytes of pictures as numbers; op::MaxPool ...
+// op::Normalize say what they compute. Letters as in op/pictures.h.
 #include <algorithm>
 
 #include "kernels/picture_sizes.h"
@@ -115,6 +115,40 @@ Run prepare_row(const op::AveragePoolGradient& op, const Problem& problem) {
         return element_of(y_grad, sizes, b, p, q, c) / static_cast<Sum<T>>(sizes.taps());
       };
       add_shares(sizes, share, operands[1].as<T>());
+    };
+  });
+}
+
+Run prepare_row(const op::Upsample& op, const Problem& problem) {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [factor = op.factor, x_shape = problem.shapes[0], y_shape = problem.shapes[1]](
+               Tensors operands, Workspace) {
+      const T* x = operands[0].as<T>();
+      T* y = operands[1].as<T>();
+      for (std::int64_t b = 0; b < y_shape[0]; ++b)
+        for (std::int64_t p = 0; p < y_shape[1]; ++p)
+          for (std::int64_t q = 0; q < y_shape[2]; ++q) {
+            const std::int64_t pixel = (b * x_shape[1] + p / factor) * x_shape[2] + q / factor;
+            y = std::copy_n(x + pixel * x_shape[3], x_shape[3], y);
+          }
+    };
+  });
+}
+
+Run prepare_row(const op::UpsampleGradient& op, const Problem& problem) {
+  const PoolSizes sizes =
+      pool_sizes(op::AveragePool{op.factor, op.factor}, problem.shapes[0], problem.shapes[1]);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes](Tensors operands, Workspace) {
+      const T* y_grad = operands[0].as<T>();
+      T* x_grad = operands[1].as<T>();
+      for_windows(sizes, [&](std::int64_t b, std::int64_t p, std::int64_t q, std::int64_t c,
+                             std::int64_t index) {
+        Sum<T> sum = 0;
+        for (std::int64_t tap = 0; tap < sizes.taps(); ++tap)
+          sum += static_cast<Sum<T>>(y_grad[sizes.pixel(b, p, q, tap) + c]);
+        x_grad[index] = static_cast<T>(sum);
+      });
     };
   });
 }

@@ -40,7 +40,8 @@ std::string output_of(const Op& op, const std::vector<Shape>& reads,
     shardings[i].dims.resize(reads[i].rank());
     shardings[i].dims[dims[i]] = {{AxisId(0), std::nullopt}};
   }
-  const auto made = propagate(factors(op, reads), shardings, std::vector<Sharding>(1), mesh);
+  const auto made = propagate(factors(op, reads), shardings,
+                              std::vector<Sharding>(operands(op).size() - reads.size()), mesh);
   if (!made.problem.empty()) return "refused";
   return to_string(shape_of(op, reads), made.outputs.at(0), mesh);
 }
@@ -76,6 +77,47 @@ TEST(Pictures, a_pooling_is_cut_in_samples_and_channels_and_never_in_space) {
     EXPECT_EQ(output_of(AveragePool{}, {x}, {space}), "refused");
     EXPECT_EQ(output_of(AveragePoolGradient{4, 6}, {y}, {space}), "refused");
   }
+}
+
+TEST(Pictures, a_larger_picture_is_cut_in_samples_and_channels_and_never_in_space) {
+  EXPECT_EQ(shape_of(Upsample{3}, {{2, 4, 5, 3}}), (Shape{2, 12, 15, 3}));
+  EXPECT_EQ(shape_of(UpsampleGradient{3}, {{2, 12, 15, 3}}), (Shape{2, 4, 5, 3}));
+  EXPECT_EQ(output_of(Upsample{}, {{2, 4, 6, 4}}, {3}), "[2, 8, 12, 4 (x)]");
+  EXPECT_EQ(output_of(UpsampleGradient{}, {{2, 4, 6, 4}}, {0}), "[2 (x), 2, 3, 4]");
+  EXPECT_EQ(output_of(Upsample{}, {{2, 4, 6, 4}}, {1}), "refused");
+  EXPECT_EQ(output_of(UpsampleGradient{}, {{2, 4, 6, 4}}, {2}), "refused");
+}
+
+TEST(GroupNorm, takes_cut_channels_and_merges_those_of_all) {
+  const Shape x{2, 3, 5, 8}, channels{8, 2, 2}, groups{2, 4, 2};
+  EXPECT_EQ(output_of(GroupNormMoments{}, {x}, {3}), "[8 (x), 2, 2]");
+  EXPECT_EQ(output_of(GroupNormMoments{}, {x}, {0}), "[8, 2 (x), 2]");
+  EXPECT_EQ(output_of(GroupNormMoments{}, {x}, {1}), "refused");
+  const GroupNormStatistics statistics{4, 2, 15};
+  EXPECT_EQ(output_of(statistics, {channels, channels}, {1, 1}), "[2 (x), 4, 2]");
+  EXPECT_EQ(output_of(statistics, {channels, channels}, {0, uncut}), "refused");
+  EXPECT_EQ(output_of(statistics, {channels, channels}, {uncut, 0}), "refused");
+  EXPECT_EQ(output_of(GroupNormApply{4, 8}, {x, groups, {8}, {8}}, {3, uncut, 0, 0}),
+            "[2, 3, 5, 8 (x)]");
+  EXPECT_EQ(output_of(GroupNormSums{4, 8}, {x, groups, x}, {3, uncut, 3}), "[8 (x), 2, 2]");
+  EXPECT_EQ(output_of(GroupNormGroupSums{4, 8}, {channels, groups, {8}}, {0, uncut, 0}),
+            "[2, 4, 2] partial sum(x)");
+  EXPECT_EQ(output_of(GroupNormWeightGradient{}, {channels}, {1}), "[8] partial sum(x)");
+  EXPECT_EQ(output_of(GroupNormStatisticsGradient{4, 8, 15}, {groups, groups, channels},
+                      {uncut, uncut, 0}),
+            "[8 (x), 2, 2]");
+  EXPECT_EQ(output_of(GroupNormMomentsGradient{}, {x, channels, channels}, {3, 0, 0}),
+            "[2, 3, 5, 8 (x)]");
+}
+
+TEST(Conditioning, acts_on_cut_channels_and_sums_over_pixels) {
+  const Shape x{2, 3, 5, 8};
+  EXPECT_EQ(output_of(ScaleShift{}, {x, {2, 2, 8}}, {3, 2}), "[2, 3, 5, 8 (x)]");
+  EXPECT_EQ(output_of(ScaleShift{}, {x, {2, 2, 8}}, {uncut, 1}), "refused");
+  EXPECT_EQ(output_of(ScaleShiftSums{}, {x, x}, {1, 1}), "[2, 2, 8] partial sum(x)");
+  EXPECT_EQ(output_of(AddToPixels{}, {x, {2, 8}}, {0, 0}), "[2 (x), 3, 5, 8]");
+  EXPECT_EQ(output_of(PixelSums{}, {x}, {2}), "[2, 8] partial sum(x)");
+  EXPECT_EQ(output_of(TimeEmbedding{4, 9}, {{2}}, {0}), "[2 (x), 4]");
 }
 
 TEST(Pictures, bytes_are_cut_in_all_but_the_channels) {

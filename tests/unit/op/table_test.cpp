@@ -371,6 +371,48 @@ TEST(OpShapes, pictures_that_do_not_fit_are_refused) {
   expect_refused(Normalize{{0, 0, 0}, {1, 1, 1}}, {{5, 6, 3}});
 }
 
+TEST(OpShapes, norms_of_groups_that_do_not_fit_are_refused) {
+  const Shape x{2, 5, 6, 8}, channels{8, 2, 2}, groups{2, 4, 2};
+  constexpr std::int64_t huge = std::int64_t{1} << 62;
+  expect_refused(GroupNormMoments{}, {{8}});
+  expect_refused(GroupNormMomentsGradient{}, {x, {8, 2, 2}, {8, 1, 2}});
+  expect_refused(GroupNormStatistics{3, 1, 30}, {channels});
+  expect_refused(GroupNormStatistics{0, 1, 30}, {channels});
+  expect_refused(GroupNormStatistics{4, 1, 0}, {channels});
+  expect_refused(GroupNormStatistics{4, 2, 30}, {channels, {8, 3, 2}});
+  expect_refused(GroupNormStatistics{4, 1, 30}, {{8, 2}});
+  expect_refused(GroupNormStatisticsGradient{4, 8, 0}, {groups, groups, channels});
+  expect_refused(GroupNormStatisticsGradient{4, 8, 30}, {groups, {2, 3, 2}, channels});
+  expect_refused(GroupNormApply{4, 8, 1}, {x, groups, {8}, {8}});
+  expect_refused(GroupNormApply{4, 16, 0, 9}, {x, groups, {8}, {8}});
+  expect_refused(GroupNormApply{4, 16, huge, huge}, {x, groups, {8}, {8}});
+  expect_refused(GroupNormApply{4, 16, -1}, {x, groups, {8}, {8}});
+  expect_refused(GroupNormApply{3, 8}, {x, {2, 3, 2}, {8}, {8}});
+  expect_refused(GroupNormApply{4, 8}, {x, groups, {8}, {7}});
+  expect_refused(GroupNormSums{4, 8}, {x, groups, {2, 5, 6, 7}});
+  expect_refused(GroupNormWeightGradient{}, {{8, 2}});
+  expect_refused(GroupNormGroupSums{4, 8}, {channels, groups, {7}});
+  expect_refused(GroupNormApplyGradient{4, 8}, {{2, 4}, {8}, x});
+}
+
+TEST(OpShapes, what_numbers_of_samples_do_to_other_pixels_is_refused) {
+  const Shape x{2, 5, 6, 8};
+  expect_refused(TimeEmbedding{0, 9}, {{2}});
+  expect_refused(TimeEmbedding{4, 0}, {{2}});
+  expect_refused(TimeEmbedding{4, 9, 1, -1}, {{2}});
+  expect_refused(TimeEmbedding{4, 9}, {{2, 1}});
+  expect_refused(ScaleShift{}, {x, {2, 8}});
+  expect_refused(ScaleShiftGradient{}, {{2, 2, 7}, x});
+  expect_refused(ScaleShiftSums{}, {x, {2, 5, 6, 7}});
+  expect_refused(AddToPixels{}, {x, {2, 7}});
+  expect_refused(PixelSums{}, {{8}});
+  expect_refused(Upsample{0}, {x});
+  expect_refused(Upsample{std::int64_t{1} << 62}, {x});
+  expect_refused(Upsample{}, {{5, 6, 8}});
+  expect_refused(UpsampleGradient{}, {x});
+  expect_refused(UpsampleGradient{0}, {x});
+}
+
 TEST(OpShapes, a_number_of_reads_that_is_not_the_rows_is_refused) {
   for (const Example& sample : samples()) {
     std::vector<Shape> more = sample.reads;
