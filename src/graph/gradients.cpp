@@ -181,10 +181,10 @@ void gradient(const op::Attention& op, Pullback& p) {
   std::vector<ValueId> reads = {node.reads[0], node.outputs[0], node.outputs[1],
                                 p.output_gradient()};
   reads.insert(reads.end(), node.reads.begin() + 1, node.reads.end());
-  p.give(
-      0,
-      op::AttentionGradient{op.stream, op.rate, op.window, op.first_head, op.heads, op.documents},
-      std::move(reads));
+  p.give(0,
+         op::AttentionGradient{op.stream, op.rate, op.window, op.first_head, op.heads, op.documents,
+                               op.causal},
+         std::move(reads));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "kernels/on_device.h"
+#include "kernels/qkv_sizes.h"
 #include "kernels/tensor_stretches.h"
 #include "op/ops.h"
 
@@ -78,8 +79,9 @@ struct AttentionElements {
 /// `heads` of the op, or the local number where the op does not say.
 template <class AttentionOp>
 AttentionElements attention_elements(const AttentionOp& op, const Shape& qkv) {
-  return {static_cast<std::uint64_t>(op.heads == 0 ? qkv[3] : op.heads),
-          static_cast<std::uint64_t>(op.first_head), static_cast<std::uint64_t>(qkv[1])};
+  const QkvSizes sizes(qkv);
+  return {static_cast<std::uint64_t>(op.heads == 0 ? sizes.heads : op.heads),
+          static_cast<std::uint64_t>(op.first_head), static_cast<std::uint64_t>(sizes.time)};
 }
 
 }  // namespace fourfold::kernels

@@ -237,28 +237,32 @@ struct CastList {
   FOURFOLD_LIST_ROW(CastList, "cast_list", tensors);
 };
 
-/// Causal self-attention of every head: y[b,t,h,:] = sum over s <= t of p[b,h,t,s] v[b,s,h,:], p
-/// the softmax over s of q k / sqrt(D), then dropout of p at `rate`. qkv (B,T,3,H,D), y (B,T,H,D);
-/// lse (B,H,T) = log sum exp of the scaled scores. Vaswani et al. 2017 (arXiv:1706.03762), eq 1.
-/// Element (sample, h, t, s) of p counts for dropout. `first_head` and `heads`: which heads of the
-/// model these are (a cut over heads leaves the mask unchanged). With `documents` the operand
-/// document_starts (B,T) says where the document of token t begins in its sample, and s runs from
-/// there on: no token sees another document. Requires document_starts[b,t] in 0 ... t, not falling
-/// along t. Flops are those of samples of one document: how they are cut is not known beforehand.
+/// Self-attention of every head: y[b,t,h,:] = sum over s of p[b,h,t,s] v[b,s,h,:], p the softmax
+/// over s of q k / sqrt(D), then dropout of p at `rate`; `causal` lets s run up to t only, else
+/// over all of the sample. qkv (B,T,3,H,D), y (B,T,H,D); lse (B,H,T) = log sum exp of the scaled
+/// scores. T may be several dims, such as those of a picture, in row-major order. Vaswani et al.
+/// 2017 (arXiv:1706.03762), eq 1. Element (sample, h, t, s) of p counts for dropout. `first_head`
+/// and `heads`: which heads of the model these are (a cut over heads leaves the mask unchanged).
+/// With `documents`, which are for causal attention, the operand document_starts (B,T) says where
+/// the document of token t begins in its sample, and s runs from there on: no token sees another
+/// document. Requires document_starts[b,t] in 0 ... t, not falling along t. Flops are those of
+/// samples of one document: how they are cut is not known beforehand.
 struct Attention {
   RandomStream stream;
   double rate = 0;
   SampleWindow window;
   std::int64_t first_head = 0, heads = 0;
-  bool documents = false;
+  bool documents = false, causal = true;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     if (self.rate == 0) return;  // heads count in the mask of dropout alone
+    constexpr std::size_t heads = Place::last_dim - 1;
     visit({Told::samples, "window", 0}, self.window);
-    visit({Told::first, "first_head", 0, 3}, self.first_head);
-    visit({Told::size, "heads", 0, 3}, self.heads);
+    visit({Told::first, "first_head", 0, heads}, self.first_head);
+    visit({Told::size, "heads", 0, heads}, self.heads);
   }
-  FOURFOLD_OP_ROW(Attention, "attention", stream, rate, window, first_head, heads, documents);
+  FOURFOLD_OP_ROW(Attention, "attention", stream, rate, window, first_head, heads, documents,
+                  causal);
   std::int64_t integer_bound(Shapes all) const;
 };
 
@@ -268,13 +272,13 @@ struct AttentionGradient {
   double rate = 0;
   SampleWindow window;
   std::int64_t first_head = 0, heads = 0;
-  bool documents = false;
+  bool documents = false, causal = true;
   template <class Self, class Visit>
   static void places(Self& self, Visit&& visit) {
     Attention::places(self, visit);
   }
   FOURFOLD_OP_ROW(AttentionGradient, "attention_gradient", stream, rate, window, first_head, heads,
-                  documents);
+                  documents, causal);
   std::int64_t integer_bound(Shapes all) const;
 };
 

@@ -11,15 +11,33 @@ Mistake not_qkv() {
   return {"attention: qkv is (B, T, 3, H, D)"};
 }
 bool is_qkv(const Shape& qkv) {
-  return qkv.rank() == 5 && qkv[2] == 3;
+  return qkv.rank() >= 5 && qkv[qkv.rank() - 3] == 3;
 }
+/// The dims of T.
+std::size_t time_dims(const Shape& qkv) {
+  return qkv.rank() - 4;
+}
+/// Letters of qkv, of y, and of lse; t and those after it are the dims of T.
+struct AttentionLetters {
+  std::string time, qkv, y, lse;
+  explicit AttentionLetters(const Shape& shape)
+      : time(letters(time_dims(shape), 't')),
+        qkv("b" + time + "shd"),
+        y("b" + time + "hd"),
+        lse("bh" + time) {}
+  std::string whole() const { return time + "sd"; }
+};
 Shape attention_output(const Shape& qkv) {
-  return {qkv[0], qkv[1], qkv[3], qkv[4]};
+  return join(qkv, 0, qkv.rank() - 3, qkv, qkv.rank() - 2, qkv.rank());
 }
-/// Multiply-adds of one causal T x T x D product of every head, as flops.
-double causal_product_flops(const Shape& qkv) {
-  const auto time = static_cast<double>(qkv[1]);
-  return elements(qkv) / 3 * (time + 1);
+Shape lse_shape(const Shape& qkv) {
+  return join({qkv[0], qkv[qkv.rank() - 2]}, 0, 2, qkv, 1, 1 + time_dims(qkv));
+}
+/// Multiply-adds of one T x T x D product of every head, of its lower triangle where it is causal,
+/// as flops.
+double product_flops(const Shape& qkv, bool causal) {
+  const auto time = static_cast<double>(qkv.elements(1, 1 + time_dims(qkv)));
+  return elements(qkv) / 3 * (causal ? time + 1 : 2 * time);
 }
 /// What attention and its gradient read beside tensors of the computation, in this order.
 template <class AttentionOp>
@@ -37,10 +55,11 @@ void append_options(FactorRule& rule, const AttentionOp& op) {
 /// `index` is the place of document_starts among what is read.
 template <class AttentionOp>
 bool fit_documents(const AttentionOp& op, Shapes reads, std::size_t index) {
-  return !op.documents || reads[index] == leading(reads[0], 2);
+  if (!op.documents) return true;
+  return op.causal && reads[0].rank() == 5 && reads[index] == leading(reads[0], 2);
 }
 Mistake not_documents() {
-  return {"attention: document_starts has a place for every token of qkv, (B, T)"};
+  return {"attention: document_starts has a place for every token of qkv, (B, T), and is causal"};
 }
 }  // namespace
 
@@ -54,17 +73,17 @@ Operands Attention::operands() const {
 Outputs Attention::outputs(Shapes reads) const {
   if (!is_qkv(reads[0])) return not_qkv();
   if (!fit_documents(*this, reads, 1)) return not_documents();
-  const Shape y = attention_output(reads[0]);
-  return {y, {y[0], y[2], y[1]}};
+  return {attention_output(reads[0]), lse_shape(reads[0])};
 }
-FactorRule Attention::factors(Shapes) const {
-  FactorRule rule{{"btshd"}, "tsd", Linear::no};
+FactorRule Attention::factors(Shapes reads) const {
+  const AttentionLetters of(reads[0]);
+  FactorRule rule{{of.qkv}, of.whole(), Linear::no};
   append_options(rule, *this);
-  rule.operands.insert(rule.operands.end(), {"bthd", "bht"});
+  rule.operands.insert(rule.operands.end(), {of.y, of.lse});
   return rule;
 }
 double Attention::flops(Shapes all) const {
-  return 2 * causal_product_flops(all[0]);
+  return 2 * product_flops(all[0], causal);
 }
 std::int64_t Attention::integer_bound(Shapes) const {
   return documents ? 1 : 2;
@@ -72,7 +91,9 @@ std::int64_t Attention::integer_bound(Shapes) const {
 std::vector<Example> examples_of(const Attention&) {
   const Shape qkv{2, 3, 3, 4, 5};
   return {{Attention{{~0ULL}, 0.25, some_samples, 1, 4}, {qkv, scalar, scalar}},
-          {Attention{{~0ULL}, 0.25, some_samples, 1, 4, true}, {qkv, {2, 3}, scalar, scalar}}};
+          {Attention{{~0ULL}, 0.25, some_samples, 1, 4, true}, {qkv, {2, 3}, scalar, scalar}},
+          {Attention{{~0ULL}, 0.25, some_samples, 1, 4, false, false},
+           {{1, 2, 3, 3, 2, 5}, scalar, scalar}}};
 }
 
 Operands AttentionGradient::operands() const {
@@ -83,19 +104,21 @@ Operands AttentionGradient::operands() const {
 }
 Outputs AttentionGradient::outputs(Shapes reads) const {
   if (!is_qkv(reads[0])) return not_qkv();
-  if (attention_output(reads[0]) != reads[1] || reads[1] != reads[3])
-    return Mistake{"attention_gradient: qkv, y and y_grad agree"};
+  if (attention_output(reads[0]) != reads[1] || reads[1] != reads[3] ||
+      lse_shape(reads[0]) != reads[2])
+    return Mistake{"attention_gradient: qkv, y, lse and y_grad agree"};
   if (!fit_documents(*this, reads, 4)) return not_documents();
   return {reads[0]};
 }
-FactorRule AttentionGradient::factors(Shapes) const {
-  FactorRule rule{{"btshd", "bthd", "bht", "bthd"}, "tsd", Linear::no};
+FactorRule AttentionGradient::factors(Shapes reads) const {
+  const AttentionLetters of(reads[0]);
+  FactorRule rule{{of.qkv, of.y, of.lse, of.y}, of.whole(), Linear::no};
   append_options(rule, *this);
-  rule.operands.emplace_back("btshd");
+  rule.operands.push_back(of.qkv);
   return rule;
 }
 double AttentionGradient::flops(Shapes all) const {
-  return 5 * causal_product_flops(all[0]);
+  return 5 * product_flops(all[0], causal);
 }
 std::int64_t AttentionGradient::integer_bound(Shapes) const {
   return documents ? 1 : 2;
@@ -104,7 +127,9 @@ std::vector<Example> examples_of(const AttentionGradient&) {
   const Shape qkv{2, 3, 3, 4, 5}, y{2, 3, 4, 5}, lse{2, 4, 3};
   return {{AttentionGradient{{1}, 0.25, some_samples, 1, 4}, {qkv, y, lse, y, scalar, scalar}},
           {AttentionGradient{{1}, 0.25, some_samples, 1, 4, true},
-           {qkv, y, lse, y, {2, 3}, scalar, scalar}}};
+           {qkv, y, lse, y, {2, 3}, scalar, scalar}},
+          {AttentionGradient{{1}, 0.25, some_samples, 1, 4, false, false},
+           {{1, 2, 3, 3, 2, 5}, {1, 2, 3, 2, 5}, {1, 2, 2, 3}, {1, 2, 3, 2, 5}, scalar, scalar}}};
 }
 
 Operands AttentionCached::operands() const {

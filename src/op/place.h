@@ -27,10 +27,13 @@ struct Place {
   Told told = Told::first;
   std::string_view attribute;
   std::size_t operand = 0;  // in the order of Row::operands
-  std::size_t dim = 0;      // last_dim: the last one
+  std::size_t dim = 0;      // or counted from the end: last_dim - 1 is the last but one
 
   static constexpr std::size_t last_dim = std::numeric_limits<std::size_t>::max();
-  std::size_t dim_of(const Shape& shape) const { return dim == last_dim ? shape.rank() - 1 : dim; }
+  std::size_t dim_of(const Shape& shape) const {
+    constexpr std::size_t most_dims = 64;
+    return dim > last_dim - most_dims ? shape.rank() - 1 - (last_dim - dim) : dim;
+  }
   /// True if ranks of one program differ in it.
   bool differs_by_rank() const {
     return told == Told::first || told == Told::samples || told == Told::window;

@@ -44,12 +44,12 @@ class AttentionBounds {
   }
   /// Largest score of absolute values: a score's error is relative to it, a probability's relative
   /// error twice it.
-  double largest_score() const {
+  double largest_score(bool causal) const {
     double largest = 0;
     for (std::int64_t sample = 0; sample < qkv_.shape[0]; ++sample)
       for (std::int64_t head = 0; head < heads_; ++head)
         for (std::int64_t t = 0; t < time_; ++t)
-          for (std::int64_t s = 0; s <= t; ++s)
+          for (std::int64_t s = 0; s < (causal ? t + 1 : time_); ++s)
             largest = std::max(largest, score(sample, head, t, s, true));
     return largest;
   }
@@ -82,7 +82,7 @@ Arrays attention_magnitude(const Case& sample, const Arrays& outputs) {
           double& value = positive.reads[0].data[bounds.index(b, t, 2, h, d)];
           value = std::abs(value);
         }
-  const double largest = bounds.largest_score();
+  const double largest = bounds.largest_score(std::get<op::Attention>(sample.op).causal);
   Arrays magnitude = apply(positive.op, exact, positive.reads).values;
   for (double& value : magnitude[0].data) value *= 1 + 2 * largest;
   for (std::size_t i = 0; i < outputs[1].data.size(); ++i)
@@ -108,7 +108,8 @@ Arrays attention_gradient_magnitude(const Case& sample, const Arrays& outputs) {
         double mean = 0;
         for (std::size_t d = 0; d < static_cast<std::size_t>(width); ++d)
           mean += std::abs(y.data[row + d] * y_grad.data[row + d]);
-        for (std::int64_t s = first_key(op, sample.reads, 4, b, t); s <= t; ++s) {
+        const std::int64_t end = op.causal ? t + 1 : time;
+        for (std::int64_t s = first_key(op, sample.reads, 4, b, t); s < end; ++s) {
           const double p = std::exp(at.score(b, h, t, s, false) -
                                     lse.data[static_cast<std::size_t>((b * heads + h) * time + t)]);
           double p_grad = 0;
@@ -126,7 +127,7 @@ Arrays attention_gradient_magnitude(const Case& sample, const Arrays& outputs) {
       }
   double largest_lse = 0;  // exp(score - lse) also rounds its argument
   for (const double value : lse.data) largest_lse = std::max(largest_lse, std::abs(value));
-  const double condition = 1 + 2 * at.largest_score() + largest_lse;
+  const double condition = 1 + 2 * at.largest_score(op.causal) + largest_lse;
   for (double& value : out) value *= condition;
   EXPECT_EQ(outputs[0].shape, qkv.shape);
   return magnitude;
@@ -157,6 +158,7 @@ Array documents_of(std::int64_t batch, std::int64_t time,
 struct Options {
   double rate = 0;
   std::optional<Array> starts = {};
+  bool causal = true;
 };
 Arrays with_options(Arrays reads, const Options& options) {
   if (options.starts) reads.push_back(*options.starts);
@@ -175,10 +177,11 @@ op::Attention attention(double rate) {
 op::Attention attention(const Options& options) {
   op::Attention op = attention(options.rate);
   op.documents = options.starts.has_value();
+  op.causal = options.causal;
   return op;
 }
 op::AttentionGradient attention_gradient(const op::Attention& op) {
-  return {op.stream, op.rate, op.window, op.first_head, op.heads, op.documents};
+  return {op.stream, op.rate, op.window, op.first_head, op.heads, op.documents, op.causal};
 }
 
 /// Reads of the gradient op, the forward outputs by the reference.
@@ -237,6 +240,10 @@ std::vector<Case> attention_cases() {
     add_cases(cases, "large", s, {});
   add_cases(cases, "large", {1, 150, 1, 72}, {0.2});
   add_cases(cases, "large", {1, 290, 1, 16}, {0.2, documents_of(1, 290, {140, 3, 64, 70})});
+  for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{2, 7, 3, 5}, Sizes{1, 48, 2, 16},
+                         Sizes{2, 107, 1, 33}, Sizes{1, 200, 1, 64}, Sizes{1, 150, 1, 128}})
+    for (const double rate : {0., 0.2})
+      add_cases(cases, "of all tokens", s, {.rate = rate, .causal = false});
   // Scores around 450 and -450, which differ by at most 70: no probability underflows.
   for (const double offset : {-4., 4.}) {
     Array qkv = qkv_of({1, 140, 1, 8});
@@ -259,10 +266,11 @@ std::vector<Case> attention_cases() {
 namespace {
 
 TEST(AttentionGradient, equals_central_differences) {
+  enum class Sees { all, earlier, documents };
   for (const double rate : {0., 0.3})
-    for (const bool documents : {false, true}) {
-      Options options{rate};
-      if (documents) options.starts = documents_of(2, 5, {2, 1, 3});
+    for (const Sees sees : {Sees::all, Sees::earlier, Sees::documents}) {
+      Options options{.rate = rate, .causal = sees != Sees::all};
+      if (sees == Sees::documents) options.starts = documents_of(2, 5, {2, 1, 3});
       const op::Attention op = attention(options);
       const Array qkv = uniform({2, 5, 3, 2, 3}, "qkv");
       const Arrays reads = gradient_reads(options, qkv);
@@ -272,9 +280,10 @@ TEST(AttentionGradient, equals_central_differences) {
     }
 }
 
-/// Softmax over all T x T scores of one head, those that are not seen at -infinity.
-std::vector<double> dense_attention(const Array& qkv, const Array& starts, std::int64_t sample,
-                                    std::int64_t head) {
+/// Softmax over all T x T scores of one head, those that are not seen at -infinity; without starts
+/// all are seen.
+std::vector<double> dense_attention(const Array& qkv, const std::optional<Array>& starts,
+                                    std::int64_t sample, std::int64_t head) {
   const AttentionBounds at(qkv);
   const std::int64_t time = qkv.shape[1], width = qkv.shape[4];
   std::vector<double> y;
@@ -282,8 +291,9 @@ std::vector<double> dense_attention(const Array& qkv, const Array& starts, std::
     std::vector<double> weights;
     double sum = 0;
     for (std::int64_t s = 0; s < time; ++s) {
-      const double start = starts.data[static_cast<std::size_t>(sample * time + t)];
-      const bool is_seen = s <= t && static_cast<double>(s) >= start;
+      const bool is_seen =
+          !starts || (s <= t && static_cast<double>(s) >=
+                                    starts->data[static_cast<std::size_t>(sample * time + t)]);
       const double score =
           is_seen ? at.score(sample, head, t, s, false) : -std::numeric_limits<double>::infinity();
       weights.push_back(std::exp(score));
@@ -299,13 +309,13 @@ std::vector<double> dense_attention(const Array& qkv, const Array& starts, std::
   return y;
 }
 
-TEST(Attention, within_documents_is_a_dense_masked_softmax) {
-  const Array qkv = uniform({2, 61, 3, 2, 3}, "qkv"), starts = documents_of(2, 61, {7, 1, 50});
+void expect_dense_attention(const Options& options) {
+  const Array qkv = uniform({2, 61, 3, 2, 3}, "qkv");
   for (const Backend& backend : {exact, Backend{"vector"}}) {
-    const Array y = apply(attention({0, starts}), backend, {qkv, starts}).values[0];
+    const Array y = apply(attention(options), backend, with_options({qkv}, options)).values[0];
     for (std::int64_t sample = 0; sample < 2; ++sample)
       for (std::int64_t head = 0; head < 2; ++head) {
-        const std::vector<double> expected = dense_attention(qkv, starts, sample, head);
+        const std::vector<double> expected = dense_attention(qkv, options.starts, sample, head);
         for (std::size_t i = 0; i < expected.size(); ++i) {
           const std::size_t t = i / 3, d = i % 3;
           const std::size_t at =
@@ -317,6 +327,37 @@ TEST(Attention, within_documents_is_a_dense_masked_softmax) {
               << to_string(backend) << " token " << t;
         }
       }
+  }
+}
+
+TEST(Attention, within_documents_is_a_dense_masked_softmax) {
+  expect_dense_attention({.starts = documents_of(2, 61, {7, 1, 50})});
+}
+
+TEST(Attention, that_is_not_causal_is_a_dense_softmax) {
+  expect_dense_attention({.causal = false});
+}
+
+/// The same numbers, in another order of dims.
+Array reshaped(Array array, const Shape& shape) {
+  array.shape = shape;
+  return array;
+}
+
+TEST(Attention, takes_the_pixels_of_a_picture_as_tokens) {
+  const Options options{.rate = 0.2, .causal = false};
+  const op::Attention op = attention(options);
+  const Array qkv = uniform({2, 12, 3, 2, 5}, "qkv");
+  Arrays in_a_row = gradient_reads(options, qkv), of_pixels = in_a_row;
+  of_pixels[0] = reshaped(qkv, {2, 3, 4, 3, 2, 5});
+  for (const std::size_t i : {1U, 3U}) of_pixels[i] = reshaped(in_a_row[i], {2, 3, 4, 2, 5});
+  of_pixels[2] = reshaped(in_a_row[2], {2, 2, 3, 4});
+  for (const Backend& backend : {exact, Backend{"vector", DType::f32, 2}}) {
+    SCOPED_TRACE(to_string(backend));
+    EXPECT_EQ(apply(op, backend, with_options({of_pixels[0]}, options)).bytes,
+              apply(op, backend, with_options({qkv}, options)).bytes);
+    EXPECT_EQ(apply(attention_gradient(op), backend, of_pixels).bytes,
+              apply(attention_gradient(op), backend, in_a_row).bytes);
   }
 }
 

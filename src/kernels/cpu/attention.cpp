@@ -1,4 +1,4 @@
-// Causal attention, forward, on CPU: each thread takes whole heads; keys and values of a head are
+// Attention, forward, on CPU: each thread takes whole heads; keys and values of a head are
 // packed once.
 #include <optional>
 
@@ -36,8 +36,8 @@ struct Call {
   T* lse;
 };
 
-/// Probabilities of the block's rows, after dropout; zero before each row's document and beyond its
-/// own position.
+/// Probabilities of the block's rows, after dropout; zero before each row's document and beyond the
+/// last key that it sees.
 template <class T>
 void probabilities(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
                    const HeadScratch<T>& own) {
@@ -45,7 +45,8 @@ void probabilities(const Call<T>& call, std::int64_t unit, const QueryBlock& blo
   for (std::int64_t row = 0; row < block.rows; ++row) {
     // From here on columns count from the panel that the row's document begins in.
     const std::int64_t t = block.first + row, begin = block.first_key_of(row) % panel_columns<T>;
-    const std::int64_t panel = block.first_key_of(row) - begin, count = t + 1 - panel;
+    const std::int64_t panel = block.first_key_of(row) - begin;
+    const std::int64_t count = block.end_key_of(row) - panel;
     T* scores = own.scores + row * block.keys_padded + panel;
     const auto [largest, sum] = exponentials(scores, begin, count);
     call.lse[unit * sizes.time + t] = largest + log_of(sum);
@@ -76,7 +77,7 @@ void attend(const Call<T>& call, std::int64_t unit, const HeadScratch<T>& own) {
   pack_panels(call.qkv + sizes.qkv(unit, 2), stride, 1, sizes.time, width, T{1}, own.values);
   for (std::int64_t first = 0; first < sizes.time; first += query_block) {
     const QueryBlock block =
-        query_block_at<T>(first, sizes.time, call.documents, unit / sizes.heads);
+        query_block_at<T>(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
     copy_scaled(queries + first * stride, stride, block.rows, width, static_cast<T>(sizes.scale()),
                 own.queries);
     tile_product<T>(block.rows, block.keys_padded - block.first_panel,

@@ -1,4 +1,4 @@
-// Gradient of causal attention on CPU: probabilities are recomputed block by block from lse.
+// Gradient of attention on CPU: probabilities are recomputed block by block from lse.
 // With P = exp(S - lse) and K the factors of dropout:  dV = (P K)^T dY;  dS = P (K (dY V^T) -
 // sum(dY Y)); dQ = scale dS K;  dK = scale dS^T Q.   Dao 2023 (arXiv:2307.08691), section 3.1.
 #include <optional>
@@ -44,7 +44,7 @@ struct Call {
 };
 
 /// In: scores in kept_probabilities, dY V^T in score_gradients. Out: what the names say, zero
-/// before each row's document and beyond its own position.
+/// before each row's document and beyond the last key that it sees.
 template <class T>
 void gradients_of_scores(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
                          const HeadScratch<T>& own) {
@@ -52,7 +52,7 @@ void gradients_of_scores(const Call<T>& call, std::int64_t unit, const QueryBloc
   for (std::int64_t row = 0; row < block.rows; ++row) {
     // From here on columns count from the row's first key.
     const std::int64_t t = block.first + row, begin = block.first_key_of(row);
-    const std::int64_t count = t + 1 - begin, padded = block.keys_padded - begin;
+    const std::int64_t count = block.end_key_of(row) - begin, padded = block.keys_padded - begin;
     T* kept = own.kept_probabilities + row * block.keys_padded + begin;
     T* gradients = own.score_gradients + row * block.keys_padded + begin;
     const T* y = call.y + sizes.y(unit) + t * sizes.y_stride();
@@ -134,7 +134,7 @@ void differentiate(const Call<T>& call, std::int64_t unit, const HeadScratch<T>&
   for (std::int64_t first = (sizes.time - 1) / query_block * query_block; first >= 0;
        first -= query_block) {
     const QueryBlock block =
-        query_block_at<T>(first, sizes.time, call.documents, unit / sizes.heads);
+        query_block_at<T>(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
     const T* y_grad = call.y_grad + sizes.y(unit) + first * sizes.y_stride();
     copy_scaled(queries + first * stride, stride, block.rows, width, scale, own.queries_scaled);
     pack_panels(queries + first * stride, stride, 1, block.rows, width, scale,

@@ -1,7 +1,7 @@
-// What causal attention and its gradient share: where a head lies in qkv, blocks of queries,
-// packing, softmax. B batch, T time, H heads, D head width. A block of queries meets the keys from
-// the beginning of its first document up to its own last one, so of the square of scores only the
-// lower triangle of each document, widened to blocks, is ever touched.
+// What attention and its gradient share: where a head lies in qkv, blocks of queries, packing,
+// softmax. B batch, T time, H heads, D head width. A block of queries meets the keys that it sees:
+// of causal attention those from the beginning of its first document up to its own last one, so
+// that only the lower triangle of each document's scores, widened to blocks, is ever touched.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "kernels/document_starts.h"
 #include "kernels/dropout_mask.h"
 #include "kernels/kernel.h"
+#include "kernels/qkv_sizes.h"
 
 namespace fourfold::kernels::cpu {
 
@@ -23,10 +24,8 @@ namespace fourfold::kernels::cpu {
 /// backward at T = 256; more gain nothing and need more scratch.
 inline constexpr std::int64_t query_block = 8 * tile_rows;
 
-struct AttentionSizes {
-  std::int64_t batch, time, heads, width;
-  explicit AttentionSizes(const Shape& qkv)
-      : batch(qkv[0]), time(qkv[1]), heads(qkv[3]), width(qkv[4]) {}
+struct AttentionSizes : QkvSizes {
+  using QkvSizes::QkvSizes;
 
   std::int64_t units() const { return batch * heads; }
   std::int64_t qkv_stride() const { return 3 * heads * width; }  // from t to t + 1
@@ -52,50 +51,55 @@ struct QueryBlock {
   std::int64_t first, rows, first_key, keys, first_panel, keys_padded;
   DocumentStarts documents;
   std::int64_t sample;
+  bool causal;
 
-  /// The first key that the block's row sees.
+  /// The first key that the block's row sees, and one beyond the last.
   std::int64_t first_key_of(std::int64_t row) const {
     return documents.first_key(sample, first + row);
   }
+  std::int64_t end_key_of(std::int64_t row) const { return causal ? first + row + 1 : keys; }
   /// For products (queries, keys from first_panel on) over the head's width: tiles without a key
   /// that is seen are not written.
   template <class T>
   auto seen_keys(std::int64_t width) const {
     return [=, *this](std::int64_t row, std::int64_t end_row, std::int64_t column) {
       const std::int64_t key = first_panel + column;
-      const bool is_seen = key < first + end_row && key + panel_columns<T> > first_key_of(row);
+      const bool is_seen =
+          key < end_key_of(end_row - 1) && key + panel_columns<T> > first_key_of(row);
       return Inner{0, is_seen ? width : 0};
     };
   }
   /// For products (queries, width) over keys.
   auto over_keys() const {
     return [*this](std::int64_t row, std::int64_t end_row, std::int64_t) {
-      return Inner{first_key_of(row), first + end_row};
+      return Inner{first_key_of(row), end_key_of(end_row - 1)};
     };
   }
-  /// For products (keys from `begin` on, width) over the block's queries: from the first key's own
-  /// one to the last that sees a key of the tile.
+  /// For products (keys from `begin` on, width) over the block's queries: from the first one, which
+  /// is the key's own of causal attention, to the last that sees a key of the tile.
   auto over_queries(std::int64_t begin) const {
     return [=, *this](std::int64_t key, std::int64_t end_key, std::int64_t) {
       std::int64_t end = rows;
       while (first_key_of(end - 1) >= begin + end_key) --end;
-      return Inner{std::max<std::int64_t>(0, begin + key - first), end};
+      return Inner{causal ? std::max<std::int64_t>(0, begin + key - first) : 0, end};
     };
   }
 };
 template <class T>
 QueryBlock query_block_at(std::int64_t first, std::int64_t time, const DocumentStarts& documents,
-                          std::int64_t sample) {
+                          std::int64_t sample, bool causal) {
   const std::int64_t rows = std::min(query_block, time - first);
   const std::int64_t first_key = documents.first_key(sample, first);
+  const std::int64_t keys = causal ? first + rows : time;
   return {first,
           rows,
           first_key,
-          first + rows,
+          keys,
           first_key / panel_columns<T> * panel_columns<T>,
-          padded_columns<T>(first + rows),
+          padded_columns<T>(keys),
           documents,
-          sample};
+          sample,
+          causal};
 }
 
 /// to (rows, width) = scale * from, dense.

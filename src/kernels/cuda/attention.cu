@@ -1,4 +1,4 @@
-// Causal attention on the device; op::Attention says what it computes. No T x T tensor: each warp
+// Attention on the device; op::Attention says what it computes. No T x T tensor: each warp
 // keeps 16 or 32 queries and goes through the keys tile by tile with a running softmax (Dao 2023,
 // arXiv:2307.08691; Milakov, Gimelshein 2018, arXiv:1805.02867). Probabilities stay in registers.
 #include <limits>
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(Tiling::threads)
   };
 
   const int begin = visible.first_key(first_query) / keys * keys;
-  const int end = min(first_query + Tiling::own_rows, visible.time);
+  const int end = visible.keys_end(first_query + Tiling::own_rows - 1);
   load_rows<Tiling, Tiling::own_rows>(of.qkv + at_qkv, sizes.qkv_row(), first_query, sizes,
                                       of.aligned, query_rows);
   load_part(1, begin, key_tile);
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(Tiling::threads)
 }  // namespace
 
 Enqueue prepare_row(const op::Attention& op, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0]);
+  const AttentionSizes sizes(problem.shapes[0], op.causal);
   const AttentionDropout dropout(op, problem.shapes[0]);
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(sizes.width)));
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {

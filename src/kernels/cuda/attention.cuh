@@ -14,11 +14,11 @@ namespace fourfold::kernels::cuda {
 inline constexpr float log2_of_e = 1.44269504F;
 
 /// Offsets into qkv (B,T,3,H,D), y (B,T,H,D) and lse (B,H,T).
-struct AttentionSizes {
-  std::int64_t batch, time, heads, width;
+struct AttentionSizes : QkvSizes {
+  bool causal;
 
-  explicit AttentionSizes(const Shape& qkv)
-      : batch(qkv[0]), time(qkv[1]), heads(qkv[3]), width(qkv[4]) {
+  explicit AttentionSizes(const Shape& qkv, bool is_causal = true)
+      : QkvSizes(qkv), causal(is_causal) {
     require(time < 1 << 30, "attention on CUDA has less than 2^30 tokens in a sample");
   }
   /// How many tiles of so many tokens a head has.
@@ -123,30 +123,39 @@ struct Stretch {
   __device__ int last() const { return first + count - 1; }
 };
 
-/// Which keys a query sees: those of its document up to itself. Tokens are counted in 32 bits, two
-/// of which take the registers of one in 64.
+/// Which keys a query sees: of causal attention those of its document up to itself, else all.
+/// Tokens are counted in 32 bits, two of which take the registers of one in 64.
 struct Visible {
   int time;
+  bool causal;
   const std::int32_t* document_starts;  // of the sample (T), or null
 
   __device__ Visible(const AttentionSizes& sizes, const std::int32_t* starts, std::int64_t sample)
       : time(static_cast<int>(sizes.time)),
+        causal(sizes.causal),
         document_starts(starts == nullptr ? nullptr : starts + sample * sizes.time) {}
 
   __device__ int first_key(int query) const {
     return document_starts == nullptr ? 0 : document_starts[query];
   }
+  __device__ int last_key(int query) const { return causal ? query : time - 1; }
+  /// The end of the keys that queries up to this one see, and the first query that sees a key.
+  __device__ int keys_end(int last_query) const {
+    return causal ? min(last_query + 1, time) : time;
+  }
+  __device__ int first_query(int key) const { return causal ? key : 0; }
   __device__ bool operator()(int query, int key) const {
-    return query < time && key <= query && key >= first_key(query);
+    return query < time && key <= last_key(query) && key >= first_key(query);
   }
   /// False: no query of the stretch sees any of the keys.
   __device__ bool some(const Stretch& queries, const Stretch& keys) const {
-    return queries.first < time && keys.first < time && keys.first <= queries.last() &&
+    return queries.first < time && keys.first < time && keys.first <= last_key(queries.last()) &&
            keys.last() >= first_key(queries.first);
   }
   /// Every query before T of the stretch sees all of the keys.
   __device__ bool all(const Stretch& queries, const Stretch& keys) const {
-    return keys.last() <= queries.first && keys.first >= first_key(min(queries.last(), time - 1));
+    return keys.last() <= last_key(queries.first) &&
+           keys.first >= first_key(min(queries.last(), time - 1));
   }
   /// The first query after all those that see a key up to this one.
   __device__ int queries_end(int key) const {

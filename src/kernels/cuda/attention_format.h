@@ -7,17 +7,15 @@
 #include <cstdint>
 
 #include "kernels/kernel.h"
+#include "kernels/qkv_sizes.h"
 
 namespace fourfold::kernels::cuda {
 
 /// Offsets and strides into qkv (B,T,3,H,D), y (B,T,H,D) and lse (B,H,T), and those of their
 /// gradients alike.
-struct AttentionFormat {
-  std::int64_t batch, time, heads, width;
+struct AttentionFormat : QkvSizes {
+  using QkvSizes::QkvSizes;
   using Strides = std::array<std::int64_t, 4>;
-
-  explicit AttentionFormat(const Shape& qkv)
-      : batch(qkv[0]), time(qkv[1]), heads(qkv[3]), width(qkv[4]) {}
 
   Strides dims() const { return {batch, heads, time, width}; }
   Strides qkv_strides() const { return {time * 3 * heads * width, width, 3 * heads * width, 1}; }

@@ -1,4 +1,4 @@
-// The gradient of causal attention on the device; op::AttentionGradient says what it computes. No T
+// The gradient of attention on the device; op::AttentionGradient says what it computes. No T
 // x T tensor and no atomic additions: one kernel has queries of its own and adds over keys, the
 // other has keys of its own and adds over queries; both recompute the probabilities from lse. That
 // is seven products instead of five, and the same bits in every run.
@@ -128,8 +128,9 @@ __global__ void __launch_bounds__(Tiling::threads)
 
   // The blocks with most other rows start first: the last queries, the first keys.
   const int first_own = (owns_queries ? own_tiles - 1 - at.tile : at.tile) * Tiling::own_rows;
-  const int begin = owns_queries ? visible.first_key(first_own) / others * others : first_own;
-  const int end = owns_queries ? min(first_own + Tiling::own_rows, visible.time)
+  const int begin = owns_queries ? visible.first_key(first_own) / others * others
+                                 : visible.first_query(first_own);
+  const int end = owns_queries ? visible.keys_end(first_own + Tiling::own_rows - 1)
                                : visible.queries_end(first_own + Tiling::own_rows - 1);
   const Stretch own_rows{first_own + warp_row, 16 * row_tiles};
   const auto load_others = [&](int first, int buffer) {
@@ -225,7 +226,7 @@ std::int64_t workspace_bytes(const op::AttentionGradient&, const Problem& proble
 }
 
 Enqueue prepare_row(const op::AttentionGradient& op, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0]);
+  const AttentionSizes sizes(problem.shapes[0], op.causal);
   const AttentionDropout dropout(op, problem.shapes[0]);
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(sizes.width)));
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {

@@ -19,9 +19,9 @@ bool computes(const Problem& problem);
 Enqueue prepare(const Problem& problem);
 std::int64_t workspace_bytes(const Problem& problem);
 
-/// What is asked for at all: bf16, one document in a sample, no dropout (cuDNN has random numbers
-/// of its own), rows of heads at multiples of 16 bytes, heads of at most 128 elements; a gradient
-/// of a multiple of four tokens and heads. Of shapes alone.
+/// What is asked for at all: bf16, causal, one document in a sample, no dropout (cuDNN has random
+/// numbers of its own), rows of heads at multiples of 16 bytes, heads of at most 128 elements; a
+/// gradient of a multiple of four tokens and heads. Of shapes alone.
 bool attention_fits(const Problem& problem);
 
 }  // namespace fourfold::kernels::cuda::cudnn

@@ -9,9 +9,9 @@ namespace {
 
 template <class AttentionOp>
 bool fits(const AttentionOp& op, const Problem& problem) {
-  const std::int64_t width = problem.shapes[0][4];
-  return problem.dtype == DType::bf16 && op.rate == 0 && !op.documents && width % 8 == 0 &&
-         width <= 128;
+  const std::int64_t width = problem.shapes[0].back();
+  return problem.dtype == DType::bf16 && op.rate == 0 && op.causal && !op.documents &&
+         width % 8 == 0 && width <= 128;
 }
 
 /// In the workspace of the gradient, cudnn-frontend puts a float for each token and head before

@@ -1,4 +1,4 @@
-// Reference causal attention, its gradient and its continuation; op::Attention ...
+// Reference attention, its gradient and its continuation; op::Attention ...
 // op::AttentionCached say what they compute. B batch, T time, H heads, D head width, P positions of
 // the cache.
 //
@@ -19,10 +19,8 @@ namespace fourfold::kernels::reference {
 namespace {
 
 /// Offsets into qkv (B,T,3,H,D) and y (B,T,H,D).
-struct AttentionSizes {
-  std::int64_t batch, time, heads, width;
-  explicit AttentionSizes(const Shape& qkv)
-      : batch(qkv[0]), time(qkv[1]), heads(qkv[3]), width(qkv[4]) {}
+struct AttentionSizes : QkvSizes {
+  using QkvSizes::QkvSizes;
   /// part 0: query, 1: key, 2: value.
   std::int64_t qkv(std::int64_t sample, std::int64_t t, std::int64_t part,
                    std::int64_t head) const {
@@ -53,6 +51,11 @@ Sum<T> score_scale(std::int64_t width) {
 struct Keys {
   std::int64_t begin, end;
 };
+template <class AttentionOp>
+Keys keys_of(const AttentionOp& op, const DocumentStarts& documents, const AttentionSizes& sizes,
+             std::int64_t sample, std::int64_t t) {
+  return {documents.first_key(sample, t), op.causal ? t + 1 : sizes.time};
+}
 
 /// Turns scores into probabilities; returns log sum exp.
 template <class S>
@@ -110,13 +113,13 @@ void attention(const T* qkv, const AttentionSizes& sizes, const op::Attention& o
   for (std::int64_t b = 0; b < sizes.batch; ++b)
     for (std::int64_t h = 0; h < sizes.heads; ++h)
       for (std::int64_t t = 0; t < sizes.time; ++t) {
-        const Keys keys{documents.first_key(b, t), t + 1};
-        for (std::int64_t s = keys.begin; s <= t; ++s)
+        const Keys keys = keys_of(op, documents, sizes, b, t);
+        for (std::int64_t s = keys.begin; s < keys.end; ++s)
           scratch_T[static_cast<std::size_t>(s)] =
               scale * dot<T>(qkv + sizes.qkv(b, t, 0, h), qkv + sizes.qkv(b, s, 1, h), sizes.width);
         lse[sizes.lse(b, h, t)] = softmax(scratch_T, keys);
         const std::uint64_t row = elements.row(global_sample(op.window, b), h, t);
-        for (std::int64_t s = keys.begin; s <= t; ++s)
+        for (std::int64_t s = keys.begin; s < keys.end; ++s)
           scratch_T[static_cast<std::size_t>(s)] *= static_cast<Sum<T>>(keep(row, s));
         const auto value = [&](std::int64_t s) { return qkv + sizes.qkv(b, s, 2, h); };
         weighted_sum<T>(scratch_T, keys, sizes.width, value, y + sizes.y(b, t, h));
@@ -141,7 +144,8 @@ void attention_gradient_of_head(const T* qkv, const T* y, const Sum<T>* lse, con
     // Sum over s of p times its gradient, since y = sum over s of p v.
     const Sum<T> mean_gradient = dot<T>(grad, y + sizes.y(b, t, h), sizes.width);
     const std::uint64_t row = elements.row(global_sample(op.window, b), h, t);
-    for (std::int64_t s = documents.first_key(b, t); s <= t; ++s) {
+    const Keys keys = keys_of(op, documents, sizes, b, t);
+    for (std::int64_t s = keys.begin; s < keys.end; ++s) {
       const T* key = qkv + sizes.qkv(b, s, 1, h);
       const T* value = qkv + sizes.qkv(b, s, 2, h);
       const Sum<T> p = std::exp(scale * dot<T>(query, key, sizes.width) - lse[sizes.lse(b, h, t)]);
