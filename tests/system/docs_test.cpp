@@ -368,5 +368,16 @@ TEST(Scripts, refuse_what_they_do_not_know_before_they_do_anything) {
   }
 }
 
+using GatherPackages = FolderTest;
+
+TEST_F(GatherPackages, touch_no_folder_that_holds_anything) {
+  fs::create_directories(path("etc"));
+  const CommandResult result = run_command(format("scripts/gather-packages {} 2>&1", path("")));
+  EXPECT_EQ(result.code, 11) << result.text;
+  EXPECT_NE(result.text.find("is there already; name a new folder"), std::string::npos)
+      << result.text;
+  EXPECT_TRUE(fs::exists(path("etc")));
+}
+
 }  // namespace
 }  // namespace fourfold
