@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -38,7 +39,14 @@ template <class T>
 std::vector<double> to_doubles(std::span<const std::byte> bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
   std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  return {values.begin(), values.end()};
+  std::vector<double> doubles;
+  for (const T value : values) {
+    if constexpr (std::is_same_v<T, BFloat16>)
+      doubles.push_back(static_cast<float>(value));
+    else
+      doubles.push_back(value);
+  }
+  return doubles;
 }
 
 std::vector<double> read_logits(const program::Program& program, run::Executor& executor) {
@@ -51,8 +59,10 @@ std::vector<double> read_logits(const program::Program& program, run::Executor& 
       return to_doubles<float>(bytes);
     case DType::f64:
       return to_doubles<double>(bytes);
+    case DType::bf16:
+      return to_doubles<BFloat16>(bytes);
     default:
-      fail_internal("logits are f32 or f64");
+      fail_internal("logits are f32, f64 or bf16");
   }
 }
 

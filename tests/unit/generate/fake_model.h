@@ -102,10 +102,11 @@ class FakeModel final : public run::Backend {
     logits[static_cast<std::size_t>(next_token(context, vocab_size_))] = 50;
     const auto into = bytes(buffer, 0);
     const std::vector<float> rounded(logits.begin(), logits.end());
-    std::memcpy(
-        into.data(),
-        buffer.dtype == DType::f64 ? static_cast<const void*>(logits.data()) : rounded.data(),
-        into.size());
+    const std::vector<BFloat16> short_ones(rounded.begin(), rounded.end());
+    const void* from = rounded.data();
+    if (buffer.dtype == DType::f64) from = logits.data();
+    if (buffer.dtype == DType::bf16) from = short_ones.data();
+    std::memcpy(into.data(), from, into.size());
   }
 
   std::int32_t vocab_size_;

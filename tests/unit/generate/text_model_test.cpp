@@ -47,8 +47,8 @@ TEST(TextModel, position_and_index_tell_the_programs_where_the_tokens_go) {
   EXPECT_EQ(backend.calls, expected);
 }
 
-TEST(TextModel, logits_are_read_in_either_dtype) {
-  for (const DType dtype : {DType::f32, DType::f64}) {
+TEST(TextModel, logits_are_read_in_any_dtype) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
     const auto bundle = fake_bundle(4, 5, dtype);
     FakeModel backend(5);
     run::Executor executor(bundle, backend);
