@@ -15,6 +15,7 @@
 #include "rundir/resume.h"
 #include "rundir/run_files.h"
 #include "rundir/run_lock.h"
+#include "rundir/trained_model.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -63,8 +64,12 @@ void print_line(const Store& store, std::int64_t step, const std::string& kept) 
 }
 
 /// The step that was asked for, or the newest valid one.
-Found chosen(const Store& store, std::optional<std::int64_t> step) {
-  if (step) return store.open(*step);
+Found chosen(const std::string& path, std::optional<std::int64_t> step) {
+  const Store store = store_at(path);
+  if (step) {
+    rundir::require_step(store, path, *step);
+    return store.open(*step);
+  }
   auto newest = store.newest();
   if (!newest.found)
     throw UserError(ExitCode::no_checkpoint,
@@ -88,7 +93,7 @@ void ckpt_ls(const CkptArguments& arguments) {
 }
 
 void ckpt_info(const CkptArguments& arguments) {
-  const Found found = chosen(store_at(arguments.path), arguments.step);
+  const Found found = chosen(arguments.path, arguments.step);
   const Manifest& m = found.manifest;
   screen::print("checkpoint   %s\nstep         %lld, after %lld samples\nsaved by     %s on %s\n",
                 found.path.c_str(), static_cast<long long>(m.step),
@@ -110,6 +115,7 @@ void ckpt_verify(const CkptArguments& arguments) {
       arguments.step ? std::vector{*arguments.step} : store.steps();
   if (steps.empty())
     throw UserError(ExitCode::no_checkpoint, format("{}: holds no checkpoint", store.folder()));
+  if (arguments.step) rundir::require_step(store, arguments.path, *arguments.step);
   std::string problems;
   ExitCode code = ExitCode::no_checkpoint;
   for (const std::int64_t step : steps) {

@@ -1,6 +1,9 @@
 #include <cstdint>
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/units.h"
@@ -24,6 +27,13 @@ void verify_pictures(const std::string& path) {
 }
 
 void verify_tokens(const std::string& path) {
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(path, ignored);
+  if (is_file && data::megatron_prefix(path) == path)
+    throw UserError(ExitCode::bad_data,
+                    format("{} is no set of tokens or pictures; name the prefix of a set, such as "
+                           "`fourfold data tokenize` makes of a text",
+                           path));
   const data::VerifiedSet set = data::verify_set(path);
   std::string text =
       format("{}: {}, {}, the largest is {}", path, counted(set.documents, "document"),

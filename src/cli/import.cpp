@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/atomic_folder.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
@@ -52,6 +53,12 @@ void say_what_now(const ImportArguments& arguments, const interop::Gpt2Folder& s
 
 void import_model(const ImportArguments& arguments) {
   AtomicFolder folder(arguments.output);
+  if (file_exists(join_path(arguments.folder, rundir::RunFiles::config)))
+    throw UserError(
+        ExitCode::no_checkpoint,
+        format("{} is a run of Fourfold: `generate`, `eval` and run.init_from take it as "
+               "it is",
+               arguments.folder));
   interop::Gpt2Folder source = interop::open_gpt2_folder(arguments.folder);
   const model::GptSpec& spec = source.model.spec;
   const data::FoundTokenizer found = data::find_tokenizer(arguments.folder, spec.vocab_size);

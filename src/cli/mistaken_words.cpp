@@ -81,10 +81,14 @@ std::string mistaken_words(const CommandSpec& root, std::span<const std::string>
     if (found != command->commands.end()) command = &*found;
   }
   std::string text;
+  bool follows_option = false;
   for (const std::string& word : words) {
     const bool is_option =
         word.find_first_not_of('-') > 0 && word.find_first_not_of('-') != word.npos;
     const bool wants_command = !command->commands.empty();
+    // The value of an option that is none: one line says enough.
+    if (!is_option && std::exchange(follows_option, false)) continue;
+    follows_option = is_option && word.find('=') == word.npos;
     if (!text.empty()) text += "\n";
     if (is_option)
       text += "error: " + about_option(*command, word);

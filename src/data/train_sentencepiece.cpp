@@ -63,10 +63,12 @@ TrainedSentencePiece train_sentencepiece(const SentencePieceSpec& spec, LineSamp
   const auto status =
       sentencepiece::SentencePieceTrainer::Train(settings(spec), &iterator, &trained.model);
   if (!status.ok())
-    throw UserError(ExitCode::bad_config,
-                    format("sentencepiece cannot learn {} tokens from these texts: {}; raise "
-                           "--vocab-size, lower --coverage, or give more text",
-                           spec.vocab_size, status.message()));
+    throw UserError(
+        ExitCode::bad_config,
+        format("sentencepiece cannot learn {} tokens from these texts, which have too few "
+               "words for them or too many characters; raise --vocab-size, lower "
+               "--coverage, or give more text",
+               spec.vocab_size));
   const auto model =
       read_sentencepiece_model(trained.model, "the model just learnt", ExitCode::internal);
   trained.vocab_size = static_cast<std::int64_t>(model.pieces.size());

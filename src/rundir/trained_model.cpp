@@ -36,17 +36,6 @@ TrainedModel from_checkpoint(checkpoint::Found found) {
   return model;
 }
 
-void require_step(const checkpoint::Store& store, const std::string& run, std::int64_t step) {
-  const std::vector<std::int64_t> steps = store.steps();
-  if (std::ranges::find(steps, step) != steps.end()) return;
-  std::vector<std::string> names;
-  for (const std::int64_t there : steps) names.push_back(format("{}", there));
-  throw UserError(ExitCode::no_checkpoint,
-                  format("{} has no checkpoint of step {}; {}", run, step,
-                         names.empty() ? "it has none at all: leave out --step"
-                                       : "choose one of " + join(names, ", ")));
-}
-
 /// The checkpoint that a folder is by its name, or one of those of a run.
 std::optional<checkpoint::Found> find_checkpoint(const std::string& path,
                                                  std::optional<std::int64_t> step) {
@@ -64,6 +53,17 @@ std::optional<checkpoint::Found> find_checkpoint(const std::string& path,
 }
 
 }  // namespace
+
+void require_step(const checkpoint::Store& store, const std::string& run, std::int64_t step) {
+  const std::vector<std::int64_t> steps = store.steps();
+  if (std::ranges::find(steps, step) != steps.end()) return;
+  std::vector<std::string> names;
+  for (const std::int64_t there : steps) names.push_back(format("{}", there));
+  throw UserError(ExitCode::no_checkpoint,
+                  format("{} has no checkpoint of step {}; {}", run, step,
+                         names.empty() ? "it has none at all: leave out --step"
+                                       : "choose one of " + join(names, ", ")));
+}
 
 const std::string& TrainedModel::text_tokenizer() const {
   if (config.kind != model::Kind::gpt)

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/store.h"
 #include "checkpoint/stored_model.h"
 #include "config/config.h"
 
@@ -23,6 +24,10 @@ struct TrainedModel {
   /// The text of its tokenizer. Errors: UserError(bad_config) where the model is not one of text.
   const std::string& text_tokenizer() const;
 };
+
+/// Refuses a step of which the store of `run` has no checkpoint, and names those that it has.
+/// Errors: UserError(no_checkpoint).
+void require_step(const checkpoint::Store& store, const std::string& run, std::int64_t step);
 
 /// `path`: a run directory, what `fourfold import` made, or one checkpoint. `step`: of the
 /// checkpoint; none: the final weights or, of a run that has none, the newest checkpoint. Errors:

@@ -319,6 +319,8 @@ inline const std::vector<BadInput> command_mistakes = {
     {"", "sample runs/x", 2, 1, {"unknown command 'sample'; did you mean 'generate'?"}},
     {"", "tokenize a.txt", 2, 1, {"did you mean 'data tokenize'?"}},
     {"", "eval runs/x a.txt", 2, 1, {"nothing takes 'a.txt'; the options are ", "--text"}},
+    {"", "generate runs/x --temprature 1", 2, 1, {"did you mean '--temperature'?"}},
+    {good, "data verify a.yaml", 3, 1, {"a.yaml is no set", "fourfold data tokenize"}},
     {"", "config new --size 7B", 2, 1, {"there is no size '7B'; choose one of 0.8M, 10M, 124M"}},
     {"", "config new --model unet", 2, 1, {"there is no template of a 'unet'; choose --model gpt"}},
     {good, "config new -o a.yaml", 11, 1, {"a.yaml is there already; choose another name"}},

@@ -484,7 +484,7 @@ TEST_F(Checkpoint, bad_inputs_are_refused_with_their_code_in_one_line) {
       {"there is no such folder", 4, "ckpt info " + path("nothing"), {}},
       {"holds no checkpoint", 4, "ckpt verify " + path("empty"), {}},
       {"holds no checkpoint", 4, "ckpt info " + path("empty"), {}},
-      {"cannot be opened", 4, "ckpt info " + path("run") + " --step 7", {}},
+      {"has no checkpoint of step 7", 4, "ckpt info " + path("run") + " --step 7", {}},
       {"there is no such folder", 4, go_on + "x", {}},
       {"cannot be opened", 4, go_on, [&] { fs::remove(manifest); }},
       {"too few", 4, go_on, cut(manifest, 0)},
