@@ -139,8 +139,13 @@ def profile_rows(measured, most=15):
 
 def short_name(name, most=90):
     """Without what a demangled name has of parameters, and not wider than a table bears."""
-    name = name.split("(", 1)[0] if not name.startswith("(") else name
-    name = name.removeprefix("void ").replace("|", "/")
+    name = name.replace("(anonymous namespace)::", "").replace("|", "/").removeprefix("void ")
+    depth = 0
+    for place in reversed(range(len(name)) if name.endswith(")") else ()):
+        depth += {")": 1, "(": -1}.get(name[place], 0)
+        if depth == 0:
+            name = name[:place]
+            break
     return name if len(name) <= most else name[: most - 3] + "..."
 
 

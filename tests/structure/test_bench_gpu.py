@@ -80,6 +80,8 @@ class Figures(unittest.TestCase):
 
     def test_names_of_kernels_fit_a_table(self):
         self.assertEqual(gpu_table.short_name("void ours::k<128, true>(float const*, int)"), "ours::k<128, true>")
+        self.assertEqual(gpu_table.short_name("void ours::(anonymous namespace)::k<(ours::Type)1>(void (*)(int), int)"),
+                         "ours::k<(ours::Type)1>")  # fmt: skip
         self.assertEqual(len(gpu_table.short_name("a|b" * 100)), 90)
         self.assertNotIn("|", gpu_table.short_name("a|b"))
 
