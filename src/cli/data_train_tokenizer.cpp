@@ -29,6 +29,10 @@ void check_output(const TrainTokenizerArguments& arguments) {
   if (!file_exists(folder))
     throw UserError(ExitCode::storage,
                     format("{}: cannot be written: there is no folder {}; make it", file, folder));
+  if (::access(folder.c_str(), W_OK) != 0)
+    throw UserError(ExitCode::storage,
+                    format("{}: cannot be written: you may not write in {}; choose another place",
+                           file, folder));
 }
 
 data::LineSample read_lines(const TrainTokenizerArguments& arguments) {
