@@ -45,8 +45,10 @@ Run digest(std::uint64_t stream, const TensorStretches& stretches, const Problem
 
 }  // namespace
 
+/// A number takes 33 ns of a core (AMD EPYC, 3 ns of it Philox): libm, whose bits these are, has no
+/// vectors. Shared among threads, 10^9 of them take 2.1 s of 16 cores.
 Run prepare_row(const op::InitNormal& op, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [stream = op.stream, stddev = op.stddev, count = problem.shapes[1].elements(),
             stretches = TensorStretches(op.part, problem.shapes[1]),
             threads = problem.threads](Tensors operands, Workspace) {
@@ -54,11 +56,11 @@ Run prepare_row(const op::InitNormal& op, const Problem& problem) {
       T* x = operands[1].as<T>();
       const auto draw = [&](std::int64_t local, std::uint64_t global, std::int64_t size) {
         for (std::int64_t i = 0; i < size; ++i)
-          x[local + i] =
-              static_cast<T>(stddev * random.normal(global + static_cast<std::uint64_t>(i), 0));
+          x[local + i] = static_cast<T>(static_cast<Sum<T>>(
+              stddev * random.normal(global + static_cast<std::uint64_t>(i), 0)));
       };
       const auto clear = [&](std::int64_t local, std::int64_t size) {
-        std::fill_n(x + local, size, T{0});
+        std::fill_n(x + local, size, T{});
       };
       for_ranges(
           count, team_size(threads, count), element_grain,

@@ -131,6 +131,17 @@ TEST_P(CudaEmulated, a_chain_or_list_has_the_bits_of_its_pieces) {
   }
 }
 
+TEST(CudaEmulatedState, initial_values_have_the_bits_of_the_reference) {
+  // Enough for several threads, a window of a tensor among them.
+  const op::TensorWindow window{{300, 200}, {120, 100}};
+  const op::InitNormal op{random_stream("weight"), 0.02, {200, 101}, window};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Result drawn = apply(op, cuda(dtype), {scalar(12345)});
+    EXPECT_EQ(drawn.bytes, apply(op, {"reference", dtype}, {scalar(12345)}).bytes)
+        << to_string(dtype);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Every, CudaEmulated, testing::ValuesIn(all_cases()),
                          [](const auto& tested) {
                            std::string name = format("{}_{}_{}", op::name(tested.param.op),
