@@ -117,6 +117,20 @@ void add_line(machine::KernelTable& table, const machine::KernelTable::Line& lin
   if (std::none_of(table.lines.begin(), table.lines.end(), same)) table.lines.push_back(line);
 }
 
+/// What is left of a device's kernels where those alone count that the job's target may have.
+measure::DeviceKernels allowed_kernels(const measure::DeviceKernels& kernels,
+                                       const machine::Target& target) {
+  measure::DeviceKernels allowed = kernels;
+  allowed.choosing.implementations = [=](const kernels::Problem& problem) {
+    std::vector<std::string> names = kernels.choosing.implementations(problem);
+    std::erase_if(names, [&](const std::string& name) {
+      return target.fits && !target.fits(name, problem.op, problem.shapes, problem.dtype);
+    });
+    return names;
+  };
+  return allowed;
+}
+
 measure::Ceilings measure_ceilings(DType dtype, int threads, double seconds_each) {
   const double seconds = std::min(0.5, 5 * seconds_each);
   return {measure::measure_gemm_flops_per_s(dtype, threads, seconds),
@@ -179,8 +193,8 @@ void bench_device_step(const BenchArguments& arguments, const measure::DeviceKer
                   std::string(to_string(job.config.plan.compute)).c_str(),
                   static_cast<long long>(job.config.plan.micro_batch_size));
     measure::measure_step(
-        measure::calls_of(job.bundle().at("train"), job.target.threads, "kernels"), kernels,
-        print_line, table);
+        measure::calls_of(job.bundle().at("train"), job.target.threads, "kernels"),
+        allowed_kernels(kernels, job.target), print_line, table);
   }
   write_table(table, arguments.output);
 }

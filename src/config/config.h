@@ -31,6 +31,7 @@ struct Config {
   std::string kernels = "auto";  // "auto" or "reference"
   std::string init_from;         // a model to begin with; empty: random weights
   std::string kernel_table;      // file of `bench kernels`; empty: the built-in table
+  bool deterministic = true;     // false: kernels may add in another order in each run
   /// Seconds without progress anywhere after which the job ends; 0: max(30 s, 10 x the median
   /// step).
   double watchdog_s = 0;

@@ -63,6 +63,18 @@ std::vector<Key> run_keys() {
        .fallback = "\"\"",
        .cost = "A table measured on the machine of the run may save some percent of a step.",
        .example = "kernels.yaml"},
+      {.path = "run.deterministic",
+       .meaning =
+           "True: two runs of one program have the same bits. False: on a GPU, cuDNN may add "
+           "up the gradient of attention in any order. On a CPU it changes nothing.",
+       .field = at(&Config::deterministic),
+       .fallback = "true",
+       .cost =
+           "On Hopper, cuDNN's gradient with a fixed order writes the score gradients to memory: "
+           "two bytes for each query, key and head of a layer's micro-batch.",
+       .example = "false",
+       .elsewhere = {"deterministic_mode", "use_deterministic_algorithms", "cudnn_deterministic",
+                     "deterministic"}},
       {.path = "run.weights_file_mib",
        .meaning = "The most that a file of the final weights holds. A larger model is written as "
                   "several files and an index, as Hugging Face's, by several ranks side by side.",

@@ -14,10 +14,10 @@
 namespace fourfold::job {
 
 /// The facts of the CUDA kernels, first of all those that were measured, or of our own ones alone;
-/// needs neither driver nor device. None without CUDA in the build. Of the fastest, attention is
-/// cuDNN's where it was built in and the first device has a kernel for it; without a device it is
-/// our own.
-enum class CudaKernels : std::uint8_t { fastest, own };
+/// needs neither driver nor device. None without CUDA in the build. Attention is cuDNN's where it
+/// was built in and the first device has a kernel for it; without a device it is our own. Only the
+/// `fastest` may give other bits in each run.
+enum class CudaKernels : std::uint8_t { fastest, repeatable, own };
 std::optional<machine::Target> cuda_target(CudaKernels kernels,
                                            std::vector<machine::Choice> measured = {});
 

@@ -37,12 +37,17 @@ machine::Target target_without_kernels() {
                                 DType) -> std::int64_t { return 0; }};
 }
 
+CudaKernels cuda_kernels(const config::Config& config) {
+  if (config.kernels == "reference") return CudaKernels::own;
+  return config.deterministic ? CudaKernels::repeatable : CudaKernels::fastest;
+}
+
 /// Rank threads share the cores of this process; ranks that are processes have cores of their own
 /// and say so in run.threads.
 machine::Target target_of(const config::Config& config, const std::string& kernel_table,
                           std::int64_t ranks, Device device) {
   if (device == Device::cuda)
-    return *cuda_target(config.kernels == "reference" ? CudaKernels::own : CudaKernels::fastest,
+    return *cuda_target(cuda_kernels(config),
                         measured_device_choices(kernel_table, config.kernel_table));
   if (config.kernels == "reference") return kernels::cpu::reference_target();
   if (config.plan.compute == DType::bf16) return target_without_kernels();

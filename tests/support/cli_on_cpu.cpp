@@ -97,9 +97,14 @@ std::optional<std::int64_t> cuda_free_memory_bytes(int) {
 
 std::optional<machine::Target> cuda_target(CudaKernels kernels,
                                            std::vector<machine::Choice> measured) {
+  using kernels::cuda::AttentionBy;
   if (kernels == CudaKernels::own) return kernels::cuda::own_target();
-  return kernels::cuda::target(kernels::cuda::FloatProducts::full, kernels::cuda::AttentionBy::own,
-                               std::move(measured));
+  // The model of cuDNN is for those who ask for other bits in each run: the own kernels that it has
+  // are tried without it by all others.
+  return kernels::cuda::target(
+      kernels::cuda::FloatProducts::full,
+      kernels == CudaKernels::fastest ? AttentionBy::cudnn_fast : AttentionBy::own,
+      std::move(measured));
 }
 
 std::vector<std::string> cuda_implementations(const std::string& row, DType dtype) {

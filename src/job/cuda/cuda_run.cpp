@@ -24,9 +24,12 @@ class BackendOnDevice : private OpenDevice, public run::cuda::CudaBackend {
 
 std::optional<machine::Target> cuda_target(CudaKernels kernels,
                                            std::vector<machine::Choice> measured) {
+  using kernels::cuda::AttentionBy;
   if (kernels == CudaKernels::own) return kernels::cuda::own_target();
-  return kernels::cuda::target(kernels::cuda::FloatProducts::full,
-                               kernels::cuda::AttentionBy::cudnn, std::move(measured));
+  return kernels::cuda::target(
+      kernels::cuda::FloatProducts::full,
+      kernels == CudaKernels::fastest ? AttentionBy::cudnn_fast : AttentionBy::cudnn,
+      std::move(measured));
 }
 
 std::vector<std::string> cuda_implementations(const std::string& row, DType dtype) {

@@ -40,13 +40,12 @@ struct AttentionSizes : QkvSizes {
 /// The sample and head of a block, and which of the `tiles` of each head it works on: blocks count
 /// tiles first.
 struct BlockHead {
-  int tile;
-  std::int64_t sample, head;
+  int tile, sample, head;
   __device__ BlockHead(const AttentionSizes& sizes, int tiles)
       : tile(static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles))) {
     const unsigned of_all = blockIdx.x / static_cast<unsigned>(tiles);
-    sample = of_all / sizes.heads;
-    head = of_all % sizes.heads;
+    sample = static_cast<int>(of_all / static_cast<unsigned>(sizes.heads));
+    head = static_cast<int>(of_all % static_cast<unsigned>(sizes.heads));
   }
 };
 
@@ -243,7 +242,7 @@ class KeptProbabilities {
   const AttentionDropout& dropout_;
   DroppedElements decisions_;
   std::uint64_t sample_, dropped_ = 0;
-  std::int64_t head_;
+  int head_;
 };
 template <>
 class KeptProbabilities<NoDropout> {

@@ -65,10 +65,10 @@ class Builder {
     return graph_;
   }
 
-  std::shared_ptr<Graph> backward() {
+  std::shared_ptr<Graph> backward(Order order) {
     const auto settings = causal(fe::graph::SDPA_backward_attributes()
                                      .set_name("attention_gradient")
-                                     .set_deterministic_algorithm(true));
+                                     .set_deterministic_algorithm(order == Order::fixed));
     Tensor_attributes stats;
     describe(stats, lse, form_.lse_dims(), form_.lse_strides())
         .set_data_type(fe::DataType_t::FLOAT);
@@ -121,14 +121,15 @@ class Library {
     return library;
   }
 
-  Built find(const Problem& problem) {
+  Built find(const Problem& problem, Order order) {
     const std::lock_guard lock(mutex_);
     if (handle() == nullptr) return {};
     const bool is_forward = std::holds_alternative<op::Attention>(problem.op);
     const AttentionFormat form(problem.shapes[0]);
+    Builder builder(form);
     const auto [place, is_new] =
-        built_.try_emplace({is_forward, form.batch, form.time, form.heads, form.width});
-    if (is_new) place->second = build(form, is_forward);
+        built_.try_emplace({is_forward, order, form.batch, form.time, form.heads, form.width});
+    if (is_new) place->second = build(is_forward ? builder.forward() : builder.backward(order));
     return place->second;
   }
 
@@ -149,9 +150,7 @@ class Library {
     return handle_;
   }
 
-  Built build(const AttentionFormat& form, bool is_forward) {
-    Builder builder(form);
-    const std::shared_ptr<Graph> graph = is_forward ? builder.forward() : builder.backward();
+  Built build(const std::shared_ptr<Graph>& graph) {
     if (graph->build(handle_, {fe::HeurMode_t::A}).is_bad()) return {};
     Built built{graph, 0};
     check(graph->get_workspace_size(built.workspace_bytes), "a graph has a workspace");
@@ -160,12 +159,13 @@ class Library {
 
   std::mutex mutex_;
   cudnnHandle_t handle_ = nullptr;
-  std::map<std::tuple<bool, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, Built> built_;
+  std::map<std::tuple<bool, Order, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, Built>
+      built_;
 };
 
-Built built(const Problem& problem) {
-  require(attention_fits(problem), "cuDNN is asked for attention that it may have");
-  const Built found = Library::instance().find(problem);
+Built built(const Problem& problem, Order order) {
+  require(attention_fits(problem, order), "cuDNN is asked for attention that it may have");
+  const Built found = Library::instance().find(problem, order);
   require(found.graph != nullptr, format("cuDNN has a kernel for {} of {}", op::name(problem.op),
                                          to_string(problem.shapes[0])));
   return found;
@@ -207,16 +207,17 @@ bool is_built() {
   return true;
 }
 
-bool computes(const Problem& problem) {
-  return attention_fits(problem) && Library::instance().find(problem).graph != nullptr;
+bool computes(const Problem& problem, Order order) {
+  return attention_fits(problem, order) &&
+         Library::instance().find(problem, order).graph != nullptr;
 }
 
-Enqueue prepare(const Problem& problem) {
-  return Call(problem, built(problem).graph);
+Enqueue prepare(const Problem& problem, Order order) {
+  return Call(problem, built(problem, order).graph);
 }
 
-std::int64_t workspace_bytes(const Problem& problem) {
-  return room_for_library(built(problem).workspace_bytes);
+std::int64_t workspace_bytes(const Problem& problem, Order order) {
+  return room_for_library(built(problem, order).workspace_bytes);
 }
 
 }  // namespace fourfold::kernels::cuda::cudnn

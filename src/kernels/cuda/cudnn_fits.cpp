@@ -26,8 +26,15 @@ bool leaves_workspace_aligned(const Problem& problem) {
 
 }  // namespace
 
-bool attention_fits(const Problem& problem) {
-  if (const auto* forward = std::get_if<op::Attention>(&problem.op)) return fits(*forward, problem);
+std::optional<Order> order_of(std::string_view implementation) {
+  if (implementation == "cudnn") return Order::fixed;
+  if (implementation == "cudnn_fast") return Order::any;
+  return std::nullopt;
+}
+
+bool attention_fits(const Problem& problem, Order order) {
+  if (const auto* forward = std::get_if<op::Attention>(&problem.op))
+    return order == Order::fixed && fits(*forward, problem);
   const auto* gradient = std::get_if<op::AttentionGradient>(&problem.op);
   return gradient != nullptr && fits(*gradient, problem) && leaves_workspace_aligned(problem);
 }

@@ -7,13 +7,13 @@ namespace fourfold::kernels::cuda::cudnn {
 bool is_built() {
   return false;
 }
-bool computes(const Problem&) {
+bool computes(const Problem&, Order) {
   return false;
 }
-Enqueue prepare(const Problem&) {
+Enqueue prepare(const Problem&, Order) {
   fail_internal("attention by cuDNN is asked for where this build has it");
 }
-std::int64_t workspace_bytes(const Problem&) {
+std::int64_t workspace_bytes(const Problem&, Order) {
   fail_internal("attention by cuDNN is asked for where this build has it");
 }
 

@@ -10,7 +10,7 @@ Enqueue prepare(std::string_view implementation, const Problem& problem) {
   if (implementation == "own") return prepare_own(problem);
   const auto method = cublaslt::method_of(implementation);
   if (method && op::product_of(problem.op)) return cublaslt::prepare(problem, *method);
-  if (implementation == "cudnn") return cudnn::prepare(problem);
+  if (const auto order = cudnn::order_of(implementation)) return cudnn::prepare(problem, *order);
   fail_internal(format("{} has an implementation '{}'", op::name(problem.op), implementation));
 }
 

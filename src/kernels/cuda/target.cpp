@@ -25,12 +25,24 @@ std::int64_t bytes_for(const std::string& implementation, const op::Op& op, op::
                        DType dtype) {
   const Problem problem{op, dtype, {all.begin(), all.end()}, 1};
   if (implementation == "own") return own_workspace_bytes(problem);
-  return implementation == "cudnn" ? cudnn::workspace_bytes(problem)
-                                   : cublaslt::workspace_bytes(problem);
+  const auto order = cudnn::order_of(implementation);
+  return order ? cudnn::workspace_bytes(problem, *order) : cublaslt::workspace_bytes(problem);
 }
 
-bool computes(const std::string& implementation, const op::Op& op, op::Shapes all, DType dtype) {
-  return implementation != "cudnn" || cudnn::computes({op, dtype, {all.begin(), all.end()}, 1});
+/// Which of cuDNN's kernels a target may have.
+std::vector<std::string> cudnn_names(AttentionBy attention) {
+  if (attention == AttentionBy::own || !cudnn::is_built()) return {};
+  if (attention == AttentionBy::cudnn) return {"cudnn"};
+  return {"cudnn_fast", "cudnn"};
+}
+
+/// True for what is not cuDNN's.
+bool computes(AttentionBy attention, const std::string& implementation, const Problem& problem) {
+  const auto order = cudnn::order_of(implementation);
+  if (!order) return true;
+  const std::vector<std::string> names = cudnn_names(attention);
+  return std::ranges::find(names, implementation) != names.end() &&
+         cudnn::computes(problem, *order);
 }
 
 /// Chains with a product that cuBLASLt computes in one go.
@@ -53,13 +65,18 @@ std::vector<std::string> all_fusions() {
   return all;
 }
 
-machine::Target with_choices(std::vector<machine::Choice> choices,
-                             std::vector<std::string> fusions) {
+machine::Target with_choices(std::vector<machine::Choice> choices, std::vector<std::string> fusions,
+                             AttentionBy attention) {
   return {.backend = "cuda",
           .threads = 1,
           .choices = std::move(choices),
           .workspace_bytes = bytes_for,
-          .fits = computes,
+          .fits =
+              [attention](const std::string& implementation, const op::Op& op, op::Shapes all,
+                          DType dtype) {
+                return computes(attention, implementation,
+                                {op, dtype, {all.begin(), all.end()}, 1});
+              },
           .fusions = std::move(fusions)};
 }
 
@@ -77,11 +94,11 @@ machine::Target target(FloatProducts products, AttentionBy attention,
   for (const std::string& row : rows)
     for (const DType dtype : {DType::f32, DType::bf16})
       choices.push_back(by(row, dtype, library_product(dtype, products)));
-  if (attention == AttentionBy::cudnn && cudnn::is_built())
+  for (const std::string& name : cudnn_names(attention))
     for (const char* row : {"attention", "attention_gradient"})
-      choices.push_back(by(row, DType::bf16, "cudnn"));
+      choices.push_back(by(row, DType::bf16, name));
   choices.push_back(by("*", std::nullopt, "own"));
-  machine::Target made = with_choices(std::move(choices), all_fusions());
+  machine::Target made = with_choices(std::move(choices), all_fusions(), attention);
   made.workspace_bytes = [measured = std::move(measured)](const std::string& implementation,
                                                           const op::Op& op, op::Shapes all,
                                                           DType dtype) {
@@ -92,7 +109,7 @@ machine::Target target(FloatProducts products, AttentionBy attention,
 }
 
 machine::Target own_target() {
-  return with_choices({by("*", std::nullopt, "own")}, own_fusions());
+  return with_choices({by("*", std::nullopt, "own")}, own_fusions(), AttentionBy::own);
 }
 
 std::vector<std::string> implementations(const Problem& problem, FloatProducts products,
@@ -104,7 +121,8 @@ std::vector<std::string> implementations(const Problem& problem, FloatProducts p
     const int count = cublaslt::count_candidates(problem, method.precision);
     for (int i = 0; i < count; ++i) names.push_back(i == 0 ? library : format("{}/{}", library, i));
   }
-  if (attention == AttentionBy::cudnn && cudnn::computes(problem)) names.emplace_back("cudnn");
+  for (const std::string& name : cudnn_names(attention))
+    if (computes(attention, name, problem)) names.push_back(name);
   if (products == FloatProducts::full || problem.dtype != DType::f32 || !op::product_of(problem.op))
     names.emplace_back("own");
   return names;
@@ -117,7 +135,8 @@ std::int64_t needed_workspace_bytes(const std::string& implementation, const Pro
 }
 
 std::vector<std::string> known_implementations(const std::string& row, DType dtype) {
-  if (row == "attention" || row == "attention_gradient") return {"own", "cudnn"};
+  if (row == "attention") return {"own", "cudnn"};
+  if (row == "attention_gradient") return {"own", "cudnn", "cudnn_fast"};
   if (row != "contract" && std::ranges::find(product_chains, row) == product_chains.end())
     return {};
   std::vector<std::string> names = {"own", "cublaslt"};

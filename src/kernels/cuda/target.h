@@ -15,8 +15,9 @@ enum class FloatProducts : std::uint8_t { full, tf32 };
 
 /// What computes attention where it can: own kernels, or cuDNN where this build has it and the
 /// device that is current has a kernel for the shape. Asking cuDNN takes a device: where there is
-/// none, programs have own kernels.
-enum class AttentionBy : std::uint8_t { own, cudnn };
+/// none, programs have own kernels. `cudnn_fast` also has the gradient whose bits differ from run
+/// to run, "cudnn_fast", which no line of a measured table gives to the others.
+enum class AttentionBy : std::uint8_t { own, cudnn, cudnn_fast };
 
 /// By `measured` where one of its lines fits, with the scratch that it says, else products by
 /// cuBLASLt, also with what stands after them; attention as chosen; all else by own kernels.

@@ -30,7 +30,7 @@ DeviceKernels device_kernels(BenchDevice& device, FloatProducts floats, double s
                              const machine::PeakRates& peak) {
   DeviceKernels made;
   made.choosing.implementations = [=](const kernels::Problem& problem) {
-    return kernels::cuda::implementations(problem, floats, AttentionBy::cudnn);
+    return kernels::cuda::implementations(problem, floats, AttentionBy::cudnn_fast);
   };
   made.choosing.workspace_bytes = [](const kernels::Problem& problem, const std::string& name) {
     return kernels::cuda::needed_workspace_bytes(name, problem);

@@ -95,9 +95,15 @@ void add_attention(const AttentionShape& of, DType dtype, const machine::PeakRat
   using kernels::cuda::AttentionBy;
   using kernels::cuda::FloatProducts;
   for (const kernels::Problem& problem : problems) {
-    const machine::Target best = kernels::cuda::target(FloatProducts::full, AttentionBy::cudnn);
+    const auto target_by = [](AttentionBy by) {
+      return kernels::cuda::target(FloatProducts::full, by);
+    };
+    const auto name = [&](const machine::Target& target) {
+      return machine::choose(target, problem.op, problem.shapes, dtype);
+    };
     std::vector<machine::Target> targets = {kernels::cuda::own_target()};
-    if (machine::choose(best, problem.op, problem.shapes, dtype) != "own") targets.push_back(best);
+    for (const AttentionBy by : {AttentionBy::cudnn, AttentionBy::cudnn_fast})
+      if (name(target_by(by)) != name(targets.back())) targets.push_back(target_by(by));
     for (const machine::Target& target : targets)
       cases.push_back({std::string(op::name(problem.op)),
                        format("{}x{}x{}x{}", of.batch, of.time, of.heads, of.width),

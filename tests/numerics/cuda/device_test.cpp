@@ -17,6 +17,8 @@
 namespace fourfold::numerics {
 namespace {
 
+using kernels::cuda::cudnn::Order;
+
 void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess)
     throw std::runtime_error(format("{}: {}", call, cudaGetErrorString(status)));
@@ -122,11 +124,22 @@ TEST_P(CudaDeviceProducts, of_the_library_are_within_the_derived_bound_and_repea
   for (const DType dtype : {DType::f32, DType::bf16}) expect_sound(GetParam(), "cublaslt", dtype);
 }
 
-class CudaDeviceAttention : public CudaDevice {};
+class CudaDeviceAttention : public CudaDevice {
+ protected:
+  static bool computes(Order order) {
+    return kernels::cuda::cudnn::computes(problem_of(GetParam(), DType::bf16), order);
+  }
+};
 TEST_P(CudaDeviceAttention, of_the_library_is_within_the_derived_bound_and_repeats_its_bits) {
-  if (!kernels::cuda::cudnn::computes(problem_of(GetParam(), DType::bf16)))
+  if (!computes(Order::fixed))
     GTEST_SKIP() << "cuDNN has no kernel for this shape, or this build no cuDNN";
   expect_sound(GetParam(), "cudnn", DType::bf16);
+}
+TEST_P(CudaDeviceAttention, of_the_library_in_any_order_is_within_the_derived_bound) {
+  if (!computes(Order::any))
+    GTEST_SKIP() << "cuDNN has no such kernel for this shape, or this build no cuDNN";
+  const Kernels source = kernels_by("cudnn_fast");
+  expect_within_bound(GetParam(), {"cudnn_fast", DType::bf16, 1, &source});
 }
 
 void in_device_memory(const Bytes& from, Bytes& to,
@@ -170,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(Every, CudaDeviceProducts,
 INSTANTIATE_TEST_SUITE_P(Every, CudaDeviceAttention,
                          testing::ValuesIn(cases_that([](const Case& sample) {
                            return kernels::cuda::cudnn::attention_fits(
-                               problem_of(sample, DType::bf16));
+                               problem_of(sample, DType::bf16), Order::fixed);
                          })),
                          name_of);
 

@@ -7,6 +7,7 @@
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/fused_product.h"
 #include "kernels/cuda/library_workspace.h"
+#include "kernels/cuda/target.h"
 #include "numerics/harness.h"
 #include "support/chains.h"
 #include "support/model_cublaslt.h"
@@ -16,6 +17,7 @@ namespace {
 
 using kernels::Problem;
 using kernels::cuda::Epilogue;
+using kernels::cuda::cudnn::Order;
 
 Kernels by_model(test::Epilogues epilogues) {
   return {[=](const Problem& problem) -> kernels::Run {
@@ -130,7 +132,8 @@ TEST(CudaEmulatedAttention, strides_lead_to_the_elements_that_the_op_names) {
 
 TEST(CudaEmulatedAttention, is_asked_of_cudnn_in_bf16_without_dropout_and_documents_alone) {
   const auto fits = [](const op::Attention& op, std::int64_t width, DType dtype) {
-    return kernels::cuda::cudnn::attention_fits({op, dtype, {{2, 5, 3, 4, width}}, 1});
+    return kernels::cuda::cudnn::attention_fits({op, dtype, {{2, 5, 3, 4, width}}, 1},
+                                                Order::fixed);
   };
   EXPECT_TRUE(fits({}, 64, DType::bf16));
   EXPECT_TRUE(fits({}, 128, DType::bf16));
@@ -142,19 +145,64 @@ TEST(CudaEmulatedAttention, is_asked_of_cudnn_in_bf16_without_dropout_and_docume
   documents.documents = true;
   EXPECT_FALSE(fits(drops, 64, DType::bf16));
   EXPECT_FALSE(fits(documents, 64, DType::bf16));
-  EXPECT_FALSE(kernels::cuda::cudnn::attention_fits({op::Gelu{}, DType::bf16, {{4}}, 1}));
+  EXPECT_FALSE(
+      kernels::cuda::cudnn::attention_fits({op::Gelu{}, DType::bf16, {{4}}, 1}, Order::fixed));
 }
 
 TEST(CudaEmulatedAttention, has_its_gradient_by_cudnn_where_the_workspace_stays_aligned) {
   const auto fits = [](std::int64_t batch, std::int64_t time, std::int64_t heads) {
     return kernels::cuda::cudnn::attention_fits(
-        {op::AttentionGradient{}, DType::bf16, {{batch, time, 3, heads, 64}}, 1});
+        {op::AttentionGradient{}, DType::bf16, {{batch, time, 3, heads, 64}}, 1}, Order::any);
   };
   EXPECT_TRUE(fits(2, 5, 4));
   EXPECT_TRUE(fits(16, 1024, 12));
   EXPECT_TRUE(fits(1, 4, 1));
   EXPECT_FALSE(fits(1, 5, 1));
   EXPECT_FALSE(fits(2, 5, 3));
+}
+
+TEST(CudaEmulatedAttention, has_two_names_for_cudnn_of_which_one_is_for_the_gradient_alone) {
+  using kernels::cuda::cudnn::order_of;
+  EXPECT_EQ(order_of("cudnn"), Order::fixed);
+  EXPECT_EQ(order_of("cudnn_fast"), Order::any);
+  EXPECT_EQ(order_of("own"), std::nullopt);
+  const Problem forward{op::Attention{}, DType::bf16, {{2, 4, 3, 4, 64}}, 1};
+  EXPECT_TRUE(kernels::cuda::cudnn::attention_fits(forward, Order::fixed));
+  EXPECT_FALSE(kernels::cuda::cudnn::attention_fits(forward, Order::any));
+  const auto known = [](const char* row) {
+    return kernels::cuda::known_implementations(row, DType::bf16);
+  };
+  EXPECT_EQ(known("attention"), (std::vector<std::string>{"own", "cudnn"}));
+  EXPECT_EQ(known("attention_gradient"), (std::vector<std::string>{"own", "cudnn", "cudnn_fast"}));
+}
+
+TEST(CudaEmulatedAttention, has_kernels_of_any_order_only_where_they_are_asked_for) {
+  using kernels::cuda::AttentionBy;
+  using kernels::cuda::FloatProducts;
+  using Names = std::vector<std::string>;
+  const Shape qkv{2, 4, 3, 4, 64}, y{2, 4, 4, 64}, lse{2, 4, 4};
+  const Problem forward{op::Attention{}, DType::bf16, {qkv, y, lse}, 1};
+  const Problem gradient{op::AttentionGradient{}, DType::bf16, {qkv, y, lse, y, qkv}, 1};
+  // A table that was measured where any order would do.
+  const machine::Choice fast{
+      .op = "attention_gradient", .dtype = DType::bf16, .implementation = "cudnn_fast"};
+  for (const bool measured : {false, true}) {
+    const auto chosen = [&](AttentionBy by, const Problem& problem) {
+      const machine::Target target = kernels::cuda::target(
+          FloatProducts::full, by, measured ? std::vector{fast} : std::vector<machine::Choice>());
+      return machine::choose(target, problem.op, problem.shapes, problem.dtype);
+    };
+    EXPECT_EQ(chosen(AttentionBy::own, gradient), "own");
+    EXPECT_EQ(chosen(AttentionBy::cudnn, gradient), "cudnn");
+    EXPECT_EQ(chosen(AttentionBy::cudnn_fast, gradient), "cudnn_fast");
+    EXPECT_EQ(chosen(AttentionBy::cudnn_fast, forward), "cudnn");
+  }
+  const auto names = [&](AttentionBy by) {
+    return kernels::cuda::implementations(gradient, FloatProducts::full, by);
+  };
+  EXPECT_EQ(names(AttentionBy::own), (Names{"own"}));
+  EXPECT_EQ(names(AttentionBy::cudnn), (Names{"cudnn", "own"}));
+  EXPECT_EQ(names(AttentionBy::cudnn_fast), (Names{"cudnn_fast", "cudnn", "own"}));
 }
 
 TEST(CudaEmulatedWorkspace, of_a_library_begins_at_256_bytes_and_has_what_it_asked_for) {

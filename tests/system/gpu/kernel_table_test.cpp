@@ -9,9 +9,11 @@ namespace {
 class KernelTableOnGpu : public GpuCommands {
  protected:
   /// Measures; the table's text.
-  std::string measured(const std::string& dtype) {
-    const Outcome outcome = run_here({"bench", "kernels", path("gpt.yaml"), "--device", "cuda",
-                                      "--dtype", dtype, "--seconds", "0.001", "-o", table()});
+  std::string measured(const std::string& dtype, const Words& sets = {}) {
+    Words words{"bench", "kernels",   path("gpt.yaml"), "--device", "cuda", "--dtype",
+                dtype,   "--seconds", "0.001",          "-o",       table()};
+    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
+    const Outcome outcome = run_here(words);
     EXPECT_EQ(outcome.code, 0) << outcome.text;
     printed_ = outcome.output;
     return read_bytes(table());
@@ -77,6 +79,25 @@ TEST_F(KernelTableOnGpu, as_measured_is_used_by_runs_that_repeat_their_bits) {
   train("once", sets);
   train("again", sets);
   expect_same_run("once", "again");
+}
+
+TEST_F(KernelTableOnGpu, has_kernels_whose_bits_differ_only_where_the_run_may_have_them) {
+  const Words without_dropout{"model.dropout=0"},
+      any_order{"model.dropout=0", "run.deterministic=false"};
+  measured("bf16", without_dropout);
+  EXPECT_FALSE(has(printed_, "cudnn_fast")) << printed_;
+  const std::string text = measured("bf16", any_order);
+  // Where there is a cuDNN that has a kernel for heads of this width.
+  EXPECT_EQ(has(printed_, "cudnn_fast"), has(printed_, "cudnn ")) << printed_;
+  // A line for what the run must not have is passed over.
+  write_bytes(table(), text +
+                           "  - {op: attention_gradient, dtype: bf16, threads: 1, by: "
+                           "cudnn_fast, gflops: 9}\n");
+  Words sets{"run.device=cuda", "precision.compute=bf16", in_run(), "model.dropout=0"};
+  const Outcome program = with_config("program", sets);
+  EXPECT_EQ(program.code, 0) << program.text;
+  EXPECT_TRUE(has(program.output, "attention_gradient"));
+  EXPECT_FALSE(has(program.output, "cudnn_fast"));
 }
 
 TEST_F(KernelTableOnGpu, that_is_wrong_is_one_error) {

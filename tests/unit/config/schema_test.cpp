@@ -56,6 +56,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "run.device",
                                              "run.threads",
                                              "run.kernel_table",
+                                             "run.deterministic",
                                              "run.weights_file_mib",
                                              "run.watchdog_s",
                                              "run.replica_check_steps",
