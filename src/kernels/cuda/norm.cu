@@ -1,7 +1,10 @@
 // Layer norm, alone and with the residual connection before it, and the gradients of its input, on
 // the device; op::LayerNorm, op::LayerNormGradient, op::AddLayerNorm and op::AddLayerNormGradient
-// say what they compute. R rows, C channels. A warp for each row, which it reads again from the
-// cache. What `wide` names lies as X, all else as T.
+// say what they compute. R rows, C channels. A warp for each row, which it keeps in registers
+// between the sums over it and their use, or reads again where it is long. What `wide` names lies
+// as X, all else as T.
+#include <type_traits>
+
 #include "kernels/cuda/dropout.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -45,58 +48,139 @@ __device__ void for_packs(const NormSizes& sizes, Body body) {
   }
 }
 
+/// How many channels a lane keeps of its row; 0: it reads them again.
+template <int kept>
+using Kept = std::integral_constant<int, kept>;
+
+/// use(Kept<>) for rows of so many channels. Registers hold no more: a gradient keeps two numbers
+/// for each channel.
+template <class Use>
+void for_kept(const NormSizes& sizes, Use&& use) {
+  if (sizes.channels <= 32 * warp_lanes) return use(Kept<32>{});
+  if (sizes.channels <= 64 * warp_lanes) return use(Kept<64>{});
+  return use(Kept<0>{});
+}
+
+/// What a lane knows of its row, pack by pack: load(first channel, channels in the pack, whether it
+/// is whole) gives it, once for each pack if it is kept, else each time.
+template <class T, int kept, class Load>
+class LaneRow {
+ public:
+  using Values = std::invoke_result_t<Load, std::int64_t, int, bool>;
+
+  __device__ LaneRow(const NormSizes& sizes, const Load& load) : sizes_(sizes), load_(load) {
+    for_kept_packs([&](Values& values, std::int64_t first, int count, bool whole) {
+      values = load_(first, count, whole);
+    });
+  }
+  /// body(values, first channel, channels in the pack, whether it is whole)
+  template <class Body>
+  __device__ void for_packs(Body body) {
+    if constexpr (kept > 0)
+      for_kept_packs(body);
+    else
+      cuda::for_packs<T>(sizes_, [&](std::int64_t first, int count, bool whole) {
+        Values values = load_(first, count, whole);
+        body(values, first, count, whole);
+      });
+  }
+
+ private:
+  static constexpr int size = pack_size<T>, packs = kept / size;
+
+  template <class Body>
+  __device__ void for_kept_packs(Body body) {
+#pragma unroll
+    for (int pack = 0; pack < packs; ++pack) {
+      const std::int64_t first = (pack * warp_lanes + lane_index()) * size;
+      const std::int64_t left = sizes_.channels - first;
+      if (left > 0)
+        body(values_[pack], first, left < size ? static_cast<int>(left) : size,
+             sizes_.aligned && left >= size);
+    }
+  }
+
+  const NormSizes& sizes_;
+  const Load& load_;
+  Values values_[packs > 0 ? packs : 1];
+};
+template <class T, int kept, class Load>
+__device__ LaneRow<T, kept, Load> lane_row(const NormSizes& sizes, const Load& load) {
+  return {sizes, load};
+}
+
+/// A pack of channels.
+template <class T>
+struct Channels {
+  float of[pack_size<T>];
+};
+
+/// Gives the packs of a row that lies in memory.
+template <class T, class X>
+auto __device__ channels_of(const X* x) {
+  return [x](std::int64_t first, int count, bool whole) {
+    Channels<T> values;
+    load_pack_of<T>(x + first, whole, count, values.of);
+    return values;
+  };
+}
+
 struct Statistics {
   float mean, rstd;
 };
 
 /// Two passes, so that a large common offset does no harm.
-template <class T, class X>
-__device__ Statistics statistics_of(const X* x, const NormSizes& sizes, float epsilon) {
+template <class T, class Row>
+__device__ Statistics statistics_of(Row& row, const NormSizes& sizes, float epsilon) {
   const auto channels = static_cast<float>(sizes.channels);
-  float sum = 0, squares = 0, values[pack_size<T>];
-  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
-    load_pack_of<T>(x + first, whole, count, values);
-    for (int i = 0; i < count; ++i) sum += values[i];
+  float sum = 0, squares = 0;
+  row.for_packs([&](const Channels<T>& x, std::int64_t, int count, bool) {
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i)
+      if (i < count) sum += x.of[i];
   });
   const float mean = warp_sum(sum) / channels;
-  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
-    load_pack_of<T>(x + first, whole, count, values);
-    for (int i = 0; i < count; ++i) squares += (values[i] - mean) * (values[i] - mean);
+  row.for_packs([&](const Channels<T>& x, std::int64_t, int count, bool) {
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i)
+      if (i < count) squares += (x.of[i] - mean) * (x.of[i] - mean);
   });
   return {mean, 1 / sqrtf(warp_sum(squares) / channels + epsilon)};
 }
 
-/// gain (C); bias (C) or null.
+/// gain (C); bias (C) or null. Then what a norm writes.
 template <class T>
-struct NormWeights {
+struct NormTensors {
   const T *gain_C, *bias_C;
+  float epsilon;
+  T* y_RC;
+  float *mean_R, *rstd_R;
 };
 
-/// y = (x - mean) rstd gain + bias of one row, and its statistics.
-template <class T, class X>
-__device__ void normalise(const X* x, const NormWeights<T>& weights, const NormSizes& sizes,
-                          float epsilon, std::int64_t row, T* y_RC, float* mean_R, float* rstd_R) {
-  const Statistics statistics = statistics_of<T>(x, sizes, epsilon);
-  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
+/// y = (x - mean) rstd gain + bias of one row, and its statistics; load(...) gives x.
+template <class T, int kept, class Load>
+__device__ void normalise(const NormTensors<T>& of, const NormSizes& sizes, std::int64_t row,
+                          const Load& load) {
+  auto x = lane_row<T, kept>(sizes, load);
+  const Statistics statistics = statistics_of<T>(x, sizes, of.epsilon);
+  x.for_packs([&](const Channels<T>& pack, std::int64_t first, int count, bool whole) {
     float values[pack_size<T>], gain[pack_size<T>], bias[pack_size<T>] = {};
-    load_pack_of<T>(x + first, whole, count, values);
-    load_pack<T>(weights.gain_C + first, whole, count, gain);
-    if (weights.bias_C != nullptr) load_pack<T>(weights.bias_C + first, whole, count, bias);
+    load_pack<T>(of.gain_C + first, whole, count, gain);
+    if (of.bias_C != nullptr) load_pack<T>(of.bias_C + first, whole, count, bias);
     for (int i = 0; i < pack_size<T>; ++i)
-      values[i] = (values[i] - statistics.mean) * statistics.rstd * gain[i] + bias[i];
-    store_pack<T>(values, whole, count, y_RC + row * sizes.channels + first);
+      values[i] = (pack.of[i] - statistics.mean) * statistics.rstd * gain[i] + bias[i];
+    store_pack<T>(values, whole, count, of.y_RC + row * sizes.channels + first);
   });
   if (lane_index() != 0) return;
-  mean_R[row] = statistics.mean;
-  rstd_R[row] = statistics.rstd;
+  of.mean_R[row] = statistics.mean;
+  of.rstd_R[row] = statistics.rstd;
 }
 
-template <class X, class T>
-__global__ void layer_norm(const X* x_RC, NormWeights<T> weights, NormSizes sizes, float epsilon,
-                           T* y_RC, float* mean_R, float* rstd_R) {
+template <class X, class T, int kept>
+__global__ void layer_norm(const X* x_RC, NormTensors<T> of, NormSizes sizes) {
   const std::int64_t row = row_of_warp();
   if (row >= sizes.rows) return;
-  normalise(x_RC + row * sizes.channels, weights, sizes, epsilon, row, y_RC, mean_R, rstd_R);
+  normalise<T, kept>(of, sizes, row, channels_of<T>(x_RC + row * sizes.channels));
 }
 
 /// What comes before the norm: sum = x + dropout(branch + bias).
@@ -109,39 +193,44 @@ struct Residual {
   X* sum_RC;  // may be branch_RC
 };
 
-/// Rounds where the parts of the fused row store.
+/// Gives the packs of a row's sum, and writes them. Rounds where the parts of the fused row store.
 template <class X, class T>
-__device__ void add_residual(const Residual<X, T>& residual, const NormSizes& sizes,
-                             std::int64_t row) {
-  const std::int64_t at = row * sizes.channels;
-  DroppedElements decisions =
-      residual.drops ? residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
-  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
-    float x[pack_size<T>], sum[pack_size<T>], bias[pack_size<T>];
+auto __device__ residual_sum(const Residual<X, T>& residual, DroppedElements& decisions,
+                             std::int64_t at) {
+  return [&residual, &decisions, at](std::int64_t first, int count, bool whole) {
+    Channels<T> sum;
+    float x[pack_size<T>], bias[pack_size<T>];
     load_pack_of<T>(residual.x_RC + at + first, whole, count, x);
-    load_pack<T>(residual.branch_RC + at + first, whole, count, sum);
+    load_pack<T>(residual.branch_RC + at + first, whole, count, sum.of);
     if (residual.bias_C != nullptr) {
       load_pack<T>(residual.bias_C + first, whole, count, bias);
-      for (int i = 0; i < pack_size<T>; ++i) sum[i] = stored<T>(sum[i] + bias[i]);
+      for (int i = 0; i < pack_size<T>; ++i) sum.of[i] = stored<T>(sum.of[i] + bias[i]);
     }
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i)
       if (residual.drops && i < count)
-        sum[i] = stored<T>(residual.dropout.apply(decisions, at + first + i, sum[i]));
-    for (int i = 0; i < pack_size<T>; ++i) sum[i] = __fadd_rn(sum[i], x[i]);
-    store_pack_of<T>(sum, whole, count, residual.sum_RC + at + first);
-  });
+        sum.of[i] = stored<T>(residual.dropout.apply(decisions, at + first + i, sum.of[i]));
+    for (int i = 0; i < pack_size<T>; ++i) sum.of[i] = stored<X>(__fadd_rn(sum.of[i], x[i]));
+    store_pack_of<T>(sum.of, whole, count, residual.sum_RC + at + first);
+    return sum;
+  };
 }
 
-template <class X, class T>
-__global__ void add_layer_norm(Residual<X, T> residual, NormWeights<T> weights, NormSizes sizes,
-                               float epsilon, T* y_RC, float* mean_R, float* rstd_R) {
+template <class X, class T, int kept>
+__global__ void add_layer_norm(Residual<X, T> residual, NormTensors<T> of, NormSizes sizes) {
   const std::int64_t row = row_of_warp();
   if (row >= sizes.rows) return;
-  add_residual(residual, sizes, row);
-  // Each lane reads back what it wrote itself.
-  normalise(residual.sum_RC + row * sizes.channels, weights, sizes, epsilon, row, y_RC, mean_R,
-            rstd_R);
+  const std::int64_t at = row * sizes.channels;
+  DroppedElements decisions =
+      residual.drops ? residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
+  const auto sum = residual_sum(residual, decisions, at);
+  if constexpr (kept > 0) {
+    normalise<T, kept>(of, sizes, row, sum);
+  } else {
+    for_packs<T>(sizes, sum);
+    // Each lane reads back what it wrote itself.
+    normalise<T, kept>(of, sizes, row, channels_of<T>(residual.sum_RC + at));
+  }
 }
 
 template <class X, class T>
@@ -156,55 +245,53 @@ struct NormGradient {
 template <class T>
 struct GradientTerms {
   float normal[pack_size<T>], scaled[pack_size<T>];
-
-  template <class X>
-  __device__ GradientTerms(const NormGradient<X, T>& of, std::int64_t at, std::int64_t first,
-                           bool whole, int count, const Statistics& statistics) {
-    float gain[pack_size<T>];
-    load_pack_of<T>(of.x_RC + at + first, whole, count, normal);
-    load_pack<T>(of.y_grad_RC + at + first, whole, count, scaled);
-    load_pack<T>(of.gain_C + first, whole, count, gain);
-    for (int i = 0; i < pack_size<T>; ++i) {
-      normal[i] = (normal[i] - statistics.mean) * statistics.rstd;
-      scaled[i] *= gain[i];
-    }
-  }
 };
 
 /// x_grad = rstd (d - average(d) - n average(d n)) of one row, handed over pack by pack:
 /// use(first, count, whole, values).
-template <class X, class T, class Use>
+template <int kept, class X, class T, class Use>
 __device__ void norm_gradient_of_row(const NormGradient<X, T>& of, const NormSizes& sizes,
                                      std::int64_t row, Use use) {
   const Statistics statistics{of.mean_R[row], of.rstd_R[row]};
   const std::int64_t at = row * sizes.channels;
+  const auto load = [&](std::int64_t first, int count, bool whole) {
+    GradientTerms<T> terms;
+    float gain[pack_size<T>];
+    load_pack_of<T>(of.x_RC + at + first, whole, count, terms.normal);
+    load_pack<T>(of.y_grad_RC + at + first, whole, count, terms.scaled);
+    load_pack<T>(of.gain_C + first, whole, count, gain);
+    for (int i = 0; i < pack_size<T>; ++i) {
+      terms.normal[i] = (terms.normal[i] - statistics.mean) * statistics.rstd;
+      terms.scaled[i] *= gain[i];
+    }
+    return terms;
+  };
+  auto terms = lane_row<T, kept>(sizes, load);
   float sum = 0, sum_normal = 0;
-  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
-    const GradientTerms<T> terms(of, at, first, whole, count, statistics);
+  terms.for_packs([&](const GradientTerms<T>& pack, std::int64_t, int count, bool) {
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i) {
       if (i >= count) continue;
-      sum += terms.scaled[i];
-      sum_normal += terms.scaled[i] * terms.normal[i];
+      sum += pack.scaled[i];
+      sum_normal += pack.scaled[i] * pack.normal[i];
     }
   });
   const auto channels = static_cast<float>(sizes.channels);
   const float average = warp_sum(sum) / channels, average_normal = warp_sum(sum_normal) / channels;
-  for_packs<T>(sizes, [&](std::int64_t first, int count, bool whole) {
-    const GradientTerms<T> terms(of, at, first, whole, count, statistics);
+  terms.for_packs([&](const GradientTerms<T>& pack, std::int64_t first, int count, bool whole) {
     float values[pack_size<T>];
     for (int i = 0; i < pack_size<T>; ++i)
       values[i] =
-          __fmul_rn(statistics.rstd, terms.scaled[i] - average - terms.normal[i] * average_normal);
+          __fmul_rn(statistics.rstd, pack.scaled[i] - average - pack.normal[i] * average_normal);
     use(first, count, whole, values);
   });
 }
 
-template <class X, class T>
+template <class X, class T, int kept>
 __global__ void layer_norm_gradient(NormGradient<X, T> of, NormSizes sizes, X* x_grad_RC) {
   const std::int64_t row = row_of_warp();
   if (row >= sizes.rows) return;
-  norm_gradient_of_row(
+  norm_gradient_of_row<kept>(
       of, sizes, row, [&](std::int64_t first, int count, bool whole, const auto& values) {
         store_pack_of<T>(values, whole, count, x_grad_RC + row * sizes.channels + first);
       });
@@ -221,7 +308,7 @@ struct ResidualGradient {
   T* branch_grad_RC;  // may be null
 };
 
-template <class X, class T>
+template <class X, class T, int kept>
 __global__ void add_layer_norm_gradient(NormGradient<X, T> of, ResidualGradient<X, T> residual,
                                         NormSizes sizes) {
   const std::int64_t row = row_of_warp();
@@ -229,7 +316,7 @@ __global__ void add_layer_norm_gradient(NormGradient<X, T> of, ResidualGradient<
   const std::int64_t at = row * sizes.channels;
   DroppedElements decisions =
       residual.drops ? residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
-  norm_gradient_of_row(
+  norm_gradient_of_row<kept>(
       of, sizes, row, [&](std::int64_t first, int count, bool whole, const auto& x_grad) {
         float values[pack_size<T>], addend[pack_size<T>] = {};
         const bool adds = residual.addend_RC != nullptr;
@@ -273,12 +360,18 @@ Enqueue prepare_row(const op::LayerNorm& op, const Problem& problem) {
     return for_wide<T>(op.wide, [&]<class X>(As<X>) -> Enqueue {
       return [=](Tensors operands, Workspace, Stream stream) {
         const std::size_t y = op.bias ? 3 : 2;
-        const NormWeights<T> weights{operands[1].as<T>(), op.bias ? operands[2].as<T>() : nullptr};
+        const NormTensors<T> of{operands[1].as<T>(),
+                                op.bias ? operands[2].as<T>() : nullptr,
+                                static_cast<float>(op.epsilon),
+                                operands[y].as<T>(),
+                                operands[y + 1].as<float>(),
+                                operands[y + 2].as<float>()};
         const NormSizes sizes =
-            sizes_for<T>(shape, operands[0].data, weights.gain_C, weights.bias_C, operands[y].data);
-        launch(layer_norm<X, T>, norm_launch(sizes), stream, operands[0].as<X>(), weights, sizes,
-               static_cast<float>(op.epsilon), operands[y].as<T>(), operands[y + 1].as<float>(),
-               operands[y + 2].as<float>());
+            sizes_for<T>(shape, operands[0].data, of.gain_C, of.bias_C, of.y_RC);
+        for_kept(sizes, [&]<int kept>(Kept<kept>) {
+          launch(layer_norm<X, T, kept>, norm_launch(sizes), stream, operands[0].as<X>(), of,
+                 sizes);
+        });
       };
     });
   });
@@ -291,8 +384,10 @@ Enqueue prepare_row(const op::LayerNormGradient& op, const Problem& problem) {
       return [=](Tensors operands, Workspace, Stream stream) {
         const NormSizes sizes = sizes_for<T>(shape, operands[0].data, operands[1].data,
                                              operands[4].data, operands[5].data);
-        launch(layer_norm_gradient<X, T>, norm_launch(sizes), stream, norm_gradient<X, T>(operands),
-               sizes, operands[5].as<X>());
+        for_kept(sizes, [&]<int kept>(Kept<kept>) {
+          launch(layer_norm_gradient<X, T, kept>, norm_launch(sizes), stream,
+                 norm_gradient<X, T>(operands), sizes, operands[5].as<X>());
+        });
       };
     });
   });
@@ -312,14 +407,16 @@ Enqueue prepare_chain(const ResidualNorm& chain, const Problem& problem) {
             drops,
             drops ? dropout.at(operands, chain.seed, chain.step) : dropout,
             operands[chain.sum].as<X>()};
-        const NormWeights<T> weights{operands[chain.gain].as<T>(),
-                                     optional_operand<T>(operands, chain.bias)};
+        const NormTensors<T> of{
+            operands[chain.gain].as<T>(),      optional_operand<T>(operands, chain.bias),
+            static_cast<float>(chain.epsilon), operands[chain.y].as<T>(),
+            operands[chain.mean].as<float>(),  operands[chain.rstd].as<float>()};
         const NormSizes sizes =
             sizes_for<T>(shape, residual.x_RC, residual.branch_RC, residual.bias_C, residual.sum_RC,
-                         weights.gain_C, weights.bias_C, operands[chain.y].data);
-        launch(add_layer_norm<X, T>, norm_launch(sizes), stream, residual, weights, sizes,
-               static_cast<float>(chain.epsilon), operands[chain.y].as<T>(),
-               operands[chain.mean].as<float>(), operands[chain.rstd].as<float>());
+                         of.gain_C, of.bias_C, of.y_RC);
+        for_kept(sizes, [&]<int kept>(Kept<kept>) {
+          launch(add_layer_norm<X, T, kept>, norm_launch(sizes), stream, residual, of, sizes);
+        });
       };
     });
   });
@@ -343,7 +440,10 @@ Enqueue prepare_chain(const ResidualNormGradient& chain, const Problem& problem)
         const NormSizes sizes = sizes_for<T>(
             shape, operands[chain.x].data, operands[chain.gain].data, operands[chain.y_grad].data,
             residual.addend_RC, residual.sum_grad_RC, residual.branch_grad_RC);
-        launch(add_layer_norm_gradient<X, T>, norm_launch(sizes), stream, norm, residual, sizes);
+        for_kept(sizes, [&]<int kept>(Kept<kept>) {
+          launch(add_layer_norm_gradient<X, T, kept>, norm_launch(sizes), stream, norm, residual,
+                 sizes);
+        });
       };
     });
   });
