@@ -10,6 +10,7 @@
 namespace fourfold {
 namespace {
 
+using test::distance;
 using test::Golden;
 using test::key_bias;
 using test::KeyBias;
@@ -142,20 +143,6 @@ Gradients first_gradients(const Golden& golden, const test::RunSetup& setup) {
   for (auto& [name, gradient] : gradients)
     for (double& g : gradient) g *= nominal_over_valid;
   return gradients;
-}
-
-/// The norm of the difference of all gradients over that of all gradients, key biases left out.
-double distance(const Gradients& got, const Gradients& expected) {
-  double difference = 0, size = 0;
-  for (const auto& [name, gradient] : expected) {
-    const KeyBias keys = key_bias(name, gradient.size());
-    const auto wanted = without(gradient, keys);
-    const double norm = test::norm(wanted);
-    size = std::hypot(size, norm);
-    difference =
-        std::hypot(difference, norm * relative_error(without(got.at(name), keys), wanted, 0));
-  }
-  return difference / size;
 }
 
 /// Both round the same products, attention and branches to bf16, and neither the residual stream.

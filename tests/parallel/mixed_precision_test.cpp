@@ -241,19 +241,6 @@ Course course_of(DType compute, Stream stream) {
   return course;
 }
 
-double distance(const Tensors& got, const Tensors& exact) {
-  double difference = 0, size = 0;
-  for (const auto& [name, gradient] : exact) {
-    const test::KeyBias keys = test::key_bias(name, gradient.size());
-    const auto wanted = test::without(gradient, keys);
-    const double norm = test::norm(wanted);
-    size = std::hypot(size, norm);
-    difference = std::hypot(
-        difference, norm * test::relative_error(test::without(got.at(name), keys), wanted, 0));
-  }
-  return difference / size;
-}
-
 /// Float64 has the values that both approximate. A number that is rounded to bf16, unit roundoff u
 /// = 2^-8, is wrong by u / sqrt(12) to u / sqrt(3) of itself, as a root mean square over numbers
 /// that lie anywhere between two of bf16; errors of n roundings that are independent of one another
@@ -284,8 +271,8 @@ TEST(MixedPrecision, a_wide_residual_stream_is_not_rounded_by_its_additions) {
     EXPECT_LT(of_wide, of_narrow) << "addition " << i;
   }
   EXPECT_LT(bound, of_narrow) << "the bound tells one from the other";
-  const double gradients_of_narrow = distance(narrow.gradients, exact.gradients),
-               gradients_of_wide = distance(wide.gradients, exact.gradients);
+  const double gradients_of_narrow = test::distance(narrow.gradients, exact.gradients),
+               gradients_of_wide = test::distance(wide.gradients, exact.gradients);
   EXPECT_LT(gradients_of_wide, gradients_of_narrow);
   std::printf("from float64: stream %.4f narrow, %.4f wide; gradients %.4f narrow, %.4f wide\n",
               of_narrow, of_wide, gradients_of_narrow, gradients_of_wide);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,21 @@ inline std::vector<double> without(std::vector<double> values, KeyBias part) {
   values.erase(values.begin() + static_cast<std::ptrdiff_t>(part.begin),
                values.begin() + static_cast<std::ptrdiff_t>(part.end));
   return values;
+}
+
+/// The norm of the difference of all gradients over that of all gradients, by name; key biases left
+/// out.
+inline double distance(const std::map<std::string, std::vector<double>>& got,
+                       const std::map<std::string, std::vector<double>>& expected) {
+  double difference = 0, size = 0;
+  for (const auto& [name, gradient] : expected) {
+    const KeyBias keys = key_bias(name, gradient.size());
+    const std::vector<double> wanted = without(gradient, keys);
+    size = std::hypot(size, norm(wanted));
+    difference = std::hypot(difference,
+                            norm(wanted) * relative_error(without(got.at(name), keys), wanted, 0));
+  }
+  return difference / size;
 }
 
 }  // namespace fourfold::test
