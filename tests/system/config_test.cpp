@@ -97,7 +97,7 @@ TEST_F(ConfigCommands, new_writes_a_file_that_is_good_and_is_not_overwritten) {
     expect_all(run_fourfold("config check " + file), {"no errors"});
   }
   const std::string before = read_file(path("124M.yaml"));
-  EXPECT_EQ(run_fourfold("config new -o " + path("124M.yaml")).code, 2);
+  EXPECT_EQ(run_fourfold("config new -o " + path("124M.yaml")).code, 11);
   EXPECT_EQ(read_file(path("124M.yaml")), before);
   EXPECT_TRUE(run_fourfold("config new").text.starts_with("# A GPT of 124M parameters."));
 }

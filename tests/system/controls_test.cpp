@@ -79,7 +79,7 @@ TEST_F(Controls, of_configurations_and_records_reach_no_terminal) {
   const std::string set = "--set 'data.path=\"" + std::string(escaped) + "\"' ";
   for (const std::string command : {"config check ", "config show ", "plan ", "train --dry-run "})
     expect_safe(command + set + "--set data.format=text " + path("tiny.yaml"));
-  expect_shown("config diff " + path("tiny.yaml") + " " + path("run") + " " + set);
+  expect_shown("config diff " + path("tiny.yaml") + " " + path("run") + " '" + evil + "'");
   write("run/lock", "{\"host\":\"" + std::string(escaped) + "\",\"pid\":77}\n");
   expect_shown(training("run"));
   expect_shown(training("run", "--dry-run"));
