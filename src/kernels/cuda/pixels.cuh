@@ -50,7 +50,7 @@ struct PixelBody {
   }
 };
 template <class T, int inputs, class Body>
-void enqueue_pixel_map(const PixelSizes& sizes, const T* const (&in)[inputs], T* out,
+void enqueue_pixel_map(const PixelSizes& sizes, const void* const (&in)[inputs], T* out,
                        const Body& body, Stream stream) {
   enqueue_map(map_tensors<T>(sizes.elements(), in, {out}), PixelBody<inputs, Body>{sizes, body},
               stream);
