@@ -54,17 +54,20 @@ const std::vector<std::vector<std::string>> gpu_layers = {
      "model.vocab_size=50304", "data.seq_length=1024"}};
 
 /// The job whose step is measured, on a device: "cpu" or "cuda".
-job::Job job_of(const ConfigSource& source, const BenchArguments& arguments, const char* device) {
+job::Job job_of(ConfigSource source, const BenchArguments& arguments, const std::string& device) {
+  const bool is_bf16 =
+      arguments.dtype == "bf16" || (arguments.dtype.empty() && source.files.empty());
+  // A key, so that what follows from it follows here too.
+  std::string compute;
+  if (device == "cuda" && is_bf16)
+    compute = "bf16";
+  else if (!arguments.dtype.empty())
+    compute = arguments.dtype == "fp64" ? "fp64" : "fp32";
+  if (!compute.empty()) source.sets.push_back("precision.compute=" + compute);
   config::Config config = load_config(source);
   config.device = device;
   config.kernel_table.clear();  // another one is about to be measured
   if (arguments.threads > 0) config.threads = arguments.threads;
-  const bool is_bf16 =
-      arguments.dtype == "bf16" || (arguments.dtype.empty() && source.files.empty());
-  if (config.device == "cuda" && is_bf16)
-    config.plan.compute = DType::bf16;
-  else if (!arguments.dtype.empty())
-    config.plan.compute = arguments.dtype == "fp64" ? DType::f64 : DType::f32;
   if (config.device == "cpu") job::check_trainable(config);
   job::resolve_model(config);
   return job::make_job(std::move(config));

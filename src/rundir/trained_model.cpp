@@ -19,7 +19,7 @@ namespace {
 /// What was trained in bf16 has float32 weights, and the kernels of a CPU compute with those.
 void use_kernels_of_cpu(config::Config& config) {
   if (config.plan.compute == DType::bf16 && config.kernels != "reference")
-    config.plan.compute = DType::f32;
+    config.plan.compute = config.residual = DType::f32;
 }
 
 TrainedModel from_checkpoint(checkpoint::Found found) {

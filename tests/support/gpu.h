@@ -42,6 +42,9 @@ struct GpuKernels {
 };
 std::vector<GpuKernels> gpu_kernels();
 
+/// True if programs have cuDNN's attention where it computes it: on a device that has the library.
+bool takes_cudnn();
+
 /// With attention that cuDNN computes in bf16: no dropout, heads of 64, and a multiple of four
 /// tokens and heads in a micro-batch. Small, because a CPU takes the place of the GPU too.
 inline RunSetup for_cudnn(RunSetup setup) {

@@ -29,6 +29,10 @@ std::unique_ptr<Gpu> open_gpu() {
   return std::make_unique<EmulatedGpu>();
 }
 
+bool takes_cudnn() {
+  return false;
+}
+
 std::vector<GpuKernels> gpu_kernels() {
   return {{"own", kernels::cuda::own_target()}, {"libraries", kernels::cuda::target()}};
 }

@@ -1,6 +1,7 @@
 // support/gpu.h on the first GPU of this machine.
 #include <cuda_runtime_api.h>
 
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/target.h"
 #include "run/cuda/cuda_device.h"
 #include "support/gpu.h"
@@ -28,6 +29,10 @@ std::string why_no_gpu() {
 
 std::unique_ptr<Gpu> open_gpu() {
   return std::make_unique<RealGpu>();
+}
+
+bool takes_cudnn() {
+  return kernels::cuda::cudnn::is_built();
 }
 
 std::vector<GpuKernels> gpu_kernels() {

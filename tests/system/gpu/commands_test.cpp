@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/json.h"
-#include "kernels/cuda/cudnn_attention.h"
 #include "support/gpu_commands.h"
 
 namespace fourfold::test {
@@ -41,7 +40,7 @@ TEST_F(GpuCommands, with_attention_of_cudnn_runs_repeat_and_resume_bit_for_bit) 
                                   "model.num_attention_heads=1", "model.hidden_size=64"});
   const Outcome program = with_config("program", sets);
   ASSERT_EQ(program.code, 0) << program.text;
-  EXPECT_EQ(program.output.find("by cudnn") != std::string::npos, kernels::cuda::cudnn::is_built());
+  EXPECT_EQ(program.output.find("by cudnn") != std::string::npos, takes_cudnn());
   train("once", sets);
   train("again", sets);
   expect_same_run("once", "again");

@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/cuda/cudnn_attention.h"
 #include "run/find_non_finite.h"
 #include "support/compare.h"
 #include "support/gpu.h"
@@ -179,7 +178,7 @@ TEST_P(GptOnGpu, training_twice_with_attention_of_cudnn_gives_the_same_bits) {
   const RunSetup setup = for_cudnn(small_gpt(DType::bf16));
   {
     // Both ways, where the build has cuDNN.
-    const bool has_cudnn = GetParam().name == "libraries" && kernels::cuda::cudnn::is_built();
+    const bool has_cudnn = GetParam().name == "libraries" && takes_cudnn();
     SmallRun made = run(setup);
     EXPECT_EQ(count_by(made.train_program(), "cudnn") > 0, has_cudnn);
     EXPECT_EQ(count_by(made.train_program(), "cudnn") % 2, 0) << "forward and gradient";
