@@ -57,6 +57,23 @@ Sum<T> element_of(const T* y_BPQC, const PoolSizes& sizes, std::int64_t b, std::
       y_BPQC[((b * sizes.rows + p) * sizes.columns + q) * sizes.channels + c]);
 }
 
+/// y = the sum over a window of x, divided by `divisor`.
+Run sum_windows(const PoolSizes& sizes, std::int64_t divisor, DType dtype) {
+  return for_storage(dtype, [&]<class T>(As<T>) -> Run {
+    return [sizes, divisor](Tensors operands, Workspace) {
+      const T* x = operands[0].as<T>();
+      T* y = operands[1].as<T>();
+      for_windows(sizes, [&](std::int64_t b, std::int64_t p, std::int64_t q, std::int64_t c,
+                             std::int64_t index) {
+        Sum<T> sum = 0;
+        for (std::int64_t tap = 0; tap < sizes.taps(); ++tap)
+          sum += static_cast<Sum<T>>(x[sizes.pixel(b, p, q, tap) + c]);
+        y[index] = static_cast<T>(sum / static_cast<Sum<T>>(divisor));
+      });
+    };
+  });
+}
+
 }  // namespace
 
 Run prepare_row(const op::MaxPool& op, const Problem& problem) {
@@ -90,19 +107,7 @@ Run prepare_row(const op::MaxPoolGradient& op, const Problem& problem) {
 
 Run prepare_row(const op::AveragePool& op, const Problem& problem) {
   const PoolSizes sizes = pool_sizes(op, problem.shapes[0], problem.shapes[1]);
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes](Tensors operands, Workspace) {
-      const T* x = operands[0].as<T>();
-      T* y = operands[1].as<T>();
-      for_windows(sizes, [&](std::int64_t b, std::int64_t p, std::int64_t q, std::int64_t c,
-                             std::int64_t index) {
-        Sum<T> sum = 0;
-        for (std::int64_t tap = 0; tap < sizes.taps(); ++tap)
-          sum += static_cast<Sum<T>>(x[sizes.pixel(b, p, q, tap) + c]);
-        y[index] = static_cast<T>(sum / static_cast<Sum<T>>(sizes.taps()));
-      });
-    };
-  });
+  return sum_windows(sizes, sizes.taps(), problem.dtype);
 }
 
 Run prepare_row(const op::AveragePoolGradient& op, const Problem& problem) {
@@ -136,21 +141,9 @@ Run prepare_row(const op::Upsample& op, const Problem& problem) {
 }
 
 Run prepare_row(const op::UpsampleGradient& op, const Problem& problem) {
-  const PoolSizes sizes =
-      pool_sizes(op::AveragePool{op.factor, op.factor}, problem.shapes[0], problem.shapes[1]);
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes](Tensors operands, Workspace) {
-      const T* y_grad = operands[0].as<T>();
-      T* x_grad = operands[1].as<T>();
-      for_windows(sizes, [&](std::int64_t b, std::int64_t p, std::int64_t q, std::int64_t c,
-                             std::int64_t index) {
-        Sum<T> sum = 0;
-        for (std::int64_t tap = 0; tap < sizes.taps(); ++tap)
-          sum += static_cast<Sum<T>>(y_grad[sizes.pixel(b, p, q, tap) + c]);
-        x_grad[index] = static_cast<T>(sum);
-      });
-    };
-  });
+  return sum_windows(
+      pool_sizes(op::AveragePool{op.factor, op.factor}, problem.shapes[0], problem.shapes[1]), 1,
+      problem.dtype);
 }
 
 Run prepare_row(const op::Normalize& op, const Problem& problem) {
