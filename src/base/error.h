@@ -22,7 +22,7 @@ enum class ExitCode : int {
   peer_lost = 8,        // requeue
   no_progress = 9,      // watchdog; requeue
   ranks_disagree = 10,  // binary, config, data or program
-  output_in_use = 11,   // output directory locked by another job
+  output_in_use = 11,   // the output is there already, or another job holds it
   out_of_memory = 12,   // at run time
   environment = 13,     // driver, NCCL or MPI unusable
   internal = 70,        // an invariant broke: our bug
