@@ -6,6 +6,30 @@
 #include "kernels/time_embedding.h"
 
 namespace fourfold::kernels::cpu {
+namespace {
+
+/// y = change(x, numbers of the channel's sample from its own on, channels) for all elements, y
+/// being operand 2. `x` and `numbers` are the places of what is changed and of what a sample has
+/// for all of its pixels.
+template <class Change>
+Run change_pixels(const Problem& problem, std::size_t x, std::size_t numbers, Change change) {
+  const PixelSizes sizes = pixel_sizes(problem.shapes[x]);
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [=, of_sample = problem.shapes[numbers].elements(1, problem.shapes[numbers].rank()),
+            threads = problem.threads](Tensors operands, Workspace) {
+      const T* from = operands[x].as<T>();
+      T* to = operands[2].as<T>();
+      for_channel_blocks(sizes, threads, [&](const ChannelBlock& block) {
+        const T* own = operands[numbers].as<T>() + block.sample * of_sample + block.first;
+        for_elements(sizes, block, [&](std::int64_t at, std::int64_t i) {
+          to[at] = change(from[at], own + i, sizes.channels);
+        });
+      });
+    };
+  });
+}
+
+}  // namespace
 
 Run prepare_row(const op::TimeEmbedding& op, const Problem& problem) {
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
@@ -19,35 +43,14 @@ Run prepare_row(const op::TimeEmbedding& op, const Problem& problem) {
 }
 
 Run prepare_row(const op::ScaleShift&, const Problem& problem) {
-  const PixelSizes sizes = pixel_sizes(problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes, threads = problem.threads](Tensors operands, Workspace) {
-      const T* x = operands[0].as<T>();
-      T* y = operands[2].as<T>();
-      for_channel_blocks(sizes, threads, [&](const ChannelBlock& block) {
-        const T* scale = operands[1].as<T>() + 2 * block.sample * sizes.channels + block.first;
-        const T* shift = scale + sizes.channels;
-        for_elements(sizes, block, [&](std::int64_t at, std::int64_t i) {
-          y[at] = x[at] * (1 + scale[i]) + shift[i];
-        });
-      });
-    };
+  return change_pixels(problem, 0, 1, [](auto x, const auto* scale, std::int64_t channels) {
+    return x * (1 + scale[0]) + scale[channels];
   });
 }
 
 Run prepare_row(const op::ScaleShiftGradient&, const Problem& problem) {
-  const PixelSizes sizes = pixel_sizes(problem.shapes[1]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes, threads = problem.threads](Tensors operands, Workspace) {
-      const T* y_grad = operands[1].as<T>();
-      T* x_grad = operands[2].as<T>();
-      for_channel_blocks(sizes, threads, [&](const ChannelBlock& block) {
-        const T* scale = operands[0].as<T>() + 2 * block.sample * sizes.channels + block.first;
-        for_elements(sizes, block, [&](std::int64_t at, std::int64_t i) {
-          x_grad[at] = y_grad[at] * (1 + scale[i]);
-        });
-      });
-    };
+  return change_pixels(problem, 1, 0, [](auto y_grad, const auto* scale, std::int64_t) {
+    return y_grad * (1 + scale[0]);
   });
 }
 
@@ -69,18 +72,8 @@ Run prepare_row(const op::ScaleShiftSums&, const Problem& problem) {
 }
 
 Run prepare_row(const op::AddToPixels&, const Problem& problem) {
-  const PixelSizes sizes = pixel_sizes(problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes, threads = problem.threads](Tensors operands, Workspace) {
-      const T* x = operands[0].as<T>();
-      T* y = operands[2].as<T>();
-      for_channel_blocks(sizes, threads, [&](const ChannelBlock& block) {
-        const T* term = operands[1].as<T>() + block.sample * sizes.channels + block.first;
-        for_elements(sizes, block,
-                     [&](std::int64_t at, std::int64_t i) { y[at] = x[at] + term[i]; });
-      });
-    };
-  });
+  return change_pixels(problem, 0, 1,
+                       [](auto x, const auto* term, std::int64_t) { return x + term[0]; });
 }
 
 Run prepare_row(const op::PixelSums&, const Problem& problem) {
