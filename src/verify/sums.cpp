@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_set>
 
 #include "base/format.h"
 #include "base/interval_map.h"
@@ -325,12 +326,23 @@ class SumCheck {
   }
 
   void accumulate(const Slice& slice, ValueId term) {
-    if (const auto result = contents_.accumulate(read(slice).value, term))
+    if (const auto result =
+            micro_ ? contents_.accumulate(read(slice).value, term) : added_to_total(slice, term))
       return write(slice, *result);
     const std::size_t first = contributions_.at(contents_.content(term).kinds).index;
     fault(index_,
           format("{} has this contribution already: instruction {} ({}) makes the same",
                  name_of(slice), first, short_text(program_, program_.instructions[first])));
+  }
+
+  /// Outside of micro-batches totals over all gradients or updates are made. Two gradients may be
+  /// equal, as those of the biases of two terms of a sum are; they lie at different places.
+  std::optional<ValueId> added_to_total(const Slice& slice, ValueId term) {
+    std::uint64_t places = mixed(6, static_cast<std::uint64_t>(begin_of(slice)));
+    for (const Slice& operand : slices_)
+      places = mixed(places, static_cast<std::uint64_t>(begin_of(operand)));
+    if (!totalled_.insert(mixed(places, contents_.kind(term))).second) return std::nullopt;
+    return contents_.sum(read(slice).value, term);
   }
 
   // --- at the end
@@ -445,8 +457,9 @@ class SumCheck {
   std::map<std::pair<BufferId, std::size_t>, std::uint64_t> uses_;  // of weights, by micro-batch
   std::vector<Update> updates_;
   std::vector<Total> totals_;
-  std::map<ValueId, std::size_t> received_;  // number of the message
-  std::vector<bool> shared_;                 // of each message
+  std::unordered_set<std::uint64_t> totalled_;  // hashes of a total, a term and where it is from
+  std::map<ValueId, std::size_t> received_;     // number of the message
+  std::vector<bool> shared_;                    // of each message
   std::size_t faults_ = 0;
 
   // Where the walk is.
