@@ -267,13 +267,19 @@ class Seeder {
     Dims n, held;
     for (const std::size_t dim : use.n)
       (facts_.is_held(output, output_dim(node, rule, use, dim)) ? held : n).push_back(dim);
+    // What all readers hold whole may be too short, as the numbers of a pixel are that a loss
+    // reads: it stays whole, and what is contracted is cut on both axes.
+    const bool stays_whole = n.empty() && !held.empty() && !divides(weight.shape, held, other);
     if (!held.empty()) n.push_back(held.back());
     const Dims k = contracted_dims(node, rule, use);
     // What is fed may have too few of a factor, as pictures have colours: it stays whole, and what
     // is given is cut on both axes, so that no work is repeated.
     const bool is_short = is_fed(node, rule, use) && !divides(weight.shape, k, colour);
     if (!is_short) seed_cut(layout, weight, Indivisible::Side::rows, k, colour);
-    seed_cut(layout, weight, Indivisible::Side::columns, n, other);
+    if (stays_whole)
+      seed_cut(layout, weight, Indivisible::Side::rows, k, other);
+    else
+      seed_cut(layout, weight, Indivisible::Side::columns, n, other);
     if (is_short) add_cut(*layout.use, weight.shape, n, colour);
     rest(layout, weight, k, n, is_short);
     keep_contracted(node, rule, use, layout, other);
