@@ -11,8 +11,7 @@ namespace {
 
 bool is_state(const program::Buffer& buffer) {
   using program::BufferRole;
-  return buffer.role == BufferRole::parameter || buffer.role == BufferRole::moment ||
-         buffer.role == BufferRole::counter;
+  return program::is_learned(buffer.role) || buffer.role == BufferRole::counter;
 }
 
 }  // namespace

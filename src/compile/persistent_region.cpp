@@ -14,6 +14,8 @@ program::BufferRole buffer_role(graph::ValueRole role) {
       return program::BufferRole::parameter;
     case graph::ValueRole::moment:
       return program::BufferRole::moment;
+    case graph::ValueRole::average:
+      return program::BufferRole::average;
     case graph::ValueRole::counter:
       return program::BufferRole::counter;
     case graph::ValueRole::cache:

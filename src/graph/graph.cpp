@@ -42,8 +42,8 @@ std::vector<Shape> Graph::shapes(std::span<const ValueId> ids) const {
 }
 
 bool is_persistent(ValueRole role) {
-  return role == ValueRole::parameter || role == ValueRole::moment || role == ValueRole::counter ||
-         role == ValueRole::cache;
+  return role == ValueRole::parameter || role == ValueRole::moment || role == ValueRole::average ||
+         role == ValueRole::counter || role == ValueRole::cache;
 }
 
 bool is_sum(ValueRole role) {

@@ -20,6 +20,7 @@ using NodeId = Id<struct NodeTag>;
 enum class ValueRole : std::uint8_t {
   parameter,
   moment,    // optimizer state of a parameter
+  average,   // the moving average of a parameter, which is used in its place once it is trained
   counter,   // number of updates
   cache,     // keys and values of earlier tokens
   input,     // fed from the host, samples first: the other dims are those of a sample

@@ -41,9 +41,12 @@ std::vector<Trained> trained_parameters(Builder& builder, Optimizer kind) {
 }
 
 /// Matrices and embeddings decay; biases and gains do not. A bias may have several dims (one per
-/// head), so what counts is the name's last part.
+/// head), so what counts is the name's last part, before the number that one of several weights of
+/// a sum has.
 bool decays(const Value& parameter) {
-  return parameter.name.ends_with(".weight");
+  std::string_view name = parameter.name;
+  name = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  return name.ends_with(".weight") || name.ends_with(".weight.");
 }
 
 void for_each_persistent(std::span<const Graph> graphs, Builder& builder,
@@ -93,6 +96,21 @@ void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nomina
   builder.apply_to(op::CountNonFinite{}, {found}, {non_finite});
 }
 
+void add_averages(Builder& builder, double decay) {
+  builder.set_phase(Phase::update);
+  builder.set_label("average");
+  const ValueId applied = builder.field("result.applied");
+  const std::size_t count = builder.graph().values.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Value value = builder.graph().values[i];
+    if (value.role != ValueRole::parameter) continue;
+    const ValueId average = builder.given(format("average/{}", value.name), value.shape,
+                                          op::Element::accumulate, ValueRole::average, value.init);
+    builder.set_labels(average, value.label, value.label);
+    builder.apply_to(op::MovingAverage{decay}, {ValueId(i), applied}, {average});
+  }
+}
+
 Graph init_graph(std::span<const Graph> graphs) {
   Builder builder("init");
   for_each_persistent(graphs, builder, [&](const Value& value) {
@@ -101,8 +119,7 @@ Graph init_graph(std::span<const Graph> graphs) {
         builder.given(value.name, value.shape, value.element, value.role, value.init);
     builder.set_labels(id, value.label, value.gradient_label);
     std::vector<ValueId> reads;
-    if (std::holds_alternative<op::InitNormal>(*value.init))
-      reads.push_back(builder.field("step.seed"));
+    if (op::operands(*value.init).size() > 1) reads.push_back(builder.field("step.seed"));
     builder.apply_to(*value.init, std::move(reads), {id});
   });
   return builder.take();

@@ -15,10 +15,15 @@ namespace fourfold::graph {
 /// the loss scale of the gradient assumed.
 void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nominal_count);
 
+/// Adds a moving average of every parameter, which begins as it does, after the update: "average/w"
+/// of w.
+void add_averages(Builder& builder, double decay);
+
 /// The graph "init": every persistent value of `graphs` gets its start.
 Graph init_graph(std::span<const Graph> graphs);
 
-/// The graph "digest": output "digest/NAME" for every parameter, moment and counter of `graphs`.
+/// The graph "digest": output "digest/NAME" for every parameter, moment, average and counter of
+/// `graphs`.
 Graph digest_graph(std::span<const Graph> graphs);
 
 }  // namespace fourfold::graph

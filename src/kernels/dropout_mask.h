@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "kernels/on_device.h"
 #include "kernels/qkv_sizes.h"
-#include "kernels/tensor_stretches.h"
+#include "kernels/step_elements.h"
 #include "op/ops.h"
 
 namespace fourfold::kernels {
@@ -18,34 +18,6 @@ namespace fourfold::kernels {
 inline std::uint32_t dropout_threshold(double rate) {
   const double scaled = std::nearbyint(rate * 0x1p32);
   return scaled >= 0x1p32 ? 0xffffffffU : static_cast<std::uint32_t>(scaled);
-}
-
-/// Index of a local sample among the samples of the step.
-FOURFOLD_CUDA inline std::uint64_t global_sample(const op::SampleWindow& window,
-                                                 std::int64_t sample) {
-  return static_cast<std::uint64_t>(window.micro * window.samples + window.first + sample);
-}
-
-/// Where the elements of x lie among those of a step: at first_element plus the index that
-/// `stretches` gives.
-struct DropoutElements {
-  std::uint64_t first_element;
-  TensorStretches stretches;
-};
-
-inline DropoutElements dropout_elements(const op::Dropout& op, const Shape& x) {
-  // All samples of x are real: their dim is whole here, and `window` says where it starts.
-  op::TensorWindow part;
-  if (op.part != op::TensorWindow{}) {
-    part = {{x[0]}, {0}};
-    for (std::size_t dim = 0; dim < op.part.global.rank(); ++dim) {
-      part.global.push_back(op.part.global[dim]);
-      part.first.push_back(op.part.first[dim]);
-    }
-  }
-  const Shape& sample = part.global.rank() == 0 ? x : part.global;
-  return {global_sample(op.window, 0) * static_cast<std::uint64_t>(sample.elements(1, x.rank())),
-          TensorStretches(part, x)};
 }
 
 /// The decisions of one stream in one step.

@@ -459,6 +459,12 @@ struct SgdList {
   FOURFOLD_LIST_ROW(SgdList, "sgd_list", mu, weight_decay, nesterov, tensors, decayed, accumulate);
 };
 
+/// average = decay average + (1 - decay) weight, where applied = 1: the moving average of a weight.
+struct MovingAverage {
+  double decay = 0.9999;
+  FOURFOLD_OP_ROW(MovingAverage, "moving_average", decay);
+};
+
 /// updates += applied: how many updates were written (Adam's t), kept on the device.
 struct CountUpdate {
   FOURFOLD_OP_ROW(CountUpdate, "count_update");
@@ -483,6 +489,19 @@ struct InitNormal {
     visit({Told::window, "part", 1, 0}, self.part);
   }
   FOURFOLD_OP_ROW(InitNormal, "init_normal", stream, stddev, shape, part);
+};
+
+/// x[i] = bound (2 u - 1), u uniform(seed, stream; element i, step 0); otherwise as InitNormal.
+struct InitUniform {
+  RandomStream stream;
+  double bound = 1;
+  Shape shape;
+  TensorWindow part = {};
+  template <class Self, class Visit>
+  static void places(Self& self, Visit&& visit) {
+    InitNormal::places(self, visit);
+  }
+  FOURFOLD_OP_ROW(InitUniform, "init_uniform", stream, bound, shape, part);
 };
 
 /// x = value everywhere, rounded to the computation's dtype, which may also be i64 or u64.
@@ -545,9 +564,11 @@ struct Digest {
   ROW(AdamWList, optimizer)               \
   ROW(Sgd, optimizer)                     \
   ROW(SgdList, optimizer)                 \
+  ROW(MovingAverage, elementwise)         \
   ROW(CountUpdate, control)               \
   ROW(CountNonFinite, control)            \
   ROW(InitNormal, source)                 \
+  ROW(InitUniform, source)                \
   ROW(Fill, source)                       \
   ROW(Digest, reduction)
 

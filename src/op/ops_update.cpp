@@ -284,6 +284,23 @@ std::vector<Example> examples_of(const SgdList&) {
            {positive, positive, any, any, any, any, any, any, any}}};
 }
 
+Operands MovingAverage::operands() const {
+  return {{"weight"}, {"applied", Role::read, Element::i64}, kept("average", State::average)};
+}
+Outputs MovingAverage::outputs(Shapes reads) const {
+  return {reads[0]};
+}
+FactorRule MovingAverage::factors(Shapes reads) const {
+  const std::string x = letters(reads[0].rank());
+  return {{x, "", x}, "", Linear::no};
+}
+double MovingAverage::flops(Shapes all) const {
+  return 3 * elements(all[0]);
+}
+std::vector<Example> examples_of(const MovingAverage&) {
+  return {{MovingAverage{0.75}, {{2, 3}, scalar}}};
+}
+
 Operands CountUpdate::operands() const {
   return {{"applied", Role::read, Element::i64}, kept("updates", State::counter, Element::i64)};
 }
@@ -335,6 +352,24 @@ double InitNormal::flops(Shapes all) const {
 }
 std::vector<Example> examples_of(const InitNormal&) {
   return {{InitNormal{{42}, 0.02, {2, 3}, some_window}, {scalar}}};
+}
+
+Operands InitUniform::operands() const {
+  return InitNormal{}.operands();
+}
+Outputs InitUniform::outputs(Shapes) const {
+  if (part != TensorWindow{} && !is_window_of(part, shape))
+    return Mistake{"init_uniform: part has the dims of x"};
+  return {shape};
+}
+FactorRule InitUniform::factors(Shapes) const {
+  return {{"", letters(shape.rank())}, "", Linear::no};
+}
+double InitUniform::flops(Shapes all) const {
+  return 3 * elements(all[1]);
+}
+std::vector<Example> examples_of(const InitUniform&) {
+  return {{InitUniform{{42}, 0.25, {2, 3}, some_window}, {scalar}}};
 }
 
 Operands Fill::operands() const {

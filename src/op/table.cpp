@@ -198,8 +198,8 @@ bool takes_any_element(const Op& op) {
   return std::visit(
       []<class Row>(const Row& row) {
         if constexpr (requires { Row::rule; }) return Row::rule.takes_any_element && !is_wide(row);
-        return is_one_of<Row, SquaredNorm, AdamW, AdamWList, Sgd, SgdList, InitNormal, Fill,
-                         Digest>;
+        return is_one_of<Row, SquaredNorm, AdamW, AdamWList, Sgd, SgdList, MovingAverage,
+                         InitNormal, InitUniform, Fill, Digest>;
       },
       op);
 }

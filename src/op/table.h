@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "op/conditioning.h"
+#include "op/diffusion.h"
 #include "op/elementwise.h"
 #include "op/fused.h"
 #include "op/group_norm.h"
@@ -24,6 +25,7 @@ namespace fourfold::op {
   FOURFOLD_PICTURE_ROWS(ROW)      \
   FOURFOLD_GROUP_NORM_ROWS(ROW)   \
   FOURFOLD_CONDITIONING_ROWS(ROW) \
+  FOURFOLD_DIFFUSION_ROWS(ROW)    \
   FOURFOLD_FUSED_ROWS(ROW)        \
   FOURFOLD_ELEMENTWISE_ROWS(ROW)
 

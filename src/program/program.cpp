@@ -13,6 +13,8 @@ std::string_view to_string(BufferRole role) {
       return "parameter";
     case BufferRole::moment:
       return "moment";
+    case BufferRole::average:
+      return "average";
     case BufferRole::counter:
       return "counter";
     case BufferRole::cache:
@@ -33,6 +35,11 @@ std::string_view to_string(BufferRole role) {
       return "output";
   }
   fail_internal("every buffer role has a name");
+}
+
+std::string_view averaged_name(std::string_view name) {
+  constexpr std::string_view prefix = "average/";
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string_view();
 }
 
 std::string_view to_string(TaskKind kind) {

@@ -20,6 +20,7 @@ enum class Region : std::uint8_t { persistent, transient };
 enum class BufferRole : std::uint8_t {
   parameter,
   moment,        // optimizer state of a parameter
+  average,       // of a parameter over the steps; named after it, see averaged_name
   counter,       // number of updates
   cache,         // keys and values
   step_block,    // op::StepBlock: written by the host before the program runs
@@ -31,6 +32,13 @@ enum class BufferRole : std::uint8_t {
   output  // read by the host after the program: logits, digests
 };
 std::string_view to_string(BufferRole role);
+/// True if a buffer of this role is learned from step to step: what a checkpoint holds, but
+/// counters.
+constexpr bool is_learned(BufferRole role) {
+  return role == BufferRole::parameter || role == BufferRole::moment || role == BufferRole::average;
+}
+/// The parameter of an average of this name: "w" of "average/w"; empty of any other name.
+std::string_view averaged_name(std::string_view name);
 
 /// A local tensor stored block by block: the equal shares of `dim` that the members of `axis` own,
 /// or would own, stand one after another in the order of the members, each dense and row-major.

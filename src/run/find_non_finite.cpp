@@ -78,8 +78,7 @@ class Search {
     if (!std::isfinite(step_.lr)) found_ = NonFinite{{}, {}, "step.lr", 0, step_.lr, 1};
     for (std::size_t i = 0; i < program.buffers.size() && !found_; ++i) {
       const program::Buffer& buffer = program.buffers[i];
-      const bool state = buffer.role == BufferRole::parameter || buffer.role == BufferRole::moment;
-      if (state && is_floating(buffer.dtype))
+      if (program::is_learned(buffer.role) && is_floating(buffer.dtype))
         look_at(program, {program.whole(program::BufferId(i)), buffer.dtype});
     }
   }

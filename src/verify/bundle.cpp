@@ -11,8 +11,7 @@ namespace fourfold::verify {
 namespace {
 
 bool is_initialised(BufferRole role) {
-  return role == BufferRole::parameter || role == BufferRole::moment ||
-         role == BufferRole::counter || role == BufferRole::cache;
+  return is_learned(role) || role == BufferRole::counter || role == BufferRole::cache;
 }
 
 class BundleCheck {

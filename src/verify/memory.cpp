@@ -57,8 +57,7 @@ struct History {
 };
 
 bool is_state(BufferRole role) {
-  return role == BufferRole::parameter || role == BufferRole::moment ||
-         role == BufferRole::counter || role == BufferRole::cache;
+  return is_learned(role) || role == BufferRole::counter || role == BufferRole::cache;
 }
 
 class MemoryCheck {

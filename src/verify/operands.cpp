@@ -79,8 +79,7 @@ std::string shape_problem(const Program& program, const Compute& compute,
 /// What is learned, and the sums it is learned from, lose nothing to the type of the computation.
 void check_kept_types(const Program& program, Report& report) {
   for (const Buffer& buffer : program.buffers) {
-    const bool is_kept = buffer.role == BufferRole::parameter ||
-                         buffer.role == BufferRole::moment || buffer.role == BufferRole::gradient;
+    const bool is_kept = is_learned(buffer.role) || buffer.role == BufferRole::gradient;
     const DType wanted = accumulation_type(buffer.dtype);
     if (is_kept && buffer.dtype != wanted)
       report.fault(

@@ -31,6 +31,8 @@ class UpdateCheck {
       if (compute != nullptr && is_update(compute->op)) {
         updates = true;
         for_each_piece(*compute, [&](const Compute& piece) { update(piece, i); });
+      } else if (compute != nullptr && op::updates(compute->op, op::State::average)) {
+        note_state(*compute, i);
       } else if (compute != nullptr && counted_by(*compute)) {
         count(*compute, *counted_by(*compute), i);
       } else if (gather != nullptr) {
@@ -59,7 +61,8 @@ class UpdateCheck {
     report_.fault("update-once", index, message);
   }
 
-  void update(const Compute& compute, std::size_t index) {
+  /// The state that a row updates.
+  void note_state(const Compute& compute, std::size_t index) {
     const op::Operands operands = op::operands(compute.op);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].role != op::Role::update || operands[i].state == op::State::none) continue;
@@ -70,6 +73,10 @@ class UpdateCheck {
                             to_string(expected)));
       note_update(compute.slices[i], index);
     }
+  }
+
+  void update(const Compute& compute, std::size_t index) {
+    note_state(compute, index);
     const auto slice_of = [&](op::State state) {
       return compute.slices[op::operand_of(compute.op, state).value()];
     };
@@ -92,6 +99,7 @@ class UpdateCheck {
 
   static BufferRole role_of(op::State state) {
     if (state == op::State::weight) return BufferRole::parameter;
+    if (state == op::State::average) return BufferRole::average;
     return state == op::State::moment ? BufferRole::moment : BufferRole::counter;
   }
 
@@ -162,9 +170,7 @@ class UpdateCheck {
       const BufferId id(i);
       if (buffer.role == BufferRole::counter && !counted_.contains(id))
         report_.fault("update-once", format("nothing is counted in {}", buffer.name));
-      if ((buffer.role != BufferRole::parameter && buffer.role != BufferRole::moment) ||
-          incomplete_.contains(id))
-        continue;
+      if (!is_learned(buffer.role) || incomplete_.contains(id)) continue;
       bool complete = true;
       bytes_.visit(address(program_, id), address(program_, id) + buffer.size_bytes,
                    [&](const auto& updated_by) { complete = complete && updated_by; });

@@ -80,14 +80,14 @@ bool updates_parameters(const Instruction& instruction) {
 bool may_write(const Instruction& instruction, BufferId buffer, BufferRole role, bool is_init,
                bool updates) {
   if (role == BufferRole::step_block) return false;
-  if (role != BufferRole::parameter && role != BufferRole::moment && role != BufferRole::counter)
-    return true;
+  if (!is_learned(role) && role != BufferRole::counter) return true;
   if (is_init)
     return starts(instruction) || std::holds_alternative<Copy>(instruction.what) ||
            is_collective(instruction);
   if (role == BufferRole::counter)
     return updates_state(instruction, op::State::counter) ||
            updates_state(instruction, op::State::non_finite);
+  if (role == BufferRole::average) return updates_state(instruction, op::State::average);
   return updates && (updates_parameters(instruction) || gathers_in_place(instruction, buffer));
 }
 

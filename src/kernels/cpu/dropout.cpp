@@ -8,7 +8,7 @@ namespace fourfold::kernels::cpu {
 
 Run prepare_row(const op::Dropout& op, const Problem& problem) {
   const std::int64_t count = problem.shapes[0].elements();
-  const DropoutElements elements = dropout_elements(op, problem.shapes[0]);
+  const StepElements elements = step_elements(op.window, op.part, problem.shapes[0]);
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, count, elements, threads = problem.threads](Tensors operands, Workspace) {
       const DropoutMask mask(op.stream, op.rate, *operands[1].as<std::uint64_t>(),

@@ -31,7 +31,7 @@ class RowDropout {
   template <class Chain>
   RowDropout(const Chain& chain, const Shape& shape)
       : op_(chain.dropout.value_or(op::Dropout())),
-        elements_(dropout_elements(op_, shape)),
+        elements_(step_elements(op_.window, op_.part, shape)),
         seed_(chain.seed),
         step_(chain.step) {}
 
@@ -55,7 +55,7 @@ class RowDropout {
 
  private:
   op::Dropout op_;
-  DropoutElements elements_;
+  StepElements elements_;
   std::size_t seed_, step_;
 };
 

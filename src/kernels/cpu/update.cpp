@@ -287,6 +287,24 @@ Run prepare_row(const op::SgdList& op, const Problem& problem) {
   return prepare_updates(op, problem);
 }
 
+Run prepare_row(const op::MovingAverage& op, const Problem& problem) {
+  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [decay = static_cast<T>(op.decay), share = static_cast<T>(1 - op.decay),
+            count = problem.shapes[0].elements(),
+            threads = problem.threads](Tensors operands, Workspace) {
+      if (*operands[1].as<std::int64_t>() == 0) return;
+      const T* weight = operands[0].as<T>();
+      T* average = operands[2].as<T>();
+      for_ranges(count, team_size(threads, count), element_grain,
+                 [=](std::int64_t first, std::int64_t last) {
+#pragma omp simd
+                   for (std::int64_t i = first; i < last; ++i)
+                     average[i] = decay * average[i] + share * weight[i];
+                 });
+    };
+  });
+}
+
 Run prepare_row(const op::CountUpdate&, const Problem& problem) {
   return reference::prepare(problem);
 }

@@ -41,7 +41,7 @@ struct DropoutOfTensor {
   RandomStream stream;
   std::uint32_t threshold = 0;
   float kept_factor = 1;
-  DropoutElements elements;
+  StepElements elements;
   const std::uint64_t* seed = nullptr;
   const std::int64_t* step = nullptr;
 
@@ -49,7 +49,7 @@ struct DropoutOfTensor {
       : stream(op.stream),
         threshold(dropout_threshold(op.rate)),
         kept_factor(static_cast<float>(1 / (1 - op.rate))),
-        elements(dropout_elements(op, x)) {}
+        elements(step_elements(op.window, op.part, x)) {}
 
   /// With the operands of a call, `seed` and `step` being their places.
   DropoutOfTensor at(Tensors operands, std::size_t seed_index, std::size_t step_index) const {

@@ -1,4 +1,4 @@
-// Initial values on the device; op::InitNormal says what it computes. Drawn on all cores of the
+// Initial values on the device; op::InitNormal says what they are. Drawn on all cores of the
 // host, whose libm gives every backend the same bits, then copied: once, before the first step.
 #include <algorithm>
 #include <vector>
@@ -20,9 +20,7 @@ Run draw_on_host(Problem problem) {
   return cpu::prepare("vector", problem);
 }
 
-}  // namespace
-
-Enqueue prepare_row(const op::InitNormal&, const Problem& problem) {
+Enqueue draw_then_copy(const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [draw = draw_on_host(problem)](Tensors operands, Workspace, Stream stream) {
       std::uint64_t seed = 0;
@@ -35,6 +33,16 @@ Enqueue prepare_row(const op::InitNormal&, const Problem& problem) {
       copy_to_device(values.data(), count * sizeof(T), operands[1].data, stream);
     };
   });
+}
+
+}  // namespace
+
+Enqueue prepare_row(const op::InitNormal&, const Problem& problem) {
+  return draw_then_copy(problem);
+}
+
+Enqueue prepare_row(const op::InitUniform&, const Problem& problem) {
+  return draw_then_copy(problem);
 }
 
 }  // namespace fourfold::kernels::cuda

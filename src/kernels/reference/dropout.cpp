@@ -7,7 +7,7 @@ namespace fourfold::kernels::reference {
 
 Run prepare_row(const op::Dropout& op, const Problem& problem) {
   const std::int64_t count = problem.shapes[0].elements();
-  const DropoutElements elements = dropout_elements(op, problem.shapes[0]);
+  const StepElements elements = step_elements(op.window, op.part, problem.shapes[0]);
   return for_storage(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Run {
     return [op, count, elements](Tensors operands, Workspace) {
       const T* x = operands[0].as<T>();

@@ -9,21 +9,39 @@
 
 namespace fourfold::kernels::reference {
 
-Run prepare_row(const op::InitNormal& op, const Problem& problem) {
+namespace {
+
+/// value(random numbers, index in the global tensor) in each element, 0 in padding.
+template <class Init, class Value>
+Run draw_values(const Init& op, const Problem& problem, Value value) {
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [stream = op.stream, stddev = op.stddev, count = problem.shapes[1].elements(),
+    return [stream = op.stream, value, count = problem.shapes[1].elements(),
             stretches = TensorStretches(op.part, problem.shapes[1])](Tensors operands, Workspace) {
       const Random random(*operands[0].as<std::uint64_t>(), stream);
       T* x = operands[1].as<T>();
       const auto draw = [&](std::int64_t local, std::uint64_t global, std::int64_t size) {
         for (std::int64_t i = 0; i < size; ++i)
-          x[local + i] = static_cast<T>(static_cast<Sum<T>>(
-              stddev * random.normal(global + static_cast<std::uint64_t>(i), 0)));
+          x[local + i] = static_cast<T>(
+              static_cast<Sum<T>>(value(random, global + static_cast<std::uint64_t>(i))));
       };
       stretches.walk(0, count, draw, [&](std::int64_t local, std::int64_t size) {
         std::fill_n(x + local, size, static_cast<T>(Sum<T>{0}));
       });
     };
+  });
+}
+
+}  // namespace
+
+Run prepare_row(const op::InitNormal& op, const Problem& problem) {
+  return draw_values(op, problem, [stddev = op.stddev](const Random& random, std::uint64_t i) {
+    return stddev * random.normal(i, 0);
+  });
+}
+
+Run prepare_row(const op::InitUniform& op, const Problem& problem) {
+  return draw_values(op, problem, [bound = op.bound](const Random& random, std::uint64_t i) {
+    return bound * (2 * random.uniform(i, 0) - 1);
   });
 }
 

@@ -163,6 +163,20 @@ Run prepare_row(const op::SgdList& op, const Problem& problem) {
   return prepare_updates(op, problem);
 }
 
+Run prepare_row(const op::MovingAverage& op, const Problem& problem) {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [decay = op.decay, count = problem.shapes[0].elements()](Tensors operands, Workspace) {
+      using S = Sum<T>;
+      if (*operands[1].as<std::int64_t>() == 0) return;
+      const T* weight = operands[0].as<T>();
+      T* average = operands[2].as<T>();
+      for (std::int64_t i = 0; i < count; ++i)
+        average[i] = static_cast<T>(static_cast<S>(decay) * static_cast<S>(average[i]) +
+                                    static_cast<S>(1 - decay) * static_cast<S>(weight[i]));
+    };
+  });
+}
+
 namespace {
 
 void add_count(Tensors operands, Workspace) {
