@@ -61,8 +61,10 @@ void load_model(StoredModel& model, const program::Program& program, const Buffe
   require_fit(model, program);
   for (const StateTensor& part : state_of(program)) {
     const program::Buffer& parameter = *part.buffer;
-    if (parameter.role != program::BufferRole::parameter) continue;
-    const StoredModel::Tensor* tensor = model.find(parameter.name);
+    const bool is_average = parameter.role == program::BufferRole::average;
+    if (parameter.role != program::BufferRole::parameter && !is_average) continue;
+    const StoredModel::Tensor* tensor =
+        model.find(is_average ? program::averaged_name(parameter.name) : parameter.name);
     require(tensor != nullptr, "a model without differences holds every parameter");
     const std::vector<std::byte> whole = model.read(*tensor);
     const HostView<std::byte> memory = bytes_of(parameter);

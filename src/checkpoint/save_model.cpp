@@ -1,9 +1,11 @@
 #include "checkpoint/save_model.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -65,26 +67,40 @@ struct Piece {
   bool is_first = false, is_last = false;  // of the file
 };
 
+/// A tensor of the model, and where it is.
+struct Parameter {
+  std::string name;
+  const program::Buffer* buffer;
+};
+
 /// The files of a model, and who writes what, which every rank works out alike.
 struct Division {
-  std::vector<const program::Buffer*> parameters;
+  std::vector<Parameter> parameters;
   std::vector<ListedFile> files;
   std::vector<std::string> headers;         // by file
   std::vector<std::vector<Piece>> writers;  // by the number of the writing rank
 };
 
-std::vector<const program::Buffer*> parameters_of(const program::Program& program) {
-  std::vector<const program::Buffer*> parameters;
+/// The buffers of parameters, by their names; of those that are averaged, their averages.
+std::vector<Parameter> parameters_of(const program::Program& program) {
+  std::map<std::string_view, const program::Buffer*> averages;
   for (const program::Buffer& buffer : program.buffers)
-    if (buffer.role == program::BufferRole::parameter) parameters.push_back(&buffer);
+    if (buffer.role == program::BufferRole::average)
+      averages[program::averaged_name(buffer.name)] = &buffer;
+  std::vector<Parameter> parameters;
+  for (const program::Buffer& buffer : program.buffers) {
+    if (buffer.role != program::BufferRole::parameter) continue;
+    const auto average = averages.find(buffer.name);
+    parameters.push_back({buffer.name, average == averages.end() ? &buffer : average->second});
+  }
   return parameters;
 }
 
-std::vector<ListedFile> list_files(const std::vector<const program::Buffer*>& parameters,
+std::vector<ListedFile> list_files(const std::vector<Parameter>& parameters,
                                    std::int64_t max_file_bytes) {
   std::vector<std::int64_t> sizes;
-  for (const program::Buffer* p : parameters)
-    sizes.push_back(p->global.elements() * size_bytes(p->dtype));
+  for (const Parameter& p : parameters)
+    sizes.push_back(p.buffer->global.elements() * size_bytes(p.buffer->dtype));
   const std::vector<std::size_t> ends = ends_of_files(sizes, max_file_bytes);
   std::vector<ListedFile> files;
   std::size_t next = 0;
@@ -92,7 +108,7 @@ std::vector<ListedFile> list_files(const std::vector<const program::Buffer*>& pa
     files.push_back({model_file_name(files.size(), ends.size()), {}});
     for (; next < end; ++next)
       files.back().tensors.push_back(
-          {parameters[next]->name, parameters[next]->dtype, parameters[next]->global});
+          {parameters[next].name, parameters[next].buffer->dtype, parameters[next].buffer->global});
   }
   return files;
 }
@@ -111,8 +127,7 @@ Division divide(const program::Program& program, const ModelFileSpec& spec, std:
     std::vector<Piece>& pieces = division.writers[file * ranks / division.files.size()];
     const std::size_t begin = pieces.size();
     for (const TensorInfo& tensor : header.tensors()) {
-      const auto parameter = std::ranges::find(division.parameters, tensor.name,
-                                               [](const auto* p) { return p->name; }) -
+      const auto parameter = std::ranges::find(division.parameters, tensor.name, &Parameter::name) -
                              division.parameters.begin();
       const std::int64_t most =
           std::max<std::int64_t>(1, spec.piece_bytes / size_bytes(tensor.dtype));
@@ -186,7 +201,7 @@ class Saver {
 
   void exchange(const Piece& piece, std::size_t writer) {
     constexpr std::size_t tags = 32768;
-    const program::Buffer& parameter = *division_.parameters[piece.parameter];
+    const program::Buffer& parameter = *division_.parameters[piece.parameter].buffer;
     View& view = views_[writer];
     if (view.parameter != &parameter) {
       view.bytes = {};  // the memory of the last copy goes before the next one is made

@@ -23,12 +23,12 @@ struct ModelFileSpec {
   std::int64_t piece_bytes = std::int64_t{8} << 20;
 };
 
-/// Saves every buffer of role `parameter` under its name, logical shape and dtype to the model
-/// files of `folder`, and removes those of an earlier model. With a world all ranks call together,
-/// and the files are written side by side, each by a rank of its own where there are enough; the
-/// bytes are those that one rank would write. A single file is replaced whole or not at all; of
-/// several, the index goes first and comes last. Memory: no rank takes more than two pieces.
-/// Errors: UserError(storage).
+/// Saves every parameter, or its average where there is one, under the parameter's name, logical
+/// shape and dtype to the model files of `folder`, and removes those of an earlier model. With a
+/// world all ranks call together, and the files are written side by side, each by a rank of its own
+/// where there are enough; the bytes are those that one rank would write. A single file is replaced
+/// whole or not at all; of several, the index goes first and comes last. Memory: no rank takes more
+/// than two pieces. Errors: UserError(storage).
 void save_model(const std::string& folder, const program::Program& program,
                 const BufferReads& bytes_of, comm::World* world = nullptr,
                 const ModelFileSpec& spec = {});

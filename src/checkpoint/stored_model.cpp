@@ -67,11 +67,11 @@ class CheckpointModel final : public StoredModel {
         shards_(found_->manifest.files.size()) {}
 
   void read(const Tensor& tensor, std::span<std::byte> into) override {
-    const StoredTensor& stored = *found_->manifest.find(tensor.name);
+    const StoredTensor& stored = stored_of(found_->manifest, tensor.name);
     std::vector<std::byte> part;
     for (const Slice& slice : stored.slices) {
       ShardReader& shard = shard_of(slice.file);
-      const TensorInfo* info = shard.header().find(tensor.name);
+      const TensorInfo* info = shard.header().find(stored.name);
       if (info == nullptr || info->dtype != stored.dtype || info->shape != slice.box.extent)
         throw UserError(ExitCode::no_checkpoint,
                         format("{}: has not the part of {} that its manifest promises",
@@ -84,6 +84,11 @@ class CheckpointModel final : public StoredModel {
   }
 
  private:
+  /// Where a parameter is averaged, its average is what is used.
+  static const StoredTensor& stored_of(const Manifest& manifest, const std::string& name) {
+    const StoredTensor* average = manifest.find("average/" + name);
+    return average != nullptr ? *average : *manifest.find(name);
+  }
   static std::vector<Tensor> list(const Manifest& manifest) {
     std::vector<Tensor> tensors;
     for (const StoredTensor& tensor : manifest.tensors)

@@ -1,5 +1,5 @@
 // The parameters of a model that was saved, whole, wherever they are: in safetensors files, or in a
-// checkpoint of any grid. Not optimizer state.
+// checkpoint of any grid, there the averages of those that are averaged. Not optimizer state.
 #pragma once
 
 #include <cstddef>

@@ -148,7 +148,8 @@ void add_train(CLI::App& app, Commands& commands) {
 }
 
 void add_generate(CLI::App& app, Commands& commands) {
-  auto* sub = app.add_subcommand("generate", "Continue a text with the weights of a run");
+  auto* sub = app.add_subcommand("generate",
+                                 "Continue a text, or make pictures, with the weights of a run");
   GenerateArguments& arguments = commands.generate;
   sub->add_option("RUN", arguments.run_dir, "A run directory, or one checkpoint")->required();
   sub->add_option("--step", arguments.step,
@@ -171,7 +172,9 @@ void add_generate(CLI::App& app, Commands& commands) {
                   "Sample among the likeliest tokens that have this probability together; 1: all");
   sub->add_option("--seed", arguments.seed, "Seed of the sampling");
   auto* samples =
-      sub->add_option("--samples", arguments.samples, "Write so many texts, numbered from 1");
+      sub->add_option("--samples", arguments.samples,
+                      "Write so many texts, numbered from 1 (default: 1), or make so many pictures "
+                      "(default: 16)");
   samples->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}));
   sub->add_option("--sample", arguments.sample,
                   "Write only text number N of those that --samples would write")
@@ -183,6 +186,21 @@ void add_generate(CLI::App& app, Commands& commands) {
       "--no-cache", [&arguments] { arguments.cache = false; },
       "Compute all tokens again for each new one: the same text, to check the cache");
   sub->add_flag("--stats", arguments.stats, "Print tokens per second on standard error");
+  sub->add_option("-o,--output", arguments.output, "Pictures: a new PNG file with all of them");
+  sub->add_option("--each", arguments.folder,
+                  "Pictures: a new folder with a PNG file of each, 1.png and so on");
+  sub->add_option("--steps", arguments.steps,
+                  "Pictures: steps from noise to a picture; 0: all (default: "
+                  "diffusion.sampling_steps of the run)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000}));
+  sub->add_option("--sampler", arguments.sampler,
+                  "Pictures: ddpm or ddim (default: diffusion.sampling of the run)")
+      ->check(one_of({"ddpm", "ddim"}));
+  sub->add_option("--eta", arguments.eta, "Pictures: noise that ddim adds, from 0 to 1")
+      ->check(CLI::Range(0.0, 1.0));
+  sub->add_option("--class", arguments.label,
+                  "Pictures: the class of all of them, from 0 on (default: one after another)")
+      ->check(not_below(0));
   sub->add_option("--threads", arguments.threads, "Threads of the kernels; 0: all cores")
       ->check(not_below(0));
   sub->add_option("--device", arguments.device, "What computes: auto, cpu or cuda")
@@ -216,12 +234,17 @@ void add_ckpt(CLI::App& app, Commands& commands) {
 }
 
 void add_eval(CLI::App& app, Commands& commands) {
-  auto* sub = app.add_subcommand("eval", "Print how well the model of a run predicts a text");
+  auto* sub =
+      app.add_subcommand("eval", "Print how well the model of a run predicts a text, or pictures");
   EvalArguments& arguments = commands.eval;
   sub->add_option("RUN", arguments.run_dir, "A run directory, or one checkpoint")->required();
   sub->add_option("--text", arguments.text,
-                  "The text, or token numbers where the model has no tokenizer")
-      ->required();
+                  "The text, or token numbers where the model has no tokenizer");
+  sub->add_option("--data", arguments.data,
+                  "Of a run that makes pictures: a file or folder of pictures");
+  sub->add_option("--pictures", arguments.pictures,
+                  "At most so many pictures, evenly spread (default: all)")
+      ->check(not_below(1));
   sub->add_option("--step", arguments.step,
                   "The checkpoint of this step (default: the final weights)")
       ->check(not_below(0));
@@ -732,7 +755,7 @@ namespace {
 
 int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   CLI::App app(
-      "Fourfold trains GPT and VGG models. The step is a program: compiled, verified, run, "
+      "Fourfold trains GPT, VGG and U-Net models. The step is a program: compiled, verified, run, "
       "printed.",
       "fourfold");
   app.formatter(std::make_shared<HelpText>());
@@ -748,6 +771,7 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   commands.doctor.variable = variable;
   commands.tokenize.variable = variable;
   commands.eval.variable = variable;
+  commands.generate.variable = variable;
   commands.ckpt.variable = variable;
   commands.train_tokenizer.variable = variable;
   commands.train.command.assign(argv, argv + argc);

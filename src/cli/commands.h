@@ -36,7 +36,8 @@ struct TrainArguments {
 };
 void train(const TrainArguments& arguments);
 
-/// Continues a text with the weights of a run; streams to standard output.
+/// Continues a text with the weights of a run, which goes to standard output as it comes; or makes
+/// pictures, which go to files.
 struct GenerateArguments {
   std::string run_dir;
   std::optional<std::int64_t> step;  // of a checkpoint; none: the final weights
@@ -45,22 +46,31 @@ struct GenerateArguments {
   std::optional<std::int64_t> tokens, top_k;
   std::optional<double> temperature, top_p;
   std::optional<std::uint64_t> seed;
-  std::int64_t samples = 1;            // numbers 1 to that, ...
-  std::optional<std::int64_t> sample;  // ... or only this one of them
-  bool ignore_eos = false;             // writes on after the end of a document
-  bool cache = true;                   // of keys and values
-  bool stats = false;                  // tokens per second, on standard error
+  std::optional<std::int64_t> samples;  // numbers 1 to that, ...
+  std::optional<std::int64_t> sample;   // ... or only this one of them
+  bool ignore_eos = false;              // writes on after the end of a document
+  bool cache = true;                    // of keys and values
+  bool stats = false;                   // tokens per second, on standard error
+  std::string output, folder;           // for pictures: a PNG of all, and one of each
+  std::optional<std::int64_t> steps;    // of the sampler
+  std::optional<std::string> sampler;   // "ddpm", "ddim"
+  std::optional<double> eta;
+  std::optional<std::int64_t> label;  // the class of the pictures
   int threads = 0;
   std::string device = "auto";  // as run.device
+  comm::Variable variable;      // of the environment
 };
 void generate(const GenerateArguments& arguments);
 
-/// Prints how well a model predicts a text: loss, perplexity, or each token's log-probability.
+/// Prints how well a model predicts a text: loss, perplexity, or each token's log-probability; or
+/// pictures: the bound on their bits.
 struct EvalArguments {
   std::string run_dir;
-  std::string text;                    // a file
-  std::optional<std::int64_t> step;    // of a checkpoint; none: the final weights
-  std::optional<std::int64_t> window;  // tokens seen together; none: data.seq_length
+  std::string data;                      // a file or folder of pictures
+  std::optional<std::int64_t> pictures;  // at most so many of them
+  std::string text;                      // a file
+  std::optional<std::int64_t> step;      // of a checkpoint; none: the final weights
+  std::optional<std::int64_t> window;    // tokens seen together; none: data.seq_length
   bool json = false;
   std::string logits;  // a new safetensors file; empty: none
   int threads = 0;

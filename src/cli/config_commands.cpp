@@ -62,7 +62,9 @@ void config_new(const ConfigNewArguments& arguments) {
     throw UserError(
         ExitCode::bad_config,
         format("there is no template of a '{}'; choose --model gpt{}", arguments.model,
-               arguments.model == "vgg" ? ", or begin with configs/vgg-tiny.yaml" : ""));
+               arguments.model == "vgg"    ? ", or begin with configs/vgg-tiny.yaml"
+               : arguments.model == "unet" ? ", or begin with configs/unet-quickstart.yaml"
+                                           : ""));
   const std::string text = config::template_yaml(arguments.size, file.empty() ? "FILE.yaml" : file);
   if (file.empty()) {
     screen::print_text(text);

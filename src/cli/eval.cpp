@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "checkpoint/load_model.h"
 #include "cli/commands.h"
+#include "cli/eval_pictures.h"
 #include "data/tokenizer.h"
 #include "job/job.h"
 #include "job/serving_config.h"
@@ -51,10 +52,17 @@ void print_table(const EvalArguments& arguments, const rundir::TrainedModel& mod
   screen::print("bits/byte    %.4f\n", bits / static_cast<double>(text_bytes));
 }
 
-}  // namespace
+void need_text(const EvalArguments& arguments) {
+  if (arguments.text.empty())
+    throw UserError(ExitCode::bad_config, "the text to predict is missing; give --text FILE");
+  if (!arguments.data.empty() || arguments.pictures)
+    throw UserError(ExitCode::bad_config,
+                    format("{} is an option for a run that makes pictures; leave it out",
+                           arguments.pictures ? "--pictures" : "--data"));
+}
 
-void eval(const EvalArguments& arguments) {
-  const rundir::TrainedModel model = rundir::open_trained_model(arguments.run_dir, arguments.step);
+void eval_text(const EvalArguments& arguments, const rundir::TrainedModel& model) {
+  need_text(arguments);
   const std::string text = read_file(arguments.text);
   const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   std::vector<std::int32_t> ids = tokenizer->encode(text, arguments.text);
@@ -81,6 +89,16 @@ void eval(const EvalArguments& arguments) {
     screen::print("%s\n", train::to_json(windows, scores).dump().c_str());
   else
     print_table(arguments, model, windows, scores, tokenizer->name() != "number", text.size());
+}
+
+}  // namespace
+
+void eval(const EvalArguments& arguments) {
+  const rundir::TrainedModel model = rundir::open_trained_model(arguments.run_dir, arguments.step);
+  if (model.config.kind == model::Kind::unet)
+    eval_pictures(arguments, model);
+  else
+    eval_text(arguments, model);
 }
 
 }  // namespace fourfold::cli

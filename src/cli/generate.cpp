@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "checkpoint/load_model.h"
 #include "cli/commands.h"
+#include "cli/generate_pictures.h"
 #include "data/tokenizer.h"
 #include "job/job.h"
 #include "job/serving_config.h"
@@ -78,10 +79,24 @@ void write_sample(const GenerateArguments& arguments, const generate::SampleSpec
                    .c_str());
 }
 
-}  // namespace
+/// Refuses options for what the model does not make.
+void refuse(std::initializer_list<std::pair<const char*, bool>> given, const char* of,
+            const char* makes) {
+  for (const auto& [option, is_given] : given)
+    if (is_given)
+      throw UserError(ExitCode::bad_config, format("{} is an option for {}, but the model of this "
+                                                   "run makes {}; leave it out",
+                                                   option, of, makes));
+}
 
-void generate(const GenerateArguments& arguments) {
-  const rundir::TrainedModel model = rundir::open_trained_model(arguments.run_dir, arguments.step);
+void write_texts(const GenerateArguments& arguments, const rundir::TrainedModel& model) {
+  refuse({{"--output", !arguments.output.empty()},
+          {"--each", !arguments.folder.empty()},
+          {"--steps", arguments.steps.has_value()},
+          {"--sampler", arguments.sampler.has_value()},
+          {"--eta", arguments.eta.has_value()},
+          {"--class", arguments.label.has_value()}},
+         "pictures", "texts");
   const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   const generate::SampleSpec spec = sample_spec(arguments, model.config);
   tokenizer->encode(spec.prompt, "the prompt");  // an error comes before the prompt is printed
@@ -97,12 +112,32 @@ void generate(const GenerateArguments& arguments) {
                          [&](const program::Buffer& b) { return executor.bytes(b); });
   if (arguments.sample)
     return write_sample(arguments, spec, *tokenizer, executor, *arguments.sample);
-  for (std::int64_t number = 1; number <= arguments.samples; ++number) {
-    if (arguments.samples > 1)
+  const std::int64_t samples = arguments.samples.value_or(1);
+  for (std::int64_t number = 1; number <= samples; ++number) {
+    if (samples > 1)
       screen::print("%s=== sample %lld of %lld ===\n", number == 1 ? "" : "\n",
-                    static_cast<long long>(number), static_cast<long long>(arguments.samples));
+                    static_cast<long long>(number), static_cast<long long>(samples));
     write_sample(arguments, spec, *tokenizer, executor, number);
   }
+}
+
+}  // namespace
+
+void generate(const GenerateArguments& arguments) {
+  const rundir::TrainedModel model = rundir::open_trained_model(arguments.run_dir, arguments.step);
+  if (model.config.kind != model::Kind::unet) return write_texts(arguments, model);
+  refuse({{"--prompt", arguments.prompt.has_value()},
+          {"--prompt-file", !arguments.prompt_file.empty()},
+          {"--tokens", arguments.tokens.has_value()},
+          {"--temperature", arguments.temperature.has_value()},
+          {"--top-k", arguments.top_k.has_value()},
+          {"--top-p", arguments.top_p.has_value()},
+          {"--sample", arguments.sample.has_value()},
+          {"--ignore-eos", arguments.ignore_eos},
+          {"--no-cache", !arguments.cache},
+          {"--stats", arguments.stats}},
+         "texts", "pictures");
+  generate_pictures(arguments, model);
 }
 
 }  // namespace fourfold::cli

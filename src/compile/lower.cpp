@@ -46,7 +46,8 @@ constexpr StreamId feed_stream{std::size_t{1}};
 TaskKind task_kind(const std::string& graph) {
   static const std::map<std::string, TaskKind> kinds = {
       {"init", TaskKind::init},      {"train", TaskKind::forward}, {"evaluate", TaskKind::evaluate},
-      {"prefill", TaskKind::decode}, {"decode", TaskKind::decode}, {"digest", TaskKind::digest}};
+      {"prefill", TaskKind::decode}, {"decode", TaskKind::decode}, {"bound", TaskKind::evaluate},
+      {"denoise", TaskKind::decode}, {"digest", TaskKind::digest}};
   return kinds.at(graph);
 }
 

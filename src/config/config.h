@@ -42,6 +42,7 @@ struct Config {
   model::Kind kind = model::Kind::gpt;
   model::GptSpec gpt;  // vocab_size 0: the tokenizer's, which cli/ knows
   model::VggSpec vgg;  // of a picture and classes that are left open cli/ knows
+  model::UnetSpec unet;
   /// The type of the residual stream: that of the computation, or f32 beside bf16. share_values
   /// tells the model.
   DType residual = DType::f32;
@@ -55,9 +56,23 @@ struct Config {
 
   /// The spec of its kind.
   model::Spec model() const {
-    return kind == model::Kind::gpt ? model::Spec(gpt) : model::Spec(vgg);
+    if (kind == model::Kind::vgg) return vgg;
+    return kind == model::Kind::unet ? model::Spec(unet) : model::Spec(gpt);
   }
+  bool is_of_pictures() const { return kind != model::Kind::gpt; }
+  /// Height, width and channels of what a model of pictures looks at, or nothing yet.
+  std::vector<std::int64_t>& picture() {
+    return kind == model::Kind::unet ? unet.picture : vgg.picture;
+  }
+  const std::vector<std::int64_t>& picture() const { return const_cast<Config&>(*this).picture(); }
+  std::int64_t& num_classes() {
+    return kind == model::Kind::unet ? unet.num_classes : vgg.num_classes;
+  }
+  const std::int64_t& num_classes() const { return const_cast<Config&>(*this).num_classes(); }
 };
+
+/// "gpt": how model.kind names it.
+std::string kind_word(model::Kind kind);
 
 /// Copies what several rooms need (seed, sequence length, synthetic vocabulary, run name and
 /// folder, how the residual stream is kept) from where the schema stores it to the other specs, and

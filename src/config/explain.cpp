@@ -49,14 +49,6 @@ std::string wrapped(std::string_view text, std::size_t indent) {
   return result;
 }
 
-/// "vgg alone"; empty: of any kind.
-std::string kind_words(const Key& key) {
-  if (!key.kind) return {};
-  return std::get<Choice>(find_key("model.kind")->field)
-             .names[static_cast<std::size_t>(*key.kind)] +
-         " alone";
-}
-
 std::string explain_key(const Key& key) {
   constexpr std::size_t label_columns = 13;
   std::string text = format("{}\n  {}\n\n", key.path, wrapped(key.meaning, 2));
@@ -67,7 +59,7 @@ std::string explain_key(const Key& key) {
   row("default", default_words(key));
   row("unit", key.unit);
   row("cost", key.cost);
-  row("model", kind_words(key));
+  row("model", key.kinds.empty() ? "" : kind_words(key) + " alone");
   row("elsewhere", join(key.elsewhere, ", "));
   row("in a file", example_in_file(key));
   row("or", format("--set '{}={}'", key.path, example_of(key)));

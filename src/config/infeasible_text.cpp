@@ -17,6 +17,7 @@ std::int64_t divisor_below(std::int64_t number, std::int64_t limit) {
 
 /// The key that says how many rows or columns a tensor has, by the names that models give.
 std::string size_key_of(model::Kind kind, const std::string& tensor, bool is_rows) {
+  if (kind == model::Kind::unet) return "unet.channels";
   if (kind == model::Kind::vgg) {
     // The rows of the first linear layer are what the convolutions give.
     const bool is_first = tensor.starts_with("linear.0.") && is_rows;

@@ -162,17 +162,14 @@ class Loader {
   /// Settings of another kind of model.
   void check_kinds() {
     if (wrong_.contains(kind_key)) return;
-    const auto word = [](model::Kind kind) {
-      return std::get<Choice>(find_key(kind_key)->field).names[static_cast<std::size_t>(kind)];
-    };
     for (const auto& [path, setting] : settings_) {
       const Key& key = *find_key(path);
       if (applies(key, config_) || wrong_.contains(path)) continue;
       problems_.push_back(setting.document->problem_at(
           setting.place,
-          format("{} is a setting of {}, but model.kind = {}", path, word(*key.kind),
-                 word(config_.kind)),
-          format("leave {} out, or set model.kind = {}", path, word(*key.kind))));
+          format("{} is a setting of {}, but model.kind = {}", path, kind_words(key),
+                 kind_word(config_.kind)),
+          format("leave {} out, or set model.kind = {}", path, kind_words(key))));
       wrong_.insert(path);
     }
   }
@@ -285,9 +282,9 @@ void share_values(Config& config) {
   config.data.samples_per_step = config.plan.global_batch_size;
   config.data.vocab_size = config.data.format == data::Format::text ? 0 : config.gpt.vocab_size;
   config.data.is_of_pictures = !is_text;
-  const std::vector<std::int64_t>& picture = config.vgg.picture;
+  const std::vector<std::int64_t>& picture = config.picture();
   if (picture.size() == 3) config.data.picture = {picture[0], picture[1], picture[2]};
-  config.data.num_classes = config.vgg.num_classes;
+  config.data.num_classes = config.num_classes();
 }
 
 Config load(std::span<const std::string> files, std::span<const std::string> sets,

@@ -233,8 +233,9 @@ Verdict data_are_of_the_kind(const Config& c) {
                     is_text == (c.data.format != data::Format::pictures);
   if (fits) return std::nullopt;
   return is_text ? Finding{"model.kind = gpt reads text, but data.format = pictures",
-                           "set model.kind = vgg, or another data.format"}
-                 : Finding{"model.kind = vgg looks at pictures, but data.format is of text",
+                           "set model.kind = vgg or unet, or another data.format"}
+                 : Finding{format("model.kind = {} looks at pictures, but data.format is of text",
+                                  kind_word(c.kind)),
                            "set data.format = pictures, or synthetic"};
 }
 
@@ -246,22 +247,24 @@ Verdict pictures_have_path(const Config& c) {
 
 Verdict synthetic_has_pictures(const Config& c) {
   if (c.data.format != data::Format::synthetic) return std::nullopt;
-  if (c.vgg.picture.size() == 3 && c.vgg.num_classes > 0) return std::nullopt;
-  return Finding{format("data.format = synthetic is of no size of its own, but {} is open",
-                        c.vgg.picture.empty() ? "vgg.picture" : "vgg.num_classes"),
-                 c.vgg.picture.empty() ? "set vgg.picture, for example [32, 32, 3]"
-                                       : "set vgg.num_classes, for example 10"};
+  if (c.picture().size() == 3 && c.num_classes() > 0) return std::nullopt;
+  const std::string kind = kind_word(c.kind);
+  return Finding{format("data.format = synthetic is of no size of its own, but {}.{} is open", kind,
+                        c.picture().empty() ? "picture" : "num_classes"),
+                 c.picture().empty() ? format("set {}.picture, for example [32, 32, 3]", kind)
+                                     : format("set {}.num_classes, for example 10", kind)};
 }
 
 Verdict picture_is_one(const Config& c) {
-  const std::vector<std::int64_t>& picture = c.vgg.picture;
+  const std::vector<std::int64_t>& picture = c.picture();
+  const std::string kind = kind_word(c.kind);
   if (picture.empty()) return std::nullopt;
   if (picture.size() != 3)
-    return Finding{
-        format("vgg.picture has {} numbers, expected height, width and channels", picture.size()),
-        "for example [32, 32, 3]"};
+    return Finding{format("{}.picture has {} numbers, expected height, width and channels", kind,
+                          picture.size()),
+                   "for example [32, 32, 3]"};
   if (const auto fault = data::fault_of({picture[0], picture[1], picture[2]}))
-    return Finding{format("vgg.picture {}", *fault), "for example [32, 32, 3]"};
+    return Finding{format("{}.picture {}", kind, *fault), "for example [32, 32, 3]"};
   return std::nullopt;
 }
 
@@ -280,6 +283,61 @@ Verdict picture_has_room(const Config& c) {
       format("leave out {} of 'pool', or use larger pictures", poolings - halvings)};
 }
 
+/// The levels of a U-Net: each halves the sides of a picture, and the way up doubles them again.
+Verdict levels_halve_evenly(const Config& c) {
+  const std::vector<std::int64_t>& picture = c.unet.picture;
+  if (picture.size() != 3) return std::nullopt;
+  const std::size_t halvings = c.unet.channel_mult.size() - 1;
+  const std::int64_t divisor = std::int64_t{1} << halvings;
+  if (picture[0] % divisor == 0 && picture[1] % divisor == 0) return std::nullopt;
+  return Finding{
+      format("unet.channel_mult has {} levels, which halve pictures {} times, but {} x {} cannot "
+             "be divided by {}",
+             halvings + 1, halvings, picture[0], picture[1], divisor),
+      "leave out levels, or use pictures of another size"};
+}
+
+Verdict sampling_fits_steps(const Config& c) {
+  const model::DiffusionSpec& diffusion = c.unet.diffusion;
+  if (diffusion.sampling.steps <= diffusion.steps) return std::nullopt;
+  return Finding{format("diffusion.sampling_steps = {} is more than diffusion.steps = {}",
+                        diffusion.sampling.steps, diffusion.steps),
+                 "choose fewer, or 0 for all of them"};
+}
+
+Verdict has_levels(const Config& c) {
+  if (!c.unet.channel_mult.empty()) return std::nullopt;
+  return Finding{"unet.channel_mult has no level", "for example [1, 2, 2, 2]"};
+}
+
+/// The channels that norms read: of each level, and on the way up those that a block gets from
+/// below together with those of the way down.
+Verdict groups_divide_channels(const Config& c) {
+  const model::UnetSpec& unet = c.unet;
+  for (const std::int64_t mult : unet.channel_mult) {
+    if (unet.channels * mult % unet.norm_groups == 0) continue;
+    return Finding{format("unet.norm_groups = {} does not divide the {} channels of a level",
+                          unet.norm_groups, unet.channels * mult),
+                   "choose one of " + divisors_near(unet.channels * mult, unet.norm_groups)};
+  }
+  // A divisor of each level's channels divides their sums; the first convolution has others.
+  if (unet.channels % unet.norm_groups == 0) return std::nullopt;
+  return Finding{format("unet.norm_groups = {} does not divide unet.channels = {}",
+                        unet.norm_groups, unet.channels),
+                 "choose one of " + divisors_near(unet.channels, unet.norm_groups)};
+}
+
+Verdict heads_divide_channels(const Config& c) {
+  for (const std::int64_t mult : c.unet.channel_mult) {
+    const std::int64_t width = c.unet.channels * mult;
+    if (width % c.unet.num_heads == 0) continue;
+    return Finding{format("unet.num_heads = {} does not divide the {} channels of a level",
+                          c.unet.num_heads, width),
+                   "choose one of " + divisors_near(width, c.unet.num_heads)};
+  }
+  return std::nullopt;
+}
+
 Verdict widths_begin_with_convolution(const Config& c) {
   const std::vector<std::int64_t>& widths = c.vgg.widths;
   if (!widths.empty() && widths.front() != 0) return std::nullopt;
@@ -291,7 +349,7 @@ Verdict widths_begin_with_convolution(const Config& c) {
 /// One number for all channels, or one for each.
 Verdict numbers_are_of_channels(const Config& c, const char* key,
                                 const std::vector<double>& numbers) {
-  const std::vector<std::int64_t>& picture = c.vgg.picture;
+  const std::vector<std::int64_t>& picture = c.picture();
   const bool fits = numbers.size() == 1 ||
                     (picture.size() == 3 ? numbers.size() == static_cast<std::size_t>(picture[2])
                                          : numbers.size() == 3);
@@ -391,10 +449,15 @@ Rule strategy_rule(const std::string& axis_key) {
 }  // namespace
 
 std::optional<std::string> picture_fault(const Config& config) {
-  for (const Verdict& verdict :
-       {picture_is_one(config), picture_has_room(config),
-        numbers_are_of_channels(config, "data.mean", config.vgg.mean),
-        numbers_are_of_channels(config, "data.deviation", config.vgg.deviation)})
+  std::vector<Verdict> verdicts = {picture_is_one(config)};
+  if (config.kind == model::Kind::unet)
+    verdicts.push_back(levels_halve_evenly(config));
+  else
+    verdicts.insert(
+        verdicts.end(),
+        {picture_has_room(config), numbers_are_of_channels(config, "data.mean", config.vgg.mean),
+         numbers_are_of_channels(config, "data.deviation", config.vgg.deviation)});
+  for (const Verdict& verdict : verdicts)
     if (verdict) return verdict->message + "; " + verdict->hint;
   return std::nullopt;
 }
@@ -440,6 +503,14 @@ std::span<const Rule> rules() {
       {{"data.format", "model.kind"}, data_are_of_the_kind},
       {{"data.format", "data.path", "vgg.picture"}, pictures_have_path},
       {{"data.format", "vgg.picture", "vgg.num_classes"}, synthetic_has_pictures},
+      {{"data.format", "data.path", "unet.picture"}, pictures_have_path},
+      {{"data.format", "unet.picture", "unet.num_classes"}, synthetic_has_pictures},
+      {{"unet.picture"}, picture_is_one},
+      {{"unet.channel_mult"}, has_levels},
+      {{"diffusion.sampling_steps", "diffusion.steps"}, sampling_fits_steps},
+      {{"unet.channel_mult", "unet.picture"}, levels_halve_evenly},
+      {{"unet.norm_groups", "unet.channels", "unet.channel_mult"}, groups_divide_channels},
+      {{"unet.num_heads", "unet.channels", "unet.channel_mult"}, heads_divide_channels},
       {{"vgg.picture"}, picture_is_one},
       {{"vgg.widths"}, widths_begin_with_convolution},
       {{"vgg.widths", "vgg.picture"}, picture_has_room},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/text.h"
 #include "config/number.h"
 
 namespace fourfold::config {
@@ -104,6 +105,16 @@ std::string_view leaf_of(std::string_view path) {
 bool is_inside(std::string_view path, std::string_view section) {
   return section.empty() ||
          (path.size() > section.size() && path.starts_with(section) && path[section.size()] == '.');
+}
+
+std::string kind_word(model::Kind kind) {
+  return std::get<Choice>(find_key("model.kind")->field).names[static_cast<std::size_t>(kind)];
+}
+
+std::string kind_words(const Key& key) {
+  std::vector<std::string> words;
+  for (const model::Kind kind : key.kinds) words.push_back(kind_word(kind));
+  return join(words, " or ");
 }
 
 std::string type_words(const Key& key) {

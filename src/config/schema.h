@@ -3,6 +3,7 @@
 // `config new` and configs/KEYS.md are all made from it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -81,14 +82,16 @@ struct Key {
   /// stored.
   std::string derived_words = {};
   std::function<void(Config&)> derive = {};
-  /// The kind of model that it is a setting of; none: of any.
-  std::optional<model::Kind> kind = {};
+  /// The kinds of models that it is a setting of; none: of any.
+  std::vector<model::Kind> kinds = {};
 };
 
 /// True if the key is a setting of the configured kind of model.
 inline bool applies(const Key& key, const Config& config) {
-  return !key.kind || *key.kind == config.kind;
+  return key.kinds.empty() || std::ranges::find(key.kinds, config.kind) != key.kinds.end();
 }
+/// "gpt", "vgg or unet": the kinds of a key that is none of any.
+std::string kind_words(const Key& key);
 
 /// In the order in which they are documented and printed; the keys of a section stand together.
 std::span<const Key> keys();

@@ -24,6 +24,14 @@ Place<T> at_schedule(T train::ScheduleSpec::* member) {
   return [member](Config& config) -> T& { return config.train.schedule.*member; };
 }
 template <class T>
+Place<T> at_diffusion(T model::DiffusionSpec::* member) {
+  return [member](Config& config) -> T& { return config.unet.diffusion.*member; };
+}
+template <class T>
+Place<T> at_sampling(T model::SamplingSpec::* member) {
+  return [member](Config& config) -> T& { return config.unet.diffusion.sampling.*member; };
+}
+template <class T>
 Place<T> at_checkpoint(T train::CheckpointSpec::* member) {
   return [member](Config& config) -> T& { return config.train.checkpoint.*member; };
 }
@@ -74,6 +82,7 @@ inline constexpr double most_steps = 4'294'967'295;    // random numbers count s
 /// The sections, each in a schema_*.cpp file of its own or with its neighbours.
 std::vector<Key> model_keys();
 std::vector<Key> vgg_keys();
+std::vector<Key> unet_keys();
 std::vector<Key> data_keys();
 std::vector<Key> train_keys();
 std::vector<Key> optimizer_keys();

@@ -3,14 +3,17 @@
 
 namespace fourfold::config {
 
+using model::DiffusionSpec;
 using model::GptSpec;
+using model::SamplingSpec;
 
 std::vector<Key> model_keys() {
   return {
       {.path = "model.kind",
-       .meaning = "The family of the model: gpt writes text; vgg names what a picture shows.",
-       .field = choice<model::Kind>(at(&Config::kind), {"gpt", "vgg"},
-                                    {model::Kind::gpt, model::Kind::vgg}),
+       .meaning = "The family of the model: gpt writes text; vgg names what a picture shows; unet "
+                  "makes pictures by diffusion.",
+       .field = choice<model::Kind>(at(&Config::kind), {"gpt", "vgg", "unet"},
+                                    {model::Kind::gpt, model::Kind::vgg, model::Kind::unet}),
        .fallback = "gpt",
        .example = "vgg",
        .elsewhere = {"model_type", "architecture", "arch"}},
@@ -166,9 +169,187 @@ std::vector<Key> vgg_keys() {
   };
 }
 
+std::vector<Key> unet_keys() {
+  using model::UnetSpec;
+  return {
+      {.path = "unet.picture",
+       .meaning = "Height, width and channels of a picture; empty: those of the data. Synthetic "
+                  "data needs them. The levels have to halve both sides evenly.",
+       .field = Integers{.place = at(&Config::unet, &UnetSpec::picture), .most_items = 3},
+       .fallback = "[]",
+       .bounds = between(1, most_side),
+       .unit = "pixels",
+       .cost = "Arithmetic and activations grow with the number of pixels.",
+       .example = "[32, 32, 3]",
+       .elsewhere = {"unet.image_size"}},
+      {.path = "unet.channels",
+       .meaning = "Channels of the first convolution, which all others are multiples of.",
+       .field = at(&Config::unet, &UnetSpec::channels),
+       .fallback = "64",
+       .bounds = between(2, most_width),
+       .cost = "Parameters and arithmetic grow with its square, activations in proportion.",
+       .example = "128",
+       .elsewhere = {"model_channels", "base_channels"}},
+      {.path = "unet.channel_mult",
+       .meaning = "Channels of each level, as multiples of unet.channels; between levels pictures "
+                  "are halved.",
+       .field = Integers{.place = at(&Config::unet, &UnetSpec::channel_mult), .most_items = 16},
+       .fallback = "[1, 2, 2, 2]",
+       .bounds = between(1, 1024),
+       .cost = "A level more has a quarter of the pixels; wider ones have most of the parameters.",
+       .example = "[1, 2, 3, 4]",
+       .elsewhere = {"dim_mults", "ch_mult", "channel_multipliers"}},
+      {.path = "unet.num_res_blocks",
+       .meaning = "Residual blocks of each level on the way down; the way up has one more.",
+       .field = at(&Config::unet, &UnetSpec::layers_per_level),
+       .fallback = "2",
+       .bounds = between(1, most_layers),
+       .cost = "Parameters, memory and time grow in proportion.",
+       .example = "3",
+       .elsewhere = {"layers_per_block"}},
+      {.path = "unet.attention_resolutions",
+       .meaning = "Heights of pictures, in pixels, at which each residual block is followed by "
+                  "attention; in the middle one always is.",
+       .field = Integers{at(&Config::unet, &UnetSpec::attention_resolutions)},
+       .fallback = "[16, 8]",
+       .bounds = between(1, most_side),
+       .unit = "pixels",
+       .cost = "Arithmetic grows with the square of the number of pixels there.",
+       .example = "[8]",
+       .elsewhere = {"attn_resolutions"}},
+      {.path = "unet.num_heads",
+       .meaning = "Heads of attention; they share the channels equally.",
+       .field = at(&Config::unet, &UnetSpec::num_heads),
+       .fallback = "4",
+       .bounds = between(1, most_width),
+       .cost = "Little: the same arithmetic in smaller pieces.",
+       .example = "1"},
+      {.path = "unet.norm_groups",
+       .meaning = "Groups of channels in group normalisation; they have to divide the channels "
+                  "that each norm reads.",
+       .field = at(&Config::unet, &UnetSpec::norm_groups),
+       .fallback = "32",
+       .bounds = between(1, most_width),
+       .example = "8",
+       .elsewhere = {"num_groups", "norm_num_groups"}},
+      {.path = "unet.dropout",
+       .meaning = "Part of what the second convolution of a residual block reads set to zero in "
+                  "training.",
+       .field = at(&Config::unet, &UnetSpec::dropout),
+       .fallback = "0",
+       .bounds = from_zero_below_one(),
+       .example = "0.1"},
+      {.path = "unet.scale_shift_norm",
+       .meaning = "true: what is known of the time scales and shifts what the second norm of a "
+                  "residual block gives; false: it is added before that norm.",
+       .field = at(&Config::unet, &UnetSpec::scale_shift_norm),
+       .fallback = "true",
+       .cost = "true: twice the parameters of the time's linear layers.",
+       .example = "false",
+       .elsewhere = {"use_scale_shift_norm", "resnet_time_scale_shift"}},
+      {.path = "unet.resample_with_convolution",
+       .meaning = "true: a convolution of stride 2 halves pictures, and another one follows where "
+                  "they grow; false: pixels are averaged, and repeated.",
+       .field = at(&Config::unet, &UnetSpec::resample_with_convolution),
+       .fallback = "true",
+       .example = "false",
+       .elsewhere = {"conv_resample", "resamp_with_conv"}},
+      {.path = "unet.class_conditional",
+       .meaning = "Whether the model is told the class of a picture.",
+       .field = at(&Config::unet, &UnetSpec::class_conditional),
+       .fallback = "false",
+       .cost = "true: 4 * unet.channels parameters a class.",
+       .example = "true",
+       .elsewhere = {"class_cond"}},
+      {.path = "unet.num_classes",
+       .meaning = "Classes of pictures; 0: those of the data. Synthetic data needs it.",
+       .field = at(&Config::unet, &UnetSpec::num_classes),
+       .fallback = "0",
+       .bounds = between(0, most_vocabulary),
+       .example = "10"},
+      {.path = "unet.learn_sigma",
+       .meaning = "Whether the model also says where the variance of each step lies; a term of the "
+                  "bound on the likelihood trains it.",
+       .field = at_diffusion(&DiffusionSpec::learn_sigma),
+       .fallback = "false",
+       .cost = "true: twice the channels of the last convolution.",
+       .example = "true",
+       .elsewhere = {"learned_variance", "variance_type"}},
+      {.path = "diffusion.steps",
+       .meaning = "Times of the process that adds noise to a picture.",
+       .field = at_diffusion(&DiffusionSpec::steps),
+       .fallback = "1000",
+       .bounds = between(1, 1'000'000),
+       .unit = "steps",
+       .cost = "None in training; a sample made by all of them takes as many runs of the model.",
+       .example = "4000",
+       .elsewhere = {"diffusion_steps", "num_diffusion_timesteps", "num_train_timesteps",
+                     "timesteps"}},
+      {.path = "diffusion.noise_schedule",
+       .meaning = "How noise grows with time: linear (Ho et al. 2020), or cosine (Nichol, Dhariwal "
+                  "2021).",
+       .field = choice<model::NoiseSchedule>(
+           at_diffusion(&DiffusionSpec::schedule), {"linear", "cosine"},
+           {model::NoiseSchedule::linear, model::NoiseSchedule::cosine}),
+       .fallback = "cosine",
+       .example = "linear",
+       .elsewhere = {"noise_schedule", "beta_schedule"}},
+      {.path = "diffusion.bound_weight",
+       .meaning = "With unet.learn_sigma: what the bound on the likelihood, the sum over all times "
+                  "in bits, weighs beside the error of the noise.",
+       .field = at_diffusion(&DiffusionSpec::bound_weight),
+       .fallback = "0.001",
+       .bounds = at_least(0),
+       .example = "0.01",
+       .elsewhere = {"vlb_weight", "lambda_vlb"}},
+      {.path = "diffusion.average_decay",
+       .meaning = "How much of itself the moving average of each weight keeps in a step; pictures "
+                  "are made with the averages, and the final weights are these. 0: there are none.",
+       .field = at_diffusion(&DiffusionSpec::average_decay),
+       .fallback = "0.9999",
+       .bounds = from_zero_below_one(),
+       .cost = "Above 0: a third copy of the weights, beside the two averages of AdamW.",
+       .example = "0.995",
+       .elsewhere = {"ema_rate", "ema_decay"}},
+      {.path = "diffusion.sampling",
+       .meaning =
+           "How `generate` makes a picture out of noise: ddpm takes the steps of the process "
+           "backwards (Ho et al. 2020); ddim takes implicit ones, of which few do (Song et "
+           "al. 2021).",
+       .field = choice<model::Sampler>(at_sampling(&SamplingSpec::sampler), {"ddpm", "ddim"},
+                                       {model::Sampler::ddpm, model::Sampler::ddim}),
+       .fallback = "ddim",
+       .example = "ddpm",
+       .elsewhere = {"use_ddim", "diffusion.sampler"}},
+      {.path = "diffusion.sampling_steps",
+       .meaning = "Steps in which `generate` makes a picture, spread over all times; 0: all of "
+                  "diffusion.steps.",
+       .field = at_sampling(&SamplingSpec::steps),
+       .fallback = "",
+       .bounds = between(0, 1'000'000),
+       .unit = "steps",
+       .cost = "A run of the model each.",
+       .example = "250",
+       .elsewhere = {"timestep_respacing", "num_inference_steps", "sample_steps"},
+       .derived_words = "50, at most diffusion.steps",
+       .derive =
+           [](Config& config) {
+             model::DiffusionSpec& diffusion = config.unet.diffusion;
+             diffusion.sampling.steps = std::min<std::int64_t>(50, diffusion.steps);
+           }},
+      {.path = "diffusion.eta",
+       .meaning = "Noise that ddim adds in each step: 0 none, 1 as much as the process has.",
+       .field = at_sampling(&SamplingSpec::eta),
+       .fallback = "0.0",
+       .bounds = between(0, 1),
+       .example = "0.5",
+       .elsewhere = {"ddim_eta"}},
+  };
+}
+
 std::vector<Key> data_keys() {
   using data::DataSpec;
-  constexpr auto gpt = model::Kind::gpt, vgg = model::Kind::vgg;
+  constexpr auto gpt = model::Kind::gpt, vgg = model::Kind::vgg, unet = model::Kind::unet;
   return {
       {.path = "data.format",
        .meaning = "text: a text file, or a folder of them; megatron: a set of tokens, PREFIX.bin "
@@ -197,7 +378,7 @@ std::vector<Key> data_keys() {
        .fallback = "[]",
        .example = "[{path: data/books, weight: 3}, {path: data/web, weight: 1}]",
        .elsewhere = {"data_blend", "blend_ratio", "datasets", "data_paths", "data.paths"},
-       .kind = gpt},
+       .kinds = {gpt}},
       {.path = "data.tokenizer",
        .meaning =
            "char: a token for each different character of the text; byte: 256 tokens, for "
@@ -210,7 +391,7 @@ std::vector<Key> data_keys() {
        .fallback = "char",
        .example = "byte",
        .elsewhere = {"tokenizer_type", "tokenizer_name"},
-       .kind = gpt},
+       .kinds = {gpt}},
       {.path = "data.tokenizer_path",
        .meaning =
            "sentencepiece: the .model file; gpt2: the folder with vocab.json and merges.txt. "
@@ -219,7 +400,7 @@ std::vector<Key> data_keys() {
        .fallback = "\"\"",
        .example = "data/bible.model",
        .elsewhere = {"tokenizer_model", "vocab_file", "merge_file", "tokenizer_file"},
-       .kind = gpt},
+       .kinds = {gpt}},
       {.path = "data.split",
        .meaning = "The first part of the tokens, for training; the rest is for validation. The cut "
                   "moves back to where a document begins. Of pictures, the first part of a random "
@@ -250,7 +431,7 @@ std::vector<Key> data_keys() {
        .example = "1024",
        .elsewhere = {"block_size", "sequence_length", "seq_len", "max_seq_length",
                      "context_length"},
-       .kind = gpt},
+       .kinds = {gpt}},
       {.path = "data.mask_documents",
        .meaning =
            "Whether a token attends to its own document only; false: to all that comes before it "
@@ -261,7 +442,7 @@ std::vector<Key> data_keys() {
        .example = "true",
        .elsewhere = {"reset_attention_mask", "intra_document_masking", "block_causal_mask",
                      "doc_mask", "document_mask"},
-       .kind = gpt},
+       .kinds = {gpt}},
       {.path = "data.restart_positions",
        .meaning =
            "Whether positions count from the beginning of each document; false: from that of "
@@ -270,7 +451,7 @@ std::vector<Key> data_keys() {
        .fallback = "false",
        .example = "true",
        .elsewhere = {"reset_position_ids"},
-       .kind = gpt},
+       .kinds = {gpt}},
       {.path = "data.mean",
        .meaning = "Subtracted from the values of a picture, which lie from 0 to 1, before they are "
                   "divided by data.deviation: one number for each channel, or one for all. "
@@ -280,7 +461,7 @@ std::vector<Key> data_keys() {
        .bounds = between(0, 1),
        .example = "[0.491, 0.482, 0.447]",
        .elsewhere = {"normalize_mean", "image_mean", "pixel_mean"},
-       .kind = vgg},
+       .kinds = {vgg}},
       {.path = "data.deviation",
        .meaning = "What the values of a picture are divided by, likewise.",
        .field = Place<std::vector<double>>(at(&Config::vgg, &model::VggSpec::deviation)),
@@ -288,14 +469,14 @@ std::vector<Key> data_keys() {
        .bounds = {.least = 0, .most = 1, .least_excluded = true},
        .example = "[0.247, 0.243, 0.262]",
        .elsewhere = {"std", "normalize_std", "image_std", "pixel_std"},
-       .kind = vgg},
+       .kinds = {vgg}},
       {.path = "data.flip",
        .meaning = "Whether half of the training samples are mirrored, left to right.",
        .field = at(&Config::data, &DataSpec::flip),
        .fallback = "false",
        .example = "true",
        .elsewhere = {"hflip", "random_flip", "horizontal_flip", "augment"},
-       .kind = vgg},
+       .kinds = {vgg, unet}},
       {.path = "data.bad_images",
        .meaning = "What is done about pictures that cannot be used: stop, or leave out up to N of "
                   "them, which are counted and named.",
@@ -304,7 +485,7 @@ std::vector<Key> data_keys() {
        .cost = "skip: every PNG is decoded once when the set is opened.",
        .example = "skip:10",
        .elsewhere = {"bad_pictures", "skip_bad_images", "on_error"},
-       .kind = vgg},
+       .kinds = {vgg, unet}},
   };
 }
 

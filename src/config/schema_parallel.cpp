@@ -125,7 +125,7 @@ std::vector<Key> parallel_keys() {
        .elsewhere = {"fp32_residual_connection", "residual_in_fp32", "residual_dtype"},
        .derived_words = "precision.compute",
        .derive = [](Config& config) { config.residual = config.plan.compute; },
-       .kind = model::Kind::gpt},
+       .kinds = {model::Kind::gpt}},
   };
 }
 

@@ -241,20 +241,22 @@ std::vector<Key> sample_keys() {
 }
 
 /// A section of one kind of model.
-std::optional<model::Kind> kind_of(const Key& key) {
+std::vector<model::Kind> kinds_of(const Key& key) {
   const std::string_view section = section_of(key.path);
   if ((section == "model" && key.path != "model.kind") || section == "sample")
-    return model::Kind::gpt;
-  return section == "vgg" ? model::Kind::vgg : key.kind;
+    return {model::Kind::gpt};
+  if (section == "vgg") return {model::Kind::vgg};
+  if (section == "unet" || section == "diffusion") return {model::Kind::unet};
+  return key.kinds;
 }
 
 std::vector<Key> all_keys() {
   std::vector<Key> result;
-  for (auto make :
-       {run_keys, model_keys, vgg_keys, data_keys, train_keys, optimizer_keys, schedule_keys,
-        loss_spike_keys, checkpoint_keys, parallel_keys, observation_keys, sample_keys})
+  for (auto make : {run_keys, model_keys, vgg_keys, unet_keys, data_keys, train_keys,
+                    optimizer_keys, schedule_keys, loss_spike_keys, checkpoint_keys, parallel_keys,
+                    observation_keys, sample_keys})
     for (Key& key : make()) {
-      key.kind = kind_of(key);
+      key.kinds = kinds_of(key);
       result.push_back(std::move(key));
     }
   return result;

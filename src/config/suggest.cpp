@@ -212,9 +212,12 @@ std::optional<Suggestion> from_other_tools(std::string_view path) {
   return std::nullopt;
 }
 
+/// A setting of any model comes before those of one kind.
 std::optional<Suggestion> same_leaf_elsewhere(std::string_view leaf) {
-  for (const Key& key : keys())
-    if (same_name(leaf_of(key.path), leaf)) return did_you_mean(key.path);
+  for (const bool of_any : {true, false})
+    for (const Key& key : keys())
+      if (key.kinds.empty() == of_any && same_name(leaf_of(key.path), leaf))
+        return did_you_mean(key.path);
   for (const std::string& section : sections())
     if (same_name(leaf_of(section), leaf)) return did_you_mean(section);
   return std::nullopt;

@@ -165,4 +165,24 @@ std::optional<std::string> decode_png(std::span<const std::byte> file, const Pic
   return format("cannot be decoded: {}", reading.fault.data());
 }
 
+std::string encode_png(std::span<const std::uint8_t> picture, const PictureShape& shape) {
+  require(static_cast<std::int64_t>(picture.size()) == shape.size_bytes() &&
+              (shape.channels == 1 || shape.channels == 3),
+          "a picture to write is whole, and grey or of three colours");
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(shape.width);
+  image.height = static_cast<png_uint_32>(shape.height);
+  image.format = shape.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  png_alloc_size_t size = 0;
+  const auto write = [&](void* into) {
+    return png_image_write_to_memory(&image, into, &size, 0, picture.data(), 0, nullptr) != 0;
+  };
+  require(write(nullptr), "libpng tells the size of a file");
+  std::string file(size, '\0');
+  require(write(file.data()), "libpng writes to memory");
+  file.resize(size);
+  return file;
+}
+
 }  // namespace fourfold::data

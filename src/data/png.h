@@ -39,4 +39,7 @@ std::variant<PictureShape, std::string> png_shape(std::span<const std::byte> fir
 std::optional<std::string> decode_png(std::span<const std::byte> file, const PictureShape& shape,
                                       std::span<std::uint8_t> into);
 
+/// The bytes of a PNG file of a picture of one or three channels, as decode_png reads it back.
+std::string encode_png(std::span<const std::uint8_t> picture, const PictureShape& shape);
+
 }  // namespace fourfold::data

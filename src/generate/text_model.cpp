@@ -1,11 +1,10 @@
 #include "generate/text_model.h"
 
 #include <algorithm>
-#include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
+#include "generate/numbers.h"
 
 namespace fourfold::generate {
 namespace {
@@ -35,35 +34,12 @@ std::int64_t length_of(const program::Program& program) {
   return program.inputs[0].sample_shape[0];
 }
 
-template <class T>
-std::vector<double> to_doubles(std::span<const std::byte> bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  std::vector<double> doubles;
-  for (const T value : values) {
-    if constexpr (std::is_same_v<T, BFloat16>)
-      doubles.push_back(static_cast<float>(value));
-    else
-      doubles.push_back(value);
-  }
-  return doubles;
-}
-
 std::vector<double> read_logits(const program::Program& program, run::Executor& executor) {
   const auto id = program.find_buffer("logits");
   require(id.has_value(), "a program that generates has a buffer named logits");
   const program::Buffer& buffer = program.buffer(*id);
   const auto bytes = executor.read(buffer);
-  switch (buffer.dtype) {
-    case DType::f32:
-      return to_doubles<float>(bytes);
-    case DType::f64:
-      return to_doubles<double>(bytes);
-    case DType::bf16:
-      return to_doubles<BFloat16>(bytes);
-    default:
-      fail_internal("logits are f32, f64 or bf16");
-  }
+  return numbers_of({bytes.data(), bytes.size()}, buffer.dtype);
 }
 
 }  // namespace

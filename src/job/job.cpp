@@ -92,6 +92,12 @@ T feasible(std::variant<T, plan::Infeasible> result, const config::Config& wante
   return std::get<T>(std::move(result));
 }
 
+void keep_graphs(graph::ModelGraphs& model, std::initializer_list<std::string_view> names) {
+  std::erase_if(model.graphs, [&](const graph::Graph& graph) {
+    return std::ranges::find(names, graph.name) == names.end();
+  });
+}
+
 }  // namespace
 
 Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks) {
@@ -107,13 +113,10 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
       job.config.model(),
       {b.samples(), b.length, b.global_batch, data.mask_documents, data.restart_positions},
       job.config.optimizer,
-      graphs == Graphs::generation || job.config.sample.tokens > 0 ? model::Writes::text
-                                                                   : model::Writes::nothing);
-  if (graphs == Graphs::generation)
-    std::erase_if(job.graphs.graphs,
-                  [](const auto& g) { return g.name != "prefill" && g.name != "decode"; });
-  if (graphs == Graphs::evaluation)
-    std::erase_if(job.graphs.graphs, [](const auto& g) { return g.name != "evaluate"; });
+      graphs != Graphs::of_run || job.config.sample.tokens > 0 ? model::Writes::samples
+                                                               : model::Writes::nothing);
+  if (graphs == Graphs::generation) keep_graphs(job.graphs, {"prefill", "decode", "denoise"});
+  if (graphs == Graphs::evaluation) keep_graphs(job.graphs, {"evaluate", "bound"});
   job.plan = feasible(plan::make_plan(job.graphs, job.config.plan), wanted, ranks);
   return job;
 }
@@ -160,7 +163,7 @@ std::unique_ptr<const data::Source> read_data(const config::Config& config) {
 namespace {
 
 /// As many labels as the data have, where that is left open; at least as many.
-void settle_labels(std::int64_t& labels, const char* key, const data::Source& source,
+void settle_labels(std::int64_t& labels, const std::string& key, const data::Source& source,
                    const char* what) {
   const std::int64_t in_data = source.num_labels();
   if (labels == 0) labels = in_data;
@@ -173,13 +176,14 @@ void settle_labels(std::int64_t& labels, const char* key, const data::Source& so
 
 void settle_pictures(config::Config& config, const data::Source& source) {
   const std::vector<std::int64_t>& in_data = source.inputs()[0].sample_shape.dims();
-  std::vector<std::int64_t>& picture = config.vgg.picture;
+  std::vector<std::int64_t>& picture = config.picture();
   if (picture.empty()) picture = in_data;
   if (picture != in_data)
     throw UserError(ExitCode::bad_config,
-                    format("vgg.picture = {} is not the size of the data's pictures, {} ({}); "
+                    format("{}.picture = {} is not the size of the data's pictures, {} ({}); "
                            "leave it out",
-                           to_string(Shape(picture)), to_string(Shape(in_data)), source.name()));
+                           config::kind_word(config.kind), to_string(Shape(picture)),
+                           to_string(Shape(in_data)), source.name()));
   if (const auto fault = config::picture_fault(config))
     throw UserError(ExitCode::bad_config, format("{} ({})", *fault, source.name()));
 }
@@ -188,9 +192,10 @@ void settle_pictures(config::Config& config, const data::Source& source) {
 
 std::unique_ptr<const data::Source> load_data(config::Config& config) {
   std::unique_ptr<const data::Source> source = read_data(config);
-  if (config.kind == model::Kind::vgg) {
+  if (config.is_of_pictures()) {
     settle_pictures(config, *source);
-    settle_labels(config.vgg.num_classes, "vgg.num_classes", *source, "classes");
+    settle_labels(config.num_classes(), config::kind_word(config.kind) + ".num_classes", *source,
+                  "classes");
   } else {
     settle_labels(config.gpt.vocab_size, "model.vocab_size", *source, "tokens");
   }
@@ -198,8 +203,7 @@ std::unique_ptr<const data::Source> load_data(config::Config& config) {
 }
 
 bool needs_data(const config::Config& config) {
-  if (config.kind == model::Kind::vgg)
-    return config.vgg.picture.empty() || config.vgg.num_classes == 0;
+  if (config.is_of_pictures()) return config.picture().empty() || config.num_classes() == 0;
   return config.gpt.vocab_size == 0;
 }
 

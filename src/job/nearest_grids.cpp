@@ -71,7 +71,7 @@ bool works(config::Config config, const plan::Grid& grid) {
   const auto graphs = model::build(model::smallest_alike(config.model()),
                                    {b->samples(), b->length, b->global_batch,
                                     config.data.mask_documents, config.data.restart_positions},
-                                   config.optimizer, model::Writes::text);
+                                   config.optimizer, model::Writes::samples);
   return std::holds_alternative<plan::Plan>(plan::make_plan(graphs, config.plan));
 }
 

@@ -19,6 +19,14 @@ config::Config writing_config(config::Config trained, const Server& server) {
   return config;
 }
 
+config::Config picture_config(config::Config trained, const Server& server, std::int64_t count) {
+  constexpr std::int64_t most_at_once = 16;
+  config::Config config = writing_config(std::move(trained), server);
+  config.plan.global_batch_size = std::clamp<std::int64_t>(count, 1, most_at_once);
+  config.micro_batch_size = config.plan.global_batch_size;
+  return config;
+}
+
 config::Config scoring_config(config::Config trained, const Server& server,
                               std::optional<std::int64_t> window, std::int64_t labels) {
   config::Config config = writing_config(std::move(trained), server);

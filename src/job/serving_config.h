@@ -18,6 +18,9 @@ struct Server {
 /// For writing text.
 config::Config writing_config(config::Config trained, const Server& server);
 
+/// For making so many pictures, at most 16 at once.
+config::Config picture_config(config::Config trained, const Server& server, std::int64_t count);
+
 /// For judging a text of so many labels, in windows of so many tokens; none: as trained. Errors:
 /// UserError(bad_config) for a window that is longer than the model can look at.
 config::Config scoring_config(config::Config trained, const Server& server,

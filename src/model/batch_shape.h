@@ -17,9 +17,10 @@ struct BatchShape {
   bool masks_documents = false, restarts_positions = false;
 };
 
-/// What the model is to write; text: "prefill" and "decode" are then among the graphs, and the
-/// caches they need among the state.
-enum class Writes : std::uint8_t { text, nothing };
+/// What the model is to make. Samples: the graphs for them are then there, and the caches they need
+/// among the state: "prefill" and "decode" of a model of text, "denoise" and "bound" of one of
+/// diffusion.
+enum class Writes : std::uint8_t { samples, nothing };
 
 struct ParameterCount {
   std::string name;

@@ -212,7 +212,7 @@ graph::ModelGraphs build(const GptSpec& spec, const BatchShape& batch,
       logits, {batch.samples, batch.length}, batch.global_batch * batch.length};
   std::vector<graph::Graph> graphs = {training_graph(classifier, optimizer),
                                       evaluation_graph(classifier)};
-  if (writes == Writes::text) {
+  if (writes == Writes::samples) {
     graphs.push_back(text_graph(spec, GptUse::prefill, spec.max_position_embeddings));
     graphs.push_back(text_graph(spec, GptUse::decode, 1));
   }

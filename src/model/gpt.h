@@ -16,7 +16,7 @@ namespace fourfold::model {
 /// "prefill" takes one text of up to max_position_embeddings tokens and gives the logits of
 /// position step.index, "decode" takes one more token.
 graph::ModelGraphs build(const GptSpec& spec, const BatchShape& batch,
-                         const graph::OptimizerSpec& optimizer, Writes writes = Writes::text);
+                         const graph::OptimizerSpec& optimizer, Writes writes = Writes::samples);
 
 std::vector<ParameterCount> count_parameters(const GptSpec& spec);
 

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include "model/gpt.h"
+#include "model/unet.h"
 #include "model/vgg.h"
 
 namespace fourfold::model {

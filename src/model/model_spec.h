@@ -5,13 +5,14 @@
 #include <variant>
 
 #include "model/gpt_spec.h"
+#include "model/unet_spec.h"
 #include "model/vgg_spec.h"
 
 namespace fourfold::model {
 
 /// The spec of one family.
-using Spec = std::variant<GptSpec, VggSpec>;
+using Spec = std::variant<GptSpec, VggSpec, UnetSpec>;
 
-enum class Kind : std::uint8_t { gpt, vgg };
+enum class Kind : std::uint8_t { gpt, vgg, unet };
 
 }  // namespace fourfold::model

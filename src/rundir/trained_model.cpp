@@ -68,9 +68,9 @@ void require_step(const checkpoint::Store& store, const std::string& run, std::i
 const std::string& TrainedModel::text_tokenizer() const {
   if (config.kind != model::Kind::gpt)
     throw UserError(ExitCode::bad_config,
-                    format("{} is no model of text (model.kind = vgg); expected a run of "
+                    format("{} is no model of text (model.kind = {}); expected a run of "
                            "model.kind = gpt",
-                           path));
+                           path, config::kind_word(config.kind)));
   return tokenizer;
 }
 

@@ -46,8 +46,10 @@ Evaluation evaluate(run::Executor& executor, const data::Source& source, Evaluat
   double loss_sum = 0, compared_sum = 0;
   std::int64_t items = 0, compared_items = 0, correct = 0;
   for (const std::int64_t batch : spread_batches(total, size.batches)) {
-    feeder.set_first(batch * program.feeds.micros * program.feeds.samples);
-    const op::ResultBlock result = executor.run("evaluate", {}, &feeder);
+    const std::int64_t first = batch * program.feeds.micros * program.feeds.samples;
+    feeder.set_first(first);
+    // What is drawn for a sample is the same in every evaluation.
+    const op::ResultBlock result = executor.run("evaluate", {.first_sample = first}, &feeder);
     loss_sum += result.loss_sum;
     items += result.valid_count;
     correct += result.correct_count;

@@ -54,7 +54,7 @@ class Golden {
   /// The batch of one step, which counts from 0.
   FixedFeeder batch(std::size_t step) const {
     const auto labels = of_step<std::int32_t>("labels", step);
-    if (is_vgg()) return {of_step<std::uint8_t>("pictures", step), labels};
+    if (is_of_pictures()) return {of_step<std::uint8_t>("pictures", step), labels};
     return {of_step<std::int32_t>("tokens", step), labels};
   }
   std::size_t steps() const { return static_cast<std::size_t>(integer("train.steps")); }
@@ -64,14 +64,16 @@ class Golden {
   /// With micro-batches so that there are `accumulation` of them.
   RunSetup run_setup(DType compute, std::int64_t accumulation) const {
     RunSetup setup;
-    if (is_vgg())
+    if (is_of("vgg"))
       setup.vgg = vgg();
+    else if (is_of("unet"))
+      setup.unet = unet();
     else
       setup.gpt = gpt();
     const std::int64_t batch = integer("train.global_batch_size");
     setup.plan = {.global_batch_size = batch,
                   .micro_batch_size = batch / accumulation,
-                  .seq_length = is_vgg() ? 1 : integer("data.seq_length"),
+                  .seq_length = is_of_pictures() ? 1 : integer("data.seq_length"),
                   .compute = compute};
     setup.optimizer = {.beta1 = number("optimizer.beta1"),
                        .beta2 = number("optimizer.beta2"),
@@ -87,7 +89,10 @@ class Golden {
   }
 
  private:
-  bool is_vgg() const { return has("model.kind") && setting("model.kind") == "vgg"; }
+  bool is_of(const std::string& kind) const {
+    return has("model.kind") && setting("model.kind") == kind;
+  }
+  bool is_of_pictures() const { return has("model.kind"); }
 
   model::GptSpec gpt() const {
     return {.num_layers = integer("model.num_layers"),
@@ -109,6 +114,28 @@ class Golden {
             .dropout = 0,
             .mean = numbers("data.mean"),
             .deviation = numbers("data.deviation")};
+  }
+
+  model::UnetSpec unet() const {
+    const bool is_cosine = setting("diffusion.noise_schedule") == "cosine";
+    return {.picture = integers("unet.picture"),
+            .channels = integer("unet.channels"),
+            .channel_mult = integers("unet.channel_mult"),
+            .layers_per_level = integer("unet.num_res_blocks"),
+            .attention_resolutions = integers("unet.attention_resolutions"),
+            .num_heads = integer("unet.num_heads"),
+            .norm_groups = integer("unet.norm_groups"),
+            .scale_shift_norm = flag("unet.scale_shift_norm"),
+            .resample_with_convolution = flag("unet.resample_with_convolution"),
+            .class_conditional = flag("unet.class_conditional"),
+            .num_classes = integer("unet.num_classes"),
+            .diffusion = {
+                .steps = integer("diffusion.steps"),
+                .schedule = is_cosine ? model::NoiseSchedule::cosine : model::NoiseSchedule::linear,
+                .learn_sigma = flag("unet.learn_sigma"),
+                .bound_weight = number("diffusion.bound_weight"),
+                .average_decay = number("diffusion.average_decay"),
+                .sampling = {}}};
   }
 
   /// "0.5,0.25".

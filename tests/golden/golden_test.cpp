@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "generate/pictures.h"
 #include "golden/golden.h"
 #include "support/compare.h"
 
@@ -25,6 +26,16 @@ struct Case {
   std::int64_t checkpointing;
 };
 
+std::vector<const program::Buffer*> averages_of(const test::SmallRun& run) {
+  std::vector<const program::Buffer*> averages;
+  for (const program::Buffer& buffer : run.bundle().at("train").buffers)
+    if (buffer.role == program::BufferRole::average) averages.push_back(&buffer);
+  return averages;
+}
+std::string start_of(const program::Buffer& average) {
+  return "initial/" + std::string(program::averaged_name(average.name));
+}
+
 class GoldenRun : public testing::TestWithParam<Case> {};
 
 TEST_P(GoldenRun, ten_steps_equal_pytorch) {
@@ -37,6 +48,9 @@ TEST_P(GoldenRun, ten_steps_equal_pytorch) {
   run.init(false);
   for (const program::Buffer* b : run.parameters())
     run.set_doubles(*b, golden.tensor<double>("initial/" + b->name));
+
+  for (const program::Buffer* b : averages_of(run))
+    run.set_doubles(*b, golden.tensor<double>(start_of(*b)));
 
   const bool is_double = c.compute == DType::f64;
   const double loss_bound = is_double ? 1e-11 : 1e-5, gradient_bound = loss_bound;
@@ -85,6 +99,13 @@ TEST_P(GoldenRun, ten_steps_equal_pytorch) {
     EXPECT_LE(error, weight_bound) << b->name;
     worst_weight = std::max(worst_weight, error);
   }
+  for (const program::Buffer* b : averages_of(run)) {
+    const auto got = run.doubles(*b), expected = golden.tensor<double>(b->name);
+    const KeyBias keys = key_bias(b->name, got.size());
+    EXPECT_LE(relative_error(without(got, keys), without(expected, keys), 1e-6 * norms[0]),
+              weight_bound)
+        << b->name;
+  }
   RecordProperty("worst_gradient", std::to_string(worst_gradient));
   std::printf("worst relative error: gradient %.2e, weight after ten steps %.2e\n", worst_gradient,
               worst_weight);
@@ -97,8 +118,8 @@ std::vector<Case> all_cases() {
     for (const DType compute : {DType::f32, DType::f64})
       for (const std::int64_t accumulation : {1, 4})
         cases.push_back({file, compute, accumulation, false, 0});
-  for (const char* file :
-       {"gpt-sgd", "gpt-sgd-nesterov", "vgg-adamw", "vgg-sgd", "vgg-sgd-nesterov"})
+  for (const char* file : {"gpt-sgd", "gpt-sgd-nesterov", "vgg-adamw", "vgg-sgd",
+                           "vgg-sgd-nesterov", "unet-sigma", "unet-plain"})
     for (const bool reference : {false, true})
       for (const DType compute : {DType::f32, DType::f64})
         cases.push_back({file, compute, 2, reference, 0});
@@ -119,6 +140,30 @@ INSTANTIATE_TEST_SUITE_P(PyTorch, GoldenRun, testing::ValuesIn(all_cases()), [](
     if (letter == '-') letter = '_';
   return name;
 });
+
+/// Pictures out of noise, by both samplers with four steps.
+TEST(GoldenSamples, of_a_unet_equal_those_of_a_python_reference) {
+  for (const char* file : {"unet-sigma", "unet-plain"})
+    for (const DType compute : {DType::f32, DType::f64})
+      for (const bool is_ddim : {true, false}) {
+        const Golden golden(file);
+        test::RunSetup setup = golden.run_setup(compute, 1);
+        setup.unet->diffusion.sampling = {is_ddim ? model::Sampler::ddim : model::Sampler::ddpm, 4,
+                                          is_ddim ? 0.5 : 0};
+        test::SmallRun run(setup);
+        run.init(false);
+        for (const program::Buffer* b : run.parameters())
+          run.set_doubles(*b, golden.tensor<double>("initial/" + b->name));
+        const generate::PictureSpec spec{
+            .count = 4, .steps = 4, .seed = 1, .label = std::nullopt, .num_labels = 5};
+        generate::make_pictures(spec, run.executor());
+        const auto id = run.bundle().at("denoise").find_buffer("denoised");
+        const auto got = run.doubles(run.bundle().at("denoise").buffer(id.value()));
+        const auto expected = golden.tensor<double>(is_ddim ? "samples/ddim" : "samples/ddpm");
+        EXPECT_LE(relative_error(got, expected, 0), compute == DType::f64 ? 1e-11 : 1e-4)
+            << file << (is_ddim ? " ddim" : " ddpm");
+      }
+}
 
 using Gradients = std::map<std::string, std::vector<double>>;
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes data/*.safetensors: ten training steps of small GPTs and VGGs, computed by PyTorch in float64.
+"""Makes data/*.safetensors: ten training steps of small GPTs, VGGs and U-Nets, computed by PyTorch in float64.
 
 Run it as `python3 tests/golden/make_goldens.py` with PyTorch and numpy at hand; README.md says what the files hold.
 The models (models.py), the loss, clipping and the optimizers come from PyTorch's own functions; `self_check` computes
@@ -14,7 +14,7 @@ import struct
 
 import numpy
 import torch
-from models import B, IGNORED, POOL, STEPS, Gpt, Vgg
+from models import AVERAGE_DECAY, B, IGNORED, POOL, SAMPLING_ETA, SAMPLING_STEPS, STEPS, Gpt, Unet, Vgg
 from torch.nn import functional
 
 BETAS, ADAM_EPSILON, WEIGHT_DECAY = (0.9, 0.95), 1e-8, 0.1
@@ -29,7 +29,7 @@ DISTANCE_TO_BEND = 1e-4
 @dataclasses.dataclass(frozen=True)
 class Case:
     name: str
-    model: Gpt | Vgg
+    model: Gpt | Vgg | Unet
     lr: tuple
     clip: float
     seed: int
@@ -50,6 +50,10 @@ CASES = (
     Case("vgg-sgd", Vgg(widths=(6, POOL, 10, 7, POOL), hidden=(9, 8)), CONSTANT_SGD_LR, 0.5, 7, momentum=0.9),
     Case("vgg-sgd-nesterov", Vgg(widths=(6, 5, POOL, 7), hidden=(), mean=(0.5,), deviation=(0.25,)),
          VARYING_SGD_LR, 0.5, 49, momentum=0.8, nesterov=True),
+    Case("unet-sigma", Unet(learn_sigma=True, scale_shift_norm=True, convolutions=True, conditional=True,
+                            schedule="cosine", steps=6), VARYING_LR, 0.5, 20),
+    Case("unet-plain", Unet(learn_sigma=False, scale_shift_norm=False, convolutions=False, conditional=False,
+                            schedule="linear", steps=1000), CONSTANT_LR, 0.5, 24),
 )
 # Step 0 of these once more, in bf16.
 AUTOCAST_CASES = CASES[:1] + CASES[3:4]
@@ -57,7 +61,7 @@ AUTOCAST_CASES = CASES[:1] + CASES[3:4]
 
 def decays(name):
     """Weight decay is for matrices and embeddings; a bias stays one whatever its number of dims."""
-    return name.endswith(".weight")
+    return ".weight" in name
 
 
 def initial_weights(case):
@@ -71,9 +75,7 @@ def batches(case):
     return case.model.batches(torch.Generator().manual_seed(1000 + case.seed))
 
 
-def loss_sum(case, weights, inputs, labels):
-    return functional.cross_entropy(
-        case.model.logits(weights, inputs).flatten(0, -2), labels.flatten(), ignore_index=IGNORED, reduction="sum")
+EVERY_ROW = slice(0, B)
 
 
 def train(case, micro_batch_size):
@@ -89,7 +91,9 @@ def train(case, micro_batch_size):
     else:
         optimizer = torch.optim.AdamW(groups, lr=0.0, betas=BETAS, eps=ADAM_EPSILON, foreach=False, fused=False)
     result = {f"initial/{name}": value for name, value in start.items()}
-    result["logits"] = case.model.logits(start, inputs[0])
+    if hasattr(case.model, "logits"):
+        result["logits"] = case.model.logits(start, inputs[0])
+    averages = {name: value.clone() for name, value in start.items()}
     losses, norms = [], []
     for step in range(STEPS):
         optimizer.zero_grad(set_to_none=True)
@@ -97,7 +101,7 @@ def train(case, micro_batch_size):
         total = 0.0
         for first in range(0, B, micro_batch_size):
             rows = slice(first, first + micro_batch_size)
-            micro_loss = loss_sum(case, weights, inputs[step, rows], labels[step, rows]) / valid
+            micro_loss = case.model.loss_sum(weights, (inputs, labels), step, rows) / valid
             micro_loss.backward()
             total += micro_loss.item()
         if step == 0:
@@ -107,11 +111,26 @@ def train(case, micro_batch_size):
         for group in optimizer.param_groups:
             group["lr"] = case.lr[step]
         optimizer.step()
+        for name, w in weights.items():
+            averages[name] = AVERAGE_DECAY * averages[name] + (1 - AVERAGE_DECAY) * w.detach()
     result.update({f"final/{name}": w.detach() for name, w in weights.items()})
+    if isinstance(case.model, Unet):
+        result.update({f"average/{name}": value for name, value in averages.items()})
+        result.update(sampled(case, start))
     result[case.model.input], result["labels"] = inputs, labels.to(torch.int32)
     for name, values in (("loss", losses), ("grad_norm", norms), ("lr", case.lr)):
         result[name] = torch.tensor(values, dtype=torch.float64)
     return result
+
+
+def sampled(case, weights):
+    """Pictures that the initial weights make out of noise, of classes 0 to 3, by both samplers."""
+    labels = torch.arange(B) % case.model.num_classes
+    with torch.no_grad():
+        return {
+            "samples/ddim": case.model.samples(weights, B, SAMPLING_STEPS, True, SAMPLING_ETA, labels),
+            "samples/ddpm": case.model.samples(weights, B, SAMPLING_STEPS, False, 0, labels),
+        }
 
 
 def autocast_gradients(case):
@@ -157,6 +176,9 @@ def check_differences(case, golden):
     inputs, labels = batches(case)
     valid = int((labels[0] != IGNORED).sum())
     scale, h = golden["grad_norm"][0], 1e-6
+    # What has no gradient on purpose stays as it is.
+    is_part_fixed = isinstance(case.model, Unet)
+    fixed = {"mean_weights": {name: w.clone() for name, w in weights.items()}} if is_part_fixed else {}
     for name, value in weights.items():
         for index in (0, value.numel() // 2, value.numel() - 1):
             flat = value.view(-1)
@@ -164,7 +186,7 @@ def check_differences(case, golden):
             ends = []
             for moved in (kept + h, kept - h):
                 flat[index] = moved
-                ends.append(loss_sum(case, weights, inputs[0], labels[0]).item() / valid)
+                ends.append(case.model.loss_sum(weights, (inputs, labels), 0, EVERY_ROW, **fixed).item() / valid)
             flat[index] = kept
             slope = (ends[0] - ends[1]) / (2 * h)
             error = abs(slope - golden[f"gradient/{name}"].view(-1)[index].item())
@@ -182,7 +204,7 @@ def check_update(case, golden):
         expect(distance > DISTANCE_TO_BEND, f"{case.name}: {distance:.1e} from a bend in step {step}, try another seed")
         leaves = {name: w.requires_grad_() for name, w in weights.items()}
         valid = int((labels[step] != IGNORED).sum())
-        loss = loss_sum(case, leaves, inputs[step], labels[step]) / valid
+        loss = case.model.loss_sum(leaves, (inputs, labels), step, EVERY_ROW) / valid
         gradients = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values()))))
         size = sum(float((g * g).sum()) for g in gradients.values()) ** 0.5
         expect(abs(size / golden["grad_norm"][step] - 1) < 1e-12, f"{case.name}: norm of step {step}")
@@ -208,7 +230,7 @@ def check_discerning(case, golden):
     """The file tells right from wrong: uneven halves, active clipping, no gradient near zero (but key biases)."""
     inputs, labels = batches(case)
     weights = {name: golden[f"initial/{name}"] for name in case.model.shapes()}
-    means = [float(loss_sum(case, weights, inputs[0, half], labels[0, half])) / int((labels[0, half] != IGNORED).sum())
+    means = [float(case.model.loss_sum(weights, (inputs, labels), 0, half)) / int((labels[0, half] != IGNORED).sum())
              for half in (slice(B // 2), slice(B // 2, B))]
     expect(abs(sum(means) / 2 - golden["loss"][0]) > 1e-3, f"{case.name}: a mean of means gives the same loss")
     clipped = golden["grad_norm"] > case.clip

@@ -75,6 +75,40 @@ TEST(Equivalence, of_a_vgg_on_every_grid_of_up_to_16_ranks) {
   expect_equal(test::picture_model(), or_one(all_grids()), "vgg", 1e-10);
 }
 
+/// Those of up to 4 ranks, and one of 16, each time; all with FOURFOLD_LONG.
+TEST(Equivalence, of_a_unet_on_every_grid_of_powers_of_two) {
+  std::vector<plan::Grid> grids = test::grids_of_two();
+  EXPECT_EQ(grids.size(), 70U);
+  if (std::getenv("FOURFOLD_LONG") == nullptr) {
+    std::erase_if(grids, [](const plan::Grid& grid) { return plan::num_ranks(grid) > 4; });
+    grids.push_back({.x = 2, .y = 2, .z = 2, .data = 2});
+    EXPECT_EQ(grids.size(), 16U);
+  }
+  expect_equal(test::diffusion_model(), or_one(grids), "unet", 1e-10);
+}
+
+TEST(Equivalence, of_a_unet_by_other_strategies) {
+  constexpr double most_later = 1e-10;
+  RunSetup setup = test::diffusion_model();
+  setup.plan.strategy = plan::Strategy::atp;
+  expect_equal(setup,
+               or_one({{.x = 2, .y = 2, .data = 1, .order = {"y", "x", "z", "data"}},
+                       {.x = 4, .data = 1, .order = {"y", "x", "z", "data"}}}),
+               "unet, atp", most_later);
+  setup.plan.strategy = plan::Strategy::megatron;
+  expect_equal(setup, or_one({{.x = 4, .data = 1}}), "unet, megatron", most_later);
+  setup.plan.strategy = plan::Strategy::fsdp;
+  expect_equal(setup, or_one({{.z = 4, .data = 2}}), "unet, fsdp", most_later);
+  setup.plan.strategy = plan::Strategy::axonn;
+  setup.plan.shard_states = true;
+  expect_equal(setup, or_one({{.data = 4}, {.x = 2, .y = 2, .z = 1, .data = 2}}),
+               "unet, optimizer states sharded", most_later);
+  setup.plan.shard_states = false;
+  setup.plan.checkpointing = {.layers = 1};
+  expect_equal(setup, or_one({{.x = 2, .y = 2, .z = 2, .data = 1}}), "unet, recomputation",
+               most_later);
+}
+
 TEST(Equivalence, of_a_vgg_by_other_strategies) {
   constexpr double most_later = 1e-10;
   RunSetup setup = test::picture_model();

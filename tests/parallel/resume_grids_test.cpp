@@ -45,6 +45,17 @@ test::RunSetup small_picture_model() {
   return setup;
 }
 
+/// Two levels, whose averages are state too.
+test::RunSetup small_diffusion_model() {
+  test::RunSetup setup = test::diffusion_model();
+  setup.unet->channels = 8;
+  setup.unet->num_heads = 4;
+  setup.unet->norm_groups = 4;
+  setup.unet->diffusion.average_decay = 0.75;
+  setup.plan.global_batch_size = 16;
+  return setup;
+}
+
 const std::vector<plan::Grid>& layouts() {
   static const std::vector<plan::Grid> all = {
       {.x = 1, .y = 1, .z = 1, .data = 1}, {.x = 2, .y = 1, .z = 1, .data = 1},
@@ -161,6 +172,10 @@ TEST_F(ResumeGrids, row_34_from_any_layout_to_any_other) {
 TEST_F(ResumeGrids, row_34_of_a_vgg_from_any_layout_to_any_other) {
   // ReLU makes many gradients near zero, by which AdamW divides.
   expect_any_to_any(small_picture_model(), 1e-10);
+}
+
+TEST_F(ResumeGrids, row_34_of_a_unet_from_any_layout_to_any_other) {
+  expect_any_to_any(small_diffusion_model(), 1e-10);
 }
 
 }  // namespace

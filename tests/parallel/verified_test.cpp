@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -72,6 +73,22 @@ TEST(Verified, programs_of_all_grids_have_no_faults) {
     ++count;
   }
   std::printf("%zu grids: no false alarm\n", count);
+}
+
+/// Every fifth grid each time; all with FOURFOLD_LONG.
+TEST(Verified, programs_of_a_unet_have_no_faults) {
+  const std::size_t step = std::getenv("FOURFOLD_LONG") == nullptr ? 5 : 1;
+  const std::vector<plan::Grid> grids = test::grids_of_two();
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < grids.size(); i += step) {
+    RunSetup setup = test::diffusion_model();
+    test::set_grid(setup, grids[i]);
+    setup.plan.shard_states = i % 2 == 0;
+    setup.plan.checkpointing.layers = i % 3 == 0 ? 1 : 0;
+    expect_sound(setup);
+    ++count;
+  }
+  std::printf("%zu grids of a U-Net: no false alarm\n", count);
 }
 
 TEST(Verified, programs_in_bf16_have_no_faults) {

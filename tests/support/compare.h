@@ -32,7 +32,7 @@ struct KeyBias {
   std::size_t begin = 0, end = 0;
 };
 inline KeyBias key_bias(const std::string& name, std::size_t elements) {
-  if (!name.ends_with("attn.qkv.bias")) return {};
+  if (!name.ends_with(".qkv.bias")) return {};
   return {elements / 3, elements / 3 * 2};
 }
 inline std::vector<double> without(std::vector<double> values, KeyBias part) {

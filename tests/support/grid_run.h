@@ -82,7 +82,7 @@ class GridRun {
     const auto graphs = model::build(setup.model(),
                                      {batching.samples(), batching.length, batching.global_batch,
                                       setup.masks_documents, setup.restarts_positions},
-                                     setup.optimizer, model::Writes::text);
+                                     setup.optimizer, model::Writes::samples);
     auto plan = plan::make_plan(graphs, setup.plan);
     const auto target =
         setup.reference_kernels ? kernels::cpu::reference_target() : kernels::cpu::target(1);

@@ -64,6 +64,37 @@ inline RunSetup picture_model() {
   return setup;
 }
 
+/// A U-Net of two levels with all there is: its skips have other widths than what they are read
+/// with, and groups of norms reach over the seam. 32 samples in two accumulation steps.
+inline RunSetup diffusion_model() {
+  RunSetup setup;
+  setup.unet = model::UnetSpec{.picture = {4, 4, 3},
+                               .channels = 16,
+                               .channel_mult = {1, 2},
+                               .layers_per_level = 1,
+                               .attention_resolutions = {2},
+                               .num_heads = 16,
+                               .norm_groups = 8,
+                               .dropout = 0.1,
+                               .class_conditional = true,
+                               .num_classes = 5,
+                               .diffusion = {.steps = 20, .learn_sigma = true, .sampling = {}}};
+  setup.plan = {.global_batch_size = 32, .micro_batch_size = 16, .seq_length = 1};
+  setup.plan.compute = DType::f64;
+  return setup;
+}
+
+/// Every ordered grid of powers of two of at most 16 ranks.
+inline std::vector<plan::Grid> grids_of_two() {
+  std::vector<plan::Grid> grids;
+  for (std::int64_t x = 1; x <= 16; x *= 2)
+    for (std::int64_t y = 1; x * y <= 16; y *= 2)
+      for (std::int64_t z = 1; x * y * z <= 16; z *= 2)
+        for (std::int64_t data = 1; x * y * z * data <= 16; data *= 2)
+          grids.push_back({.x = x, .y = y, .z = z, .data = data});
+  return grids;
+}
+
 inline void set_grid(RunSetup& setup, const plan::Grid& grid, std::int64_t accumulation = 2) {
   setup.plan.grid = grid;
   setup.plan.micro_batch_size =

@@ -29,7 +29,8 @@ struct RunSetup {
                      .ffn_hidden_size = 32,
                      .max_position_embeddings = 6,
                      .vocab_size = 11};
-  std::optional<model::VggSpec> vgg = {};  // in place of the GPT; then seq_length is 1
+  std::optional<model::VggSpec> vgg = {};    // in place of the GPT; then seq_length is 1
+  std::optional<model::UnetSpec> unet = {};  // likewise
   plan::PlanSpec plan{.global_batch_size = 4, .micro_batch_size = 2, .seq_length = 6};
   graph::OptimizerSpec optimizer;
   /// Above 0: all ops in their cut forms, norms in so many chunks.
@@ -43,7 +44,13 @@ struct RunSetup {
   /// Which tokens of the batch, counted over all samples, have no label besides every seventh.
   std::function<bool(std::int64_t)> masked;
 
-  model::Spec model() const { return vgg ? model::Spec(*vgg) : model::Spec(gpt); }
+  model::Spec model() const {
+    if (unet) return *unet;
+    return vgg ? model::Spec(*vgg) : model::Spec(gpt);
+  }
+  bool is_of_pictures() const { return vgg || unet; }
+  const std::vector<std::int64_t>& picture() const { return unet ? unet->picture : vgg->picture; }
+  std::int64_t num_classes() const { return unet ? unet->num_classes : vgg->num_classes; }
 };
 
 /// Feeds a fixed batch, the same in every step; document starts where they are asked for.
@@ -80,8 +87,7 @@ class FixedFeeder : public run::Feeder {
 /// Noise, and labels of which every seventh is missing.
 inline FixedFeeder random_pictures(const RunSetup& setup, std::uint64_t seed) {
   const Random random(seed, random_stream("test.batch"));
-  const model::VggSpec& vgg = *setup.vgg;
-  const std::int64_t size = vgg.picture[0] * vgg.picture[1] * vgg.picture[2];
+  const std::int64_t size = Shape(setup.picture()).elements();
   std::vector<std::uint8_t> pictures;
   std::vector<std::int32_t> labels;
   for (std::int64_t i = 0; i < setup.plan.global_batch_size; ++i) {
@@ -90,7 +96,7 @@ inline FixedFeeder random_pictures(const RunSetup& setup, std::uint64_t seed) {
       pictures.push_back(static_cast<std::uint8_t>(
           random.below(256, static_cast<std::uint64_t>(i * size + at), 0)));
     const bool masked = i % 7 == 3 || (setup.masked && setup.masked(i));
-    const auto classes = static_cast<std::uint64_t>(vgg.num_classes);
+    const auto classes = static_cast<std::uint64_t>(setup.num_classes());
     labels.push_back(masked ? -1 : static_cast<std::int32_t>(random.below(classes, element, 1)));
   }
   return {pictures, labels};
@@ -99,7 +105,7 @@ inline FixedFeeder random_pictures(const RunSetup& setup, std::uint64_t seed) {
 /// Random tokens, labels of which every seventh is missing, and documents of random lengths; or
 /// pictures.
 inline FixedFeeder random_batch(const RunSetup& setup, std::uint64_t seed = 7) {
-  if (setup.vgg) return random_pictures(setup, seed);
+  if (setup.is_of_pictures()) return random_pictures(setup, seed);
   const Random random(seed, random_stream("test.batch"));
   std::vector<std::int32_t> tokens, labels, starts;
   const std::int64_t count = setup.plan.global_batch_size * setup.plan.seq_length;
@@ -143,7 +149,7 @@ class SmallRun {
         setup.model(),
         {setup.plan.micro_batch_size, setup.plan.seq_length, setup.plan.global_batch_size,
          setup.masks_documents, setup.restarts_positions},
-        setup.optimizer, model::Writes::text);
+        setup.optimizer, model::Writes::samples);
     for (graph::Graph& graph : graphs.graphs)
       if (setup.chunks > 0) graph = in_cut_forms(graph, setup.chunks);
     const auto plan = std::get<plan::Plan>(plan::make_plan(graphs, setup.plan));
@@ -165,8 +171,10 @@ class SmallRun {
       if (buffer.role != program::BufferRole::parameter) continue;
       const Random random(seed, random_stream("test.rough." + buffer.name));
       auto values = doubles(buffer);
-      // A GPT begins with small weights; a VGG's keep the size of activations as they are.
-      const double scale = buffer.name.ends_with(".weight") && !setup_.vgg ? 10 : 1;
+      // A GPT begins with small weights; those of other models keep the size of activations as they
+      // are.
+      const bool is_small = buffer.name.ends_with(".weight") && !setup_.is_of_pictures();
+      const double scale = is_small ? 10 : 1;
       for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = values[i] * scale + 0.3 * random.normal(i, 0);
       set_doubles(buffer, values);

@@ -45,6 +45,20 @@ eval: {interval_steps: 0, batches: 2}
 precision: {compute: fp64}
 )";
 
+/// Two levels of channels that two, four and eight divide.
+constexpr const char* diffusion_text = R"(
+model: {kind: unet}
+unet: {channels: 16, channel_mult: [1, 2], num_res_blocks: 1, attention_resolutions: [4], num_heads: 8,
+  norm_groups: 8, picture: [8, 8, 3], num_classes: 5, class_conditional: true, learn_sigma: true, dropout: 0.1}
+diffusion: {steps: 20}
+data: {format: synthetic, flip: true}
+train: {steps: 5, global_batch_size: 16}
+optimizer: {lr: 1e-3}
+lr_schedule: {kind: constant, warmup_steps: 0}
+eval: {interval_steps: 0, batches: 2}
+precision: {compute: fp64}
+)";
+
 struct GridCase {
   int x, y, z, data;
   std::vector<std::string> settings;
@@ -105,6 +119,20 @@ const std::vector<GridCase> of_pictures{
     {1, 1, 2, 2, {fsdp, states}},
     {3, 1, 1, 1, {}},
     {1, 3, 1, 1, {}},
+    {2, 2, 2, 1, {"train.micro_batch_size=4"}},
+};
+
+/// The words of the U-Net.
+const std::vector<GridCase> of_diffusion{
+    {2, 1, 1, 1, {}},
+    {1, 2, 1, 1, {}},
+    {1, 1, 2, 1, {"train.micro_batch_size=2"}},
+    {1, 1, 1, 2, {"train.micro_batch_size=4"}},
+    {2, 2, 1, 1, {recompute}},
+    {4, 1, 1, 1, {}},
+    {1, 1, 2, 2, {fsdp, states}},
+    {2, 1, 2, 1, {}},
+    {1, 2, 1, 2, {states}},
     {2, 2, 2, 1, {"train.micro_batch_size=4"}},
 };
 
@@ -187,6 +215,13 @@ TEST_F(MpiTraining, of_a_vgg_on_ten_grids_equals_one_rank) {
   compare_with(picture_text);
   constexpr double bound = 1e-10;  // ReLU makes many gradients near zero, by which AdamW divides
   EXPECT_LE(worst_of(of_pictures, bound), bound);
+}
+
+TEST_F(MpiTraining, of_a_unet_on_ten_grids_equals_one_rank) {
+  if (std::getenv("FOURFOLD_LONG") == nullptr) GTEST_SKIP() << "takes minutes; set FOURFOLD_LONG";
+  compare_with(diffusion_text);
+  constexpr double bound = 1e-10;
+  EXPECT_LE(worst_of(of_diffusion, bound), bound);
 }
 
 TEST_F(MpiTraining, on_every_kind_of_grid_equals_one_rank) {

@@ -38,7 +38,7 @@ struct GridSetup {
     const auto batching = std::get<plan::Batching>(plan::solve_batching(plan));
     const model::Spec spec = vgg ? model::Spec(*vgg) : model::Spec(gpt);
     return model::build(spec, {batching.samples(), batching.length, batching.global_batch}, {},
-                        writes_text ? model::Writes::text : model::Writes::nothing);
+                        writes_text ? model::Writes::samples : model::Writes::nothing);
   }
   plan::Plan solved(const graph::ModelGraphs& model) const {
     auto solved = plan::make_plan(model, plan);

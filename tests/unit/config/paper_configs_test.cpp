@@ -7,6 +7,7 @@
 
 #include "config/config.h"
 #include "model/gpt.h"
+#include "model/unet.h"
 #include "model/vgg.h"
 #include "plan/plan.h"
 #include "support/infeasible_words.h"
@@ -87,6 +88,38 @@ TEST(PaperConfigs, vgg19_has_the_size_that_rhino_prints) {
   // the last layer.
   EXPECT_EQ(count, 143'667'240 - 1000 * 4097 + 1'000'000 * 4097.0);
   EXPECT_NEAR(count / 1e9, 4.2, 0.05);
+}
+
+/// AxoNN, table II, with the levels of the network for CIFAR-10 of Nichol, Dhariwal 2021.
+struct PublishedUnet {
+  std::string file;
+  std::int64_t channels, ranks;
+  double millions;
+};
+const std::vector<PublishedUnet> unets = {
+    {"paper/unet-250m", 256, 64, 210},   {"paper/unet-500m", 416, 128, 554},
+    {"paper/unet-1b", 512, 256, 840},    {"paper/unet-2b", 768, 512, 1889},
+    {"paper/unet-4b", 1024, 1024, 3357}, {"paper/axonn-check-unet-50m", 128, 16, 52.5},
+    {"unet-cifar10-50m", 128, 1, 52.5},
+};
+
+TEST(PaperConfigs, unets_have_the_channels_the_parameters_and_the_ranks_of_the_paper) {
+  for (const PublishedUnet& run : unets) {
+    const std::vector<std::string> files = {std::string(FOURFOLD_SOURCE_DIR) + "/configs/" +
+                                            run.file + ".yaml"};
+    const Config config = load(files, {});
+    EXPECT_EQ(config.unet.channels, run.channels) << run.file;
+    EXPECT_EQ(config.unet.diffusion.steps, 4000) << run.file;
+    EXPECT_TRUE(config.unet.diffusion.learn_sigma) << run.file;
+    double count = 0;
+    for (const auto& part : model::count_parameters(config.unet))
+      count += static_cast<double>(part.parameters);
+    EXPECT_NEAR(count / 1e6, run.millions, run.millions < 100 ? 0.05 : 0.5) << run.file;
+    const auto grid = plan::solve_grid(config.plan, run.ranks);
+    ASSERT_TRUE(std::holds_alternative<plan::Grid>(grid))
+        << test::in_words(std::get<plan::Infeasible>(grid));
+    EXPECT_EQ(plan::num_ranks(std::get<plan::Grid>(grid)), run.ranks) << run.file;
+  }
 }
 
 }  // namespace

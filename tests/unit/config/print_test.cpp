@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -127,7 +129,7 @@ class Randomizer {
 
   void make_data_consistent() {
     data::DataSpec& data = config_.data;
-    if (config_.kind == model::Kind::vgg) {
+    if (config_.is_of_pictures()) {
       make_pictures_consistent();
       return;
     }
@@ -151,10 +153,18 @@ class Randomizer {
       config_.data.validation.clear();
     model::VggSpec& vgg = config_.vgg;
     if (vgg.widths.empty() || vgg.widths[0] == 0) vgg.widths.insert(vgg.widths.begin(), 8);
-    if (vgg.picture.size() != 3 && config_.data.format != data::Format::synthetic)
-      vgg.picture.clear();
+    std::vector<std::int64_t>& picture = config_.picture();
+    if (picture.size() != 3 && config_.data.format != data::Format::synthetic)
+      picture.clear();
     else
-      vgg.picture = {64, 80, 3};
+      picture = {64, 80, 3};
+    model::UnetSpec& unet = config_.unet;
+    unet.channel_mult.resize(1 + unet.channel_mult.size() % 4, 2);
+    unet.num_heads = 1 + unet.num_heads % 8;
+    unet.norm_groups = 1 + unet.norm_groups % 8;
+    unet.channels = (1 + unet.channels % 100) * unet.num_heads * unet.norm_groups;
+    config_.num_classes() = 1 + config_.num_classes() % 100;
+    unet.diffusion.sampling.steps = std::min(unet.diffusion.sampling.steps, unet.diffusion.steps);
     config_.plan.shard_sequence = false;
   }
 
@@ -191,12 +201,15 @@ TEST(ResolvedYaml, every_key_is_explicit) {
        {"data: {path: x}\n", "model: {kind: vgg}\ndata: {format: pictures, path: x}\n"}) {
     const Config config = load_text(model);
     const std::string text = resolved_yaml(config);
+    // Names that stand in several sections.
+    const std::set<std::string_view> shared = {"dropout", "interval", "steps", "picture",
+                                               "num_classes"};
     for (const Key& key : keys())
       EXPECT_EQ(
           text.find("\n  " + std::string(leaf_of(key.path)) + ": ") != std::string::npos ||
               text.find("\n    " + std::string(leaf_of(key.path)) + ": ") != std::string::npos ||
               text.find("\n" + std::string(leaf_of(key.path)) + ": ") != std::string::npos,
-          applies(key, config) || leaf_of(key.path) == "dropout" || leaf_of(key.path) == "interval")
+          applies(key, config) || shared.contains(leaf_of(key.path)))
           << key.path;
   }
 }

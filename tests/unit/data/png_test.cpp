@@ -139,5 +139,15 @@ TEST(Png, a_pixel_stream_of_another_size_is_a_fault) {
   }
 }
 
+TEST(Png, what_is_encoded_reads_back) {
+  for (const PictureShape& shape : {PictureShape{5, 7, 3}, PictureShape{4, 9, 1}}) {
+    const std::vector<std::uint8_t> picture = made_picture(3, shape);
+    const Decoded decoded = decode(encode_png(picture, shape));
+    EXPECT_EQ(decoded.fault, "");
+    EXPECT_EQ(decoded.shape, shape);
+    EXPECT_EQ(decoded.values, Values(picture.begin(), picture.end()));
+  }
+}
+
 }  // namespace
 }  // namespace fourfold::data

@@ -9,6 +9,7 @@
 #include "graph/autodiff.h"
 #include "graph/builder.h"
 #include "model/gpt.h"
+#include "model/unet.h"
 #include "support/all_cut_forms.h"
 
 namespace fourfold::graph {
@@ -249,6 +250,55 @@ TEST(Gpt, gpt2_small_has_124_million_parameters) {
                                                    .vocab_size = 50257}))
     total += part.parameters;
   EXPECT_EQ(total, 124439808);  // Hugging Face's gpt2
+}
+
+/// A U-Net of one level with pictures of 4 x 4.
+model::UnetSpec small_unet() {
+  return {.picture = {4, 4, 3},
+          .channels = 8,
+          .channel_mult = {1},
+          .layers_per_level = 1,
+          .attention_resolutions = {},
+          .num_heads = 2,
+          .norm_groups = 4,
+          .num_classes = 2,
+          .diffusion = {}};
+}
+
+TEST(Unet, model_flops_are_those_of_its_products_and_of_attention) {
+  const double pixels = 16, kernel = 9, c = 8, told = 32;
+  const double first = kernel * 3 * c * pixels, last = kernel * c * 3 * pixels;
+  const double convolution = kernel * c * c * pixels, of_time = told * 2 * c;
+  const double block = 2 * convolution + of_time;
+  // On the way up: the first convolution reads twice the channels, and so does a shortcut.
+  const double block_up = 3 * convolution + of_time + 2 * c * c * pixels;
+  const double attention = (3 * c * c + c * c) * pixels;
+  const double time = c * told + told * told;
+  const double products = first + last + 3 * block + 2 * block_up + attention + time;
+  const Shape qkv{1, 4, 4, 3, 2, 4}, y{1, 4, 4, 2, 4}, lse{1, 2, 16};
+  const op::Attention core{.stream = {}, .window = {}, .causal = false};
+  const op::AttentionGradient core_gradient{.stream = {}, .window = {}, .causal = false};
+  const double of_core = op::flops(core, std::vector<Shape>{qkv, y, lse}) +
+                         op::flops(core_gradient, std::vector<Shape>{qkv, y, lse, y, qkv});
+  // What is fed, and the time, have no gradient.
+  const double expected = 2 * (3 * products - first - c * told) + of_core;
+  EXPECT_NEAR(model::model_flops_per_step(small_unet(), 5, 1) / (5 * expected), 1, 1e-12);
+}
+
+TEST(Unet, parts_of_a_sum_of_products_decay_as_the_whole_would) {
+  const graph::ModelGraphs graphs =
+      model::build(small_unet(), {1, 1, 1}, {.weight_decay = 0.5}, model::Writes::nothing);
+  const graph::Graph& train = graphs.at("train");
+  std::size_t decayed = 0;
+  for (const graph::Node& node : train.nodes) {
+    const auto* update = std::get_if<op::AdamW>(&node.op);
+    if (update == nullptr) continue;
+    const std::string& name = train.value(node.outputs[0]).name;
+    EXPECT_EQ(update->weight_decay > 0, name.find(".weight") != std::string::npos) << name;
+    decayed += update->weight_decay > 0 ? 1U : 0U;
+  }
+  EXPECT_GT(decayed, 0U);
+  EXPECT_TRUE(train.find("up.0.0.conv1.weight.1").has_value());
 }
 
 TEST(Gpt, model_flops_follow_narayanan_for_a_ffn_of_four_times_the_width) {

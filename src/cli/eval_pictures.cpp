@@ -1,0 +1,98 @@
+#include "cli/eval_pictures.h"
+
+#include <unistd.h>
+
+#include <optional>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "checkpoint/load_model.h"
+#include "data/source.h"
+#include "job/job.h"
+#include "job/serving_config.h"
+#include "run/executor.h"
+#include "screen/print.h"
+#include "screen/progress_line.h"
+#include "screen/terminal.h"
+#include "train/picture_bound.h"
+
+namespace fourfold::cli {
+namespace {
+
+void check_options(const EvalArguments& arguments) {
+  if (arguments.data.empty())
+    throw UserError(ExitCode::bad_config,
+                    "this run makes pictures; give some to judge with --data PATH");
+  const std::pair<const char*, bool> of_text[] = {{"--text", !arguments.text.empty()},
+                                                  {"--window", arguments.window.has_value()},
+                                                  {"--logits", !arguments.logits.empty()}};
+  for (const auto& [option, is_given] : of_text)
+    if (is_given)
+      throw UserError(ExitCode::bad_config,
+                      format("{} is an option for texts, but the model of this run makes pictures; "
+                             "leave it out",
+                             option));
+}
+
+/// The set validates alone.
+config::Config config_of(const EvalArguments& arguments, const rundir::TrainedModel& model) {
+  constexpr std::int64_t at_once = 16;
+  config::Config config =
+      job::picture_config(model.config, {arguments.threads, arguments.device},
+                          std::min(at_once, arguments.pictures.value_or(at_once)));
+  config.plan.shard_states = false;
+  config.data.format = data::Format::pictures;
+  config.data.path = config.data.validation = arguments.data;
+  config.data.flip = false;
+  config::share_values(config);
+  return config;
+}
+
+void print_bound(const EvalArguments& arguments, const rundir::TrainedModel& model,
+                 const train::PictureBound& bound) {
+  if (arguments.json) {
+    Json terms = Json::array();
+    for (const double bits : bound.by_time) terms.push(bits);
+    const Json json = Json::object()
+                          .set("bits_per_dim", bound.bits())
+                          .set("pictures", bound.pictures)
+                          .set("by_time", std::move(terms));
+    screen::print("%s\n", json.dump().c_str());
+    return;
+  }
+  screen::print("model        %s of %s\npictures     %s of %s\nbits/dim     %.4f\n",
+                model.origin.c_str(), arguments.run_dir.c_str(),
+                format_grouped(bound.pictures).c_str(), arguments.data.c_str(), bound.bits());
+}
+
+}  // namespace
+
+void eval_pictures(const EvalArguments& arguments, const rundir::TrainedModel& model) {
+  check_options(arguments);
+  config::Config config = config_of(arguments, model);
+  const auto source = job::load_data(config);
+  const job::Job job = job::make_job(std::move(config), job::Graphs::evaluation);
+  job::require_device(job);
+  job::check_memory(job);
+  const auto backend = job::make_backend(job);
+  run::Executor executor(job.bundle(), *backend);
+  checkpoint::load_model(*model.parameters, job.bundle().at("bound"),
+                         [&](const program::Buffer& b) { return executor.bytes(b); });
+  std::optional<screen::ProgressLine> line;
+  if (!arguments.json)
+    line.emplace(
+        screen::terminal_of(STDOUT_FILENO, screen::ColorChoice::automatic, arguments.variable));
+  const std::int64_t times = job.config.unet.diffusion.steps;
+  const train::PictureBound bound = train::bound_of_pictures(
+      executor, *source, times, arguments.pictures, [&](double done, std::int64_t pictures) {
+        if (line)
+          line->show(done,
+                     format("{} at {} each", counted(pictures, "picture"), counted(times, "time")));
+      });
+  line.reset();
+  print_bound(arguments, model, bound);
+}
+
+}  // namespace fourfold::cli

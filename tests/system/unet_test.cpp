@@ -1,0 +1,208 @@
+// A U-Net as a person trains it and makes pictures with it: on every kind of grid, gone on from
+// checkpoints, with averages of its weights, judged in bits, and what is said where an option or a
+// key does not fit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "checkpoint/stored_model.h"
+#include "data/png.h"
+#include "support/command.h"
+#include "support/in_process.h"
+#include "unit/data/picture_files.h"
+
+namespace fourfold {
+namespace {
+
+using test::Outcome;
+using test::run_here;
+using Words = std::vector<std::string>;
+
+class UnetRuns : public FolderTest {
+ protected:
+  void SetUp() override {
+    FolderTest::SetUp();
+    constexpr data::PictureShape shape = {8, 8, 3};
+    for (int picture = 0; picture < 100; ++picture)
+      data::write_picture_file(path(format("set/{}/{}.png", picture % 4, picture)),
+                               data::png_bytes(data::made_png(picture, shape)));
+    write_file_atomic(path("unet.yaml"),
+                      "model: {kind: unet}\n"
+                      "unet: {channels: 8, channel_mult: [1, 2], num_res_blocks: 1, dropout: 0.1,\n"
+                      "  attention_resolutions: [4], num_heads: 2, norm_groups: 4, \n"
+                      "  class_conditional: true, learn_sigma: true}\n"
+                      "diffusion: {steps: 12, average_decay: 0.9}\n"
+                      "data: {format: pictures, path: " +
+                          path("set") +
+                          "}\n"
+                          "train: {steps: 12, global_batch_size: 16, micro_batch_size: 4}\n"
+                          "lr_schedule: {kind: constant, warmup_steps: 0}\n"
+                          "optimizer: {lr: 3e-3}\n"
+                          "eval: {interval_steps: 0, batches: 4}\n"
+                          "checkpoint: {interval_steps: 6}\n"
+                          "precision: {compute: fp64}\n");
+  }
+  Outcome train(const std::string& name, const Words& sets = {}, const Words& more = {}) const {
+    Words words = {"train", path("unet.yaml"), "--set", "run.dir=" + path(name),
+                   "--set", "run.threads=1"};
+    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
+    words.insert(words.end(), more.begin(), more.end());
+    return run_here(words);
+  }
+  std::string weights(const std::string& name) const {
+    return read_file(path(name) + "/model.safetensors");
+  }
+  double last_loss(const std::string& name) const {
+    const std::vector<std::string> lines =
+        split(trim(read_file(path(name) + "/metrics.jsonl")), '\n');
+    const Json last = parse_json(lines.back(), "metrics.jsonl");
+    return last.find("val_loss")->as_double();
+  }
+};
+
+TEST_F(UnetRuns, every_kind_of_grid_trains_the_same_weights) {
+  ASSERT_EQ(train("serial").code, 0);
+  int number = 0;
+  for (const char* grid :
+       {"parallel.tensor={x: 2}", "parallel.tensor={y: 2}", "parallel.tensor={z: 2}",
+        "parallel.data=2", "parallel.tensor={x: 2, y: 2, z: 2}"}) {
+    const std::string name = format("grid{}", ++number);
+    const Outcome outcome = train(name, {grid, "train.micro_batch_size=1"});
+    ASSERT_EQ(outcome.code, 0) << grid << "\n" << outcome.text;
+    EXPECT_NEAR(last_loss(name), last_loss("serial"), 1e-10 * last_loss("serial")) << grid;
+  }
+  const Outcome sharded =
+      train("states", {"parallel.data=4", "optimizer.shard=states", "train.micro_batch_size=1"});
+  ASSERT_EQ(sharded.code, 0) << sharded.text;
+  EXPECT_NEAR(last_loss("states"), last_loss("serial"), 1e-10 * last_loss("serial"));
+}
+
+TEST_F(UnetRuns, goes_on_from_a_checkpoint_on_its_own_grid_and_on_another) {
+  ASSERT_EQ(train("whole").code, 0);
+  ASSERT_EQ(train("parts", {}, {"--stop-at", "6"}).code, 0);
+  ASSERT_EQ(train("parts").code, 0);
+  EXPECT_TRUE(weights("parts") == weights("whole")) << "averages too, bit for bit";
+  ASSERT_EQ(train("moved", {"parallel.tensor={x: 2, z: 2}", "train.micro_batch_size=2"},
+                  {"--stop-at", "6"})
+                .code,
+            0);
+  ASSERT_EQ(
+      train("moved", {"parallel.tensor={y: 2}", "parallel.data=2", "train.micro_batch_size=2"})
+          .code,
+      0);
+  EXPECT_NEAR(last_loss("moved"), last_loss("whole"), 1e-10 * last_loss("whole"));
+}
+
+/// The final weights are the averages, which come after the weights that the checkpoint has too.
+TEST_F(UnetRuns, its_final_weights_are_averages) {
+  ASSERT_EQ(train("a").code, 0);
+  ASSERT_EQ(train("plain", {"diffusion.average_decay=0"}).code, 0);
+  EXPECT_EQ(last_loss("a"), last_loss("plain")) << "averages change nothing of the training";
+  EXPECT_FALSE(weights("a") == weights("plain"));
+  const auto model = checkpoint::open_model_file(path("a/model.safetensors"));
+  const auto plain = checkpoint::open_model_file(path("plain/model.safetensors"));
+  EXPECT_EQ(model->tensors().size(), plain->tensors().size());
+  EXPECT_EQ(model->find("average/out.weight"), nullptr);
+}
+
+TEST_F(UnetRuns, its_programs_have_no_faults_on_grids_and_read_back) {
+  for (const char* grid : {"parallel.tensor={z: 4}", "parallel.tensor={x: 2, y: 2, z: 2}",
+                           "parallel.tensor={x: 1, y: 4, z: 1}"}) {
+    const Words sets = {
+        "--set", grid, "--set", "train.micro_batch_size=1", "--set", "train.global_batch_size=24"};
+    Words verify = {"verify", path("unet.yaml")},
+          program = {"program", path("unet.yaml"), "--program", "all"};
+    verify.insert(verify.end(), sets.begin(), sets.end());
+    program.insert(program.end(), sets.begin(), sets.end());
+    const Outcome verified = run_here(verify);
+    EXPECT_EQ(verified.code, 0) << grid << "\n" << verified.text << verified.output;
+    const Outcome printed = run_here(program);
+    ASSERT_EQ(printed.code, 0);
+    write_file_atomic(path("program.txt"), printed.output);
+    EXPECT_EQ(run_here({"verify", "--text", path("program.txt")}).code, 0);
+  }
+}
+
+TEST_F(UnetRuns, makes_pictures_that_follow_from_their_seed_and_number_alone) {
+  ASSERT_EQ(train("a", {"precision.compute=fp32"}).code, 0);
+  const auto make = [&](const Words& more) {
+    Words words = {"generate", path("a")};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_here(words);
+    ASSERT_EQ(outcome.code, 0) << outcome.text;
+  };
+  make({"-o", path("sheet.png"), "--each", path("each"), "--samples", "20"});
+  make({"--each", path("few"), "--samples", "3"});
+  make({"--each", path("other"), "--samples", "3", "--seed", "9"});
+  make({"--each", path("ddpm"), "--samples", "3", "--sampler", "ddpm", "--steps", "0"});
+  make({"--each", path("class"), "--samples", "3", "--class", "2"});
+  for (const char* number : {"1", "2", "3"}) {
+    const std::string name = std::string("/") + number + ".png";
+    EXPECT_TRUE(read_file(path("few") + name) == read_file(path("each") + name));
+    for (const char* folder : {"other", "ddpm"})
+      EXPECT_FALSE(read_file(path(folder) + name) == read_file(path("each") + name)) << folder;
+  }
+  // Picture 3 has class 2 anyway.
+  EXPECT_TRUE(read_file(path("class/3.png")) == read_file(path("each/3.png")));
+  const std::string sheet = read_file(path("sheet.png"));
+  const auto shape = data::png_shape(std::as_bytes(std::span(sheet)));
+  ASSERT_TRUE(std::holds_alternative<data::PictureShape>(shape));
+  EXPECT_EQ(std::get<data::PictureShape>(shape), (data::PictureShape{4 * 9 - 1, 5 * 9 - 1, 3}));
+}
+
+TEST_F(UnetRuns, judges_pictures_in_bits) {
+  ASSERT_EQ(train("a", {"precision.compute=fp32"}).code, 0);
+  const Outcome outcome = run_here({"eval", path("a"), "--data", path("set"), "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  const Json json = parse_json(outcome.output, "eval");
+  EXPECT_EQ(json.find("pictures")->as_integer(), 100);
+  EXPECT_EQ(json.find("by_time")->items().size(), 12U);
+  double sum = 0;
+  for (const Json& bits : json.find("by_time")->items()) sum += bits.as_double();
+  EXPECT_NEAR(json.find("bits_per_dim")->as_double(), sum, 1e-12 * sum);
+  EXPECT_GT(sum, 0);
+  const Outcome some = run_here({"eval", path("a"), "--data", path("set"), "--pictures", "16"});
+  EXPECT_NE(some.output.find("bits/dim"), std::string::npos) << some.text;
+}
+
+TEST_F(UnetRuns, what_does_not_fit_is_said_in_one_line) {
+  ASSERT_EQ(train("a", {"train.steps=2"}).code, 0);
+  const auto says = [&](const Words& words, int code, const char* expected) {
+    const Outcome outcome = run_here(words);
+    EXPECT_EQ(outcome.code, code) << expected << "\n" << outcome.text;
+    EXPECT_NE(outcome.text.find(expected), std::string::npos) << outcome.text;
+  };
+  says({"generate", path("a")}, 2, "give -o FILE.png");
+  says({"generate", path("a"), "-o", path("a.png"), "--prompt", "x"}, 2,
+       "--prompt is an option for texts, but the model of this run makes pictures");
+  says({"generate", path("a"), "-o", path("unet.yaml")}, 11, "is there already");
+  says({"generate", path("a"), "-o", path("a.png"), "--steps", "13"}, 2,
+       "--steps 13: the run has 12 times of noise");
+  says({"generate", path("a"), "-o", path("a.png"), "--class", "4"}, 2,
+       "--class 4: the model knows 4 classes; expected at most 3");
+  says({"eval", path("a"), "--text", path("unet.yaml")}, 2, "give some to judge with --data PATH");
+  says({"eval", path("a"), "--data", path("nothing")}, 3, "nothing");
+  EXPECT_FALSE(file_exists(path("a.png")));
+  const auto refused = [&](const std::string& set, const char* expected) {
+    says({"config", "check", path("unet.yaml"), "--set", set}, 2, expected);
+  };
+  refused("unet.norm_groups=3", "unet.norm_groups = 3 does not divide the 8 channels of a level");
+  refused("unet.num_heads=3", "unet.num_heads = 3 does not divide the 8 channels of a level");
+  refused("unet.channel_mult=[]", "unet.channel_mult has no level");
+  refused(
+      "unet.picture=[9, 8, 3]",
+      "unet.channel_mult has 2 levels, which halve pictures 1 times, but 9 x 8 cannot be divided "
+      "by 2");
+  refused("diffusion.sampling_steps=13", "is more than diffusion.steps = 12");
+  refused("diffusion.noise_schedule=sine", "expected linear or cosine");
+  refused("vgg.dropout=0.1", "vgg.dropout is a setting of vgg, but model.kind = unet");
+}
+
+}  // namespace
+}  // namespace fourfold
