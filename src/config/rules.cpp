@@ -331,9 +331,10 @@ Verdict heads_divide_channels(const Config& c) {
   for (const std::int64_t mult : c.unet.channel_mult) {
     const std::int64_t width = c.unet.channels * mult;
     if (width % c.unet.num_heads == 0) continue;
-    return Finding{format("unet.num_heads = {} does not divide the {} channels of a level",
-                          c.unet.num_heads, width),
-                   "choose one of " + divisors_near(width, c.unet.num_heads)};
+    return Finding{
+        format("unet.num_attention_heads = {} does not divide the {} channels of a level",
+               c.unet.num_heads, width),
+        "choose one of " + divisors_near(width, c.unet.num_heads)};
   }
   return std::nullopt;
 }
@@ -510,7 +511,7 @@ std::span<const Rule> rules() {
       {{"diffusion.sampling_steps", "diffusion.steps"}, sampling_fits_steps},
       {{"unet.channel_mult", "unet.picture"}, levels_halve_evenly},
       {{"unet.norm_groups", "unet.channels", "unet.channel_mult"}, groups_divide_channels},
-      {{"unet.num_heads", "unet.channels", "unet.channel_mult"}, heads_divide_channels},
+      {{"unet.num_attention_heads", "unet.channels", "unet.channel_mult"}, heads_divide_channels},
       {{"vgg.picture"}, picture_is_one},
       {{"vgg.widths"}, widths_begin_with_convolution},
       {{"vgg.widths", "vgg.picture"}, picture_has_room},

@@ -16,9 +16,11 @@ def fail(message):
 class Torch:
     """PyTorch training the model of a workload, loaded and waiting between its rounds."""
 
-    def __init__(self, python, w, environment, flags):
-        sizes = [f"--{key}={w[key]}" for key in ("layers", "heads", "hidden", "vocab", "length", "batch", "bias")]
-        command = [python, os.path.join(ROOT, "tests/bench/torch_gpt.py"), *sizes, f"--warmup={w['warmup']}", *flags]
+    def __init__(self, python, w, environment, flags, script="torch_gpt.py"):
+        sizes = []
+        if script == "torch_gpt.py":
+            sizes = [f"--{key}={w[key]}" for key in ("layers", "heads", "hidden", "vocab", "length", "batch", "bias")]
+        command = [python, os.path.join(ROOT, "tests/bench", script), *sizes, f"--warmup={w['warmup']}", *flags]
         self.process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)  # fmt: skip
         self.facts = self.answer()

@@ -123,7 +123,7 @@ class Golden {
             .channel_mult = integers("unet.channel_mult"),
             .layers_per_level = integer("unet.num_res_blocks"),
             .attention_resolutions = integers("unet.attention_resolutions"),
-            .num_heads = integer("unet.num_heads"),
+            .num_heads = integer("unet.num_attention_heads"),
             .norm_groups = integer("unet.norm_groups"),
             .scale_shift_norm = flag("unet.scale_shift_norm"),
             .resample_with_convolution = flag("unet.resample_with_convolution"),

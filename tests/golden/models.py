@@ -463,7 +463,7 @@ class Unet:
             "unet.learn_sigma": word(self.learn_sigma),
             "unet.norm_groups": str(self.groups),
             "unet.num_classes": str(self.num_classes),
-            "unet.num_heads": str(self.heads),
+            "unet.num_attention_heads": str(self.heads),
             "unet.num_res_blocks": str(self.blocks),
             "unet.picture": ",".join(map(str, self.picture)),
             "unet.resample_with_convolution": word(self.convolutions),

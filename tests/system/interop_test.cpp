@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "data/byte_letters.h"
+#include "data/png.h"
 #include "support/command.h"
 
 namespace fourfold {
@@ -409,6 +410,41 @@ TEST_F(Peers, transformers_computes_the_logits_of_an_exported_model) {
     const double difference = largest_difference(path("hf"), path("l"), 16);
     EXPECT_LE(difference, most_difference) << how;
     std::printf("export %s: logits differ by at most %g\n", how, difference);
+  }
+}
+
+/// A byte may be rounded otherwise.
+TEST_F(Peers, pytorch_makes_the_pictures_of_an_exported_unet) {
+  must(format(
+      "train configs/unet-quickstart.yaml --set run.dir={} --set data.format=synthetic --set "
+      "data.path= --set data.validation= --set unet.picture=[8,8,3] --set "
+      "unet.num_classes=4 --set unet.channels=8 --set unet.channel_mult=[1,2] --set "
+      "unet.norm_groups=4 --set unet.attention_resolutions=[4] --set train.steps=20 --set "
+      "unet.learn_sigma=true --set diffusion.steps=40 --set eval.batches=1",
+      path("run")));
+  must(format("export {} -o {} --format safetensors", path("run"), path("own")));
+  for (const char* how : {"--steps 10 --eta 0.5", "--steps 40 --sampler ddpm --seed 3"}) {
+    std::filesystem::remove_all(path("each"));
+    must(format("generate {} --each {} --samples 3 {}", path("run"), path("each"), how));
+    const CommandResult result = run_command(
+        format("{} tests/golden/sample_unet.py {} {} --count 3 {} 2> {}",
+               std::getenv("FOURFOLD_PEERS"), path("own"), path("bytes"), how, path("errors.txt")));
+    ASSERT_EQ(result.code, 0) << read_file(path("errors.txt"));
+    const std::string expected = read_file(path("bytes"));
+    constexpr data::PictureShape shape = {8, 8, 3};
+    std::size_t at = 0, other = 0;
+    for (int number = 1; number <= 3; ++number) {
+      const std::string file = read_file(path(format("each/{}.png", number)));
+      std::vector<std::uint8_t> picture(static_cast<std::size_t>(shape.size_bytes()));
+      ASSERT_FALSE(data::decode_png(std::as_bytes(std::span(file)), shape, picture).has_value());
+      for (const std::uint8_t byte : picture) {
+        const int difference = byte - static_cast<std::uint8_t>(expected.at(at++));
+        EXPECT_LE(std::abs(difference), 1);
+        other += difference != 0 ? 1U : 0U;
+      }
+    }
+    EXPECT_EQ(at, expected.size());
+    EXPECT_LE(other, at / 50) << how;
   }
 }
 

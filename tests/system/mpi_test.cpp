@@ -48,7 +48,7 @@ precision: {compute: fp64}
 /// Two levels of channels that two, four and eight divide.
 constexpr const char* diffusion_text = R"(
 model: {kind: unet}
-unet: {channels: 16, channel_mult: [1, 2], num_res_blocks: 1, attention_resolutions: [4], num_heads: 8,
+unet: {channels: 16, channel_mult: [1, 2], num_res_blocks: 1, attention_resolutions: [4], num_attention_heads: 8,
   norm_groups: 8, picture: [8, 8, 3], num_classes: 5, class_conditional: true, learn_sigma: true, dropout: 0.1}
 diffusion: {steps: 20}
 data: {format: synthetic, flip: true}

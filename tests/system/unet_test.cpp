@@ -35,7 +35,7 @@ class UnetRuns : public FolderTest {
     write_file_atomic(path("unet.yaml"),
                       "model: {kind: unet}\n"
                       "unet: {channels: 8, channel_mult: [1, 2], num_res_blocks: 1, dropout: 0.1,\n"
-                      "  attention_resolutions: [4], num_heads: 2, norm_groups: 4, \n"
+                      "  attention_resolutions: [4], num_attention_heads: 2, norm_groups: 4, \n"
                       "  class_conditional: true, learn_sigma: true}\n"
                       "diffusion: {steps: 12, average_decay: 0.9}\n"
                       "data: {format: pictures, path: " +
@@ -193,7 +193,7 @@ TEST_F(UnetRuns, what_does_not_fit_is_said_in_one_line) {
     says({"config", "check", path("unet.yaml"), "--set", set}, 2, expected);
   };
   refused("unet.norm_groups=3", "unet.norm_groups = 3 does not divide the 8 channels of a level");
-  refused("unet.num_heads=3", "unet.num_heads = 3 does not divide the 8 channels of a level");
+  refused("unet.num_attention_heads=3", "unet.num_attention_heads = 3 does not divide the 8 channels of a level");
   refused("unet.channel_mult=[]", "unet.channel_mult has no level");
   refused(
       "unet.picture=[9, 8, 3]",

@@ -6,6 +6,7 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/openblas.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cpu/winograd.h"
 
 namespace fourfold::kernels::cpu {
 
@@ -19,6 +20,8 @@ Run prepare(std::string_view implementation, const Problem& problem) {
   const auto* contract = std::get_if<op::Contract>(&problem.op);
   if (contract != nullptr && implementation == "openblas")
     return openblas::prepare(*contract, problem);
+  if (implementation == "winograd" && winograd::computes(problem.op, problem.shapes, problem.dtype))
+    return winograd::prepare(problem);
   if (implementation == "onednn" && onednn::computes(problem.op, problem.dtype))
     return onednn::prepare(problem);
   fail_internal(format("{} has an implementation '{}'", op::name(problem.op), implementation));

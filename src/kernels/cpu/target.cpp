@@ -8,6 +8,7 @@
 #include "kernels/cpu/libraries.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cpu/winograd.h"
 #include "kernels/fused_rows.h"
 
 namespace fourfold::kernels::cpu {
@@ -17,6 +18,7 @@ std::int64_t scratch_bytes(const std::string& implementation, const Problem& pro
   if (implementation == "vector")
     return std::visit([&](const auto& row) { return workspace_bytes(row, problem); }, problem.op);
   if (implementation == "onednn") return onednn::workspace_bytes(problem);
+  if (implementation == "winograd") return winograd::workspace_bytes(problem);
   return 0;
 }
 
@@ -42,9 +44,14 @@ machine::Choice every(const std::string& op, const std::string& implementation) 
   return choice;
 }
 
-/// Convolutions in f32; those in f64 are own loops. GFLOP/s of a step's three (y, x_grad,
-/// weight_grad) on two Zen 4 cores with AVX-512, 32 pictures, kernel 3 x 3, best of several runs on
-/// a busy machine:
+/// Convolutions in f32; those in f64 are own loops. GFLOP/s of y, x_grad and weight_grad on two Zen
+/// 4 cores with AVX-512, counted as those of the direct sum, 8 pictures, kernel 3 x 3, best of 12:
+///   32 x 32, 64 to 64:     Winograd 333, 375, 452, oneDNN 218 at best
+///   16 x 16, 128 to 128:   Winograd 539, 530, 560, oneDNN 244, 248, 240
+///   8 x 8, 256 to 128:     Winograd 379, 358, 485, oneDNN 260, 269, 242
+///   4 x 4, 256 to 256:     Winograd 218, 198, 239, oneDNN 255, 288, 187: too few tiles
+///   32 x 32, 16 to 16:     Winograd 229, 229, 193, oneDNN 225, 238, 233: too few channels
+/// And of the others, with 32 pictures, best of several runs on a busy machine:
 ///   32 x 32, 3 to 64:      oneDNN 242, 50, 118, own loops 39, 8, 33
 ///   32 x 32, 64 to 64:     oneDNN 146, 110, 110, own loops 78, 62, 25
 ///   8 x 8, 256 to 256:     oneDNN 172, 217, 126, own loops 78, 79, 44
@@ -53,8 +60,10 @@ std::vector<machine::Choice> float_convolutions() {
   std::vector<machine::Choice> choices;
   for (const op::Op& row : op::all_rows()) {
     if (op::product_of(row) || !onednn::computes(row, DType::f32)) continue;
-    choices.push_back(every(std::string(op::name(row)), "onednn"));
-    choices.back().dtype = DType::f32;
+    for (const char* implementation : {"winograd", "onednn"}) {  // the first that fits
+      choices.push_back(every(std::string(op::name(row)), implementation));
+      choices.back().dtype = DType::f32;
+    }
   }
   return choices;
 }
@@ -115,6 +124,10 @@ machine::Target target(int threads, std::vector<machine::Choice> measured) {
                 return scratch_bytes(implementation,
                                      {op, dtype, {all.begin(), all.end()}, threads});
               },
+          .fits =
+              [](const std::string& implementation, const op::Op& op, op::Shapes all, DType dtype) {
+                return implementation != "winograd" || winograd::computes(op, all, dtype);
+              },
           .fusions = std::move(fusions)};
 }
 
@@ -132,6 +145,8 @@ std::vector<std::string> contract_implementations(DType dtype) {
 std::vector<std::string> implementations(const Problem& problem) {
   if (std::holds_alternative<op::Contract>(problem.op))
     return contract_implementations(problem.dtype);
+  if (winograd::computes(problem.op, problem.shapes, problem.dtype))
+    return {"winograd", "onednn", "vector"};
   if (onednn::computes(problem.op, problem.dtype)) return {"onednn", "vector"};
   return {"vector"};
 }

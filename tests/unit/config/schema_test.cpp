@@ -82,7 +82,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "unet.channel_mult",
                                              "unet.num_res_blocks",
                                              "unet.attention_resolutions",
-                                             "unet.num_heads",
+                                             "unet.num_attention_heads",
                                              "unet.norm_groups",
                                              "unet.dropout",
                                              "unet.scale_shift_norm",
