@@ -220,8 +220,8 @@ void config_schema();
 /// Writes a commented configuration to start from.
 struct ConfigNewArguments {
   std::string model = "gpt";
-  std::string size = "124M";
-  std::string output;  // empty: standard output
+  std::optional<std::string> size;  // none: the usual one of the model
+  std::string output;               // empty: standard output
 };
 void config_new(const ConfigNewArguments& arguments);
 

@@ -1,9 +1,11 @@
 // The commands of `fourfold config` but the comparison, which has a file of its own.
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
@@ -56,16 +58,32 @@ void config_check(const ConfigSource& source) {
   screen::print("%s: no errors\n", names.c_str());
 }
 
-void config_new(const ConfigNewArguments& arguments) {
-  const std::string& file = arguments.output;
-  if (arguments.model != "gpt")
+namespace {
+
+/// The size that is asked for, of a kind that there are templates of.
+std::string template_size(const ConfigNewArguments& arguments, bool is_unet) {
+  if (arguments.model != "gpt" && !is_unet)
     throw UserError(
         ExitCode::bad_config,
-        format("there is no template of a '{}'; choose --model gpt{}", arguments.model,
-               arguments.model == "vgg"    ? ", or begin with configs/vgg-tiny.yaml"
-               : arguments.model == "unet" ? ", or begin with configs/unet-quickstart.yaml"
-                                           : ""));
-  const std::string text = config::template_yaml(arguments.size, file.empty() ? "FILE.yaml" : file);
+        format("there is no template of a '{}'; choose --model gpt or --model unet{}",
+               arguments.model,
+               arguments.model == "vgg" ? ", or begin with configs/vgg-tiny.yaml" : ""));
+  const std::vector<std::string> sizes =
+      config::template_sizes(is_unet ? model::Kind::unet : model::Kind::gpt);
+  const std::string size = arguments.size.value_or(is_unet ? "1.2M" : "124M");
+  if (std::ranges::find(sizes, size) == sizes.end())
+    throw UserError(ExitCode::bad_config, format("there is no size '{}' of a {}; choose one of {}",
+                                                 size, arguments.model, join(sizes, ", ")));
+  return size;
+}
+
+}  // namespace
+
+void config_new(const ConfigNewArguments& arguments) {
+  const std::string& file = arguments.output;
+  const bool is_unet = arguments.model == "unet";
+  const std::string size = template_size(arguments, is_unet);
+  const std::string text = config::template_yaml(size, file.empty() ? "FILE.yaml" : file);
   if (file.empty()) {
     screen::print_text(text);
     return;
@@ -74,14 +92,21 @@ void config_new(const ConfigNewArguments& arguments) {
     throw UserError(ExitCode::output_in_use,
                     format("{} is there already; choose another name, or remove it", file));
   write_file_atomic(file, text);
+  if (is_unet) {
+    screen::print(
+        "%s: a U-Net of %s parameters; for pictures of yours set data.path; then: fourfold train "
+        "%s\n",
+        file.c_str(), size.c_str(), file.c_str());
+    return;
+  }
   screen::print(
       "%s: a GPT of %s parameters that reads data/bible.txt; for a text of yours set data.path%s; "
       "then: fourfold train %s\n",
-      file.c_str(), arguments.size.c_str(),
-      config::template_vocabulary(arguments.size) > 0
+      file.c_str(), size.c_str(),
+      config::template_vocabulary(size) > 0
           ? format(", and data.tokenizer to one of up to {} tokens, as `fourfold data "
                    "train-tokenizer` makes them",
-                   format_grouped(config::template_vocabulary(arguments.size)))
+                   format_grouped(config::template_vocabulary(size)))
                 .c_str()
           : "",
       file.c_str());

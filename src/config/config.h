@@ -64,11 +64,15 @@ struct Config {
   std::vector<std::int64_t>& picture() {
     return kind == model::Kind::unet ? unet.picture : vgg.picture;
   }
-  const std::vector<std::int64_t>& picture() const { return const_cast<Config&>(*this).picture(); }
+  const std::vector<std::int64_t>& picture() const {
+    return kind == model::Kind::unet ? unet.picture : vgg.picture;
+  }
   std::int64_t& num_classes() {
     return kind == model::Kind::unet ? unet.num_classes : vgg.num_classes;
   }
-  const std::int64_t& num_classes() const { return const_cast<Config&>(*this).num_classes(); }
+  std::int64_t num_classes() const {
+    return kind == model::Kind::unet ? unet.num_classes : vgg.num_classes;
+  }
 };
 
 /// "gpt": how model.kind names it.

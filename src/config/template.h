@@ -6,12 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "model/model_spec.h"
+
 namespace fourfold::config {
 
-/// The names of the sizes that template_yaml knows: "124M" and so on, from small to large.
-std::vector<std::string> template_sizes();
+/// The names of the sizes that template_yaml knows of a kind: "124M" and so on, from small to
+/// large.
+std::vector<std::string> template_sizes(model::Kind kind);
 
-/// A file with every key, its meaning and its value, that trains a GPT of this size; keys that
+/// A file with every key, its meaning and its value, that trains a model of this size; keys that
 /// follow from others stand in comments. Loading it gives no problems. `file`: its name, for the
 /// command in its first lines.
 /// Errors: UserError(bad_config) with the sizes there are.

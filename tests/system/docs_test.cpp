@@ -127,7 +127,8 @@ bool is_run_elsewhere(const std::string& command) {
 std::string shortened(const std::string& command) {
   if (command.find("fourfold train ") == std::string::npos) return command;
   static const std::regex stop("--stop-at [0-9]+");
-  const bool is_of_text = command.find("vgg-") == std::string::npos;
+  const bool is_of_text =
+      command.find("vgg-") == std::string::npos && command.find("unet-") == std::string::npos;
   return std::regex_replace(command, stop, "--stop-at 2") + " --set eval.batches=1 --set " +
          (is_of_text ? "train.steps=3 --set sample.tokens=8" : "train.steps=20");
 }

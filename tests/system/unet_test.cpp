@@ -10,11 +10,9 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "checkpoint/stored_model.h"
 #include "data/png.h"
-#include "support/command.h"
-#include "support/in_process.h"
+#include "support/picture_runs.h"
 #include "unit/data/picture_files.h"
 
 namespace fourfold {
@@ -22,10 +20,10 @@ namespace {
 
 using test::Outcome;
 using test::run_here;
-using Words = std::vector<std::string>;
 
-class UnetRuns : public FolderTest {
+class UnetRuns : public PictureRuns {
  protected:
+  UnetRuns() : PictureRuns("unet") {}
   void SetUp() override {
     FolderTest::SetUp();
     constexpr data::PictureShape shape = {8, 8, 3};
@@ -48,35 +46,10 @@ class UnetRuns : public FolderTest {
                           "checkpoint: {interval_steps: 6}\n"
                           "precision: {compute: fp64}\n");
   }
-  Outcome train(const std::string& name, const Words& sets = {}, const Words& more = {}) const {
-    Words words = {"train", path("unet.yaml"), "--set", "run.dir=" + path(name),
-                   "--set", "run.threads=1"};
-    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
-    words.insert(words.end(), more.begin(), more.end());
-    return run_here(words);
-  }
-  std::string weights(const std::string& name) const {
-    return read_file(path(name) + "/model.safetensors");
-  }
-  double last_loss(const std::string& name) const {
-    const std::vector<std::string> lines =
-        split(trim(read_file(path(name) + "/metrics.jsonl")), '\n');
-    const Json last = parse_json(lines.back(), "metrics.jsonl");
-    return last.find("val_loss")->as_double();
-  }
 };
 
 TEST_F(UnetRuns, every_kind_of_grid_trains_the_same_weights) {
-  ASSERT_EQ(train("serial").code, 0);
-  int number = 0;
-  for (const char* grid :
-       {"parallel.tensor={x: 2}", "parallel.tensor={y: 2}", "parallel.tensor={z: 2}",
-        "parallel.data=2", "parallel.tensor={x: 2, y: 2, z: 2}"}) {
-    const std::string name = format("grid{}", ++number);
-    const Outcome outcome = train(name, {grid, "train.micro_batch_size=1"});
-    ASSERT_EQ(outcome.code, 0) << grid << "\n" << outcome.text;
-    EXPECT_NEAR(last_loss(name), last_loss("serial"), 1e-10 * last_loss("serial")) << grid;
-  }
+  expect_equal_on_grids();
   const Outcome sharded =
       train("states", {"parallel.data=4", "optimizer.shard=states", "train.micro_batch_size=1"});
   ASSERT_EQ(sharded.code, 0) << sharded.text;
@@ -84,19 +57,7 @@ TEST_F(UnetRuns, every_kind_of_grid_trains_the_same_weights) {
 }
 
 TEST_F(UnetRuns, goes_on_from_a_checkpoint_on_its_own_grid_and_on_another) {
-  ASSERT_EQ(train("whole").code, 0);
-  ASSERT_EQ(train("parts", {}, {"--stop-at", "6"}).code, 0);
-  ASSERT_EQ(train("parts").code, 0);
-  EXPECT_TRUE(weights("parts") == weights("whole")) << "averages too, bit for bit";
-  ASSERT_EQ(train("moved", {"parallel.tensor={x: 2, z: 2}", "train.micro_batch_size=2"},
-                  {"--stop-at", "6"})
-                .code,
-            0);
-  ASSERT_EQ(
-      train("moved", {"parallel.tensor={y: 2}", "parallel.data=2", "train.micro_batch_size=2"})
-          .code,
-      0);
-  EXPECT_NEAR(last_loss("moved"), last_loss("whole"), 1e-10 * last_loss("whole"));
+  expect_to_go_on_from("6");
 }
 
 /// The final weights are the averages, which come after the weights that the checkpoint has too.
@@ -112,21 +73,7 @@ TEST_F(UnetRuns, its_final_weights_are_averages) {
 }
 
 TEST_F(UnetRuns, its_programs_have_no_faults_on_grids_and_read_back) {
-  for (const char* grid : {"parallel.tensor={z: 4}", "parallel.tensor={x: 2, y: 2, z: 2}",
-                           "parallel.tensor={x: 1, y: 4, z: 1}"}) {
-    const Words sets = {
-        "--set", grid, "--set", "train.micro_batch_size=1", "--set", "train.global_batch_size=24"};
-    Words verify = {"verify", path("unet.yaml")},
-          program = {"program", path("unet.yaml"), "--program", "all"};
-    verify.insert(verify.end(), sets.begin(), sets.end());
-    program.insert(program.end(), sets.begin(), sets.end());
-    const Outcome verified = run_here(verify);
-    EXPECT_EQ(verified.code, 0) << grid << "\n" << verified.text << verified.output;
-    const Outcome printed = run_here(program);
-    ASSERT_EQ(printed.code, 0);
-    write_file_atomic(path("program.txt"), printed.output);
-    EXPECT_EQ(run_here({"verify", "--text", path("program.txt")}).code, 0);
-  }
+  expect_sound_programs("input       pictures u8 [8, 8, 3]");
 }
 
 TEST_F(UnetRuns, makes_pictures_that_follow_from_their_seed_and_number_alone) {
@@ -193,7 +140,8 @@ TEST_F(UnetRuns, what_does_not_fit_is_said_in_one_line) {
     says({"config", "check", path("unet.yaml"), "--set", set}, 2, expected);
   };
   refused("unet.norm_groups=3", "unet.norm_groups = 3 does not divide the 8 channels of a level");
-  refused("unet.num_attention_heads=3", "unet.num_attention_heads = 3 does not divide the 8 channels of a level");
+  refused("unet.num_attention_heads=3",
+          "unet.num_attention_heads = 3 does not divide the 8 channels of a level");
   refused("unet.channel_mult=[]", "unet.channel_mult has no level");
   refused(
       "unet.picture=[9, 8, 3]",

@@ -9,10 +9,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "support/command.h"
-#include "support/in_process.h"
+#include "support/picture_runs.h"
 #include "unit/data/picture_files.h"
 
 namespace fourfold {
@@ -20,10 +17,10 @@ namespace {
 
 using test::Outcome;
 using test::run_here;
-using Words = std::vector<std::string>;
 
-class VggRuns : public FolderTest {
+class VggRuns : public PictureRuns {
  protected:
+  VggRuns() : PictureRuns("vgg") {}
   void SetUp() override {
     FolderTest::SetUp();
     write_file_atomic(path("vgg.yaml"),
@@ -37,25 +34,6 @@ class VggRuns : public FolderTest {
                       "eval: {interval_steps: 0, batches: 4}\n"
                       "checkpoint: {interval_steps: 10}\n"
                       "precision: {compute: fp64}\n");
-  }
-  Outcome train(const std::string& name, const Words& sets = {}, const Words& more = {}) const {
-    Words words = {"train", path("vgg.yaml"), "--set", "run.dir=" + path(name),
-                   "--set", "run.threads=1"};
-    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
-    words.insert(words.end(), more.begin(), more.end());
-    return run_here(words);
-  }
-  std::string weights(const std::string& name) const {
-    return read_file(path(name) + "/model.safetensors");
-  }
-  Json last_metrics(const std::string& name) const {
-    const std::vector<std::string> lines =
-        split(trim(read_file(path(name) + "/metrics.jsonl")), '\n');
-    return parse_json(lines.back(), "metrics.jsonl");
-  }
-  double last_loss(const std::string& name) const {
-    const Json last = last_metrics(name);
-    return last.find("val_loss")->as_double();
   }
 };
 
@@ -89,51 +67,15 @@ TEST_F(VggRuns, its_files_and_its_report_count_pictures_and_nothing_else) {
 }
 
 TEST_F(VggRuns, every_kind_of_grid_trains_the_same_weights) {
-  ASSERT_EQ(train("serial").code, 0);
-  int number = 0;
-  for (const char* grid :
-       {"parallel.tensor={x: 2}", "parallel.tensor={y: 2}", "parallel.tensor={z: 2}",
-        "parallel.data=2", "parallel.tensor={x: 2, y: 2, z: 2}"}) {
-    const std::string name = format("grid{}", ++number);
-    const Outcome outcome = train(name, {grid, "train.micro_batch_size=1"});
-    ASSERT_EQ(outcome.code, 0) << grid << "\n" << outcome.text;
-    EXPECT_NEAR(last_loss(name), last_loss("serial"), 1e-10 * last_loss("serial")) << grid;
-  }
+  expect_equal_on_grids();
 }
 
 TEST_F(VggRuns, goes_on_from_a_checkpoint_on_its_own_grid_and_on_another) {
-  ASSERT_EQ(train("whole").code, 0);
-  ASSERT_EQ(train("parts", {}, {"--stop-at", "10"}).code, 0);
-  ASSERT_EQ(train("parts").code, 0);
-  EXPECT_TRUE(weights("parts") == weights("whole")) << "bit for bit";
-  ASSERT_EQ(train("moved", {"parallel.tensor={x: 2, z: 2}", "train.micro_batch_size=2"},
-                  {"--stop-at", "10"})
-                .code,
-            0);
-  ASSERT_EQ(
-      train("moved", {"parallel.tensor={y: 2}", "parallel.data=2", "train.micro_batch_size=2"})
-          .code,
-      0);
-  EXPECT_NEAR(last_loss("moved"), last_loss("whole"), 1e-10 * last_loss("whole"));
+  expect_to_go_on_from("10");
 }
 
 TEST_F(VggRuns, its_programs_have_no_faults_on_grids_and_read_back) {
-  for (const char* grid : {"parallel.tensor={z: 4}", "parallel.tensor={x: 2, y: 2, z: 2}",
-                           "parallel.tensor={x: 1, y: 4, z: 1}"}) {
-    const Words sets = {
-        "--set", grid, "--set", "train.micro_batch_size=1", "--set", "train.global_batch_size=24"};
-    Words verify = {"verify", path("vgg.yaml")},
-          program = {"program", path("vgg.yaml"), "--program", "all"};
-    verify.insert(verify.end(), sets.begin(), sets.end());
-    program.insert(program.end(), sets.begin(), sets.end());
-    const Outcome verified = run_here(verify);
-    EXPECT_EQ(verified.code, 0) << grid << "\n" << verified.text << verified.output;
-    const Outcome printed = run_here(program);
-    ASSERT_EQ(printed.code, 0);
-    EXPECT_NE(printed.output.find("input       pictures u8 [8, 8, 3]"), std::string::npos);
-    write_file_atomic(path("program.txt"), printed.output);
-    EXPECT_EQ(run_here({"verify", "--text", path("program.txt")}).code, 0);
-  }
+  expect_sound_programs("input       pictures u8 [8, 8, 3]");
 }
 
 TEST_F(VggRuns, bad_pictures_end_it_or_are_left_out_counted_and_named) {

@@ -11,7 +11,7 @@
 #include "config/schema.h"
 #include "config/suggest.h"
 #include "config/template.h"
-#include "model/gpt.h"
+#include "model/model.h"
 #include "unit/config/scratch.h"
 
 namespace fourfold::config {
@@ -196,23 +196,27 @@ TEST(Suggest, a_value_of_other_tools_gets_the_one_that_means_the_same_or_the_rea
 }
 
 TEST(Template, every_size_is_a_good_file_with_every_key_and_its_parameters) {
-  for (const std::string& size : template_sizes()) {
-    const std::string text = template_yaml(size, "new.yaml");
-    ASSERT_EQ(problems_of(text), "") << text;
-    for (const Key& key : keys()) {
-      if (!applies(key, Config{})) continue;
-      const std::string line = std::string(leaf_of(key.path)) + ": ";
-      EXPECT_NE(text.find(line), std::string::npos) << key.path;
+  for (const model::Kind kind : {model::Kind::gpt, model::Kind::unet})
+    for (const std::string& size : template_sizes(kind)) {
+      const std::string text = template_yaml(size, "new.yaml");
+      ASSERT_EQ(problems_of(text), "") << text;
+      Config config = load_text(text);
+      EXPECT_EQ(config.kind, kind);
+      for (const Key& key : keys()) {
+        if (!applies(key, config)) continue;
+        const std::string line = std::string(leaf_of(key.path)) + ": ";
+        EXPECT_NE(text.find(line), std::string::npos) << key.path;
+      }
+      if (config.gpt.vocab_size == 0) config.gpt.vocab_size = 65;
+      config.unet.picture = {32, 32, 3};
+      config.unet.num_classes = 8;
+      double count = 0;
+      for (const auto& part : model::count_parameters(config.model()))
+        count += static_cast<double>(part.parameters);
+      const double named = std::stod(size) * (size.back() == 'M' ? 1e6 : 1e9);
+      EXPECT_NEAR(count / named, 1, 0.08) << size << " " << count;
+      EXPECT_EQ(config.name, "a");
     }
-    Config config = load_text(text);
-    if (config.gpt.vocab_size == 0) config.gpt.vocab_size = 65;
-    double count = 0;
-    for (const auto& part : model::count_parameters(config.gpt))
-      count += static_cast<double>(part.parameters);
-    const double named = std::stod(size) * (size.back() == 'M' ? 1e6 : 1e9);
-    EXPECT_NEAR(count / named, 1, 0.08) << size << " " << count;
-    EXPECT_EQ(config.name, "a");
-  }
 }
 
 TEST(Template, a_default_that_follows_from_other_keys_stays_open) {
