@@ -117,6 +117,11 @@ class Derivation {
       if (const ParameterLayout* layout = layout_of(graph_.value(operand(node, i)));
           layout != nullptr && layout->use && !sees_state)
         choice.follow(i, *layout->use);
+    // What is made for each sample, out of nothing that has samples, is divided as they are.
+    op::for_each_place(node.op, [&](const op::Place& place, const auto&) {
+      if (place.told == op::Place::Told::samples && place.operand >= node.reads.size())
+        choice.follow(place.operand, samples(graph_.value(operand(node, place.operand)).shape));
+    });
     for (std::size_t i = 0; i < rule.operands.size(); ++i) {
       const ValueId id = operand(node, i);
       const Value& value = graph_.value(id);

@@ -19,7 +19,8 @@ struct GridSetup {
                      .ffn_hidden_size = 128,
                      .max_position_embeddings = 8,
                      .vocab_size = 37};
-  std::optional<model::VggSpec> vgg = {};  // in place of the GPT; then seq_length is 1
+  std::optional<model::VggSpec> vgg = {};    // in place of the GPT; then seq_length is 1
+  std::optional<model::UnetSpec> unet = {};  // likewise
   plan::PlanSpec plan{.global_batch_size = 8, .micro_batch_size = 1, .seq_length = 8};
   bool writes_text = false;
 
@@ -34,10 +35,13 @@ struct GridSetup {
     plan.global_batch_size = plan.micro_batch_size * accumulation * grid.z * grid.data.value();
   }
 
+  model::Spec spec() const {
+    if (unet) return *unet;
+    return vgg ? model::Spec(*vgg) : model::Spec(gpt);
+  }
   graph::ModelGraphs graphs() const {
     const auto batching = std::get<plan::Batching>(plan::solve_batching(plan));
-    const model::Spec spec = vgg ? model::Spec(*vgg) : model::Spec(gpt);
-    return model::build(spec, {batching.samples(), batching.length, batching.global_batch}, {},
+    return model::build(spec(), {batching.samples(), batching.length, batching.global_batch}, {},
                         writes_text ? model::Writes::samples : model::Writes::nothing);
   }
   plan::Plan solved(const graph::ModelGraphs& model) const {

@@ -255,6 +255,59 @@ TEST(Axonn, every_convolution_sends_what_equations_4_to_8_say_of_its_channels) {
   }
 }
 
+/// Two levels, with a skip of other channels than what is read with it.
+GridSetup diffusion_for(const plan::Grid& grid) {
+  GridSetup setup;
+  setup.unet = model::UnetSpec{.picture = {8, 8, 3},
+                               .channels = 32,
+                               .channel_mult = {1, 2},
+                               .layers_per_level = 1,
+                               .attention_resolutions = {4},
+                               .num_heads = 16,
+                               .norm_groups = 16,
+                               .num_classes = 10,
+                               .diffusion = {.steps = 10, .learn_sigma = true, .sampling = {}}};
+  setup.plan.seq_length = 1;
+  setup.plan.micro_batch_size = 2;
+  setup.set_grid(grid, 3);
+  return setup;
+}
+
+// A U-Net has more kinds of layers than a VGG (1 x 1 and strided convolutions, sums of products for
+// what others concatenate, products that tell the time); for each weight of any of them it sends
+// what the equations say of k n elements.
+TEST(Axonn, every_weight_of_a_unet_sends_what_equations_4_5_and_8_say) {
+  const auto grids = grids_of({1, 2, 4}, 32);
+  std::size_t weights = 0;
+  for (const plan::Grid& grid : grids) {
+    SCOPED_TRACE(text_of(grid));
+    const GridSetup setup = diffusion_for(grid);
+    constexpr std::int64_t micros = 3;
+    const std::int64_t element = size_bytes(setup.plan.compute), in_use = grid.x * grid.y;
+    std::map<std::string, std::string> own;
+    std::map<std::string, ByAxis> expected;
+    const graph::ModelGraphs model = setup.graphs();
+    for (const graph::Value& value : model.at("train").values) {
+      if (value.role != graph::ValueRole::parameter ||
+          value.name.find(".weight") == std::string::npos)
+        continue;
+      own[value.name] = value.name;
+      const std::int64_t count = value.shape.elements();
+      const auto add = [&](const std::string& axis, std::int64_t times, std::int64_t ranks,
+                           std::int64_t parts) {
+        const Parts sent = times * ring(ranks, 2, exact(count, parts) * element);
+        if (sent != 0) expected[value.name][axis] += sent;
+      };
+      add("z", micros, grid.z, in_use);             // eqs 4 and 5
+      add("data", 1, *grid.data, in_use * grid.z);  // eq 8
+    }
+    weights = own.size();
+    EXPECT_EQ(sent_for_layers(setup.train(), own), expected);
+  }
+  std::printf("AxoNN, equations 4, 5 and 8, of %zu weights of a U-Net: %zu grids\n", weights,
+              grids.size());
+}
+
 // The traffic of a layer, in units of 2 (d - 1)/d elements for each of b s tokens: the attention's
 // all-reduces of 3h + h over d2 are halved into a reduce-scatter and an all-gather each. ATP's eq 2
 // prints 14h
