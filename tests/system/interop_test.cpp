@@ -415,13 +415,17 @@ TEST_F(Peers, transformers_computes_the_logits_of_an_exported_model) {
 
 /// A byte may be rounded otherwise.
 TEST_F(Peers, pytorch_makes_the_pictures_of_an_exported_unet) {
-  must(format(
-      "train configs/unet-quickstart.yaml --set run.dir={} --set data.format=synthetic --set "
-      "data.path= --set data.validation= --set unet.picture=[8,8,3] --set "
-      "unet.num_classes=4 --set unet.channels=8 --set unet.channel_mult=[1,2] --set "
-      "unet.norm_groups=4 --set unet.attention_resolutions=[4] --set train.steps=20 --set "
-      "unet.learn_sigma=true --set diffusion.steps=40 --set eval.batches=1",
-      path("run")));
+  write_file_atomic(path("unet.yaml"), R"(
+model: {kind: unet}
+unet: {channels: 8, channel_mult: [1, 2], num_res_blocks: 1, attention_resolutions: [4], num_attention_heads: 2,
+  norm_groups: 4, picture: [8, 8, 3], num_classes: 4, class_conditional: true, learn_sigma: true}
+diffusion: {steps: 40, average_decay: 0.9}
+data: {format: synthetic, split: 0.999}
+train: {steps: 20, global_batch_size: 16}
+lr_schedule: {warmup_steps: 2}
+eval: {interval_steps: 0, batches: 1}
+)");
+  must(format("train {} --set run.dir={}", path("unet.yaml"), path("run")));
   must(format("export {} -o {} --format safetensors", path("run"), path("own")));
   for (const char* how : {"--steps 10 --eta 0.5", "--steps 40 --sampler ddpm --seed 3"}) {
     std::filesystem::remove_all(path("each"));
