@@ -63,8 +63,10 @@ void load_model(StoredModel& model, const program::Program& program, const Buffe
     const program::Buffer& parameter = *part.buffer;
     const bool is_average = parameter.role == program::BufferRole::average;
     if (parameter.role != program::BufferRole::parameter && !is_average) continue;
-    const StoredModel::Tensor* tensor =
-        model.find(is_average ? program::averaged_name(parameter.name) : parameter.name);
+    const std::string_view name =
+        is_average ? program::averaged_name(parameter.name) : parameter.name;
+    if (name.empty()) continue;  // an average of something else, which no model file has
+    const StoredModel::Tensor* tensor = model.find(name);
     require(tensor != nullptr, "a model without differences holds every parameter");
     const std::vector<std::byte> whole = model.read(*tensor);
     const HostView<std::byte> memory = bytes_of(parameter);

@@ -295,6 +295,16 @@ std::vector<Key> unet_keys() {
        .fallback = "cosine",
        .example = "linear",
        .elsewhere = {"noise_schedule", "beta_schedule"}},
+      {.path = "diffusion.time_sampling",
+       .meaning = "Which times a step trains: uniform, all as often; importance, those more often "
+                  "whose loss is large, with weights that keep its mean (Nichol, Dhariwal 2021), "
+                  "once each time has ten losses.",
+       .field = choice<model::TimeSampling>(
+           at_diffusion(&DiffusionSpec::time_sampling), {"uniform", "importance"},
+           {model::TimeSampling::uniform, model::TimeSampling::importance}),
+       .fallback = "uniform",
+       .example = "importance",
+       .elsewhere = {"schedule_sampler"}},
       {.path = "diffusion.bound_weight",
        .meaning = "With unet.learn_sigma: what the bound on the likelihood, the sum over all times "
                   "in bits, weighs beside the error of the noise.",

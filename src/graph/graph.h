@@ -20,7 +20,7 @@ using NodeId = Id<struct NodeTag>;
 enum class ValueRole : std::uint8_t {
   parameter,
   moment,    // optimizer state of a parameter
-  average,   // the moving average of a parameter, which is used in its place once it is trained
+  average,   // of a parameter over the steps, used in its place once it is trained; of losses
   counter,   // number of updates
   cache,     // keys and values of earlier tokens
   input,     // fed from the host, samples first: the other dims are those of a sample
@@ -28,7 +28,8 @@ enum class ValueRole : std::uint8_t {
   step,      // a field of the step block
   result,    // a field of the result block; a sum over its producers
   activation,
-  gradient,  // of a parameter: the sum of what its producers give it, over all micro-batches
+  gradient,  // what a parameter, or other state, learns from: the sum of what its producers give
+             // it, over all micro-batches
   output     // read by the host afterwards
 };
 
@@ -42,7 +43,7 @@ struct Value {
   /// that another mesh sends.
   std::optional<op::Op> init;
   /// The value whose gradient, or a term of it, an activation of the backward phase is; the
-  /// parameter of a gradient.
+  /// parameter or other state of a gradient.
   std::optional<ValueId> gradient_of = std::nullopt;
   /// For reports: the part of the model that makes the value, and the one that makes its gradient.
   /// One word each, or nothing.

@@ -89,6 +89,8 @@ struct TimeDraw {
 
   explicit TimeDraw(const op::DrawTimes& op)
       : stream(op.stream), steps(op.steps), window(op.window) {}
+  TimeDraw(const op::DrawTimesByLoss& op, std::int64_t times)
+      : stream(op.stream), steps(times), window(op.window) {}
 
   /// The time of a local sample.
   FOURFOLD_CUDA std::int32_t time(std::uint64_t seed, std::int64_t step, std::int64_t first_sample,
@@ -101,6 +103,47 @@ struct TimeDraw {
     const auto bound = static_cast<std::uint64_t>(steps);
     const std::uint64_t low = bound * words[0] >> 32;
     return static_cast<std::int32_t>((bound * words[1] + low) >> 32);
+  }
+
+  /// A number from 0 to 1 in place of it, from the same words.
+  FOURFOLD_CUDA double unit(std::uint64_t seed, std::int64_t step, std::int64_t first_sample,
+                            std::int64_t sample) const {
+    return Random(seed, stream)
+        .uniform(static_cast<std::uint64_t>(first_sample) + global_sample(window, sample),
+                 static_cast<std::uint32_t>(step));
+  }
+};
+
+/// The rows of op::KeepLosses: how many entries, the root of their mean, the entries.
+template <class S>
+struct LossesOfTimes {
+  S* losses;
+  std::int64_t times, columns;
+
+  FOURFOLD_CUDA std::int64_t entries() const { return columns - 2; }
+  FOURFOLD_CUDA bool is_full(std::int64_t t) const {
+    return losses[t * columns] >= static_cast<S>(entries());
+  }
+  FOURFOLD_CUDA double importance(std::int64_t t) const {
+    return static_cast<double>(losses[t * columns + 1]);
+  }
+  /// The probability of a time, `total` being the sum of what all are worth.
+  FOURFOLD_CUDA double probability(std::int64_t t, double total) const {
+    constexpr double even = op::DrawTimesByLoss::even_share;
+    const double each = 1 / static_cast<double>(times);
+    return total > 0 ? even * each + (1 - even) * importance(t) / total : each;
+  }
+  /// Enters the mean of `count` squared losses, of which `sum` is the sum.
+  FOURFOLD_CUDA void enter(std::int64_t t, double sum, double count) const {
+    S* const row = losses + t * columns;
+    S* const entry = row + 2;
+    for (std::int64_t i = entries() - 1; i > 0; --i) entry[i] = entry[i - 1];
+    entry[0] = static_cast<S>(sum / count);
+    if (!is_full(t)) row[0] += 1;
+    const auto known = static_cast<std::int64_t>(row[0]);
+    double squares = 0;
+    for (std::int64_t i = 0; i < known; ++i) squares += static_cast<double>(entry[i]);
+    row[1] = static_cast<S>(std::sqrt(squares / static_cast<double>(known)));
   }
 };
 

@@ -7,6 +7,10 @@ namespace fourfold::model {
 
 enum class NoiseSchedule : std::uint8_t { linear, cosine };
 
+/// Which times a model is trained at: all as often, or those more often whose loss is large, with
+/// weights that keep the mean (Nichol, Dhariwal 2021, section 3.3).
+enum class TimeSampling : std::uint8_t { uniform, importance };
+
 /// How a picture is made out of noise: by the steps of the process backwards (Ho et al. 2020), or
 /// by implicit ones (DDIM, Song et al. 2021), of which few do.
 enum class Sampler : std::uint8_t { ddpm, ddim };
@@ -21,6 +25,7 @@ struct SamplingSpec {
 struct DiffusionSpec {
   std::int64_t steps = 1000;  // times of the process
   NoiseSchedule schedule = NoiseSchedule::cosine;
+  TimeSampling time_sampling = TimeSampling::uniform;
   /// True if the model says where the variance of each step lies, beside its mean.
   bool learn_sigma = false;
   /// What the bound on the likelihood weighs beside the error of the noise, summed over all times:

@@ -3,9 +3,9 @@
 // sampling of Song, Meng, Ermon 2021 (arXiv:2010.02502, DDIM). Times count from 0, at which a
 // picture has the least noise.
 //
-// T times of the schedule, S of them used, B samples, "..." the pixels of a sample (any dims), C
-// channels of a picture. What a model gives, `output`, has C channels, the predicted noise, or 2 C,
-// of which the second half says where the logarithm of the variance lies.
+// T times of the schedule, S of them used, B samples, n kept losses of a time, "..." the pixels of
+// a sample (any dims), C channels of a picture. What a model gives, `output`, has C channels, the
+// predicted noise, or 2 C, of which the second half says where the logarithm of the variance lies.
 #pragma once
 
 #include "op/ops.h"
@@ -46,6 +46,25 @@ struct DrawTimes {
     visit({Told::local_shape, "shape", 3}, self.shape);
   }
   FOURFOLD_OP_ROW(DrawTimes, "draw_times", stream, steps, window, shape);
+};
+
+/// t (B) as op::DrawTimes, but by importance (2021, section 3.3): with probability p(t) = u / T +
+/// (1 - u) w(t) / sum of w, u = 0.001, w(t) the root of the mean squared loss that `losses` keeps
+/// of time t (op::KeepLosses). weights (B) = 1 / (T p(t)): with it a sample's loss estimates the
+/// mean over all times. As long as a time lacks an entry, exactly as op::DrawTimes, and weights
+/// are 1.
+struct DrawTimesByLoss {
+  RandomStream stream;
+  SampleWindow window;
+  Shape shape;
+  static constexpr double even_share = 0.001;  // u
+  template <class Self, class Visit>
+  static void places(Self& self, Visit&& visit) {
+    visit({Told::samples, "window", 4}, self.window);
+    visit({Told::local_shape, "shape", 4}, self.shape);
+  }
+  FOURFOLD_OP_ROW(DrawTimesByLoss, "draw_times_by_loss", stream, window, shape);
+  std::int64_t integer_bound(Shapes all) const;
 };
 
 /// t (B) = the time of row `index`, a scalar operand, of a schedule (S, 7), for all samples.
@@ -92,12 +111,30 @@ struct DiffusionLoss {
   std::int64_t integer_bound(Shapes all) const;
 };
 
-/// output_grad = scale times the gradient of op::DiffusionLoss without `whole`.
+/// output_grad = scale times the gradient of op::DiffusionLoss without `whole`; where `weighted`
+/// also times the weight of the sample, weights (B) being an operand more.
 struct DiffusionLossGradient {
-  bool learned = false;
+  bool learned = false, weighted = false;
   double simple = 1, bound = 0, scale = 1;
-  FOURFOLD_OP_ROW(DiffusionLossGradient, "diffusion_loss_gradient", learned, simple, bound, scale);
+  FOURFOLD_OP_ROW(DiffusionLossGradient, "diffusion_loss_gradient", learned, weighted, simple,
+                  bound, scale);
   std::int64_t integer_bound(Shapes all) const;
+};
+
+/// weighted (B) = weights sample_loss. terms (B, 2) = sample_loss^2 and 1, or 0 and 0 where the
+/// sample's label is -1: what op::KeepLosses wants, summed over the samples of each time.
+struct WeighLosses {
+  FOURFOLD_OP_ROW(WeighLosses, "weigh_losses");
+};
+
+/// Enters the losses of a step, where applied = 1. sums (T, 2) has for each time the sum of the
+/// squared losses of its samples and their number; of a time that has samples, the mean is entered.
+/// losses (T, 2 + n), by columns: how many of n entries there are, the root of their mean, the
+/// entries, the newest first. Improved diffusion enters samples of one step one by one, which
+/// differs where a step has several samples of a time.
+struct KeepLosses {
+  static constexpr std::int64_t entries = 10;  // n (2021, section 3.3)
+  FOURFOLD_OP_ROW(KeepLosses, "keep_losses");
 };
 
 /// x, at the time of row `index` of a schedule, becomes x at the time of the row before it, from
@@ -130,10 +167,13 @@ struct Denoise {
 #define FOURFOLD_DIFFUSION_ROWS(ROW)      \
   ROW(DiffusionSchedule, source)          \
   ROW(DrawTimes, source)                  \
+  ROW(DrawTimesByLoss, source)            \
   ROW(TimesOfStep, look_up)               \
   ROW(AddNoise, elementwise)              \
   ROW(DiffusionLoss, reduction)           \
   ROW(DiffusionLossGradient, elementwise) \
+  ROW(WeighLosses, elementwise)           \
+  ROW(KeepLosses, elementwise)            \
   ROW(Denoise, elementwise)
 
 }  // namespace fourfold::op

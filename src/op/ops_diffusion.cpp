@@ -36,6 +36,11 @@ bool is_output_for(const Shape& output, const Shape& picture, bool learned) {
          output.back() == (learned ? 2 : 1) * picture.back();
 }
 
+/// True if `shape` is that of the losses that op::KeepLosses enters.
+bool is_losses(const Shape& shape) {
+  return shape.rank() == 2 && shape[0] > 0 && shape[1] > 2;
+}
+
 /// What op::DiffusionLoss and its gradient read.
 Operands loss_operands() {
   return {{"output"},
@@ -58,12 +63,14 @@ std::optional<Mistake> mistake_in_loss(std::string_view row, Shapes reads, bool 
   return std::nullopt;
 }
 
-FactorRule loss_factors(Shapes reads, const std::string& written) {
+FactorRule loss_factors(Shapes reads, std::vector<std::string> more) {
   const std::string pixels = pixels_of(reads[1]);
   const std::string picture = pixels + "c", output = pixels + "o";
-  return {{output, picture, picture, picture, "b", "b", std::string(of_schedule), written},
-          pixels.substr(1) + "cosk",
-          Linear::no};
+  FactorRule rule{{output, picture, picture, picture, "b", "b", std::string(of_schedule)},
+                  pixels.substr(1) + "cosk",
+                  Linear::no};
+  for (std::string& operand : more) rule.operands.push_back(std::move(operand));
+  return rule;
 }
 
 std::vector<Example> loss_examples(const Op& plain, const Op& learned) {
@@ -123,6 +130,34 @@ std::vector<Example> examples_of(const DrawTimes&) {
   const RandomStream stream = random_stream("times");
   return {{DrawTimes{stream, 1000, some_samples, {5}}, {scalar, scalar, scalar}},
           {DrawTimes{stream, 7, some_samples, {3}}, {scalar, scalar, scalar}}};
+}
+
+Operands DrawTimesByLoss::operands() const {
+  return {
+      {"seed", Role::read, Element::u64},         {"step", Role::read, Element::i64},
+      {"first_sample", Role::read, Element::i64}, {"losses", Role::read, Element::accumulate},
+      {"t", Role::write, Element::i32},           {"weights", Role::write, Element::accumulate}};
+}
+Outputs DrawTimesByLoss::outputs(Shapes reads) const {
+  if (!is_losses(reads[3]) || reads[3][0] > std::numeric_limits<std::int32_t>::max())
+    return Mistake{"draw_times_by_loss: losses are (T, 2 + n), n at least 1"};
+  if (shape.rank() != 1) return Mistake{"draw_times_by_loss: t is (B)"};
+  return {shape, shape};
+}
+FactorRule DrawTimesByLoss::factors(Shapes) const {
+  return {{"", "", "", "tk", "b", "b"}, "tk", Linear::no};
+}
+double DrawTimesByLoss::flops(Shapes all) const {
+  return 2 * elements(all[4]) * static_cast<double>(all[3][0]);
+}
+std::int64_t DrawTimesByLoss::integer_bound(Shapes all) const {
+  return all[3][0];
+}
+std::vector<Example> examples_of(const DrawTimesByLoss&) {
+  const RandomStream stream = random_stream("times");
+  const std::vector<Range> early = {any, any, any, positive}, full = {any, any, any, {1, 2}};
+  return {{DrawTimesByLoss{stream, some_samples, {5}}, {scalar, scalar, scalar, {7, 12}}, early},
+          {DrawTimesByLoss{stream, some_samples, {5}}, {scalar, scalar, scalar, {300, 3}}, full}};
 }
 
 Operands TimesOfStep::operands() const {
@@ -195,7 +230,7 @@ Outputs DiffusionLoss::outputs(Shapes reads) const {
   return {reads[4]};
 }
 FactorRule DiffusionLoss::factors(Shapes reads) const {
-  return loss_factors(reads, "b");
+  return loss_factors(reads, {"b"});
 }
 double DiffusionLoss::flops(Shapes all) const {
   return (bound == 0 ? 3 : 60) * elements(all[1]);
@@ -212,15 +247,20 @@ std::vector<Example> examples_of(const DiffusionLoss&) {
 
 Operands DiffusionLossGradient::operands() const {
   Operands list = loss_operands();
+  if (weighted) list.push_back({"weights", Role::read, Element::accumulate});
   list.push_back({"output_grad", Role::write, Element::compute, 0});
   return list;
 }
 Outputs DiffusionLossGradient::outputs(Shapes reads) const {
   if (const auto mistake = mistake_in_loss(name, reads, learned)) return *mistake;
+  if (weighted && reads[7] != reads[4])
+    return Mistake{"diffusion_loss_gradient: each sample has a weight"};
   return {reads[0]};
 }
 FactorRule DiffusionLossGradient::factors(Shapes reads) const {
-  return loss_factors(reads, pixels_of(reads[1]) + "o");
+  std::vector<std::string> more = {pixels_of(reads[1]) + "o"};
+  if (weighted) more.insert(more.begin(), "b");
+  return loss_factors(reads, std::move(more));
 }
 double DiffusionLossGradient::flops(Shapes all) const {
   return (bound == 0 ? 3 : 60) * elements(all[1]);
@@ -229,8 +269,56 @@ std::int64_t DiffusionLossGradient::integer_bound(Shapes all) const {
   return all[6][0];
 }
 std::vector<Example> examples_of(const DiffusionLossGradient&) {
-  return loss_examples(DiffusionLossGradient{false, 1, 0, 0.5},
-                       DiffusionLossGradient{true, 0.75, 0.5, 0.25});
+  auto list = loss_examples(DiffusionLossGradient{.scale = 0.5},
+                            DiffusionLossGradient{true, false, 0.75, 0.5, 0.25});
+  Example weighted = list[1];
+  weighted.op = DiffusionLossGradient{true, true, 0.75, 0.5, 0.25};
+  weighted.reads.push_back({2});
+  weighted.ranges.push_back(positive);
+  list.push_back(weighted);
+  return list;
+}
+
+Operands WeighLosses::operands() const {
+  return {{"sample_loss", Role::read, Element::accumulate},
+          {"labels", Role::read, Element::i32},
+          {"weights", Role::read, Element::accumulate},
+          {"weighted", Role::write, Element::accumulate, 0},
+          {"terms", Role::write, Element::accumulate}};
+}
+Outputs WeighLosses::outputs(Shapes reads) const {
+  if (reads[0].rank() != 1 || reads[1] != reads[0] || reads[2] != reads[0])
+    return Mistake{"weigh_losses: each sample has a loss, a label and a weight"};
+  return {reads[0], {reads[0][0], 2}};
+}
+FactorRule WeighLosses::factors(Shapes) const {
+  return {{"b", "b", "b", "b", "bp"}, "p", Linear::no};
+}
+double WeighLosses::flops(Shapes all) const {
+  return 2 * elements(all[0]);
+}
+std::vector<Example> examples_of(const WeighLosses&) {
+  return {{WeighLosses{}, {{4}, {4}, {4}}}};
+}
+
+Operands KeepLosses::operands() const {
+  return {{"sums", Role::read, Element::accumulate},
+          {"applied", Role::read, Element::i64},
+          kept("losses", State::average, Element::accumulate)};
+}
+Outputs KeepLosses::outputs(Shapes reads) const {
+  if (reads[0].rank() != 2 || reads[0][1] != 2)
+    return Mistake{"keep_losses: a time has the sum of its squared losses and their number"};
+  return {{reads[0][0], 2 + entries}};
+}
+FactorRule KeepLosses::factors(Shapes) const {
+  return {{"tp", "", "tk"}, "pk", Linear::no};
+}
+double KeepLosses::flops(Shapes all) const {
+  return elements(all[2]);
+}
+std::vector<Example> examples_of(const KeepLosses&) {
+  return {{KeepLosses{}, {{5, 2}, scalar}, {any, any, positive}}};
 }
 
 Operands Denoise::operands() const {

@@ -1,6 +1,8 @@
 #include "plan/derive_shardings.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "op/blocks.h"
 #include "op/factor_choice.h"
@@ -98,7 +100,8 @@ class Derivation {
     return sharding;
   }
 
-  /// The layout of a parameter, of one that another mesh sends, or of a gradient's parameter.
+  /// The layout of a parameter, of one that another mesh sends, or of a gradient's parameter. A sum
+  /// that other state learns from has none.
   const ParameterLayout* layout_of(const Value& value) const {
     const Value* parameter = nullptr;
     if (value.role == ValueRole::parameter || value.role == ValueRole::received) parameter = &value;
@@ -108,7 +111,8 @@ class Derivation {
     return place == layout_.parameters.end() ? nullptr : &place->second;
   }
 
-  /// Parameters that the layout chose decide first, then what is known, in the order of operands.
+  /// Parameters that the layout chose decide first, then what is known, the largest first, as the
+  /// others are cheaper to bring to it; those of one size in the order of operands.
   /// An op that takes any element sees state as it lies: it starts, updates or digests it.
   op::FactorChoice choose(const Node& node, const op::FactorRule& rule) const {
     op::FactorChoice choice(rule, mesh_);
@@ -122,16 +126,25 @@ class Derivation {
       if (place.told == op::Place::Told::samples && place.operand >= node.reads.size())
         choice.follow(place.operand, samples(graph_.value(operand(node, place.operand)).shape));
     });
-    for (std::size_t i = 0; i < rule.operands.size(); ++i) {
+    for (const std::size_t i : largest_first(node, rule.operands.size())) {
       const ValueId id = operand(node, i);
       const Value& value = graph_.value(id);
       const ParameterLayout* layout = layout_of(value);
-      if (node.phase == Phase::update && value.role == ValueRole::gradient)
+      if (node.phase == Phase::update && value.role == ValueRole::gradient && layout != nullptr)
         choice.follow(i, layout->moments);
       else if (known_[id.index()] && (layout == nullptr || op::takes_any_element(node.op)))
         choice.follow(i, result_.values[id.index()]);
     }
     return choice;
+  }
+
+  std::vector<std::size_t> largest_first(const Node& node, std::size_t count) const {
+    std::vector<std::size_t> order(count);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) {
+      return graph_.value(operand(node, i)).shape.elements();
+    });
+    return order;
   }
 
   static ValueId operand(const Node& node, std::size_t i) {
@@ -180,11 +193,11 @@ class Derivation {
   /// A gradient is summed over micro-batches as its parameter lies at rest, reduced on the axes
   /// that cut it there and still partial on the others; small ones as they are made.
   Sharding sum_sharding(const Value& value, const Sharding& given) const {
-    const ParameterLayout& layout = *layout_of(value);
-    if (!layout.use || layout.is_received) return given;
-    Sharding sum = layout.rest;
+    const ParameterLayout* layout = layout_of(value);
+    if (layout == nullptr || !layout->use || layout->is_received) return given;
+    Sharding sum = layout->rest;
     for (const op::Partial& partial : given.partial)
-      if (!cuts_axis(layout.rest, partial.axis)) sum.partial.push_back(partial);
+      if (!cuts_axis(layout->rest, partial.axis)) sum.partial.push_back(partial);
     return sum;
   }
 
@@ -229,6 +242,9 @@ PersistentShardings persistent_shardings(const graph::Graph& train, const Layout
   PersistentShardings shardings;
   for (const auto& [name, parameter] : layout.parameters) shardings[name] = parameter.rest;
   for (const Node& node : train.nodes) {
+    // An average that a step begins with is whole on every rank.
+    for (const ValueId id : node.reads)
+      if (train.value(id).role == ValueRole::average) shardings.try_emplace(train.value(id).name);
     if (!op::updates(node.op, op::State::weight)) continue;
     const op::Operands operands = op::operands(node.op);
     const ValueId weight =

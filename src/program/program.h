@@ -20,7 +20,7 @@ enum class Region : std::uint8_t { persistent, transient };
 enum class BufferRole : std::uint8_t {
   parameter,
   moment,        // optimizer state of a parameter
-  average,       // of a parameter over the steps; named after it, see averaged_name
+  average,       // over the steps: of a parameter, named after it (averaged_name), or of losses
   counter,       // number of updates
   cache,         // keys and values
   step_block,    // op::StepBlock: written by the host before the program runs

@@ -2,6 +2,7 @@
 // does to the other. That all backends agree is tested on the rows' examples.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -95,6 +96,123 @@ TEST(DrawTimes, are_spread_evenly_and_the_same_however_samples_are_cut) {
   }
 }
 
+constexpr std::int64_t entries = op::KeepLosses::entries;
+
+/// What op::KeepLosses has of times once each has this squared loss at all entries.
+Array full_losses(const std::vector<double>& squares) {
+  Array losses = filled({static_cast<std::int64_t>(squares.size()), 2 + entries}, 0);
+  std::size_t i = 0;
+  for (const double square : squares) {
+    losses.data[i++] = entries;
+    losses.data[i++] = std::sqrt(square);
+    for (std::int64_t entry = 0; entry < entries; ++entry) losses.data[i++] = square;
+  }
+  return losses;
+}
+
+TEST(DrawTimesByLoss, draws_as_uniform_sampling_until_every_time_has_all_its_losses) {
+  Array losses = full_losses({1, 4, 9, 16, 25});
+  losses.data[3 * (2 + entries)] = entries - 1;
+  const op::DrawTimes even{random_stream("t"), 5, {3, 400, 0}, {400}};
+  const op::DrawTimesByLoss row{even.stream, even.window, even.shape};
+  const Array expected = apply(even, exact, {scalar(5), scalar(9), scalar(0)}).values[0];
+  for (const Backend& backend : backends_of(row)) {
+    const Arrays got = apply(row, backend, {scalar(5), scalar(9), scalar(0), losses}).values;
+    EXPECT_EQ(got[0].data, expected.data);
+    EXPECT_EQ(got[1].data, std::vector<double>(400, 1));
+  }
+}
+
+// 0.999 in proportion to the root of the mean squared loss, 0.001 to all alike; the weights make up
+// for it, so that the weighted mean of any function of the time is its mean over all times.
+TEST(DrawTimesByLoss, draws_a_time_in_proportion_to_its_loss_and_weighs_it_by_the_inverse) {
+  const std::vector<double> squares = {1, 4, 9, 16, 0};
+  const std::int64_t samples = 40000;
+  const op::DrawTimesByLoss row{random_stream("t"), {3, samples, 0}, {samples}};
+  for (const Backend& backend : backends_of(row)) {
+    const Arrays got =
+        apply(row, backend, {scalar(5), scalar(9), scalar(0), full_losses(squares)}).values;
+    std::vector<double> counts(squares.size());
+    for (std::size_t b = 0; b < got[0].data.size(); ++b) {
+      const auto t = static_cast<std::size_t>(got[0].data[b]);
+      const double p = 0.001 / 5 + 0.999 * std::sqrt(squares.at(t)) / 10;
+      ++counts[t];
+      EXPECT_NEAR(got[1].data[b], 1 / (5 * p), 1e-6 / p);
+    }
+    for (std::size_t t = 0; t < squares.size(); ++t) {
+      const double p = 0.001 / 5 + 0.999 * std::sqrt(squares[t]) / 10;
+      EXPECT_NEAR(counts[t], samples * p, 6 * std::sqrt(samples * p)) << t;
+    }
+  }
+}
+
+TEST(DrawTimesByLoss, draws_all_times_alike_where_no_loss_is_left) {
+  const std::int64_t samples = 4000;
+  const op::DrawTimesByLoss row{random_stream("t"), {0, samples, 0}, {samples}};
+  for (const Backend& backend : backends_of(row)) {
+    const Arrays got =
+        apply(row, backend, {scalar(5), scalar(9), scalar(0), full_losses({0, 0})}).values;
+    EXPECT_NEAR(std::accumulate(got[0].data.begin(), got[0].data.end(), 0.0), samples / 2.0,
+                6 * std::sqrt(samples / 4.0));
+    EXPECT_EQ(got[1].data, std::vector<double>(got[1].data.size(), 1));
+  }
+}
+
+TEST(DrawTimesByLoss, draws_the_same_however_samples_are_cut_and_reaches_times_of_every_stretch) {
+  // More times than a CUDA block has threads, and no multiple of them.
+  std::vector<double> squares(1111);
+  for (std::size_t t = 0; t < squares.size(); ++t) squares[t] = static_cast<double>(t % 7 + 1);
+  const op::DrawTimesByLoss row{random_stream("t"), {0, 2000, 0}, {2000}};
+  const Arrays all =
+      apply(row, exact, {scalar(5), scalar(9), scalar(0), full_losses(squares)}).values;
+  EXPECT_LT(*std::ranges::min_element(all[0].data), 10);
+  EXPECT_GT(*std::ranges::max_element(all[0].data), 1100);
+  op::DrawTimesByLoss half = row;
+  half.window.first = 1000;
+  half.shape = {1000};
+  for (const Backend& backend : backends_of(row)) {
+    const Array second =
+        apply(half, backend, {scalar(5), scalar(9), scalar(0), full_losses(squares)}).values[0];
+    EXPECT_TRUE(std::equal(second.data.begin(), second.data.end(), all[0].data.begin() + 1000));
+  }
+}
+
+TEST(KeepLosses, enters_the_mean_of_each_time_that_had_samples_and_drops_the_oldest) {
+  for (const Backend& backend : backends_of(op::KeepLosses{})) {
+    Array losses = filled({3, 2 + entries}, 0);
+    const auto entry = [&](std::size_t t, std::size_t column) {
+      return losses.data[t * (2 + entries) + column];
+    };
+    for (int step = 1; step <= entries + 2; ++step) {
+      // Time 0 has two samples a step, time 1 one in the first step, time 2 none.
+      const double square = step;
+      const Array sums{{3, 2}, {2 * square, 2, step == 1 ? 9.0 : 0, step == 1 ? 1.0 : 0, 0, 0}};
+      losses = apply(op::KeepLosses{}, backend, {sums, scalar(1)}, {losses}).values[0];
+      EXPECT_EQ(entry(0, 0), std::min<double>(step, entries));
+      EXPECT_EQ(entry(0, 2), square);
+    }
+    EXPECT_EQ(entry(0, 1 + entries), 3);  // of steps 3 to 12
+    EXPECT_NEAR(entry(0, 1), std::sqrt(7.5), 1e-6);
+    EXPECT_EQ(entry(1, 0), 1);
+    EXPECT_EQ(entry(1, 1), 3);
+    EXPECT_EQ(entry(2, 0), 0);
+    EXPECT_EQ(entry(2, 1), 0);
+    const Array sums = filled({3, 2}, 5);
+    EXPECT_EQ(apply(op::KeepLosses{}, backend, {sums, scalar(0)}, {losses}).values[0].data,
+              losses.data);
+  }
+}
+
+TEST(WeighLosses, leaves_out_what_has_no_label_from_what_is_entered) {
+  for (const Backend& backend : backends_of(op::WeighLosses{})) {
+    const Arrays got = apply(op::WeighLosses{}, backend,
+                             {{{3}, {2, 0, 0.5}}, {{3}, {4, -1, 0}}, {{3}, {0.5, 7, 2}}})
+                           .values;
+    EXPECT_EQ(got[0].data, (std::vector<double>{1, 0, 1}));
+    EXPECT_EQ(got[1].data, (std::vector<double>{4, 1, 0, 0, 0.25, 1}));
+  }
+}
+
 Array times(std::vector<double> values) {
   const Shape shape{static_cast<std::int64_t>(values.size())};
   return {shape, std::move(values)};
@@ -177,7 +295,7 @@ TEST(DiffusionLoss, its_gradient_is_that_of_the_error_alone_where_no_variance_is
 // function.
 TEST(DiffusionLoss, its_gradient_trains_the_mean_by_the_error_and_the_variance_by_the_bound) {
   const LossSetup setup = loss_setup(true);
-  const op::DiffusionLossGradient row{true, 0.75, 0.5, 0.25};
+  const op::DiffusionLossGradient row{true, false, 0.75, 0.5, 0.25};
   const Array gradient = apply(row, exact, setup.reads).values[0];
   for (const bool of_noise : {true, false}) {
     const op::DiffusionLoss loss{true, false, of_noise ? 0.75 : 0, of_noise ? 0 : 0.5};
@@ -196,6 +314,19 @@ TEST(DiffusionLoss, its_gradient_trains_the_mean_by_the_error_and_the_variance_b
   }
 }
 
+TEST(DiffusionLoss, its_weighted_gradient_is_that_of_the_weighted_losses) {
+  LossSetup setup = loss_setup(true);
+  const op::DiffusionLossGradient plain{true, false, 0.75, 0.5, 0.25};
+  op::DiffusionLossGradient weighted = plain;
+  weighted.weighted = true;
+  Array expected = apply(plain, exact, setup.reads).values[0];
+  const std::vector<double> weights = {0.5, 2, 0, 4};
+  const std::size_t of_sample = expected.data.size() / weights.size();
+  for (std::size_t i = 0; i < expected.data.size(); ++i) expected.data[i] *= weights[i / of_sample];
+  setup.reads.push_back({{4}, weights});
+  EXPECT_EQ(apply(weighted, exact, setup.reads).values[0].data, expected.data);
+}
+
 TEST(DiffusionLoss, of_a_sample_without_a_label_is_nothing) {
   LossSetup setup = loss_setup(true);
   setup.reads[5].data = {-1, 0, -1, 5};
@@ -203,7 +334,7 @@ TEST(DiffusionLoss, of_a_sample_without_a_label_is_nothing) {
   EXPECT_EQ(loss.data[0], 0);
   EXPECT_NE(loss.data[1], 0);
   const Array gradient =
-      apply(op::DiffusionLossGradient{true, 1, 1, 1}, exact, setup.reads).values[0];
+      apply(op::DiffusionLossGradient{true, false, 1, 1, 1}, exact, setup.reads).values[0];
   for (std::size_t i = 0; i < 36; ++i) EXPECT_EQ(gradient.data[i], 0);
 }
 

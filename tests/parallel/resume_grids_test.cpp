@@ -45,13 +45,16 @@ test::RunSetup small_picture_model() {
   return setup;
 }
 
-/// Two levels, whose averages are state too.
+/// Two levels, whose averages are state too, and so are the losses of times: after ten steps times
+/// are drawn by them.
 test::RunSetup small_diffusion_model() {
   test::RunSetup setup = test::diffusion_model();
   setup.unet->channels = 8;
   setup.unet->num_heads = 4;
   setup.unet->norm_groups = 4;
   setup.unet->diffusion.average_decay = 0.75;
+  setup.unet->diffusion.steps = 2;
+  setup.unet->diffusion.time_sampling = model::TimeSampling::importance;
   setup.plan.global_batch_size = 16;
   return setup;
 }
@@ -96,6 +99,18 @@ class ResumeGrids : public testing::Test {
     return [&rank](const program::Buffer& b) { return rank.executor.bytes(b); };
   }
 
+  /// Where times have losses, each has all of them by now.
+  static void expect_times_are_drawn_by_loss(test::GridRun::RankRun& rank) {
+    for (const program::Buffer& buffer : rank.bundle.at("train").buffers) {
+      if (buffer.name != "losses_of_times") continue;
+      const auto bytes = rank.executor.bytes(buffer);
+      const auto columns = static_cast<std::size_t>(buffer.global[1]);
+      for (std::size_t t = 0; t < static_cast<std::size_t>(buffer.global[0]); ++t)
+        EXPECT_EQ(reinterpret_cast<const double*>(bytes.data())[t * columns],
+                  op::KeepLosses::entries);
+    }
+  }
+
   std::vector<double> unbroken() {
     std::vector<double> losses;
     runs_[0]->run([&](test::GridRun::RankRun& rank) {
@@ -104,6 +119,7 @@ class ResumeGrids : public testing::Test {
         const double loss = step(rank, i);
         if (i >= saved_at) losses.push_back(loss);
       }
+      expect_times_are_drawn_by_loss(rank);
     });
     return losses;
   }

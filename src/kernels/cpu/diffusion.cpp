@@ -10,6 +10,9 @@ Run prepare_row(const op::DiffusionSchedule&, const Problem& problem) {
 Run prepare_row(const op::DrawTimes&, const Problem& problem) {
   return reference::prepare(problem);
 }
+Run prepare_row(const op::DrawTimesByLoss&, const Problem& problem) {
+  return reference::prepare(problem);
+}
 Run prepare_row(const op::TimesOfStep&, const Problem& problem) {
   return reference::prepare(problem);
 }
@@ -20,6 +23,12 @@ Run prepare_row(const op::DiffusionLoss&, const Problem& problem) {
   return reference::prepare(problem);
 }
 Run prepare_row(const op::DiffusionLossGradient&, const Problem& problem) {
+  return reference::prepare(problem);
+}
+Run prepare_row(const op::WeighLosses&, const Problem& problem) {
+  return reference::prepare(problem);
+}
+Run prepare_row(const op::KeepLosses&, const Problem& problem) {
   return reference::prepare(problem);
 }
 Run prepare_row(const op::Denoise&, const Problem& problem) {

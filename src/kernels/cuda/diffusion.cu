@@ -35,6 +35,48 @@ __global__ void draw_times(TimeDraw op, std::int64_t samples, const std::uint64_
                    [&](std::int64_t b) { t_B[b] = op.time(*seed, *step, *first_sample, b); });
 }
 
+constexpr int draw_warps = 8;
+constexpr unsigned draw_threads = draw_warps * warp_lanes;
+
+/// A block for each sample. Each thread sums the probabilities of a stretch of times; the first one
+/// that reaches the number drawn walks along its stretch.
+__global__ void draw_times_by_loss(TimeDraw op, LossesOfTimes<const float> losses,
+                                   const std::uint64_t* seed, const std::int64_t* step,
+                                   const std::int64_t* first_sample, std::int32_t* t_B,
+                                   float* weights_B) {
+  __shared__ double shared[draw_warps], sums[draw_threads];
+  const std::int64_t b = blockIdx.x, stretch = (losses.times + draw_threads - 1) / draw_threads;
+  const std::int64_t begin = threadIdx.x * stretch;
+  const std::int64_t end = begin + stretch < losses.times ? begin + stretch : losses.times;
+  double total = 0, lacking = 0, own = 0;
+  for (std::int64_t t = begin; t < end; ++t) {
+    total += losses.importance(t);
+    lacking += losses.is_full(t) ? 0 : 1;
+  }
+  total = block_sum<draw_warps>(total, shared);
+  lacking = block_sum<draw_warps>(lacking, shared);
+  for (std::int64_t t = begin; t < end; ++t) own += losses.probability(t, total);
+  sums[threadIdx.x] = own;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  std::int64_t t = 0;
+  double weight = 1;
+  if (lacking > 0) {
+    t = op.time(*seed, *step, *first_sample, b);
+  } else {
+    double left = op.unit(*seed, *step, *first_sample, b);
+    for (unsigned thread = 0; t + stretch < losses.times && left >= sums[thread]; ++thread) {
+      left -= sums[thread];
+      t += stretch;
+    }
+    left -= losses.probability(t, total);
+    while (left >= 0 && t + 1 < losses.times) left -= losses.probability(++t, total);
+    weight = 1 / (static_cast<double>(losses.times) * losses.probability(t, total));
+  }
+  t_B[b] = static_cast<std::int32_t>(t);
+  weights_B[b] = static_cast<float>(weight);
+}
+
 __global__ void times_of_step(const ScheduleRow* schedule, const std::int32_t* index,
                               std::int64_t samples, std::int32_t* t_B) {
   for_own_elements(
@@ -110,14 +152,37 @@ __global__ void sum_loss(LossOperands<T> of, double simple, double bound, float*
 }
 
 template <class T>
-__global__ void loss_gradient(LossOperands<T> of, op::DiffusionLossGradient op, T* output_grad) {
+__global__ void loss_gradient(LossOperands<T> of, op::DiffusionLossGradient op,
+                              const float* weights_B, T* output_grad) {
   for_own_elements(of.sizes.elements(), [&](std::int64_t element) {
     const LossSample<T> sample = of.sample(of.sizes.sample_of(element));
     const std::int64_t i = element % sample.elements();
     const auto gradient = sample.gradient(i, op, of.labels_B[sample.sample] >= 0, ReadElement{});
     const std::int64_t place = sample.output_place(i);
-    output_grad[place] = rounded<T>(gradient.by_noise);
-    if (op.learned) output_grad[place + of.sizes.channels] = rounded<T>(gradient.by_variance);
+    const double weight = op.weighted ? static_cast<double>(weights_B[sample.sample]) : 1;
+    output_grad[place] = rounded<T>(weight * gradient.by_noise);
+    if (op.learned)
+      output_grad[place + of.sizes.channels] = rounded<T>(weight * gradient.by_variance);
+  });
+}
+
+__global__ void weigh_losses(std::int64_t samples, const float* sample_loss_B,
+                             const std::int32_t* labels_B, const float* weights_B,
+                             float* weighted_B, float* terms_B2) {
+  for_own_elements(samples, [&](std::int64_t b) {
+    const float loss = sample_loss_B[b];
+    const bool is_valid = labels_B[b] >= 0;
+    terms_B2[2 * b] = is_valid ? loss * loss : 0;
+    terms_B2[2 * b + 1] = is_valid ? 1 : 0;
+    weighted_B[b] = weights_B[b] * loss;
+  });
+}
+
+__global__ void keep_losses(const float* sums, const std::int64_t* applied,
+                            LossesOfTimes<float> losses) {
+  if (*applied == 0) return;
+  for_own_elements(losses.times, [&](std::int64_t t) {
+    if (sums[2 * t + 1] > 0) losses.enter(t, sums[2 * t], sums[2 * t + 1]);
   });
 }
 
@@ -160,6 +225,19 @@ Enqueue prepare_row(const op::DrawTimes& op, const Problem& problem) {
   };
 }
 
+Enqueue prepare_row(const op::DrawTimesByLoss& op, const Problem& problem) {
+  const std::int64_t times = problem.shapes[3][0], columns = problem.shapes[3][1];
+  LaunchShape shape;
+  shape.blocks_x = static_cast<unsigned>(problem.shapes[4][0]);
+  shape.threads = draw_threads;
+  return [=, draw = TimeDraw(op, times)](Tensors operands, Workspace, Stream stream) {
+    launch(draw_times_by_loss, shape, stream, draw,
+           LossesOfTimes<const float>{operands[3].as<float>(), times, columns},
+           operands[0].as<std::uint64_t>(), operands[1].as<std::int64_t>(),
+           operands[2].as<std::int64_t>(), operands[4].as<std::int32_t>(), operands[5].as<float>());
+  };
+}
+
 Enqueue prepare_row(const op::TimesOfStep&, const Problem& problem) {
   return [samples = problem.shapes[2][0]](Tensors operands, Workspace, Stream stream) {
     launch(times_of_step, of_elements(samples), stream, operands[0].as<ScheduleRow>(),
@@ -199,9 +277,28 @@ Enqueue prepare_row(const op::DiffusionLossGradient& op, const Problem& problem)
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [op, sizes](Tensors operands, Workspace, Stream stream) {
       launch(loss_gradient<T>, of_elements(sizes.elements()), stream,
-             LossOperands<T>(operands, sizes, op.learned, false), op, operands[7].as<T>());
+             LossOperands<T>(operands, sizes, op.learned, false), op,
+             op.weighted ? operands[7].as<float>() : nullptr,
+             operands[op.weighted ? 8 : 7].as<T>());
     };
   });
+}
+
+Enqueue prepare_row(const op::WeighLosses&, const Problem& problem) {
+  return [samples = problem.shapes[0][0]](Tensors operands, Workspace, Stream stream) {
+    launch(weigh_losses, of_elements(samples), stream, samples, operands[0].as<float>(),
+           operands[1].as<std::int32_t>(), operands[2].as<float>(), operands[3].as<float>(),
+           operands[4].as<float>());
+  };
+}
+
+Enqueue prepare_row(const op::KeepLosses&, const Problem& problem) {
+  const std::int64_t times = problem.shapes[2][0], columns = problem.shapes[2][1];
+  return [=](Tensors operands, Workspace, Stream stream) {
+    launch(keep_losses, of_elements(times), stream, operands[0].as<float>(),
+           operands[1].as<std::int64_t>(),
+           LossesOfTimes<float>{operands[2].as<float>(), times, columns});
+  };
 }
 
 Enqueue prepare_row(const op::Denoise& op, const Problem& problem) {

@@ -62,6 +62,37 @@ Run prepare_row(const op::DrawTimes& op, const Problem& problem) {
   };
 }
 
+Run prepare_row(const op::DrawTimesByLoss& op, const Problem& problem) {
+  const std::int64_t times = problem.shapes[3][0], columns = problem.shapes[3][1];
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [draw = TimeDraw(op, times), columns, samples = problem.shapes[4][0]](Tensors operands,
+                                                                                 Workspace) {
+      using S = Sum<T>;
+      const std::uint64_t seed = *operands[0].as<std::uint64_t>();
+      const std::int64_t step = *operands[1].as<std::int64_t>(),
+                         first = *operands[2].as<std::int64_t>();
+      const LossesOfTimes<const S> losses{operands[3].as<S>(), draw.steps, columns};
+      bool are_full = true;
+      double total = 0;
+      for (std::int64_t t = 0; t < losses.times; ++t) {
+        are_full = are_full && losses.is_full(t);
+        total += losses.importance(t);
+      }
+      for (std::int64_t b = 0; b < samples; ++b) {
+        std::int64_t t = are_full ? 0 : draw.time(seed, step, first, b);
+        double weight = 1;
+        if (are_full) {
+          double left = draw.unit(seed, step, first, b) - losses.probability(0, total);
+          while (left >= 0 && t + 1 < losses.times) left -= losses.probability(++t, total);
+          weight = 1 / (static_cast<double>(losses.times) * losses.probability(t, total));
+        }
+        operands[4].as<std::int32_t>()[b] = static_cast<std::int32_t>(t);
+        operands[5].as<S>()[b] = static_cast<S>(weight);
+      }
+    };
+  });
+}
+
 Run prepare_row(const op::TimesOfStep&, const Problem& problem) {
   return [samples = problem.shapes[2][0]](Tensors operands, Workspace) {
     const double time = operands[0].as<ScheduleRow>()[*operands[1].as<std::int32_t>()].time;
@@ -110,16 +141,48 @@ Run prepare_row(const op::DiffusionLossGradient& op, const Problem& problem) {
   const PixelSizes sizes = pixel_sizes(problem.shapes[1]);
   return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, sizes](Tensors operands, Workspace) {
-      T* output_grad = operands[7].as<T>();
+      T* output_grad = operands[op.weighted ? 8 : 7].as<T>();
       const auto take = [&](const LossSample<T>& sample, bool is_valid) {
+        const double weight =
+            op.weighted ? static_cast<double>(operands[7].as<Sum<T>>()[sample.sample]) : 1;
         for (std::int64_t i = 0; i < sample.elements(); ++i) {
           const auto [by_noise, by_variance] = sample.gradient(i, op, is_valid, read<T>);
           const std::int64_t place = sample.output_place(i);
-          output_grad[place] = rounded<T>(by_noise);
-          if (op.learned) output_grad[place + sizes.channels] = rounded<T>(by_variance);
+          output_grad[place] = rounded<T>(weight * by_noise);
+          if (op.learned) output_grad[place + sizes.channels] = rounded<T>(weight * by_variance);
         }
       };
       for_loss_samples<T>(operands, sizes, op.learned, false, take);
+    };
+  });
+}
+
+Run prepare_row(const op::WeighLosses&, const Problem& problem) {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [samples = problem.shapes[0][0]](Tensors operands, Workspace) {
+      using S = Sum<T>;
+      for (std::int64_t b = 0; b < samples; ++b) {
+        const S loss = operands[0].as<S>()[b];
+        const bool is_valid = operands[1].as<std::int32_t>()[b] >= 0;
+        operands[4].as<S>()[2 * b] = is_valid ? loss * loss : 0;
+        operands[4].as<S>()[2 * b + 1] = is_valid ? 1 : 0;
+        operands[3].as<S>()[b] = operands[2].as<S>()[b] * loss;
+      }
+    };
+  });
+}
+
+Run prepare_row(const op::KeepLosses&, const Problem& problem) {
+  const std::int64_t times = problem.shapes[2][0], columns = problem.shapes[2][1];
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [times, columns](Tensors operands, Workspace) {
+      using S = Sum<T>;
+      if (*operands[1].as<std::int64_t>() == 0) return;
+      const S* sums = operands[0].as<S>();
+      const LossesOfTimes<S> losses{operands[2].as<S>(), times, columns};
+      for (std::int64_t t = 0; t < times; ++t)
+        if (sums[2 * t + 1] > 0)
+          losses.enter(t, static_cast<double>(sums[2 * t]), static_cast<double>(sums[2 * t + 1]));
     };
   });
 }

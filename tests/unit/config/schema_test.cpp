@@ -92,6 +92,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "unet.learn_sigma",
                                              "diffusion.steps",
                                              "diffusion.noise_schedule",
+                                             "diffusion.time_sampling",
                                              "diffusion.bound_weight",
                                              "diffusion.average_decay",
                                              "diffusion.sampling",
