@@ -56,23 +56,29 @@ std::uint64_t hash_of(const op::Op& op) {
 
 ValueId Contents::add(Value value) {
   values_.push_back(value);
-  if (value.origin == 0) values_.back().origin = values_.size() - 1;
+  if (value.origin == 0) values_.back().origin = static_cast<std::uint32_t>(values_.size() - 1);
   return ValueId(values_.size() - 1);
 }
 
 ValueId Contents::one(std::uint64_t kind, std::uint64_t inputs, std::optional<std::size_t> micro) {
-  return add({{kind, inputs, 1}, micro, 0, 0, 0, false, false});
+  Value value;
+  value.content = {kind, inputs, 1};
+  if (micro) value.micro = static_cast<std::uint32_t>(*micro);
+  return add(value);
 }
 
 ValueId Contents::sum(ValueId a, ValueId b) {
   const Value &left = values_[a.index()], &right = values_[b.index()];
   if (a == zero()) return b;
   if (b == zero()) return a;
-  Value both{{}, {}, a.index(), b.index(), 0, false, left.is_faulty || right.is_faulty};
+  Value both;
+  both.left = static_cast<std::uint32_t>(a.index());
+  both.right = static_cast<std::uint32_t>(b.index());
+  both.is_faulty = left.is_faulty || right.is_faulty;
   both.is_over_micros = left.is_over_micros || right.is_over_micros ||
-                        (left.micro && right.micro && left.micro != right.micro);
+                        (left.has_micro() && right.has_micro() && left.micro != right.micro);
   if (both.is_over_micros) return add(both);
-  both.micro = left.micro ? left.micro : right.micro;
+  both.micro = left.has_micro() ? left.micro : right.micro;
   both.content = left.content;
   both.content += right.content;
   return add(both);
@@ -82,11 +88,11 @@ std::optional<ValueId> Contents::accumulate(ValueId to, ValueId term) {
   if (to == zero()) return term;
   const Value &old = values_[to.index()], &added = values_[term.index()];
   const Value& first = values_[old.origin];
-  const std::uint64_t micro = added.micro ? *added.micro + 1 : 0;
+  const std::uint64_t micro = added.has_micro() ? std::uint64_t{added.micro} + 1 : 0;
   const bool again = first.content.kinds == added.content.kinds && first.micro == added.micro;
-  if (again || !accumulated_.insert(mixed(mixed(old.origin, added.content.kinds), micro)).second)
+  if (again || !accumulated_.insert(mixed(mixed(old.origin, added.content.kinds), micro)))
     return std::nullopt;
-  const std::size_t origin = old.origin;
+  const std::uint32_t origin = old.origin;
   const ValueId result = sum(to, term);
   values_[result.index()].origin = origin;
   return result;
@@ -107,7 +113,7 @@ std::optional<Contents::Gap> Contents::complete(ValueId id) {
       open[sum.left] += times;
       open[sum.right] += times;
     } else {
-      (sum.micro ? of_micro[*sum.micro] : of_none) += sum.content.times(times);
+      (sum.has_micro() ? of_micro[sum.micro] : of_none) += sum.content.times(times);
     }
   }
   std::map<std::uint64_t, std::size_t> votes;  // how many micro-batches have these kinds
@@ -133,7 +139,7 @@ std::optional<std::vector<std::uint64_t>> Contents::first_kinds(ValueId id) {
     const std::size_t index = open.back();
     open.pop_back();
     const Value& value = values_[index];
-    if (value.micro.value_or(0) != 0 || !seen.insert(index).second) continue;
+    if ((value.has_micro() && value.micro != 0) || !seen.insert(index).second) continue;
     if (++looked_at_ > 8 * values_.size()) return std::nullopt;
     if (value.right == 0) {
       kinds.push_back(value.content.kinds);

@@ -6,10 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
+#include "base/number_set.h"
 #include "verify/language.h"
 
 namespace fourfold::verify {
@@ -69,26 +68,34 @@ class Contents {
   std::optional<std::vector<std::uint64_t>> first_kinds(ValueId id);
 
   // A value that is complete or of one micro-batch alone has these:
-  std::optional<std::size_t> micro(ValueId id) const { return values_[id.index()].micro; }
+  std::optional<std::size_t> micro(ValueId id) const { return values_[id.index()].micro_batch(); }
   const Content& content(ValueId id) const { return values_[id.index()].content; }
   std::uint64_t kind(ValueId id) const { return mixed(content(id).kinds, content(id).count); }
   bool is_faulty(ValueId id) const { return values_[id.index()].is_faulty; }
 
  private:
+  /// Small, as there is one for each value of a program.
   struct Value {
+    static constexpr std::uint32_t no_micro = 0xFFFFFFFFU;
+
     Content content;  // none yet where it is over micro-batches
-    std::optional<std::size_t> micro;
-    std::size_t left = 0, right = 0;  // of a sum; else 0
-    std::size_t origin = 0;           // of a sum: the value that it began with
-    bool is_over_micros = false;      // and has not been completed
+    std::uint32_t micro = no_micro;
+    std::uint32_t left = 0, right = 0;  // numbers of the terms of a sum; else 0
+    std::uint32_t origin = 0;           // of a sum: the number of the value that it began with
+    bool is_over_micros = false;        // and has not been completed
     bool is_faulty = false;
+
+    bool has_micro() const { return micro != no_micro; }
+    std::optional<std::size_t> micro_batch() const {
+      return has_micro() ? std::optional<std::size_t>(micro) : std::nullopt;
+    }
   };
   ValueId add(Value value);
 
   std::size_t micros_;
   std::vector<Value> values_;
-  std::unordered_set<std::uint64_t> accumulated_;  // hashes of origin, term and micro-batch
-  std::size_t looked_at_ = 0;                      // values, by first_kinds
+  NumberSet accumulated_;      // hashes of origin, term and micro-batch
+  std::size_t looked_at_ = 0;  // values, by first_kinds
 };
 
 }  // namespace fourfold::verify

@@ -11,40 +11,42 @@
 namespace fourfold::verify {
 namespace {
 
-/// A point of a stream: its n-th instruction, n from 1.
+/// A point of a stream: its n-th instruction, n from 1. Small, as bytes have many of them.
 struct Mark {
-  std::size_t stream = 0;
-  std::int32_t position = 0;
-  std::size_t instruction = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t position = 0;
+  std::uint32_t instruction = 0;
 };
 
 /// Vector clocks: for each stream, up to which position of every other stream it has waited.
 class Clocks {
  public:
   explicit Clocks(const Program& program)
-      : now_(program.streams.size(), std::vector<std::int32_t>(program.streams.size(), 0)),
-        recorded_(program.num_events) {}
+      : now_(program.streams.size(), std::vector<std::uint32_t>(program.streams.size(), 0)),
+        recorded_(program.num_events * program.streams.size()) {}
 
   /// Takes the instruction's place in its stream. Call in order of the list.
   Mark advance(const Instruction& instruction, std::size_t index) {
     const std::size_t stream = instruction.stream.index();
-    std::vector<std::int32_t>& clock = now_[stream];
+    std::vector<std::uint32_t>& clock = now_[stream];
     ++clock[stream];
     if (const auto* record = std::get_if<Record>(&instruction.what))
-      recorded_[record->event.index()] = clock;
+      std::ranges::copy(clock, recorded(record->event));
     if (const auto* wait = std::get_if<Wait>(&instruction.what)) {
-      const std::vector<std::int32_t>& other = recorded_[wait->event.index()];
+      const std::uint32_t* other = recorded(wait->event);
       for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
     }
-    return {stream, clock[stream], index};
+    return {static_cast<std::uint32_t>(stream), clock[stream], static_cast<std::uint32_t>(index)};
   }
   bool happened_before(const Mark& mark, std::size_t stream) const {
     return now_[stream][mark.stream] >= mark.position;
   }
 
  private:
-  std::vector<std::vector<std::int32_t>> now_;
-  std::vector<std::vector<std::int32_t>> recorded_;
+  std::uint32_t* recorded(EventId event) { return &recorded_[event.index() * now_.size()]; }
+
+  std::vector<std::vector<std::uint32_t>> now_;
+  std::vector<std::uint32_t> recorded_;  // of all streams, for one event after another
 };
 
 /// The history of a byte since it was last written.

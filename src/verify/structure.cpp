@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "base/format.h"
+#include "base/number_set.h"
 #include "verify/rules.h"
 
 namespace fourfold::verify {
@@ -16,8 +17,13 @@ constexpr std::int64_t buffer_alignment = 64;  // a cache line, and what vector 
 
 template <class Table, class NameOf>
 void check_names(const Table& table, NameOf&& name_of, std::string_view what, Report& report) {
+  // Mostly the hashes of the names tell, which take less memory than the names.
+  NumberSet hashes;
+  bool all_differ = true;
+  for (const auto& entry : table)
+    all_differ = hashes.insert(std::hash<std::string_view>()(name_of(entry))) && all_differ;
+  if (all_differ) return;
   std::unordered_set<std::string_view> seen;
-  seen.reserve(table.size());
   for (const auto& entry : table)
     if (const std::string& name = name_of(entry); !seen.insert(name).second)
       report.fault("names", format("{} is the name of more than one {}", name, what));

@@ -3,10 +3,11 @@
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "base/format.h"
 #include "base/interval_map.h"
+#include "base/number_set.h"
 #include "op/blocks.h"
 #include "program/text.h"
 #include "program/text_instruction.h"
@@ -67,8 +68,8 @@ class SumCheck {
   /// What bytes hold.
   struct Held {
     ValueId value = Contents::zero();
-    std::int64_t begin = 0;  // address of the slice that was written
-    std::size_t writer = 0;  // instruction
+    std::uint32_t writer = 0;  // instruction
+    std::int64_t begin = 0;    // address of the slice that was written
   };
   /// What a slice holds: all of what was written, or a part.
   struct Found {
@@ -127,7 +128,7 @@ class SumCheck {
   }
   void write(const Slice& slice, ValueId value) {
     for_each_row(slice, [&](std::int64_t begin, std::int64_t end) {
-      bytes_.assign(begin, end, Held{value, begin_of(slice), index_});
+      bytes_.assign(begin, end, Held{value, static_cast<std::uint32_t>(index_), begin_of(slice)});
     });
   }
 
@@ -138,7 +139,7 @@ class SumCheck {
     const ValueId value = contents_.one(mixed(1, id.index()), 0, std::nullopt);
     if (buffer.role == BufferRole::parameter) parameter_of_.emplace(value, id);
     const std::int64_t start = address(program_, id);
-    bytes_.assign(start, start + buffer.size_bytes, Held{value, start, 0});
+    bytes_.assign(start, start + buffer.size_bytes, Held{value, 0, start});
   }
 
   Found read(const Slice& slice) {
@@ -299,7 +300,9 @@ class SumCheck {
     meet(all, found.value, slice);
     if (task_->kind == TaskKind::forward && micro_)
       if (const auto weight = parameter_of_.find(found.value); weight != parameter_of_.end()) {
-        ++uses_[{weight->second, *micro_}];
+        std::vector<std::uint32_t>& uses = uses_[weight->second];
+        uses.resize(micros_.size());
+        ++uses[*micro_];
         weights_.push_back(weight->second);
       }
     return found;
@@ -341,7 +344,7 @@ class SumCheck {
     std::uint64_t places = mixed(6, static_cast<std::uint64_t>(begin_of(slice)));
     for (const Slice& operand : slices_)
       places = mixed(places, static_cast<std::uint64_t>(begin_of(operand)));
-    if (!totalled_.insert(mixed(places, contents_.kind(term))).second) return std::nullopt;
+    if (!totalled_.insert(mixed(places, contents_.kind(term)))) return std::nullopt;
     return contents_.sum(read(slice).value, term);
   }
 
@@ -393,9 +396,9 @@ class SumCheck {
     if (const auto micro = contents_.micro(gradient); micro && micros_.size() > 1)
       return fault(update.index, format("the gradient of {} is of micro-batch {} alone", name,
                                         micro_text(*micro)));
+    const auto used = uses_.find(update.weight);
     for (std::size_t micro = 0; micro < micros_.size(); ++micro) {
-      const auto found = uses_.find({update.weight, micro});
-      const std::uint64_t uses = found == uses_.end() ? 0 : found->second,
+      const std::uint64_t uses = used == uses_.end() ? 0 : used->second[micro],
                           count = contents_.content(gradient).count;
       if (uses == count) continue;
       return fault(
@@ -454,12 +457,12 @@ class SumCheck {
   std::unordered_map<std::uint64_t, Contribution> contributions_;  // by kind
   /// By kind of value: the weights that rows of the forward pass read beside it, or make it from.
   std::unordered_map<std::uint64_t, std::set<BufferId>> met_;
-  std::map<std::pair<BufferId, std::size_t>, std::uint64_t> uses_;  // of weights, by micro-batch
+  std::map<BufferId, std::vector<std::uint32_t>> uses_;  // how many of a weight, by micro-batch
   std::vector<Update> updates_;
   std::vector<Total> totals_;
-  std::unordered_set<std::uint64_t> totalled_;  // hashes of a total, a term and where it is from
-  std::map<ValueId, std::size_t> received_;     // number of the message
-  std::vector<bool> shared_;                    // of each message
+  NumberSet totalled_;                       // hashes of a total, a term and where it is from
+  std::map<ValueId, std::size_t> received_;  // number of the message
+  std::vector<bool> shared_;                 // of each message
   std::size_t faults_ = 0;
 
   // Where the walk is.
