@@ -1,10 +1,12 @@
 #include "compile/fuse_neighbours.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <ranges>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "compile/neighbours.h"
@@ -41,7 +43,16 @@ struct Found {
 
 class Fuser : private Neighbours {
  public:
-  using Neighbours::Neighbours;
+  explicit Fuser(Program& program)
+      : Neighbours(program),
+        table_(op::all_rows()),
+        places_(table_.size()),
+        rows_(program.instructions.size(), no_row) {
+    for_each_compute([&](const Compute& compute, std::size_t index) {
+      places_[compute.op.index()].push_back(static_cast<std::uint32_t>(index));
+      rows_[index] = static_cast<std::uint8_t>(compute.op.index());
+    });
+  }
 
   void run(const machine::Target& target) {
     for (const std::string& fusion : target.fusions)
@@ -51,21 +62,31 @@ class Fuser : private Neighbours {
 
  private:
   void make_all(const Chain& chain) {
-    for_each_compute([&](const Compute& compute, std::size_t index) {
-      if (op::name(compute.op) != chain.names[0]) return;
-      if (const auto found = find(chain, index)) make(*found);
-    });
+    std::vector<std::uint8_t> rows;
+    for (const std::string_view name : chain.names) rows.push_back(row_named(name));
+    if (std::ranges::find(rows, no_row) != rows.end()) return;
+    for (const std::uint32_t place : places_[rows[0]])
+      if (!uses().is_gone(place) && rows_[place] == rows[0])
+        if (const auto found = find(rows, chain.hands_on, place)) make(*found);
   }
 
-  std::optional<Found> find(const Chain& chain, std::size_t first) const {
+  /// Its index in the table.
+  std::uint8_t row_named(std::string_view name) const {
+    for (std::size_t i = 0; i < table_.size(); ++i)
+      if (op::name(table_[i]) == name) return static_cast<std::uint8_t>(i);
+    return no_row;
+  }
+
+  std::optional<Found> find(const std::vector<std::uint8_t>& rows,
+                            const std::vector<bool>& hands_on, std::size_t first) const {
     Found found{{first}, {}};
-    for (std::size_t i = 1; i < chain.names.size(); ++i)
-      if (!extend(found, chain.names[i], chain.hands_on[i - 1])) return std::nullopt;
+    for (std::size_t i = 1; i < rows.size(); ++i)
+      if (!extend(found, rows[i], hands_on[i - 1])) return std::nullopt;
     return found;
   }
 
   /// Adds the first instruction with such a row that reads what the last member writes.
-  bool extend(Found& found, std::string_view name, bool hands_on) const {
+  bool extend(Found& found, std::uint8_t row, bool hands_on) const {
     const std::size_t from = found.members.back();
     const op::Operands operands = op::operands(compute(from)->op);
     for (std::size_t output = 0; output < operands.size(); ++output) {
@@ -74,8 +95,8 @@ class Fuser : private Neighbours {
       const std::vector<std::size_t> readers = uses().of_value(value, from);
       if (hands_on && readers.size() != 1) continue;
       for (const std::size_t reader : readers) {
+        if (rows_[reader] != row) continue;
         const Compute* next = compute(reader);
-        if (next == nullptr || op::name(next->op) != name) continue;
         if (!alike(from, reader) || !may_leave_its_task(from, reader)) break;
         const std::optional<std::size_t> read = read_of(*next, value);
         if (!read) break;
@@ -121,7 +142,10 @@ class Fuser : private Neighbours {
     std::optional<Compute> whole = join(found);
     if (!whole) return;
     for (const std::size_t place : std::views::reverse(found.members))
-      if (replace(found.members, place, *whole)) return;
+      if (replace(found.members, place, *whole)) {
+        rows_[place] = static_cast<std::uint8_t>(whole->op.index());
+        return;
+      }
   }
 
   std::optional<Compute> join(const Found& found) const {
@@ -140,11 +164,16 @@ class Fuser : private Neighbours {
       }
     }
     const std::size_t count = reads.size();
-    std::vector<Slice> all = std::move(reads);
+    // With no more room than needed: they stay as long as the program.
+    std::vector<Slice> all;
+    all.reserve(count + outputs.size());
+    all.insert(all.end(), reads.begin(), reads.end());
     all.insert(all.end(), outputs.begin(), outputs.end());
     std::vector<op::Piece> pieces;
+    pieces.reserve(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) {
       op::Piece piece{compute(found.members[i])->op, {}};
+      piece.operands.reserve(operands[i].size());
       for (const Slice& slice : operands[i])
         piece.operands.push_back(
             static_cast<std::size_t>(std::ranges::find(all, slice) - all.begin()));
@@ -172,6 +201,14 @@ class Fuser : private Neighbours {
     }
     return operands;
   }
+
+  static constexpr std::uint8_t no_row = 255;
+  static_assert(std::variant_size_v<op::AnyRow> <= no_row);
+
+  // What most looks end with, in little memory: no chain walks through all instructions.
+  std::vector<op::Op> table_;
+  std::vector<std::vector<std::uint32_t>> places_;  // where each row stands at first, in order
+  std::vector<std::uint8_t> rows_;                  // of each instruction: index in the table
 };
 
 }  // namespace

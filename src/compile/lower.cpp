@@ -241,6 +241,7 @@ class Lowering {
       return local_shape(id.index());
     });
     instruction.dtype = compute_dtype(node);
+    instruction.slices.reserve(node.reads.size() + node.outputs.size());
     for (const ValueId id : node.reads) instruction.slices.push_back(slice(id));
     for (const ValueId id : node.outputs) instruction.slices.push_back(slice(id));
     if (op::can_accumulate(node.op)) {

@@ -82,13 +82,11 @@ std::vector<Allocation> allocations(const Program& program) {
   std::vector<Allocation> list;
   std::vector<std::optional<std::size_t>> of_buffer(program.buffers.size());
   // Sources come before what takes them over when buffers are visited in order of their first life.
-  std::vector<std::size_t> order;
+  std::vector<std::pair<std::size_t, std::size_t>> order;  // begin of the first life, buffer
   for (std::size_t b = 0; b < program.buffers.size(); ++b)
-    if (!takeovers.lives()[b].empty()) order.push_back(b);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return takeovers.lives()[a][0].begin < takeovers.lives()[b][0].begin;
-  });
-  for (const std::size_t b : order) {
+    if (!takeovers.lives()[b].empty()) order.emplace_back(takeovers.lives()[b][0].begin, b);
+  std::ranges::sort(order);
+  for (const auto& [begin, b] : order) {
     const auto source = takeovers.source(b);
     if (source && of_buffer[*source]) {
       Allocation& allocation = list[*of_buffer[*source]];
@@ -115,13 +113,16 @@ void drop_untouched(Program& program) {
     program::for_each_slice(
         instruction, [&](const program::Slice& slice) { touched[slice.buffer.index()] = true; });
   std::vector<std::size_t> renumbered(program.buffers.size());
-  std::vector<program::Buffer> kept;
+  std::size_t kept = 0;
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
-    renumbered[b] = kept.size();
-    if (touched[b] || program.buffers[b].region == program::Region::persistent)
-      kept.push_back(std::move(program.buffers[b]));
+    renumbered[b] = kept;
+    if (!touched[b] && program.buffers[b].region != program::Region::persistent) continue;
+    if (kept != b) program.buffers[kept] = std::move(program.buffers[b]);
+    ++kept;
   }
-  program.buffers = std::move(kept);
+  if (kept == program.buffers.size()) return;
+  program.buffers.erase(program.buffers.begin() + static_cast<std::ptrdiff_t>(kept),
+                        program.buffers.end());
   for (program::Instruction& instruction : program.instructions)
     program::for_each_slice(instruction, [&](program::Slice& slice) {
       slice.buffer = BufferId(renumbered[slice.buffer.index()]);
