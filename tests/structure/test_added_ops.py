@@ -156,7 +156,7 @@ def try_rows(root, rows):
     count = check_ran(said, [rf"{family}/{row}_example_\d+" for row in rows for family in families] +
                       [r"Examples\.every_gradient_equals_central_differences", r"Coverage\.every_row\w+"])
     print(f"numerics, on the CPU and emulated: {count} tests for {len(rows)} rows", flush=True)
-    check_ran(run(["build/test_program"], root), [r"AllRows\.ReadBack\w+", r"AllRows\.HaveTheOperands\w+"])
+    check_ran(run(["build/test_program"], root), [r"AllRows\.read_back\w+", r"AllRows\.have_the_operands\w+"])
     run(["build/fuzz_program", "-max_total_time=10", "tests/fuzz/corpus/program"], root)
     said = run(["build/test_parallel"], root)
     check_ran(said, [rf"AddedOps\.{test}\w+" for test in TRAINING])
