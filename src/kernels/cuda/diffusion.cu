@@ -38,8 +38,8 @@ __global__ void draw_times(TimeDraw op, std::int64_t samples, const std::uint64_
 constexpr int draw_warps = 8;
 constexpr unsigned draw_threads = draw_warps * warp_lanes;
 
-/// A block for each sample. Each thread sums the probabilities of a stretch of times; the first one
-/// that reaches the number drawn walks along its stretch.
+/// A block for each sample. Each thread sums the probabilities of a stretch of times; then the
+/// first thread finds the stretch in which the number drawn lies, and walks along it.
 __global__ void draw_times_by_loss(TimeDraw op, LossesOfTimes<const float> losses,
                                    const std::uint64_t* seed, const std::int64_t* step,
                                    const std::int64_t* first_sample, std::int32_t* t_B,
