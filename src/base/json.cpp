@@ -10,7 +10,7 @@
 namespace fourfold {
 namespace {
 
-constexpr std::size_t max_depth = 64;
+constexpr std::size_t max_json_depth = 64;
 
 std::string dump_leaf(const nlohmann::json& leaf) {
   return leaf.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -87,7 +87,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   }
   bool key(std::string& text) override {
     if (!open_.back().keys.insert(text).second)
-      return refuse(format("duplicate key {}", Json(text).dump()));
+      return refuse(format("duplicate key {}", json_quoted(text)));
     open_.back().key = std::move(text);
     return true;
   }
@@ -119,7 +119,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
   bool open(bool is_object) {
-    if (open_.size() == max_depth) return refuse(format("nested deeper than {} levels", max_depth));
+    if (open_.size() == max_json_depth)
+      return refuse(format("nested deeper than {} levels", max_json_depth));
     open_.emplace_back();
     open_.back().is_object = is_object;
     return true;
@@ -222,6 +223,10 @@ const Json* Json::find(std::string_view key) const& {
   for (const Member& member : members())
     if (member.key == key) return &member.value;
   return nullptr;
+}
+
+std::string json_quoted(std::string_view text) {
+  return Json(text).dump();
 }
 
 std::string Json::dump() const {

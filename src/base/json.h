@@ -39,6 +39,10 @@ class Json {
     require(std::in_range<std::int64_t>(value), "an integer in JSON fits 64 bits with sign");
   }
   static Json array(std::vector<Json> items = {});
+  /// An array of what stands in a container, such as the sizes of a shape.
+  static Json array_of(const auto& values) {
+    return array(std::vector<Json>(values.begin(), values.end()));
+  }
   static Json object();
   /// The keys must differ.
   static Json object(std::vector<Member> members);
@@ -81,5 +85,8 @@ struct Json::Member {
 /// Strict: no comments, no trailing text, no duplicate keys, at most 64 levels. Errors:
 /// UserError(code) that begins with `file`, line and column.
 Json parse_json(std::string_view text, std::string_view file, ExitCode code = ExitCode::bad_data);
+
+/// The text as JSON writes it, with its quotes.
+std::string json_quoted(std::string_view text);
 
 }  // namespace fourfold

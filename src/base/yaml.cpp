@@ -16,7 +16,7 @@ namespace fourfold {
 namespace {
 
 constexpr std::size_t max_bytes = std::size_t{1} << 20;
-constexpr std::size_t max_depth = 32;
+constexpr std::size_t max_yaml_depth = 32;
 constexpr std::size_t max_nodes = 10'000;
 
 /// Ends the parse: a limit was passed, and its problem is noted.
@@ -164,8 +164,8 @@ class TreeBuilder : public YAML::EventHandler {
   void open(YamlNode node, const std::string& tag, YAML::anchor_t anchor,
             YAML::EmitterStyle::value style) {
     refuse_decoration(node, tag == "!" ? "" : tag, anchor);
-    if (open_.size() == max_depth) {
-      note(node, format("nested deeper than {} levels", max_depth),
+    if (open_.size() == max_yaml_depth) {
+      note(node, format("nested deeper than {} levels", max_yaml_depth),
            "close a bracket, or flatten the value");
       throw Stop();
     }

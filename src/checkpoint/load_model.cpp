@@ -13,14 +13,14 @@
 namespace fourfold::checkpoint {
 namespace {
 
-std::vector<const program::Buffer*> parameters_of(const program::Program& program) {
+std::vector<const program::Buffer*> parameter_buffers(const program::Program& program) {
   std::vector<const program::Buffer*> parameters;
   for (const program::Buffer& buffer : program.buffers)
     if (buffer.role == program::BufferRole::parameter) parameters.push_back(&buffer);
   return parameters;
 }
 
-std::string describe(ElementType dtype, const Shape& shape) {
+std::string describe_stored(ElementType dtype, const Shape& shape) {
   return format("{} {}", safetensors_name(dtype), to_string(shape));
 }
 
@@ -31,25 +31,25 @@ std::string list_differences(const StoredModel& model,
   for (const StoredModel::Tensor& tensor : model.tensors()) in_file[tensor.name] = &tensor;
   std::string lines;
   for (const program::Buffer* parameter : parameters) {
-    const std::string expected = describe(parameter->dtype, parameter->global);
+    const std::string expected = describe_stored(parameter->dtype, parameter->global);
     const auto found = in_file.extract(parameter->name);
     if (found.empty()) {
       lines += format("\n  {}: missing in the file, the model has {}", parameter->name, expected);
-    } else if (const auto got = describe(found.mapped()->dtype, found.mapped()->shape);
+    } else if (const auto got = describe_stored(found.mapped()->dtype, found.mapped()->shape);
                got != expected) {
       lines += format("\n  {}: {} in the file, the model has {}", parameter->name, got, expected);
     }
   }
   for (const auto& [name, tensor] : in_file)
-    lines += format("\n  {}: {} in the file, the model has none of this name", Json(name).dump(),
-                    describe(tensor->dtype, tensor->shape));
+    lines += format("\n  {}: {} in the file, the model has none of this name", json_quoted(name),
+                    describe_stored(tensor->dtype, tensor->shape));
   return lines;
 }
 
 }  // namespace
 
 void require_fit(const StoredModel& model, const program::Program& program) {
-  const std::string differences = list_differences(model, parameters_of(program));
+  const std::string differences = list_differences(model, parameter_buffers(program));
   if (!differences.empty())
     throw UserError(
         ExitCode::no_checkpoint,

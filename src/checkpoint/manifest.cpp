@@ -25,21 +25,15 @@ std::string hex(std::uint64_t value) {
   return format("{:016x}", value);
 }
 
-Json numbers(const Shape& shape) {
-  Json list = Json::array();
-  for (const std::int64_t n : shape) list.push(n);
-  return list;
-}
-
 Json to_json(const StoredTensor& tensor) {
   Json slices = Json::array();
   for (const Slice& slice : tensor.slices)
     slices.push(Json::object({{"file", slice.file},
-                              {"origin", numbers(slice.box.origin)},
-                              {"extent", numbers(slice.box.extent)}}));
+                              {"origin", Json::array_of(slice.box.origin)},
+                              {"extent", Json::array_of(slice.box.extent)}}));
   return Json::object({{"name", tensor.name},
                        {"dtype", std::string(to_string(tensor.dtype))},
-                       {"shape", numbers(tensor.shape)},
+                       {"shape", Json::array_of(tensor.shape)},
                        {"digest", hex(tensor.digest)},
                        {"slices", std::move(slices)}});
 }

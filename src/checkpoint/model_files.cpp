@@ -20,10 +20,6 @@ namespace {
 
 constexpr std::string_view file_ending = ".safetensors";
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw UserError(ExitCode::no_checkpoint, format("{}: {}", path, what));
-}
-
 bool is_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
@@ -36,7 +32,7 @@ Json read_index_file(const std::string& path) {
   constexpr std::size_t most_bytes = std::size_t{64} << 20;
   auto text = read_small_file(path, most_bytes);
   if (const auto* fault = std::get_if<FileFault>(&text))
-    fail(path, format("{}; {}", fault->reason, fault->advice));
+    fail_file(path, format("{}; {}", fault->reason, fault->advice));
   return parse_json(std::get<std::string>(text), path, ExitCode::no_checkpoint);
 }
 
@@ -47,15 +43,15 @@ Places read_places(const std::string& path) {
   const Json json = read_index_file(path);
   const Json* map = json.find("weight_map");
   if (map == nullptr || map->kind() != Json::Kind::object || map->members().empty())
-    fail(path, "expected an object weight_map from tensors to files; use another copy");
+    fail_file(path, "expected an object weight_map from tensors to files; use another copy");
   Places places;
   for (const Json::Member& member : map->members()) {
     const bool is_name = member.value.kind() == Json::Kind::string &&
                          !member.value.as_string().empty() &&
                          member.value.as_string().find('/') == std::string::npos;
     if (!is_name)
-      fail(path, format("weight_map {} = {}: expected the name of a file beside the index",
-                        Json(member.key).dump(), member.value.dump()));
+      fail_file(path, format("weight_map {} = {}: expected the name of a file beside the index",
+                             Json(member.key).dump(), member.value.dump()));
     places[member.key] = member.value.as_string();
   }
   return places;
@@ -70,7 +66,7 @@ void check_places(const Places& places, const StoredModel& model, const std::str
     if (!places.contains(tensor.name))
       lines += format("\n  {}: in a file, but not in the index", Json(tensor.name).dump());
   if (!lines.empty())
-    fail(path, format("does not fit the files that it names; use another copy:{}", lines));
+    fail_file(path, format("does not fit the files that it names; use another copy:{}", lines));
 }
 
 /// A number of steps, where the text is one.

@@ -15,11 +15,6 @@ std::int64_t as_signed(std::uint64_t bits) {
   return static_cast<std::int64_t>(bits);
 }
 
-Json numbers(const Shape& shape) {
-  Json list = Json::array();
-  for (const std::int64_t n : shape) list.push(n);
-  return list;
-}
 Shape shape_of(const Json& list) {
   Shape shape;
   for (const Json& item : list.items()) shape.push_back(item.as_integer());
@@ -32,9 +27,9 @@ std::string to_text(const RankReport& report) {
   Json hashes = Json::array(), parts = Json::array();
   for (const std::uint64_t hash : report.file.chunk_hashes) hashes.push(as_signed(hash));
   for (const RankReport::Part& part : report.parts)
-    parts.push(
-        Json::array({part.name, std::string(to_string(part.dtype)), numbers(part.shape),
-                     numbers(part.box.origin), numbers(part.box.extent), as_signed(part.digest)}));
+    parts.push(Json::array({part.name, std::string(to_string(part.dtype)),
+                            Json::array_of(part.shape), Json::array_of(part.box.origin),
+                            Json::array_of(part.box.extent), as_signed(part.digest)}));
   return Json::object({{"error", report.error},
                        {"code", static_cast<std::int64_t>(report.code)},
                        {"name", report.file.name},

@@ -22,13 +22,9 @@ static_assert(std::endian::native == std::endian::little,
               "the format's byte order is the machine's");
 constexpr std::int64_t length_bytes = 8;  // the u64 in front of the header
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw UserError(ExitCode::no_checkpoint, format("{}: {}", path, what));
-}
-
 [[noreturn]] void fail_reading(const std::string& path, int error) {
-  fail(path, format("cannot be read: {}; check the path and the permissions",
-                    std::generic_category().message(error)));
+  fail_file(path, format("cannot be read: {}; check the path and the permissions",
+                         std::generic_category().message(error)));
 }
 
 /// Fills `into` from the given place of the file.
@@ -39,7 +35,8 @@ void read_from(const Descriptor& file, std::int64_t offset_bytes, std::span<std:
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_reading(path, errno);
     if (got == 0)
-      fail(path, format("ends at byte {} while it is being read; use another copy", offset_bytes));
+      fail_file(path,
+                format("ends at byte {} while it is being read; use another copy", offset_bytes));
     into = into.subspan(static_cast<std::size_t>(got));
     offset_bytes += got;
   }
@@ -49,29 +46,35 @@ void read_from(const Descriptor& file, std::int64_t offset_bytes, std::span<std:
 std::int64_t file_size(const Descriptor& file, const std::string& path) {
   struct stat facts = {};
   if (::fstat(file.number(), &facts) != 0) fail_reading(path, errno);
-  if (!S_ISREG(facts.st_mode)) fail(path, "is not a regular file; name a .safetensors file");
+  if (!S_ISREG(facts.st_mode)) fail_file(path, "is not a regular file; name a .safetensors file");
   return facts.st_size;
 }
 
 std::int64_t read_header_length(const ReadAt& read, std::int64_t size, const std::string& path) {
   if (size < length_bytes)
-    fail(path, format("has {} bytes, expected at least {}; it is cut short, use another copy", size,
-                      length_bytes));
+    fail_file(path, format("has {} bytes, expected at least {}; it is cut short, use another copy",
+                           size, length_bytes));
   std::array<std::byte, length_bytes> bytes;
   read(0, bytes);
   const auto length = std::bit_cast<std::uint64_t>(bytes);
   if (length > static_cast<std::uint64_t>(max_header_bytes))
-    fail(path, format("announces a header of {} bytes, expected at most {}; it is damaged or not a "
-                      "safetensors file",
-                      length, max_header_bytes));
+    fail_file(path,
+              format("announces a header of {} bytes, expected at most {}; it is damaged or not a "
+                     "safetensors file",
+                     length, max_header_bytes));
   if (length > static_cast<std::uint64_t>(size - length_bytes))
-    fail(path,
-         format("announces a header of {} bytes, {} are there; it is cut short, use another copy",
-                length, size - length_bytes));
+    fail_file(
+        path,
+        format("announces a header of {} bytes, {} are there; it is cut short, use another copy",
+               length, size - length_bytes));
   return static_cast<std::int64_t>(length);
 }
 
 }  // namespace
+
+void fail_file(const std::string& path, const std::string& what) {
+  throw UserError(ExitCode::no_checkpoint, format("{}: {}", path, what));
+}
 
 std::string safetensors_header_bytes(const SafetensorsHeader& header, const std::string& path) {
   const std::string text = header.text();

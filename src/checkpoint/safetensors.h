@@ -15,6 +15,9 @@
 
 namespace fourfold::checkpoint {
 
+/// Throws UserError(no_checkpoint): the file, and what is wrong with it.
+[[noreturn]] void fail_file(const std::string& path, const std::string& what);
+
 /// A tensor in the caller's memory: dense, row-major, in the machine's (little-endian) byte order.
 struct TensorView {
   std::string name;

@@ -13,12 +13,8 @@ namespace {
 
 constexpr std::string_view metadata_key = "__metadata__";
 
-/// Names come from strangers: quoted and escaped wherever they are shown.
-std::string quoted(std::string_view text) {
-  return Json(text).dump();
-}
-
-/// Checks what the JSON says about each tensor.
+/// Checks what the JSON says about each tensor. Names come from strangers: they are quoted and
+/// escaped wherever they are shown.
 class HeaderReader {
  public:
   explicit HeaderReader(std::string_view file) : file_(file) {}
@@ -31,12 +27,12 @@ class HeaderReader {
   }
 
   TensorInfo read_tensor(const std::string& name, const Json& json) const {
-    const std::string who = "tensor " + quoted(name);
+    const std::string who = "tensor " + json_quoted(name);
     if (json.kind() != Json::Kind::object)
       fail(who + " is not an object with dtype, shape and data_offsets");
     for (const Json::Member& member : json.members())
       if (member.key != "dtype" && member.key != "shape" && member.key != "data_offsets")
-        fail(format("{} has the unknown key {}", who, quoted(member.key)));
+        fail(format("{} has the unknown key {}", who, json_quoted(member.key)));
     TensorInfo tensor;
     tensor.name = name;
     tensor.dtype = read_dtype(json.find("dtype"), who);
@@ -55,7 +51,7 @@ class HeaderReader {
     Metadata metadata;
     for (const Json::Member& member : json.members()) {
       if (member.value.kind() != Json::Kind::string)
-        fail(format("__metadata__ {} is not a string", quoted(member.key)));
+        fail(format("__metadata__ {} is not a string", json_quoted(member.key)));
       metadata[member.key] = member.value.as_string();
     }
     return metadata;
@@ -67,7 +63,7 @@ class HeaderReader {
     for (const TensorInfo& tensor : tensors) {
       if (tensor.begin != end)
         fail(format("tensor {} begins at byte {} of the data, expected {} (a hole or an overlap)",
-                    quoted(tensor.name), tensor.begin, end));
+                    json_quoted(tensor.name), tensor.begin, end));
       end = tensor.end;
     }
     if (end != data_bytes)
@@ -83,7 +79,7 @@ class HeaderReader {
     fail(
         format("{}: unknown dtype {}, expected F16, BF16, F32, F64, BOOL, or I or U with 8, 16, "
                "32 or 64",
-               who, quoted(json->as_string())));
+               who, json_quoted(json->as_string())));
   }
 
   std::vector<std::int64_t> read_sizes(const Json* json, const std::string& who,

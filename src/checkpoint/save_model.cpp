@@ -143,10 +143,10 @@ Division divide(const program::Program& program, const ModelFileSpec& spec, std:
 }
 
 /// One rank's share of the work: it sends what it holds, and writes the files that are its own.
-class Saver {
+class ModelSaver {
  public:
-  Saver(const std::string& folder, const program::Program& program, const BufferReads& bytes_of,
-        comm::World* world, const ModelFileSpec& spec)
+  ModelSaver(const std::string& folder, const program::Program& program,
+             const BufferReads& bytes_of, comm::World* world, const ModelFileSpec& spec)
       : folder_(folder),
         program_(program),
         bytes_of_(bytes_of),
@@ -246,7 +246,7 @@ class Saver {
 
 void save_model(const std::string& folder, const program::Program& program,
                 const BufferReads& bytes_of, comm::World* world, const ModelFileSpec& spec) {
-  Saver(folder, program, bytes_of, world, spec).run();
+  ModelSaver(folder, program, bytes_of, world, spec).run();
 }
 
 }  // namespace fourfold::checkpoint

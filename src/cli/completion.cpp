@@ -29,7 +29,7 @@ std::string names_of(const CommandSpec& command) {
 }
 
 /// In single quotes of a shell.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "'";
   for (const char letter : text)
     result += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
@@ -44,14 +44,14 @@ std::string shared_functions(const CommandSpec& root, const std::vector<KeySpec>
   std::string words, values;
   std::vector<std::string> seen;
   for (const auto& [path, command] : all) {
-    words += format("    {}) echo {} ;;\n", quoted(path), quoted(names_of(*command)));
+    words += format("    {}) echo {} ;;\n", in_quotes(path), in_quotes(names_of(*command)));
     for (const OptionSpec& option : command->options) {
       if (!option.takes_value) continue;
       const std::string names = join(option.names, "|");
       if (std::find(seen.begin(), seen.end(), names) != seen.end()) continue;
       seen.push_back(names);
       if (option.names[0] == "--set") continue;
-      values += format("    {}) echo {} ;;\n", names, quoted(join(option.values, " ")));
+      values += format("    {}) echo {} ;;\n", names, in_quotes(join(option.values, " ")));
     }
   }
   std::string settings;
@@ -59,7 +59,7 @@ std::string shared_functions(const CommandSpec& root, const std::vector<KeySpec>
   for (const KeySpec& key : keys) {
     settings += key.path + "= ";
     if (!key.values.empty())
-      key_values += format("    {}) echo {} ;;\n", key.path, quoted(join(key.values, " ")));
+      key_values += format("    {}) echo {} ;;\n", key.path, in_quotes(join(key.values, " ")));
   }
   return format(R"(_fourfold_words() {{
   case "$1" in
@@ -78,7 +78,7 @@ _fourfold_key_values() {{
   esac
 }}
 )",
-                words, values, quoted(trim(settings)), key_values);
+                words, values, in_quotes(trim(settings)), key_values);
 }
 
 constexpr std::string_view bash_text = R"sh(_fourfold() {
@@ -140,30 +140,30 @@ std::string fish_options(const CommandSpec& command, const std::string& conditio
         values.push_back(key.path + "=");
         for (const std::string& value : key.values) values.push_back(key.path + "=" + value);
       }
-    text +=
-        format("complete -c fourfold -n {}{}{}{} -d {}\n", quoted(condition), names,
-               option.takes_value ? (values.empty() ? " -rF" : " -x") : "",
-               values.empty() ? "" : " -a " + quoted(join(values, " ")), quoted(option.meaning));
+    text += format("complete -c fourfold -n {}{}{}{} -d {}\n", in_quotes(condition), names,
+                   option.takes_value ? (values.empty() ? " -rF" : " -x") : "",
+                   values.empty() ? "" : " -a " + in_quotes(join(values, " ")),
+                   in_quotes(option.meaning));
   }
   return text;
 }
 
 std::string fish_words(const CommandSpec& command, const std::string& condition) {
   if (command.words.empty()) return {};
-  return format("complete -c fourfold -n {} -a {}\n", quoted(condition),
-                quoted(join(command.words, " ")));
+  return format("complete -c fourfold -n {} -a {}\n", in_quotes(condition),
+                in_quotes(join(command.words, " ")));
 }
 
 std::string fish_script(const CommandSpec& root, const std::vector<KeySpec>& keys) {
   std::string text = fish_options(root, "__fish_use_subcommand", keys);
   for (const CommandSpec& command : root.commands) {
     text += format("complete -c fourfold -n __fish_use_subcommand -f -a {} -d {}\n", command.name,
-                   quoted(command.meaning));
+                   in_quotes(command.meaning));
     const std::string inside = "__fish_seen_subcommand_from " + command.name;
     text += fish_options(command, inside, keys) + fish_words(command, inside);
     for (const CommandSpec& child : command.commands) {
-      text += format("complete -c fourfold -n {} -f -a {} -d {}\n", quoted(inside), child.name,
-                     quoted(child.meaning));
+      text += format("complete -c fourfold -n {} -f -a {} -d {}\n", in_quotes(inside), child.name,
+                     in_quotes(child.meaning));
       const std::string inside_child = inside + "; and __fish_seen_subcommand_from " + child.name;
       text += fish_options(child, inside_child, keys) + fish_words(child, inside_child);
     }

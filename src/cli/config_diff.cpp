@@ -14,7 +14,7 @@ namespace fourfold::cli {
 namespace {
 
 /// What is printed of a key: the values of the left side, then those of the right one.
-struct Row {
+struct DifferentKey {
   std::string key;
   std::array<std::vector<rundir::ValueSpan>, 2> sides;
 };
@@ -24,10 +24,10 @@ struct Row {
 void config_diff(const ConfigDiffArguments& arguments) {
   const std::vector<rundir::Held> left = rundir::held_configs(arguments.left, load_file_or_run),
                                   right = rundir::held_configs(arguments.right, load_file_or_run);
-  std::vector<Row> rows;
+  std::vector<DifferentKey> rows;
   std::size_t value_columns = 0;
   for (const config::Key& key : config::keys()) {
-    Row row{key.path, {rundir::spans_of(key, left), rundir::spans_of(key, right)}};
+    DifferentKey row{key.path, {rundir::spans_of(key, left), rundir::spans_of(key, right)}};
     if (row.sides[0] == row.sides[1]) continue;
     for (const auto& side : row.sides)
       for (const rundir::ValueSpan& span : side)
@@ -35,7 +35,7 @@ void config_diff(const ConfigDiffArguments& arguments) {
     rows.push_back(std::move(row));
   }
   if (rows.empty()) screen::print("no differences\n");
-  for (const Row& row : rows) {
+  for (const DifferentKey& row : rows) {
     screen::print("%s\n", row.key.c_str());
     for (std::size_t side = 0; side < row.sides.size(); ++side)
       for (const rundir::ValueSpan& span : row.sides[side])

@@ -13,9 +13,9 @@ namespace fourfold::compile {
 namespace {
 
 /// Asks the target once about equal computations, as those of all micro-batches and layers are.
-class Chooser {
+class KernelChooser {
  public:
-  explicit Chooser(const machine::Target& target) : target_(target) {}
+  explicit KernelChooser(const machine::Target& target) : target_(target) {}
 
   struct Choice {
     std::string implementation;
@@ -64,7 +64,7 @@ class Chooser {
 program::Program choose_kernels(program::Program program, const machine::Target& target) {
   const program::BufferId workspace(program.buffers.size());
   std::int64_t largest = 0;
-  Chooser chooser(target);
+  KernelChooser chooser(target);
   for (program::Instruction& instruction : program.instructions) {
     auto* compute = std::get_if<program::Compute>(&instruction.what);
     if (compute == nullptr) continue;

@@ -41,9 +41,9 @@ struct Found {
   std::vector<Link> links;
 };
 
-class Fuser : private Neighbours {
+class NeighbourFuser : private Neighbours {
  public:
-  explicit Fuser(Program& program)
+  explicit NeighbourFuser(Program& program)
       : Neighbours(program),
         table_(op::all_rows()),
         places_(table_.size()),
@@ -214,7 +214,7 @@ class Fuser : private Neighbours {
 }  // namespace
 
 Program fuse_neighbours(Program program, const machine::Target& target) {
-  if (!target.fusions.empty()) Fuser(program).run(target);
+  if (!target.fusions.empty()) NeighbourFuser(program).run(target);
   return program;
 }
 

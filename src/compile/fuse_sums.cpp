@@ -15,7 +15,7 @@ using program::Program;
 using program::Slice;
 
 /// Joins around the first of several sums.
-class Fuser : private Neighbours {
+class SumFuser : private Neighbours {
  public:
   using Neighbours::Neighbours;
 
@@ -69,7 +69,7 @@ Program fuse_sums(Program program, const machine::Target& target) {
       last = std::max(last, task.end);
     }
   if (machine::fuses(target, op::SquaredNorm::name) && first < last)
-    Fuser(program, first, last).run();
+    SumFuser(program, first, last).run();
   return program;
 }
 

@@ -32,7 +32,7 @@ std::vector<Slice> slices_of(const Compute& compute, Kind wanted) {
 
 /// Joins the updates of one row into a list of them.
 template <class List>
-class Fuser {
+class UpdateFuser {
  public:
   using One = typename List::One;
 
@@ -96,8 +96,8 @@ class Fuser {
 }  // namespace
 
 Program fuse_update(Program program, const machine::Target& target) {
-  program = Fuser<op::AdamWList>::run(std::move(program), target);
-  return Fuser<op::SgdList>::run(std::move(program), target);
+  program = UpdateFuser<op::AdamWList>::run(std::move(program), target);
+  return UpdateFuser<op::SgdList>::run(std::move(program), target);
 }
 
 }  // namespace fourfold::compile

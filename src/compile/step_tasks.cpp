@@ -10,7 +10,6 @@ namespace {
 using graph::Node;
 using graph::Phase;
 using graph::ValueRole;
-using pipeline::TaskKind;
 
 Phase phase_of(const Step& step) {
   return std::visit([](const auto& s) { return s.phase; }, step);
@@ -50,8 +49,8 @@ std::vector<bool> steps_for_weights(const ShardedGraph& graph) {
 
 /// The kinds of task that touch a value first and last.
 struct Use {
-  std::optional<TaskKind> first;
-  TaskKind last = TaskKind::forward;
+  std::optional<pipeline::TaskKind> first;
+  pipeline::TaskKind last = pipeline::TaskKind::forward;
   bool is_sent = false;
   bool lasts_a_step = false;  // one for all micro-batches
 };
@@ -72,7 +71,7 @@ std::vector<Use> uses_of(const ShardedGraph& graph, const plan::Plan& plan,
       for (const auto* list : {&values.read, &values.written})
         for (const ValueId id : *list) {
           Use& use = uses[id.index()];
-          use.last = static_cast<TaskKind>(kind);
+          use.last = static_cast<pipeline::TaskKind>(kind);
           if (!use.first) use.first = use.last;
           if (is_once) use.lasts_a_step = true;
           if (handover != nullptr && handover->sends) use.is_sent = true;
@@ -87,20 +86,20 @@ std::vector<Use> uses_of(const ShardedGraph& graph, const plan::Plan& plan,
 
 StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan,
                      const pipeline::Order& order) {
-  const bool is_split =
-      std::ranges::find(order, TaskKind::weight_backward, &pipeline::Task::kind) != order.end();
+  const bool is_split = std::ranges::find(order, pipeline::TaskKind::weight_backward,
+                                          &pipeline::Task::kind) != order.end();
   const std::vector<bool> is_for_weights =
       is_split ? steps_for_weights(graph) : std::vector<bool>(graph.steps.size(), false);
   StepTasks tasks;
   for (std::size_t i = 0; i < graph.steps.size(); ++i) {
     const Phase phase = phase_of(graph.steps[i]);
-    const TaskKind kind = phase == Phase::forward  ? TaskKind::forward
-                          : phase == Phase::update ? TaskKind::update
-                          : is_for_weights[i]      ? TaskKind::weight_backward
-                                                   : TaskKind::backward;
+    const pipeline::TaskKind kind = phase == Phase::forward  ? pipeline::TaskKind::forward
+                                    : phase == Phase::update ? pipeline::TaskKind::update
+                                    : is_for_weights[i]      ? pipeline::TaskKind::weight_backward
+                                                             : pipeline::TaskKind::backward;
     tasks.steps[static_cast<std::size_t>(kind)].push_back(i);
   }
-  const auto micros = std::ranges::count(order, TaskKind::forward, &pipeline::Task::kind);
+  const auto micros = std::ranges::count(order, pipeline::TaskKind::forward, &pipeline::Task::kind);
   const std::vector<Use> uses = uses_of(graph, plan, tasks);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     std::int64_t slots = 1;

@@ -9,7 +9,7 @@ namespace {
 constexpr std::string_view letters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-std::uint32_t byte_at(std::string_view bytes, std::size_t at) {
+std::uint32_t bits_at(std::string_view bytes, std::size_t at) {
   return at < bytes.size() ? static_cast<unsigned char>(bytes[at]) : 0;
 }
 
@@ -30,7 +30,7 @@ std::string to_base64(std::string_view bytes) {
   text.reserve((bytes.size() + 2) / 3 * 4);
   for (std::size_t at = 0; at < bytes.size(); at += 3) {
     const std::uint32_t three =
-        byte_at(bytes, at) << 16 | byte_at(bytes, at + 1) << 8 | byte_at(bytes, at + 2);
+        bits_at(bytes, at) << 16 | bits_at(bytes, at + 1) << 8 | bits_at(bytes, at + 2);
     for (const int shift : {18, 12, 6, 0}) text.push_back(letters[(three >> shift) & 63U]);
   }
   const std::size_t padding = (3 - bytes.size() % 3) % 3;

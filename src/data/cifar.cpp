@@ -28,9 +28,10 @@ namespace fs = std::filesystem;
 
 constexpr PictureShape shape = {32, 32, 3};
 constexpr std::int64_t pixels = 32 * 32, picture_bytes = 3 * pixels;
-constexpr const char* advice = "bring the file again, or leave bad ones out with bad_images skip:N";
+constexpr const char* advice_on_cifar =
+    "bring the file again, or leave bad ones out with bad_images skip:N";
 
-struct Kind {
+struct CifarKind {
   const char* name;
   std::int64_t label_bytes;
   std::array<int, 2> classes;  // of each label byte; the last one counts
@@ -38,8 +39,8 @@ struct Kind {
   std::int64_t record_bytes() const { return label_bytes + picture_bytes; }
   int num_classes() const { return classes[static_cast<std::size_t>(label_bytes - 1)]; }
 };
-constexpr Kind cifar10 = {"CIFAR-10", 1, {10, 0}, "batches.meta.txt"};
-constexpr Kind cifar100 = {"CIFAR-100", 2, {20, 100}, "fine_label_names.txt"};
+constexpr CifarKind cifar10 = {"CIFAR-10", 1, {10, 0}, "batches.meta.txt"};
+constexpr CifarKind cifar100 = {"CIFAR-100", 2, {20, 100}, "fine_label_names.txt"};
 
 std::string beside(const std::string& file, const char* name) {
   return (fs::path(file).parent_path() / name).string();
@@ -52,7 +53,7 @@ struct BadLabel {
 
 class Labels {
  public:
-  Labels(const DataFile& file, const Kind& kind, std::int64_t record) : kind_(kind) {
+  Labels(const DataFile& file, const CifarKind& kind, std::int64_t record) : kind_(kind) {
     file.read(record * kind.record_bytes(),
               std::span(bytes_).first(static_cast<std::size_t>(kind.label_bytes)));
   }
@@ -70,11 +71,11 @@ class Labels {
   }
 
  private:
-  const Kind& kind_;
+  const CifarKind& kind_;
   std::array<std::byte, 2> bytes_{};
 };
 
-bool labels_fit(const std::vector<DataFile>& files, const Kind& kind) {
+bool labels_fit(const std::vector<DataFile>& files, const CifarKind& kind) {
   for (const DataFile& file : files)
     for (std::int64_t record = 0; record < file.size() / kind.record_bytes(); ++record)
       if (Labels(file, kind, record).bad(kind.num_classes())) return false;
@@ -83,7 +84,7 @@ bool labels_fit(const std::vector<DataFile>& files, const Kind& kind) {
 
 /// What is said of a file whose kind nothing tells.
 std::string doubt(const DataFile& file) {
-  const auto as = [&](const Kind& kind) {
+  const auto as = [&](const CifarKind& kind) {
     return format("{} of {} and {} more", counted(file.size() / kind.record_bytes(), "picture"),
                   kind.name, counted(file.size() % kind.record_bytes(), "byte"));
   };
@@ -91,13 +92,13 @@ std::string doubt(const DataFile& file) {
                 as(cifar100));
 }
 
-[[noreturn]] void fail(const std::string& path, const std::string& what,
-                       const std::string& remedy) {
+[[noreturn]] void fail_cifar(const std::string& path, const std::string& what,
+                             const std::string& remedy) {
   throw UserError(ExitCode::bad_data, format("{}: {}; {}", path, what, remedy));
 }
 
-const Kind& kind_of(const std::vector<DataFile>& files) {
-  for (const Kind* kind : {&cifar10, &cifar100})
+const CifarKind& kind_of(const std::vector<DataFile>& files) {
+  for (const CifarKind* kind : {&cifar10, &cifar100})
     if (file_exists(beside(files.front().path(), kind->names_file))) return *kind;
   const DataFile *only_10 = nullptr, *only_100 = nullptr, *neither = nullptr;
   for (const DataFile& file : files) {
@@ -108,32 +109,35 @@ const Kind& kind_of(const std::vector<DataFile>& files) {
     if (first == nullptr) first = &file;
   }
   if (only_10 != nullptr && only_100 != nullptr)
-    fail(only_100->path(), format("is CIFAR-100 by its size, and {} CIFAR-10", only_10->path()),
-         "keep them in folders of their own");
+    fail_cifar(only_100->path(),
+               format("is CIFAR-100 by its size, and {} CIFAR-10", only_10->path()),
+               "keep them in folders of their own");
   if (only_10 != nullptr) return cifar10;
   if (only_100 != nullptr) return cifar100;
   const bool fits_10 = labels_fit(files, cifar10), fits_100 = labels_fit(files, cifar100);
   if (fits_10 != fits_100) return fits_10 ? cifar10 : cifar100;
   const DataFile& file = neither != nullptr ? *neither : files.front();
-  fail(file.path(), doubt(file),
-       format("{}put {} (CIFAR-10) or {} (CIFAR-100) beside it",
-              neither != nullptr ? "bring the file again, or " : "", cifar10.names_file,
-              cifar100.names_file));
+  fail_cifar(file.path(), doubt(file),
+             format("{}put {} (CIFAR-10) or {} (CIFAR-100) beside it",
+                    neither != nullptr ? "bring the file again, or " : "", cifar10.names_file,
+                    cifar100.names_file));
 }
 
 /// A line a class; nothing where there is no such file.
-std::vector<std::string> class_names(const std::string& path, const Kind& kind) {
+std::vector<std::string> class_names(const std::string& path, const CifarKind& kind) {
   if (!file_exists(path)) return {};
   constexpr std::size_t most_bytes = 65536;
   const auto text = read_small_file(path, most_bytes);
-  if (const auto* fault = std::get_if<FileFault>(&text)) fail(path, fault->reason, fault->advice);
+  if (const auto* fault = std::get_if<FileFault>(&text))
+    fail_cifar(path, fault->reason, fault->advice);
   std::vector<std::string> names;
   for (const std::string& line : split(std::get<std::string>(text), '\n'))
     if (!trim(line).empty()) names.emplace_back(trim(line));
   if (names.empty() || std::ssize(names) > kind.num_classes())
-    fail(path,
-         format("has {} names, expected 1 to {}, a line each", names.size(), kind.num_classes()),
-         "mend or remove it");
+    fail_cifar(
+        path,
+        format("has {} names, expected 1 to {}, a line each", names.size(), kind.num_classes()),
+        "mend or remove it");
   return names;
 }
 
@@ -148,7 +152,7 @@ std::string place_of(const DataFile& file, std::int64_t record) {
 
 class CifarPictures final : public PictureSet {
  public:
-  CifarPictures(PictureFacts facts, const Kind& kind, std::vector<DataFile> files,
+  CifarPictures(PictureFacts facts, const CifarKind& kind, std::vector<DataFile> files,
                 std::vector<Record> records)
       : PictureSet(std::move(facts)),
         kind_(kind),
@@ -175,21 +179,21 @@ class CifarPictures final : public PictureSet {
     return files_[static_cast<std::size_t>(record.file)];
   }
 
-  const Kind& kind_;
+  const CifarKind& kind_;
   std::vector<DataFile> files_;
   std::vector<Record> records_;
 };
 
 /// Adds the good records of a file to labels and records.
-void add_records(const DataFile& file, std::int32_t number, const Kind& kind, PictureFacts& facts,
-                 std::vector<Record>& records, BadPictureList& bad) {
+void add_records(const DataFile& file, std::int32_t number, const CifarKind& kind,
+                 PictureFacts& facts, std::vector<Record>& records, BadPictureList& bad) {
   const std::int64_t whole = file.size() / kind.record_bytes();
   for (std::int64_t record = 0; record < whole; ++record) {
     const Labels labels(file, kind, record);
     if (const auto fault = labels.bad(facts.num_classes)) {
       bad.add(place_of(file, record),
               format("has the label {}, expected 0 to {}", fault->value, fault->classes - 1),
-              advice);
+              advice_on_cifar);
       continue;
     }
     facts.labels.push_back(labels.value());
@@ -200,7 +204,7 @@ void add_records(const DataFile& file, std::int32_t number, const Kind& kind, Pi
     bad.add(place_of(file, whole),
             format("is cut off: the file ends after {} of its {} bytes ({} in all)", rest,
                    kind.record_bytes(), format_grouped(file.size())),
-            advice);
+            advice_on_cifar);
 }
 
 bool is_file_of_records(const std::string& path) {
@@ -222,7 +226,7 @@ bool is_file_of_records(const std::string& path) {
   }
 }
 
-ChosenFiles files_of_folder(const std::string& folder) {
+ChosenFiles record_files_of(const std::string& folder) {
   std::vector<std::string> names;
   for (const FolderEntry& entry : list_folder(folder))
     if (!entry.is_folder && is_file_of_records(join_path(folder, entry.name)))
@@ -234,7 +238,7 @@ std::unique_ptr<PictureSet> open_files(PictureFacts facts, const std::vector<std
                                        BadPictures policy) {
   std::vector<DataFile> files;
   for (const std::string& path : paths) files.emplace_back(path);
-  const Kind& kind = kind_of(files);
+  const CifarKind& kind = kind_of(files);
   facts.class_names = class_names(beside(paths.front(), kind.names_file), kind);
   facts.kind = format("{} pictures", kind.name);
   facts.shape = shape;
@@ -262,7 +266,7 @@ bool is_cifar(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return is_file_of_records(path);
   try {
-    return !files_of_folder(path).chosen.empty();
+    return !record_files_of(path).chosen.empty();
   } catch (const UserError&) {
     return false;
   }
@@ -273,8 +277,8 @@ std::unique_ptr<PictureSet> open_cifar(const std::string& path, BadPictures bad)
   facts.path = path;
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return open_files(std::move(facts), {path}, bad);
-  ChosenFiles files = files_of_folder(path);
-  if (files.chosen.empty()) fail(path, "has no .bin files with pictures", "check the path");
+  ChosenFiles files = record_files_of(path);
+  if (files.chosen.empty()) fail_cifar(path, "has no .bin files with pictures", "check the path");
   facts.other_files = files.others;
   for (std::string& name : files.chosen) name = join_path(path, name);
   return open_files(std::move(facts), files.chosen, bad);

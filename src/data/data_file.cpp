@@ -14,7 +14,7 @@
 namespace fourfold::data {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, std::string_view what, int error) {
+[[noreturn]] void fail_reading(const std::string& path, std::string_view what, int error) {
   const bool is_missing = error == ENOENT || error == ENOTDIR;
   throw UserError(ExitCode::bad_data,
                   format("{}: {}: {}; {}", path, what, std::generic_category().message(error),
@@ -27,9 +27,9 @@ DataFile::DataFile(std::string path)
     : path_(std::move(path)),
       // Without O_NONBLOCK opening a pipe would wait for its writer.
       file_(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
-  if (!file_.is_open()) fail(path_, "cannot be opened", errno);
+  if (!file_.is_open()) fail_reading(path_, "cannot be opened", errno);
   struct stat facts = {};
-  if (::fstat(file_.number(), &facts) != 0) fail(path_, "cannot be looked at", errno);
+  if (::fstat(file_.number(), &facts) != 0) fail_reading(path_, "cannot be looked at", errno);
   if (!S_ISREG(facts.st_mode))
     throw UserError(ExitCode::bad_data,
                     format("{}: is {}, expected a regular file; write the data to one", path_,
@@ -55,8 +55,9 @@ std::size_t DataFile::read_some(std::int64_t offset, std::span<std::byte> into) 
                                 offset + static_cast<std::int64_t>(all));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      fail(path_, format("cannot be read at byte {}", offset + static_cast<std::int64_t>(all)),
-           errno);
+      fail_reading(path_,
+                   format("cannot be read at byte {}", offset + static_cast<std::int64_t>(all)),
+                   errno);
     if (got == 0) break;
     all += static_cast<std::size_t>(got);
   }

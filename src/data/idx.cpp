@@ -50,7 +50,7 @@ class IdxPictures final : public PictureSet {
   IdxFile pictures_;
 };
 
-ChosenFiles files_of_folder(const std::string& folder) {
+ChosenFiles picture_files_of(const std::string& folder) {
   std::vector<std::string> names;
   for (const FolderEntry& entry : list_folder(folder))
     if (!entry.is_folder && has_name_of_pictures(entry.name)) names.push_back(entry.name);
@@ -133,7 +133,7 @@ std::int64_t count_whole(const IdxFile& pictures, std::int64_t picture_bytes, Ba
 std::string picture_file_of(const std::string& path, PictureFacts& facts) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
-  ChosenFiles files = files_of_folder(path);
+  ChosenFiles files = picture_files_of(path);
   if (files.chosen.size() != 1)
     throw UserError(
         ExitCode::bad_data,
@@ -148,7 +148,7 @@ std::string picture_file_of(const std::string& path, PictureFacts& facts) {
 bool is_idx(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) try {
-      return !files_of_folder(path).chosen.empty();
+      return !picture_files_of(path).chosen.empty();
     } catch (const UserError&) {
       return false;
     }
@@ -181,7 +181,7 @@ namespace {
 constexpr std::size_t most_dims = 4;
 constexpr std::int64_t most_unpacked = std::int64_t{2} << 30;
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
+[[noreturn]] void fail_idx(const std::string& path, const std::string& what) {
   throw UserError(ExitCode::bad_data, format("{}: {}; bring the file again", path, what));
 }
 
@@ -194,12 +194,12 @@ bool begins_as_idx(std::span<const std::byte> bytes) {
 std::vector<std::int64_t> read_dims(const std::string& path, ByteSource& source) {
   std::array<std::byte, 4 + 4 * most_dims> header{};
   if (source.read(std::span(header).first(4)) < 4 || !begins_as_idx(header))
-    fail(path, "does not begin as an IDX file of bytes does, with 0, 0, 8");
+    fail_idx(path, "does not begin as an IDX file of bytes does, with 0, 0, 8");
   const auto num_dims = std::to_integer<std::size_t>(header[3]);
   if (num_dims < 1 || num_dims > most_dims)
-    fail(path, format("has {} dims, expected 1 to {}", num_dims, most_dims));
+    fail_idx(path, format("has {} dims, expected 1 to {}", num_dims, most_dims));
   if (source.read(std::span(header).subspan(4, 4 * num_dims)) < 4 * num_dims)
-    fail(path, format("is cut off within its header of {} bytes", 4 + 4 * num_dims));
+    fail_idx(path, format("is cut off within its header of {} bytes", 4 + 4 * num_dims));
   std::vector<std::int64_t> dims(num_dims);
   for (std::size_t i = 0; i < 4 * num_dims; ++i)
     dims[i / 4] = dims[i / 4] * 256 + std::to_integer<int>(header[4 + i]);
@@ -210,7 +210,7 @@ std::int64_t product(const std::string& path, const std::vector<std::int64_t>& d
   std::int64_t count = 1;
   for (const std::int64_t dim : dims) {
     const auto larger = checked_multiply(count, dim);
-    if (!larger) fail(path, "claims more values than 63 bits can count");
+    if (!larger) fail_idx(path, "claims more values than 63 bits can count");
     count = *larger;
   }
   return count;
@@ -257,8 +257,8 @@ IdxFile::IdxFile(std::string path) : path_(std::move(path)) {
     values_ = std::move(values);
   }
   if (has_more)
-    fail(path_, format("has more bytes than the {} values that its header claims",
-                       format_grouped(claimed_)));
+    fail_idx(path_, format("has more bytes than the {} values that its header claims",
+                           format_grouped(claimed_)));
 }
 
 bool IdxFile::is_idx(const std::string& path) {

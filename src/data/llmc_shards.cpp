@@ -25,35 +25,36 @@ struct Family {
 constexpr Family families[] = {{20240520, 1, TokenDtype::u16, 50256},
                                {20240801, 7, TokenDtype::u32, 128000}};
 
-using Header = std::array<std::int32_t, 3>;  // magic, version, tokens
+using ShardHeader = std::array<std::int32_t, 3>;  // magic, version, tokens
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
+[[noreturn]] void fail_shard(const std::string& path, const std::string& what) {
   throw UserError(ExitCode::bad_data, format("{}: {}; bring the shard again", path, what));
 }
 
-Header read_header(const DataFile& file) {
-  Header header{};
+ShardHeader read_shard_header(const DataFile& file) {
+  ShardHeader header{};
   if (file.size() < header_bytes)
-    fail(file.path(),
-         format("has {} bytes, expected at least the {} of a header", file.size(), header_bytes));
+    fail_shard(file.path(), format("has {} bytes, expected at least the {} of a header",
+                                   file.size(), header_bytes));
   file.read(0, std::as_writable_bytes(std::span(header)));
   return header;
 }
 
-const Family& checked_family(const DataFile& file, const Header& header) {
+const Family& checked_family(const DataFile& file, const ShardHeader& header) {
   const auto* family = std::find_if(std::begin(families), std::end(families),
                                     [&](const Family& f) { return f.magic == header[0]; });
   if (family == std::end(families))
-    fail(file.path(), format("begins with {}, expected 20240520 or 20240801 as token files of "
-                             "llm.c do",
-                             header[0]));
+    fail_shard(file.path(),
+               format("begins with {}, expected 20240520 or 20240801 as token files of "
+                      "llm.c do",
+                      header[0]));
   if (header[1] != family->version)
-    fail(file.path(), format("is of version {}, expected {}", header[1], family->version));
+    fail_shard(file.path(), format("is of version {}, expected {}", header[1], family->version));
   const std::int64_t described =
       header_bytes + std::int64_t{header[2]} * facts_of(family->dtype).size_bytes;
   if (header[2] < 0 || described != file.size())
-    fail(file.path(), format("has {} bytes, but its header says {} tokens, which take {}",
-                             file.size(), header[2], described));
+    fail_shard(file.path(), format("has {} bytes, but its header says {} tokens, which take {}",
+                                   file.size(), header[2], described));
   return *family;
 }
 
@@ -82,11 +83,12 @@ LlmcShards::LlmcShards(const std::string& path) : name_(path) {
   const Family* first = nullptr;
   for (const std::string& shard : shard_paths(path)) {
     DataFile file(shard);
-    const Header header = read_header(file);
+    const ShardHeader header = read_shard_header(file);
     const Family& family = checked_family(file, header);
     if (first != nullptr && first != &family)
-      fail(shard, format("is of the family {}, the shards before it are of {}; keep them apart",
-                         family.magic, first->magic));
+      fail_shard(shard,
+                 format("is of the family {}, the shards before it are of {}; keep them apart",
+                        family.magic, first->magic));
     first = &family;
     shards_.push_back({std::move(file), num_tokens_});
     num_tokens_ += header[2];

@@ -38,13 +38,13 @@ std::unique_ptr<Tokenizer> load_gpt2(const std::string& folder) {
 }
 
 /// The text of a member; nothing when there is none.
-const std::string* text_of(const Json& json, std::string_view key) {
+const std::string* text_at(const Json& json, std::string_view key) {
   const Json* member = json.find(key);
   return member != nullptr && member->kind() == Json::Kind::string ? &member->as_string() : nullptr;
 }
 
 std::unique_ptr<Tokenizer> read_characters(const Json& json, std::string_view file) {
-  const std::string* vocabulary = text_of(json, "vocabulary");
+  const std::string* vocabulary = text_at(json, "vocabulary");
   if (vocabulary == nullptr || vocabulary->empty()) return nullptr;
   auto tokenizer = character_tokenizer(*vocabulary, file);
   const bool is_sorted_set = tokenizer->to_text() == json.dump();
@@ -60,7 +60,7 @@ std::unique_ptr<Tokenizer> read_numbers(const Json& json) {
 }
 
 std::unique_ptr<Tokenizer> read_sentencepiece(const Json& json, std::string_view file) {
-  const std::string* model = text_of(json, "model");
+  const std::string* model = text_at(json, "model");
   auto bytes = model != nullptr ? from_base64(*model) : std::nullopt;
   if (!bytes) return nullptr;
   return sentencepiece_tokenizer(*std::move(bytes), file, ExitCode::no_checkpoint);
@@ -68,7 +68,7 @@ std::unique_ptr<Tokenizer> read_sentencepiece(const Json& json, std::string_view
 
 /// The tokenizer that the members describe; nothing when they do not describe one.
 std::unique_ptr<Tokenizer> read_tokenizer(const Json& json, std::string_view file) {
-  const std::string* kind = text_of(json, "tokenizer");
+  const std::string* kind = text_at(json, "tokenizer");
   if (kind == nullptr) return nullptr;
   if (*kind == "byte") return byte_tokenizer();
   if (*kind == "character") return read_characters(json, file);

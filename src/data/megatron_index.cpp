@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view again =
     "make the set again with `fourfold data tokenize`, or copy it again";
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
+[[noreturn]] void fail_index(const std::string& path, const std::string& what) {
   throw UserError(ExitCode::bad_data, format("{}: {}; {}", path, what, again));
 }
 
@@ -37,17 +37,17 @@ TokenDtype dtype_of(std::uint8_t code, const std::string& path) {
   for (const auto& [number, dtype] : codes)
     if (number == code) return dtype;
   const bool is_float = code == 6 || code == 7;
-  fail(path, format("its type code is {}{}, expected whole numbers (1 to 5, or 8)", code,
-                    is_float ? ", floating-point numbers" : ""));
+  fail_index(path, format("its type code is {}{}, expected whole numbers (1 to 5, or 8)", code,
+                          is_float ? ", floating-point numbers" : ""));
 }
 
-struct Header {
+struct IndexHeader {
   TokenDtype dtype;
   std::int64_t sequences, bounds;
 };
 
 /// Nothing where it does not fit 64 bits.
-std::optional<std::int64_t> bytes_described(const Header& header) {
+std::optional<std::int64_t> bytes_described(const IndexHeader& header) {
   const auto of_sequences = checked_multiply(header.sequences, 4 + 8);
   const auto of_bounds = checked_multiply(header.bounds, 8);
   if (!of_sequences || !of_bounds) return std::nullopt;
@@ -55,27 +55,28 @@ std::optional<std::int64_t> bytes_described(const Header& header) {
   return arrays ? checked_add(*arrays, MegatronIndex::header_bytes) : std::nullopt;
 }
 
-Header read_header(const DataFile& file) {
+IndexHeader read_index_header(const DataFile& file) {
   const std::string& path = file.path();
   std::array<std::byte, MegatronIndex::header_bytes> bytes{};
   constexpr std::string_view magic("MMIDIDX\0\0", 9);
   const std::size_t got = file.read_some(0, bytes);
   if (got < magic.size() || std::memcmp(bytes.data(), magic.data(), magic.size()) != 0)
-    fail(path, "does not begin with MMIDIDX, expected the index of a Megatron set");
+    fail_index(path, "does not begin with MMIDIDX, expected the index of a Megatron set");
   if (got < bytes.size())
-    fail(path, format("has {} bytes, expected at least the {} of a header", got, bytes.size()));
+    fail_index(path,
+               format("has {} bytes, expected at least the {} of a header", got, bytes.size()));
   if (const auto version = number_at<std::uint64_t>(bytes, 9); version != 1)
-    fail(path, format("is of version {}, expected 1", version));
-  const Header header{dtype_of(number_at<std::uint8_t>(bytes, 17), path),
-                      number_at<std::int64_t>(bytes, 18), number_at<std::int64_t>(bytes, 26)};
+    fail_index(path, format("is of version {}, expected 1", version));
+  const IndexHeader header{dtype_of(number_at<std::uint8_t>(bytes, 17), path),
+                           number_at<std::int64_t>(bytes, 18), number_at<std::int64_t>(bytes, 26)};
   if (header.sequences < 0 || header.bounds < 1)
-    fail(path, format("claims {} sequences and {} document bounds, expected at least 0 and 1",
-                      header.sequences, header.bounds));
+    fail_index(path, format("claims {} sequences and {} document bounds, expected at least 0 and 1",
+                            header.sequences, header.bounds));
   const auto described = bytes_described(header);
   if (described != file.size())
-    fail(path, format("has {} bytes, but {} sequences and {} document bounds take {}", file.size(),
-                      header.sequences, header.bounds,
-                      described ? format("{}", *described) : "more than any file holds"));
+    fail_index(path, format("has {} bytes, but {} sequences and {} document bounds take {}",
+                            file.size(), header.sequences, header.bounds,
+                            described ? format("{}", *described) : "more than any file holds"));
   return header;
 }
 
@@ -106,9 +107,11 @@ class MegatronIndex::Scan {
     }
     begin_documents(bound);
     if (next_bound_ != count)
-      fail(path(), format("its documents end behind sequence {}, expected {}", next_bound_, count));
+      fail_index(path(),
+                 format("its documents end behind sequence {}, expected {}", next_bound_, count));
     if (bytes_ != bin_bytes_)
-      fail(bin_path_, format("has {} bytes, but {} describes {}", bin_bytes_, path(), bytes_));
+      fail_index(bin_path_,
+                 format("has {} bytes, but {} describes {}", bin_bytes_, path(), bytes_));
     check_cover();
   }
 
@@ -126,8 +129,8 @@ class MegatronIndex::Scan {
     std::sort(pieces.begin(), pieces.end());
     for (std::size_t i = 1; i < pieces.size(); ++i)
       if (pieces[i].first < pieces[i - 1].second)
-        fail(path(), format("two of its sequences hold the same tokens, at byte {} of {}",
-                            pieces[i].first, bin_path_));
+        fail_index(path(), format("two of its sequences hold the same tokens, at byte {} of {}",
+                                  pieces[i].first, bin_path_));
   }
 
   const std::string& path() const { return index_.file_.path(); }
@@ -136,8 +139,8 @@ class MegatronIndex::Scan {
     const std::int64_t least = documents_begun_ == 0 ? 0 : next_bound_;
     const std::int64_t most = documents_begun_ == 0 ? 0 : index_.num_sequences_;
     if (bound < least || bound > most)
-      fail(path(), format("document {} begins at sequence {}, expected {} to {}", documents_begun_,
-                          bound, least, most));
+      fail_index(path(), format("document {} begins at sequence {}, expected {} to {}",
+                                documents_begun_, bound, least, most));
     return bound;
   }
 
@@ -151,12 +154,12 @@ class MegatronIndex::Scan {
   }
 
   void add(std::int32_t length, std::int64_t offset) {
-    if (length < 0) fail(path(), format("sequence {} has length {}", sequence_, length));
+    if (length < 0) fail_index(path(), format("sequence {} has length {}", sequence_, length));
     const std::int64_t size = length * facts_of(index_.dtype_).size_bytes;
     const auto end = checked_add(offset, size);
     if (offset < 0 || !end || *end > bin_bytes_)
-      fail(path(), format("sequence {} lies at byte {} and has {}, but {} has {} bytes", sequence_,
-                          offset, size, bin_path_, bin_bytes_));
+      fail_index(path(), format("sequence {} lies at byte {} and has {}, but {} has {} bytes",
+                                sequence_, offset, size, bin_path_, bin_bytes_));
     if (length == 0) return;
     if (index_.runs_.empty() || offset != next_offset_)
       index_.runs_.push_back({index_.num_tokens_, offset});
@@ -165,8 +168,8 @@ class MegatronIndex::Scan {
     // At most as many bytes as sequences times the file's size: checked, because holes are free.
     const auto sum = checked_add(bytes_, size);
     if (!sum || *sum > bin_bytes_)
-      fail(path(), format("its first {} sequences take more than the {} bytes of {}", sequence_ + 1,
-                          bin_bytes_, bin_path_));
+      fail_index(path(), format("its first {} sequences take more than the {} bytes of {}",
+                                sequence_ + 1, bin_bytes_, bin_path_));
     bytes_ = *sum;
   }
 
@@ -179,7 +182,7 @@ class MegatronIndex::Scan {
 
 MegatronIndex::MegatronIndex(std::string path, std::int64_t bin_bytes, const std::string& bin_path)
     : file_(std::move(path)) {
-  const Header header = read_header(file_);
+  const IndexHeader header = read_index_header(file_);
   dtype_ = header.dtype;
   num_sequences_ = header.sequences;
   num_documents_ = header.bounds - 1;

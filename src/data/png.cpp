@@ -38,7 +38,7 @@ std::int64_t number_at(std::span<const std::byte> bytes, std::size_t at) {
 
 /// What the library's callbacks share. Plain: the library leaves by longjmp, which runs no
 /// destructor.
-struct Reading {
+struct PngReading {
   const std::byte* rest = nullptr;
   std::size_t rest_bytes = 0;
   std::array<char, 128> fault{};
@@ -46,7 +46,7 @@ struct Reading {
 };
 
 void give_bytes(png_structp png, png_bytep into, std::size_t size) {
-  auto* reading = static_cast<Reading*>(png_get_io_ptr(png));
+  auto* reading = static_cast<PngReading*>(png_get_io_ptr(png));
   if (size > reading->rest_bytes) png_error(png, "the file ends too early");
   std::memcpy(into, reading->rest, size);
   reading->rest += size;
@@ -54,7 +54,7 @@ void give_bytes(png_structp png, png_bytep into, std::size_t size) {
 }
 
 [[noreturn]] void note_fault(png_structp png, png_const_charp message) {
-  auto* reading = static_cast<Reading*>(png_get_error_ptr(png));
+  auto* reading = static_cast<PngReading*>(png_get_error_ptr(png));
   std::snprintf(reading->fault.data(), reading->fault.size(), "%s", message);
   png_longjmp(png, 1);
 }
@@ -62,7 +62,7 @@ void give_bytes(png_structp png, png_bytep into, std::size_t size) {
 /// Want of memory is no fault of the file, which another rank may be able to decode.
 png_voidp take_memory(png_structp png, png_alloc_size_t size) {
   void* const memory = std::malloc(size);
-  if (memory == nullptr) static_cast<Reading*>(png_get_mem_ptr(png))->has_memory = false;
+  if (memory == nullptr) static_cast<PngReading*>(png_get_mem_ptr(png))->has_memory = false;
   return memory;
 }
 void free_memory(png_structp /*png*/, png_voidp memory) {
@@ -74,7 +74,7 @@ void ignore_warning(png_structp /*png*/, png_const_charp /*message*/) {}
 /// Owns the library's two structures.
 class Decoder {
  public:
-  explicit Decoder(Reading& reading)
+  explicit Decoder(PngReading& reading)
       : png_(png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &reading, note_fault, ignore_warning,
                                       &reading, take_memory, free_memory)) {
     if (png_ == nullptr) throw std::bad_alloc();
@@ -97,7 +97,7 @@ class Decoder {
   png_infop info_ = nullptr;
 };
 
-/// False after a fault. Has no variable with a destructor: see Reading.
+/// False after a fault. Has no variable with a destructor: see PngReading.
 bool decode_rows(png_structp png, png_infop info, const PictureShape& shape, png_bytepp rows) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_set_benign_errors(png, 0);  // what the library would repair in silence is a fault
@@ -156,7 +156,7 @@ std::optional<std::string> decode_png(std::span<const std::byte> file, const Pic
   std::vector<png_bytep> rows(static_cast<std::size_t>(shape.height));
   for (std::size_t row = 0; row < rows.size(); ++row)
     rows[row] = into.data() + row * static_cast<std::size_t>(shape.width * shape.channels);
-  Reading reading;
+  PngReading reading;
   reading.rest = file.data();
   reading.rest_bytes = file.size();
   const Decoder decoder(reading);

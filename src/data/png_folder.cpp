@@ -24,7 +24,8 @@
 namespace fourfold::data {
 namespace {
 
-constexpr const char* advice = "mend or remove it, or leave bad ones out with bad_images skip:N";
+constexpr const char* advice_on_png =
+    "mend or remove it, or leave bad ones out with bad_images skip:N";
 
 /// What a file of a picture may have beside the picture itself: comments, profiles. One that is
 /// stored without compression is hardly larger than its bytes.
@@ -42,7 +43,7 @@ struct Picture {
   Ends ends;
 };
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
+[[noreturn]] void fail_folder(const std::string& path, const std::string& what) {
   throw UserError(ExitCode::bad_data, format("{}: {}", path, what));
 }
 
@@ -52,8 +53,9 @@ std::vector<std::string> labels_of(const std::string& folder) {
     if (entry.is_folder)
       labels.push_back(entry.name);
     else if (has_ending(entry.name, ".png"))
-      fail(join_path(folder, entry.name),
-           "has no label, expected it in a subfolder, whose name is the label; move it there");
+      fail_folder(
+          join_path(folder, entry.name),
+          "has no label, expected it in a subfolder, whose name is the label; move it there");
   }
   return labels;
 }
@@ -62,13 +64,15 @@ std::vector<std::string> files_of(const std::string& folder) {
   std::vector<std::string> files;
   for (const FolderEntry& entry : list_folder(folder)) {
     if (entry.is_folder)
-      fail(join_path(folder, entry.name),
-           "is a folder, expected a picture of the label that the folder around it names; move its "
-           "files, or name the folder of labels itself");
+      fail_folder(
+          join_path(folder, entry.name),
+          "is a folder, expected a picture of the label that the folder around it names; move its "
+          "files, or name the folder of labels itself");
     files.push_back(entry.name);
   }
   if (files.empty())
-    fail(folder, "has no pictures, expected at least one of each label; remove it, or bring them");
+    fail_folder(folder,
+                "has no pictures, expected at least one of each label; remove it, or bring them");
   return files;
 }
 
@@ -128,12 +132,12 @@ class PngFolder final : public PictureSet {
     const DataFile file(place(picture));
     const auto now = look_at(file, unused).header;
     if (const auto* fault = std::get_if<std::string>(&now))
-      fail(place(picture), format("{}; {}", *fault, advice));
+      fail_folder(place(picture), format("{}; {}", *fault, advice_on_png));
     if (std::get<PictureShape>(now) != shape())
-      fail(place(picture), format("is {}, but was {} when the set was opened; start again",
-                                  std::get<PictureShape>(now).text(), shape().text()));
+      fail_folder(place(picture), format("is {}, but was {} when the set was opened; start again",
+                                         std::get<PictureShape>(now).text(), shape().text()));
     if (const auto fault = decode_file(file, shape(), into))
-      fail(place(picture), format("{}; {}", *fault, advice));
+      fail_folder(place(picture), format("{}; {}", *fault, advice_on_png));
   }
   std::string place(std::int64_t picture) const override {
     return join_path(
@@ -228,7 +232,7 @@ std::unique_ptr<PictureSet> open_png_folder(const std::string& path, BadPictures
     const std::string file = join_path(
         join_path(path, facts.class_names[static_cast<std::size_t>(picture.label)]), picture.name);
     if (const auto fault = fault_in(picture, file, facts.shape, bad.skips(), scratch)) {
-      bad.add(file, *fault, advice);
+      bad.add(file, *fault, advice_on_png);
       continue;
     }
     facts.labels.push_back(picture.label);

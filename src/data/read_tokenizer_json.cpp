@@ -19,12 +19,8 @@ namespace {
 
 using PieceKind = SentencePieceModel::PieceKind;
 
-constexpr std::string_view space_symbol = "\u2581";
 /// Scores are single precision, which counts so far without a gap.
 constexpr std::size_t most_merges = std::size_t{1} << 24;
-
-/// As in sentencepiece_model.cpp: every cut of a piece is looked at.
-constexpr std::size_t most_piece_bytes = 512;
 
 /// A tokenizer that there is not here, as a value until the reason is returned.
 struct Unlike {
@@ -57,9 +53,9 @@ struct AddedToken {
 };
 
 /// The parts of the file.
-class Reading {
+class TokenizerReading {
  public:
-  Reading(std::string_view text, std::string_view source)
+  TokenizerReading(std::string_view text, std::string_view source)
       : source_(source), json_(parse_json(text, source)) {
     if (json_.kind() != Json::Kind::object) fail("is no object");
     const Json* model = member(json_, "model");
@@ -389,7 +385,7 @@ class Reading {
 }  // namespace
 
 ReadTokenizer read_tokenizer_json(std::string_view text, std::string_view source) {
-  return Reading(text, source).read();
+  return TokenizerReading(text, source).read();
 }
 
 }  // namespace fourfold::data

@@ -26,8 +26,6 @@ namespace {
 using Kind = SentencePieceModel::Kind;
 using PieceKind = SentencePieceModel::PieceKind;
 
-constexpr std::string_view space_symbol = "\u2581";
-
 /// sentencepiece counts the bytes of a text in an int and takes up to 50 bytes of memory for each
 /// byte: longer texts are encoded in parts of this size.
 constexpr std::size_t most_uncut_bytes = std::size_t{64} << 20;

@@ -22,8 +22,6 @@ namespace {
 using Kind = SentencePieceModel::Kind;
 using PieceKind = SentencePieceModel::PieceKind;
 
-// Far above any piece that training makes (16 characters); the library recurses on their lengths.
-constexpr std::size_t most_piece_bytes = 512;
 // User-defined pieces that are prefixes of one text: the library reads beyond more of them.
 constexpr int most_nested_pieces = 64;
 

@@ -2,6 +2,7 @@
 // them, for it trusts a model. Not the library: no encoding here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,12 @@
 #include "base/error.h"
 
 namespace fourfold::data {
+
+/// What pieces have for a space.
+constexpr std::string_view space_symbol = "\u2581";
+/// Far above any piece that training makes (16 characters); the library recurses on their lengths,
+/// and every cut of a piece is looked at.
+constexpr std::size_t most_piece_bytes = 512;
 
 struct SentencePieceModel {
   enum class Kind : std::uint8_t { unigram = 1, bpe = 2, word = 3, character = 4 };

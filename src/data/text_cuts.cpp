@@ -10,8 +10,6 @@ namespace {
 using Kind = SentencePieceModel::Kind;
 using PieceKind = SentencePieceModel::PieceKind;
 
-constexpr std::string_view space_symbol = "\u2581";
-
 std::size_t byte_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(text[at]);
 }

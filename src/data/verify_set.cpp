@@ -15,7 +15,7 @@
 namespace fourfold::data {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
+[[noreturn]] void fail_set(const std::string& path, const std::string& what) {
   throw UserError(ExitCode::bad_data,
                   format("{}: {}; make the set again, or copy it again", path, what));
 }
@@ -26,7 +26,7 @@ void check_hash(const std::string& path, const std::string& expected) {
       file.size(),
       [&](std::int64_t offset, std::span<std::byte> into) { file.read(offset, into); });
   if (found != expected)
-    fail(path, format("has the hash {}, expected {}: it is damaged", found, expected));
+    fail_set(path, format("has the hash {}, expected {}: it is damaged", found, expected));
 }
 
 /// The largest id. Ids are read by blocks, so that a set of any size is.
@@ -37,7 +37,7 @@ std::int64_t check_ids(const MegatronSet& set, std::int64_t below) {
   for (std::int64_t at = 0; at < set.num_tokens(); at += block) {
     ids.resize(static_cast<std::size_t>(std::min(block, set.num_tokens() - at)));
     if (const auto bad = set.read(at, below, ids))
-      fail(set.place(bad->position), format("is {}, expected 0 to {}", bad->value, below - 1));
+      fail_set(set.place(bad->position), format("is {}, expected 0 to {}", bad->value, below - 1));
     largest = std::max<std::int64_t>(largest, *std::max_element(ids.begin(), ids.end()));
   }
   return largest;
@@ -53,8 +53,8 @@ void check_ends(const MegatronSet& set, std::int32_t end_of_document) {
         !set.read(at, std::numeric_limits<std::int32_t>::max(), std::span(&last, 1)) &&
         last == end_of_document;
     if (!has_end)
-      fail(set.name(), format("document {} does not end with token {}, the end of a document",
-                              number, end_of_document));
+      fail_set(set.name(), format("document {} does not end with token {}, the end of a document",
+                                  number, end_of_document));
   }
 }
 
@@ -62,9 +62,9 @@ void check_counts(const MegatronSet& set, const Sidecar& sidecar, const std::str
   const std::string dtype = facts_of(set.index().dtype()).name;
   if (sidecar.documents != set.num_documents() || sidecar.tokens != set.num_tokens() ||
       sidecar.dtype != dtype)
-    fail(path, format("says {} documents, {} tokens of type {}; the set has {}, {} and {}",
-                      sidecar.documents, sidecar.tokens, sidecar.dtype, set.num_documents(),
-                      set.num_tokens(), dtype));
+    fail_set(path, format("says {} documents, {} tokens of type {}; the set has {}, {} and {}",
+                          sidecar.documents, sidecar.tokens, sidecar.dtype, set.num_documents(),
+                          set.num_tokens(), dtype));
 }
 
 }  // namespace
@@ -88,11 +88,11 @@ VerifiedSet verify_set(const std::string& path) {
   result.largest_id = check_ids(set, sidecar->vocab_size);
   const auto tokenizer = tokenizer_of(*sidecar, prefix + ".json");
   if (tokenizer->fingerprint() != sidecar->fingerprint)
-    fail(prefix + ".json", format("names the tokenizer {}, but holds {}", sidecar->fingerprint,
-                                  tokenizer->fingerprint()));
+    fail_set(prefix + ".json", format("names the tokenizer {}, but holds {}", sidecar->fingerprint,
+                                      tokenizer->fingerprint()));
   if (sidecar->ends_documents) {
     if (!tokenizer->end_of_document())
-      fail(prefix + ".json", "says that documents end with a token that its tokenizer lacks");
+      fail_set(prefix + ".json", "says that documents end with a token that its tokenizer lacks");
     check_ends(set, *tokenizer->end_of_document());
   }
   return result;

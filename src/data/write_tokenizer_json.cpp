@@ -18,8 +18,6 @@ namespace {
 using Kind = SentencePieceModel::Kind;
 using PieceKind = SentencePieceModel::PieceKind;
 
-constexpr const char* space_symbol = "\u2581";
-
 Json of_type(const char* type) {
   return Json::object().set("type", type);
 }
@@ -28,7 +26,7 @@ Json sequence(const char* member, std::vector<Json> steps) {
   return of_type("Sequence").set(member, Json::array(std::move(steps)));
 }
 
-Json replace(const char* from, const char* to, const char* how = "String") {
+Json replace(std::string_view from, std::string_view to, const char* how = "String") {
   return of_type("Replace").set("pattern", Json::object().set(how, from)).set("content", to);
 }
 

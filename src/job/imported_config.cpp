@@ -13,10 +13,6 @@ namespace {
 /// In the place of a text that only the user knows.
 constexpr const char* no_text_yet = "TEXT-TO-TRAIN-ON.txt";
 
-std::string quoted(const std::string& text) {
-  return Json(text).dump();
-}
-
 std::string model_yaml(const model::GptSpec& spec) {
   return format(
       "model:\n  num_layers: {}\n  num_attention_heads: {}\n  hidden_size: {}\n  ffn_hidden_size: "
@@ -35,7 +31,7 @@ std::string data_yaml(const data::FoundTokenizer& found, const std::string& run_
   if (!found.files.empty()) {
     const bool is_one = found.files.size() == 1;
     text += format("  tokenizer_path: {}\n",
-                   quoted(is_one ? join_path(run_dir, found.files[0].name) : run_dir));
+                   json_quoted(is_one ? join_path(run_dir, found.files[0].name) : run_dir));
   }
   return text;
 }
@@ -45,9 +41,9 @@ std::string data_yaml(const data::FoundTokenizer& found, const std::string& run_
 config::Config imported_config(const model::GptSpec& spec, const data::FoundTokenizer& found,
                                const std::string& run_dir) {
   const std::string name = std::filesystem::path(absolute_path(run_dir)).filename().string();
-  const std::string yaml = format("run:\n  name: {}\n  dir: {}\n", quoted(name), quoted(run_dir)) +
-                           model_yaml(spec) +
-                           data_yaml(found, run_dir, spec.max_position_embeddings);
+  const std::string yaml =
+      format("run:\n  name: {}\n  dir: {}\n", json_quoted(name), json_quoted(run_dir)) +
+      model_yaml(spec) + data_yaml(found, run_dir, spec.max_position_embeddings);
   const std::array<std::string, 1> files{"the imported model"};
   return config::load(files, {}, [&](const std::string&) { return yaml; });
 }

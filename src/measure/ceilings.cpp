@@ -25,7 +25,7 @@ constexpr std::int64_t stream_elements = std::int64_t{64 << 20} / std::int64_t{s
 constexpr std::int64_t gemm_size = 1024;
 
 /// Small integers around 0: no subnormal, no infinity whatever is summed.
-void fill(double* data, std::int64_t count, int threads) {
+void fill_arrays(double* data, std::int64_t count, int threads) {
   kernels::cpu::for_ranges(count, threads, kernels::cpu::element_grain,
                            [=](std::int64_t first, std::int64_t last) {
                              for (std::int64_t i = first; i < last; ++i)
@@ -40,7 +40,7 @@ double stream_rate(int threads, double seconds, double bytes_per_element, Body b
   double* a = memory.as<double>();
   double* b = a + stream_elements;
   double* c = b + stream_elements;
-  fill(a, 3 * stream_elements, threads);
+  fill_arrays(a, 3 * stream_elements, threads);
   return best_rate(seconds, bytes_per_element * static_cast<double>(stream_elements), [&] {
     kernels::cpu::for_ranges(
         stream_elements, threads, kernels::cpu::element_grain,

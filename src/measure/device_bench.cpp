@@ -8,18 +8,18 @@
 namespace fourfold::measure {
 namespace {
 
-constexpr std::int64_t alignment = 256;  // what CUDA's own allocations have
+constexpr std::int64_t device_alignment = 256;  // what CUDA's own allocations have
 
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + alignment - 1) / alignment * alignment;
+std::int64_t device_aligned(std::int64_t bytes) {
+  return (bytes + device_alignment - 1) / device_alignment * device_alignment;
 }
 
 bool is_floating(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16;
 }
 
-std::int64_t bytes_of(const kernels::Tensor& tensor) {
-  return aligned(tensor.elements() * size_bytes(tensor.dtype));
+std::int64_t device_bytes_of(const kernels::Tensor& tensor) {
+  return device_aligned(tensor.elements() * size_bytes(tensor.dtype));
 }
 
 void write_spread(BenchDevice& device, std::byte* at, std::int64_t count, std::int64_t bound) {
@@ -69,12 +69,12 @@ DeviceKernelBench::DeviceKernelBench(BenchDevice& device, const kernels::Problem
     : device_(device), run_(std::move(run)) {
   const std::vector<kernels::Tensor> operands = operands_of(problem);
   std::int64_t bytes = 0;
-  for (const kernels::Tensor& tensor : operands) bytes += bytes_of(tensor);
+  for (const kernels::Tensor& tensor : operands) bytes += device_bytes_of(tensor);
   // A switch or a position stays 0, as all memory is at first.
   const std::int64_t numbers = op::integer_bound(problem.op, problem.shapes);
   const std::int64_t bound = numbers > 2 ? numbers : 1;
   const std::int64_t sets = sets_of_operands(bytes, device.cache_bytes());
-  std::byte* at = device.reserve(sets * bytes + aligned(workspace_bytes));
+  std::byte* at = device.reserve(sets * bytes + device_aligned(workspace_bytes));
   for (std::int64_t set = 0; set < sets; ++set) {
     sets_.push_back(operands);
     for (kernels::Tensor& tensor : sets_.back()) {
@@ -83,7 +83,7 @@ DeviceKernelBench::DeviceKernelBench(BenchDevice& device, const kernels::Problem
         device.fill(at, tensor.elements(), tensor.dtype);
       else if (tensor.dtype == DType::i32)
         write_spread(device, at, tensor.elements(), bound);
-      at += bytes_of(tensor);
+      at += device_bytes_of(tensor);
     }
   }
   workspace_ = {at, static_cast<std::size_t>(workspace_bytes)};

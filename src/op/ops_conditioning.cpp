@@ -8,9 +8,6 @@ namespace fourfold::op {
 
 namespace {
 
-std::string letters_of(const Shape& x) {
-  return "b" + letters(x.rank() - 2, 'h') + "c";
-}
 /// Two numbers for each channel of each sample of x (B, ..., C).
 bool is_modulation_of(const Shape& modulation, const Shape& x) {
   return x.rank() >= 2 && modulation == Shape{x[0], 2, x.back()};
@@ -49,7 +46,7 @@ Outputs ScaleShift::outputs(Shapes reads) const {
   return {reads[0]};
 }
 FactorRule ScaleShift::factors(Shapes reads) const {
-  return {{letters_of(reads[0]), "bqc", letters_of(reads[0])}, "q", Linear::no};
+  return {{picture_letters(reads[0]), "bqc", picture_letters(reads[0])}, "q", Linear::no};
 }
 double ScaleShift::flops(Shapes all) const {
   return 3 * elements(all[0]);
@@ -67,7 +64,7 @@ Outputs ScaleShiftGradient::outputs(Shapes reads) const {
   return {reads[1]};
 }
 FactorRule ScaleShiftGradient::factors(Shapes reads) const {
-  return {{"bqc", letters_of(reads[1]), letters_of(reads[1])}, "q", Linear::no};
+  return {{"bqc", picture_letters(reads[1]), picture_letters(reads[1])}, "q", Linear::no};
 }
 double ScaleShiftGradient::flops(Shapes all) const {
   return 2 * elements(all[1]);
@@ -87,7 +84,7 @@ Outputs ScaleShiftSums::outputs(Shapes reads) const {
   return {{x[0], 2, x.back()}};
 }
 FactorRule ScaleShiftSums::factors(Shapes reads) const {
-  return {{letters_of(reads[0]), letters_of(reads[0]), "bqc"}, "q", Linear::no};
+  return {{picture_letters(reads[0]), picture_letters(reads[0]), "bqc"}, "q", Linear::no};
 }
 double ScaleShiftSums::flops(Shapes all) const {
   return 3 * elements(all[0]);
@@ -107,7 +104,7 @@ Outputs AddToPixels::outputs(Shapes reads) const {
   return {x};
 }
 FactorRule AddToPixels::factors(Shapes reads) const {
-  return {{letters_of(reads[0]), "bc", letters_of(reads[0])}, "", Linear::all};
+  return {{picture_letters(reads[0]), "bc", picture_letters(reads[0])}, "", Linear::all};
 }
 double AddToPixels::flops(Shapes all) const {
   return elements(all[0]);
@@ -125,7 +122,7 @@ Outputs PixelSums::outputs(Shapes reads) const {
   return {{y_grad[0], y_grad.back()}};
 }
 FactorRule PixelSums::factors(Shapes reads) const {
-  return {{letters_of(reads[0]), "bc"}, "", Linear::all};
+  return {{picture_letters(reads[0]), "bc"}, "", Linear::all};
 }
 double PixelSums::flops(Shapes all) const {
   return elements(all[0]);

@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::string_view of_schedule = "sk";
 
-std::string pixels_of(const Shape& x) {
-  return "b" + letters(x.rank() - 2, 'h');
+/// The letters of a picture but for its channels.
+std::string sample_letters(const Shape& x) {
+  return "b" + pixel_letters(x);
 }
 
 bool is_schedule(const Shape& shape) {
@@ -64,7 +65,7 @@ std::optional<Mistake> mistake_in_loss(std::string_view row, Shapes reads, bool 
 }
 
 FactorRule loss_factors(Shapes reads, std::vector<std::string> more) {
-  const std::string pixels = pixels_of(reads[1]);
+  const std::string pixels = sample_letters(reads[1]);
   const std::string picture = pixels + "c", output = pixels + "o";
   FactorRule rule{{output, picture, picture, picture, "b", "b", std::string(of_schedule)},
                   pixels.substr(1) + "cosk",
@@ -200,7 +201,7 @@ Outputs AddNoise::outputs(Shapes reads) const {
   return {reads[0], reads[0]};
 }
 FactorRule AddNoise::factors(Shapes reads) const {
-  const std::string picture = pixels_of(reads[0]) + "c";
+  const std::string picture = picture_letters(reads[0]);
   return {{picture, "b", std::string(of_schedule), "", "", "", picture, picture},
           std::string(of_schedule),
           Linear::no};
@@ -258,7 +259,7 @@ Outputs DiffusionLossGradient::outputs(Shapes reads) const {
   return {reads[0]};
 }
 FactorRule DiffusionLossGradient::factors(Shapes reads) const {
-  std::vector<std::string> more = {pixels_of(reads[1]) + "o"};
+  std::vector<std::string> more = {sample_letters(reads[1]) + "o"};
   if (weighted) more.insert(more.begin(), "b");
   return loss_factors(reads, std::move(more));
 }
@@ -341,7 +342,7 @@ Outputs Denoise::outputs(Shapes reads) const {
   return {x};
 }
 FactorRule Denoise::factors(Shapes reads) const {
-  const std::string pixels = pixels_of(reads[0]);
+  const std::string pixels = sample_letters(reads[0]);
   // Where the model gives the noise alone, its channels are those of x.
   const std::string output = learned ? "o" : "c";
   return {{pixels + output, std::string(of_schedule), "", "", "", pixels + "c"},

@@ -22,12 +22,6 @@ std::size_t count_of(std::int64_t parts) {
 bool is_picture(const Shape& x) {
   return x.rank() >= 2;
 }
-std::string pixels_of(const Shape& x) {
-  return letters(x.rank() - 2, 'h');
-}
-std::string letters_of(const Shape& x) {
-  return "b" + pixels_of(x) + "c";
-}
 /// Two numbers for each channel of each sample of x, or for each of its groups.
 Shape of_channels(const Shape& x) {
   return {x.back(), x[0], 2};
@@ -66,7 +60,7 @@ Outputs GroupNormMoments::outputs(Shapes reads) const {
   return {of_channels(reads[0])};
 }
 FactorRule GroupNormMoments::factors(Shapes reads) const {
-  return {{letters_of(reads[0]), "cbq"}, pixels_of(reads[0]) + "q", Linear::no};
+  return {{picture_letters(reads[0]), "cbq"}, pixel_letters(reads[0]) + "q", Linear::no};
 }
 double GroupNormMoments::flops(Shapes all) const {
   return 5 * elements(all[0]);
@@ -88,8 +82,8 @@ Outputs GroupNormMomentsGradient::outputs(Shapes reads) const {
   return {reads[0]};
 }
 FactorRule GroupNormMomentsGradient::factors(Shapes reads) const {
-  const std::string x = letters_of(reads[0]);
-  return {{x, "cbq", "cbq", x}, pixels_of(reads[0]) + "q", Linear::no};
+  const std::string x = picture_letters(reads[0]);
+  return {{x, "cbq", "cbq", x}, pixel_letters(reads[0]) + "q", Linear::no};
 }
 double GroupNormMomentsGradient::flops(Shapes all) const {
   return 4 * elements(all[0]);
@@ -187,7 +181,8 @@ Outputs GroupNormApply::outputs(Shapes reads) const {
   return {x};
 }
 FactorRule GroupNormApply::factors(Shapes reads) const {
-  return {{letters_of(reads[0]), "bgq", "c", "c", letters_of(reads[0])}, "gq", Linear::no};
+  return {
+      {picture_letters(reads[0]), "bgq", "c", "c", picture_letters(reads[0])}, "gq", Linear::no};
 }
 double GroupNormApply::flops(Shapes all) const {
   return 4 * elements(all[0]);
@@ -208,7 +203,7 @@ Outputs GroupNormSums::outputs(Shapes reads) const {
   return {of_channels(x)};
 }
 FactorRule GroupNormSums::factors(Shapes reads) const {
-  return {{letters_of(reads[0]), "bgq", letters_of(reads[0]), "cbq"}, "gq", Linear::no};
+  return {{picture_letters(reads[0]), "bgq", picture_letters(reads[0]), "cbq"}, "gq", Linear::no};
 }
 double GroupNormSums::flops(Shapes all) const {
   return 5 * elements(all[0]);
@@ -277,7 +272,7 @@ Outputs GroupNormApplyGradient::outputs(Shapes reads) const {
   return {y_grad};
 }
 FactorRule GroupNormApplyGradient::factors(Shapes reads) const {
-  return {{"bgq", "c", letters_of(reads[2]), letters_of(reads[2])}, "gq", Linear::no};
+  return {{"bgq", "c", picture_letters(reads[2]), picture_letters(reads[2])}, "gq", Linear::no};
 }
 double GroupNormApplyGradient::flops(Shapes all) const {
   return 2 * elements(all[2]);

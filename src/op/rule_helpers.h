@@ -22,6 +22,15 @@ inline std::string letters(std::size_t count, char first = 'a') {
   return text;
 }
 
+/// The letters of a picture's pixels, x (samples, height, width ..., channels): from h on.
+inline std::string pixel_letters(const Shape& x) {
+  return letters(x.rank() - 2, 'h');
+}
+/// The letters of all dims of a picture: b, its pixels, c.
+inline std::string picture_letters(const Shape& x) {
+  return "b" + pixel_letters(x) + "c";
+}
+
 inline Shape join(const Shape& a, std::size_t a_first, std::size_t a_last, const Shape& b,
                   std::size_t b_first, std::size_t b_last) {
   Shape joined;

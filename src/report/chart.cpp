@@ -15,7 +15,7 @@ namespace {
 
 constexpr double left = 46, right = 18, top = 10, bottom = 34;
 
-struct Range {
+struct Extent {
   double least = std::numeric_limits<double>::infinity(), most = -least;
   void add(double value) {
     least = std::min(least, value);
@@ -24,17 +24,10 @@ struct Range {
   bool is_empty() const { return least > most; }
 };
 
-std::vector<Point> finite(std::span<const Point> points) {
-  std::vector<Point> result;
-  std::copy_if(points.begin(), points.end(), std::back_inserter(result),
-               [](const Point& p) { return std::isfinite(p.x) && std::isfinite(p.y); });
-  return result;
-}
-
 /// Places in the drawing.
-class Field {
+class Drawing {
  public:
-  Field(const Range& x, const AxisScale& y, const ChartForm& form)
+  Drawing(const Extent& x, const AxisScale& y, const ChartForm& form)
       : x_(make_axis(x.least, x.most, 5)), y_(y), form_(form) {
     // Steps fill the width; only values end on marks.
     x_first_ = x.least;
@@ -98,7 +91,7 @@ class Field {
   double x_first_ = 0, x_width_ = 1;
 };
 
-std::string polyline(const Field& field, std::span<const Point> points, int color) {
+std::string polyline(const Drawing& field, std::span<const Point> points, int color) {
   std::string places;
   for (const Point& p : points)
     places +=
@@ -106,7 +99,7 @@ std::string polyline(const Field& field, std::span<const Point> points, int colo
   return format("<polyline class=\"line c{}\" points=\"{}\"/>", color, places);
 }
 
-std::string dots(const Field& field, std::span<const Point> points, int color) {
+std::string dots(const Drawing& field, std::span<const Point> points, int color) {
   std::string svg;
   for (const Point& p : points)
     svg += format("<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"/>", color,
@@ -115,7 +108,7 @@ std::string dots(const Field& field, std::span<const Point> points, int color) {
 }
 
 /// From the least to the largest value of each column, there and back again.
-std::string band(const Field& field, std::span<const Column> columns, int color) {
+std::string band(const Drawing& field, std::span<const Column> columns, int color) {
   std::string places;
   for (const Column& column : columns)
     places += format("{:.1f},{:.1f} ", field.across(column.x), field.down(column.most));
@@ -124,7 +117,7 @@ std::string band(const Field& field, std::span<const Column> columns, int color)
   return format("<polygon class=\"band c{}\" points=\"{}\"/>", color, places);
 }
 
-std::string draw(const Field& field, const ChartCurve& curve, std::span<const Point> points) {
+std::string draw(const Drawing& field, const ChartCurve& curve, std::span<const Point> points) {
   if (static_cast<int>(points.size()) <= field.columns()) {
     constexpr std::size_t most_dots = 60;
     const bool has_dots = (curve.has_dots || points.size() == 1) && points.size() <= most_dots;
@@ -155,7 +148,7 @@ std::optional<double> clipped_end(const std::vector<std::vector<Point>>& curves)
 }
 
 /// The values of all curves by places across, for whoever points there.
-std::string strips(const Field& field, std::span<const ChartCurve> curves,
+std::string strips(const Drawing& field, std::span<const ChartCurve> curves,
                    const std::vector<std::vector<Point>>& points, const std::string& x_name) {
   constexpr int most_strips = 120;
   std::vector<std::vector<Column>> columns;
@@ -219,7 +212,7 @@ std::string axis_of(std::span<const ChartCurve> curves, const ChartForm& form) {
 std::string draw_chart(std::span<const ChartCurve> curves, const std::string& x_name,
                        const ChartForm& form, std::span<const ChartMark> marks) {
   std::vector<std::vector<Point>> points;
-  Range x, y;
+  Extent x, y;
   for (const ChartCurve& curve : curves) {
     points.push_back(finite(curve.points));
     for (const Point& point : points.back()) {
@@ -233,7 +226,7 @@ std::string draw_chart(std::span<const ChartCurve> curves, const std::string& x_
                            : form.may_be_log && is_lopsided(points)
                                ? make_log_axis(y.least, y.most, 4)
                                : make_axis(y.least, y.most, 5);
-  const Field field(x, values, form);
+  const Drawing field(x, values, form);
   std::string svg = format("<svg viewBox=\"0 0 {} {}\" role=\"img\">{}", form.width, form.height,
                            field.axes(x_name));
   for (std::size_t i = 0; i < curves.size(); ++i)

@@ -23,9 +23,9 @@ struct Range {
 
 /// Dots in a field of letters. A letter of Braille has 2 x 4 of them (U+2800 and a bit for each, in
 /// Unicode's order), one of ASCII 1.
-class Field {
+class DotField {
  public:
-  Field(int columns, int rows, bool is_unicode)
+  DotField(int columns, int rows, bool is_unicode)
       : columns_(columns),
         rows_(rows),
         is_unicode_(is_unicode),
@@ -69,13 +69,6 @@ class Field {
   std::vector<bool> marks_;
 };
 
-std::vector<Point> finite(std::span<const Point> points) {
-  std::vector<Point> result;
-  std::copy_if(points.begin(), points.end(), std::back_inserter(result),
-               [](const Point& p) { return std::isfinite(p.x) && std::isfinite(p.y); });
-  return result;
-}
-
 Range range_of(std::span<const Point> points, double Point::* member) {
   const auto [least, most] =
       std::minmax_element(points.begin(), points.end(),
@@ -88,7 +81,7 @@ int place(const Range& range, double value, int size) {
 }
 
 /// Joins the mean of each column of dots to that of the column before.
-void draw(Field& field, std::span<const Point> curve, const Range& x, const Range& y) {
+void draw(DotField& field, std::span<const Point> curve, const Range& x, const Range& y) {
   std::vector<double> sums(static_cast<std::size_t>(field.width()), 0);
   std::vector<int> counts(sums.size(), 0);
   for (const Point& point : curve) {
@@ -111,7 +104,7 @@ void draw(Field& field, std::span<const Point> curve, const Range& x, const Rang
 }
 
 /// As exact as the label's columns allow.
-std::string number(double value) {
+std::string axis_number(double value) {
   std::string text = format("{:.4g}", value);
   for (int digits = 3; digits > 0 && text.size() >= label_columns; --digits)
     text = format("{:.{}g}", value, digits);
@@ -120,12 +113,19 @@ std::string number(double value) {
 
 /// The numbers at the two ends of the x axis.
 std::string x_labels(const Range& x, int columns) {
-  const std::string least = number(x.least), most = format("{:.0f}", x.most);
+  const std::string least = axis_number(x.least), most = format("{:.0f}", x.most);
   const int gap = columns - static_cast<int>(least.size() + most.size());
   return format("{:{}} {}{:{}}{}\n", "", label_columns, least, "", std::max(1, gap), most);
 }
 
 }  // namespace
+
+std::vector<Point> finite(std::span<const Point> points) {
+  std::vector<Point> result;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(result),
+               [](const Point& p) { return std::isfinite(p.x) && std::isfinite(p.y); });
+  return result;
+}
 
 void Series::add(Point point) {
   if (groups_.empty() || groups_.back().count == group_size_) {
@@ -163,7 +163,7 @@ std::string draw_curve(std::span<const Point> curve, std::span<const Point> mark
   std::vector<Point> all = line;
   all.insert(all.end(), points.begin(), points.end());
   const Range x = range_of(all, &Point::x), y = range_of(all, &Point::y);
-  Field field(columns, rows, size.is_unicode);
+  DotField field(columns, rows, size.is_unicode);
   draw(field, line, x, y);
   for (const Point& point : points)
     field.mark(place(x, point.x, field.width()),
@@ -174,7 +174,7 @@ std::string draw_curve(std::span<const Point> curve, std::span<const Point> mark
     const double value = y.most - (y.most - y.least) * row / (rows - 1);
     std::string content = field.row(row);
     while (content.ends_with(' ')) content.pop_back();
-    text += format("{:>{}} {}{}\n", has_label ? number(value) : "", label_columns - 1,
+    text += format("{:>{}} {}{}\n", has_label ? axis_number(value) : "", label_columns - 1,
                    size.is_unicode ? (has_label ? "┤" : "│") : (has_label ? "+" : "|"), content);
   }
   text += format("{:{}}", "", label_columns) + (size.is_unicode ? "└" : "+");

@@ -12,6 +12,9 @@ struct Point {
   double x = 0, y = 0;
 };
 
+/// Those of which both numbers are finite.
+std::vector<Point> finite(std::span<const Point> points);
+
 /// The points of a curve that may become very long: beyond `most` points neighbours are averaged in
 /// ever larger groups, so memory is bounded and no part of the curve is lost.
 class Series {

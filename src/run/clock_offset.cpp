@@ -12,18 +12,18 @@ namespace {
 
 // The first few also warm the path up.
 constexpr std::size_t num_pings = 32;
-constexpr int tag = 0;
+constexpr int ping_tag = 0;
 
 using Number = std::array<std::int64_t, 1>;
 
 void send(comm::World& world, Rank peer, std::int64_t value) {
   const Number number{value};
-  world.send(peer, tag, std::as_bytes(std::span(number)));
+  world.send(peer, ping_tag, std::as_bytes(std::span(number)));
 }
 
 std::int64_t recv(comm::World& world, Rank peer) {
   Number number{};
-  world.recv(peer, tag, std::as_writable_bytes(std::span(number)));
+  world.recv(peer, ping_tag, std::as_writable_bytes(std::span(number)));
   return number[0];
 }
 

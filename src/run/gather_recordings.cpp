@@ -14,7 +14,7 @@ namespace fourfold::run {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
-constexpr int tag = 0;
+constexpr int recording_tag = 0;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -60,15 +60,15 @@ trace::Recording from_numbers(const Numbers& numbers, std::string host) {
 
 void send_numbers(comm::World& world, const Numbers& numbers) {
   const std::array<std::int64_t, 1> count{static_cast<std::int64_t>(numbers.size())};
-  world.send(Rank(0), tag, std::as_bytes(std::span(count)));
-  world.send(Rank(0), tag, std::as_bytes(std::span(numbers)));
+  world.send(Rank(0), recording_tag, std::as_bytes(std::span(count)));
+  world.send(Rank(0), recording_tag, std::as_bytes(std::span(numbers)));
 }
 
 Numbers recv_numbers(comm::World& world, Rank from) {
   std::array<std::int64_t, 1> count{};
-  world.recv(from, tag, std::as_writable_bytes(std::span(count)));
+  world.recv(from, recording_tag, std::as_writable_bytes(std::span(count)));
   Numbers numbers(static_cast<std::size_t>(count[0]));
-  world.recv(from, tag, std::as_writable_bytes(std::span(numbers)));
+  world.recv(from, recording_tag, std::as_writable_bytes(std::span(numbers)));
   return numbers;
 }
 

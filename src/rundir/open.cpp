@@ -59,7 +59,7 @@ void go_back(const std::string& dir, checkpoint::Store& store, std::int64_t step
   cut_metrics(metrics, step);
 }
 
-std::string text_of(const std::string& path) {
+std::string text_or_none(const std::string& path) {
   constexpr std::size_t most_bytes = 1 << 20;
   auto text = read_small_file(path, most_bytes);
   const auto* found = std::get_if<std::string>(&text);
@@ -73,8 +73,8 @@ void keep_record_of_before(const std::string& dir) {
   Session session;
   session.directory = current_directory();
   write_session(dir, session,
-                {text_of(config), text_of(join_path(dir, RunFiles::command)),
-                 text_of(join_path(dir, RunFiles::environment))});
+                {text_or_none(config), text_or_none(join_path(dir, RunFiles::command)),
+                 text_or_none(join_path(dir, RunFiles::environment))});
 }
 
 Session begin_session(const StartRequest& request, const RunStart& start,

@@ -25,10 +25,6 @@ std::string microseconds(std::int64_t ns) {
   return format("{}.{:03}", ns / 1000, ns % 1000);
 }
 
-std::string quoted(std::string_view text) {
-  return Json(text).dump();
-}
-
 /// Those of one step that meet in one collective or message.
 struct Member {
   std::size_t rank = 0;
@@ -78,7 +74,7 @@ class Writer {
   void name_track(std::string_view what, std::size_t process, std::size_t thread,
                   std::string_view name, std::size_t place) {
     const std::string who = format("\"ph\":\"M\",\"pid\":{},\"tid\":{}", process, thread);
-    add(format("{},\"name\":\"{}_name\",\"args\":{{\"name\":{}}}", who, what, quoted(name)));
+    add(format("{},\"name\":\"{}_name\",\"args\":{{\"name\":{}}}", who, what, json_quoted(name)));
     add(format("{},\"name\":\"{}_sort_index\",\"args\":{{\"sort_index\":{}}}", who, what, place));
   }
 
@@ -160,7 +156,7 @@ class Writer {
         format("\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},\"cat\":{},"
                "\"args\":{}",
                process, thread, microseconds(when.begin_ns), microseconds(when.duration_ns()),
-               quoted(name), quoted(category), arguments.dump()));
+               json_quoted(name), json_quoted(category), arguments.dump()));
   }
 
   /// A chain of arrows in the order of time: viewers drop one that points back.
@@ -180,7 +176,7 @@ class Writer {
           "\"ph\":\"{}\",\"bp\":\"e\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{},"
           "\"name\":{},\"cat\":\"communication\"",
           phase, id, member.rank, thread_of(member.work->stream), microseconds(moment(member)),
-          quoted(receives(members.back()) ? "message" : member.work->name)));
+          json_quoted(receives(members.back()) ? "message" : member.work->name)));
     }
   }
 

@@ -9,12 +9,13 @@ namespace fourfold::verify {
 namespace {
 
 /// Sender, receiver, tag.
-using Channel = std::tuple<std::size_t, std::size_t, std::int64_t>;
+using EndsAndTag = std::tuple<std::size_t, std::size_t, std::int64_t>;
 
-Channel channel_of(const CheckedJob& job, std::size_t program, std::size_t rank, std::size_t i) {
+EndsAndTag ends_and_tag_of(const CheckedJob& job, std::size_t program, std::size_t rank,
+                           std::size_t i) {
   const auto& [peer, tag] = job.partners(rank, program).messages[i];
-  return job.stops(rank, program).messages[i].is_send ? Channel(rank, peer.index(), tag)
-                                                      : Channel(peer.index(), rank, tag);
+  return job.stops(rank, program).messages[i].is_send ? EndsAndTag(rank, peer.index(), tag)
+                                                      : EndsAndTag(peer.index(), rank, tag);
 }
 
 /// True if the members of every group are of one class, and have it in the same place.
@@ -43,11 +44,11 @@ std::optional<std::map<Place, Place>> partners(const CheckedJob& job, std::size_
   struct Ends {
     std::vector<Place> sends, recvs;
   };
-  std::map<Channel, Ends> channels;
+  std::map<EndsAndTag, Ends> channels;
   for (std::size_t rank = 0; rank < job.exchanges.size(); ++rank) {
     const Stops& of = job.stops(rank, program);
     for (std::size_t i = 0; i < of.messages.size(); ++i) {
-      Ends& ends = channels[channel_of(job, program, rank, i)];
+      Ends& ends = channels[ends_and_tag_of(job, program, rank, i)];
       (of.messages[i].is_send ? ends.sends : ends.recvs).emplace_back(job.class_of[rank], i);
     }
   }
@@ -66,13 +67,13 @@ std::optional<std::map<Place, Place>> partners(const CheckedJob& job, std::size_
 
 Runners all_runners(const CheckedJob& job, std::size_t program) {
   Runners runners;
-  std::map<Channel, std::uint32_t> numbers;
+  std::map<EndsAndTag, std::uint32_t> numbers;
   for (std::size_t rank = 0; rank < job.exchanges.size(); ++rank) {
     Runners::Runner& runner = runners.list.emplace_back();
     runner.rank = static_cast<std::uint32_t>(rank);
     for (std::size_t i = 0; i < job.partners(rank, program).messages.size(); ++i)
       runner.channels.push_back(numbers
-                                    .try_emplace(channel_of(job, program, rank, i),
+                                    .try_emplace(ends_and_tag_of(job, program, rank, i),
                                                  static_cast<std::uint32_t>(numbers.size()))
                                     .first->second);
   }

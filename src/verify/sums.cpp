@@ -17,7 +17,7 @@
 namespace fourfold::verify {
 namespace {
 
-constexpr std::size_t most_faults = 16;  // of a program, by this rule
+constexpr std::size_t most_sum_faults = 16;  // of a program, by this rule
 
 /// Numbers of the micro-batches that a program has tasks for.
 std::map<std::int64_t, std::size_t> micros_of(const Program& program) {
@@ -100,7 +100,7 @@ class SumCheck {
   };
 
   void fault(std::size_t index, std::string_view message) {
-    if (++faults_ <= most_faults) report_.fault("sum", index, message);
+    if (++faults_ <= most_sum_faults) report_.fault("sum", index, message);
   }
   std::string name_of(const Slice& slice) const { return slice_text(program_, slice); }
   std::optional<std::size_t> number(std::int64_t micro) const {

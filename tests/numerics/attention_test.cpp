@@ -13,7 +13,7 @@
 namespace fourfold::numerics {
 namespace {
 
-struct Sizes {
+struct AttentionSizes {
   std::int64_t batch, time, heads, width;
 };
 
@@ -133,7 +133,7 @@ Arrays attention_gradient_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
-Array qkv_of(const Sizes& s) {
+Array qkv_of(const AttentionSizes& s) {
   return uniform({s.batch, s.time, 3, s.heads, s.width}, "qkv", -2, 2);
 }
 
@@ -213,7 +213,8 @@ void add_cases(std::vector<Case>& cases, const char* name, const Array& qkv,
                    longest,
                    attention_gradient_magnitude});
 }
-void add_cases(std::vector<Case>& cases, const char* name, const Sizes& s, const Options& options) {
+void add_cases(std::vector<Case>& cases, const char* name, const AttentionSizes& s,
+               const Options& options) {
   add_cases(cases, name, qkv_of(s), options);
 }
 
@@ -221,27 +222,31 @@ void add_cases(std::vector<Case>& cases, const char* name, const Sizes& s, const
 
 std::vector<Case> attention_cases() {
   std::vector<Case> cases;
-  for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{2, 7, 3, 5}, Sizes{1, 24, 1, 16},
-                         Sizes{2, 61, 3, 8}, Sizes{1, 100, 4, 32}, Sizes{1, 70, 2, 64}})
+  for (const AttentionSizes& s :
+       {AttentionSizes{1, 1, 1, 1}, AttentionSizes{2, 7, 3, 5}, AttentionSizes{1, 24, 1, 16},
+        AttentionSizes{2, 61, 3, 8}, AttentionSizes{1, 100, 4, 32}, AttentionSizes{1, 70, 2, 64}})
     for (const double rate : {0., 0.2})
       add_cases(cases, rate == 0 ? "plain" : "dropout", s, {rate});
   // Documents of one token, of more than a block of queries, cut by a block's border and beginning
   // on it; one that spans the window; one that begins with the last token.
   const std::vector<std::vector<std::int64_t>> lengths = {
       {1}, {1, 1, 3, 20, 17, 48, 2, 70, 5}, {48, 96, 7}, {1000}, {106}, {105, 1}};
-  for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{3, 107, 2, 5}, Sizes{2, 106, 1, 16}})
+  for (const AttentionSizes& s :
+       {AttentionSizes{1, 1, 1, 1}, AttentionSizes{3, 107, 2, 5}, AttentionSizes{2, 106, 1, 16}})
     for (std::size_t i = 0; i < lengths.size(); ++i)
       add_cases(cases, "documents", s,
                 {i % 2 == 1 ? 0.2 : 0., documents_of(s.batch, s.time, lengths[i])});
   // More than one block of queries and of keys, of each width that kernels are made for, and heads
   // that fill neither that nor 16 bytes.
-  for (const Sizes& s : {Sizes{1, 200, 1, 64}, Sizes{1, 150, 1, 128}, Sizes{2, 137, 1, 100},
-                         Sizes{1, 90, 1, 256}, Sizes{1, 133, 1, 33}})
+  for (const AttentionSizes& s : {AttentionSizes{1, 200, 1, 64}, AttentionSizes{1, 150, 1, 128},
+                                  AttentionSizes{2, 137, 1, 100}, AttentionSizes{1, 90, 1, 256},
+                                  AttentionSizes{1, 133, 1, 33}})
     add_cases(cases, "large", s, {});
   add_cases(cases, "large", {1, 150, 1, 72}, {0.2});
   add_cases(cases, "large", {1, 290, 1, 16}, {0.2, documents_of(1, 290, {140, 3, 64, 70})});
-  for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{2, 7, 3, 5}, Sizes{1, 48, 2, 16},
-                         Sizes{2, 107, 1, 33}, Sizes{1, 200, 1, 64}, Sizes{1, 150, 1, 128}})
+  for (const AttentionSizes& s : {AttentionSizes{1, 1, 1, 1}, AttentionSizes{2, 7, 3, 5},
+                                  AttentionSizes{1, 48, 2, 16}, AttentionSizes{2, 107, 1, 33},
+                                  AttentionSizes{1, 200, 1, 64}, AttentionSizes{1, 150, 1, 128}})
     for (const double rate : {0., 0.2})
       add_cases(cases, "of all tokens", s, {.rate = rate, .causal = false});
   // Scores around 450 and -450, which differ by at most 70: no probability underflows.
@@ -252,8 +257,8 @@ std::vector<Case> attention_cases() {
     add_cases(cases, "offset", qkv, {});
   }
   for (const auto& [s, position, positions] :
-       {std::tuple{Sizes{1, 1, 1, 1}, 0, 1}, std::tuple{Sizes{2, 1, 3, 5}, 6, 9},
-        std::tuple{Sizes{1, 50, 4, 32}, 20, 80}})
+       {std::tuple{AttentionSizes{1, 1, 1, 1}, 0, 1}, std::tuple{AttentionSizes{2, 1, 3, 5}, 6, 9},
+        std::tuple{AttentionSizes{1, 50, 4, 32}, 20, 80}})
     cases.push_back({"continued",
                      op::AttentionCached{positions},
                      {qkv_of(s), scalar(position)},

@@ -7,11 +7,11 @@
 namespace fourfold::numerics {
 namespace {
 
-struct Sizes {
+struct ContractSizes {
   std::int64_t m, n, k;
 };
 
-Case matrix_case(const Sizes& sizes, bool transpose_a, bool transpose_b, bool accumulate,
+Case matrix_case(const ContractSizes& sizes, bool transpose_a, bool transpose_b, bool accumulate,
                  bool unrounded = false) {
   const auto [m, n, k] = sizes;
   Case sample;
@@ -32,13 +32,14 @@ std::vector<Case> contract_cases() {
   for (const bool transpose_a : {false, true})
     for (const bool transpose_b : {false, true})
       for (const bool accumulate : {false, true})
-        for (const Sizes& sizes :
-             {Sizes{1, 1, 1}, Sizes{7, 5, 3}, Sizes{13, 33, 300}, Sizes{203, 130, 67}})
+        for (const ContractSizes& sizes : {ContractSizes{1, 1, 1}, ContractSizes{7, 5, 3},
+                                           ContractSizes{13, 33, 300}, ContractSizes{203, 130, 67}})
           cases.push_back(matrix_case(sizes, transpose_a, transpose_b, accumulate));
   // The gradient of a weight: of either layout, and added up over micro-batches.
   for (const bool transpose_a : {false, true})
     for (const bool accumulate : {false, true})
-      for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{13, 33, 300}, Sizes{203, 130, 67}})
+      for (const ContractSizes& sizes :
+           {ContractSizes{1, 1, 1}, ContractSizes{13, 33, 300}, ContractSizes{203, 130, 67}})
         cases.push_back(matrix_case(sizes, transpose_a, false, accumulate, true));
   Case split;
   split.name = "rows split over several dims";

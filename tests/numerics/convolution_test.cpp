@@ -9,7 +9,7 @@ namespace fourfold::numerics {
 namespace {
 
 /// A picture, the outputs of its convolution, and how the kernel goes over it.
-struct Sizes {
+struct ConvolutionSizes {
   std::int64_t samples, height, width, channels, outputs, kernel_height, kernel_width, stride,
       padding;
 
@@ -22,7 +22,7 @@ struct Sizes {
 
 /// Rounding is that of sums of products, as a contract's: as many terms as the kernel has elements,
 /// or as it has outputs, or as there are places.
-void append_cases(const Sizes& s, std::vector<Case>& cases) {
+void append_cases(const ConvolutionSizes& s, std::vector<Case>& cases) {
   const auto taps = static_cast<double>(s.kernel_height * s.kernel_width);
   const std::string name =
       format("{}x{}x{}x{} to {} by {}x{} stride {} padding {}", s.samples, s.height, s.width,
@@ -55,20 +55,21 @@ void append_cases(const Sizes& s, std::vector<Case>& cases) {
 
 std::vector<Case> convolution_cases() {
   std::vector<Case> cases;
-  for (const Sizes& sizes :
-       {Sizes{1, 1, 1, 1, 1, 1, 1, 1, 0},     //
-        Sizes{2, 8, 8, 16, 16, 3, 3, 1, 1},   // what libraries like
-        Sizes{3, 9, 7, 3, 20, 3, 3, 1, 1},    // a first layer
-        Sizes{2, 7, 9, 13, 5, 1, 1, 1, 0},    //
-        Sizes{2, 7, 9, 5, 13, 1, 1, 2, 0},    // a shortcut
-        Sizes{2, 9, 8, 7, 9, 3, 3, 2, 1},     //
-        Sizes{1, 11, 10, 6, 17, 5, 5, 2, 2},  //
-        Sizes{2, 6, 6, 4, 3, 5, 5, 1, 0},     //
-        Sizes{2, 1, 1, 19, 33, 3, 3, 1, 1},   // seen in the middle alone
-        Sizes{2, 2, 3, 8, 8, 1, 1, 1, 2},     // more padding than kernel
-        Sizes{1, 7, 5, 2, 3, 2, 3, 3, 1},     // places without taps
-        Sizes{2, 5, 21, 24, 40, 1, 5, 1, 1}, Sizes{1, 5, 6, 37, 10, 3, 3, 1, 1},
-        Sizes{3, 14, 13, 9, 140, 3, 3, 1, 1}})
+  for (const ConvolutionSizes& sizes :
+       {ConvolutionSizes{1, 1, 1, 1, 1, 1, 1, 1, 0},     //
+        ConvolutionSizes{2, 8, 8, 16, 16, 3, 3, 1, 1},   // what libraries like
+        ConvolutionSizes{3, 9, 7, 3, 20, 3, 3, 1, 1},    // a first layer
+        ConvolutionSizes{2, 7, 9, 13, 5, 1, 1, 1, 0},    //
+        ConvolutionSizes{2, 7, 9, 5, 13, 1, 1, 2, 0},    // a shortcut
+        ConvolutionSizes{2, 9, 8, 7, 9, 3, 3, 2, 1},     //
+        ConvolutionSizes{1, 11, 10, 6, 17, 5, 5, 2, 2},  //
+        ConvolutionSizes{2, 6, 6, 4, 3, 5, 5, 1, 0},     //
+        ConvolutionSizes{2, 1, 1, 19, 33, 3, 3, 1, 1},   // seen in the middle alone
+        ConvolutionSizes{2, 2, 3, 8, 8, 1, 1, 1, 2},     // more padding than kernel
+        ConvolutionSizes{1, 7, 5, 2, 3, 2, 3, 3, 1},     // places without taps
+        ConvolutionSizes{2, 5, 21, 24, 40, 1, 5, 1, 1},
+        ConvolutionSizes{1, 5, 6, 37, 10, 3, 3, 1, 1},
+        ConvolutionSizes{3, 14, 13, 9, 140, 3, 3, 1, 1}})
     append_cases(sizes, cases);
   return cases;
 }

@@ -31,13 +31,6 @@ Arrays gelu_gradient_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
-/// Nothing is rounded but what is stored.
-Arrays own_size(const Case&, const Arrays& outputs) {
-  Arrays magnitude = outputs;
-  for (double& value : magnitude[0].data) value = std::abs(value);
-  return magnitude;
-}
-
 }  // namespace
 
 std::vector<Case> elementwise_cases() {

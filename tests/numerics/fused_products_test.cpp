@@ -1,4 +1,4 @@
-// Products with what follows them as one chain. Sizes with and without the alignment that
+// Products with what follows them as one chain. FusedSizes with and without the alignment that
 // libraries ask for.
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ Array absolute_product(const Case& sample) {
 }
 
 /// A GELU's slope is at most 1.13, so the errors of the sum pass on.
-Arrays bias_gelu_magnitude(const Case& sample, const Arrays& outputs) {
+Arrays product_bias_gelu_magnitude(const Case& sample, const Arrays& outputs) {
   Arrays magnitude = outputs;
   magnitude[0] = absolute_product(sample);
   const std::vector<double>& bias = sample.reads[2].data;
@@ -36,7 +36,7 @@ Arrays bias_gelu_magnitude(const Case& sample, const Arrays& outputs) {
 
 /// The product's, times the terms of op::GeluGradient: 1 + |x| (1 - tanh^2) u' (1 + |u|). The bias
 /// adds them up.
-Arrays gelu_gradient_magnitude(const Case& sample, const Arrays& outputs) {
+Arrays product_gelu_gradient_magnitude(const Case& sample, const Arrays& outputs) {
   Arrays magnitude = outputs;
   magnitude[0] = absolute_product(sample);
   for (std::size_t i = 0; i < magnitude[0].data.size(); ++i) {
@@ -56,12 +56,13 @@ Arrays gelu_gradient_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
-struct Sizes {
+struct FusedSizes {
   Shape rows;
   Shape inner, columns;
 };
 
-void add_cases(std::vector<Case>& cases, const Sizes& sizes, bool transpose_a, bool transpose_b) {
+void add_cases(std::vector<Case>& cases, const FusedSizes& sizes, bool transpose_a,
+               bool transpose_b) {
   const auto joined = [](const Shape& first, const Shape& second) {
     Shape shape = first;
     for (const std::int64_t size : second) shape.push_back(size);
@@ -83,23 +84,23 @@ void add_cases(std::vector<Case>& cases, const Sizes& sizes, bool transpose_a, b
   const op::Contract product{a_rows, b_rows, transpose_a, transpose_b};
   cases.push_back({name, op::product_and_bias(product), {a, b, bias}, {}, depth});
   cases.push_back(
-      {name, op::product_bias_gelu(product), {a, b, bias}, {}, depth, bias_gelu_magnitude});
+      {name, op::product_bias_gelu(product), {a, b, bias}, {}, depth, product_bias_gelu_magnitude});
   const auto gradient = [&](const std::optional<op::BiasGradient>& of_bias) {
     return op::product_gelu_gradient(product, of_bias);
   };
-  cases.push_back({name, gradient({}), {a, b, x}, {}, depth, gelu_gradient_magnitude});
+  cases.push_back({name, gradient({}), {a, b, x}, {}, depth, product_gelu_gradient_magnitude});
   cases.push_back({name + " bias",
                    gradient(op::BiasGradient{rows}),
                    {a, b, x},
                    {},
                    longest,
-                   gelu_gradient_magnitude});
+                   product_gelu_gradient_magnitude});
   cases.push_back({name + " adds bias",
                    gradient(op::BiasGradient{rows, true}),
                    {a, b, x},
                    {uniform(sizes.columns, "old")},
                    longest,
-                   gelu_gradient_magnitude});
+                   product_gelu_gradient_magnitude});
 }
 
 }  // namespace

@@ -22,6 +22,10 @@ using Arrays = std::vector<Array>;
 
 Array filled(const Shape& shape, double value);
 Array scalar(double value);
+/// An index of `data`.
+inline std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 /// Uniform in [low, high), a pure function of name and element.
 Array uniform(const Shape& shape, std::string_view name, double low = -1, double high = 1);
 /// Integers 0 ... bound - 1; each `every`-th is -1 (0: none).
@@ -72,6 +76,9 @@ struct Case {
   /// absolute values.
   std::function<Arrays(const Case&, const Arrays& outputs)> magnitude = {};
 };
+
+/// The magnitude of a case whose outputs are rounded when they are stored and at no other time.
+Arrays own_size(const Case& sample, const Arrays& outputs);
 
 inline void PrintTo(const Case& sample, std::ostream* out) {
   *out << sample.name;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "base/random.h"
 #include "kernels/cpu/target.h"
 #include "numerics/harness.h"
+#include "support/long_run.h"
 #include "support/sparse_memory.h"
 
 namespace fourfold::numerics {
@@ -181,7 +181,7 @@ TEST_P(Row55, digests_and_initial_values_count_elements_beyond_32_bits) {
 
 /// Sums of zeros but for the ends: minutes for plain loops, so these are long.
 TEST_P(Row55, a_product_over_more_than_two_to_the_31_terms_has_all_of_them) {
-  if (std::getenv("FOURFOLD_LONG") == nullptr) GTEST_SKIP() << "takes a while; set FOURFOLD_LONG";
+  if (!is_long_run()) GTEST_SKIP() << "takes a while; set FOURFOLD_LONG";
   const std::int64_t terms = (std::int64_t{1} << 31) + 9;
   float* const a = table_.as<float>();
   a[0] = 2;

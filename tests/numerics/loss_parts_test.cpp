@@ -12,17 +12,13 @@
 namespace fourfold::numerics {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// A maximum does not round.
 Arrays no_error(const Case&, const Arrays& outputs) {
   return {filled(outputs[0].shape, 0)};
 }
 
 /// exp(a - b) rounds relative to 1 + |a| + |b|.
-Arrays sums_magnitude(const Case& sample, const Arrays& outputs) {
+Arrays loss_sums_magnitude(const Case& sample, const Arrays& outputs) {
   const Array &logits = sample.reads[0], &max = sample.reads[2];
   const std::size_t vocabulary = at(logits.shape.back());
   double largest = 0;
@@ -51,7 +47,7 @@ Arrays merge_magnitude(const Case& sample, const Arrays& outputs) {
 }
 
 /// scale (p (1 + |logit| + |lse|) + [label]), the label being one of any column.
-Arrays gradient_magnitude(const Case& sample, const Arrays& outputs) {
+Arrays loss_parts_gradient_magnitude(const Case& sample, const Arrays& outputs) {
   const double scale = std::abs(std::get<op::CrossEntropyGradient>(sample.op).scale);
   const Array &logits = sample.reads[0], &lse = sample.reads[2];
   Arrays magnitude = outputs;
@@ -99,7 +95,7 @@ std::vector<Case> loss_parts_cases() {
                      {logits, labels, max},
                      {},
                      static_cast<double>(local),
-                     sums_magnitude});
+                     loss_sums_magnitude});
     cases.push_back({name,
                      op::CrossEntropyMerge{},
                      {max, uniform({batch, time}, "sums", 1, 100),
@@ -112,7 +108,7 @@ std::vector<Case> loss_parts_cases() {
                      {logits, labels, lse},
                      {},
                      1,
-                     gradient_magnitude});
+                     loss_parts_gradient_magnitude});
   }
   cases.push_back(count_case({5}, 7, {}));
   cases.push_back(count_case({2, 300}, 10, {.accumulate = true}));

@@ -12,22 +12,18 @@ namespace {
 
 constexpr double epsilon = 1e-5;  // of the norms
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
-struct Forward {
+struct ForwardInParts {
   Array x, gain, bias, y_grad, moments, mean, rstd, sums;
 };
-Forward forward(const Shape& shape, std::int64_t parts, double offset) {
-  Forward f{uniform(shape, "x", offset - 1, offset + 1),
-            uniform({shape.back()}, "gain"),
-            uniform({shape.back()}, "bias"),
-            uniform(shape, "grad"),
-            {},
-            {},
-            {},
-            {}};
+ForwardInParts forward(const Shape& shape, std::int64_t parts, double offset) {
+  ForwardInParts f{uniform(shape, "x", offset - 1, offset + 1),
+                   uniform({shape.back()}, "gain"),
+                   uniform({shape.back()}, "bias"),
+                   uniform(shape, "grad"),
+                   {},
+                   {},
+                   {},
+                   {}};
   f.moments = apply(op::LayerNormMoments{parts}, exact, {f.x}).values[0];
   const Arrays outputs = apply(op::LayerNormApply{epsilon, true, shape.back()}, exact,
                                {f.x, f.moments, f.gain, f.bias})
@@ -95,7 +91,7 @@ double scaled_abs(const Arrays& reads, std::size_t i) {
   return std::abs(reads[4].data[i] * reads[1].data[i % reads[1].data.size()]);
 }
 
-Arrays sums_magnitude(const Case& sample, const Arrays& outputs) {
+Arrays norm_sums_magnitude(const Case& sample, const Arrays& outputs) {
   Arrays magnitude = {filled(outputs[0].shape, 0)};
   for (std::size_t i = 0; i < sample.reads[0].data.size(); ++i) {
     const std::size_t row = i / at(sample.reads[0].shape.back());
@@ -105,7 +101,7 @@ Arrays sums_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
-Arrays gradient_magnitude(const Case& sample, const Arrays& outputs) {
+Arrays norm_parts_gradient_magnitude(const Case& sample, const Arrays& outputs) {
   const auto width = static_cast<double>(std::get<op::LayerNormGradientApply>(sample.op).width);
   const Array& sums = sample.reads[5];
   Arrays magnitude = outputs;
@@ -123,7 +119,7 @@ Arrays gradient_magnitude(const Case& sample, const Arrays& outputs) {
 /// The ops as the first of `ranks` ranks runs them.
 void add_cases(std::vector<Case>& cases, const std::string& name, const Shape& shape,
                std::int64_t parts, std::int64_t ranks) {
-  const Forward f = forward(shape, parts, 0.5);
+  const ForwardInParts f = forward(shape, parts, 0.5);
   const std::int64_t width = shape.back(), local = width / ranks;
   const std::size_t last = shape.rank() - 1;
   const Array x = slice(f.x, last, 0, local), gain = slice(f.gain, 0, 0, local),
@@ -148,14 +144,18 @@ void add_cases(std::vector<Case>& cases, const std::string& name, const Shape& s
                    merged,
                    apply_magnitude});
   const Arrays reads = {x, gain, f.mean, f.rstd, y_grad};
-  cases.push_back(
-      {name, op::LayerNormGradientSums{}, reads, {}, static_cast<double>(local), sums_magnitude});
+  cases.push_back({name,
+                   op::LayerNormGradientSums{},
+                   reads,
+                   {},
+                   static_cast<double>(local),
+                   norm_sums_magnitude});
   cases.push_back({name,
                    op::LayerNormGradientApply{width},
                    {x, gain, f.mean, f.rstd, y_grad, f.sums},
                    {},
                    1,
-                   gradient_magnitude});
+                   norm_parts_gradient_magnitude});
 }
 
 }  // namespace
@@ -191,7 +191,7 @@ TEST(LayerNormMoments, are_the_mean_and_the_squared_distances_of_each_block) {
 struct Gathered {
   Array moments, y, mean, rstd, sums, x_grad;
 };
-Gathered run_on_ranks(const Backend& backend, const Forward& f, std::int64_t parts,
+Gathered run_on_ranks(const Backend& backend, const ForwardInParts& f, std::int64_t parts,
                       std::int64_t ranks) {
   const std::int64_t width = f.x.shape.back(), local = width / ranks;
   const std::size_t last = f.x.shape.rank() - 1;
@@ -239,7 +239,7 @@ TEST(LayerNormParts, are_the_whole_layer_norm_for_every_number_of_parts_and_rank
     for (const Backend& backend :
          {Backend{"reference", DType::f32}, Backend{"vector", DType::f32}, Backend{"vector"}}) {
       const std::string what = format("{} parts, {} ranks, {}", parts, ranks, to_string(backend));
-      Forward f = forward({2, 3, 60}, parts, 0.5);
+      ForwardInParts f = forward({2, 3, 60}, parts, 0.5);
       f.x = rounded(op::LayerNorm{}, 0, backend.dtype, f.x);
       f.y_grad = rounded(op::LayerNorm{}, 0, backend.dtype, f.y_grad);
       f.gain = rounded(op::LayerNorm{}, 0, backend.dtype, f.gain);
@@ -263,7 +263,7 @@ TEST(LayerNormParts, are_the_whole_layer_norm_for_every_number_of_parts_and_rank
 
 /// The bits of moments, statistics and results belong to the number of parts, not to that of ranks.
 TEST(LayerNormParts, have_the_same_bits_however_many_ranks_share_them) {
-  const Forward f = forward({4, 3, 96}, 12, 0.5);
+  const ForwardInParts f = forward({4, 3, 96}, 12, 0.5);
   for (const Backend& backend : backends_of(op::LayerNormMoments{})) {
     const Gathered whole = run_on_ranks(backend, f, 12, 1);
     for (const std::int64_t ranks : {2, 3, 4, 12}) {
@@ -278,7 +278,7 @@ TEST(LayerNormParts, have_the_same_bits_however_many_ranks_share_them) {
 
 /// One element of a gradient by central differences of the chain of ops.
 TEST(LayerNormParts, gradient_equals_central_differences_of_the_chain) {
-  const Forward f = forward({2, 3, 6}, 3, 0.3);
+  const ForwardInParts f = forward({2, 3, 6}, 3, 0.3);
   const auto norm = [](const Arrays& reads) {
     const Array moments = apply(op::LayerNormMoments{3}, exact, {reads[0]}).values[0];
     return apply(op::LayerNormApply{epsilon, true, 6}, exact,

@@ -8,10 +8,6 @@
 namespace fourfold::numerics {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// The operands of the gradient ops that come from the forward op.
 struct Forward {
   Array x, gain, bias, y_grad, mean, rstd;
@@ -51,7 +47,7 @@ Arrays norm_magnitude(const Case& sample, const Arrays& outputs) {
   return magnitude;
 }
 
-Arrays gradient_magnitude(const Case& sample, const Arrays& outputs) {
+Arrays norm_gradient_magnitude(const Case& sample, const Arrays& outputs) {
   const Array &x = sample.reads[0], &gain = sample.reads[1], &mean = sample.reads[2],
               &rstd = sample.reads[3], &grad = sample.reads[4];
   const std::size_t channels = gain.data.size();
@@ -102,7 +98,7 @@ void add_cases(std::vector<Case>& cases, const std::string& name, const Shape& s
                    {f.x, f.gain, f.mean, f.rstd, f.y_grad},
                    {},
                    channels,
-                   gradient_magnitude});
+                   norm_gradient_magnitude});
   const Arrays reads = {f.x, f.mean, f.rstd, f.y_grad};
   const Arrays old = {uniform({shape.back()}, "old gain"), uniform({shape.back()}, "old bias")};
   cases.push_back(

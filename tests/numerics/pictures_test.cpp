@@ -10,14 +10,6 @@
 namespace fourfold::numerics {
 namespace {
 
-/// Nothing is rounded but what is stored.
-Arrays own_size(const Case&, const Arrays& outputs) {
-  Arrays magnitude = outputs;
-  for (Array& array : magnitude)
-    for (double& value : array.data) value = std::abs(value);
-  return magnitude;
-}
-
 /// |y_grad| over the windows of an element: each is counted once at most.
 Arrays pooled_gradient_size(const Case& sample, const Arrays&) {
   const auto& op = std::get<op::MaxPoolGradient>(sample.op);

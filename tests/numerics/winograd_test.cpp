@@ -9,7 +9,7 @@
 #include "kernels/cpu/winograd.h"
 #include "numerics/harness.h"
 
-namespace fourfold::numerics {
+namespace fourfold::numerics::winograd_test {
 namespace {
 
 using Matrix = std::vector<std::vector<double>>;
@@ -135,4 +135,4 @@ TEST(Winograd, computes_what_it_is_faster_at_alone) {
 }
 
 }  // namespace
-}  // namespace fourfold::numerics
+}  // namespace fourfold::numerics::winograd_test

@@ -15,7 +15,7 @@
 #include "support/grids.h"
 #include "verify/verify_job.h"
 
-namespace fourfold {
+namespace fourfold::layout_test {
 namespace {
 
 using graph::Builder;
@@ -191,4 +191,4 @@ TEST(Atp, of_one_column_is_megatron_but_for_the_order_of_axes) {
 }
 
 }  // namespace
-}  // namespace fourfold
+}  // namespace fourfold::layout_test

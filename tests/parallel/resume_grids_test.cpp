@@ -10,9 +10,10 @@
 #include "checkpoint/save.h"
 #include "support/grid_run.h"
 #include "support/grids.h"
+#include "support/long_run.h"
 #include "support/simulated_disk.h"
 
-namespace fourfold {
+namespace fourfold::resume_grids_test {
 namespace {
 
 constexpr std::int64_t saved_at = 3, steps_after = 10;
@@ -161,7 +162,7 @@ class ResumeGrids : public testing::Test {
 void ResumeGrids::expect_any_to_any(const test::RunSetup& model, double most) {
   set_up(model);
   const std::vector<double> losses = unbroken();
-  const bool is_long = std::getenv("FOURFOLD_LONG") != nullptr;
+  const bool is_long = is_long_run();
   double worst = 0;
   std::size_t pairs = 0;
   for (std::size_t from = 0; from < runs_.size(); ++from) {
@@ -195,4 +196,4 @@ TEST_F(ResumeGrids, row_34_of_a_unet_from_any_layout_to_any_other) {
 }
 
 }  // namespace
-}  // namespace fourfold
+}  // namespace fourfold::resume_grids_test

@@ -10,7 +10,7 @@
 #include "support/grids.h"
 #include "unit/checkpoint/temporary_folder.h"
 
-namespace fourfold {
+namespace fourfold::saved_weights_test {
 namespace {
 
 /// Four heads, so that grids of four and more on x and y need the substitutes too.
@@ -77,4 +77,4 @@ TEST(SavedWeights, of_every_grid_are_those_of_one_rank) {
 }
 
 }  // namespace
-}  // namespace fourfold
+}  // namespace fourfold::saved_weights_test

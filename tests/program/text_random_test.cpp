@@ -6,18 +6,12 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "program/examples.h"
+#include "program/round_trip.h"
 #include "program/text.h"
 #include "verify/verify.h"
 
 namespace fourfold::program {
 namespace {
-
-void expect_round_trip(const Program& program) {
-  const std::string text = to_text(program);
-  const Program read = parse_program(text, "test.txt");
-  EXPECT_TRUE(read == program) << text;
-  EXPECT_EQ(to_text(read), text);
-}
 
 class RandomProgram {
  public:

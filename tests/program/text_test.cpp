@@ -12,16 +12,10 @@
 #include "base/format.h"
 #include "program/builder.h"
 #include "program/examples.h"
+#include "program/round_trip.h"
 
 namespace fourfold::program {
 namespace {
-
-void expect_round_trip(const Program& program) {
-  const std::string text = to_text(program);
-  const Program read = parse_program(text, "test.txt");
-  EXPECT_TRUE(read == program) << text;
-  EXPECT_EQ(to_text(read), text);
-}
 
 bool has_line(const std::string& text, const std::string& line) {
   return text.find(format("\n{}\n", line)) != std::string::npos;

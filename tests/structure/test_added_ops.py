@@ -24,7 +24,7 @@ SECTION = re.compile(r"== (\S+), (?:(new)|(before|after): (.*))")
 ROW = re.compile(r"FOURFOLD_(?:OP|ELEMENTWISE)_ROW\(\w+, \"(\w+)\"")
 # What the tree was configured with, so that the compiler's cache knows what did not change.
 OPTIONS = ("CMAKE_BUILD_TYPE", "CMAKE_CXX_COMPILER", "CMAKE_CXX_FLAGS", "FOURFOLD_ARCH", "FOURFOLD_PRECOMPILE",
-           "FOURFOLD_WERROR")
+           "FOURFOLD_UNITY", "FOURFOLD_WERROR")
 TARGETS = ("test_numerics_cuda_emulated", "test_program", "test_parallel", "fuzz_program")
 # How the names of the tests in training_test.cpp begin.
 TRAINING = ("train_on_grids", "are_verified_to_count", "stand_in_the_text", "have_the_gradients")

@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <set>
 #include <string>
@@ -13,15 +12,12 @@
 #include "base/file.h"
 #include "support/command.h"
 #include "support/launched_job.h"
+#include "support/long_run.h"
 
 namespace fourfold {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_long_run() {
-  return std::getenv("FOURFOLD_LONG") != nullptr;
-}
 
 /// Codes of the table, without 70: no attack is a bug of ours.
 bool is_of_the_table(int code) {

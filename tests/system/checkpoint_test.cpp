@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "support/command.h"
 #include "support/launched_job.h"
+#include "support/long_run.h"
 
 namespace fourfold {
 namespace {
@@ -24,10 +25,6 @@ namespace fs = std::filesystem;
 using test::LaunchedJob;
 using test::wait_until;
 using Words = std::vector<std::string>;
-
-bool is_long_run() {
-  return std::getenv("FOURFOLD_LONG") != nullptr;
-}
 
 class Checkpoint : public FolderTest {
  protected:

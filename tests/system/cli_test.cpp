@@ -1,7 +1,6 @@
 // The binary as a user meets it: what it prints, what it leaves, how it ends.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/file.h"
@@ -10,6 +9,7 @@
 #include "base/text.h"
 #include "support/command.h"
 #include "support/command_cost.h"
+#include "support/long_run.h"
 
 namespace fourfold {
 namespace {
@@ -264,7 +264,7 @@ TEST_F(Cli, published_sizes_are_planned_and_verified_on_any_machine) {
   const Outcome verified = run_fourfold("verify configs/paper/gpt-5b.yaml");
   EXPECT_EQ(verified.code, 0) << verified.text;
   EXPECT_TRUE(has_line(verified.text, "ranks 64,")) << verified.text;
-  if (std::getenv("FOURFOLD_LONG") == nullptr) return;
+  if (!is_long_run()) return;
   const Outcome largest = run_fourfold("verify configs/paper/gpt-80b.yaml");
   EXPECT_EQ(largest.code, 0) << largest.text;
   EXPECT_TRUE(has_line(largest.text, "ranks 1,024,")) << largest.text;

@@ -13,7 +13,7 @@
 #include "support/compare.h"
 #include "support/small_run.h"
 
-namespace fourfold {
+namespace fourfold::documents_test {
 namespace {
 
 using test::FixedFeeder;
@@ -227,4 +227,4 @@ TEST_F(DocumentsInData, end_what_generate_writes_unless_it_is_to_go_on) {
 }
 
 }  // namespace
-}  // namespace fourfold
+}  // namespace fourfold::documents_test

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "support/launched_job.h"
+#include "support/long_run.h"
 
 namespace fourfold {
 namespace {
@@ -21,10 +22,6 @@ using test::LaunchedJob;
 using test::wait_until;
 
 constexpr int num_ranks = 4;
-
-bool is_long_run() {
-  return std::getenv("FOURFOLD_LONG") != nullptr;
-}
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t found = 0;

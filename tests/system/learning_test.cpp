@@ -18,6 +18,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "support/long_run.h"
 
 namespace fourfold {
 namespace {
@@ -47,10 +48,6 @@ double final_loss(const std::string& config, const std::string& text) {
 double final_accuracy(const std::string& train, const std::string& test, const std::string& sets) {
   return final_value("val_accuracy", "vgg-tiny.yaml",
                      format("--set data.path={} --set data.validation={} {}", train, test, sets));
-}
-
-bool is_long_run() {
-  return std::getenv("FOURFOLD_LONG") != nullptr;
 }
 
 TEST(Learning, the_quick_start_gets_below_two_nats_per_character) {

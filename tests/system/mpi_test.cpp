@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "support/launched_job.h"
+#include "support/long_run.h"
 #include "support/step_metrics.h"
 
 namespace fourfold {
@@ -218,14 +219,14 @@ TEST_F(MpiTraining, of_a_vgg_on_ten_grids_equals_one_rank) {
 }
 
 TEST_F(MpiTraining, of_a_unet_on_ten_grids_equals_one_rank) {
-  if (std::getenv("FOURFOLD_LONG") == nullptr) GTEST_SKIP() << "takes minutes; set FOURFOLD_LONG";
+  if (!is_long_run()) GTEST_SKIP() << "takes minutes; set FOURFOLD_LONG";
   compare_with(diffusion_text);
   constexpr double bound = 1e-10;
   EXPECT_LE(worst_of(of_diffusion, bound), bound);
 }
 
 TEST_F(MpiTraining, on_every_kind_of_grid_equals_one_rank) {
-  if (std::getenv("FOURFOLD_LONG") == nullptr) GTEST_SKIP() << "takes a minute; set FOURFOLD_LONG";
+  if (!is_long_run()) GTEST_SKIP() << "takes a minute; set FOURFOLD_LONG";
   EXPECT_LE(worst_of(all), most);
 }
 

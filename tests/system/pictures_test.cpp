@@ -20,7 +20,7 @@
 #include "unit/data/packed.h"
 #include "unit/data/picture_files.h"
 
-namespace fourfold {
+namespace fourfold::pictures_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -316,4 +316,4 @@ TEST_F(Pictures, of_cifar_and_fashion_mnist) {
 }
 
 }  // namespace
-}  // namespace fourfold
+}  // namespace fourfold::pictures_test

@@ -14,6 +14,7 @@
 #include "support/command.h"
 #include "support/command_cost.h"
 #include "support/in_process.h"
+#include "support/long_run.h"
 #include "system/nasty_scalars.h"
 #include "verify/verify.h"
 
@@ -177,7 +178,7 @@ constexpr std::array<int, 6> odd_batches = {12, 6, 16, 15, 24, 7};
 
 using Row4 = Rows;
 TEST_F(Row4, every_grid_of_up_to_16_ranks_trains_or_ends_with_5_and_grids_that_work) {
-  const bool all = std::getenv("FOURFOLD_LONG") != nullptr;
+  const bool all = is_long_run();
   std::size_t planned = 0, refused = 0, compiled = 0, number = 0;
   for (std::size_t i = 0; i < odd_models.size(); ++i) {
     const std::string file =

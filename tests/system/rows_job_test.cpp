@@ -16,6 +16,7 @@
 #include "checkpoint/safetensors.h"
 #include "support/command.h"
 #include "support/launched_job.h"
+#include "support/long_run.h"
 
 namespace fourfold {
 namespace {
@@ -23,10 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using test::LaunchedJob;
 using Words = std::vector<std::string>;
-
-bool is_long_run() {
-  return std::getenv("FOURFOLD_LONG") != nullptr;
-}
 
 class Jobs : public FolderTest {
  protected:

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "support/command.h"
+#include "support/long_run.h"
 #include "support/session_run.h"
 
 namespace fourfold {
@@ -155,7 +156,7 @@ std::vector<double> losses_and_norms(const Told& told) {
 TEST(Row51, a_nan_behind_any_instruction_of_one_rank_ends_all_and_the_rank_is_named) {
   const auto program = GridRun(on_grid(2, 2, 2).run).bundle_of(1).at("train");
   const std::vector<double> clean = losses_and_norms(run_session(on_grid(2, 2, 2)));
-  const std::size_t stride = std::getenv("FOURFOLD_LONG") != nullptr ? 1 : 12;
+  const std::size_t stride = is_long_run() ? 1 : 12;
   std::size_t tried = 0, harmless = 0, computes = 0;
   for (std::size_t i = 0; i < program.tasks.back().begin; ++i) {
     const auto* compute = std::get_if<program::Compute>(&program.instructions[i].what);

@@ -16,9 +16,10 @@
 #include "base/text.h"
 #include "support/command.h"
 #include "support/launched_job.h"
+#include "support/long_run.h"
 #include "support/step_metrics.h"
 
-namespace fourfold {
+namespace fourfold::slurm_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -162,7 +163,7 @@ TEST_F(JobScript, starts_no_ranks_in_a_job_that_is_over) {
 class Slurm : public testing::Test {
  protected:
   void SetUp() override {
-    if (std::getenv("FOURFOLD_LONG") == nullptr)
+    if (!is_long_run())
       GTEST_SKIP() << "may install Slurm and takes half a minute; set FOURFOLD_LONG";
     // Short, for it becomes part of the names of sockets.
     dir_ = fs::temp_directory_path() / format("fourfold-slurm-{}", getpid());
@@ -312,4 +313,4 @@ TEST_F(Slurm, a_job_that_is_to_stop_goes_on_after_the_queue_and_one_that_is_canc
 }
 
 }  // namespace
-}  // namespace fourfold
+}  // namespace fourfold::slurm_test

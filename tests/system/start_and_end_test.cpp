@@ -17,8 +17,9 @@
 #include "base/format.h"
 #include "support/command.h"
 #include "support/launched_job.h"
+#include "support/long_run.h"
 
-namespace fourfold {
+namespace fourfold::start_and_end_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,10 +37,6 @@ const std::vector<std::string> places = {"begin", "before_init", "after_init", "
 /// Rank 0 is called, and calls nobody.
 bool is_reached(const std::string& place, int rank) {
   return rank != 0 || (place != "connect" && place != "hello");
-}
-
-bool is_long_run() {
-  return std::getenv("FOURFOLD_LONG") != nullptr;
 }
 
 class StartAndEnd : public FolderTest {
@@ -215,4 +212,4 @@ TEST_F(StartAndEnd, strangers_who_call_while_the_ranks_connect_hold_up_nobody) {
 }
 
 }  // namespace
-}  // namespace fourfold
+}  // namespace fourfold::start_and_end_test

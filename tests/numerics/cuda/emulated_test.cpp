@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <set>
@@ -13,6 +12,7 @@
 #include "kernels/cuda/kernels.h"
 #include "numerics/harness.h"
 #include "support/cuda_emulation/emulation.h"
+#include "support/long_run.h"
 
 namespace fourfold::numerics {
 namespace {
@@ -62,7 +62,7 @@ class CudaEmulated : public testing::TestWithParam<Case> {
 #ifdef FOURFOLD_FIND_RACES
   void SetUp() override {
     static std::set<std::string_view> seen;
-    if (!seen.insert(op::name(GetParam().op)).second && std::getenv("FOURFOLD_LONG") == nullptr)
+    if (!seen.insert(op::name(GetParam().op)).second && !is_long_run())
       GTEST_SKIP() << "more than one case of an op takes a while under the sanitizer; set "
                       "FOURFOLD_LONG";
   }

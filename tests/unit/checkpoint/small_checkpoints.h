@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "comm/threads.h"
+#include "support/long_run.h"
 #include "support/simulated_disk.h"
 #include "unit/checkpoint/small_state.h"
 
@@ -19,10 +19,6 @@ namespace fourfold::checkpoint {
 
 using test::Killed;
 using test::SimulatedDisk;
-
-inline bool is_long_run() {
-  return std::getenv("FOURFOLD_LONG") != nullptr;
-}
 
 inline Manifest facts(std::int64_t step) {
   Manifest manifest;

@@ -11,7 +11,7 @@
 #include "unit/compile/grid_setup.h"
 #include "verify/verify.h"
 
-namespace fourfold::compile {
+namespace fourfold::compile::fuse_casts_test {
 namespace {
 
 using program::Compute;
@@ -117,4 +117,4 @@ TEST(FuseCasts, is_left_out_where_the_target_has_no_such_row_or_nothing_is_round
 }
 
 }  // namespace
-}  // namespace fourfold::compile
+}  // namespace fourfold::compile::fuse_casts_test

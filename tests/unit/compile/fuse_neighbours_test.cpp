@@ -10,7 +10,7 @@
 #include "unit/compile/fused_rows.h"
 #include "verify/verify.h"
 
-namespace fourfold::compile {
+namespace fourfold::compile::fuse_neighbours_test {
 namespace {
 
 machine::Target fusing_target() {
@@ -250,4 +250,4 @@ TEST(FuseNeighboursOfProducts, makes_only_the_rows_that_the_target_has) {
 }
 
 }  // namespace
-}  // namespace fourfold::compile
+}  // namespace fourfold::compile::fuse_neighbours_test

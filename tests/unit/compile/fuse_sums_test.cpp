@@ -10,7 +10,7 @@
 #include "unit/compile/grid_setup.h"
 #include "verify/verify.h"
 
-namespace fourfold::compile {
+namespace fourfold::compile::fuse_sums_test {
 namespace {
 
 machine::Target fusing_target() {
@@ -116,4 +116,4 @@ TEST(FuseSums, is_left_out_where_the_target_has_no_such_row) {
 }
 
 }  // namespace
-}  // namespace fourfold::compile
+}  // namespace fourfold::compile::fuse_sums_test

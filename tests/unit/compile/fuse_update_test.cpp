@@ -11,7 +11,7 @@
 #include "unit/compile/grid_setup.h"
 #include "verify/verify.h"
 
-namespace fourfold::compile {
+namespace fourfold::compile::fuse_update_test {
 namespace {
 
 machine::Target fusing_target() {
@@ -145,4 +145,4 @@ TEST(FuseUpdate, is_left_out_where_the_target_has_no_such_row) {
 }
 
 }  // namespace
-}  // namespace fourfold::compile
+}  // namespace fourfold::compile::fuse_update_test

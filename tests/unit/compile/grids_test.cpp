@@ -9,7 +9,7 @@
 namespace fourfold::compile {
 namespace {
 
-struct GridSetup {
+struct GptSetup {
   model::GptSpec gpt{.num_layers = 2,
                      .num_attention_heads = 8,
                      .hidden_size = 32,
@@ -42,7 +42,7 @@ std::string name_of(const plan::Grid& g) {
          " data" + std::to_string(*g.data);
 }
 
-void expect_sound(const GridSetup& setup) {
+void expect_sound(const GptSetup& setup) {
   const program::Bundle bundle = setup.bundle();
   const std::int64_t ranks = plan::num_ranks(setup.plan.grid);
   for (const std::int64_t rank : {std::int64_t{0}, ranks - 1}) {
@@ -64,7 +64,7 @@ TEST(Grids, every_grid_of_eight_ranks_passes_the_verifier) {
         for (const plan::Checkpointing checkpointing :
              {plan::Checkpointing{}, plan::Checkpointing{.layers = 1},
               plan::Checkpointing{.layers = 1, .keeps_products = true}}) {
-          GridSetup setup;
+          GptSetup setup;
           setup.plan.grid = {.x = x, .y = y, .z = z, .data = 8 / (x * y * z)};
           setup.plan.checkpointing = checkpointing;
           expect_sound(setup);

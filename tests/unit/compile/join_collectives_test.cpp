@@ -14,7 +14,7 @@
 #include "unit/compile/grid_setup.h"
 #include "verify/verify.h"
 
-namespace fourfold::compile {
+namespace fourfold::compile::join_collectives_test {
 namespace {
 
 using program::AllReduce;
@@ -194,4 +194,4 @@ TEST(JoinCollectives, what_differs_stays_apart) {
 }
 
 }  // namespace
-}  // namespace fourfold::compile
+}  // namespace fourfold::compile::join_collectives_test

@@ -13,7 +13,7 @@
 #include "verify/verify.h"
 #include "verify/verify_job.h"
 
-namespace fourfold::compile {
+namespace fourfold::compile::passes_test {
 namespace {
 
 /// A target that has every fused row and wants every sum, update and cast at once.
@@ -110,4 +110,4 @@ TEST(Passes, that_must_stay_are_refused) {
 }
 
 }  // namespace
-}  // namespace fourfold::compile
+}  // namespace fourfold::compile::passes_test

@@ -7,7 +7,7 @@
 
 #include "unit/config/scratch.h"
 
-namespace fourfold::config {
+namespace fourfold::config::load_test {
 namespace {
 
 const char* const synthetic = "data: {format: synthetic}\nmodel: {vocab_size: 64}\n";
@@ -250,4 +250,4 @@ TEST(Load, without_files_the_sets_alone_may_do) {
 }
 
 }  // namespace
-}  // namespace fourfold::config
+}  // namespace fourfold::config::load_test

@@ -9,7 +9,7 @@
 #include "unit/data/packed.h"
 #include "unit/data/picture_files.h"
 
-namespace fourfold::data {
+namespace fourfold::data::idx_test {
 namespace {
 
 constexpr PictureShape shape = {5, 4, 1};
@@ -176,4 +176,4 @@ TEST_F(IdxTest, the_fingerprint_follows_pictures_and_labels) {
 }
 
 }  // namespace
-}  // namespace fourfold::data
+}  // namespace fourfold::data::idx_test

@@ -13,7 +13,7 @@
 #include "unit/data/expect_error.h"
 #include "unit/data/picture_files.h"
 
-namespace fourfold::data {
+namespace fourfold::data::picture_source_test {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
@@ -202,4 +202,4 @@ TEST(SyntheticPicturesTest, they_are_the_same_every_time_and_their_class_can_be_
 }
 
 }  // namespace
-}  // namespace fourfold::data
+}  // namespace fourfold::data::picture_source_test

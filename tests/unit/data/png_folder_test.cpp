@@ -11,7 +11,7 @@
 #include "unit/data/expect_error.h"
 #include "unit/data/picture_files.h"
 
-namespace fourfold::data {
+namespace fourfold::data::png_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -206,4 +206,4 @@ TEST_F(PngFolderTest, mean_and_deviation_are_those_of_each_channel) {
 }
 
 }  // namespace
-}  // namespace fourfold::data
+}  // namespace fourfold::data::png_folder_test

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <set>
 #include <string>
@@ -15,6 +14,7 @@
 #include "data/text_cuts.h"
 #include "data/train_sentencepiece.h"
 #include "data/utf8.h"
+#include "support/long_run.h"
 #include "unit/data/expect_error.h"
 #include "unit/data/tokenizer_files.h"
 
@@ -60,7 +60,7 @@ TEST(SentencePiece, texts_come_back_where_the_model_normalises_nothing) {
 TEST(SentencePiece, every_code_point_comes_back_but_the_sign_for_spaces) {
   const auto tokenizer = load_sentencepiece("lossless");
   // All of them take minutes under the sanitizers; beyond U+3000 nearly all become bytes.
-  const char32_t stride = std::getenv("FOURFOLD_LONG") != nullptr ? 1 : 13;
+  const char32_t stride = is_long_run() ? 1 : 13;
   std::string text;
   for (char32_t c = 0; c < 0x110000; c += c < 0x3000 ? 1 : stride)
     if ((c < 0xD800 || c > 0xDFFF) && c != 0x2581) append_utf8(text, c);

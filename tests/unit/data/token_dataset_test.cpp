@@ -10,7 +10,7 @@
 #include "unit/data/expect_error.h"
 #include "unit/data/token_files.h"
 
-namespace fourfold::data {
+namespace fourfold::data::token_dataset_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -273,4 +273,4 @@ TEST_F(TokenDataset, a_vocabulary_must_be_known_and_parts_of_a_blend_must_share_
 }
 
 }  // namespace
-}  // namespace fourfold::data
+}  // namespace fourfold::data::token_dataset_test

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "unit/data/expect_error.h"
 
-namespace fourfold::data {
+namespace fourfold::data::token_source_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -320,4 +320,4 @@ TEST(TokenSource, the_fingerprint_tells_what_trains_from_what_validates) {
 }
 
 }  // namespace
-}  // namespace fourfold::data
+}  // namespace fourfold::data::token_source_test

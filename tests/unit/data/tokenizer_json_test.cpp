@@ -8,7 +8,7 @@
 #include "unit/data/expect_error.h"
 #include "unit/data/tokenizer_files.h"
 
-namespace fourfold::data {
+namespace fourfold::data::tokenizer_json_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -127,4 +127,4 @@ TEST(PieceMerges, are_all_cuts_of_a_piece_in_two_the_best_piece_first) {
 }
 
 }  // namespace
-}  // namespace fourfold::data
+}  // namespace fourfold::data::tokenizer_json_test

@@ -4,7 +4,7 @@
 #include "op/rule.h"
 #include "op/table.h"
 
-namespace fourfold::op {
+namespace fourfold::op::propagate_test {
 namespace {
 
 using Linear = FactorRule::Linear;
@@ -307,4 +307,4 @@ TEST(FactorRules, attention_keeps_cuts_of_samples_and_heads) {
 }
 
 }  // namespace
-}  // namespace fourfold::op
+}  // namespace fourfold::op::propagate_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fourfold::op {
+namespace fourfold::op::sharding_test {
 namespace {
 
 const Mesh mesh{"main", {{"data", 2}, {"z", 3}, {"x", 1}}, {}};
@@ -75,4 +75,4 @@ TEST(Sharding, is_replicated_without_cuts_and_partial_axes) {
 }
 
 }  // namespace
-}  // namespace fourfold::op
+}  // namespace fourfold::op::sharding_test

@@ -13,7 +13,7 @@
 #include "unit/run/allocation_counter.h"
 #include "unit/run/handmade.h"
 
-namespace fourfold::run {
+namespace fourfold::run::kernels_in_a_step_test {
 namespace {
 
 constexpr int threads = 2;
@@ -150,4 +150,4 @@ TEST_F(KernelsInAStep, a_kernel_that_does_not_exist_is_refused_when_the_backend_
 }
 
 }  // namespace
-}  // namespace fourfold::run
+}  // namespace fourfold::run::kernels_in_a_step_test

@@ -3,6 +3,7 @@
 #include "rundir/start.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -17,7 +18,7 @@ namespace {
 
 class Start : public testing::Test {
  protected:
-  Start() : dir_(testing::TempDir() + "fourfold_start") {
+  Start() : dir_(testing::TempDir() + format("fourfold_start-{}", getpid())) {
     std::filesystem::remove_all(dir_);
     std::filesystem::create_directories(dir_);
   }
