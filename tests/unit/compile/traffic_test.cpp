@@ -10,35 +10,12 @@
 
 #include <cstdio>
 #include <map>
-#include <set>
 
 #include "unit/compile/grid_setup.h"
+#include "unit/compile/traffic_forms.h"
 
 namespace fourfold::compile {
 namespace {
-
-/// Parts of a byte: whole for groups of up to 36 ranks, products of degrees up to four.
-using Parts = std::int64_t;
-constexpr std::int64_t parts_of_a_byte = 32 * 27;
-/// "z", "data-z" for a sum along both.
-using ByAxis = std::map<std::string, Parts>;
-
-std::int64_t exact(std::int64_t numerator, std::int64_t denominator) {
-  EXPECT_EQ(numerator % denominator, 0) << numerator << " / " << denominator;
-  return numerator / denominator;
-}
-
-/// What each of n ranks sends when `bytes` go around a ring: once for a reduce-scatter or an
-/// all-gather, twice for an all-reduce.
-Parts ring(std::int64_t n, std::int64_t passes, std::int64_t bytes) {
-  return exact(parts_of_a_byte * passes * (n - 1) * bytes, n);
-}
-
-std::int64_t passes_of(std::string_view kind) {
-  EXPECT_NE(kind, "all_to_all");
-  EXPECT_NE(kind, "send");
-  return kind == "all_reduce" ? 2 : 1;
-}
 
 /// Hidden 144, 36 heads, an odd vocabulary; degrees up to 4 divide all that they cut.
 GridSetup setup_for(const plan::Grid& grid) {
@@ -80,15 +57,6 @@ struct Sizes {
 
 // --- AxoNN
 
-/// A tensor's name without block and the compiler's words: "attn.core/grad".
-std::string tensor_of(std::string name) {
-  if (name.starts_with("gradient/")) name = name.substr(9);
-  if (name.starts_with("blocks.")) name = name.substr(name.find('.', 7) + 1);
-  const auto slash = name.find('/');
-  const std::string words = slash == name.npos ? "" : name.substr(slash + 1);
-  return name.substr(0, slash) + (words.substr(0, words.find('/')) == "grad" ? "/grad" : "");
-}
-
 /// Which linear a tensor is sent for: its weight, its output, the gradient of its input. Queries,
 /// keys and values, the core and what follows it count together, because the core is shared out.
 const std::map<std::string, std::string> linear_of = {
@@ -99,31 +67,6 @@ const std::map<std::string, std::string> linear_of = {
     {"mlp.up.weight", "mlp.up"},      {"mlp.up", "mlp.up"},
     {"ln2/grad", "mlp.up"},           {"mlp.down.weight", "mlp.down"},
     {"mlp.down", "mlp.down"},         {"mlp.gelu/grad", "mlp.down"}};
-
-/// The sums over the tensors of `layer_of`, by layer.
-std::map<std::string, ByAxis> sent_for_layers(const program::Program& program,
-                                              const std::map<std::string, std::string>& layer_of) {
-  std::map<std::string, ByAxis> sent;
-  const auto count = [&](program::GroupId id, std::int64_t passes, const program::Slice& tensor,
-                         std::int64_t bytes) {
-    const program::Group& group = program.groups[id.index()];
-    const auto layer = layer_of.find(tensor_of(program.buffer(tensor.buffer).name));
-    if (layer == layer_of.end()) return;
-    sent[layer->second][program.axes_text(group)] +=
-        ring(static_cast<std::int64_t>(group.members.size()), passes, bytes);
-  };
-  for (const program::Instruction& i : program.instructions)
-    std::visit(
-        [&]<class Kind>(const Kind& what) {
-          if constexpr (program::Collective<Kind> && !std::is_same_v<Kind, program::AllToAll>)
-            program::for_each_tensor(what, [&](const program::Slice& from, const auto& to) {
-              count(what.group, std::is_same_v<Kind, program::AllReduce> ? 2 : 1, from,
-                    std::max(from.bytes(), to.bytes()));
-            });
-        },
-        i.what);
-  return sent;
-}
 
 std::map<std::string, ByAxis> sent_for_linears(const program::Program& program) {
   return sent_for_layers(program, linear_of);
@@ -255,59 +198,6 @@ TEST(Axonn, every_convolution_sends_what_equations_4_to_8_say_of_its_channels) {
   }
 }
 
-/// Two levels, with a skip of other channels than what is read with it.
-GridSetup diffusion_for(const plan::Grid& grid) {
-  GridSetup setup;
-  setup.unet = model::UnetSpec{.picture = {8, 8, 3},
-                               .channels = 32,
-                               .channel_mult = {1, 2},
-                               .layers_per_level = 1,
-                               .attention_resolutions = {4},
-                               .num_heads = 16,
-                               .norm_groups = 16,
-                               .num_classes = 10,
-                               .diffusion = {.steps = 10, .learn_sigma = true, .sampling = {}}};
-  setup.plan.seq_length = 1;
-  setup.plan.micro_batch_size = 2;
-  setup.set_grid(grid, 3);
-  return setup;
-}
-
-// A U-Net has more kinds of layers than a VGG (1 x 1 and strided convolutions, sums of products for
-// what others concatenate, products that tell the time); for each weight of any of them it sends
-// what the equations say of k n elements.
-TEST(Axonn, every_weight_of_a_unet_sends_what_equations_4_5_and_8_say) {
-  const auto grids = grids_of({1, 2, 4}, 32);
-  std::size_t weights = 0;
-  for (const plan::Grid& grid : grids) {
-    SCOPED_TRACE(text_of(grid));
-    const GridSetup setup = diffusion_for(grid);
-    constexpr std::int64_t micros = 3;
-    const std::int64_t element = size_bytes(setup.plan.compute), in_use = grid.x * grid.y;
-    std::map<std::string, std::string> own;
-    std::map<std::string, ByAxis> expected;
-    const graph::ModelGraphs model = setup.graphs();
-    for (const graph::Value& value : model.at("train").values) {
-      if (value.role != graph::ValueRole::parameter ||
-          value.name.find(".weight") == std::string::npos)
-        continue;
-      own[value.name] = value.name;
-      const std::int64_t count = value.shape.elements();
-      const auto add = [&](const std::string& axis, std::int64_t times, std::int64_t ranks,
-                           std::int64_t parts) {
-        const Parts sent = times * ring(ranks, 2, exact(count, parts) * element);
-        if (sent != 0) expected[value.name][axis] += sent;
-      };
-      add("z", micros, grid.z, in_use);             // eqs 4 and 5
-      add("data", 1, *grid.data, in_use * grid.z);  // eq 8
-    }
-    weights = own.size();
-    EXPECT_EQ(sent_for_layers(setup.train(), own), expected);
-  }
-  std::printf("AxoNN, equations 4, 5 and 8, of %zu weights of a U-Net: %zu grids\n", weights,
-              grids.size());
-}
-
 // The traffic of a layer, in units of 2 (d - 1)/d elements for each of b s tokens: the attention's
 // all-reduces of 3h + h over d2 are halved into a reduce-scatter and an all-gather each. ATP's eq 2
 // prints 14h
@@ -336,39 +226,6 @@ TEST(Atp, a_layer_sends_12h_over_d1_along_the_second_dim_and_4h_over_d2_along_th
 }
 
 // --- everything that is sent
-
-using ByClass = std::map<std::string, ByAxis>;
-
-/// The axes along which something is summed up at once, those of one rank left out.
-struct Together {
-  std::string axes;  // "data-z"
-  std::int64_t ranks = 1;
-};
-template <class Degree>
-Together together(const std::vector<std::string>& axes, Degree&& degree) {
-  Together result;
-  for (const std::string& axis : axes) {
-    if (degree(axis) == 1) continue;
-    result.axes += (result.axes.empty() ? "" : "-") + axis;
-    result.ranks *= degree(axis);
-  }
-  return result;
-}
-
-ByClass sent_by_class(const program::Program& program) {
-  std::map<std::string, std::int64_t> ranks;
-  for (const program::Group& group : program.groups)
-    ranks[program.axes_text(group)] = static_cast<std::int64_t>(group.members.size());
-  ByClass sent;
-  for (const program::Traffic& entry : program::traffic(program)) {
-    const Parts parts = ring(ranks.at(entry.axis), passes_of(entry.kind), entry.payload_bytes);
-    sent[entry.label][entry.axis] += parts;
-    // The doubles are sums of one rounded product for each call.
-    EXPECT_NEAR(parts_of_a_byte * entry.sent_bytes, static_cast<double>(parts),
-                static_cast<double>(entry.calls) * 2.3e-16 * static_cast<double>(parts));
-  }
-  return sent;
-}
 
 class Formulas {
  public:
