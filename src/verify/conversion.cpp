@@ -112,7 +112,7 @@ std::string plain_problem(const Buffer& buffer) {
 }
 
 /// Sets the problem, of rule layout, where there is none yet.
-void check_layout(Conversion& result, std::string problem) {
+void keep_problem(Conversion& result, std::string problem) {
   if (!result.problem.empty() || problem.empty()) return;
   result.problem = std::move(problem);
   result.rule = "layout";
@@ -139,7 +139,7 @@ Conversion convert(Claims& claims, const AllReduce& what, const Slice& from, con
   else
     result.problem = take_partial(claims, group, what.reduction, from, result.partials);
   if (buffer.blocked && from != program.whole(from.buffer))
-    check_layout(result, format("it takes part of {}, which is blocked", buffer.name));
+    keep_problem(result, format("it takes part of {}, which is blocked", buffer.name));
   return result;
 }
 
@@ -158,10 +158,10 @@ Conversion convert(Claims& claims, const ReduceScatter& what, const Slice& from,
     result.problem = take_cuts(dims, program, group, target.buffer.name, dim);
     if (!result.problem.empty()) return result;
     check_same_cuts(result, program, group, source, source.dims, target, dims);
-    check_layout(result, shares_problem(source, dim, program, group, target.local[dim]));
+    keep_problem(result, shares_problem(source, dim, program, group, target.local[dim]));
   }
   check_same_cuts(result, program, group, source, source.dims, target, dims);
-  check_layout(result, plain_problem(target.buffer));
+  keep_problem(result, plain_problem(target.buffer));
   return result;
 }
 
@@ -180,10 +180,10 @@ Conversion convert(Claims& claims, const AllGather& what, const Slice& from, con
     result.problem = take_cuts(dims, program, group, source.buffer.name, dim);
     if (!result.problem.empty()) return result;
     check_same_cuts(result, program, group, source, dims, target, target.dims);
-    check_layout(result, shares_problem(target, dim, program, group, source.local[dim]));
+    keep_problem(result, shares_problem(target, dim, program, group, source.local[dim]));
   }
   check_same_cuts(result, program, group, source, dims, target, target.dims);
-  check_layout(result, plain_problem(source.buffer));
+  keep_problem(result, plain_problem(source.buffer));
   return result;
 }
 
@@ -202,8 +202,8 @@ Conversion convert(Claims& claims, const AllToAll& what, const Slice& from, cons
       result.problem = take_cuts(after, program, group, target.buffer.name, gained);
     if (!result.problem.empty()) return result;
     check_same_cuts(result, program, group, source, before, target, after);
-    check_layout(result, shares_problem(source, gained, program, group, target.local[gained]));
-    check_layout(result, shares_problem(target, lost, program, group, source.local[lost]));
+    keep_problem(result, shares_problem(source, gained, program, group, target.local[gained]));
+    keep_problem(result, shares_problem(target, lost, program, group, source.local[lost]));
   }
   check_same_cuts(result, program, group, source, before, target, after);
   return result;
@@ -282,9 +282,9 @@ Conversion reorder(Claims& claims, const Slice& plain, const Slice& blocked, con
     result.problem = format("{} and {} have different shapes", one.name, other.name);
   else if (claims.of(plain.buffer).dims != claims.of(blocked.buffer).dims)
     result.problem = format("{} and {} are not cut alike", one.name, other.name);
-  check_layout(result, plain_problem(one));
+  keep_problem(result, plain_problem(one));
   if (!other.blocked)
-    check_layout(result, format("{} is plain, expected one that is blocked: it {}", other.name,
+    keep_problem(result, format("{} is plain, expected one that is blocked: it {}", other.name,
                                 from == plain ? "packs" : "unpacks"));
   return result;
 }
@@ -309,7 +309,7 @@ Conversion convert(Claims& claims, const Copy& what, const Partials& partials) {
   Conversion result{partials, copy_problem(claims, what)};
   if (!result.problem.empty() && source.blocked != target.blocked) {
     result.problem.clear();
-    check_layout(result,
+    keep_problem(result,
                  format("{} and {} have different orders in memory", source.name, target.name));
   }
   return result;

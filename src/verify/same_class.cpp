@@ -95,7 +95,8 @@ std::string header_difference(const Program& a, const Program& b) {
   return {};
 }
 
-std::optional<Difference> difference(const Program& a, const Program& b, std::size_t index) {
+std::optional<Difference> program_difference(const Program& a, const Program& b,
+                                             std::size_t index) {
   if (const std::string what = header_difference(a, b); !what.empty())
     return Difference{index, {}, format("{} differs from that of rank {}", what, a.rank.index())};
   const std::size_t common = std::min(a.instructions.size(), b.instructions.size());
@@ -125,7 +126,7 @@ std::optional<Difference> difference(const Program& a, const Program& b, std::si
 
 std::optional<Difference> difference(const Bundle& first, const Bundle& other) {
   for (std::size_t i = 0; i < first.programs.size(); ++i)
-    if (auto found = difference(first.programs[i], other.programs[i], i)) return found;
+    if (auto found = program_difference(first.programs[i], other.programs[i], i)) return found;
   if (first.persistent_bytes != other.persistent_bytes ||
       first.transient_bytes != other.transient_bytes)
     return Difference{0,
