@@ -1,4 +1,4 @@
-// Products with what follows them as one chain. FusedSizes with and without the alignment that
+// Products with what follows them as one chain. Sizes with and without the alignment that
 // libraries ask for.
 #include <gtest/gtest.h>
 

@@ -78,7 +78,7 @@ TEST(Verified, programs_of_all_grids_have_no_faults) {
 
 /// Every fifth grid each time; all with FOURFOLD_LONG.
 TEST(Verified, programs_of_a_unet_have_no_faults) {
-  const std::size_t step = !is_long_run() ? 5 : 1;
+  const std::size_t step = is_long_run() ? 1 : 5;
   const std::vector<plan::Grid> grids = test::grids_of_two();
   std::size_t count = 0;
   for (std::size_t i = 0; i < grids.size(); i += step) {

@@ -123,8 +123,8 @@ bool is_run_elsewhere(const std::string& command) {
                      [&](const Elsewhere& other) { return command.starts_with(other.begins); });
 }
 
-/// As written, but short: a run of a few steps shows that it starts, trains and ends; of a U-Net,
-/// that 100 times of noise lie between a picture and none shows how it makes and judges pictures.
+/// As written, but short: a run of a few steps shows that it starts, trains and ends. A U-Net gets
+/// 100 times of noise instead of 1,000, because to judge a picture is a pass for each of them.
 std::string shortened(const std::string& command) {
   if (command.find("fourfold train ") == std::string::npos) return command;
   static const std::regex stop("--stop-at [0-9]+");
