@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "rundir/metrics_lines.h"
 #include "rundir/run_files.h"
 
