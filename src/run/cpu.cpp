@@ -35,7 +35,7 @@ void CpuBackend::bind(const program::Bundle& bundle) {
     programs_.push_back(prepare_program(program, arena_.regions(), world, options_.threads));
     num_events_ = std::max(num_events_, program.num_events);
   }
-  events_ = std::make_unique<std::atomic<std::uint32_t>[]>(num_events_);
+  events_ = std::make_unique<Futex[]>(num_events_);
   start_workers();
   prepare_kernels();
   show_progress();
@@ -221,19 +221,15 @@ void CpuBackend::carry_out(const PreparedFeed& feed) const {
 }
 
 void CpuBackend::record(std::size_t event) {
-  events_[event].store(run_number_, std::memory_order_release);
-  events_[event].notify_all();
+  events_[event].store(run_number_);
 }
 
 void CpuBackend::wait(const PreparedWait& wait) {
-  std::atomic<std::uint32_t>& event = events_[wait.event];
-  std::uint32_t recorded = event.load(std::memory_order_acquire);
+  Futex& event = events_[wait.event];
+  std::uint32_t recorded = event.load();
   if (recorded == run_number_) return;
   const std::int64_t begin_ns = trace::now_ns();
-  do {
-    event.wait(recorded, std::memory_order_acquire);
-    recorded = event.load(std::memory_order_acquire);
-  } while (recorded != run_number_);
+  while (recorded != run_number_) recorded = event.wait(recorded);
   switch (wait.timed) {
     case PreparedWait::Timed::communication:
       math_waits_.communication_ns += trace::now_ns() - begin_ns;

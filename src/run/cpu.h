@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/futex.h"
 #include "comm/world.h"
 #include "run/arena.h"
 #include "run/backend.h"
@@ -98,7 +99,7 @@ class CpuBackend : public Backend {
   // No run has the number 0, which events hold that were never recorded.
   std::uint32_t run_number_;
   std::size_t num_events_ = 0;
-  std::unique_ptr<std::atomic<std::uint32_t>[]> events_;
+  std::unique_ptr<Futex[]> events_;
   // Set by the first fault; the workers then skip what is left, and waits are let through.
   std::atomic<bool> faulted_{false};
   std::exception_ptr fault_;

@@ -34,17 +34,12 @@ StreamWorker::~StreamWorker() {
 void StreamWorker::push(std::uint32_t item) {
   const std::uint32_t count = pushed_.load(std::memory_order_relaxed);
   queue_[count & mask_] = item;
-  pushed_.store(count + 1, std::memory_order_release);
-  pushed_.notify_one();
+  pushed_.store(count + 1);
 }
 
 void StreamWorker::drain() {
   const std::uint32_t wanted = pushed_.load(std::memory_order_relaxed);
-  for (;;) {
-    const std::uint32_t done = done_.load(std::memory_order_acquire);
-    if (done == wanted) return;
-    done_.wait(done, std::memory_order_acquire);
-  }
+  for (std::uint32_t done = done_.load(); done != wanted;) done = done_.wait(done);
 }
 
 void StreamWorker::call(const std::function<void()>& job) {
@@ -65,11 +60,9 @@ void StreamWorker::run_job() {
 
 void StreamWorker::loop(std::uint32_t next) {
   for (;;) {
-    if (pushed_.load(std::memory_order_acquire) == next) {
-      done_.store(next, std::memory_order_release);
-      done_.notify_one();
-      pushed_.wait(next, std::memory_order_acquire);
-      continue;
+    if (pushed_.load() == next) {
+      done_.store(next);
+      pushed_.wait(next);
     }
     const std::uint32_t item = queue_[next & mask_];
     ++next;

@@ -2,7 +2,6 @@
 // neither programs nor events.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -10,6 +9,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "base/futex.h"
 
 namespace fourfold::run {
 
@@ -47,8 +48,8 @@ class StreamWorker {
   // Counts of items, modulo 2^32. `done_` is brought up to date only when the queue runs empty, so
   // that a sleeping owner is woken once and not after every item. Each on a cache line of its own
   // (64 bytes on x86-64).
-  alignas(64) std::atomic<std::uint32_t> pushed_;
-  alignas(64) std::atomic<std::uint32_t> done_;
+  alignas(64) Futex pushed_;
+  alignas(64) Futex done_;
   std::thread thread_;
 };
 
