@@ -14,19 +14,41 @@ std::int64_t device_aligned(std::int64_t bytes) {
   return (bytes + device_alignment - 1) / device_alignment * device_alignment;
 }
 
-bool is_floating(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16;
-}
+/// More do not push one another out of a cache sooner: of operands this small a call is a launch.
+constexpr std::int64_t most_sets = 256;
 
 std::int64_t device_bytes_of(const kernels::Tensor& tensor) {
   return device_aligned(tensor.elements() * size_bytes(tensor.dtype));
 }
 
-void write_spread(BenchDevice& device, std::byte* at, std::int64_t count, std::int64_t bound) {
-  std::vector<std::int32_t> numbers(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i)
-    numbers[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(spread(i, bound));
-  device.write(at, std::as_bytes(std::span(numbers)));
+/// number(i) as element i.
+template <class T, class Number>
+void write_numbers(BenchDevice& device, const kernels::Tensor& tensor, Number number) {
+  std::vector<T> numbers(static_cast<std::size_t>(tensor.elements()));
+  for (std::int64_t i = 0; i < tensor.elements(); ++i)
+    numbers[static_cast<std::size_t>(i)] = static_cast<T>(number(i));
+  device.write(static_cast<std::byte*>(tensor.data), std::as_bytes(std::span(numbers)));
+}
+
+/// Random numbers are not below `least`, and integers of 32 bits below `bound`.
+void fill(BenchDevice& device, const kernels::Tensor& tensor, float least, std::int64_t bound) {
+  const auto one = [](std::int64_t) { return 1; };
+  switch (tensor.dtype) {
+    case DType::f32:
+    case DType::bf16:
+      return device.fill(static_cast<std::byte*>(tensor.data), tensor.elements(), tensor.dtype,
+                         least);
+    case DType::f64:
+      return write_numbers<double>(device, tensor, one);
+    case DType::i64:
+    case DType::u64:
+      return write_numbers<std::int64_t>(device, tensor, one);
+    case DType::i32:
+      return write_numbers<std::int32_t>(device, tensor,
+                                         [&](std::int64_t i) { return spread(i, bound); });
+    case DType::u8:
+      return;
+  }
 }
 
 double median(std::vector<double> values) {
@@ -61,13 +83,14 @@ double median_call_s(BenchDevice& device, double seconds, const TimedCall& call)
 }
 
 std::int64_t sets_of_operands(std::int64_t bytes, std::int64_t cache_bytes) {
-  return std::max<std::int64_t>(1, (2 * cache_bytes + bytes - 1) / bytes);
+  return std::clamp<std::int64_t>((2 * cache_bytes + bytes - 1) / bytes, 1, most_sets);
 }
 
 DeviceKernelBench::DeviceKernelBench(BenchDevice& device, const kernels::Problem& problem,
                                      kernels::cuda::Enqueue run, std::int64_t workspace_bytes)
     : device_(device), run_(std::move(run)) {
   const std::vector<kernels::Tensor> operands = operands_of(problem);
+  const op::Operands roles = op::operands(problem.op);
   std::int64_t bytes = 0;
   for (const kernels::Tensor& tensor : operands) bytes += device_bytes_of(tensor);
   // A switch or a position stays 0, as all memory is at first.
@@ -77,12 +100,10 @@ DeviceKernelBench::DeviceKernelBench(BenchDevice& device, const kernels::Problem
   std::byte* at = device.reserve(sets * bytes + device_aligned(workspace_bytes));
   for (std::int64_t set = 0; set < sets; ++set) {
     sets_.push_back(operands);
-    for (kernels::Tensor& tensor : sets_.back()) {
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      kernels::Tensor& tensor = sets_.back()[i];
       tensor.data = at;
-      if (is_floating(tensor.dtype))
-        device.fill(at, tensor.elements(), tensor.dtype);
-      else if (tensor.dtype == DType::i32)
-        write_spread(device, at, tensor.elements(), bound);
+      fill(device, tensor, roles[i].role == op::Role::update ? 0.F : -1.F, bound);
       at += device_bytes_of(tensor);
     }
   }

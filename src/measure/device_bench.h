@@ -21,8 +21,9 @@ class BenchDevice {
   /// So much memory, zeroed; what an earlier call gave is given back. Throws
   /// UserError(out_of_memory) where there is not so much.
   virtual std::byte* reserve(std::int64_t bytes) = 0;
-  /// Enqueues random numbers between -1 and 1: a GPU takes less power, and is faster, on zeros.
-  virtual void fill(std::byte* at, std::int64_t elements, DType dtype) = 0;
+  /// Enqueues random numbers between `least` and 1, of f32 or bf16: a GPU takes less power, and is
+  /// faster, on zeros.
+  virtual void fill(std::byte* at, std::int64_t elements, DType dtype, float least) = 0;
   /// Brings bytes of the host there, and waits for it.
   virtual void write(std::byte* at, std::span<const std::byte> bytes) = 0;
   /// Seconds that the device took for what `work` enqueued. Waits for it.
@@ -47,15 +48,17 @@ inline constexpr int least_calls = 3;
 inline constexpr int least_samples = 5;
 
 /// How many sets of operands of so many bytes a bench goes through, so that twice what the cache
-/// holds has been touched before a set is used again.
+/// holds has been touched before a set is used again; at most 256.
 std::int64_t sets_of_operands(std::int64_t bytes, std::int64_t cache_bytes);
 
 /// A kernel with its operands, in as many sets as it takes, and its workspace. It has the device's
 /// memory to itself: the one before must not be measured any more.
 class DeviceKernelBench {
  public:
-  /// `run` is the prepared kernel of `problem`. Floating-point operands are filled with random
-  /// numbers; tokens and labels are spread over their table, other integers are zero.
+  /// `run` is the prepared kernel of `problem`. Tensors of f32 and bf16 are filled with random
+  /// numbers, those that are updated with positive ones, as second moments are; tokens and labels
+  /// are spread over their table, other integers of 32 bits and bytes are zero. Doubles and
+  /// integers of 64 bits are scalars of a step, such as whether an update is applied: they are one.
   DeviceKernelBench(BenchDevice& device, const kernels::Problem& problem,
                     kernels::cuda::Enqueue run, std::int64_t workspace_bytes);
 

@@ -30,7 +30,7 @@ class CountingDevice : public measure::BenchDevice {
     memory_ = static_cast<std::byte*>(memory);
     return memory_;
   }
-  void fill(std::byte*, std::int64_t, DType) override {}
+  void fill(std::byte*, std::int64_t, DType, float) override {}
   void write(std::byte*, std::span<const std::byte>) override {}
   double time_s(const std::function<void(kernels::cuda::Stream)>& work) override {
     std::int64_t launches = 0;

@@ -22,9 +22,10 @@ struct ColumnSizes {
   std::int64_t rows, columns;
 };
 
-/// Into how many stretches rows are cut: enough blocks for a large GPU, at least 64 rows in each.
+/// Into how many stretches rows are cut: two blocks for each multiprocessor of a large GPU, at
+/// least 64 rows in each.
 std::int64_t stretches_of(const ColumnSizes& sizes, int columns_at_once) {
-  constexpr std::int64_t wanted_blocks = 528, least_rows = 64;
+  constexpr std::int64_t wanted_blocks = 264, least_rows = 64;
   const std::int64_t wide = ceil_divide(sizes.columns, columns_at_once);
   return std::clamp<std::int64_t>(
       std::min(ceil_divide(wanted_blocks, wide), sizes.rows / least_rows), 1, 1024);
@@ -37,24 +38,25 @@ std::int64_t bytes_of_stretches(const ColumnSizes& sizes, DType dtype, int sums)
          static_cast<std::int64_t>(sizeof(float));
 }
 
-/// A pack of columns in one row of a tensor: `whole` says that it is all there, and aligned.
-struct ColumnPack {
-  std::int64_t place, count;
-  bool whole;
-};
-
-/// Terms of the sums of one column: its gradient.
+/// Terms of the sums of one column: its gradient. `load` gives what a lane needs of its pack of
+/// columns of one row, as it lies, at `place` in the tensor.
 template <class T>
 struct BiasTerms {
   using Element = T;
   static constexpr int sums = 1;
+  struct Loaded {
+    PackOf<T, T> grad;
+  };
   const T* y_grad_RN;
+
   bool aligned() const { return are_aligned(y_grad_RN); }
-  __device__ void add_to(float (&sum)[1][pack_size<T>], std::int64_t, const ColumnPack& at) const {
-    float grad[pack_size<T>];
-    load_pack<T>(y_grad_RN + at.place, at.whole, at.count, grad);
+  template <class Part>
+  __device__ Loaded load(std::int64_t, std::int64_t place, Part there) const {
+    return {load_packs<T>(y_grad_RN + place, there)};
+  }
+  __device__ void add_to(float (&sum)[1][pack_size<T>], const Loaded& of) const {
 #pragma unroll
-    for (int i = 0; i < pack_size<T>; ++i) sum[0][i] += grad[i];
+    for (int i = 0; i < pack_size<T>; ++i) sum[0][i] += of.grad[i];
   }
 };
 
@@ -63,23 +65,51 @@ template <class X, class T>
 struct NormTerms {
   using Element = T;
   static constexpr int sums = 2;
+  struct Loaded {
+    PackOf<T, T> grad;
+    PackOf<T, X> x;
+    float mean, rstd;
+  };
   const X* x_RC;
   const T* y_grad_RC;
   const float *mean_R, *rstd_R;
+
   bool aligned() const { return are_aligned(x_RC, y_grad_RC); }
-  __device__ void add_to(float (&sum)[2][pack_size<T>], std::int64_t row,
-                         const ColumnPack& at) const {
-    float grad[pack_size<T>], x[pack_size<T>];
-    load_pack<T>(y_grad_RC + at.place, at.whole, at.count, grad);
-    load_pack_of<T>(x_RC + at.place, at.whole, at.count, x);
-    const float mean = mean_R[row], rstd = rstd_R[row];
+  template <class Part>
+  __device__ Loaded load(std::int64_t row, std::int64_t place, Part there) const {
+    return {load_packs<T>(y_grad_RC + place, there), load_packs<T>(x_RC + place, there),
+            mean_R[row], rstd_R[row]};
+  }
+  __device__ void add_to(float (&sum)[2][pack_size<T>], const Loaded& of) const {
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i) {
-      sum[0][i] += grad[i] * ((x[i] - mean) * rstd);
-      sum[1][i] += grad[i];
+      sum[0][i] += of.grad[i] * ((of.x[i] - of.mean) * of.rstd);
+      sum[1][i] += of.grad[i];
     }
   }
 };
+
+/// Adds the terms of every `rows_at_once`th row of [first, last), at the same column of each. Rows
+/// are loaded some at a time, so that the accesses overlap.
+template <class Terms, class Part>
+__device__ void add_rows(const Terms& terms, std::int64_t first, std::int64_t last,
+                         std::int64_t column, std::int64_t columns, Part there,
+                         float (&sum)[Terms::sums][pack_size<typename Terms::Element>]) {
+  constexpr int ahead = 8;
+  std::int64_t row = first;
+  for (; row + (ahead - 1) * rows_at_once < last; row += ahead * rows_at_once) {
+    typename Terms::Loaded loaded[ahead];
+#pragma unroll
+    for (int i = 0; i < ahead; ++i) {
+      const std::int64_t of = row + i * rows_at_once;
+      loaded[i] = terms.load(of, of * columns + column, there);
+    }
+#pragma unroll
+    for (int i = 0; i < ahead; ++i) terms.add_to(sum, loaded[i]);
+  }
+  for (; row < last; row += rows_at_once)
+    terms.add_to(sum, terms.load(row, row * columns + column, there));
+}
 
 /// parts[sum][stretch][column]; blocks count groups of columns first, then stretches.
 template <class Terms>
@@ -95,12 +125,11 @@ __global__ void sum_stretches(Terms terms, ColumnSizes sizes, bool aligned, std:
                      last = sizes.rows * (stretch + 1) / stretches;
   const std::int64_t count = sizes.columns - column;
   float sum[Terms::sums][size] = {};
-  if (count > 0) {
-    const bool whole = aligned && count >= size;
-#pragma unroll 4
-    for (std::int64_t row = first + warp_index(); row < last; row += rows_at_once)
-      terms.add_to(sum, row, {row * sizes.columns + column, count, whole});
-  }
+  if (aligned)
+    add_rows(terms, first + warp_index(), last, column, sizes.columns, WholePack{count > 0}, sum);
+  else if (count > 0)
+    add_rows(terms, first + warp_index(), last, column, sizes.columns,
+             part_of_pack<typename Terms::Element>(count, false), sum);
   for (int i = 0; i < Terms::sums; ++i)
     for (int j = 0; j < size; ++j) of_warps[i][warp_index()][lane_index() * size + j] = sum[i][j];
   __syncthreads();
@@ -118,17 +147,28 @@ struct ColumnOutputs {
   float* sum[sums];  // null where it is not wanted
 };
 
+/// A lane has a column, a warp every `rows_at_once`th stretch of it.
 template <int sums>
 __global__ void add_stretches(const float* parts, ColumnSizes sizes, std::int64_t stretches,
                               bool accumulate, ColumnOutputs<sums> outputs) {
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= sizes.columns) return;
+  __shared__ float of_warps[rows_at_once][warp_lanes];
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * warp_lanes + lane_index();
   for (int i = 0; i < sums; ++i) {
     if (outputs.sum[i] == nullptr) continue;
-    float total = accumulate ? outputs.sum[i][column] : 0.F;
-    for (std::int64_t stretch = 0; stretch < stretches; ++stretch)
-      total += parts[(i * stretches + stretch) * sizes.columns + column];
-    outputs.sum[i][column] = total;
+    float sum = 0;
+    if (column < sizes.columns) {
+#pragma unroll 8
+      for (std::int64_t stretch = warp_index(); stretch < stretches; stretch += rows_at_once)
+        sum += parts[(i * stretches + stretch) * sizes.columns + column];
+    }
+    of_warps[warp_index()][lane_index()] = sum;
+    __syncthreads();
+    if (warp_index() == 0 && column < sizes.columns) {
+      float total = accumulate ? outputs.sum[i][column] : 0.F;
+      for (int warp = 0; warp < rows_at_once; ++warp) total += of_warps[warp][lane_index()];
+      outputs.sum[i][column] = total;
+    }
+    __syncthreads();
   }
 }
 
@@ -143,7 +183,7 @@ void enqueue_sums(const Terms& terms, const ColumnSizes& sizes, bool accumulate,
   shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, columns_at_once) * stretches);
   shape.threads = sum_threads;
   launch(sum_stretches<Terms>, shape, stream, terms, sizes, aligned, stretches, parts);
-  shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, sum_threads));
+  shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, warp_lanes));
   launch(add_stretches<Terms::sums>, shape, stream, parts, sizes, stretches, accumulate, outputs);
 }
 

@@ -50,6 +50,16 @@ __device__ inline std::byte* dynamic_shared() {
   return memory;
 }
 
+/// 16 bytes by one access, at a multiple of 16. Of a struct, the compiler may make an access for
+/// each member.
+__device__ inline void load_words(const void* from, std::uint32_t (&words)[4]) {
+  const uint4 all = *static_cast<const uint4*>(from);
+  words[0] = all.x, words[1] = all.y, words[2] = all.z, words[3] = all.w;
+}
+__device__ inline void store_words(const std::uint32_t (&words)[4], void* to) {
+  *static_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+}
+
 /// The bits of a float rounded to bf16, to nearest even; NaN stays NaN.
 __device__ inline std::uint16_t bf16_bits(float value) {
   std::uint16_t bits;

@@ -15,7 +15,8 @@ namespace {
 
 using cuda::shuffle_xor;  // beside the overloads for structs below
 
-constexpr int row_warps = 8;
+// With two rows on a multiprocessor, as many threads as hide the latency of memory.
+constexpr int row_warps = 16;
 constexpr unsigned row_threads = row_warps * warp_lanes;
 
 LaunchShape row_launch(std::int64_t rows) {
@@ -43,38 +44,46 @@ constexpr std::int64_t most_kept_bytes = (99 << 10) - (1 << 9);
 /// How rows are read.
 enum class Reading : std::uint8_t { kept, again };
 
-/// Where a thread finds its packs of a row: where they lie, or in shared memory, into which it has
-/// copied them itself. `kept` is for rows that may be read in packs.
-template <Reading reading, class T>
-__device__ const T* row_to_read(const T* row, std::int64_t columns) {
-  if constexpr (reading == Reading::again) return row;
-  T* const kept = reinterpret_cast<T*>(dynamic_shared());
-  for_packs<T>(columns, true, [&](std::int64_t first, int, bool) {
-    copy_async<16>(kept + first, row + first, true);
-  });
-  end_copy_group();
-  wait_for_copies<0>();
-  return kept;
-}
+/// e^(x - base) for logits that lie as T. Of bf16, which rounds by 2^-9, with half the
+/// instructions: the exponent's error is 2^-24 of |base|, as is that of a base in f32.
+template <class T>
+struct ExpFrom {
+  float base;
+
+  __device__ float operator()(float x) const { return expf(x - base); }
+};
+template <>
+struct ExpFrom<BFloat16> {
+  static constexpr float log2_of_e = 1.4426950408889634F;
+  float scaled_base;
+
+  __device__ explicit ExpFrom(float base) : scaled_base(base * log2_of_e) {}
+  __device__ float operator()(float x) const {
+    return exp2_approximate(__fmaf_rn(x, log2_of_e, -scaled_base));
+  }
+};
 
 /// sum of exp(x - largest) over some elements.
+template <class T>
 struct SumOfExp {
+  static constexpr float least = -std::numeric_limits<float>::infinity();
   float largest, sum;
 
-  static __device__ SumOfExp none() { return {-std::numeric_limits<float>::infinity(), 0}; }
-  template <int size>
-  __device__ void add(const float (&x)[size], int count) {
+  static __device__ SumOfExp none() { return {least, 0}; }
+  template <class Part>
+  __device__ void add(const PackOf<T, T>& x, Part there) {
     float now = largest;
 #pragma unroll
-    for (int i = 0; i < size; ++i) now = i < count ? fmaxf(now, x[i]) : now;
+    for (int i = 0; i < pack_size<T>; ++i) now = there.has(i) ? fmaxf(now, x[i]) : now;
     if (now > largest) {
-      sum *= expf(largest - now);
+      sum *= ExpFrom<T>{now}(largest);
       largest = now;
     }
     // Nothing is added for -infinity beside -infinity, where the difference would be NaN.
+    const ExpFrom<T> power{largest == least ? 0 : largest};
 #pragma unroll
-    for (int i = 0; i < size; ++i)
-      if (i < count) sum += x[i] == none().largest ? 0.F : expf(x[i] - largest);
+    for (int i = 0; i < pack_size<T>; ++i)
+      if (there.has(i)) sum += power(x[i]);
   }
   static __device__ SumOfExp both(SumOfExp a, SumOfExp b) {
     const float largest = a.largest > b.largest ? a.largest : b.largest;
@@ -84,7 +93,8 @@ struct SumOfExp {
   }
 };
 
-__device__ SumOfExp shuffle_xor(SumOfExp own, int distance) {
+template <class T>
+__device__ SumOfExp<T> shuffle_xor(SumOfExp<T> own, int distance) {
   return {shuffle_xor(own.largest, distance), shuffle_xor(own.sum, distance)};
 }
 
@@ -100,21 +110,63 @@ struct LabelledLogits {
   __device__ std::int32_t label() const { return labels_R[blockIdx.x]; }
 };
 
-/// lse and loss of the block's row, read from `row`; all threads get lse. The label's logit is
-/// read before any thread comes back.
-template <class T>
-__device__ float row_loss(const LabelledLogits<T>& of, const T* row, float* loss_R, float* lse_R) {
-  __shared__ SumOfExp shared[row_warps];
+/// The thread's packs of the row: use(pack, first, which elements are there). A row that is kept is
+/// copied to shared memory and used from there, part by part: the rest of it is on its way by then.
+/// It may be read in packs.
+template <Reading reading, class T, class Use>
+__device__ void for_packs_of_memory(const LabelledLogits<T>& of, Use use) {
+  const T* const row = of.row();
+  if constexpr (reading == Reading::again) {
+    for_packs<T>(of.columns, of.aligned, [&](std::int64_t first, int count, bool whole) {
+      const PackPart there{count, whole};
+      use(load_packs<T>(row + first, there), first, there);
+    });
+  } else {
+    constexpr int parts = 4;
+    constexpr std::int64_t step = std::int64_t{row_threads} * pack_size<T>;
+    const std::int64_t steps = (of.columns + step - 1) / step;
+    const std::int64_t part_columns = (steps + parts - 1) / parts * step;
+    T* const kept = reinterpret_cast<T*>(dynamic_shared());
+    const auto for_part = [&](int part, auto body) {
+      const std::int64_t begin = part * part_columns, end = begin + part_columns;
+      for (std::int64_t first = begin + std::int64_t{threadIdx.x} * pack_size<T>;
+           first < end && first < of.columns; first += step)
+        body(first);
+    };
+#pragma unroll
+    for (int part = 0; part < parts; ++part) {
+      for_part(part, [&](std::int64_t first) { copy_async<16>(kept + first, row + first, true); });
+      end_copy_group();
+    }
+    const auto use_part = [&](int part) {
+      for_part(part, [&](std::int64_t first) {
+        const WholePack there{true};
+        use(load_packs<T>(kept + first, there), first, there);
+      });
+    };
+    wait_for_copies<3>();
+    use_part(0);
+    wait_for_copies<2>();
+    use_part(1);
+    wait_for_copies<1>();
+    use_part(2);
+    wait_for_copies<0>();
+    use_part(3);
+  }
+}
+
+/// lse and loss of the block's row; all threads get lse. The label's logit is read before any
+/// thread comes back.
+template <Reading reading, class T>
+__device__ float row_loss(const LabelledLogits<T>& of, float* loss_R, float* lse_R) {
+  __shared__ SumOfExp<T> shared[row_warps];
   const std::int32_t label = of.label();
   const float hit = threadIdx.x == 0 && label >= 0 ? to_float(of.row()[label]) : 0.F;
-  SumOfExp own = SumOfExp::none();
-  for_packs<T>(of.columns, of.aligned, [&](std::int64_t first, int count, bool whole) {
-    float values[pack_size<T>];
-    load_pack<T>(row + first, whole, count, values);
-    own.add(values, count);
-  });
-  const SumOfExp all = block_reduce<row_warps>(
-      own, shared, [](SumOfExp a, SumOfExp b) { return SumOfExp::both(a, b); });
+  SumOfExp<T> own = SumOfExp<T>::none();
+  for_packs_of_memory<reading>(
+      of, [&](const PackOf<T, T>& pack, std::int64_t, auto there) { own.add(pack, there); });
+  const SumOfExp<T> all = block_reduce<row_warps>(
+      own, shared, [](SumOfExp<T> a, SumOfExp<T> b) { return SumOfExp<T>::both(a, b); });
   const float lse = all.largest + logf(all.sum);
   if (threadIdx.x == 0) {
     loss_R[blockIdx.x] = label < 0 ? 0.F : lse - hit;
@@ -125,25 +177,34 @@ __device__ float row_loss(const LabelledLogits<T>& of, const T* row, float* loss
 
 template <class T>
 __global__ void cross_entropy(LabelledLogits<T> of, float* loss_R, float* lse_R) {
-  row_loss(of, of.row(), loss_R, lse_R);
+  row_loss<Reading::again>(of, loss_R, lse_R);
 }
 
 /// The block's row of the gradient, which may lie where the logits lie.
 template <class T>
 __device__ void row_gradient(const LabelledLogits<T>& of, const T* row, float lse,
                              const VocabularyWindow& window, float scale, T* grad_RV) {
+  constexpr int size = pack_size<T>;
   const std::int32_t label = of.label();
   const std::int64_t hit = window.column_of(label);
   const std::int64_t valid = label < 0 ? 0 : window.valid;
+  const ExpFrom<T> power{lse};
   T* const grad = grad_RV + blockIdx.x * of.columns;
   for_packs<T>(of.columns, of.aligned, [&](std::int64_t first, int count, bool whole) {
-    float values[pack_size<T>];
-    load_pack<T>(row + first, whole, count, values);
-    for (int i = 0; i < pack_size<T>; ++i) {
-      const float p = expf(values[i] - lse);
-      values[i] = first + i < valid ? scale * (first + i == hit ? p - 1 : p) : 0.F;
+    const PackPart there{count, whole};
+    const auto x = load_packs<T>(row + first, there);
+    float values[size];
+#pragma unroll
+    for (int i = 0; i < size; ++i) values[i] = scale * power(x[i]);
+    // Few packs hold the label or padding.
+    if ((hit >= first && hit < first + size) || first + size > valid) {
+#pragma unroll
+      for (int i = 0; i < size; ++i) {
+        if (first + i == hit) values[i] = scale * (power(x[i]) - 1);
+        if (first + i >= valid) values[i] = 0;
+      }
     }
-    store_pack<T>(values, whole, count, grad + first);
+    store_packs<T>(values, there, grad + first);
   });
 }
 
@@ -156,8 +217,10 @@ __global__ void cross_entropy_gradient(LabelledLogits<T> of, const float* lse_R,
 template <Reading reading, class T>
 __global__ void cross_entropy_both(LabelledLogits<T> of, VocabularyWindow window, float scale,
                                    float* loss_R, float* lse_R, T* grad_RV) {
-  const T* const row = row_to_read<reading>(of.row(), of.columns);
-  const float lse = row_loss(of, row, loss_R, lse_R);
+  const float lse = row_loss<reading>(of, loss_R, lse_R);
+  // Each thread reads what it has copied itself.
+  const T* const row =
+      reading == Reading::kept ? reinterpret_cast<const T*>(dynamic_shared()) : of.row();
   row_gradient(of, row, lse, window, scale, grad_RV);
 }
 

@@ -18,7 +18,7 @@ constexpr unsigned norm_threads = rows_per_block * warp_lanes;
 
 struct NormSizes {
   std::int64_t rows, channels;
-  bool aligned = false;  // all tensors of rows may be read in packs
+  bool whole_packs = false;  // a row is whole packs, and aligned in all tensors
 };
 
 NormSizes norm_sizes(const Shape& x) {
@@ -37,92 +37,98 @@ __device__ std::int64_t row_of_warp() {
   return static_cast<std::int64_t>(blockIdx.x) * rows_per_block + warp_index();
 }
 
-/// The lane's packs of a row: body(first channel, channels in the pack, whether it is whole).
-template <class T, class Body>
-__device__ void for_packs(const NormSizes& sizes, Body body) {
-  constexpr int size = pack_size<T>;
-  for (std::int64_t first = lane_index() * size; first < sizes.channels;
-       first += warp_lanes * size) {
-    const std::int64_t left = sizes.channels - first;
-    body(first, left < size ? static_cast<int>(left) : size, sizes.aligned && left >= size);
-  }
-}
-
 /// How many channels a lane keeps of its row; 0: it reads them again.
 template <int kept>
 using Kept = std::integral_constant<int, kept>;
 
-/// use(Kept<>) for rows of so many channels. Registers hold no more: a gradient keeps two numbers
-/// for each channel.
+/// use(Kept<>) for rows of so many channels. Rows are kept if they are whole packs. Registers hold
+/// no more: a gradient keeps what lies in three tensors.
 template <class Use>
 void for_kept(const NormSizes& sizes, Use&& use) {
+  if (!sizes.whole_packs) return use(Kept<0>{});
   if (sizes.channels <= 32 * warp_lanes) return use(Kept<32>{});
   if (sizes.channels <= 64 * warp_lanes) return use(Kept<64>{});
   return use(Kept<0>{});
 }
 
-/// What a lane knows of its row, pack by pack: load(first channel, channels in the pack, whether it
-/// is whole) gives it, once for each pack if it is kept, else each time.
-template <class T, int kept, class Load>
+/// Hands on what was loaded.
+struct AsLoaded {
+  template <class Loaded, class Part>
+  __device__ const Loaded& operator()(const Loaded& loaded, std::int64_t, Part) const {
+    return loaded;
+  }
+};
+
+/// What a lane knows of its row, pack by pack: of(load(first channel, which elements are there),
+/// first, which are there), found once for each pack if it is kept, else each time. Of a row that
+/// is kept, all is loaded before any of it is used, and `load` neither branches nor stores: the
+/// accesses overlap.
+template <class T, int kept, class Load, class Of>
 class LaneRow {
  public:
-  using Values = std::invoke_result_t<Load, std::int64_t, int, bool>;
+  using Loaded = std::invoke_result_t<Load, std::int64_t, PackPart>;
+  using Values = std::remove_cvref_t<std::invoke_result_t<Of, Loaded, std::int64_t, PackPart>>;
 
-  __device__ LaneRow(const NormSizes& sizes, const Load& load) : sizes_(sizes), load_(load) {
-    for_kept_packs([&](Values& values, std::int64_t first, int count, bool whole) {
-      values = load_(first, count, whole);
+  __device__ LaneRow(const NormSizes& sizes, const Load& load, const Of& of)
+      : sizes_(sizes), load_(load), of_(of) {
+    Loaded loaded[most_packs];
+    for_kept_packs(
+        [&](int pack, std::int64_t first, WholePack there) { loaded[pack] = load_(first, there); });
+    for_kept_packs([&](int pack, std::int64_t first, WholePack there) {
+      values_[pack] = of_(loaded[pack], first, there);
     });
   }
-  /// body(values, first channel, channels in the pack, whether it is whole)
+  /// body(values, first channel, which elements are there)
   template <class Body>
   __device__ void for_packs(Body body) {
-    if constexpr (kept > 0)
-      for_kept_packs(body);
-    else
-      cuda::for_packs<T>(sizes_, [&](std::int64_t first, int count, bool whole) {
-        Values values = load_(first, count, whole);
-        body(values, first, count, whole);
+    if constexpr (kept > 0) {
+      for_kept_packs([&](int pack, std::int64_t first, WholePack there) {
+        body(values_[pack], first, there);
       });
+    } else {
+      for (std::int64_t first = lane_index() * size; first < sizes_.channels;
+           first += warp_lanes * size) {
+        const PackPart there = part_of_pack<T>(sizes_.channels - first, sizes_.whole_packs);
+        body(of_(load_(first, there), first, there), first, there);
+      }
+    }
   }
 
  private:
-  static constexpr int size = pack_size<T>, packs = kept / size;
+  static constexpr int size = pack_size<T>, packs = kept / size, most_packs = packs > 0 ? packs : 1;
 
   template <class Body>
   __device__ void for_kept_packs(Body body) {
 #pragma unroll
     for (int pack = 0; pack < packs; ++pack) {
       const std::int64_t first = (pack * warp_lanes + lane_index()) * size;
-      const std::int64_t left = sizes_.channels - first;
-      if (left > 0)
-        body(values_[pack], first, left < size ? static_cast<int>(left) : size,
-             sizes_.aligned && left >= size);
+      body(pack, first, WholePack{first < sizes_.channels});
     }
   }
 
   const NormSizes& sizes_;
   const Load& load_;
-  Values values_[packs > 0 ? packs : 1];
+  const Of& of_;
+  Values values_[most_packs];
 };
-template <class T, int kept, class Load>
-__device__ LaneRow<T, kept, Load> lane_row(const NormSizes& sizes, const Load& load) {
-  return {sizes, load};
+template <class T, int kept, class Load, class Of = AsLoaded>
+__device__ LaneRow<T, kept, Load, Of> lane_row(const NormSizes& sizes, const Load& load,
+                                               const Of& of = {}) {
+  return {sizes, load, of};
 }
 
 /// A pack of channels.
 template <class T>
 struct Channels {
   float of[pack_size<T>];
+
+  __device__ float operator[](int i) const { return of[i]; }
 };
 
 /// Gives the packs of a row that lies in memory.
 template <class T, class X>
 auto __device__ channels_of(const X* x) {
-  return [x](std::int64_t first, int count, bool whole) {
-    Channels<T> values;
-    load_pack_of<T>(x + first, whole, count, values.of);
-    return values;
-  };
+  return [x](std::int64_t first, auto there) { return load_packs<T>(x + first, there); };
 }
 
 struct Statistics {
@@ -134,16 +140,16 @@ template <class T, class Row>
 __device__ Statistics statistics_of(Row& row, const NormSizes& sizes, float epsilon) {
   const auto channels = static_cast<float>(sizes.channels);
   float sum = 0, squares = 0;
-  row.for_packs([&](const Channels<T>& x, std::int64_t, int count, bool) {
+  row.for_packs([&](const auto& x, std::int64_t, auto there) {
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i)
-      if (i < count) sum += x.of[i];
+      if (there.has(i)) sum += x[i];
   });
   const float mean = warp_sum(sum) / channels;
-  row.for_packs([&](const Channels<T>& x, std::int64_t, int count, bool) {
+  row.for_packs([&](const auto& x, std::int64_t, auto there) {
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i)
-      if (i < count) squares += (x.of[i] - mean) * (x.of[i] - mean);
+      if (there.has(i)) squares += (x[i] - mean) * (x[i] - mean);
   });
   return {mean, 1 / sqrtf(warp_sum(squares) / channels + epsilon)};
 }
@@ -157,19 +163,19 @@ struct NormTensors {
   float *mean_R, *rstd_R;
 };
 
-/// y = (x - mean) rstd gain + bias of one row, and its statistics; load(...) gives x.
-template <class T, int kept, class Load>
+/// y = (x - mean) rstd gain + bias of one row, and its statistics.
+template <class T, class Row>
 __device__ void normalise(const NormTensors<T>& of, const NormSizes& sizes, std::int64_t row,
-                          const Load& load) {
-  auto x = lane_row<T, kept>(sizes, load);
+                          Row& x) {
   const Statistics statistics = statistics_of<T>(x, sizes, of.epsilon);
-  x.for_packs([&](const Channels<T>& pack, std::int64_t first, int count, bool whole) {
-    float values[pack_size<T>], gain[pack_size<T>], bias[pack_size<T>] = {};
-    load_pack<T>(of.gain_C + first, whole, count, gain);
-    if (of.bias_C != nullptr) load_pack<T>(of.bias_C + first, whole, count, bias);
+  x.for_packs([&](const auto& pack, std::int64_t first, auto there) {
+    const auto gain = load_packs<T>(of.gain_C + first, there);
+    PackOf<T, T> bias;
+    if (of.bias_C != nullptr) bias = load_packs<T>(of.bias_C + first, there);
+    float values[pack_size<T>];
     for (int i = 0; i < pack_size<T>; ++i)
-      values[i] = (pack.of[i] - statistics.mean) * statistics.rstd * gain[i] + bias[i];
-    store_pack<T>(values, whole, count, of.y_RC + row * sizes.channels + first);
+      values[i] = (pack[i] - statistics.mean) * statistics.rstd * gain[i] + bias[i];
+    store_packs<T>(values, there, of.y_RC + row * sizes.channels + first);
   });
   if (lane_index() != 0) return;
   of.mean_R[row] = statistics.mean;
@@ -180,7 +186,9 @@ template <class X, class T, int kept>
 __global__ void layer_norm(const X* x_RC, NormTensors<T> of, NormSizes sizes) {
   const std::int64_t row = row_of_warp();
   if (row >= sizes.rows) return;
-  normalise<T, kept>(of, sizes, row, channels_of<T>(x_RC + row * sizes.channels));
+  const auto load = channels_of<T>(x_RC + row * sizes.channels);
+  auto x = lane_row<T, kept>(sizes, load);
+  normalise(of, sizes, row, x);
 }
 
 /// What comes before the norm: sum = x + dropout(branch + bias).
@@ -193,27 +201,34 @@ struct Residual {
   X* sum_RC;  // may be branch_RC
 };
 
-/// Gives the packs of a row's sum, and writes them. Rounds where the parts of the fused row store.
+/// What a lane reads of a row for its sum, as it lies.
+template <class X, class T>
+struct ResidualPack {
+  PackOf<T, X> x;
+  PackOf<T, T> branch, bias;
+};
+
+/// Gives the packs of a row's sum from what was loaded. Rounds where the parts of the fused row
+/// store.
 template <class X, class T>
 auto __device__ residual_sum(const Residual<X, T>& residual, DroppedElements& decisions,
                              std::int64_t at) {
-  return [&residual, &decisions, at](std::int64_t first, int count, bool whole) {
-    Channels<T> sum;
-    float x[pack_size<T>], bias[pack_size<T>];
-    load_pack_of<T>(residual.x_RC + at + first, whole, count, x);
-    load_pack<T>(residual.branch_RC + at + first, whole, count, sum.of);
-    if (residual.bias_C != nullptr) {
-      load_pack<T>(residual.bias_C + first, whole, count, bias);
-      for (int i = 0; i < pack_size<T>; ++i) sum.of[i] = stored<T>(sum.of[i] + bias[i]);
-    }
+  return
+      [&residual, &decisions, at](const ResidualPack<X, T>& pack, std::int64_t first, auto there) {
+        Channels<T> sum;
+        const bool has_bias = residual.bias_C != nullptr;
+        for (int i = 0; i < pack_size<T>; ++i)
+          sum.of[i] = has_bias ? stored<T>(pack.branch[i] + pack.bias[i]) : pack.branch[i];
+        if (residual.drops) {
 #pragma unroll
-    for (int i = 0; i < pack_size<T>; ++i)
-      if (residual.drops && i < count)
-        sum.of[i] = stored<T>(residual.dropout.apply(decisions, at + first + i, sum.of[i]));
-    for (int i = 0; i < pack_size<T>; ++i) sum.of[i] = stored<X>(__fadd_rn(sum.of[i], x[i]));
-    store_pack_of<T>(sum.of, whole, count, residual.sum_RC + at + first);
-    return sum;
-  };
+          for (int i = 0; i < pack_size<T>; ++i)
+            if (there.has(i))
+              sum.of[i] = stored<T>(residual.dropout.apply(decisions, at + first + i, sum.of[i]));
+        }
+        for (int i = 0; i < pack_size<T>; ++i)
+          sum.of[i] = stored<X>(__fadd_rn(sum.of[i], pack.x[i]));
+        return sum;
+      };
 }
 
 template <class X, class T, int kept>
@@ -223,13 +238,25 @@ __global__ void add_layer_norm(Residual<X, T> residual, NormTensors<T> of, NormS
   const std::int64_t at = row * sizes.channels;
   DroppedElements decisions =
       residual.drops ? residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
-  const auto sum = residual_sum(residual, decisions, at);
+  const auto load = [&](std::int64_t first, auto there) {
+    ResidualPack<X, T> pack{load_packs<T>(residual.x_RC + at + first, there),
+                            load_packs<T>(residual.branch_RC + at + first, there),
+                            {}};
+    if (residual.bias_C != nullptr) pack.bias = load_packs<T>(residual.bias_C + first, there);
+    return pack;
+  };
+  const auto sum_of = residual_sum(residual, decisions, at);
+  auto sum = lane_row<T, kept>(sizes, load, sum_of);
+  sum.for_packs([&](const Channels<T>& pack, std::int64_t first, auto there) {
+    store_packs<T>(pack.of, there, residual.sum_RC + at + first);
+  });
   if constexpr (kept > 0) {
-    normalise<T, kept>(of, sizes, row, sum);
+    normalise(of, sizes, row, sum);
   } else {
-    for_packs<T>(sizes, sum);
     // Each lane reads back what it wrote itself.
-    normalise<T, kept>(of, sizes, row, channels_of<T>(residual.sum_RC + at));
+    const auto load_sum = channels_of<T>(static_cast<const X*>(residual.sum_RC + at));
+    auto written = lane_row<T, kept>(sizes, load_sum);
+    normalise(of, sizes, row, written);
   }
 }
 
@@ -241,49 +268,51 @@ struct NormGradient {
   const T* y_grad_RC;
 };
 
-/// What a pack of channels gives to the gradient of a row: n = (x - mean) rstd and d = y_grad gain.
-template <class T>
-struct GradientTerms {
-  float normal[pack_size<T>], scaled[pack_size<T>];
+/// What a lane reads of a row for its gradient, as it lies: converted values would take twice the
+/// registers.
+template <class X, class T>
+struct GradientPack {
+  PackOf<T, X> x, addend;
+  PackOf<T, T> gain, y_grad;
+
+  __device__ float normal(int i, const Statistics& of) const { return (x[i] - of.mean) * of.rstd; }
+  __device__ float scaled(int i) const { return y_grad[i] * gain[i]; }
 };
 
-/// x_grad = rstd (d - average(d) - n average(d n)) of one row, handed over pack by pack:
-/// use(first, count, whole, values).
+/// With n = (x - mean) rstd and d = y_grad gain: x_grad = rstd (d - average(d) - n average(d n)) of
+/// one row, handed over pack by pack: use(first, which are there, values, addend). `addend_RC` is
+/// null where there is none.
 template <int kept, class X, class T, class Use>
-__device__ void norm_gradient_of_row(const NormGradient<X, T>& of, const NormSizes& sizes,
-                                     std::int64_t row, Use use) {
+__device__ void norm_gradient_of_row(const NormGradient<X, T>& of, const X* addend_RC,
+                                     const NormSizes& sizes, std::int64_t row, Use use) {
   const Statistics statistics{of.mean_R[row], of.rstd_R[row]};
   const std::int64_t at = row * sizes.channels;
-  const auto load = [&](std::int64_t first, int count, bool whole) {
-    GradientTerms<T> terms;
-    float gain[pack_size<T>];
-    load_pack_of<T>(of.x_RC + at + first, whole, count, terms.normal);
-    load_pack<T>(of.y_grad_RC + at + first, whole, count, terms.scaled);
-    load_pack<T>(of.gain_C + first, whole, count, gain);
-    for (int i = 0; i < pack_size<T>; ++i) {
-      terms.normal[i] = (terms.normal[i] - statistics.mean) * statistics.rstd;
-      terms.scaled[i] *= gain[i];
-    }
-    return terms;
+  const auto load = [&](std::int64_t first, auto there) {
+    GradientPack<X, T> pack{load_packs<T>(of.x_RC + at + first, there),
+                            {},
+                            load_packs<T>(of.gain_C + first, there),
+                            load_packs<T>(of.y_grad_RC + at + first, there)};
+    if (addend_RC != nullptr) pack.addend = load_packs<T>(addend_RC + at + first, there);
+    return pack;
   };
-  auto terms = lane_row<T, kept>(sizes, load);
+  auto packs = lane_row<T, kept>(sizes, load);
   float sum = 0, sum_normal = 0;
-  terms.for_packs([&](const GradientTerms<T>& pack, std::int64_t, int count, bool) {
+  packs.for_packs([&](const GradientPack<X, T>& pack, std::int64_t, auto there) {
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i) {
-      if (i >= count) continue;
-      sum += pack.scaled[i];
-      sum_normal += pack.scaled[i] * pack.normal[i];
+      if (!there.has(i)) continue;
+      sum += pack.scaled(i);
+      sum_normal += pack.scaled(i) * pack.normal(i, statistics);
     }
   });
   const auto channels = static_cast<float>(sizes.channels);
   const float average = warp_sum(sum) / channels, average_normal = warp_sum(sum_normal) / channels;
-  terms.for_packs([&](const GradientTerms<T>& pack, std::int64_t first, int count, bool whole) {
+  packs.for_packs([&](const GradientPack<X, T>& pack, std::int64_t first, auto there) {
     float values[pack_size<T>];
     for (int i = 0; i < pack_size<T>; ++i)
-      values[i] =
-          __fmul_rn(statistics.rstd, pack.scaled[i] - average - pack.normal[i] * average_normal);
-    use(first, count, whole, values);
+      values[i] = __fmul_rn(statistics.rstd,
+                            pack.scaled(i) - average - pack.normal(i, statistics) * average_normal);
+    use(first, there, values, pack.addend);
   });
 }
 
@@ -291,10 +320,12 @@ template <class X, class T, int kept>
 __global__ void layer_norm_gradient(NormGradient<X, T> of, NormSizes sizes, X* x_grad_RC) {
   const std::int64_t row = row_of_warp();
   if (row >= sizes.rows) return;
-  norm_gradient_of_row<kept>(
-      of, sizes, row, [&](std::int64_t first, int count, bool whole, const auto& values) {
-        store_pack_of<T>(values, whole, count, x_grad_RC + row * sizes.channels + first);
-      });
+  const X* const no_addend = nullptr;
+  norm_gradient_of_row<kept>(of, no_addend, sizes, row,
+                             [&](std::int64_t first, auto there, const auto& values, const auto&) {
+                               store_packs<T>(values, there,
+                                              x_grad_RC + row * sizes.channels + first);
+                             });
 }
 
 /// The way back through a residual connection: sum_grad = x_grad + addend, branch_grad = dropout of
@@ -317,27 +348,27 @@ __global__ void add_layer_norm_gradient(NormGradient<X, T> of, ResidualGradient<
   DroppedElements decisions =
       residual.drops ? residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
   norm_gradient_of_row<kept>(
-      of, sizes, row, [&](std::int64_t first, int count, bool whole, const auto& x_grad) {
-        float values[pack_size<T>], addend[pack_size<T>] = {};
+      of, residual.addend_RC, sizes, row,
+      [&](std::int64_t first, auto there, const auto& x_grad, const auto& addend) {
         const bool adds = residual.addend_RC != nullptr;
-        if (adds) load_pack_of<T>(residual.addend_RC + at + first, whole, count, addend);
+        float values[pack_size<T>];
         for (int i = 0; i < pack_size<T>; ++i)
           values[i] =
               adds ? stored<X>(__fadd_rn(stored<X>(x_grad[i]), addend[i])) : stored<X>(x_grad[i]);
-        store_pack_of<T>(values, whole, count, residual.sum_grad_RC + at + first);
+        store_packs<T>(values, there, residual.sum_grad_RC + at + first);
         if (residual.branch_grad_RC == nullptr) return;
 #pragma unroll
         for (int i = 0; i < pack_size<T>; ++i)
-          if (residual.drops && i < count)
+          if (residual.drops && there.has(i))
             values[i] = residual.dropout.apply(decisions, at + first + i, stored<T>(values[i]));
-        store_pack<T>(values, whole, count, residual.branch_grad_RC + at + first);
+        store_packs<T>(values, there, residual.branch_grad_RC + at + first);
       });
 }
 
-/// Sizes for one call: whether packs may be used at all.
+/// Sizes for one call.
 template <class T, class... Pointers>
 NormSizes sizes_for(NormSizes sizes, Pointers... pointers) {
-  sizes.aligned = sizes.channels % pack_size<T> == 0 && are_aligned(pointers...);
+  sizes.whole_packs = sizes.channels % pack_size<T> == 0 && are_aligned(pointers...);
   return sizes;
 }
 

@@ -39,8 +39,8 @@ class CudaBenchDevice : public BenchDevice {
     return static_cast<std::byte*>(memory_);
   }
 
-  void fill(std::byte* at, std::int64_t elements, DType dtype) override {
-    fill_random(at, elements, dtype, stream_);
+  void fill(std::byte* at, std::int64_t elements, DType dtype, float least) override {
+    fill_random(at, elements, dtype, least, stream_);
   }
 
   void write(std::byte* at, std::span<const std::byte> bytes) override {

@@ -15,7 +15,7 @@ constexpr std::int64_t copied_bytes = std::int64_t{256} << 20;
 double copy_bytes_per_s(BenchDevice& device, double seconds) {
   std::byte* const memory = device.reserve(2 * copied_bytes);
   constexpr std::int64_t elements = copied_bytes / std::int64_t{sizeof(float)};
-  device.fill(memory, 2 * elements, DType::f32);
+  device.fill(memory, 2 * elements, DType::f32, -1);
   const auto* from = reinterpret_cast<const float*>(memory);
   auto* to = reinterpret_cast<float*>(memory + copied_bytes);
   return 2. * static_cast<double>(copied_bytes) /

@@ -149,7 +149,7 @@ void measure_streams(BenchDevice& device, double seconds, double peak_bytes_per_
   for (const std::int64_t bytes : array_bytes) {
     std::byte* const memory = device.reserve(3 * bytes);
     const std::int64_t elements = bytes / std::int64_t{sizeof(float)};
-    device.fill(memory, 3 * elements, DType::f32);
+    device.fill(memory, 3 * elements, DType::f32, -1);
     const auto array = [&](int i) { return reinterpret_cast<float*>(memory + i * bytes); };
     const auto row = [&](const char* name, const char* kernel, double moved_bytes, auto&& enqueue) {
       const double call_s = median_call_s(

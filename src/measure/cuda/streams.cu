@@ -16,14 +16,17 @@ __device__ std::uint32_t scrambled(std::uint32_t bits) {
   return bits ^ bits >> 16;
 }
 
+/// Numbers between `least` and 1.
 struct Random {
+  float least;
+
   template <int inputs, int size>
   __device__ void operator()(std::int64_t first, float (&)[inputs][size],
                              float (&out)[1][size]) const {
-    constexpr float unit = 1.F / 2147483648.F;
+    const float unit = (1 - least) / 4294967296.F;
     for (int i = 0; i < size; ++i)
       out[0][i] =
-          static_cast<float>(scrambled(static_cast<std::uint32_t>(first + i) + 1U)) * unit - 1.F;
+          static_cast<float>(scrambled(static_cast<std::uint32_t>(first + i) + 1U)) * unit + least;
   }
 };
 
@@ -44,11 +47,11 @@ struct Triad {
 
 }  // namespace
 
-void fill_random(std::byte* at, std::int64_t elements, DType dtype, Stream stream) {
+void fill_random(std::byte* at, std::int64_t elements, DType dtype, float least, Stream stream) {
   for_element(dtype, [&]<class T>(kernels::As<T>) -> Enqueue {
     T* const to = reinterpret_cast<T*>(at);
     // Maps have an input; nothing of it is used.
-    enqueue_map(map_tensors<T>(elements, {to}, {to}), Random{}, stream);
+    enqueue_map(map_tensors<T>(elements, {to}, {to}), Random{least}, stream);
     return {};
   });
 }

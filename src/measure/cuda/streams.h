@@ -10,7 +10,8 @@
 namespace fourfold::measure::cuda {
 
 /// Random numbers between -1 and 1, f32 or bf16, the same in every run. `at` is 16-byte aligned.
-void fill_random(std::byte* at, std::int64_t elements, DType dtype, kernels::cuda::Stream stream);
+void fill_random(std::byte* at, std::int64_t elements, DType dtype, float least,
+                 kernels::cuda::Stream stream);
 
 /// to[i] = from[i], f32. All are 16-byte aligned.
 void copy(const float* from, std::int64_t elements, float* to, kernels::cuda::Stream stream);

@@ -18,8 +18,10 @@ class FakeDevice : public BenchDevice {
     reserved = bytes;
     return memory_.get();
   }
-  void fill(std::byte* at, std::int64_t elements, DType dtype) override {
+  void fill(std::byte* at, std::int64_t elements, DType dtype, float least) override {
     filled[dtype] += elements;
+    if (least == 0) positive += elements;
+    EXPECT_TRUE(dtype == DType::f32 || dtype == DType::bf16);  // as a GPU's kernel has them
     EXPECT_GE(at, memory_.get());
     EXPECT_LE(at + elements * size_bytes(dtype), memory_.get() + reserved);
   }
@@ -40,6 +42,7 @@ class FakeDevice : public BenchDevice {
   int samples = 0;
   std::int64_t reserved = 0;
   std::map<DType, std::int64_t> filled;
+  std::int64_t positive = 0;
 
  private:
   std::unique_ptr<std::byte[]> memory_;
@@ -83,6 +86,7 @@ TEST(SetsOfOperands, are_as_many_as_push_one_another_out_of_the_cache) {
   EXPECT_EQ(sets_of_operands(10, 1000), 200);
   EXPECT_EQ(sets_of_operands(999, 1000), 3);
   EXPECT_EQ(sets_of_operands(2000, 1000), 1);
+  EXPECT_EQ(sets_of_operands(256, 60 << 20), 256);
   EXPECT_EQ(sets_of_operands(1 << 30, 1000), 1);
 }
 
@@ -137,6 +141,30 @@ TEST(DeviceKernelBench, labels_are_spread_over_their_table_and_switches_are_zero
   documents.documents = true;
   const Shape qkv{1, 4, 3, 1, 2}, y{1, 4, 1, 2};
   EXPECT_EQ(numbers_of({documents, DType::f32, {qkv, {1, 4}, y, {1, 1, 4}}}), (std::set{0}));
+}
+
+TEST(DeviceKernelBench, an_update_is_applied_to_moments_that_have_roots) {
+  FakeDevice device;
+  const Shape scalar, weights{5};
+  const kernels::Problem update{
+      op::AdamW{},
+      DType::f32,
+      {weights, scalar, scalar, scalar, scalar, weights, weights, weights, scalar}};
+  const auto run = [&](kernels::Tensors operands, kernels::Workspace, kernels::cuda::Stream) {
+    for (const kernels::Tensor& tensor : operands) {
+      if (tensor.dtype == DType::i64) {
+        EXPECT_EQ(*tensor.as<std::int64_t>(), 1);
+      }
+      if (tensor.dtype == DType::f64) {
+        EXPECT_EQ(*tensor.as<double>(), 1);
+      }
+    }
+    device.now += 1;
+  };
+  DeviceKernelBench(device, update, run, 0).measure_s(0.01);
+  const std::int64_t sets = sets_of_operands(9 * 256, device.cache_bytes());
+  EXPECT_EQ(device.filled[DType::f32], sets * 4 * 5);
+  EXPECT_EQ(device.positive, sets * 3 * 5);
 }
 
 }  // namespace

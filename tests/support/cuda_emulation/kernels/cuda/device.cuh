@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "base/dtype.h"
 #include "kernels/cuda/kernels.h"
@@ -68,8 +69,14 @@ inline float __fadd_rn(float a, float b) {
 inline float __fmul_rn(float a, float b) {
   return a * b;
 }
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
 inline float __uint_as_float(unsigned bits) {
   return std::bit_cast<float>(bits);
+}
+inline unsigned __float_as_uint(float value) {
+  return std::bit_cast<unsigned>(value);
 }
 using std::isfinite;
 template <class T>
@@ -106,6 +113,13 @@ inline void copy_to_device(const void* from, std::size_t bytes, void* to, Stream
 
 inline std::byte* dynamic_shared() {
   return cuda_emulation::shared_memory();
+}
+
+inline void load_words(const void* from, std::uint32_t (&words)[4]) {
+  std::memcpy(words, std::assume_aligned<16>(static_cast<const std::byte*>(from)), sizeof(words));
+}
+inline void store_words(const std::uint32_t (&words)[4], void* to) {
+  std::memcpy(std::assume_aligned<16>(static_cast<std::byte*>(to)), words, sizeof(words));
 }
 
 inline std::uint16_t bf16_bits(float value) {
