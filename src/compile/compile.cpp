@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 
+#include "compile/keep_rounded.h"
 #include "compile/persistent_region.h"
 
 namespace fourfold::compile {
@@ -11,7 +14,9 @@ namespace {
 /// The bundle of one rank of a mesh.
 program::Bundle compile_for(const graph::ModelGraphs& model, const plan::Plan& plan, MeshId mesh,
                             const machine::Target& target, Rank rank, const PassOptions& options) {
-  const PersistentRegion persistent = persistent_region(model, plan, mesh);
+  const bool keeps = std::ranges::find(options.without, "keep_rounded") == options.without.end();
+  const PersistentRegion persistent = persistent_region(
+      model, plan, mesh, keeps ? rounded_weights(model, plan, mesh) : std::set<std::string>());
   program::Bundle bundle;
   bundle.persistent_bytes = persistent.bytes;
   for (const graph::Graph& graph : model.graphs) {

@@ -14,6 +14,7 @@
 #include "compile/insert_conversions.h"
 #include "compile/insert_waits.h"
 #include "compile/join_collectives.h"
+#include "compile/keep_rounded.h"
 #include "compile/lower.h"
 #include "compile/place_buffers.h"
 #include "program/bind.h"
@@ -37,6 +38,10 @@ Form run_recompute(Form form, const PassContext& context) {
 Form run_insert_conversions(Form form, const PassContext& context) {
   const auto& [recomputed, shardings] = std::get<RecomputedGraph>(form);
   return insert_conversions(recomputed, shardings, context.plan);
+}
+
+Form run_keep_rounded(Form form, const PassContext& context) {
+  return keep_rounded(std::get<ShardedGraph>(std::move(form)), context.persistent);
 }
 
 Form run_choose_blocks(Form form, const PassContext& context) {
@@ -78,6 +83,7 @@ constexpr Pass all_passes[] = {
     {"use_cut_forms", false, run_use_cut_forms},
     {"recompute", false, run_recompute},
     {"insert_conversions", false, run_insert_conversions},
+    {"keep_rounded", optional, run_keep_rounded},
     {"choose_blocks", false, run_choose_blocks},
     {"lower", false, run_lower},
     {"fuse_neighbours", optional, run_for_target<fuse_neighbours>},

@@ -39,10 +39,19 @@ program::Buffer block_buffer(std::string name, program::BufferRole role, std::si
   return buffer;
 }
 
+program::Buffer rounded_copy(const program::Buffer& parameter, DType compute) {
+  program::Buffer copy = parameter;
+  copy.name = program::name_of_rounded(parameter.name);
+  copy.role = program::BufferRole::rounded;
+  copy.dtype = compute;
+  copy.size_bytes = parameter.size_bytes / size_bytes(parameter.dtype) * size_bytes(compute);
+  return copy;
+}
+
 }  // namespace
 
 PersistentRegion persistent_region(const graph::ModelGraphs& model, const plan::Plan& plan,
-                                   MeshId mesh) {
+                                   MeshId mesh, const std::set<std::string>& rounded) {
   PersistentRegion region;
   const auto place = [&](program::Buffer buffer) {
     buffer.offset_bytes = region.bytes;
@@ -70,6 +79,10 @@ PersistentRegion persistent_region(const graph::ModelGraphs& model, const plan::
           size_bytes(buffer.dtype);
       place(std::move(buffer));
     }
+  const std::size_t without_copies = region.buffers.size();
+  for (std::size_t i = 0; i < without_copies; ++i)
+    if (rounded.contains(region.buffers[i].name))
+      place(rounded_copy(region.buffers[i], plan.compute));
   return region;
 }
 

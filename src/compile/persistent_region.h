@@ -1,6 +1,8 @@
 // The persistent region, common to all programs of a bundle.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -15,9 +17,10 @@ struct PersistentRegion {
 };
 
 /// Step block, result block, then every persistent value of any graph of one mesh, in order of
-/// first appearance.
+/// first appearance, then a copy in the type of the computation of each parameter
+/// that is `rounded`.
 PersistentRegion persistent_region(const graph::ModelGraphs& model, const plan::Plan& plan,
-                                   MeshId mesh = {});
+                                   MeshId mesh = {}, const std::set<std::string>& rounded = {});
 
 /// Where buffers begin: a multiple of a cache line.
 inline constexpr std::int64_t buffer_alignment = 64;

@@ -43,7 +43,7 @@ std::vector<Shape> Graph::shapes(std::span<const ValueId> ids) const {
 
 bool is_persistent(ValueRole role) {
   return role == ValueRole::parameter || role == ValueRole::moment || role == ValueRole::average ||
-         role == ValueRole::counter || role == ValueRole::cache;
+         role == ValueRole::rounded || role == ValueRole::counter || role == ValueRole::cache;
 }
 
 bool is_sum(ValueRole role) {

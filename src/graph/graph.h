@@ -21,6 +21,7 @@ enum class ValueRole : std::uint8_t {
   parameter,
   moment,    // optimizer state of a parameter
   average,   // of a parameter over the steps, used in its place once it is trained; of losses
+  rounded,   // a parameter in the type of the computation: compile/ adds it, no graph has it
   counter,   // number of updates
   cache,     // keys and values of earlier tokens
   input,     // fed from the host, samples first: the other dims are those of a sample

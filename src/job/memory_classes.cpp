@@ -55,8 +55,9 @@ void add(std::vector<MemoryClass>& classes, std::string_view name, std::int64_t 
 }  // namespace
 
 RankMemory rank_memory(const Job& job) {
-  constexpr std::array<std::pair<BufferRole, std::string_view>, 4> kept = {{
+  constexpr std::array<std::pair<BufferRole, std::string_view>, 5> kept = {{
       {BufferRole::parameter, "parameters"},
+      {BufferRole::rounded, "rounded parameters"},
       {BufferRole::moment, "optimizer"},
       {BufferRole::average, "averages of parameters"},
       {BufferRole::cache, "keys and values of texts"},

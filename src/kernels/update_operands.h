@@ -25,13 +25,14 @@ struct UpdateOperands<op::Sgd> {
   static constexpr std::size_t scalars = 3, states = 2;
 };
 
-/// Places in a list of `tensors` updates.
+/// Places in a list of `tensors` updates; where they round, each tensor has one operand more.
 template <class Row>
 struct ListPlaces {
-  ListPlaces(std::int64_t tensors, std::int64_t index)
+  ListPlaces(std::int64_t tensors, std::int64_t index, bool rounds)
       : gradient(UpdateOperands<Row>::scalars + static_cast<std::size_t>(index)),
         first_state(UpdateOperands<Row>::scalars + static_cast<std::size_t>(tensors) +
-                    UpdateOperands<Row>::states * static_cast<std::size_t>(index)) {}
+                    (UpdateOperands<Row>::states + (rounds ? 1U : 0U)) *
+                        static_cast<std::size_t>(index)) {}
   std::size_t gradient, first_state;
 };
 
@@ -58,6 +59,13 @@ UpdateStep update_step(Tensors operands, std::size_t first) {
   constexpr bool counts = UpdateOperands<Row>::scalars > 3;
   return {*operands[first].as<double>(), *operands[first + 1].as<double>(),
           counts ? *operands[first + 3].as<std::int64_t>() : 0};
+}
+
+/// Where the rounded weight goes, after the tensors that begin at operand `first_state`; null
+/// where the row does not round.
+template <class Row, class T>
+T* rounded_of(Tensors operands, std::size_t first_state, bool rounds) {
+  return rounds ? operands[first_state + UpdateOperands<Row>::states].template as<T>() : nullptr;
 }
 
 /// The tensors that a row updates, which begin at operand `first`.

@@ -407,21 +407,23 @@ struct UpdateControl {
 /// An element whose new weight or moments are not all finite keeps its weight, and
 ///   non_finite (+)= the number of such elements.
 /// Where applied = 0, no tensor is written and the number is 0.
+/// A row that `rounds` also writes each new weight rounded to the type of the computation, to
+/// nearest even; gradient, weight and moments then have the type of its sums.
 struct AdamW {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
-  bool accumulate = false;
-  FOURFOLD_OP_ROW(AdamW, "adamw", beta1, beta2, epsilon, weight_decay, accumulate);
+  bool accumulate = false, rounds = false;
+  FOURFOLD_OP_ROW(AdamW, "adamw", beta1, beta2, epsilon, weight_decay, accumulate, rounds);
 };
 
 /// SGD with momentum (Sutskever et al. 2013, in the form of PyTorch's torch.optim.SGD without
 /// dampening). With g = scale * grad + weight_decay * w:
 ///   momentum = mu momentum + g;  w = w - lr momentum;  with nesterov  w = w - lr (g + mu
 ///   momentum).
-/// What is not finite is kept and counted, and applied = 0 means, as for AdamW.
+/// What is not finite is kept and counted, and applied = 0 and `rounds` mean, as for AdamW.
 struct Sgd {
   double mu = 0.9, weight_decay = 0;
-  bool nesterov = false, accumulate = false;
-  FOURFOLD_OP_ROW(Sgd, "sgd", mu, weight_decay, nesterov, accumulate);
+  bool nesterov = false, accumulate = false, rounds = false;
+  FOURFOLD_OP_ROW(Sgd, "sgd", mu, weight_decay, nesterov, accumulate, rounds);
 };
 
 // Lists of updates, a row for each optimizer. Each tensor is updated as `One` has it, the first
@@ -437,13 +439,13 @@ struct AdamWList {
   using One = AdamW;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
   std::int64_t tensors = 1, decayed = 0;
-  bool accumulate = false;
+  bool accumulate = false, rounds = false;
   static AdamWList of(const One& settings, std::int64_t tensors, std::int64_t decayed);
   std::int64_t count() const;
   One one(std::int64_t index) const;
   std::vector<std::size_t> operands_of(std::int64_t index) const;
   FOURFOLD_LIST_ROW(AdamWList, "adamw_list", beta1, beta2, epsilon, weight_decay, tensors, decayed,
-                    accumulate);
+                    accumulate, rounds);
 };
 
 struct SgdList {
@@ -451,12 +453,13 @@ struct SgdList {
   double mu = 0.9, weight_decay = 0;
   bool nesterov = false;
   std::int64_t tensors = 1, decayed = 0;
-  bool accumulate = false;
+  bool accumulate = false, rounds = false;
   static SgdList of(const One& settings, std::int64_t tensors, std::int64_t decayed);
   std::int64_t count() const;
   One one(std::int64_t index) const;
   std::vector<std::size_t> operands_of(std::int64_t index) const;
-  FOURFOLD_LIST_ROW(SgdList, "sgd_list", mu, weight_decay, nesterov, tensors, decayed, accumulate);
+  FOURFOLD_LIST_ROW(SgdList, "sgd_list", mu, weight_decay, nesterov, tensors, decayed, accumulate,
+                    rounds);
 };
 
 /// average = decay average + (1 - decay) weight, where applied = 1: the moving average of a weight.

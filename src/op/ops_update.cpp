@@ -89,23 +89,62 @@ std::vector<Example> examples_of(const UpdateControl&) {
   return {{UpdateControl{12345, 0.5}, std::vector<Shape>(3), {positive}}};
 }
 
+namespace {
+
+/// The operands of an update: what it reads, the weight, the moments by their names, the rounded
+/// weight where it `rounds`, and the count.
+template <class Row>
+Operands update_operands(const Row& row, Operands reads,
+                         std::initializer_list<std::string_view> moments) {
+  const Element kept_as = wide_if(row.rounds);
+  Operands list = std::move(reads);
+  list[0].element = kept_as;
+  list.push_back(kept("weight", State::weight, kept_as));
+  for (const std::string_view moment : moments)
+    list.push_back(kept(moment, State::moment, kept_as));
+  if (row.rounds) list.push_back(kept("rounded", State::rounded));
+  list.push_back({"non_finite", write_or_update(row.accumulate), Element::i64});
+  return list;
+}
+
+/// The gradient's shape for each tensor that is kept, and that of the count.
+template <class Row>
+Outputs update_outputs(const Row& row, Shapes reads) {
+  std::vector<Shape> shapes;
+  for (const Operand& operand : row.operands())
+    if (operand.role == Role::update && operand.state != State::none) shapes.push_back(reads[0]);
+  shapes.emplace_back();
+  return shapes;
+}
+
+template <class Row>
+FactorRule update_factors(const Row& row, Shapes reads) {
+  const std::string x = letters(reads[0].rank());
+  FactorRule rule;
+  for (const Operand& operand : row.operands()) {
+    const bool is_tensor = operand.state == State::gradient ||
+                           (operand.role == Role::update && operand.state != State::none);
+    rule.operands.emplace_back(is_tensor ? x : "");
+  }
+  return rule;
+}
+
+}  // namespace
+
 Operands AdamW::operands() const {
-  return {{"grad", Role::read, Element::compute, std::nullopt, State::gradient},
-          {"lr", Role::read, Element::f64},
-          {"scale", Role::read, Element::f64},
-          {"applied", Role::read, Element::i64},
-          {"updates", Role::read, Element::i64, std::nullopt, State::counter},
-          kept("weight", State::weight),
-          kept("m", State::moment),
-          kept("v", State::moment),
-          {"non_finite", write_or_update(accumulate), Element::i64}};
+  return update_operands(*this,
+                         {{"grad", Role::read, Element::compute, std::nullopt, State::gradient},
+                          {"lr", Role::read, Element::f64},
+                          {"scale", Role::read, Element::f64},
+                          {"applied", Role::read, Element::i64},
+                          {"updates", Role::read, Element::i64, std::nullopt, State::counter}},
+                         {"m", "v"});
 }
 Outputs AdamW::outputs(Shapes reads) const {
-  return {reads[0], reads[0], reads[0], Shape{}};
+  return update_outputs(*this, reads);
 }
 FactorRule AdamW::factors(Shapes reads) const {
-  const std::string x = letters(reads[0].rank());
-  return {{x, "", "", "", "", x, x, x, ""}, "", Linear::no};
+  return update_factors(*this, reads);
 }
 double AdamW::flops(Shapes all) const {
   return 15 * elements(all[0]);
@@ -114,24 +153,23 @@ std::vector<Example> examples_of(const AdamW&) {
   const std::vector<Shape> reads = {{2, 3}, scalar, scalar, scalar, scalar};
   const std::vector<Range> ranges = {any, positive, positive, any, any, any, any, positive};
   return {{AdamW{0.8, 0.99, 1e-9, 0.1}, reads, ranges},
-          {AdamW{0.8, 0.99, 1e-9, 0.1, true}, reads, ranges}};
+          {AdamW{0.8, 0.99, 1e-9, 0.1, true}, reads, ranges},
+          {AdamW{.beta1 = 0.8, .beta2 = 0.99, .epsilon = 1e-9, .rounds = true}, reads, ranges}};
 }
 
 Operands Sgd::operands() const {
-  return {{"grad", Role::read, Element::compute, std::nullopt, State::gradient},
-          {"lr", Role::read, Element::f64},
-          {"scale", Role::read, Element::f64},
-          {"applied", Role::read, Element::i64},
-          kept("weight", State::weight),
-          kept("momentum", State::moment),
-          {"non_finite", write_or_update(accumulate), Element::i64}};
+  return update_operands(*this,
+                         {{"grad", Role::read, Element::compute, std::nullopt, State::gradient},
+                          {"lr", Role::read, Element::f64},
+                          {"scale", Role::read, Element::f64},
+                          {"applied", Role::read, Element::i64}},
+                         {"momentum"});
 }
 Outputs Sgd::outputs(Shapes reads) const {
-  return {reads[0], reads[0], Shape{}};
+  return update_outputs(*this, reads);
 }
 FactorRule Sgd::factors(Shapes reads) const {
-  const std::string x = letters(reads[0].rank());
-  return {{x, "", "", "", x, x, ""}, "", Linear::no};
+  return update_factors(*this, reads);
 }
 double Sgd::flops(Shapes all) const {
   return 7 * elements(all[0]);
@@ -139,7 +177,9 @@ double Sgd::flops(Shapes all) const {
 std::vector<Example> examples_of(const Sgd&) {
   const std::vector<Shape> reads = {{2, 3}, scalar, scalar, scalar};
   const std::vector<Range> ranges = {any, positive, positive, any, any, any};
-  return {{Sgd{0.8, 0.1}, reads, ranges}, {Sgd{0.8, 0.1, true}, reads, ranges}};
+  return {{Sgd{0.8, 0.1}, reads, ranges},
+          {Sgd{0.8, 0.1, true}, reads, ranges},
+          {Sgd{.mu = 0.8, .rounds = true}, reads, ranges}};
 }
 
 namespace {
@@ -223,14 +263,15 @@ std::vector<Piece> list_pieces(const List& list) {
 }  // namespace
 
 AdamWList AdamWList::of(const One& settings, std::int64_t tensors, std::int64_t decayed) {
-  return {settings.beta1, settings.beta2, settings.epsilon,   settings.weight_decay,
-          tensors,        decayed,        settings.accumulate};
+  return {settings.beta1, settings.beta2, settings.epsilon,    settings.weight_decay,
+          tensors,        decayed,        settings.accumulate, settings.rounds};
 }
 std::int64_t AdamWList::count() const {
   return list_length(tensors);
 }
 AdamW AdamWList::one(std::int64_t index) const {
-  return {beta1, beta2, epsilon, index < decayed ? weight_decay : 0, accumulate || index > 0};
+  return {beta1, beta2, epsilon, index < decayed ? weight_decay : 0, accumulate || index > 0,
+          rounds};
 }
 std::vector<std::size_t> AdamWList::operands_of(std::int64_t index) const {
   return places_in_list(*this, index);
@@ -255,13 +296,13 @@ std::vector<Example> examples_of(const AdamWList&) {
 
 SgdList SgdList::of(const One& settings, std::int64_t tensors, std::int64_t decayed) {
   return {settings.mu, settings.weight_decay, settings.nesterov, tensors,
-          decayed,     settings.accumulate};
+          decayed,     settings.accumulate,   settings.rounds};
 }
 std::int64_t SgdList::count() const {
   return list_length(tensors);
 }
 Sgd SgdList::one(std::int64_t index) const {
-  return {mu, index < decayed ? weight_decay : 0, nesterov, accumulate || index > 0};
+  return {mu, index < decayed ? weight_decay : 0, nesterov, accumulate || index > 0, rounds};
 }
 std::vector<std::size_t> SgdList::operands_of(std::int64_t index) const {
   return places_in_list(*this, index);

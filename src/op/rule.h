@@ -31,12 +31,14 @@ constexpr Element wide_if(bool wide) {
 }
 
 /// What an operand of the optimizer is: the gradient, what is kept from step to step (a weight, its
-/// moments, its moving average, the count of updates, that of elements which no update could
-/// write), or a sum over all gradients or all updates of the model; `none` of all others.
+/// copy in the type of the computation, its moments, its moving average, the count of updates, that
+/// of elements which no update could write), or a sum over all gradients or all updates of the
+/// model; `none` of all others.
 enum class State : std::uint8_t {
   none,
   gradient,
   weight,
+  rounded,
   moment,
   average,
   counter,

@@ -198,6 +198,7 @@ bool takes_any_element(const Op& op) {
   return std::visit(
       []<class Row>(const Row& row) {
         if constexpr (requires { Row::rule; }) return Row::rule.takes_any_element && !is_wide(row);
+        if constexpr (requires { row.rounds; }) return !row.rounds;
         return is_one_of<Row, SquaredNorm, AdamW, AdamWList, Sgd, SgdList, MovingAverage,
                          InitNormal, InitUniform, Fill, Digest>;
       },
@@ -226,6 +227,18 @@ Op with_accumulate(Op op, bool accumulate) {
           row.accumulate = accumulate;
         else
           require(!accumulate, "only ops with the attribute can accumulate");
+      },
+      op);
+  return op;
+}
+
+Op with_rounded(Op op) {
+  std::visit(
+      [](auto& row) {
+        if constexpr (requires { row.rounds; })
+          row.rounds = true;
+        else
+          fail_internal("only updates round what they write");
       },
       op);
   return op;

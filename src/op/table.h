@@ -158,6 +158,8 @@ void for_each_place(AnyOp& op, Visit&& visit) {
 /// (or not to).
 bool can_accumulate(const Op& op);
 Op with_accumulate(Op op, bool accumulate);
+/// An update that also writes the weight in the type of the computation.
+Op with_rounded(Op op);
 /// The same op with its output in the type of its sums; ops whose outputs have it anyway are
 /// returned as they are.
 Op with_unrounded(Op op);

@@ -15,6 +15,8 @@ std::string_view to_string(BufferRole role) {
       return "moment";
     case BufferRole::average:
       return "average";
+    case BufferRole::rounded:
+      return "rounded";
     case BufferRole::counter:
       return "counter";
     case BufferRole::cache:
@@ -40,6 +42,21 @@ std::string_view to_string(BufferRole role) {
 std::string_view averaged_name(std::string_view name) {
   constexpr std::string_view prefix = "average/";
   return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string_view();
+}
+
+namespace {
+
+constexpr std::string_view rounded_suffix = "/rounded";
+
+}  // namespace
+
+std::string_view rounded_name(std::string_view name) {
+  if (!name.ends_with(rounded_suffix)) return {};
+  return name.substr(0, name.size() - rounded_suffix.size());
+}
+
+std::string name_of_rounded(std::string_view parameter) {
+  return format("{}{}", parameter, rounded_suffix);
 }
 
 std::string_view to_string(TaskKind kind) {

@@ -21,6 +21,7 @@ enum class BufferRole : std::uint8_t {
   parameter,
   moment,        // optimizer state of a parameter
   average,       // over the steps: of a parameter, named after it (averaged_name), or of losses
+  rounded,       // a parameter in the type of the computation; named after it, see rounded_name
   counter,       // number of updates
   cache,         // keys and values
   step_block,    // op::StepBlock: written by the host before the program runs
@@ -39,6 +40,10 @@ constexpr bool is_learned(BufferRole role) {
 }
 /// The parameter of an average of this name: "w" of "average/w"; empty of any other name.
 std::string_view averaged_name(std::string_view name);
+/// The parameter of a rounded copy of this name: "w" of "w/rounded"; empty of any other name.
+std::string_view rounded_name(std::string_view name);
+/// The name of the rounded copy of a parameter.
+std::string name_of_rounded(std::string_view parameter);
 
 /// A local tensor stored block by block: the equal shares of `dim` that the members of `axis` own,
 /// or would own, stand one after another in the order of the members, each dense and row-major.

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/format.h"
 
@@ -13,6 +14,34 @@ Executor::Executor(const program::Bundle& bundle, Backend& backend)
   backend.bind(bundle);
   for (std::size_t i = 0; i < bundle.programs.size(); ++i)
     entries_.push_back({&bundle.programs[i], ProgramId(i)});
+  if (bundle.programs.empty()) return;
+  const program::Program& first = bundle.programs[0];  // all have the same persistent buffers
+  for (const program::Buffer& buffer : first.buffers)
+    if (buffer.role == program::BufferRole::rounded) {
+      const auto parameter = first.find_buffer(program::rounded_name(buffer.name));
+      require(parameter.has_value(), "a rounded copy is one of a parameter");
+      rounded_.push_back({&first.buffer(*parameter), &buffer});
+    }
+}
+
+/// As op::Cast rounds on every backend.
+void Executor::round_written() {
+  for (Rounded& one : rounded_) {
+    if (!std::exchange(one.is_stale, false)) continue;
+    require(num_under_way_ == 0, "the host writes parameters while nothing is under way");
+    require(one.parameter->dtype == DType::f32 && one.copy->dtype == DType::bf16,
+            "a rounded copy is one in bf16 of floats");
+    const HostView<const std::byte> from = backend_.read(*one.parameter, 0);
+    const HostView<std::byte> to = backend_.bytes(*one.copy, 0);
+    const auto* x = reinterpret_cast<const float*>(from.data());
+    auto* y = reinterpret_cast<BFloat16*>(to.data());
+    for (std::size_t i = 0; i < to.size() / sizeof(BFloat16); ++i) y[i] = BFloat16(x[i]);
+  }
+}
+
+void Executor::note_written(const program::Buffer& buffer) {
+  for (Rounded& one : rounded_)
+    if (one.parameter->name == buffer.name) one.is_stale = true;
 }
 
 op::ResultBlock Executor::run(std::string_view program, const op::StepBlock& step, Feeder* feeder) {
@@ -22,6 +51,7 @@ op::ResultBlock Executor::run(std::string_view program, const op::StepBlock& ste
 
 void Executor::start(std::string_view program, const op::StepBlock& step, Feeder* feeder) {
   require(num_under_way_ < begin_ns_.size(), "two steps are under way at most");
+  round_written();
   const Entry& entry = find(program);
   backend_.trace_next(recorder_ != nullptr ? recorder_->begin_run(program, step.step)
                                            : std::span<trace::Interval>());
@@ -53,6 +83,7 @@ void Executor::drain() {
 op::ResultBlock Executor::run_stepwise(std::string_view program, const op::StepBlock& step,
                                        Feeder* feeder, const After& after) {
   require(num_under_way_ == 0, "instructions are run one by one while nothing is under way");
+  round_written();
   const Entry& entry = find(program);
   backend_.trace_next({});
   const std::int64_t begin_ns = trace::now_ns();
@@ -66,6 +97,7 @@ op::ResultBlock Executor::run_stepwise(std::string_view program, const op::StepB
 }
 
 HostView<std::byte> Executor::bytes(const program::Buffer& buffer, std::int64_t parity) {
+  note_written(buffer);
   return backend_.bytes(buffer, parity);
 }
 
@@ -78,7 +110,7 @@ HostView<std::byte> Executor::bytes(std::string_view program, std::string_view b
   const program::Program& found = *find(program).program;
   const auto id = found.find_buffer(buffer);
   if (!id) fail_internal(format("program {} has a buffer named {}", program, buffer));
-  return backend_.bytes(found.buffer(*id), parity);
+  return bytes(found.buffer(*id), parity);
 }
 
 const Executor::Entry& Executor::find(std::string_view program) const {

@@ -57,7 +57,8 @@ class Executor {
   RunTimes times() const { return times_; }
 
   /// The bytes of a buffer (its copy of the given parity), by buffer or by name; throws
-  /// InternalError when there is none.
+  /// InternalError when there is none. Parameters that are written so are rounded again, where the
+  /// bundle keeps rounded copies of them, before the next program begins.
   HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity = 0);
   HostView<std::byte> bytes(std::string_view program, std::string_view buffer,
                             std::int64_t parity = 0);
@@ -71,11 +72,18 @@ class Executor {
   };
   const Entry& find(std::string_view program) const;
   op::ResultBlock end(std::int64_t begin_ns);
+  void note_written(const program::Buffer& buffer);
+  void round_written();
 
   const program::Bundle& bundle_;
   Backend& backend_;
   std::vector<Entry> entries_;
   trace::Recorder* recorder_ = nullptr;
+  struct Rounded {
+    const program::Buffer *parameter, *copy;
+    bool is_stale = false;  // the host may have written the parameter
+  };
+  std::vector<Rounded> rounded_;
   std::array<std::int64_t, 2> begin_ns_{};  // of those under way, the first one first
   std::size_t num_under_way_ = 0;
   std::int64_t end_ns_ = 0;  // of the last run

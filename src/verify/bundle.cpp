@@ -11,7 +11,8 @@ namespace fourfold::verify {
 namespace {
 
 bool is_initialised(BufferRole role) {
-  return is_learned(role) || role == BufferRole::counter || role == BufferRole::cache;
+  return is_learned(role) || role == BufferRole::rounded || role == BufferRole::counter ||
+         role == BufferRole::cache;
 }
 
 class BundleCheck {
@@ -25,6 +26,7 @@ class BundleCheck {
         if (buffer.region == Region::persistent) check_same(program, buffer);
     check_overlap();
     check_init();
+    check_copies();
     return std::move(faults_);
   }
 
@@ -92,6 +94,16 @@ class BundleCheck {
       if (is_initialised(known.buffer->role) && !init->find_buffer(name))
         fault("bundle", format("{}: nothing initialises {} {}", known.program->name,
                                to_string(known.buffer->role), name));
+  }
+
+  /// A program that has a weight has its rounded copy too, so that rule `rounded` holds of it.
+  void check_copies() {
+    for (const auto& [name, known] : known_)
+      if (known.buffer->role == BufferRole::rounded)
+        for (const Program& program : bundle_.programs)
+          if (program.find_buffer(rounded_name(name)) && !program.find_buffer(name))
+            fault("bundle", format("{}: it has {} without its rounded copy", program.name,
+                                   rounded_name(name)));
   }
 
   const Bundle& bundle_;

@@ -59,7 +59,8 @@ struct History {
 };
 
 bool is_state(BufferRole role) {
-  return is_learned(role) || role == BufferRole::counter || role == BufferRole::cache;
+  return is_learned(role) || role == BufferRole::rounded || role == BufferRole::counter ||
+         role == BufferRole::cache;
 }
 
 class MemoryCheck {

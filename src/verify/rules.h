@@ -57,6 +57,8 @@ void check_sums(const Program& program, Report& report);
 /// True for each message, in the order of the list, if what is sent is the same for all
 /// micro-batches, or what is received must be; none where there are no micro-batches.
 std::vector<bool> shared_messages(const Program& program);
+/// rounded.
+void check_rounded(const Program& program, Report& report);
 /// feeds.
 void check_feeds(Claims& claims, Report& report);
 /// part: attributes that say which part of a tensor this rank computes. Requires check_operands.

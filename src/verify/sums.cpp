@@ -136,8 +136,13 @@ class SumCheck {
   void begin(BufferId id) {
     const Buffer& buffer = program_.buffer(id);
     if (buffer.region != Region::persistent) return;
-    const ValueId value = contents_.one(mixed(1, id.index()), 0, std::nullopt);
-    if (buffer.role == BufferRole::parameter) parameter_of_.emplace(value, id);
+    // A rounded copy is the weight that it is made from (rule rounded).
+    const auto weight = buffer.role == BufferRole::rounded
+                            ? program_.find_buffer(rounded_name(buffer.name))
+                            : std::nullopt;
+    const BufferId source = weight.value_or(id);
+    const ValueId value = contents_.one(mixed(1, source.index()), 0, std::nullopt);
+    if (program_.buffer(source).role == BufferRole::parameter) parameter_of_.emplace(value, source);
     const std::int64_t start = address(program_, id);
     bytes_.assign(start, start + buffer.size_bytes, Held{value, 0, start});
   }

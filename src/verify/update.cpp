@@ -100,6 +100,7 @@ class UpdateCheck {
   static BufferRole role_of(op::State state) {
     if (state == op::State::weight) return BufferRole::parameter;
     if (state == op::State::average) return BufferRole::average;
+    if (state == op::State::rounded) return BufferRole::rounded;
     return state == op::State::moment ? BufferRole::moment : BufferRole::counter;
   }
 

@@ -40,6 +40,7 @@ std::vector<Fault> verify(const Program& program) {
   check_layout(program, report);
   check_feeds(claims, report);
   check_updates(claims, report);
+  check_rounded(program, report);
   if (check_order(program, report)) check_memory(program, report);
   if (shapes_fit) {
     check_state(claims, report);

@@ -77,9 +77,22 @@ bool updates_parameters(const Instruction& instruction) {
   return updates_state(instruction, op::State::weight);
 }
 
+/// True if it writes rounded copies beside their weights, or at the start of a run from them (rule
+/// rounded).
+bool rounds_weights(const Instruction& instruction, bool is_init) {
+  const auto* compute = std::get_if<Compute>(&instruction.what);
+  if (compute == nullptr) return false;
+  const auto rounds = [&](const op::Piece& piece) {
+    return is_init ? op::is_rounding(piece.op)
+                   : op::operand_of(piece.op, op::State::rounded).has_value();
+  };
+  return std::ranges::all_of(op::pieces(compute->op), rounds);
+}
+
 bool may_write(const Instruction& instruction, BufferId buffer, BufferRole role, bool is_init,
                bool updates) {
   if (role == BufferRole::step_block) return false;
+  if (role == BufferRole::rounded) return rounds_weights(instruction, is_init);
   if (!is_learned(role) && role != BufferRole::counter) return true;
   if (is_init)
     return starts(instruction) || std::holds_alternative<Copy>(instruction.what) ||

@@ -319,6 +319,59 @@ TEST(AdamW, writes_nothing_when_the_update_is_not_applied) {
   }
 }
 
+/// Whatever a step leaves in a weight is what its copy is rounded from: new weights, those that
+/// were kept since they would not be finite, and, where nothing is applied, the copy is left alone.
+void expect_rounded(const op::Op& op, const Arrays& reads, std::size_t moments, bool applied) {
+  const op::Op rounding = op::with_rounded(op);
+  Arrays state = faulty_state(moments);
+  state.push_back(filled({40}, 3));  // the copy
+  for (const Backend& backend : backends_of(rounding)) {
+    SCOPED_TRACE(to_string(backend));
+    const Arrays found = apply(rounding, backend, reads, state).values;
+    const std::size_t copy = moments + 1;
+    const Array wanted =
+        applied ? rounded(rounding, reads.size() + copy, backend.dtype, found[0]) : filled({40}, 3);
+    EXPECT_EQ(found[copy].data, wanted.data);
+    if (backend.dtype == DType::bf16) continue;
+    const Arrays plain =
+        apply(op, backend, reads, {state.begin(), state.begin() + static_cast<int>(copy)}).values;
+    EXPECT_EQ(found[0].data, plain[0].data) << "the weight does not depend on it";
+  }
+}
+
+TEST(AdamW, rounds_the_weights_that_it_leaves) {
+  for (const bool applied : {true, false})
+    expect_rounded(op::AdamW{}, adamw_reads(uniform({40}, "grad"), 0.1, 1, applied, 3), 2, applied);
+}
+
+TEST(Sgd, rounds_the_weights_that_it_leaves) {
+  for (const bool applied : {true, false})
+    expect_rounded(op::Sgd{0.9, 0.1},
+                   {uniform({40}, "grad"), scalar(0.1), scalar(1), scalar(applied ? 1 : 0)}, 1,
+                   applied);
+}
+
+TEST(AdamWList, has_the_bits_of_its_tensors_where_it_rounds) {
+  const op::AdamWList list{.tensors = 2, .decayed = 1, .rounds = true};
+  const Array grad = uniform({40}, "grad");
+  const Arrays scalars = {scalar(0.1), scalar(1), scalar(1), scalar(3)};
+  Arrays reads = scalars, state = faulty_state(2);
+  reads.insert(reads.end(), 2, grad);
+  state.push_back(filled({40}, 3));
+  const Arrays one_state = state;
+  state.insert(state.end(), one_state.begin(), one_state.end());
+  for (const Backend& backend : backends_of(op::Op(list))) {
+    const auto together = apply(list, backend, reads, state).bytes;
+    for (std::int64_t i = 0; i < 2; ++i) {
+      const auto alone = apply(op::with_accumulate(list.one(i), false), backend,
+                               {grad, scalars[0], scalars[1], scalars[2], scalars[3]}, one_state)
+                             .bytes;
+      for (std::size_t j = 0; j < 4; ++j)
+        EXPECT_EQ(together[4 * static_cast<std::size_t>(i) + j], alone[j]) << to_string(backend);
+    }
+  }
+}
+
 /// Ten steps against the update written as in the paper, in long double.
 TEST(AdamW, ten_steps_follow_the_paper) {
   const op::AdamW op{0.9, 0.999, 1e-8, 0.01};

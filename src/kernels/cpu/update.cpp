@@ -93,6 +93,9 @@ std::int64_t update_elements(const SgdScalars& scalars, const T* grad, std::int6
   return found;
 }
 
+/// As many elements as one call takes where the weights are copied too: they are then still in a
+/// first-level cache.
+constexpr std::int64_t most_copied = 2048;
 /// Elements that one call may count.
 constexpr std::int64_t most_counted = std::int64_t{1} << 30;
 
@@ -101,11 +104,34 @@ void add(std::atomic<std::int64_t>& total, std::int64_t found) {
   if (found != 0) total.fetch_add(found, std::memory_order_relaxed);
 }
 
+/// The rounded weights: in f32 and f64 as they are.
+template <class T>
+void copy_weights(const T* weight, std::int64_t count, T* copy) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) copy[i] = weight[i];
+}
+
 /// The same tensors from an element on.
 template <class T, std::size_t Count>
 std::array<T*, Count> from(std::array<T*, Count> state, std::int64_t element) {
   for (T*& tensor : state) tensor += element;
   return state;
+}
+
+/// Updates `count` elements of a tensor from `first` on, and copies the weights to `copy` where it
+/// is not null. How many elements it found not finite.
+template <class T, class Scalars, std::size_t Count>
+std::int64_t update_range(const Scalars& scalars, const T* grad, std::int64_t first,
+                          std::int64_t count, const std::array<T*, Count>& state, T* copy) {
+  std::int64_t found = 0;
+  const std::int64_t most = copy == nullptr ? most_counted : most_copied;
+  for (const std::int64_t end = first + count; first < end; first += most) {
+    const std::int64_t size = std::min(most, end - first);
+    const std::array<T*, Count> here = from(state, first);
+    found += update_elements<T>(scalars, grad + first, size, here);
+    if (copy != nullptr) copy_weights(here[0], size, copy + first);
+  }
+  return found;
 }
 
 /// The pieces of several tensors, numbered one tensor after another.
@@ -164,15 +190,13 @@ Run prepare_update(const Row& op, const Problem& problem) {
       std::atomic<std::int64_t> found = 0;
       const auto scalars = scalars_of(op, update_step<Row>(operands, 1));
       const T* grad = operands[0].as<T>();
-      const auto states = states_of<Row, T>(operands, 1 + UpdateOperands<Row>::scalars);
+      constexpr std::size_t first_state = 1 + UpdateOperands<Row>::scalars;
+      const auto states = states_of<Row, T>(operands, first_state);
+      T* const copy = rounded_of<Row, T>(operands, first_state, op.rounds);
       if (is_applied<Row>(operands, 1))
         for_ranges(count, team_size(threads, count), element_grain,
                    [&](std::int64_t first, std::int64_t last) {
-                     for (; first < last; first += most_counted) {
-                       const std::int64_t size = std::min(most_counted, last - first);
-                       add(found,
-                           update_elements<T>(scalars, grad + first, size, from(states, first)));
-                     }
+                     add(found, update_range<T>(scalars, grad, first, last - first, states, copy));
                    });
       count_found(operands, op.accumulate, found);
     };
@@ -198,8 +222,7 @@ class ListRun {
     const auto place = std::upper_bound(starts_.begin(), starts_.end(), first) - 1;
     for (std::int64_t i = place - starts_.begin(); first < last; ++i) {
       const std::int64_t begin = first - start(i), end = std::min(last, start(i + 1)) - start(i);
-      for (std::int64_t at = begin; at < end; at += most_counted)
-        found += update(i, at, std::min(most_counted, end - at));
+      found += update(i, begin, end - begin);
       first = std::max(first, start(i + 1));
     }
     return found;
@@ -209,10 +232,11 @@ class ListRun {
   std::int64_t start(std::int64_t i) const { return starts_[static_cast<std::size_t>(i)]; }
 
   std::int64_t update(std::int64_t i, std::int64_t begin, std::int64_t count) const {
-    const ListPlaces<Row> places(op_.count(), i);
-    return update_elements<T>(scalars_[i < op_.decayed ? 1 : 0],
-                              operands_[places.gradient].template as<T>() + begin, count,
-                              from(states_of<Row, T>(operands_, places.first_state), begin));
+    const ListPlaces<Row> places(op_.count(), i, op_.rounds);
+    return update_range<T>(scalars_[i < op_.decayed ? 1 : 0],
+                           operands_[places.gradient].template as<T>(), begin, count,
+                           states_of<Row, T>(operands_, places.first_state),
+                           rounded_of<Row, T>(operands_, places.first_state, op_.rounds));
   }
 
   const List& op_;
@@ -228,7 +252,7 @@ Run prepare_updates(const List& op, const Problem& problem) {
   std::vector<std::int64_t> starts = {0};
   for (std::int64_t i = 0; i < op.count(); ++i)
     starts.push_back(starts.back() +
-                     problem.shapes[ListPlaces<Row>(op.count(), i).gradient].elements());
+                     problem.shapes[ListPlaces<Row>(op.count(), i, op.rounds).gradient].elements());
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, starts = std::move(starts), threads = problem.threads](Tensors operands,
                                                                        Workspace) {

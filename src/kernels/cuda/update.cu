@@ -65,10 +65,12 @@ struct StepScalars {
 };
 
 /// One tensor of a list: its elements are updated by blocks [first_block, that of the next tensor).
-template <class T, class Row>
+/// Tensors are of T; the weight is rounded to R, or not where `rounded` is null.
+template <class T, class Row, class R>
 struct UpdatedTensor {
   const T* grad;
   T* states[UpdateOperands<Row>::states];
+  R* rounded;
   std::int64_t count;
   unsigned first_block;
   bool decayed, aligned;
@@ -158,13 +160,29 @@ __global__ void prepare_step(Row row, StepScalars step, bool accumulate, StepFac
   factors->of[0] = factors_of(scalars_of(row, step.read()));
 }
 
+/// Stores `size` values as R; `whole` says that all are wanted and that they lie aligned together.
+template <class R, int size>
+__device__ void store_rounded(const float (&values)[size], bool whole, std::int64_t count, R* to) {
+  struct alignas(size * sizeof(R)) Pack {
+    R elements[size];
+  };
+  if (whole) {
+    Pack pack;
+    for (int i = 0; i < size; ++i) pack.elements[i] = from_float<R>(values[i]);
+    *reinterpret_cast<Pack*>(to) = pack;
+  } else {
+    for (int i = 0; i < size; ++i)
+      if (i < count) to[i] = from_float<R>(values[i]);
+  }
+}
+
 /// Adds to `found` how many elements are not finite: seldom any, so that nobody waits for it.
-template <class T, class Row>
-__global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row>> list,
+template <class T, class Row, class R>
+__global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row, R>> list,
                        const std::int64_t* applied, const StepFactors<Row>* step,
                        std::int64_t* found) {
   if (*applied == 0) return;
-  const UpdatedTensor<T, Row>& of = entry_of_block(list, blockIdx.x);
+  const UpdatedTensor<T, Row, R>& of = entry_of_block(list, blockIdx.x);
   const auto factors = step->of[of.decayed ? 1 : 0];
   constexpr int size = pack_size<T>, states = UpdateOperands<Row>::states;
   const std::int64_t packs = (of.count + size - 1) / size;
@@ -188,17 +206,19 @@ __global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row>>
     }
     if (lost != 0) atomicAdd(reinterpret_cast<unsigned long long*>(found), lost);
     for (int s = 0; s < states; ++s) store_pack<T>(state[s], whole, count, of.states[s] + first);
+    if (of.rounded != nullptr) store_rounded<R>(state[0], whole, count, of.rounded + first);
   }
 }
 
 /// Collects tensors and launches when no more fit.
-template <class T, class Row>
+template <class T, class Row, class R>
 class UpdateLaunches {
  public:
   /// `found` is the row's last operand.
   UpdateLaunches(const Row& row, bool accumulate, const StepScalars& step, std::int64_t* found,
                  Workspace workspace, Stream stream)
-      : applied_(step.applied),
+      : rounds_(row.rounds),
+        applied_(step.applied),
         factors_(reinterpret_cast<StepFactors<Row>*>(workspace.data())),
         found_(found),
         stream_(stream) {
@@ -211,7 +231,9 @@ class UpdateLaunches {
     const Tensor& grad = operands[gradient];
     const std::int64_t count = grad.elements();
     if (count == 0) return;
-    UpdatedTensor<T, Row> entry{grad.as<T>(), {}, count, 0, decayed, are_aligned(grad.data)};
+    R* const rounded = rounded_of<Row, R>(operands, first_state, rounds_);
+    UpdatedTensor<T, Row, R> entry{
+        grad.as<T>(), {}, rounded, count, 0, decayed, are_aligned(grad.data, rounded)};
     for (std::size_t i = 0; i < UpdateOperands<Row>::states; ++i) {
       entry.states[i] = operands[first_state + i].as<T>();
       entry.aligned = entry.aligned && are_aligned(entry.states[i]);
@@ -219,25 +241,34 @@ class UpdateLaunches {
     list_.add(entry, ceil_divide(ceil_divide(count, pack_size<T>), packs_per_block));
   }
   void flush() {
-    launch(update<T, Row>, list_.launch_shape(update_threads), stream_, list_, applied_, factors_,
-           found_);
+    launch(update<T, Row, R>, list_.launch_shape(update_threads), stream_, list_, applied_,
+           factors_, found_);
     list_.clear();
   }
 
  private:
+  bool rounds_;
   const std::int64_t* applied_;
   StepFactors<Row>* factors_;
   std::int64_t* found_;
   Stream stream_;
-  TensorList<UpdatedTensor<T, Row>> list_;
+  TensorList<UpdatedTensor<T, Row, R>> list_;
 };
+
+/// make(As<R>{}, As<T>{}): the type of the computation, and that of what an update reads and keeps.
+template <class Make>
+Enqueue for_update(DType dtype, bool rounds, Make&& make) {
+  return for_element(dtype, [&]<class R>(As<R>) -> Enqueue {
+    return for_wide<R>(rounds, [&]<class T>(As<T>) -> Enqueue { return make(As<R>{}, As<T>{}); });
+  });
+}
 
 template <class Row>
 Enqueue prepare_update(const Row& op, const Problem& problem) {
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+  return for_update(problem.dtype, op.rounds, [&]<class R, class T>(As<R>, As<T>) -> Enqueue {
     return [op](Tensors operands, Workspace workspace, Stream stream) {
-      UpdateLaunches<T, Row> launches(op, op.accumulate, StepScalars::of<Row>(operands, 1),
-                                      operands.back().as<std::int64_t>(), workspace, stream);
+      UpdateLaunches<T, Row, R> launches(op, op.accumulate, StepScalars::of<Row>(operands, 1),
+                                         operands.back().as<std::int64_t>(), workspace, stream);
       launches.add(operands, 0, 1 + UpdateOperands<Row>::scalars, true);
       launches.flush();
     };
@@ -247,13 +278,14 @@ Enqueue prepare_update(const Row& op, const Problem& problem) {
 template <class List>
 Enqueue prepare_updates(const List& op, const Problem& problem) {
   using Row = typename List::One;
-  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+  return for_update(problem.dtype, op.rounds, [&]<class R, class T>(As<R>, As<T>) -> Enqueue {
     return [op](Tensors operands, Workspace workspace, Stream stream) {
       // -1: with the decay.
-      UpdateLaunches<T, Row> launches(op.one(-1), op.accumulate, StepScalars::of<Row>(operands, 0),
-                                      operands.back().as<std::int64_t>(), workspace, stream);
+      UpdateLaunches<T, Row, R> launches(op.one(-1), op.accumulate,
+                                         StepScalars::of<Row>(operands, 0),
+                                         operands.back().as<std::int64_t>(), workspace, stream);
       for (std::int64_t i = 0; i < op.count(); ++i) {
-        const ListPlaces<Row> places(op.count(), i);
+        const ListPlaces<Row> places(op.count(), i, op.rounds);
         launches.add(operands, places.gradient, places.first_state, i < op.decayed);
       }
       launches.flush();

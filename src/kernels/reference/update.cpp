@@ -116,15 +116,36 @@ std::int64_t update(const SgdScalars& scalars, const T* grad, std::int64_t count
   return found;
 }
 
+/// Updates the tensors that begin at operand `first_state`, and rounds the weight where the row
+/// does. T is the type of the computation, X that of the tensors.
+template <class Row, class T, class X, class Scalars>
+std::int64_t update_and_round(const Scalars& scalars, Tensors operands, std::size_t gradient,
+                              std::size_t first_state, bool rounds) {
+  const Tensor& grad = operands[gradient];
+  const auto states = states_of<Row, X>(operands, first_state);
+  const std::int64_t found = update<X>(scalars, grad.as<X>(), grad.elements(), states);
+  if (T* const copy = rounded_of<Row, T>(operands, first_state, rounds); copy != nullptr)
+    for (std::int64_t i = 0; i < grad.elements(); ++i) copy[i] = static_cast<T>(states[0][i]);
+  return found;
+}
+
+/// make(As<T>{}, As<X>{}): the type of the computation, and that of what an update reads and keeps.
+template <class Make>
+Run for_update(DType dtype, bool rounds, Make&& make) {
+  return for_storage(dtype, [&]<class T>(As<T>) -> Run {
+    return rounds ? make(As<T>{}, As<Sum<T>>{}) : make(As<T>{}, As<T>{});
+  });
+}
+
 /// Updates one tensor, whose operands stand where the row has them: the gradient first.
 template <class Row>
 Run prepare_update(const Row& op, const Problem& problem) {
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [op, count = problem.shapes[0].elements()](Tensors operands, Workspace) {
+  return for_update(problem.dtype, op.rounds, [&]<class T, class X>(As<T>, As<X>) -> Run {
+    return [op](Tensors operands, Workspace) {
       std::int64_t found = 0;
       if (is_applied<Row>(operands, 1))
-        found = update<T>(scalars_of(op, update_step<Row>(operands, 1)), operands[0].as<T>(), count,
-                          states_of<Row, T>(operands, 1 + UpdateOperands<Row>::scalars));
+        found = update_and_round<Row, T, X>(scalars_of(op, update_step<Row>(operands, 1)), operands,
+                                            0, 1 + UpdateOperands<Row>::scalars, op.rounds);
       count_found(operands, op.accumulate, found);
     };
   });
@@ -133,15 +154,14 @@ Run prepare_update(const Row& op, const Problem& problem) {
 template <class List>
 Run prepare_updates(const List& op, const Problem& problem) {
   using Row = typename List::One;
-  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_update(problem.dtype, op.rounds, [&]<class T, class X>(As<T>, As<X>) -> Run {
     return [op](Tensors operands, Workspace) {
       std::int64_t found = 0;
       const UpdateStep step = update_step<Row>(operands, 0);
       for (std::int64_t i = 0; i < op.count() && is_applied<Row>(operands, 0); ++i) {
-        const ListPlaces<Row> places(op.count(), i);
-        const Tensor& grad = operands[places.gradient];
-        found += update<T>(scalars_of(op.one(i), step), grad.as<T>(), grad.elements(),
-                           states_of<Row, T>(operands, places.first_state));
+        const ListPlaces<Row> places(op.count(), i, op.rounds);
+        found += update_and_round<Row, T, X>(scalars_of(op.one(i), step), operands, places.gradient,
+                                             places.first_state, op.rounds);
       }
       count_found(operands, op.accumulate, found);
     };

@@ -25,7 +25,7 @@ machine::Target fusing_target() {
 
 program::Bundle bundle_of(const GridSetup& setup, const machine::Target& target) {
   const graph::ModelGraphs model = setup.graphs();
-  return compile(model, setup.solved(model), target).classes[0];
+  return compile(model, setup.solved(model), target, {{"keep_rounded"}, {}}).classes[0];
 }
 
 GridSetup setup_of(const plan::Grid& grid, DType compute = DType::bf16) {
