@@ -101,9 +101,9 @@ std::vector<Key> parallel_keys() {
       {.path = "precision.compute",
        .meaning =
            "Type of activations and of what matrix products read. Beside bf16, weights, "
-           "their gradients' sums and the optimizer's state are fp32, and a step begins by "
-           "rounding the weights. On a CPU bf16 can be planned and verified, and trained only with "
-           "kernels = reference.",
+           "their gradients' sums and the optimizer's state are fp32, and the update also writes "
+           "the weights rounded, as steps read them. On a CPU bf16 can be planned and verified, "
+           "and trained only with kernels = reference.",
        .field = choice<DType>(at(&Config::plan, &PlanSpec::compute), {"fp32", "fp64", "bf16"},
                               {DType::f32, DType::f64, DType::bf16}),
        .fallback = "fp32",

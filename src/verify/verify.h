@@ -64,9 +64,8 @@
 //                       What is fed as one kind is not read as another.
 //
 //   rounded             The rounded copy of a weight is written by an update that writes the
-//   weight, or
-//                       made from it where a run starts; whoever reads it, and the program that
-//                       follows, finds it in agreement with the weight.
+//                       weight, or made from it where a run starts; whoever reads it, and the
+//                       program that follows, finds it in agreement with the weight.
 //
 //   bundle              Programs of a bundle agree on ranks, meshes, regions, persistent buffers.
 #pragma once

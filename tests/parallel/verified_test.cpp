@@ -122,6 +122,11 @@ std::vector<RunSetup> varied_jobs() {
   fsdp.plan.strategy = plan::Strategy::fsdp;
   test::set_grid(fsdp, {.z = 4, .data = 1});
   jobs.push_back(fsdp);
+  RunSetup mixed = test::first_model();
+  mixed.plan.compute = DType::bf16;
+  mixed.reference_kernels = true;
+  test::set_grid(mixed, {.x = 2, .y = 2, .z = 1, .data = 2});
+  jobs.push_back(mixed);
   return jobs;
 }
 

@@ -15,5 +15,7 @@ void add_message_mutations(std::vector<Mutation>& list);
 void add_part_mutations(std::vector<Mutation>& list);
 /// Waits, addresses, updates, and the frame of programs and bundles.
 void add_memory_mutations(std::vector<Mutation>& list);
+/// Rounded copies of weights.
+void add_rounded_mutations(std::vector<Mutation>& list);
 
 }  // namespace fourfold::verify

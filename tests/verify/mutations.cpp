@@ -11,6 +11,7 @@ const std::vector<Mutation>& mutations() {
     add_message_mutations(list);
     add_part_mutations(list);
     add_memory_mutations(list);
+    add_rounded_mutations(list);
     return list;
   }();
   return all;

@@ -121,11 +121,18 @@ void add_order(std::vector<Mutation>& list) {
                   }});
 }
 
+/// Operands of tensor number `index` alone in a list of updates: its gradient, and what is updated.
+std::vector<std::size_t> own_operands(const op::AdamWList& all, std::int64_t index) {
+  const std::vector<std::size_t> operands = all.operands_of(index);
+  std::vector<std::size_t> own = {operands[0], operands[5], operands[6], operands[7]};
+  if (all.rounds) own.push_back(operands[8]);
+  return own;
+}
+
 /// Takes tensor number `index` out of a list of updates.
 void drop_tensor(Compute& compute, std::int64_t index) {
   auto& all = std::get<op::AdamWList>(compute.op);
-  std::vector<std::size_t> operands = all.operands_of(index);
-  const std::vector<std::size_t> own = {operands[0], operands[5], operands[6], operands[7]};
+  const std::vector<std::size_t> own = own_operands(all, index);
   for (auto operand = own.rbegin(); operand != own.rend(); ++operand)
     compute.slices.erase(compute.slices.begin() + static_cast<std::ptrdiff_t>(*operand));
   if (index < all.decayed) --all.decayed;
@@ -135,9 +142,8 @@ void drop_tensor(Compute& compute, std::int64_t index) {
 /// Lets tensor number `index` of a list of updates be another one once more.
 void repeat_tensor(Compute& compute, std::int64_t index, std::int64_t other) {
   const auto& all = std::get<op::AdamWList>(compute.op);
-  const std::vector<std::size_t> to = all.operands_of(index), from = all.operands_of(other);
-  for (const std::size_t operand : {0U, 5U, 6U, 7U})
-    compute.slices[to[operand]] = compute.slices[from[operand]];
+  const std::vector<std::size_t> to = own_operands(all, index), from = own_operands(all, other);
+  for (std::size_t i = 0; i < to.size(); ++i) compute.slices[to[i]] = compute.slices[from[i]];
 }
 
 /// True if a list of updates has that tensor: other faults may have left another list there.

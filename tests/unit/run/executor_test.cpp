@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/dtype.h"
 #include "base/error.h"
 #include "run/cpu.h"
 #include "unit/run/handmade.h"
@@ -71,6 +76,58 @@ TEST(Executor, programs_and_buffers_that_are_not_there_are_named) {
   };
   EXPECT_NE(message([&] { executor.run("digest", {}); }).find("digest"), std::string::npos);
   EXPECT_NE(message([&] { executor.bytes("echo", "logits"); }).find("logits"), std::string::npos);
+}
+
+/// A weight, its copy in bf16, and a program that moves the copy to where the test sees it.
+program::Bundle with_rounded_copy() {
+  Handmade made("use");
+  made.step_block();
+  made.result_block();
+  const auto persistent = Handmade::Region::persistent;
+  made.buffer("w", DType::f32, {4}, persistent, Handmade::Role::parameter);
+  const auto copy = made.buffer("w/rounded", DType::bf16, {4}, persistent, Handmade::Role::rounded);
+  const auto seen =
+      made.buffer("seen", DType::bf16, {4}, Handmade::Region::transient, Handmade::Role::output);
+  made.copy("math", copy, seen);
+  return made.bundle();
+}
+
+/// The bits that a program finds in the copy.
+std::vector<std::uint16_t> copy_seen_by(Executor& executor, bool stepwise) {
+  if (stepwise)
+    executor.run_stepwise("use", {}, nullptr, [](const program::Program&, std::size_t) {});
+  else
+    executor.run("use", {});
+  std::vector<std::uint16_t> bits;
+  for (const BFloat16 value : as<BFloat16>(executor.bytes("use", "seen")))
+    bits.push_back(value.bits);
+  return bits;
+}
+
+TEST(Executor, weights_that_the_host_has_written_are_rounded_again_before_the_next_program) {
+  const program::Bundle bundle = with_rounded_copy();
+  for (const bool stepwise : {false, true}) {
+    CpuBackend backend;
+    Executor executor(bundle, backend);
+    // Halfway between two of bf16: to the even one, be it below or above.
+    const std::vector<float> first = {1, 1 + 0x1p-8F, 1 + 3 * 0x1p-8F, -0.0F};
+    std::ranges::copy(first, as<float>(executor.bytes("use", "w")).begin());
+    EXPECT_EQ(copy_seen_by(executor, stepwise),
+              (std::vector<std::uint16_t>{0x3f80, 0x3f80, 0x3f82, 0x8000}));
+    as<float>(executor.bytes(bundle.programs[0].buffer(program::BufferId(2))))[0] = 2;
+    EXPECT_EQ(copy_seen_by(executor, stepwise)[0], 0x4000) << "by its buffer";
+  }
+}
+
+/// A save reads all weights, and costs nobody their rounding.
+TEST(Executor, weights_that_the_host_has_only_read_are_not_rounded_again) {
+  const program::Bundle bundle = with_rounded_copy();
+  const program::Program& use = bundle.programs[0];
+  CpuBackend backend;
+  Executor executor(bundle, backend);
+  as<BFloat16>(executor.bytes("use", "w/rounded"))[0] = BFloat16(7);
+  EXPECT_EQ(executor.read(use.buffer(*use.find_buffer("w"))).size(), 16U);
+  EXPECT_EQ(copy_seen_by(executor, false)[0], BFloat16(7).bits);
 }
 
 TEST(Executor, a_block_too_small_for_its_fields_is_refused) {

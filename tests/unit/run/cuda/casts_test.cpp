@@ -1,4 +1,4 @@
-// The rounding of weights to bf16 on a GPU that is not there, in one launch and in many.
+// The rounding of initial weights to bf16 on a GPU that is not there, in one launch and in many.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ Trained train(FakeGpu& gpu, const machine::Target& target) {
   }
   trained.state = run.state();
   trained.casts =
-      std::ranges::count_if(run.train_program().instructions, [](const auto& instruction) {
+      std::ranges::count_if(run.bundle().at("init").instructions, [](const auto& instruction) {
         const auto* compute = std::get_if<program::Compute>(&instruction.what);
         return compute != nullptr && op::name(compute->op).starts_with("cast");
       });
