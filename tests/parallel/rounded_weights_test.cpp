@@ -138,10 +138,10 @@ class Watched {
   Shown shown_;
 };
 
-using Course = std::function<void(Watched&)>;
+using WatchedRun = std::function<void(Watched&)>;
 
 /// What rank 0 shows of a course that all ranks take.
-Shown shown(const RunSetup& setup, const std::vector<std::string>& without, const Course& course) {
+Shown shown(const RunSetup& setup, const std::vector<std::string>& without, const WatchedRun& course) {
   GridRun grid(setup, GridRun::compile_job(setup, {without, {}}));
   Shown first;
   grid.run([&](RankRun& rank) {
@@ -153,7 +153,7 @@ Shown shown(const RunSetup& setup, const std::vector<std::string>& without, cons
   return first;
 }
 
-void expect_same_without_copies(const RunSetup& setup, const Course& course) {
+void expect_same_without_copies(const RunSetup& setup, const WatchedRun& course) {
   SCOPED_TRACE(test::name_of(setup.plan));
   const Shown kept = shown(setup, {}, course);
   EXPECT_FALSE(kept.losses.empty());

@@ -149,7 +149,7 @@ bool reads_copy(const Program& program, std::size_t at) {
   });
 }
 
-void add_order(std::vector<Mutation>& list) {
+void add_times_of_rounding(std::vector<Mutation>& list) {
   list.push_back(
       {"a weight rounded before it is made", {"rounded"}, true, [](Job& job, std::mt19937& random) {
          const auto site = pick(job, random, [](const Program& program, std::size_t at) {
@@ -272,7 +272,7 @@ std::optional<std::pair<BufferId, BufferId>> two_alike(const Program& program, s
   return pairs[number % pairs.size()];
 }
 
-void add_frames(std::vector<Mutation>& list) {
+void add_frames_of_copies(std::vector<Mutation>& list) {
   list.push_back({"two copies that have each other's names",
                   {"rounded"},
                   true,
@@ -313,10 +313,10 @@ void add_frames(std::vector<Mutation>& list) {
 
 void add_rounded_mutations(std::vector<Mutation>& list) {
   add_roundings(list);
-  add_order(list);
+  add_times_of_rounding(list);
   add_writers(list);
   add_buffers(list);
-  add_frames(list);
+  add_frames_of_copies(list);
 }
 
 }  // namespace fourfold::verify
