@@ -47,6 +47,7 @@ RunSetup large_setup() {
 /// are slow.
 RunSetup large_setup_in_bf16() {
   RunSetup setup = large_setup();
+  setup.gpt.max_position_embeddings = 8;
   setup.plan = {.global_batch_size = 2, .micro_batch_size = 1, .seq_length = 8};
   setup.plan.compute = DType::bf16;
   setup.reference_kernels = true;

@@ -249,7 +249,7 @@ Mutation changed(std::string kind, std::vector<std::string> rules, bool at_instr
 }
 
 void add_buffers(std::vector<Mutation>& list) {
-  list.push_back(changed("a copy in the type of its weight", {"operands"}, true,
+  list.push_back(changed("a copy in the type of its weight", {"operands", "class"}, false,
                          [](Bundle&, Buffer& copy) { copy.dtype = DType::f32; }));
   list.push_back(changed("a copy that is taken for an activation", {"update-once"}, true,
                          [](Bundle&, Buffer& copy) { copy.role = BufferRole::activation; }));

@@ -12,13 +12,13 @@
 namespace fourfold::job {
 namespace {
 
-Job planned(std::vector<std::string> sets) {
+Job made(std::vector<std::string> sets) {
   const std::vector<std::string> files{std::string(FOURFOLD_SOURCE_DIR) +
                                        "/configs/gpt-quickstart.yaml"};
   for (const char* set : {"model.vocab_size=65", "kernels=reference", "train.global_batch_size=8",
                           "train.micro_batch_size=4"})
     sets.emplace_back(set);
-  return plan_job(config::load(files, sets));
+  return make_job(config::load(files, sets));
 }
 
 std::map<std::string, std::int64_t> by_name(const std::vector<MemoryClass>& classes) {
@@ -36,7 +36,7 @@ std::int64_t total(const std::vector<MemoryClass>& classes) {
 TEST(MemoryClasses, come_to_the_regions_of_the_programs) {
   for (const char* precision : {"fp32", "bf16"})
     for (const char* grid : {"parallel.data=1", "parallel.data=2", "parallel.tensor={x: 2}"}) {
-      const Job job = planned({std::string("precision.compute=") + precision, grid});
+      const Job job = made({std::string("precision.compute=") + precision, grid});
       const RankMemory memory = rank_memory(job);
       EXPECT_EQ(total(memory.persistent), job.bundle().persistent_bytes) << precision << grid;
       EXPECT_EQ(total(memory.transient), job.bundle().transient_bytes) << precision << grid;
@@ -48,7 +48,7 @@ TEST(MemoryClasses, come_to_the_regions_of_the_programs) {
 /// which a rank updates only its own rows.
 TEST(MemoryClasses, in_bf16_rounded_weights_are_kept_beside_the_weights) {
   const auto kept = [](const std::vector<std::string>& sets) {
-    return by_name(rank_memory(planned(sets)).persistent);
+    return by_name(rank_memory(made(sets)).persistent);
   };
   const auto single = kept({"precision.compute=fp32"}), mixed = kept({"precision.compute=bf16"});
   EXPECT_FALSE(single.contains("rounded parameters"));
