@@ -54,7 +54,7 @@ RunSetup small_unet() {
   setup.unet->num_heads = 4;
   setup.unet->norm_groups = 4;
   setup.unet->diffusion.average_decay = 0.75;
-  setup.plan.global_batch_size = 16;
+  setup.plan.global_batch_size = 8;
   return in_bf16(setup);
 }
 
