@@ -141,7 +141,8 @@ class Watched {
 using WatchedRun = std::function<void(Watched&)>;
 
 /// What rank 0 shows of a course that all ranks take.
-Shown shown(const RunSetup& setup, const std::vector<std::string>& without, const WatchedRun& course) {
+Shown shown(const RunSetup& setup, const std::vector<std::string>& without,
+            const WatchedRun& course) {
   GridRun grid(setup, GridRun::compile_job(setup, {without, {}}));
   Shown first;
   grid.run([&](RankRun& rank) {

@@ -10,6 +10,10 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "checkpoint/save.h"
+#include "checkpoint/save_model.h"
+#include "support/grid_run.h"
+#include "support/grids.h"
+#include "support/long_run.h"
 #include "support/small_run.h"
 #include "unit/run/allocation_counter.h"
 
@@ -164,6 +168,51 @@ TEST(Memory, a_save_takes_the_copy_that_was_planned_and_nothing_that_grows) {
   }
   expect_within_one_percent(status_bytes("VmHWM:") - before, planned);
   std::filesystem::remove_all(folder);
+}
+
+/// Four ranks, each with a quarter of the weights. What they take at the end beyond what a step has
+/// is what checkpoint/save_model.h allows each of them, two pieces; the weights are a multiple of
+/// that, so that a rank which put them together would show. With FOURFOLD_LONG pieces are those of
+/// a run, and 251 MiB of weights.
+TEST(Memory, the_final_weights_take_two_pieces_of_a_rank_and_not_the_model) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's own memory counts as resident";
+#endif
+  constexpr std::int64_t ranks = 4;
+  RunSetup setup = large_setup();
+  test::set_grid(setup, {.z = ranks, .data = 1});
+  checkpoint::ModelFileSpec spec;
+  if (is_long_run())
+    setup.gpt.vocab_size = 103'000;
+  else
+    spec.piece_bytes = std::int64_t{1} << 20;
+  const std::int64_t limit = ranks * 2 * spec.piece_bytes;
+  const auto folder =
+      std::filesystem::temp_directory_path() / format("fourfold-memory-weights-{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  std::int64_t before = 0, after = 0, weights = 0;
+  test::GridRun(setup).run([&](test::GridRun::RankRun& rank) {
+    rank.executor.run("init", {});
+    rank.world.barrier();
+    if (rank.rank == 0) before = settle();
+    rank.world.barrier();
+    checkpoint::save_model(
+        folder.string(), rank.bundle.at("train"),
+        [&](const program::Buffer& buffer) { return rank.executor.read(buffer); }, &rank.world,
+        spec);
+    rank.world.barrier();
+    if (rank.rank != 0) return;
+    after = status_bytes("VmHWM:");
+    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+      if (buffer.role == program::BufferRole::parameter)
+        weights += buffer.global.elements() * size_bytes(buffer.dtype);
+  });
+  std::filesystem::remove_all(folder);
+  std::printf("weights %s, taken while they were written %s, at most %s\n",
+              format_bytes(weights).c_str(), format_bytes(after - before).c_str(),
+              format_bytes(limit).c_str());
+  EXPECT_GE(weights, 3 * limit);
+  EXPECT_LE(after - before, limit);
 }
 
 TEST(Memory, every_page_that_was_counted_is_used) {
