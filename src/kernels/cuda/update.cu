@@ -160,19 +160,20 @@ __global__ void prepare_step(Row row, StepScalars step, bool accumulate, StepFac
   factors->of[0] = factors_of(scalars_of(row, step.read()));
 }
 
-/// Stores `size` values as R; `whole` says that all are wanted and that they lie aligned together.
+/// Stores values, which lie in a pack or in part of one, as R; `whole` says that all are wanted and
+/// that they lie aligned together.
 template <class R, int size>
 __device__ void store_rounded(const float (&values)[size], bool whole, std::int64_t count, R* to) {
-  struct alignas(size * sizeof(R)) Pack {
-    R elements[size];
-  };
-  if (whole) {
-    Pack pack;
-    for (int i = 0; i < size; ++i) pack.elements[i] = from_float<R>(values[i]);
-    *reinterpret_cast<Pack*>(to) = pack;
-  } else {
+  if (!whole) {
     for (int i = 0; i < size; ++i)
       if (i < count) to[i] = from_float<R>(values[i]);
+  } else if constexpr (size == pack_size<R>) {
+    store_packs<R>(values, WholePack{true}, to);
+  } else {
+    static_assert(size == 4 && std::is_same_v<R, BFloat16>);
+    const std::uint32_t words[2] = {bf16_pair(values[0], values[1]),
+                                    bf16_pair(values[2], values[3])};
+    store_words(words, to);
   }
 }
 
@@ -189,13 +190,13 @@ __global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row, 
   const std::int64_t begin =
       static_cast<std::int64_t>(blockIdx.x - of.first_block) * packs_per_block;
   const std::int64_t end = begin + packs_per_block < packs ? begin + packs_per_block : packs;
+  unsigned lost = 0;
   for (std::int64_t pack = begin + threadIdx.x; pack < end; pack += update_threads) {
     const std::int64_t first = pack * size, count = of.count - first;
     const bool whole = of.aligned && count >= size;
     float grad[size], state[states][size];
     load_pack<T>(of.grad + first, whole, count, grad);
     for (int s = 0; s < states; ++s) load_pack<T>(of.states[s] + first, whole, count, state[s]);
-    unsigned lost = 0;
     for (int i = 0; i < size; ++i) {
       bool is_finite = true;
       if constexpr (states == 3)
@@ -204,10 +205,10 @@ __global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row, 
         is_finite = factors.update(grad[i], state[0][i], state[1][i]);
       lost += is_finite || i >= count ? 0 : 1;
     }
-    if (lost != 0) atomicAdd(reinterpret_cast<unsigned long long*>(found), lost);
     for (int s = 0; s < states; ++s) store_pack<T>(state[s], whole, count, of.states[s] + first);
     if (of.rounded != nullptr) store_rounded<R>(state[0], whole, count, of.rounded + first);
   }
+  if (lost != 0) atomicAdd(reinterpret_cast<unsigned long long*>(found), lost);
 }
 
 /// Collects tensors and launches when no more fit.

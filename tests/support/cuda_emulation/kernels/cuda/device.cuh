@@ -121,6 +121,9 @@ inline void load_words(const void* from, std::uint32_t (&words)[4]) {
 inline void store_words(const std::uint32_t (&words)[4], void* to) {
   std::memcpy(std::assume_aligned<16>(static_cast<std::byte*>(to)), words, sizeof(words));
 }
+inline void store_words(const std::uint32_t (&words)[2], void* to) {
+  std::memcpy(std::assume_aligned<8>(static_cast<std::byte*>(to)), words, sizeof(words));
+}
 
 inline std::uint16_t bf16_bits(float value) {
   return BFloat16(value).bits;
