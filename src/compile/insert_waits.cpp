@@ -22,40 +22,21 @@ struct Range {
   bool writes;
 };
 
-/// Where the buffers of a program lie, in less memory than they take.
-class Places {
- public:
-  explicit Places(const Program& program) {
-    places_.reserve(program.buffers.size());
-    for (const program::Buffer& buffer : program.buffers)
-      places_.push_back({buffer.offset_bytes, buffer.size_bytes, buffer.region,
-                         buffer.role == program::BufferRole::step_block ||
-                             buffer.role == program::BufferRole::result_block});
-  }
+Range range_of(const Program& program, const program::Slice& slice, bool writes) {
+  const program::Buffer& buffer = program.buffer(slice.buffer);
+  const bool is_block = buffer.role == program::BufferRole::step_block ||
+                        buffer.role == program::BufferRole::result_block;
+  const std::int64_t first = is_block ? slice.offset_bytes : 0,
+                     last = is_block ? slice.end_bytes() : buffer.size_bytes;
+  return {buffer.region, buffer.offset_bytes + first, buffer.offset_bytes + last, writes};
+}
 
-  Range range_of(const program::Slice& slice, bool writes) const {
-    const Place& place = places_[slice.buffer.index()];
-    const std::int64_t first = place.is_block ? slice.offset_bytes : 0,
-                       last = place.is_block ? slice.end_bytes() : place.size_bytes;
-    return {place.region, place.offset_bytes + first, place.offset_bytes + last, writes};
-  }
-  std::vector<Range> ranges(const Instruction& instruction) const {
-    const std::vector<program::Access> accesses = program::accesses(instruction);
-    std::vector<Range> list;
-    list.reserve(accesses.size());
-    for (const program::Access& access : accesses)
-      list.push_back(range_of(access.slice, access.role != op::Role::read));
-    return list;
-  }
-
- private:
-  struct Place {
-    std::int64_t offset_bytes, size_bytes;
-    program::Region region;
-    bool is_block;
-  };
-  std::vector<Place> places_;
-};
+std::vector<Range> ranges(const Program& program, const Instruction& instruction) {
+  std::vector<Range> list;
+  for (const program::Access& access : program::accesses(instruction))
+    list.push_back(range_of(program, access.slice, access.role != op::Role::read));
+  return list;
+}
 
 /// By stream: how many of its instructions, from its first one on.
 using Counts = std::vector<std::uint32_t>;
@@ -95,11 +76,11 @@ std::size_t place_of(program::Region region) {
   return region == program::Region::persistent ? 0 : 1;
 }
 
-std::array<Histories, 2> histories_of(Program& program, const Places& places) {
+std::array<Histories, 2> histories_of(Program& program) {
   std::array<std::vector<std::int64_t>, 2> ends;
   for (Instruction& instruction : program.instructions)
     program::for_each_slice(instruction, [&](const program::Slice& slice) {
-      const Range range = places.range_of(slice, false);
+      const Range range = range_of(program, slice, false);
       std::vector<std::int64_t>& list = ends[place_of(range.region)];
       list.push_back(range.begin);
       list.push_back(range.end);
@@ -127,8 +108,7 @@ class Finder {
       : program_(program),
         none_(program.streams.size(), 0),
         streams_(program.streams.size(), Stream{{}, none_, none_, {}}),
-        places_(program),
-        bytes_(histories_of(program, places_)) {}
+        bytes_(histories_of(program)) {}
 
   /// In the order of the instructions that wait.
   std::vector<Wait> run() {
@@ -139,7 +119,7 @@ class Finder {
  private:
   void scan(std::size_t index) {
     const std::size_t own = program_.instructions[index].stream.index();
-    const std::vector<Range> touched = places_.ranges(program_.instructions[index]);
+    const std::vector<Range> touched = ranges(program_, program_.instructions[index]);
     const Counts conflicts = last_conflicts(touched);
     for (std::size_t other = 0; other < streams_.size(); ++other)
       if (other != own && conflicts[other] > streams_[own].now[other])
@@ -181,7 +161,6 @@ class Finder {
   const Program& program_;
   Counts none_;
   std::vector<Stream> streams_;
-  Places places_;
   std::array<Histories, 2> bytes_;  // of each region
   std::vector<Wait> waits_;
 };

@@ -1,7 +1,6 @@
 #include "compile/liveness.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -32,31 +31,20 @@ void keep_what_is_sent(const program::Program& program, std::vector<std::vector<
 
 std::vector<std::vector<Interval>> live_intervals(const program::Program& program) {
   std::vector<std::vector<Interval>> lives(program.buffers.size());
-  // What is asked of a buffer at each access, in little memory.
-  struct Facts {
-    std::int64_t bytes;
-    bool is_persistent, is_workspace;
-  };
-  std::vector<Facts> facts;
-  facts.reserve(program.buffers.size());
-  for (const program::Buffer& buffer : program.buffers)
-    facts.push_back({buffer.size_bytes, buffer.region == program::Region::persistent,
-                     buffer.role == program::BufferRole::workspace});
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const std::vector<program::Access> accesses = program::accesses(program.instructions[i]);
     const auto note = [&](const program::Access& access) {
-      const auto& [bytes, is_persistent, is_workspace] = facts[access.slice.buffer.index()];
-      if (is_persistent) return;
+      const program::Buffer& buffer = program.buffer(access.slice.buffer);
+      if (buffer.region == program::Region::persistent) return;
       auto& list = lives[access.slice.buffer.index()];
       const bool begins = access.role == op::Role::write &&
-                          (is_workspace || access.slice.bytes() == bytes || list.empty());
+                          (buffer.role == program::BufferRole::workspace ||
+                           access.slice.bytes() == buffer.size_bytes || list.empty());
       if (begins) {
         list.push_back({i, i});
       } else {
-        require(!list.empty(), [&] {
-          return format("{} is written before it is read",
-                        program.buffer(access.slice.buffer).name);
-        });
+        require(!list.empty(),
+                [&] { return format("{} is written before it is read", buffer.name); });
         list.back().end = i;
       }
     };

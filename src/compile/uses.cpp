@@ -21,20 +21,16 @@ void drop_untouched_buffers(program::Program& program) {
   for (Instruction& instruction : program.instructions)
     program::for_each_slice(instruction,
                             [&](Slice& slice) { is_touched[slice.buffer.index()] = true; });
+  std::vector<program::Buffer> kept;
   std::vector<program::BufferId> now;
-  std::size_t kept = 0;
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     program::Buffer& buffer = program.buffers[i];
-    now.emplace_back(kept);
+    now.emplace_back(kept.size());
     const bool is_temporary = buffer.region == program::Region::transient &&
                               buffer.role == program::BufferRole::activation;
-    if (is_temporary && !is_touched[i]) continue;
-    if (kept != i) program.buffers[kept] = std::move(buffer);
-    ++kept;
+    if (!is_temporary || is_touched[i]) kept.push_back(std::move(buffer));
   }
-  if (kept == program.buffers.size()) return;
-  program.buffers.erase(program.buffers.begin() + static_cast<std::ptrdiff_t>(kept),
-                        program.buffers.end());
+  program.buffers = std::move(kept);
   for (Instruction& instruction : program.instructions)
     program::for_each_slice(instruction,
                             [&](Slice& slice) { slice.buffer = now[slice.buffer.index()]; });
@@ -52,14 +48,13 @@ Uses::Use::Use(std::size_t instruction, const Access& access)
 Uses::Uses(program::Program& program, std::size_t first, std::size_t last)
     : program_(program),
       begin_(program.buffers.size() + 1, 0),
-      near_(program.buffers.size(), 0),
-      tasks_(program.instructions.size(), static_cast<std::uint32_t>(program.tasks.size())),
+      tasks_(program.instructions.size(), program.tasks.size()),
       gone_(program.instructions.size(), false) {
   require(program.instructions.size() <= std::numeric_limits<std::uint32_t>::max(),
           "a program has less than 2^32 instructions");
   for (std::size_t task = 0; task < program.tasks.size(); ++task)
     for (std::size_t i = program.tasks[task].begin; i < program.tasks[task].end; ++i)
-      tasks_[i] = static_cast<std::uint32_t>(task);
+      tasks_[i] = task;
   for (std::size_t i = first; i < last; ++i)
     program::for_each_slice(program.instructions[i], [&](const Slice& slice) {
       if (!is_given(slice)) ++begin_[slice.buffer.index() + 1];
@@ -105,21 +100,8 @@ void Uses::remove(std::size_t index, Freed& freed) {
 std::span<const Uses::Use> Uses::between(program::BufferId buffer, std::size_t first,
                                          std::size_t last) const {
   const std::span<const Use> list = of(*this, buffer);
-  const std::size_t begin = place_of(list, first, near_[buffer.index()]);
-  near_[buffer.index()] = static_cast<std::uint32_t>(begin);
-  const std::size_t end = last >= gone_.size() ? list.size() : place_of(list, last, begin);
-  return list.subspan(begin, end - begin);
-}
-
-std::size_t Uses::place_of(std::span<const Use> list, std::size_t index, std::size_t near) {
-  std::size_t low = near, high = near, step = 1;  // it lies from `low` to `high`
-  for (; low > 0 && list[low - 1].index >= index; step *= 2) low -= std::min(low, step);
-  for (; high < list.size() && list[high].index < index; step *= 2)
-    high = std::min(list.size(), high + step);
-  const auto in_between = list.subspan(low, high - low);
-  return low +
-         static_cast<std::size_t>(std::ranges::lower_bound(in_between, index, {}, &Use::index) -
-                                  in_between.begin());
+  const auto begin = std::ranges::lower_bound(list, first, {}, &Use::index);
+  return {begin, std::ranges::lower_bound(begin, list.end(), last, {}, &Use::index)};
 }
 
 std::optional<std::size_t> Uses::writer(const Slice& slice, std::size_t reader) const {

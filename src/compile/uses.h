@@ -77,9 +77,6 @@ class Uses {
   }
   /// Those of a buffer by instructions from `first` on and before `last`, what is gone among them.
   std::span<const Use> between(program::BufferId buffer, std::size_t first, std::size_t last) const;
-  /// The place of the first use by `index` or later. Cost: logarithmic in how far it is from the
-  /// place `near`: neighbouring questions find their answers near each other, and in the caches.
-  static std::size_t place_of(std::span<const Use> list, std::size_t index, std::size_t near);
   /// True if it is of the step block, which nothing here writes: its many reads, of each
   /// micro-batch, are in nobody's way and need not be kept.
   bool is_given(const program::Slice& slice) const {
@@ -92,9 +89,8 @@ class Uses {
   // The uses of one buffer after another, each in the order of the instructions. A replacement has
   // the uses of its members, so no buffer ever has more.
   std::vector<Use> uses_;
-  std::vector<std::size_t> begin_;           // of each buffer in `uses_`, and the end of the last
-  mutable std::vector<std::uint32_t> near_;  // of each buffer: the place that was asked for last
-  std::vector<std::uint32_t> tasks_;         // of each instruction
+  std::vector<std::size_t> begin_;  // of each buffer in `uses_`, and the end of the last
+  std::vector<std::size_t> tasks_;  // of each instruction
   std::vector<bool> gone_;
   std::size_t num_moved_ = 0;
 };

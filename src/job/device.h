@@ -27,8 +27,8 @@ Device choose_device(const config::Config& config, std::int64_t ranks);
 /// Before a job runs, which may be planned without: UserError(environment) unless its GPU answers.
 void require_device(const Job& job);
 
-/// UserError(does_not_fit) when both regions of so many ranks, and what each takes of the host
-/// beside them, exceed the memory that the device and this host have left.
+/// UserError(does_not_fit) when the persistent and the transient region of so many ranks, and what
+/// each takes of the host beside them, exceed the memory that the device and this host have left.
 void check_memory(const Job& job, std::int64_t ranks_here = 1, std::int64_t beside_bytes = 0);
 
 /// For one rank. `data_name`: where feeders read, for whoever watches a run that stands still.

@@ -97,7 +97,8 @@ struct PositionRows {
   }
 };
 
-/// A block for each row of the table, which one token of each sample touches: no documents.
+/// A block of threads computes each row of the table. Samples hold one document each, so that one
+/// token of each sample touches a row.
 template <class T>
 __global__ void positions_gradient(const T* y_grad_BTC, std::int64_t batch, Positions positions,
                                    bool accumulate, float* table_grad_PC) {
