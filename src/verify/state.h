@@ -14,8 +14,8 @@
 
 namespace fourfold::verify {
 
-/// Tells for every byte over which axes it is a partial sum. A byte that is zero on all ranks is one
-/// over any axes.
+/// Tells for every byte over which axes it is a partial sum. A byte that is zero on all ranks is
+/// one over any axes.
 class PartialMap {
  public:
   explicit PartialMap(const Program& program);
