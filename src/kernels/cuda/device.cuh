@@ -50,20 +50,18 @@ __device__ inline std::byte* dynamic_shared() {
   return memory;
 }
 
-/// 16 bytes by one access, at a multiple of 16, of global or shared memory. Stores are spelled out,
-/// because of one of a struct or a vector the compiler may make several.
+/// 16 bytes by one access, at a multiple of 16, of global or shared memory. A struct of narrow
+/// members would be stored by an access for each member.
 __device__ inline void load_words(const void* from, std::uint32_t (&words)[4]) {
   const uint4 all = *static_cast<const uint4*>(from);
   words[0] = all.x, words[1] = all.y, words[2] = all.z, words[3] = all.w;
 }
 __device__ inline void store_words(const std::uint32_t (&words)[4], void* to) {
-  asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words[0]), "r"(words[1]),
-               "r"(words[2]), "r"(words[3])
-               : "memory");
+  *static_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
 }
 /// Likewise 8 bytes, at a multiple of 8.
 __device__ inline void store_words(const std::uint32_t (&words)[2], void* to) {
-  asm volatile("st.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+  *static_cast<uint2*>(to) = make_uint2(words[0], words[1]);
 }
 
 /// The bits of a float rounded to bf16, to nearest even; NaN stays NaN.
