@@ -23,33 +23,38 @@ struct Array {
   std::vector<T> memory;
 };
 
-void expect_random(const std::vector<double>& values) {
+/// Uniform from `least` to 1: as a number u from 0 to 1, with mean 1/2 and variance 1/12, and of
+/// u^2 1/3 and 1/5 - 1/9. Five standard deviations.
+void expect_random(const std::vector<double>& values, double least) {
   double sum = 0, squares = 0;
   for (const double value : values) {
-    EXPECT_GE(value, -1);
+    EXPECT_GE(value, least);
     EXPECT_LE(value, 1);
-    sum += value;
-    squares += value * value;
+    const double u = (value - least) / (1 - least);
+    sum += u;
+    squares += u * u;
   }
-  // Uniform on (-1, 1): variance 1/3; of the squares 1/5 - 1/9. Five standard deviations.
   const auto count = static_cast<double>(values.size());
-  EXPECT_NEAR(sum / count, 0, 5 * std::sqrt(1. / 3 / count));
+  EXPECT_NEAR(sum / count, 0.5, 5 * std::sqrt(1. / 12 / count));
   EXPECT_NEAR(squares / count, 1. / 3, 5 * std::sqrt((1. / 5 - 1. / 9) / count));
 }
 
-TEST(Streams, random_numbers_lie_between_minus_one_and_one_and_are_spread_evenly) {
-  Array<float> floats(odd_count, 7.F);
-  fill_random(reinterpret_cast<std::byte*>(floats.data()), odd_count, DType::f32, nullptr);
-  expect_random({floats.memory.begin(), floats.memory.begin() + odd_count});
-  EXPECT_EQ(floats.memory[odd_count], 7.F);
+TEST(Streams, random_numbers_lie_between_the_least_and_one_and_are_spread_evenly) {
+  for (const float least : {-1.F, 0.F}) {
+    Array<float> floats(odd_count, 7.F);
+    fill_random(reinterpret_cast<std::byte*>(floats.data()), odd_count, DType::f32, least, nullptr);
+    expect_random({floats.memory.begin(), floats.memory.begin() + odd_count}, least);
+    EXPECT_EQ(floats.memory[odd_count], 7.F);
 
-  Array<BFloat16> halves(odd_count, BFloat16(7.F));
-  fill_random(reinterpret_cast<std::byte*>(halves.data()), odd_count, DType::bf16, nullptr);
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < odd_count; ++i)
-    values.push_back(static_cast<float>(halves.memory[static_cast<std::size_t>(i)]));
-  expect_random(values);
-  EXPECT_EQ(static_cast<float>(halves.memory[odd_count]), 7.F);
+    Array<BFloat16> halves(odd_count, BFloat16(7.F));
+    fill_random(reinterpret_cast<std::byte*>(halves.data()), odd_count, DType::bf16, least,
+                nullptr);
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < odd_count; ++i)
+      values.push_back(static_cast<float>(halves.memory[static_cast<std::size_t>(i)]));
+    expect_random(values, least);
+    EXPECT_EQ(static_cast<float>(halves.memory[odd_count]), 7.F);
+  }
 }
 
 TEST(Streams, a_copy_copies_all_and_nothing_else) {
