@@ -101,12 +101,29 @@ struct Wait {
   std::size_t before, until;
 };
 
+/// The first stream of every program computes.
+constexpr std::size_t math = 0;
+
+/// True for a collective that computation waits for where it stands.
+bool stands_alone(const Instruction& instruction, const plan::Overlap& overlap) {
+  const auto is = [&]<class... Kinds>(std::type_identity<Kinds>...) {
+    return (std::holds_alternative<Kinds>(instruction.what) || ...);
+  };
+  using std::type_identity;
+  return (!overlap.all_reduce &&
+          is(type_identity<program::AllReduce>(), type_identity<program::AllToAll>())) ||
+         (!overlap.reduce_scatter && is(type_identity<program::ReduceScatter>())) ||
+         (!overlap.all_gather && is(type_identity<program::AllGather>()));
+}
+
 /// Which waits a program needs.
 class Finder {
  public:
-  explicit Finder(Program& program)
+  Finder(Program& program, const plan::Overlap& overlap)
       : program_(program),
+        overlap_(overlap),
         none_(program.streams.size(), 0),
+        alone_(none_),
         streams_(program.streams.size(), Stream{{}, none_, none_, {}}),
         bytes_(histories_of(program)) {}
 
@@ -120,7 +137,12 @@ class Finder {
   void scan(std::size_t index) {
     const std::size_t own = program_.instructions[index].stream.index();
     const std::vector<Range> touched = ranges(program_, program_.instructions[index]);
-    const Counts conflicts = last_conflicts(touched);
+    Counts conflicts = last_conflicts(touched);
+    const bool alone = stands_alone(program_.instructions[index], overlap_);
+    if (alone) conflicts[math] = streams_[math].now[math];
+    if (alone || own == math)
+      for (std::size_t other = 0; other < streams_.size(); ++other)
+        conflicts[other] = std::max(conflicts[other], alone_[other]);
     for (std::size_t other = 0; other < streams_.size(); ++other)
       if (other != own && conflicts[other] > streams_[own].now[other])
         wait(index, own, other, conflicts[other]);
@@ -130,6 +152,7 @@ class Finder {
     stream.instructions.push_back(index);
     stream.waits.push_back(static_cast<std::uint32_t>(stream.known.size() / none_.size() - 1));
     const std::uint32_t count = ++stream.now[own];
+    if (alone) alone_[own] = count;
     for (const Range& range : touched)
       bytes_[place_of(range.region)].for_each(range, [&](auto accesses, auto writes) {
         accesses[own] = count;
@@ -159,7 +182,9 @@ class Finder {
   }
 
   const Program& program_;
+  const plan::Overlap& overlap_;
   Counts none_;
+  Counts alone_;  // by stream: its last collective that stands alone
   std::vector<Stream> streams_;
   std::array<Histories, 2> bytes_;  // of each region
   std::vector<Wait> waits_;
@@ -167,9 +192,9 @@ class Finder {
 
 }  // namespace
 
-Program insert_waits(Program program) {
+Program insert_waits(Program program, const plan::Overlap& overlap) {
   if (program.streams.size() < 2) return program;
-  const std::vector<Wait> waits = Finder(program).run();
+  const std::vector<Wait> waits = Finder(program, overlap).run();
   std::vector<Instruction>& list = program.instructions;
   std::vector<bool> is_recorded(list.size(), false);
   for (const Wait& wait : waits) is_recorded[wait.until] = true;

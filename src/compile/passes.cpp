@@ -58,9 +58,12 @@ Form run_for_target(Form form, const PassContext& context) {
   return pass(std::get<Program>(std::move(form)), context.target);
 }
 
-template <Program (*pass)(Program)>
-Form run_on_program(Form form, const PassContext& /*context*/) {
-  return pass(std::get<Program>(std::move(form)));
+Form run_place_buffers(Form form, const PassContext& /*context*/) {
+  return place_buffers(std::get<Program>(std::move(form)));
+}
+
+Form run_insert_waits(Form form, const PassContext& context) {
+  return insert_waits(std::get<Program>(std::move(form)), context.plan.overlap);
 }
 
 /// Ranks of one mesh must join alike, but those of several meshes differ in the messages they send,
@@ -92,8 +95,8 @@ constexpr Pass all_passes[] = {
     {"fuse_casts", optional, run_for_target<fuse_casts>},
     {"join_collectives", optional, run_join_collectives},
     {"choose_kernels", false, run_for_target<choose_kernels>},
-    {"place_buffers", false, run_on_program<place_buffers>},
-    {"insert_waits", false, run_on_program<insert_waits>},
+    {"place_buffers", false, run_place_buffers},
+    {"insert_waits", false, run_insert_waits},
     {"bind", false, run_bind},
 };
 

@@ -43,6 +43,9 @@ template <class T>
 Place<T> at_grid(T plan::Grid::* member) {
   return [member](Config& config) -> T& { return config.plan.grid.*member; };
 }
+inline Place<bool> at_overlap(bool plan::Overlap::* member) {
+  return [member](Config& config) -> bool& { return config.plan.overlap.*member; };
+}
 
 template <class Enum>
 Choice choice(Place<Enum> place, std::vector<std::string> names, std::vector<Enum> values) {

@@ -86,6 +86,31 @@ std::vector<Key> parallel_keys() {
        .cost = "true: activations between blocks are divided by x; the same bytes are sent.",
        .example = "true",
        .elsewhere = {"sequence_parallel", "enable_sequence_parallel"}},
+      {.path = "parallel.overlap.all_reduce",
+       .meaning = "Sums of activations and of their gradients run beside computation, as under the "
+                  "product that makes the gradient of a weight. false: computation waits for each.",
+       .field = at_overlap(&plan::Overlap::all_reduce),
+       .fallback = "true",
+       .cost = "false: a step is longer by the time of these sums; the same bits, to see what "
+               "overlap is worth.",
+       .example = "false",
+       .elsewhere = {"tp_comm_overlap", "overlap_all_reduce"}},
+      {.path = "parallel.overlap.reduce_scatter",
+       .meaning = "Sums of which each rank keeps a block, as gradients of weights on z, run beside "
+                  "computation. false: computation waits for each.",
+       .field = at_overlap(&plan::Overlap::reduce_scatter),
+       .fallback = "true",
+       .cost = "false: a step is longer by the time of these sums; the same bits.",
+       .example = "false",
+       .elsewhere = {"overlap_grad_reduce", "overlap_reduce_scatter"}},
+      {.path = "parallel.overlap.all_gather",
+       .meaning = "Weights on z are gathered ahead, beside computation. false: each is gathered "
+                  "where it is used, and computation waits for it.",
+       .field = at_overlap(&plan::Overlap::all_gather),
+       .fallback = "true",
+       .cost = "false: a step is longer by the time of these gathers; the same bits.",
+       .example = "false",
+       .elsewhere = {"overlap_param_gather", "overlap_all_gather"}},
       {.path = "memory.activation_checkpointing",
        .meaning = "Keep the input of every N blocks (full: every block) and compute the rest again "
                   "backward; selective keeps the outputs of matrix products too and repeats only "

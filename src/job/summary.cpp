@@ -102,6 +102,8 @@ Rows summary_rows(const Job& job) {
   rows.push_back({"precision",
                   format("{}{}, activation checkpointing {}", to_string(job.plan.compute),
                          config.gpt.wide_residual ? " (residual stream f32)" : "", checkpointing)});
+  if (const std::string alone = plan::not_overlapped(job.plan.overlap); !alone.empty())
+    rows.push_back({"overlap", format("none of {}: computation waits for each", alone)});
   rows.push_back(step_row(job));
   rows.push_back(kernels_row(job));
   return rows;

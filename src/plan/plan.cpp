@@ -49,8 +49,10 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
   const Mesh mesh = make_mesh(spec.grid);
   const auto layout = make_layout(model, spec, mesh);
   if (const auto* infeasible = std::get_if<Infeasible>(&layout)) return *infeasible;
-  return make_plan(model, mesh, std::get<Layout>(layout), std::get<Batching>(batching),
-                   spec.compute, spec.checkpointing);
+  auto made = make_plan(model, mesh, std::get<Layout>(layout), std::get<Batching>(batching),
+                        spec.compute, spec.checkpointing);
+  if (auto* plan = std::get_if<Plan>(&made)) plan->overlap = spec.overlap;
+  return made;
 }
 
 std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const Mesh& mesh,
@@ -77,6 +79,17 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
   return plan;
 }
 
+std::string not_overlapped(const Overlap& overlap) {
+  std::string names;
+  const auto add = [&](bool overlaps, std::string_view name) {
+    if (!overlaps) names += format("{}{}", names.empty() ? "" : ", ", name);
+  };
+  add(overlap.all_reduce, "all_reduce");
+  add(overlap.reduce_scatter, "reduce_scatter");
+  add(overlap.all_gather, "all_gather");
+  return names;
+}
+
 std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
   std::string text;
   for (const Mesh& mesh : plan.meshes) {
@@ -91,6 +104,8 @@ std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
                  plan.checkpointing.layers == 0   ? std::string("none")
                  : plan.checkpointing.layers == 1 ? std::string("full")
                                                   : format("every {}", plan.checkpointing.layers));
+  if (const std::string names = not_overlapped(plan.overlap); !names.empty())
+    text += format("not beside computation: {}\n", names);
   for (std::size_t i = 0; i < model.graphs.size(); ++i)
     for (std::size_t v = 0; v < model.graphs[i].values.size(); ++v) {
       const op::Sharding& sharding = plan.graphs[i].values[v];

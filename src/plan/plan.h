@@ -40,6 +40,7 @@ struct Plan {
   Batching batching;         // on the first mesh; the others divide the same micro-batches
   DType compute = DType::f32;
   Checkpointing checkpointing;
+  Overlap overlap;
   std::vector<GraphShardings> graphs;  // in the order of the model's graphs
   /// What the meshes send each other, of each graph in the order in which values leave. A run on
   /// one mesh sends nothing.

@@ -22,6 +22,17 @@ struct Checkpointing {
   bool operator==(const Checkpointing&) const = default;
 };
 
+/// Which collectives may run beside computation (AxoNN, Singh et al. 2024, section IV): sums of
+/// activations and of their gradients, with exchanges of them; sums of which each rank keeps a
+/// block, as gradients of weights on z; gathers of weights, which are begun ahead. Where one may
+/// not, computation waits for it where it stands. No bit depends on it.
+struct Overlap {
+  bool all_reduce = true, reduce_scatter = true, all_gather = true;
+  bool operator==(const Overlap&) const = default;
+};
+/// "all_reduce, all_gather": those that may not, as configurations name them; empty where all may.
+std::string not_overlapped(const Overlap& overlap);
+
 /// Which rule lays out the parameters. All are special cases of one: `atp` (Cheng et al. 2023) has
 /// z = 1, its d1 being x and its d2, which is innermost in rank order, y; `megatron` (Shoeybi et
 /// al. 2019) has y = z = 1, `fsdp` (ZeRO-3, Rajbhandari et al. 2020) x = y = 1; `axonn` (Singh et
@@ -51,6 +62,7 @@ struct PlanSpec {
   Grid grid = {};
   bool shard_sequence = false;  // between layers, time is cut on x (Korthikanti et al. 2022)
   bool shard_states = false;    // optimizer state is cut on data (ZeRO-1)
+  Overlap overlap = {};
   bool operator==(const PlanSpec&) const = default;
 };
 

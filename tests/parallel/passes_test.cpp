@@ -5,40 +5,22 @@
 
 #include <cstdio>
 
-#include "support/grid_run.h"
-#include "support/grids.h"
+#include "support/trained_weights.h"
 
 namespace fourfold {
 namespace {
 
-using test::GridRun;
 using test::RunSetup;
-using test::SmallRun;
-using test::Tensors;
+using test::trained;
 
-/// The weights after three steps, and how many instructions each has.
-std::pair<Tensors, std::size_t> trained(const RunSetup& setup,
-                                        const std::vector<std::string>& without) {
-  GridRun run(setup, GridRun::compile_job(setup, {without, {}}));
-  Tensors weights;
-  run.run([&](GridRun::RankRun& rank) {
-    rank.executor.run("init", SmallRun::block(0, 0, 1));
-    auto feeder = test::random_batch(setup);
-    for (std::int64_t step = 0; step < 3; ++step)
-      rank.executor.run("train", SmallRun::block(step, 1e-2, 1), &feeder);
-    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
-      if (buffer.role == program::BufferRole::parameter)
-        run.collect(rank, buffer, buffer.name, weights);
-  });
-  return {std::move(weights), run.bundle().at("train").instructions.size()};
-}
+constexpr std::int64_t trained_steps = 3;
 
 TEST(Passes, that_may_be_left_out_change_no_bit_alone_and_together) {
   RunSetup setup = test::first_model();
   setup.reference_kernels = false;  // those of a CPU have fused rows
   setup.plan.shard_states = true;
   test::set_grid(setup, {.x = 2, .y = 1, .z = 2, .data = 2});
-  const auto [usual, usual_size] = trained(setup, {});
+  const auto [usual, usual_size] = trained(setup, trained_steps);
   ASSERT_FALSE(usual.empty());
   std::vector<std::string> all;
   for (const compile::Pass& pass : compile::passes())
@@ -46,7 +28,7 @@ TEST(Passes, that_may_be_left_out_change_no_bit_alone_and_together) {
   std::vector<std::vector<std::string>> choices = {all};
   for (const std::string& name : all) choices.push_back({name});
   for (const auto& without : choices) {
-    const auto [weights, size] = trained(setup, without);
+    const auto [weights, size] = trained(setup, trained_steps, without);
     EXPECT_EQ(weights, usual) << without[0];
     std::printf("%-16s left out: %zu instructions instead of %zu\n",
                 without.size() > 1 ? "all" : without[0].c_str(), size, usual_size);
@@ -72,9 +54,10 @@ TEST(Passes, rounded_weights_that_are_kept_are_those_that_each_step_makes) {
     setup.plan.shard_states = layout.shard_states;
     setup.plan.strategy = layout.strategy;
     test::set_grid(setup, layout.grid);
-    const auto [kept, size] = trained(setup, {});
+    const auto [kept, size] = trained(setup, trained_steps);
     ASSERT_FALSE(kept.empty());
-    EXPECT_EQ(kept, trained(setup, {"keep_rounded"}).first) << test::name_of(setup.plan);
+    EXPECT_EQ(kept, trained(setup, trained_steps, {"keep_rounded"}).weights)
+        << test::name_of(setup.plan);
   }
 }
 

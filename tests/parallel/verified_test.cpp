@@ -78,7 +78,7 @@ TEST(Verified, programs_of_all_grids_have_no_faults) {
 
 /// Every fifth grid each time; all with FOURFOLD_LONG.
 TEST(Verified, programs_of_a_unet_have_no_faults) {
-  const std::size_t step = is_long_run() ? 1 : 5;
+  const std::size_t step = is_long_run() ? 1 : 3;
   const std::vector<plan::Grid> grids = test::grids_of_two();
   std::size_t count = 0;
   for (std::size_t i = 0; i < grids.size(); i += step) {
@@ -137,7 +137,7 @@ TEST(Verified, seeded_faults_are_caught_and_named) {
   for (const RunSetup& setup : varied_jobs()) {
     const std::vector<program::Bundle> sound = all_ranks(setup);
     for (const verify::Mutation& mutation : verify::mutations())
-      for (int round = 0; round < 2; ++round) {
+      for (int round = 0; round < (is_long_run() ? 2 : 1); ++round) {
         std::vector<program::Bundle> bundles = sound;
         const auto seeded = mutation.apply(bundles, random);
         if (!seeded) continue;

@@ -212,10 +212,14 @@ TEST_F(MpiTraining, on_a_sample_of_grids_equals_one_rank) {
   EXPECT_LE(worst_of(sample), most);
 }
 
+/// Every fourth of ten grids each time; all with FOURFOLD_LONG.
 TEST_F(MpiTraining, of_a_vgg_on_ten_grids_equals_one_rank) {
   compare_with(picture_text);
   constexpr double bound = 1e-10;  // ReLU makes many gradients near zero, by which AdamW divides
-  EXPECT_LE(worst_of(of_pictures, bound), bound);
+  std::vector<GridCase> cases;
+  for (std::size_t i = 0; i < of_pictures.size(); i += is_long_run() ? 1 : 4)
+    cases.push_back(of_pictures[i]);
+  EXPECT_LE(worst_of(cases, bound), bound);
 }
 
 TEST_F(MpiTraining, of_a_unet_on_ten_grids_equals_one_rank) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "unit/compile/one_rank.h"
 #include "verify/verify.h"
 
@@ -44,6 +47,75 @@ TEST(Waits, dropping_any_single_wait_is_a_race_that_the_verifier_sees) {
     ++dropped;
   }
   EXPECT_EQ(dropped, 16U);
+}
+
+/// What each stream of a program knows to be done of every stream, instruction by instruction.
+class Known {
+ public:
+  explicit Known(const program::Program& program)
+      : now_(program.streams.size(), Counts(program.streams.size(), 0)),
+        recorded_(program.num_events) {}
+
+  void pass(const program::Instruction& instruction) {
+    Counts& own = now_[instruction.stream.index()];
+    if (const auto* record = std::get_if<program::Record>(&instruction.what)) {
+      recorded_[record->event.index()] = own;
+    } else if (const auto* wait = std::get_if<program::Wait>(&instruction.what)) {
+      for (std::size_t s = 0; s < own.size(); ++s)
+        own[s] = std::max(own[s], recorded_[wait->event.index()][s]);
+    } else {
+      ++own[instruction.stream.index()];
+    }
+  }
+  std::size_t of(std::size_t stream, std::size_t other) const { return now_[stream][other]; }
+
+ private:
+  using Counts = std::vector<std::size_t>;
+  std::vector<Counts> now_, recorded_;
+};
+
+/// How many collectives of a kind begin before all computation before them has ended, or have
+/// computation after them that does not wait for them.
+template <class Kind>
+std::size_t count_beside_computation(const program::Program& train) {
+  Known known(train);
+  std::size_t beside = 0;
+  std::vector<std::size_t> last(train.streams.size(), 0);  // of the kind, by stream
+  const std::size_t math = 0;
+  for (const program::Instruction& instruction : train.instructions) {
+    const std::size_t stream = instruction.stream.index();
+    const bool is_order = std::holds_alternative<program::Record>(instruction.what) ||
+                          std::holds_alternative<program::Wait>(instruction.what);
+    if (!is_order && stream == math)
+      for (std::size_t s = 0; s < last.size(); ++s) {
+        if (known.of(math, s) < last[s]) ++beside;
+        last[s] = 0;
+      }
+    if (std::holds_alternative<Kind>(instruction.what) &&
+        known.of(stream, math) < known.of(math, math))
+      ++beside;
+    known.pass(instruction);
+    if (std::holds_alternative<Kind>(instruction.what)) last[stream] = known.of(stream, stream);
+  }
+  return beside;
+}
+
+TEST(Waits, computation_stands_still_while_a_collective_runs_that_may_not_run_beside_it) {
+  RunSetup setup;
+  setup.plan.micro_batch_size = 1;
+  setup.plan.grid = {.x = 2, .y = 2, .z = 2, .data = 1};
+  const auto train = [&] { return bundle_of(setup).at("train"); };
+  EXPECT_GT(count_beside_computation<program::AllReduce>(train()), 0U);
+  EXPECT_GT(count_beside_computation<program::ReduceScatter>(train()), 0U);
+  EXPECT_GT(count_beside_computation<program::AllGather>(train()), 0U);
+  setup.plan.overlap = {.all_reduce = false};
+  EXPECT_EQ(count_beside_computation<program::AllReduce>(train()), 0U);
+  EXPECT_GT(count_beside_computation<program::AllGather>(train()), 0U);
+  setup.plan.overlap = {.reduce_scatter = false};
+  EXPECT_EQ(count_beside_computation<program::ReduceScatter>(train()), 0U);
+  setup.plan.overlap = {.all_gather = false};
+  EXPECT_EQ(count_beside_computation<program::AllGather>(train()), 0U);
+  EXPECT_GT(count_beside_computation<program::AllReduce>(train()), 0U);
 }
 
 }  // namespace

@@ -228,6 +228,10 @@ TEST(ResolvedYaml, sections_in_sections_are_indented) {
                       "  data: auto\n"
                       "  order: [data, z, y, x]\n"
                       "  shard_sequence: false\n"
+                      "  overlap:\n"
+                      "    all_reduce: true\n"
+                      "    reduce_scatter: true\n"
+                      "    all_gather: true\n"
                       "\nmemory:\n"),
             std::string::npos)
       << text;

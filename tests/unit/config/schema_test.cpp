@@ -41,7 +41,7 @@ TEST(Schema, sections_may_lie_in_sections) {
   EXPECT_FALSE(is_inside("parallel.tensor", "parallel.tensor"));
   EXPECT_FALSE(is_inside("parallelism", "parallel"));
   EXPECT_EQ(names_in_words("parallel"),
-            "section 'parallel' has: tensor, strategy, data, order, shard_sequence");
+            "section 'parallel' has: tensor, overlap, strategy, data, order, shard_sequence");
   EXPECT_EQ(names_in_words("").find("parallel.tensor"), std::string::npos);
   const std::string text = explain("parallel");
   for (const char* inside : {"  tensor.x  ", "  data  ", "  order  "})
@@ -144,6 +144,9 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "parallel.data",
                                              "parallel.order",
                                              "parallel.shard_sequence",
+                                             "parallel.overlap.all_reduce",
+                                             "parallel.overlap.reduce_scatter",
+                                             "parallel.overlap.all_gather",
                                              "memory.activation_checkpointing",
                                              "precision.compute",
                                              "precision.residual",
