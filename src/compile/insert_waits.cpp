@@ -6,6 +6,9 @@
 #include <iterator>
 #include <span>
 #include <utility>
+#include <variant>
+
+#include "base/overloaded.h"
 
 namespace fourfold::compile {
 namespace {
@@ -106,14 +109,13 @@ constexpr std::size_t math = 0;
 
 /// True for a collective that computation waits for where it stands.
 bool stands_alone(const Instruction& instruction, const plan::Overlap& overlap) {
-  const auto is = [&]<class... Kinds>(std::type_identity<Kinds>...) {
-    return (std::holds_alternative<Kinds>(instruction.what) || ...);
-  };
-  using std::type_identity;
-  return (!overlap.all_reduce &&
-          is(type_identity<program::AllReduce>(), type_identity<program::AllToAll>())) ||
-         (!overlap.reduce_scatter && is(type_identity<program::ReduceScatter>())) ||
-         (!overlap.all_gather && is(type_identity<program::AllGather>()));
+  return std::visit(
+      Overloaded{[&](const program::AllReduce&) { return !overlap.all_reduce; },
+                 [&](const program::AllToAll&) { return !overlap.all_reduce; },
+                 [&](const program::ReduceScatter&) { return !overlap.reduce_scatter; },
+                 [&](const program::AllGather&) { return !overlap.all_gather; },
+                 [](const auto&) { return false; }},
+      instruction.what);
 }
 
 /// Which waits a program needs.
