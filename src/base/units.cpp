@@ -87,6 +87,14 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
   return std::nullopt;
 }
 
+std::string exact_bytes(std::int64_t bytes) {
+  if (bytes == 0) return "0";
+  for (const auto& [shift, unit] :
+       {std::pair(30, "GiB"), std::pair(20, "MiB"), std::pair(10, "KiB")})
+    if (bytes % (std::int64_t{1} << shift) == 0) return format("{}{}", bytes >> shift, unit);
+  return format("{}B", bytes);
+}
+
 std::string flops_text(double flops_per_s) {
   std::string number = format_count(flops_per_s);
   std::string prefix = " ";

@@ -13,6 +13,9 @@ std::string format_bytes(std::int64_t bytes);
 /// "5GB", "500MiB", "1000000": a whole number of decimal or binary units, in any case of letters;
 /// nothing for other texts and for more than 2^63 - 1 bytes.
 std::optional<std::int64_t> parse_bytes(std::string_view text);
+/// "4MiB", "1500B", "0": the same number in the largest binary unit of which it is a whole number,
+/// as parse_bytes reads it.
+std::string exact_bytes(std::int64_t bytes);
 /// "812", "40.3k", "124M", "1.56G": decimal SI suffixes, three significant digits.
 std::string format_count(double count);
 /// "812 ms", "4.21 s", "2m14s", "2h14m".

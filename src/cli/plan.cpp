@@ -16,8 +16,9 @@ void plan(const PlanArguments& arguments) {
   const job::Job job = job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks);
   for (const std::string& section :
        {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
-        job::memory_table(job), job::traffic_table(job), job::program_table(job)})
-    screen::print("%s\n", section.c_str());
+        job::memory_table(job), job::switch_table(job), job::traffic_table(job),
+        job::program_table(job)})
+    if (!section.empty()) screen::print("%s\n", section.c_str());
 }
 
 }  // namespace fourfold::cli

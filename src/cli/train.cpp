@@ -79,6 +79,21 @@ Prepared prepare(const TrainArguments& arguments, std::optional<std::int64_t> ra
           format_duration(compiling.seconds())};
 }
 
+/// Compiles the job again where it needs more memory than a rank of this host has, and the limit is
+/// left open. `world`: all ranks call together, and the one that has least decides for all.
+void fit_memory(job::Job& job, std::size_t ranks_here, comm::World* world) {
+  if (job.config.plan.memory_limit) return;
+  const std::int64_t needed = job.bundle().persistent_bytes + job.bundle().transient_bytes;
+  std::int64_t share = job::memory_share(job, static_cast<std::int64_t>(ranks_here),
+                                         job::checkpoint_copy_bytes(job));
+  if (world != nullptr) {
+    std::int64_t negated = -share;
+    world->all_reduce(std::span(&negated, 1), Reduction::max);
+    share = -negated;
+  }
+  if (needed > share) job::compile_within(job, share);
+}
+
 /// Shows what is about to happen. Nothing of it is in the run directory yet.
 void show_start(const TrainArguments& arguments, const Prepared& run, const rundir::JobFacts& facts,
                 const std::optional<job::MeasuredPeak>& peak, std::size_t ranks_here,
@@ -200,8 +215,9 @@ void train_threads(const TrainArguments& arguments) {
       "\nasked to stop: the run saves and ends after the step that is under way; ask again to end "
       "it at once\n");
   screen::Log log = make_log(arguments);
-  const Prepared run = prepare(arguments, std::nullopt, std::nullopt);
+  Prepared run = prepare(arguments, std::nullopt, std::nullopt);
   const job::Job& job = run.job;
+  fit_memory(run.job, static_cast<std::size_t>(job.ranks()), nullptr);
   job::check_memory(job, job.ranks(), job::checkpoint_copy_bytes(job));
   rundir::JobFacts facts;
   facts.ranks = static_cast<std::size_t>(job.ranks());
@@ -254,8 +270,10 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   comm::World& world = processes.world();
   const comm::ThreadAdvice advice = comm::advise_threads(world);
   std::optional<Prepared> run;
+  processes.together(
+      [&] { run = prepare(arguments, static_cast<std::int64_t>(world.size()), advice.threads); });
+  fit_memory(run->job, world.local_size(), &world);
   processes.together([&] {
-    run = prepare(arguments, static_cast<std::int64_t>(world.size()), advice.threads);
     job::check_memory(run->job, static_cast<std::int64_t>(world.local_size()),
                       job::checkpoint_copy_bytes(run->job));
   });

@@ -1,6 +1,8 @@
 #include "comm/mpi.h"
 
 #include <mpi.h>
+#include <sched.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "base/format.h"
@@ -71,6 +74,47 @@ class StridedType {
 
  private:
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+/// A collective that is under way.
+class Request {
+ public:
+  explicit Request(std::string_view call) : call_(call) {}
+
+  MPI_Request* get() { return &request_; }
+  void began(int result) const { check_mpi(result, call_); }
+
+  /// Waits for its end. A blocking call would look for messages all the time, on a core that
+  /// computation could use: this thread sleeps between two looks, longer the longer it waits. What
+  /// arrives meanwhile waits in the system's buffers. Cost: up to 0.1 ms after the last message.
+  void finish() {
+    constexpr int looks_awake = 16;
+    constexpr long shortest_ns = 10'000, longest_ns = 100'000;
+    long sleep_ns = shortest_ns;
+    for (int looks = 1;; ++looks) {
+      int is_done = 0;
+      check_mpi(MPI_Test(&request_, &is_done, MPI_STATUS_IGNORE), call_);
+      if (is_done != 0) return;
+      if (looks <= looks_awake) {
+        sched_yield();
+        continue;
+      }
+      sleep_exactly(sleep_ns);
+      sleep_ns = std::min(sleep_ns + sleep_ns / 4, longest_ns);
+    }
+  }
+
+ private:
+  /// Linux lets sleepers wait 50 us longer than they asked for, to wake several at once.
+  static void sleep_exactly(long ns) {
+    static thread_local const int slack = prctl(PR_SET_TIMERSLACK, 1'000UL);
+    static_cast<void>(slack);
+    const timespec time{0, ns};
+    nanosleep(&time, nullptr);
+  }
+
+  std::string_view call_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
 }  // namespace
@@ -158,9 +202,11 @@ class MpiGroup : public Group {
   void do_all_reduce(std::span<std::byte> data, DType type, Reduction reduction) override {
     const auto width = static_cast<std::size_t>(size_bytes(type));
     for_pieces(data.size() / width, [&](std::size_t first, int count) {
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, data.data() + first * width, count, handles_.type(type),
-                              handles_.op(type, reduction), comm_),
-                "MPI_Allreduce");
+      Request request("MPI_Iallreduce");
+      request.began(MPI_Iallreduce(MPI_IN_PLACE, data.data() + first * width, count,
+                                   handles_.type(type), handles_.op(type, reduction), comm_,
+                                   request.get()));
+      request.finish();
     });
   }
 
@@ -174,16 +220,20 @@ class MpiGroup : public Group {
     const auto width = static_cast<std::size_t>(size_bytes(type));
     const std::size_t count = to.size() / width;
     if (count <= max_count_) {
-      check_mpi(MPI_Reduce_scatter_block(from.data(), result, static_cast<int>(count),
-                                         handles_.type(type), handles_.op(type, reduction), comm_),
-                "MPI_Reduce_scatter_block");
+      Request request("MPI_Ireduce_scatter_block");
+      request.began(MPI_Ireduce_scatter_block(from.data(), result, static_cast<int>(count),
+                                              handles_.type(type), handles_.op(type, reduction),
+                                              comm_, request.get()));
+      request.finish();
     } else {
       for (std::size_t part = 0; part < size(); ++part)
         for_pieces(count, [&](std::size_t first, int piece) {
-          check_mpi(MPI_Reduce(from.data() + (part * count + first) * width, result + first * width,
-                               piece, handles_.type(type), handles_.op(type, reduction),
-                               static_cast<int>(part), comm_),
-                    "MPI_Reduce");
+          Request request("MPI_Ireduce");
+          request.began(MPI_Ireduce(from.data() + (part * count + first) * width,
+                                    result + first * width, piece, handles_.type(type),
+                                    handles_.op(type, reduction), static_cast<int>(part), comm_,
+                                    request.get()));
+          request.finish();
         });
     }
     if (in_place && !to.empty()) std::memcpy(to.data(), result, to.size());
@@ -195,17 +245,19 @@ class MpiGroup : public Group {
     const std::size_t count = from.size() / unit.bytes;
     if (count <= max_count_) {
       const int n = static_cast<int>(count);
-      check_mpi(MPI_Allgather(in_place ? MPI_IN_PLACE : from.data(), n, unit.type, to.data(), n,
-                              unit.type, comm_),
-                "MPI_Allgather");
+      Request request("MPI_Iallgather");
+      request.began(MPI_Iallgather(in_place ? MPI_IN_PLACE : from.data(), n, unit.type, to.data(),
+                                   n, unit.type, comm_, request.get()));
+      request.finish();
       return;
     }
     for_pieces(count, [&](std::size_t first, int piece) {
       const StridedType run(unit, static_cast<std::size_t>(piece), from.size());
       const std::size_t at = first * unit.bytes;
-      check_mpi(MPI_Allgather(in_place ? MPI_IN_PLACE : from.data() + at, piece, unit.type,
-                              to.data() + at, 1, run.get(), comm_),
-                "MPI_Allgather");
+      Request request("MPI_Iallgather");
+      request.began(MPI_Iallgather(in_place ? MPI_IN_PLACE : from.data() + at, piece, unit.type,
+                                   to.data() + at, 1, run.get(), comm_, request.get()));
+      request.finish();
     });
   }
 
@@ -215,15 +267,19 @@ class MpiGroup : public Group {
     const std::size_t count = part / unit.bytes;
     if (count <= max_count_) {
       const int n = static_cast<int>(count);
-      check_mpi(MPI_Alltoall(from.data(), n, unit.type, to.data(), n, unit.type, comm_),
-                "MPI_Alltoall");
+      Request request("MPI_Ialltoall");
+      request.began(
+          MPI_Ialltoall(from.data(), n, unit.type, to.data(), n, unit.type, comm_, request.get()));
+      request.finish();
       return;
     }
     for_pieces(count, [&](std::size_t first, int piece) {
       const StridedType run(unit, static_cast<std::size_t>(piece), part);
       const std::size_t at = first * unit.bytes;
-      check_mpi(MPI_Alltoall(from.data() + at, 1, run.get(), to.data() + at, 1, run.get(), comm_),
-                "MPI_Alltoall");
+      Request request("MPI_Ialltoall");
+      request.began(MPI_Ialltoall(from.data() + at, 1, run.get(), to.data() + at, 1, run.get(),
+                                  comm_, request.get()));
+      request.finish();
     });
   }
 

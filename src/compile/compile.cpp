@@ -20,7 +20,7 @@ program::Bundle compile_for(const graph::ModelGraphs& model, const plan::Plan& p
   program::Bundle bundle;
   bundle.persistent_bytes = persistent.bytes;
   for (const graph::Graph& graph : model.graphs) {
-    if (graph.mesh != mesh) continue;
+    if (graph.mesh != mesh || (!options.only.empty() && graph.name != options.only)) continue;
     bundle.programs.push_back(run_passes(graph, {plan, target, persistent, rank}, options));
     bundle.transient_bytes =
         std::max(bundle.transient_bytes, bundle.programs.back().transient_bytes);

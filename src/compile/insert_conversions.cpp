@@ -90,8 +90,10 @@ class Inserter {
 
   void find_last_producers() {
     last_producer_.assign(graph_.values.size(), 0);
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       for (const ValueId id : graph_.nodes[i].outputs) last_producer_[id.index()] = i;
+      num_layers_ = std::max(num_layers_, graph_.nodes[i].layer.value_or(-1) + 1);
+    }
   }
 
   void insert(const Node& original) {
@@ -152,13 +154,22 @@ class Inserter {
     return to;
   }
 
-  /// Conversions of a parameter live as long as they are needed; with recomputation only within one
-  /// segment of one phase, since else every gathered weight would outlive the forward pass.
+  /// Conversions of a parameter live as long as they are needed where they are cached, else within
+  /// one segment of one phase: every gathered weight would outlive the forward pass.
   std::pair<Phase, std::int64_t> scope(ValueId id) const {
-    if (graph_.value(id).role != ValueRole::parameter || plan_.checkpointing.layers == 0)
-      return {Phase::forward, -1};
     const Node& node = graph_.nodes[node_];
-    return {node.phase, node.layer ? *node.layer / plan_.checkpointing.layers : -1};
+    if (graph_.value(id).role != ValueRole::parameter || is_cached(node))
+      return {Phase::forward, -1};
+    return {node.phase, node.layer ? plan_.checkpointing.segment_of(*node.layer) : -1};
+  }
+
+  /// True if what a node gathers stays for the backward pass.
+  bool is_cached(const Node& node) const {
+    if (plan_.cached_gathers)
+      return *plan_.cached_gathers > 0 &&
+             (!node.layer || *node.layer >= num_layers_ - *plan_.cached_gathers);
+    return node.layer ? !plan_.checkpointing.repeats(*node.layer)
+                      : !plan_.checkpointing.repeats_any();
   }
 
   static std::vector<std::vector<std::pair<std::size_t, std::int64_t>>> cuts_key(
@@ -372,6 +383,7 @@ class Inserter {
   const plan::GraphShardings& shardings_;
   ShardedGraph result_;
   std::size_t node_ = 0;
+  std::int64_t num_layers_ = 0;
   Phase phase_ = Phase::forward;
   std::vector<std::size_t> last_producer_;      // by value
   std::vector<std::vector<SumClass>> classes_;  // by value

@@ -224,4 +224,37 @@ Program insert_waits(Program program, const plan::Overlap& overlap) {
   return program;
 }
 
+WaitCount count_waits(const Program& program) {
+  constexpr std::size_t nothing = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> last(program.streams.size(), nothing);  // by stream
+  std::vector<std::size_t> recorded(program.num_events, nothing);  // by event: after what
+  std::vector<std::vector<std::size_t>> waited(program.streams.size());
+  const auto share_a_buffer = [&](std::size_t a, std::size_t b) {
+    const std::vector<program::Access> others = program::accesses(program.instructions[b]);
+    return std::ranges::any_of(
+        program::accesses(program.instructions[a]), [&](const program::Access& one) {
+          return std::ranges::any_of(others, [&](const program::Access& other) {
+            return one.slice.buffer == other.slice.buffer;
+          });
+        });
+  };
+  WaitCount count;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const std::size_t stream = program.instructions[i].stream.index();
+    if (const auto* record = std::get_if<program::Record>(&program.instructions[i].what)) {
+      recorded[record->event.index()] = last[stream];
+    } else if (const auto* wait = std::get_if<program::Wait>(&program.instructions[i].what)) {
+      waited[stream].push_back(recorded[wait->event.index()]);
+    } else {
+      for (const std::size_t until : waited[stream]) {
+        ++count.all;
+        if (until != nothing && !share_a_buffer(i, until)) ++count.for_memory;
+      }
+      waited[stream].clear();
+      last[stream] = i;
+    }
+  }
+  return count;
+}
+
 }  // namespace fourfold::compile

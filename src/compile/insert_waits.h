@@ -1,6 +1,8 @@
 // Order between streams.
 #pragma once
 
+#include <cstddef>
+
 #include "plan/plan_spec.h"
 #include "program/program.h"
 
@@ -12,5 +14,12 @@ namespace fourfold::compile {
 /// `place_buffers`: conflicts come from addresses. Cost: n log n in the accesses, for each of which
 /// the bytes are looked at in runs that the same instructions touched last.
 program::Program insert_waits(program::Program program, const plan::Overlap& overlap = {});
+
+/// The waits of a program, and how many of them are between two instructions that touch no common
+/// buffer: one waits for memory that it uses after the other, or stands alone. Cost: linear.
+struct WaitCount {
+  std::size_t all = 0, for_memory = 0;
+};
+WaitCount count_waits(const program::Program& program);
 
 }  // namespace fourfold::compile

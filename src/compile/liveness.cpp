@@ -1,6 +1,8 @@
 #include "compile/liveness.h"
 
 #include <algorithm>
+#include <deque>
+#include <limits>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -8,6 +10,34 @@
 namespace fourfold::compile {
 
 namespace {
+
+constexpr program::StreamId first_stream{std::size_t{0}};
+
+/// By instruction of another stream than the first: before which instruction of the first stream
+/// that one has waited for it, since it touches what the other or one after it on its stream wrote.
+std::vector<std::size_t> first_awaited(const program::Program& program) {
+  constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
+  struct Writer {
+    std::size_t stream = 0, index = 0;
+  };
+  std::vector<std::size_t> awaited(program.instructions.size(), never);
+  std::vector<Writer> writers(program.buffers.size());                // the last, by buffer
+  std::vector<std::deque<std::size_t>> open(program.streams.size());  // not waited for yet
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const program::Instruction& instruction = program.instructions[i];
+    const std::size_t stream = instruction.stream.index();
+    for (const program::Access& access : program::accesses(instruction)) {
+      Writer& writer = writers[access.slice.buffer.index()];
+      if (instruction.stream == first_stream)
+        for (auto& list = open[writer.stream]; !list.empty() && list.front() <= writer.index;
+             list.pop_front())
+          awaited[list.front()] = i;
+      if (access.role != op::Role::read) writer = {stream, i};
+    }
+    if (instruction.stream != first_stream) open[stream].push_back(i);
+  }
+  return awaited;
+}
 
 /// A message leaves when its peer takes it. Its memory is not used again before the end of the next
 /// task, so that the work of that task does not wait for the peer.
@@ -62,6 +92,25 @@ std::vector<std::vector<Interval>> live_intervals(const program::Program& progra
     if (program.buffers[b].role == program::BufferRole::output) lives[b].back().end = last;
   }
   return lives;
+}
+
+void extend(std::vector<std::vector<Interval>>& lives, const program::Program& program,
+            Reach reach) {
+  if (reach.instructions == 0) return;
+  const std::vector<std::size_t> awaited = first_awaited(program);
+  for (const program::Task& task : program.tasks)
+    for (std::size_t i = task.begin; i < task.end; ++i) {
+      const program::Instruction& instruction = program.instructions[i];
+      if (instruction.stream == first_stream) continue;
+      const std::size_t most = std::min(task.end - 1 - i, reach.instructions);
+      const std::size_t until = std::max(std::min(i + most, awaited[i]), i);
+      for (const program::Access& access : program::accesses(instruction)) {
+        auto& list = lives[access.slice.buffer.index()];
+        auto life = std::ranges::upper_bound(list, i, {}, &Interval::begin);
+        if (life == list.begin() || std::prev(life)->end != i) continue;
+        std::prev(life)->end = life == list.end() ? until : std::min(until, life->begin - 1);
+      }
+    }
 }
 
 bool overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {

@@ -21,6 +21,18 @@ struct Interval {
 /// listed.
 std::vector<std::vector<Interval>> live_intervals(const program::Program& program);
 
+/// How long what other streams than the first use last stays as it is, beyond that use: so many
+/// instructions, to the end of the task at most, and until computation has waited for that stream
+/// anyway. Memory that is used again at once makes computation wait for a collective that has
+/// nothing to tell it yet.
+struct Reach {
+  std::size_t instructions = 0;
+  bool operator==(const Reach&) const = default;
+};
+/// Lets lives that end on another stream than the first end as much later. Cost: linear.
+void extend(std::vector<std::vector<Interval>>& lives, const program::Program& program,
+            Reach reach);
+
 /// True if any interval of `a` meets any of `b`; both sorted. Cost: linear.
 bool overlap(const std::vector<Interval>& a, const std::vector<Interval>& b);
 

@@ -261,12 +261,16 @@ class Lowering {
     return started_.emplace(sum, graph_.value(sum).is_micro_sum ? micro_ : 0).second;
   }
 
+  /// What arrives is added to its sum on the stream that it arrives on: computation need not wait
+  /// for it.
   void emit(const Move& move) {
     const bool starts_sum = move.sum && starts(*move.sum);
     const ValueId to = starts_sum ? *move.sum : move.to;
     program_.instructions.push_back(instruction_of(move, slice(move.from), slice(to)));
     if (!move.sum || starts_sum) return;
+    const StreamId stream = program_.instructions.back().stream;
     compute({op::sum_of_two(), {*move.sum, move.to}, {*move.sum}, move.phase, std::nullopt});
+    program_.instructions.back().stream = stream;
   }
 
   /// Receiver number j of a mesh takes from sender number j modulo the size of the other one.

@@ -1,16 +1,20 @@
 #include "compile/passes.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/overloaded.h"
 #include "compile/choose_blocks.h"
 #include "compile/choose_kernels.h"
+#include "compile/fill_buckets.h"
 #include "compile/fuse_casts.h"
 #include "compile/fuse_neighbours.h"
 #include "compile/fuse_sums.h"
 #include "compile/fuse_update.h"
+#include "compile/gather_ahead.h"
 #include "compile/insert_conversions.h"
 #include "compile/insert_waits.h"
 #include "compile/join_collectives.h"
@@ -58,8 +62,18 @@ Form run_for_target(Form form, const PassContext& context) {
   return pass(std::get<Program>(std::move(form)), context.target);
 }
 
-Form run_place_buffers(Form form, const PassContext& /*context*/) {
-  return place_buffers(std::get<Program>(std::move(form)));
+Form run_fill_buckets(Form form, const PassContext& context) {
+  return fill_buckets(std::get<Program>(std::move(form)), context.plan.bucket_bytes);
+}
+
+Form run_gather_ahead(Form form, const PassContext& context) {
+  Program program = std::get<Program>(std::move(form));
+  if (!context.room.gathers_ahead) return program;
+  return gather_ahead(std::move(program));
+}
+
+Form run_place_buffers(Form form, const PassContext& context) {
+  return place_buffers(std::get<Program>(std::move(form)), context.room.reach);
 }
 
 Form run_insert_waits(Form form, const PassContext& context) {
@@ -93,8 +107,10 @@ constexpr Pass all_passes[] = {
     {"fuse_sums", optional, run_for_target<fuse_sums>},
     {"fuse_update", optional, run_for_target<fuse_update>},
     {"fuse_casts", optional, run_for_target<fuse_casts>},
+    {"fill_buckets", optional, run_fill_buckets},
     {"join_collectives", optional, run_join_collectives},
     {"choose_kernels", false, run_for_target<choose_kernels>},
+    {"gather_ahead", optional, run_gather_ahead},
     {"place_buffers", false, run_place_buffers},
     {"insert_waits", false, run_insert_waits},
     {"bind", false, run_bind},
@@ -176,6 +192,43 @@ class ShardedText {
   const plan::Plan& plan_;
 };
 
+bool is_left_out(const Pass& pass, const PassOptions& options) {
+  return std::ranges::find(options.without, pass.name) != options.without.end();
+}
+
+/// From the most room to none. Half a hundred instructions are about what a layer has.
+std::vector<Room> rooms(const plan::Overlap& overlap) {
+  constexpr std::size_t whole_task = std::numeric_limits<std::size_t>::max();
+  const bool ahead = overlap.all_gather;
+  std::vector<Room> list;
+  for (const std::size_t reach : {whole_task, std::size_t{50}, std::size_t{10}, std::size_t{0}}) {
+    if (reach > 0 && !overlap.reduce_scatter) continue;
+    list.push_back({ahead, {reach}});
+  }
+  if (ahead) list.push_back({});
+  return list;
+}
+
+/// The most room with which a program that has no addresses yet is within the limit.
+Room room_for(const Form& form, const PassContext& context, const PassOptions& options) {
+  if (options.room) return *options.room;
+  if (std::get<Program>(form).groups.empty()) return {};
+  std::vector<Room> list = rooms(context.plan.overlap);
+  if (!context.plan.memory_limit) return list[0];
+  for (const Room& room : list) {
+    PassContext with_room = context;
+    with_room.room = room;
+    Form tried = form;
+    for (const Pass& pass : all_passes)
+      if ((pass.run == run_gather_ahead && !is_left_out(pass, options)) ||
+          pass.run == run_place_buffers)
+        tried = pass.run(std::move(tried), with_room);
+    const std::int64_t bytes = context.persistent.bytes + std::get<Program>(tried).transient_bytes;
+    if (bytes <= *context.plan.memory_limit) return room;
+  }
+  return {};
+}
+
 void check_names(const std::vector<std::string>& without) {
   for (const std::string& name : without) {
     const auto* pass = std::ranges::find(all_passes, name, &Pass::name);
@@ -213,11 +266,13 @@ std::span<const Pass> passes() {
 Program run_passes(const graph::Graph& graph, const PassContext& context,
                    const PassOptions& options) {
   check_names(options.without);
+  PassContext with_room = context;
   Form form = graph;
   for (const Pass& pass : all_passes) {
-    if (std::ranges::find(options.without, pass.name) != options.without.end()) continue;
-    form = pass.run(std::move(form), context);
-    if (options.observer) options.observer(pass, form, context);
+    if (pass.run == run_gather_ahead) with_room.room = room_for(form, context, options);
+    if (is_left_out(pass, options)) continue;
+    form = pass.run(std::move(form), with_room);
+    if (options.observer) options.observer(pass, form, with_room);
   }
   return std::get<Program>(std::move(form));
 }

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "compile/liveness.h"
 #include "compile/persistent_region.h"
 #include "compile/recompute.h"
 #include "compile/sharded_graph.h"
@@ -32,12 +34,21 @@ const std::string& name_of(const Form& form);
 /// For people; a program prints as program::to_text does.
 std::string to_text(const Form& form, const plan::Plan& plan);
 
+/// What a program does with memory so that computation waits less: gathers go ahead, and memory
+/// stays as it is for a while after other streams than math have used it.
+struct Room {
+  bool gathers_ahead = false;
+  Reach reach;
+  bool operator==(const Room&) const = default;
+};
+
 /// What passes may ask. All of it outlives the passes.
 struct PassContext {
   const plan::Plan& plan;
   const machine::Target& target;
   const PersistentRegion& persistent;
   Rank rank;
+  Room room = {};  // set by run_passes, before the pass that uses it first
 };
 
 struct Pass {
@@ -51,12 +62,15 @@ std::span<const Pass> passes();
 
 /// How a compilation differs from the usual one.
 struct PassOptions {
-  std::vector<std::string> without;  // names of optional passes
+  std::vector<std::string> without = {};  // names of optional passes
   /// Sees what each pass has made; empty: nobody looks.
   std::function<void(const Pass& pass, const Form& form, const PassContext& context)> observer = {};
+  std::string only = {};          // the one graph that is compiled; empty: all
+  std::optional<Room> room = {};  // none: as much as the plan's limit on memory allows
 };
 
-/// Runs all passes on a graph but those that are left out. Errors: InternalError for names of
+/// Runs all passes on a graph but those that are left out, with the most room that the plan's limit
+/// on memory allows, or with none where even that is beyond it. Errors: InternalError for names of
 /// passes that must not be left out, or that there are none of.
 program::Program run_passes(const graph::Graph& graph, const PassContext& context,
                             const PassOptions& options);

@@ -25,8 +25,9 @@ struct Allocation {
 /// output buffer -> read buffers whose memory it may take, over all instructions that write it.
 class Takeovers {
  public:
-  explicit Takeovers(const Program& program)
+  Takeovers(const Program& program, Reach reach)
       : program_(program), lives_(live_intervals(program)), takeovers_(program.buffers.size()) {
+    extend(lives_, program, reach);
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
       const auto* compute = std::get_if<program::Compute>(&program.instructions[i].what);
       if (compute == nullptr) continue;
@@ -77,8 +78,8 @@ class Takeovers {
   std::vector<Takeover> takeovers_;  // by output buffer; most have none
 };
 
-std::vector<Allocation> allocations(const Program& program) {
-  const Takeovers takeovers(program);
+std::vector<Allocation> allocations(const Program& program, Reach reach = {}) {
+  const Takeovers takeovers(program, reach);
   std::vector<Allocation> list;
   std::vector<std::optional<std::size_t>> of_buffer(program.buffers.size());
   // Sources come before what takes them over when buffers are visited in order of their first life.
@@ -131,9 +132,9 @@ void drop_untouched(Program& program) {
 
 }  // namespace
 
-program::Program place_buffers(Program program) {
+program::Program place_buffers(Program program, Reach reach) {
   drop_untouched(program);
-  std::vector<Allocation> list = allocations(program);
+  std::vector<Allocation> list = allocations(program, reach);
   std::vector<const Allocation*> by_size;
   for (const Allocation& allocation : list) by_size.push_back(&allocation);
   std::stable_sort(by_size.begin(), by_size.end(),

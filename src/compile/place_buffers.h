@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "compile/liveness.h"
 #include "program/program.h"
 
 namespace fourfold::compile {
@@ -13,9 +14,9 @@ namespace fourfold::compile {
 /// output takes over the memory of a read that dies at the same instruction where the op allows it
 /// (op::Operand::may_alias); otherwise buffers share memory when their lives do not meet. Greedy by
 /// size, each at the lowest free offset (Pisarchyk, Lee 2020, arXiv:2001.03288, "greedy by size for
-/// offset calculation"). Buffers that no instruction touches are removed. Cost: n log n, and what
-/// `Occupancy` looks at for each buffer.
-program::Program place_buffers(program::Program program);
+/// offset calculation"). Buffers that no instruction touches are removed. Lives reach as far as
+/// `reach` says. Cost: n log n, and what `Occupancy` looks at for each buffer.
+program::Program place_buffers(program::Program program, Reach reach = {});
 
 /// The instruction at which most transient bytes are alive, the first of equals.
 struct LivePeak {

@@ -36,7 +36,7 @@ class Rewriter {
  private:
   std::optional<std::int64_t> segment(const Node& node) const {
     if (!node.layer) return std::nullopt;
-    return *node.layer / checkpointing_.layers;
+    return checkpointing_.segment_of(*node.layer);
   }
 
   /// Forward producers of values, and which values leave their segment in the forward pass.
@@ -60,7 +60,8 @@ class Rewriter {
     if (!maker || leaves_segment_[id.index()]) return false;
     const Node& node = source_.nodes[*maker];
     const bool is_product = op::work_class(node.op) == op::WorkClass::product;
-    return node.layer && !(checkpointing_.keeps_products && is_product);
+    return node.layer && checkpointing_.repeats(*node.layer) &&
+           !(checkpointing_.keeps_products_of(*node.layer) && is_product);
   }
 
   /// The value that a backward node should read instead of `id`: its repetition, made here if need
@@ -102,7 +103,7 @@ class Rewriter {
 }  // namespace
 
 Recomputed recompute(graph::Graph graph, plan::Checkpointing checkpointing) {
-  if (checkpointing.layers == 0) {
+  if (!checkpointing.repeats_any()) {
     Recomputed result{std::move(graph), {}, {}};
     for (std::size_t i = 0; i < result.graph.values.size(); ++i) result.origin.emplace_back(i);
     for (std::size_t i = 0; i < result.graph.nodes.size(); ++i) result.node_origin.push_back(i);

@@ -58,7 +58,7 @@ struct TypeOf {
   Json operator()(const Place<plan::Checkpointing>&) const {
     return Json::object()
         .set("type", "string")
-        .set("pattern", "^(none|selective|full|every [1-9][0-9_]*[kMB]?)$");
+        .set("pattern", "^(none|selective|full|auto|every [1-9][0-9_]*[kMB]?)$");
   }
   Json operator()(const Place<Blend>&) const {
     Json weight = number();
@@ -82,6 +82,15 @@ struct TypeOf {
   }
   Json operator()(const Place<data::BadPictures>&) const {
     return Json::object().set("type", "string").set("pattern", "^(stop|skip:[0-9]+)$");
+  }
+  Json operator()(const Amount& amount) const {
+    std::string other;
+    for (const std::string& word : {amount.zero, amount.open})
+      if (!word.empty()) other += word + "|";
+    if (!amount.is_size) return integer(other);
+    return Json::object()
+        .set("type", words({"integer", "string"}))
+        .set("pattern", format("^({}[0-9]+([kKmMgG][iI]?)?[bB]?)$", other));
   }
 
  private:

@@ -40,7 +40,7 @@ struct TypeWords {
     return format("list of {} in any order", in_words(words.names, " and "));
   }
   std::string operator()(const Place<plan::Checkpointing>&) const {
-    return "none, selective, full or 'every N'";
+    return "none, selective, full, 'every N' or auto";
   }
   std::string operator()(const Place<Blend>&) const {
     return "list of {path: text, weight: number above 0}";
@@ -54,6 +54,12 @@ struct TypeWords {
     return "list of numbers " + bounds;
   }
   std::string operator()(const Place<data::BadPictures>&) const { return "stop or skip:N"; }
+  std::string operator()(const Amount& amount) const {
+    std::string text = amount.is_size ? "size in bytes, as 64MiB" : "whole number " + bounds;
+    if (!amount.zero.empty()) text += format(", {}", amount.zero);
+    if (!amount.open.empty()) text += format(" or {}", amount.open);
+    return text;
+  }
 
  private:
   /// "a, b or c".

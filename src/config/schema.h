@@ -51,13 +51,22 @@ struct Integers {
   std::size_t most_items = 1000;
 };
 
+/// A whole number that may be a word. A size is bytes, written with a unit.
+struct Amount {
+  std::function<std::optional<std::int64_t>(Config&)> get;
+  std::function<void(Config&, std::optional<std::int64_t>)> set;
+  std::string zero = {};  // how 0 is written; empty: as a number
+  std::string open = {};  // how no number is written
+  bool is_size = false;
+};
+
 using Blend = std::vector<data::BlendPart>;
 
 /// A key's type is the kind of its place. An optional number is written `auto` where it is open.
 using Field = std::variant<Place<bool>, Place<int>, Place<std::int64_t>, Place<std::uint64_t>,
                            Place<std::optional<std::int64_t>>, Place<double>, Place<std::string>,
                            Choice, Pair, Permutation, Place<plan::Checkpointing>, Place<Blend>,
-                           Integers, Place<std::vector<double>>, Place<data::BadPictures>>;
+                           Integers, Place<std::vector<double>>, Place<data::BadPictures>, Amount>;
 
 struct Bounds {
   double least = -std::numeric_limits<double>::infinity();

@@ -43,6 +43,28 @@ template <class T>
 Place<T> at_grid(T plan::Grid::* member) {
   return [member](Config& config) -> T& { return config.plan.grid.*member; };
 }
+/// An amount that is kept as a plain number, or as one that may be open.
+template <class T>
+Amount amount(T plan::PlanSpec::* member) {
+  return {
+      .get = [member](Config& config) { return std::optional<std::int64_t>(config.plan.*member); },
+      .set =
+          [member](Config& config, std::optional<std::int64_t> value) {
+            if constexpr (std::is_same_v<T, std::int64_t>)
+              config.plan.*member = value.value();
+            else
+              config.plan.*member = value;
+          }};
+}
+inline Amount sized(Amount amount) {
+  amount.is_size = true;
+  return amount;
+}
+inline Amount with_words(Amount amount, std::string zero, std::string open) {
+  amount.zero = std::move(zero);
+  amount.open = std::move(open);
+  return amount;
+}
 inline Place<bool> at_overlap(bool plan::Overlap::* member) {
   return [member](Config& config) -> bool& { return config.plan.overlap.*member; };
 }

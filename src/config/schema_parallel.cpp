@@ -111,10 +111,48 @@ std::vector<Key> parallel_keys() {
        .cost = "false: a step is longer by the time of these gathers; the same bits.",
        .example = "false",
        .elsewhere = {"overlap_param_gather", "overlap_all_gather"}},
+      {.path = "parallel.buckets",
+       .meaning = "Gradients are summed on data in pieces of this size, each as soon as the last "
+                  "backward pass of a step has made it; 0: one after another at its end.",
+       .field = sized(amount(&PlanSpec::bucket_bytes)),
+       .fallback = "4MiB",
+       .cost = "Small ones start early, but cost more messages; large ones leave more to send when "
+               "nothing is left to compute. Where ranks are processes, sums may be rounded in "
+               "another order.",
+       .example = "16MiB",
+       .elsewhere = {"bucket_cap_mb", "ddp_bucket_size", "reduce_bucket_size",
+                     "allgather_bucket_size"}},
+      {.path = "memory.limit",
+       .meaning = "What a rank's weights, optimizer state and activations may take together. What "
+                  "may be chosen is chosen so that it fits: auto of activation_checkpointing and "
+                  "of cached_gathers, gathers ahead, memory that is not used again while it is "
+                  "sent. auto: what the machine has.",
+       .field = with_words(sized(amount(&PlanSpec::memory_limit)), "", "auto"),
+       .fallback = "auto",
+       .bounds = at_least(1),
+       .cost = "A smaller one computes and gathers again, and waits for the network more; the same "
+               "bits.",
+       .example = "12GiB",
+       .elsewhere = {"memory_budget", "max_memory", "activation_memory_budget"}},
+      {.path = "memory.cached_gathers",
+       .meaning =
+           "The gathered weights of so many blocks, the last ones, are kept from the forward "
+           "pass for the backward pass; others are gathered on z again. auto: as many as "
+           "memory.limit allows or, where that is auto, those of blocks that are not "
+           "computed again.",
+       .field = with_words(amount(&PlanSpec::cached_gathers), "none", "auto"),
+       .fallback = "auto",
+       .bounds = between(0, most_layers),
+       .unit = "blocks",
+       .cost = "Each keeps its weights whole on z in memory, and saves one gather of them in every "
+               "micro-batch; the same bits.",
+       .example = "none",
+       .elsewhere = {"reshard_after_forward", "cache_all_gathers"}},
       {.path = "memory.activation_checkpointing",
        .meaning = "Keep the input of every N blocks (full: every block) and compute the rest again "
                   "backward; selective keeps the outputs of matrix products too and repeats only "
-                  "what is cheap. Less memory, more arithmetic, the same bits.",
+                  "what is cheap; auto is the least of these that fits memory.limit. Less memory, "
+                  "more arithmetic, the same bits.",
        .field = Place<plan::Checkpointing>(at(&Config::plan, &PlanSpec::checkpointing)),
        .fallback = "none",
        .cost = "full: the activations of one block and the inputs of all, for about a third more "

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "config/number.h"
 #include "config/suggest.h"
 
@@ -88,6 +89,8 @@ class Storer {
       place(config_) = {.layers = 1};
     } else if (node_.text == "selective") {
       place(config_) = {.layers = 1, .keeps_products = true};
+    } else if (node_.text == "auto") {
+      place(config_) = {.is_auto = true};
     } else if (words.size() == 2 && words[0] == "every") {
       const auto layers = read_integer(words[1]);
       if (!std::holds_alternative<std::int64_t>(layers) || std::get<std::int64_t>(layers) < 1)
@@ -98,7 +101,7 @@ class Storer {
         return unexpected(format("write 'every {}'", node_.text));
       return unexpected(words[0] == "every" ? "say of how many blocks: every 2"
                                             : hint_about_names(std::vector<std::string>{
-                                                  "none", "selective", "full"}));
+                                                  "none", "selective", "full", "auto"}));
     }
     return std::nullopt;
   }
@@ -148,6 +151,30 @@ class Storer {
       return unexpected("N is the most pictures to leave out: skip:10");
     place(config_) = {.skip = std::get<std::int64_t>(most)};
     return std::nullopt;
+  }
+  Result operator()(const Amount& amount) const {
+    const std::string& text = node_.text;
+    if (!is_plain()) return unexpected(hint_about_quotes());
+    if (!amount.open.empty() && text == amount.open) {
+      amount.set(config_, std::nullopt);
+      return std::nullopt;
+    }
+    if (!amount.zero.empty() && text == amount.zero) {
+      amount.set(config_, 0);
+      return std::nullopt;
+    }
+    if (amount.is_size) {
+      const auto bytes = parse_bytes(text);
+      if (!bytes || !key_.bounds.contains(static_cast<double>(*bytes)))
+        return unexpected(format("write a whole number with its unit: {}", key_.example));
+      amount.set(config_, *bytes);
+      return std::nullopt;
+    }
+    std::int64_t number = 0;
+    auto refusal =
+        store_integer(Place<std::int64_t>([&](Config&) -> std::int64_t& { return number; }));
+    if (!refusal) amount.set(config_, number);
+    return refusal;
   }
   Result operator()(const Place<Blend>& place) const {
     if (node_.kind != YamlNode::Kind::list) return unexpected(blend_form);
@@ -303,10 +330,14 @@ struct Printer {
     const data::BadPictures& bad = place(config);
     return bad.skip ? format("skip:{}", *bad.skip) : "stop";
   }
+  std::string operator()(const Amount& amount) const {
+    const auto number = amount.get(config);
+    if (!number) return amount.open;
+    if (*number == 0 && !amount.zero.empty()) return amount.zero;
+    return amount.is_size ? exact_bytes(*number) : format("{}", *number);
+  }
   std::string operator()(const Place<plan::Checkpointing>& place) const {
-    const auto [layers, keeps_products] = place(config);
-    if (keeps_products) return "selective";
-    return layers == 0 ? "none" : layers == 1 ? "full" : format("every {}", layers);
+    return plan::to_string(place(config));
   }
 };
 

@@ -113,6 +113,11 @@ void require_device(const Job& job) {
                   format("run.device = cuda: {}; or set run.device = cpu", trouble(facts)));
 }
 
+std::int64_t memory_share(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes) {
+  if (job.device == Device::cpu) return available_memory_bytes() / ranks_here - beside_bytes;
+  return cuda_free_memory_bytes(first_gpu).value_or(late_library_bytes) - late_library_bytes;
+}
+
 void check_memory(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes) {
   if (job.device == Device::cuda)
     check_gpu_memory(job, beside_bytes);

@@ -27,6 +27,10 @@ Device choose_device(const config::Config& config, std::int64_t ranks);
 /// Before a job runs, which may be planned without: UserError(environment) unless its GPU answers.
 void require_device(const Job& job);
 
+/// What the device, or this host, has left for both regions of each of so many ranks; 0 where it
+/// does not say.
+std::int64_t memory_share(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes);
+
 /// UserError(does_not_fit) when the persistent and the transient region of so many ranks, and what
 /// each takes of the host beside them, exceed the memory that the device and this host have left.
 void check_memory(const Job& job, std::int64_t ranks_here = 1, std::int64_t beside_bytes = 0);

@@ -10,8 +10,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/units.h"
 #include "checkpoint/state.h"
-#include "compile/compile.h"
+#include "compile/fit.h"
 #include "config/infeasible_text.h"
 #include "config/rules.h"
 #include "data/token_sets.h"
@@ -82,6 +83,20 @@ std::string in_words(const plan::Infeasible& infeasible, const config::Config& c
   return text;
 }
 
+std::string in_words(const compile::DoesNotFit& not_fitted, const config::Config& config) {
+  std::string tensors;
+  for (const compile::DoesNotFit::Tensor& tensor : not_fitted.largest)
+    tensors +=
+        format("{}{} {}", tensors.empty() ? "" : ", ", tensor.name, format_bytes(tensor.bytes));
+  constexpr std::int64_t mebi = std::int64_t{1} << 20;
+  return format(
+      "memory.limit = {}: a rank needs at least {}{}; the largest tensors are {}; raise the limit "
+      "to {}MiB, reduce train.micro_batch_size, or use more ranks{}",
+      exact_bytes(*config.plan.memory_limit), format_bytes(not_fitted.least_bytes),
+      config.plan.checkpointing.is_auto ? " with every layer computed again" : "", tensors,
+      (not_fitted.least_bytes + mebi - 1) / mebi, places_of({"memory.limit"}, config.origins));
+}
+
 /// `wanted` is the configuration before anything of it was settled.
 template <class T>
 T feasible(std::variant<T, plan::Infeasible> result, const config::Config& wanted,
@@ -128,8 +143,24 @@ Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
     job.kernel_table = read_file(job.config.kernel_table, ExitCode::bad_config);
   job.device = choose_device(job.config, job.ranks());
   job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device);
-  job.programs = compile::compile(job.graphs, job.plan, job.target, proved_in_debug(passes));
+  auto fitted =
+      compile::compile_to_fit(job.graphs, std::move(job.plan), job.target, proved_in_debug(passes));
+  if (const auto* not_fitted = std::get_if<compile::DoesNotFit>(&fitted))
+    throw UserError(ExitCode::does_not_fit, in_words(*not_fitted, job.config));
+  job.plan = std::move(std::get<compile::Fitted>(fitted).plan);
+  job.programs = std::move(std::get<compile::Fitted>(fitted).job);
   return job;
+}
+
+void compile_within(Job& job, std::int64_t bytes) {
+  job.plan.memory_limit = bytes;
+  auto made =
+      compile::compile_to_fit(job.graphs, std::move(job.plan), job.target, proved_in_debug({}));
+  auto* none_fits = std::get_if<compile::DoesNotFit>(&made);
+  compile::Fitted& fitted =
+      none_fits != nullptr ? none_fits->least : std::get<compile::Fitted>(made);
+  job.plan = std::move(fitted.plan);
+  job.programs = std::move(fitted.job);
 }
 
 program::Bundle bundle_of(const Job& job, std::int64_t rank) {

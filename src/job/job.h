@@ -48,6 +48,11 @@ Job make_job(config::Config config, Graphs graphs = Graphs::of_run,
              std::optional<std::int64_t> ranks = std::nullopt,
              const compile::PassOptions& passes = {});
 
+/// Compiles the job again for a rank that has so many bytes for both regions: what the
+/// configuration leaves open is chosen so that it fits or, where nothing does, so that it needs
+/// least.
+void compile_within(Job& job, std::int64_t bytes);
+
 /// The data of the configuration; sets from them what the configuration leaves open of the model: a
 /// vocabulary, the size of a picture, classes. Errors: UserError(bad_data), or
 /// UserError(bad_config) where model and data do not fit.

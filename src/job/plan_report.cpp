@@ -1,6 +1,7 @@
 #include "job/plan_report.h"
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/units.h"
+#include "compile/compile.h"
+#include "compile/insert_waits.h"
 #include "compile/place_buffers.h"
 #include "job/memory_classes.h"
 #include "program/traffic.h"
@@ -114,6 +117,48 @@ std::string memory_table(const Job& job) {
   for (const MemoryClass& entry : memory.transient) text += memory_line(entry.name, entry.bytes, 4);
   for (const MemoryClass& entry : memory.beside) text += memory_line(entry.name, entry.bytes, 2);
   return text;
+}
+
+std::string switch_table(const Job& job) {
+  struct Switch {
+    std::string_view name;
+    std::function<void(plan::Plan&)> off, on;
+  };
+  const auto repeat = [](plan::Checkpointing checkpointing) {
+    return [checkpointing](plan::Plan& plan) { plan.checkpointing = checkpointing; };
+  };
+  const std::vector<Switch> switches = {
+      {"gathers ahead", [](plan::Plan& plan) { plan.overlap.all_gather = false; },
+       [](plan::Plan& plan) { plan.overlap.all_gather = true; }},
+      {"sums beside computation", [](plan::Plan& plan) { plan.overlap.reduce_scatter = false; },
+       [](plan::Plan& plan) { plan.overlap.reduce_scatter = true; }},
+      {"cached gathers", [](plan::Plan& plan) { plan.cached_gathers = 0; },
+       [&](plan::Plan& plan) { plan.cached_gathers = job.graphs.num_layers; }},
+      {"selective checkpointing", repeat({}), repeat({.layers = 1, .keeps_products = true})},
+      {"full checkpointing", repeat({}), repeat({.layers = 1})},
+  };
+  const auto bytes_with = [&](const std::function<void(plan::Plan&)>& change) {
+    plan::Plan plan = job.plan;
+    plan.memory_limit.reset();
+    change(plan);
+    const program::Job made = compile::compile(job.graphs, plan, job.target, {.only = "train"});
+    return made.classes[0].persistent_bytes + made.classes[0].transient_bytes +
+           checkpoint_copy_bytes(job);
+  };
+  const auto line = [](std::string_view name, std::string_view off, std::string_view on) {
+    return format("{:<28} {:>10} {:>12}\n", name, off, on);
+  };
+  std::string lines;
+  for (const Switch& one : switches) {
+    const std::int64_t off = bytes_with(one.off), on = bytes_with(one.on);
+    if (off != on) lines += line(format("  {}", one.name), format_bytes(off), format_bytes(on));
+  }
+  if (!lines.empty()) lines = line("memory with a switch", "off", "on") + lines;
+  const compile::WaitCount waits = compile::count_waits(job.bundle().at("train"));
+  if (waits.all > 0)
+    lines += format("waits of a step              {:>10}  {} of them for memory, not for data\n",
+                    waits.all, waits.for_memory);
+  return lines;
 }
 
 std::string traffic_table(const Job& job) {

@@ -88,11 +88,7 @@ Row step_row(const Job& job) {
 
 Rows summary_rows(const Job& job) {
   const config::Config& config = job.config;
-  const auto [layers, keeps_products] = job.plan.checkpointing;
-  const std::string checkpointing = keeps_products ? "selective"
-                                    : layers == 0  ? "none"
-                                    : layers == 1  ? "full"
-                                                   : format("every {}", layers);
+  const std::string checkpointing = plan::to_string(job.plan.checkpointing);
   Rows rows = {{"run", format("{}: {} step{} into {}", config.name, config.train.steps,
                               config.train.steps == 1 ? "" : "s", config.dir)}};
   add_model(config, rows);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/units.h"
 #include "plan/axonn.h"
 
 namespace fourfold::plan {
@@ -51,7 +52,7 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
   if (const auto* infeasible = std::get_if<Infeasible>(&layout)) return *infeasible;
   auto made = make_plan(model, mesh, std::get<Layout>(layout), std::get<Batching>(batching),
                         spec.compute, spec.checkpointing);
-  if (auto* plan = std::get_if<Plan>(&made)) plan->overlap = spec.overlap;
+  if (auto* plan = std::get_if<Plan>(&made)) take_options(*plan, spec);
   return made;
 }
 
@@ -79,6 +80,27 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
   return plan;
 }
 
+void take_options(Plan& plan, const PlanSpec& spec) {
+  plan.overlap = spec.overlap;
+  plan.bucket_bytes = spec.bucket_bytes;
+  plan.cached_gathers = spec.cached_gathers;
+  plan.memory_limit = spec.memory_limit;
+}
+
+std::string to_string(const Checkpointing& checkpointing) {
+  if (checkpointing.keeps_products) return "selective";
+  if (checkpointing.layers == 1) return "full";
+  if (checkpointing.layers > 1) return format("every {}", checkpointing.layers);
+  const std::int64_t full = checkpointing.first_full,
+                     selective = std::max<std::int64_t>(checkpointing.first_selective - full, 0);
+  if (full == 0 && selective == 0) return checkpointing.is_auto ? "auto" : "none";
+  std::string text;
+  if (full > 0) text = format("full for {}", counted(full, "layer"));
+  if (full > 0 && selective > 0) text += format(", selective for the next {}", selective);
+  if (full == 0) text = format("selective for {}", counted(selective, "layer"));
+  return text;
+}
+
 std::string not_overlapped(const Overlap& overlap) {
   std::string names;
   const auto add = [&](bool overlaps, std::string_view name) {
@@ -101,9 +123,7 @@ std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
   text += format("batch: {} = {} micro x {} accumulation x {} data.z   length {}\n", b.global_batch,
                  b.micro_batch, b.accumulation, b.replicas, b.length);
   text += format("precision: {}   activation checkpointing: {}\n", to_string(plan.compute),
-                 plan.checkpointing.layers == 0   ? std::string("none")
-                 : plan.checkpointing.layers == 1 ? std::string("full")
-                                                  : format("every {}", plan.checkpointing.layers));
+                 to_string(plan.checkpointing));
   if (const std::string names = not_overlapped(plan.overlap); !names.empty())
     text += format("not beside computation: {}\n", names);
   for (std::size_t i = 0; i < model.graphs.size(); ++i)

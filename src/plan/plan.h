@@ -41,6 +41,8 @@ struct Plan {
   DType compute = DType::f32;
   Checkpointing checkpointing;
   Overlap overlap;
+  std::int64_t bucket_bytes = default_bucket_bytes;  // see PlanSpec, as the next two
+  std::optional<std::int64_t> cached_gathers, memory_limit;
   std::vector<GraphShardings> graphs;  // in the order of the model's graphs
   /// What the meshes send each other, of each graph in the order in which values leave. A run on
   /// one mesh sends nothing.
@@ -61,6 +63,9 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
 std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const Mesh& mesh,
                                          const Layout& layout, const Batching& batching,
                                          DType compute, Checkpointing checkpointing);
+
+/// What a plan takes over from its spec as it is.
+void take_options(Plan& plan, const PlanSpec& spec);
 
 /// The layout that the strategy of the spec gives the model on a mesh.
 std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, const PlanSpec& spec,

@@ -16,11 +16,31 @@ namespace fourfold::plan {
 /// backward pass; 0 keeps everything ("none"), 1 is "full". With `keeps_products` what matrix
 /// products give is kept too, so that only cheap ops are repeated: attention, norms, activations,
 /// dropout ("selective" has it and layers 1; Korthikanti et al. 2022, arXiv:2205.05198, section 5).
+/// `is_auto`: the least of it that fits the limit on memory is looked for when a job is compiled,
+/// and stands in `first_full` and `first_selective` then: so many layers from the first on keep
+/// their inputs alone, so many their products too, and later ones keep everything.
 struct Checkpointing {
   std::int64_t layers = 0;
   bool keeps_products = false;
+  bool is_auto = false;
+  std::int64_t first_full = 0, first_selective = 0;
   bool operator==(const Checkpointing&) const = default;
+
+  bool repeats_any() const { return layers > 0 || first_full > 0 || first_selective > 0; }
+  /// True if something of the layer is computed again.
+  bool repeats(std::int64_t layer) const {
+    return layers > 0 || layer < first_full || layer < first_selective;
+  }
+  /// True if the products of a layer are not.
+  bool keeps_products_of(std::int64_t layer) const {
+    return layers > 0 ? keeps_products : layer >= first_full;
+  }
+  /// Layers of one segment are repeated together.
+  std::int64_t segment_of(std::int64_t layer) const { return layers > 0 ? layer / layers : layer; }
 };
+/// "none", "selective", "full", "every 2", "auto", or what was found: "full for 2 layers, selective
+/// for the next 3".
+std::string to_string(const Checkpointing& checkpointing);
 
 /// Which collectives may run beside computation (AxoNN, Singh et al. 2024, section IV): sums of
 /// activations and of their gradients, with exchanges of them; sums of which each rank keeps a
@@ -52,6 +72,10 @@ struct Grid {
   bool operator==(const Grid&) const = default;
 };
 
+/// So large that a message's start costs little beside it, on networks of a gigabit and above, and
+/// so small that the last one, which nothing hides, is short.
+inline constexpr std::int64_t default_bucket_bytes = std::int64_t{4} << 20;
+
 struct PlanSpec {
   std::int64_t global_batch_size = 12;  // samples of a step
   std::int64_t micro_batch_size = 12;   // samples that one (data, z) coordinate processes at once
@@ -63,6 +87,15 @@ struct PlanSpec {
   bool shard_sequence = false;  // between layers, time is cut on x (Korthikanti et al. 2022)
   bool shard_states = false;    // optimizer state is cut on data (ZeRO-1)
   Overlap overlap = {};
+  /// Gradients that are summed on data are sent in pieces of about so many bytes, each as soon as
+  /// the last backward pass has made it; 0: each after that pass.
+  std::int64_t bucket_bytes = default_bucket_bytes;
+  /// The gathered weights of so many layers, counted from the last one, stay from the forward pass
+  /// for the backward pass (AxoNN, section IV); others are gathered again. None: all of layers that
+  /// are not repeated or, where there is a limit on memory, as many as it allows.
+  std::optional<std::int64_t> cached_gathers = std::nullopt;
+  /// Bytes of a rank's persistent and transient memory. None: as many as are needed.
+  std::optional<std::int64_t> memory_limit = std::nullopt;
   bool operator==(const PlanSpec&) const = default;
 };
 

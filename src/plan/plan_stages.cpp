@@ -105,11 +105,11 @@ std::variant<StagedPlan, Infeasible> plan_stages(const graph::ModelGraphs& model
     if (stage == 0) plan.batching = own.batching;
     plan.compute = own.compute;
     plan.checkpointing = own.checkpointing;
-    plan.overlap = own.overlap;
     plan.orders.push_back(
         pipeline::order_of(stages.schedule, {stage, count}, plan.batching.accumulation));
     add_stage(plan, std::move(own), split.model);
   }
+  take_options(plan, spec);
   plan.edges = std::move(split.edges);
   return StagedPlan{std::move(split.model), std::move(plan)};
 }

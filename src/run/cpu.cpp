@@ -11,6 +11,11 @@
 #include "run/program_groups.h"
 
 namespace fourfold::run {
+namespace {
+
+constexpr std::string_view math_stream = "math";
+
+}  // namespace
 
 CpuBackend::CpuBackend(CpuOptions options) : options_(options), run_number_(options.first_count) {}
 
@@ -85,9 +90,11 @@ void CpuBackend::prepare_kernels() {
           auto* compute = std::get_if<PreparedCompute>(&prepared.instructions[i].what);
           if (compute == nullptr || prepared.instructions[i].worker != worker) continue;
           const auto& what = std::get<program::Compute>(prepared.program->instructions[i].what);
+          // Beside the collectives of its stream a kernel has the one thread that serves them.
+          const int threads = stream_names_[worker] == math_stream ? options_.threads : 1;
           compute->run = kernels::cpu::prepare(
               what.implementation,
-              {what.op, what.dtype, prepared.program->operand_shapes(what), options_.threads});
+              {what.op, what.dtype, prepared.program->operand_shapes(what), threads});
         }
     });
 }

@@ -128,6 +128,14 @@ inline bool is_ordered(const Program& program, std::size_t from, std::size_t to,
   return false;
 }
 
+inline bool touches(const Instruction& instruction, BufferId id, bool writes) {
+  const auto list = accesses(instruction);
+  return std::any_of(list.begin(), list.end(), [&](const Access& access) {
+    return access.slice.buffer == id &&
+           (writes ? access.role != op::Role::read : access.role != op::Role::write);
+  });
+}
+
 inline std::optional<Site> pick_shared(std::vector<Bundle>& job, std::mt19937& random) {
   return pick(job, random, is_shared);
 }

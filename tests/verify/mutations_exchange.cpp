@@ -61,6 +61,36 @@ std::optional<std::size_t> next_of_other_group(const Program& program, std::size
   return std::nullopt;
 }
 
+/// The last instruction before an all-reduce that adds to a gradient in it.
+std::optional<std::size_t> last_addition(const Program& program, std::size_t at) {
+  const auto* reduce = std::get_if<AllReduce>(&program.instructions[at].what);
+  for (std::size_t i = at; reduce != nullptr && i-- > 0;)
+    for (const Slice& slice : reduce->data)
+      if (program.buffer(slice.buffer).role == BufferRole::gradient &&
+          touches(program.instructions[i], slice.buffer, true))
+        return i;
+  return std::nullopt;
+}
+
+/// The last update before a gather of what it gathers.
+std::optional<std::size_t> last_update(const Program& program, std::size_t at) {
+  const auto* gather = std::get_if<AllGather>(&program.instructions[at].what);
+  for (std::size_t i = at; gather != nullptr && i-- > 0;) {
+    const auto* compute = std::get_if<Compute>(&program.instructions[i].what);
+    if (compute == nullptr || !is_update(compute->op)) continue;
+    for (const Slice& slice : gather->from)
+      if (touches(program.instructions[i], slice.buffer, true)) return i;
+  }
+  return std::nullopt;
+}
+
+/// What its stream waits for stays where it is.
+void move_earlier(Program& program, std::size_t from, std::size_t to) {
+  const Instruction moved = program.instructions[from];
+  erase_instruction(program, from);
+  insert_instruction(program, to, moved);
+}
+
 /// Ranks at both ends of a diagonal of two axes: each waits for another corner, in a circle.
 std::optional<Seeded> cross_orders(Job& job, std::mt19937& random) {
   const auto site = pick(job, random, [&](const Program& program, std::size_t at) {
@@ -301,6 +331,35 @@ void add_lists(std::vector<Mutation>& list) {
                     return on_all(job, pick_list(job, random), [&](const Site& each) {
                       Slices& data = kind_at<AllReduce>(job, each).data;
                       if (!data.empty()) data.push_back(data.front());
+                    });
+                  }});
+  list.push_back({"a sum of gradients begun before its last gradient is complete",
+                  {"race", "order", "sum", "state", "update-once"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    const auto site = pick(job, random, [](const Program& program, std::size_t at) {
+                      const auto* reduce = std::get_if<AllReduce>(&program.instructions[at].what);
+                      return reduce != nullptr && is_shared(program, at) &&
+                             last_addition(program, at).has_value();
+                    });
+                    return on_all(job, site, [&](const Site& each) {
+                      Program& program = program_at(job, each);
+                      const auto to = last_addition(program, each.instruction);
+                      if (to) move_earlier(program, each.instruction, *to);
+                    });
+                  }});
+  list.push_back({"a gather moved before the update of what it gathers",
+                  {"race", "order", "state", "update-once"},
+                  false,
+                  [](Job& job, std::mt19937& random) {
+                    const auto site = pick(job, random, [](const Program& program, std::size_t at) {
+                      return std::holds_alternative<AllGather>(program.instructions[at].what) &&
+                             is_shared(program, at) && last_update(program, at).has_value();
+                    });
+                    return on_all(job, site, [&](const Site& each) {
+                      Program& program = program_at(job, each);
+                      const auto to = last_update(program, each.instruction);
+                      if (to) move_earlier(program, each.instruction, *to);
                     });
                   }});
   list.push_back(

@@ -5,14 +5,6 @@ namespace {
 
 using Job = std::vector<Bundle>;
 
-bool touches(const Instruction& instruction, BufferId id, bool writes) {
-  const auto list = accesses(instruction);
-  return std::any_of(list.begin(), list.end(), [&](const Access& access) {
-    return access.slice.buffer == id &&
-           (writes ? access.role != op::Role::read : access.role != op::Role::write);
-  });
-}
-
 /// An instruction that reads whole what an earlier one on another stream wrote, ordered by this
 /// wait alone.
 bool is_needed(const Program& program, std::size_t at) {

@@ -111,8 +111,11 @@ std::map<std::string, Reductions> reductions(const program::Program& program) {
         const std::string& name = program.buffer(tensor.buffer).name;
         if (!name.starts_with("gradient/")) return;
         Reductions& list = result[gradient_of(name)];
-        auto& when =
-            task.kind == TaskKind::update ? list.at_end : list.in_micro[task.micro.value()];
+        // A sum over all micro-batches is reduced at the end, in buckets that begin a little
+        // earlier.
+        const bool is_at_end = task.kind == TaskKind::update ||
+                               program.buffer(tensor.buffer).role == program::BufferRole::gradient;
+        auto& when = is_at_end ? list.at_end : list.in_micro[task.micro.value()];
         for (const AxisId axis : program.groups[group.index()].axes)
           when.insert(program.meshes[0].axes[axis.index()].name);
       };

@@ -34,6 +34,7 @@ program::Bundle bundle_of(const GridSetup& setup, bool joins) {
 GridSetup setup_of(const plan::Grid& grid, bool shards_states = false) {
   GridSetup setup;
   setup.plan.shard_states = shards_states;
+  setup.plan.bucket_bytes = 0;
   setup.set_grid(grid, 2);
   return setup;
 }

@@ -79,6 +79,12 @@ class Randomizer {
     place(config_).skip.reset();
     if (below(2) == 1) place(config_).skip = static_cast<std::int64_t>(below(100));
   }
+  void operator()(const Amount& amount) {
+    const bool is_open = !amount.open.empty() && below(3) == 0;
+    amount.set(config_, is_open ? std::nullopt
+                                : std::optional(static_cast<std::int64_t>(
+                                      below(amount.is_size ? std::uint64_t{1} << 40 : 9))));
+  }
   void operator()(const Place<Blend>& place) {
     Blend& blend = place(config_) = {};
     for (std::uint64_t i = below(3); i > 0; --i)
@@ -232,6 +238,7 @@ TEST(ResolvedYaml, sections_in_sections_are_indented) {
                       "    all_reduce: true\n"
                       "    reduce_scatter: true\n"
                       "    all_gather: true\n"
+                      "  buckets: 4MiB\n"
                       "\nmemory:\n"),
             std::string::npos)
       << text;

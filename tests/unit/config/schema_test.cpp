@@ -40,8 +40,9 @@ TEST(Schema, sections_may_lie_in_sections) {
   EXPECT_TRUE(is_inside("parallel.tensor.x", "parallel.tensor"));
   EXPECT_FALSE(is_inside("parallel.tensor", "parallel.tensor"));
   EXPECT_FALSE(is_inside("parallelism", "parallel"));
-  EXPECT_EQ(names_in_words("parallel"),
-            "section 'parallel' has: tensor, overlap, strategy, data, order, shard_sequence");
+  EXPECT_EQ(
+      names_in_words("parallel"),
+      "section 'parallel' has: tensor, overlap, strategy, data, order, shard_sequence, buckets");
   EXPECT_EQ(names_in_words("").find("parallel.tensor"), std::string::npos);
   const std::string text = explain("parallel");
   for (const char* inside : {"  tensor.x  ", "  data  ", "  order  "})
@@ -147,6 +148,9 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "parallel.overlap.all_reduce",
                                              "parallel.overlap.reduce_scatter",
                                              "parallel.overlap.all_gather",
+                                             "parallel.buckets",
+                                             "memory.limit",
+                                             "memory.cached_gathers",
                                              "memory.activation_checkpointing",
                                              "precision.compute",
                                              "precision.residual",

@@ -1,0 +1,137 @@
+#include "compile/fill_buckets.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace fourfold::compile {
+namespace {
+
+using program::AllReduce;
+using program::Instruction;
+using program::Program;
+
+/// All-reduces that become one, after the instruction that makes the last of their gradients.
+struct Bucket {
+  std::vector<std::size_t> members;  // instructions
+  std::size_t after = 0;
+  std::int64_t bytes = 0;
+};
+
+/// An all-reduce of gradients, and the instruction before it that touches them last.
+struct Candidate {
+  std::size_t index = 0, after = 0;
+  std::int64_t bytes = 0;
+};
+
+bool is_of_gradients(const Program& program, const AllReduce& reduce) {
+  return std::ranges::all_of(reduce.data, [&](const program::Slice& slice) {
+    const program::Buffer& buffer = program.buffer(slice.buffer);
+    return buffer.role == program::BufferRole::gradient && slice.bytes() == buffer.size_bytes;
+  });
+}
+
+/// Those that nothing before them in their task needs to precede.
+std::vector<Candidate> candidates(const Program& program) {
+  std::vector<Candidate> list;
+  std::vector<std::optional<std::size_t>> touched(program.buffers.size());
+  const std::size_t begin = program.tasks.back().begin;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (const auto* reduce = std::get_if<AllReduce>(&instruction.what);
+        reduce != nullptr && i >= begin && is_of_gradients(program, *reduce)) {
+      Candidate one{i, 0, 0};
+      bool is_early = true;
+      for (const program::Slice& slice : reduce->data) {
+        const std::optional<std::size_t> last = touched[slice.buffer.index()];
+        is_early = is_early && last && *last < begin;
+        one.after = std::max(one.after, last.value_or(0));
+        one.bytes += slice.bytes();
+      }
+      if (is_early) list.push_back(one);
+    }
+    for (const program::Access& access : program::accesses(instruction))
+      touched[access.slice.buffer.index()] = i;
+  }
+  std::ranges::stable_sort(list, {}, &Candidate::after);
+  return list;
+}
+
+/// True if two all-reduces may be one of several tensors.
+bool fit(const Program& program, std::size_t a, std::size_t b) {
+  const Instruction &one = program.instructions[a], &other = program.instructions[b];
+  const auto &first = std::get<AllReduce>(one.what), &second = std::get<AllReduce>(other.what);
+  return one.stream == other.stream && first.group == second.group &&
+         first.reduction == second.reduction &&
+         program.buffer(first.data[0].buffer).dtype == program.buffer(second.data[0].buffer).dtype;
+}
+
+std::vector<Bucket> buckets(const Program& program, std::int64_t bytes) {
+  std::vector<Bucket> full, open;
+  const auto close = [&](std::size_t index) {
+    full.push_back(std::move(open[index]));
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(index));
+  };
+  for (const Candidate& one : candidates(program)) {
+    const auto place = std::ranges::find_if(
+        open, [&](const Bucket& bucket) { return fit(program, bucket.members[0], one.index); });
+    auto index = static_cast<std::size_t>(place - open.begin());
+    // What is large itself would only be copied to go with others.
+    if (place != open.end() && one.bytes >= bytes) {
+      close(index);
+      index = open.size();
+    }
+    if (index == open.size()) open.emplace_back();
+    Bucket& bucket = open[index];
+    bucket.members.push_back(one.index);
+    bucket.after = one.after;
+    bucket.bytes += one.bytes;
+    if (bucket.bytes >= bytes) close(index);
+  }
+  while (!open.empty()) close(0);
+  std::ranges::stable_sort(full, {}, &Bucket::after);
+  return full;
+}
+
+Instruction as_one(Program& program, const Bucket& bucket) {
+  Instruction all = std::move(program.instructions[bucket.members[0]]);
+  auto& data = std::get<AllReduce>(all.what).data;
+  for (std::size_t m = 1; m < bucket.members.size(); ++m) {
+    const auto& more = std::get<AllReduce>(program.instructions[bucket.members[m]].what).data;
+    data.insert(data.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+Program fill_buckets(Program program, std::int64_t bytes) {
+  if (bytes == 0 || program.tasks.size() < 2) return program;
+  const std::vector<Bucket> full = buckets(program, bytes);
+  if (full.empty()) return program;
+  std::vector<bool> is_member(program.instructions.size(), false);
+  for (const Bucket& bucket : full)
+    for (const std::size_t member : bucket.members) is_member[member] = true;
+  std::vector<Instruction> ready;
+  for (const Bucket& bucket : full) ready.push_back(as_one(program, bucket));
+
+  std::vector<Instruction> list;
+  list.reserve(program.instructions.size());
+  std::vector<std::size_t> moved(program.instructions.size() + 1);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    moved[i] = list.size();
+    if (!is_member[i]) list.push_back(std::move(program.instructions[i]));
+    for (; next < full.size() && full[next].after == i; ++next)
+      list.push_back(std::move(ready[next]));
+  }
+  moved.back() = list.size();
+  program.instructions = std::move(list);
+  for (program::Task& task : program.tasks)
+    task.begin = moved[task.begin], task.end = moved[task.end];
+  return program;
+}
+
+}  // namespace fourfold::compile

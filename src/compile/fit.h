@@ -1,0 +1,42 @@
+// What of a plan is left open is chosen here so that a rank's memory is within the plan's limit:
+// how much is computed again, and which gathered weights stay for the backward pass.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compile/compile.h"
+
+namespace fourfold::compile {
+
+/// A job, and its plan with nothing left open.
+struct Fitted {
+  plan::Plan plan;
+  program::Job job;
+};
+
+/// No choice is within the limit.
+struct DoesNotFit {
+  Fitted least;                  // what needs least
+  std::int64_t least_bytes = 0;  // of a rank there: the smallest limit that works
+  struct Tensor {
+    std::string name;
+    std::int64_t bytes = 0;
+  };
+  std::vector<Tensor> largest;  // of those alive at the fullest instruction; the largest first
+};
+
+/// Compiles a plan. Where it has a limit on memory, and
+/// - `checkpointing.is_auto`: with the least recomputation that fits. One layer after another, from
+///   the first on, is repeated but for its products; then, in the same order, with them.
+/// - `cached_gathers` is open: with the gathered weights of as many layers as then fit.
+/// The same is chosen for all meshes. Without a limit nothing is repeated for `is_auto`, and
+/// nothing that is open is changed. Cost: compiling the training step about 2 log2(layers) times
+/// more often; once where nothing is open.
+std::variant<Fitted, DoesNotFit> compile_to_fit(const graph::ModelGraphs& model, plan::Plan plan,
+                                                const machine::Target& target,
+                                                const PassOptions& options = {});
+
+}  // namespace fourfold::compile
