@@ -35,6 +35,7 @@ class Description {
     work.stream = instruction.stream.index();
     work.name = program::name(instruction);
     work.text = short_text(instruction);
+    work.traffic = traffic_of(instruction);
     if (task_ < program_.tasks.size()) work.task = program::short_text(program_.tasks[task_]);
     std::visit([&](const auto& what) { set(work, what); }, instruction.what);
     if (!std::holds_alternative<program::Wait>(instruction.what)) last_[work.stream] = &instruction;
@@ -60,6 +61,23 @@ class Description {
     const bool updates =
         task_ < program_.tasks.size() && program_.tasks[task_].kind == program::TaskKind::update;
     return updates ? WorkClass::optimizer : WorkClass::elementwise;
+  }
+
+  /// Empty for what exchanges nothing with other ranks.
+  std::string traffic_of(const Instruction& instruction) const {
+    return std::visit(
+        [&]<class Kind>(const Kind& what) -> std::string {
+          if constexpr (program::Collective<Kind>) {
+            const program::Group& group = program_.groups[what.group.index()];
+            return group.members.size() > 1 ? group.name : std::string();
+          } else if constexpr (std::is_same_v<Kind, program::Send> ||
+                               std::is_same_v<Kind, program::Recv>) {
+            return program_.streams[instruction.stream.index()];
+          } else {
+            return {};
+          }
+        },
+        instruction.what);
   }
 
   struct Awaited {
@@ -96,6 +114,7 @@ class Description {
     work.awaited = program_.streams[awaited.stream.index()];
     work.text = awaited.behind == nullptr ? work.awaited
                                           : short_text(*awaited.behind) + " on " + work.awaited;
+    if (awaited.behind != nullptr) work.traffic = traffic_of(*awaited.behind);
   }
   void set(Work& work, const program::Feed& feed) const {
     work.work_class = WorkClass::feed;

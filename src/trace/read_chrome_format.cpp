@@ -99,6 +99,7 @@ class Reader {
     work.text = optional_text("what");
     work.implementation = optional_text("by");
     work.axis = optional_text("axis");
+    work.traffic = optional_text("traffic");
     work.awaited = optional_text("waits for");
     work.meeting = optional_text("meeting");
     work.flops = optional_number("flops");

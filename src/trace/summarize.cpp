@@ -45,8 +45,21 @@ void add(Amount& amount, const Work& work, Interval when) {
   amount.bytes += work.bytes;
 }
 
+void add(Amount& sum, const Amount& amount) {
+  sum.seconds += amount.seconds;
+  sum.calls += amount.calls;
+  sum.flops += amount.flops;
+  sum.bytes += amount.bytes;
+}
+
 void divide(Amount& amount, double by) {
   for (double* value : {&amount.seconds, &amount.calls, &amount.flops, &amount.bytes}) *value /= by;
+}
+
+void divide(Traffic& traffic, double by) {
+  divide(traffic.amount, by);
+  traffic.hidden_s /= by;
+  traffic.exposed_s /= by;
 }
 
 /// The same moments, in order and without overlaps.
@@ -112,6 +125,10 @@ class RankSums {
     for (double* value : {&sum_.step_s, &sum_.compute_s, &sum_.wait_s, &sum_.idle_s,
                           &sum_.communication_s, &sum_.overlapped_s, &sum_.early_s})
       *value /= steps;
+    for (auto& [name, traffic] : traffic_) {
+      divide(traffic, steps);
+      sum_.traffic.push_back(traffic);
+    }
     for (auto& [key, amount] : parts_) {
       divide(amount, steps);
       sum_.parts.push_back({rank_.streams[key.stream], key.what, amount});
@@ -125,6 +142,8 @@ class RankSums {
  private:
   void add_step(const Step& step) {
     std::vector<Interval> works, exchanges;
+    std::map<std::string, std::vector<Interval>> exchanges_of;
+    std::int64_t math_end_ns = step.whole.begin_ns;
     std::map<std::size_t, std::int64_t> busy_ns;
     for (const Span& span : step.spans) {
       const Work& work = rank_.works[span.work];
@@ -132,13 +151,21 @@ class RankSums {
       busy_ns[work.stream] += span.when.duration_ns();
       if (work.work_class == WorkClass::communication) {
         exchanges.push_back(span.when);
+        if (!work.traffic.empty()) {  // a file of an earlier version has no classes
+          exchanges_of[work.traffic].push_back(span.when);
+          add(traffic_of(work.traffic).amount, work, span.when);
+        }
         add_arrival(step, work, span.when);
       }
       if (work.stream != math_) continue;
-      if (work.work_class == WorkClass::wait)
-        sum_.wait_s += seconds(span.when.duration_ns());
-      else
+      math_end_ns = std::max(math_end_ns, span.when.end_ns);
+      if (work.work_class != WorkClass::wait) {
         works.push_back(span.when);
+        continue;
+      }
+      sum_.wait_s += seconds(span.when.duration_ns());
+      if (!work.traffic.empty())
+        traffic_of(work.traffic).exposed_s += seconds(span.when.duration_ns());
     }
     for (const auto& [stream, time_ns] : busy_ns)
       parts_[idle_key(stream)].seconds += seconds(step.whole.duration_ns() - time_ns);
@@ -149,6 +176,16 @@ class RankSums {
     sum_.idle_s += seconds(step.whole.duration_ns() - busy_ns[math_]);
     sum_.communication_s += seconds(total_ns(exchanges));
     sum_.overlapped_s += seconds(common_ns(works, exchanges));
+    const std::vector<Interval> after_math = {{math_end_ns, step.whole.end_ns}};
+    for (auto& [name, intervals] : exchanges_of) {
+      intervals = merged(std::move(intervals));
+      traffic_of(name).hidden_s += seconds(common_ns(works, intervals));
+      traffic_of(name).exposed_s += seconds(common_ns(after_math, intervals));
+    }
+  }
+
+  Traffic& traffic_of(const std::string& name) {
+    return traffic_.try_emplace(name, Traffic{name, {}}).first->second;
   }
 
   void add_arrival(const Step& step, const Work& work, Interval when) {
@@ -162,7 +199,26 @@ class RankSums {
   std::size_t math_ = std::numeric_limits<std::size_t>::max();
   RankSummary sum_;
   std::map<PartKey, Amount> parts_;
+  std::map<std::string, Traffic> traffic_;
 };
+
+/// A rank that has nothing of a class counts with 0.
+std::vector<Traffic> traffic_over_ranks(const std::vector<RankSummary>& ranks) {
+  std::map<std::string, Traffic> all;
+  for (const RankSummary& rank : ranks)
+    for (const Traffic& one : rank.traffic) {
+      Traffic& sum = all.try_emplace(one.name, Traffic{one.name, {}}).first->second;
+      add(sum.amount, one.amount);
+      sum.hidden_s += one.hidden_s;
+      sum.exposed_s += one.exposed_s;
+    }
+  std::vector<Traffic> result;
+  for (auto& [name, traffic] : all) {
+    divide(traffic, static_cast<double>(ranks.size()));
+    result.push_back(std::move(traffic));
+  }
+  return result;
+}
 
 /// In the order of the first rank's tables, then what only later ones have.
 std::vector<PartOverRanks> over_ranks(const std::vector<RankSummary>& ranks) {
@@ -179,8 +235,7 @@ std::vector<PartOverRanks> over_ranks(const std::vector<RankSummary>& ranks) {
     for (const Part& part : rank.parts) {
       PartOverRanks& all = find(part);
       const Amount& amount = part.amount;
-      all.mean.seconds += amount.seconds, all.mean.calls += amount.calls;
-      all.mean.flops += amount.flops, all.mean.bytes += amount.bytes;
+      add(all.mean, amount);
       if (amount.seconds < all.least_s) all.least_s = amount.seconds, all.least_rank = rank.rank;
       if (amount.seconds >= all.most_s) all.most_s = amount.seconds, all.most_rank = rank.rank;
     }
@@ -243,6 +298,7 @@ Summary summarize(const Timeline& timeline, const std::string& file) {
   if (timeline.ranks.empty()) throw UserError(ExitCode::bad_data, format("{} has no rank", file));
   summary.step_s = summary.mean(&RankSummary::step_s);
   summary.parts = over_ranks(summary.ranks);
+  summary.traffic = traffic_over_ranks(summary.ranks);
   summary.operations = operations(timeline, [](const Work& work) {
     return work.axis.empty() ? work.name : work.name + " " + work.axis;
   });

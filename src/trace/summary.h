@@ -30,17 +30,29 @@ struct Part {
   Amount amount;
 };
 
+/// One class of what ranks exchange (Work::traffic), "z.weights". Time that is neither hidden nor
+/// exposed is time in which the math stream waited for something else.
+struct Traffic {
+  std::string name;
+  Amount amount;        // bytes are the payload
+  double hidden_s = 0;  // the class was exchanged while this rank's math stream computed
+  /// The math stream waited for the class, or had finished while it was still exchanged. The sum
+  /// over classes is StepMetrics::exposed_communication_s.
+  double exposed_s = 0;
+};
+
 struct RankSummary {
   std::size_t rank = 0;
   std::string place, host;
   double step_s = 0;
-  std::vector<Part> parts;     // by stream, then by class, idle last
-  double compute_s = 0;        // the math stream works
-  double wait_s = 0;           // it stands in waits
-  double idle_s = 0;           // it does neither
-  double communication_s = 0;  // any stream exchanges with other ranks, ...
-  double overlapped_s = 0;     // ... while the math stream works
-  double early_s = 0;          // it was there and not all others
+  std::vector<Part> parts;       // by stream, then by class, idle last
+  double compute_s = 0;          // the math stream works
+  double wait_s = 0;             // it stands in waits
+  double idle_s = 0;             // it does neither
+  double communication_s = 0;    // any stream exchanges with other ranks, ...
+  double overlapped_s = 0;       // ... while the math stream works
+  double early_s = 0;            // it was there and not all others
+  std::vector<Traffic> traffic;  // by name
 };
 
 /// A kind of work over all ranks.
@@ -65,6 +77,7 @@ struct Summary {
   std::int64_t first_step = 0, last_step = 0, num_steps = 0;
   double step_s = 0, shortest_step_s = 0, longest_step_s = 0;  // over ranks and steps
   std::vector<PartOverRanks> parts;
+  std::vector<Traffic> traffic;  // by name; mean over ranks
   std::vector<RankSummary> ranks;
   std::vector<Operation> operations;  // longest first, waits apart
   std::vector<Operation> longest;     // instructions, longest first, waits apart; at most 10

@@ -31,6 +31,18 @@ std::string rate(double value) {
   return value < 99.95 ? format("{:.1f}", value) : format("{:.0f}", value);
 }
 
+Traffic sum_of(const std::vector<Traffic>& traffic) {
+  Traffic sum{"all", {}};
+  for (const Traffic& one : traffic) {
+    sum.amount.calls += one.amount.calls;
+    sum.amount.bytes += one.amount.bytes;
+    sum.amount.seconds += one.amount.seconds;
+    sum.hidden_s += one.hidden_s;
+    sum.exposed_s += one.exposed_s;
+  }
+  return sum;
+}
+
 /// Columns as wide as their widest cell; the first `num_left` stand left, the others right.
 class Table {
  public:
@@ -93,6 +105,22 @@ std::string parts_table(const Summary& summary) {
   return table.text();
 }
 
+/// Means over ranks, and their sum where there are several classes.
+std::string traffic_table(const Summary& summary) {
+  const Milliseconds milliseconds(summary.step_s);
+  Table table(1);
+  table.add({"traffic", "calls", "bytes", "ms", "hidden", "exposed"});
+  const auto add = [&](const Traffic& traffic) {
+    table.add({traffic.name, format("{:.6g}", traffic.amount.calls),
+               format_bytes(static_cast<std::int64_t>(traffic.amount.bytes)),
+               milliseconds(traffic.amount.seconds), milliseconds(traffic.hidden_s),
+               milliseconds(traffic.exposed_s)});
+  };
+  for (const Traffic& traffic : summary.traffic) add(traffic);
+  if (summary.traffic.size() > 1) add(sum_of(summary.traffic));
+  return table.text();
+}
+
 std::string ranks_table(const Summary& summary) {
   const Milliseconds milliseconds(summary.step_s);
   constexpr std::size_t most = 32;
@@ -151,6 +179,18 @@ Json to_json(const Amount& amount) {
                        {"bytes", amount.bytes}});
 }
 
+Json to_json(const std::vector<Traffic>& traffic) {
+  Json list = Json::array();
+  for (const Traffic& one : traffic)
+    list.push(Json::object({{"traffic", one.name},
+                            {"calls", one.amount.calls},
+                            {"bytes", one.amount.bytes},
+                            {"seconds", one.amount.seconds},
+                            {"hidden_s", one.hidden_s},
+                            {"exposed_s", one.exposed_s}}));
+  return list;
+}
+
 Json to_json(const RankSummary& rank) {
   Json parts = Json::array();
   for (const Part& part : rank.parts)
@@ -166,6 +206,7 @@ Json to_json(const RankSummary& rank) {
                        {"communication_s", rank.communication_s},
                        {"overlapped_s", rank.overlapped_s},
                        {"early_s", rank.early_s},
+                       {"traffic", to_json(rank.traffic)},
                        {"parts", std::move(parts)}});
 }
 
@@ -189,6 +230,7 @@ std::string to_text(const Summary& summary) {
       summary.ranks.size(), many ? "s" : "", format_duration(summary.step_s),
       format_duration(summary.shortest_step_s), format_duration(summary.longest_step_s));
   text += parts_table(summary);
+  if (!summary.traffic.empty()) text += "\n" + traffic_table(summary);
   if (many) text += "\n" + ranks_table(summary) + "\n" + verdict(summary);
   text += "\n" + operations_table(summary.operations, "operation", summary.step_s);
   text += "\n" + operations_table(summary.longest, "longest instructions", summary.step_s);
@@ -205,6 +247,7 @@ Json to_json(const Summary& summary) {
                        {"step_s", summary.step_s},
                        {"shortest_step_s", summary.shortest_step_s},
                        {"longest_step_s", summary.longest_step_s},
+                       {"traffic", to_json(summary.traffic)},
                        {"ranks", std::move(ranks)},
                        {"operations", to_json(summary.operations)},
                        {"longest_instructions", to_json(summary.longest)}});

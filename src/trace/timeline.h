@@ -36,7 +36,11 @@ struct Work {
   std::string text;  // "contract h1, w -> p1"; of a wait: what it waits for
   std::string task;  // "forward(0)"
   std::string implementation;
-  std::string axis;     // of a collective: its group
+  std::string axis;  // of a collective: its group
+  /// The class of what is exchanged: the axes and the purpose, "z.weights"; of messages their
+  /// stream. A wait has that of what it waits for. Empty: neither exchanges nor waits for what
+  /// does.
+  std::string traffic;
   std::string awaited;  // of a wait: the stream it waits for
   double flops = 0;     // of a computation
   double bytes = 0;     // read and written, each operand once; of communication: the payload

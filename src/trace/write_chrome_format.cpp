@@ -143,6 +143,7 @@ class Writer {
     set_text("what", work.text);
     set_text("by", work.implementation);
     set_text("axis", work.axis);
+    set_text("traffic", work.traffic);
     set_text("waits for", work.awaited);
     set_text("meeting", work.meeting);
     set_rate("flops", "GFLOP/s", work.flops);

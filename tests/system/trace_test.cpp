@@ -185,6 +185,52 @@ TEST_F(Trace, the_summary_is_text_for_people_and_json_for_programs) {
   EXPECT_EQ(summary.find("ranks")->items().size(), 4U);
 }
 
+/// The number of seconds, calls or bytes of a member of a summary.
+double number_of(const Json& object, const char* key) {
+  return object.find(key)->as_double();
+}
+
+/// What a rank's math stream waits for beside the feed, which is no communication.
+double waits_of(const Json& rank) {
+  double sum_s = 0;
+  for (const Json& part : rank.find("parts")->items()) {
+    const std::string work = part.find("work")->as_string();
+    if (*part.find("stream") == Json("math") && work.starts_with("wait for ") &&
+        work != "wait for feed")
+      sum_s += number_of(*part.find("amount"), "seconds");
+  }
+  return sum_s;
+}
+
+TEST_F(Trace, each_class_of_traffic_has_its_bytes_and_its_hidden_and_exposed_time) {
+  ASSERT_EQ(train("a",
+                  "--trace 3 --set parallel.tensor.z=2 --set parallel.data=2 --set "
+                  "train.micro_batch_size=2")
+                .code,
+            0);
+  const CommandResult text = run_command(format("{} trace summary {}", FOURFOLD_BINARY, path("a")));
+  for (const char* expected :
+       {"traffic", "hidden", "exposed", "\nz.weights", "\nz.gradients", "\ndata.gradients"})
+    EXPECT_NE(text.text.find(expected), std::string::npos) << expected << "\n" << text.text;
+  const Json summary =
+      parse_json(run_command(format("{} trace summary --json {}", FOURFOLD_BINARY, path("a"))).text,
+                 "summary");
+  for (const Json& rank : summary.find("ranks")->items()) {
+    double exposed_s = 0;
+    for (const Json& traffic : rank.find("traffic")->items()) {
+      const double all_s = number_of(traffic, "seconds");
+      EXPECT_GT(number_of(traffic, "bytes"), 0);
+      EXPECT_GT(number_of(traffic, "calls"), 0);
+      EXPECT_LE(number_of(traffic, "hidden_s"), all_s * (1 + 1e-9));
+      exposed_s += number_of(traffic, "exposed_s");
+    }
+    // Waits, and what is still exchanged when the mathematics is done.
+    const double waits_s = waits_of(rank);
+    EXPECT_GE(exposed_s, waits_s * (1 - 1e-9));
+    EXPECT_LE(exposed_s, waits_s + number_of(rank, "communication_s"));
+  }
+}
+
 TEST_F(Trace, what_cannot_be_traced_or_read_is_said_in_one_line) {
   struct Case {
     std::string command;

@@ -18,7 +18,7 @@ program::Program two_streams(std::size_t rank) {
   program.rank = Rank(rank);
   program.world = 2;
   program.meshes = {{"all", {{"x", 2}}, {Rank(0), Rank(1)}}};
-  program.groups = {{"x", MeshId(0), {AxisId(0)}, {Rank(0), Rank(1)}}};
+  program.groups = {{"x.weights", MeshId(0), {AxisId(0)}, {Rank(0), Rank(1)}}};
   const auto a = made.buffer("a", DType::f32, {2, 3}, program::Region::transient),
              b = made.buffer("b", DType::f32, {3, 4}, program::Region::transient),
              c = made.buffer("c", DType::f32, {2, 4}, program::Region::transient);
@@ -54,6 +54,30 @@ TEST(DescribeWork, every_instruction_but_records_is_told) {
   EXPECT_EQ(works[4].awaited, "x");
   EXPECT_EQ(works[5].work_class, WorkClass::copy);
   EXPECT_EQ(works[5].instruction, 7U);
+}
+
+TEST(DescribeWork, a_collective_and_the_wait_for_it_have_the_class_of_their_traffic) {
+  const std::vector<Work> works = describe_work(two_streams(0));
+  EXPECT_EQ(works[2].traffic, "x.weights");
+  EXPECT_EQ(works[4].traffic, "x.weights") << "math waits for it";
+  EXPECT_EQ(works[0].traffic, "");
+  EXPECT_EQ(works[1].traffic, "") << "a wait for what is computed";
+}
+
+TEST(DescribeWork, a_message_has_the_class_of_its_stream) {
+  program::Program program = two_streams(0);
+  const program::Slice all = program.whole(program::BufferId(std::size_t{2}));
+  for (program::Instruction& instruction : program.instructions)
+    if (std::holds_alternative<program::AllReduce>(instruction.what))
+      instruction.what = program::Send{Rank(1), 7, all};
+  EXPECT_EQ(describe_work(program)[2].traffic, "x");
+  EXPECT_EQ(describe_work(program)[4].traffic, "x");
+}
+
+TEST(DescribeWork, a_group_of_one_rank_exchanges_nothing) {
+  program::Program program = two_streams(0);
+  program.groups[0].members = {Rank(0)};
+  for (const Work& work : describe_work(program)) EXPECT_EQ(work.traffic, "") << work.text;
 }
 
 TEST(DescribeWork, members_of_a_collective_and_no_others_share_its_meeting) {

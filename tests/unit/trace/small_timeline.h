@@ -25,13 +25,16 @@ inline RankTimeline small_rank(std::size_t rank) {
   gemm.implementation = "onednn";
   Work wait = work_of(3, 0, WorkClass::wait, "wait");
   wait.awaited = "x";
+  wait.traffic = "x";
   Work reduce = work_of(4, 1, WorkClass::communication, "all_reduce");
   reduce.axis = "x";
+  reduce.traffic = "x";
   reduce.bytes = 1e4;
   reduce.meeting = "x ranks 0 1 number 0";
   Work message = work_of(6, 1, WorkClass::communication, rank == 0 ? "send" : "recv");
   message.meeting = "rank 0 to 1 tag 3 number 0";
   message.bytes = 100;
+  message.traffic = rank == 0 ? "to.1" : "from.0";
   RankTimeline made{rank,
                     rank == 0 ? "rank 0 (x 0)" : "rank 1 (x 1)",
                     "a \"host\"",

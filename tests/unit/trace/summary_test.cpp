@@ -48,6 +48,95 @@ TEST(Summary, classes_overlap_and_lateness_are_what_they_are_by_hand) {
   EXPECT_NEAR(second.early_s, 0, most);
 }
 
+const Traffic& traffic_of(const std::vector<Traffic>& traffic, const std::string& name) {
+  for (const Traffic& one : traffic)
+    if (one.name == name) return one;
+  throw std::runtime_error("no traffic " + name);
+}
+
+void expect_traffic(const Traffic& got, double calls, double bytes, double all_us, double hidden_us,
+                    double exposed_us) {
+  SCOPED_TRACE(got.name);
+  EXPECT_NEAR(got.amount.calls, calls, most);
+  EXPECT_NEAR(got.amount.bytes, bytes, most);
+  EXPECT_NEAR(got.amount.seconds, all_us * us, most);
+  EXPECT_NEAR(got.hidden_s, hidden_us * us, most);
+  EXPECT_NEAR(got.exposed_s, exposed_us * us, most);
+}
+
+TEST(Summary, traffic_is_hidden_beside_math_and_exposed_where_math_waits_for_it) {
+  const Summary summary = summarize(small_timeline(), "f");
+  const auto &first = summary.ranks[0].traffic, &second = summary.ranks[1].traffic;
+  ASSERT_EQ(first.size(), 2U);
+  expect_traffic(traffic_of(first, "x"), 1, 1e4, 40, 20, 20);
+  expect_traffic(traffic_of(second, "x"), 1, 1e4, 30, 20, 10);
+  // The mathematics ends at 60 us, before the message.
+  expect_traffic(traffic_of(first, "to.1"), 1, 100, 10.001, 0, 10.001);
+  expect_traffic(traffic_of(second, "from.0"), 1, 100, 10.001, 0, 10.001);
+}
+
+/// One rank, one step of 100 us: classes that run side by side, and one that outlasts the
+/// mathematics.
+RankTimeline rank_with_two_classes(std::size_t rank) {
+  RankTimeline made{rank, "", "", {"math", "z.weights", "z.gradients"}, {}, {}};
+  made.steps.push_back({1, {0, 100'000}, {}});
+  return made;
+}
+
+void run(RankTimeline& rank, std::size_t stream, WorkClass work_class, const std::string& traffic,
+         std::int64_t begin_us, std::int64_t end_us) {
+  Work work = work_of(rank.works.size(), stream, work_class, "w");
+  work.traffic = traffic;
+  if (work_class == WorkClass::communication) work.bytes = 1000;
+  rank.steps[0].spans.push_back({rank.works.size(), {1000 * begin_us, 1000 * end_us}});
+  rank.works.push_back(work);
+}
+
+TEST(Summary, classes_of_traffic_that_run_at_once_are_told_apart) {
+  using enum WorkClass;
+  const std::string weights = "z.weights", gradients = "z.gradients";
+  RankTimeline first = rank_with_two_classes(0), second = rank_with_two_classes(1);
+  run(first, 0, gemm, "", 0, 30);
+  run(first, 0, wait, weights, 30, 40);
+  run(first, 0, gemm, "", 40, 70);
+  run(first, 0, wait, gradients, 70, 80);
+  run(first, 0, optimizer, "", 80, 90);
+  run(first, 1, communication, weights, 10, 40);
+  run(first, 1, communication, weights, 40, 60);
+  run(first, 1, communication, weights, 85, 100);
+  run(first, 2, communication, gradients, 50, 80);
+  // The gather runs while the mathematics waits for gradients: neither hidden nor exposed.
+  run(second, 0, gemm, "", 0, 20);
+  run(second, 0, wait, gradients, 20, 60);
+  run(second, 0, gemm, "", 60, 80);
+  run(second, 1, communication, weights, 9, 50);
+  run(second, 2, communication, gradients, 20, 60);
+  const Summary summary = summarize({"train", {first, second}}, "f");
+  expect_traffic(traffic_of(summary.ranks[0].traffic, weights), 3, 3000, 65, 45, 20);
+  expect_traffic(traffic_of(summary.ranks[0].traffic, gradients), 1, 1000, 30, 20, 10);
+  expect_traffic(traffic_of(summary.ranks[1].traffic, weights), 1, 1000, 41, 11, 0);
+  expect_traffic(traffic_of(summary.ranks[1].traffic, gradients), 1, 1000, 40, 0, 40);
+  ASSERT_EQ(summary.traffic.size(), 2U);
+  expect_traffic(traffic_of(summary.traffic, weights), 2, 2000, 53, 28, 10);
+  expect_traffic(traffic_of(summary.traffic, gradients), 1, 1000, 35, 10, 25);
+  const std::string text = to_text(summary);
+  EXPECT_NE(text.find("traffic      calls     bytes     ms  hidden  exposed\n"
+                      "z.gradients      1    1000 B  0.035   0.010    0.025\n"
+                      "z.weights        2  1.95 KiB  0.053   0.028    0.010\n"
+                      "all              3  2.93 KiB  0.088   0.038    0.035\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Summary, a_trace_that_knows_no_classes_of_traffic_has_no_table_of_them) {
+  Timeline timeline = small_timeline();
+  for (RankTimeline& rank : timeline.ranks)
+    for (Work& work : rank.works) work.traffic.clear();
+  const Summary summary = summarize(timeline, "f");
+  EXPECT_TRUE(summary.traffic.empty());
+  EXPECT_EQ(to_text(summary).find("exposed"), std::string::npos);
+}
+
 TEST(Summary, operations_are_summed_over_instructions_and_waits_are_none) {
   Timeline timeline = small_timeline();
   for (RankTimeline& rank : timeline.ranks) {
@@ -101,6 +190,14 @@ TEST(Summary, the_json_has_each_rank_and_stream) {
   const Json& rank = json.find("ranks")->items()[1];
   EXPECT_NEAR(rank.find("step_s")->as_double(), 100 * us, most);
   EXPECT_EQ(rank.find("parts")->items().size(), 3U + 3U) << "idle among them";
+  EXPECT_EQ(rank.find("traffic")->items().size(), 2U);
+  ASSERT_EQ(json.find("traffic")->items().size(), 3U) << "from.0, to.1, x";
+  const Json& x = json.find("traffic")->items()[2];
+  EXPECT_EQ(*x.find("traffic"), Json("x"));
+  EXPECT_EQ(x.find("bytes")->as_double(), 1e4);
+  EXPECT_NEAR(x.find("seconds")->as_double(), 35 * us, most);
+  EXPECT_NEAR(x.find("hidden_s")->as_double(), 20 * us, most);
+  EXPECT_NEAR(x.find("exposed_s")->as_double(), 15 * us, most);
 }
 
 TEST(Summary, a_trace_without_steps_is_refused) {
