@@ -35,15 +35,18 @@ double EndSummary::flops_per_s() const {
 }
 
 bool EndSummary::exceeds_peak() const {
-  return facts_.peak_flops && flops_per_s() > *facts_.peak_flops;
+  return facts_.peak_flops && !facts_.utilization(flops_per_s());
 }
 
 std::string EndSummary::figures(int columns, bool is_unicode) const {
   const double flops_per_s = this->flops_per_s();
   std::string rate = format("{} {}/s, {}", format_count(result_.items_per_s), facts_.unit.brief,
                             trim(flops_text(flops_per_s)));
-  if (const auto share = facts_.mfu(flops_per_s))
-    rate += format(", MFU{} {:.1f}%", facts_.peak_is_measured ? "*" : "", 100 * *share);
+  const char* const star = facts_.peak_is_measured ? "*" : "";
+  if (const auto shares = facts_.utilization(flops_per_s)) {
+    rate += format(", MFU{} {:.1f}%", star, 100 * shares->mfu);
+    if (shares->hfu) rate += format(", HFU{} {:.1f}%", star, 100 * *shares->hfu);
+  }
   Rows entries = {
       {"steps", format("{}, {} {}", format_grouped(result_.steps),
                        format_grouped(result_.steps * facts_.items_per_step), facts_.unit.plural)},

@@ -58,13 +58,14 @@ Row ranks_row(const rundir::JobFacts& facts, std::size_t ranks_here) {
              shared.empty() ? "" : format("; {}, so part of it is waiting for a core", shared))};
 }
 
-Row peak_row(const job::MeasuredPeak& peak) {
+Row peak_row(const job::MeasuredPeak& peak, bool recomputes) {
   const std::string measured = peak.measurements == 1
                                    ? "measured now"
                                    : format("the best of {} measurements", peak.measurements);
-  return {"peak", format("{} for {} matrix products on {} thread{}, {}; MFU* is the share of it",
+  return {"peak", format("{} for {} matrix products on {} thread{}, {}; MFU* is the share of it{}",
                          trim(flops_text(peak.flops_per_s)), to_string(peak.dtype), peak.threads,
-                         peak.threads == 1 ? "" : "s", measured)};
+                         peak.threads == 1 ? "" : "s", measured,
+                         recomputes ? ", HFU* that with what is computed again" : "")};
 }
 
 }  // namespace
@@ -83,7 +84,7 @@ Rows startup_rows(const job::Job& job, const data::Source& source, const rundir:
   rows.push_back(job::device_row(job));
   rows.push_back(host_row(job, host_facts(), ranks_here));
   rows.push_back(libraries_row(facts));
-  if (peak) rows.push_back(peak_row(*peak));
+  if (peak) rows.push_back(peak_row(*peak, job.plan.checkpointing.layers > 0));
   return rows;
 }
 

@@ -22,6 +22,7 @@
 #include "job/build_info.h"
 #include "job/job.h"
 #include "job/peak.h"
+#include "job/recomputed_flops.h"
 #include "job/resume_rules.h"
 #include "job/summary.h"
 #include "model/model.h"
@@ -53,6 +54,8 @@ train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
   facts.items_per_step = b.global_batch * b.length;
   facts.model_flops_per_step =
       model::model_flops_per_step(job.config.model(), b.global_batch, b.length);
+  if (const auto again = job::recomputed_flops_per_step(job))
+    facts.hardware_flops_per_step = facts.model_flops_per_step + *again;
   facts.memory_bytes = job.bundle().persistent_bytes + job.bundle().transient_bytes +
                        job::checkpoint_copy_bytes(job);
   if (peak) facts.peak_flops = peak->flops_per_s;

@@ -58,7 +58,9 @@ void TensorboardLog::step(const train::StepMetrics& metrics) {
       {rate, metrics.items_per_s},
       {"perf/tflops", metrics.model_flops_per_s / tera},
       {"mem/peak_gib", static_cast<double>(metrics.peak_resident_bytes) / gib}};
-  if (metrics.mfu) scalars.push_back({"perf/mfu", *metrics.mfu});
+  if (metrics.utilization) scalars.push_back({"perf/mfu", metrics.utilization->mfu});
+  if (metrics.utilization && metrics.utilization->hfu)
+    scalars.push_back({"perf/hfu", *metrics.utilization->hfu});
   if (metrics.exposed_communication_s)
     scalars.push_back({"perf/comm_exposed_ms", *metrics.exposed_communication_s * ms});
   if (metrics.evaluation) {

@@ -93,6 +93,7 @@ std::vector<Figure> figures(const Run& run) {
                  : ""};
   list[4] = {"Throughput", has_time ? format_count(m.items / m.time_s) + " " + m.unit + "/s" : "",
              m.mean_mfu ? format("MFU {:.1f}%", 100 * *m.mean_mfu) : ""};
+  if (m.mean_mfu && m.mean_hfu) list[4].remark += format(", HFU {:.1f}%", 100 * *m.mean_hfu);
   list[5] = {"Memory", m.peak_resident_bytes > 0 ? format_bytes(m.peak_resident_bytes) : "",
              m.memory_bytes > 0 ? format_bytes(m.memory_bytes) + " planned a rank" : ""};
   return list;
@@ -274,6 +275,7 @@ std::string charts(Runs runs) {
       {"Step time", "ms", &Metrics::step_time_s, 1e3},
       {"Exposed communication", "ms a step", &Metrics::exposed_communication_s, 1e3},
       {"Model FLOP utilization", "%", &Metrics::mfu, 100},
+      {"Hardware FLOP utilization", "%", &Metrics::hfu, 100},
   };
   const Marks marks = marks_of_runs(runs);
   std::vector<ChartMark> all_marks;

@@ -24,6 +24,7 @@ constexpr Column columns[] = {{"loss", &Metrics::loss},
                               {"lr", &Metrics::lr},
                               {"step_time_s", &Metrics::step_time_s},
                               {"mfu", &Metrics::mfu},
+                              {"hfu", &Metrics::hfu},
                               {"exposed_communication_s", &Metrics::exposed_communication_s}};
 
 /// NaN for null, which stands for what is not finite; nothing where the key is missing.
@@ -80,7 +81,8 @@ void add_line(Metrics& metrics, const Json& line, std::int64_t step) {
     const auto value = number(line, column.key);
     if (!value) continue;
     // A share above 1 is of a peak that was measured too low.
-    if (column.points == &Metrics::mfu && *value > 1) continue;
+    const bool is_share = column.points == &Metrics::mfu || column.points == &Metrics::hfu;
+    if (is_share && *value > 1) continue;
     if (std::isfinite(*value))
       (metrics.*column.points).push_back({x, *value});
     else if (column.points == &Metrics::loss)
@@ -120,10 +122,10 @@ std::vector<Point> items_read(const Metrics& metrics) {
 }
 
 /// The mean over time, as the throughput beside which it stands.
-std::optional<double> mean_mfu(const Metrics& metrics) {
+std::optional<double> mean_share(const Metrics& metrics, const std::vector<Point>& shares) {
   double time_s = 0, sum = 0;
   auto time = metrics.step_time_s.begin();
-  for (const Point& share : metrics.mfu) {
+  for (const Point& share : shares) {
     while (time != metrics.step_time_s.end() && time->x < share.x) ++time;
     if (time == metrics.step_time_s.end() || time->x > share.x) continue;
     time_s += time->y;
@@ -170,7 +172,8 @@ Metrics read_metrics(const std::string& path) {
       metrics.items += metrics.step_time_s[i].y * metrics.items_per_s[i].y;
   }
   metrics.items_read = items_read(metrics);
-  metrics.mean_mfu = mean_mfu(metrics);
+  metrics.mean_mfu = mean_share(metrics, metrics.mfu);
+  metrics.mean_hfu = mean_share(metrics, metrics.hfu);
   return metrics;
 }
 

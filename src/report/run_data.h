@@ -20,7 +20,7 @@ struct Sample {
 /// was done again after a restart has its last value.
 struct Metrics {
   std::vector<Point> loss, val_loss, val_accuracy, grad_norm, lr, items_per_s, step_time_s, mfu,
-      exposed_communication_s;
+      hfu, exposed_communication_s;
   /// The last evaluation of more batches than the others take: its loss of all of them. Its point
   /// of val_loss is of the batches that every evaluation takes.
   std::optional<Point> val_loss_of_all;
@@ -33,6 +33,7 @@ struct Metrics {
   std::int64_t steps = 0;                // of the last line
   double time_s = 0, items = 0;          // of all steps
   std::optional<double> mean_mfu;        // of the time of all steps that have one
+  std::optional<double> mean_hfu;        // the same
   std::int64_t memory_bytes = 0;         // planned, of a rank
   std::int64_t peak_resident_bytes = 0;  // of the first rank's process
   std::int64_t unread_lines = 0;         // torn, or no metrics

@@ -1,6 +1,8 @@
 #include "train/console.h"
 
 #include <cmath>
+#include <optional>
+#include <string_view>
 
 #include "base/format.h"
 #include "base/styled_text.h"
@@ -54,12 +56,13 @@ void Console::step(const StepMetrics& metrics) {
 
 void Console::doubt_peak() {
   const double flops_per_s = flops_ / time_s_;
-  if (!facts_.peak_flops || facts_.mfu(flops_per_s) || doubts_peak_) return;
+  if (!facts_.peak_flops || facts_.utilization(flops_per_s) || doubts_peak_) return;
   doubts_peak_ = true;
   warn(format(
       "the steps compute {}, more than the {} that this machine was measured to reach: it was "
       "busy then; shares of a peak are left out, and the next start measures again",
-      trim(flops_text(flops_per_s)), trim(flops_text(*facts_.peak_flops))));
+      trim(flops_text(facts_.hardware_flops_per_s(flops_per_s))),
+      trim(flops_text(*facts_.peak_flops))));
 }
 
 void Console::evaluating(std::int64_t) {
@@ -75,7 +78,12 @@ bool Console::is_due(std::int64_t step) const {
 std::vector<Cell> Console::cells(const StepMetrics& m) const {
   const double left_s = average_step_s_ * static_cast<double>(spec_.steps - m.step);
   const double flops_per_s = flops_ / time_s_;
-  const auto share = facts_.mfu(flops_per_s);
+  const std::optional<Utilization> shares = facts_.utilization(flops_per_s);
+  const auto share_cell = [&](std::string_view name, std::optional<double> share) {
+    return Cell{format("{}{} {}", name, facts_.peak_is_measured ? "*" : "",
+                       share ? format("{:4.1f}%", 100 * *share) : "   - "),
+                4};
+  };
   std::vector<Cell> cells = {
       {format("step {:>{}}/{}", m.step, step_width_, spec_.steps), 10},
       {format("loss {:7.4f}", m.loss), 9},
@@ -85,9 +93,9 @@ std::vector<Cell> Console::cells(const StepMetrics& m) const {
       {format("{:>5} {}/s", format_count(items_ / time_s_), facts_.unit.brief), 7},
       {flops_text(flops_per_s), 2}};
   if (facts_.peak_flops)
-    cells.push_back({format("MFU{} {}", facts_.peak_is_measured ? "*" : "",
-                            share ? format("{:4.1f}%", 100 * *share) : "   - "),
-                     4});
+    cells.push_back(share_cell("MFU", shares ? std::optional(shares->mfu) : std::nullopt));
+  if (facts_.peak_flops && facts_.hardware_flops_per_step)
+    cells.push_back(share_cell("HFU", shares ? shares->hfu : std::nullopt));
   if (m.exposed_communication_s)
     cells.push_back({format("exposed {:4.1f}%", 100 * exposed_s_ / time_s_), 1});
   cells.push_back({format("mem {:>8}", format_bytes(m.peak_resident_bytes)), 0});

@@ -37,7 +37,8 @@ Json to_json(const StepMetrics& metrics) {
       .set("step_time_s", metrics.time_s)
       .set(format("{}_per_s", metrics.unit.plural), metrics.items_per_s)
       .set("tflops", metrics.model_flops_per_s / 1e12);
-  if (metrics.mfu) line.set("mfu", *metrics.mfu);
+  if (metrics.utilization) line.set("mfu", metrics.utilization->mfu);
+  if (metrics.utilization && metrics.utilization->hfu) line.set("hfu", *metrics.utilization->hfu);
   if (metrics.exposed_communication_s)
     line.set("exposed_communication_s", *metrics.exposed_communication_s);
   if (metrics.compute)

@@ -27,22 +27,40 @@ struct BestSoFar {
   bool add(std::int64_t step, double loss, std::int64_t most);
 };
 
+/// Shares of the peak: of the model's flops, and of those of the hardware, which computes some
+/// again.
+struct Utilization {
+  double mfu = 0;
+  std::optional<double> hfu = {};  // none where nothing is computed again
+  bool operator==(const Utilization&) const = default;
+};
+
 /// What the session cannot see in the program: counted from the model, known from the plan.
 struct RunFacts {
   CountUnit unit = {};  // of items
   std::int64_t items_per_step = 0;
-  double model_flops_per_step = 0;   // design.md 8: recomputation does not count
+  double model_flops_per_step = 0;  // design.md 8: recomputation does not count
+  /// The same and what is computed again (activation checkpointing); none where nothing is.
+  std::optional<double> hardware_flops_per_step = {};
   std::optional<double> peak_flops;  // per second, of all devices of the run
   bool peak_is_measured = false;     // on this machine, not known of the device
   std::int64_t memory_bytes = 0;     // of both regions of a rank
   BestSoFar best = {};               // before the first step here
   bool ranks_share_cores = false;    // so that one may compute longer by chance
 
-  /// The share of the peak; none where the peak is not known, or was measured too low (while the
+  /// What the hardware does where the model's flops have this rate.
+  double hardware_flops_per_s(double model_flops_per_s) const {
+    if (!hardware_flops_per_step) return model_flops_per_s;
+    return model_flops_per_s * (*hardware_flops_per_step / model_flops_per_step);
+  }
+  /// The shares of the peak; none where the peak is not known, or was measured too low (while the
   /// machine was busy) and would be exceeded.
-  std::optional<double> mfu(double flops_per_s) const {
-    if (!peak_flops || flops_per_s > *peak_flops) return std::nullopt;
-    return flops_per_s / *peak_flops;
+  std::optional<Utilization> utilization(double model_flops_per_s) const {
+    const double hardware = hardware_flops_per_s(model_flops_per_s);
+    if (!peak_flops || hardware > *peak_flops) return std::nullopt;
+    Utilization shares{model_flops_per_s / *peak_flops};
+    if (hardware_flops_per_step) shares.hfu = hardware / *peak_flops;
+    return shares;
   }
 };
 
@@ -76,7 +94,7 @@ struct StepMetrics {
   CountUnit unit = {};   // of items
   double items_per_s = 0;
   double model_flops_per_s = 0;
-  std::optional<double> mfu;  // model flops / peak flops
+  std::optional<Utilization> utilization;
   /// The mathematics of this rank stood still for communication; none where it is alone.
   std::optional<double> exposed_communication_s;
   /// Means over ten steps, after every tenth of this job, where there are several ranks.

@@ -175,7 +175,7 @@ Session::Done Session::finish(const op::StepBlock& block) {
   metrics.unit = facts_.unit;
   metrics.items_per_s = static_cast<double>(facts_.items_per_step) / metrics.time_s;
   metrics.model_flops_per_s = facts_.model_flops_per_step / metrics.time_s;
-  metrics.mfu = facts_.mfu(metrics.model_flops_per_s);
+  metrics.utilization = facts_.utilization(metrics.model_flops_per_s);
   if (world_ != nullptr)
     metrics.exposed_communication_s = executor_.times().exposed_communication_s;
   metrics.memory_bytes = facts_.memory_bytes;

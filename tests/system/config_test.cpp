@@ -34,7 +34,7 @@ std::vector<std::string> metrics_without_times(const std::string& run_dir) {
     const Json metrics = parse_json(line, "metrics.jsonl");
     for (const Json::Member& member : metrics.members()) {
       const bool is_time = member.key.ends_with("_s") || member.key == "tflops" ||
-                           member.key.starts_with("mfu") ||
+                           member.key == "mfu" || member.key == "hfu" ||
                            member.key.ends_with("resident_bytes") || member.key == "slowest_rank";
       if (!is_time) kept.set(member.key, member.value);
     }

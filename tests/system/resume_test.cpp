@@ -58,7 +58,7 @@ class Resume : public testing::Test {
   /// Everything in metrics.jsonl that does not depend on the clock.
   std::string metrics(const std::string& name) const {
     static const std::regex timed(
-        ",\"(step_time_s|tokens_per_s|tflops|mfu|exposed_communication_s|memory_bytes|"
+        ",\"(step_time_s|tokens_per_s|tflops|mfu|hfu|exposed_communication_s|memory_bytes|"
         "peak_resident_bytes|val_time_s|compute_time_s|slowest_compute_time_s|slowest_rank)\":"
         "[^,}]*");
     return std::regex_replace(read_file(run_dir(name) + "/metrics.jsonl"), timed, "");

@@ -55,6 +55,15 @@ TEST_F(EndSummaryTest, the_box_has_every_figure) {
     EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
 }
 
+TEST_F(EndSummaryTest, where_some_is_computed_again_the_share_of_the_hardware_is_there) {
+  facts_.hardware_flops_per_step = 5e9;
+  const std::string text = text_after(20, 80, false);
+  EXPECT_NE(
+      text.find("| rate             7.68k tok/s, 40.0 GFLOP/s, MFU* 40.0%, HFU* 50.0% without"),
+      std::string::npos)
+      << text;
+}
+
 TEST_F(EndSummaryTest, nothing_is_said_of_evaluations_where_there_were_none) {
   EndSummary summary(facts_, cores_);
   train::StepMetrics m;

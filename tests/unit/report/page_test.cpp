@@ -247,6 +247,19 @@ TEST(Page, the_share_of_the_peak_is_that_of_the_throughput_beside_it) {
   EXPECT_NE(page.find("18 tokens/s<small>MFU 30.0%</small>"), std::string::npos) << page;
 }
 
+TEST(Page, a_run_that_computes_again_has_the_share_of_the_hardware_too) {
+  const TemporaryFolder folder;
+  write_bytes(folder.file("m"),
+              "{\"step\":1,\"step_time_s\":3.0,\"tokens_per_s\":10.0,\"mfu\":0.2,\"hfu\":0.3}\n"
+              "{\"step\":2,\"step_time_s\":1.0,\"tokens_per_s\":30.0,\"mfu\":0.6,\"hfu\":0.7}\n");
+  report::Run run;
+  run.name = "run";
+  run.metrics = read_metrics(folder.file("m"));
+  const std::string page = make_page(std::span(&run, 1), "test");
+  EXPECT_NE(page.find("15 tokens/s<small>MFU 30.0%, HFU 40.0%</small>"), std::string::npos) << page;
+  EXPECT_NE(page.find("Hardware FLOP utilization"), std::string::npos);
+}
+
 report::Run hostile_run() {
   const std::string evil = "</style><script>alert(1)</script>\"'&\x80";
   report::Run run;

@@ -85,6 +85,33 @@ TEST_F(ConsoleTest, a_file_has_all_values_in_their_columns) {
             "70.9 GFLOP/s | MFU* 38.4% | exposed 10.0% | mem  612 MiB | ETA 2m02s");
 }
 
+TEST_F(ConsoleTest,
+       where_some_is_computed_again_the_share_of_the_hardware_stands_beside_the_models) {
+  RunFacts facts = full_facts();
+  facts.model_flops_per_step = 72;
+  facts.hardware_flops_per_step = 96;
+  FakeScreen screen(176);
+  for (FakeScreen* one : {&screen, &screen_}) Console(*one, spec_, facts).step(full_metrics(1));
+  EXPECT_NE(screen_.lines.back().find("| MFU* 38.4% | HFU* 51.2% | exposed"), std::string::npos)
+      << screen_.lines.back();
+  EXPECT_EQ(screen.lines.back(), screen_.lines.back());
+}
+
+TEST_F(ConsoleTest, a_peak_that_the_hardware_exceeds_is_doubted_though_the_model_does_not) {
+  RunFacts facts = full_facts();
+  facts.model_flops_per_step = 72;
+  facts.hardware_flops_per_step = 96;
+  facts.peak_flops = 8e10;
+  Console console(screen_, spec_, facts);
+  console.step(metrics(1, 0.0612));
+  ASSERT_EQ(screen_.lines.size(), 2U);
+  EXPECT_NE(screen_.lines[0].find("the steps compute 94.6 GFLOP/s, more than the 80.0 GFLOP/s"),
+            std::string::npos)
+      << screen_.lines[0];
+  EXPECT_NE(screen_.lines[1].find("| MFU*    -  | HFU*    -  |"), std::string::npos)
+      << screen_.lines[1];
+}
+
 TEST_F(ConsoleTest, one_rank_without_a_peak_has_no_column_of_them) {
   Console console(screen_, spec_, {});
   console.step(metrics(1, 0.0612));

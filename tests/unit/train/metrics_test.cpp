@@ -48,7 +48,7 @@ TEST(Metrics, a_step_is_one_object_in_full_precision_without_what_does_not_apply
 TEST(Metrics, an_evaluation_and_a_known_peak_add_their_members) {
   StepMetrics metrics = example(1);
   metrics.evaluation = Evaluation{1.5, 100, 0.25};
-  metrics.mfu = 0.5;
+  metrics.utilization = Utilization{0.5};
   metrics.exposed_communication_s = 0.125;
   const Json json = to_json(metrics);
   ASSERT_NE(json.find("val_loss"), nullptr);
@@ -61,7 +61,28 @@ TEST(Metrics, an_evaluation_and_a_known_peak_add_their_members) {
   ASSERT_NE(larger.find("val_loss_compared"), nullptr);
   EXPECT_EQ(larger.find("val_loss_compared")->as_double(), 1.75);
   EXPECT_EQ(json.find("mfu")->as_double(), 0.5);
+  EXPECT_EQ(json.find("hfu"), nullptr) << "nothing is computed again";
   EXPECT_EQ(json.find("exposed_communication_s")->as_double(), 0.125);
+}
+
+TEST(Metrics, a_step_that_computes_again_has_the_share_of_the_hardware_beside_the_models) {
+  StepMetrics metrics = example(1);
+  metrics.utilization = Utilization{0.375, 0.5};
+  EXPECT_NE(to_json(metrics).dump().find(R"("mfu":0.375,"hfu":0.5,)"), std::string::npos);
+}
+
+TEST(RunFacts, shares_of_the_peak_are_those_of_the_model_and_of_the_hardware) {
+  RunFacts facts;
+  facts.model_flops_per_step = 72;
+  EXPECT_EQ(facts.utilization(10), std::nullopt) << "no peak is known";
+  facts.peak_flops = 100;
+  EXPECT_EQ(facts.utilization(72), (Utilization{0.72, std::nullopt}));
+  EXPECT_EQ(facts.hardware_flops_per_s(72), 72);
+  // Full recomputation: 96 for 72, the share of attention and the head left out.
+  facts.hardware_flops_per_step = 96;
+  EXPECT_EQ(facts.hardware_flops_per_s(36), 48);
+  EXPECT_EQ(facts.utilization(36), (Utilization{0.36, 0.48}));
+  EXPECT_EQ(facts.utilization(90), std::nullopt) << "120 of 100 cannot be";
 }
 
 TEST_F(MetricsFileTest, a_line_per_step_is_in_the_file_at_the_end) {

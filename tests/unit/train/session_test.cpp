@@ -93,7 +93,7 @@ TEST_F(SessionTest, observers_see_every_step_with_its_values) {
   EXPECT_EQ(metrics.memory_bytes, 4096);
   EXPECT_GT(metrics.time_s, 0);
   EXPECT_DOUBLE_EQ(metrics.items_per_s * metrics.time_s, 96);
-  EXPECT_DOUBLE_EQ(metrics.mfu.value(), 1 / metrics.time_s / 1e12);
+  EXPECT_DOUBLE_EQ(metrics.utilization.value().mfu, 1 / metrics.time_s / 1e12);
 }
 
 TEST_F(SessionTest,
