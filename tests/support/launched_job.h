@@ -127,6 +127,9 @@ class LaunchedJob {
   LaunchedJob(const LaunchedJob&) = delete;
   LaunchedJob& operator=(const LaunchedJob&) = delete;
 
+  /// The command itself.
+  pid_t pid() const { return pid_; }
+
   /// What it printed so far, on both streams together.
   std::string output() const { return text_of(output_file()); }
 

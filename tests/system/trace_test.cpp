@@ -217,6 +217,7 @@ TEST_F(Trace, each_class_of_traffic_has_its_bytes_and_its_hidden_and_exposed_tim
                  "summary");
   for (const Json& rank : summary.find("ranks")->items()) {
     double exposed_s = 0;
+    ASSERT_NE(rank.find("traffic"), nullptr);
     for (const Json& traffic : rank.find("traffic")->items()) {
       const double all_s = number_of(traffic, "seconds");
       EXPECT_GT(number_of(traffic, "bytes"), 0);
