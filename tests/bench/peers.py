@@ -1,4 +1,4 @@
-"""What scripts/bench-cpu and scripts/bench-gpu share: PyTorch as a process between rounds, and runs of Fourfold."""
+"""What the scripts/bench-* share: PyTorch as a process between rounds, and runs of Fourfold."""
 import json
 import os
 import statistics
@@ -72,10 +72,11 @@ def empty_config(scratch):
     return path
 
 
-def fourfold_run(binary, settings, scratch, extra, flags=(), environment=None):
-    """One run, a process of its own: its folder and its peak memory in bytes. `extra` are texts for --set."""
+def fourfold_run(binary, settings, scratch, extra, flags=(), environment=None, launcher=()):
+    """One run, a process of its own: its folder and its peak memory in bytes. `extra` are texts for --set, `launcher` the words
+    that start the ranks."""
     run_dir = os.path.join(scratch, "run")
-    command = [binary, "train", empty_config(scratch), "--overwrite", "--no-weights", *flags]
+    command = [*launcher, binary, "train", empty_config(scratch), "--overwrite", "--no-weights", *flags]
     for text in [*(f"{key}={value}" for key, value in settings.items()), f"run.dir={run_dir}", *extra]:
         command += ["--set", text]
     process = subprocess.Popen(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
