@@ -84,7 +84,7 @@ Rows startup_rows(const job::Job& job, const data::Source& source, const rundir:
   rows.push_back(job::device_row(job));
   rows.push_back(host_row(job, host_facts(), ranks_here));
   rows.push_back(libraries_row(facts));
-  if (peak) rows.push_back(peak_row(*peak, job.plan.checkpointing.layers > 0));
+  if (peak) rows.push_back(peak_row(*peak, job.plan.checkpointing.repeats_any()));
   return rows;
 }
 

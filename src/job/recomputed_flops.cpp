@@ -8,7 +8,7 @@
 namespace fourfold::job {
 
 std::optional<double> recomputed_flops_per_step(const Job& job) {
-  if (job.plan.checkpointing.layers == 0) return std::nullopt;
+  if (!job.plan.checkpointing.repeats_any()) return std::nullopt;
   const compile::Recomputed made =
       compile::recompute(job.graphs.at("train"), job.plan.checkpointing);
   double flops_of_micro = 0;
