@@ -263,4 +263,22 @@ Op with_micro(Op op, std::int64_t micro) {
   return op;
 }
 
+Op with_chunk(Op op, std::int64_t chunk, std::int64_t chunks) {
+  for_each_place(op, [&]<class T>(const Place&, T& told) {
+    if constexpr (std::is_same_v<T, SampleWindow>) {
+      told.samples *= chunks;
+      told.chunk = chunk;
+    }
+  });
+  return op;
+}
+
+std::optional<SampleWindow> samples_of(const Op& op) {
+  std::optional<SampleWindow> samples;
+  for_each_place(op, [&]<class T>(const Place&, const T& told) {
+    if constexpr (std::is_same_v<T, SampleWindow>) samples = told;
+  });
+  return samples;
+}
+
 }  // namespace fourfold::op

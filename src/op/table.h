@@ -165,11 +165,16 @@ Op with_rounded(Op op);
 Op with_unrounded(Op op);
 /// The same op for another micro-batch; ops that do not depend on it are returned as they are.
 Op with_micro(Op op, std::int64_t micro);
+/// An op written for the samples of a chunk, as one for chunk number `chunk` of a micro-batch of
+/// `chunks` times as many samples; ops that do not depend on it are returned as they are.
+Op with_chunk(Op op, std::int64_t chunk, std::int64_t chunks);
+/// The micro-batch and chunk whose samples an op counts; nothing where it counts none.
+std::optional<SampleWindow> samples_of(const Op& op);
 
 /// The attributes that differ from their defaults, "eps 1e-05 bias true"; "" when none does. A
-/// window of samples prints as "micro M samples S first F", one of a tensor as "global [8, 4] at
-/// [0, 2]"; `micro` equal to `task_micro` prints as the word "micro", so that equal tasks have
-/// equal text. Numbers print so that they read back exactly.
+/// window of samples prints as "micro M samples S first F", and "chunk C" where that is not 0; one
+/// of a tensor as "global [8, 4] at [0, 2]"; `micro` equal to `task_micro` prints as the word
+/// "micro", so that equal tasks have equal text. Numbers print so that they read back exactly.
 std::string attributes_text(const Op& op, std::optional<std::int64_t> task_micro);
 /// Reads a name and what attributes_text writes. Throws UserError (bad_config) naming the word it
 /// did not understand.

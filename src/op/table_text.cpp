@@ -39,7 +39,8 @@ std::string value_text(const TensorWindow& value) {
 
 std::string window_text(const SampleWindow& window, std::optional<std::int64_t> task_micro) {
   const std::string micro = window.micro == task_micro ? "micro" : format("{}", window.micro);
-  return format("micro {} samples {} first {}", micro, window.samples, window.first);
+  const std::string chunk = window.chunk == 0 ? "" : format(" chunk {}", window.chunk);
+  return format("micro {} samples {} first {}{}", micro, window.samples, window.first, chunk);
 }
 
 // --- reading attributes
@@ -133,6 +134,8 @@ struct Reader {
       read(window.samples);
     } else if (key == "first") {
       read(window.first);
+    } else if (key == "chunk") {
+      read(window.chunk);
     } else {
       return;
     }

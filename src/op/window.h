@@ -7,12 +7,14 @@
 
 namespace fourfold::op {
 
-/// Where a micro-batch of this rank lies among the samples of a step: local sample b of micro-batch
-/// m is sample m * samples + first + b. `samples` counts the micro-batch over all ranks.
+/// Where samples of this rank lie among those of a step: local sample b of micro-batch m is sample
+/// m * samples + first + b. `samples` counts the micro-batch over all ranks. Where a micro-batch is
+/// processed in chunks, `first` is that of the chunk.
 struct SampleWindow {
   std::int64_t micro = 0;
   std::int64_t samples = 0;
   std::int64_t first = 0;
+  std::int64_t chunk = 0;
   bool operator==(const SampleWindow&) const = default;
 };
 

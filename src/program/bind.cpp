@@ -105,7 +105,7 @@ class Binder {
     if (place.told == op::Place::Told::size_if_cut) told = is_cut ? tensor.global[dim] : 0;
   }
   void bind_place(const op::Place&, op::SampleWindow& told, const Buffer& tensor) const {
-    told.first = first(tensor, 0);
+    told.first = program_.feeds.sample_of(told.chunk, first(tensor, 0));
   }
   void bind_place(const op::Place& place, op::TensorWindow& told, const Buffer& tensor) const {
     told = window(tensor, place.dim);
@@ -149,7 +149,10 @@ class Binder {
     });
   }
 
-  void bind_kind(const Feed& what) { program_.feeds.first = first(buffer(what.to), 0); }
+  void bind_kind(const Feed& what) {
+    Feeds& feeds = program_.feeds;
+    feeds.first = feeds.sample_of(0, first(buffer(what.to), 0));
+  }
 
   template <class Kind>
   void bind_kind(const Kind&) const {}

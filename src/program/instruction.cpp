@@ -9,6 +9,7 @@ struct Collect {
   std::vector<Access>& list;
   template <class T>
   void field(std::string_view, const T&) {}
+  void option(std::string_view, std::int64_t) {}
   template <class T>
   void read(std::string_view, const T& slices) {
     add(slices, op::Role::read);

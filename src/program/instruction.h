@@ -39,9 +39,9 @@ struct Slice {
 /// meet once for all of them. They have one element type.
 using Slices = std::vector<Slice>;
 
-// Each kind lists its fields once. `visit.field` takes plain fields; `visit.read`, `visit.write`
-// and `visit.update` take the slices it touches, one or a list. Printing, parsing and operands()
-// all follow from this list.
+// Each kind lists its fields once. `visit.field` takes plain fields, `visit.option` a number that
+// is 0 as a rule, and then not printed; `visit.read`, `visit.write` and `visit.update` take the
+// slices it touches, one or a list. Printing, parsing and operands() all follow from this list.
 
 /// A row of the op table applied to slices: reads first, then writes and updates, in the order of
 /// op::operands.
@@ -179,18 +179,20 @@ struct Unpack {
   }
 };
 
-/// Brings this rank's part of a micro-batch of an input from the host; which samples these are
-/// stands in Program::feeds.
+/// Brings this rank's part of a micro-batch of an input from the host, or of one of its chunks;
+/// which samples these are stands in Program::feeds.
 struct Feed {
   static constexpr std::string_view name = "feed";
   InputId input;
   std::int64_t micro = 0;
   Slice to;
+  std::int64_t chunk = 0;
   bool operator==(const Feed&) const = default;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit.field("input", self.input);
     visit.field("micro", self.micro);
+    visit.option("chunk", self.chunk);
     visit.write("to", self.to);
   }
 };
@@ -264,6 +266,7 @@ struct SliceFields {
   Visit& visit;
   template <class T>
   void field(std::string_view, T&) {}
+  void option(std::string_view, std::int64_t&) {}
   void read(std::string_view, Slice& slice) { visit(slice); }
   void write(std::string_view, Slice& slice) { visit(slice); }
   void update(std::string_view, Slice& slice) { visit(slice); }

@@ -98,6 +98,15 @@ Slice Program::whole(BufferId id) const {
   return {id, 0, 1, buffer(id).size_bytes, 0};
 }
 
+std::int64_t Feeds::sample_of(std::int64_t chunk, std::int64_t index) const {
+  if (chunks == 1) return index;
+  // Unsigned, as numbers that no program has may be read from text.
+  const auto rows = static_cast<std::uint64_t>(of_chunk()),
+             of_all = static_cast<std::uint64_t>(count), at = static_cast<std::uint64_t>(index);
+  return static_cast<std::int64_t>(at / rows * of_all + static_cast<std::uint64_t>(chunk) * rows +
+                                   at % rows);
+}
+
 std::string Program::axes_text(const Group& group) const {
   std::string text;
   for (const AxisId axis : group.axes)

@@ -107,13 +107,22 @@ struct Task {
 };
 
 /// Which samples the feeds bring: local sample b of micro-batch m is sample m * samples + first + b
-/// of the step.
+/// of the step. A rank may process its samples of a micro-batch in chunks, equal ranges of them
+/// (Cheng et al. 2023, section 4.1): local sample b of chunk c is sample number c * of_chunk() + b
+/// of them. The tensors of a chunk are those of a micro-batch of so many samples as all ranks have
+/// in one.
 struct Feeds {
   std::int64_t micros = 0;   // micro-batches of a step
   std::int64_t samples = 0;  // samples of a micro-batch over all ranks
   std::int64_t first = 0;    // this rank's first one among them
   std::int64_t count = 0;    // this rank's number of them
+  std::int64_t chunks = 1;   // of a micro-batch
   bool operator==(const Feeds&) const = default;
+
+  std::int64_t of_chunk() const { return count / chunks; }
+  /// The sample of a micro-batch that is sample `index` of the tensors of one of its chunks.
+  /// Requires a number of chunks that divides `count`.
+  std::int64_t sample_of(std::int64_t chunk, std::int64_t index) const;
 };
 
 struct Program {

@@ -62,6 +62,9 @@ class Writer {
     const bool is_own = label == "micro" && value == task_micro_;
     append(label, is_own ? "micro" : format("{}", value));
   }
+  void option(std::string_view label, std::int64_t value) {
+    if (value != 0) field(label, value);
+  }
   void field(std::string_view label, EventId value) {
     const auto id = static_cast<std::int64_t>(value.index());
     append(label,
@@ -208,6 +211,7 @@ struct CountOperands {
   bool takes_lists = false;
   template <class T>
   void field(std::string_view, const T&) {}
+  void option(std::string_view, std::int64_t) {}
   template <class T>
   void read(std::string_view, const T&) {
     ++reads;
@@ -260,6 +264,9 @@ class FieldReader {
     const std::string_view word = labelled(label);
     const bool is_own = label == "micro" && word == "micro" && context_.task_micro;
     value = is_own ? *context_.task_micro : parse_number(word, format("a number for {}", label));
+  }
+  void option(std::string_view label, std::int64_t& value) {
+    if (!words_.done() && words_.peek() == label) field(label, value);
   }
   void field(std::string_view label, EventId& value) {
     const std::size_t events = context_.program.num_events;

@@ -142,6 +142,7 @@ Feeds parse_feeds(Words& words) {
   number("samples", feeds.samples);
   number("first", feeds.first);
   number("count", feeds.count);
+  if (!words.done()) number("chunks", feeds.chunks);
   return feeds;
 }
 

@@ -158,8 +158,9 @@ std::string header_text(const Program& program) {
     line("input", format("{} {} {}", input.name, fourfold::to_string(input.dtype),
                          fourfold::to_string(input.sample_shape)));
   const Feeds& feeds = program.feeds;
-  line("feeds", format("micros {} samples {} first {} count {}", feeds.micros, feeds.samples,
-                       feeds.first, feeds.count));
+  line("feeds",
+       format("micros {} samples {} first {} count {}{}", feeds.micros, feeds.samples, feeds.first,
+              feeds.count, feeds.chunks == 1 ? "" : format(" chunks {}", feeds.chunks)));
   line("events", format("{}", program.num_events));
   return text;
 }

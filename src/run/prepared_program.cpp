@@ -78,11 +78,15 @@ class Preparation {
     const program::Feeds& feeds = program_.feeds;
     require(feed.input.index() < program_.inputs.size(), "a feed brings an input of the program");
     const Input& input = program_.inputs[feed.input.index()];
-    require(feed.to.bytes() == feeds.count * input.sample_bytes(),
+    require(feed.to.bytes() == feeds.of_chunk() * input.sample_bytes(),
             "a feed fills this rank's samples");
     require(feed.micro >= 0 && feed.micro < feeds.micros,
             "a feed brings a micro-batch of the step");
-    PreparedFeed result{&input, feed.micro * feeds.samples + feeds.first, feeds.count, {}};
+    require(feed.chunk >= 0 && feed.chunk < feeds.chunks, "a feed brings a chunk of a micro-batch");
+    PreparedFeed result{&input,
+                        feed.micro * feeds.samples + feeds.first + feed.chunk * feeds.of_chunk(),
+                        feeds.of_chunk(),
+                        {}};
     for (const std::size_t parity : {0U, 1U})
       result.into[parity] = {dense(feed.to, parity), static_cast<std::size_t>(feed.to.bytes())};
     prepared.what = result;

@@ -34,10 +34,8 @@ class AttributeHash {
     add(std::uint64_t{value.size()});
     for (const double number : value) add(number);
   }
-  void add(const op::SampleWindow& value) {  // of any micro-batch
-    add(value.samples);
-    add(value.first);
-  }
+  /// Micro-batch and chunk do not count, nor where they begin: rule part knows that.
+  void add(const op::SampleWindow& value) { add(value.samples); }
   void add(const op::TensorWindow& value) {
     add(value.global);
     add(value.first);

@@ -39,7 +39,7 @@ struct Content {
   }
 };
 
-/// Micro-batches are numbers from 0 to the number of them.
+/// Micro-batches are numbers from 0 to the number of them; chunks count as micro-batches here.
 class Contents {
  public:
   explicit Contents(std::size_t micros) : micros_(micros), values_(1) {}

@@ -100,13 +100,39 @@ class AttributeCheck {
   }
 
   void check_samples(const op::SampleWindow& window, std::size_t operand) {
-    check_first("the window's first", window.first, operand, 0);
-    const std::int64_t samples = buffer(operand).global[0];
-    if (window.samples != samples)
-      fault(format("the window has {} samples, but {} has {} over all ranks", window.samples,
-                   buffer(operand).name, samples));
+    const Feeds& feeds = program_.feeds;
+    const std::int64_t of_chunk = buffer(operand).global[0];
+    std::int64_t samples = 0;
+    const bool is_too_large = __builtin_mul_overflow(of_chunk, feeds.chunks, &samples);
+    if (feeds.chunks == 1 && window.chunk == 0)
+      check_first("the window's first", window.first, operand, 0);
+    else if (!is_too_large)
+      check_first_of_chunk(window, operand);
+    if (is_too_large || window.samples != samples)
+      fault(format("the window has {} samples, but {} has {}{} over all ranks", window.samples,
+                   buffer(operand).name, of_chunk,
+                   feeds.chunks == 1 ? "" : format(" in each of {} chunks", feeds.chunks)));
     if (micro_ && window.micro != *micro_)
       fault(format("the window is of micro-batch {} in a task of {}", window.micro, *micro_));
+  }
+
+  /// In a chunk the samples of a rank stand together; they are a range of its own samples of the
+  /// micro-batch.
+  void check_first_of_chunk(const op::SampleWindow& window, std::size_t operand) {
+    const Feeds& feeds = program_.feeds;
+    if (window.chunk < 0 || window.chunk >= feeds.chunks)
+      return fault(format("the window is of chunk {} of {}", window.chunk, feeds.chunks));
+    const Slice& slice = slices_[operand];
+    const Shape seen = program_.view_shape(slice, buffer(operand).dtype);
+    const std::int64_t rows = feeds.count / feeds.chunks, index = first_of(operand, 0);
+    if (seen.rank() > 0 && seen[0] > rows - index % rows)
+      return fault(format("{} samples of {} from {} on are not all of one rank, which has {}",
+                          seen[0], buffer(operand).name, index, rows));
+    std::int64_t expected = 0;
+    if (__builtin_mul_overflow(index / rows, feeds.count, &expected) ||
+        window.first != (expected += window.chunk * rows + index % rows))
+      fault(format("the window's first is {}, but this rank's part of {} begins at {} in chunk {}",
+                   window.first, buffer(operand).name, expected, window.chunk));
   }
 
   /// A window over the dims of an operand from `skipped` on.

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 
 #include "base/format.h"
 
@@ -41,9 +42,11 @@ class Choice {
     const auto* compute = std::get_if<Compute>(&instruction.what);
     if (compute == nullptr) return false;
     std::string told = is_update(compute->op) ? "updates " : "";
-    op::for_each_place(compute->op, [&](const op::Place& place, const auto&) {
-      if (place.differs_by_rank())
-        told += format("{} {} {}, ", static_cast<int>(place.told), place.operand, place.dim);
+    op::for_each_place(compute->op, [&]<class T>(const op::Place& place, const T& attribute) {
+      if (!place.differs_by_rank()) return;
+      told += format("{} {} {}, ", static_cast<int>(place.told), place.operand, place.dim);
+      if constexpr (std::is_same_v<T, op::SampleWindow>)
+        told += format("chunk {}, ", attribute.chunk);
     });
     return !told.empty() && is_new(instruction, told);
   }

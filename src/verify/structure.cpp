@@ -248,8 +248,20 @@ std::string kind_problem(const Program& program, const Kind& what) {
   return {};
 }
 
+/// Checks that chunks divide the samples of a micro-batch, of this rank and of all.
+std::string chunks_problem(const Feeds& feeds) {
+  if (feeds.chunks == 1) return {};
+  if (feeds.chunks > 1 && feeds.count >= feeds.chunks && feeds.count % feeds.chunks == 0 &&
+      feeds.samples >= feeds.count && feeds.samples % feeds.chunks == 0)
+    return {};
+  return format("{} chunks of {} samples, {} over all ranks", feeds.chunks, feeds.count,
+                feeds.samples);
+}
+
 bool check_instructions(const Program& program, Report& report) {
   const std::size_t before = report.size();
+  if (const std::string problem = chunks_problem(program.feeds); !problem.empty())
+    report.fault("bounds", problem);
   constexpr std::size_t most_streams = 256;  // vector clocks are quadratic in streams
   if (program.streams.size() > most_streams)
     report.fault("bounds", format("{} streams, at most {}", program.streams.size(), most_streams));

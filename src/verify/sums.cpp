@@ -19,11 +19,22 @@ namespace {
 
 constexpr std::size_t most_sum_faults = 16;  // of a program, by this rule
 
-/// Numbers of the micro-batches that a program has tasks for.
-std::map<std::int64_t, std::size_t> micros_of(const Program& program) {
-  std::map<std::int64_t, std::size_t> micros;
+/// A chunk of a micro-batch, or all of one that has no chunks.
+struct Batch {
+  std::int64_t micro = 0, chunk = 0;
+  auto operator<=>(const Batch&) const = default;
+};
+
+/// Numbers of the micro-batches that a program has tasks for; where they are fed in chunks, each
+/// chunk counts as a micro-batch of its own.
+std::map<Batch, std::size_t> micros_of(const Program& program) {
+  std::map<Batch, std::size_t> micros;
   for (const Task& task : program.tasks)
-    if (task.micro) micros.try_emplace(*task.micro, 0);
+    if (task.micro) micros.try_emplace({*task.micro, 0}, 0);
+  for (const Instruction& instruction : program.instructions)
+    if (const auto* feed = std::get_if<Feed>(&instruction.what);
+        feed != nullptr && micros.contains({feed->micro, 0}))
+      micros.try_emplace({feed->micro, feed->chunk}, 0);
   std::size_t count = 0;
   for (auto& [micro, index] : micros) index = count++;
   return micros;
@@ -58,7 +69,7 @@ class SumCheck {
       if (program_.buffers[i].role != BufferRole::result_block) begin(BufferId(i));
     for (const Task& task : program_.tasks) {
       task_ = &task;
-      micro_ = task.micro ? number(*task.micro) : std::nullopt;
+      micro_ = task.micro ? number({*task.micro, 0}) : std::nullopt;
       received_in_task_.clear();
       for (index_ = task.begin; index_ < task.end; ++index_)
         std::visit([&](const auto& what) { step(what); }, program_.instructions[index_].what);
@@ -103,12 +114,15 @@ class SumCheck {
     if (++faults_ <= most_sum_faults) report_.fault("sum", index, message);
   }
   std::string name_of(const Slice& slice) const { return slice_text(program_, slice); }
-  std::optional<std::size_t> number(std::int64_t micro) const {
+  std::optional<std::size_t> number(const Batch& micro) const {
     const auto found = micros_.find(micro);
     return found == micros_.end() ? std::nullopt : std::optional(found->second);
   }
-  std::int64_t micro_text(std::size_t index) const {
-    return std::next(micros_.begin(), static_cast<std::ptrdiff_t>(index))->first;
+  /// "micro-batch 3", "chunk 1 of micro-batch 3".
+  std::string micro_text(std::size_t index) const {
+    const Batch& batch = std::next(micros_.begin(), static_cast<std::ptrdiff_t>(index))->first;
+    const std::string micro = format("micro-batch {}", batch.micro);
+    return program_.feeds.chunks == 1 ? micro : format("chunk {} of {}", batch.chunk, micro);
   }
 
   // --- what bytes hold. Of buffers that are two by parity, one copy is followed.
@@ -185,14 +199,14 @@ class SumCheck {
     else if (const auto other = contributions_.find(stray); other != contributions_.end())
       fault(index_, gap_text(slice, other->second.index, gap->has, gap->lacks));
     else
-      fault(index_, format("what micro-batches {} and {} add to {} is not the same",
-                           micro_text(gap->lacks), micro_text(gap->has), name_of(slice)));
+      fault(index_, format("what {} and {} add to {} is not the same", micro_text(gap->lacks),
+                           micro_text(gap->has), name_of(slice)));
   }
   std::string gap_text(const Slice& slice, std::size_t contribution, std::size_t lacks,
                        std::size_t has) const {
     return format(
-        "the sum in {} is not complete: nothing adds for micro-batch {} what it has of "
-        "micro-batch {}, as instruction {} ({}) adds it",
+        "the sum in {} is not complete: nothing adds for {} what it has of {}, as instruction {} "
+        "({}) adds it",
         name_of(slice), micro_text(lacks), micro_text(has), contribution,
         short_text(program_, program_.instructions[contribution]));
   }
@@ -210,8 +224,8 @@ class SumCheck {
       shared_[first->second] = true;
       all = {micro, value};
     } else {
-      fault(index_, format("it reads {} of micro-batch {} together with what is of micro-batch {}",
-                           name_of(slice), micro_text(*micro), micro_text(*all.micro)));
+      fault(index_, format("it reads {} of {} together with what is of {}", name_of(slice),
+                           micro_text(*micro), micro_text(*all.micro)));
     }
   }
 
@@ -249,7 +263,7 @@ class SumCheck {
   }
   void step(const Feed& what) {
     const std::uint64_t kind = mixed(4, what.input.index());
-    write(what.to, contents_.one(kind, kind, number(what.micro)));
+    write(what.to, contents_.one(kind, kind, number({what.micro, what.chunk})));
   }
 
   // --- ops
@@ -291,7 +305,37 @@ class SumCheck {
       const std::size_t weight = op::operand_of(op, op::State::weight).value();
       updates_.push_back({index_, slices_[weight].buffer, gradient, Contents::zero()});
     }
+    meet_window(all, op);
+    count_uses(all.micro);
     write_outputs(op, operands, inputs, all.micro);
+  }
+
+  /// What an op draws for samples is of their chunk, as all that it reads. Their micro-batch is
+  /// that of the task (rule part).
+  void meet_window(Meeting& all, const op::Op& op) {
+    const auto window = op::samples_of(op);
+    if (!window || !task_->micro) return;
+    const auto micro = number({*task_->micro, window->chunk});
+    if (!all.micro) all.micro = micro;
+    if (micro && all.micro != micro)
+      fault(index_, format("it counts the samples of {}, but reads what is of {}",
+                           micro_text(*micro), micro_text(*all.micro)));
+  }
+
+  /// What reads a weight and no samples does so for all chunks of the micro-batch.
+  void count_uses(std::optional<std::size_t> micro) {
+    if (weights_.empty()) return;
+    for (const BufferId weight : weights_) {
+      std::vector<std::uint32_t>& uses = uses_[weight];
+      uses.resize(micros_.size());
+      if (micro) {
+        ++uses[*micro];
+      } else {
+        for (auto place = micros_.find({*task_->micro, 0});
+             place != micros_.end() && place->first.micro == *task_->micro; ++place)
+          ++uses[place->second];
+      }
+    }
   }
 
   /// True if a row adds to this operand, or begins a sum in it, as its attribute says.
@@ -304,12 +348,8 @@ class SumCheck {
     take(found.value, slice);
     meet(all, found.value, slice);
     if (task_->kind == TaskKind::forward && micro_)
-      if (const auto weight = parameter_of_.find(found.value); weight != parameter_of_.end()) {
-        std::vector<std::uint32_t>& uses = uses_[weight->second];
-        uses.resize(micros_.size());
-        ++uses[*micro_];
+      if (const auto weight = parameter_of_.find(found.value); weight != parameter_of_.end())
         weights_.push_back(weight->second);
-      }
     return found;
   }
 
@@ -329,7 +369,7 @@ class SumCheck {
       else
         write(slices_[i], term);
     }
-    if (!weights_.empty() && *micro_ == 0)
+    if (!weights_.empty() && micro.value_or(*micro_) == 0)
       for (const std::uint64_t kind : reads_) met_[kind].insert(weights_.begin(), weights_.end());
   }
 
@@ -371,8 +411,8 @@ class SumCheck {
     index_ = held.writer;
     take(held.value, slice);
     if (const auto micro = contents_.micro(held.value); micro && micros_.size() > 1)
-      fault(index_, format("what it leaves in {} is of micro-batch {} alone", name_of(slice),
-                           micro_text(*micro)));
+      fault(index_,
+            format("what it leaves in {} is of {} alone", name_of(slice), micro_text(*micro)));
   }
 
   void check_updates() {
@@ -399,8 +439,8 @@ class SumCheck {
     if (contents_.is_faulty(gradient)) return;
     const std::string& name = program_.buffer(update.weight).name;
     if (const auto micro = contents_.micro(gradient); micro && micros_.size() > 1)
-      return fault(update.index, format("the gradient of {} is of micro-batch {} alone", name,
-                                        micro_text(*micro)));
+      return fault(update.index,
+                   format("the gradient of {} is of {} alone", name, micro_text(*micro)));
     const auto used = uses_.find(update.weight);
     for (std::size_t micro = 0; micro < micros_.size(); ++micro) {
       const std::uint64_t uses = used == uses_.end() ? 0 : used->second[micro],
@@ -408,9 +448,10 @@ class SumCheck {
       if (uses == count) continue;
       return fault(
           update.index,
-          format("the gradient of {} has {} contributions of micro-batch {}, but {} of its "
-                 "forward pass use the weight",
-                 name, count, micro_text(micro), uses));
+          format(
+              "the gradient of {} has {} contributions of {}, but {} of its forward pass use the "
+              "weight",
+              name, count, micro_text(micro), uses));
     }
     check_origin(update);
   }
@@ -455,7 +496,7 @@ class SumCheck {
 
   const Program& program_;
   Report& report_;
-  const std::map<std::int64_t, std::size_t> micros_;
+  const std::map<Batch, std::size_t> micros_;
   Contents contents_;
   IntervalMap<Held> bytes_;
   std::map<ValueId, BufferId> parameter_of_;

@@ -1,6 +1,7 @@
 // update-once, feeds: whether each parameter learns once, and from each sample once.
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "base/format.h"
@@ -206,8 +207,8 @@ class UpdateCheck {
 
 // --- feeds
 
-/// Checks that the fed buffer holds a micro-batch of the input as it is declared, and its cut gives
-/// this rank the samples of the table.
+/// Checks that the fed buffer holds a micro-batch of the input as it is declared, or a chunk of it,
+/// and its cut gives this rank the samples of the table.
 std::string feed_problem(Claims& claims, const Feed& feed) {
   const Feeds& feeds = claims.program().feeds;
   const Input& input = claims.program().inputs[feed.input.index()];
@@ -215,23 +216,33 @@ std::string feed_problem(Claims& claims, const Feed& feed) {
   if (buffer.dtype != input.dtype)
     return format("{} holds {}, expected {}", buffer.name, fourfold::to_string(buffer.dtype),
                   fourfold::to_string(input.dtype));
+  const std::int64_t count = feeds.count / feeds.chunks;
   std::int64_t bytes = 0;
-  if (feeds.count < 1 || __builtin_mul_overflow(input.sample_bytes(), feeds.count, &bytes) ||
+  if (count < 1 || __builtin_mul_overflow(input.sample_bytes(), count, &bytes) ||
       feed.to.bytes() != bytes)
     return format("{} bytes of {} do not hold {} samples of {} bytes", feed.to.bytes(), buffer.name,
-                  feeds.count, input.sample_bytes());
+                  count, input.sample_bytes());
   if (feed.micro < 0 || feed.micro >= feeds.micros)
     return format("micro-batch {} of {}", feed.micro, feeds.micros);
-  Shape micro_batch{feeds.samples};
-  for (const std::int64_t size : input.sample_shape) micro_batch.push_back(size);
-  if (buffer.global != micro_batch)
-    return format("{} has shape {}, a micro-batch {}", buffer.name, to_string(buffer.global),
-                  to_string(micro_batch));
-  const std::int64_t first = claims.first(feed.to.buffer, 0);
-  if (first != feeds.first)
+  if (feed.chunk < 0 || feed.chunk >= feeds.chunks)
+    return format("chunk {} of {}", feed.chunk, feeds.chunks);
+  Shape fed{feeds.samples / feeds.chunks};
+  for (const std::int64_t size : input.sample_shape) fed.push_back(size);
+  if (buffer.global != fed)
+    return format("{} has shape {}, a {} {}", buffer.name, to_string(buffer.global),
+                  feeds.chunks == 1 ? "micro-batch" : "chunk", to_string(fed));
+  // A rank's rows lie among those of a chunk as its samples do among all of the micro-batch.
+  std::int64_t first = claims.first(feed.to.buffer, 0);
+  if (__builtin_mul_overflow(first, feeds.chunks, &first) || first != feeds.first)
     return format("the cut of {} gives this rank samples from {} on, the feeds from {}",
                   buffer.name, first, feeds.first);
   return {};
+}
+
+/// "micro-batch 3", "chunk 1 of micro-batch 3".
+std::string text_of(const Feeds& feeds, const Feed& feed) {
+  const std::string micro = format("micro-batch {}", feed.micro);
+  return feeds.chunks == 1 ? micro : format("chunk {} of {}", feed.chunk, micro);
 }
 
 using FedBuffers = std::map<BufferId, InputId>;
@@ -279,7 +290,7 @@ void check_updates(Claims& claims, Report& report) {
 void check_feeds(Claims& claims, Report& report) {
   const Program& program = claims.program();
   check_inputs_read(program, report);
-  std::map<std::pair<InputId, std::int64_t>, std::size_t> fed;
+  std::map<std::tuple<InputId, std::int64_t, std::int64_t>, std::size_t> fed;
   std::vector<std::int64_t> count(program.inputs.size(), 0);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const auto* feed = std::get_if<Feed>(&program.instructions[i].what);
@@ -289,18 +300,21 @@ void check_feeds(Claims& claims, Report& report) {
       continue;
     }
     const std::size_t input = feed->input.index();
-    const auto [place, inserted] = fed.try_emplace({feed->input, feed->micro}, i);
+    const auto [place, inserted] = fed.try_emplace({feed->input, feed->micro, feed->chunk}, i);
     if (!inserted)
       report.fault("feeds", i,
-                   format("instruction {} has fed {} of micro-batch {} before", place->second,
-                          program.inputs[input].name, feed->micro));
+                   format("instruction {} has fed {} of {} before", place->second,
+                          program.inputs[input].name, text_of(program.feeds, *feed)));
     else
       ++count[input];
   }
+  const Feeds& feeds = program.feeds;
   for (std::size_t i = 0; i < count.size(); ++i)
-    if (count[i] != program.feeds.micros)
-      report.fault("feeds", format("{} of {} micro-batches are fed their {}", count[i],
-                                   program.feeds.micros, program.inputs[i].name));
+    if (count[i] % feeds.chunks != 0 || count[i] / feeds.chunks != feeds.micros)
+      report.fault("feeds",
+                   format("{} of {} micro-batches{} are fed their {}", count[i], feeds.micros,
+                          feeds.chunks == 1 ? "" : format(" x {} chunks", feeds.chunks),
+                          program.inputs[i].name));
   // Only where another mesh hands it what it computes on may a mesh be fed nothing.
   const bool receives =
       std::any_of(program.instructions.begin(), program.instructions.end(),

@@ -49,7 +49,9 @@
 //                       micro-batch has added the same, once. A gradient has one contribution of
 //                       each micro-batch for each use of its weight in the forward pass; the total
 //                       norm has each gradient once, the count of non-finite numbers each moment.
-//                       No instruction reads values of two micro-batches.
+//                       No instruction reads values of two micro-batches. All of this is so of each
+//                       chunk of a micro-batch too, and an instruction draws for the samples that
+//                       it reads.
 //
 //   state               Sharding and partial sums, recomputed from op/'s factor rules, match the
 //                       claims.
@@ -60,8 +62,8 @@
 //   update-once         Each parameter and its moments are updated once, from a completely reduced
 //                       gradient: all here, or the own rows here and then all gathered.
 //
-//   feeds               Each micro-batch is fed once per kind, with this rank's samples.
-//                       What is fed as one kind is not read as another.
+//   feeds               Each micro-batch, or chunk of it, is fed once per kind, with this rank's
+//                       samples. What is fed as one kind is not read as another.
 //
 //   rounded             The rounded copy of a weight is written by an update that writes the
 //                       weight, or made from it where a run starts; whoever reads it, and the

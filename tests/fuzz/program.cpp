@@ -34,7 +34,9 @@ constexpr std::string_view pieces[] = {"0",
                                        "rate 0.5",
                                        "4611686018427387904",
                                        "bf16",
-                                       "i64"};
+                                       "i64",
+                                       " chunk 1",
+                                       " chunks 2"};
 
 /// Each change is three bytes of a place, one of a length that goes, one of what comes.
 std::string changed(std::string text, const std::uint8_t* bytes, std::size_t size) {

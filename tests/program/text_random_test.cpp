@@ -24,7 +24,7 @@ class RandomProgram {
     program.rank = Rank(index(100));
     program.persistent_bytes = below(1 << 20);
     program.transient_bytes = below(1LL << 40);
-    program.feeds = {below(5), below(5), below(5), below(5)};
+    program.feeds = {below(5), below(5), below(5), below(5), coin() ? 1 : below(5)};
     program.inputs = {{"tokens", DType::i32, {below(9)}}, {"pixels", DType::u8, {2, below(9), 3}}};
     program.num_events = 40;
     for (std::size_t i = 0; i < 1 + index(3); ++i) add_mesh(program);
@@ -136,7 +136,8 @@ class RandomProgram {
       case 6:
         return Copy{slice(program), slice(program)};
       case 7:
-        return Feed{InputId(index(2)), coin() ? micro : below(9), slice(program)};
+        return Feed{InputId(index(2)), coin() ? micro : below(9), slice(program),
+                    coin() ? 0 : below(5)};
       case 8:
         return Record{event};
       case 9:

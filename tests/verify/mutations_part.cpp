@@ -172,6 +172,111 @@ void add_own_blocks(std::vector<Mutation>& list) {
                   }});
 }
 
+/// Another chunk than number `chunk` of the micro-batches of a program.
+std::int64_t other_chunk(const Program& program, std::int64_t chunk) {
+  return (chunk + 1) % program.feeds.chunks;
+}
+
+/// Changes the window of an op as if its samples were those of another chunk.
+void move_window(const Program& program, op::Op& op) {
+  op::for_each_place(op, [&]<class T>(const op::Place&, T& told) {
+    if constexpr (std::is_same_v<T, op::SampleWindow>) {
+      const std::int64_t to = other_chunk(program, told.chunk);
+      told.first += (to - told.chunk) * (program.feeds.count / program.feeds.chunks);
+      told.chunk = to;
+    }
+  });
+}
+
+/// True if a row makes nothing but what it adds to the gradient of a weight, which has terms
+/// already.
+bool adds_to_gradient(const Program& program, const Compute& what) {
+  const op::Operands operands = op::operands(what.op);
+  return op::can_accumulate(what.op) && what.slices.size() == operands.size() &&
+         operands.back().role == op::Role::update &&
+         program.buffer(what.slices.back().buffer).role == BufferRole::gradient &&
+         op::samples_of(what.op) == std::nullopt &&
+         std::ranges::count(operands, op::Role::read, &op::Operand::role) + 1 ==
+             static_cast<std::ptrdiff_t>(operands.size());
+}
+
+/// What a chunk computes with rows of another one, on all ranks alike.
+void add_chunks(std::vector<Mutation>& list) {
+  list.push_back({"a chunk's window: masks of another chunk",
+                  {"sum"},
+                  true,
+                  [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
+                    const auto site = pick_kind<Compute>(
+                        job, random, [](const Program& program, const Compute& what) {
+                          return program.feeds.chunks > 1 && op::samples_of(what.op);
+                        });
+                    return on_all(job, site, [&](const Site& each) {
+                      move_window(program_at(job, each), kind_at<Compute>(job, each).op);
+                    });
+                  }});
+  list.push_back({"a chunk's window: a mask that begins at the rows of another chunk",
+                  {"part"},
+                  true,
+                  [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
+                    const auto site = pick_kind<Compute>(
+                        job, random, [](const Program& program, const Compute& what) {
+                          return program.feeds.chunks > 1 && op::samples_of(what.op);
+                        });
+                    return on_all(job, site, [&](const Site& each) {
+                      op::Op& op = kind_at<Compute>(job, each).op;
+                      const std::int64_t chunk = op::samples_of(op)->chunk;
+                      move_window(program_at(job, each), op);
+                      op::for_each_place(op, [&]<class T>(const op::Place&, T& told) {
+                        if constexpr (std::is_same_v<T, op::SampleWindow>) told.chunk = chunk;
+                      });
+                    });
+                  }});
+  list.push_back({"a chunk's window: samples of another chunk",
+                  {"sum"},
+                  true,
+                  [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
+                    const auto site =
+                        pick_kind<Feed>(job, random, [](const Program& program, const Feed&) {
+                          return program.feeds.chunks > 1;
+                        });
+                    return on_all(job, site, [&](const Site& each) {
+                      Program& program = program_at(job, each);
+                      auto& feed = kind_at<Feed>(job, each);
+                      const Feed moved = feed;
+                      const std::int64_t to = other_chunk(program, feed.chunk);
+                      for (Instruction& instruction : program.instructions)
+                        if (auto* other = std::get_if<Feed>(&instruction.what);
+                            other != nullptr && other->input == moved.input &&
+                            other->micro == moved.micro && other->chunk == to)
+                          other->chunk = moved.chunk;
+                      feed.chunk = to;
+                    });
+                  }});
+  list.push_back({"a chunk fed twice",
+                  {"feeds"},
+                  true,
+                  [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
+                    const auto site =
+                        pick_kind<Feed>(job, random, [](const Program& program, const Feed&) {
+                          return program.feeds.chunks > 1;
+                        });
+                    return on_all(job, site, [&](const Site& each) {
+                      auto& feed = kind_at<Feed>(job, each);
+                      feed.chunk = other_chunk(program_at(job, each), feed.chunk);
+                    });
+                  }});
+  list.push_back({"what a chunk adds to the gradient of a weight left out",
+                  {"sum"},
+                  true,
+                  [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
+                    const auto site = pick_kind<Compute>(
+                        job, random, [](const Program& program, const Compute& what) {
+                          return program.feeds.chunks > 1 && adds_to_gradient(program, what);
+                        });
+                    return on_all(job, site, [&](const Site& each) { erase_at(job, each); });
+                  }});
+}
+
 /// Changes a blocked buffer that a pack fills, on all ranks.
 std::function<std::optional<Seeded>(Job&, std::mt19937&)> blocked(
     const std::function<bool(const Program&, Buffer&)>& change) {
@@ -189,6 +294,16 @@ std::function<std::optional<Seeded>(Job&, std::mt19937&)> blocked(
     }
     return result;
   };
+}
+
+/// True if an op after an instruction has the slice among its operands.
+bool is_read_by_op(const Program& program, std::size_t after, const Slice& slice) {
+  return std::any_of(program.instructions.begin() + static_cast<std::ptrdiff_t>(after),
+                     program.instructions.end(), [&](const Instruction& instruction) {
+                       const auto* what = std::get_if<Compute>(&instruction.what);
+                       return what != nullptr &&
+                              std::ranges::find(what->slices, slice) != what->slices.end();
+                     });
 }
 
 void add_layouts(std::vector<Mutation>& list) {
@@ -229,11 +344,12 @@ void add_layouts(std::vector<Mutation>& list) {
                   {"layout"},
                   true,
                   [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
-                    const auto site = pick_kind<Unpack>(
-                        job, random, [](const Program& program, const Unpack& what) {
-                          return program.buffer(what.from.buffer).size_bytes ==
-                                 program.buffer(what.to.buffer).size_bytes;
-                        });
+                    const auto site = pick(job, random, [](const Program& program, std::size_t at) {
+                      const auto* what = std::get_if<Unpack>(&program.instructions[at].what);
+                      return what != nullptr && is_read_by_op(program, at, what->to) &&
+                             program.buffer(what->from.buffer).size_bytes ==
+                                 program.buffer(what->to.buffer).size_bytes;
+                    });
                     if (!site) return std::nullopt;
                     const Seeded result = seeded(job, *site, false);
                     for (const Site& each : siblings(job, *site)) {
@@ -273,6 +389,7 @@ void add_layouts(std::vector<Mutation>& list) {
 void add_part_mutations(std::vector<Mutation>& list) {
   add_attributes(list);
   add_own_blocks(list);
+  add_chunks(list);
   add_layouts(list);
 }
 

@@ -299,6 +299,27 @@ TEST(VerifyFeeds, an_input_of_no_size_or_of_a_name_that_there_is_is_a_fault) {
   expect_fault(beyond, "bounds", 0, "input 7 does not exist");
 }
 
+TEST(VerifyFeeds, chunks_that_do_not_divide_the_samples_are_a_fault) {
+  for (const std::int64_t chunks : {0, -1, 3, 4}) {
+    Program program = tiny_train();
+    program.feeds.chunks = chunks;
+    expect_fault(program, "bounds", std::nullopt, format("{} chunks of 2 samples", chunks));
+  }
+}
+
+TEST(VerifyFeeds, a_chunk_out_of_range_is_a_fault) {
+  Program program = tiny_train();
+  const std::size_t feed = find_instruction(program, "feed", 2);
+  std::get<Feed>(program.instructions[feed].what).chunk = 1;
+  expect_fault(program, "feeds", feed, "chunk 1 of 1");
+}
+
+TEST(VerifyFeeds, a_whole_micro_batch_in_place_of_a_chunk_is_a_fault) {
+  Program program = tiny_train();
+  program.feeds.chunks = 2;
+  expect_fault(program, "feeds", 0, "32 bytes of tokens do not hold 1 samples of 16 bytes");
+}
+
 TEST(VerifyFeeds, another_ranks_samples_are_a_fault) {
   Program program = sharded_train();
   program.feeds.first = 0;

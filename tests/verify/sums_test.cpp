@@ -63,8 +63,9 @@ TEST(VerifySum, a_gradient_added_to_that_of_another_weight_is_a_fault) {
   const std::size_t at = writer_of(program, "layer_norm_weight_gradient", "g.norm.gain", 1);
   std::swap(compute_at(program, at).slices[4], compute_at(program, at).slices[5]);
   for (const std::string_view gradient : {"g.norm.gain", "g.norm.bias"})
-    expect_sum_fault(program, norm_of(program, gradient),
-                     format("what micro-batches 1 and 0 add to {} is not the same", gradient));
+    expect_sum_fault(
+        program, norm_of(program, gradient),
+        format("what micro-batch 1 and micro-batch 0 add to {} is not the same", gradient));
 }
 
 TEST(VerifySum, a_contribution_from_another_micro_batch_is_a_fault) {

@@ -61,6 +61,24 @@ TEST(OpTable, a_window_of_the_tasks_micro_batch_prints_the_word_micro) {
   EXPECT_EQ(parse_op("dropout", attributes_text(op, 3), 7), Op(Dropout({{1}, 0.5, {7, 16, 4}})));
 }
 
+TEST(OpTable, a_window_prints_its_chunk_where_there_are_several) {
+  const Op op = Dropout{{1}, 0.5, {3, 32, 4, 1}};
+  EXPECT_EQ(attributes_text(op, 3),
+            "stream 0x0000000000000001 rate 0.5 micro micro samples 32 first 4 chunk 1");
+  EXPECT_EQ(parse_op("dropout", attributes_text(op, 3), 3), op);
+  EXPECT_EQ(samples_of(op), (SampleWindow{3, 32, 4, 1}));
+  EXPECT_EQ(samples_of(Dropout{{1}, 0, {3, 32, 4, 1}}), std::nullopt);
+}
+
+TEST(OpTable, an_op_for_a_chunk_counts_the_samples_of_the_whole_micro_batch) {
+  EXPECT_EQ(with_chunk(Dropout{{1}, 0.5, {3, 16, 4}}, 1, 2), Op(Dropout{{1}, 0.5, {3, 32, 4, 1}}));
+  for (const Example& sample : samples()) {
+    EXPECT_EQ(with_chunk(sample.op, 0, 1), sample.op) << name(sample.op);
+    EXPECT_EQ(with_chunk(sample.op, 1, 2) != sample.op, samples_of(sample.op).has_value())
+        << name(sample.op);
+  }
+}
+
 TEST(OpTable, a_window_of_a_tensor_prints_its_shape_and_place) {
   const Op digest = Digest{{1}, {{8, 4}, {0, 2}}};
   EXPECT_EQ(attributes_text(digest, std::nullopt),
@@ -467,7 +485,7 @@ class Claims {
     for (double& number : value) (*this)("", number);
   }
   void operator()(std::string_view, SampleWindow& window) {
-    window = {number(), number(), number()};
+    window = {number(), number(), number(), number()};
   }
   void operator()(std::string_view, TensorWindow& window) { window = {shape(), shape()}; }
 
