@@ -21,6 +21,31 @@ constexpr std::int64_t most_bytes_of_one = std::int64_t{32} << 10,
                        most_bytes = std::int64_t{256} << 10;
 constexpr std::size_t most_tensors = 64;
 
+/// By buffer: the chunk of a micro-batch whose values it holds. Nothing where that is not one
+/// alone, as in sums and weights, nor in a program without chunks.
+std::vector<std::optional<std::int64_t>> chunks_of(const Program& program) {
+  std::vector<std::optional<std::int64_t>> chunk_of(program.buffers.size());
+  if (program.feeds.chunks == 1) return chunk_of;
+  std::vector<bool> has_several(program.buffers.size(), false);
+  for (const program::Instruction& instruction : program.instructions) {
+    std::optional<std::int64_t> chunk;
+    if (const auto* feed = std::get_if<program::Feed>(&instruction.what)) chunk = feed->chunk;
+    if (const auto* compute = std::get_if<program::Compute>(&instruction.what))
+      if (const auto samples = op::samples_of(compute->op)) chunk = samples->chunk;
+    const std::vector<program::Access> accesses = program::accesses(instruction);
+    for (const program::Access& access : accesses)
+      if (access.role == op::Role::read && chunk_of[access.slice.buffer.index()])
+        chunk = chunk_of[access.slice.buffer.index()];
+    for (const program::Access& access : accesses) {
+      const std::size_t buffer = access.slice.buffer.index();
+      if (access.role == op::Role::read || !chunk || has_several[buffer]) continue;
+      has_several[buffer] = chunk_of[buffer].value_or(*chunk) != *chunk;
+      chunk_of[buffer] = has_several[buffer] ? std::nullopt : chunk;
+    }
+  }
+  return chunk_of;
+}
+
 /// Tensors that have met so far, and the place of the instruction that takes them.
 struct Bucket {
   std::size_t index = 0;
@@ -30,7 +55,8 @@ struct Bucket {
 
 class Joining {
  public:
-  explicit Joining(Program& program) : program_(program), uses_(program) {}
+  explicit Joining(Program& program)
+      : program_(program), chunk_of_(chunks_of(program)), uses_(program) {}
 
   void run() {
     for (const program::Task& task : program_.tasks) {
@@ -77,17 +103,20 @@ class Joining {
 
   DType dtype_of(const Slice& slice) const { return program_.buffer(slice.buffer).dtype; }
 
-  /// True if two collectives differ only in their tensors.
+  /// True if two collectives differ only in their tensors, and none would wait for another chunk.
   bool fits(std::size_t a, std::size_t b) const {
     const program::Instruction &one = program_.instructions[a], &other = program_.instructions[b];
     if (one.stream != other.stream || one.what.index() != other.what.index()) return false;
     if (const auto* reduce = std::get_if<AllReduce>(&one.what)) {
       const auto& next = std::get<AllReduce>(other.what);
       return reduce->group == next.group && reduce->reduction == next.reduction &&
-             dtype_of(reduce->data[0]) == dtype_of(next.data[0]);
+             are_alike(reduce->data[0], next.data[0]);
     }
     const auto &gather = std::get<AllGather>(one.what), &next = std::get<AllGather>(other.what);
-    return gather.group == next.group && dtype_of(gather.to[0]) == dtype_of(next.to[0]);
+    return gather.group == next.group && are_alike(gather.to[0], next.to[0]);
+  }
+  bool are_alike(const Slice& a, const Slice& b) const {
+    return dtype_of(a) == dtype_of(b) && chunk_of_[a.buffer.index()] == chunk_of_[b.buffer.index()];
   }
 
   What joined(std::size_t first, std::size_t last) const {
@@ -107,6 +136,7 @@ class Joining {
   }
 
   Program& program_;
+  std::vector<std::optional<std::int64_t>> chunk_of_;  // by buffer
   Uses uses_;
   std::vector<Bucket> buckets_;  // of the task, that more may join
 };

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -62,10 +63,12 @@ class Lowering {
     program_.streams = {"math"};
     program_.buffers = persistent.buffers;
     program_.persistent_bytes = persistent.bytes;
-    if (graph_.name == "train")
+    if (graph_.name == "train") {
       order_ = plan.orders[graph_.mesh.index()];
-    else
+      chunks_ = plan.batching.chunks;
+    } else {
       order_ = {{pipeline::TaskKind::forward, 0, 0}};
+    }
     for (const pipeline::Task& task : order_)
       if (task.kind == pipeline::TaskKind::forward) ++micros_;
     add_feeds();
@@ -91,8 +94,37 @@ class Lowering {
       const bool is_split = task.kind == pipeline::TaskKind::weight_backward;
       begin_task(is_split ? TaskKind::weight_backward : TaskKind::backward, micro_);
     }
-    for (const std::size_t step : tasks_.steps_of(task.kind)) emit(graph_.steps[step]);
+    const std::vector<std::size_t>& steps = tasks_.steps_of(task.kind);
+    const std::int64_t chunks = task.kind == pipeline::TaskKind::update ? 1 : chunks_;
+    for (std::size_t begin = 0, end = 0; begin < steps.size(); begin = end) {
+      end = chunks == 1 ? steps.size() : end_of_stretch(steps, begin);
+      for (chunk_ = 0; chunk_ < chunks; ++chunk_)
+        for (std::size_t i = begin; i < end; ++i)
+          if (chunks == 1 || is_carried_out(steps[i], chunk_ + 1 == chunks))
+            emit(graph_.steps[steps[i]]);
+    }
+    chunk_ = 0;
     end_task();
+  }
+
+  /// A stretch of steps is carried out for one chunk after another. It ends after the next
+  /// collectives of activations, which then run beside the same stretch of the next chunk, and
+  /// beside the one that follows of the chunk before (ATP, Cheng et al. 2023, figure 8).
+  std::size_t end_of_stretch(const std::vector<std::size_t>& steps, std::size_t begin) const {
+    const auto is_exchange = [&](std::size_t i) {
+      const auto* move = std::get_if<Move>(&graph_.steps[steps[i]]);
+      return move != nullptr && move->purpose == Purpose::activations && is_collective(*move);
+    };
+    std::size_t end = begin;
+    while (end < steps.size() && !is_exchange(end)) ++end;
+    while (end < steps.size() && is_exchange(end)) ++end;
+    return end;
+  }
+
+  bool is_carried_out(std::size_t step, bool is_last_chunk) const {
+    const Times times = tasks_.times[step];
+    return times == Times::of_each_chunk ||
+           (times == Times::once_before ? chunk_ == 0 : is_last_chunk);
   }
 
   /// True if anything is fed here, or comes from a stage that is.
@@ -111,7 +143,7 @@ class Lowering {
       input_of_[ValueId(i)] = program::InputId(program_.inputs.size());
       program_.inputs.push_back({value.name, element_dtype(ValueId(i)),
                                  Shape({value.shape.begin() + 1, value.shape.end()})});
-      program_.feeds = {micros_, value.shape[0], 0, local_shape(i)[0]};
+      program_.feeds = {micros_, value.shape[0] * chunks_, 0, local_shape(i)[0] * chunks_, chunks_};
       if (program_.streams.size() == 1) program_.streams.emplace_back("feed");
     }
   }
@@ -178,7 +210,7 @@ class Lowering {
       buffer.label = value.label;
       buffer.role = transient_role(value.role);
       buffer.size_bytes = local_elements(i) * size_bytes(buffer.dtype);
-      const std::int64_t depth = tasks_.slots[i];
+      const std::int64_t depth = tasks_.slots[i] * (tasks_.is_of_chunk[i] ? chunks_ : 1);
       for (std::int64_t slot = 0; slot < depth; ++slot) {
         buffer.name = depth == 1 ? value.name : format("{}#{}", value.name, slot);
         slots_[i].emplace_back(program_.buffers.size());
@@ -212,14 +244,18 @@ class Lowering {
               local_shape(id.index()).elements() * size_bytes(program_.buffer(whole).dtype), 0};
     }
     const auto& slots = slots_[id.index()];
-    return program_.whole(slots[static_cast<std::size_t>(micro_) % slots.size()]);
+    const std::int64_t place = tasks_.is_of_chunk[id.index()] ? micro_ * chunks_ + chunk_ : micro_;
+    return program_.whole(slots[static_cast<std::size_t>(place) % slots.size()]);
   }
 
   // --- instructions
 
   void feed() {
-    for (const auto& [id, input] : input_of_)
-      program_.instructions.push_back({feed_stream, program::Feed{input, micro_, slice(id)}});
+    for (chunk_ = 0; chunk_ < chunks_; ++chunk_)
+      for (const auto& [id, input] : input_of_)
+        program_.instructions.push_back(
+            {feed_stream, program::Feed{input, micro_, slice(id), chunk_}});
+    chunk_ = 0;
   }
 
   void emit(const Step& step) {
@@ -235,11 +271,14 @@ class Lowering {
 
   void compute(const Node& node) {
     program::Compute instruction;
-    instruction.op = localize(op::with_micro(node.op, micro_), [&](std::size_t operand) {
+    const auto shape_of = [&](std::size_t operand) {
       const std::size_t reads = node.reads.size();
       const ValueId id = operand < reads ? node.reads[operand] : node.outputs[operand - reads];
       return local_shape(id.index());
-    });
+    };
+    const op::Op op = op::with_chunk(op::with_micro(node.op, micro_), chunk_, chunks_);
+    if (chunks_ > 1) check_samples(op, shape_of);
+    instruction.op = localize(op, shape_of);
     instruction.dtype = compute_dtype(node);
     instruction.slices.reserve(node.reads.size() + node.outputs.size());
     for (const ValueId id : node.reads) instruction.slices.push_back(slice(id));
@@ -254,6 +293,16 @@ class Lowering {
         instruction.op = op::with_unrounded(instruction.op);
     }
     program_.instructions.push_back({math_stream, std::move(instruction)});
+  }
+
+  /// Samples of several ranks are no range of numbers in a chunk, as a window would have them.
+  void check_samples(const op::Op& op,
+                     const std::function<Shape(std::size_t operand)>& shape_of) const {
+    op::for_each_place(op, [&]<class T>(const op::Place& place, const T&) {
+      if constexpr (std::is_same_v<T, op::SampleWindow>)
+        require(shape_of(place.operand)[0] <= program_.feeds.of_chunk(),
+                "what is drawn for a chunk is for samples of one rank");
+    });
   }
 
   /// True if the sum has no term yet, of its micro-batch where each has its own.
@@ -365,11 +414,12 @@ class Lowering {
   pipeline::Order order_;
   StepTasks tasks_;
   std::int64_t micros_ = 0, micro_ = 0;
+  std::int64_t chunks_ = 1, chunk_ = 0;  // of a micro-batch
   std::map<ValueId, program::InputId> input_of_;
   std::map<Line, program::GroupId> group_of_;
   std::map<Line, StreamId> stream_of_;
   std::vector<std::vector<BufferId>>
-      slots_;  // by value: its buffers, by micro-batch modulo their number
+      slots_;  // by value: its buffers, by micro-batch, or chunk, modulo their number
   std::set<std::pair<ValueId, std::int64_t>> started_;  // sums, of a micro-batch, with a term
 };
 

@@ -9,7 +9,9 @@
 namespace fourfold::compile {
 
 /// Carries out the tasks of the graph's mesh in the plan's order, once a micro-batch; a value takes
-/// the slot of its micro-batch modulo their number (step_tasks). Feeds go on their own stream;
+/// the slot of its micro-batch modulo their number (step_tasks). Where a micro-batch is processed
+/// in chunks, the steps between two collectives of activations are carried out for one chunk after
+/// another. Feeds go on their own stream;
 /// collectives go on the stream of their axis, what leaves for another mesh or comes from it on one
 /// of that mesh and direction. A sum is overwritten
 /// by its first producer and added to by all others. Kernels, addresses and waits are not decided

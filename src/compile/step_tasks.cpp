@@ -4,6 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/error.h"
+#include "op/table.h"
+
 namespace fourfold::compile {
 namespace {
 
@@ -45,6 +48,41 @@ std::vector<bool> steps_for_weights(const ShardedGraph& graph) {
       for (const ValueId id : values.read) is_wanted[id.index()] = true;
   }
   return result;
+}
+
+/// Says of each step how often it is carried out, following values from what is fed and drawn.
+void divide_into_chunks(const ShardedGraph& graph, StepTasks& tasks) {
+  const std::size_t count = graph.values.size();
+  std::vector<bool> is_merged(count, false);  // sums over chunks, and what is made of them
+  tasks.is_of_chunk.assign(count, false);
+  const auto is_sum = [&](ValueId id) {
+    return graph::is_sum(graph.value(id).role) || graph.value(id).is_micro_sum;
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    const ValueRole role = graph.values[i].role;
+    tasks.is_of_chunk[i] = role == ValueRole::input || role == ValueRole::received;
+    is_merged[i] = is_sum(ValueId(i));
+  }
+  for (const Step& step : graph.steps) {
+    const auto* node = std::get_if<Node>(&step);
+    const Values values = values_of(step);
+    const auto any_of = [&](const std::vector<bool>& marks) {
+      return std::ranges::any_of(values.read, [&](ValueId id) { return marks[id.index()]; });
+    };
+    const bool is_of_chunk =
+        any_of(tasks.is_of_chunk) || (node != nullptr && op::samples_of(node->op));
+    const bool reads_sums = any_of(is_merged);
+    require(!is_of_chunk || !reads_sums || phase_of(step) == Phase::update,
+            "what is of one chunk is not read with what all chunks add up to");
+    tasks.times.push_back(is_of_chunk  ? Times::of_each_chunk
+                          : reads_sums ? Times::once_after
+                                       : Times::once_before);
+    for (const ValueId id : values.written) {
+      if (is_sum(id)) continue;
+      if (is_of_chunk) tasks.is_of_chunk[id.index()] = true;
+      if (reads_sums) is_merged[id.index()] = true;
+    }
+  }
 }
 
 /// The kinds of task that touch a value first and last.
@@ -99,6 +137,7 @@ StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan,
                                                              : pipeline::TaskKind::backward;
     tasks.steps[static_cast<std::size_t>(kind)].push_back(i);
   }
+  divide_into_chunks(graph, tasks);
   const auto micros = std::ranges::count(order, pipeline::TaskKind::forward, &pipeline::Task::kind);
   const std::vector<Use> uses = uses_of(graph, plan, tasks);
   for (std::size_t i = 0; i < uses.size(); ++i) {

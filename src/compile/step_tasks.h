@@ -12,9 +12,18 @@
 
 namespace fourfold::compile {
 
+/// How often a task carries out a step, where it processes its micro-batch in chunks.
+enum class Times : std::uint8_t {
+  once_before,  // for all chunks, with the first of them: gathers and casts of weights
+  of_each_chunk,
+  once_after  // with the last chunk: what reads sums over the micro-batch
+};
+
 struct StepTasks {
   std::array<std::vector<std::size_t>, 4> steps;  // by kind of task, in the graph's order
-  std::vector<std::int64_t> slots;                // by value
+  std::vector<std::int64_t> slots;                // by value, of a micro-batch
+  std::vector<Times> times;                       // by step
+  std::vector<bool> is_of_chunk;                  // by value: each chunk has one of its own
 
   const std::vector<std::size_t>& steps_of(pipeline::TaskKind kind) const {
     return steps[static_cast<std::size_t>(kind)];
@@ -25,7 +34,8 @@ struct StepTasks {
 /// of parameters to a task of their own, where the order has such tasks. A value has one slot for
 /// each micro-batch whose value is alive at once in the order, and one more where it is fed, so
 /// that the next arrives early; what is sent stays for a task longer, so that nothing waits for its
-/// peer. Sums, rounded weights and those of other meshes have one for all micro-batches.
+/// peer. Sums, rounded weights and those of other meshes have one for all micro-batches. What
+/// follows from samples is of their chunk; what several chunks add to is not, nor what reads that.
 StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan,
                      const pipeline::Order& order);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/units.h"
 #include "plan/make_mesh.h"
 
 namespace fourfold::config {
@@ -84,6 +85,21 @@ struct Words {
                "process at once: train.micro_batch_size = {} x parallel.data = {} x "
                "parallel.tensor.z = {}; {}",
                whole, at_once, problem.micro_batch, problem.data, problem.z, ways)};
+  }
+
+  InfeasibleText operator()(const plan::UnevenChunks& problem) const {
+    return {{"parallel.chunks", "train.micro_batch_size"},
+            format("the {} that a rank processes at once cannot be divided into parallel.chunks = "
+                   "{}; set parallel.chunks = {}",
+                   counted(problem.micro_batch, "sample"), problem.chunks,
+                   problem.micro_batch % 2 == 0 ? 2 : 1)};
+  }
+
+  InfeasibleText operator()(const plan::ChunkedStages& problem) const {
+    return {{"parallel.chunks"},
+            format("the stages of a pipeline hand over whole micro-batches, and have no "
+                   "parallel.chunks = {}; set parallel.chunks = 1",
+                   problem.chunks)};
   }
 
   InfeasibleText operator()(const plan::Indivisible& problem) const {

@@ -1,6 +1,9 @@
 #include "config/json_schema.h"
 
+#include <charconv>
 #include <cmath>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/format.h"
@@ -17,9 +20,16 @@ namespace {
 const char* const integer_text = "[+-]?[0-9][0-9_]*(\\.[0-9]*)?([eE][+-]?[0-9]+)?[kMB]?";
 const char* const number_text = "[+-]?[0-9_]*\\.?[0-9]+([eE][+-]?[0-9]+)?";
 
+/// As YAML reads it: digits alone are a number.
+Json word(const std::string& name) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return error == std::errc() && end == name.data() + name.size() ? Json(number) : Json(name);
+}
+
 Json words(const std::vector<std::string>& names) {
   Json list = Json::array();
-  for (const std::string& name : names) list.push(name);
+  for (const std::string& name : names) list.push(word(name));
   return list;
 }
 

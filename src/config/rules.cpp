@@ -72,6 +72,16 @@ Verdict micro_batch_divides(const Config& c) {
                  c.micro_batch_size.value_or(1));
 }
 
+/// Where the micro-batch is left open, the plan knows.
+Verdict chunks_divide(const Config& c) {
+  const std::int64_t chunks = c.plan.chunks, samples = c.micro_batch_size.value_or(chunks);
+  if (samples % chunks == 0) return std::nullopt;
+  return Finding{format("train.micro_batch_size = {} is not divisible by parallel.chunks = {}",
+                        samples, chunks),
+                 format("choices that work: parallel.chunks = {}; or train.micro_batch_size = {}",
+                        samples % 2 == 0 ? "1, 2" : "1", multiples_near(chunks, samples))};
+}
+
 /// What all ranks process at once divides the step; `auto` numbers count as 1 here.
 Verdict batch_divides(const Config& c) {
   const std::int64_t whole = c.plan.global_batch_size, micro = c.micro_batch_size.value_or(1),
@@ -474,6 +484,7 @@ std::span<const Rule> rules() {
       {{"train.global_batch_size", "train.micro_batch_size", "parallel.data", "parallel.tensor.z"},
        batch_divides,
        true},
+      {{"train.micro_batch_size", "parallel.chunks"}, chunks_divide},
       {{"parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z", "parallel.data"},
        grid_is_a_job},
       strategy_rule("parallel.tensor.x"),

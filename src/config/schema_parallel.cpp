@@ -122,6 +122,18 @@ std::vector<Key> parallel_keys() {
        .example = "16MiB",
        .elsewhere = {"bucket_cap_mb", "ddp_bucket_size", "reduce_bucket_size",
                      "allgather_bucket_size"}},
+      {.path = "parallel.chunks",
+       .meaning = "Equal chunks of a rank's samples of a micro-batch that training processes by "
+                  "turns, so that sums of activations of one run beside the computation of the "
+                  "next (ATP, Cheng et al. 2023, section 4.1). Weights are gathered, and their "
+                  "gradients summed, once for all chunks. Divides train.micro_batch_size.",
+       .field =
+           choice<std::int64_t>(at(&Config::plan, &PlanSpec::chunks), {"1", "2", "4"}, {1, 2, 4}),
+       .fallback = "1",
+       .cost = "The same bytes in as many times more messages, and smaller products, which may be "
+               "slower; the same results up to the order of sums.",
+       .example = "2",
+       .elsewhere = {"num_chunks", "n_chunks"}},
       {.path = "memory.limit",
        .meaning = "What a rank's weights, optimizer state and activations may take together. What "
                   "may be chosen is chosen so that it fits: auto of activation_checkpointing and "

@@ -124,12 +124,13 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
   config::share_values(job.config);
   const plan::Batching b = feasible(plan::solve_batching(job.config.plan), wanted, ranks);
   const data::DataSpec& data = job.config.data;
-  job.graphs = model::build(
-      job.config.model(),
-      {b.samples(), b.length, b.global_batch, data.mask_documents, data.restart_positions},
-      job.config.optimizer,
-      graphs != Graphs::of_run || job.config.sample.tokens > 0 ? model::Writes::samples
-                                                               : model::Writes::nothing);
+  job.graphs = model::build(job.config.model(),
+                            {b.samples(), b.length, b.global_batch, data.mask_documents,
+                             data.restart_positions, b.chunks},
+                            job.config.optimizer,
+                            graphs != Graphs::of_run || job.config.sample.tokens > 0
+                                ? model::Writes::samples
+                                : model::Writes::nothing);
   if (graphs == Graphs::generation) keep_graphs(job.graphs, {"prefill", "decode", "denoise"});
   if (graphs == Graphs::evaluation) keep_graphs(job.graphs, {"evaluate", "bound"});
   job.plan = feasible(plan::make_plan(job.graphs, job.config.plan), wanted, ranks);

@@ -68,10 +68,11 @@ bool works(config::Config config, const plan::Grid& grid) {
   const auto batching = plan::solve_batching(config.plan);
   const auto* b = std::get_if<plan::Batching>(&batching);
   if (b == nullptr) return false;
-  const auto graphs = model::build(model::smallest_alike(config.model()),
-                                   {b->samples(), b->length, b->global_batch,
-                                    config.data.mask_documents, config.data.restart_positions},
-                                   config.optimizer, model::Writes::samples);
+  const auto graphs =
+      model::build(model::smallest_alike(config.model()),
+                   {b->samples(), b->length, b->global_batch, config.data.mask_documents,
+                    config.data.restart_positions, b->chunks},
+                   config.optimizer, model::Writes::samples);
   return std::holds_alternative<plan::Plan>(plan::make_plan(graphs, config.plan));
 }
 

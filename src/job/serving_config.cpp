@@ -16,6 +16,7 @@ config::Config writing_config(config::Config trained, const Server& server) {
   config.plan.grid = {};
   config.plan.strategy = plan::Strategy::axonn;
   config.plan.shard_sequence = false;
+  config.plan.chunks = 1;
   return config;
 }
 

@@ -44,8 +44,9 @@ Row batch_row(const Job& job) {
   std::string replicas;
   if (grid.z > 1) replicas += format(" x {} z", grid.z);
   if (b.replicas > grid.z) replicas += format(" x {} data", b.replicas / grid.z);
-  const std::string batch = format("{} = {} micro x {} accumulation{}", b.global_batch,
-                                   b.micro_batch, b.accumulation, replicas);
+  const std::string batch =
+      format("{} = {} micro x {} accumulation{}{}", b.global_batch, b.micro_batch, b.accumulation,
+             replicas, b.chunks == 1 ? "" : format(", in {} chunks", b.chunks));
   if (job.config.kind != model::Kind::gpt) return {"batch", batch};
   return {"batch", format("{}; {} tokens each, {} a step", batch, b.length,
                           format_grouped(b.global_batch * b.length))};

@@ -204,14 +204,17 @@ graph::ModelGraphs build(const GptSpec& spec, const BatchShape& batch,
   require(spec.hidden_size % spec.num_attention_heads == 0, "the heads divide the hidden size");
   require(batch.length <= spec.max_position_embeddings,
           "a sample is no longer than the position table");
-  const auto logits = [&](Builder& builder, Use use) {
-    const GptUse of = use == Use::train ? GptUse::train : GptUse::evaluate;
-    return Gpt(spec, builder, of, batch).logits();
+  const auto classifier = [&](const BatchShape& of_graph) {
+    const auto logits = [&](Builder& builder, Use use) {
+      const GptUse of = use == Use::train ? GptUse::train : GptUse::evaluate;
+      return Gpt(spec, builder, of, of_graph).logits();
+    };
+    return Classifier{
+        logits, {of_graph.samples, of_graph.length}, batch.global_batch * batch.length};
   };
-  const Classifier classifier{
-      logits, {batch.samples, batch.length}, batch.global_batch * batch.length};
-  std::vector<graph::Graph> graphs = {training_graph(classifier, optimizer),
-                                      evaluation_graph(classifier)};
+  const BatchShape chunk = batch.of_chunk();
+  std::vector<graph::Graph> graphs = {training_graph(classifier(chunk), optimizer),
+                                      evaluation_graph(classifier(batch))};
   if (writes == Writes::samples) {
     graphs.push_back(text_graph(spec, GptUse::prefill, spec.max_position_embeddings));
     graphs.push_back(text_graph(spec, GptUse::decode, 1));

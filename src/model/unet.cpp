@@ -299,8 +299,8 @@ graph::ModelGraphs build(const UnetSpec& spec, const BatchShape& batch,
   require(spec.picture.size() == 3 && spec.num_classes >= 1,
           "a U-Net knows its pictures and their classes");
   const Denoiser denoiser = denoiser_of(spec, batch);
-  std::vector<graph::Graph> graphs = {training_graph(denoiser, optimizer),
-                                      evaluation_graph(denoiser)};
+  std::vector<graph::Graph> graphs = {
+      training_graph(denoiser_of(spec, batch.of_chunk()), optimizer), evaluation_graph(denoiser)};
   if (writes == Writes::samples) {
     graphs.push_back(bound_graph(denoiser));
     graphs.push_back(denoising_graph(denoiser));

@@ -156,14 +156,17 @@ graph::ModelGraphs build(const VggSpec& spec, const BatchShape& batch,
                          const graph::OptimizerSpec& optimizer, Writes) {
   require(spec.picture.size() == 3 && spec.num_classes >= 1,
           "a VGG knows its pictures and its classes");
-  const auto logits = [&](Builder& builder, Use use) {
-    return Vgg(spec, builder, use, batch.samples).logits();
+  const auto classifier = [&](std::int64_t samples) {
+    const auto logits = [&spec, samples](Builder& builder, Use use) {
+      return Vgg(spec, builder, use, samples).logits();
+    };
+    return Classifier{.logits = logits,
+                      .labels = {samples},
+                      .labels_of_step = batch.global_batch,
+                      .counts_correct = true};
   };
-  const Classifier classifier{.logits = logits,
-                              .labels = {batch.samples},
-                              .labels_of_step = batch.global_batch,
-                              .counts_correct = true};
-  return with_state_graphs({training_graph(classifier, optimizer), evaluation_graph(classifier)},
+  return with_state_graphs({training_graph(classifier(batch.of_chunk().samples), optimizer),
+                            evaluation_graph(classifier(batch.samples))},
                            num_layers(spec));
 }
 

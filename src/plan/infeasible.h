@@ -33,6 +33,16 @@ struct UnevenBatch {
   std::int64_t replicas() const { return data * z; }
 };
 
+/// The samples that a rank processes at once are no multiple of their chunks.
+struct UnevenChunks {
+  std::int64_t micro_batch = 1, chunks = 1;
+};
+
+/// A pipeline has no chunks: its stages hand over whole micro-batches.
+struct ChunkedStages {
+  std::int64_t chunks = 1;
+};
+
 /// An axis that has to cut one of some dims of a tensor divides none of them.
 struct Indivisible {
   std::string tensor;
@@ -61,8 +71,8 @@ struct PaddedTransfer {
   std::int64_t rows = 1, ranks = 1;
 };
 
-using Problem = std::variant<ForbiddenAxis, UnevenJob, UnevenBatch, Indivisible, BrokenRule,
-                             UnevenStage, PaddedTransfer>;
+using Problem = std::variant<ForbiddenAxis, UnevenJob, UnevenBatch, UnevenChunks, ChunkedStages,
+                             Indivisible, BrokenRule, UnevenStage, PaddedTransfer>;
 
 struct Infeasible {
   std::vector<Problem> problems;

@@ -23,10 +23,13 @@ const graph::Graph& leading_graph(const graph::ModelGraphs& model) {
 std::variant<Batching, Infeasible> solve_batching(const PlanSpec& spec) {
   require(spec.grid.data.has_value(), "the grid is settled before the batch");
   const std::int64_t replicas = *spec.grid.data * spec.grid.z;
-  Batching batching{spec.global_batch_size, spec.micro_batch_size, replicas, 1, spec.seq_length};
+  Batching batching{
+      spec.global_batch_size, spec.micro_batch_size, replicas, 1, spec.seq_length, spec.chunks};
   if (batching.global_batch % batching.samples() != 0)
     return Infeasible{
         {UnevenBatch{spec.global_batch_size, spec.micro_batch_size, *spec.grid.data, spec.grid.z}}};
+  if (batching.micro_batch % batching.chunks != 0)
+    return Infeasible{{UnevenChunks{spec.micro_batch_size, spec.chunks}}};
   batching.accumulation = batching.global_batch / batching.samples();
   return batching;
 }
@@ -122,6 +125,7 @@ std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
   const Batching& b = plan.batching;
   text += format("batch: {} = {} micro x {} accumulation x {} data.z   length {}\n", b.global_batch,
                  b.micro_batch, b.accumulation, b.replicas, b.length);
+  if (b.chunks > 1) text += format("chunks of a micro-batch: {}\n", b.chunks);
   text += format("precision: {}   activation checkpointing: {}\n", to_string(plan.compute),
                  to_string(plan.checkpointing));
   if (const std::string names = not_overlapped(plan.overlap); !names.empty())

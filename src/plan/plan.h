@@ -25,6 +25,7 @@ struct Batching {
   std::int64_t replicas = 1;      // ranks with different samples: data x z
   std::int64_t accumulation = 1;  // micro-batches of a step
   std::int64_t length = 1;        // tokens of a sample
+  std::int64_t chunks = 1;        // in which training processes a micro-batch
   bool operator==(const Batching&) const = default;
 
   std::int64_t samples() const {
@@ -85,7 +86,8 @@ struct StagedPlan {
 };
 /// The plan for the training and the evaluation of a model on several meshes, one after another in
 /// rank order. All stages process the same micro-batches, of `micro_batch_size` samples, each
-/// divided by its own grid. Infeasible where a table that several stages use is not divided evenly.
+/// divided by its own grid. Infeasible where a table that several stages use is not divided evenly,
+/// and in chunks.
 std::variant<StagedPlan, Infeasible> plan_stages(const graph::ModelGraphs& model,
                                                  const PlanSpec& spec, const StagesSpec& stages);
 

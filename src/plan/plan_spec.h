@@ -86,6 +86,9 @@ struct PlanSpec {
   Grid grid = {};
   bool shard_sequence = false;  // between layers, time is cut on x (Korthikanti et al. 2022)
   bool shard_states = false;    // optimizer state is cut on data (ZeRO-1)
+  /// Training processes the samples of a micro-batch in so many equal chunks; collectives of one
+  /// run beside the computation of the next (ATP, Cheng et al. 2023, section 4.1).
+  std::int64_t chunks = 1;
   Overlap overlap = {};
   /// Gradients that are summed on data are sent in pieces of about so many bytes, each as soon as
   /// the last backward pass has made it; 0: each after that pass.

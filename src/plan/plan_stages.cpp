@@ -91,6 +91,7 @@ std::variant<StagedPlan, Infeasible> plan_stages(const graph::ModelGraphs& model
                                                  const PlanSpec& spec, const StagesSpec& stages) {
   const std::size_t count = stages.grids.size();
   require(count == stages.last_layers.size() + 1, "every stage but the last ends after a layer");
+  if (spec.chunks > 1) return Infeasible{{ChunkedStages{spec.chunks}}};
   Cut split = cut(model, stages);
   if (auto infeasible = padded_table(split, stages.grids)) return std::move(*infeasible);
   Plan plan;

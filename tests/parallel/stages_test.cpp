@@ -275,6 +275,15 @@ TEST(Stages, of_which_one_has_no_samples_for_a_rank_are_infeasible) {
   EXPECT_EQ(problem.replicas, 3);
 }
 
+TEST(Stages, in_chunks_are_infeasible) {
+  RunSetup setup = gpt();
+  setup.plan.chunks = 2;
+  const auto graphs = model::build(setup.model(), {4, 6, 24}, setup.optimizer);
+  const auto planned = plan::plan_stages(graphs, setup.plan, {{{.data = 1}, {.data = 2}}, {1}});
+  const auto& infeasible = std::get<plan::Infeasible>(planned);
+  EXPECT_EQ(std::get<plan::ChunkedStages>(infeasible.problems.at(0)).chunks, 2);
+}
+
 /// Weights in float32, also those of a table that a stage receives; each stage rounds its own copy.
 /// A residual stream in float32 is received as such, and is no weight.
 TEST(Stages, in_bf16_learn_as_the_serial_run_does) {

@@ -127,6 +127,10 @@ std::vector<RunSetup> varied_jobs() {
   mixed.reference_kernels = true;
   test::set_grid(mixed, {.x = 2, .y = 2, .z = 1, .data = 2});
   jobs.push_back(mixed);
+  RunSetup chunks = test::first_model();
+  chunks.plan.chunks = 2;
+  test::set_grid(chunks, {.x = 2, .y = 2, .z = 2, .data = 1});
+  jobs.push_back(chunks);
   return jobs;
 }
 

@@ -79,10 +79,11 @@ class GridRun {
 
   static program::Job compile_job(const RunSetup& setup, const compile::PassOptions& passes = {}) {
     const auto batching = std::get<plan::Batching>(plan::solve_batching(setup.plan));
-    const auto graphs = model::build(setup.model(),
-                                     {batching.samples(), batching.length, batching.global_batch,
-                                      setup.masks_documents, setup.restarts_positions},
-                                     setup.optimizer, model::Writes::samples);
+    const auto graphs =
+        model::build(setup.model(),
+                     {batching.samples(), batching.length, batching.global_batch,
+                      setup.masks_documents, setup.restarts_positions, batching.chunks},
+                     setup.optimizer, model::Writes::samples);
     auto plan = plan::make_plan(graphs, setup.plan);
     const auto target =
         setup.reference_kernels ? kernels::cpu::reference_target() : kernels::cpu::target(1);

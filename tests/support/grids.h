@@ -11,9 +11,10 @@ namespace fourfold::test {
 
 inline std::string name_of(const plan::PlanSpec& spec) {
   const plan::Grid& g = spec.grid;
-  return format("x {} y {} z {} data {}{}{}", g.x, g.y, g.z, g.data.value(),
+  return format("x {} y {} z {} data {}{}{}{}", g.x, g.y, g.z, g.data.value(),
                 spec.shard_states ? ", states sharded" : "",
-                spec.shard_sequence ? ", sequence sharded" : "");
+                spec.shard_sequence ? ", sequence sharded" : "",
+                spec.chunks > 1 ? format(", {} chunks", spec.chunks) : "");
 }
 
 /// Hidden 96, 48 heads, 96 samples in two accumulation steps.

@@ -23,6 +23,7 @@ constexpr double lr = 1e-3;
 struct Outcome {
   std::vector<double> losses, norms;             // by step; norms before clipping
   Tensors gradients;                             // of the first step
+  Tensors weights;                               // after the last step
   std::map<std::string, std::uint64_t> digests;  // after init
   double evaluation = 0;                         // of the trained weights, on the training batch
 };
@@ -86,6 +87,9 @@ inline Outcome run_job(const RunSetup& setup, program::Job job, const Tensors& w
       outcome.losses.push_back(loss_of(result));
       outcome.norms.push_back(result.grad_norm);
     }
+    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+      if (buffer.role == program::BufferRole::parameter)
+        grid.collect(rank, buffer, buffer.name, outcome.weights);
     const op::ResultBlock result = rank.executor.run("evaluate", {}, &feeder);
     if (is_first) outcome.evaluation = result.loss_sum / static_cast<double>(result.valid_count);
   });

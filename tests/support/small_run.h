@@ -148,7 +148,7 @@ class SmallRun {
     auto graphs = model::build(
         setup.model(),
         {setup.plan.micro_batch_size, setup.plan.seq_length, setup.plan.global_batch_size,
-         setup.masks_documents, setup.restarts_positions},
+         setup.masks_documents, setup.restarts_positions, setup.plan.chunks},
         setup.optimizer, model::Writes::samples);
     for (graph::Graph& graph : graphs.graphs)
       if (setup.chunks > 0) graph = in_cut_forms(graph, setup.chunks);

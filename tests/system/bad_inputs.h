@@ -45,6 +45,7 @@ inline const std::vector<BadInput> yaml_mistakes = {
      2,
      1,
      {"a.yaml:4:13:", "'8' in quotes", "remove the quotes"}},
+    {good + "parallel: {chunks: 3}\n", check, 2, 1, {"parallel.chunks", "1, 2 or 4"}},
     {good + "parallel:\n  shard_sequence: yes\n", check, 2, 1, {"got 'yes'", "write true"}},
     {good + "parallel:\n  shard_sequence: on\n", check, 2, 1, {"got 'on'", "write true"}},
     {good + "parallel:\n  shard_sequence: off\n", check, 2, 1, {"write false"}},

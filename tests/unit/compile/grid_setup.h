@@ -41,8 +41,12 @@ struct GridSetup {
   }
   graph::ModelGraphs graphs() const {
     const auto batching = std::get<plan::Batching>(plan::solve_batching(plan));
-    return model::build(spec(), {batching.samples(), batching.length, batching.global_batch}, {},
-                        writes_text ? model::Writes::samples : model::Writes::nothing);
+    return model::build(spec(),
+                        {.samples = batching.samples(),
+                         .length = batching.length,
+                         .global_batch = batching.global_batch,
+                         .chunks = batching.chunks},
+                        {}, writes_text ? model::Writes::samples : model::Writes::nothing);
   }
   plan::Plan solved(const graph::ModelGraphs& model) const {
     auto solved = plan::make_plan(model, plan);

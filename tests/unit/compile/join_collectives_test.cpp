@@ -82,6 +82,30 @@ TEST(JoinCollectives, every_tensor_meets_its_group_as_before_and_the_ranks_meet_
     }
 }
 
+TEST(JoinCollectives, those_of_different_chunks_stay_apart) {
+  GridSetup setup;
+  setup.plan.micro_batch_size = 2;
+  setup.plan.chunks = 2;
+  setup.set_grid({.x = 2, .y = 2, .z = 1, .data = 2}, 2);
+  const program::Bundle joined = bundle_of(setup, true);
+  const Program& train = joined.at("train");
+  std::size_t of_several = 0;
+  for (const program::Instruction& instruction : train.instructions) {
+    const auto* reduce = std::get_if<AllReduce>(&instruction.what);
+    if (reduce == nullptr || reduce->data.size() == 1) continue;
+    ++of_several;
+    std::set<std::string> endings;  // "#0" of the first chunk, nothing where all have one tensor
+    for (const Slice& slice : reduce->data) {
+      const std::string& name = train.buffer(slice.buffer).name;
+      endings.insert(name.substr(std::min(name.find('#'), name.size())));
+    }
+    EXPECT_EQ(endings.size(), 1U) << program::short_text(train, instruction);
+  }
+  EXPECT_GT(of_several, 0U);
+  for (const verify::Fault& fault : verify::verify(joined))
+    ADD_FAILURE() << fault.rule << ": " << fault.message;
+}
+
 TEST(JoinCollectives, gathers_of_updated_rows_join_too) {
   const program::Bundle bundle =
       bundle_of(setup_of({.x = 1, .y = 1, .z = 1, .data = 2}, true), true);

@@ -284,11 +284,12 @@ for file in files:
     for error in validator.iter_errors(yaml.safe_load(open(file))):
         sys.exit(f'{file}: {error.message}')
 for good in ('train: {steps: 2k}', 'train: {steps: 1_000}', 'optimizer: {lr: 1e-4}', 'eval:',
-             'parallel: {data: auto}', 'memory: {activation_checkpointing: every 2}'):
+             'parallel: {data: auto, chunks: 2}', 'memory: {activation_checkpointing: every 2}'):
     assert validator.is_valid(yaml.safe_load(good)), good
 for bad in ('modle: {}', 'model: {n_layer: 3}', 'model: {num_layers: 0}', 'train: {steps: 4K}',
             'optimizer: {lr: 0}', 'optimizer: {betas: [0.9]}', 'model: {bias: 1}', 'model: 4',
-            'parallel: {order: [x, x, y, z]}', 'data: {format: txet}', 'extends: [a]'):
+            'parallel: {order: [x, x, y, z]}', 'parallel: {chunks: 3}', 'data: {format: txet}',
+            'extends: [a]'):
     assert not validator.is_valid(yaml.safe_load(bad)), bad
 )");
   const std::string folder = script.substr(0, script.rfind('/'));

@@ -107,6 +107,7 @@ class Randomizer {
   void make_consistent() {
     config_.name = "run-" + std::to_string(below(1000));
     make_grid_consistent();
+    if (config_.micro_batch_size) *config_.micro_batch_size *= config_.plan.chunks;
     config_.plan.global_batch_size *= config_.micro_batch_size.value_or(1) * config_.plan.grid.z *
                                       config_.plan.grid.data.value_or(1);
     config_.gpt.max_position_embeddings += config_.data.seq_length;
@@ -239,6 +240,7 @@ TEST(ResolvedYaml, sections_in_sections_are_indented) {
                       "    reduce_scatter: true\n"
                       "    all_gather: true\n"
                       "  buckets: 4MiB\n"
+                      "  chunks: 1\n"
                       "\nmemory:\n"),
             std::string::npos)
       << text;

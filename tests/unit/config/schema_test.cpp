@@ -42,7 +42,8 @@ TEST(Schema, sections_may_lie_in_sections) {
   EXPECT_FALSE(is_inside("parallelism", "parallel"));
   EXPECT_EQ(
       names_in_words("parallel"),
-      "section 'parallel' has: tensor, overlap, strategy, data, order, shard_sequence, buckets");
+      "section 'parallel' has: tensor, overlap, strategy, data, order, shard_sequence, buckets, "
+      "chunks");
   EXPECT_EQ(names_in_words("").find("parallel.tensor"), std::string::npos);
   const std::string text = explain("parallel");
   for (const char* inside : {"  tensor.x  ", "  data  ", "  order  "})
@@ -149,6 +150,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "parallel.overlap.reduce_scatter",
                                              "parallel.overlap.all_gather",
                                              "parallel.buckets",
+                                             "parallel.chunks",
                                              "memory.limit",
                                              "memory.cached_gathers",
                                              "memory.activation_checkpointing",

@@ -65,6 +65,20 @@ TEST(Batching, an_indivisible_batch_is_a_value_that_names_both_keys_and_a_size_t
       << test::in_words(infeasible);
 }
 
+TEST(Batching, chunks_divide_what_a_rank_processes_at_once) {
+  PlanSpec spec{.global_batch_size = 12, .micro_batch_size = 6, .seq_length = 8};
+  spec.chunks = 2;
+  EXPECT_EQ(std::get<Batching>(solve_batching(spec)).chunks, 2);
+  spec.chunks = 4;
+  const auto batching = solve_batching(spec);
+  const auto& infeasible = std::get<Infeasible>(batching);
+  EXPECT_EQ(config::in_words(infeasible.problems.at(0)).keys,
+            (std::vector<std::string>{"parallel.chunks", "train.micro_batch_size"}));
+  EXPECT_EQ(test::in_words(infeasible),
+            "the 6 samples that a rank processes at once cannot be divided into parallel.chunks = "
+            "4; set parallel.chunks = 2");
+}
+
 TEST(Batching, ranks_on_data_and_z_take_different_samples) {
   const auto refusal = [](std::int64_t micro, const Grid& grid) {
     return test::in_words(std::get<Infeasible>(solve_batching(
