@@ -65,6 +65,11 @@ FOURFOLD_CUDA T element(Math, const op::Cast&, T x) {
 }
 
 template <class Math, class T>
+FOURFOLD_CUDA T element(Math, const op::Widen&, T x) {
+  return x;
+}
+
+template <class Math, class T>
 FOURFOLD_CUDA T element(Math, const op::Add&, T a, T b) {
   return a + b;
 }

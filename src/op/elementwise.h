@@ -114,6 +114,14 @@ struct Cast {
   FOURFOLD_ELEMENTWISE_ROW(Cast, "cast");
 };
 
+/// y = x: from the type of the computation to that of its sums. Every value has one there.
+struct Widen {
+  static constexpr Elementwise<1> rule{.operands = {{"x"}, {"y", Role::write, Element::accumulate}},
+                                       .flops = 0,
+                                       .linear = FactorRule::Linear::all};
+  FOURFOLD_ELEMENTWISE_ROW(Widen, "widen");
+};
+
 /// y = a + b. The computation may also be in i64 or u64: counters and digests. All three may be
 /// `wide`.
 struct Add {
@@ -126,7 +134,7 @@ struct Add {
 };
 
 /// y = a + b of which b alone is rounded: a and y have the type of sums. A residual stream in
-/// float32 and a branch in bf16.
+/// float32 and a branch in bf16; a sum of gradients and what a collective carried in bf16.
 struct AddRounded {
   static constexpr Elementwise<2> rule{.operands = {{"a", Role::read, Element::accumulate},
                                                     {"b"},
@@ -144,6 +152,7 @@ struct AddRounded {
   ROW(Relu, elementwise)               \
   ROW(ReluGradient, elementwise)       \
   ROW(Cast, elementwise)               \
+  ROW(Widen, elementwise)              \
   ROW(Add, elementwise)                \
   ROW(AddRounded, elementwise)
 

@@ -182,11 +182,23 @@ Op sum_of_two() {
 Op rounding() {
   return Cast{};
 }
+Op widening() {
+  return Widen{};
+}
+Op sum_with_rounded() {
+  return AddRounded{};
+}
 bool is_sum_of_two(const Op& op) {
   return std::holds_alternative<Add>(op);
 }
 bool is_rounding(const Op& op) {
   return std::holds_alternative<Cast>(op);
+}
+bool is_widening(const Op& op) {
+  return std::holds_alternative<Widen>(op);
+}
+bool is_sum_with_rounded(const Op& op) {
+  return std::holds_alternative<AddRounded>(op);
 }
 
 std::optional<double> constant_of(const Op& op) {

@@ -116,12 +116,17 @@ std::optional<std::size_t> operand_of(const Op& op, State state);
 bool updates(const Op& op, State state);
 /// What a row that only writes one number everywhere writes.
 std::optional<double> constant_of(const Op& op);
-/// The rows that a compiler adds by itself: the sum of two tensors, and what rounds a tensor from
-/// the type of sums to that of the computation.
+/// The rows that a compiler adds by itself: the sum of two tensors; what rounds a tensor from the
+/// type of sums to that of the computation; what leads it back, and what adds such a tensor, the
+/// second one that it reads, to one of the type of sums.
 Op sum_of_two();
 Op rounding();
+Op widening();
+Op sum_with_rounded();
 bool is_sum_of_two(const Op& op);
 bool is_rounding(const Op& op);
+bool is_widening(const Op& op);
+bool is_sum_with_rounded(const Op& op);
 /// True if operands of Element::compute may hold any element type, one for all of them, instead of
 /// the run's: the instruction's dtype says which. Start, update and digest of state that is kept in
 /// the type of sums, and sums of any kind.

@@ -60,6 +60,7 @@ std::vector<Case> elementwise_cases() {
     cases.push_back({"of weights", op::Cast{}, {wide}});
     const Array wider = uniform({batch * time, channels, 3}, "wider", -12, 12);
     cases.push_back({"of many weights", op::CastList{3}, {wide, x, wider}});
+    cases.push_back({"of gradients", op::Widen{}, {wide}});
     cases.push_back({"sum", op::Add{}, {x, grad}});
     cases.push_back({"last", op::TakePosition{}, {x, scalar(static_cast<double>(time - 1))}});
     cases.push_back({"first", op::TakePosition{}, {x, scalar(0)}});

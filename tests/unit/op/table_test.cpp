@@ -612,6 +612,8 @@ TEST(OpElements, gradients_of_parameters_have_the_type_of_their_sums) {
   EXPECT_EQ(output_types(with_unrounded(Gelu{})), Types{DType::bf16}) << "others stay as they are";
   EXPECT_EQ(output_types(Cast{}), Types{DType::bf16});
   EXPECT_EQ(element_dtype(operands(Cast{})[0].element, DType::bf16), DType::f32);
+  EXPECT_EQ(output_types(Widen{}), Types{DType::f32});
+  EXPECT_EQ(element_dtype(operands(Widen{})[0].element, DType::bf16), DType::bf16);
 }
 
 }  // namespace
