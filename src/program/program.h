@@ -136,6 +136,8 @@ struct Program {
   std::int64_t persistent_bytes = 0, transient_bytes = 0;  // sizes of the regions
   std::vector<Input> inputs;                               // what is fed, in the order of first use
   Feeds feeds;
+  /// The type to which gradients are rounded before collectives carry them; none: their own.
+  std::optional<DType> reduce;
   std::size_t num_events = 0;
   std::vector<Instruction> instructions;
   std::vector<Task> tasks;  // in order, covering all instructions

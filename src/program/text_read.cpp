@@ -36,6 +36,12 @@ std::size_t find_mesh(const Program& program, std::string_view name) {
 
 // --- header
 
+DType parse_element(std::string_view word, std::string_view expected) {
+  const auto dtype = parse_dtype(word);
+  if (!dtype) fail_text(word, expected);
+  return *dtype;
+}
+
 /// "0..3 8 10".
 template <class List = Ranks>
 List parse_ranks(Words& words) {
@@ -121,13 +127,10 @@ void parse_input(Words& words, Program& program) {
   Input input{std::string(words.name("the name of an input")), DType::i32, {}};
   for (const Input& other : program.inputs)
     if (other.name == input.name) fail_text(input.name, "inputs of different names");
-  const std::string_view type = words.next("an element type");
-  const auto dtype = parse_dtype(type);
-  if (!dtype) fail_text(type, "an element type such as i32");
+  input.dtype = parse_element(words.next("an element type"), "an element type such as i32");
   const std::string_view dims = words.bracketed("the shape of a sample in brackets");
   const auto shape = parse_shape(dims);
   if (!shape) fail_text(dims, "the shape of a sample, such as [64]");
-  input.dtype = *dtype;
   input.sample_shape = *shape;
   program.inputs.push_back(std::move(input));
 }
@@ -222,6 +225,12 @@ class Reader {
     Words feeds = keyed("feeds");
     program.feeds = parse_feeds(feeds);
     feeds.finish();
+    if (next_is("reduce")) {
+      Words reduce = keyed("reduce");
+      program.reduce =
+          parse_element(reduce.next("an element type"), "an element type such as bf16");
+      reduce.finish();
+    }
     Words events = keyed("events");
     program.num_events =
         parse_index(events.next("a number of events"), largest_id, "a number of events");
@@ -244,10 +253,7 @@ class Reader {
   static Buffer read_buffer(Words words, const Program& program) {
     Buffer buffer;
     buffer.name = words.name("the name of a buffer");
-    const std::string_view dtype = words.next("a dtype");
-    const auto parsed_dtype = parse_dtype(dtype);
-    if (!parsed_dtype) fail_text(dtype, "a dtype");
-    buffer.dtype = *parsed_dtype;
+    buffer.dtype = parse_element(words.next("a dtype"), "a dtype");
     if (program.meshes.empty()) fail_text(buffer.name, "a mesh before the first buffer");
     const MeshId mesh_id(words.accept("on") ? find_mesh(program, words.next("the name of a mesh"))
                                             : 0);

@@ -161,6 +161,7 @@ std::string header_text(const Program& program) {
   line("feeds",
        format("micros {} samples {} first {} count {}{}", feeds.micros, feeds.samples, feeds.first,
               feeds.count, feeds.chunks == 1 ? "" : format(" chunks {}", feeds.chunks)));
+  if (program.reduce) line("reduce", std::string(fourfold::to_string(*program.reduce)));
   line("events", format("{}", program.num_events));
   return text;
 }
@@ -290,8 +291,12 @@ bool has_local_shape(const Program& program, const Buffer& buffer) {
   if (buffer.sharding.dims.size() > buffer.global.rank()) return false;
   for (std::size_t dim = 0; dim < buffer.sharding.dims.size(); ++dim) {
     std::int64_t ranks = 1;
-    for (const op::Cut& cut : buffer.sharding.dims[dim]) ranks *= mesh.axes[cut.axis.index()].size;
-    if (ranks == 0 || buffer.global[dim] % ranks != 0) return false;
+    for (const op::Cut& cut : buffer.sharding.dims[dim]) {
+      ranks *= mesh.axes[cut.axis.index()].size;
+      if (cut.stride.value_or(1) < 1) return false;
+    }
+    const bool has_elements = buffer.global[dim] > 0 || buffer.sharding.dims[dim].empty();
+    if (ranks == 0 || buffer.global[dim] % ranks != 0 || !has_elements) return false;
   }
   return true;
 }

@@ -76,6 +76,7 @@ Program frame_of(const Program& program) {
   frame.transient_bytes = program.transient_bytes;
   frame.inputs = program.inputs;
   frame.feeds = program.feeds;
+  frame.reduce = program.reduce;
   frame.num_events = program.num_events;
   return frame;
 }

@@ -91,6 +91,7 @@ std::string header_difference(const Program& a, const Program& b) {
   if (groups_differ()) return "its groups, apart from their members,";
   if (b.inputs != a.inputs) return "its inputs";
   if (!(feeds == a.feeds)) return "its feeds, apart from the first sample,";
+  if (a.reduce != b.reduce) return "the type in which it reduces gradients";
   if (a.num_events != b.num_events) return "the number of its events";
   return {};
 }

@@ -173,6 +173,10 @@ class StateCheck {
   /// sizes are those over all ranks.
   op::FactorRule rule_of(const Compute& what, const std::vector<Shape>& shapes) const {
     op::FactorRule rule = op::factors(what.op, shapes);
+    // Where the program says that gradients are rounded before collectives add them up, what was a
+    // term of a sum is one when it has been rounded.
+    if (op::is_rounding(what.op) && program_.reduce == what.dtype)
+      rule.linear = op::FactorRule::Linear::all;
     if (rule.sizes.empty()) return rule;
     op::Op logical = what.op;
     op::for_each_place(logical, [&]<class T>(const op::Place& place, T& told) {

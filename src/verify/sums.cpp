@@ -76,16 +76,21 @@ class SumCheck {
     }
   }
 
+  /// What has become of a value since a row made it: nothing, or it was rounded and only moved
+  /// since, by collectives too. Such a value may lead back to the type of sums.
+  enum class Way : std::uint8_t { none, rounded, carried };
   /// What bytes hold.
   struct Held {
     ValueId value = Contents::zero();
     std::uint32_t writer = 0;  // instruction
-    std::int64_t begin = 0;    // address of the slice that was written
+    Way way = Way::none;
+    std::int64_t begin = 0;  // address of the slice that was written
   };
   /// What a slice holds: all of what was written, or a part.
   struct Found {
     ValueId value = Contents::zero();
     std::int64_t offset = 0;  // from the begin of what was written
+    Way way = Way::none;
   };
   /// What is known of a kind of contribution: who makes it first, and from which kinds of values.
   struct Contribution {
@@ -140,9 +145,10 @@ class SumCheck {
     for (std::int64_t row = 0; row < slice.rows; ++row)
       visit(begin + row * slice.pitch_bytes, begin + row * slice.pitch_bytes + slice.row_bytes);
   }
-  void write(const Slice& slice, ValueId value) {
+  void write(const Slice& slice, ValueId value, Way way = Way::none) {
     for_each_row(slice, [&](std::int64_t begin, std::int64_t end) {
-      bytes_.assign(begin, end, Held{value, static_cast<std::uint32_t>(index_), begin_of(slice)});
+      bytes_.assign(begin, end,
+                    Held{value, static_cast<std::uint32_t>(index_), way, begin_of(slice)});
     });
   }
 
@@ -158,7 +164,7 @@ class SumCheck {
     const ValueId value = contents_.one(mixed(1, source.index()), 0, std::nullopt);
     if (program_.buffer(source).role == BufferRole::parameter) parameter_of_.emplace(value, source);
     const std::int64_t start = address(program_, id);
-    bytes_.assign(start, start + buffer.size_bytes, Held{value, 0, start});
+    bytes_.assign(start, start + buffer.size_bytes, Held{value, 0, Way::none, start});
   }
 
   Found read(const Slice& slice) {
@@ -167,11 +173,12 @@ class SumCheck {
     for_each_row(slice, [&](std::int64_t begin, std::int64_t end) {
       bytes_.visit(begin, end, [&](const Held& held) {
         if (!first) first = held;
-        differ = differ || held.value != first->value || held.begin != first->begin;
+        differ = differ || held.value != first->value || held.begin != first->begin ||
+                 held.way != first->way;
       });
     });
     if (differ) return {join(slice), 0};
-    return first ? Found{first->value, begin_of(slice) - first->begin} : Found{};
+    return first ? Found{first->value, begin_of(slice) - first->begin, first->way} : Found{};
   }
 
   /// One value for what was written piece by piece.
@@ -231,12 +238,20 @@ class SumCheck {
 
   // --- instructions that move values
 
-  void move(const Slice& from, const Slice& to) { write(to, read(from).value); }
+  void move(const Slice& from, const Slice& to) {
+    const Found found = read(from);
+    write(to, found.value, found.way);
+  }
   /// Rule state knows whether a collective may be where it is; what works in place changes no sum.
   template <Collective Kind>
   void step(const Kind& what) {
     for_each_tensor(what, [&](const Slice& from, const Slice& to) {
       if (from.buffer != to.buffer) move(from, to);
+      for_each_row(to, [&](std::int64_t begin, std::int64_t end) {
+        bytes_.change(begin, end, [](Held& held) {
+          if (held.way == Way::rounded) held.way = Way::carried;
+        });
+      });
     });
   }
   void step(const Copy& what) { move(what.from, what.to); }
@@ -277,8 +292,10 @@ class SumCheck {
   }
 
   void compute(const op::Op& op) {
-    if (op::is_rounding(op)) return move(slices_[0], slices_[1]);
-    if (op::is_sum_of_two(op))
+    if (op::is_rounding(op)) return write(slices_[1], read(slices_[0]).value, Way::rounded);
+    if (op::is_widening(op) && leads_back(slices_[0]))
+      return write(slices_[1], read(slices_[0]).value);
+    if (op::is_sum_of_two(op) || (op::is_sum_with_rounded(op) && leads_back(slices_[1])))
       return write(slices_[2], contents_.sum(read(slices_[0]).value, read(slices_[1]).value));
     if (op::constant_of(op) == 0.0) return write(slices_[0], Contents::zero());
     const op::Operands operands = op::operands(op);
@@ -338,6 +355,22 @@ class SumCheck {
     }
   }
 
+  /// True if what a slice holds was rounded for a collective, as the program says that it does, and
+  /// has only moved since. All else that leads from bf16 to float32 is a row as any other.
+  bool leads_back(const Slice& slice) {
+    const Way way = read(slice).way;
+    if (way == Way::none) return false;
+    if (program_.reduce != program_.buffer(slice.buffer).dtype)
+      fault(index_,
+            format("it takes {} back to the type of sums, but the program does not say "
+                   "that it reduces gradients in {}",
+                   name_of(slice), fourfold::to_string(program_.buffer(slice.buffer).dtype)));
+    else if (way == Way::rounded)
+      fault(index_,
+            format("no collective has carried {}, which was rounded for one", name_of(slice)));
+    return true;
+  }
+
   /// True if a row adds to this operand, or begins a sum in it, as its attribute says.
   static bool is_sum(const op::Op& op, const op::Operand& operand) {
     return op::can_accumulate(op) && operand.state == op::State::none;
@@ -363,6 +396,7 @@ class SumCheck {
       const bool adds = is_sum(op, operands[i]);
       if (adds && is_update(op)) updates_.back().found = term;
       if (adds) contributions_.try_emplace(kind, Contribution{index_, reads_});
+      if (op::is_widening(op) || op::is_sum_with_rounded(op)) led_back_.try_emplace(kind, index_);
       if (!weights_.empty()) reads_.push_back(contents_.kind(term));
       if (adds && operands[i].role == op::Role::update)
         accumulate(slices_[i], term);
@@ -462,6 +496,12 @@ class SumCheck {
     if (!kinds)
       return fault(update.index, "its gradient is a sum that is nested too deep to be followed");
     for (const std::uint64_t kind : *kinds) {
+      if (const auto row = led_back_.find(kind); row != led_back_.end())
+        return fault(update.index,
+                     format("the gradient of {} has a term that instruction {} ({}) takes back to "
+                            "the type of sums: what was summed up before was rounded",
+                            program_.buffer(update.weight).name, row->second,
+                            short_text(program_, program_.instructions[row->second])));
       const auto contribution = contributions_.find(kind);
       if (contribution == contributions_.end()) continue;
       bool is_known = false, is_own = false;
@@ -501,6 +541,7 @@ class SumCheck {
   IntervalMap<Held> bytes_;
   std::map<ValueId, BufferId> parameter_of_;
   std::unordered_map<std::uint64_t, Contribution> contributions_;  // by kind
+  std::unordered_map<std::uint64_t, std::size_t> led_back_;  // by kind: the row of a rounded value
   /// By kind of value: the weights that rows of the forward pass read beside it, or make it from.
   std::unordered_map<std::uint64_t, std::set<BufferId>> met_;
   std::map<BufferId, std::vector<std::uint32_t>> uses_;  // how many of a weight, by micro-batch

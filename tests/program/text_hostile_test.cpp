@@ -44,6 +44,8 @@ TEST(TextErrors, name_the_file_the_line_what_was_read_and_what_was_expected) {
             "some.txt:15: read 'step', expected buffers of different names");
   EXPECT_EQ(error_of(edited("f32  [16, 8]", "f99  [16, 8]")),
             "some.txt:15: read 'f99', expected a dtype");
+  EXPECT_EQ(error_of(edited("  events ", "  reduce bf17\n  events ")),
+            "some.txt:11: read 'bf17', expected an element type such as bf16");
 }
 
 TEST(TextErrors, say_what_is_wrong_with_an_input) {

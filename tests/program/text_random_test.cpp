@@ -26,6 +26,7 @@ class RandomProgram {
     program.transient_bytes = below(1LL << 40);
     program.feeds = {below(5), below(5), below(5), below(5), coin() ? 1 : below(5)};
     program.inputs = {{"tokens", DType::i32, {below(9)}}, {"pixels", DType::u8, {2, below(9), 3}}};
+    if (coin()) program.reduce = static_cast<DType>(index(3));
     program.num_events = 40;
     for (std::size_t i = 0; i < 1 + index(3); ++i) add_mesh(program);
     for (std::size_t i = 0; i < 1 + index(4); ++i) add_group(program);

@@ -75,6 +75,29 @@ TEST(VerifySum, a_contribution_from_another_micro_batch_is_a_fault) {
                    "it reads y_grad of micro-batch 1 together with what is of micro-batch 0");
 }
 
+TEST(VerifySum, a_gradient_rounded_for_no_collective_is_a_fault) {
+  Program program = tiny_train(2);
+  const Slice gradient = slice_of(program, "g.head");
+  Buffer buffer = program.buffer(gradient.buffer);
+  buffer.name = "copy";
+  buffer.role = BufferRole::activation;
+  buffer.offset_bytes = (program.transient_bytes + 63) / 64 * 64;
+  program.transient_bytes = buffer.offset_bytes + buffer.size_bytes;
+  program.buffers.push_back(buffer);
+  const Slice copy = slice_of(program, "copy");
+  const std::size_t at = norm_of(program, "g.head");
+  const auto insert = [&](std::size_t index, const op::Op& row, const Slice& from,
+                          const Slice& to) {
+    const Compute compute{row, DType::f32, {from, to}, std::nullopt, "reference"};
+    insert_instruction(program, index, {program.instructions[at].stream, compute});
+  };
+  insert(at, op::rounding(), gradient, copy);
+  insert(at + 1, op::widening(), copy, gradient);
+  expect_sum_fault(program, at + 1, "does not say that it reduces gradients in f32");
+  program.reduce = DType::f32;
+  expect_sum_fault(program, at + 1, "no collective has carried copy, which was rounded for one");
+}
+
 TEST(VerifySum, a_use_of_a_weight_without_a_contribution_is_a_fault) {
   // A second use in each micro-batch, for which nothing adds to the gradient.
   Program program = tiny_train(2);
