@@ -81,6 +81,10 @@ class Inserter {
     ValueId sum;  // holds it
   };
 
+  using CutsKey = std::vector<std::vector<std::pair<std::size_t, std::int64_t>>>;
+  /// From what, to which cuts, within which stretch of the graph.
+  using ConversionKey = std::tuple<ValueId, CutsKey, std::pair<Phase, std::int64_t>>;
+
   const Sharding& kept(ValueId id) const {
     return shardings_.values[recomputed_.origin[id.index()].index()];
   }
@@ -133,9 +137,12 @@ class Inserter {
   ValueId converted(ValueId id, const Sharding& wanted, bool is_rounded) {
     const ValueId from = is_rounded ? cast(id) : id;
     if (kept(id) == wanted) return from;
-    const auto key = std::tuple(from, cuts_key(wanted), scope(id));
+    const ConversionKey key(from, cuts_key(wanted), scope(id));
     if (const auto place = converted_.find(key); place != converted_.end()) return place->second;
-    const ValueId to = convert(from, kept(id), wanted, purpose_of(id), std::nullopt, std::nullopt);
+    const ValueId to =
+        moves_rounded(id, kept(id), wanted)
+            ? widened(id, moved_rounded(id, wanted), wanted)
+            : convert(from, kept(id), wanted, purpose_of(id), std::nullopt, std::nullopt);
     converted_.emplace(key, to);
     return to;
   }
@@ -151,6 +158,75 @@ class Inserter {
     const ValueId to = add(std::move(copy));
     result_.steps.emplace_back(Node{op::rounding(), {id}, {to}, phase_, std::nullopt});
     cast_.emplace(id, to);
+    return to;
+  }
+
+  // --- gradients that are rounded before they move
+
+  /// True if collectives carry the gradient of a weight on this way, and carry it rounded.
+  bool moves_rounded(ValueId id, const Sharding& from, const Sharding& to) const {
+    const graph::Value& value = graph_.value(id);
+    if (!plan_.rounds_gradients || value.role != ValueRole::gradient) return false;
+    if (graph_.value(value.gradient_of.value()).role == ValueRole::average) return false;
+    return std::ranges::any_of(conversion_path(from, to), [](const Conversion& conversion) {
+      return conversion.kind != MoveKind::slice;
+    });
+  }
+
+  /// A copy of a gradient, or of its part of this micro-batch, in the type of the computation.
+  ValueId rounded_gradient(ValueId id) {
+    result_.rounds_gradients = true;
+    ShardedValue copy = result_.values[id.index()];
+    copy.name = fresh_name(copy.name + "/cast");
+    copy.role = ValueRole::activation;
+    copy.element = op::Element::compute;
+    copy.is_micro_sum = false;
+    const ValueId to = add(std::move(copy));
+    result_.steps.emplace_back(Node{op::rounding(), {id}, {to}, phase_, std::nullopt});
+    return to;
+  }
+
+  ValueId moved_rounded(ValueId id, const Sharding& wanted) {
+    return convert(rounded_gradient(id), kept(id), wanted, Purpose::gradients, std::nullopt,
+                   std::nullopt);
+  }
+
+  /// Rounds and moves all gradients that updates read before the first of them is widened: one
+  /// collective follows another, and those of small tensors may join.
+  void move_gradients() {
+    struct Moved {
+      ValueId gradient, moved;
+      const Sharding& wanted;
+    };
+    std::vector<Moved> list;
+    std::set<ConversionKey> seen;
+    for (std::size_t n = node_; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      const plan::NodeShardings& shardings = shardings_.nodes[recomputed_.node_origin[n]];
+      for (std::size_t i = 0; i < node.reads.size(); ++i) {
+        const ValueId id = node.reads[i];
+        const Sharding& wanted = shardings.reads[i];
+        if (moves_rounded(id, kept(id), wanted) &&
+            seen.emplace(id, cuts_key(wanted), scope(id)).second)
+          list.push_back({id, moved_rounded(id, wanted), wanted});
+      }
+    }
+    for (const auto& [id, moved, wanted] : list)
+      converted_.emplace(ConversionKey(id, cuts_key(wanted), scope(id)),
+                         widened(id, moved, wanted));
+  }
+
+  /// The gradient that has moved in its own type again: in its own place where it is cut as before.
+  ValueId widened(ValueId id, ValueId moved, const Sharding& wanted) {
+    ValueId to = id;
+    if (wanted.dims != kept(id).dims) {
+      ShardedValue wide = result_.values[id.index()];
+      wide.name = fresh_name(wide.name + "/reduced");
+      wide.role = ValueRole::activation;
+      wide.sharding = without_partial(wanted);
+      to = add(std::move(wide));
+    }
+    result_.steps.emplace_back(Node{op::widening(), {moved}, {to}, phase_, std::nullopt});
     return to;
   }
 
@@ -172,9 +248,8 @@ class Inserter {
                       : !plan_.checkpointing.repeats_any();
   }
 
-  static std::vector<std::vector<std::pair<std::size_t, std::int64_t>>> cuts_key(
-      const Sharding& sharding) {
-    std::vector<std::vector<std::pair<std::size_t, std::int64_t>>> key;
+  static CutsKey cuts_key(const Sharding& sharding) {
+    CutsKey key;
     for (const auto& cuts : sharding.dims) {
       auto& dim = key.emplace_back();
       for (const op::Cut& cut : cuts) dim.emplace_back(cut.axis.index(), cut.stride.value_or(-1));
@@ -288,6 +363,7 @@ class Inserter {
       const ValueRole role = graph_.values[i].role;
       if (role == ValueRole::parameter || role == ValueRole::gradient) send(ValueId(i));
     }
+    if (phase == Phase::update) move_gradients();
   }
 
   /// Sends a value of this phase wherever it is wanted, whole.
@@ -359,9 +435,12 @@ class Inserter {
   /// After the last producer of a micro-batch, what it holds goes to the gradient's sum.
   void add_to_sum(ValueId id) {
     if (last_producer_[id.index()] != node_) return;
-    for (const SumClass& term : classes_[id.index()])
-      if (term.sum != id)
-        convert(term.sum, term.sharding, kept(id), purpose_of(id), std::nullopt, id);
+    for (const SumClass& term : classes_[id.index()]) {
+      if (term.sum == id) continue;
+      const bool rounds = moves_rounded(id, term.sharding, kept(id));
+      convert(rounds ? rounded_gradient(term.sum) : term.sum, term.sharding, kept(id),
+              purpose_of(id), std::nullopt, id);
+    }
   }
 
   /// Reduces a result completely, once: all its parts, then their sum.
@@ -387,10 +466,7 @@ class Inserter {
   Phase phase_ = Phase::forward;
   std::vector<std::size_t> last_producer_;      // by value
   std::vector<std::vector<SumClass>> classes_;  // by value
-  std::map<std::tuple<ValueId, std::vector<std::vector<std::pair<std::size_t, std::int64_t>>>,
-                      std::pair<Phase, std::int64_t>>,
-           ValueId>
-      converted_;
+  std::map<ConversionKey, ValueId> converted_;
   std::map<ValueId, ValueId> cast_;
   std::map<std::string, int> names_;
   std::set<std::size_t> handed_over_;  // edges that have a step

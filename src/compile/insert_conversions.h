@@ -14,6 +14,8 @@ namespace fourfold::compile {
 ///    later ones; with recomputation, parameters only within a segment of one phase;
 ///  - what several ops add to a gradient in one micro-batch is reduced once, then added to the sum
 ///    over micro-batches;
+///  - where the plan says so, what collectives carry of the gradient of a weight is rounded to the
+///    type of the computation before it moves, and widened, or added to the sum, when it arrives;
 ///  - gradients and results are reduced completely before their first reader, or at the end.
 /// `shardings` are those of the graph that was recomputed.
 ShardedGraph insert_conversions(const Recomputed& recomputed, const plan::GraphShardings& shardings,

@@ -60,6 +60,7 @@ class Lowering {
     program_.name = graph_.name;
     program_.world = plan.world;
     program_.meshes = plan.meshes;
+    if (graph_.rounds_gradients) program_.reduce = plan.compute;
     program_.streams = {"math"};
     program_.buffers = persistent.buffers;
     program_.persistent_bytes = persistent.bytes;
@@ -314,12 +315,24 @@ class Lowering {
   /// for it.
   void emit(const Move& move) {
     const bool starts_sum = move.sum && starts(*move.sum);
-    const ValueId to = starts_sum ? *move.sum : move.to;
+    const bool becomes_sum = starts_sum && !is_rounded(move);
+    const ValueId to = becomes_sum ? *move.sum : move.to;
     program_.instructions.push_back(instruction_of(move, slice(move.from), slice(to)));
-    if (!move.sum || starts_sum) return;
+    if (!move.sum || becomes_sum) return;
     const StreamId stream = program_.instructions.back().stream;
-    compute({op::sum_of_two(), {*move.sum, move.to}, {*move.sum}, move.phase, std::nullopt});
+    compute(addition(move, starts_sum));
     program_.instructions.back().stream = stream;
+  }
+
+  /// True if what moves has another type than the sum that it is added to.
+  bool is_rounded(const Move& move) const {
+    return element_dtype(move.to) != element_dtype(*move.sum);
+  }
+  /// What leads a term that has moved to its sum, or begins the sum.
+  Node addition(const Move& move, bool starts_sum) const {
+    if (starts_sum) return {op::widening(), {move.to}, {*move.sum}, move.phase, std::nullopt};
+    const op::Op row = is_rounded(move) ? op::sum_with_rounded() : op::sum_of_two();
+    return {row, {*move.sum, move.to}, {*move.sum}, move.phase, std::nullopt};
   }
 
   /// Receiver number j of a mesh takes from sender number j modulo the size of the other one.

@@ -40,7 +40,8 @@ enum class Purpose : std::uint8_t { activations, weights, gradients };
 struct Move {
   Conversion conversion;
   ValueId from, to;
-  /// What arrives in `to` is added to this gradient, or becomes it in the first micro-batch.
+  /// What arrives in `to` is added to this gradient, or becomes it in the first micro-batch. The
+  /// gradient may be of a wider type: what moved was rounded.
   std::optional<ValueId> sum;
   graph::Phase phase = graph::Phase::forward;
   Purpose purpose = Purpose::activations;
@@ -61,6 +62,7 @@ struct ShardedGraph {
   MeshId mesh;  // whose ranks carry it out
   std::vector<ShardedValue> values;
   std::vector<Step> steps;
+  bool rounds_gradients = false;  // for collectives: as program::Program::reduce says
 
   const ShardedValue& value(ValueId id) const { return values[id.index()]; }
 };

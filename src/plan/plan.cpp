@@ -88,6 +88,7 @@ void take_options(Plan& plan, const PlanSpec& spec) {
   plan.bucket_bytes = spec.bucket_bytes;
   plan.cached_gathers = spec.cached_gathers;
   plan.memory_limit = spec.memory_limit;
+  plan.rounds_gradients = spec.rounds_gradients && accumulation_type(spec.compute) != spec.compute;
 }
 
 std::string to_string(const Checkpointing& checkpointing) {
@@ -128,6 +129,7 @@ std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
   if (b.chunks > 1) text += format("chunks of a micro-batch: {}\n", b.chunks);
   text += format("precision: {}   activation checkpointing: {}\n", to_string(plan.compute),
                  to_string(plan.checkpointing));
+  if (plan.rounds_gradients) text += format("gradients: reduced in {}\n", to_string(plan.compute));
   if (const std::string names = not_overlapped(plan.overlap); !names.empty())
     text += format("not beside computation: {}\n", names);
   for (std::size_t i = 0; i < model.graphs.size(); ++i)

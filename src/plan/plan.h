@@ -44,6 +44,8 @@ struct Plan {
   Overlap overlap;
   std::int64_t bucket_bytes = default_bucket_bytes;  // see PlanSpec, as the next two
   std::optional<std::int64_t> cached_gathers, memory_limit;
+  /// Gradients are rounded to the type of the computation before collectives carry them.
+  bool rounds_gradients = false;
   std::vector<GraphShardings> graphs;  // in the order of the model's graphs
   /// What the meshes send each other, of each graph in the order in which values leave. A run on
   /// one mesh sends nothing.

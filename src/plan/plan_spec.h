@@ -99,6 +99,7 @@ struct PlanSpec {
   std::optional<std::int64_t> cached_gathers = std::nullopt;
   /// Bytes of a rank's persistent and transient memory. None: as many as are needed.
   std::optional<std::int64_t> memory_limit = std::nullopt;
+  bool rounds_gradients = false;  // as Plan has it
   bool operator==(const PlanSpec&) const = default;
 };
 

@@ -51,9 +51,9 @@
 //                       norm has each gradient once, the count of non-finite numbers each moment.
 //                       No instruction reads values of two micro-batches. All of this is so of each
 //                       chunk of a micro-batch too, and an instruction draws for the samples that
-//                       it reads. No term of a gradient has been summed up in a
-//                       type that is narrower than that of sums, but by collectives where the
-//                       program says so (Program::reduce).
+//                       it reads. No term of a gradient has been summed up in a type that is
+//                       narrower than that of sums, but by collectives where the program says so
+//                       (Program::reduce).
 //
 //   state               Sharding and partial sums, recomputed from op/'s factor rules, match the
 //                       claims.

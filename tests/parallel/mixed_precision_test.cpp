@@ -168,6 +168,102 @@ TEST_P(MixedPrecisionOnGrids, gradients_are_summed_in_float32_over_micro_batches
   }
 }
 
+// --- gradients that are rounded before ranks add them up
+
+/// What rounding adds to a gradient, relative to the sizes of its terms: along each axis a term is
+/// rounded before it moves, and the sum once, as threads add in float32; each time by at most u of
+/// what there is.
+double error_of_reductions(const plan::Grid& grid) {
+  double factor = 1;
+  for (const std::int64_t ranks : {grid.z, grid.data.value()})
+    if (ranks > 1) factor *= std::pow(1 + bf16_epsilon, 2);
+  return factor - 1;
+}
+
+const std::vector<plan::Grid> grids_that_reduce = {{.x = 1, .y = 1, .z = 2, .data = 1},
+                                                   {.x = 1, .y = 1, .z = 1, .data = 4},
+                                                   {.x = 1, .y = 1, .z = 2, .data = 2}};
+
+TEST_P(MixedPrecisionOnGrids, rounded_gradients_differ_by_two_roundings_for_each_axis) {
+  RunSetup setup = small_model(DType::bf16, GetParam());
+  const auto sizes = sizes_of_terms(setup);
+  for (const plan::Grid& grid : grids_that_reduce) {
+    setup.plan.shard_states = grid.data.value() == 2;
+    SCOPED_TRACE(format("z {} data {}", grid.z, grid.data.value()));
+    setup.plan.rounds_gradients = false;
+    const Tensors wanted = gradients_on(setup, grid, 2);
+    setup.plan.rounds_gradients = true;
+    const Tensors got = gradients_on(setup, grid, 2);
+    ASSERT_EQ(got.size(), wanted.size());
+    EXPECT_NE(got, wanted) << "rounding shows";
+    for (const auto& [name, gradient] : wanted)
+      EXPECT_LE(test::relative_error(got.at(name), gradient, 0) * test::norm(gradient),
+                error_of_reductions(grid) * sizes.at(name))
+          << name;
+  }
+}
+
+/// The losses of some steps of SGD on one batch, and the norm of each step's gradient.
+struct Descent {
+  std::vector<double> losses, norms;
+};
+
+Descent descent_on(RunSetup setup, const plan::Grid& grid, double lr, std::int64_t steps) {
+  test::set_grid(setup, grid, 2);
+  GridRun run(setup);
+  Descent descent;
+  run.run([&](GridRun::RankRun& rank) {
+    rank.executor.run("init", SmallRun::block(0, 0, 1));
+    auto feeder = test::random_batch(setup);
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const auto result = rank.executor.run("train", SmallRun::block(step, lr, 1), &feeder);
+      if (rank.rank != 0) continue;
+      descent.losses.push_back(loss_of(result));
+      descent.norms.push_back(result.grad_norm);
+    }
+  });
+  return descent;
+}
+
+/// After k steps of SGD weights differ by at most k lr e, where e is the error of a gradient, and
+/// the loss by that times its gradient; and by the rounding of activations, which see other
+/// weights. The terms of all steps are as large as those of the first: the batch is one, and the
+/// norm of its gradient does not grow.
+TEST(MixedPrecision, losses_with_rounded_gradients_stay_within_the_error_of_their_reductions) {
+  constexpr std::int64_t steps = 6;  // the last loss follows five updates
+  constexpr double lr = 0.5;
+  RunSetup setup = small_model();
+  setup.gpt.dropout = 0;
+  setup.optimizer = {
+      .kind = graph::Optimizer::sgd, .momentum = 0, .weight_decay = 0, .grad_clip = 0};
+  double size = 0;
+  for (const auto& [name, of_tensor] : sizes_of_terms(setup)) size = std::hypot(size, of_tensor);
+  for (const plan::Grid& grid : grids_that_reduce) {
+    SCOPED_TRACE(format("z {} data {}", grid.z, grid.data.value()));
+    setup.plan.rounds_gradients = false;
+    const Descent wanted = descent_on(setup, grid, lr, steps);
+    setup.plan.rounds_gradients = true;
+    const Descent got = descent_on(setup, grid, lr, steps);
+    const double norm = *std::ranges::max_element(wanted.norms);
+    EXPECT_EQ(got.losses[0], wanted.losses[0]) << "nothing has been reduced yet";
+    EXPECT_NE(got.losses[1], wanted.losses[1]) << "rounding shows";
+    EXPECT_LE(norm, 1.1 * wanted.norms[0]);
+    double bound = 0;
+    for (std::size_t step = 1; step < got.losses.size(); ++step) {
+      bound = static_cast<double>(step) * lr * error_of_reductions(grid) * size * norm +
+              bf16_epsilon * wanted.losses[step];
+      EXPECT_NEAR(got.losses[step], wanted.losses[step], bound) << "step " << step;
+    }
+    EXPECT_GT((wanted.losses[0] - wanted.losses.back()) / 2, bound)
+        << "what is learned from the terms of one rank of two alone is outside of the bound";
+    std::printf("z %d data %d: loss %.4f to %.4f, with rounded gradients %.4f; bound %.4f\n",
+                static_cast<int>(grid.z), static_cast<int>(grid.data.value()), wanted.losses[0],
+                wanted.losses.back(), got.losses.back(), bound);
+  }
+}
+
+// --- activations
+
 /// Terms of activations are rounded to bf16 on each rank of x and y before they are added up. As
 /// many roundings as a token passes on its way through the model and back are between a loss or a
 /// gradient and the serial one; the serial run has as many, so they add up as their root.

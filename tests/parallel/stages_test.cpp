@@ -285,13 +285,15 @@ TEST(Stages, in_chunks_are_infeasible) {
 }
 
 /// Weights in float32, also those of a table that a stage receives; each stage rounds its own copy.
-/// A residual stream in float32 is received as such, and is no weight.
+/// A residual stream in float32 is received as such, and is no weight. There gradients are rounded
+/// before ranks of a stage add them up, and sent to another stage in float32.
 TEST(Stages, in_bf16_learn_as_the_serial_run_does) {
   for (const bool wide : {false, true}) {
     SCOPED_TRACE(wide ? "wide residual stream" : "narrow residual stream");
     RunSetup setup = gpt();
     setup.plan.compute = DType::bf16;
     setup.gpt.wide_residual = wide;
+    setup.plan.rounds_gradients = wide;
     setup.reference_kernels = true;
     const Tensors weights = test::rough_weights(setup);
     const auto job = compile_stages(setup, {{{.data = 1}, {.x = 1, .data = 2}}, {1}});

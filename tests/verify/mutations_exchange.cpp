@@ -381,12 +381,17 @@ void add_lists(std::vector<Mutation>& list) {
   list.push_back({"tensors of two element types in one collective",
                   {"groups"},
                   true,
-                  [](Job& job, std::mt19937& random) {
-                    return on_all(job, pick_list(job, random), [&](const Site& each) {
+                  [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
+                    const auto last_tensor = [&](const Site& site) -> Buffer& {
+                      const BufferId id = kind_at<AllReduce>(job, site).data.back().buffer;
+                      return program_at(job, site).buffers[id.index()];
+                    };
+                    const auto site = pick_list(job, random);
+                    // No other type has two bytes.
+                    if (!site || last_tensor(*site).dtype == DType::bf16) return std::nullopt;
+                    return on_all(job, site, [&](const Site& each) {
                       if (kind_at<AllReduce>(job, each).data.empty()) return;
-                      Program& program = program_at(job, each);
-                      Buffer& buffer =
-                          program.buffers[kind_at<AllReduce>(job, each).data.back().buffer.index()];
+                      Buffer& buffer = last_tensor(each);
                       buffer.dtype = buffer.dtype == DType::f32 ? DType::i32 : DType::i64;
                     });
                   }});

@@ -249,7 +249,7 @@ Mutation changed(std::string kind, std::vector<std::string> rules, bool at_instr
 }
 
 void add_buffers(std::vector<Mutation>& list) {
-  list.push_back(changed("a copy in the type of its weight", {"operands", "class"}, false,
+  list.push_back(changed("a copy in the type of its weight", {"operands", "class", "bounds"}, false,
                          [](Bundle&, Buffer& copy) { copy.dtype = DType::f32; }));
   list.push_back(changed("a copy that is taken for an activation", {"update-once"}, true,
                          [](Bundle&, Buffer& copy) { copy.role = BufferRole::activation; }));
@@ -309,6 +309,83 @@ void add_frames_of_copies(std::vector<Mutation>& list) {
                   }});
 }
 
+// --- gradients that are rounded before collectives carry them
+
+/// True if an instruction leads a gradient's term back to float32.
+bool leads_back(const Program& program, std::size_t at) {
+  const auto* compute = std::get_if<Compute>(&program.instructions[at].what);
+  return compute != nullptr && program.reduce &&
+         (op::is_widening(compute->op) || op::is_sum_with_rounded(compute->op)) &&
+         program.buffer(compute->slices.back().buffer).role == BufferRole::gradient;
+}
+
+/// The places where terms of micro-batches that were carried in bf16 go into one gradient: the
+/// first becomes it, the others are added.
+std::vector<std::size_t> terms_of(const Program& program, BufferId gradient) {
+  std::vector<std::size_t> terms;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    if (!leads_back(program, i)) continue;
+    const auto& compute = std::get<Compute>(program.instructions[i].what);
+    if (compute.slices.back().buffer == gradient && op::is_widening(compute.op) == terms.empty())
+      terms.push_back(i);
+  }
+  return terms;
+}
+
+/// A new buffer, after all others in memory.
+Slice add_transient(Bundle& bundle, Program& program, Buffer buffer) {
+  constexpr std::int64_t alignment = 64;
+  buffer.offset_bytes = (program.transient_bytes + alignment - 1) / alignment * alignment;
+  program.transient_bytes = buffer.offset_bytes + buffer.size_bytes;
+  bundle.transient_bytes = std::max(bundle.transient_bytes, program.transient_bytes);
+  program.buffers.push_back(std::move(buffer));
+  return program.whole(BufferId(program.buffers.size() - 1));
+}
+
+/// Adds the terms of a gradient up in a buffer of their own type, which becomes the gradient.
+void sum_in_own_type(Bundle& bundle, Program& program, BufferId gradient) {
+  const std::vector<std::size_t> terms = terms_of(program, gradient);
+  const auto term = [&](std::size_t i) -> Compute& {
+    return std::get<Compute>(program.instructions[terms[i]].what);
+  };
+  const Slice first = term(0).slices[0];
+  Buffer like = program.buffer(first.buffer);
+  like.name = "rounded.sum";
+  const Slice sum = add_transient(bundle, program, std::move(like));
+  Compute whole = term(0);
+  whole.slices[0] = sum;
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    term(i).op = op::sum_of_two();
+    term(i).slices = {sum, term(i).slices[1], sum};
+  }
+  const StreamId stream = program.instructions[terms[0]].stream;
+  program.instructions[terms[0]].what = Copy{first, sum};
+  insert_instruction(program, terms.back() + 1, {stream, whole});
+}
+
+void add_gradients(std::vector<Mutation>& list) {
+  list.push_back({"a program that does not say that it rounds gradients",
+                  {"sum"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    return on_all(job, pick(job, random, leads_back),
+                                  [&](const Site& each) { program_at(job, each).reduce.reset(); });
+                  }});
+  list.push_back({"micro-batches summed up in the type in which ranks sum up",
+                  {"sum"},
+                  true,
+                  [](Job& job, std::mt19937& random) {
+                    const auto site = pick_kind<Compute>(
+                        job, random, [](const Program& program, const Compute& compute) {
+                          return program.reduce && op::is_sum_with_rounded(compute.op);
+                        });
+                    return on_all(job, site, [&](const Site& each) {
+                      const BufferId gradient = kind_at<Compute>(job, each).slices.back().buffer;
+                      sum_in_own_type(job[each.rank], program_at(job, each), gradient);
+                    });
+                  }});
+}
+
 }  // namespace
 
 void add_rounded_mutations(std::vector<Mutation>& list) {
@@ -317,6 +394,7 @@ void add_rounded_mutations(std::vector<Mutation>& list) {
   add_writers(list);
   add_buffers(list);
   add_frames_of_copies(list);
+  add_gradients(list);
 }
 
 }  // namespace fourfold::verify

@@ -50,9 +50,11 @@ struct Sizes {
                (setup.plan.micro_batch_size * setup.z() * setup.data())),
         element(size_bytes(setup.plan.compute)),
         accumulate(size_bytes(accumulation_type(setup.plan.compute))),
+        reduce(setup.plan.rounds_gradients ? element : accumulate),
         ranks({{"x", setup.x()}, {"y", setup.y()}, {"z", setup.z()}, {"data", setup.data()}}) {}
-  std::int64_t h, f, layers, t, micros, element, accumulate;  // the last two in bytes
-  std::map<std::string, std::int64_t> ranks;                  // by axis
+  std::int64_t h, f, layers, t, micros;
+  std::int64_t element, accumulate, reduce;   // bytes; the last: of a gradient that moves
+  std::map<std::string, std::int64_t> ranks;  // by axis
 };
 
 // --- AxoNN
@@ -178,23 +180,23 @@ class Formulas {
     add(tensor, axis, passes, times * s_.micros, s_.t * width, parts, s_.element);
   }
   /// A weight of which ranks of one z use one of `parts`: gathered on z for use, in the type of the
-  /// computation; its gradient, in that of sums, reduce-scattered on z, and summed over data at the
-  /// end.
+  /// computation; its gradient, in that of sums unless it is rounded before it moves,
+  /// reduce-scattered on z, and summed over data at the end.
   void weight(const std::string& tensor, std::int64_t elements, std::int64_t parts,
               std::int64_t gathers) {
     add(tensor, "z", all_gather, gathers * s_.micros, elements, parts, s_.element);
-    add(tensor, "z", reduce_scatter, s_.micros, elements, parts, s_.accumulate);
-    add(tensor, "data", all_reduce, 1, elements, parts * g("z"), s_.accumulate);
+    add(tensor, "z", reduce_scatter, s_.micros, elements, parts, s_.reduce);
+    add(tensor, "data", all_reduce, 1, elements, parts * g("z"), s_.reduce);
   }
   /// A bias or gain: its gradient, cut as what it is added to, is summed over data and z and then
   /// gathered, once in a step.
   void small(const std::string& tensor, std::int64_t width, const std::vector<std::string>& cuts) {
     std::int64_t parts = 1;
     for (const std::string& axis : cuts) parts *= g(axis);
-    sum(tensor, {"data", "z"}, 1, width, parts, s_.accumulate);
+    sum(tensor, {"data", "z"}, 1, width, parts, s_.reduce);
     for (std::size_t i = cuts.size(); i-- > 0;) {
       parts /= g(cuts[i]);
-      add(tensor, cuts[i], all_gather, 1, width, parts, s_.accumulate);
+      add(tensor, cuts[i], all_gather, 1, width, parts, s_.reduce);
     }
   }
 
@@ -310,6 +312,8 @@ TEST(Traffic, follows_the_formulas_without_biases_with_an_untied_head_and_in_oth
     expect_formulas(setup);
     setup.plan.compute = DType::bf16;
     setup.gpt.bias = true;
+    expect_formulas(setup);
+    setup.plan.rounds_gradients = true;
     expect_formulas(setup);
   }
 }
