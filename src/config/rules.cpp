@@ -154,6 +154,14 @@ Verdict residual_fits_compute(const Config& c) {
              compute)};
 }
 
+Verdict reduce_fits_compute(const Config& c) {
+  if (!c.plan.rounds_gradients || c.plan.compute == DType::bf16) return std::nullopt;
+  Config copy = c;  // places hand out references
+  return Finding{format("precision.reduce = bf16 does not go with precision.compute = {}",
+                        value_text(*find_key("precision.compute"), copy)),
+                 "leave precision.reduce out, or set precision.compute = bf16"};
+}
+
 Verdict samples_fit_positions(const Config& c) {
   return at_most("data.seq_length", c.data.seq_length, "model.max_position_embeddings",
                  c.gpt.max_position_embeddings);
@@ -493,6 +501,7 @@ std::span<const Rule> rules() {
       {{"model.hidden_size", "parallel.tensor.y"}, columns_divide_width, true},
       {{"parallel.shard_sequence", "parallel.strategy"}, sequence_is_cut_by_megatron},
       {{"precision.residual", "precision.compute"}, residual_fits_compute},
+      {{"precision.reduce", "precision.compute"}, reduce_fits_compute},
       {{"data.seq_length", "model.max_position_embeddings"}, samples_fit_positions},
       {{"lr_schedule.warmup_steps", "train.steps"}, warmup_fits_steps},
       {{"lr_schedule.warmup_steps", "lr_schedule.decay_steps", "lr_schedule.kind", "train.steps"},

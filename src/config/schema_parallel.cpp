@@ -201,6 +201,20 @@ std::vector<Key> parallel_keys() {
        .derived_words = "precision.compute",
        .derive = [](Config& config) { config.residual = config.plan.compute; },
        .kinds = {model::Kind::gpt}},
+      {.path = "precision.reduce",
+       .meaning = "Type in which ranks add up the gradients of weights beside precision.compute = "
+                  "bf16. bf16: each rank's term is rounded before it moves, and what arrives is "
+                  "added to fp32 sums over micro-batches. Anywhere else gradients move in the type "
+                  "that they have.",
+       .field = choice<bool>(at(&Config::plan, &PlanSpec::rounds_gradients), {"fp32", "bf16"},
+                             {false, true}),
+       .fallback = "fp32",
+       .cost = "bf16: half the bytes of gradients that are sent over z and data, and two bytes a "
+               "parameter of memory more while they move; each term and each sum of ranks is off "
+               "by up to 2^-8 of it.",
+       .example = "bf16",
+       .elsewhere = {"reduce_dtype", "mixed_precision_reduce", "grad_reduce_in_bf16",
+                     "communication_data_type", "grad_reduce_dtype"}},
   };
 }
 

@@ -96,9 +96,11 @@ Rows summary_rows(const Job& job) {
   rows.push_back(grid_row(job));
   rows.push_back(batch_row(job));
   rows.push_back(memory_row(job));
-  rows.push_back({"precision",
-                  format("{}{}, activation checkpointing {}", to_string(job.plan.compute),
-                         config.gpt.wide_residual ? " (residual stream f32)" : "", checkpointing)});
+  rows.push_back(
+      {"precision",
+       format("{}{}{}, activation checkpointing {}", to_string(job.plan.compute),
+              config.gpt.wide_residual ? " (residual stream f32)" : "",
+              job.plan.rounds_gradients ? ", gradients reduced in bf16" : "", checkpointing)});
   if (const std::string alone = plan::not_overlapped(job.plan.overlap); !alone.empty())
     rows.push_back({"overlap", format("none of {}: computation waits for each", alone)});
   rows.push_back(step_row(job));

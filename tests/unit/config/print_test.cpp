@@ -129,6 +129,7 @@ class Randomizer {
     const bool may_be_wide = config_.plan.compute == DType::bf16 &&
                              config_.residual == DType::f32 && config_.kind == model::Kind::gpt;
     if (!may_be_wide) config_.residual = config_.plan.compute;
+    if (config_.plan.compute != DType::bf16) config_.plan.rounds_gradients = false;
     if (config_.data.format == data::Format::synthetic) config_.sample.tokens = 0;
     if (config_.sample.tokens == 0) config_.sample.interval = 0;
     make_data_consistent();

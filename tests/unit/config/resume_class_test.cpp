@@ -16,6 +16,7 @@ TEST(ResumeClass, the_most_special_rule_counts) {
   EXPECT_EQ(resume_class("model.dropout"), ResumeClass::overridable);
   EXPECT_EQ(resume_class("run.seed"), ResumeClass::overridable);
   EXPECT_EQ(resume_class("data.validation"), ResumeClass::overridable);
+  EXPECT_EQ(resume_class("precision.reduce"), ResumeClass::overridable);
   EXPECT_EQ(resume_class("sample.interval"), ResumeClass::free);
   EXPECT_EQ(resume_class("run.name"), ResumeClass::free);
   EXPECT_EQ(resume_class("parallel.tensor.x"), ResumeClass::free);

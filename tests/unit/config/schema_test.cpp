@@ -156,6 +156,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "memory.activation_checkpointing",
                                              "precision.compute",
                                              "precision.residual",
+                                             "precision.reduce",
                                              "eval.interval_steps",
                                              "eval.batches",
                                              "eval.early_stopping",
