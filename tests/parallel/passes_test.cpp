@@ -37,7 +37,7 @@ TEST(Passes, that_may_be_left_out_change_no_bit_alone_and_together) {
 }
 
 /// Kept by the update, or made in each step: on ranks that update their own rows, that gather
-/// weights, or that have them whole.
+/// weights, or that have them whole; also where gradients are rounded before they move.
 TEST(Passes, rounded_weights_that_are_kept_are_those_that_each_step_makes) {
   struct Layout {
     plan::Grid grid;
@@ -52,6 +52,7 @@ TEST(Passes, rounded_weights_that_are_kept_are_those_that_each_step_makes) {
     setup.reference_kernels = true;
     setup.plan.compute = DType::bf16;
     setup.plan.shard_states = layout.shard_states;
+    setup.plan.rounds_gradients = layout.shard_states;
     setup.plan.strategy = layout.strategy;
     test::set_grid(setup, layout.grid);
     const auto [kept, size] = trained(setup, trained_steps);
