@@ -64,6 +64,29 @@ TEST(PaperConfigs, have_the_number_of_parameters_that_follows_from_the_sizes) {
   }
 }
 
+TEST(PaperConfigs, of_axonns_ablation_and_check_have_the_grids_of_the_paper_and_every_switch_on) {
+  const auto loaded = [](const char* file) {
+    const std::vector<std::string> files = {std::string(FOURFOLD_SOURCE_DIR) + "/configs/paper/" +
+                                            file + ".yaml"};
+    return load(files, {});
+  };
+  const Config ablation = loaded("axonn-ablation-gpt-20b"), check = loaded("axonn-check-gpt-125m");
+  const plan::Grid& paper = ablation.plan.grid;
+  EXPECT_EQ((std::vector{paper.x, paper.y, paper.z, paper.data.value()}),
+            (std::vector<std::int64_t>{2, 2, 4, 1}));
+  EXPECT_EQ(ablation.plan.global_batch_size, 16);
+  EXPECT_EQ(ablation.data.seq_length, 2048);
+  const plan::Grid& twos = check.plan.grid;
+  EXPECT_EQ((std::vector{twos.x, twos.y, twos.z, twos.data.value()}),
+            (std::vector<std::int64_t>{2, 2, 2, 2}));
+  for (const Config* config : {&ablation, &check}) {
+    EXPECT_EQ(config->plan.overlap, plan::Overlap());
+    EXPECT_GT(config->plan.bucket_bytes, 0);
+    EXPECT_EQ(config->plan.checkpointing.layers, 1);
+    EXPECT_NE(config->plan.cached_gathers, 0);
+  }
+}
+
 TEST(PaperConfigs, have_a_grid_for_the_ranks_of_the_paper_that_divides_the_batch) {
   for (const Published& run : axonn) {
     plan::PlanSpec spec = load_published(run).plan;
