@@ -112,6 +112,7 @@ constexpr Elsewhere elsewhere[] = {
     {"scripts/setup", "scripts/test runs it first"},
     {"scripts/build", "scripts/test runs it first"},
     {"scripts/gpu-check", "needs a GPU; test_gpu_check.py runs it with a program that was made up"},
+    {"scripts/bench-overlap", "takes many minutes; test_bench_overlap.py has what it says of its times"},
     {"scripts/bench-gpu", "needs a GPU; test_bench_gpu.py has what it says of its figures"},
     {"data/get-corpus", "installs a package"},
     {"sbatch ", "slurm_test.cpp"},
