@@ -1,3 +1,4 @@
+#include <utility>
 
 #include "base/styled_text.h"
 #include "cli/commands.h"
@@ -13,12 +14,13 @@ namespace fourfold::cli {
 void plan(const PlanArguments& arguments) {
   config::Config config = load_config(arguments.config);
   job::resolve_model(config);
-  const job::Job job = job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks);
+  job::Job job = job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks);
   for (const std::string& section :
        {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
-        job::memory_table(job), job::switch_table(job), job::traffic_table(job),
-        job::program_table(job)})
-    if (!section.empty()) screen::print("%s\n", section.c_str());
+        job::memory_table(job), job::traffic_table(job), job::program_table(job)})
+    screen::print("%s\n", section.c_str());
+  const std::string switches = job::switch_table(std::move(job));
+  if (!switches.empty()) screen::print("%s\n", switches.c_str());
 }
 
 }  // namespace fourfold::cli

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "compile/uses.h"
+
 namespace fourfold::compile {
 namespace {
 
@@ -95,14 +97,14 @@ std::vector<Bucket> buckets(const Program& program, std::int64_t bytes) {
   return full;
 }
 
-Instruction as_one(Program& program, const Bucket& bucket) {
-  Instruction all = std::move(program.instructions[bucket.members[0]]);
-  auto& data = std::get<AllReduce>(all.what).data;
+/// Puts the tensors of all members into the first; the others are left without any.
+void put_together(Program& program, const Bucket& bucket) {
+  auto& data = std::get<AllReduce>(program.instructions[bucket.members[0]].what).data;
   for (std::size_t m = 1; m < bucket.members.size(); ++m) {
-    const auto& more = std::get<AllReduce>(program.instructions[bucket.members[m]].what).data;
+    auto& more = std::get<AllReduce>(program.instructions[bucket.members[m]].what).data;
     data.insert(data.end(), more.begin(), more.end());
+    more.clear();
   }
-  return all;
 }
 
 }  // namespace
@@ -111,26 +113,21 @@ Program fill_buckets(Program program, std::int64_t bytes) {
   if (bytes == 0 || program.tasks.size() < 2) return program;
   const std::vector<Bucket> full = buckets(program, bytes);
   if (full.empty()) return program;
-  std::vector<bool> is_member(program.instructions.size(), false);
-  for (const Bucket& bucket : full)
-    for (const std::size_t member : bucket.members) is_member[member] = true;
-  std::vector<Instruction> ready;
-  for (const Bucket& bucket : full) ready.push_back(as_one(program, bucket));
-
-  std::vector<Instruction> list;
-  list.reserve(program.instructions.size());
-  std::vector<std::size_t> moved(program.instructions.size() + 1);
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    moved[i] = list.size();
-    if (!is_member[i]) list.push_back(std::move(program.instructions[i]));
-    for (; next < full.size() && full[next].after == i; ++next)
-      list.push_back(std::move(ready[next]));
+  std::vector<Goal> goals;
+  goals.reserve(program.instructions.size());
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) goals.push_back(Goal::own(i));
+  for (const Bucket& bucket : full) {
+    put_together(program, bucket);
+    goals[bucket.members[0]] = Goal::after(bucket.after);
   }
-  moved.back() = list.size();
-  program.instructions = std::move(list);
-  for (program::Task& task : program.tasks)
-    task.begin = moved[task.begin], task.end = moved[task.end];
+  rearrange(program, goals);
+  std::vector<bool> is_empty;
+  is_empty.reserve(program.instructions.size());
+  for (const Instruction& instruction : program.instructions) {
+    const auto* reduce = std::get_if<AllReduce>(&instruction.what);
+    is_empty.push_back(reduce != nullptr && reduce->data.empty());
+  }
+  erase(program, is_empty);
   return program;
 }
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <utility>
 #include <vector>
+
+#include "compile/uses.h"
 
 namespace fourfold::compile {
 namespace {
@@ -13,25 +14,25 @@ using program::AllGather;
 using program::Instruction;
 using program::Program;
 
-/// Where each instruction of a program goes: before which of the others.
-class Places {
+/// Where each instruction of a program goes.
+class Goals {
  public:
-  explicit Places(const Program& program)
+  explicit Goals(const Program& program)
       : program_(program),
         touched_(program.buffers.size(), 0),
         written_(program.buffers.size(), 0),
         last_(program.streams.size()) {
-    before_.resize(program.instructions.size());
-    std::iota(before_.begin(), before_.end(), std::size_t{0});
+    goals_.reserve(program.instructions.size());
   }
 
-  std::vector<std::size_t> run() {
+  std::vector<Goal> run() {
     for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
-      if (const auto* gather = std::get_if<AllGather>(&program_.instructions[i].what))
-        place(*gather, i);
+      const auto* gather = std::get_if<AllGather>(&program_.instructions[i].what);
+      const std::size_t at = gather == nullptr ? i : place(*gather, i);
+      goals_.push_back(at == i ? Goal::own(i) : Goal::before(at));
       note(i);
     }
-    return std::move(before_);
+    return std::move(goals_);
   }
 
  private:
@@ -43,7 +44,8 @@ class Places {
     bool is_read = false;
   };
 
-  void place(const AllGather& gather, std::size_t index) {
+  /// The instruction in front of which the gather goes.
+  std::size_t place(const AllGather& gather, std::size_t index) {
     const std::size_t own = program_.instructions[index].stream.index();
     Last& last = last_[own];
     std::size_t at = index;
@@ -52,10 +54,11 @@ class Places {
       for (const program::Slice& from : gather.from)
         at = std::max(at, written_[from.buffer.index()]);
       for (const program::Slice& to : gather.to) at = std::max(at, touched_[to.buffer.index()]);
-      before_[index] = at = std::min(at, index);
+      at = std::min(at, index);
     }
     last = {{}, at, 0, false};
     for (const program::Slice& to : gather.to) last.brought.push_back(to.buffer);
+    return at;
   }
 
   /// Who has touched and written each buffer last; who has read what was gathered first.
@@ -78,31 +81,13 @@ class Places {
   const Program& program_;
   std::vector<std::size_t> touched_, written_;  // by buffer: the instruction after the last
   std::vector<Last> last_;                      // by stream
-  std::vector<std::size_t> before_;
+  std::vector<Goal> goals_;
 };
 
 }  // namespace
 
 Program gather_ahead(Program program) {
-  const std::vector<std::size_t> before = Places(program).run();
-  std::vector<std::size_t> order(before.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  // What goes before an instruction stands in front of it, in the order that it had.
-  const auto key = [&](std::size_t i) { return std::pair(before[i], before[i] == i); };
-  std::ranges::stable_sort(order, {}, key);
-  std::vector<Instruction> list;
-  list.reserve(order.size());
-  for (const std::size_t i : order) list.push_back(std::move(program.instructions[i]));
-  program.instructions = std::move(list);
-  // A task begins with what stands in front of its first instruction.
-  for (program::Task& task : program.tasks) {
-    const auto place = [&](std::size_t index) {
-      return static_cast<std::size_t>(
-          std::ranges::lower_bound(order, std::pair(index, false), {}, key) - order.begin());
-    };
-    task.begin = place(task.begin);
-    task.end = place(task.end);
-  }
+  rearrange(program, Goals(program).run());
   return program;
 }
 

@@ -196,12 +196,21 @@ bool is_left_out(const Pass& pass, const PassOptions& options) {
   return std::ranges::find(options.without, pass.name) != options.without.end();
 }
 
-/// From the most room to none. Half a hundred instructions are about what a layer has.
+/// About what a layer has.
+constexpr std::size_t some_instructions = 50;
+
+/// Without a limit: what is sent stays while the next layer computes, and not longer. The gradients
+/// of a whole model, before they are scattered, would fill any memory.
+Room usual_room(const plan::Overlap& overlap) {
+  return {overlap.all_gather, {overlap.reduce_scatter ? some_instructions : 0}};
+}
+
+/// From the most room to none.
 std::vector<Room> rooms(const plan::Overlap& overlap) {
-  constexpr std::size_t whole_task = std::numeric_limits<std::size_t>::max();
+  constexpr std::size_t whole_task = std::numeric_limits<std::size_t>::max(), few = 10;
   const bool ahead = overlap.all_gather;
   std::vector<Room> list;
-  for (const std::size_t reach : {whole_task, std::size_t{50}, std::size_t{10}, std::size_t{0}}) {
+  for (const std::size_t reach : {whole_task, some_instructions, few, std::size_t{0}}) {
     if (reach > 0 && !overlap.reduce_scatter) continue;
     list.push_back({ahead, {reach}});
   }
@@ -213,8 +222,8 @@ std::vector<Room> rooms(const plan::Overlap& overlap) {
 Room room_for(const Form& form, const PassContext& context, const PassOptions& options) {
   if (options.room) return *options.room;
   if (std::get<Program>(form).groups.empty()) return {};
-  std::vector<Room> list = rooms(context.plan.overlap);
-  if (!context.plan.memory_limit) return list[0];
+  if (!context.plan.memory_limit) return usual_room(context.plan.overlap);
+  const std::vector<Room> list = rooms(context.plan.overlap);
   for (const Room& room : list) {
     PassContext with_room = context;
     with_room.room = room;

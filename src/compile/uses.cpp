@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <ranges>
 #include <utility>
 
@@ -151,6 +152,36 @@ void Uses::replace(const std::vector<std::size_t>& members, std::size_t to, prog
   if (std::ranges::find(members, to) == members.end()) remove(to, freed);
   program_.instructions[to].what = std::move(what);
   add(to, freed);
+}
+
+void rearrange(program::Program& program, const std::vector<Goal>& goals) {
+  std::vector<std::uint32_t> order(goals.size());  // by new place: the former one
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, {}, [&](std::uint32_t i) { return goals[i]; });
+  for (program::Task& task : program.tasks) {
+    const auto place = [&](std::size_t index) {
+      return static_cast<std::size_t>(
+          std::ranges::lower_bound(order, Goal::before(index), {},
+                                   [&](std::uint32_t i) { return goals[i]; }) -
+          order.begin());
+    };
+    task.begin = place(task.begin);
+    task.end = place(task.end);
+  }
+  // Along each cycle of the permutation.
+  for (std::size_t first = 0; first < order.size(); ++first) {
+    if (order[first] == first) continue;
+    program::Instruction held = std::move(program.instructions[first]);
+    std::size_t at = first;
+    while (order[at] != first) {
+      const std::size_t from = order[at];
+      program.instructions[at] = std::move(program.instructions[from]);
+      order[at] = static_cast<std::uint32_t>(at);
+      at = from;
+    }
+    program.instructions[at] = std::move(held);
+    order[at] = static_cast<std::uint32_t>(at);
+  }
 }
 
 void erase(program::Program& program, const std::vector<bool>& gone) {

@@ -1,6 +1,7 @@
 // Who touches which buffer, in the order of a program that is being changed.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,24 @@ namespace fourfold::compile {
 
 /// Takes instructions, and activations that nothing touches any more, out of the program.
 void erase(program::Program& program, const std::vector<bool>& gone);
+
+/// Where an instruction goes: it stays, or stands in front of or right after another one.
+class Goal {
+ public:
+  static Goal own(std::size_t index) { return Goal(index, 1); }
+  static Goal before(std::size_t index) { return Goal(index, 0); }
+  static Goal after(std::size_t index) { return Goal(index, 2); }
+  auto operator<=>(const Goal&) const = default;
+
+ private:
+  Goal(std::size_t index, std::uint32_t side)
+      : key_(static_cast<std::uint32_t>(index) * 3 + side) {}
+  std::uint32_t key_;  // small, as there is one for each instruction
+};
+/// Puts each instruction where its goal says; those of one goal keep their order. What stands in
+/// front of the first instruction of a task is of that task. Within the one list: two would be the
+/// peak of compiling. Cost: n log n.
+void rearrange(program::Program& program, const std::vector<Goal>& goals);
 
 /// Places of instructions are their indices in `instructions`, also of those that are gone. Cost of
 /// a question: logarithmic, and the uses that it looks at: those of a task, of a value, or between

@@ -20,8 +20,8 @@ std::string memory_table(const Job& job);
 /// What a rank needs with each switch that costs memory off and on, where that differs: gathers
 /// ahead, memory that is not used again while it is sent, gathered weights that stay, activations
 /// that are computed again. All else is as configured, without a limit. Cost: compiling the
-/// training step for each.
-std::string switch_table(const Job& job);
+/// training step for each, in place of the job's own programs: two would be the peak of planning.
+std::string switch_table(Job job);
 std::string traffic_table(const Job& job);
 
 /// Every program of the bundle: instructions, transient memory, flops.

@@ -134,7 +134,7 @@ inline const std::vector<BadInput> value_mistakes = {
     {good + "optimizer: {weight_decay: -1}\n", check, 2, 1, {"expected number at least 0"}},
     {good + "precision: {compute: fp16}\n", check, 2, 1, {"expected fp32, fp64 or bf16"}},
     {good + "memory: {activation_checkpointing: 2}\n", check, 2, 1, {"write 'every 2'"}},
-    {good + "memory: {activation_checkpointing: all}\n", check, 2, 1, {"full or 'every N'"}},
+    {good + "memory: {activation_checkpointing: all}\n", check, 2, 1, {"full, 'every N' or auto"}},
     {good + "lr_schedule: {kind: cosin}\n", check, 2, 1, {"did you mean 'cosine'?"}},
     {good + "run: {watchdog_s: 30s}\n",
      check,

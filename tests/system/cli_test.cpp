@@ -203,10 +203,10 @@ TEST_F(Cli, plan_shows_grid_batch_shapes_memory_and_what_ranks_send) {
         "all_gather embedding 2 3.00 KiB 1.50 KiB", "linear 8 24.0 KiB 12.0 KiB",
         "reduce_scatter embedding 2 3.00 KiB 1.50 KiB"})
     EXPECT_TRUE(has_line(plan.text, words)) << words << "\n" << plan.text;
-  // The gradients of norms are summed by the collective of a larger tensor.
+  // The gradients of biases are summed by the collective of a norm's, which is complete first.
   const Outcome joined =
       run_fourfold("plan configs/gpt-tiny.yaml --set parallel.tensor.x=2 --ranks 4");
-  EXPECT_TRUE(has_line(joined.text, "norm joined 1.25 KiB 1.25 KiB")) << joined.text;
+  EXPECT_TRUE(has_line(joined.text, "bias joined 1.38 KiB 1.38 KiB")) << joined.text;
 }
 
 TEST_F(Cli, the_number_of_ranks_settles_what_the_grid_leaves_open) {

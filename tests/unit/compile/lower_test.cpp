@@ -88,8 +88,8 @@ TEST(Lower, weights_and_their_gradients_move_once_for_all_chunks_and_activations
   EXPECT_GT(of_activations, 0U);
 }
 
-/// How many sums of a forward task run beside computation, and how many there are: some begins
-/// after it, before any waits for it.
+/// How many collectives of activations of a forward task run beside computation, and how many there
+/// are: some begins after it, before any waits for it.
 std::pair<std::size_t, std::size_t> count_beside_computation(const program::Program& train) {
   const auto task =
       std::ranges::find(train.tasks, program::TaskKind::forward, &program::Task::kind);
@@ -112,14 +112,15 @@ std::pair<std::size_t, std::size_t> count_beside_computation(const program::Prog
         one->is_over |= one->stream == last->stream;
     } else if (std::holds_alternative<program::Compute>(instruction.what)) {
       for (Exchange& exchange : exchanges) exchange.is_beside |= !exchange.is_over;
-    } else if (std::holds_alternative<program::AllReduce>(instruction.what)) {
+    } else if (stream != 0 && !train.streams[stream].ends_with(".weights") &&
+               !std::holds_alternative<program::Feed>(instruction.what)) {
       exchanges.push_back({stream, std::nullopt});
     }
   }
   return {std::ranges::count(exchanges, true, &Exchange::is_beside), exchanges.size()};
 }
 
-TEST(Lower, sums_of_one_chunk_run_beside_the_computation_of_the_next) {
+TEST(Lower, collectives_of_one_chunk_run_beside_the_computation_of_the_next) {
   const auto [of_whole, all_of_whole] = count_beside_computation(chunked(1).train());
   EXPECT_GT(all_of_whole, 8U);
   EXPECT_LE(of_whole, 1U) << "each is read by what follows";
