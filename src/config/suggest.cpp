@@ -117,7 +117,6 @@ constexpr auto absent = std::to_array<Absent>({
     {"train_tokens", tokens},
     {"master",
      "weights and moments are fp32, or fp64 where precision.compute is fp64; leave it out"},
-    {"reduce", "sums of gradients are fp32, or fp64 where precision.compute is fp64; leave it out"},
     {"tensorboard", no_service},
     {"wandb", no_service},
     {"wandb_log", no_service},
