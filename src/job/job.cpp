@@ -93,7 +93,7 @@ std::string in_words(const compile::DoesNotFit& not_fitted, const config::Config
       "memory.limit = {}: a rank needs at least {}{}; the largest tensors are {}; raise the limit "
       "to {}MiB, reduce train.micro_batch_size, or use more ranks{}",
       exact_bytes(*config.plan.memory_limit), format_bytes(not_fitted.least_bytes),
-      config.plan.checkpointing.is_auto ? " with every layer computed again" : "", tensors,
+      config.plan.checkpointing.is_auto ? " where layers are computed again" : "", tensors,
       (not_fitted.least_bytes + mebi - 1) / mebi, places_of({"memory.limit"}, config.origins));
 }
 
