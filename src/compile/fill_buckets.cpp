@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compile/join_collectives.h"
 #include "compile/uses.h"
 
 namespace fourfold::compile {
@@ -61,15 +62,6 @@ std::vector<Candidate> candidates(const Program& program) {
   return list;
 }
 
-/// True if two all-reduces may be one of several tensors.
-bool fit(const Program& program, std::size_t a, std::size_t b) {
-  const Instruction &one = program.instructions[a], &other = program.instructions[b];
-  const auto &first = std::get<AllReduce>(one.what), &second = std::get<AllReduce>(other.what);
-  return one.stream == other.stream && first.group == second.group &&
-         first.reduction == second.reduction &&
-         program.buffer(first.data[0].buffer).dtype == program.buffer(second.data[0].buffer).dtype;
-}
-
 std::vector<Bucket> buckets(const Program& program, std::int64_t bytes) {
   std::vector<Bucket> full, open;
   const auto close = [&](std::size_t index) {
@@ -77,8 +69,10 @@ std::vector<Bucket> buckets(const Program& program, std::int64_t bytes) {
     open.erase(open.begin() + static_cast<std::ptrdiff_t>(index));
   };
   for (const Candidate& one : candidates(program)) {
-    const auto place = std::ranges::find_if(
-        open, [&](const Bucket& bucket) { return fit(program, bucket.members[0], one.index); });
+    const auto place = std::ranges::find_if(open, [&](const Bucket& bucket) {
+      return differ_in_tensors_alone(program, program.instructions[bucket.members[0]],
+                                     program.instructions[one.index]);
+    });
     auto index = static_cast<std::size_t>(place - open.begin());
     // What is large itself would only be copied to go with others.
     if (place != open.end() && one.bytes >= bytes) {

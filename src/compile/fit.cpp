@@ -76,11 +76,12 @@ class Fitting {
     return best;
   }
 
+  /// Some room for collectives comes before gathered weights that stay for long.
   void choose_cached_gathers() {
     const auto fits_without = [&](std::int64_t gathered_again) {
       plan::Plan tried = plan_;
       tried.cached_gathers = layers_ - gathered_again;
-      return bytes_of(tried, little_room()) <= limit_;
+      return bytes_of(tried, room_of(plan_.overlap, few_instructions)) <= limit_;
     };
     if (!fits_without(layers_)) return;
     const std::int64_t again = fits_without(0) ? 0 : least(0, layers_, fits_without);
@@ -91,12 +92,6 @@ class Fitting {
   std::int64_t bytes_of(const plan::Plan& plan, const Room& room) const {
     return most_bytes(compile(model_, plan, target_,
                               {.without = options_.without, .only = "train", .room = room}));
-  }
-
-  /// What collectives want of memory before gathered weights stay in it for long.
-  Room little_room() const {
-    constexpr std::size_t instructions = 10;
-    return {plan_.overlap.all_gather, {plan_.overlap.reduce_scatter ? instructions : 0}};
   }
 
   static std::int64_t most_bytes(const program::Job& job) {

@@ -9,9 +9,9 @@ namespace fourfold::compile {
 /// Puts each gather of a stream before the first instruction that reads what the gather before it
 /// brings, so that it runs beside that computation: within a layer, from layer to layer, from the
 /// forward pass to the backward pass and from one micro-batch to the next. It goes no further than
-/// the last change of what it reads, the last use of the memory that it writes, and the gather
-/// before it; and only where what it brings stays in memory for that long, which is one more
-/// gathered tensor. Runs before anything has an address. Cost: linear.
+/// the last change of what it reads, the last use of the buffer that it writes, and the gather
+/// before it. What it brings is in memory longer for it: one more gathered tensor at a time. Runs
+/// before anything has an address. Cost: linear.
 program::Program gather_ahead(program::Program program);
 
 }  // namespace fourfold::compile

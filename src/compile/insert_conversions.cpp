@@ -150,14 +150,21 @@ class Inserter {
   /// The copy of a weight in the type of the computation, one for all micro-batches and phases.
   ValueId cast(ValueId id) {
     if (const auto place = cast_.find(id); place != cast_.end()) return place->second;
+    const ValueId to = rounded(id);
+    result_.values[to.index()].is_rounded_weight = true;
+    cast_.emplace(id, to);
+    return to;
+  }
+
+  /// A copy in the type of the computation.
+  ValueId rounded(ValueId id) {
     ShardedValue copy = result_.values[id.index()];
     copy.name = fresh_name(copy.name + "/cast");
     copy.role = ValueRole::activation;
     copy.element = op::Element::compute;
-    copy.is_rounded_weight = true;
+    copy.is_micro_sum = false;
     const ValueId to = add(std::move(copy));
     result_.steps.emplace_back(Node{op::rounding(), {id}, {to}, phase_, std::nullopt});
-    cast_.emplace(id, to);
     return to;
   }
 
@@ -176,14 +183,7 @@ class Inserter {
   /// A copy of a gradient, or of its part of this micro-batch, in the type of the computation.
   ValueId rounded_gradient(ValueId id) {
     result_.rounds_gradients = true;
-    ShardedValue copy = result_.values[id.index()];
-    copy.name = fresh_name(copy.name + "/cast");
-    copy.role = ValueRole::activation;
-    copy.element = op::Element::compute;
-    copy.is_micro_sum = false;
-    const ValueId to = add(std::move(copy));
-    result_.steps.emplace_back(Node{op::rounding(), {id}, {to}, phase_, std::nullopt});
-    return to;
+    return rounded(id);
   }
 
   ValueId moved_rounded(ValueId id, const Sharding& wanted) {

@@ -101,22 +101,13 @@ class Joining {
     return may_join ? std::optional(bytes) : std::nullopt;
   }
 
-  DType dtype_of(const Slice& slice) const { return program_.buffer(slice.buffer).dtype; }
-
-  /// True if two collectives differ only in their tensors, and none would wait for another chunk.
+  /// True if two collectives may be one, and none would wait for another chunk.
   bool fits(std::size_t a, std::size_t b) const {
     const program::Instruction &one = program_.instructions[a], &other = program_.instructions[b];
-    if (one.stream != other.stream || one.what.index() != other.what.index()) return false;
-    if (const auto* reduce = std::get_if<AllReduce>(&one.what)) {
-      const auto& next = std::get<AllReduce>(other.what);
-      return reduce->group == next.group && reduce->reduction == next.reduction &&
-             are_alike(reduce->data[0], next.data[0]);
-    }
-    const auto &gather = std::get<AllGather>(one.what), &next = std::get<AllGather>(other.what);
-    return gather.group == next.group && are_alike(gather.to[0], next.to[0]);
+    return differ_in_tensors_alone(program_, one, other) && chunk_of(one) == chunk_of(other);
   }
-  bool are_alike(const Slice& a, const Slice& b) const {
-    return dtype_of(a) == dtype_of(b) && chunk_of_[a.buffer.index()] == chunk_of_[b.buffer.index()];
+  std::optional<std::int64_t> chunk_of(const program::Instruction& instruction) const {
+    return chunk_of_[program::accesses(instruction)[0].slice.buffer.index()];
   }
 
   What joined(std::size_t first, std::size_t last) const {
@@ -142,6 +133,23 @@ class Joining {
 };
 
 }  // namespace
+
+bool differ_in_tensors_alone(const Program& program, const program::Instruction& a,
+                             const program::Instruction& b) {
+  const auto are_alike = [&](const Slice& one, const Slice& other) {
+    return program.buffer(one.buffer).dtype == program.buffer(other.buffer).dtype;
+  };
+  if (a.stream != b.stream || a.what.index() != b.what.index()) return false;
+  if (const auto* reduce = std::get_if<AllReduce>(&a.what)) {
+    const auto& other = std::get<AllReduce>(b.what);
+    return reduce->group == other.group && reduce->reduction == other.reduction &&
+           are_alike(reduce->data[0], other.data[0]);
+  }
+  const auto* gather = std::get_if<AllGather>(&a.what);
+  if (gather == nullptr) return false;
+  const auto& other = std::get<AllGather>(b.what);
+  return gather->group == other.group && are_alike(gather->to[0], other.to[0]);
+}
 
 Program join_collectives(Program program) {
   const bool has_any = std::ranges::any_of(program.instructions, [](const auto& instruction) {

@@ -6,6 +6,11 @@
 
 namespace fourfold::compile {
 
+/// True if two all-reduces, or two gathers, differ in their tensors alone: one may take those of
+/// both.
+bool differ_in_tensors_alone(const program::Program& program, const program::Instruction& a,
+                             const program::Instruction& b);
+
 /// Makes one instruction of all-reduces, and of gathers in place, that are alike in stream, group,
 /// reduction and element type and stand in one task. They stand where the last of them stood, so
 /// nothing may touch their tensors between; each still finds its memory as it left it, so no buffer

@@ -196,44 +196,26 @@ bool is_left_out(const Pass& pass, const PassOptions& options) {
   return std::ranges::find(options.without, pass.name) != options.without.end();
 }
 
-/// About what a layer has.
-constexpr std::size_t some_instructions = 50;
-
-/// Without a limit: what is sent stays while the next layer computes, and not longer. The gradients
-/// of a whole model, before they are scattered, would fill any memory.
-Room usual_room(const plan::Overlap& overlap) {
-  return {overlap.all_gather, {overlap.reduce_scatter ? some_instructions : 0}};
-}
-
-/// From the most room to none.
-std::vector<Room> rooms(const plan::Overlap& overlap) {
-  constexpr std::size_t whole_task = std::numeric_limits<std::size_t>::max(), few = 10;
-  const bool ahead = overlap.all_gather;
-  std::vector<Room> list;
-  for (const std::size_t reach : {whole_task, some_instructions, few, std::size_t{0}}) {
-    if (reach > 0 && !overlap.reduce_scatter) continue;
-    list.push_back({ahead, {reach}});
-  }
-  if (ahead) list.push_back({});
-  return list;
-}
-
-/// The most room with which a program that has no addresses yet is within the limit.
+/// The most room with which a program that has no addresses yet is within the limit. Without one
+/// what is sent stays while the next layer computes, and not longer: the gradients of a whole
+/// model, before they are scattered, would fill any memory.
 Room room_for(const Form& form, const PassContext& context, const PassOptions& options) {
   if (options.room) return *options.room;
   if (std::get<Program>(form).groups.empty()) return {};
-  if (!context.plan.memory_limit) return usual_room(context.plan.overlap);
-  const std::vector<Room> list = rooms(context.plan.overlap);
-  for (const Room& room : list) {
+  const plan::Overlap& overlap = context.plan.overlap;
+  if (!context.plan.memory_limit) return room_of(overlap, some_instructions);
+  constexpr std::size_t whole_task = std::numeric_limits<std::size_t>::max();
+  for (const std::size_t reach :
+       {whole_task, some_instructions, few_instructions, std::size_t{0}}) {
     PassContext with_room = context;
-    with_room.room = room;
+    with_room.room = room_of(overlap, reach);
     Form tried = form;
     for (const Pass& pass : all_passes)
       if ((pass.run == run_gather_ahead && !is_left_out(pass, options)) ||
           pass.run == run_place_buffers)
         tried = pass.run(std::move(tried), with_room);
     const std::int64_t bytes = context.persistent.bytes + std::get<Program>(tried).transient_bytes;
-    if (bytes <= *context.plan.memory_limit) return room;
+    if (bytes <= *context.plan.memory_limit) return with_room.room;
   }
   return {};
 }
@@ -247,6 +229,10 @@ void check_names(const std::vector<std::string>& without) {
 }
 
 }  // namespace
+
+Room room_of(const plan::Overlap& overlap, std::size_t instructions) {
+  return {overlap.all_gather, {overlap.reduce_scatter ? instructions : 0}};
+}
 
 const std::string& name_of(const Form& form) {
   return std::visit(

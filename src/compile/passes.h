@@ -2,6 +2,7 @@
 // some may be left out. What a pass does stands in its own pair of files.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
@@ -41,6 +42,11 @@ struct Room {
   Reach reach;
   bool operator==(const Room&) const = default;
 };
+
+/// About what a layer has, and a small part of it.
+inline constexpr std::size_t some_instructions = 50, few_instructions = 10;
+/// As much room as this reach is, for what may run beside computation.
+Room room_of(const plan::Overlap& overlap, std::size_t instructions);
 
 /// What passes may ask. All of it outlives the passes.
 struct PassContext {

@@ -89,7 +89,8 @@ Row step_row(const Job& job) {
 
 Rows summary_rows(const Job& job) {
   const config::Config& config = job.config;
-  const std::string checkpointing = plan::to_string(job.plan.checkpointing);
+  const plan::Checkpointing& chosen = job.plan.checkpointing;
+  const std::string checkpointing = chosen.repeats_any() ? plan::to_string(chosen) : "none";
   Rows rows = {{"run", format("{}: {} step{} into {}", config.name, config.train.steps,
                               config.train.steps == 1 ? "" : "s", config.dir)}};
   add_model(config, rows);

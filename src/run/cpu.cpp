@@ -11,12 +11,6 @@
 #include "run/program_groups.h"
 
 namespace fourfold::run {
-namespace {
-
-constexpr std::string_view math_stream = "math";
-
-}  // namespace
-
 CpuBackend::CpuBackend(CpuOptions options) : options_(options), run_number_(options.first_count) {}
 
 CpuBackend::~CpuBackend() {

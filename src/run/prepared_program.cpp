@@ -15,8 +15,6 @@ namespace {
 using program::Program;
 using program::Slice;
 
-constexpr std::string_view math = "math";
-
 /// What a wait for each stream is a wait for.
 std::vector<PreparedWait::Timed> streams_to_time(const Program& program) {
   using Timed = PreparedWait::Timed;
@@ -102,7 +100,7 @@ class Preparation {
   void set(PreparedInstruction& prepared, const program::Wait& wait) {
     require(wait.event.index() < recorded_.size() && recorded_[wait.event.index()],
             "a wait stands behind the record of its event");
-    const bool is_timed = stream_ == math;
+    const bool is_timed = stream_ == math_stream;
     prepared.what = PreparedWait{
         wait.event.index(), is_timed ? *recorded_[wait.event.index()] : PreparedWait::Timed::no};
   }
@@ -202,7 +200,7 @@ class Preparation {
     const Reorder order = reorder_of(program_, program_.buffer(blocked.buffer));
     require(plain.bytes() == order.plain_bytes() && blocked.bytes() == order.blocked_bytes(),
             "pack and unpack see whole tensors");
-    PreparedReorder reorder{order, packs, stream_ == math ? threads_ : 1, {}, {}};
+    PreparedReorder reorder{order, packs, stream_ == math_stream ? threads_ : 1, {}, {}};
     for (const std::size_t parity : {0U, 1U}) {
       reorder.plain[parity] = dense(plain, parity);
       reorder.blocked[parity] = dense(blocked, parity);
@@ -353,7 +351,7 @@ PreparedProgram prepare_program(const Program& program, const Regions& regions, 
     prepared.instructions.push_back(preparation.prepare(instruction));
   if (std::ranges::any_of(program.instructions,
                           [&](const auto& i) { return communicates(program, i); }))
-    prepared.last_math = last_of_stream(program, math);
+    prepared.last_math = last_of_stream(program, math_stream);
   return prepared;
 }
 

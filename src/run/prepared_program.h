@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -18,6 +19,9 @@
 #include "run/reorder.h"
 
 namespace fourfold::run {
+
+/// The stream on which a program computes; its kernels alone have several threads.
+inline constexpr std::string_view math_stream = "math";
 
 /// One value for each parity of a step.
 template <class T>

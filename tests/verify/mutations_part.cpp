@@ -200,17 +200,19 @@ bool adds_to_gradient(const Program& program, const Compute& what) {
              static_cast<std::ptrdiff_t>(operands.size());
 }
 
+std::optional<Site> pick_window(Job& job, std::mt19937& random) {
+  return pick_kind<Compute>(job, random, [](const Program& program, const Compute& what) {
+    return program.feeds.chunks > 1 && op::samples_of(what.op);
+  });
+}
+
 /// What a chunk computes with rows of another one, on all ranks alike.
 void add_chunks(std::vector<Mutation>& list) {
   list.push_back({"a chunk's window: masks of another chunk",
                   {"sum"},
                   true,
                   [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
-                    const auto site = pick_kind<Compute>(
-                        job, random, [](const Program& program, const Compute& what) {
-                          return program.feeds.chunks > 1 && op::samples_of(what.op);
-                        });
-                    return on_all(job, site, [&](const Site& each) {
+                    return on_all(job, pick_window(job, random), [&](const Site& each) {
                       move_window(program_at(job, each), kind_at<Compute>(job, each).op);
                     });
                   }});
@@ -218,11 +220,7 @@ void add_chunks(std::vector<Mutation>& list) {
                   {"part"},
                   true,
                   [](Job& job, std::mt19937& random) -> std::optional<Seeded> {
-                    const auto site = pick_kind<Compute>(
-                        job, random, [](const Program& program, const Compute& what) {
-                          return program.feeds.chunks > 1 && op::samples_of(what.op);
-                        });
-                    return on_all(job, site, [&](const Site& each) {
+                    return on_all(job, pick_window(job, random), [&](const Site& each) {
                       op::Op& op = kind_at<Compute>(job, each).op;
                       const std::int64_t chunk = op::samples_of(op)->chunk;
                       move_window(program_at(job, each), op);

@@ -16,5 +16,15 @@ TEST(Units, a_size_is_read_in_decimal_and_binary_units) {
     EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
 }
 
+TEST(Units, a_size_is_written_so_that_it_is_read_back) {
+  EXPECT_EQ(exact_bytes(0), "0");
+  EXPECT_EQ(exact_bytes(std::int64_t{4} << 20), "4MiB");
+  EXPECT_EQ(exact_bytes(std::int64_t{3} << 30), "3GiB");
+  EXPECT_EQ(exact_bytes(1536), "1536B");
+  for (const std::int64_t bytes : {std::int64_t{1}, std::int64_t{1} << 10, std::int64_t{5} << 19,
+                                   std::int64_t{1} << 62, std::int64_t{9223372036854775807}})
+    EXPECT_EQ(parse_bytes(exact_bytes(bytes)), bytes) << bytes;
+}
+
 }  // namespace
 }  // namespace fourfold
