@@ -22,18 +22,19 @@ using program::Slice;
 struct Chain {
   explicit Chain(std::string_view chain) : names(op::names_of_chain(chain)) {
     for (const char letter : chain)
-      if (letter == '+' || letter == '&') hands_on.push_back(letter == '+');
+      if (op::links.find(letter) != std::string_view::npos) links.push_back(letter);
   }
 
   std::vector<std::string_view> names;
-  std::vector<bool> hands_on;  // for each link: the value dies there, or else it is kept
+  std::string links;  // one of op::links between two names
 };
 
 /// Two members of a chain: operand `output` of one is operand `read` of the next, which writes its
-/// operand `over` where that value lay, if the value is handed on.
+/// operand `over` where that value lay, if the value is handed on. Nothing but the default where
+/// both read the same.
 struct Link {
-  std::size_t output, read;
-  std::optional<std::size_t> over;
+  std::size_t output = 0, read = 0;
+  std::optional<std::size_t> over = {};
 };
 
 struct Found {
@@ -67,7 +68,7 @@ class NeighbourFuser : private Neighbours {
     if (std::ranges::find(rows, no_row) != rows.end()) return;
     for (const std::uint32_t place : places_[rows[0]])
       if (!uses().is_gone(place) && rows_[place] == rows[0])
-        if (const auto found = find(rows, chain.hands_on, place)) make(*found);
+        if (const auto found = find(rows, chain.links, place)) make(*found);
   }
 
   /// Its index in the table.
@@ -77,12 +78,36 @@ class NeighbourFuser : private Neighbours {
     return no_row;
   }
 
-  std::optional<Found> find(const std::vector<std::uint8_t>& rows,
-                            const std::vector<bool>& hands_on, std::size_t first) const {
+  std::optional<Found> find(const std::vector<std::uint8_t>& rows, const std::string& links,
+                            std::size_t first) const {
     Found found{{first}, {}};
-    for (std::size_t i = 1; i < rows.size(); ++i)
-      if (!extend(found, rows[i], hands_on[i - 1])) return std::nullopt;
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+      const char link = links[i - 1];
+      if (!(link == '|' ? put_beside(found, rows[i]) : extend(found, rows[i], link == '+')))
+        return std::nullopt;
+    }
     return found;
+  }
+
+  /// Adds the first instruction with such a row that reads all that the last member reads.
+  bool put_beside(Found& found, std::uint8_t row) const {
+    const std::size_t from = found.members.back();
+    const op::Operands operands = op::operands(compute(from)->op);
+    const auto first = std::ranges::find(operands, op::Role::read, &op::Operand::role);
+    if (first == operands.end()) return false;
+    const Slice& shared = compute(from)->slices[static_cast<std::size_t>(first - operands.begin())];
+    for (const std::size_t reader : uses().of_value(shared, from)) {
+      if (rows_[reader] != row || !alike(from, reader) || !uses().same_task(from, reader)) continue;
+      bool reads_all = true;
+      for (std::size_t i = 0; i < operands.size(); ++i)
+        if (operands[i].role == op::Role::read)
+          reads_all = reads_all && read_of(*compute(reader), compute(from)->slices[i]).has_value();
+      if (!reads_all) continue;
+      found.members.push_back(reader);
+      found.links.emplace_back();
+      return true;
+    }
+    return false;
   }
 
   /// Adds the first instruction with such a row that reads what the last member writes.

@@ -1,6 +1,7 @@
 #include "kernels/fused_rows.h"
 
 #include <algorithm>
+#include <array>
 
 namespace fourfold::kernels {
 namespace {
@@ -80,7 +81,7 @@ std::optional<ResidualNorm> residual_norm(Pieces pieces, op::Shapes shapes) {
   return fits ? std::optional(made) : std::nullopt;
 }
 
-std::optional<ResidualNormGradient> residual_norm_gradient(Pieces pieces) {
+std::optional<ResidualNormGradient> residual_norm_gradient(Pieces& pieces) {
   ResidualNormGradient made;
   bool fits = true;
   made.wide = pieces.take<op::LayerNormGradient>()->wide;
@@ -126,11 +127,36 @@ std::optional<RowChain> any(const std::optional<Chain>& chain) {
 
 }  // namespace
 
+std::optional<NormGradients> norm_gradients(const op::Fused& chain, op::Shapes shapes) {
+  if (std::ranges::find(norm_gradient_chains, chain.chain_name()) == norm_gradient_chains.end())
+    return std::nullopt;
+  Pieces pieces(chain);
+  const auto* weights = pieces.take<op::LayerNormWeightGradient>();
+  NormGradients made{.gain_grad = pieces.operand(4), .accumulate = weights->accumulate};
+  if (weights->bias) made.bias_grad = pieces.operand(5);
+  const std::array read{pieces.operand(0), pieces.operand(1), pieces.operand(2), pieces.operand(3)};
+  const auto rows = residual_norm_gradient(pieces);
+  if (!rows || read != std::array{rows->x, rows->mean, rows->rstd, rows->y_grad})
+    return std::nullopt;
+  made.rows = *rows;
+  if (const auto* sums = pieces.take<op::BiasGradient>()) {
+    made.branch_bias_grad = pieces.operand(1);
+    made.accumulate_branch = sums->accumulate;
+    if (pieces.operand(0) != rows->branch_grad.value_or(rows->sum_grad) ||
+        shapes[*made.branch_bias_grad] != shapes[rows->gain])
+      return std::nullopt;
+  }
+  return made;
+}
+
 std::optional<RowChain> row_chain(const op::Fused& chain, op::Shapes shapes) {
   const std::string_view name = chain.chain_name();
   if (std::ranges::find(row_chains, name) == row_chains.end()) return std::nullopt;
   if (name == "add_bias&gelu") return bias_gelu(Pieces(chain));
-  if (name.starts_with("layer_norm_gradient")) return any(residual_norm_gradient(Pieces(chain)));
+  if (name.starts_with("layer_norm_gradient")) {
+    Pieces pieces(chain);
+    return any(residual_norm_gradient(pieces));
+  }
   if (name.starts_with("cross_entropy")) return any(loss_and_gradient(Pieces(chain)));
   return any(residual_norm(Pieces(chain), shapes));
 }

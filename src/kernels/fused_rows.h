@@ -30,6 +30,27 @@ inline const std::vector<std::string> row_chains = {"add_bias&gelu",
                                                     "layer_norm_gradient&dropout",
                                                     "cross_entropy&cross_entropy_gradient"};
 
+/// Chains of rows for a backend that sums over rows while it goes over them, in the same sense and
+/// order: the gradients of a norm's gain and bias, with the gradient of the norm, and that of the
+/// bias of the branch before it. To be looked for before those above.
+inline const std::vector<std::string> norm_gradient_chains = {
+    "layer_norm_weight_gradient|layer_norm_gradient+add&cast+dropout&bias_gradient",
+    "layer_norm_weight_gradient|layer_norm_gradient+add&cast+dropout",
+    "layer_norm_weight_gradient|layer_norm_gradient+add&cast&bias_gradient",
+    "layer_norm_weight_gradient|layer_norm_gradient+add&cast",
+    "layer_norm_weight_gradient|layer_norm_gradient&cast+dropout&bias_gradient",
+    "layer_norm_weight_gradient|layer_norm_gradient&cast+dropout",
+    "layer_norm_weight_gradient|layer_norm_gradient&cast&bias_gradient",
+    "layer_norm_weight_gradient|layer_norm_gradient&cast",
+    "layer_norm_weight_gradient|layer_norm_gradient+add&dropout&bias_gradient",
+    "layer_norm_weight_gradient|layer_norm_gradient+add&dropout",
+    "layer_norm_weight_gradient|layer_norm_gradient+add&bias_gradient",
+    "layer_norm_weight_gradient|layer_norm_gradient+add",
+    "layer_norm_weight_gradient|layer_norm_gradient&dropout&bias_gradient",
+    "layer_norm_weight_gradient|layer_norm_gradient&dropout",
+    "layer_norm_weight_gradient|layer_norm_gradient&bias_gradient",
+    "layer_norm_weight_gradient|layer_norm_gradient"};
+
 // Numbers are those of the operands of the chain.
 
 /// sum = x + bias; y = gelu(sum).
@@ -59,6 +80,15 @@ struct ResidualNormGradient {
   bool wide = false;
 };
 
+/// The same with sums over rows: gain_grad and bias_grad of op::LayerNormWeightGradient;
+/// branch_bias_grad of branch_grad as it is stored, or of sum_grad where there is none.
+struct NormGradients {
+  ResidualNormGradient rows;
+  std::size_t gain_grad = 0;
+  std::optional<std::size_t> bias_grad = {}, branch_bias_grad = {};
+  bool accumulate = false, accumulate_branch = false;
+};
+
 /// op::CrossEntropy and op::CrossEntropyGradient of the same whole vocabulary; logits_grad may lie
 /// where the logits are.
 struct LossAndGradient {
@@ -71,5 +101,7 @@ using RowChain = std::variant<BiasGelu, ResidualNorm, ResidualNormGradient, Loss
 /// What a chain of `row_chains` is on operands of these shapes; nothing where it has an attribute
 /// or a shape that the kernels do not know.
 std::optional<RowChain> row_chain(const op::Fused& chain, op::Shapes shapes);
+/// Likewise for a chain of `norm_gradient_chains`.
+std::optional<NormGradients> norm_gradients(const op::Fused& chain, op::Shapes shapes);
 
 }  // namespace fourfold::kernels

@@ -1,10 +1,11 @@
 // Several rows as one instruction: a chain of pieces, of which each reads what the one before it
-// wrote, so that a kernel may keep an element in a register from one to the next. What the chain
-// means follows from its pieces. Only compile/ makes such rows, where a target names the chain; no
-// graph has one.
+// wrote, or all that it read, so that a kernel may keep an element in a register from one to the
+// next. What the chain means follows from its pieces. Only compile/ makes such rows, where a target
+// names the chain; no graph has one.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -17,8 +18,10 @@ class Op;
 /// A chain of rows in one instruction. Its operands are those of its pieces, each once: what pieces
 /// read from outside, then what they write. A value is handed on where the next piece writes its
 /// result over it ("add_bias+gelu"), and kept where it is an output of the whole
-/// ("add_bias&gelu"). The pieces, one after another, define what a chain computes; a kernel may do
-/// all at once, and may then keep a product unrounded until the end.
+/// ("add_bias&gelu"); where the next piece reads nothing of it, it reads all that the one before
+/// did ("layer_norm_weight_gradient|layer_norm_gradient"). The pieces, one after another, define
+/// what a chain computes; a kernel may do all at once, may then keep a product unrounded until the
+/// end, and may add up in another order.
 class Fused {
  public:
   static constexpr std::string_view name = "fused";  // of the row; a chain has a name of its own
@@ -37,7 +40,7 @@ class Fused {
   /// none.
   static std::variant<Fused, Mistake> of(std::vector<Piece> pieces);
 
-  /// The names of the pieces, with a + or & between two of them.
+  /// The names of the pieces, with a +, & or | between two of them.
   const std::string& chain_name() const { return chain_name_; }
   std::vector<Piece> pieces() const;
   /// The number of pieces, and one of them.
@@ -63,6 +66,8 @@ class Fused {
   std::string chain_name_;
 };
 
+/// What stands between two names: a value is handed on, is kept, or is none, as both read the same.
+inline constexpr std::string_view links = "+&|";
 /// The names that a chain's name joins; one name where it is that of a plain row.
 std::vector<std::string_view> names_of_chain(std::string_view chain);
 

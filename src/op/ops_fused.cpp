@@ -22,19 +22,27 @@ class Chain {
       return format("{} has {} operands, expected {}", own_name, piece.operands.size(), own.size());
     written_by_last_ = std::exchange(written_, {});
     bool reads_last = false, hands_on = false;
+    const bool shares_reads =
+        !read_by_last_.empty() && std::ranges::all_of(read_by_last_, [&](std::size_t operand) {
+          return reads(piece, own, operand);
+        });
+    read_by_last_.clear();
     for (std::size_t i = 0; i < own.size(); ++i) {
       const std::size_t operand = piece.operands[i];
       const bool is_of_last = has(written_by_last_, operand);
-      if (own[i].role == Role::read) reads_last = reads_last || is_of_last;
+      if (own[i].role == Role::read) {
+        reads_last = reads_last || is_of_last;
+        read_by_last_.push_back(operand);
+      }
       if (own[i].role != Role::read) {
         hands_on = hands_on || (is_of_last && reads(piece, own, operand));
         written_.push_back(operand);
       }
       if (const std::string problem = see(operand, own[i], piece); !problem.empty()) return problem;
     }
-    if (!name_.empty() && !reads_last)
-      return format("{} does not read what {} wrote", own_name, last_name_);
-    if (!name_.empty()) name_ += hands_on ? '+' : '&';
+    if (!name_.empty() && !reads_last && !shares_reads)
+      return format("{} reads neither what {} wrote nor all that it read", own_name, last_name_);
+    if (!name_.empty()) name_ += !reads_last ? '|' : hands_on ? '+' : '&';
     name_ += own_name;
     last_name_ = own_name;
     ++pieces_;
@@ -103,7 +111,7 @@ class Chain {
   }
 
   std::vector<std::optional<Seen>> seen_;
-  std::vector<std::size_t> written_, written_by_last_;
+  std::vector<std::size_t> written_, written_by_last_, read_by_last_;
   std::string name_;
   std::string_view last_name_;
   std::size_t pieces_ = 0;
@@ -216,7 +224,7 @@ std::optional<Contract> product_of(const Op& op) {
 std::vector<std::string_view> names_of_chain(std::string_view chain) {
   std::vector<std::string_view> names;
   while (true) {
-    const std::size_t link = chain.find_first_of("+&");
+    const std::size_t link = chain.find_first_of(links);
     names.push_back(chain.substr(0, link));
     if (link == std::string_view::npos) return names;
     chain.remove_prefix(link + 1);
@@ -261,6 +269,12 @@ std::vector<Example> examples_of(const Fused&) {
               {Cast{}, {8, 9}},
               {some_dropout, {9, 6, 7, 9}}}),
        {usual, {4}, {2, 3}, {2, 3}, usual, usual, scalar, scalar},
+       {any, any, any, positive}},
+      {chain({{LayerNormWeightGradient{.accumulate = true}, {0, 2, 3, 4, 6, 7}},
+              {LayerNormGradient{}, {0, 1, 2, 3, 4, 8}},
+              {Add{}, {8, 5, 8}},
+              {BiasGradient{2}, {8, 9}}}),
+       {usual, {4}, {2, 3}, {2, 3}, usual, usual},
        {any, any, any, positive}},
       {chain({{CrossEntropy{}, {0, 1, 2, 3}}, {CrossEntropyGradient{1.0 / 3}, {0, 1, 3, 4}}}),
        {{2, 3, 10}, {2, 3}}},

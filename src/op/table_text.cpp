@@ -240,8 +240,7 @@ std::string attributes_text(const Op& op, std::optional<std::int64_t> task_micro
 
 Op parse_op(std::string_view wanted, std::string_view attributes,
             std::optional<std::int64_t> task_micro) {
-  if (wanted.find_first_of("+&") != std::string_view::npos)
-    return parse_chain(wanted, attributes, task_micro);
+  if (names_of_chain(wanted).size() > 1) return parse_chain(wanted, attributes, task_micro);
   Op op = default_row(wanted);
   Words words(attributes);
   std::visit(

@@ -57,8 +57,17 @@ class GPT(nn.Module):
         x = self.tokens(tokens) + self.positions.weight[: tokens.size(1)]
         for block in self.blocks:
             x = checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
+        return self.loss_of(x, labels)
+
+    def loss_of(self, x, labels):
         logits = F.linear(self.norm(x), self.tokens.weight)
         return F.cross_entropy(logits.view(-1, logits.size(-1)), labels.view(-1))
+
+    def compile_parts(self, mode):
+        """Blocks share one compiled function, the loss has another: seconds where the whole of a deep model takes minutes."""
+        for block in self.blocks:
+            block.compile(mode=mode)
+        self.loss_of = torch.compile(self.loss_of, mode=mode)
 
 
 def choose_attention(a):
@@ -125,6 +134,7 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--warmup", type=int, default=2)
     p.add_argument("--compile", action="store_true", help="torch.compile")
+    p.add_argument("--compile-blocks", action="store_true", help="torch.compile of each block and of the loss")
     p.add_argument("--mode", default="default", help="of torch.compile: max-autotune takes minutes")
     p.add_argument("--recompute", action="store_true", help="checkpoint each block")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
@@ -142,6 +152,8 @@ def main():
     # fused is PyTorch's fastest AdamW, on either device.
     optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True)
     run = torch.compile(model, mode=a.mode) if a.compile else model
+    if a.compile_blocks:
+        model.compile_parts(a.mode)
 
     clock = Clock(a.device)
 

@@ -1,6 +1,7 @@
 // Chains of rows: within the bound of the reference as any other, and the bits of their pieces.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/format.h"
@@ -69,6 +70,36 @@ Arrays add_norm_gradient_magnitude(bool addend, double rate, const Case& sample,
       if (outputs.size() > 1) magnitude[1].data[i] = magnitude[0].data[i] / (1 - rate);
     }
   }
+  return magnitude;
+}
+
+/// The same with sums over rows, of the terms of op::LayerNormWeightGradient and of the branch.
+Arrays norm_sums_magnitude(const op::NormSums& sums, bool addend, double rate, const Case& sample,
+                           const Arrays& outputs) {
+  const Array &x = sample.reads[0], &mean = sample.reads[2], &rstd = sample.reads[3],
+              &grad = sample.reads[4];
+  const std::size_t channels = sample.reads[1].data.size(), first = sums.bias ? 2 : 1;
+  Arrays magnitude = outputs;
+  const std::size_t rows_end = outputs.size() - (sums.branch_bias ? 1 : 0);
+  const auto begin = outputs.begin();
+  const Arrays of_rows =
+      add_norm_gradient_magnitude(addend, rate, sample,
+                                  Arrays(begin + static_cast<std::ptrdiff_t>(first),
+                                         begin + static_cast<std::ptrdiff_t>(rows_end)));
+  std::copy(of_rows.begin(), of_rows.end(), magnitude.begin() + static_cast<std::ptrdiff_t>(first));
+  const auto sum_rows = [&](std::size_t output, auto term) {
+    for (std::size_t c = 0; c < channels; ++c) {
+      double& sum = magnitude[output].data[c];
+      sum = sums.accumulate ? 1 : 0;  // what it is added to
+      for (std::size_t r = 0; r < mean.data.size(); ++r) sum += term(r, r * channels + c);
+    }
+  };
+  sum_rows(0, [&](std::size_t r, std::size_t i) {
+    return std::abs(grad.data[i]) * (std::abs(x.data[i]) + std::abs(mean.data[r])) * rstd.data[r];
+  });
+  if (sums.bias) sum_rows(1, [&](std::size_t, std::size_t i) { return std::abs(grad.data[i]); });
+  if (sums.branch_bias)
+    sum_rows(rows_end, [&](std::size_t, std::size_t i) { return of_rows.back().data[i]; });
   return magnitude;
 }
 
@@ -164,6 +195,37 @@ void add_norm_cases(std::vector<Case>& cases, const Shape& shape, double offset)
     }
 }
 
+void add_norm_sums_cases(std::vector<Case>& cases, const Shape& shape, double offset) {
+  const Array x = uniform(shape, "x", offset - 1, offset + 1), grad = uniform(shape, "grad"),
+              branch = uniform(shape, "branch"), gain = uniform({shape.back()}, "gain");
+  const Arrays forward = apply(op::LayerNorm{1e-5, false}, exact, {x, gain}).values;
+  const op::SampleWindow window{1, 2 * shape[0], shape[0]};
+  struct Kind {
+    op::NormSums sums;
+    bool wide, addend;
+    double rate;
+  };
+  for (const Kind& kind : {Kind{{true, true}, false, true, 0},
+                           {{false, true, true}, false, true, 0.1},
+                           {{true, false, true}, true, true, 0},
+                           {{true, true}, true, false, 0.1},
+                           {{true, false}, false, false, 0}}) {
+    Arrays reads = {x, gain, forward[1], forward[2], grad}, updates;
+    if (kind.addend) reads.push_back(branch);
+    if (kind.rate > 0) reads.insert(reads.end(), {scalar(12345), scalar(7)});
+    const std::size_t sums = 1 + (kind.sums.bias ? 1 : 0) + (kind.sums.branch_bias ? 1 : 0);
+    if (kind.sums.accumulate) updates.assign(sums, uniform({shape.back()}, "before"));
+    cases.push_back(
+        {format("sums wide {} addend {} rate {} of bias {} {}", kind.wide, kind.addend, kind.rate,
+                kind.sums.bias, kind.sums.branch_bias),
+         op::norm_gradients(kind.sums, kind.wide, kind.addend, dropout_of(kind.rate, window), 2),
+         reads, updates, static_cast<double>(shape.back() + shape[0] * shape[1]),
+         [kind](const Case& sample, const Arrays& outputs) {
+           return norm_sums_magnitude(kind.sums, kind.addend, kind.rate, sample, outputs);
+         }});
+  }
+}
+
 }  // namespace
 
 std::vector<Case> fused_cases() {
@@ -173,6 +235,10 @@ std::vector<Case> fused_cases() {
   add_norm_cases(cases, {7, 31, 130}, 0);
   add_norm_cases(cases, {1, 5, 1032}, 0);
   add_norm_cases(cases, {1, 3, 2060}, 0);
+  add_norm_sums_cases(cases, {1, 1, 1}, 0);
+  add_norm_sums_cases(cases, {3, 5, 7}, 100);
+  add_norm_sums_cases(cases, {5, 29, 264}, 0);
+  add_norm_sums_cases(cases, {1, 2, 4100}, 0);  // in f32 more than one block has threads for
   for (const auto& [batch, time, columns] :
        {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 7}, {5, 53, 67}}) {
     const Shape shape{batch, time, columns};
@@ -210,34 +276,13 @@ std::vector<Case> fused_cases() {
 
 namespace {
 
-/// The outputs of the pieces, run one after another on the same backend.
-Result of_pieces(const Case& sample, const Backend& backend) {
-  const std::size_t reads = sample.reads.size();
-  Arrays values = sample.reads;
-  values.resize(op::operands(sample.op).size());
-  std::vector<std::vector<std::byte>> bytes(values.size());
-  for (const op::Piece& piece : op::pieces(sample.op)) {
-    Arrays own;
-    const op::Operands operands = op::operands(piece.op);
-    std::size_t own_reads = 0;
-    for (; operands[own_reads].role == op::Role::read; ++own_reads)
-      own.push_back(values[piece.operands[own_reads]]);
-    const Result result = apply(piece.op, backend, own);
-    for (std::size_t i = own_reads; i < operands.size(); ++i) {
-      values[piece.operands[i]] = result.values[i - own_reads];
-      bytes[piece.operands[i]] = result.bytes[i - own_reads];
-    }
-  }
-  const auto first = static_cast<std::ptrdiff_t>(reads);
-  return {{values.begin() + first, values.end()}, {bytes.begin() + first, bytes.end()}};
-}
-
 TEST(Fused, chains_give_the_bits_of_their_pieces_on_any_number_of_threads) {
   for (const Case& sample : fused_cases())
     for (const DType dtype : {DType::f32, DType::f64})
       for (const int threads : {1, 2, 3}) {
         const Backend backend{"vector", dtype, threads};
-        EXPECT_EQ(apply(sample.op, backend, sample.reads).bytes, of_pieces(sample, backend).bytes)
+        EXPECT_EQ(apply(sample.op, backend, sample.reads, sample.updates).bytes,
+                  of_pieces(sample, backend).bytes)
             << op::name(sample.op) << " " << sample.name << " " << to_string(backend);
       }
 }

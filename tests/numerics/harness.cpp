@@ -260,6 +260,46 @@ void expect_within_bound(const Case& sample, const Backend& backend) {
   }
 }
 
+Result of_pieces(const Case& sample, const Backend& backend) {
+  const op::Operands all = op::operands(sample.op);
+  Arrays held = sample.reads;
+  held.resize(all.size());
+  std::vector<std::vector<std::byte>> bytes(all.size());
+  for (std::size_t i = 0, update = 0; i < all.size(); ++i)
+    if (all[i].role == op::Role::update) held[i] = sample.updates[update++];
+  for (const op::Piece& piece : op::pieces(sample.op)) {
+    const op::Operands operands = op::operands(piece.op);
+    Arrays reads, updates;
+    std::vector<std::size_t> outputs;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const std::size_t place = piece.operands[i];
+      if (operands[i].role == op::Role::read) reads.push_back(held[place]);
+      if (operands[i].role == op::Role::update) updates.push_back(held[place]);
+      if (operands[i].role != op::Role::read) outputs.push_back(place);
+    }
+    const Result result = apply(piece.op, backend, reads, updates);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      held[outputs[i]] = result.values[i];
+      bytes[outputs[i]] = result.bytes[i];
+    }
+  }
+  const auto first = static_cast<std::ptrdiff_t>(sample.reads.size());
+  return {{held.begin() + first, held.end()}, {bytes.begin() + first, bytes.end()}};
+}
+
+double difference_from_pieces(const Case& sample, const Backend& backend) {
+  const Arrays whole = apply(sample.op, backend, sample.reads, sample.updates).values,
+               pieces = of_pieces(sample, backend).values,
+               magnitude = sample.magnitude(sample, pieces);
+  constexpr double two_steps = 2 * 0x1p-7;
+  double largest = 0;
+  for (std::size_t output = 0; output < whole.size(); ++output)
+    for (std::size_t i = 0; i < whole[output].data.size(); ++i)
+      largest = std::max(largest, std::abs(whole[output].data[i] - pieces[output].data[i]) /
+                                      (two_steps * magnitude[output].data[i]));
+  return largest;
+}
+
 void expect_gradient(const op::Op& op, Arrays reads, std::size_t index, const Arrays& weights,
                      const Array& gradient) {
   const auto run = [&](const Arrays& held) { return apply(op, exact, held).values; };

@@ -88,6 +88,14 @@ inline void PrintTo(const Case& sample, std::ostream* out) {
 /// in f32 and f64 (Higham 2002, section 3.1, with the square root of the probabilistic bound).
 void expect_within_bound(const Case& sample, const Backend& backend);
 
+/// The outputs of a chain or list, its pieces run one after another on the backend.
+Result of_pieces(const Case& sample, const Backend& backend);
+
+/// The largest difference of an output of a chain from that of its pieces, where the chain may add
+/// up in another order: over what roundings of bf16 that fall the other way can make of it. Each
+/// value that a piece hands on may do so, two at most on any way.
+double difference_from_pieces(const Case& sample, const Backend& backend);
+
 /// Central differences of loss = sum over outputs of weight * output: `gradient` must be d loss / d
 /// reads[index]. Largest difference over the largest element of the gradient: at most 1e-6.
 void expect_gradient(const op::Op& op, Arrays reads, std::size_t index, const Arrays& weights,

@@ -69,6 +69,34 @@ inline Op wide_residual_norm_gradient(bool addend, const std::optional<Dropout>&
   return chain_of(std::move(pieces));
 }
 
+/// Gradients of a norm with sums over rows in the same chain.
+struct NormSums {
+  bool bias, branch_bias;  // besides those of the gain
+  bool accumulate = false;
+};
+/// Operands x, gain, mean, rstd, y_grad, (addend,) (seed, step); gain_grad, (bias_grad,) sum_grad,
+/// (branch_grad,) (branch_bias_grad).
+inline Op norm_gradients(const NormSums& sums, bool wide, bool addend,
+                         const std::optional<Dropout>& dropout, std::int64_t summed_dims) {
+  const std::size_t seed = addend ? 6 : 5;
+  std::size_t next = seed + (dropout ? 2 : 0);
+  Piece weights{LayerNormWeightGradient{sums.bias, sums.accumulate, wide}, {0, 2, 3, 4, next++}};
+  if (sums.bias) weights.operands.push_back(next++);
+  const std::size_t sum = next++;
+  std::vector<Piece> pieces = {weights, {LayerNormGradient{wide}, {0, 1, 2, 3, 4, sum}}};
+  if (addend) pieces.push_back({Add{wide}, {sum, 5, sum}});
+  std::size_t branch = sum;
+  if (wide) pieces.push_back({Cast{}, {std::exchange(branch, next), next}});
+  if (dropout) {
+    const std::size_t kept = wide ? branch : next;
+    pieces.push_back({*dropout, {std::exchange(branch, kept), seed, seed + 1, kept}});
+  }
+  if (branch != sum) ++next;
+  if (sums.branch_bias)
+    pieces.push_back({BiasGradient{summed_dims, sums.accumulate}, {branch, next}});
+  return chain_of(std::move(pieces));
+}
+
 /// Operands logits, labels; loss, lse, logits_grad.
 inline Op loss_and_gradient(double scale) {
   return chain_of({{CrossEntropy{}, {0, 1, 2, 3}}, {CrossEntropyGradient{scale}, {0, 1, 3, 4}}});

@@ -5,6 +5,7 @@
 // order. Which rows are summed where depends on the shape alone.
 #include <algorithm>
 
+#include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.h"
@@ -142,38 +143,8 @@ __global__ void sum_stretches(Terms terms, ColumnSizes sizes, bool aligned, std:
     }
 }
 
-template <int sums>
-struct ColumnOutputs {
-  float* sum[sums];  // null where it is not wanted
-};
-
-/// A lane has a column, a warp every `rows_at_once`th stretch of it.
-template <int sums>
-__global__ void add_stretches(const float* parts, ColumnSizes sizes, std::int64_t stretches,
-                              bool accumulate, ColumnOutputs<sums> outputs) {
-  __shared__ float of_warps[rows_at_once][warp_lanes];
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * warp_lanes + lane_index();
-  for (int i = 0; i < sums; ++i) {
-    if (outputs.sum[i] == nullptr) continue;
-    float sum = 0;
-    if (column < sizes.columns) {
-#pragma unroll 8
-      for (std::int64_t stretch = warp_index(); stretch < stretches; stretch += rows_at_once)
-        sum += parts[(i * stretches + stretch) * sizes.columns + column];
-    }
-    of_warps[warp_index()][lane_index()] = sum;
-    __syncthreads();
-    if (warp_index() == 0 && column < sizes.columns) {
-      float total = accumulate ? outputs.sum[i][column] : 0.F;
-      for (int warp = 0; warp < rows_at_once; ++warp) total += of_warps[warp][lane_index()];
-      outputs.sum[i][column] = total;
-    }
-    __syncthreads();
-  }
-}
-
 template <class Terms>
-void enqueue_sums(const Terms& terms, const ColumnSizes& sizes, bool accumulate,
+void enqueue_sums(const Terms& terms, const ColumnSizes& sizes,
                   const ColumnOutputs<Terms::sums>& outputs, Workspace workspace, Stream stream) {
   constexpr int columns_at_once = columns_per_block<typename Terms::Element>;
   const std::int64_t stretches = stretches_of(sizes, columns_at_once);
@@ -183,8 +154,7 @@ void enqueue_sums(const Terms& terms, const ColumnSizes& sizes, bool accumulate,
   shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, columns_at_once) * stretches);
   shape.threads = sum_threads;
   launch(sum_stretches<Terms>, shape, stream, terms, sizes, aligned, stretches, parts);
-  shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.columns, warp_lanes));
-  launch(add_stretches<Terms::sums>, shape, stream, parts, sizes, stretches, accumulate, outputs);
+  enqueue_stretches(parts, sizes.columns, stretches, outputs, stream);
 }
 
 ColumnSizes bias_sizes(const Problem& problem) {
@@ -209,8 +179,8 @@ Enqueue prepare_row(const op::BiasGradient& op, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return [sizes = bias_sizes(problem), accumulate = op.accumulate](
                Tensors operands, Workspace workspace, Stream stream) {
-      enqueue_sums(BiasTerms<T>{operands[0].as<T>()}, sizes, accumulate,
-                   {{operands[1].as<float>()}}, workspace, stream);
+      enqueue_sums(BiasTerms<T>{operands[0].as<T>()}, sizes,
+                   {{operands[1].as<float>()}, {accumulate}}, workspace, stream);
     };
   });
 }
@@ -222,8 +192,9 @@ Enqueue prepare_row(const op::LayerNormWeightGradient& op, const Problem& proble
           [sizes = norm_sizes(problem), op](Tensors operands, Workspace workspace, Stream stream) {
             const NormTerms<X, T> terms{operands[0].as<X>(), operands[3].as<T>(),
                                         operands[1].as<float>(), operands[2].as<float>()};
-            enqueue_sums(terms, sizes, op.accumulate,
-                         {{operands[4].as<float>(), op.bias ? operands[5].as<float>() : nullptr}},
+            enqueue_sums(terms, sizes,
+                         {{operands[4].as<float>(), op.bias ? operands[5].as<float>() : nullptr},
+                          {op.accumulate, op.accumulate}},
                          workspace, stream);
           };
     });

@@ -5,8 +5,7 @@
 // as X, all else as T.
 #include <type_traits>
 
-#include "kernels/cuda/dropout.cuh"
-#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.h"
 
@@ -15,15 +14,6 @@ namespace {
 
 constexpr int rows_per_block = 4;
 constexpr unsigned norm_threads = rows_per_block * warp_lanes;
-
-struct NormSizes {
-  std::int64_t rows, channels;
-  bool whole_packs = false;  // a row is whole packs, and aligned in all tensors
-};
-
-NormSizes norm_sizes(const Shape& x) {
-  return {x.elements(0, x.rank() - 1), x.back()};
-}
 
 LaunchShape norm_launch(const NormSizes& sizes) {
   LaunchShape shape;
@@ -130,10 +120,6 @@ template <class T, class X>
 auto __device__ channels_of(const X* x) {
   return [x](std::int64_t first, auto there) { return load_packs<T>(x + first, there); };
 }
-
-struct Statistics {
-  float mean, rstd;
-};
 
 /// Two passes, so that a large common offset does no harm.
 template <class T, class Row>
@@ -260,14 +246,6 @@ __global__ void add_layer_norm(Residual<X, T> residual, NormTensors<T> of, NormS
   }
 }
 
-template <class X, class T>
-struct NormGradient {
-  const X* x_RC;
-  const T* gain_C;
-  const float *mean_R, *rstd_R;
-  const T* y_grad_RC;
-};
-
 /// What a lane reads of a row for its gradient, as it lies: converted values would take twice the
 /// registers.
 template <class X, class T>
@@ -328,17 +306,6 @@ __global__ void layer_norm_gradient(NormGradient<X, T> of, NormSizes sizes, X* x
                              });
 }
 
-/// The way back through a residual connection: sum_grad = x_grad + addend, branch_grad = dropout of
-/// it, where it drops.
-template <class X, class T>
-struct ResidualGradient {
-  const X* addend_RC;  // may be null
-  bool drops;
-  DropoutOfTensor dropout;
-  X* sum_grad_RC;
-  T* branch_grad_RC;  // may be null
-};
-
 template <class X, class T, int kept>
 __global__ void add_layer_norm_gradient(NormGradient<X, T> of, ResidualGradient<X, T> residual,
                                         NormSizes sizes) {
@@ -350,31 +317,9 @@ __global__ void add_layer_norm_gradient(NormGradient<X, T> of, ResidualGradient<
   norm_gradient_of_row<kept>(
       of, residual.addend_RC, sizes, row,
       [&](std::int64_t first, auto there, const auto& x_grad, const auto& addend) {
-        const bool adds = residual.addend_RC != nullptr;
-        float values[pack_size<T>];
-        for (int i = 0; i < pack_size<T>; ++i)
-          values[i] =
-              adds ? stored<X>(__fadd_rn(stored<X>(x_grad[i]), addend[i])) : stored<X>(x_grad[i]);
-        store_packs<T>(values, there, residual.sum_grad_RC + at + first);
-        if (residual.branch_grad_RC == nullptr) return;
-#pragma unroll
-        for (int i = 0; i < pack_size<T>; ++i)
-          if (residual.drops && there.has(i))
-            values[i] = residual.dropout.apply(decisions, at + first + i, stored<T>(values[i]));
-        store_packs<T>(values, there, residual.branch_grad_RC + at + first);
+        float branch_grad[pack_size<T>];
+        put_gradient<true>(residual, decisions, at + first, there, x_grad, addend, branch_grad);
       });
-}
-
-/// Sizes for one call.
-template <class T, class... Pointers>
-NormSizes sizes_for(NormSizes sizes, Pointers... pointers) {
-  sizes.whole_packs = sizes.channels % pack_size<T> == 0 && are_aligned(pointers...);
-  return sizes;
-}
-
-template <class T>
-T* optional_operand(Tensors operands, const std::optional<std::size_t>& index) {
-  return index ? operands[*index].as<T>() : nullptr;
 }
 
 template <class X, class T>
@@ -455,19 +400,12 @@ Enqueue prepare_chain(const ResidualNorm& chain, const Problem& problem) {
 
 Enqueue prepare_chain(const ResidualNormGradient& chain, const Problem& problem) {
   const NormSizes shape = norm_sizes(problem.shapes[chain.x]);
-  const bool drops = chain.dropout.has_value();
   const DropoutOfTensor dropout(chain.dropout.value_or(op::Dropout()), problem.shapes[chain.x]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return for_wide<T>(chain.wide, [&]<class X>(As<X>) -> Enqueue {
       return [=](Tensors operands, Workspace, Stream stream) {
-        const ResidualGradient<X, T> residual{
-            optional_operand<X>(operands, chain.addend), drops,
-            drops ? dropout.at(operands, chain.seed, chain.step) : dropout,
-            operands[chain.sum_grad].as<X>(), optional_operand<T>(operands, chain.branch_grad)};
-        const NormGradient<X, T> norm{operands[chain.x].as<X>(), operands[chain.gain].as<T>(),
-                                      operands[chain.mean].as<float>(),
-                                      operands[chain.rstd].as<float>(),
-                                      operands[chain.y_grad].as<T>()};
+        const auto residual = residual_gradient<X, T>(operands, chain, dropout);
+        const auto norm = norm_gradient<X, T>(operands, chain);
         const NormSizes sizes = sizes_for<T>(
             shape, operands[chain.x].data, operands[chain.gain].data, operands[chain.y_grad].data,
             residual.addend_RC, residual.sum_grad_RC, residual.branch_grad_RC);

@@ -4,7 +4,18 @@
 
 namespace fourfold::kernels::cuda {
 
+namespace {
+
+/// The chain as gradients of a norm that one pass over the rows computes.
+std::optional<NormGradients> in_one_pass(const op::Fused& chain, const Problem& problem) {
+  const auto gradients = norm_gradients(chain, problem.shapes);
+  return gradients && fits_a_block(*gradients, problem) ? gradients : std::nullopt;
+}
+
+}  // namespace
+
 Enqueue prepare_row(const op::Fused& chain, const Problem& problem) {
+  if (const auto gradients = in_one_pass(chain, problem)) return prepare_chain(*gradients, problem);
   if (const auto rows = row_chain(chain, problem.shapes))
     return std::visit([&](const auto& kind) { return prepare_chain(kind, problem); }, *rows);
   auto kernels = std::make_shared<PieceKernels<Enqueue>>(problem, prepare_own);
@@ -14,6 +25,8 @@ Enqueue prepare_row(const op::Fused& chain, const Problem& problem) {
 }
 
 std::int64_t workspace_bytes(const op::Fused& chain, const Problem& problem) {
+  if (const auto gradients = in_one_pass(chain, problem))
+    return workspace_bytes(*gradients, problem);
   if (row_chain(chain, problem.shapes)) return 0;
   return largest_workspace(problem, own_workspace_bytes);
 }

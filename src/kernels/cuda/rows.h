@@ -18,6 +18,9 @@ Enqueue prepare_cast(const Problem& problem);
 Enqueue prepare_chain(const BiasGelu& chain, const Problem& problem);
 Enqueue prepare_chain(const ResidualNorm& chain, const Problem& problem);
 Enqueue prepare_chain(const ResidualNormGradient& chain, const Problem& problem);
+Enqueue prepare_chain(const NormGradients& chain, const Problem& problem);
+/// True if one block has threads for a row; else the chain runs piece by piece.
+bool fits_a_block(const NormGradients& chain, const Problem& problem);
 Enqueue prepare_chain(const LossAndGradient& chain, const Problem& problem);
 
 /// Bytes of workspace that "own" needs for an op, 16-byte aligned; rows without an overload need
@@ -35,6 +38,7 @@ std::int64_t workspace_bytes(const op::AdamWList& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Sgd& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::SgdList& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Fused& op, const Problem& problem);
+std::int64_t workspace_bytes(const NormGradients& chain, const Problem& problem);
 template <class Row>
 std::int64_t workspace_bytes(const Row&, const Problem&) {
   return 0;

@@ -54,6 +54,7 @@ const std::vector<std::string> product_chains = {"contract+add_bias&gelu",
 /// to the product before it.
 std::vector<std::string> own_fusions() {
   std::vector<std::string> all = {"adamw_list", "sgd_list", "cast_list", "squared_norm"};
+  all.insert(all.end(), norm_gradient_chains.begin(), norm_gradient_chains.end());
   all.insert(all.end(), row_chains.begin(), row_chains.end());
   return all;
 }

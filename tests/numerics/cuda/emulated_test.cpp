@@ -97,38 +97,24 @@ TEST_P(CudaEmulated, order_of_threads_place_in_memory_and_aliasing_change_no_bit
   }
 }
 
+/// True for a chain that sums over rows while it goes over them, and then in another order.
+bool adds_in_its_own_order(const op::Op& op) {
+  return op::name(op).starts_with("layer_norm_weight_gradient|");
+}
+
 TEST_P(CudaEmulated, a_chain_or_list_has_the_bits_of_its_pieces) {
   const Case& sample = GetParam();
-  const std::vector<op::Piece> pieces = op::pieces(sample.op);
-  if (pieces.size() < 2) return;
+  if (op::pieces(sample.op).size() < 2 || adds_in_its_own_order(sample.op)) return;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Result fused = apply(sample.op, cuda(dtype), sample.reads, sample.updates);
-    // All operands, as the pieces fill them in.
-    Arrays held = sample.reads;
-    held.resize(op::operands(sample.op).size());
-    std::vector<std::vector<std::byte>> bytes(held.size());
-    for (std::size_t i = 0, update = 0; i < held.size(); ++i)
-      if (op::operands(sample.op)[i].role == op::Role::update) held[i] = sample.updates[update++];
-    for (const op::Piece& piece : pieces) {
-      const op::Operands operands = op::operands(piece.op);
-      Arrays reads, updates;
-      std::vector<std::size_t> outputs;
-      for (std::size_t i = 0; i < operands.size(); ++i) {
-        const std::size_t place = piece.operands[i];
-        if (operands[i].role == op::Role::read) reads.push_back(held[place]);
-        if (operands[i].role == op::Role::update) updates.push_back(held[place]);
-        if (operands[i].role != op::Role::read) outputs.push_back(place);
-      }
-      const Result result = apply(piece.op, cuda(dtype), reads, updates);
-      for (std::size_t i = 0; i < outputs.size(); ++i) {
-        held[outputs[i]] = result.values[i];
-        bytes[outputs[i]] = result.bytes[i];
-      }
-    }
-    for (std::size_t i = 0; i < fused.bytes.size(); ++i)
-      EXPECT_EQ(fused.bytes[i], bytes[sample.reads.size() + i])
-          << to_string(dtype) << ", output " << i;
+    EXPECT_EQ(fused.bytes, of_pieces(sample, cuda(dtype)).bytes) << to_string(dtype);
   }
+}
+
+TEST_P(CudaEmulated, a_chain_that_adds_in_its_own_order_is_as_near_its_pieces_as_roundings_allow) {
+  const Case& sample = GetParam();
+  if (!adds_in_its_own_order(sample.op) || !sample.magnitude) return;
+  EXPECT_LE(difference_from_pieces(sample, cuda(DType::bf16)), 1);
 }
 
 TEST(CudaEmulatedState, initial_values_have_the_bits_of_the_reference) {

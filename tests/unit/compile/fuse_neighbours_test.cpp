@@ -62,6 +62,35 @@ TEST(FuseNeighbours, joins_bias_and_gelu_sums_and_norms_and_the_loss_of_a_serial
   }
 }
 
+machine::Target summing_target() {
+  machine::Target target = fusing_target();
+  target.fusions.insert(target.fusions.begin(), kernels::norm_gradient_chains.begin(),
+                        kernels::norm_gradient_chains.end());
+  return target;
+}
+
+TEST(FuseNeighbours, joins_all_gradients_of_a_norm_and_that_of_the_bias_before_it) {
+  for (const double dropout : {0.0, 0.1}) {
+    const GridSetup setup = setup_of({}, dropout);
+    const Program apart = train_program(setup, GridSetup::target()),
+                  joined = train_program(setup, summing_target());
+    std::map<std::string, int> rows = count_rows(joined), before = count_rows(apart);
+    const int micros = 2, blocks = 2;
+    int chains = 0, with_bias = 0;
+    for (const auto& [name, times] : rows) {
+      if (!name.starts_with("layer_norm_weight_gradient|")) continue;
+      chains += times;
+      if (name.ends_with("&bias_gradient")) with_bias += times;
+    }
+    EXPECT_EQ(chains, micros * (2 * blocks + 1));
+    EXPECT_EQ(with_bias, micros * 2 * blocks);  // the branch into the first norm is the embedding
+    EXPECT_EQ(rows["layer_norm_weight_gradient"] + norm_gradients(rows), 0);
+    EXPECT_EQ(rows["bias_gradient"], before["bias_gradient"] - with_bias);
+    EXPECT_EQ(meaning_of(joined, lasting_names(apart)), meaning_of(apart, lasting_names(apart)));
+    EXPECT_EQ(program::total_flops(joined), program::total_flops(apart));
+  }
+}
+
 TEST(FuseNeighbours, leaves_apart_what_a_collective_separates) {
   const Program joined =
       train_program(setup_of({.x = 2, .y = 2, .z = 1, .data = 1}, 0.1), fusing_target());
@@ -85,6 +114,10 @@ void expect_no_fault(const machine::Target& target) {
 
 TEST(FuseNeighbours, the_verifier_finds_no_fault_in_what_is_joined) {
   expect_no_fault(fusing_target());
+}
+
+TEST(FuseNeighbours, the_verifier_finds_no_fault_where_gradients_of_norms_are_joined) {
+  expect_no_fault(summing_target());
 }
 
 /// A program whose rows are all apart, as the pass meets it.

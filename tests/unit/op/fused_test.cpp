@@ -48,7 +48,7 @@ TEST(Fused, an_output_lies_where_its_first_writer_may_put_it_and_nobody_reads_la
 TEST(Fused, pieces_that_are_no_chain_are_refused_with_the_reason) {
   expect_part(mistake_of({{AddBias{}, {0, 1}}}), "add_bias has 2 operands, expected 3");
   expect_part(mistake_of({{AddBias{}, {0, 1, 2}}, {Gelu{}, {0, 3}}}),
-              "gelu does not read what add_bias wrote");
+              "gelu reads neither what add_bias wrote nor all that it read");
   expect_part(mistake_of({{Gelu{}, {0, 1}}, {Gelu{}, {1, 0}}}),
               "gelu writes operand 0, which is read from outside");
   expect_part(mistake_of({{Gelu{}, {1, 0}}}), "operand 1 is read, and stands after one");
@@ -58,6 +58,16 @@ TEST(Fused, pieces_that_are_no_chain_are_refused_with_the_reason) {
   expect_part(mistake_of({{CastList{2}, {0, 1, 2, 3}}}), "cast_list is no piece of a chain");
   expect_part(mistake_of({{Contract{.unrounded = true}, {0, 1, 3}}, {AddBias{}, {3, 2, 3}}}),
               "one element type in one piece");
+}
+
+TEST(Fused, a_piece_may_read_all_that_the_one_before_reads_in_place_of_what_it_wrote) {
+  const Op chain = norm_gradients({true, true}, false, true, std::nullopt, 2);
+  EXPECT_EQ(name(chain), "layer_norm_weight_gradient|layer_norm_gradient+add&bias_gradient");
+  EXPECT_EQ(parse_op(name(chain), attributes_text(chain, {}), {}), chain);
+  EXPECT_EQ(operands(chain)[8].may_alias, 4U) << "y_grad is read by both, and by nobody later";
+  expect_part(mistake_of({{LayerNormWeightGradient{}, {0, 2, 3, 4, 5, 6}},
+                          {LayerNormGradient{}, {7, 1, 2, 3, 4, 8}}}),
+              "layer_norm_gradient reads neither what");
 }
 
 TEST(Fused, shapes_are_those_of_the_pieces) {
