@@ -132,7 +132,9 @@ std::optional<NormGradients> norm_gradients(const op::Fused& chain, op::Shapes s
     return std::nullopt;
   Pieces pieces(chain);
   const auto* weights = pieces.take<op::LayerNormWeightGradient>();
-  NormGradients made{.gain_grad = pieces.operand(4), .accumulate = weights->accumulate};
+  NormGradients made;
+  made.gain_grad = pieces.operand(4);
+  made.accumulate = weights->accumulate;
   if (weights->bias) made.bias_grad = pieces.operand(5);
   const std::array read{pieces.operand(0), pieces.operand(1), pieces.operand(2), pieces.operand(3)};
   const auto rows = residual_norm_gradient(pieces);

@@ -1,11 +1,16 @@
-// What kernels of layer norm share: its sizes, and the way back through a norm and the residual
-// connection before it. R rows, C channels. What `wide` names lies as X, all else as T.
+// What kernels of layer norm share: sizes, and how they cut their work. R rows, C channels.
+//
+// A block has a stretch of rows, and takes some of them at a time. Each of its threads has the same
+// pack of channels of every row: what belongs to a channel stays in its registers, sums over a row
+// pass through shared memory. A row for which a block has too few threads goes to a warp.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "kernels/cuda/dropout.cuh"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/reduce.cuh"
 #include "kernels/fused_rows.h"
 
 namespace fourfold::kernels::cuda {
@@ -19,10 +24,6 @@ inline NormSizes norm_sizes(const Shape& x) {
   return {x.elements(0, x.rank() - 1), x.back()};
 }
 
-struct Statistics {
-  float mean, rstd;
-};
-
 /// Sizes for one call.
 template <class T, class... Pointers>
 NormSizes sizes_for(NormSizes sizes, Pointers... pointers) {
@@ -35,59 +36,119 @@ T* optional_operand(Tensors operands, const std::optional<std::size_t>& index) {
   return index ? operands[*index].as<T>() : nullptr;
 }
 
-template <class X, class T>
-struct NormGradient {
-  const X* x_RC;
-  const T* gain_C;
-  const float *mean_R, *rstd_R;
-  const T* y_grad_RC;
+struct Statistics {
+  float mean, rstd;
 };
 
-template <class X, class T>
-NormGradient<X, T> norm_gradient(Tensors operands, const ResidualNormGradient& chain) {
-  return {operands[chain.x].as<X>(), operands[chain.gain].as<T>(), operands[chain.mean].as<float>(),
-          operands[chain.rstd].as<float>(), operands[chain.y_grad].as<T>()};
+// --- rows that a block has threads for
+
+inline constexpr int few_threads = 256, many_threads = 1024, most_warps = many_threads / warp_lanes;
+
+inline unsigned threads_of_row(const NormSizes& sizes, int pack) {
+  return static_cast<unsigned>(ceil_divide(ceil_divide(sizes.channels, pack), warp_lanes) *
+                               warp_lanes);
+}
+inline bool fits_a_block(const NormSizes& sizes, int pack) {
+  return ceil_divide(sizes.channels, pack) <= many_threads;
 }
 
-/// The way back through a residual connection: sum_grad = x_grad + addend, branch_grad = dropout of
-/// it, where it drops.
-template <class X, class T>
-struct ResidualGradient {
-  const X* addend_RC;  // may be null
-  bool drops;
-  DropoutOfTensor dropout;
-  X* sum_grad_RC;
-  T* branch_grad_RC;  // may be null
+/// A block for each stretch: as many as run at once on a large GPU, and at least 16 rows for each.
+/// Requires fits_a_block.
+inline LaunchShape launch_of_blocks(const NormSizes& sizes, int pack) {
+  constexpr std::int64_t multiprocessors = 132, threads_at_once = 512, least_rows = 16;
+  LaunchShape shape;
+  shape.threads = threads_of_row(sizes, pack);
+  const std::int64_t wanted =
+      multiprocessors * std::max<std::int64_t>(threads_at_once / shape.threads, 1);
+  shape.blocks_x =
+      static_cast<unsigned>(std::clamp<std::int64_t>(sizes.rows / least_rows, 1, wanted));
+  return shape;
+}
+
+/// The rows of the calling block.
+struct Stretch {
+  std::int64_t first, last;
+
+  __device__ Stretch(const NormSizes& sizes, std::int64_t stretches)
+      : first(sizes.rows * blockIdx.x / stretches),
+        last(sizes.rows * (blockIdx.x + 1) / stretches) {}
 };
 
-template <class X, class T>
-ResidualGradient<X, T> residual_gradient(Tensors operands, const ResidualNormGradient& chain,
-                                         const DropoutOfTensor& dropout) {
-  const bool drops = chain.dropout.has_value();
-  return {optional_operand<X>(operands, chain.addend), drops,
-          drops ? dropout.at(operands, chain.seed, chain.step) : dropout,
-          operands[chain.sum_grad].as<X>(), optional_operand<T>(operands, chain.branch_grad)};
+/// A pack of a row where `here`, else nothing.
+__device__ inline WholePack part_where(bool here, WholePack there) {
+  return {there.there && here};
+}
+__device__ inline PackPart part_where(bool here, PackPart there) {
+  return {here ? there.count : 0, there.whole && here};
 }
 
-/// Writes a pack of sum_grad, and of branch_grad, which is left in `branch_grad`, at the place `at`
-/// of the tensor. Rounds where the parts of the fused row store. Requires `may_drop` where the
-/// residual drops: random numbers take registers that others want.
-template <bool may_drop, class X, class T, class Part, class Addend>
-__device__ void put_gradient(const ResidualGradient<X, T>& residual, DroppedElements& decisions,
-                             std::int64_t at, Part there, const float (&x_grad)[pack_size<T>],
-                             const Addend& addend, float (&branch_grad)[pack_size<T>]) {
-  const bool adds = residual.addend_RC != nullptr;
-  for (int i = 0; i < pack_size<T>; ++i)
-    branch_grad[i] =
-        adds ? stored<X>(__fadd_rn(stored<X>(x_grad[i]), addend[i])) : stored<X>(x_grad[i]);
-  store_packs<T>(branch_grad, there, residual.sum_grad_RC + at);
-  if (residual.branch_grad_RC == nullptr) return;
-  if (may_drop && residual.drops)
+/// How a kernel is made: `plain`, where all packs are whole and nothing drops; for blocks of so
+/// many threads, of which two shall fit on a multiprocessor where it is plain and they are few.
+template <bool is_plain, int most_threads>
+struct Form {
+  static constexpr bool plain = is_plain;
+  static constexpr int threads = most_threads;
+  static constexpr int least_blocks = plain && threads == few_threads ? 2 : 1;
+
+  /// What is there of a thread's pack of each row.
+  template <class T>
+  static __device__ auto part(const NormSizes& sizes, std::int64_t channel) {
+    const std::int64_t left = sizes.channels - channel;
+    if constexpr (plain)
+      return WholePack{left > 0};
+    else
+      return PackPart{left < 0 ? 0 : left, sizes.whole_packs && left > 0};
+  }
+};
+/// use(Form<>()) for a call.
+template <class Use>
+void for_form(bool plain, unsigned threads, Use use) {
+  if (threads <= few_threads)
+    plain ? use(Form<true, few_threads>()) : use(Form<false, few_threads>());
+  else
+    plain ? use(Form<true, many_threads>()) : use(Form<false, many_threads>());
+}
+
+/// Sums over the block, each of as many values as there are, warp by warp in order. Every thread
+/// gets them. `of_warps` may be used again after another barrier.
+template <int count>
+__device__ void block_sums(float (&values)[count], float (&of_warps)[most_warps][count]) {
 #pragma unroll
-    for (int i = 0; i < pack_size<T>; ++i)
-      if (there.has(i))
-        branch_grad[i] = residual.dropout.apply(decisions, at + i, stored<T>(branch_grad[i]));
-  store_packs<T>(branch_grad, there, residual.branch_grad_RC + at);
+  for (int i = 0; i < count; ++i) {
+    values[i] = warp_sum(values[i]);
+    if (lane_index() == 0) of_warps[warp_index()][i] = values[i];
+  }
+  __syncthreads();
+  const int warps = static_cast<int>(blockDim.x) / warp_lanes;
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    values[i] = 0;
+    for (int warp = 0; warp < warps; ++warp) values[i] += of_warps[warp][i];
+  }
+}
+
+// --- longer rows
+
+inline constexpr int rows_per_block = 4;
+
+inline LaunchShape launch_of_warps(const NormSizes& sizes) {
+  LaunchShape shape;
+  shape.blocks_x = static_cast<unsigned>(ceil_divide(sizes.rows, rows_per_block));
+  shape.threads = rows_per_block * warp_lanes;
+  return shape;
+}
+
+/// The row of the calling warp; may lie after the last one.
+__device__ inline std::int64_t row_of_warp() {
+  return static_cast<std::int64_t>(blockIdx.x) * rows_per_block + warp_index();
+}
+
+/// body(channel, which are there) for each pack of a row that the calling lane has.
+template <class T, class Body>
+__device__ void for_packs_of_lane(const NormSizes& sizes, Body body) {
+  for (std::int64_t channel = lane_index() * pack_size<T>; channel < sizes.channels;
+       channel += warp_lanes * pack_size<T>)
+    body(channel, part_of_pack<T>(sizes.channels - channel, sizes.whole_packs));
 }
 
 }  // namespace fourfold::kernels::cuda

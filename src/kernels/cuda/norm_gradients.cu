@@ -1,72 +1,36 @@
-// The gradients of a norm's input, gain and bias, and of the residual connection and the bias
-// before it, in one pass over the rows; kernels::NormGradients says what is computed. R rows, C
-// channels.
+// The way back through a norm and the residual connection before it, on the device, alone and with
+// the gradients of the norm's gain and bias and of the branch's bias, in one pass over the rows;
+// op::LayerNormGradient, kernels::ResidualNormGradient and kernels::NormGradients say what is
+// computed. R rows, C channels. What `wide` names lies as X, all else as T.
 //
-// A block takes a stretch of rows, some at a time. Each of its threads has the same pack of
-// channels of every row: sums over rows stay in its registers, sums over channels pass through
-// shared memory. The sums of the stretches are added by a second launch. Which rows are summed
-// where depends on the shape alone.
-#include <algorithm>
-
+// Sums over the rows of a stretch stay in the registers of its block; a second launch adds those of
+// the stretches. Which rows are summed where depends on the shape alone.
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/norm.cuh"
-#include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.h"
 
 namespace fourfold::kernels::cuda {
 namespace {
 
-constexpr int few_threads = 256, many_threads = 1024, most_warps = many_threads / warp_lanes;
 /// Gradients of gain, bias and the bias of the branch.
 constexpr int sums_of_norm = 3;
 
-unsigned threads_of(std::int64_t channels, int pack) {
-  return static_cast<unsigned>(ceil_divide(ceil_divide(channels, pack), warp_lanes) * warp_lanes);
-}
-
-/// As many blocks as run at once on a large GPU, and at least 16 rows for each.
-std::int64_t stretches_of(const NormSizes& sizes, unsigned threads) {
-  constexpr std::int64_t multiprocessors = 132, threads_at_once = 512, least_rows = 16;
-  const std::int64_t wanted =
-      multiprocessors * std::max<std::int64_t>(threads_at_once / threads, 1);
-  return std::clamp<std::int64_t>(sizes.rows / least_rows, 1, wanted);
-}
-
-int pack_of(DType dtype) {
-  return dtype == DType::bf16 ? pack_size<BFloat16> : pack_size<float>;
-}
-
-/// A pack of a row where `here`, else nothing.
-__device__ WholePack part_where(bool here, WholePack there) {
-  return {there.there && here};
-}
-__device__ PackPart part_where(bool here, PackPart there) {
-  return {here ? there.count : 0, there.whole && here};
-}
-
-/// What a thread reads of a row, as it lies; zeros where there is no row.
 template <class X, class T>
-struct RowPack {
-  PackOf<T, X> x, addend;
-  PackOf<T, T> y_grad;
-  Statistics statistics;
-
-  template <class Part>
-  __device__ void load(const NormGradient<X, T>& of, const X* addend_RC, std::int64_t row,
-                       std::int64_t at, bool here, Part there) {
-    x = load_packs<T>(of.x_RC + at, there);
-    y_grad = load_packs<T>(of.y_grad_RC + at, there);
-    addend = {};
-    if (addend_RC != nullptr) addend = load_packs<T>(addend_RC + at, there);
-    statistics = {0, 0};
-    if (here) statistics = {of.mean_R[row], of.rstd_R[row]};
-  }
-  __device__ float normal(int i) const { return (x[i] - statistics.mean) * statistics.rstd; }
+struct NormGradient {
+  const X* x_RC;
+  const T* gain_C;
+  const float *mean_R, *rstd_R;
+  const T* y_grad_RC;
 };
 
-/// Sums over the channels of a row: of d and of d n, with d = y_grad gain and n the normal x.
-struct RowSums {
-  float sum, sum_normal;
+/// sum_grad = x_grad + addend, branch_grad = dropout of it, where it drops.
+template <class X, class T>
+struct ResidualGradient {
+  const X* addend_RC;  // may be null
+  bool drops;
+  DropoutOfTensor dropout;
+  X* sum_grad_RC;
+  T* branch_grad_RC;  // may be null
 };
 
 template <class X, class T>
@@ -74,145 +38,245 @@ struct NormGradientsOf {
   NormGradient<X, T> norm;
   ResidualGradient<X, T> residual;
   NormSizes sizes;
-  std::int64_t stretches;
-  float* parts;  // (sums_of_norm, stretches, C)
+  std::int64_t stretches = 0;
+  float* parts = nullptr;  // (sums_of_norm, stretches, C); null where nothing is summed
 };
 
-template <int at_once, bool may_drop, class X, class T, class Part>
-__device__ void sum_norm_gradients(const NormGradientsOf<X, T>& of, std::int64_t channel,
-                                   Part there) {
+/// What a thread reads of a row, as it lies; zeros where there is no row.
+template <class X, class T>
+struct RowPack {
+  PackOf<T, X> x, addend;
+  PackOf<T, T> y_grad;
+
+  template <class Part>
+  __device__ void load(const NormGradientsOf<X, T>& of, std::int64_t at, Part there) {
+    x = load_packs<T>(of.norm.x_RC + at, there);
+    y_grad = load_packs<T>(of.norm.y_grad_RC + at, there);
+    addend = {};
+    if (of.residual.addend_RC != nullptr) addend = load_packs<T>(of.residual.addend_RC + at, there);
+  }
+  __device__ float normal(int i, const Statistics& of) const { return (x[i] - of.mean) * of.rstd; }
+  /// Adds to the sums over a row of d and of d n, with d = y_grad gain and n the normal x.
+  __device__ void add_to(float& sum, float& sum_normal, const Statistics& of,
+                         const PackOf<T, T>& gain) const {
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i) {
+      const float scaled = y_grad[i] * gain[i];
+      sum += scaled;
+      sum_normal += scaled * normal(i, of);
+    }
+  }
+};
+
+/// Writes a pack of the gradients at the place `at` of the tensor: x_grad = rstd (d - average(d) -
+/// n average(d n)), then what stands after it. `branch_grad` is what is left of it for the branch.
+/// Rounds where the parts of the fused row store. Requires `may_drop` where the residual drops:
+/// random numbers take registers that others want.
+template <bool may_drop, class X, class T, class Part>
+__device__ void put_gradient(const ResidualGradient<X, T>& of, DroppedElements& decisions,
+                             std::int64_t at, Part there, const RowPack<X, T>& pack,
+                             const PackOf<T, T>& gain, const Statistics& statistics, float average,
+                             float average_normal, float (&branch_grad)[pack_size<T>]) {
+#pragma unroll
+  for (int i = 0; i < pack_size<T>; ++i) {
+    const float x_grad =
+        __fmul_rn(statistics.rstd,
+                  pack.y_grad[i] * gain[i] - average - pack.normal(i, statistics) * average_normal);
+    branch_grad[i] = of.addend_RC != nullptr
+                         ? stored<X>(__fadd_rn(stored<X>(x_grad), pack.addend[i]))
+                         : stored<X>(x_grad);
+  }
+  store_packs<T>(branch_grad, there, of.sum_grad_RC + at);
+  if (of.branch_grad_RC == nullptr) return;
+  if (may_drop && of.drops)
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i)
+      if (there.has(i))
+        branch_grad[i] = of.dropout.apply(decisions, at + i, stored<T>(branch_grad[i]));
+  store_packs<T>(branch_grad, there, of.branch_grad_RC + at);
+}
+
+template <int at_once, bool may_drop, bool sums_rows, class X, class T, class Part>
+__device__ void gradients_of_stretch(const NormGradientsOf<X, T>& of, std::int64_t channel,
+                                     Part there) {
   constexpr int size = pack_size<T>;
-  __shared__ RowSums of_warps[2][most_warps][at_once];
-  const std::int64_t channels = of.sizes.channels, stretch = blockIdx.x;
-  const std::int64_t first = of.sizes.rows * stretch / of.stretches,
-                     last = of.sizes.rows * (stretch + 1) / of.stretches;
-  const int warps = static_cast<int>(blockDim.x) / warp_lanes;
-  const auto scale = 1 / static_cast<float>(channels);
+  __shared__ float of_warps[2][most_warps][2 * at_once];
+  const std::int64_t channels = of.sizes.channels;
+  const float scale = 1 / static_cast<float>(channels);
   const PackOf<T, T> gain = load_packs<T>(of.norm.gain_C + channel, there);
   DroppedElements decisions = may_drop && of.residual.drops ? of.residual.dropout.decisions()
                                                             : DroppedElements({}, 0, 0, 0);
   float sums[sums_of_norm][size] = {};
+  const Stretch stretch(of.sizes, of.stretches);
   int turn = 0;  // a block may write the sums of one turn while some of it still reads the other
-  for (std::int64_t row = first; row < last; row += at_once, turn ^= 1) {
+  for (std::int64_t row = stretch.first; row < stretch.last; row += at_once, turn ^= 1) {
+    const auto at = [&](int r) { return (row + r) * channels + channel; };
     RowPack<X, T> packs[at_once];
+    Statistics statistics[at_once];
+    float of_row[2 * at_once] = {};
 #pragma unroll
     for (int r = 0; r < at_once; ++r) {
-      const bool here = row + r < last;
-      packs[r].load(of.norm, of.residual.addend_RC, row + r, (row + r) * channels + channel, here,
-                    part_where(here, there));
+      const bool here = row + r < stretch.last;
+      packs[r].load(of, at(r), part_where(here, there));
+      statistics[r] = {0, 0};
+      if (here) statistics[r] = {of.norm.mean_R[row + r], of.norm.rstd_R[row + r]};
     }
 #pragma unroll
-    for (int r = 0; r < at_once; ++r) {
-      RowSums own{0, 0};
-#pragma unroll
-      for (int i = 0; i < size; ++i) {
-        const float scaled = packs[r].y_grad[i] * gain[i];
-        own.sum += scaled;
-        own.sum_normal += scaled * packs[r].normal(i);
-      }
-      own = {warp_sum(own.sum), warp_sum(own.sum_normal)};
-      if (lane_index() == 0) of_warps[turn][warp_index()][r] = own;
-    }
-    __syncthreads();
+    for (int r = 0; r < at_once; ++r)
+      packs[r].add_to(of_row[2 * r], of_row[2 * r + 1], statistics[r], gain);
+    block_sums(of_row, of_warps[turn]);
 #pragma unroll
     for (int r = 0; r < at_once; ++r) {
-      if (row + r >= last) continue;
-      RowSums total{0, 0};
-      for (int warp = 0; warp < warps; ++warp) {
-        total.sum += of_warps[turn][warp][r].sum;
-        total.sum_normal += of_warps[turn][warp][r].sum_normal;
-      }
-      const float average = total.sum * scale, average_normal = total.sum_normal * scale;
-      float x_grad[size], branch_grad[size];
+      if (row + r >= stretch.last) continue;
+      float branch_grad[size];
+      put_gradient<may_drop>(of.residual, decisions, at(r), there, packs[r], gain, statistics[r],
+                             of_row[2 * r] * scale, of_row[2 * r + 1] * scale, branch_grad);
+      if constexpr (sums_rows) {
 #pragma unroll
-      for (int i = 0; i < size; ++i) {
-        const float normal = packs[r].normal(i), grad = packs[r].y_grad[i];
-        x_grad[i] =
-            __fmul_rn(packs[r].statistics.rstd, grad * gain[i] - average - normal * average_normal);
-        sums[0][i] += grad * normal;
-        sums[1][i] += grad;
+        for (int i = 0; i < size; ++i) {
+          sums[0][i] += packs[r].y_grad[i] * packs[r].normal(i, statistics[r]);
+          sums[1][i] += packs[r].y_grad[i];
+          sums[2][i] += stored<T>(branch_grad[i]);
+        }
       }
-      put_gradient<may_drop>(of.residual, decisions, (row + r) * channels + channel, there, x_grad,
-                             packs[r].addend, branch_grad);
-#pragma unroll
-      for (int i = 0; i < size; ++i) sums[2][i] += stored<T>(branch_grad[i]);
     }
   }
+  if constexpr (sums_rows)
 #pragma unroll
-  for (int i = 0; i < sums_of_norm; ++i)
-    store_packs<T>(sums[i], there, of.parts + (i * of.stretches + stretch) * channels + channel);
+    for (int i = 0; i < sums_of_norm; ++i)
+      store_packs<T>(sums[i], there,
+                     of.parts + (i * of.stretches + blockIdx.x) * channels + channel);
 }
 
-/// How a kernel is made: `plain`, where all packs are whole and nothing drops; for blocks of so
-/// many threads, of which two shall fit on a multiprocessor where it is plain and they are few.
-template <bool is_plain, int most_threads>
-struct Form {
-  static constexpr bool plain = is_plain;
-  static constexpr int threads = most_threads;
-};
-template <class X, class T, class Form>
-__global__ void __launch_bounds__(Form::threads, Form::plain&& Form::threads == few_threads ? 2 : 1)
-    norm_gradients_of_rows(NormGradientsOf<X, T> of) {
-  const std::int64_t channel = static_cast<std::int64_t>(threadIdx.x) * pack_size<T>;
-  const std::int64_t left = of.sizes.channels - channel;
-  // Rows under way: as many as registers hold.
+template <class X, class T, class Form, bool sums_rows>
+__global__ void __launch_bounds__(Form::threads, Form::least_blocks)
+    gradients_of_norms(NormGradientsOf<X, T> of) {
   constexpr int at_once = Form::threads == many_threads ? 1 : sizeof(X) > sizeof(T) ? 2 : 3;
-  if constexpr (Form::plain)
-    sum_norm_gradients<at_once, false>(of, channel, WholePack{left > 0});
-  else
-    sum_norm_gradients<at_once, true>(
-        of, channel, PackPart{left < 0 ? 0 : left, of.sizes.whole_packs && left > 0});
+  const std::int64_t channel = static_cast<std::int64_t>(threadIdx.x) * pack_size<T>;
+  gradients_of_stretch<at_once, !Form::plain, sums_rows>(of, channel,
+                                                         Form::template part<T>(of.sizes, channel));
 }
 
-/// use(Form<>) for a call.
-template <class Use>
-void for_form(bool plain, unsigned threads, Use use) {
-  if (threads <= few_threads)
-    plain ? use(Form<true, few_threads>()) : use(Form<false, few_threads>());
-  else
-    plain ? use(Form<true, many_threads>()) : use(Form<false, many_threads>());
+/// A warp for a row that is too long for a block: read twice.
+template <class X, class T>
+__global__ void gradient_of_long_row(NormGradientsOf<X, T> of) {
+  const std::int64_t row = row_of_warp();
+  if (row >= of.sizes.rows) return;
+  const std::int64_t at = row * of.sizes.channels;
+  const Statistics statistics{of.norm.mean_R[row], of.norm.rstd_R[row]};
+  DroppedElements decisions =
+      of.residual.drops ? of.residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
+  float sum = 0, sum_normal = 0, branch_grad[pack_size<T>];
+  RowPack<X, T> pack;
+  for_packs_of_lane<T>(of.sizes, [&](std::int64_t channel, PackPart there) {
+    pack.load(of, at + channel, there);
+    pack.add_to(sum, sum_normal, statistics, load_packs<T>(of.norm.gain_C + channel, there));
+  });
+  const float scale = 1 / static_cast<float>(of.sizes.channels);
+  const float average = warp_sum(sum) * scale, average_normal = warp_sum(sum_normal) * scale;
+  for_packs_of_lane<T>(of.sizes, [&](std::int64_t channel, PackPart there) {
+    pack.load(of, at + channel, there);
+    put_gradient<true>(of.residual, decisions, at + channel, there, pack,
+                       load_packs<T>(of.norm.gain_C + channel, there), statistics, average,
+                       average_normal, branch_grad);
+  });
+}
+
+/// Sizes with how a call's tensors lie.
+template <class X, class T>
+NormSizes sizes_of_call(const NormGradientsOf<X, T>& of) {
+  return sizes_for<T>(of.sizes, of.norm.x_RC, of.norm.gain_C, of.norm.y_grad_RC,
+                      of.residual.addend_RC, of.residual.sum_grad_RC, of.residual.branch_grad_RC,
+                      of.parts);
+}
+
+/// Requires that a row fits a block where it sums over rows.
+template <bool sums_rows, class X, class T>
+void enqueue_gradients(NormGradientsOf<X, T> of, Stream stream) {
+  of.sizes = sizes_of_call(of);
+  if (!fits_a_block(of.sizes, pack_size<T>))
+    return launch(gradient_of_long_row<X, T>, launch_of_warps(of.sizes), stream, of);
+  const LaunchShape shape = launch_of_blocks(of.sizes, pack_size<T>);
+  of.stretches = shape.blocks_x;
+  for_form(of.sizes.whole_packs && !of.residual.drops, shape.threads, [&]<class Form>(Form) {
+    launch(gradients_of_norms<X, T, Form, sums_rows>, shape, stream, of);
+  });
+}
+
+/// The tensors of a chain's calls.
+class ChainTensors {
+ public:
+  ChainTensors(const ResidualNormGradient& chain, const Problem& problem)
+      : chain_(chain),
+        sizes_(norm_sizes(problem.shapes[chain.x])),
+        dropout_(chain.dropout.value_or(op::Dropout()), problem.shapes[chain.x]) {}
+
+  template <class X, class T>
+  NormGradientsOf<X, T> of(Tensors operands) const {
+    const bool drops = chain_.dropout.has_value();
+    return {{operands[chain_.x].as<X>(), operands[chain_.gain].as<T>(),
+             operands[chain_.mean].as<float>(), operands[chain_.rstd].as<float>(),
+             operands[chain_.y_grad].as<T>()},
+            {optional_operand<X>(operands, chain_.addend), drops,
+             drops ? dropout_.at(operands, chain_.seed, chain_.step) : dropout_,
+             operands[chain_.sum_grad].as<X>(), optional_operand<T>(operands, chain_.branch_grad)},
+            sizes_};
+  }
+
+ private:
+  ResidualNormGradient chain_;
+  NormSizes sizes_;
+  DropoutOfTensor dropout_;
+};
+
+int pack_of(DType dtype) {
+  return dtype == DType::bf16 ? pack_size<BFloat16> : pack_size<float>;
 }
 
 }  // namespace
 
+Enqueue prepare_row(const op::LayerNormGradient& op, const Problem& problem) {
+  return prepare_chain(
+      ResidualNormGradient{
+          .x = 0, .gain = 1, .mean = 2, .rstd = 3, .y_grad = 4, .sum_grad = 5, .wide = op.wide},
+      problem);
+}
+
+Enqueue prepare_chain(const ResidualNormGradient& chain, const Problem& problem) {
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return for_wide<T>(chain.wide, [&]<class X>(As<X>) -> Enqueue {
+      return [tensors = ChainTensors(chain, problem)](Tensors operands, Workspace, Stream stream) {
+        enqueue_gradients<false>(tensors.of<X, T>(operands), stream);
+      };
+    });
+  });
+}
+
 bool fits_a_block(const NormGradients& chain, const Problem& problem) {
-  return threads_of(norm_sizes(problem.shapes[chain.rows.x]).channels, pack_of(problem.dtype)) <=
-         many_threads;
+  return fits_a_block(norm_sizes(problem.shapes[chain.rows.x]), pack_of(problem.dtype));
 }
 
 std::int64_t workspace_bytes(const NormGradients& chain, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[chain.rows.x]);
-  return sums_of_norm * stretches_of(sizes, threads_of(sizes.channels, pack_of(problem.dtype))) *
-         sizes.channels * static_cast<std::int64_t>(sizeof(float));
+  return sums_of_norm * sizes.channels * static_cast<std::int64_t>(sizeof(float)) *
+         launch_of_blocks(sizes, pack_of(problem.dtype)).blocks_x;
 }
 
 Enqueue prepare_chain(const NormGradients& chain, const Problem& problem) {
-  const NormSizes shape = norm_sizes(problem.shapes[chain.rows.x]);
-  const DropoutOfTensor dropout(chain.rows.dropout.value_or(op::Dropout()),
-                                problem.shapes[chain.rows.x]);
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return for_wide<T>(chain.rows.wide, [&]<class X>(As<X>) -> Enqueue {
-      return [=](Tensors operands, Workspace workspace, Stream stream) {
-        LaunchShape launch_shape;
-        launch_shape.threads = threads_of(shape.channels, pack_size<T>);
-        const std::int64_t stretches = stretches_of(shape, launch_shape.threads);
-        launch_shape.blocks_x = static_cast<unsigned>(stretches);
-        NormGradientsOf<X, T> of{norm_gradient<X, T>(operands, chain.rows),
-                                 residual_gradient<X, T>(operands, chain.rows, dropout), shape,
-                                 stretches, reinterpret_cast<float*>(workspace.data())};
-        of.sizes = sizes_for<T>(shape, of.norm.x_RC, of.norm.gain_C, of.norm.y_grad_RC,
-                                of.residual.addend_RC, of.residual.sum_grad_RC,
-                                of.residual.branch_grad_RC, of.parts);
-        for_form(of.sizes.whole_packs && !of.residual.drops, launch_shape.threads,
-                 [&]<class Form>(Form) {
-                   launch(norm_gradients_of_rows<X, T, Form>, launch_shape, stream, of);
-                 });
+      return [chain, tensors = ChainTensors(chain.rows, problem)](
+                 Tensors operands, Workspace workspace, Stream stream) {
+        NormGradientsOf<X, T> of = tensors.of<X, T>(operands);
+        of.parts = reinterpret_cast<float*>(workspace.data());
+        enqueue_gradients<true>(of, stream);
         const ColumnOutputs<sums_of_norm> outputs{
             {operands[chain.gain_grad].as<float>(),
              optional_operand<float>(operands, chain.bias_grad),
              optional_operand<float>(operands, chain.branch_bias_grad)},
             {chain.accumulate, chain.accumulate, chain.accumulate_branch}};
-        enqueue_stretches(of.parts, shape.channels, stretches, outputs, stream);
+        enqueue_stretches(of.parts, of.sizes.channels,
+                          launch_of_blocks(of.sizes, pack_size<T>).blocks_x, outputs, stream);
       };
     });
   });
