@@ -47,7 +47,7 @@ class StepKernels:
 
     busy_s: float  # in which at least one kernel or copy runs: median over steps
     count: int  # kernels and copies
-    by_name: dict  # seconds of all kernels of a name: mean over steps
+    by_name: dict  # seconds of all kernels of a name, and how many they are: means over steps
 
 
 def busy_ns(intervals):
@@ -79,7 +79,8 @@ def step_kernels(lines):
         return None
     by_name = {}
     for first, last, name in (row for rows in steps for row in rows):
-        by_name[name] = by_name.get(name, 0) + 1e-9 * (last - first) / len(steps)
+        seconds, count = by_name.get(name, (0, 0))
+        by_name[name] = (seconds + 1e-9 * (last - first) / len(steps), count + 1 / len(steps))
     busy = statistics.median(busy_ns([row[:2] for row in rows]) for rows in steps)
     return StepKernels(1e-9 * busy, largest, by_name)
 
@@ -124,17 +125,17 @@ def gap_row(measured):
     return f"| {title} | {1e3 * step_s:.2f} | {1e3 * busy_s:.2f} | {measured.kernels.count} | {beyond:.1f} % |"
 
 
-def profile_rows(measured, most=15):
+def profile_rows(measured, most=25):
     """The kernels that take longest, and all others."""
     if measured.kernels is None:
         return []
-    ordered = sorted(measured.kernels.by_name.items(), key=lambda item: -item[1])
-    shown = ordered[:most]
-    if len(ordered) > most:
-        shown.append((f"{len(ordered) - most} others", sum(seconds for _, seconds in ordered[most:])))
-    total = sum(measured.kernels.by_name.values())
-    return [f"| {TITLES[measured.name]} | `{short_name(name)}` | {1e3 * seconds:.2f} | {100 * seconds / total:.1f} % |"
-            for name, seconds in shown]  # fmt: skip
+    ordered = sorted(measured.kernels.by_name.items(), key=lambda item: -item[1][0])
+    shown, others = ordered[:most], [figures for _, figures in ordered[most:]]
+    if others:
+        shown.append((f"{len(others)} others", tuple(map(sum, zip(*others)))))
+    total = sum(seconds for seconds, _ in measured.kernels.by_name.values())
+    return [f"| {TITLES[measured.name]} | `{short_name(name)}` | {count:.0f} | {1e3 * seconds:.2f} | {100 * seconds / total:.1f} % |"
+            for name, (seconds, count) in shown]  # fmt: skip
 
 
 def short_name(name, most=90):
@@ -171,8 +172,8 @@ clock (CUPTI's records, `tests/bench/kernel_times.cpp`), in 8 other steps that w
 |---|---|---|---|---|
 {chr(10).join(gap_row(measured) for measured in all_measured)}
 
-| workload | kernel | ms a step | of all |
-|---|---|---|---|
+| workload | kernel | times | ms a step | of all |
+|---|---|---|---|---|
 {chr(10).join(row for measured in all_measured for row in profile_rows(measured))}
 
 - TFLOP/s and MFU count model flops, 72 B s l h^2 (1 + s/6h + V/12lh), for both programs (Narayanan et al. 2021).

@@ -200,12 +200,12 @@ void add_norm_sums_cases(std::vector<Case>& cases, const Shape& shape, double of
               branch = uniform(shape, "branch"), gain = uniform({shape.back()}, "gain");
   const Arrays forward = apply(op::LayerNorm{1e-5, false}, exact, {x, gain}).values;
   const op::SampleWindow window{1, 2 * shape[0], shape[0]};
-  struct Kind {
+  struct SumsKind {
     op::NormSums sums;
     bool wide, addend;
     double rate;
   };
-  for (const Kind& kind : {Kind{{true, true}, false, true, 0},
+  for (const SumsKind& kind : {SumsKind{{true, true}, false, true, 0},
                            {{false, true, true}, false, true, 0.1},
                            {{true, false, true}, true, true, 0},
                            {{true, true}, true, false, 0.1},

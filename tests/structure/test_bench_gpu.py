@@ -28,7 +28,7 @@ copy                 256 MiB                own                      2000.0     
 def measured():
     times = {"ours": [0.030, 0.033, 0.031], "wide": [0.032, 0.033, 0.031], "compiled": [0.036, 0.0363, 0.0341]}
     return gpu_table.Measured("124m", times, {"ours": 20 * 2**30, "wide": 24 * 2**30, "compiled": 21.5 * 2**30},
-                              gpu_table.StepKernels(0.030, 500, {f"void k{i}<128>(float*)": 1e-3 * i for i in range(20)}))
+                              gpu_table.StepKernels(0.030, 500, {f"void k{i}<128>(float*)": (1e-3 * i, 2) for i in range(30)}))
 
 
 class Figures(unittest.TestCase):
@@ -73,7 +73,8 @@ class Figures(unittest.TestCase):
         # 200 ns with 50 in which both run, and 400.
         self.assertAlmostEqual(found.busy_s / 300e-9, 1)
         self.assertEqual(found.count, 2)
-        self.assertEqual({name: round(1e9 * s) for name, s in found.by_name.items()}, {"a": 200, "b": 125})
+        self.assertEqual({name: round(1e9 * s) for name, (s, _) in found.by_name.items()}, {"a": 200, "b": 125})
+        self.assertEqual({name: count for name, (_, count) in found.by_name.items()}, {"a": 1, "b": 1})
 
     def test_without_graphs_there_are_no_steps(self):
         self.assertIsNone(gpu_table.step_kernels(["1\t0\t0\t900\tk\n", "2\t0\t0\t900\tk\n"]))
@@ -107,9 +108,9 @@ class Table(unittest.TestCase):
 
     def test_a_profile_has_the_longest_kernels_first_and_all_time(self):
         rows = gpu_table.profile_rows(measured())
-        self.assertEqual(len(rows), 16)
-        self.assertIn("| `k19<128>` | 19.00 | 10.0 % |", rows[0])
-        self.assertIn("| `5 others` | 10.00 | 5.3 % |", rows[-1])
+        self.assertEqual(len(rows), 26)
+        self.assertIn("| `k29<128>` | 2 | 29.00 | 6.7 % |", rows[0])
+        self.assertIn("| `5 others` | 10 | 10.00 | 2.3 % |", rows[-1])
 
     def test_the_page_has_every_row_as_wide_as_its_head(self):
         for version in ("2.11.0", None):

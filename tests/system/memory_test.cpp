@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "base/file_system.h"
 #include "base/format.h"
@@ -213,6 +214,76 @@ TEST(Memory, the_final_weights_take_two_pieces_of_a_rank_and_not_the_model) {
               format_bytes(limit).c_str());
   EXPECT_GE(weights, 3 * limit);
   EXPECT_LE(after - before, limit);
+}
+
+/// A model, a grid and switches, as a seed has them: some hundred MiB in all ranks together.
+RunSetup drawn_setup(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto of = [&]<class T>(const std::vector<T>& list) { return list[random() % list.size()]; };
+  const auto coin = [&] { return random() % 2 == 0; };
+  RunSetup setup;
+  const auto hidden = of(std::vector<std::int64_t>{256, 384, 512});
+  setup.gpt = {.num_layers = of(std::vector<std::int64_t>{2, 3, 4}),
+               .num_attention_heads = 8,
+               .hidden_size = hidden,
+               .ffn_hidden_size = 4 * hidden,
+               .max_position_embeddings = 128,
+               .vocab_size = of(std::vector<std::int64_t>{4000, 10'000, 16'000}),
+               .dropout = coin() ? 0.1 : 0};
+  setup.plan = {.global_batch_size = 16, .micro_batch_size = 4, .seq_length = 64};
+  test::set_grid(setup, of(std::vector<plan::Grid>{{},
+                                                   {.x = 2, .data = 1},
+                                                   {.y = 2, .data = 1},
+                                                   {.z = 2, .data = 1},
+                                                   {.data = 2},
+                                                   {.x = 2, .z = 2, .data = 1},
+                                                   {.y = 2, .data = 2},
+                                                   {.z = 2, .data = 2}}));
+  setup.plan.shard_states = coin();
+  setup.plan.chunks = of(std::vector<std::int64_t>{1, 2, 4});
+  setup.plan.overlap = {coin(), coin(), coin()};
+  setup.plan.bucket_bytes = of(std::vector<std::int64_t>{0, 1 << 20, 4 << 20});
+  setup.plan.cached_gathers = of(std::vector<std::optional<std::int64_t>>{{}, 0, 1, 4});
+  setup.plan.checkpointing = of(std::vector<plan::Checkpointing>{
+      {}, {.layers = 1, .keeps_products = true}, {.layers = 1}, {.layers = 2}});
+  if (coin()) setup.plan.memory_limit = 1;
+  return setup;
+}
+
+TEST(Memory, the_peak_of_all_ranks_is_what_was_planned_with_any_switches) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's own memory counts as resident";
+#endif
+  const auto train = [](const RunSetup& setup) {
+    test::GridRun run(setup);
+    run.run([&](test::GridRun::RankRun& rank) {
+      rank.executor.run("init", SmallRun::block(0, 0, 1));
+      test::FixedFeeder feeder = test::random_batch(setup);
+      for (std::int64_t step = 0; step < 2; ++step)
+        rank.executor.run("train", SmallRun::block(step, 1e-3, 1), &feeder);
+    });
+    std::int64_t planned = 0;
+    for (std::size_t rank = 0; rank < run.num_ranks(); ++rank) {
+      const program::Bundle bundle = run.bundle_of(rank);
+      planned += bundle.persistent_bytes + bundle.transient_bytes;
+    }
+    return planned;
+  };
+  train(drawn_setup(0));  // libraries take memory at their first use, and keep it
+  const unsigned count = is_long_run() ? 60 : 6;
+  double worst = 0;
+  for (unsigned seed = 1; seed <= count; ++seed) {
+    const std::int64_t before = settle();
+    const std::int64_t planned = train(drawn_setup(seed));
+    const std::int64_t taken = status_bytes("VmHWM:") - before;
+    const std::int64_t allowed = taken / 50 + (std::int64_t{64} << 20);
+    EXPECT_LE(std::abs(taken - planned), allowed)
+        << "seed " << seed << ": planned " << format_bytes(planned) << ", taken "
+        << format_bytes(taken);
+    worst = std::max(worst, static_cast<double>(std::abs(taken - planned)) /
+                                static_cast<double>(allowed));
+  }
+  std::printf("%u runs: at most %.2f of the difference that is allowed\n", count, worst);
 }
 
 TEST(Memory, every_page_that_was_counted_is_used) {

@@ -112,7 +112,8 @@ __device__ void add_rows(const Terms& terms, std::int64_t first, std::int64_t la
     terms.add_to(sum, terms.load(row, row * columns + column, there));
 }
 
-/// parts[sum][stretch][column]; blocks count groups of columns first, then stretches.
+/// parts[sum][stretch][column]; blocks count groups of columns first, then stretches, the last one
+/// first: what a kernel before this one wrote last is still in the cache.
 template <class Terms>
 __global__ void sum_stretches(Terms terms, ColumnSizes sizes, bool aligned, std::int64_t stretches,
                               float* parts) {
@@ -121,7 +122,7 @@ __global__ void sum_stretches(Terms terms, ColumnSizes sizes, bool aligned, std:
   const auto groups = static_cast<unsigned>(gridDim.x / stretches);
   const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x % groups) * columns;
   const std::int64_t column = first_column + lane_index() * size;
-  const std::int64_t stretch = blockIdx.x / groups;
+  const std::int64_t stretch = stretches - 1 - blockIdx.x / groups;
   const std::int64_t first = sizes.rows * stretch / stretches,
                      last = sizes.rows * (stretch + 1) / stretches;
   const std::int64_t count = sizes.columns - column;
