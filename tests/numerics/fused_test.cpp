@@ -206,10 +206,10 @@ void add_norm_sums_cases(std::vector<Case>& cases, const Shape& shape, double of
     double rate;
   };
   for (const SumsKind& kind : {SumsKind{{true, true}, false, true, 0},
-                           {{false, true, true}, false, true, 0.1},
-                           {{true, false, true}, true, true, 0},
-                           {{true, true}, true, false, 0.1},
-                           {{true, false}, false, false, 0}}) {
+                               {{false, true, true}, false, true, 0.1},
+                               {{true, false, true}, true, true, 0},
+                               {{true, true}, true, false, 0.1},
+                               {{true, false}, false, false, 0}}) {
     Arrays reads = {x, gain, forward[1], forward[2], grad}, updates;
     if (kind.addend) reads.push_back(branch);
     if (kind.rate > 0) reads.insert(reads.end(), {scalar(12345), scalar(7)});

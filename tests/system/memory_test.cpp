@@ -280,8 +280,8 @@ TEST(Memory, the_peak_of_all_ranks_is_what_was_planned_with_any_switches) {
     EXPECT_LE(std::abs(taken - planned), allowed)
         << "seed " << seed << ": planned " << format_bytes(planned) << ", taken "
         << format_bytes(taken);
-    worst = std::max(worst, static_cast<double>(std::abs(taken - planned)) /
-                                static_cast<double>(allowed));
+    worst = std::max(worst,
+                     static_cast<double>(std::abs(taken - planned)) / static_cast<double>(allowed));
   }
   std::printf("%u runs: at most %.2f of the difference that is allowed\n", count, worst);
 }

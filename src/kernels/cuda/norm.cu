@@ -7,6 +7,9 @@
 namespace fourfold::kernels::cuda {
 namespace {
 
+/// How many blocks of few_threads shall be on a multiprocessor.
+constexpr int blocks_at_once = 3;
+
 /// gain (C); bias (C) or null. Then what a norm writes.
 template <class T>
 struct NormTensors {
@@ -89,7 +92,8 @@ __device__ Statistics statistics_of(float mean, float squares, float channels, f
   return {mean, 1 / sqrtf(squares / channels + epsilon)};
 }
 
-/// Two passes over a row in registers, so that a large common offset does no harm.
+/// Two passes over a row in registers, so that a large common offset does no harm. The next rows
+/// are loaded while these are summed.
 template <int at_once, bool may_drop, class X, class T, class Part>
 __device__ void norm_stretch(const NormOf<X, T>& of, std::int64_t channel, Part there) {
   constexpr int size = pack_size<T>;
@@ -101,12 +105,16 @@ __device__ void norm_stretch(const NormOf<X, T>& of, std::int64_t channel, Part 
   DroppedElements decisions = may_drop && of.residual.drops ? of.residual.dropout.decisions()
                                                             : DroppedElements({}, 0, 0, 0);
   const Stretch stretch(of.sizes, of.stretches);
-  for (std::int64_t row = stretch.first; row < stretch.last; row += at_once) {
-    const auto at = [&](int r) { return (row + r) * of.sizes.channels + channel; };
-    ResidualPack<X, T> packs[at_once];
+  ResidualPack<X, T> packs[at_once];
+  const auto load = [&](std::int64_t first) {
 #pragma unroll
     for (int r = 0; r < at_once; ++r)
-      packs[r].load(of.residual, at(r), part_where(row + r < stretch.last, there));
+      packs[r].load(of.residual, (first + r) * of.sizes.channels + channel,
+                    part_where(first + r < stretch.last, there));
+  };
+  load(stretch.first);
+  for (std::int64_t row = stretch.first; row < stretch.last; row += at_once) {
+    const auto at = [&](int r) { return (row + r) * of.sizes.channels + channel; };
     float sum[at_once][size], means[at_once], squares[at_once];
 #pragma unroll
     for (int r = 0; r < at_once; ++r) {
@@ -117,6 +125,7 @@ __device__ void norm_stretch(const NormOf<X, T>& of, std::int64_t channel, Part 
       for (int i = 0; i < size; ++i)
         if (there.has(i)) means[r] += sum[r][i];
     }
+    load(row + at_once);
     block_sums(means, of_warps[0]);
 #pragma unroll
     for (int r = 0; r < at_once; ++r) {
@@ -140,8 +149,9 @@ __device__ void norm_stretch(const NormOf<X, T>& of, std::int64_t channel, Part 
 }
 
 template <class X, class T, class Form>
-__global__ void __launch_bounds__(Form::threads, Form::least_blocks) norm_rows(NormOf<X, T> of) {
-  constexpr int at_once = Form::threads == many_threads ? 1 : 4;
+__global__ void __launch_bounds__(Form::threads, Form::blocks(blocks_at_once))
+    norm_rows(NormOf<X, T> of) {
+  constexpr int at_once = Form::threads == many_threads ? 1 : 2;
   const std::int64_t channel = static_cast<std::int64_t>(threadIdx.x) * pack_size<T>;
   norm_stretch<at_once, !Form::plain>(of, channel, Form::template part<T>(of.sizes, channel));
 }
@@ -193,7 +203,7 @@ void enqueue_norm(NormOf<X, T> of, Stream stream) {
                           residual.sum_RC, of.norm.gain_C, of.norm.bias_C, of.norm.y_RC);
   if (!fits_a_block(of.sizes, pack_size<T>))
     return launch(norm_long_row<X, T>, launch_of_warps(of.sizes), stream, of);
-  const LaunchShape shape = launch_of_blocks(of.sizes, pack_size<T>);
+  const LaunchShape shape = launch_of_blocks(of.sizes, pack_size<T>, blocks_at_once);
   of.stretches = shape.blocks_x;
   for_form(of.sizes.whole_packs && !residual.drops, shape.threads,
            [&]<class Form>(Form) { launch(norm_rows<X, T, Form>, shape, stream, of); });

@@ -52,14 +52,14 @@ inline bool fits_a_block(const NormSizes& sizes, int pack) {
   return ceil_divide(sizes.channels, pack) <= many_threads;
 }
 
-/// A block for each stretch: as many as run at once on a large GPU, and at least 16 rows for each.
-/// Requires fits_a_block.
-inline LaunchShape launch_of_blocks(const NormSizes& sizes, int pack) {
-  constexpr std::int64_t multiprocessors = 132, threads_at_once = 512, least_rows = 16;
+/// A block for each stretch: as many as run at once on a large GPU, `blocks` of few_threads or the
+/// like on a multiprocessor, and at least 16 rows for each. Requires fits_a_block.
+inline LaunchShape launch_of_blocks(const NormSizes& sizes, int pack, int blocks) {
+  constexpr std::int64_t multiprocessors = 132, least_rows = 16;
   LaunchShape shape;
   shape.threads = threads_of_row(sizes, pack);
   const std::int64_t wanted =
-      multiprocessors * std::max<std::int64_t>(threads_at_once / shape.threads, 1);
+      multiprocessors * std::max<std::int64_t>(blocks * few_threads / shape.threads, 1);
   shape.blocks_x =
       static_cast<unsigned>(std::clamp<std::int64_t>(sizes.rows / least_rows, 1, wanted));
   return shape;
@@ -83,12 +83,14 @@ __device__ inline PackPart part_where(bool here, PackPart there) {
 }
 
 /// How a kernel is made: `plain`, where all packs are whole and nothing drops; for blocks of so
-/// many threads, of which two shall fit on a multiprocessor where it is plain and they are few.
+/// many threads.
 template <bool is_plain, int most_threads>
 struct Form {
   static constexpr bool plain = is_plain;
   static constexpr int threads = most_threads;
-  static constexpr int least_blocks = plain && threads == few_threads ? 2 : 1;
+
+  /// How many blocks shall fit on a multiprocessor: so many where it is plain and they are small.
+  static constexpr int blocks(int wanted) { return plain && threads == few_threads ? wanted : 1; }
 
   /// What is there of a thread's pack of each row.
   template <class T>

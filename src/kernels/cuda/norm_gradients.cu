@@ -14,6 +14,8 @@ namespace {
 
 /// Gradients of gain, bias and the bias of the branch.
 constexpr int sums_of_norm = 3;
+/// How many blocks of few_threads shall be on a multiprocessor.
+constexpr int blocks_at_once = 2;
 
 template <class X, class T>
 struct NormGradient {
@@ -96,6 +98,8 @@ __device__ void put_gradient(const ResidualGradient<X, T>& of, DroppedElements& 
   store_packs<T>(branch_grad, there, of.branch_grad_RC + at);
 }
 
+/// All rows of a turn are loaded before one is used. To load the next ones meanwhile takes the
+/// registers of a third row, and was no faster.
 template <int at_once, bool may_drop, bool sums_rows, class X, class T, class Part>
 __device__ void gradients_of_stretch(const NormGradientsOf<X, T>& of, std::int64_t channel,
                                      Part there) {
@@ -149,7 +153,7 @@ __device__ void gradients_of_stretch(const NormGradientsOf<X, T>& of, std::int64
 }
 
 template <class X, class T, class Form, bool sums_rows>
-__global__ void __launch_bounds__(Form::threads, Form::least_blocks)
+__global__ void __launch_bounds__(Form::threads, Form::blocks(blocks_at_once))
     gradients_of_norms(NormGradientsOf<X, T> of) {
   constexpr int at_once = Form::threads == many_threads ? 1 : sizeof(X) > sizeof(T) ? 2 : 3;
   const std::int64_t channel = static_cast<std::int64_t>(threadIdx.x) * pack_size<T>;
@@ -196,7 +200,7 @@ void enqueue_gradients(NormGradientsOf<X, T> of, Stream stream) {
   of.sizes = sizes_of_call(of);
   if (!fits_a_block(of.sizes, pack_size<T>))
     return launch(gradient_of_long_row<X, T>, launch_of_warps(of.sizes), stream, of);
-  const LaunchShape shape = launch_of_blocks(of.sizes, pack_size<T>);
+  const LaunchShape shape = launch_of_blocks(of.sizes, pack_size<T>, blocks_at_once);
   of.stretches = shape.blocks_x;
   for_form(of.sizes.whole_packs && !of.residual.drops, shape.threads, [&]<class Form>(Form) {
     launch(gradients_of_norms<X, T, Form, sums_rows>, shape, stream, of);
@@ -259,7 +263,7 @@ bool fits_a_block(const NormGradients& chain, const Problem& problem) {
 std::int64_t workspace_bytes(const NormGradients& chain, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[chain.rows.x]);
   return sums_of_norm * sizes.channels * static_cast<std::int64_t>(sizeof(float)) *
-         launch_of_blocks(sizes, pack_of(problem.dtype)).blocks_x;
+         launch_of_blocks(sizes, pack_of(problem.dtype), blocks_at_once).blocks_x;
 }
 
 Enqueue prepare_chain(const NormGradients& chain, const Problem& problem) {
@@ -276,7 +280,8 @@ Enqueue prepare_chain(const NormGradients& chain, const Problem& problem) {
              optional_operand<float>(operands, chain.branch_bias_grad)},
             {chain.accumulate, chain.accumulate, chain.accumulate_branch}};
         enqueue_stretches(of.parts, of.sizes.channels,
-                          launch_of_blocks(of.sizes, pack_size<T>).blocks_x, outputs, stream);
+                          launch_of_blocks(of.sizes, pack_size<T>, blocks_at_once).blocks_x,
+                          outputs, stream);
       };
     });
   });

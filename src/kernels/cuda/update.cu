@@ -160,10 +160,14 @@ __global__ void prepare_step(Row row, StepScalars step, bool accumulate, StepFac
   factors->of[0] = factors_of(scalars_of(row, step.read()));
 }
 
-/// Stores a pack's values, or those of them that are there, as R.
+/// Stores values, which lie in a pack or in part of one, as R; `whole` says that all are wanted and
+/// that they lie aligned together.
 template <class R, int size>
-__device__ void store_rounded(const float (&values)[size], WholePack, R* to) {
-  if constexpr (size == pack_size<R>) {
+__device__ void store_rounded(const float (&values)[size], bool whole, std::int64_t count, R* to) {
+  if (!whole) {
+    for (int i = 0; i < size; ++i)
+      if (i < count) to[i] = from_float<R>(values[i]);
+  } else if constexpr (size == pack_size<R>) {
     store_packs<R>(values, WholePack{true}, to);
   } else {
     static_assert(size == 4 && std::is_same_v<R, BFloat16>);
@@ -172,53 +176,16 @@ __device__ void store_rounded(const float (&values)[size], WholePack, R* to) {
     store_words(words, to);
   }
 }
-template <class R, int size>
-__device__ void store_rounded(const float (&values)[size], PackPart there, R* to) {
-  for (int i = 0; i < size; ++i)
-    if (there.has(i)) to[i] = from_float<R>(values[i]);
-}
 
-/// Updates a pack of a tensor, from element `first` on, unless `applied` is false; how many of its
-/// elements are not finite. All is loaded before anything is asked of what was loaded, `applied`
-/// too, and without a branch: the accesses overlap.
-template <class T, class Row, class R, class Factors, class Part>
-__device__ unsigned update_pack(const UpdatedTensor<T, Row, R>& of, const Factors& factors,
-                                bool applied, std::int64_t first, Part there) {
-  constexpr int size = pack_size<T>, states = UpdateOperands<Row>::states;
-  const PackOf<T, T> grad = load_packs<T>(of.grad + first, there);
-  PackOf<T, T> loaded[states];
-#pragma unroll
-  for (int s = 0; s < states; ++s) loaded[s] = load_packs<T>(of.states[s] + first, there);
-  if (!applied) return 0;
-  float state[states][size];
-  unsigned lost = 0;
-#pragma unroll
-  for (int i = 0; i < size; ++i) {
-#pragma unroll
-    for (int s = 0; s < states; ++s) state[s][i] = loaded[s][i];
-    bool is_finite = true;
-    if constexpr (states == 3)
-      is_finite = factors.update(grad[i], state[0][i], state[1][i], state[2][i]);
-    else
-      is_finite = factors.update(grad[i], state[0][i], state[1][i]);
-    lost += is_finite || !there.has(i) ? 0 : 1;
-  }
-#pragma unroll
-  for (int s = 0; s < states; ++s) store_packs<T>(state[s], there, of.states[s] + first);
-  if (of.rounded != nullptr) store_rounded<R>(state[0], there, of.rounded + first);
-  return lost;
-}
-
-/// Adds to `found` how many elements are not finite: seldom any, so that nobody waits for it. With
-/// five blocks on a multiprocessor enough accesses are under way, which is worth a few spills.
+/// Adds to `found` how many elements are not finite: seldom any, so that nobody waits for it.
 template <class T, class Row, class R>
-__global__ void __launch_bounds__(update_threads, 5)
-    update(const __grid_constant__ TensorList<UpdatedTensor<T, Row, R>> list,
-           const std::int64_t* applied, const StepFactors<Row>* step, std::int64_t* found) {
-  const bool is_applied = *applied != 0;
+__global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row, R>> list,
+                       const std::int64_t* applied, const StepFactors<Row>* step,
+                       std::int64_t* found) {
+  if (*applied == 0) return;
   const UpdatedTensor<T, Row, R>& of = entry_of_block(list, blockIdx.x);
   const auto factors = step->of[of.decayed ? 1 : 0];
-  constexpr int size = pack_size<T>;
+  constexpr int size = pack_size<T>, states = UpdateOperands<Row>::states;
   const std::int64_t packs = (of.count + size - 1) / size;
   const std::int64_t begin =
       static_cast<std::int64_t>(blockIdx.x - of.first_block) * packs_per_block;
@@ -226,9 +193,20 @@ __global__ void __launch_bounds__(update_threads, 5)
   unsigned lost = 0;
   for (std::int64_t pack = begin + threadIdx.x; pack < end; pack += update_threads) {
     const std::int64_t first = pack * size, count = of.count - first;
-    lost += of.aligned && count >= size
-                ? update_pack(of, factors, is_applied, first, WholePack{true})
-                : update_pack(of, factors, is_applied, first, PackPart{count, false});
+    const bool whole = of.aligned && count >= size;
+    float grad[size], state[states][size];
+    load_pack<T>(of.grad + first, whole, count, grad);
+    for (int s = 0; s < states; ++s) load_pack<T>(of.states[s] + first, whole, count, state[s]);
+    for (int i = 0; i < size; ++i) {
+      bool is_finite = true;
+      if constexpr (states == 3)
+        is_finite = factors.update(grad[i], state[0][i], state[1][i], state[2][i]);
+      else
+        is_finite = factors.update(grad[i], state[0][i], state[1][i]);
+      lost += is_finite || i >= count ? 0 : 1;
+    }
+    for (int s = 0; s < states; ++s) store_pack<T>(state[s], whole, count, of.states[s] + first);
+    if (of.rounded != nullptr) store_rounded<R>(state[0], whole, count, of.rounded + first);
   }
   if (lost != 0) atomicAdd(reinterpret_cast<unsigned long long*>(found), lost);
 }
