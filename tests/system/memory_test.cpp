@@ -230,7 +230,7 @@ RunSetup drawn_setup(unsigned seed) {
                .max_position_embeddings = 128,
                .vocab_size = of(std::vector<std::int64_t>{4000, 10'000, 16'000}),
                .dropout = coin() ? 0.1 : 0};
-  setup.plan = {.global_batch_size = 16, .micro_batch_size = 4, .seq_length = 64};
+  setup.plan = {.global_batch_size = 32, .seq_length = 64};
   test::set_grid(setup, of(std::vector<plan::Grid>{{},
                                                    {.x = 2, .data = 1},
                                                    {.y = 2, .data = 1},
@@ -270,7 +270,7 @@ TEST(Memory, the_peak_of_all_ranks_is_what_was_planned_with_any_switches) {
     return planned;
   };
   train(drawn_setup(0));  // libraries take memory at their first use, and keep it
-  const unsigned count = is_long_run() ? 60 : 6;
+  const unsigned count = is_long_run() ? 60 : 3;
   double worst = 0;
   for (unsigned seed = 1; seed <= count; ++seed) {
     const std::int64_t before = settle();
