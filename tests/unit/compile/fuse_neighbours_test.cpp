@@ -155,6 +155,21 @@ TEST(FuseNeighbours, nothing_moves_past_what_writes_its_operand) {
   EXPECT_EQ(count_rows(fuse_neighbours(program, fusing_target()))["add_bias&gelu"], before - 1);
 }
 
+TEST(FuseNeighbours, what_reads_the_same_stays_apart_where_it_is_written_between) {
+  Program program = apart();
+  const auto count = [](const Program& of) {
+    int chains = 0;
+    for (const auto& [name, times] : count_rows(fuse_neighbours(of, summing_target())))
+      if (name.starts_with("layer_norm_weight_gradient|")) chains += times;
+    return chains;
+  };
+  const int before = count(program);
+  const std::size_t weights = place_of<op::LayerNormWeightGradient>(program);
+  const program::Slice mean = std::get<Compute>(program.instructions[weights].what).slices[1];
+  insert_fill(program, weights + 1, mean);
+  EXPECT_EQ(count(program), before - 1);
+}
+
 TEST(FuseNeighbours, a_branch_that_somebody_else_reads_is_still_written) {
   Program program = apart();
   // The first sum's branch comes from a dropout; a second reader of what it gave keeps it.
