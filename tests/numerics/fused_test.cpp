@@ -235,10 +235,12 @@ std::vector<Case> fused_cases() {
   add_norm_cases(cases, {7, 31, 130}, 0);
   add_norm_cases(cases, {1, 5, 1032}, 0);
   add_norm_cases(cases, {1, 3, 2060}, 0);
+  add_norm_cases(cases, {1, 2, 8200}, 0);  // more than a block has threads for
   add_norm_sums_cases(cases, {1, 1, 1}, 0);
   add_norm_sums_cases(cases, {3, 5, 7}, 100);
   add_norm_sums_cases(cases, {5, 29, 264}, 0);
-  add_norm_sums_cases(cases, {1, 2, 4100}, 0);  // in f32 more than one block has threads for
+  add_norm_sums_cases(cases, {1, 33, 2060}, 0);
+  add_norm_sums_cases(cases, {1, 2, 4100}, 0);  // in f32 more than a block has threads for
   for (const auto& [batch, time, columns] :
        {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 7}, {5, 53, 67}}) {
     const Shape shape{batch, time, columns};

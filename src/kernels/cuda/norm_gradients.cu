@@ -186,18 +186,12 @@ __global__ void gradient_of_long_row(NormGradientsOf<X, T> of) {
   });
 }
 
-/// Sizes with how a call's tensors lie.
-template <class X, class T>
-NormSizes sizes_of_call(const NormGradientsOf<X, T>& of) {
-  return sizes_for<T>(of.sizes, of.norm.x_RC, of.norm.gain_C, of.norm.y_grad_RC,
-                      of.residual.addend_RC, of.residual.sum_grad_RC, of.residual.branch_grad_RC,
-                      of.parts);
-}
-
 /// Requires that a row fits a block where it sums over rows.
 template <bool sums_rows, class X, class T>
 void enqueue_gradients(NormGradientsOf<X, T> of, Stream stream) {
-  of.sizes = sizes_of_call(of);
+  of.sizes =
+      sizes_for<T>(of.sizes, of.norm.x_RC, of.norm.gain_C, of.norm.y_grad_RC, of.residual.addend_RC,
+                   of.residual.sum_grad_RC, of.residual.branch_grad_RC, of.parts);
   if (!fits_a_block(of.sizes, pack_size<T>))
     return launch(gradient_of_long_row<X, T>, launch_of_warps(of.sizes), stream, of);
   const LaunchShape shape = launch_of_blocks(of.sizes, pack_size<T>, blocks_at_once);

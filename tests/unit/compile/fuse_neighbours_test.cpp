@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "kernels/fused_rows.h"
 #include "unit/compile/fused_rows.h"
@@ -62,6 +63,14 @@ TEST(FuseNeighbours, joins_bias_and_gelu_sums_and_norms_and_the_loss_of_a_serial
   }
 }
 
+/// The chains of all gradients of a norm that end so.
+int sums_of_norms(const std::map<std::string, int>& rows, std::string_view end = "") {
+  int count = 0;
+  for (const auto& [name, times] : rows)
+    count += name.starts_with("layer_norm_weight_gradient|") && name.ends_with(end) ? times : 0;
+  return count;
+}
+
 machine::Target summing_target() {
   machine::Target target = fusing_target();
   target.fusions.insert(target.fusions.begin(), kernels::norm_gradient_chains.begin(),
@@ -76,13 +85,8 @@ TEST(FuseNeighbours, joins_all_gradients_of_a_norm_and_that_of_the_bias_before_i
                   joined = train_program(setup, summing_target());
     std::map<std::string, int> rows = count_rows(joined), before = count_rows(apart);
     const int micros = 2, blocks = 2;
-    int chains = 0, with_bias = 0;
-    for (const auto& [name, times] : rows) {
-      if (!name.starts_with("layer_norm_weight_gradient|")) continue;
-      chains += times;
-      if (name.ends_with("&bias_gradient")) with_bias += times;
-    }
-    EXPECT_EQ(chains, micros * (2 * blocks + 1));
+    const int with_bias = sums_of_norms(rows, "&bias_gradient");
+    EXPECT_EQ(sums_of_norms(rows), micros * (2 * blocks + 1));
     EXPECT_EQ(with_bias, micros * 2 * blocks);  // the branch into the first norm is the embedding
     EXPECT_EQ(rows["layer_norm_weight_gradient"] + norm_gradients(rows), 0);
     EXPECT_EQ(rows["bias_gradient"], before["bias_gradient"] - with_bias);
@@ -158,10 +162,7 @@ TEST(FuseNeighbours, nothing_moves_past_what_writes_its_operand) {
 TEST(FuseNeighbours, what_reads_the_same_stays_apart_where_it_is_written_between) {
   Program program = apart();
   const auto count = [](const Program& of) {
-    int chains = 0;
-    for (const auto& [name, times] : count_rows(fuse_neighbours(of, summing_target())))
-      if (name.starts_with("layer_norm_weight_gradient|")) chains += times;
-    return chains;
+    return sums_of_norms(count_rows(fuse_neighbours(of, summing_target())));
   };
   const int before = count(program);
   const std::size_t weights = place_of<op::LayerNormWeightGradient>(program);
