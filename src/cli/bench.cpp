@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <tuple>
 #include <utility>
 
 #include "base/file.h"
@@ -15,16 +13,12 @@
 #include "kernels/cpu/target.h"
 #include "measure/ceilings.h"
 #include "measure/kernel_bench.h"
+#include "measure/product_table.h"
 #include "measure/step_calls.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
-
-/// Rows that the table has lines for: a CPU's target fuses nothing with a product of matrices.
-bool has_line(const op::Op& op) {
-  return op::product_of(op).has_value();
-}
 
 /// The configurations to measure: the one given, or one for each of `layers`, whose settings go
 /// before those of the command line.
@@ -66,7 +60,7 @@ job::Job job_of(ConfigSource source, const BenchArguments& arguments, const std:
   if (!compute.empty()) source.sets.push_back("precision.compute=" + compute);
   config::Config config = load_config(source);
   config.device = device;
-  config.kernel_table.clear();  // another one is about to be measured
+  config.kernel_table = config::KernelTable::builtin;  // another one is about to be measured
   if (arguments.threads > 0) config.threads = arguments.threads;
   if (config.device == "cpu") job::check_trainable(config);
   job::resolve_model(config);
@@ -80,44 +74,42 @@ void write_table(const machine::KernelTable& table, const std::string& output) {
                 output.c_str());
 }
 
-/// Measures the call with every implementation that has it; the fastest one, and its time.
-std::pair<std::string, double> measure_call(const measure::Call& call, const job::Job& job,
-                                            double seconds, const measure::Ceilings& ceilings) {
+/// Seconds of a call by each implementation that has it.
+using Times = std::vector<std::pair<std::string, double>>;
+Times measure_call(const measure::Call& call, const job::Job& job, double seconds,
+                   const measure::Ceilings& ceilings) {
   const std::vector<std::string> names = kernels::cpu::implementations(call.problem);
-  std::vector<measure::KernelBench> benches;
+  std::vector<measure::Contender> contenders;
   for (const std::string& name : names)
-    benches.emplace_back(
-        name, call.problem,
-        job.target.workspace_bytes(name, call.problem.op, call.problem.shapes, call.problem.dtype));
-  const std::vector<double> times = measure::measure_in_turn(benches, seconds);
+    contenders.push_back(
+        {name, job.target.workspace_bytes(name, call.problem.op, call.problem.shapes,
+                                          call.problem.dtype)});
+  const std::vector<double> times =
+      measure::KernelBench(contenders, call.problem).measure_all_s(seconds);
   for (std::size_t i = 0; i < names.size(); ++i)
     print_line(measure::call_line(call, names[i], times[i], ceilings));
-  const auto best = std::min_element(times.begin(), times.end());
-  return {names[static_cast<std::size_t>(best - times.begin())], *best};
-}
-
-machine::KernelTable::Line table_line(const measure::Call& call, const std::string& best,
-                                      double seconds) {
-  const machine::ProductSizes sizes = machine::product_sizes(call.problem.op, call.problem.shapes);
-  return {.dtype = call.problem.dtype,
-          .threads = call.problem.threads,
-          .layout = sizes.layout,
-          .m = sizes.m,
-          .n = sizes.n,
-          .k = sizes.k,
-          .implementation = best,
-          .gflops = static_cast<double>(std::llround(
-                        op::flops(call.problem.op, call.problem.shapes) / seconds / 1e8)) /
-                    10};
+  Times all;
+  for (std::size_t i = 0; i < names.size(); ++i) all.emplace_back(names[i], times[i]);
+  return all;
 }
 
 /// A product that both overwrites and adds has one line: the table does not tell them apart.
-void add_line(machine::KernelTable& table, const machine::KernelTable::Line& line) {
-  const auto same = [&](const machine::KernelTable::Line& other) {
-    return std::tie(other.dtype, other.threads, other.layout, other.m, other.n, other.k) ==
-           std::tie(line.dtype, line.threads, line.layout, line.m, line.n, line.k);
-  };
-  if (std::none_of(table.lines.begin(), table.lines.end(), same)) table.lines.push_back(line);
+void add_line(machine::KernelTable& table, const measure::Call& call, const Times& times) {
+  if (measure::find_line(table.lines, call.problem) != nullptr) return;
+  const auto lines = measure::table_lines(
+      {call.problem},
+      {.implementations =
+           [&](const auto&) {
+             std::vector<std::string> names;
+             for (const auto& [name, seconds] : times) names.push_back(name);
+             return names;
+           },
+       .time =
+           [&](const auto&, const std::string& name) {
+             return std::ranges::find(times, name, &Times::value_type::first)->second;
+           },
+       .workspace_bytes = {}});
+  table.lines.insert(table.lines.end(), lines.begin(), lines.end());
 }
 
 /// What is left of a device's kernels where those alone count that the job's target may have.
@@ -155,9 +147,10 @@ void bench_step(const BenchArguments& arguments) {
     double step_s = 0;
     for (const measure::Call& call :
          measure::calls_of(job.bundle().at("train"), job.target.threads, arguments.what)) {
-      const auto [best, seconds] = measure_call(call, job, arguments.seconds, ceilings);
-      step_s += seconds * call.count;
-      if (has_line(call.problem.op)) add_line(table, table_line(call, best, seconds));
+      const Times times = measure_call(call, job, arguments.seconds, ceilings);
+      step_s +=
+          call.count * std::ranges::min_element(times, {}, &Times::value_type::second)->second;
+      add_line(table, call, times);
     }
     print_line(measure::step_line(step_s));
   }

@@ -77,13 +77,16 @@ std::string shared_cores(const rundir::JobFacts& facts, std::size_t ranks_here) 
 }
 
 Rows startup_rows(const job::Job& job, const data::Source& source, const rundir::JobFacts& facts,
-                  const std::optional<job::MeasuredPeak>& peak, std::size_t ranks_here) {
+                  const std::optional<job::MeasuredPeak>& peak, const job::FoundKernels& kernels,
+                  std::size_t ranks_here) {
   Rows rows = job::summary_rows(job);
   rows.push_back(data_row(job, source));
   if (facts.ranks > 1) rows.push_back(ranks_row(facts, ranks_here));
   rows.push_back(job::device_row(job));
   rows.push_back(host_row(job, host_facts(), ranks_here));
   rows.push_back(libraries_row(facts));
+  if (!kernels.origin.empty())
+    rows.push_back({"products", format("each by its fastest kernel: {}", kernels.origin)});
   if (peak) rows.push_back(peak_row(*peak, job.plan.checkpointing.repeats_any()));
   return rows;
 }

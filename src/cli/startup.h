@@ -1,5 +1,6 @@
 // What is said before a training run begins, beyond the job itself (summary.h): the machine beside
-// the memory wanted, data, libraries, and the rate that utilisation is measured against
+// the memory wanted, data, libraries, where the choice of
+// kernels comes from, and the rate that utilisation is measured against
 // (job/peak.h).
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "job/find_kernels.h"
 #include "job/job.h"
 #include "job/peak.h"
 #include "job/summary.h"
@@ -19,6 +21,7 @@ std::string shared_cores(const rundir::JobFacts& facts, std::size_t ranks_here);
 
 /// The whole table: rows of the job and those of the machine.
 Rows startup_rows(const job::Job& job, const data::Source& source, const rundir::JobFacts& facts,
-                  const std::optional<job::MeasuredPeak>& peak, std::size_t ranks_here);
+                  const std::optional<job::MeasuredPeak>& peak, const job::FoundKernels& kernels,
+                  std::size_t ranks_here);
 
 }  // namespace fourfold::cli

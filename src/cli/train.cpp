@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -21,9 +22,12 @@
 #include "comm/mpi.h"
 #include "comm/stop_request.h"
 #include "comm/termination.h"
+#include "job/find_kernels.h"
 #include "job/handshake.h"
 #include "job/job.h"
+#include "job/kernel_table.h"
 #include "job/peak.h"
+#include "job/peak_cache.h"
 #include "job/resume_rules.h"
 #include "rundir/outcome.h"
 #include "rundir/run_files.h"
@@ -58,6 +62,7 @@ struct Prepared {
   std::unique_ptr<const data::Source> source;
   job::Job job;
   std::string reading_time, compiling_time;
+  job::FoundKernels kernels;  // what the job has them from
 };
 
 /// Reads configuration and data, plans and compiles. `threads` are those of a rank, unless the
@@ -75,8 +80,52 @@ Prepared prepare(const TrainArguments& arguments, std::optional<std::int64_t> ra
   if (job.device == job::Device::cpu) job::check_trainable(job.config);
   job::require_device(job);
   train::check_trace(job.config.train.steps, arguments.trace);
-  return {std::move(source), std::move(job), std::move(reading_time),
-          format_duration(compiling.seconds())};
+  return {std::move(source),
+          std::move(job),
+          std::move(reading_time),
+          format_duration(compiling.seconds()),
+          {}};
+}
+
+/// Finds the fastest kernels where the run wants that, and says so before it measures.
+job::FoundKernels find_kernels(const TrainArguments& arguments, const job::Job& job,
+                               screen::Log& log) {
+  const bool may_go_on = !arguments.overwrite && arguments.resume.how != "never";
+  const job::KernelSources sources{
+      .kept = may_go_on ? join_path(job.config.dir, rundir::RunFiles::kernel_table) : "",
+      .cache_folder = job::cache_folder(arguments.variable)};
+  log.status("finding the fastest kernels for this run; once a machine and shape, at most 10 s");
+  job::FoundKernels found = job::find_kernels(job, sources);
+  log.status("");
+  return found;
+}
+
+void settle_kernels(const TrainArguments& arguments, Prepared& run, screen::Log& log) {
+  if (arguments.dry_run || !job::wants_kernels(run.job)) return;
+  run.kernels = find_kernels(arguments, run.job, log);
+  if (!run.kernels.table.empty()) job::use_kernels(run.job, run.kernels.table);
+}
+
+/// The same for ranks that are processes: the first one finds a table for all of them. Where CPUs
+/// or threads differ, what is fastest on one is not on another, and all take the built-in table.
+void settle_kernels(const TrainArguments& arguments, Prepared& run, screen::Log& log,
+                    comm::ProcessJob& processes) {
+  if (arguments.dry_run || !job::wants_kernels(run.job)) return;
+  comm::World& world = processes.world();
+  const std::vector<std::string> machines =
+      world.all_gather(format("{}, {} threads", job::kernel_cpu(), run.job.target.threads));
+  if (std::ranges::any_of(machines, [&](const auto& one) { return one != machines.front(); })) {
+    if (is_first(&world))
+      run.kernels.warnings = {
+          "ranks compute on different CPUs, or with different numbers of threads: "
+          "run.kernel_table: auto is the built-in table for them"};
+    return;
+  }
+  processes.together([&] {
+    if (is_first(&world)) run.kernels = find_kernels(arguments, run.job, log);
+  });
+  const std::string table = world.all_gather(run.kernels.table).front();
+  if (!table.empty()) processes.together([&] { job::use_kernels(run.job, table); });
 }
 
 /// Compiles the job again where it needs more memory than a rank of this host has, and the limit is
@@ -102,9 +151,10 @@ void show_start(const TrainArguments& arguments, const Prepared& run, const rund
   log.set_level(screen::log_level(run.job.config.log_level));
   log.debug(format("configuration and data read in {}, planned and compiled in {}",
                    run.reading_time, run.compiling_time));
-  log.info(
-      screen::to_text(startup_rows(run.job, *run.source, facts, peak, ranks_here), log.columns()));
+  log.info(screen::to_text(startup_rows(run.job, *run.source, facts, peak, run.kernels, ranks_here),
+                           log.columns()));
   for (const std::string& warning : run.source->warnings()) log.warn(warning);
+  for (const std::string& warning : run.kernels.warnings) log.warn(warning);
   if (start.point) {
     for (const checkpoint::Refused& refused : start.point->refused)
       log.warn(format("a newer checkpoint is damaged and passed over: {}", refused.why));
@@ -217,6 +267,7 @@ void train_threads(const TrainArguments& arguments) {
   screen::Log log = make_log(arguments);
   Prepared run = prepare(arguments, std::nullopt, std::nullopt);
   const job::Job& job = run.job;
+  settle_kernels(arguments, run, log);
   fit_memory(run.job, static_cast<std::size_t>(job.ranks()), nullptr);
   job::check_memory(job, job.ranks(), job::checkpoint_copy_bytes(job));
   rundir::JobFacts facts;
@@ -272,6 +323,7 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   std::optional<Prepared> run;
   processes.together(
       [&] { run = prepare(arguments, static_cast<std::int64_t>(world.size()), advice.threads); });
+  settle_kernels(arguments, *run, log, processes);
   fit_memory(run->job, world.local_size(), &world);
   processes.together([&] {
     job::check_memory(run->job, static_cast<std::int64_t>(world.local_size()),

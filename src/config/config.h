@@ -22,6 +22,12 @@
 
 namespace fourfold::config {
 
+/// The words of run.kernel_table; any other text is a file of `bench kernels`.
+struct KernelTable {
+  static constexpr const char* automatic = "auto";
+  static constexpr const char* builtin = "builtin";
+};
+
 struct Config {
   std::string name;
   std::string dir;
@@ -30,8 +36,8 @@ struct Config {
   std::string device = "auto";   // "auto", "cpu" or "cuda"
   std::string kernels = "auto";  // "auto" or "reference"
   std::string init_from;         // a model to begin with; empty: random weights
-  std::string kernel_table;      // file of `bench kernels`; empty: the built-in table
-  bool deterministic = true;     // false: kernels may add in another order in each run
+  std::string kernel_table = KernelTable::automatic;
+  bool deterministic = true;  // false: kernels may add in another order in each run
   /// Seconds without progress anywhere after which the job ends; 0: max(30 s, 10 x the median
   /// step).
   double watchdog_s = 0;

@@ -57,12 +57,16 @@ std::vector<Key> run_keys() {
        .example = "4",
        .elsewhere = {"num_threads", "omp_num_threads", "intra_op_threads", "cpus_per_task"}},
       {.path = "run.kernel_table",
-       .meaning = "A file of `fourfold bench kernels`: which kernel computes which product; empty: "
-                  "the built-in table.",
+       .meaning =
+           "Which kernel computes which product or convolution: auto, on a CPU those that are "
+           "fastest on this machine, measured once a shape and kept in the user's cache; "
+           "builtin, the table of the program; or a file of `fourfold bench kernels`.",
        .field = at(&Config::kernel_table),
-       .fallback = "\"\"",
-       .cost = "A table measured on the machine of the run may save some percent of a step.",
-       .example = "kernels.yaml"},
+       .fallback = "auto",
+       .cost = "auto takes up to 10 seconds at the first start of a shape. A run keeps its table, "
+               "kernels.yaml, when it goes on. A run of less than about a minute, a GPU, and "
+               "commands other than train take auto as builtin.",
+       .example = "builtin"},
       {.path = "run.deterministic",
        .meaning =
            "True: two runs of one program have the same bits. False: on a GPU, cuDNN may add "

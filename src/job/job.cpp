@@ -140,8 +140,7 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
 Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks,
              const compile::PassOptions& passes) {
   Job job = plan_job(std::move(config), graphs, ranks);
-  if (!job.config.kernel_table.empty())
-    job.kernel_table = read_file(job.config.kernel_table, ExitCode::bad_config);
+  job.kernel_table = named_kernel_table(job.config.kernel_table);
   job.device = choose_device(job.config, job.ranks());
   job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device);
   auto fitted =
@@ -153,8 +152,10 @@ Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
   return job;
 }
 
-void compile_within(Job& job, std::int64_t bytes) {
-  job.plan.memory_limit = bytes;
+namespace {
+
+/// Whatever fits best where nothing does.
+void compile_again(Job& job) {
   auto made =
       compile::compile_to_fit(job.graphs, std::move(job.plan), job.target, proved_in_debug({}));
   auto* none_fits = std::get_if<compile::DoesNotFit>(&made);
@@ -162,6 +163,25 @@ void compile_within(Job& job, std::int64_t bytes) {
       none_fits != nullptr ? none_fits->least : std::get<compile::Fitted>(made);
   job.plan = std::move(fitted.plan);
   job.programs = std::move(fitted.job);
+}
+
+}  // namespace
+
+void compile_within(Job& job, std::int64_t bytes) {
+  job.plan.memory_limit = bytes;
+  compile_again(job);
+}
+
+void use_kernels(Job& job, std::string table) {
+  job.target = target_of(job.config, table, job.ranks(), job.device);
+  job.kernel_table = std::move(table);
+  compile_again(job);
+}
+
+double model_flops_of_run(const Job& job) {
+  return model::model_flops_per_step(job.config.model(), job.plan.batching.global_batch,
+                                     job.plan.batching.length) *
+         static_cast<double>(job.config.train.steps);
 }
 
 program::Bundle bundle_of(const Job& job, std::int64_t rank) {

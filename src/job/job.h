@@ -21,7 +21,7 @@ struct Job {
   config::Config config;  // vocabulary, grid and micro-batch settled
   graph::ModelGraphs graphs;
   plan::Plan plan;
-  std::string kernel_table;  // the text of run.kernel_table; empty: the built-in table
+  std::string kernel_table;  // a text of machine/kernel_table.h; empty: the built-in table
   Device device = Device::cpu;
   machine::Target target;
   program::Job programs;
@@ -52,6 +52,13 @@ Job make_job(config::Config config, Graphs graphs = Graphs::of_run,
 /// configuration leaves open is chosen so that it fits or, where nothing does, so that it needs
 /// least.
 void compile_within(Job& job, std::int64_t bytes);
+
+/// Compiles the job again with the kernels of a table's text. Errors: UserError(bad_config) where
+/// the table is not for this machine or the job's threads.
+void use_kernels(Job& job, std::string table);
+
+/// What all steps of the run compute, recomputation apart.
+double model_flops_of_run(const Job& job);
 
 /// The data of the configuration; sets from them what the configuration leaves open of the model: a
 /// vocabulary, the size of a picture, classes. Errors: UserError(bad_data), or

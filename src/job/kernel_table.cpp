@@ -1,8 +1,11 @@
 #include "job/kernel_table.h"
 
+#include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/text.h"
+#include "config/config.h"
 #include "job/cuda_parts.h"
 #include "job/cuda_run.h"
 #include "kernels/cpu/libraries.h"
@@ -10,18 +13,31 @@
 
 namespace fourfold::job {
 
+std::string named_kernel_table(const std::string& value) {
+  if (value == config::KernelTable::automatic || value == config::KernelTable::builtin) return {};
+  if (value.empty() || !file_exists(value))
+    throw UserError(ExitCode::bad_config,
+                    format("run.kernel_table: there is no file '{}'; expected auto, builtin, or a "
+                           "file of `fourfold bench kernels CONFIG -o FILE`",
+                           value));
+  return read_file(value, ExitCode::bad_config);
+}
+
 std::string kernel_cpu() {
   return host_facts().cpu_model + "; " + join(kernels::cpu::instruction_sets(), " ");
+}
+
+machine::KernelTable parse_cpu_table(const std::string& text, const std::string& path) {
+  const auto known = [](const std::string& row, DType dtype) {
+    return kernels::cpu::implementations(row, dtype);
+  };
+  return machine::read_kernel_table(text, path, {.cpu = known});
 }
 
 std::vector<machine::Choice> measured_choices(const std::string& text, const std::string& path,
                                               int threads) {
   if (text.empty()) return {};
-  const auto known = [](const std::string&, DType dtype) {
-    return kernels::cpu::contract_implementations(dtype);
-  };
-  const machine::KernelTable table = machine::read_kernel_table(text, path, {.cpu = known});
-  return machine::choices_of(table, path, kernel_cpu(), threads);
+  return machine::choices_of(parse_cpu_table(text, path), path, kernel_cpu(), threads);
 }
 
 std::optional<std::string> kernel_device() {

@@ -9,9 +9,16 @@
 
 namespace fourfold::job {
 
+/// The text of the file that run.kernel_table names; empty where it says `auto` or `builtin`.
+/// Errors: UserError(bad_config).
+std::string named_kernel_table(const std::string& value);
+
 /// Model of this CPU and the instruction sets that the kernels were compiled for: where both are
 /// the same, so are the best kernels.
 std::string kernel_cpu();
+
+/// Reads the table of a CPU, of whichever one. Errors: UserError(bad_config).
+machine::KernelTable parse_cpu_table(const std::string& text, const std::string& path);
 
 /// Choices of a table's text for so many threads; none for an empty text. `path` is for messages.
 /// Errors: UserError(bad_config) for a wrong table, or one measured elsewhere.

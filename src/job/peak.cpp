@@ -9,7 +9,6 @@
 #include "job/device.h"
 #include "job/peak_cache.h"
 #include "measure/ceilings.h"
-#include "model/model.h"
 
 namespace fourfold::job {
 namespace {
@@ -21,9 +20,7 @@ constexpr double least_flops = 1e12;
 bool is_worth_measuring(const Job& job) {
   if (job.device != Device::cpu) return false;  // what is measured is the CPU's
   if (job.plan.compute != DType::f32 && job.plan.compute != DType::f64) return false;
-  const double step = model::model_flops_per_step(
-      job.config.model(), job.plan.batching.global_batch, job.plan.batching.length);
-  return step * static_cast<double>(job.config.train.steps) >= least_flops;
+  return model_flops_of_run(job) >= least_flops;
 }
 
 /// What is known of the peak after it was measured, where that is still worth it.

@@ -12,7 +12,8 @@ config::Config writing_config(config::Config trained, const Server& server) {
   config::Config config = std::move(trained);
   config.threads = server.threads;
   config.device = server.device;
-  config.kernel_table.clear();  // it was measured for the products of the training step
+  // One that was measured is for the products of the training step.
+  config.kernel_table = config::KernelTable::builtin;
   config.plan.grid = {};
   config.plan.strategy = plan::Strategy::axonn;
   config.plan.shard_sequence = false;

@@ -15,18 +15,22 @@ namespace {
 
 constexpr const char* remedy = "write a new table with `fourfold bench kernels CONFIG -o FILE`";
 
-/// Rows that lines may be about, those with a product first.
+/// Rows that lines may be about: products of matrices, and what is like them but for a line of its
+/// own form.
 struct Rows {
-  std::vector<std::string> products, all;
+  std::vector<std::string> products, cpu, device;
 };
 const Rows& rows() {
   static const Rows made = [] {
     Rows rows;
     for (const op::Op& row : op::all_rows())
       if (op::product_of(row)) rows.products.emplace_back(op::name(row));
-    rows.all = rows.products;
-    for (const op::Op& row : op::all_rows())
-      if (op::work_class(row) == op::WorkClass::core) rows.all.emplace_back(op::name(row));
+    rows.cpu = rows.device = rows.products;
+    for (const op::Op& row : op::all_rows()) {
+      if (op::work_class(row) == op::WorkClass::product && !op::product_of(row))
+        rows.cpu.emplace_back(op::name(row));
+      if (op::work_class(row) == op::WorkClass::core) rows.device.emplace_back(op::name(row));
+    }
     return rows;
   }();
   return made;
@@ -89,6 +93,27 @@ class Reader {
     if (error == std::errc{} && stop == end && value >= least) return value;
     return wrong(*node, key, expected), least;
   }
+  /// The shapes of operands; none where the text is wrong.
+  std::vector<Shape> shapes(const std::string& key) {
+    const YamlNode* node = find(key);
+    if (node == nullptr) return {};
+    std::vector<Shape> shapes;
+    for (const std::string& text : split(node->text, ' ')) {
+      Shape shape;
+      for (const std::string& word : split(text, 'x')) {
+        std::int64_t dim = 0;
+        const char* end = word.data() + word.size();
+        const auto [stop, error] = std::from_chars(word.data(), end, dim);
+        if (error != std::errc{} || stop != end || dim < 1) {
+          wrong(*node, key, "the shapes of all operands, as 8x32x32x64 64x3x3x64");
+          return {};
+        }
+        shape.push_back(dim);
+      }
+      shapes.push_back(std::move(shape));
+    }
+    return shapes;
+  }
   /// After the last known key.
   void refuse_others() {
     for (const YamlMember& member : map_.members)
@@ -120,6 +145,17 @@ struct LineKind {
   const Implementations& implementations;
 };
 
+/// "8x32x32x64 64x3x3x64".
+std::string shapes_text(const std::vector<Shape>& shapes) {
+  std::vector<std::string> texts;
+  for (const Shape& shape : shapes) {
+    std::vector<std::string> dims;
+    for (const std::int64_t dim : shape) dims.push_back(format("{}", dim));
+    texts.push_back(dims.empty() ? "1" : join(dims, "x"));
+  }
+  return join(texts, " ");
+}
+
 void read_sizes(Reader& reader, KernelTable::Line& line) {
   const char* positive = "a whole number from 1";
   line.layout = reader.one_of("layout", {"nn", "nt", "tn", "tt"});
@@ -136,7 +172,10 @@ KernelTable::Line read_line(const YamlDocument& document, const YamlNode& node,
   const std::string dtype = reader.one_of("dtype", {"f32", "f64", "bf16"});
   line.dtype = dtype == "f64" ? DType::f64 : dtype == "bf16" ? DType::bf16 : DType::f32;
   line.threads = reader.number<std::int64_t>("threads", 1, "a whole number from 1");
-  if (is_product(line.op)) read_sizes(reader, line);
+  if (is_product(line.op))
+    read_sizes(reader, line);
+  else if (reader.has("shapes"))
+    line.shapes = reader.shapes("shapes");
   line.implementation = kind.implementations
                             ? reader.one_of("by", kind.implementations(line.op, line.dtype))
                             : reader.text("by");
@@ -151,7 +190,8 @@ KernelTable::Line read_line(const YamlDocument& document, const YamlNode& node,
 auto order(const KernelTable::Line& line) {
   const double volume =
       static_cast<double>(line.m) * static_cast<double>(line.n) * static_cast<double>(line.k);
-  return std::tuple(line.threads, line.dtype, volume, line.layout, line.m, line.n, line.k, line.op);
+  return std::tuple(line.threads, line.dtype, volume, line.layout, line.m, line.n, line.k, line.op,
+                    shapes_text(line.shapes));
 }
 
 std::vector<KernelTable::Line> in_order(std::vector<KernelTable::Line> lines) {
@@ -165,6 +205,7 @@ Choice choice_of(const KernelTable::Line& line) {
   choice.op = line.op;
   choice.dtype = line.dtype;
   choice.implementation = line.implementation;
+  choice.shapes = line.shapes;
   if (!is_product(line.op)) return choice;
   choice.layout = line.layout;
   choice.max_m = line.m;
@@ -181,7 +222,8 @@ std::string line_text(const KernelTable::Line& line) {
       line.op == product_row() ? "" : format("op: {}, ", line.op), to_string(line.dtype),
       line.threads,
       has_sizes ? format("layout: {}, m: {}, n: {}, k: {}, ", line.layout, line.m, line.n, line.k)
-                : "",
+      : line.shapes.empty() ? ""
+                            : format("shapes: {}, ", shapes_text(line.shapes)),
       line.implementation, line.gflops,
       line.workspace_bytes ? format(", workspace: {}", *line.workspace_bytes) : "");
 }
@@ -226,7 +268,7 @@ KernelTable read_kernel_table(const std::string& text, const std::string& name,
       reader.wrong("version", format("{}", KernelTable::version));
     const bool is_device = reader.has("device");
     (is_device ? table.device : table.cpu) = reader.text(is_device ? "device" : "cpu");
-    const LineKind kind{is_device ? rows().all : rows().products,
+    const LineKind kind{is_device ? rows().device : rows().cpu,
                         is_device ? known.device : known.cpu};
     const YamlNode* lines = reader.find("matmul");
     if (lines != nullptr && lines->kind != YamlNode::Kind::list)

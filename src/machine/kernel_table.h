@@ -7,7 +7,10 @@
 //     - {dtype: f32, threads: 2, layout: nn, m: 768, n: 384, k: 128, by: onednn, gflops: 151.2}
 //
 // A line decides for products up to its m, n and k; of several the smallest. Where none fits, the
-// built-in table decides. The table of a GPU has `device` in place of `cpu`, and also lines for
+// built-in table decides. A convolution has a line for operands of just these shapes:
+//     {op: convolution, dtype: f32, threads: 2, shapes: 8x32x32x64 64x3x3x64 8x32x32x64, by:
+//     winograd, gflops: 333}
+// The table of a GPU has `device` in place of `cpu`, and also lines for
 //   - chains of rows that begin with a product, with the scratch that it was measured with:
 //     {op: contract+add_bias&gelu, dtype: bf16, ..., by: cublaslt/2, gflops: 512, workspace:
 //     4194304}
@@ -33,12 +36,13 @@ struct KernelTable {
   struct Line {
     DType dtype = DType::f32;
     std::int64_t threads = 1;
-    std::string layout;
+    std::string layout;  // with m, n and k: of a product
     std::int64_t m = 0, n = 0, k = 0;
     std::string implementation;
-    double gflops = 0;               // measured, for people
-    std::string op = product_row();  // a row with a product, or attention, which has no sizes
+    double gflops = 0;  // measured, for people
+    std::string op = product_row();
     std::optional<std::int64_t> workspace_bytes = {};
+    std::vector<Shape> shapes = {};  // of all operands, in a line that is no product's; empty: any
     bool operator==(const Line&) const = default;
   };
   std::string cpu;  // what it was measured on: model and instruction sets of the kernels

@@ -38,6 +38,7 @@ const std::string& choose(const Target& target, const op::Op& op, op::Shapes all
            (!choice.dtype || *choice.dtype == dtype) &&
            (choice.layout == "*" || choice.layout == problem.layout) && problem.m <= choice.max_m &&
            problem.n <= choice.max_n && problem.k <= choice.max_k &&
+           (choice.shapes.empty() || std::ranges::equal(choice.shapes, all)) &&
            (!target.fits || target.fits(choice.implementation, op, all, dtype));
   };
   const auto place = std::find_if(target.choices.begin(), target.choices.end(), fits);

@@ -16,7 +16,7 @@
 namespace fourfold::machine {
 
 /// One line of the choice table. The first line that fits an op decides. For ops without a product
-/// (op::product_of) the bounds are open.
+/// (op::product_of) the bounds are open; a line may be for operands of just these shapes.
 struct Choice {
   std::string op;              // name of the row, "*" for any
   std::optional<DType> dtype;  // none: any
@@ -28,6 +28,7 @@ struct Choice {
   /// Scratch that it was measured with, for products of exactly max_m, max_n and max_k; none: what
   /// the backend says.
   std::optional<std::int64_t> workspace_bytes = {};
+  std::vector<Shape> shapes = {};  // of all operands; empty: any
   bool operator==(const Choice&) const = default;
 };
 

@@ -59,33 +59,48 @@ std::int64_t total_bytes(const kernels::Problem& problem) {
   return total;
 }
 
+std::int64_t most_workspace_bytes(const std::vector<Contender>& contenders) {
+  std::int64_t most = 0;
+  for (const Contender& one : contenders) most = std::max(most, one.workspace_bytes);
+  return most;
+}
+
 }  // namespace
 
-KernelBench::KernelBench(std::string_view implementation, const kernels::Problem& problem,
-                         std::int64_t workspace_bytes)
-    : memory_(total_bytes(problem) + aligned(workspace_bytes) + alignment),
-      operands_(operands_of(problem)),
-      run_(kernels::cpu::prepare(implementation, problem)) {
+KernelBench::KernelBench(const std::vector<Contender>& contenders, const kernels::Problem& problem)
+    : memory_(total_bytes(problem) + aligned(most_workspace_bytes(contenders)) + alignment),
+      operands_(operands_of(problem)) {
+  for (const Contender& one : contenders)
+    runs_.push_back(kernels::cpu::prepare(one.implementation, problem));
   auto* at = memory_.as<std::byte>();
   for (kernels::Tensor& tensor : operands_) {
     tensor.data = at;
     fill(tensor, op::integer_bound(problem.op, problem.shapes));
     at += bytes_of(tensor);
   }
-  workspace_ = {at, static_cast<std::size_t>(workspace_bytes)};
+  workspace_ = {at, static_cast<std::size_t>(most_workspace_bytes(contenders))};
+}
+
+double KernelBench::measure_s(const kernels::Run& run, double seconds) {
+  return 1 / best_rate(seconds, 1, [&] { run(operands_, workspace_); });
 }
 
 double KernelBench::measure_s(double seconds) {
-  return 1 / best_rate(seconds, 1, [&] { run_(operands_, workspace_); });
+  return measure_s(runs_.at(0), seconds);
 }
 
-std::vector<double> measure_in_turn(std::vector<KernelBench>& benches, double seconds_each) {
+std::vector<double> KernelBench::measure_all_s(double seconds_each) {
   constexpr int rounds = 3;
-  std::vector<double> best(benches.size(), std::numeric_limits<double>::infinity());
-  for (int round = 0; round < rounds; ++round)
-    for (std::size_t i = 0; i < benches.size(); ++i)
-      best[i] = std::min(best[i], benches[i].measure_s(seconds_each / rounds));
-  return best;
+  // Repeated rounds of one kernel differ by less, on a machine with other work too.
+  constexpr double far_slower = 1.5;
+  std::vector<double> least(runs_.size(), std::numeric_limits<double>::infinity());
+  for (int round = 0; round < rounds; ++round) {
+    const double best = *std::ranges::min_element(least);
+    for (std::size_t i = 0; i < runs_.size(); ++i)
+      if (round == 0 || least[i] < far_slower * best)
+        least[i] = std::min(least[i], measure_s(runs_[i], seconds_each / rounds));
+  }
+  return least;
 }
 
 }  // namespace fourfold::measure

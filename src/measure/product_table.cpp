@@ -35,18 +35,21 @@ Line line_of(const kernels::Problem& problem) {
             .k = sizes.k,
             .implementation = {},
             .op = std::string(op::name(problem.op))};
-  if (!op::product_of(problem.op)) line.layout = "";
+  if (op::product_of(problem.op)) return line;
+  line.layout = "";
+  if (op::work_class(problem.op) == op::WorkClass::product) line.shapes = problem.shapes;
   return line;
 }
 
-/// The rows that a table may name (machine/kernel_table.h): several libraries compute them.
+/// The rows that a table may name (machine/kernel_table.h).
 bool has_line(const op::Op& op) {
-  return op::product_of(op) || op::work_class(op) == op::WorkClass::core;
+  return op::work_class(op) == op::WorkClass::product ||
+         op::work_class(op) == op::WorkClass::core || op::product_of(op);
 }
 
 bool are_same(const Line& one, const Line& other) {
   const auto key = [](const Line& of) {
-    return std::tie(of.dtype, of.threads, of.layout, of.m, of.n, of.k, of.op);
+    return std::tie(of.dtype, of.threads, of.layout, of.m, of.n, of.k, of.op, of.shapes);
   };
   return key(one) == key(other);
 }
@@ -57,21 +60,30 @@ double to_tenths(double value) {
 
 }  // namespace
 
+const Line* find_line(const std::vector<Line>& lines, const kernels::Problem& problem) {
+  const Line wanted = line_of(problem);
+  const auto place =
+      std::ranges::find_if(lines, [&](const Line& line) { return are_same(line, wanted); });
+  return place == lines.end() ? nullptr : &*place;
+}
+
 std::vector<Line> table_lines(const std::vector<kernels::Problem>& problems,
                               const Choosing& choosing) {
   std::vector<Line> lines;
   for (const kernels::Problem& problem : problems) {
     if (!has_line(problem.op)) continue;
+    const std::vector<std::string> names = choosing.implementations(problem);
+    if (names.size() == 1 && !op::product_of(problem.op)) continue;
     Line line = line_of(problem);
     auto place = std::ranges::find_if(lines, [&](const Line& old) { return are_same(old, line); });
     const bool is_new = place == lines.end();
     if (is_new) {
-      const Timed best = fastest(problem, choosing.implementations(problem), choosing.time);
+      const Timed best = fastest(problem, names, choosing.time);
       line.implementation = best.implementation;
       line.gflops = to_tenths(op::flops(problem.op, problem.shapes) / best.seconds / 1e9);
       place = lines.insert(lines.end(), line);
     }
-    if (op::product_of(problem.op))
+    if (choosing.workspace_bytes && op::product_of(problem.op))
       place->workspace_bytes = std::max(place->workspace_bytes.value_or(0),
                                         choosing.workspace_bytes(problem, place->implementation));
   }

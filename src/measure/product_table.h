@@ -1,5 +1,5 @@
-// Which implementation computes which product, and attention, fastest on a GPU, as a table of
-// lines. Not the timing: a caller hands that in, for a GPU or a test.
+// Which implementation computes which product, and what else several compute, fastest, as a table
+// of lines. Not the timing: a caller hands that in, for a GPU, a CPU or a test.
 #pragma once
 
 #include <functional>
@@ -32,13 +32,18 @@ Timed fastest(const kernels::Problem& problem, const std::vector<std::string>& n
 struct Choosing {
   Implementations implementations;
   TimeCall time;
-  /// Scratch that an implementation wants for a problem.
+  /// Scratch that an implementation wants for a problem; empty: lines say nothing of it.
   std::function<std::int64_t(const kernels::Problem&, const std::string& implementation)>
       workspace_bytes;
 };
 
-/// A line for each different product among the problems (op, type, layout and sizes), and one for
-/// each kind of attention and type, that of the first problem; others are passed over. Products
+/// The line that decides for this very problem; null where there is none.
+const machine::KernelTable::Line* find_line(const std::vector<machine::KernelTable::Line>& lines,
+                                            const kernels::Problem& problem);
+
+/// A line for each different product among the problems (op, type, layout and sizes), one for each
+/// convolution (op, type and shapes), and one for each kind of attention and type, that of the
+/// first problem; what a single implementation computes is passed over, products apart. Products
 /// that only a table does not tell apart (one that adds, one with another type of its result) are
 /// timed once and get the scratch of the hungriest.
 std::vector<machine::KernelTable::Line> table_lines(const std::vector<kernels::Problem>& problems,

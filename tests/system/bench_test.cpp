@@ -29,8 +29,10 @@ class Bench : public testing::Test {
 
   /// Exit code; what it printed is in `text_`.
   int run(const std::string& arguments) {
-    const std::string command =
-        format("cd {} && {} {} 2>&1", FOURFOLD_SOURCE_DIR, FOURFOLD_BINARY, arguments);
+    return run_command_line(format("{} {}", FOURFOLD_BINARY, arguments));
+  }
+  int run_command_line(const std::string& line) {
+    const std::string command = format("cd {} && {} 2>&1", FOURFOLD_SOURCE_DIR, line);
     FILE* pipe = popen(command.c_str(), "r");
     text_.clear();
     std::array<char, 4096> buffer{};
@@ -38,6 +40,16 @@ class Bench : public testing::Test {
       text_.append(buffer.data(), n);
     const int status = pclose(pipe);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  int run_with(const std::string& variable, const std::string& arguments) {
+    return run_command_line(format("{} {} {}", variable, FOURFOLD_BINARY, arguments));
+  }
+  /// The table of this machine in the cache of these tests.
+  std::string cached() const {
+    for (const auto& entry : fs::directory_iterator(path("cache") + "/fourfold"))
+      if (entry.path().filename().string().starts_with("kernels-")) return entry.path().string();
+    ADD_FAILURE() << "the cache has a table";
+    return "";
   }
   int train(const std::string& table, int threads) {
     return run(
@@ -83,13 +95,56 @@ TEST_F(Bench, a_table_goes_from_measuring_to_a_run_that_keeps_a_copy) {
   EXPECT_EQ(read_file(path("run") + "/kernels.yaml"), text);
 }
 
+/// Steps enough for a table of the run's own, of which two are done.
+constexpr const char* long_run =
+    "train configs/gpt-tiny.yaml --set train.steps=200000000 --set run.threads=1 --stop-at";
+
+TEST_F(Bench, a_long_run_measures_once_and_keeps_its_table) {
+  const std::string sets = format("--set run.dir={}", path("run"));
+  const std::string cache = format("XDG_CACHE_HOME={}", path("cache"));
+  ASSERT_EQ(run_with(cache, format("{} 2 {}", long_run, sets)), 0) << text_;
+  EXPECT_TRUE(printed("each by its fastest kernel: ") && printed(" measured now in ")) << text_;
+  const std::string kept = read_file(path("run") + "/kernels.yaml");
+  EXPECT_NE(kept.find("threads: 1, layout: nn"), std::string::npos) << kept;
+
+  // The cache says otherwise now: the run goes on as it began, another run does not.
+  const std::string known = cached();
+  std::string changed = read_file(known);
+  for (const std::string name : {"by: openblas", "by: onednn"})
+    for (std::size_t at; (at = changed.find(name)) != std::string::npos;)
+      changed.replace(at, name.size(), "by: vector");
+  write_file_atomic(known, changed);
+  ASSERT_EQ(run_with(cache, format("{} 4 {}", long_run, sets)), 0) << text_;
+  EXPECT_TRUE(printed("as this run began:")) << text_;
+  EXPECT_EQ(read_file(path("run") + "/kernels.yaml"), kept);
+  ASSERT_EQ(run_with(cache, format("{} 2 --set run.dir={}", long_run, path("other"))), 0) << text_;
+  EXPECT_TRUE(printed(" known from earlier starts") && !printed("measured now")) << text_;
+  EXPECT_EQ(read_file(path("other") + "/kernels.yaml").find("by: o"), std::string::npos);
+
+  write_file_atomic(known, "version: 1\ncpu: x");
+  ASSERT_EQ(run_with(cache, format("{} 2 --overwrite {}", long_run, sets)), 0) << text_;
+  EXPECT_TRUE(printed("passed over, and written anew: ") && printed("measured now")) << text_;
+  EXPECT_NE(read_file(known).find("threads: 1, layout: nn"), std::string::npos);
+}
+
+TEST_F(Bench, a_short_run_and_a_dry_one_take_the_built_in_table) {
+  const std::string cache = format("XDG_CACHE_HOME={}", path("cache"));
+  ASSERT_EQ(run_with(cache, format("train configs/gpt-tiny.yaml --set run.dir={}", path("run"))), 0)
+      << text_;
+  EXPECT_FALSE(printed("each by its fastest kernel")) << text_;
+  EXPECT_FALSE(fs::exists(path("run") + "/kernels.yaml"));
+  ASSERT_EQ(run_with(cache, format("{} 2 --dry-run --set run.dir={}", long_run, path("dry"))), 0)
+      << text_;
+  EXPECT_FALSE(fs::exists(path("cache")));
+}
+
 TEST_F(Bench, a_wrong_table_is_one_clear_error) {
   const std::string table = path("kernels.yaml");
   ASSERT_EQ(run(format("bench gemm configs/gpt-tiny.yaml {} -o {}", quick, table)), 0) << text_;
   EXPECT_EQ(train(table, 2), 2);
   EXPECT_TRUE(printed("has no line for 2 threads")) << text_;
   EXPECT_EQ(train(path("none.yaml"), 1), 2);
-  EXPECT_TRUE(printed("none.yaml: cannot be read")) << text_;
+  EXPECT_TRUE(printed("none.yaml'; expected auto, builtin, or a file of")) << text_;
   std::string text = read_file(table);
   text.replace(text.find("cpu: \"") + 6, 0, "another ");
   write_file_atomic(table, text);

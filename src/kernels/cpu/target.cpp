@@ -142,6 +142,16 @@ std::vector<std::string> contract_implementations(DType dtype) {
   return names;
 }
 
+std::vector<std::string> implementations(const std::string& row, DType dtype) {
+  for (const op::Op& known : op::all_rows()) {
+    if (op::name(known) != row) continue;
+    if (op::product_of(known)) return contract_implementations(dtype);
+    if (dtype == DType::f32 && onednn::computes(known, dtype))
+      return {"winograd", "onednn", "vector"};
+  }
+  return {"vector"};
+}
+
 std::vector<std::string> implementations(const Problem& problem) {
   if (std::holds_alternative<op::Contract>(problem.op))
     return contract_implementations(problem.dtype);

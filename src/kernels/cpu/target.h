@@ -19,6 +19,8 @@ std::vector<std::string> contract_libraries(DType dtype);
 /// As above, and our own loops.
 std::vector<std::string> contract_implementations(DType dtype);
 
+/// Names of what computes a row of the table in a type, "reference" apart: each for some shapes.
+std::vector<std::string> implementations(const std::string& row, DType dtype);
 /// Names of the implementations of a problem, "reference" apart.
 std::vector<std::string> implementations(const Problem& problem);
 

@@ -26,7 +26,7 @@ TEST(ServingConfig, one_rank_writes_however_many_have_trained) {
   EXPECT_TRUE(config.plan.grid == plan::Grid{});
   EXPECT_EQ(config.threads, 3);
   EXPECT_EQ(config.device, "cpu");
-  EXPECT_EQ(config.kernel_table, "");
+  EXPECT_EQ(config.kernel_table, config::KernelTable::builtin);
   EXPECT_EQ(config.sample.tokens, 100);
 }
 

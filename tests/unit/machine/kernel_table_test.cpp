@@ -105,6 +105,35 @@ TEST(KernelTable, every_wrong_text_is_told_with_its_place) {
   expect_part(error_of("version: 1\ncpu: x\nmatmul: [7]\n"), "'dtype' is missing");
 }
 
+TEST(KernelTable, a_convolution_has_a_line_for_its_shapes) {
+  KernelTable table{"a cpu; avx2", {}};
+  const std::vector<Shape> shapes = {{8, 32, 32, 64}, {64, 3, 3, 64}, {8, 32, 32, 64}};
+  const op::Op row = op::Convolution{};
+  table.lines = {
+      {DType::f32, 2, "", 0, 0, 0, "onednn", 333, std::string(op::name(row)), {}, shapes}};
+  const std::string text = to_text(table);
+  expect_part(text, "shapes: 8x32x32x64 64x3x3x64 8x32x32x64, by: onednn");
+  EXPECT_EQ(read(text), table);
+
+  Target target;
+  target.choices = choices_of(table, "t.yaml", "a cpu; avx2", 2);
+  Choice rest;
+  rest.op = "*";
+  rest.implementation = "built in";
+  target.choices.push_back(rest);
+  EXPECT_EQ(choose(target, row, shapes, DType::f32), "onednn");
+  EXPECT_EQ(choose(target, row, shapes, DType::f64), "built in");
+  std::vector<Shape> other = shapes;
+  other[0][1] = 16;
+  EXPECT_EQ(choose(target, row, other, DType::f32), "built in");
+
+  for (const std::string wrong : {"8x32x0x64", "8x32x32xc", "8.32", "8x"}) {
+    std::string changed = text;
+    changed.replace(changed.find("8x32x32x64 "), 11, wrong + " ");
+    expect_part(error_of(changed), "expected the shapes of all operands, as 8x32x32x64");
+  }
+}
+
 KernelTable device_table() {
   KernelTable table;
   table.device = "NVIDIA H200; cuBLASLt 130002";

@@ -1,0 +1,35 @@
+// Where run.kernel_table is `auto`: which kernels are fastest for this run on this machine, from
+// its folder, from the user's cache, or measured now. Not the measuring itself (measure/).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "job/job.h"
+
+namespace fourfold::job {
+
+/// True for a run that takes a table of its own: run.kernel_table is `auto`, it computes with the
+/// fast kernels of a CPU, and long enough to gain from ten seconds of measuring.
+bool wants_kernels(const Job& job);
+
+/// Where tables come from.
+struct KernelSources {
+  std::string kept;          // the file of the run that goes on; empty: it begins
+  std::string cache_folder;  // of the user (peak_cache.h); empty: nothing is kept
+  double limit_s = 9;        // of measuring
+};
+
+struct FoundKernels {
+  std::string table;                  // its text; empty: the built-in one
+  std::string origin;                 // for people: "12 measured now in 4.1 s"
+  std::vector<std::string> warnings;  // files that were passed over, a line each
+};
+
+/// The table of a run that goes on is kept as it is. Else it has the lines of the products and
+/// convolutions of a step that the cache knows, and of those that are measured now; the cache knows
+/// them from then on. What the limit leaves out is computed as the built-in table says. A file that
+/// is damaged, of another machine or cannot be written is passed over. Requires wants_kernels.
+FoundKernels find_kernels(const Job& job, const KernelSources& sources);
+
+}  // namespace fourfold::job

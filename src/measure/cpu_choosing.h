@@ -1,0 +1,22 @@
+// Which kernels of this CPU are worth a line of a table, timed here and now within a limit of time.
+#pragma once
+
+#include <vector>
+
+#include "machine/target.h"
+#include "measure/product_table.h"
+
+namespace fourfold::measure {
+
+/// A problem whose dims are cut so that it has about so many flops: the largest factor of a product
+/// becomes shorter, in steps of 64. Unchanged where it has no more, or is no product of matrices
+/// alone. What computes the whole fastest computes so much of it fastest too: libraries go through
+/// large matrices in tiles.
+kernels::Problem cut_to(const kernels::Problem& problem, double most_flops);
+
+/// Lines for the problems that several kernels compute, from the first on until `seconds` are over.
+/// What `target` chooses today is preferred. Errors: UserError(out_of_memory).
+std::vector<machine::KernelTable::Line> time_kernels(const std::vector<kernels::Problem>& problems,
+                                                     const machine::Target& target, double seconds);
+
+}  // namespace fourfold::measure

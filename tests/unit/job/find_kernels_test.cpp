@@ -1,0 +1,150 @@
+// The table of a run whose run.kernel_table is `auto`.
+#include "job/find_kernels.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "job/kernel_table.h"
+
+namespace fourfold::job {
+namespace {
+
+namespace fs = std::filesystem;
+
+Job job_of(std::int64_t steps, const std::string& kernel_table = "auto", int threads = 1) {
+  config::Config config;
+  config.device = "cpu";
+  config.threads = threads;
+  config.kernel_table = kernel_table;
+  config.gpt = {.num_layers = 1,
+                .num_attention_heads = 2,
+                .hidden_size = 16,
+                .ffn_hidden_size = 64,
+                .max_position_embeddings = 8,
+                .vocab_size = 24};
+  config.plan.global_batch_size = 2;
+  config.data.seq_length = config.plan.seq_length = 8;
+  config.sample.tokens = 0;
+  config.train.steps = steps;
+  return make_job(std::move(config));
+}
+
+class FindKernels : public testing::Test {
+ protected:
+  void TearDown() override { fs::remove_all(folder_); }
+
+  FoundKernels find(const Job& job, const std::string& kept = "", double limit_s = 0.6) const {
+    return find_kernels(job, {kept, (folder_ / "cache").string(), limit_s});
+  }
+  std::string cache_file() const { return fs::directory_iterator(folder_ / "cache")->path(); }
+
+  fs::path folder_ = fs::temp_directory_path() / format("fourfold-kernels-{}", getpid());
+  Job job_ = job_of(1);
+};
+
+TEST(FindKernelsRule, long_runs_with_the_fast_kernels_of_a_cpu_want_a_table) {
+  constexpr std::int64_t many = 1'000'000'000;
+  EXPECT_TRUE(wants_kernels(job_of(many)));
+  EXPECT_FALSE(wants_kernels(job_of(10)));
+  EXPECT_FALSE(wants_kernels(job_of(many, "builtin")));
+  Job reference = job_of(many);
+  reference.config.kernels = "reference";
+  EXPECT_FALSE(wants_kernels(reference));
+}
+
+TEST_F(FindKernels, what_was_measured_is_known_to_the_next_start) {
+  const FoundKernels first = find(job_);
+  EXPECT_NE(first.origin.find(" measured now in "), std::string::npos) << first.origin;
+  EXPECT_EQ(first.warnings, std::vector<std::string>{});
+  const FoundKernels second = find(job_);
+  EXPECT_EQ(second.table, first.table);
+  EXPECT_NE(second.origin.find(" known from earlier starts"), std::string::npos) << second.origin;
+  EXPECT_EQ(second.origin.find("measured now"), std::string::npos) << second.origin;
+  // A run of other shapes takes what both have, and adds what it has alone.
+  Job other = job_of(1, "auto", 2);
+  const std::string more = find(other).table;
+  EXPECT_NE(more.find("threads: 2"), std::string::npos);
+  EXPECT_EQ(more.find("threads: 1"), std::string::npos) << "lines that the run has no use for";
+  EXPECT_EQ(find(job_).table, first.table);
+}
+
+TEST_F(FindKernels, a_job_compiled_with_a_table_computes_by_it) {
+  std::string table = find(job_).table;
+  for (const std::string name : {"by: openblas", "by: onednn"})
+    for (std::size_t at; (at = table.find(name)) != std::string::npos;)
+      table.replace(at, name.size(), "by: vector");
+  Job job = job_;
+  use_kernels(job, table);
+  EXPECT_EQ(job.kernel_table, table);
+  for (const program::Instruction& instruction : job.bundle().at("train").instructions) {
+    const auto* compute = std::get_if<program::Compute>(&instruction.what);
+    EXPECT_TRUE(compute == nullptr || !op::product_of(compute->op) ||
+                compute->implementation == "vector")
+        << compute->implementation;
+  }
+  EXPECT_EQ(job.plan, job_.plan);
+}
+
+TEST_F(FindKernels, a_file_that_cannot_be_used_is_passed_over_with_a_line) {
+  find(job_);
+  const std::string file = cache_file(), good = read_file(file);
+  std::string foreign = good;
+  foreign.replace(foreign.find("cpu: \"") + 6, 0, "another ");
+  for (const std::string& text :
+       {std::string(), std::string("version: 1"), foreign, good.substr(0, good.size() / 2)}) {
+    write_file_atomic(file, text);
+    const FoundKernels found = find(job_);
+    EXPECT_EQ(found.warnings.size(), 1U) << text;
+    EXPECT_NE(found.origin.find("measured now"), std::string::npos) << text;
+    EXPECT_EQ(find(job_).warnings.size(), 0U) << "written anew";
+  }
+  const FoundKernels nowhere = find_kernels(job_, {"", "/proc/none", 0.6});
+  ASSERT_EQ(nowhere.warnings.size(), 1U);
+  EXPECT_TRUE(nowhere.warnings[0].starts_with("what was measured is not kept"))
+      << nowhere.warnings[0];
+  EXPECT_NE(nowhere.table, "");
+  EXPECT_TRUE(find_kernels(job_, {"", "", 0.6}).warnings.empty());
+}
+
+TEST_F(FindKernels, a_run_that_goes_on_keeps_its_table) {
+  const std::string kept = (folder_ / "kernels.yaml").string();
+  std::string table = find(job_).table;
+  table.insert(table.find('\n') + 1, "# kept\n");
+  write_file_atomic(kept, table);
+  const FoundKernels found = find(job_, kept);
+  EXPECT_EQ(found.table, table);
+  EXPECT_NE(found.origin.find("as this run began"), std::string::npos) << found.origin;
+  // On other threads than it began with it is measured again.
+  const FoundKernels other = find(job_of(1, "auto", 2), kept);
+  ASSERT_EQ(other.warnings.size(), 1U);
+  EXPECT_NE(other.warnings[0].find("has no line for 2 threads"), std::string::npos);
+  EXPECT_NE(other.table, table);
+}
+
+TEST_F(FindKernels, without_time_the_built_in_table_computes) {
+  const FoundKernels found = find(job_, "", 0);
+  EXPECT_EQ(found.table, "");
+  EXPECT_EQ(found.origin, "");
+}
+
+TEST(NamedKernelTable, a_word_that_is_no_file_gets_the_choices) {
+  EXPECT_EQ(named_kernel_table("auto"), "");
+  EXPECT_EQ(named_kernel_table("builtin"), "");
+  for (const std::string wrong : {"", "atuo", "/none.yaml"}) {
+    try {
+      named_kernel_table(wrong);
+      FAIL() << wrong;
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_config);
+      EXPECT_NE(std::string(error.what()).find("expected auto, builtin, or a file"),
+                std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fourfold::job
