@@ -212,9 +212,9 @@ TEST_F(MpiTraining, dropout_and_the_seed_are_seen_in_the_numbers_that_are_compar
 TEST_F(MpiTraining, all_ranks_compute_by_the_table_that_the_first_one_measures) {
   std::vector<std::string> words = test::mpirun(2);
   words.insert(words.begin() + 1, "XDG_CACHE_HOME=" + (dir_ / "cache").string());
-  words.insert(words.end(),
-               {FOURFOLD_BINARY, "train", "configs/gpt-tiny.yaml", "--stop-at", "2", "--set",
-                "train.steps=200000000", "--set", format("run.dir={}/measured", dir_.string())});
+  words.insert(words.end(), {FOURFOLD_BINARY, "train", FOURFOLD_SOURCE_DIR "/configs/gpt-tiny.yaml",
+                             "--stop-at", "2", "--set", "train.steps=200000000", "--set",
+                             format("run.dir={}/measured", dir_.string())});
   test::LaunchedJob job(words, dir_.string());
   EXPECT_EQ(job.wait(test::hang_s), 0) << job.output();
   EXPECT_NE(job.output().find(" measured now in "), std::string::npos) << job.output();
