@@ -1,0 +1,110 @@
+// A cluster as a value: its devices, what they compute, and the links between them. Not a program's
+// target (target.h), nor the file that describes a cluster (cluster_file.h).
+//
+// Links form a tree. Devices are the leaves; a level joins `units` of the level below into one unit
+// of its own. A message between two devices meets at the lowest level that has both in one unit. It
+// passes the port of each unit on its way up and down, and has at most the link of the level where
+// it meets. Messages under way at the same time share ports equally.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace fourfold::machine {
+
+/// Which share of its peak a device reaches in a product of so many flops.
+struct EfficiencyPoint {
+  double flops = 0;  // 2 m n k
+  double share = 0;  // above 0, at most 1
+  bool operator==(const EfficiencyPoint&) const = default;
+};
+
+/// How fast a device multiplies matrices of one element type.
+struct ComputeRate {
+  DType dtype = DType::f32;
+  double flops_per_s = 0;                   // the peak, of one device
+  std::vector<EfficiencyPoint> efficiency;  // flops grow; none: the peak at every size
+  bool operator==(const ComputeRate&) const = default;
+};
+
+/// What a product of so many flops reaches, in flops a second: shares between two points are read
+/// on a line over log(flops), outside them as at the nearest point.
+double product_flops_per_s(const ComputeRate& rate, double flops);
+
+struct Device {
+  std::string name;
+  double memory_bytes = 0;
+  double memory_bytes_per_s = 0;   // reads and writes together
+  double memory_share = 1;         // of memory_bytes_per_s that element-wise rows reach
+  std::vector<ComputeRate> rates;  // one a type
+  double instruction_s = 0;        // the fixed time of an instruction, such as a kernel's launch
+  double slowdown_beside_communication = 1;  // of compute while the device communicates; >= 1
+  bool operator==(const Device&) const = default;
+};
+
+/// The rate of a type; none: the file says nothing of it.
+const ComputeRate* rate_of(const Device& device, DType dtype);
+
+/// One level of links. A unit is what the level below makes: a device at the first level, a host at
+/// the level that joins hosts. Rates are in one direction, while the other one is as busy.
+struct Level {
+  std::string name;              // "nvlink", "host", "network"
+  std::int64_t units = 1;        // how many of the level below are joined
+  double latency_s = 0;          // of a message between two devices that meet here
+  double link_bytes_per_s = 0;   // between one pair of devices that meet here
+  double port_bytes_per_s = 0;   // what one unit sends at once to all others: its NICs together
+  double group_bytes_per_s = 0;  // what each unit has in a collective over all units, as ATP's
+                                 // GroupBW counts it; 0: as much as the port
+  /// Between units, all their devices together: [i][j] is what i sends to j, symmetric, 0 where
+  /// there is no link and messages pass through other units. Empty: every two units are joined, by
+  /// links of all of their devices.
+  std::vector<std::vector<double>> pairs;
+  bool operator==(const Level&) const = default;
+};
+
+/// A collective as it was measured; it overrides what follows from the levels. Its time is
+/// latency_s + bytes / bytes_per_s, where `bytes` has the size of the whole tensor: what is
+/// reduced, what is gathered, what all members of a reduce_scatter get together, what a member of
+/// an all_to_all sends, a message.
+struct MeasuredGroup {
+  std::string kind;         // "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"
+  std::int64_t ranks = 2;   // members
+  std::int64_t stride = 1;  // between the numbers of two neighbours
+  double latency_s = 0;
+  double bytes_per_s = 0;
+  bool operator==(const MeasuredGroup&) const = default;
+};
+
+/// The kinds that an entry may have.
+const std::vector<std::string>& measured_kinds();
+
+struct Cluster {
+  std::string name;   // of the file: "perlmutter-40gb"
+  std::string title;  // one line for people
+  Device device;
+  std::vector<Level> levels;  // innermost first; none: one device
+  /// So many ranks have one device: they share its rates, memory and links equally, and messages
+  /// between them cost what they do at the first level.
+  std::int64_t ranks_per_device = 1;
+  std::vector<MeasuredGroup> groups;
+
+  std::int64_t devices() const;  // the product of the units of all levels
+  std::int64_t ranks() const { return devices() * ranks_per_device; }
+  /// The number of devices in one unit that `level` joins: 1 at the first level.
+  std::int64_t devices_below(std::size_t level) const;
+  /// The lowest level with both devices in one of its units; none for a device and itself.
+  std::optional<std::size_t> meeting_level(std::int64_t a, std::int64_t b) const;
+  /// The rate of one message from device `a` to device `b` with nothing else under way: the link
+  /// where they meet, or the narrowest port on the way. Requires two devices.
+  double pair_bytes_per_s(std::int64_t a, std::int64_t b) const;
+  /// The measured entry of such a group; nullptr where there is none.
+  const MeasuredGroup* measured(const std::string& kind, std::int64_t ranks,
+                                std::int64_t stride) const;
+  bool operator==(const Cluster&) const = default;
+};
+
+}  // namespace fourfold::machine
