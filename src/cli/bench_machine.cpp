@@ -1,5 +1,6 @@
 #include "cli/bench_machine.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
@@ -37,7 +38,9 @@ measure::MachineBenchOptions options_of(const BenchArguments& arguments, std::in
   options.seconds = arguments.is_quick ? 0.001 : arguments.seconds;
   options.is_quick = arguments.is_quick;
   options.device_name = format("{} of {}", counted(options.threads, "core"), job::kernel_cpu());
-  options.memory_bytes = host_facts().memory_bytes / devices;
+  const HostFacts host = host_facts();
+  options.memory_bytes =
+      std::min(host.memory_bytes, host.memory_limit_bytes.value_or(host.memory_bytes)) / devices;
   return options;
 }
 

@@ -36,7 +36,7 @@ class KernelBench {
   /// meets all alike. One that is far slower than the best after the first round has no further
   /// one.
   std::vector<double> measure_all_s(double seconds_each);
-  /// One call of the first one, for who times it.
+  /// One call of the first one, for whoever times it.
   void call() { runs_.at(0)(operands_, workspace_); }
 
  private:

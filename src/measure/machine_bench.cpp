@@ -96,10 +96,14 @@ class Beside {
   /// The first element counts the ranks that want to end: all see the same number.
   void run(comm::Group& group) {
     const auto members = static_cast<float>(group.size());
-    do {
-      data_[0] = wants_end_ ? 1 : 0;
-      group.all_reduce(std::as_writable_bytes(std::span(data_)), DType::f32, Reduction::sum);
-    } while (data_[0] < members);
+    try {
+      do {
+        data_[0] = wants_end_ ? 1 : 0;
+        group.all_reduce(std::as_writable_bytes(std::span(data_)), DType::f32, Reduction::sum);
+      } while (data_[0] < members);
+    } catch (const comm::Aborted&) {
+      // Another rank ended the job; the rank's own thread meets that too.
+    }
   }
 
   std::vector<float> data_;
@@ -232,7 +236,8 @@ machine::Cluster cluster_of(const MachineTimes& times, const MachineBenchOptions
       format("Measured: {} on {}", counted(hosts * host_devices, "device"), counted(hosts, "host"));
   machine::Device& device = cluster.device;
   device.name = options.device_name;
-  device.memory_bytes = static_cast<double>(options.memory_bytes);
+  constexpr double gib = 0x1p30;
+  device.memory_bytes = rounded(static_cast<double>(options.memory_bytes) / gib) * gib;
   // Rows that write past the caches may move more than the triad, whose stores read first.
   const double memory_bytes_per_s = std::max(times.triad_bytes_per_s, times.rows_bytes_per_s);
   device.memory_bytes_per_s = rounded(memory_bytes_per_s);
