@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "cli/bench_cuda.h"
 #include "cli/bench_machine.h"
+#include "cli/bench_step.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
 #include "job/cuda_parts.h"
@@ -133,7 +134,7 @@ measure::Ceilings measure_ceilings(DType dtype, int threads, double seconds_each
           measure::measure_triad_bytes_per_s(threads, seconds)};
 }
 
-void bench_step(const BenchArguments& arguments) {
+void bench_kernels(const BenchArguments& arguments) {
   machine::KernelTable table{job::kernel_cpu(), {}};
   for (const ConfigSource& source : sources(arguments, cpu_layers)) {
     const job::Job job = job_of(source, arguments, "cpu");
@@ -199,12 +200,14 @@ void bench_device_step(const BenchArguments& arguments, const measure::DeviceKer
 void bench(const BenchArguments& arguments) {
   if (arguments.what == "machine")
     bench_machine(arguments);
+  else if (arguments.what == "step")
+    bench_step(arguments);
   else if (arguments.device == "cuda")
     bench_cuda(arguments);
   else if (arguments.what == "copy")
     bench_copy(arguments);
   else
-    bench_step(arguments);
+    bench_kernels(arguments);
 }
 
 }  // namespace fourfold::cli

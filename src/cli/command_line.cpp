@@ -514,9 +514,10 @@ void add_bench(CLI::App& app, Commands& commands) {
   BenchArguments& arguments = commands.bench;
   sub->add_option("WHAT", arguments.what,
                   "gemm: products; attention; kernels: all of a step; copy: the machine's "
-                  "ceilings; machine: a file of this machine, as a cluster")
+                  "ceilings; step: ten steps of training; machine: a file of this machine, as a "
+                  "cluster")
       ->required()
-      ->check(one_of({"gemm", "attention", "kernels", "copy", "machine"}));
+      ->check(one_of({"gemm", "attention", "kernels", "copy", "step", "machine"}));
   sub->add_option("CONFIG", arguments.config.files,
                   "Whose step (default: a small and a large GPT's)");
   add_set_option(*sub, arguments.config);
@@ -540,11 +541,23 @@ void add_bench(CLI::App& app, Commands& commands) {
                   "machine: ranks, as threads of this process (default: one a core)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
   sub->add_flag("--job", arguments.is_job,
-                "machine: the ranks are the processes of mpirun or srun");
+                "machine, step: the ranks are the processes of mpirun or srun");
   sub->add_flag("--quick", arguments.is_quick,
                 "machine: small sizes and no care, to try it; the figures mean nothing");
+  sub->add_option("--format", arguments.format, "step: text, or json: all figures in seconds")
+      ->check(one_of({"text", "json"}))
+      ->capture_default_str();
   sub->callback([&] {
     const bool is_cuda = arguments.device == "cuda";
+    const bool is_step = arguments.what == "step";
+    if (is_step && (is_cuda || !arguments.dtype.empty()))
+      throw CLI::ValidationError("bench",
+                                 "step computes as the configuration says; set run.device and "
+                                 "precision.compute in place of --device and --dtype");
+    if (is_step && arguments.config.files.empty())
+      throw CLI::ValidationError("bench", "step needs a CONFIG");
+    if (!is_step && arguments.format != "text")
+      throw CLI::ValidationError("bench", "--format goes with step");
     const bool has_step = !(arguments.config.files.empty() && arguments.config.sets.empty() &&
                             arguments.dtype.empty() && arguments.output.empty());
     if (is_cuda && arguments.what != "kernels" && has_step)
@@ -563,8 +576,10 @@ void add_bench(CLI::App& app, Commands& commands) {
     if (!arguments.output.empty() && !is_machine && arguments.what != "gemm" &&
         arguments.what != "kernels")
       throw CLI::ValidationError("bench", "--output goes with gemm, kernels or machine");
-    if (!is_machine && (arguments.ranks > 0 || arguments.is_job || arguments.is_quick))
-      throw CLI::ValidationError("bench", "--ranks, --job and --quick go with machine");
+    if (!is_machine &&
+        (arguments.ranks > 0 || (arguments.is_job && !is_step) || arguments.is_quick))
+      throw CLI::ValidationError("bench",
+                                 "--ranks and --quick go with machine, --job with machine or step");
     if (is_machine && (is_cuda || !arguments.dtype.empty() || !arguments.config.files.empty() ||
                        !arguments.config.sets.empty()))
       throw CLI::ValidationError(
@@ -710,7 +725,7 @@ void add_examples(CLI::App& app) {
            {{"config", "explain"}, "config explain optimizer.lr"},
            {{"config", "schema"}, "config schema > fourfold.schema.json"},
            {{"config", "new"}, "config new --size 124M -o mine.yaml"},
-           {{"bench"}, "bench kernels configs/gpt-quickstart.yaml"},
+           {{"bench"}, "bench step configs/gpt-tiny.yaml"},
            {{"machines"}, "machines perlmutter-40gb"},
            {{"doctor"}, "doctor"},
            {{"completion"}, "completion bash > fourfold.bash"}}) {
@@ -809,6 +824,7 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   commands.train.launcher = comm::launcher_facts(variable);
   commands.train.variable = variable;
   commands.bench.launcher = comm::launcher_facts(variable);
+  commands.bench.variable = variable;
   commands.doctor.variable = variable;
   commands.tokenize.variable = variable;
   commands.eval.variable = variable;

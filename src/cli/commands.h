@@ -180,17 +180,19 @@ void verify(const VerifyArguments& arguments);
 
 /// Measures kernels alone, or the machine's ceilings, and prints a table.
 struct BenchArguments {
-  std::string what;            // "gemm", "attention", "kernels", "copy" or "machine"
-  ConfigSource config;         // no file: the steps of a small and of a large GPT
-  int threads = 0;             // 0: as the configuration says
-  std::string dtype;           // "fp32", "fp64"; empty: as the configuration says
-  double seconds = 0.1;        // for each kernel
-  std::string device = "cpu";  // or "cuda"
-  std::string output;          // a table for run.kernel_table, or a cluster's file; empty: none
-  std::int64_t ranks = 0;      // machine: threads that are ranks; 0: one a core
-  bool is_job = false;         // machine: the ranks are the processes of a launcher
-  bool is_quick = false;       // machine: sizes that take no time
+  std::string what;             // "gemm", "attention", "kernels", "copy", "step" or "machine"
+  ConfigSource config;          // no file: the steps of a small and of a large GPT
+  int threads = 0;              // 0: as the configuration says
+  std::string dtype;            // "fp32", "fp64"; empty: as the configuration says
+  double seconds = 0.1;         // for each kernel
+  std::string device = "cpu";   // or "cuda"
+  std::string output;           // a table for run.kernel_table, or a cluster's file; empty: none
+  std::int64_t ranks = 0;       // machine: threads that are ranks; 0: one a core
+  bool is_job = false;          // machine, step: the ranks are the processes of a launcher
+  bool is_quick = false;        // machine: sizes that take no time
+  std::string format = "text";  // step: or "json"
   comm::LauncherFacts launcher;
+  comm::Variable variable;
 };
 void bench(const BenchArguments& arguments);
 

@@ -46,23 +46,6 @@
 namespace fourfold::cli {
 namespace {
 
-train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
-                         const std::optional<job::MeasuredPeak>& peak) {
-  const plan::Batching& b = job.plan.batching;
-  train::RunFacts facts;
-  facts.unit = unit;
-  facts.items_per_step = b.global_batch * b.length;
-  facts.model_flops_per_step =
-      model::model_flops_per_step(job.config.model(), b.global_batch, b.length);
-  if (const auto again = job::recomputed_flops_per_step(job))
-    facts.hardware_flops_per_step = facts.model_flops_per_step + *again;
-  facts.memory_bytes = job.bundle().persistent_bytes + job.bundle().transient_bytes +
-                       job::checkpoint_copy_bytes(job);
-  if (peak) facts.peak_flops = peak->flops_per_s;
-  facts.peak_is_measured = peak.has_value();
-  return facts;
-}
-
 /// Writes the weights after so many steps.
 void save_weights(const job::Job& job, std::int64_t steps, run::Executor& executor,
                   comm::World* world) {
@@ -283,6 +266,23 @@ train::TraceSpec trace_spec(const TrainingRun& run) {
 }
 
 }  // namespace
+
+train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
+                         const std::optional<job::MeasuredPeak>& peak) {
+  const plan::Batching& b = job.plan.batching;
+  train::RunFacts facts;
+  facts.unit = unit;
+  facts.items_per_step = b.global_batch * b.length;
+  facts.model_flops_per_step =
+      model::model_flops_per_step(job.config.model(), b.global_batch, b.length);
+  if (const auto again = job::recomputed_flops_per_step(job))
+    facts.hardware_flops_per_step = facts.model_flops_per_step + *again;
+  facts.memory_bytes = job.bundle().persistent_bytes + job.bundle().transient_bytes +
+                       job::checkpoint_copy_bytes(job);
+  if (peak) facts.peak_flops = peak->flops_per_s;
+  facts.peak_is_measured = peak.has_value();
+  return facts;
+}
 
 bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::World* world) {
   const job::Job& job = run.job;

@@ -15,6 +15,7 @@
 #include "rundir/run_record.h"
 #include "rundir/start.h"
 #include "screen/log.h"
+#include "train/observer.h"
 
 namespace fourfold::cli {
 
@@ -36,6 +37,10 @@ struct TrainingRun {
 inline bool is_first(const comm::World* world) {
   return world == nullptr || world->rank().index() == 0;
 }
+
+/// What a session cannot see in the program, of this job.
+train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
+                         const std::optional<job::MeasuredPeak>& peak);
 
 /// Trains this rank's part; the first rank shows and writes. All ranks call together, each with its
 /// own bundle; `world` is null where there is one. Whether the run was stopped. Errors: those of

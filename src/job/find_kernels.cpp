@@ -104,11 +104,14 @@ std::optional<std::string> kept_table(const Job& job, const std::string& path,
 
 }  // namespace
 
-bool wants_kernels(const Job& job) {
+bool may_find_kernels(const Job& job) {
   return job.config.kernel_table == config::KernelTable::automatic && job.device == Device::cpu &&
          job.config.kernels != "reference" &&
-         (job.plan.compute == DType::f32 || job.plan.compute == DType::f64) &&
-         model_flops_of_run(job) >= least_flops;
+         (job.plan.compute == DType::f32 || job.plan.compute == DType::f64);
+}
+
+bool wants_kernels(const Job& job) {
+  return may_find_kernels(job) && model_flops_of_run(job) >= least_flops;
 }
 
 FoundKernels find_kernels(const Job& job, const KernelSources& sources) {

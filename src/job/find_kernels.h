@@ -9,6 +9,8 @@
 
 namespace fourfold::job {
 
+/// True where run.kernel_table is `auto` and the fast kernels of a CPU compute.
+bool may_find_kernels(const Job& job);
 /// True for a run that takes a table of its own: run.kernel_table is `auto`, it computes with the
 /// fast kernels of a CPU, and long enough to gain from ten seconds of measuring.
 bool wants_kernels(const Job& job);
@@ -29,7 +31,7 @@ struct FoundKernels {
 /// The table of a run that goes on is kept as it is. Else it has the lines of the products and
 /// convolutions of a step that the cache knows, and of those that are measured now; the cache knows
 /// them from then on. What the limit leaves out is computed as the built-in table says. A file that
-/// is damaged, of another machine or cannot be written is passed over. Requires wants_kernels.
+/// is damaged, of another machine or cannot be written is passed over. Requires may_find_kernels.
 FoundKernels find_kernels(const Job& job, const KernelSources& sources);
 
 }  // namespace fourfold::job
