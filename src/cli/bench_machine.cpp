@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -69,9 +70,20 @@ void measure_rank(const BenchArguments& arguments, comm::World& world, std::int6
               arguments.output));
 }
 
+/// Before the minute that measuring takes.
+void check_folder(const std::string& output) {
+  if (output.empty()) return;
+  const auto folder = std::filesystem::path(absolute_path(output)).parent_path();
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored))
+    throw UserError(ExitCode::storage, format("{}: the folder {} is not there; make it first",
+                                              output, folder.string()));
+}
+
 }  // namespace
 
 void bench_machine(const BenchArguments& arguments) {
+  check_folder(arguments.output);
   const int cores = job::available_cores();
   if (arguments.is_job) {
     if (!arguments.launcher.launched_by_mpi())

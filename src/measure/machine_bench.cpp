@@ -122,9 +122,8 @@ double measure_slowdown(const Team& team) {
   return std::max(1., time_bench(team, bench).mean_s / alone.mean_s);
 }
 
-std::vector<ExchangeTimes> measure_exchanges(const Team& team) {
-  comm::World& world = team.world;
-  // Ranks of a host follow one another, and each host has as many.
+/// Ranks of a host must follow one another, and each host must have as many.
+void check_places(comm::World& world) {
   const auto own = static_cast<double>(world.local_size());
   const bool is_in_place = world.rank().index() % world.local_size() == world.local_rank();
   std::vector<double> local = {own, -own, is_in_place ? 0. : 1.};
@@ -133,6 +132,10 @@ std::vector<ExchangeTimes> measure_exchanges(const Team& team) {
     throw UserError(ExitCode::bad_config,
                     "ranks do not follow one another on hosts of as many ranks each; start them "
                     "with `mpirun --map-by slot`, as many on each host");
+}
+
+std::vector<ExchangeTimes> measure_exchanges(const Team& team) {
+  comm::World& world = team.world;
   const std::vector<std::int64_t> sizes =
       team.options.is_quick ? std::vector<std::int64_t>{1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14}
                             : std::vector<std::int64_t>{1 << 12, 1 << 14, 1 << 16, 1 << 18,
@@ -205,6 +208,7 @@ MachineTimes measure_machine(comm::World& world, const MachineBenchOptions& opti
                              const Tell& tell) {
   const auto rank = static_cast<std::int64_t>(world.rank().index());
   const Team team{world, options, rank % options.ranks_per_device == 0};
+  check_places(world);
   MachineTimes times;
   tell("products of square matrices, a device:");
   times.products = measure_products(team);
@@ -252,9 +256,10 @@ machine::Cluster cluster_of(const MachineTimes& times, const MachineBenchOptions
   if (hosts > 1)
     cluster.levels.push_back(level_of("network", hosts, send_at(times, host_ranks), host_ranks));
   for (const ExchangeTimes& exchange : times.exchanges)
-    cluster.groups.push_back({exchange.exchange.kind, exchange.exchange.ranks,
-                              exchange.exchange.stride, rounded(exchange.fit.latency_s),
-                              rounded(exchange.fit.bytes_per_s)});
+    if (world_size % (exchange.exchange.ranks * exchange.exchange.stride) == 0)
+      cluster.groups.push_back({exchange.exchange.kind, exchange.exchange.ranks,
+                                exchange.exchange.stride, rounded(exchange.fit.latency_s),
+                                rounded(exchange.fit.bytes_per_s)});
   return cluster;
 }
 
