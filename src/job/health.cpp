@@ -72,7 +72,7 @@ void add_cpu(const HostFacts& host, Items& items) {
   if (!lacking.empty())
     items.push_back(
         item("cpu", text, Verdict::bad,
-             format("this CPU lacks {}; build on it, or with -DFOURFOLD_ARCH=x86-64-v3", lacking)));
+             format("this CPU lacks {}; build on it, or with -DFOURFOLD_ARCH=x86-64-v2", lacking)));
   else
     items.push_back(item("cpu", text, Verdict::warn,
                          is_slow ? "the build leaves vectors of this CPU unused; build on it, with "

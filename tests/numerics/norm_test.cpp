@@ -30,19 +30,21 @@ double normal_abs(const Array& x, const Array& mean, const Array& rstd, std::siz
   return (std::abs(x.data[i]) + std::abs(mean.data[row])) * rstd.data[row];
 }
 
+/// The rounding of a mean is relative to the mean of absolute values, which a row that sums up to
+/// nearly nothing has too, and every normalised element has that of the mean in it.
 Arrays norm_magnitude(const Case& sample, const Arrays& outputs) {
   const Array &x = sample.reads[0], &gain = sample.reads[1];
   Arrays magnitude = outputs;
-  for (std::size_t i = 0; i < x.data.size(); ++i) {
-    const std::size_t c = i % gain.data.size();
-    magnitude[0].data[i] = normal_abs(x, outputs[1], outputs[2], i) * std::abs(gain.data[c]) +
-                           (sample.reads.size() > 2 ? std::abs(sample.reads[2].data[c]) : 0);
-  }
   for (std::size_t row = 0; row < outputs[1].data.size(); ++row) {
     double sum = 0;
     for (std::size_t c = 0; c < gain.data.size(); ++c)
       sum += std::abs(x.data[row * gain.data.size() + c]);
     magnitude[1].data[row] = sum / static_cast<double>(gain.data.size());
+  }
+  for (std::size_t i = 0; i < x.data.size(); ++i) {
+    const std::size_t c = i % gain.data.size();
+    magnitude[0].data[i] = normal_abs(x, magnitude[1], outputs[2], i) * std::abs(gain.data[c]) +
+                           (sample.reads.size() > 2 ? std::abs(sample.reads[2].data[c]) : 0);
   }
   return magnitude;
 }

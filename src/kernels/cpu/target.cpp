@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/libraries.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/own_loops.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/fused_rows.h"
 
@@ -15,10 +15,9 @@ namespace fourfold::kernels::cpu {
 namespace {
 
 std::int64_t scratch_bytes(const std::string& implementation, const Problem& problem) {
-  if (implementation == "vector")
-    return std::visit([&](const auto& row) { return workspace_bytes(row, problem); }, problem.op);
+  if (implementation == "vector") return own_loops().vector_workspace_bytes(problem);
   if (implementation == "onednn") return onednn::workspace_bytes(problem);
-  if (implementation == "winograd") return winograd::workspace_bytes(problem);
+  if (implementation == "winograd") return own_loops().winograd_workspace_bytes(problem);
   return 0;
 }
 
