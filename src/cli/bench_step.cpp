@@ -32,7 +32,7 @@ namespace {
 /// AxoNN, section VI: the mean of the last five of ten batches.
 constexpr std::int64_t batches = 10, counted_batches = 5;
 /// Nothing that is measured takes as long.
-constexpr double most_s = 3600;
+constexpr double longest_step_s = 3600;
 
 /// Prints what is long in coming, and keeps the times of the steps.
 class StepTimes : public train::Observer {
@@ -196,7 +196,7 @@ void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::Wo
 void bench_step(const BenchArguments& arguments) {
   if (arguments.is_job) {
     comm::LaunchOptions launch;
-    launch.watchdog_s = most_s;
+    launch.watchdog_s = longest_step_s;
     comm::ProcessJob processes(arguments.launcher, launch);
     comm::World& world = processes.world();
     processes.run([&] {

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
+#include "base/json.h"
 
 namespace fourfold {
 namespace {
@@ -174,6 +175,37 @@ TEST_F(Bench, a_short_run_and_a_dry_one_take_the_built_in_table) {
   ASSERT_EQ(run_with(cache, format("{} 2 --dry-run --set run.dir={}", long_run, path("dry"))), 0)
       << text_;
   EXPECT_FALSE(fs::exists(path("cache")));
+}
+
+TEST_F(Bench, a_step_is_the_mean_of_the_last_five_of_ten_batches) {
+  const std::string cache = format("XDG_CACHE_HOME={}", path("cache"));
+  for (const std::string grid : {"", " --set parallel.tensor.x=2"}) {
+    ASSERT_EQ(run_with(cache, "bench step configs/gpt-tiny.yaml --threads 1 --format json" + grid),
+              0)
+        << text_;
+    const Json json = parse_json(text_, "bench step");
+    const auto number = [&](const char* key) { return json.find(key)->as_double(); };
+    const auto& batches = json.find("batches_s")->items();
+    ASSERT_EQ(batches.size(), 10U);
+    double sum = 0;
+    for (std::size_t i = 5; i < 10; ++i) sum += batches[i].as_double();
+    EXPECT_DOUBLE_EQ(number("step_s"), sum / 5);
+    EXPECT_LE(number("least_s"), number("median_s"));
+    EXPECT_LE(number("median_s"), number("most_s"));
+    // 128 tokens a step.
+    EXPECT_DOUBLE_EQ(number("items_per_s"), 128 / number("step_s"));
+    EXPECT_EQ(json.find("exposed_s") != nullptr, !grid.empty());
+    EXPECT_GT(number("instruction_s"), 0);
+    EXPECT_LT(number("instruction_s") * number("instructions"), number("step_s"));
+  }
+  ASSERT_EQ(run_with(cache, "bench step configs/gpt-tiny.yaml"), 0) << text_;
+  EXPECT_TRUE(printed(" ms a step, the mean of the last 5 (median ")) << text_;
+  EXPECT_EQ(run("bench step"), 2);
+  EXPECT_TRUE(printed("step needs a CONFIG")) << text_;
+  EXPECT_EQ(run("bench step configs/gpt-tiny.yaml --dtype fp64"), 2);
+  EXPECT_TRUE(printed("set run.device and precision.compute in place of")) << text_;
+  EXPECT_EQ(run("bench kernels configs/gpt-tiny.yaml --format json"), 2);
+  EXPECT_TRUE(printed("--format goes with step")) << text_;
 }
 
 TEST_F(Bench, a_wrong_table_is_one_clear_error) {

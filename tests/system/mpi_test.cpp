@@ -221,6 +221,20 @@ TEST_F(MpiTraining, all_ranks_compute_by_the_table_that_the_first_one_measures) 
   EXPECT_TRUE(fs::exists(dir_ / "measured/kernels.yaml"));
 }
 
+TEST_F(MpiTraining, the_processes_of_a_launcher_time_a_step_together) {
+  std::vector<std::string> words = test::mpirun(2);
+  words.insert(words.end(), {FOURFOLD_BINARY, "bench", "step",
+                             FOURFOLD_SOURCE_DIR "/configs/gpt-tiny.yaml", "--job"});
+  test::LaunchedJob job(words, dir_.string());
+  EXPECT_EQ(job.wait(test::hang_s), 0) << job.output();
+  const std::string output = job.output();
+  const std::string part = " ms a step, the mean of the last 5";
+  const auto place = output.find(part);
+  ASSERT_NE(place, std::string::npos) << output;
+  EXPECT_EQ(output.find(part, place + 1), std::string::npos) << "the first rank tells alone";
+  EXPECT_NE(output.find("exposed "), std::string::npos) << output;
+}
+
 TEST_F(MpiTraining, on_a_sample_of_grids_equals_one_rank) {
   EXPECT_LE(worst_of(sample), most);
 }
