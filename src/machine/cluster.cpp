@@ -26,6 +26,12 @@ const ComputeRate* rate_of(const Device& device, DType dtype) {
   return found == device.rates.end() ? nullptr : &*found;
 }
 
+const std::vector<std::string>& measured_kinds() {
+  static const std::vector<std::string> kinds = {"all_reduce", "all_gather", "reduce_scatter",
+                                                 "all_to_all", "send"};
+  return kinds;
+}
+
 std::int64_t Cluster::devices() const {
   return devices_below(levels.size());
 }

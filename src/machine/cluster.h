@@ -79,6 +79,9 @@ struct MeasuredGroup {
   bool operator==(const MeasuredGroup&) const = default;
 };
 
+/// The kinds that an entry may have.
+const std::vector<std::string>& measured_kinds();
+
 struct Cluster {
   std::string name;   // of the file: "perlmutter-40gb"
   std::string title;  // one line for people

@@ -1,7 +1,7 @@
 #include "machine/kernel_table.h"
 
 #include <algorithm>
-#include <charconv>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "base/yaml.h"
+#include "machine/map_reader.h"
 
 namespace fourfold::machine {
 namespace {
@@ -42,77 +43,13 @@ bool is_product(const std::string& op) {
          });
 }
 
-/// Reads the members of one map; whatever is missing, unknown or wrong is a problem at its place.
-class Reader {
- public:
-  Reader(const YamlDocument& document, const YamlNode& map, std::vector<Diagnostic>& problems)
-      : document_(document), map_(map), problems_(problems) {}
-
-  bool has(const std::string& key) const {
-    return std::any_of(map_.members.begin(), map_.members.end(),
-                       [&](const YamlMember& member) { return member.key.text == key; });
-  }
-  const YamlNode* find(const std::string& key) {
-    known_.push_back(key);
-    for (const YamlMember& member : map_.members)
-      if (member.key.text == key) return &member.value;
-    problems_.push_back(document_.problem_at(map_, format("'{}' is missing here", key), remedy));
-    return nullptr;
-  }
-  std::string text(const std::string& key) {
-    const YamlNode* node = find(key);
-    if (node == nullptr || node->kind == YamlNode::Kind::scalar) return node ? node->text : "";
-    return wrong(*node, key, "a text"), "";
-  }
-  std::string one_of(const std::string& key, const std::vector<std::string>& choices) {
-    const YamlNode* node = find(key);
-    if (node == nullptr) return "";
-    if (std::find(choices.begin(), choices.end(), node->text) == choices.end())
-      wrong(*node, key, join(choices, ", "));
-    return node->text;
-  }
-  /// The name of one of the rows, or of a chain that begins with a product.
-  std::string row(const std::vector<std::string>& rows) {
-    const YamlNode* node = find("op");
-    if (node == nullptr) return "";
-    if (std::find(rows.begin(), rows.end(), node->text) == rows.end() && !is_product(node->text))
-      wrong(*node, "op", format("{}, or a chain of rows after a product", join(rows, ", ")));
-    return node->text;
-  }
-  template <class Number>
-  Number number(const std::string& key, Number least, const char* expected) {
-    const YamlNode* node = find(key);
-    if (node == nullptr) return least;
-    Number value{};
-    const char* end = node->text.data() + node->text.size();
-    const auto [stop, error] = std::from_chars(node->text.data(), end, value);
-    if (error == std::errc{} && stop == end && value >= least) return value;
-    return wrong(*node, key, expected), least;
-  }
-  /// After the last known key.
-  void refuse_others() {
-    for (const YamlMember& member : map_.members)
-      if (std::find(known_.begin(), known_.end(), member.key.text) == known_.end())
-        problems_.push_back(document_.problem_at(
-            member.key, format("unknown '{}'; known here: {}", member.key.text, join(known_, ", ")),
-            remedy));
-  }
-  /// Reports a key that is there.
-  void wrong(const std::string& key, const std::string& expected) {
-    for (const YamlMember& member : map_.members)
-      if (member.key.text == key) wrong(member.value, key, expected);
-  }
-  void wrong(const YamlNode& node, const std::string& key, const std::string& expected) {
-    problems_.push_back(document_.problem_at(
-        node, format("{} is {}, expected {}", key, node.described(), expected), remedy));
-  }
-
- private:
-  const YamlDocument& document_;
-  const YamlNode& map_;
-  std::vector<Diagnostic>& problems_;
-  std::vector<std::string> known_;
-};
+/// The name of one of the rows, or of a chain that begins with a product.
+std::string row(MapReader& reader, const std::vector<std::string>& rows) {
+  std::string op = reader.text("op");
+  if (std::find(rows.begin(), rows.end(), op) == rows.end() && !is_product(op))
+    reader.wrong("op", format("{}, or a chain of rows after a product", join(rows, ", ")));
+  return op;
+}
 
 /// What lines are for, a GPU or a CPU, and what they may name.
 struct LineKind {
@@ -120,30 +57,27 @@ struct LineKind {
   const Implementations& implementations;
 };
 
-void read_sizes(Reader& reader, KernelTable::Line& line) {
-  const char* positive = "a whole number from 1";
+void read_sizes(MapReader& reader, KernelTable::Line& line) {
   line.layout = reader.one_of("layout", {"nn", "nt", "tn", "tt"});
-  line.m = reader.number<std::int64_t>("m", 1, positive);
-  line.n = reader.number<std::int64_t>("n", 1, positive);
-  line.k = reader.number<std::int64_t>("k", 1, positive);
+  line.m = reader.whole("m", 1);
+  line.n = reader.whole("n", 1);
+  line.k = reader.whole("k", 1);
 }
 
 KernelTable::Line read_line(const YamlDocument& document, const YamlNode& node,
                             const LineKind& kind, std::vector<Diagnostic>& problems) {
-  Reader reader(document, node, problems);
+  MapReader reader(document, node, problems, remedy, "this line");
   KernelTable::Line line;
-  if (reader.has("op")) line.op = reader.row(kind.rows);
+  if (reader.has("op")) line.op = row(reader, kind.rows);
   const std::string dtype = reader.one_of("dtype", {"f32", "f64", "bf16"});
   line.dtype = dtype == "f64" ? DType::f64 : dtype == "bf16" ? DType::bf16 : DType::f32;
-  line.threads = reader.number<std::int64_t>("threads", 1, "a whole number from 1");
+  line.threads = reader.whole("threads", 1);
   if (is_product(line.op)) read_sizes(reader, line);
   line.implementation = kind.implementations
                             ? reader.one_of("by", kind.implementations(line.op, line.dtype))
                             : reader.text("by");
-  line.gflops = reader.number<double>("gflops", 0, "a number from 0");
-  if (reader.has("workspace"))
-    line.workspace_bytes =
-        reader.number<std::int64_t>("workspace", 0, "a whole number of bytes from 0");
+  line.gflops = reader.number("gflops", 0, std::numeric_limits<double>::max());
+  if (reader.has("workspace")) line.workspace_bytes = reader.whole("workspace", 0);
   reader.refuse_others();
   return line;
 }
@@ -220,20 +154,16 @@ KernelTable read_kernel_table(const std::string& text, const std::string& name,
   const YamlDocument document = parse_yaml(text, name, problems);
   KernelTable table;
   if (problems.empty()) {
-    Reader reader(document, document.root, problems);
-    const auto version = reader.number<std::int64_t>("version", 0, "a whole number");
+    MapReader reader(document, document.root, problems, remedy, "the table");
+    const std::int64_t version = reader.whole("version", 0);
     if (problems.empty() && version != KernelTable::version)
       reader.wrong("version", format("{}", KernelTable::version));
     const bool is_device = reader.has("device");
     (is_device ? table.device : table.cpu) = reader.text(is_device ? "device" : "cpu");
     const LineKind kind{is_device ? rows().all : rows().products,
                         is_device ? known.device : known.cpu};
-    const YamlNode* lines = reader.find("matmul");
-    if (lines != nullptr && lines->kind != YamlNode::Kind::list)
-      reader.wrong(*lines, "matmul", "a list");
-    else if (lines != nullptr)
-      for (const YamlNode& line : lines->items)
-        table.lines.push_back(read_line(document, line, kind, problems));
+    for (const YamlNode& line : reader.list("matmul"))
+      table.lines.push_back(read_line(document, line, kind, problems));
     reader.refuse_others();
   }
   if (!problems.empty()) throw_together(problems, ExitCode::bad_config);

@@ -1,0 +1,70 @@
+// A cluster's arithmetic: where devices meet, what a message gets, what a product reaches.
+#include "machine/cluster.h"
+
+#include <gtest/gtest.h>
+
+namespace fourfold::machine {
+namespace {
+
+/// Two racks of three hosts of four devices.
+Cluster racks() {
+  Cluster cluster;
+  cluster.levels = {{"nvlink", 4, 1e-6, 100, 300, 0, {}},
+                    {"rack", 3, 2e-6, 25, 80, 0, {}},
+                    {"core", 2, 3e-6, 25, 10, 0, {}}};
+  return cluster;
+}
+
+TEST(Cluster, devices_are_the_product_of_all_levels) {
+  EXPECT_EQ(racks().devices(), 24);
+  EXPECT_EQ(racks().devices_below(0), 1);
+  EXPECT_EQ(racks().devices_below(1), 4);
+  EXPECT_EQ(racks().devices_below(2), 12);
+  EXPECT_EQ(Cluster{}.devices(), 1);
+  Cluster shared = racks();
+  shared.ranks_per_device = 2;
+  EXPECT_EQ(shared.ranks(), 48);
+}
+
+TEST(Cluster, devices_meet_at_the_lowest_level_that_has_both) {
+  EXPECT_EQ(racks().meeting_level(5, 5), std::nullopt);
+  EXPECT_EQ(racks().meeting_level(4, 7), 0);
+  EXPECT_EQ(racks().meeting_level(3, 4), 1);
+  EXPECT_EQ(racks().meeting_level(0, 11), 1);
+  EXPECT_EQ(racks().meeting_level(11, 12), 2);
+}
+
+TEST(Cluster, a_message_has_the_link_where_it_meets_or_the_narrowest_port_on_its_way) {
+  EXPECT_EQ(racks().pair_bytes_per_s(0, 1), 100);
+  EXPECT_EQ(racks().pair_bytes_per_s(0, 4), 25);
+  EXPECT_EQ(racks().pair_bytes_per_s(0, 12), 10) << "the port of the core";
+}
+
+TEST(Cluster, a_pair_of_units_with_links_of_its_own_has_those) {
+  Cluster cluster = racks();
+  cluster.levels[0].pairs = {{0, 40, 0, 100}, {40, 0, 100, 0}, {0, 100, 0, 40}, {100, 0, 40, 0}};
+  EXPECT_EQ(cluster.pair_bytes_per_s(0, 1), 40);
+  EXPECT_EQ(cluster.pair_bytes_per_s(4, 7), 100) << "of the second host";
+  EXPECT_EQ(cluster.pair_bytes_per_s(0, 2), 100) << "by way of others";
+}
+
+TEST(Cluster, a_products_rate_is_read_between_points_on_a_logarithmic_scale) {
+  const ComputeRate rate{DType::f32, 1000, {{100, 0.2}, {10000, 0.6}}};
+  EXPECT_DOUBLE_EQ(product_flops_per_s(rate, 100), 200);
+  EXPECT_DOUBLE_EQ(product_flops_per_s(rate, 1000), 400);
+  EXPECT_DOUBLE_EQ(product_flops_per_s(rate, 10000), 600);
+  EXPECT_DOUBLE_EQ(product_flops_per_s(rate, 1), 200) << "as at the first point";
+  EXPECT_DOUBLE_EQ(product_flops_per_s(rate, 1e9), 600) << "as at the last point";
+  EXPECT_DOUBLE_EQ(product_flops_per_s({DType::f32, 1000, {}}, 1), 1000) << "without points";
+}
+
+TEST(Cluster, a_measured_group_is_found_by_kind_ranks_and_stride) {
+  Cluster cluster = racks();
+  cluster.groups = {{"all_reduce", 4, 1, 0, 5}, {"all_reduce", 4, 2, 0, 7}};
+  EXPECT_EQ(cluster.measured("all_reduce", 4, 2)->bytes_per_s, 7);
+  EXPECT_EQ(cluster.measured("all_gather", 4, 2), nullptr);
+  EXPECT_EQ(cluster.measured("all_reduce", 2, 2), nullptr);
+}
+
+}  // namespace
+}  // namespace fourfold::machine
