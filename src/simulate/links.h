@@ -43,8 +43,8 @@ class Links {
   std::uint32_t port_in(std::size_t level, std::int64_t number) const {
     return port_out(level, number) + 1;
   }
-  /// Of all flows through the port together, in one direction: of collectives GroupBW where the
-  /// level has one.
+  /// What all flows through the port have together; those of collectives have GroupBW where the
+  /// level says it.
   double port_bytes_per_s(std::uint32_t port, bool of_collectives) const;
   std::size_t num_levels() const { return below_.size(); }
 

@@ -153,7 +153,7 @@ Route ring_route(const Links& links, std::span<const Ranks> groups) {
       least_s = std::min(least_s, latency_s);
       builder.add_flow(from, to);
     }
-    // What starts behind the cheapest hop passes all others.
+    // What starts past the cheapest hop passes all others.
     builder.set_latency(sum_s - least_s, tree_latency_s(links, devices));
   }
   return std::move(builder).route();

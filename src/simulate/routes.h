@@ -32,12 +32,12 @@ class Routes {
   std::span<const Route> list() const { return routes_; }
   /// False where groups or messages that count as equal differ in what they take.
   bool are_alike() const;
-  /// Of a collective of a runner, or of a message that it sends; by its index in the runners' list.
-  /// Its latency holds the fixed time of an instruction, as that of a measured group does anyway.
+  /// What a collective of a runner moves, or a message that it sends; `runner` is its index in the
+  /// list. The latency holds the fixed time of an instruction, as that of a measured group does.
   Transfer transfer(std::size_t runner, const Item& item) const;
 
  private:
-  /// Of one group of a runner.
+  /// The routes of one group of a runner.
   struct OfGroup {
     std::uint32_t ring = 0, all_to_all = 0;  // routes, where something takes them
     std::size_t members = 0;

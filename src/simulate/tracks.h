@@ -20,8 +20,8 @@ struct Item {
 
 struct Track {
   std::vector<std::vector<Item>> streams;
-  /// Of each instruction: seconds on a device that does nothing else, of what is computed, moved in
-  /// memory or fed; bytes of the payload, of what is exchanged.
+  /// By instruction. What is computed, moved in memory or fed: seconds on a device that does
+  /// nothing else. What is exchanged: bytes of the payload.
   std::vector<double> amounts;
   std::vector<Exchange> exchanges;  // of each instruction; meaningful for collectives alone
   double flops = 0;                 // of all that is computed
