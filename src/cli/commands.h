@@ -178,6 +178,19 @@ struct VerifyArguments {
 };
 void verify(const VerifyArguments& arguments);
 
+/// Prices the training step of a configuration, or of a job that `program --job` printed, on a
+/// described cluster, without running it.
+struct SimulateArguments {
+  ConfigSource config;
+  std::string machine;  // a known name, or a file; empty: refused with the names there are
+  std::optional<std::int64_t> ranks;
+  std::string program_text;  // a file; empty: compile the configuration
+  std::string trace;         // a file for the timeline; empty: none
+  std::string sweep;         // "ranks=64,128"; empty: one number of ranks
+  bool is_json = false, is_verbose = false;
+};
+void simulate(const SimulateArguments& arguments);
+
 /// Measures kernels alone, or the machine's ceilings, and prints a table.
 struct BenchArguments {
   std::string what;            // "gemm", "attention", "kernels" or "copy"

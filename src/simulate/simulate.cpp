@@ -16,7 +16,7 @@ namespace fourfold::simulate {
 namespace {
 
 /// So many instructions of all ranks are followed rather than those of one rank of each class.
-constexpr std::int64_t most_instructions_of_all_ranks = 5'000'000;
+constexpr std::int64_t most_instructions_of_all_ranks = 1'000'000;
 
 void require_ranks(const machine::Cluster& cluster, std::size_t ranks) {
   if (static_cast<std::int64_t>(ranks) <= cluster.ranks()) return;
@@ -121,6 +121,16 @@ Simulation simulate(const program::Job& job, std::size_t program, const program:
   return Simulator(job, program, meetings, cluster).simulate(follow);
 }
 
+trace::Step to_step(const SimulatedRank& rank, const Simulation& simulation,
+                    const std::vector<trace::Work>& works) {
+  trace::Step step{1, {0, to_ns(simulation.step_s)}, {}};
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    const Times& times = rank.times[works[i].instruction];
+    step.spans.push_back({i, {to_ns(times.begin_s), to_ns(times.end_s)}});
+  }
+  return step;
+}
+
 trace::Timeline to_timeline(const program::Job& job, const Simulation& simulation,
                             const std::function<std::string(const program::Program&)>& place_of,
                             const std::function<std::string(Rank)>& host_of) {
@@ -135,12 +145,7 @@ trace::Timeline to_timeline(const program::Job& job, const Simulation& simulatio
     trace::RankTimeline made{
         rank.rank, place_of(own), host_of(Rank(rank.rank)), own.streams, trace::describe_work(own),
         {}};
-    trace::Step step{1, {0, to_ns(simulation.step_s)}, {}};
-    for (std::size_t i = 0; i < made.works.size(); ++i) {
-      const Times& times = rank.times[made.works[i].instruction];
-      step.spans.push_back({i, {to_ns(times.begin_s), to_ns(times.end_s)}});
-    }
-    made.steps.push_back(std::move(step));
+    made.steps.push_back(to_step(rank, simulation, made.works));
     timeline.ranks.push_back(std::move(made));
   }
   return timeline;

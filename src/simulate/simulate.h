@@ -53,6 +53,10 @@ Simulation simulate(const program::Job& job, std::string_view program,
 Simulation simulate(const program::Job& job, std::size_t program, const program::Meetings& meetings,
                     const machine::Cluster& cluster, Follow follow = Follow::automatic);
 
+/// When the works of a rank's program (trace/describe_work.h) ran.
+trace::Step to_step(const SimulatedRank& rank, const Simulation& simulation,
+                    const std::vector<trace::Work>& works);
+
 /// One step of the ranks that were followed, as a run records it. `place_of` and `host_of` name a
 /// rank's place on the meshes and its host.
 trace::Timeline to_timeline(const program::Job& job, const Simulation& simulation,
