@@ -40,7 +40,8 @@ class Binder {
   void run() {
     for (Group& group : program_.groups) {
       const Mesh& mesh = program_.meshes[group.mesh.index()];
-      group.members = members_from(mesh, group, first_place(mesh, group, coordinates_on(group.mesh)));
+      group.members =
+          members_from(mesh, group, first_place(mesh, group, coordinates_on(group.mesh)));
     }
     for (Instruction& instruction : program_.instructions)
       std::visit([&](auto& what) { bind_kind(what); }, instruction.what);
