@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <span>
 
 #include "base/error.h"
@@ -11,32 +12,33 @@
 namespace fourfold {
 namespace {
 
-/// One of both is 1: to divide by a whole number rounds once, to multiply by 1e-6 rounds twice.
+/// factor x 10^exponent; the factor is a power of two, so that only reading the decimal rounds.
 struct QuantityUnit {
   std::string_view name;
-  double times = 1, over = 1;
+  int exponent = 0;
+  double factor = 1;
   bool is_written = true;  // by quantity_text
 };
 
-// From large to small.
-constexpr QuantityUnit units_of_bytes[] = {{"TiB", 0x1p40}, {"GiB", 0x1p30}, {"MiB", 0x1p20},
-                                           {"KiB", 0x1p10}, {"TB", 1e12},    {"GB", 1e9},
-                                           {"MB", 1e6},     {"kB", 1e3},     {"B", 1}};
-constexpr QuantityUnit units_of_rates[] = {{"TB/s", 1e12},
-                                           {"GB/s", 1e9},
-                                           {"MB/s", 1e6},
-                                           {"kB/s", 1e3},
-                                           {"B/s", 1},
-                                           {"GiB/s", 0x1p30, 1, false},
-                                           {"MiB/s", 0x1p20, 1, false},
-                                           {"Tbit/s", 1.25e11, 1, false},
-                                           {"Gbit/s", 1.25e8, 1, false},
-                                           {"Mbit/s", 1.25e5, 1, false}};
-constexpr QuantityUnit units_of_flops[] = {{"PFLOP", 1e15}, {"TFLOP", 1e12}, {"GFLOP", 1e9},
-                                           {"MFLOP", 1e6},  {"kFLOP", 1e3},  {"FLOP", 1}};
-constexpr QuantityUnit units_of_speeds[] = {{"PFLOP/s", 1e15}, {"TFLOP/s", 1e12}, {"GFLOP/s", 1e9},
-                                            {"MFLOP/s", 1e6},  {"kFLOP/s", 1e3},  {"FLOP/s", 1}};
-constexpr QuantityUnit units_of_times[] = {{"s"}, {"ms", 1, 1e3}, {"us", 1, 1e6}, {"ns", 1, 1e9}};
+constexpr QuantityUnit units_of_bytes[] = {
+    {"TiB", 0, 0x1p40}, {"GiB", 0, 0x1p30}, {"MiB", 0, 0x1p20},
+    {"KiB", 0, 0x1p10}, {"TB", 12},         {"GB", 9},
+    {"MB", 6},          {"kB", 3},          {"B"}};
+constexpr QuantityUnit units_of_rates[] = {{"TB/s", 12},
+                                           {"GB/s", 9},
+                                           {"MB/s", 6},
+                                           {"kB/s", 3},
+                                           {"B/s"},
+                                           {"GiB/s", 0, 0x1p30, false},
+                                           {"MiB/s", 0, 0x1p20, false},
+                                           {"Tbit/s", 12, 0.125, false},
+                                           {"Gbit/s", 9, 0.125, false},
+                                           {"Mbit/s", 6, 0.125, false}};
+constexpr QuantityUnit units_of_flops[] = {{"PFLOP", 15}, {"TFLOP", 12}, {"GFLOP", 9},
+                                           {"MFLOP", 6},  {"kFLOP", 3},  {"FLOP"}};
+constexpr QuantityUnit units_of_speeds[] = {{"PFLOP/s", 15}, {"TFLOP/s", 12}, {"GFLOP/s", 9},
+                                            {"MFLOP/s", 6},  {"kFLOP/s", 3},  {"FLOP/s"}};
+constexpr QuantityUnit units_of_times[] = {{"s"}, {"ms", -3}, {"us", -6}, {"ns", -9}};
 
 std::span<const QuantityUnit> units_of(Quantity quantity) {
   switch (quantity) {
@@ -54,38 +56,45 @@ std::span<const QuantityUnit> units_of(Quantity quantity) {
   fail_internal("a quantity is one of those listed");
 }
 
-std::optional<double> plain_number(std::string_view text) {
+/// The text as a number, times a power of ten.
+std::optional<double> shifted_number(std::string_view text, int exponent) {
+  const std::size_t mark = text.find('e');
+  if (mark != text.npos) {
+    std::string_view written = text.substr(mark + 1);
+    if (written.starts_with('+')) written.remove_prefix(1);
+    int own = 0;
+    const char* end = written.data() + written.size();
+    const auto [stop, error] = std::from_chars(written.data(), end, own);
+    if (error != std::errc() || stop != end || std::abs(own) > 400) return std::nullopt;
+    exponent += own;
+    text = text.substr(0, mark);
+  }
+  if (text.find_first_not_of("0123456789.") != text.npos) return std::nullopt;
+  const std::string whole = format("{}e{}", text, exponent);
   double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || !std::isfinite(number) || std::signbit(number))
-    return std::nullopt;
+  const auto [stop, error] = std::from_chars(whole.data(), whole.data() + whole.size(), number);
+  if (error != std::errc() || stop != whole.data() + whole.size()) return std::nullopt;
   return number;
-}
-
-double with_unit(double number, const QuantityUnit& unit) {
-  return number * unit.times / unit.over;
 }
 
 }  // namespace
 
 std::optional<double> parse_quantity(std::string_view text, Quantity quantity) {
-  double number = 1;
+  double count = 1;
   const std::size_t times = text.find(" x ");
   if (times != text.npos) {
-    const std::optional<double> count = plain_number(text.substr(0, times));
-    if (!count) return std::nullopt;
-    number = *count;
+    const std::optional<double> number = shifted_number(text.substr(0, times), 0);
+    if (!number) return std::nullopt;
+    count = *number;
     text.remove_prefix(times + 3);
   }
   const std::size_t blank = text.find(' ');
   if (blank == text.npos) return std::nullopt;
-  const std::optional<double> one = plain_number(text.substr(0, blank));
-  if (!one) return std::nullopt;
-  number *= *one;
   for (const QuantityUnit& unit : units_of(quantity)) {
-    const double value = with_unit(number, unit);
-    if (unit.name == text.substr(blank + 1) && std::isfinite(value)) return value;
+    if (unit.name != text.substr(blank + 1)) continue;
+    const std::optional<double> number = shifted_number(text.substr(0, blank), unit.exponent);
+    const double value = number ? count * *number * unit.factor : 0;
+    return number && std::isfinite(value) ? std::optional(value) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -94,11 +103,15 @@ std::string quantity_text(double value, Quantity quantity) {
   require(std::isfinite(value) && value >= 0, "a quantity is a number and not negative");
   std::string best;
   for (const QuantityUnit& unit : units_of(quantity)) {
-    const bool is_plain = unit.times == 1 && unit.over == 1;  // never rounds
-    if (!unit.is_written || (value * unit.over < unit.times && !is_plain)) continue;
-    const std::string text = format("{} {}", value * unit.over / unit.times, unit.name);
-    if (parse_quantity(text, quantity) != value) continue;
-    if (best.empty() || text.size() < best.size()) best = text;
+    const bool is_plain = unit.exponent == 0 && unit.factor == 1;  // never rounds
+    const double number = value / unit.factor * std::pow(10., -unit.exponent);
+    if (!unit.is_written || (number < 1 && !is_plain)) continue;
+    // The division may leave a last digit that the number did not have.
+    for (const std::string& digits : {format("{:.15g}", number), format("{}", number)}) {
+      const std::string text = format("{} {}", digits, unit.name);
+      if (parse_quantity(text, quantity) == value && (best.empty() || text.size() < best.size()))
+        best = text;
+    }
   }
   return best;
 }

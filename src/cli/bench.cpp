@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/bench_cuda.h"
+#include "cli/bench_machine.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
 #include "job/cuda_parts.h"
@@ -203,7 +204,9 @@ void bench_device_step(const BenchArguments& arguments, const measure::DeviceKer
 }
 
 void bench(const BenchArguments& arguments) {
-  if (arguments.device == "cuda")
+  if (arguments.what == "machine")
+    bench_machine(arguments);
+  else if (arguments.device == "cuda")
     bench_cuda(arguments);
   else if (arguments.what == "copy")
     bench_copy(arguments);

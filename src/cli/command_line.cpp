@@ -114,6 +114,7 @@ struct Commands {
   ConfigNewArguments config_new;
   DoctorArguments doctor;
   BenchArguments bench;
+  MachinesArguments machines;
   std::string shell;  // of completion
   std::function<void()> chosen;
 };
@@ -546,9 +547,10 @@ void add_bench(CLI::App& app, Commands& commands) {
                                  "Measure kernels, and compare them with what this machine can do");
   BenchArguments& arguments = commands.bench;
   sub->add_option("WHAT", arguments.what,
-                  "gemm: products; attention; kernels: all of a step; copy: the machine's ceilings")
+                  "gemm: products; attention; kernels: all of a step; copy: the machine's "
+                  "ceilings; machine: a file of this machine, as a cluster")
       ->required()
-      ->check(one_of({"gemm", "attention", "kernels", "copy"}));
+      ->check(one_of({"gemm", "attention", "kernels", "copy", "machine"}));
   sub->add_option("CONFIG", arguments.config.files,
                   "Whose step (default: a small and a large GPT's)");
   add_set_option(*sub, arguments.config);
@@ -566,7 +568,15 @@ void add_bench(CLI::App& app, Commands& commands) {
       ->check(one_of({"cpu", "cuda"}))
       ->capture_default_str();
   sub->add_option("-o,--output", arguments.output,
-                  "Write which kernel is best for each product, for run.kernel_table");
+                  "Write which kernel is best for each product, for run.kernel_table; or the "
+                  "machine's file");
+  sub->add_option("--ranks", arguments.ranks,
+                  "machine: ranks, as threads of this process (default: one a core)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
+  sub->add_flag("--job", arguments.is_job,
+                "machine: the ranks are the processes of mpirun or srun");
+  sub->add_flag("--quick", arguments.is_quick,
+                "machine: small sizes and no care, to try it; the figures mean nothing");
   sub->callback([&] {
     const bool is_cuda = arguments.device == "cuda";
     const bool has_step = !(arguments.config.files.empty() && arguments.config.sets.empty() &&
@@ -583,10 +593,33 @@ void add_bench(CLI::App& app, Commands& commands) {
     if (!arguments.dtype.empty() && std::ranges::find(types, arguments.dtype) == types.end())
       throw CLI::ValidationError("--dtype", format("is '{}'; on this device choose {}",
                                                    arguments.dtype, join(types, ", ")));
-    if (!arguments.output.empty() && arguments.what != "gemm" && arguments.what != "kernels")
-      throw CLI::ValidationError("bench", "--output goes with gemm or kernels");
+    const bool is_machine = arguments.what == "machine";
+    if (!arguments.output.empty() && !is_machine && arguments.what != "gemm" &&
+        arguments.what != "kernels")
+      throw CLI::ValidationError("bench", "--output goes with gemm, kernels or machine");
+    if (!is_machine && (arguments.ranks > 0 || arguments.is_job || arguments.is_quick))
+      throw CLI::ValidationError("bench", "--ranks, --job and --quick go with machine");
+    if (is_machine && (is_cuda || !arguments.dtype.empty() || !arguments.config.files.empty() ||
+                       !arguments.config.sets.empty()))
+      throw CLI::ValidationError(
+          "bench", "machine measures ranks on CPUs, in fp32 and fp64; leave other options out");
+    if (arguments.is_job && arguments.ranks > 0)
+      throw CLI::ValidationError("bench",
+                                 "--job takes its ranks from the launcher; leave --ranks "
+                                 "out");
     commands.chosen = [&] { cli::bench(commands.bench); };
   });
+}
+
+void add_machines(CLI::App& app, Commands& commands) {
+  auto* sub = app.add_subcommand("machines", "List the clusters that are known, or show one");
+  MachinesArguments& arguments = commands.machines;
+  sub->add_option("MACHINE", arguments.machine,
+                  "A name of the list, or a file such as `bench machine` writes");
+  sub->add_option("--format", arguments.format, "text, or json: all figures in bytes and seconds")
+      ->check(one_of({"text", "json"}))
+      ->capture_default_str();
+  sub->callback([&] { commands.chosen = [&] { cli::machines(commands.machines); }; });
 }
 
 void add_doctor(CLI::App& app, Commands& commands) {
@@ -709,6 +742,7 @@ void add_examples(CLI::App& app) {
            {{"config", "schema"}, "config schema > fourfold.schema.json"},
            {{"config", "new"}, "config new --size 124M -o mine.yaml"},
            {{"bench"}, "bench kernels configs/gpt-quickstart.yaml"},
+           {{"machines"}, "machines perlmutter-40gb"},
            {{"doctor"}, "doctor"},
            {{"completion"}, "completion bash > fourfold.bash"}}) {
     CLI::App* command = &app;
@@ -805,6 +839,7 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   Commands commands;
   commands.train.launcher = comm::launcher_facts(variable);
   commands.train.variable = variable;
+  commands.bench.launcher = comm::launcher_facts(variable);
   commands.doctor.variable = variable;
   commands.tokenize.variable = variable;
   commands.eval.variable = variable;
@@ -827,6 +862,7 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   add_simulate(app, commands);
   add_config(app, commands);
   add_bench(app, commands);
+  add_machines(app, commands);
   add_doctor(app, commands);
   add_completion(app, commands);
   add_examples(app);

@@ -193,15 +193,26 @@ void simulate(const SimulateArguments& arguments);
 
 /// Measures kernels alone, or the machine's ceilings, and prints a table.
 struct BenchArguments {
-  std::string what;            // "gemm", "attention", "kernels" or "copy"
+  std::string what;            // "gemm", "attention", "kernels", "copy" or "machine"
   ConfigSource config;         // no file: the steps of a small and of a large GPT
   int threads = 0;             // 0: as the configuration says
   std::string dtype;           // "fp32", "fp64"; empty: as the configuration says
   double seconds = 0.1;        // for each kernel
   std::string device = "cpu";  // or "cuda"
-  std::string output;          // a table for run.kernel_table; empty: none
+  std::string output;          // a table for run.kernel_table, or a cluster's file; empty: none
+  std::int64_t ranks = 0;      // machine: threads that are ranks; 0: one a core
+  bool is_job = false;         // machine: the ranks are the processes of a launcher
+  bool is_quick = false;       // machine: sizes that take no time
+  comm::LauncherFacts launcher;
 };
 void bench(const BenchArguments& arguments);
+
+/// Lists the clusters that are known by name, or shows one.
+struct MachinesArguments {
+  std::string machine;          // a name, or the path of a file; empty: the list
+  std::string format = "text";  // or "json"
+};
+void machines(const MachinesArguments& arguments);
 
 /// Checks a configuration and says that it is good.
 void config_check(const ConfigSource& source);

@@ -1,5 +1,5 @@
-// Ranks as processes, over any MPI 3.1. The only file that knows MPI is mpi.cpp. Only training
-// starts it.
+// Ranks as processes, over any MPI 3.1. The only file that knows MPI is mpi.cpp. Only training,
+// and `bench machine --job`, start it.
 #pragma once
 
 #include <cstddef>

@@ -50,10 +50,14 @@ double stream_rate(int threads, double seconds, double bytes_per_element, Body b
 
 }  // namespace
 
+kernels::Problem square_product(std::int64_t size, DType dtype, int threads) {
+  const Shape square{size, size};
+  return {op::Contract{}, dtype, {square, square, square}, threads};
+}
+
 double measure_gemm_flops_per_s(DType dtype, int threads, double seconds) {
   require(dtype == DType::f32 || dtype == DType::f64, "products are measured in f32 or f64");
-  const Shape square{gemm_size, gemm_size};
-  const kernels::Problem problem{op::Contract{}, dtype, {square, square, square}, threads};
+  const kernels::Problem problem = square_product(gemm_size, dtype, threads);
   const machine::Target target = kernels::cpu::target(threads);
   const std::vector<std::string> libraries = kernels::cpu::contract_libraries(dtype);
   const double share_s = seconds / static_cast<double>(libraries.size());

@@ -6,9 +6,15 @@
 // machine gives less: each is the best of many short stretches.
 #pragma once
 
+#include <cstdint>
+
 #include "base/dtype.h"
+#include "kernels/kernel.h"
 
 namespace fourfold::measure {
+
+/// The product of two square matrices.
+kernels::Problem square_product(std::int64_t size, DType dtype, int threads);
 
 /// Best rate, in floating-point operations a second, of a library's product of square matrices
 /// (OpenBLAS and, in f32, oneDNN; n = 1024, warm) over about `seconds` on `threads` threads. f32

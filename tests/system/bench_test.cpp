@@ -62,6 +62,42 @@ TEST_F(Bench, no_share_above_100_percent_is_shown_as_one) {
     EXPECT_LE(std::stoi((*at)[1]), 100) << text_;
 }
 
+TEST_F(Bench, a_machine_is_measured_and_its_file_is_shown) {
+  const std::string file = path("machine.yaml");
+  ASSERT_EQ(run(format("bench machine --quick --ranks 2 -o {}", file)), 0) << text_;
+  EXPECT_TRUE(printed("2 ranks on 1 host") && printed("64 squared") && printed("triad") &&
+              printed("an instruction:") && printed("reduce_scatter") && printed("spread"))
+      << text_;
+  ASSERT_EQ(run("machines " + file), 0) << text_;
+  EXPECT_TRUE(printed("machine: Measured: ") && printed("all_to_all")) << text_;
+}
+
+TEST_F(Bench, a_machine_is_measured_by_the_processes_of_a_launcher) {
+  const std::string file = path("machine.yaml");
+  const std::string command = format(
+      "mpirun -np 2 --oversubscribe --bind-to none --allow-run-as-root {} bench machine "
+      "--quick --job -o {} > {} 2>&1",
+      FOURFOLD_BINARY, file, path("printed"));
+  ASSERT_EQ(std::system(command.c_str()), 0) << read_file(path("printed"));
+  const std::string text = read_file(path("printed"));
+  EXPECT_NE(text.find("2 ranks on 1 host"), std::string::npos) << text;
+  EXPECT_EQ(text.find("an instruction:"), text.rfind("an instruction:")) << "one rank prints";
+  ASSERT_EQ(run("machines " + file), 0) << text_;
+  EXPECT_TRUE(printed("all_reduce")) << text_;
+}
+
+TEST_F(Bench, options_that_a_machine_does_not_take_are_refused) {
+  EXPECT_EQ(run("bench machine --quick --job"), 2);
+  EXPECT_TRUE(printed("--job measures the processes of a launcher, and none started this one"))
+      << text_;
+  EXPECT_EQ(run("bench machine --quick --dtype fp32"), 2);
+  EXPECT_TRUE(printed("machine measures ranks on CPUs")) << text_;
+  EXPECT_EQ(run("bench copy --quick"), 2);
+  EXPECT_TRUE(printed("--ranks, --job and --quick go with machine")) << text_;
+  EXPECT_EQ(run("bench machine --job --ranks 2"), 2);
+  EXPECT_TRUE(printed("--job takes its ranks from the launcher")) << text_;
+}
+
 TEST_F(Bench, a_table_goes_from_measuring_to_a_run_that_keeps_a_copy) {
   const std::string table = path("kernels.yaml");
   ASSERT_EQ(run(format("bench kernels configs/gpt-tiny.yaml {} -o {}", quick, table)), 0) << text_;

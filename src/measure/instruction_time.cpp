@@ -1,0 +1,62 @@
+#include "measure/instruction_time.h"
+
+#include <memory>
+#include <string>
+
+#include "op/table.h"
+#include "program/program.h"
+#include "run/cpu.h"
+#include "run/executor.h"
+
+namespace fourfold::measure {
+namespace {
+
+constexpr int num_instructions = 1000;
+constexpr std::int64_t num_elements = 16;
+constexpr std::int64_t buffer_bytes = num_elements * std::int64_t{sizeof(float)};
+
+/// y = a + b, again and again. It is run, never verified.
+program::Bundle small_additions() {
+  program::Program program;
+  program.name = "train";
+  program.meshes = {{"all", {{"data", 1}}, {Rank(0)}}};
+  program.streams = {"math"};
+  for (const char* name : {"a", "b", "y"}) {
+    program::Buffer buffer;
+    buffer.name = name;
+    buffer.global = {num_elements};
+    buffer.offset_bytes = program.transient_bytes;
+    buffer.size_bytes = buffer_bytes;
+    program.transient_bytes += buffer_bytes;
+    program.buffers.push_back(buffer);
+  }
+  std::vector<program::Slice> slices;
+  for (std::size_t i = 0; i < program.buffers.size(); ++i)
+    slices.push_back(program.whole(program::BufferId(i)));
+  for (int i = 0; i < num_instructions; ++i)
+    program.instructions.push_back(
+        {program::StreamId(0),
+         program::Compute{op::sum_of_two(), DType::f32, slices, {}, "vector"}});
+  program.tasks = {{program::TaskKind::forward, 0, 0, program.instructions.size()}};
+  program::Bundle bundle;
+  bundle.transient_bytes = program.transient_bytes;
+  bundle.programs = {std::move(program)};
+  return bundle;
+}
+
+}  // namespace
+
+Timing measure_instruction(comm::World& world, bool is_active, double seconds) {
+  const program::Bundle bundle = small_additions();
+  run::CpuBackend backend;
+  run::Executor executor(bundle, backend);
+  const op::StepBlock step{};
+  Timing timing = time_together(world, seconds, [&] {
+    if (is_active) executor.run("train", step);
+  });
+  timing.best_s /= num_instructions;
+  timing.median_s /= num_instructions;
+  return timing;
+}
+
+}  // namespace fourfold::measure

@@ -1,0 +1,24 @@
+// Times work that all ranks of a job do together: what a step waits for is the slowest of them.
+#pragma once
+
+#include <functional>
+
+#include "comm/world.h"
+
+namespace fourfold::measure {
+
+/// The time of one call; a round counts its slowest rank.
+struct Timing {
+  double best_s = 0;  // a tenth of the rounds are faster: with little of others' work beside it
+  double median_s = 0;
+
+  /// How much longer half of the rounds take: a few percent on a machine that is left alone.
+  double spread() const { return median_s / best_s - 1; }
+};
+
+/// Calls `body` on all ranks for about `seconds`, at least ten rounds, each as many calls as take
+/// a fifth of a millisecond; one round goes before to warm up. All ranks call together, as often as
+/// each other, and get the same figures.
+Timing time_together(comm::World& world, double seconds, const std::function<void()>& body);
+
+}  // namespace fourfold::measure

@@ -1,0 +1,130 @@
+// What is measured of a machine by rank threads, and the cluster made of it.
+#include "measure/machine_bench.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "comm/threads.h"
+#include "machine/cluster_file.h"
+
+namespace fourfold::measure {
+namespace {
+
+MachineTimes made_up_times() {
+  MachineTimes times;
+  times.products = {{DType::f32, 64, 1e6, {1e-4, 1e-4}},
+                    {DType::f32, 128, 8e6, {4e-4, 5e-4}},
+                    {DType::f64, 64, 1e6, {2.0004e-4, 3e-4}}};
+  times.triad_bytes_per_s = 10.004e9;
+  times.rows_bytes_per_s = 8e9;
+  times.instruction = {1e-6, 1e-6};
+  times.slowdown = 1.25;
+  times.exchanges = {{{"all_reduce", 4, 1}, {}, 0, {1e-5, 2e9, 0}},
+                     {{"send", 2, 1}, {}, 0, {2e-6, 5e9, 0}},
+                     {{"send", 2, 2}, {}, 0, {9e-6, 1e9, 0}}};
+  return times;
+}
+
+TEST(MachineBench, a_cluster_has_the_figures_with_three_digits_and_reads_back) {
+  MachineBenchOptions options;
+  options.device_name = "a core";
+  options.memory_bytes = 1 << 30;
+  const machine::Cluster cluster = cluster_of(made_up_times(), options, 4, 2);
+  EXPECT_EQ(cluster.device.memory_bytes_per_s, 10e9);
+  EXPECT_EQ(cluster.device.memory_share, 0.8);
+  EXPECT_EQ(cluster.device.slowdown_beside_communication, 1.25);
+  EXPECT_EQ(cluster.device.rates,
+            (std::vector<machine::ComputeRate>{{DType::f32, 20e9, {{1e6, 0.5}, {8e6, 1}}},
+                                               {DType::f64, 5e9, {{1e6, 1}}}}));
+  EXPECT_EQ(cluster.levels, (std::vector<machine::Level>{{"host", 2, 2e-6, 5e9, 5e9, 0, {}},
+                                                         {"network", 2, 9e-6, 1e9, 2e9, 0, {}}}));
+  EXPECT_EQ(cluster.groups[0], (machine::MeasuredGroup{"all_reduce", 4, 1, 1e-5, 2e9}));
+  machine::Cluster read = machine::read_cluster(machine::to_yaml(cluster), "m.yaml", "");
+  EXPECT_EQ(read, cluster);
+}
+
+TEST(MachineBench, rows_that_are_faster_than_the_triad_are_what_memory_gives) {
+  MachineTimes times = made_up_times();
+  times.rows_bytes_per_s = 20e9;
+  const machine::Cluster cluster = cluster_of(times, {}, 4, 2);
+  EXPECT_EQ(cluster.device.memory_bytes_per_s, 20e9);
+  EXPECT_EQ(cluster.device.memory_share, 1);
+}
+
+TEST(MachineBench, ranks_that_share_a_core_are_one_device) {
+  MachineBenchOptions options;
+  options.ranks_per_device = 2;
+  options.memory_bytes = 1 << 30;
+  const machine::Cluster cluster = cluster_of(made_up_times(), options, 4, 4);
+  EXPECT_EQ(cluster.devices(), 2);
+  EXPECT_EQ(cluster.ranks(), 4);
+}
+
+TEST(MachineBench, exchanges_cover_all_kinds_and_sizes_of_groups_that_tile_the_ranks) {
+  std::set<std::string> kinds;
+  for (const std::int64_t world : {2, 3, 4, 6, 8, 12})
+    for (const Exchange& exchange : exchanges_of(world, world)) {
+      EXPECT_EQ(world % (exchange.ranks * exchange.stride), 0);
+      kinds.insert(exchange.kind);
+    }
+  EXPECT_EQ(kinds, std::set<std::string>(machine::measured_kinds().begin(),
+                                         machine::measured_kinds().end()));
+  const std::vector<Exchange> of_8 = exchanges_of(8, 4);
+  for (const Exchange& expected : std::vector<Exchange>{{"all_reduce", 2, 1},
+                                                        {"all_reduce", 2, 4},
+                                                        {"all_gather", 4, 2},
+                                                        {"all_to_all", 8, 1},
+                                                        {"send", 2, 1},
+                                                        {"send", 2, 4}})
+    EXPECT_NE(std::find(of_8.begin(), of_8.end(), expected), of_8.end()) << expected.kind;
+  EXPECT_TRUE(exchanges_of(1, 1).empty());
+}
+
+TEST(MachineBench, all_ranks_get_the_same_times_of_an_exchange_that_grow_with_bytes) {
+  comm::ThreadJob job(4);
+  std::vector<ExchangeTimes> seen(4);
+  job.run([&](comm::World& world) {
+    seen[world.rank().index()] =
+        measure_exchange(world, {"all_gather", 2, 2}, {1 << 10, 1 << 14, 1 << 18, 1 << 21}, 0.005);
+  });
+  for (const ExchangeTimes& times : seen) {
+    ASSERT_EQ(times.samples.size(), 4U);
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(times.samples[i].bytes, seen[0].samples[i].bytes);
+      EXPECT_EQ(times.samples[i].seconds, seen[0].samples[i].seconds);
+    }
+  }
+  EXPECT_LT(seen[0].samples.front().seconds, seen[0].samples.back().seconds);
+  EXPECT_GT(seen[0].fit.bytes_per_s, 1e6);
+}
+
+TEST(MachineBench, a_machine_is_measured_by_threads_from_products_to_exchanges) {
+  comm::ThreadJob job(2);
+  MachineBenchOptions options;
+  options.seconds = 0.001;
+  options.is_quick = true;
+  options.memory_bytes = 1 << 30;
+  MachineTimes times;
+  std::vector<std::string> lines;
+  job.run([&](comm::World& world) {
+    const bool is_first = world.rank().index() == 0;
+    const MachineTimes own = measure_machine(world, options, [&](const std::string& line) {
+      if (is_first) lines.push_back(line);
+    });
+    if (is_first) times = own;
+  });
+  EXPECT_EQ(times.products.size(), 4U);
+  EXPECT_EQ(times.exchanges.size(), 5U);
+  EXPECT_GT(times.triad_bytes_per_s, 1e8);
+  EXPECT_GT(times.instruction.best_s, 1e-8);
+  EXPECT_LT(times.instruction.best_s, 1e-3);
+  EXPECT_GE(times.slowdown, 1);
+  EXPECT_GE(lines.size(), 13U);
+  const machine::Cluster cluster = cluster_of(times, options, 2, 2);
+  EXPECT_EQ(machine::read_cluster(machine::to_yaml(cluster), "m.yaml", ""), cluster);
+}
+
+}  // namespace
+}  // namespace fourfold::measure
