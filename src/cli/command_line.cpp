@@ -408,6 +408,8 @@ void add_trace(CLI::App& app, Commands& commands) {
   auto* summary = sub->add_subcommand("summary", "Print where the time of the steps went");
   summary->add_option("FILE", commands.trace_summary.path, "A trace, or a run directory with one")
       ->required();
+  summary->add_option("--beside", commands.trace_summary.beside,
+                      "What `simulate --trace` wrote of the same job: predicted beside measured");
   summary->add_flag("--json", commands.trace_summary.json, "Print all numbers as JSON");
   summary->callback([&] { commands.chosen = [&] { cli::trace_summary(commands.trace_summary); }; });
 }

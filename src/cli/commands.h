@@ -144,8 +144,9 @@ void report(const ReportArguments& arguments);
 
 /// Prints where the time of the steps in a trace went.
 struct TraceSummaryArguments {
-  std::string path;   // a trace, or the folder of a run that has one
-  bool json = false;  // all numbers
+  std::string path;    // a trace, or the folder of a run that has one
+  std::string beside;  // a trace of the same job that simulate wrote; empty: none
+  bool json = false;   // all numbers
 };
 void trace_summary(const TraceSummaryArguments& arguments);
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "support/chrome_trace.h"
@@ -84,6 +85,28 @@ TEST_F(Simulated, its_timeline_is_a_file_that_trace_summary_reads) {
   const CommandResult summary = run_fourfold("trace summary " + file);
   EXPECT_EQ(summary.code, 0);
   EXPECT_TRUE(summary.text.starts_with("train: 1 step (1 to 1) on 1 rank")) << summary.text;
+}
+
+TEST_F(Simulated, what_was_predicted_stands_beside_what_was_measured) {
+  const std::string run = path("run"), predicted = path("predicted.json");
+  ASSERT_EQ(run_fourfold(format("train {} --set run.dir={} --set train.steps=4 --trace 2",
+                                on_four_ranks, run))
+                .code,
+            0);
+  json_of(format("{} --machine dgx-h100 --trace {}", on_four_ranks, predicted));
+  const std::string summary = format("trace summary {} --beside ", run);
+  const CommandResult outcome = run_fourfold(summary + predicted);
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  for (const char* words :
+       {"predicted beside measured", "\nstep ", "\ngemm ", "\nexposed x ", "\nworst predictions "})
+    EXPECT_NE(outcome.text.find(words), std::string::npos) << words << "\n" << outcome.text;
+  const CommandResult json = run_fourfold(summary + predicted + " --json");
+  const Json numbers = parse_json(json.text, "trace summary");
+  EXPECT_EQ(numbers.find("beside")->find("worst")->items().size(), 5U);
+  json_of(format("configs/gpt-tiny.yaml --machine dgx-h100 --trace {}", path("other.json")));
+  const CommandResult other = run_fourfold(summary + path("other.json"));
+  EXPECT_EQ(other.code, 3) << other.text;
+  EXPECT_NE(other.text.find("are of different jobs"), std::string::npos) << other.text;
 }
 
 TEST_F(Simulated, a_sweep_has_a_line_for_each_number_of_ranks_and_says_which_cannot_be) {
