@@ -4,6 +4,9 @@
 #include <array>
 #include <bit>
 #include <map>
+#include <set>
+
+#include "machine/mesh_bandwidth.h"
 
 namespace fourfold::simulate {
 namespace {
@@ -22,8 +25,11 @@ class RouteBuilder {
   void add_link(double bytes_per_s) {
     groups_.back().link_s = std::max(groups_.back().link_s, 1 / bytes_per_s);
   }
+  void add_use(std::uint32_t port, double flows, double bytes, double bytes_per_s) {
+    uses_.push_back({{port, flows, bytes, bytes_per_s}, groups_.size() - 1});
+  }
   void add_use(std::uint32_t port, double flows, double bytes) {
-    uses_.push_back({{port, flows, bytes, 0}, groups_.size() - 1});
+    add_use(port, flows, bytes, links_.port_bytes_per_s(port, is_collective_));
   }
   void add_flow(std::int64_t from, std::int64_t to) {
     add_link(links_.hop(from, to).link_bytes_per_s);
@@ -36,12 +42,12 @@ class RouteBuilder {
     Route route;
     std::ranges::stable_sort(uses_, {}, [](const OfGroup& use) { return use.use.port; });
     for (const OfGroup& some : uses_) {
-      if (route.uses.empty() || route.uses.back().port != some.use.port) {
-        route.uses.push_back(
-            {some.use.port, 0, 0, links_.port_bytes_per_s(some.use.port, is_collective_)});
-      }
-      route.uses.back().flows += some.use.flows;
-      route.uses.back().bytes += some.use.flows * some.use.bytes;
+      if (route.uses.empty() || route.uses.back().port != some.use.port)
+        route.uses.push_back({some.use.port, 0, 0, some.use.bytes_per_s});
+      Use& use = route.uses.back();
+      use.flows += some.use.flows;
+      use.bytes += some.use.flows * some.use.bytes;
+      use.bytes_per_s = std::min(use.bytes_per_s, some.use.bytes_per_s);
     }
     for (Use& use : route.uses) use.bytes /= use.flows;
     std::vector<double> needs_s;
@@ -132,6 +138,38 @@ double tree_latency_s(const Links& links, const std::vector<std::int64_t>& devic
   return latency_s;
 }
 
+/// What the rings need at one level: each unit with members sends all that a ring carries out once
+/// and gets it once, over the links of all its members to all other units of theirs.
+void add_rings(RouteBuilder& builder, const Links& links, std::size_t level,
+               const std::vector<std::int64_t>& devices) {
+  const machine::Level& of = links.cluster().levels[level];
+  const auto counts = members_of_units(links, level, devices);
+  if (counts.size() < 2) return;
+  for (std::size_t begin = 0, end = 0; begin < counts.size(); begin = end) {
+    std::set<std::size_t> here;  // the units that one unit of the next level joins
+    for (; end < counts.size() && counts[end].first / of.units == counts[begin].first / of.units;
+         ++end)
+      here.insert(static_cast<std::size_t>(counts[end].first % of.units));
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto [number, members] = counts[i];
+      const std::uint32_t out = links.port_out(level, number), in = links.port_in(level, number);
+      double bytes_per_s = links.port_bytes_per_s(out, true);
+      if (here.size() > 1) {
+        const double links_bytes_per_s =
+            machine::links_bytes_per_s(of, static_cast<std::int64_t>(members),
+                                       static_cast<std::size_t>(number % of.units), here);
+        // What pairs of units have is of all their devices, and other groups take it too.
+        if (of.pairs.empty())
+          builder.add_link(links_bytes_per_s);
+        else
+          bytes_per_s = std::min(bytes_per_s, links_bytes_per_s);
+      }
+      builder.add_use(out, 1, 1, bytes_per_s);
+      builder.add_use(in, 1, 1, bytes_per_s);
+    }
+  }
+}
+
 }  // namespace
 
 std::string_view to_string(Exchange exchange) {
@@ -148,13 +186,15 @@ Route ring_route(const Links& links, std::span<const Ranks> groups) {
     double sum_s = 0, least_s = links.hop(devices.back(), devices.front()).latency_s;
     for (std::size_t i = 0; i < devices.size(); ++i) {
       const std::int64_t from = devices[i], to = devices[(i + 1) % devices.size()];
-      const double latency_s = links.hop(from, to).latency_s;
-      sum_s += latency_s;
-      least_s = std::min(least_s, latency_s);
-      builder.add_flow(from, to);
+      const Hop hop = links.hop(from, to);
+      sum_s += hop.latency_s;
+      least_s = std::min(least_s, hop.latency_s);
+      if (from == to) builder.add_link(hop.link_bytes_per_s);
     }
     // What starts past the cheapest hop passes all others.
     builder.set_latency(sum_s - least_s, tree_latency_s(links, devices));
+    for (std::size_t level = 0; level < links.num_levels(); ++level)
+      add_rings(builder, links, level, devices);
   }
   return std::move(builder).route();
 }

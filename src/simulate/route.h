@@ -38,8 +38,9 @@ struct Route {
   bool is_alike = true;
 };
 
-/// The groups' rings, each in the order of the devices (which crosses each unit's port once in each
-/// direction); their double binary trees go through the same ports.
+/// The groups' rings: as many of each group as its links allow, which share what it sends, each in
+/// an order that leaves and enters each unit once. Their double binary trees go through the same
+/// ports. In its ring's place a group has AxoNN's beta (eqs 9 and 10) at the narrowest level.
 Route ring_route(const Links& links, std::span<const Ranks> groups);
 /// Each member sends to all others at once.
 Route all_to_all_route(const Links& links, std::span<const Ranks> groups);

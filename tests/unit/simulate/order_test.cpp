@@ -111,13 +111,13 @@ TEST(SimulatedOrder, is_broken_by_a_collective_that_begins_before_its_last_membe
   EXPECT_NE(faults(job, mutant, some_cluster()), std::vector<std::string>());
 }
 
-/// The least that each instruction can take, from the payload and the fastest link, or the price of
+/// The least that each instruction can take, from the payload and the fastest port, or the price of
 /// the computation; true if all take that long.
 bool are_long_enough(const Job& job, const Simulation& simulation,
                      const machine::Cluster& cluster) {
   double fastest = 0;
   for (const machine::Level& level : cluster.levels)
-    fastest = std::max(fastest, level.link_bytes_per_s);
+    fastest = std::max(fastest, level.port_bytes_per_s);
   for (const auto& [program, times] : timed(job, simulation))
     for (std::size_t i = 0; i < times.size(); ++i) {
       double least_s = 0;
