@@ -102,7 +102,7 @@ ExchangeTimes measure_exchange(comm::World& world, const Exchange& exchange,
     const std::int64_t bytes = std::max(size / even, std::int64_t{1}) * even;
     const Timing timing =
         time_together(world, seconds_each, [&] { caller.call(static_cast<std::size_t>(bytes)); });
-    times.samples.push_back({static_cast<double>(bytes), timing.best_s / ways});
+    times.samples.push_back({static_cast<double>(bytes), timing.median_s / ways});
     spreads.push_back(timing.spread());
   }
   std::sort(spreads.begin(), spreads.end());

@@ -7,12 +7,14 @@
 
 namespace fourfold::measure {
 
-LineFit fit_line(std::span<const TimedBytes> samples) {
-  // Sums of the normal equations; a sample's weight is 1 / time^2.
-  double w = 0, wn = 0, wnn = 0, wt = 0, wnt = 0;
+namespace {
+
+/// Squares of (time - line) / scale are least, where `scale` is what a time is compared with.
+template <class Scale>
+LineFit weighted_line(std::span<const TimedBytes> samples, Scale scale) {
+  double w = 0, wn = 0, wnn = 0, wt = 0, wnt = 0;  // sums of the normal equations
   for (const TimedBytes& sample : samples) {
-    require(sample.seconds > 0 && sample.bytes > 0, "an exchange has bytes and takes time");
-    const double weight = 1 / (sample.seconds * sample.seconds);
+    const double weight = 1 / (scale(sample) * scale(sample));
     w += weight;
     wn += weight * sample.bytes;
     wnn += weight * sample.bytes * sample.bytes;
@@ -21,13 +23,24 @@ LineFit fit_line(std::span<const TimedBytes> samples) {
   }
   const double determinant = w * wnn - wn * wn;
   require(determinant > 0, "exchanges of several sizes are timed");
-  double latency = (wt * wnn - wnt * wn) / determinant;
-  double seconds_per_byte = (w * wnt - wn * wt) / determinant;
-  if (latency < 0 || seconds_per_byte <= 0) {
-    latency = 0;
-    seconds_per_byte = wnt / wnn;
-  }
-  LineFit fit{latency, 1 / seconds_per_byte, 0};
+  const double latency = (wt * wnn - wnt * wn) / determinant;
+  const double seconds_per_byte = (w * wnt - wn * wt) / determinant;
+  if (latency < 0 || seconds_per_byte <= 0) return {0, wnn / wnt, 0};
+  return {latency, 1 / seconds_per_byte, 0};
+}
+
+}  // namespace
+
+LineFit fit_line(std::span<const TimedBytes> samples) {
+  for (const TimedBytes& sample : samples)
+    require(sample.seconds > 0 && sample.bytes > 0, "an exchange has bytes and takes time");
+  LineFit fit = weighted_line(samples, [](const TimedBytes& sample) { return sample.seconds; });
+  // A share of the time itself forgives a line far below it, and nothing above: weights by the line
+  // treat both alike. A few steps settle it.
+  constexpr int steps = 20;
+  for (int step = 0; step < steps; ++step)
+    fit =
+        weighted_line(samples, [&](const TimedBytes& sample) { return fit.seconds(sample.bytes); });
   for (const TimedBytes& sample : samples)
     fit.worst_error =
         std::max(fit.worst_error, std::abs(fit.seconds(sample.bytes) / sample.seconds - 1));

@@ -107,15 +107,15 @@ class Beside {
   std::thread thread_;
 };
 
-/// By medians: the rounds that nothing disturbs are those beside which nothing is exchanged. Where
-/// one thread must do all that communicates, nothing runs beside it.
+/// By means: a round waits for a core as a whole, or not at all. Where one thread must do all that
+/// communicates, nothing runs beside it.
 double measure_slowdown(const Team& team) {
   if (team.world.size() == 1 || !team.world.concurrent()) return 1;
   KernelBench bench =
       bench_of(square_product(team.options.is_quick ? 64 : 256, DType::f32, team.options.threads));
   const Timing alone = time_bench(team, bench);
   const Beside beside(team.world);
-  return std::max(1., time_bench(team, bench).median_s / alone.median_s);
+  return std::max(1., time_bench(team, bench).mean_s / alone.mean_s);
 }
 
 std::vector<ExchangeTimes> measure_exchanges(const Team& team) {
@@ -212,7 +212,7 @@ MachineTimes measure_machine(comm::World& world, const MachineBenchOptions& opti
              times.triad_bytes_per_s / 1e9, 100 * times.triad_spread, times.rows_bytes_per_s / 1e9,
              100 * times.rows_spread));
   times.instruction = measure_instruction(world, team.is_active, options.seconds);
-  tell(format("an instruction: {:.2f} us, spread {:.0f}%", 1e6 * times.instruction.best_s,
+  tell(format("an instruction: {:.2f} us, spread {:.0f}%", 1e6 * times.instruction.median_s,
               100 * times.instruction.spread()));
   times.slowdown = measure_slowdown(team);
   if (world.size() == 1) return times;
@@ -237,7 +237,7 @@ machine::Cluster cluster_of(const MachineTimes& times, const MachineBenchOptions
   const double memory_bytes_per_s = std::max(times.triad_bytes_per_s, times.rows_bytes_per_s);
   device.memory_bytes_per_s = rounded(memory_bytes_per_s);
   device.memory_share = rounded(times.rows_bytes_per_s / memory_bytes_per_s);
-  device.instruction_s = rounded(times.instruction.best_s);
+  device.instruction_s = rounded(times.instruction.median_s);
   device.slowdown_beside_communication = rounded(times.slowdown);
   for (const DType dtype : {DType::f32, DType::f64})
     device.rates.push_back(rate_of(times.products, dtype));

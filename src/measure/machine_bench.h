@@ -3,8 +3,9 @@
 // other (kernel_bench.h).
 //
 // A device is a rank's share of the cores. All of them compute at the same time, because memory and
-// clock rates of cores that work alone are higher. Figures are those of undisturbed rounds; how
-// much longer half of the rounds took says how busy the machine was.
+// clock rates of cores that work alone are higher. What computes has the time of undisturbed
+// rounds, what waits for other threads the usual one; how far apart both are says how busy the
+// machine was.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,9 @@ namespace fourfold::measure {
 /// The time of one call; a round counts its slowest rank.
 struct Timing {
   double best_s = 0;  // a tenth of the rounds are faster: with little of others' work beside it
-  double median_s = 0;
+  double median_s =
+      0;              // what is usual, where ranks wait for each other: sleeps and wakes are in it
+  double mean_s = 0;  // what all rounds cost, waits for a core included
 
   /// How much longer half of the rounds take: a few percent on a machine that is left alone.
   double spread() const { return median_s / best_s - 1; }

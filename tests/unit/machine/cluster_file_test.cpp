@@ -131,6 +131,21 @@ TEST(ClusterFile, the_binary_knows_the_files_as_they_are) {
               read_file(FOURFOLD_SOURCE_DIR "/configs/machines/" + known.name + ".yaml"));
 }
 
+TEST(ClusterFile, the_example_of_the_page_reads_and_has_every_key) {
+  const std::string page = read_file(FOURFOLD_SOURCE_DIR "/configs/machines/README.md");
+  const std::string begin = "```yaml\n";
+  const auto first = page.find(begin) + begin.size();
+  const std::string example = page.substr(first, page.find("```", first) - first);
+  const Cluster cluster = parsed(example);
+  EXPECT_EQ(cluster.levels[1].port_bytes_per_s, 100e9);
+  // Every key that is written is in the example too.
+  for (const std::string& line : split(to_yaml(cluster), '\n')) {
+    const std::string_view key = trim(line).substr(0, trim(line).find(':'));
+    if (key.empty() || key.front() == '-') continue;
+    EXPECT_NE(example.find(std::string(key) + ":"), std::string::npos) << key;
+  }
+}
+
 TEST(ClusterFile, a_fault_is_told_with_its_line) {
   expect_fault("devices: 8", "devices: 9",
                "m.yaml:2:10: error: devices is '9', expected 8: the levels join 4 x 2");

@@ -27,6 +27,14 @@ TEST(LineFit, small_exchanges_count_as_much_as_large_ones) {
   EXPECT_LT(fit.worst_error, 0.35);
 }
 
+TEST(LineFit, one_time_that_is_much_too_short_does_not_take_the_latency_away) {
+  std::vector<TimedBytes> samples;
+  for (double bytes = 4096; bytes < 2e7; bytes *= 4) samples.push_back({bytes, 9e-6 + bytes / 9e9});
+  samples[1].seconds /= 10;
+  EXPECT_GT(fit_line(samples).latency_s, 5e-6);
+  EXPECT_NEAR(fit_line(samples).bytes_per_s, 9e9, 1.5e9);
+}
+
 TEST(LineFit, a_latency_is_not_negative) {
   const std::vector<TimedBytes> samples = {{1e3, 1e-7}, {1e6, 1e-3}, {2e6, 2.2e-3}};
   EXPECT_EQ(fit_line(samples).latency_s, 0);
