@@ -484,6 +484,8 @@ void add_simulate(CLI::App& app, Commands& commands) {
   sub->add_option("--format", commands.simulate_format, "text or json")
       ->check(one_of({"text", "json"}))
       ->capture_default_str();
+  sub->add_flag("--all-ranks", arguments.all_ranks,
+                "Follow every rank, not one of each class of like ranks; --trace then has all");
   sub->add_flag("--verbose", arguments.is_verbose, "Say what the simulation itself took");
   sub->callback([&] {
     if (arguments.config.files.empty() == arguments.program_text.empty())

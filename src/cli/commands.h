@@ -188,6 +188,7 @@ struct SimulateArguments {
   std::string program_text;  // a file; empty: compile the configuration
   std::string trace;         // a file for the timeline; empty: none
   std::string sweep;         // "ranks=64,128"; empty: one number of ranks
+  bool all_ranks = false;    // are followed, not one of each class
   bool is_json = false, is_verbose = false;
 };
 void simulate(const SimulateArguments& arguments);

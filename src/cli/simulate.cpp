@@ -94,9 +94,10 @@ Priced from_text(const std::string& path) {
   return result;
 }
 
-Result run(const Priced& priced, const machine::Cluster& cluster) {
+Result run(const Priced& priced, const machine::Cluster& cluster, bool all_ranks) {
   const Stopwatch stopwatch;
-  Result result{simulate::simulate(priced.job, "train", cluster), {}, 0};
+  const auto follow = all_ranks ? simulate::Follow::all_ranks : simulate::Follow::automatic;
+  Result result{simulate::simulate(priced.job, "train", cluster, follow), {}, 0};
   result.elapsed_s = stopwatch.seconds();
   result.prediction = simulate::predict(priced.job, result.simulation);
   return result;
@@ -162,7 +163,7 @@ void print_screen(const Priced& priced, const Result& result, const machine::Clu
                {"place", simulate::place_text(cluster, ranks)},
                {"job", format("{}, {}", priced.name, counted(ranks, "rank"))},
                {"step", step},
-               {"most", biggest_cost(prediction)},
+               {"biggest cost", biggest_cost(prediction)},
                {"exposed", format("{} of the step: exchanges that nothing hides",
                                   percent(prediction.exposed_s / prediction.step_s))},
                {"utilization", format("MFU {}, HFU {} of {} peak", percent(shares.mfu),
@@ -245,12 +246,12 @@ void sweep(const SimulateArguments& arguments, const machine::Cluster& cluster) 
   if (!arguments.is_json) {
     screen::print("machine  %s: %s\n\n", cluster.name.c_str(), cluster.title.c_str());
     screen::print("%8s  %10s  %10s  %8s  %8s  %8s  %10s  %s\n", "ranks", "step", "items/s", "MFU",
-                  "HFU", "exposed", "memory", "most");
+                  "HFU", "exposed", "memory", "biggest cost");
   }
   for (const std::int64_t ranks : all) {
     try {
       const Priced priced = from_config(arguments.config, ranks, true);
-      const Result result = run(priced, cluster);
+      const Result result = run(priced, cluster, arguments.all_ranks);
       if (arguments.is_json) {
         list.push(json_of(priced, result, cluster));
         continue;
@@ -286,7 +287,7 @@ void simulate(const SimulateArguments& arguments) {
   const Priced priced = arguments.program_text.empty()
                             ? from_config(arguments.config, arguments.ranks, false)
                             : from_text(arguments.program_text);
-  const Result result = run(priced, cluster);
+  const Result result = run(priced, cluster, arguments.all_ranks);
   if (!arguments.trace.empty()) write_trace(arguments.trace, priced, result, cluster);
   if (arguments.is_json)
     screen::print("%s\n", json_of(priced, result, cluster).dump().c_str());

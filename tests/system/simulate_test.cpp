@@ -82,6 +82,13 @@ TEST_F(Simulated, its_timeline_is_a_file_that_trace_summary_reads) {
   EXPECT_EQ(timeline.ranks[0].host, "nvswitch 0");
   EXPECT_EQ(timeline.ranks[0].place, "rank 0 (data 0, z 0, y 0, x 0)");
   EXPECT_NEAR(trace::summarize(timeline, file).step_s, number(json, "step_s"), 1e-9);
+  const Json all = json_of(std::string(on_four_ranks) + " --machine dgx-h100 --all-ranks --trace " +
+                           path("all.json"));
+  EXPECT_NEAR(number(all, "step_s"), number(json, "step_s"), 1e-12);
+  const trace::Timeline of_all = trace::parse_chrome_json(read_file(path("all.json")), "all");
+  ASSERT_EQ(of_all.ranks.size(), 4U);
+  EXPECT_EQ(of_all.ranks[3].place, "rank 3 (data 1, z 0, y 0, x 1)");
+  EXPECT_EQ(of_all.ranks[0], timeline.ranks[0]);
   const CommandResult summary = run_fourfold("trace summary " + file);
   EXPECT_EQ(summary.code, 0);
   EXPECT_TRUE(summary.text.starts_with("train: 1 step (1 to 1) on 1 rank")) << summary.text;
