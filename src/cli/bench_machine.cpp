@@ -1,6 +1,8 @@
 #include "cli/bench_machine.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -37,7 +39,9 @@ measure::MachineBenchOptions options_of(const BenchArguments& arguments, std::in
   options.seconds = arguments.is_quick ? 0.001 : arguments.seconds;
   options.is_quick = arguments.is_quick;
   options.device_name = format("{} of {}", counted(options.threads, "core"), job::kernel_cpu());
-  options.memory_bytes = host_facts().memory_bytes / devices;
+  const HostFacts host = host_facts();
+  options.memory_bytes =
+      std::min(host.memory_bytes, host.memory_limit_bytes.value_or(host.memory_bytes)) / devices;
   return options;
 }
 
@@ -66,9 +70,20 @@ void measure_rank(const BenchArguments& arguments, comm::World& world, std::int6
               arguments.output));
 }
 
+/// Before the minute that measuring takes.
+void check_folder(const std::string& output) {
+  if (output.empty()) return;
+  const auto folder = std::filesystem::path(absolute_path(output)).parent_path();
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored))
+    throw UserError(ExitCode::storage, format("{}: the folder {} is not there; make it first",
+                                              output, folder.string()));
+}
+
 }  // namespace
 
 void bench_machine(const BenchArguments& arguments) {
+  check_folder(arguments.output);
   const int cores = job::available_cores();
   if (arguments.is_job) {
     if (!arguments.launcher.launched_by_mpi())

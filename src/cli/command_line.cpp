@@ -20,6 +20,7 @@
 #include "config/template.h"
 #include "data/bad_pictures.h"
 #include "job/build_info.h"
+#include "machine/known_clusters.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
@@ -632,13 +633,17 @@ void add_doctor(CLI::App& app, Commands& commands) {
   sub->callback([&] { commands.chosen = [&] { cli::doctor(commands.doctor); }; });
 }
 
-/// What an option takes, where one_of says so: "TEXT:{auto,cpu,cuda}"; a key of --override.
+/// What an option takes, where one_of says so: "TEXT:{auto,cpu,cuda}"; a key of --override; a
+/// machine.
 std::vector<std::string> words_of(const CLI::Option& option) {
   std::vector<std::string> words;
   if (option.get_name() == "--override") {
     words = config::sections();
     for (const config::Key& key : config::keys()) words.push_back(key.path);
   }
+  if (option.get_name() == "MACHINE")
+    for (const machine::KnownCluster& known : machine::known_clusters())
+      words.push_back(known.name);
   std::string type = option.get_type_name();
   const std::size_t colon = type.find(':');
   if (colon == type.npos || type.find(',') == type.npos || type.find(" - ") != type.npos)

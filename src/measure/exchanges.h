@@ -21,8 +21,9 @@ struct Exchange {
   bool operator==(const Exchange&) const = default;
 };
 
-/// Every kind on groups of 2, 4, ... and all ranks: neighbours, and as far apart as the ranks
-/// allow; sends between neighbours and between ranks that are `host_ranks` apart.
+/// Every kind on groups of 2, 4, ... and all ranks that tile the world: neighbours, and as far
+/// apart as the ranks allow; sends between neighbours and between ranks that are `host_ranks`
+/// apart, for which the last ranks may have no peer.
 std::vector<Exchange> exchanges_of(std::int64_t world, std::int64_t host_ranks);
 
 struct ExchangeTimes {
@@ -33,8 +34,8 @@ struct ExchangeTimes {
 };
 
 /// Times the exchange at each size, which is rounded down to what the members can share evenly.
-/// All ranks call together and get the same figures. Requires ranks x stride to divide the world
-/// and at least two sizes.
+/// All ranks call together and get the same figures. Requires at least two sizes, and ranks x
+/// stride to divide the world but for sends.
 ExchangeTimes measure_exchange(comm::World& world, const Exchange& exchange,
                                const std::vector<std::int64_t>& sizes_bytes, double seconds_each);
 

@@ -20,7 +20,7 @@ class KernelBench {
 
   /// Least time of a call, in seconds, over about `seconds` of calls, one call going before.
   double measure_s(double seconds);
-  /// One call, for who times it.
+  /// One call, for whoever times it.
   void call() { run_(operands_, workspace_); }
 
  private:

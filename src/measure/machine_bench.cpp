@@ -96,10 +96,14 @@ class Beside {
   /// The first element counts the ranks that want to end: all see the same number.
   void run(comm::Group& group) {
     const auto members = static_cast<float>(group.size());
-    do {
-      data_[0] = wants_end_ ? 1 : 0;
-      group.all_reduce(std::as_writable_bytes(std::span(data_)), DType::f32, Reduction::sum);
-    } while (data_[0] < members);
+    try {
+      do {
+        data_[0] = wants_end_ ? 1 : 0;
+        group.all_reduce(std::as_writable_bytes(std::span(data_)), DType::f32, Reduction::sum);
+      } while (data_[0] < members);
+    } catch (const comm::Aborted&) {
+      // Another rank ended the job; the rank's own thread meets that too.
+    }
   }
 
   std::vector<float> data_;
@@ -118,9 +122,8 @@ double measure_slowdown(const Team& team) {
   return std::max(1., time_bench(team, bench).mean_s / alone.mean_s);
 }
 
-std::vector<ExchangeTimes> measure_exchanges(const Team& team) {
-  comm::World& world = team.world;
-  // Ranks of a host follow one another, and each host has as many.
+/// Ranks of a host must follow one another, and each host must have as many.
+void check_places(comm::World& world) {
   const auto own = static_cast<double>(world.local_size());
   const bool is_in_place = world.rank().index() % world.local_size() == world.local_rank();
   std::vector<double> local = {own, -own, is_in_place ? 0. : 1.};
@@ -129,6 +132,10 @@ std::vector<ExchangeTimes> measure_exchanges(const Team& team) {
     throw UserError(ExitCode::bad_config,
                     "ranks do not follow one another on hosts of as many ranks each; start them "
                     "with `mpirun --map-by slot`, as many on each host");
+}
+
+std::vector<ExchangeTimes> measure_exchanges(const Team& team) {
+  comm::World& world = team.world;
   const std::vector<std::int64_t> sizes =
       team.options.is_quick ? std::vector<std::int64_t>{1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14}
                             : std::vector<std::int64_t>{1 << 12, 1 << 14, 1 << 16, 1 << 18,
@@ -201,6 +208,7 @@ MachineTimes measure_machine(comm::World& world, const MachineBenchOptions& opti
                              const Tell& tell) {
   const auto rank = static_cast<std::int64_t>(world.rank().index());
   const Team team{world, options, rank % options.ranks_per_device == 0};
+  check_places(world);
   MachineTimes times;
   tell("products of square matrices, a device:");
   times.products = measure_products(team);
@@ -232,7 +240,8 @@ machine::Cluster cluster_of(const MachineTimes& times, const MachineBenchOptions
       format("Measured: {} on {}", counted(hosts * host_devices, "device"), counted(hosts, "host"));
   machine::Device& device = cluster.device;
   device.name = options.device_name;
-  device.memory_bytes = static_cast<double>(options.memory_bytes);
+  constexpr double gib = 0x1p30;
+  device.memory_bytes = rounded(static_cast<double>(options.memory_bytes) / gib) * gib;
   // Rows that write past the caches may move more than the triad, whose stores read first.
   const double memory_bytes_per_s = std::max(times.triad_bytes_per_s, times.rows_bytes_per_s);
   device.memory_bytes_per_s = rounded(memory_bytes_per_s);
@@ -247,9 +256,10 @@ machine::Cluster cluster_of(const MachineTimes& times, const MachineBenchOptions
   if (hosts > 1)
     cluster.levels.push_back(level_of("network", hosts, send_at(times, host_ranks), host_ranks));
   for (const ExchangeTimes& exchange : times.exchanges)
-    cluster.groups.push_back({exchange.exchange.kind, exchange.exchange.ranks,
-                              exchange.exchange.stride, rounded(exchange.fit.latency_s),
-                              rounded(exchange.fit.bytes_per_s)});
+    if (world_size % (exchange.exchange.ranks * exchange.exchange.stride) == 0)
+      cluster.groups.push_back({exchange.exchange.kind, exchange.exchange.ranks,
+                                exchange.exchange.stride, rounded(exchange.fit.latency_s),
+                                rounded(exchange.fit.bytes_per_s)});
   return cluster;
 }
 

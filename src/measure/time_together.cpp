@@ -11,7 +11,7 @@ namespace fourfold::measure {
 namespace {
 
 constexpr double round_s = 2e-4;  // long beside a barrier of threads
-constexpr double least_rounds = 10, most_rounds = 400, most_calls = 1000;
+constexpr double least_rounds = 3, most_rounds = 400, most_calls = 1000;
 
 /// The time of so many calls, on this rank.
 double time_calls(comm::World& world, int calls, const std::function<void()>& body) {

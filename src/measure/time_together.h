@@ -18,7 +18,7 @@ struct Timing {
   double spread() const { return median_s / best_s - 1; }
 };
 
-/// Calls `body` on all ranks for about `seconds`, at least ten rounds, each as many calls as take
+/// Calls `body` on all ranks for about `seconds`, at least three rounds, each as many calls as take
 /// a fifth of a millisecond; one round goes before to warm up. All ranks call together, as often as
 /// each other, and get the same figures.
 Timing time_together(comm::World& world, double seconds, const std::function<void()>& body);

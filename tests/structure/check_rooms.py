@@ -6,7 +6,7 @@ import re
 
 import repository
 
-USER_PAGES = ("", "configs", "data", "scripts", "src", "tests")
+USER_PAGES = ("", "configs", "configs/machines", "data", "scripts", "src", "tests")
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"[\w.@*?{},-]+(/[\w.@*?{},-]+)*/?")

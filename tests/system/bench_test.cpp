@@ -90,6 +90,8 @@ TEST_F(Bench, options_that_a_machine_does_not_take_are_refused) {
   EXPECT_EQ(run("bench machine --quick --job"), 2);
   EXPECT_TRUE(printed("--job measures the processes of a launcher, and none started this one"))
       << text_;
+  EXPECT_EQ(run("bench machine --quick -o /nowhere/machine.yaml"), 6);
+  EXPECT_TRUE(printed("the folder /nowhere is not there") && !printed("products")) << text_;
   EXPECT_EQ(run("bench machine --quick --dtype fp32"), 2);
   EXPECT_TRUE(printed("machine measures ranks on CPUs")) << text_;
   EXPECT_EQ(run("bench copy --quick"), 2);

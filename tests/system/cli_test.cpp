@@ -170,6 +170,7 @@ TEST_F(Cli, every_shipped_config_is_good) {
   for (const auto& entry :
        fs::recursive_directory_iterator(std::string(FOURFOLD_SOURCE_DIR) + "/configs")) {
     if (entry.path().extension() != ".yaml") continue;
+    if (entry.path().parent_path().filename() == "machines") continue;  // cluster_file_test.cpp
     const Outcome outcome = run_fourfold("config check " + entry.path().string());
     EXPECT_EQ(outcome.code, 0) << outcome.text;
   }

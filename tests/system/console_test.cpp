@@ -212,6 +212,7 @@ TEST_F(Screens, bash_completes_commands_options_keys_and_values) {
   EXPECT_EQ(offered("trai"), "train\n");
   EXPECT_EQ(offered("doc"), "doctor\n");
   EXPECT_EQ(offered("config che"), "check\n");
+  EXPECT_EQ(offered("machines perl"), "perlmutter-40gb\nperlmutter-80gb\n");
   EXPECT_EQ(offered("train x.yaml --overw"), "--overwrite\n");
   EXPECT_EQ(offered("train x.yaml --color al"), "always\n");
   EXPECT_EQ(offered("train x.yaml --set model.num_l"), "model.num_layers=\n");

@@ -343,6 +343,7 @@ TEST(Configs, every_file_of_configs_loads_and_resolves_to_itself) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(
            std::string(FOURFOLD_SOURCE_DIR) + "/configs")) {
     if (entry.path().extension() != ".yaml") continue;
+    if (entry.path().parent_path().filename() == "machines") continue;  // cluster_file_test.cpp
     ++count;
     const std::vector<std::string> files = {entry.path().string()};
     const Config config = load(files, {});

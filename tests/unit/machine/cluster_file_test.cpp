@@ -164,7 +164,7 @@ TEST(ClusterFile, a_fault_is_told_with_its_line) {
   expect_fault("title:", "titel:", "unknown 'titel'; known here: title, devices");
   expect_fault("units: 4", "units: 0",
                "m.yaml:15:12: error: units is '0', expected a whole number from 1");
-  expect_fault("units: 4", "units: 4\n    units: 4", "units");
+  expect_fault("units: 4", "units: 4\n    units: 4", "m.yaml:16:5: error: duplicate key 'units'");
   expect_fault("share: 0.8", "share: 80", "share is '80', expected a number from 1e-09 to 1");
   expect_fault("flops: 1 TFLOP", "flops: 1 MFLOP",
                "its flops are not above those of the point before");
@@ -188,6 +188,18 @@ TEST(ClusterFile, a_fault_is_told_with_its_line) {
   expect_fault("title: \"Two hosts of four\"", "title: [a]", "title is a list, expected a text");
   EXPECT_NE(refusal_of([] { parsed(""); }).find("the file is nothing, expected a map"),
             std::string::npos);
+}
+
+TEST(ClusterFile, a_key_that_no_map_knows_is_refused_in_each_of_them) {
+  expect_fault("devices: 8", "devices: 8\ncolour: red", "m.yaml:3:1: error: unknown 'colour'");
+  expect_fault("  name: a device", "  name: a device\n  colour: red",
+               "m.yaml:5:3: error: unknown 'colour'");
+  expect_fault(
+      "      peak:", "      colour: red\n      peak:", "m.yaml:9:7: error: unknown 'colour'");
+  expect_fault("share: 0.3", "share: 0.3, colour: red", "m.yaml:11:40: error: unknown 'colour'");
+  expect_fault("    units: 4", "    units: 4\n    colour: red",
+               "m.yaml:16:5: error: unknown 'colour'");
+  expect_fault("rate: 8 GB/s", "rate: 8 GB/s, colour: red", "unknown 'colour'; known here: kind");
 }
 
 TEST(ClusterFile, several_faults_are_told_together) {
