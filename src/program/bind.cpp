@@ -161,11 +161,12 @@ std::vector<std::int64_t> coordinates_of(const Mesh& mesh, Rank rank) {
 
 std::size_t first_place(const Mesh& mesh, const Group& group,
                         const std::vector<std::int64_t>& coordinates) {
-  const std::vector<std::size_t> strides = strides_of(mesh);
-  std::size_t first = 0;
-  for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
+  std::size_t first = 0, stride = 1;
+  for (std::size_t axis = mesh.axes.size(); axis-- > 0;) {
     if (std::ranges::find(group.axes, AxisId(axis)) == group.axes.end())
-      first += static_cast<std::size_t>(coordinates[axis]) * strides[axis];
+      first += static_cast<std::size_t>(coordinates[axis]) * stride;
+    stride *= static_cast<std::size_t>(mesh.axes[axis].size);
+  }
   return first;
 }
 

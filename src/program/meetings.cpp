@@ -1,5 +1,6 @@
 #include "program/meetings.h"
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -35,10 +36,15 @@ class GroupsOfClass {
 
   std::vector<std::uint32_t> of(Rank rank, Communicators& communicators) {
     std::vector<std::uint32_t> numbers;
+    numbers.reserve(known_.size());
+    std::optional<MeshId> looked_at;
+    std::vector<std::int64_t> coordinates;
     for (std::size_t i = 0; i < known_.size(); ++i) {
       const Group& group = program_.groups[i];
       const Mesh& mesh = program_.meshes[group.mesh.index()];
-      const std::size_t first = first_place(mesh, group, coordinates_of(mesh, rank));
+      if (looked_at != group.mesh) coordinates = coordinates_of(mesh, rank);
+      looked_at = group.mesh;
+      const std::size_t first = first_place(mesh, group, coordinates);
       const auto [known, is_new] = known_[i].try_emplace(first, 0);
       if (is_new)
         known->second =

@@ -103,17 +103,30 @@ double depth(std::size_t count) {
   return count <= 1 ? 0 : static_cast<double>(std::bit_width(count - 1));
 }
 
-/// How many members each unit has that a level joins; the units in their order. Level -1 would be
-/// the ranks of a device.
-std::vector<std::pair<std::int64_t, std::size_t>> members_of_units(
-    const Links& links, std::size_t level, const std::vector<std::int64_t>& devices) {
-  std::vector<std::pair<std::int64_t, std::size_t>> counts;
+/// A unit that a level joins, and how many members of a group it has.
+struct Members {
+  std::int64_t number = 0;
+  std::size_t count = 0;
+};
+/// The units with members, in their order.
+std::vector<Members> members_of_units(const Links& links, std::size_t level,
+                                      const std::vector<std::int64_t>& devices) {
+  std::vector<Members> units;
+  units.reserve(devices.size());
   for (const std::int64_t device : devices) {
     const std::int64_t number = links.number_of_unit(level, device);
-    if (counts.empty() || counts.back().first != number) counts.emplace_back(number, 0);
-    ++counts.back().second;
+    if (units.empty() || units.back().number != number) units.push_back({number, 0});
+    ++units.back().count;
   }
-  return counts;
+  return units;
+}
+
+/// One past the last of those from `begin` on that one unit of the next level joins.
+std::size_t end_of_joined(const std::vector<Members>& units, std::size_t begin,
+                          std::int64_t joined) {
+  std::size_t end = begin;
+  while (end < units.size() && units[end].number / joined == units[begin].number / joined) ++end;
+  return end;
 }
 
 /// From the leaves to the root: on each level a binary tree over the units that have members.
@@ -128,11 +141,12 @@ double tree_latency_s(const Links& links, const std::vector<std::int64_t>& devic
   if (levels.empty()) return 0;
   latency_s += depth(most_of_device) * levels[0].latency_s;
   for (std::size_t level = 0; level < levels.size(); ++level) {
-    std::map<std::int64_t, std::size_t> joined;  // by the unit that the level makes
-    for (const auto& [number, count] : members_of_units(links, level, devices))
-      ++joined[number / levels[level].units];
+    const std::vector<Members> units = members_of_units(links, level, devices);
     std::size_t most = 0;
-    for (const auto& [number, count] : joined) most = std::max(most, count);
+    for (std::size_t begin = 0, end = 0; begin < units.size(); begin = end) {
+      end = end_of_joined(units, begin, levels[level].units);
+      most = std::max(most, end - begin);
+    }
     latency_s += depth(most) * levels[level].latency_s;
   }
   return latency_s;
@@ -143,29 +157,30 @@ double tree_latency_s(const Links& links, const std::vector<std::int64_t>& devic
 void add_rings(RouteBuilder& builder, const Links& links, std::size_t level,
                const std::vector<std::int64_t>& devices) {
   const machine::Level& of = links.cluster().levels[level];
-  const auto counts = members_of_units(links, level, devices);
-  if (counts.size() < 2) return;
-  for (std::size_t begin = 0, end = 0; begin < counts.size(); begin = end) {
-    std::set<std::size_t> here;  // the units that one unit of the next level joins
-    for (; end < counts.size() && counts[end].first / of.units == counts[begin].first / of.units;
-         ++end)
-      here.insert(static_cast<std::size_t>(counts[end].first % of.units));
+  const std::vector<Members> units = members_of_units(links, level, devices);
+  if (units.size() < 2) return;
+  for (std::size_t begin = 0, end = 0; begin < units.size(); begin = end) {
+    end = end_of_joined(units, begin, of.units);
+    std::set<std::size_t> here;  // where pairs of units differ
+    if (!of.pairs.empty())
+      for (std::size_t i = begin; i < end; ++i)
+        here.insert(static_cast<std::size_t>(units[i].number % of.units));
     for (std::size_t i = begin; i < end; ++i) {
-      const auto [number, members] = counts[i];
-      const std::uint32_t out = links.port_out(level, number), in = links.port_in(level, number);
+      const auto [number, members] = units[i];
+      const std::uint32_t out = links.port_out(level, number);
       double bytes_per_s = links.port_bytes_per_s(out, true);
-      if (here.size() > 1) {
-        const double links_bytes_per_s =
-            machine::links_bytes_per_s(of, static_cast<std::int64_t>(members),
-                                       static_cast<std::size_t>(number % of.units), here);
+      if (end - begin > 1) {
         // What pairs of units have is of all their devices, and other groups take it too.
         if (of.pairs.empty())
-          builder.add_link(links_bytes_per_s);
+          builder.add_link(static_cast<double>((end - begin - 1) * members) * of.link_bytes_per_s);
         else
-          bytes_per_s = std::min(bytes_per_s, links_bytes_per_s);
+          bytes_per_s = std::min(
+              bytes_per_s,
+              machine::links_bytes_per_s(of, links.cluster().devices_below(level),
+                                         static_cast<std::size_t>(number % of.units), here));
       }
       builder.add_use(out, 1, 1, bytes_per_s);
-      builder.add_use(in, 1, 1, bytes_per_s);
+      builder.add_use(links.port_in(level, number), 1, 1, bytes_per_s);
     }
   }
 }
