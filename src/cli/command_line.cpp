@@ -106,6 +106,8 @@ struct Commands {
   ProgramArguments program;
   PlanArguments plan;
   VerifyArguments verify;
+  SimulateArguments simulate;
+  std::string simulate_format = "text";
   ConfigSource config_check;
   ConfigShowArguments config_show;
   ConfigDiffArguments config_diff;
@@ -407,6 +409,8 @@ void add_trace(CLI::App& app, Commands& commands) {
   auto* summary = sub->add_subcommand("summary", "Print where the time of the steps went");
   summary->add_option("FILE", commands.trace_summary.path, "A trace, or a run directory with one")
       ->required();
+  summary->add_option("--beside", commands.trace_summary.beside,
+                      "What `simulate --trace` wrote of the same job: predicted beside measured");
   summary->add_flag("--json", commands.trace_summary.json, "Print all numbers as JSON");
   summary->callback([&] { commands.chosen = [&] { cli::trace_summary(commands.trace_summary); }; });
 }
@@ -459,6 +463,41 @@ void add_verify(CLI::App& app, Commands& commands) {
     if (arguments.config.files.empty() == arguments.program_text.empty())
       throw CLI::ValidationError("verify", "give either CONFIG or --text FILE");
     commands.chosen = [&] { cli::verify(commands.verify); };
+  });
+}
+
+void add_simulate(CLI::App& app, Commands& commands) {
+  auto* sub = app.add_subcommand(
+      "simulate", "Say what the step takes on a machine that is not at hand, without running it");
+  SimulateArguments& arguments = commands.simulate;
+  sub->add_option("CONFIG", arguments.config.files, "YAML files, merged from left to right");
+  add_set_option(*sub, arguments.config);
+  sub->add_option("--machine", arguments.machine,
+                  "A machine by name, or a file that describes one; without it: the names");
+  add_ranks_option(*sub, arguments.ranks);
+  sub->add_option("--text", arguments.program_text,
+                  "Price the job of this text, as `program --job` prints, instead of a "
+                  "configuration");
+  sub->add_option("--trace", arguments.trace,
+                  "Write the timeline of the step to this file, for `trace summary` and Perfetto");
+  sub->add_option("--sweep", arguments.sweep,
+                  "One line for each number of ranks, as ranks=64,128,256; parallel.data follows");
+  sub->add_option("--format", commands.simulate_format, "text or json")
+      ->check(one_of({"text", "json"}))
+      ->capture_default_str();
+  sub->add_flag("--all-ranks", arguments.all_ranks,
+                "Follow every rank, not one of each class of like ranks; --trace then has all");
+  sub->add_flag("--verbose", arguments.is_verbose, "Say what the simulation itself took");
+  sub->callback([&] {
+    if (arguments.config.files.empty() == arguments.program_text.empty())
+      throw CLI::ValidationError("simulate", "give either CONFIG or --text FILE");
+    if (!arguments.program_text.empty() &&
+        (arguments.ranks || !arguments.sweep.empty() || !arguments.config.sets.empty()))
+      throw CLI::ValidationError("--text", "is a whole job; leave --ranks, --sweep and --set out");
+    if (!arguments.sweep.empty() && (arguments.ranks || !arguments.trace.empty()))
+      throw CLI::ValidationError("--sweep", "is of several jobs; leave --ranks and --trace out");
+    arguments.is_json = commands.simulate_format == "json";
+    commands.chosen = [&] { cli::simulate(commands.simulate); };
   });
 }
 
@@ -718,6 +757,7 @@ void add_examples(CLI::App& app) {
            {{"program"}, "program configs/gpt-quickstart.yaml --program all --rank 1"},
            {{"plan"}, "plan configs/gpt-tiny.yaml --set parallel.tensor.x=2 --ranks 4"},
            {{"verify"}, "verify configs/paper/gpt-80b.yaml"},
+           {{"simulate"}, "simulate configs/paper/gpt-80b.yaml --machine perlmutter-40gb"},
            {{"config"}, "config explain optimizer.lr"},
            {{"config", "check"}, "config check mine.yaml --set train.steps=500"},
            {{"config", "show"}, "config show runs/gpt-quickstart"},
@@ -844,6 +884,7 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   add_program(app, commands);
   add_plan(app, commands);
   add_verify(app, commands);
+  add_simulate(app, commands);
   add_config(app, commands);
   add_bench(app, commands);
   add_machines(app, commands);

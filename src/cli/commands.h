@@ -144,8 +144,9 @@ void report(const ReportArguments& arguments);
 
 /// Prints where the time of the steps in a trace went.
 struct TraceSummaryArguments {
-  std::string path;   // a trace, or the folder of a run that has one
-  bool json = false;  // all numbers
+  std::string path;    // a trace, or the folder of a run that has one
+  std::string beside;  // a trace of the same job that simulate wrote; empty: none
+  bool json = false;   // all numbers
 };
 void trace_summary(const TraceSummaryArguments& arguments);
 
@@ -177,6 +178,20 @@ struct VerifyArguments {
   std::string program_text;  // a file; empty: compile the configuration
 };
 void verify(const VerifyArguments& arguments);
+
+/// Prices the training step of a configuration, or of a job that `program --job` printed, on a
+/// described cluster, without running it.
+struct SimulateArguments {
+  ConfigSource config;
+  std::string machine;  // a known name, or a file; empty: refused with the names there are
+  std::optional<std::int64_t> ranks;
+  std::string program_text;  // a file; empty: compile the configuration
+  std::string trace;         // a file for the timeline; empty: none
+  std::string sweep;         // "ranks=64,128"; empty: one number of ranks
+  bool all_ranks = false;    // are followed, not one of each class
+  bool is_json = false, is_verbose = false;
+};
+void simulate(const SimulateArguments& arguments);
 
 /// Measures kernels alone, or the machine's ceilings, and prints a table.
 struct BenchArguments {

@@ -6,6 +6,7 @@
 #include "rundir/run_files.h"
 #include "screen/print.h"
 #include "trace/chrome_format.h"
+#include "trace/comparison.h"
 #include "trace/summary.h"
 
 namespace fourfold::cli {
@@ -27,8 +28,18 @@ void trace_summary(const TraceSummaryArguments& arguments) {
   const std::string path = file_of(arguments.path);
   const trace::Timeline timeline = trace::parse_chrome_json(read_file(path), path);
   const trace::Summary summary = trace::summarize(timeline, path);
-  const std::string text =
-      arguments.json ? trace::to_json(summary).dump() + "\n" : trace::to_text(summary);
+  Json json = arguments.json ? trace::to_json(summary) : Json();
+  std::string text = arguments.json ? "" : trace::to_text(summary);
+  if (!arguments.beside.empty()) {
+    const trace::Comparison comparison =
+        trace::compare(trace::parse_chrome_json(read_file(arguments.beside), arguments.beside),
+                       arguments.beside, timeline, path);
+    if (arguments.json)
+      json.set("beside", trace::to_json(comparison));
+    else
+      text += "\n" + trace::to_text(comparison);
+  }
+  if (arguments.json) text = json.dump() + "\n";
   screen::print("%s", text.c_str());
 }
 

@@ -26,31 +26,12 @@ std::size_t hops_between(const Level& level, std::size_t from, std::size_t to) {
   return hops[to];
 }
 
-/// What the links of one unit to others of its group have together. Where it has none to any of
-/// them, messages pass through other units: each takes a share of as many links as it passes.
-double links_of(const Level& level, std::int64_t below, std::size_t unit,
-                const std::set<std::size_t>& units) {
-  const auto others = static_cast<double>(units.size() - 1);
-  if (level.pairs.empty()) return others * level.link_bytes_per_s * static_cast<double>(below);
-  double direct = 0;
-  std::size_t fewest = 0;
-  for (const std::size_t other : units) {
-    direct += level.pairs[unit][other];
-    const std::size_t hops = hops_between(level, unit, other);
-    if (hops > 0 && (fewest == 0 || hops < fewest)) fewest = hops;
-  }
-  if (direct > 0) return direct;
-  if (fewest == 0) return 0;
-  double all = 0;
-  for (const double rate : level.pairs[unit]) all += rate;
-  return all / static_cast<double>(fewest);
-}
-
 /// The least that a unit of the group has at this level, before groups share it.
 double level_bytes_per_s(const Level& level, std::int64_t below,
                          const std::set<std::size_t>& units) {
   double least = level.group_bytes_per_s > 0 ? level.group_bytes_per_s : level.port_bytes_per_s;
-  for (const std::size_t unit : units) least = std::min(least, links_of(level, below, unit, units));
+  for (const std::size_t unit : units)
+    least = std::min(least, links_bytes_per_s(level, below, unit, units));
   return least;
 }
 
@@ -101,6 +82,24 @@ double least_at(const Cluster& cluster, std::size_t level, const std::vector<Mee
 }
 
 }  // namespace
+
+double links_bytes_per_s(const Level& level, std::int64_t below, std::size_t unit,
+                         const std::set<std::size_t>& units) {
+  const auto others = static_cast<double>(units.size() - 1);
+  if (level.pairs.empty()) return others * level.link_bytes_per_s * static_cast<double>(below);
+  double direct = 0;
+  std::size_t fewest = 0;
+  for (const std::size_t other : units) {
+    direct += level.pairs[unit][other];
+    const std::size_t hops = hops_between(level, unit, other);
+    if (hops > 0 && (fewest == 0 || hops < fewest)) fewest = hops;
+  }
+  if (direct > 0) return direct;
+  if (fewest == 0) return 0;
+  double all = 0;
+  for (const double rate : level.pairs[unit]) all += rate;
+  return all / static_cast<double>(fewest);
+}
 
 double axis_bytes_per_s(const Cluster& cluster, AxisGroup group) {
   require(group.ranks >= 1 && group.stride >= 1, "a group has ranks and a stride");

@@ -8,7 +8,9 @@
 // Groups are counted, not inferred, so that sizes which do not divide are right too.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "machine/cluster.h"
@@ -20,6 +22,12 @@ struct AxisGroup {
   std::int64_t ranks = 1;
   std::int64_t stride = 1;  // between neighbours: the product of the axes inside of this one
 };
+
+/// What the links of one unit to others of its group have together, by their numbers in the unit
+/// that the level makes; `below` devices of each of them take part. Where it has none to any of
+/// them, messages pass through other units: each takes a share of as many links as it passes.
+double links_bytes_per_s(const Level& level, std::int64_t below, std::size_t unit,
+                         const std::set<std::size_t>& units);
 
 /// B' of ATP, beta of AxoNN: the rate at which each rank of a group sends while all groups of the
 /// axis do the same; the groups tile the first ranks of the cluster. A unit at a level sends at

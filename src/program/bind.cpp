@@ -8,6 +8,26 @@
 namespace fourfold::program {
 namespace {
 
+/// How many places on a mesh lie between neighbours along each axis.
+std::vector<std::size_t> strides_of(const Mesh& mesh) {
+  std::vector<std::size_t> strides(mesh.axes.size());
+  std::size_t stride = 1;
+  for (std::size_t axis = mesh.axes.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= static_cast<std::size_t>(mesh.axes[axis].size);
+  }
+  return strides;
+}
+
+/// Appends the ranks at the places from `place` on along the group's axes from number `depth` on.
+void add_members(const Mesh& mesh, const Group& group, const std::vector<std::size_t>& strides,
+                 std::size_t place, std::size_t depth, Ranks& members) {
+  if (depth == group.axes.size()) return members.push_back(mesh.ranks[place]);
+  const std::size_t axis = group.axes[depth].index();
+  for (std::int64_t i = 0; i < mesh.axes[axis].size; ++i, place += strides[axis])
+    add_members(mesh, group, strides, place, depth + 1, members);
+}
+
 class Binder {
  public:
   Binder(Program& program, Rank rank) : program_(program) {
@@ -18,47 +38,16 @@ class Binder {
   }
 
   void run() {
-    for (Group& group : program_.groups) bind_members(group);
+    for (Group& group : program_.groups) {
+      const Mesh& mesh = program_.meshes[group.mesh.index()];
+      group.members =
+          members_from(mesh, group, first_place(mesh, group, coordinates_on(group.mesh)));
+    }
     for (Instruction& instruction : program_.instructions)
       std::visit([&](auto& what) { bind_kind(what); }, instruction.what);
   }
 
  private:
-  /// The ranks that share all coordinates with this one but those on the group's axes.
-  void bind_members(Group& group) const {
-    const Mesh& mesh = program_.meshes[group.mesh.index()];
-    const auto& own = coordinates_on(group.mesh);
-    std::vector<std::size_t> strides(mesh.axes.size());
-    std::size_t stride = 1, first = 0;
-    for (std::size_t axis = mesh.axes.size(); axis-- > 0;) {
-      strides[axis] = stride;
-      if (std::ranges::find(group.axes, AxisId(axis)) == group.axes.end())
-        first += static_cast<std::size_t>(own[axis]) * stride;
-      stride *= static_cast<std::size_t>(mesh.axes[axis].size);
-    }
-    group.members = {};
-    const std::size_t outer = mesh.axes.size() - group.axes.size();
-    std::size_t members = 1;
-    bool is_inner = true;  // the innermost axes, in their order: places that follow one another
-    for (std::size_t i = 0; i < group.axes.size(); ++i) {
-      is_inner = is_inner && group.axes[i].index() == outer + i;
-      members *= static_cast<std::size_t>(mesh.axes[group.axes[i].index()].size);
-    }
-    if (is_inner)
-      group.members = mesh.ranks.range(first, members);
-    else
-      add_members(group, mesh, strides, first, 0);
-  }
-
-  /// Appends the ranks at the places from `place` on along the group's axes from number `depth` on.
-  static void add_members(Group& group, const Mesh& mesh, const std::vector<std::size_t>& strides,
-                          std::size_t place, std::size_t depth) {
-    if (depth == group.axes.size()) return group.members.push_back(mesh.ranks[place]);
-    const std::size_t axis = group.axes[depth].index();
-    for (std::int64_t i = 0; i < mesh.axes[axis].size; ++i, place += strides[axis])
-      add_members(group, mesh, strides, place, depth + 1);
-  }
-
   /// Index of this rank's first element of a dim of a buffer.
   std::int64_t first(const Buffer& buffer, std::size_t dim) const {
     if (dim >= buffer.sharding.dims.size()) return 0;
@@ -168,6 +157,31 @@ std::vector<std::int64_t> coordinates_of(const Mesh& mesh, Rank rank) {
   auto coordinates = mesh.coordinates_of(rank);
   require(coordinates.has_value(), format("rank {} is one of mesh {}", rank.index(), mesh.name));
   return *std::move(coordinates);
+}
+
+std::size_t first_place(const Mesh& mesh, const Group& group,
+                        const std::vector<std::int64_t>& coordinates) {
+  std::size_t first = 0, stride = 1;
+  for (std::size_t axis = mesh.axes.size(); axis-- > 0;) {
+    if (std::ranges::find(group.axes, AxisId(axis)) == group.axes.end())
+      first += static_cast<std::size_t>(coordinates[axis]) * stride;
+    stride *= static_cast<std::size_t>(mesh.axes[axis].size);
+  }
+  return first;
+}
+
+Ranks members_from(const Mesh& mesh, const Group& group, std::size_t first) {
+  const std::size_t outer = mesh.axes.size() - group.axes.size();
+  std::size_t count = 1;
+  bool is_inner = true;  // the innermost axes, in their order: places that follow one another
+  for (std::size_t i = 0; i < group.axes.size(); ++i) {
+    is_inner = is_inner && group.axes[i].index() == outer + i;
+    count *= static_cast<std::size_t>(mesh.axes[group.axes[i].index()].size);
+  }
+  if (is_inner) return mesh.ranks.range(first, count);
+  Ranks members;
+  add_members(mesh, group, strides_of(mesh), first, 0, members);
+  return members;
 }
 
 void bind(Program& program, Rank rank) {

@@ -13,6 +13,13 @@ namespace fourfold::program {
 void bind(Program& program, Rank rank);
 void bind(Bundle& bundle, Rank rank);
 
+/// The members of a group of a rank, which are those that share all coordinates with it but those
+/// on the group's axes: the place on the mesh of the first of them, by which they are known, and
+/// all of them. Cost: that of the axes; linear in the members.
+std::size_t first_place(const Mesh& mesh, const Group& group,
+                        const std::vector<std::int64_t>& coordinates);
+Ranks members_from(const Mesh& mesh, const Group& group, std::size_t first);
+
 /// Coordinates of a rank on a mesh; throws InternalError when the mesh does not have it.
 std::vector<std::int64_t> coordinates_of(const Mesh& mesh, Rank rank);
 

@@ -1,20 +1,20 @@
 #include "program/meetings.h"
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "base/format.h"
+#include "program/bind.h"
 
 namespace fourfold::program {
 namespace {
 
-/// What binding changes of a rank's groups and messages, and nothing else of its bundle.
-Bundle frame_of(const Bundle& bundle) {
+/// The messages of a bundle, which binding gives their peers, and nothing else of it.
+Bundle messages_of(const Bundle& bundle) {
   Bundle frame;
   for (const Program& program : bundle.programs) {
     Program& some = frame.programs.emplace_back();
-    some.meshes = program.meshes;
-    some.groups = program.groups;
     for (const Instruction& instruction : program.instructions)
       if (std::holds_alternative<Send>(instruction.what) ||
           std::holds_alternative<Recv>(instruction.what))
@@ -22,6 +22,42 @@ Bundle frame_of(const Bundle& bundle) {
   }
   return frame;
 }
+
+std::string name_of(const Program& program, const Group& group) {
+  return format("{} of mesh {}", group.name, program.meshes[group.mesh.index()].name);
+}
+
+/// The communicators of the ranks of one class. Ranks whose group has the same first member have
+/// one, so that its members are listed once and not by each of them.
+class GroupsOfClass {
+ public:
+  explicit GroupsOfClass(const Program& program)
+      : program_(program), known_(program.groups.size()) {}
+
+  std::vector<std::uint32_t> of(Rank rank, Communicators& communicators) {
+    std::vector<std::uint32_t> numbers;
+    numbers.reserve(known_.size());
+    std::optional<MeshId> looked_at;
+    std::vector<std::int64_t> coordinates;
+    for (std::size_t i = 0; i < known_.size(); ++i) {
+      const Group& group = program_.groups[i];
+      const Mesh& mesh = program_.meshes[group.mesh.index()];
+      if (looked_at != group.mesh) coordinates = coordinates_of(mesh, rank);
+      looked_at = group.mesh;
+      const std::size_t first = first_place(mesh, group, coordinates);
+      const auto [known, is_new] = known_[i].try_emplace(first, 0);
+      if (is_new)
+        known->second =
+            communicators.number({name_of(program_, group), members_from(mesh, group, first)});
+      numbers.push_back(known->second);
+    }
+    return numbers;
+  }
+
+ private:
+  const Program& program_;
+  std::vector<std::map<std::size_t, std::uint32_t>> known_;  // by group and first place
+};
 
 }  // namespace
 
@@ -73,9 +109,7 @@ std::string Communicators::text(std::uint32_t number) const {
 Partners partners_of(const Program& program, Communicators& communicators) {
   Partners result;
   for (const Group& group : program.groups)
-    result.groups.push_back(communicators.number(
-        {format("{} of mesh {}", group.name, program.meshes[group.mesh.index()].name),
-         group.members}));
+    result.groups.push_back(communicators.number({name_of(program, group), group.members}));
   for (const Instruction& instruction : program.instructions)
     std::visit(
         [&](const auto& what) {
@@ -87,15 +121,21 @@ Partners partners_of(const Program& program, Communicators& communicators) {
 
 Meetings meetings(const Job& job, std::size_t program) {
   Meetings result;
-  std::vector<Bundle> frames;
+  std::vector<Bundle> messages;
+  std::vector<GroupsOfClass> groups;
   for (const Bundle& bundle : job.classes) {
     result.classes.push_back(stops_of(bundle.programs[program]));
-    frames.push_back(frame_of(bundle));
+    messages.push_back(messages_of(bundle));
+    groups.emplace_back(bundle.programs[program]);
   }
   for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
     const Binding& binding = job.ranks[rank];
-    const Bundle own = bound_to(frames[binding.of_class], Rank(rank), binding.peers);
-    result.ranks.push_back(partners_of(own.programs[program], result.communicators));
+    Partners& partners = result.ranks.emplace_back();
+    if (!result.classes[binding.of_class].messages.empty())
+      partners = partners_of(
+          bound_to(messages[binding.of_class], Rank(rank), binding.peers).programs[program],
+          result.communicators);
+    partners.groups = groups[binding.of_class].of(Rank(rank), result.communicators);
   }
   return result;
 }

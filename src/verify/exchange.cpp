@@ -127,6 +127,16 @@ Exchange exchange(Claims& claims, Terms& terms, Communicators& communicators) {
   return result;
 }
 
+MeetingsView CheckedJob::meetings(std::size_t program) const {
+  MeetingsView view;
+  for (const PositionClass& some : classes) view.classes.push_back(&some.skeletons[program].stops);
+  view.class_of = class_of;
+  for (const std::vector<Exchange>& programs : exchanges)
+    view.ranks.push_back(&programs[program].partners);
+  view.communicators = &communicators;
+  return view;
+}
+
 std::string CheckedJob::place(std::size_t rank, std::size_t program,
                               std::size_t instruction) const {
   const Program& of = classes[class_of[rank]].bundle->programs[program];

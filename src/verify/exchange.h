@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "program/meetings.h"
+#include "program/runners.h"
 #include "verify/claims.h"
 #include "verify/language.h"
 #include "verify/verify.h"
@@ -74,6 +75,8 @@ struct CheckedJob {
   const Partners& partners(std::size_t rank, std::size_t program) const {
     return exchanges[rank][program].partners;
   }
+  /// Who meets whom in one program; a view of this job.
+  MeetingsView meetings(std::size_t program) const;
   /// "rank 3: train: forward(0): instruction 17 (all_reduce -> &p)"; for the place of a fault.
   std::string place(std::size_t rank, std::size_t program, std::size_t instruction) const;
   /// "rank 3: instruction 17 (all_reduce -> &p)": the same, shorter, for the other ranks that a

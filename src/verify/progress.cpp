@@ -6,7 +6,6 @@
 
 #include "base/format.h"
 #include "verify/exchange.h"
-#include "verify/runners.h"
 
 namespace fourfold::verify {
 namespace {
@@ -276,11 +275,12 @@ class Progress {
 
 void check_progress(const CheckedJob& job, std::size_t program, std::vector<Fault>& faults) {
   // Where other rules have found faults, ranks may be out of step in ways that only they can tell.
+  const MeetingsView meetings = job.meetings(program);
   if (faults.empty())
-    if (const auto few = one_of_each_class(job, program);
+    if (const auto few = one_of_each_class(meetings);
         few && Progress(job, program, *few).is_complete())
       return;
-  const Runners all = all_runners(job, program);
+  const Runners all = all_runners(meetings);
   if (const Progress progress(job, program, all); !progress.is_complete())
     faults.push_back(progress.fault());
 }

@@ -1,0 +1,45 @@
+// Routes beside the closed forms of machine/mesh_bandwidth.h, which count groups and no flows.
+#include "simulate/route.h"
+
+#include <gtest/gtest.h>
+
+#include "machine/known_clusters.h"
+#include "machine/mesh_bandwidth.h"
+
+namespace fourfold::simulate {
+namespace {
+
+/// The groups of an axis that tile the first ranks of a cluster.
+std::vector<Ranks> groups_of(machine::AxisGroup axis, std::int64_t count) {
+  std::vector<Ranks> groups;
+  for (std::int64_t first = 0; first < count; first += axis.ranks * axis.stride)
+    for (std::int64_t inner = 0; inner < axis.stride; ++inner) {
+      Ranks& group = groups.emplace_back();
+      for (std::int64_t i = 0; i < axis.ranks; ++i)
+        group.push_back(Rank(static_cast<std::size_t>(first + inner + i * axis.stride)));
+    }
+  return groups;
+}
+
+TEST(Route, rings_of_all_groups_of_an_axis_have_the_bandwidth_of_the_closed_form) {
+  std::size_t count = 0;
+  for (const machine::KnownCluster& known : machine::known_clusters()) {
+    const machine::Cluster cluster = machine::load_cluster(known.name);
+    const Links links(cluster);
+    const std::int64_t most = std::min<std::int64_t>(cluster.ranks(), 128);
+    for (std::int64_t stride = 1; stride <= most; stride *= 2)
+      for (std::int64_t ranks = 2; ranks * stride <= most; ranks *= 2) {
+        const machine::AxisGroup axis{ranks, stride};
+        const std::int64_t tile = ranks * stride;
+        const Route route = ring_route(links, groups_of(axis, most / tile * tile));
+        const double wanted = machine::axis_bytes_per_s(cluster, axis);
+        EXPECT_NEAR(1 / route.alone_s, wanted, 1e-9 * wanted)
+            << known.name << ": " << ranks << " ranks, stride " << stride;
+        ++count;
+      }
+  }
+  EXPECT_GE(count, 300U);
+}
+
+}  // namespace
+}  // namespace fourfold::simulate
