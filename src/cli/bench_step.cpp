@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/styled_text.h"
 #include "base/units.h"
 #include "cli/config_source.h"
 #include "cli/train_rank.h"
@@ -108,6 +109,7 @@ Rows rows_of(const Figures& figures, const StepJob& step) {
   std::string all;
   for (const double seconds : figures.step_s) all += " " + milliseconds(seconds);
   Rows rows = job::summary_rows(step.job);
+  std::erase_if(rows, [](const Row& row) { return row.label == "run"; });  // there is none
   rows.push_back({"batches", format("{} in turn, ms:{}", batches, all)});
   rows.push_back(
       {"time", format("{} ms a step, the mean of the last {} (median {}, {} to {})",
@@ -163,10 +165,11 @@ void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::Wo
   const train::RunFacts facts = facts_of(job, step.source->unit(), std::nullopt);
   StepTimes times;
   {
+    const program::Bundle bundle =
+        job::bundle_of(job, static_cast<std::int64_t>(world.rank().index()));
     const auto backend =
         job::make_backend(job, is_alone ? nullptr : &world, format("file {}", step.source->name()));
-    run::Executor executor(job::bundle_of(job, static_cast<std::int64_t>(world.rank().index())),
-                           *backend);
+    run::Executor executor(bundle, *backend);
     std::vector<train::Observer*> observers;
     if (is_first) observers.push_back(&times);
     train::train(job.config.train, facts, executor, *step.source, observers,
@@ -187,8 +190,9 @@ void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::Wo
         job.plan.compute,
         std::min(static_cast<int>(world.size()) * job.target.threads, job::available_cores()),
         product_bench_s);
-  screen::print_text(arguments.format == "json" ? json_of(figures, step).dump() + "\n"
-                                                : screen::to_text(rows_of(figures, step), 100));
+  screen::print_text(arguments.format == "json"
+                         ? json_of(figures, step).dump() + "\n"
+                         : without_styles(screen::to_text(rows_of(figures, step), 100)));
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ void print_screen(const Priced& priced, const Result& result, const machine::Clu
                {"place", simulate::place_text(cluster, ranks)},
                {"job", format("{}, {}", priced.name, counted(ranks, "rank"))},
                {"step", step},
-               {"biggest cost", biggest_cost(prediction)},
+               {"most of it", biggest_cost(prediction)},
                {"exposed", format("{} of the step: exchanges that nothing hides",
                                   percent(prediction.exposed_s / prediction.step_s))},
                {"utilization", format("MFU {}, HFU {} of {} peak", percent(shares.mfu),
