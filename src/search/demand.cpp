@@ -55,9 +55,13 @@ class Counter {
         local(id).elements() *
         size_bytes(op::element_dtype(graph_.value(id).element, plan_.compute)));
   }
-  /// How often a step of the list is done in a training step.
-  double times(Phase phase) const {
-    return phase == Phase::update ? 1 : static_cast<double>(plan_.batching.accumulation);
+  /// How often a step of the list is done in a training step: but for the update, in each
+  /// micro-batch, and there in each chunk what is no move of weights or of their gradients.
+  double times(Phase phase, compile::Purpose purpose = compile::Purpose::activations) const {
+    if (phase == Phase::update) return 1;
+    const bool is_of_chunk = purpose == compile::Purpose::activations;
+    return static_cast<double>(plan_.batching.accumulation *
+                               (is_of_chunk ? plan_.batching.chunks : 1));
   }
   void use(ValueId id) {
     Life& life = lives_[id.index()];
@@ -89,7 +93,7 @@ class Counter {
     use(move.to);
     if (move.sum) use(*move.sum);
     const MoveKind kind = move.conversion.kind;
-    const double calls = times(move.phase);
+    const double calls = times(move.phase, move.purpose);
     if (kind == MoveKind::slice || kind == MoveKind::pack || kind == MoveKind::unpack) {
       demand_.other_bytes += calls * 2 * bytes(move.to);
       return;

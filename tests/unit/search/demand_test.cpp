@@ -65,7 +65,7 @@ TEST(Demand, sends_what_the_compiled_program_sends_on_every_grid) {
   EXPECT_GE(grids, 25U);
 }
 
-TEST(Demand, sends_what_the_program_sends_with_recomputation_cut_states_and_bf16) {
+TEST(Demand, sends_what_the_program_sends_with_recomputation_cut_states_bf16_and_chunks) {
   for (const plan::Grid& grid : compile::grids_of({1, 2}, 4)) {
     GridSetup setup = gpt_setup(grid);
     setup.plan.checkpointing.layers = 1;
@@ -76,6 +76,8 @@ TEST(Demand, sends_what_the_program_sends_with_recomputation_cut_states_and_bf16
     setup.plan.compute = DType::bf16;
     setup.plan.rounds_gradients = true;
     setup.plan.cached_gathers = 1;
+    expect_traffic_of_program(setup);
+    setup.plan.chunks = 2;
     expect_traffic_of_program(setup);
   }
 }
