@@ -180,6 +180,16 @@ TEST(AtpForms, item_6_pairs_by_nvlink_make_atp_2_best_where_nvlink_has_3_5_times
   EXPECT_EQ(best_atp(cluster, 8, printed), 2);
 }
 
+// 1.4, item 8: the closed form takes the rate of whole rings for every mesh of IC6.
+TEST(AtpForms, item_8_on_the_torus_two_neighbours_have_half_the_rate_that_the_closed_form_takes) {
+  const machine::Cluster cluster = machine::load_cluster("atp-ic6");
+  EXPECT_DOUBLE_EQ(machine::atp_bandwidths(cluster, 8, 2).ring2, 25e9);
+  const AtpModel half{.batch = 0.5, .element_bytes = 1};
+  EXPECT_NEAR(cost(cluster, 4, 4), atp_seconds_at_one_rate(half, 4, 4, 50e9),
+              1e-12 * cost(cluster, 4, 4));
+  EXPECT_GT(cost(cluster, 8, 2), 1.5 * atp_seconds_at_one_rate(half, 8, 2, 50e9));
+}
+
 // 1.4, item 9.
 TEST(AtpForms, item_9_the_best_second_dim_is_the_root_of_2_n_over_7_were_it_no_whole_number) {
   const AtpModel one{.element_bytes = 1};
