@@ -1,6 +1,7 @@
 #include "search/rank_grids.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <utility>
@@ -36,14 +37,14 @@ std::vector<plan::Grid> grids_of(std::int64_t ranks, const plan::Grid& wanted) {
   return grids;
 }
 
-/// All orders of the axes, the wanted one first.
+/// All orders of the axes: the wanted one first, then those that begin as it does.
 std::vector<std::vector<std::string>> orders_of(const std::vector<std::string>& wanted) {
-  std::vector<std::vector<std::string>> orders = {wanted};
-  std::vector<std::string> order = {"x", "y", "z", "data"};
-  std::ranges::sort(order);
-  do
-    if (order != wanted) orders.push_back(order);
-  while (std::ranges::next_permutation(order).found);
+  std::vector<std::vector<std::string>> orders;
+  std::array<std::size_t, 4> places = {0, 1, 2, 3};
+  do {
+    std::vector<std::string>& order = orders.emplace_back();
+    for (const std::size_t place : places) order.push_back(wanted[place]);
+  } while (std::ranges::next_permutation(places).found);
   return orders;
 }
 

@@ -77,6 +77,19 @@ TEST(RankGrids, orders_that_give_the_same_groups_count_once) {
   EXPECT_EQ(rank_grids(Planned("perlmutter-40gb", 4).question).orders, 4 + 6 * 2);
 }
 
+TEST(RankGrids, axes_of_one_rank_stay_where_the_configured_order_has_them) {
+  const Planned planned("perlmutter-40gb", 16);
+  std::size_t changed = 0;
+  for (const PricedPlan& plan : rank_grids(planned.question).plans) {
+    const plan::Grid& grid = plan.spec.grid;
+    if (grid.z > 1 || grid.data != 1) continue;
+    EXPECT_EQ(grid.order[2], "z") << grid_text(grid);
+    EXPECT_EQ(grid.order[3], "data") << grid_text(grid);
+    changed += grid.order[0] == "y" ? 1 : 0;
+  }
+  EXPECT_GT(changed, 0U);
+}
+
 TEST(RankGrids, no_order_is_faster_than_the_one_that_is_told) {
   const Planned planned("perlmutter-40gb", 16);
   Pricer pricer(planned.cluster, *machine::rate_of(planned.cluster.device, DType::f32),
