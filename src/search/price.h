@@ -57,6 +57,9 @@ class Pricer {
   double seconds(compile::MoveKind kind, const std::vector<machine::AxisGroup>& groups,
                  const Sent& sent);
 
+  /// machine::axis_bytes_per_s of the cluster.
+  double bytes_per_s(machine::AxisGroup group) { return link_of(group).bytes_per_s; }
+
  private:
   struct Link {
     double bytes_per_s = 0, latency_s = 0;

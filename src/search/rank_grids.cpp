@@ -230,7 +230,7 @@ class Ranker {
     for (std::size_t axis = 0; axis < grid.linears.size(); ++axis)
       if (grid.linears[axis] > 0)
         seconds += grid.linears[axis] * static_cast<double>(size_bytes(grid.plan.spec.compute)) /
-                   machine::axis_bytes_per_s(*question_.cluster, groups[axis]);
+                   pricer_.bytes_per_s(groups[axis]);
     return seconds;
   }
 
