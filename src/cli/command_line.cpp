@@ -443,8 +443,25 @@ void add_program(CLI::App& app, Commands& commands) {
 
 void add_plan(CLI::App& app, Commands& commands) {
   auto* sub = app.add_subcommand("plan", "Print what a run would be, without running it");
-  add_config_options(*sub, commands.plan.config);
-  add_ranks_option(*sub, commands.plan.ranks);
+  PlanArguments& arguments = commands.plan;
+  add_config_options(*sub, arguments.config);
+  add_ranks_option(*sub, arguments.ranks);
+  sub->add_option(
+      "--machine", arguments.machine,
+      "Price every legal grid on this machine: a name of `fourfold machines`, or a file");
+  sub->add_option("--nodes", arguments.nodes, "Nodes of the machine, in place of --ranks")
+      ->check(CLI::Range(std::int64_t{1}, config::most_ranks))
+      ->excludes("--ranks");
+  sub->add_option("--top", arguments.top, "With --machine: show so many grids (default: 10)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+  sub->add_option("--explain", arguments.explain,
+                  "With --machine: say why one place of the list is faster than another")
+      ->expected(2)
+      ->type_name("A B");
+  sub->add_option("--format", arguments.format,
+                  "With --machine: text, or json in seconds and bytes")
+      ->check(one_of({"text", "json"}))
+      ->capture_default_str();
   sub->callback([&] { commands.chosen = [&] { cli::plan(commands.plan); }; });
 }
 
@@ -648,15 +665,15 @@ void add_doctor(CLI::App& app, Commands& commands) {
   sub->callback([&] { commands.chosen = [&] { cli::doctor(commands.doctor); }; });
 }
 
-/// What an option takes, where one_of says so: "TEXT:{auto,cpu,cuda}"; a key of --override; a
-/// machine.
+/// What an option takes, where one_of says so: "TEXT:{auto,cpu,cuda}"; a key of --override, a
+/// machine that is known.
 std::vector<std::string> words_of(const CLI::Option& option) {
   std::vector<std::string> words;
   if (option.get_name() == "--override") {
     words = config::sections();
     for (const config::Key& key : config::keys()) words.push_back(key.path);
   }
-  if (option.get_name() == "MACHINE")
+  if (option.get_name() == "MACHINE" || option.get_name() == "--machine")
     for (const machine::KnownCluster& known : machine::known_clusters())
       words.push_back(known.name);
   std::string type = option.get_type_name();
@@ -755,7 +772,7 @@ void add_examples(CLI::App& app) {
            {{"trace"}, "trace summary runs/look"},
            {{"trace", "summary"}, "trace summary runs/look --json"},
            {{"program"}, "program configs/gpt-quickstart.yaml --program all --rank 1"},
-           {{"plan"}, "plan configs/gpt-tiny.yaml --set parallel.tensor.x=2 --ranks 4"},
+           {{"plan"}, "plan configs/paper/gpt-20b.yaml --machine perlmutter-40gb --ranks 32"},
            {{"verify"}, "verify configs/paper/gpt-80b.yaml"},
            {{"simulate"}, "simulate configs/paper/gpt-80b.yaml --machine perlmutter-40gb"},
            {{"config"}, "config explain optimizer.lr"},

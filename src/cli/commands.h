@@ -163,10 +163,15 @@ struct ProgramArguments {
 void program(const ProgramArguments& arguments);
 
 /// Prints what a run would be: model by part, batch, grid, local shapes, memory, what the ranks
-/// send each other, work of a step.
+/// send each other, work of a step. With a machine: every legal grid priced on it, the best first.
 struct PlanArguments {
   ConfigSource config;
   std::optional<std::int64_t> ranks;
+  std::string machine;                // a name, or the path of a file; empty: none
+  std::optional<std::int64_t> nodes;  // in place of ranks
+  std::optional<std::int64_t> top;    // so many grids; none: 10
+  std::vector<std::int64_t> explain;  // two places of the list; empty: the list
+  std::string format = "text";        // or "json"
 };
 void plan(const PlanArguments& arguments);
 

@@ -29,6 +29,15 @@ config::Config load_config(const ConfigSource& source) {
   }
 }
 
+config::Config load_config_of_any_grid(const ConfigSource& source) {
+  for (const std::string& file : source.files) rundir::refuse_folder(file);
+  try {
+    return config::load(source.files, source.sets);
+  } catch (const config::UnfitGrid& error) {
+    return error.config();
+  }
+}
+
 config::Config load_files_or_run(const ConfigSource& source) {
   ConfigSource files = source;
   std::vector<std::string> of_runs;

@@ -10,6 +10,9 @@ namespace fourfold::cli {
 /// work, where that of the configuration cannot.
 config::Config load_config(const ConfigSource& source);
 
+/// As load_config, but of a grid that may be any: one that does not fit is none of its faults.
+config::Config load_config_of_any_grid(const ConfigSource& source);
+
 /// As load_config, but a folder stands for the run in it: its settled configuration, with the
 /// origins that it had. Errors: UserError(bad_config), also for a folder that holds no run.
 config::Config load_files_or_run(const ConfigSource& source);

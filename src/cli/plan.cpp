@@ -1,17 +1,59 @@
+#include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "base/styled_text.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
 #include "job/job.h"
 #include "job/plan_report.h"
+#include "job/rank_plans.h"
+#include "job/ranking_text.h"
 #include "job/summary.h"
+#include "machine/known_clusters.h"
 #include "screen/print.h"
 #include "screen/rows.h"
 
 namespace fourfold::cli {
+namespace {
+
+void refuse_without_machine(const PlanArguments& arguments) {
+  const char* given = arguments.nodes              ? "--nodes"
+                      : arguments.top              ? "--top"
+                      : !arguments.explain.empty() ? "--explain"
+                      : arguments.format != "text" ? "--format"
+                                                   : nullptr;
+  if (given != nullptr)
+    throw UserError(ExitCode::bad_config,
+                    format("{} needs --machine, whose grids it is about; `fourfold machines` lists "
+                           "those that are known",
+                           given));
+}
+
+void plan_on_machine(const PlanArguments& arguments) {
+  constexpr std::int64_t usual_top = 10;
+  machine::Cluster cluster = machine::load_cluster(arguments.machine);
+  config::Config config = load_config_of_any_grid(arguments.config);
+  job::resolve_model(config);
+  const job::Ranking ranking =
+      job::rank_plans(std::move(config), std::move(cluster), {arguments.ranks, arguments.nodes});
+  const auto top = static_cast<std::size_t>(arguments.top.value_or(usual_top));
+  std::string text;
+  if (!arguments.explain.empty())
+    text = job::explanation_text(ranking, arguments.explain[0], arguments.explain[1]);
+  else if (arguments.format == "json")
+    text = job::ranking_json(ranking, top).dump() + "\n";
+  else
+    text = job::ranking_text(ranking, top);
+  screen::print("%s", text.c_str());
+}
+
+}  // namespace
 
 void plan(const PlanArguments& arguments) {
+  if (!arguments.machine.empty()) return plan_on_machine(arguments);
+  refuse_without_machine(arguments);
   config::Config config = load_config(arguments.config);
   job::resolve_model(config);
   job::Job job = job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks);

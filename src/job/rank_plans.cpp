@@ -1,0 +1,154 @@
+#include "job/rank_plans.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "config/infeasible_text.h"
+#include "job/nearest_grids.h"
+#include "model/model.h"
+#include "search/explain.h"
+
+namespace fourfold::job {
+namespace {
+
+std::int64_t asked_ranks(const config::Config& config, const machine::Cluster& cluster,
+                         const RanksAsked& asked) {
+  const std::int64_t most = cluster.ranks();
+  if (asked.nodes) {
+    const auto of_node = ranks_of_node(cluster);
+    if (!of_node)
+      throw UserError(ExitCode::bad_config,
+                      format("{} does not say how many devices a node has; set --ranks to a number "
+                             "from 1 to {} instead of --nodes",
+                             cluster.name, format_grouped(most)));
+    if (*asked.nodes > most / *of_node)
+      throw UserError(ExitCode::bad_config,
+                      format("{} has {} of {}, not {}; set --nodes to at most that", cluster.name,
+                             counted(most / *of_node, "node"), counted(*of_node, "rank"),
+                             format_grouped(*asked.nodes)));
+    return *asked.nodes * *of_node;
+  }
+  const std::int64_t ranks = asked.ranks.value_or(plan::num_ranks(config.plan.grid));
+  if (ranks > most)
+    throw UserError(ExitCode::bad_config,
+                    format("{} has {}, not {}; set --ranks to at most that", cluster.name,
+                           counted(most, "rank"), format_grouped(ranks)));
+  return ranks;
+}
+
+void check_rate(const config::Config& config, const machine::Cluster& cluster) {
+  if (machine::rate_of(cluster.device, config.plan.compute) != nullptr) return;
+  std::vector<std::string> known;
+  for (const machine::ComputeRate& rate : cluster.device.rates)
+    known.emplace_back(to_string(rate.dtype));
+  throw UserError(
+      ExitCode::bad_config,
+      format("{} has rates for {} alone, not for precision.compute = {}; set another precision, or "
+             "add device.rates.{} to a file of the machine",
+             cluster.name, join(known, ", "), to_string(config.plan.compute),
+             to_string(config.plan.compute)));
+}
+
+search::Question question_of(const config::Config& config, const machine::Cluster& cluster,
+                             std::int64_t ranks) {
+  search::Question question;
+  question.cluster = &cluster;
+  question.ranks = ranks;
+  question.spec = config.plan;
+  question.layers = model::num_layers(config.model());
+  question.has_equal_layers = config.kind == model::Kind::gpt;
+  question.settle = [&config](const plan::Grid& grid) {
+    config::Config settled = config;
+    settled.plan.grid = grid;
+    config::share_values(settled);
+    return settled.plan;
+  };
+  question.build = [&config](std::int64_t layers, const plan::PlanSpec& spec) {
+    model::Spec of_model = config.model();
+    if (auto* gpt = std::get_if<model::GptSpec>(&of_model)) gpt->num_layers = layers;
+    const auto b = std::get<plan::Batching>(plan::solve_batching(spec));
+    graph::ModelGraphs model =
+        model::build(of_model,
+                     {b.samples(), b.length, b.global_batch, config.data.mask_documents,
+                      config.data.restart_positions, b.chunks},
+                     config.optimizer, model::Writes::nothing);
+    std::erase_if(model.graphs, [](const graph::Graph& graph) { return graph.name != "train"; });
+    return model;
+  };
+  return question;
+}
+
+[[noreturn]] void refuse_illegal(const Ranking& ranking) {
+  std::string why;
+  for (const plan::Problem& problem : ranking.answer.problems)
+    if (why.empty() || std::holds_alternative<plan::UnevenBatch>(problem))
+      why = config::in_words(problem, ranking.config.kind).message;
+  throw UserError(
+      ExitCode::does_not_fit,
+      format("no grid of {} divides the model and its batch: {}{}", counted(ranking.ranks, "rank"),
+             why, nearest_grids(ranking.config, ranking.ranks)));
+}
+
+[[noreturn]] void refuse_too_large(const Ranking& ranking) {
+  const search::PricedPlan& least = ranking.answer.too_large.front();
+  std::string tensors, ways;
+  for (const search::LargeTensor& tensor : least.demand.largest)
+    tensors += format("{}{} {}", tensors.empty() ? "" : ", ", tensor.name,
+                      format_bytes(static_cast<std::int64_t>(tensor.bytes)));
+  const plan::Checkpointing& checkpointing = least.spec.checkpointing;
+  if (checkpointing.layers != 1 || checkpointing.keeps_products)
+    ways += "set memory.activation_checkpointing = full, ";
+  if (least.spec.micro_batch_size > 1)
+    ways += format("reduce train.micro_batch_size = {}, ", least.spec.micro_batch_size);
+  throw UserError(
+      ExitCode::does_not_fit,
+      format(
+          "no grid of {} fits: a rank has {} on {}, and the least that one needs is {} ({}); its "
+          "largest tensors are {}; {}{}use more ranks",
+          counted(ranking.ranks, "rank"),
+          format_bytes(static_cast<std::int64_t>(ranking.answer.memory_bytes)),
+          ranking.cluster.name, format_bytes(static_cast<std::int64_t>(least.demand.memory.all())),
+          search::grid_text(least.spec.grid), tensors, ways, ways.empty() ? "" : "or "));
+}
+
+}  // namespace
+
+std::optional<std::int64_t> ranks_of_node(const machine::Cluster& cluster) {
+  const auto host = std::ranges::find(cluster.levels, "host", &machine::Level::name);
+  std::size_t below = 0;
+  if (host != cluster.levels.end())
+    below = static_cast<std::size_t>(host - cluster.levels.begin()) + 1;
+  else if (cluster.levels.size() > 1)
+    below = 1;
+  else
+    return std::nullopt;
+  std::int64_t devices = 1;
+  for (std::size_t level = 0; level < below; ++level) devices *= cluster.levels[level].units;
+  return devices * cluster.ranks_per_device;
+}
+
+Ranking rank_plans(config::Config config, machine::Cluster cluster, RanksAsked asked) {
+  Ranking ranking{std::move(config), std::move(cluster), 1, 1, {}, {}};
+  ranking.ranks = asked_ranks(ranking.config, ranking.cluster, asked);
+  ranking.node_ranks =
+      std::min(ranks_of_node(ranking.cluster).value_or(ranking.ranks), ranking.ranks);
+  check_rate(ranking.config, ranking.cluster);
+  config::share_values(ranking.config);
+  const search::Question question = question_of(ranking.config, ranking.cluster, ranking.ranks);
+  ranking.answer = search::rank_grids(question);
+  if (ranking.answer.plans.empty() && ranking.answer.too_large.empty()) refuse_illegal(ranking);
+  if (ranking.answer.plans.empty()) refuse_too_large(ranking);
+  const search::PricedPlan& first = ranking.answer.plans.front();
+  const std::int64_t at_once = first.spec.micro_batch_size * ranking.ranks,
+                     micros = std::max<std::int64_t>(first.spec.global_batch_size / at_once, 1);
+  ranking.rivals = search::price_rivals(
+      ranking.cluster, ranking.ranks, ranking.node_ranks, search::linears_of_step(question, first),
+      static_cast<double>(micros), static_cast<double>(size_bytes(ranking.config.plan.compute)));
+  return ranking;
+}
+
+}  // namespace fourfold::job

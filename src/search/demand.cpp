@@ -1,0 +1,224 @@
+#include "search/demand.h"
+
+#include <algorithm>
+#include <optional>
+#include <variant>
+
+#include "compile/insert_conversions.h"
+#include "compile/recompute.h"
+#include "compile/use_cut_forms.h"
+
+namespace fourfold::search {
+namespace {
+
+using compile::Move;
+using compile::MoveKind;
+using compile::ShardedGraph;
+using compile::ShardedValue;
+using graph::Node;
+using graph::Phase;
+using graph::ValueId;
+using graph::ValueRole;
+
+constexpr std::size_t tensors_named = 3;
+
+/// How much a value needs, and from which step to which.
+struct Life {
+  double bytes = 0;
+  std::optional<std::size_t> first;
+  std::size_t last = 0;
+};
+
+class Counter {
+ public:
+  Counter(const ShardedGraph& graph, const plan::Plan& plan)
+      : graph_(graph), plan_(plan), mesh_(plan.meshes[graph.mesh.index()]) {}
+
+  Demand run() {
+    lives_.resize(graph_.values.size());
+    for (std::size_t i = 0; i < lives_.size(); ++i) lives_[i].bytes = bytes(ValueId(i));
+    for (step_ = 0; step_ < graph_.steps.size(); ++step_) {
+      if (const auto* node = std::get_if<Node>(&graph_.steps[step_])) count(*node);
+      if (const auto* move = std::get_if<Move>(&graph_.steps[step_])) count(*move);
+    }
+    count_persistent();
+    count_alive();
+    return std::move(demand_);
+  }
+
+ private:
+  Shape local(ValueId id) const {
+    return op::local_shape(graph_.value(id).shape, graph_.value(id).sharding, mesh_);
+  }
+  double bytes(ValueId id) const {
+    return static_cast<double>(
+        local(id).elements() *
+        size_bytes(op::element_dtype(graph_.value(id).element, plan_.compute)));
+  }
+  /// How often a step of the list is done in a training step: but for the update, in each
+  /// micro-batch, and there in each chunk what is no move of weights or of their gradients.
+  double times(Phase phase, compile::Purpose purpose = compile::Purpose::activations) const {
+    if (phase == Phase::update) return 1;
+    const bool is_of_chunk = purpose == compile::Purpose::activations;
+    return static_cast<double>(plan_.batching.accumulation *
+                               (is_of_chunk ? plan_.batching.chunks : 1));
+  }
+  void use(ValueId id) {
+    Life& life = lives_[id.index()];
+    if (!life.first) life.first = step_;
+    life.last = step_;
+  }
+
+  // --- work and traffic
+
+  void count(const Node& node) {
+    std::vector<Shape> shapes;
+    bool is_once = false;
+    for (const auto* list : {&node.reads, &node.outputs})
+      for (const ValueId id : *list) {
+        use(id);
+        shapes.push_back(local(id));
+        is_once = is_once || (list == &node.outputs && graph_.value(id).is_rounded_weight);
+      }
+    const double calls = is_once ? 1 : times(node.phase);
+    demand_.instructions += calls;
+    if (op::is_counted_in_flops(op::work_class(node.op)))
+      demand_.products[op::flops(node.op, shapes)] += calls;
+    else
+      demand_.other_bytes += calls * op::traffic_bytes(node.op, shapes, plan_.compute);
+  }
+
+  void count(const Move& move) {
+    use(move.from);
+    use(move.to);
+    if (move.sum) use(*move.sum);
+    const MoveKind kind = move.conversion.kind;
+    const double calls = times(move.phase, move.purpose);
+    if (kind == MoveKind::slice || kind == MoveKind::pack || kind == MoveKind::unpack) {
+      demand_.other_bytes += calls * 2 * bytes(move.to);
+      return;
+    }
+    double ranks = 1;
+    for (const AxisId axis : move.conversion.axes)
+      ranks *= static_cast<double>(mesh_.axes[axis.index()].size);
+    // Padding goes along: what is gathered or scattered is as much as all members hold or get.
+    double payload = std::max(bytes(move.from), bytes(move.to));
+    if (kind == MoveKind::all_gather) payload = ranks * bytes(move.from);
+    if (kind == MoveKind::reduce_scatter) payload = ranks * bytes(move.to);
+    const double passes = kind == MoveKind::all_reduce ? 2 : 1;
+    Sent& sent = demand_.sent[{move.purpose, kind, move.conversion.axes,
+                               graph_.value(move.from).label, move.phase == Phase::update}];
+    sent.calls += calls;
+    sent.payload_bytes += calls * payload;
+    sent.sent_bytes += calls * passes * (ranks - 1) / ranks * payload;
+    demand_.instructions += calls;
+  }
+
+  // --- memory
+
+  void count_persistent() {
+    for (const ShardedValue& value : graph_.values) {
+      const double size = bytes(ValueId(static_cast<std::size_t>(&value - graph_.values.data())));
+      if (value.role == ValueRole::parameter) demand_.memory.parameters += size;
+      if (value.role == ValueRole::moment || value.role == ValueRole::average)
+        demand_.memory.optimizer += size;
+      if (value.is_rounded_weight) demand_.memory.rounded += size;
+    }
+  }
+
+  /// True if the value takes memory of its own only while it is used.
+  bool is_transient(const ShardedValue& value) const {
+    return !graph::is_persistent(value.role) && value.role != ValueRole::step &&
+           value.role != ValueRole::result && !value.is_rounded_weight && !value.window_of;
+  }
+
+  /// The class of a transient value: gradients of weights, weights in use, or activations.
+  double& class_of(MemoryNeed& memory, const ShardedValue& value) const {
+    if (value.role == ValueRole::gradient || value.name.starts_with("gradient/"))
+      return memory.gradients;
+    const bool is_weight =
+        std::ranges::binary_search(weights_, value.name.substr(0, value.name.find('/')));
+    return is_weight ? memory.weights : memory.activations;
+  }
+
+  void count_alive() {
+    const std::size_t steps = graph_.steps.size();
+    std::vector<double> change(steps + 1, 0);
+    for (std::size_t i = 0; i < lives_.size(); ++i) {
+      Life& life = lives_[i];
+      const ShardedValue& value = graph_.values[i];
+      if (value.role == ValueRole::parameter) weights_.push_back(value.name);
+      if (!life.first || !is_transient(value)) continue;
+      // Sums over micro-batches are there from the end of the first one on.
+      if (value.role == ValueRole::gradient && plan_.batching.accumulation > 1) life.first = 0;
+      change[*life.first] += life.bytes;
+      change[life.last + 1] -= life.bytes;
+    }
+    std::ranges::sort(weights_);
+    std::size_t fullest = 0;
+    double alive = 0, most = 0;
+    for (std::size_t step = 0; step < steps; ++step) {
+      alive += change[step];
+      if (alive <= most) continue;
+      most = alive;
+      fullest = step;
+    }
+    for (std::size_t i = 0; i < lives_.size(); ++i) {
+      const ShardedValue& value = graph_.values[i];
+      const bool is_alive =
+          lives_[i].first && *lives_[i].first <= fullest && lives_[i].last >= fullest;
+      const bool is_kept = graph::is_persistent(value.role);
+      if (!is_kept && !(is_alive && is_transient(value))) continue;
+      if (!is_kept) class_of(demand_.memory, value) += lives_[i].bytes;
+      demand_.largest.push_back({value.name, lives_[i].bytes});
+    }
+    std::ranges::stable_sort(demand_.largest, std::ranges::greater(), &LargeTensor::bytes);
+    demand_.largest.resize(std::min(demand_.largest.size(), tensors_named));
+  }
+
+  const ShardedGraph& graph_;
+  const plan::Plan& plan_;
+  const Mesh& mesh_;
+  std::size_t step_ = 0;
+  std::vector<Life> lives_;  // by value
+  std::vector<std::string> weights_;
+  Demand demand_;
+};
+
+double between(double a, double b, double times) {
+  return a + times * (b - a);
+}
+
+}  // namespace
+
+Demand demand_of(const graph::Graph& train, const plan::Plan& plan) {
+  const compile::CutGraph cut = compile::use_cut_forms(train, plan);
+  const compile::Recomputed recomputed = compile::recompute(cut.graph, plan.checkpointing);
+  return Counter(compile::insert_conversions(recomputed, cut.shardings, plan), plan).run();
+}
+
+Demand extrapolated(const Demand& a, const Demand& b, double times) {
+  Demand result = b;
+  for (const auto& [key, sent] : a.sent) result.sent.try_emplace(key);
+  for (auto& [key, sent] : result.sent) {
+    const auto place = a.sent.find(key);
+    const Sent before = place == a.sent.end() ? Sent{} : place->second;
+    sent = {between(before.calls, sent.calls, times),
+            between(before.payload_bytes, sent.payload_bytes, times),
+            between(before.sent_bytes, sent.sent_bytes, times)};
+  }
+  for (const auto& [flops, count] : a.products) result.products.try_emplace(flops, 0);
+  for (auto& [flops, count] : result.products) {
+    const auto place = a.products.find(flops);
+    count = between(place == a.products.end() ? 0 : place->second, count, times);
+  }
+  result.other_bytes = between(a.other_bytes, b.other_bytes, times);
+  result.instructions = between(a.instructions, b.instructions, times);
+  for (double MemoryNeed::* each :
+       {&MemoryNeed::parameters, &MemoryNeed::rounded, &MemoryNeed::optimizer,
+        &MemoryNeed::gradients, &MemoryNeed::weights, &MemoryNeed::activations})
+    result.memory.*each = between(a.memory.*each, b.memory.*each, times);
+  return result;
+}
+
+}  // namespace fourfold::search

@@ -1,0 +1,74 @@
+// What a training step asks of one rank: work, what it sends, memory; counted from the shardings of
+// a plan, by closed form. Nothing is lowered, placed or fused: a program's own numbers are
+// program/traffic.h and the memory table of `fourfold plan`.
+//
+// What is sent is exact, whatever the model: every change of sharding that the ops' factor rules
+// ask for (compile/insert_conversions). Work is that of rows before they are fused, memory that of
+// values before their buffers are placed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compile/sharded_graph.h"
+#include "plan/plan.h"
+
+namespace fourfold::search {
+
+/// Collectives of one kind along the same axes, for the same purpose, on tensors of one label.
+struct SentKey {
+  compile::Purpose purpose = compile::Purpose::activations;
+  compile::MoveKind kind = compile::MoveKind::all_reduce;
+  std::vector<AxisId> axes;
+  std::string label;       // of the tensors: which part of the model made them
+  bool is_at_end = false;  // once in a step, where buckets join them; else in each micro-batch
+  auto operator<=>(const SentKey&) const = default;
+};
+
+/// In a step. Fractions occur only on the way to numbers of other layers.
+struct Sent {
+  double calls = 0;
+  double payload_bytes = 0;  // of the tensors, the larger side
+  double sent_bytes = 0;     // by one rank of a ring
+};
+
+/// Bytes of one rank.
+struct MemoryNeed {
+  double parameters = 0;  // between steps
+  double rounded = 0;     // their copies in the type of the computation
+  double optimizer = 0;   // moments and averages
+  double gradients = 0;   // where most is alive, as the next two
+  double weights = 0;     // gathered for use
+  double activations = 0;
+  double all() const {
+    return parameters + rounded + optimizer + gradients + weights + activations;
+  }
+};
+
+/// A tensor of a rank, at most as alive as one of its name.
+struct LargeTensor {
+  std::string name;
+  double bytes = 0;
+};
+
+struct Demand {
+  std::map<SentKey, Sent> sent;
+  std::map<double, double> products;  // by flops of one: how many; cores too
+  double other_bytes = 0;             // read and written by all other rows
+  double instructions = 0;            // rows and collectives
+  MemoryNeed memory;
+  std::vector<LargeTensor> largest;  // of those alive where most is, the largest first
+};
+
+/// The demand of a training graph on the one mesh of its plan, for all micro-batches of a step.
+/// Cost: linear in the nodes of the graph.
+Demand demand_of(const graph::Graph& train, const plan::Plan& plan);
+
+/// a + times (b - a), each number apart: the demand of a model of more layers than `a`, where `b`
+/// has as many more as `a` has. Tensors are those of `b`.
+Demand extrapolated(const Demand& a, const Demand& b, double times);
+
+}  // namespace fourfold::search

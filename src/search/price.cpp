@@ -1,0 +1,126 @@
+#include "search/price.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "base/error.h"
+
+namespace fourfold::search {
+namespace {
+
+using compile::MoveKind;
+using compile::Purpose;
+using machine::AxisGroup;
+
+/// The name of a measured collective; empty where a cluster's file has none for the kind.
+std::string measured_kind(MoveKind kind) {
+  switch (kind) {
+    case MoveKind::all_reduce:
+      return "all_reduce";
+    case MoveKind::all_gather:
+      return "all_gather";
+    case MoveKind::reduce_scatter:
+      return "reduce_scatter";
+    case MoveKind::all_to_all:
+      return "all_to_all";
+    default:
+      return "";
+  }
+}
+
+/// Axes that follow one another in rank order are one group.
+std::vector<AxisGroup> joined(std::vector<AxisGroup> groups) {
+  std::ranges::sort(groups, {}, &AxisGroup::stride);
+  std::vector<AxisGroup> result;
+  for (const AxisGroup& group : groups) {
+    if (group.ranks == 1) continue;
+    if (!result.empty() && result.back().stride * result.back().ranks == group.stride)
+      result.back().ranks *= group.ranks;
+    else
+      result.push_back(group);
+  }
+  return result;
+}
+
+double& of_purpose(Price& price, Purpose purpose) {
+  if (purpose == Purpose::weights) return price.weights;
+  return purpose == Purpose::gradients ? price.gradients : price.activations;
+}
+
+}  // namespace
+
+std::vector<AxisGroup> groups_in_order(const Mesh& mesh, const std::vector<std::string>& order) {
+  std::vector<AxisGroup> groups(mesh.axes.size());
+  std::int64_t stride = 1;
+  for (const std::string& name : order) {
+    const auto axis = std::ranges::find(mesh.axes, name, &Axis::name);
+    require(axis != mesh.axes.end(), "an order names the axes of its mesh");
+    groups[static_cast<std::size_t>(axis - mesh.axes.begin())] = {axis->size, stride};
+    stride *= axis->size;
+  }
+  return groups;
+}
+
+const Pricer::Link& Pricer::link_of(AxisGroup group) {
+  const auto [place, is_new] = links_.try_emplace({group.ranks, group.stride});
+  if (!is_new) return place->second;
+  const std::int64_t last = (group.ranks - 1) * group.stride / cluster_.ranks_per_device;
+  const auto level = cluster_.meeting_level(0, last);
+  place->second = {machine::axis_bytes_per_s(cluster_, group),
+                   level ? cluster_.levels[*level].latency_s : 0};
+  return place->second;
+}
+
+double Pricer::seconds(MoveKind kind, const std::vector<AxisGroup>& groups, const Sent& sent) {
+  const std::vector<AxisGroup> apart = joined(groups);
+  if (apart.empty()) return 0;
+  if (apart.size() == 1)
+    if (const auto* measured =
+            cluster_.measured(measured_kind(kind), apart[0].ranks, apart[0].stride))
+      return sent.calls * measured->latency_s + sent.payload_bytes / measured->bytes_per_s;
+  double rate = std::numeric_limits<double>::infinity(), latency = 0, ranks = 1;
+  for (const AxisGroup& group : apart) {
+    const Link& link = link_of(group);
+    rate = std::min(rate, link.bytes_per_s);
+    latency = std::max(latency, link.latency_s);
+    ranks *= static_cast<double>(group.ranks);
+  }
+  const double starts = kind == MoveKind::all_reduce ? 2 * std::ceil(std::log2(ranks)) : ranks - 1;
+  return sent.calls * starts * latency + sent.sent_bytes / rate;
+}
+
+Price Pricer::price(const Demand& demand, const std::vector<AxisGroup>& groups) {
+  const machine::Device& device = cluster_.device;
+  const auto sharing = static_cast<double>(cluster_.ranks_per_device);
+  Price price;
+  for (const auto& [flops, count] : demand.products)
+    if (flops > 0)
+      price.products += sharing * count * flops / machine::product_flops_per_s(rate_, flops);
+  price.others = sharing * demand.other_bytes / (device.memory_bytes_per_s * device.memory_share) +
+                 demand.instructions * device.instruction_s;
+  std::map<std::tuple<Purpose, MoveKind, std::vector<AxisId>>, TrafficPrice> traffic;
+  for (const auto& [key, sent] : demand.sent) {
+    std::vector<AxisGroup> along;
+    for (const AxisId axis : key.axes) along.push_back(groups[axis.index()]);
+    Sent priced = sent;
+    // Gradients that are sent once in a step share messages.
+    if (key.is_at_end && key.purpose == Purpose::gradients && bucket_bytes_ > 0)
+      priced.calls =
+          std::min(sent.calls, std::ceil(sent.payload_bytes / static_cast<double>(bucket_bytes_)));
+    const double seconds = this->seconds(key.kind, along, priced);
+    of_purpose(price, key.purpose) += seconds;
+    TrafficPrice& entry = traffic[{key.purpose, key.kind, key.axes}];
+    entry.purpose = key.purpose;
+    entry.kind = key.kind;
+    entry.axes = key.axes;
+    entry.sent_bytes += sent.sent_bytes;
+    entry.seconds += seconds;
+  }
+  for (auto& [key, entry] : traffic) price.traffic.push_back(std::move(entry));
+  std::ranges::stable_sort(price.traffic, std::ranges::greater(), &TrafficPrice::seconds);
+  return price;
+}
+
+}  // namespace fourfold::search

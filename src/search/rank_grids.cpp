@@ -1,0 +1,264 @@
+#include "search/rank_grids.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+#include "base/parallel.h"
+
+namespace fourfold::search {
+namespace {
+
+using machine::AxisGroup;
+
+std::vector<std::int64_t> divisors(std::int64_t number) {
+  std::vector<std::int64_t> result;
+  for (std::int64_t n = 1; n <= number; ++n)
+    if (number % n == 0) result.push_back(n);
+  return result;
+}
+
+std::vector<plan::Grid> grids_of(std::int64_t ranks, const plan::Grid& wanted) {
+  std::vector<plan::Grid> grids;
+  for (const std::int64_t x : divisors(ranks))
+    for (const std::int64_t y : divisors(ranks / x))
+      for (const std::int64_t z : divisors(ranks / x / y)) {
+        plan::Grid grid = wanted;
+        grid.x = x;
+        grid.y = y;
+        grid.z = z;
+        grid.data = ranks / x / y / z;
+        grids.push_back(grid);
+      }
+  return grids;
+}
+
+/// All orders of the axes: the wanted one first, then those that begin as it does.
+std::vector<std::vector<std::string>> orders_of(const std::vector<std::string>& wanted) {
+  std::vector<std::vector<std::string>> orders;
+  std::array<std::size_t, 4> places = {0, 1, 2, 3};
+  do {
+    std::vector<std::string>& order = orders.emplace_back();
+    for (const std::size_t place : places) order.push_back(wanted[place]);
+  } while (std::ranges::next_permutation(places).found);
+  return orders;
+}
+
+/// What a grid asks of a rank, before it has an order of ranks and a price.
+struct CountedGrid {
+  PricedPlan plan;
+  bool is_legal = false, fits = false;
+  std::vector<double> linears;  // AxoNN's volumes, elements by axis
+  std::vector<plan::Problem> problems;
+};
+
+/// Counts one grid.
+class GridCounter {
+ public:
+  GridCounter(const Question& question, double memory_bytes)
+      : question_(question), memory_bytes_(memory_bytes) {}
+
+  CountedGrid run(const plan::Grid& grid) {
+    plan_.spec = question_.settle(grid);
+    if (!check(plan::solve_grid(plan_.spec, question_.ranks))) return std::move(result_);
+    const auto batching = plan::solve_batching(plan_.spec);
+    if (!check(batching)) return std::move(result_);
+    plan_.accumulation = std::get<plan::Batching>(batching).accumulation;
+    plan_.mesh = plan::make_mesh(plan_.spec.grid);
+    result_.fits = find_demand();
+    return std::move(result_);
+  }
+
+ private:
+  /// False where there is no plan; its problems are kept.
+  template <class T>
+  bool check(const std::variant<T, plan::Infeasible>& made) {
+    const auto* infeasible = std::get_if<plan::Infeasible>(&made);
+    if (infeasible != nullptr) result_.problems = infeasible->problems;
+    return infeasible == nullptr;
+  }
+
+  /// The kinds of recomputation to look at, the least first.
+  std::vector<plan::Checkpointing> checkpointings() const {
+    if (!question_.spec.checkpointing.is_auto) return {question_.spec.checkpointing};
+    return {{}, {.layers = 1, .keeps_products = true}, {.layers = 1}};
+  }
+
+  /// Fills in the demand; true if a rank has as much memory as it needs. Where it is open which
+  /// gathered weights stay, none do if they do not fit.
+  bool find_demand() {
+    const std::optional<std::int64_t> wanted = plan_.spec.cached_gathers;
+    for (const plan::Checkpointing& checkpointing : checkpointings())
+      for (const auto& cached : {wanted, std::optional<std::int64_t>(0)}) {
+        if (wanted && cached != wanted) continue;
+        plan_.spec.checkpointing = checkpointing;
+        plan_.spec.cached_gathers = cached;
+        result_.is_legal = count();
+        if (!result_.is_legal) return false;
+        if (plan_.demand.memory.all() <= memory_bytes_) return true;
+        if (plan_.spec.grid.z == 1) break;  // nothing is gathered on z
+      }
+    return false;
+  }
+
+  /// False where no plan is legal. Where the gathers of some layers alone are kept, numbers lie
+  /// between those of none and of all.
+  bool count() {
+    const std::optional<std::int64_t> cached = plan_.spec.cached_gathers;
+    if (!cached || *cached == 0 || *cached >= question_.layers) return count_layers();
+    plan_.spec.cached_gathers = question_.layers;
+    if (!count_layers()) return false;
+    const Demand all = std::move(plan_.demand);
+    plan_.spec.cached_gathers = 0;
+    count_layers();
+    plan_.demand = extrapolated(
+        plan_.demand, all, static_cast<double>(*cached) / static_cast<double>(question_.layers));
+    plan_.spec.cached_gathers = cached;
+    return true;
+  }
+
+  bool count_layers() {
+    const std::int64_t few = std::max<std::int64_t>(plan_.spec.checkpointing.layers, 1);
+    if (!question_.has_equal_layers || question_.layers <= 2 * few || question_.layers % few != 0)
+      return count_model(question_.layers);
+    if (!count_model(few)) return false;
+    const Demand small = std::move(plan_.demand);
+    const std::vector<double> of_small = result_.linears;
+    count_model(2 * few);
+    const double times = static_cast<double>(question_.layers - few) / static_cast<double>(few);
+    plan_.demand = extrapolated(small, plan_.demand, times);
+    for (std::size_t i = 0; i < of_small.size(); ++i)
+      result_.linears[i] = of_small[i] + times * (result_.linears[i] - of_small[i]);
+    return true;
+  }
+
+  bool count_model(std::int64_t layers) {
+    const graph::ModelGraphs model = question_.build(layers, plan_.spec);
+    const auto made = plan::make_plan(model, plan_.spec);
+    if (!check(made)) return false;
+    const plan::Plan& plan = std::get<plan::Plan>(made);
+    plan_.demand = demand_of(model.at("train"), plan);
+    std::vector<LinearOnMesh> linears = linears_of(model.at("train"), plan);
+    const auto chunks = static_cast<double>(plan.batching.chunks);
+    for (LinearOnMesh& linear : linears) {
+      linear.input_elements *= chunks;
+      linear.output_elements *= chunks;
+    }
+    result_.linears =
+        axonn_elements(linears, plan.meshes[0], static_cast<double>(plan_.accumulation));
+    return true;
+  }
+
+  const Question& question_;
+  double memory_bytes_;
+  CountedGrid result_;
+  PricedPlan& plan_ = result_.plan;
+};
+
+class Ranker {
+ public:
+  explicit Ranker(const Question& question)
+      : question_(question),
+        pricer_(*question.cluster,
+                *machine::rate_of(question.cluster->device, question.spec.compute),
+                question.spec.bucket_bytes) {
+    const machine::Cluster& cluster = *question.cluster;
+    answer_.memory_bytes =
+        cluster.device.memory_bytes / static_cast<double>(cluster.ranks_per_device);
+    if (question.spec.memory_limit)
+      answer_.memory_bytes =
+          std::min(answer_.memory_bytes, static_cast<double>(*question.spec.memory_limit));
+  }
+
+  Answer run() {
+    const std::vector<plan::Grid> grids = grids_of(question_.ranks, question_.spec.grid);
+    std::vector<CountedGrid> counted(grids.size());
+    for_each_on_all_cores(grids.size(), [&](std::size_t i) {
+      counted[i] = GridCounter(question_, answer_.memory_bytes).run(grids[i]);
+    });
+    answer_.grids = static_cast<std::int64_t>(grids.size());
+    for (CountedGrid& grid : counted) {
+      note(grid.problems);
+      if (!grid.is_legal) continue;
+      choose_order(grid);
+      (grid.fits ? answer_.plans : answer_.too_large).push_back(std::move(grid.plan));
+    }
+    const auto seconds = [](const PricedPlan& plan) { return plan.price.all(); };
+    const auto bytes = [](const PricedPlan& plan) { return plan.demand.memory.all(); };
+    std::ranges::stable_sort(answer_.plans, {}, seconds);
+    std::ranges::stable_sort(answer_.too_large, {}, bytes);
+    return std::move(answer_);
+  }
+
+ private:
+  /// Keeps a problem of each kind.
+  void note(const std::vector<plan::Problem>& problems) {
+    for (const plan::Problem& problem : problems)
+      if (std::ranges::none_of(answer_.problems, [&](const plan::Problem& other) {
+            return other.index() == problem.index();
+          }))
+        answer_.problems.push_back(problem);
+  }
+
+  void choose_order(CountedGrid& grid) {
+    PricedPlan& priced = grid.plan;
+    std::set<std::vector<std::int64_t>> seen;
+    bool is_first = true;
+    for (const auto& order : orders_of(question_.spec.grid.order)) {
+      const std::vector<AxisGroup> groups = groups_in_order(priced.mesh, order);
+      std::vector<std::int64_t> strides;
+      for (const AxisGroup& group : groups) strides.push_back(group.ranks > 1 ? group.stride : 0);
+      if (!seen.insert(strides).second) continue;
+      ++answer_.orders;
+      Price price = pricer_.price(priced.demand, groups);
+      // Equal but for rounding is no better.
+      constexpr double rounding = 1e-9;
+      if (!is_first && price.all() >= (1 - rounding) * priced.price.all()) continue;
+      is_first = false;
+      priced.price = std::move(price);
+      priced.spec.grid.order = order;
+      priced.linears_s = seconds_of_linears(grid, groups);
+    }
+  }
+
+  double seconds_of_linears(const CountedGrid& grid, const std::vector<AxisGroup>& groups) {
+    double seconds = 0;
+    for (std::size_t axis = 0; axis < grid.linears.size(); ++axis)
+      if (grid.linears[axis] > 0)
+        seconds += grid.linears[axis] * static_cast<double>(size_bytes(grid.plan.spec.compute)) /
+                   pricer_.bytes_per_s(groups[axis]);
+    return seconds;
+  }
+
+  const Question& question_;
+  Pricer pricer_;
+  Answer answer_;
+};
+
+}  // namespace
+
+Answer rank_grids(const Question& question) {
+  require(question.cluster != nullptr && question.ranks <= question.cluster->ranks(),
+          "the cluster has the ranks");
+  require(machine::rate_of(question.cluster->device, question.spec.compute) != nullptr,
+          "the device has a rate for the type of the computation");
+  return Ranker(question).run();
+}
+
+std::vector<Linear> linears_of_step(const Question& question, const PricedPlan& priced) {
+  const graph::ModelGraphs model = question.build(question.layers, priced.spec);
+  const auto plan = std::get<plan::Plan>(plan::make_plan(model, priced.spec));
+  const auto times = static_cast<double>(priced.accumulation * plan.batching.chunks);
+  std::vector<Linear> linears;
+  for (const LinearOnMesh& linear : linears_of(model.at("train"), plan)) {
+    const auto& [m, k, n, is_transposed] = linear.sizes;
+    linears.push_back({times * m, k, n, linears.size() % 2 == 1});
+  }
+  return linears;
+}
+
+}  // namespace fourfold::search

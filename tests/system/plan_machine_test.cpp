@@ -1,0 +1,164 @@
+// `fourfold plan --machine`: every grid of a configuration priced on a described machine.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "machine/cluster_file.h"
+#include "machine/known_clusters.h"
+#include "support/in_process.h"
+
+namespace fourfold {
+namespace {
+
+using test::run_here;
+
+const std::string configs = FOURFOLD_SOURCE_DIR "/configs/";
+const std::string tiny = "plan " + configs + "gpt-tiny.yaml --machine perlmutter-40gb ";
+
+void expect_within_100_columns(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+}
+
+/// What is wrong is told in one line.
+void expect_refused(const std::string& command, int code, const std::string& words) {
+  const test::Outcome outcome = run_here(command);
+  EXPECT_EQ(outcome.code, code) << outcome.text;
+  EXPECT_NE(outcome.text.find(words), std::string::npos) << outcome.text << "\n" << words;
+  EXPECT_EQ(std::ranges::count(outcome.text, '\n'), 1) << outcome.text;
+}
+
+TEST(PlanMachine, grids_are_ranked_in_a_table_with_the_reason_and_lines_to_paste) {
+  const test::Outcome outcome = run_here(tiny + "--ranks 8 --top 3");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  expect_within_100_columns(outcome.output);
+  for (const char* words : {"perlmutter-40gb: 8 ranks of 6,144", "\n   1 ", "\n   3 ",
+                            "\nWhy: rank 1 takes ", "ZeRO-3", "\nparallel:\n  strategy: axonn\n"})
+    EXPECT_NE(outcome.output.find(words), std::string::npos) << outcome.output << words;
+  EXPECT_EQ(outcome.output.find("\n   4 "), std::string::npos) << outcome.output;
+}
+
+TEST(PlanMachine, the_lines_to_paste_make_a_configuration_for_those_ranks) {
+  const std::string output = run_here(tiny + "--ranks 8").output;
+  const auto folder =
+      std::filesystem::temp_directory_path() / format("fourfold-plan-machine-{}", getpid());
+  std::filesystem::create_directories(folder);
+  const std::string file = (folder / "grid.yaml").string();
+  write_file_atomic(file, output.substr(output.find("parallel:\n")));
+  const test::Outcome plan = run_here("plan " + configs + "gpt-tiny.yaml " + file + " --ranks 8");
+  EXPECT_EQ(plan.code, 0) << plan.text;
+  EXPECT_NE(plan.output.find(" 8 ranks = x "), std::string::npos) << plan.output;
+  std::filesystem::remove_all(folder);
+}
+
+TEST(PlanMachine, json_has_the_same_ranking_in_seconds_and_bytes) {
+  const test::Outcome outcome = run_here(tiny + "--nodes 2 --top 4 --format json");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  const Json json = parse_json(outcome.output, "json");
+  EXPECT_EQ(json.find("ranks")->as_integer(), 8) << "two nodes of four";
+  const auto& plans = json.find("plans")->items();
+  ASSERT_EQ(plans.size(), 4U);
+  double before = 0;
+  for (const Json& plan : plans) {
+    const Json& seconds = *plan.find("seconds");
+    const double step = seconds.find("step")->as_double();
+    EXPECT_GE(step, before);
+    before = step;
+    double sum = 0;
+    for (const char* one : {"products", "other_rows", "weights", "gradients", "activations"})
+      sum += seconds.find(one)->as_double();
+    EXPECT_NEAR(sum, step, 1e-12);
+    EXPECT_GT(plan.find("memory_bytes")->find("all")->as_double(), 0);
+    EXPECT_EQ(plan.find("x")->as_integer() * plan.find("y")->as_integer() *
+                  plan.find("z")->as_integer() * plan.find("data")->as_integer(),
+              8);
+  }
+}
+
+TEST(PlanMachine, two_places_of_the_list_are_compared_by_class) {
+  const test::Outcome outcome = run_here(tiny + "--ranks 8 --explain 3 1");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  expect_within_100_columns(outcome.output);
+  for (const char* words :
+       {"rank 1     rank 3 difference", "\nweights ", "\nmemory ", "\nWhy: rank 1 takes "})
+    EXPECT_NE(outcome.output.find(words), std::string::npos) << outcome.output << words;
+  expect_refused(tiny + "--ranks 8 --explain 1 999", 2, "--explain 999: the list has the ranks");
+}
+
+TEST(PlanMachine, the_largest_published_model_is_planned_on_1024_ranks_within_ten_seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  const test::Outcome outcome = run_here("plan " + configs +
+                                         "paper/gpt-80b.yaml --machine perlmutter-40gb --ranks "
+                                         "1024 --format json --top 100000");
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  const Json json = parse_json(outcome.output, "json");
+  EXPECT_EQ(json.find("grids")->as_integer(), 286);
+  EXPECT_GT(json.find("plans_priced")->as_integer(), 500);
+  EXPECT_GT(json.find("too_large")->as_integer(), 10) << "76 billion parameters in 40 GiB";
+  std::printf("gpt-80b on 1024 ranks: %lld plans in %.1f s\n",
+              static_cast<long long>(json.find("plans_priced")->as_integer()), took.count());
+#ifdef NDEBUG
+  EXPECT_LT(took.count(), 10);
+#endif
+}
+
+TEST(PlanMachine, what_cannot_be_planned_is_told_in_a_line_that_says_what_to_do) {
+  expect_refused(
+      "plan " + configs + "gpt-tiny.yaml --machine perlmuter-40gb", 2,
+      "no machine is called 'perlmuter-40gb'; did you mean perlmutter-40gb or perlmutter-80gb?");
+  expect_refused(tiny + "--ranks 8000", 2,
+                 "perlmutter-40gb has 6,144 ranks, not 8,000; set --ranks to at most that");
+  expect_refused(tiny + "--nodes 1600", 2, "1,536 nodes of 4 ranks, not 1,600");
+  expect_refused("plan " + configs + "gpt-tiny.yaml --machine atp-ic4 --nodes 2", 2,
+                 "atp-ic4 does not say how many devices a node has; set --ranks");
+  expect_refused("plan " + configs + "gpt-tiny.yaml --top 3", 2, "--top needs --machine");
+}
+
+TEST(PlanMachine, a_type_that_the_machine_has_no_rate_for_is_refused_with_those_it_has) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / format("fourfold-plan-rates-{}", getpid());
+  std::filesystem::create_directories(folder);
+  machine::Cluster cluster = machine::load_cluster("workstation");
+  std::erase_if(cluster.device.rates,
+                [](const machine::ComputeRate& rate) { return rate.dtype != DType::f32; });
+  const std::string file = (folder / "mine.yaml").string();
+  write_file_atomic(file, machine::to_yaml(cluster));
+  expect_refused(
+      "plan " + configs + "gpt-tiny.yaml --set precision.compute=bf16 --machine " + file, 2,
+      "mine has rates for f32 alone, not for precision.compute = bf16; set another precision");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(PlanMachine, known_machines_are_completed) {
+  EXPECT_NE(run_here("completion bash").output.find("perlmutter-40gb"), std::string::npos);
+}
+
+TEST(PlanMachine, ranks_that_no_grid_divides_end_with_grids_that_work) {
+  const test::Outcome outcome = run_here(tiny + "--ranks 7");
+  EXPECT_EQ(outcome.code, 5) << outcome.text;
+  EXPECT_NE(outcome.text.find("no grid of 7 ranks divides the model and its batch: "),
+            std::string::npos)
+      << outcome.text;
+  EXPECT_NE(outcome.text.find("nearest grids that work: "), std::string::npos) << outcome.text;
+}
+
+TEST(PlanMachine, a_model_that_fits_nowhere_ends_with_its_largest_tensors_and_what_to_change) {
+  expect_refused("plan " + configs + "paper/gpt-80b.yaml --machine perlmutter-40gb --ranks 8", 5,
+                 "no grid of 8 ranks fits: a rank has 40.0 GiB on perlmutter-40gb, and the least "
+                 "that one needs is ");
+  const test::Outcome outcome =
+      run_here(tiny + "--ranks 2 --set memory.limit=1KiB --set train.micro_batch_size=4");
+  EXPECT_EQ(outcome.code, 5) << outcome.text;
+  for (const char* words : {"its largest tensors are ", "memory.activation_checkpointing = full",
+                            "reduce train.micro_batch_size = 4, or use more ranks"})
+    EXPECT_NE(outcome.text.find(words), std::string::npos) << outcome.text << words;
+}
+
+}  // namespace
+}  // namespace fourfold
