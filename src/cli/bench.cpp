@@ -97,7 +97,8 @@ Times measure_call(const measure::Call& call, const job::Job& job, double second
 
 /// A product that both overwrites and adds has one line: the table does not tell them apart.
 void add_line(machine::KernelTable& table, const measure::Call& call, const Times& times) {
-  if (measure::find_line(table.lines, call.problem) != nullptr) return;
+  const bool is_chosen = times.size() > 1 || op::product_of(call.problem.op);
+  if (!is_chosen || measure::find_line(table.lines, call.problem) != nullptr) return;
   const auto lines = measure::table_lines(
       {call.problem},
       {.implementations =

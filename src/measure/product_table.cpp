@@ -73,7 +73,8 @@ std::vector<Line> table_lines(const std::vector<kernels::Problem>& problems,
   for (const kernels::Problem& problem : problems) {
     if (!has_line(problem.op)) continue;
     const std::vector<std::string> names = choosing.implementations(problem);
-    if (names.size() == 1 && !op::product_of(problem.op)) continue;
+    const bool is_convolution = !line_of(problem).shapes.empty();
+    if (names.size() == 1 && is_convolution) continue;
     Line line = line_of(problem);
     auto place = std::ranges::find_if(lines, [&](const Line& old) { return are_same(old, line); });
     const bool is_new = place == lines.end();

@@ -42,8 +42,8 @@ const machine::KernelTable::Line* find_line(const std::vector<machine::KernelTab
                                             const kernels::Problem& problem);
 
 /// A line for each different product among the problems (op, type, layout and sizes), one for each
-/// convolution (op, type and shapes), and one for each kind of attention and type, that of the
-/// first problem; what a single implementation computes is passed over, products apart. Products
+/// convolution that several compute (op, type and shapes), and one for each kind of attention and
+/// type, that of the first problem; others are passed over. Products
 /// that only a table does not tell apart (one that adds, one with another type of its result) are
 /// timed once and get the scratch of the hungriest.
 std::vector<machine::KernelTable::Line> table_lines(const std::vector<kernels::Problem>& problems,

@@ -150,9 +150,12 @@ TEST_P(GptOnGpu, a_wide_residual_stream_is_added_normed_and_rounded_in_one_kerne
   const std::int64_t layers = setup.gpt.num_layers,
                      micros = setup.plan.global_batch_size / setup.plan.micro_batch_size;
   EXPECT_EQ(rows["add_rounded&layer_norm"], 2 * layers * micros);
-  EXPECT_EQ(rows["layer_norm_gradient+add&cast"], (2 * layers - 1) * micros);
-  EXPECT_EQ(rows["layer_norm_gradient&cast"], micros) << "of the last norm";
-  EXPECT_EQ(rows["layer_norm_gradient+add"], micros) << "of the first norm";
+  EXPECT_EQ(rows["layer_norm_weight_gradient|layer_norm_gradient+add&cast&bias_gradient"],
+            (2 * layers - 1) * micros);
+  EXPECT_EQ(rows["layer_norm_weight_gradient|layer_norm_gradient&cast&bias_gradient"], micros)
+      << "of the last norm";
+  EXPECT_EQ(rows["layer_norm_weight_gradient|layer_norm_gradient+add"], micros)
+      << "of the first norm";
   EXPECT_EQ(rows["cast"] + rows["add"] + rows["add_rounded"], 0);
 }
 
