@@ -35,7 +35,7 @@ constexpr std::int64_t batches = 10, counted_batches = 5;
 /// Nothing that is measured takes as long.
 constexpr double longest_step_s = 3600;
 
-/// Prints what is long in coming, and keeps the times of the steps.
+/// Keeps what is told of the steps.
 class StepTimes : public train::Observer {
  public:
   void step(const train::StepMetrics& metrics) override { steps.push_back(metrics); }

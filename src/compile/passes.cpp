@@ -118,26 +118,6 @@ constexpr Pass all_passes[] = {
 
 // --- text
 
-std::string_view to_string(MoveKind kind) {
-  switch (kind) {
-    case MoveKind::all_reduce:
-      return "all_reduce";
-    case MoveKind::reduce_scatter:
-      return "reduce_scatter";
-    case MoveKind::all_gather:
-      return "all_gather";
-    case MoveKind::all_to_all:
-      return "all_to_all";
-    case MoveKind::slice:
-      return "slice";
-    case MoveKind::pack:
-      return "pack";
-    case MoveKind::unpack:
-      return "unpack";
-  }
-  fail_internal("a move has a kind");
-}
-
 class ShardedText {
  public:
   ShardedText(const ShardedGraph& graph, const plan::Plan& plan) : graph_(graph), plan_(plan) {}
@@ -229,6 +209,26 @@ void check_names(const std::vector<std::string>& without) {
 }
 
 }  // namespace
+
+std::string_view to_string(MoveKind kind) {
+  switch (kind) {
+    case MoveKind::all_reduce:
+      return "all_reduce";
+    case MoveKind::reduce_scatter:
+      return "reduce_scatter";
+    case MoveKind::all_gather:
+      return "all_gather";
+    case MoveKind::all_to_all:
+      return "all_to_all";
+    case MoveKind::slice:
+      return "slice";
+    case MoveKind::pack:
+      return "pack";
+    case MoveKind::unpack:
+      return "unpack";
+  }
+  fail_internal("a move has a kind");
+}
 
 Room room_of(const plan::Overlap& overlap, std::size_t instructions) {
   return {overlap.all_gather, {overlap.reduce_scatter ? instructions : 0}};

@@ -55,6 +55,9 @@ struct Handover {
   graph::Phase phase = graph::Phase::forward;
 };
 
+/// "all_reduce", as texts of passes and of the planner have it.
+std::string_view to_string(MoveKind kind);
+
 using Step = std::variant<graph::Node, Move, Handover>;
 
 struct ShardedGraph {

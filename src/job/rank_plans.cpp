@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/text.h"
 #include "base/units.h"
 #include "config/infeasible_text.h"
 #include "job/nearest_grids.h"
@@ -33,24 +32,8 @@ std::int64_t asked_ranks(const config::Config& config, const machine::Cluster& c
     return *asked.nodes * *of_node;
   }
   const std::int64_t ranks = asked.ranks.value_or(plan::num_ranks(config.plan.grid));
-  if (ranks > most)
-    throw UserError(ExitCode::bad_config,
-                    format("{} has {}, not {}; set --ranks to at most that", cluster.name,
-                           counted(most, "rank"), format_grouped(ranks)));
+  machine::require_ranks(cluster, ranks);
   return ranks;
-}
-
-void check_rate(const config::Config& config, const machine::Cluster& cluster) {
-  if (machine::rate_of(cluster.device, config.plan.compute) != nullptr) return;
-  std::vector<std::string> known;
-  for (const machine::ComputeRate& rate : cluster.device.rates)
-    known.emplace_back(to_string(rate.dtype));
-  throw UserError(
-      ExitCode::bad_config,
-      format("{} has rates for {} alone, not for precision.compute = {}; set another precision, or "
-             "add device.rates.{} to a file of the machine",
-             cluster.name, join(known, ", "), to_string(config.plan.compute),
-             to_string(config.plan.compute)));
 }
 
 search::Question question_of(const config::Config& config, const machine::Cluster& cluster,
@@ -136,7 +119,7 @@ Ranking rank_plans(config::Config config, machine::Cluster cluster, RanksAsked a
   ranking.ranks = asked_ranks(ranking.config, ranking.cluster, asked);
   ranking.node_ranks =
       std::min(ranks_of_node(ranking.cluster).value_or(ranking.ranks), ranking.ranks);
-  check_rate(ranking.config, ranking.cluster);
+  machine::required_rate(ranking.cluster, ranking.config.plan.compute);
   config::share_values(ranking.config);
   const search::Question question = question_of(ranking.config, ranking.cluster, ranking.ranks);
   ranking.answer = search::rank_grids(question);

@@ -33,10 +33,10 @@ struct RanksAsked {
 std::optional<std::int64_t> ranks_of_node(const machine::Cluster& cluster);
 
 /// Prices all grids. The grid of the configuration is not looked at but for its order and strategy.
-/// Requires a settled model (resolve_model). Errors: UserError(bad_config) for ranks that the
-/// machine does not have, nodes of a machine that does not say what they are, and a type that it
-/// has no rate for; UserError(does_not_fit) where no grid is legal, with grids that are, or where
-/// none fits the memory, with the largest tensors.
+/// Requires a settled model (resolve_model). Errors: UserError(bad_config) for nodes of a machine
+/// that does not say what they are, and a type that it has no rate for; UserError(does_not_fit) for
+/// ranks that it does not have, where no grid is legal, with grids that are, or where none fits the
+/// memory, with the largest tensors.
 Ranking rank_plans(config::Config config, machine::Cluster cluster, RanksAsked asked);
 
 }  // namespace fourfold::job

@@ -35,7 +35,7 @@ std::string plan_line(std::size_t number, const PricedPlan& plan) {
 
 std::string table(const Ranking& ranking, std::size_t top) {
   std::string text = format(
-      "{:>4} {:>5} {:>5} {:>5} {:>5} {:<12} {:>8} {:>8} {:>7} {:>8} {:>9} {:>9}\n", "rank", "x",
+      "{:>4} {:>5} {:>5} {:>5} {:>5} {:<12} {:>8} {:>8} {:>7} {:>8} {:>9} {:>9}\n", "plan", "x",
       "y", "z", "data", "order", "step", "compute", "weights", "grads", "activat.", "memory");
   const auto& plans = ranking.answer.plans;
   for (std::size_t i = 0; i < std::min(top, plans.size()); ++i) text += plan_line(i + 1, plans[i]);
@@ -60,7 +60,7 @@ std::string wrapped(const std::string& sentence) {
 std::string reason(const PricedPlan& a, std::int64_t number_a, const PricedPlan& b,
                    std::int64_t number_b) {
   std::string text =
-      "Why: " + search::why_faster(a, format("rank {}", number_a), b, format("rank {}", number_b));
+      "Why: " + search::why_faster(a, format("plan {}", number_a), b, format("plan {}", number_b));
   constexpr double little = 0.01;
   const double gained = b.price.all() - a.price.all();
   if (gained > 0 && gained < little * b.price.all())
@@ -94,7 +94,7 @@ std::string rivals_text(const Ranking& ranking) {
   for (const search::Rival& rival : ranking.rivals)
     rivals.push_back(format("{} {}", rival.name, format_duration(rival.seconds)));
   return wrapped(
-      format("The linears' traffic alone, by closed form: {} for rank 1 by AxoNN's "
+      format("The linears' traffic alone, by closed form: {} for plan 1 by AxoNN's "
              "equations; by other methods, whether they fit or not: {}.",
              format_duration(ranking.answer.plans[0].linears_s), join(rivals, ", ")));
 }
@@ -116,8 +116,8 @@ const PricedPlan& plan_number(const Ranking& ranking, std::int64_t number) {
   const auto& plans = ranking.answer.plans;
   if (number < 1 || number > static_cast<std::int64_t>(plans.size()))
     throw UserError(ExitCode::bad_config,
-                    format("--explain {}: the list has the ranks 1 to {}; choose two of them",
-                           number, plans.size()));
+                    format("--explain {}: the list has plans 1 to {}; choose two of them", number,
+                           plans.size()));
   return plans[static_cast<std::size_t>(number - 1)];
 }
 
@@ -130,12 +130,12 @@ Json plan_json(std::size_t number, const PricedPlan& plan) {
     Json axes = Json::array();
     for (const AxisId axis : entry.axes) axes.push(plan.mesh.axes[axis.index()].name);
     traffic.push(Json::object({{"purpose", search::purpose_word(entry.purpose)},
-                               {"collective", search::kind_word(entry.kind)},
+                               {"collective", to_string(entry.kind)},
                                {"axes", std::move(axes)},
                                {"sent_bytes", entry.sent_bytes},
                                {"seconds", entry.seconds}}));
   }
-  return Json::object({{"rank", number},
+  return Json::object({{"plan", number},
                        {"x", grid.x},
                        {"y", grid.y},
                        {"z", grid.z},
@@ -184,8 +184,8 @@ std::string ranking_text(const Ranking& ranking, std::size_t top) {
 std::string explanation_text(const Ranking& ranking, std::int64_t a, std::int64_t b) {
   const PricedPlan *faster = &plan_number(ranking, std::min(a, b)),
                    *slower = &plan_number(ranking, std::max(a, b));
-  const std::string name_a = format("rank {}", std::min(a, b)),
-                    name_b = format("rank {}", std::max(a, b));
+  const std::string name_a = format("plan {}", std::min(a, b)),
+                    name_b = format("plan {}", std::max(a, b));
   std::string text = format("{:<12} {:>10} {:>10} {:>10}\n", "", name_a, name_b, "difference");
   for (const search::Spending& one : search::spendings(faster->price, slower->price))
     text += format("{:<12} {:>10} {:>10} {:>9.3f} s\n", one.name, time_text(one.a),

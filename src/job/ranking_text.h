@@ -13,7 +13,7 @@ namespace fourfold::job {
 /// not fit, what other methods would send, and the lines of a configuration for the first grid.
 std::string ranking_text(const Ranking& ranking, std::size_t top);
 
-/// Why one rank of the list is faster than another, with the times of both by class. Errors:
+/// Why one plan of the list is faster than another, with the times of both by class. Errors:
 /// UserError(bad_config) where the list has no such rank; it counts from 1.
 std::string explanation_text(const Ranking& ranking, std::int64_t a, std::int64_t b);
 

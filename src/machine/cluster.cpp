@@ -4,6 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/format.h"
+#include "base/text.h"
+#include "base/units.h"
 
 namespace fourfold::machine {
 
@@ -74,6 +77,24 @@ const MeasuredGroup* Cluster::measured(const std::string& kind, std::int64_t ran
     return group.kind == kind && group.ranks == ranks && group.stride == stride;
   });
   return found == groups.end() ? nullptr : &*found;
+}
+
+void require_ranks(const Cluster& cluster, std::int64_t ranks) {
+  if (ranks <= cluster.ranks()) return;
+  throw UserError(ExitCode::does_not_fit,
+                  format("machine {} has room for {}, the job has {}; give the job fewer ranks, or "
+                         "the machine's file more units",
+                         cluster.name, counted(cluster.ranks(), "rank"), format_grouped(ranks)));
+}
+
+const ComputeRate& required_rate(const Cluster& cluster, DType dtype) {
+  if (const ComputeRate* rate = rate_of(cluster.device, dtype)) return *rate;
+  std::vector<std::string> known;
+  for (const ComputeRate& rate : cluster.device.rates) known.emplace_back(to_string(rate.dtype));
+  throw UserError(ExitCode::bad_config,
+                  format("machine {} has no rate for products of {}, only for {}; set "
+                         "precision.compute, or add device.rates.{} to a file of the machine",
+                         cluster.name, to_string(dtype), join(known, ", "), to_string(dtype)));
 }
 
 }  // namespace fourfold::machine

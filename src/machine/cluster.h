@@ -107,4 +107,10 @@ struct Cluster {
   bool operator==(const Cluster&) const = default;
 };
 
+/// Errors: UserError(does_not_fit) where the cluster has fewer ranks.
+void require_ranks(const Cluster& cluster, std::int64_t ranks);
+/// The rate of its device for a type. Errors: UserError(bad_config) where the file says nothing of
+/// it.
+const ComputeRate& required_rate(const Cluster& cluster, DType dtype);
+
 }  // namespace fourfold::machine

@@ -9,25 +9,11 @@
 
 namespace fourfold::search {
 
-using compile::MoveKind;
 using compile::Purpose;
 
 std::string_view purpose_word(Purpose purpose) {
   constexpr std::array<std::string_view, 3> words = {"activations", "weights", "gradients"};
   return words[static_cast<std::size_t>(purpose)];
-}
-
-std::string_view kind_word(MoveKind kind) {
-  switch (kind) {
-    case MoveKind::all_reduce:
-      return "all_reduce";
-    case MoveKind::reduce_scatter:
-      return "reduce_scatter";
-    case MoveKind::all_gather:
-      return "all_gather";
-    default:
-      return "all_to_all";
-  }
 }
 
 std::vector<Spending> spendings(const Price& a, const Price& b) {
@@ -50,7 +36,7 @@ std::string heaviest_traffic(const PricedPlan& plan, const std::string& spending
     std::string axes;
     for (const AxisId axis : entry.axes)
       axes += (axes.empty() ? "" : "-") + plan.mesh.axes[axis.index()].name;
-    return format("{} along {}", kind_word(entry.kind), axes);
+    return format("{} along {}", to_string(entry.kind), axes);
   }
   return "";
 }

@@ -17,9 +17,8 @@ struct Spending {
 /// What two steps are spent on, what speaks most for `a` first.
 std::vector<Spending> spendings(const Price& a, const Price& b);
 
-/// "activations"; "all_reduce".
+/// "activations".
 std::string_view purpose_word(compile::Purpose purpose);
-std::string_view kind_word(compile::MoveKind kind);
 
 /// "x 2 y 1 z 16 data 4".
 std::string grid_text(const plan::Grid& grid);

@@ -14,22 +14,6 @@ using compile::MoveKind;
 using compile::Purpose;
 using machine::AxisGroup;
 
-/// The name of a measured collective; empty where a cluster's file has none for the kind.
-std::string measured_kind(MoveKind kind) {
-  switch (kind) {
-    case MoveKind::all_reduce:
-      return "all_reduce";
-    case MoveKind::all_gather:
-      return "all_gather";
-    case MoveKind::reduce_scatter:
-      return "reduce_scatter";
-    case MoveKind::all_to_all:
-      return "all_to_all";
-    default:
-      return "";
-  }
-}
-
 /// Axes that follow one another in rank order are one group.
 std::vector<AxisGroup> joined(std::vector<AxisGroup> groups) {
   std::ranges::sort(groups, {}, &AxisGroup::stride);
@@ -78,7 +62,7 @@ double Pricer::seconds(MoveKind kind, const std::vector<AxisGroup>& groups, cons
   if (apart.empty()) return 0;
   if (apart.size() == 1)
     if (const auto* measured =
-            cluster_.measured(measured_kind(kind), apart[0].ranks, apart[0].stride))
+            cluster_.measured(std::string(to_string(kind)), apart[0].ranks, apart[0].stride))
       return sent.calls * measured->latency_s + sent.payload_bytes / measured->bytes_per_s;
   double rate = std::numeric_limits<double>::infinity(), latency = 0, ranks = 1;
   for (const AxisGroup& group : apart) {

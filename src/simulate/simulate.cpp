@@ -18,14 +18,6 @@ namespace {
 /// So many instructions of all ranks are followed rather than those of one rank of each class.
 constexpr std::int64_t most_instructions_of_all_ranks = 1'000'000;
 
-void require_ranks(const machine::Cluster& cluster, std::size_t ranks) {
-  if (static_cast<std::int64_t>(ranks) <= cluster.ranks()) return;
-  throw UserError(ExitCode::does_not_fit,
-                  format("machine {} has room for {} rank{}, the job has {}; give the machine's "
-                         "file more units, or the job fewer ranks",
-                         cluster.name, cluster.ranks(), cluster.ranks() == 1 ? "" : "s", ranks));
-}
-
 std::size_t find_program(const program::Job& job, std::string_view name) {
   const std::vector<program::Program>& programs = job.classes.at(0).programs;
   const auto found = std::ranges::find(programs, name, &program::Program::name);
@@ -110,14 +102,14 @@ class Simulator {
 
 Simulation simulate(const program::Job& job, std::string_view program,
                     const machine::Cluster& cluster, Follow follow) {
-  require_ranks(cluster, job.ranks.size());
+  machine::require_ranks(cluster, static_cast<std::int64_t>(job.ranks.size()));
   const std::size_t place = find_program(job, program);
   return simulate(job, place, program::meetings(job, place), cluster, follow);
 }
 
 Simulation simulate(const program::Job& job, std::size_t program, const program::Meetings& meetings,
                     const machine::Cluster& cluster, Follow follow) {
-  require_ranks(cluster, job.ranks.size());
+  machine::require_ranks(cluster, static_cast<std::int64_t>(job.ranks.size()));
   return Simulator(job, program, meetings, cluster).simulate(follow);
 }
 

@@ -4,22 +4,10 @@
 #include <type_traits>
 #include <variant>
 
-#include "base/error.h"
-#include "base/format.h"
 #include "op/table.h"
 
 namespace fourfold::simulate {
 namespace {
-
-[[noreturn]] void fail_rate(const machine::Cluster& cluster, DType dtype) {
-  std::string known;
-  for (const machine::ComputeRate& rate : cluster.device.rates)
-    known += format("{}{}", known.empty() ? "" : ", ", to_string(rate.dtype));
-  throw UserError(ExitCode::bad_config,
-                  format("machine {} has no rate for products of {}; it has {}; set "
-                         "precision.compute, or add the rate to the machine's file",
-                         cluster.name, to_string(dtype), known.empty() ? "none" : known));
-}
 
 double memory_s(const machine::Device& device, double bytes) {
   return bytes / (device.memory_bytes_per_s * device.memory_share);
@@ -134,8 +122,8 @@ double compute_s(const machine::Cluster& cluster, const program::Program& progra
   const double bytes_s =
       memory_s(cluster.device, op::traffic_bytes(compute.op, shapes, compute.dtype));
   const machine::ComputeRate* rate = machine::rate_of(cluster.device, compute.dtype);
-  if (rate == nullptr && op::is_counted_in_flops(op::work_class(compute.op)))
-    fail_rate(cluster, compute.dtype);
+  if (op::is_counted_in_flops(op::work_class(compute.op)))
+    rate = &machine::required_rate(cluster, compute.dtype);
   const double flops_s =
       rate == nullptr || flops <= 0 ? 0 : flops / machine::product_flops_per_s(*rate, flops);
   return std::max(flops_s, bytes_s) + cluster.device.instruction_s;

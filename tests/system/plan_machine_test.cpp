@@ -38,7 +38,7 @@ TEST(PlanMachine, grids_are_ranked_in_a_table_with_the_reason_and_lines_to_paste
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   expect_within_100_columns(outcome.output);
   for (const char* words : {"perlmutter-40gb: 8 ranks of 6,144", "\n   1 ", "\n   3 ",
-                            "\nWhy: rank 1 takes ", "ZeRO-3", "\nparallel:\n  strategy: axonn\n"})
+                            "\nWhy: plan 1 takes ", "ZeRO-3", "\nparallel:\n  strategy: axonn\n"})
     EXPECT_NE(outcome.output.find(words), std::string::npos) << outcome.output << words;
   EXPECT_EQ(outcome.output.find("\n   4 "), std::string::npos) << outcome.output;
 }
@@ -85,9 +85,9 @@ TEST(PlanMachine, two_places_of_the_list_are_compared_by_class) {
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   expect_within_100_columns(outcome.output);
   for (const char* words :
-       {"rank 1     rank 3 difference", "\nweights ", "\nmemory ", "\nWhy: rank 1 takes "})
+       {"plan 1     plan 3 difference", "\nweights ", "\nmemory ", "\nWhy: plan 1 takes "})
     EXPECT_NE(outcome.output.find(words), std::string::npos) << outcome.output << words;
-  expect_refused(tiny + "--ranks 8 --explain 1 999", 2, "--explain 999: the list has the ranks");
+  expect_refused(tiny + "--ranks 8 --explain 1 999", 2, "--explain 999: the list has plans 1 to ");
 }
 
 TEST(PlanMachine, the_largest_published_model_is_planned_on_1024_ranks_within_ten_seconds) {
@@ -112,8 +112,8 @@ TEST(PlanMachine, what_cannot_be_planned_is_told_in_a_line_that_says_what_to_do)
   expect_refused(
       "plan " + configs + "gpt-tiny.yaml --machine perlmuter-40gb", 2,
       "no machine is called 'perlmuter-40gb'; did you mean perlmutter-40gb or perlmutter-80gb?");
-  expect_refused(tiny + "--ranks 8000", 2,
-                 "perlmutter-40gb has 6,144 ranks, not 8,000; set --ranks to at most that");
+  expect_refused(tiny + "--ranks 8000", 5,
+                 "machine perlmutter-40gb has room for 6,144 ranks, the job has 8,000; give the");
   expect_refused(tiny + "--nodes 1600", 2, "1,536 nodes of 4 ranks, not 1,600");
   expect_refused("plan " + configs + "gpt-tiny.yaml --machine atp-ic4 --nodes 2", 2,
                  "atp-ic4 does not say how many devices a node has; set --ranks");
@@ -131,7 +131,7 @@ TEST(PlanMachine, a_type_that_the_machine_has_no_rate_for_is_refused_with_those_
   write_file_atomic(file, machine::to_yaml(cluster));
   expect_refused(
       "plan " + configs + "gpt-tiny.yaml --set precision.compute=bf16 --machine " + file, 2,
-      "mine has rates for f32 alone, not for precision.compute = bf16; set another precision");
+      "machine mine has no rate for products of bf16, only for f32; set precision.compute, or add");
   std::filesystem::remove_all(folder);
 }
 

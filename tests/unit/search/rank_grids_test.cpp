@@ -230,10 +230,10 @@ TEST(RankGrids, a_plan_is_faster_by_the_class_that_decides) {
       {compile::Purpose::activations, compile::MoveKind::all_reduce, {AxisId(1)}, 100, 5}};
   EXPECT_EQ(spendings(a.price, b.price).front().name, "activations");
   EXPECT_EQ(
-      why_faster(a, "rank 1", b, "rank 2"),
-      "rank 1 takes 2.50 s less than rank 2: nothing instead of 5.00 s on activations, most of "
+      why_faster(a, "plan 1", b, "plan 2"),
+      "plan 1 takes 2.50 s less than plan 2: nothing instead of 5.00 s on activations, most of "
       "it all_reduce along x; against it speak 2.00 s more on weights");
-  EXPECT_EQ(why_faster(a, "rank 1", a, "rank 2"), "rank 1 and rank 2 take the same time");
+  EXPECT_EQ(why_faster(a, "plan 1", a, "plan 2"), "plan 1 and plan 2 take the same time");
 }
 
 TEST(RankGrids, rivals_are_priced_for_the_linears_of_a_step_the_fastest_first) {

@@ -332,16 +332,17 @@ std::string error_of(ExitCode code, const Body& body) {
 TEST(Simulate, what_a_machine_cannot_do_is_one_line) {
   const Job job = collectives_of_eight();
   EXPECT_EQ(error_of(ExitCode::does_not_fit, [&] { simulate(job, "train", two_levels(1, 4)); }),
-            "machine small has room for 4 ranks, the job has 8; give the machine's file more "
-            "units, or the job fewer ranks");
+            "machine small has room for 4 ranks, the job has 8; give the job fewer ranks, or the "
+            "machine's file more units");
   EXPECT_EQ(error_of(ExitCode::bad_config, [&] { simulate(job, "decode", two_levels(2, 4)); }),
             "the job has no program 'decode'");
   machine::Cluster cluster = two_levels(1, 4);
   cluster.device.rates[0].dtype = DType::bf16;
   const Job product = job_on({{"x", 1}}, [](Builder& b) { add_product(b, "p", 10); });
-  EXPECT_EQ(error_of(ExitCode::bad_config, [&] { simulate(product, "train", cluster); }),
-            "machine small has no rate for products of f32; it has bf16; set precision.compute, or "
-            "add the rate to the machine's file");
+  EXPECT_EQ(
+      error_of(ExitCode::bad_config, [&] { simulate(product, "train", cluster); }),
+      "machine small has no rate for products of f32, only for bf16; set precision.compute, or "
+      "add device.rates.f32 to a file of the machine");
 }
 
 TEST(Simulate, a_job_that_never_ends_is_told_and_not_waited_for) {
