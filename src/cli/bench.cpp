@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/bench_cuda.h"
@@ -176,6 +177,19 @@ void bench_copy(const BenchArguments& arguments) {
   }
 }
 
+/// What is measured together is started together, and the other way round.
+void check_launcher(const BenchArguments& arguments) {
+  const bool is_launched = arguments.launcher.launched_by_mpi();
+  if (arguments.is_job && !is_launched)
+    throw UserError(ExitCode::bad_config,
+                    "--job measures the processes of a launcher, and none started this one; "
+                    "start it with mpirun or srun, or leave --job out");
+  if (!arguments.is_job && is_launched)
+    throw UserError(ExitCode::bad_config,
+                    "several processes were started, and each would measure alone; say --job to "
+                    "measure them together");
+}
+
 }  // namespace
 
 void print_line(const std::string& line) {
@@ -199,6 +213,7 @@ void bench_device_step(const BenchArguments& arguments, const measure::DeviceKer
 }
 
 void bench(const BenchArguments& arguments) {
+  if (arguments.what == "machine" || arguments.what == "step") check_launcher(arguments);
   if (arguments.what == "machine")
     bench_machine(arguments);
   else if (arguments.what == "step")

@@ -86,10 +86,6 @@ void bench_machine(const BenchArguments& arguments) {
   check_folder(arguments.output);
   const int cores = job::available_cores();
   if (arguments.is_job) {
-    if (!arguments.launcher.launched_by_mpi())
-      throw UserError(ExitCode::bad_config,
-                      "--job measures the processes of a launcher, and none started this one; "
-                      "start it with mpirun or srun, or leave --job out");
     comm::LaunchOptions launch;
     launch.watchdog_s = most_s;
     comm::ProcessJob processes(arguments.launcher, launch);
@@ -99,10 +95,6 @@ void bench_machine(const BenchArguments& arguments) {
     processes.run([&] { measure_rank(arguments, processes.world(), host_cores); });
     return;
   }
-  if (arguments.launcher.launched_by_mpi())
-    throw UserError(ExitCode::bad_config,
-                    "several processes were started, and each would measure the machine alone; "
-                    "say --job to measure them together");
   comm::ThreadJob job(arguments.ranks > 0 ? static_cast<std::size_t>(arguments.ranks)
                                           : static_cast<std::size_t>(cores));
   job.run([&](comm::World& world) { measure_rank(arguments, world, cores); });
