@@ -17,13 +17,16 @@ std::string describe(DType dtype, const Shape& shape) {
 
 /// True if a checkpoint may lack it. Those written before the update counted what is not finite
 /// have no such counter, and none to count: it begins at 0.
-bool may_lack(const StateTensor& tensor) {
-  return tensor.buffer->role == program::BufferRole::counter && tensor.buffer->name == "non_finite";
+bool may_lack(const program::Buffer& tensor) {
+  return tensor.role == program::BufferRole::counter && tensor.name == "non_finite";
 }
+
+/// What a checkpoint may hold beside the state.
+enum class Others : std::uint8_t { none, of_other_meshes };
 
 /// One line for each tensor that the checkpoint lacks, has too many, or has otherwise: the first
 /// ones, and how many there are besides.
-std::string list_differences(const Manifest& manifest, const std::vector<StateTensor>& state) {
+std::string list_differences(const Manifest& manifest, const JobState& state, Others others) {
   std::map<std::string_view, const StoredTensor*> stored;
   for (const StoredTensor& tensor : manifest.tensors) stored[tensor.name] = &tensor;
   constexpr std::size_t most_lines = 8;
@@ -32,17 +35,17 @@ std::string list_differences(const Manifest& manifest, const std::vector<StateTe
   const auto add = [&](const std::string& line) {
     if (++differences <= most_lines) lines += "\n  " + line;
   };
-  for (const StateTensor& tensor : state) {
-    const std::string expected = describe(tensor.buffer->dtype, tensor.buffer->global);
-    const auto found = stored.extract(tensor.buffer->name);
+  for (const program::Buffer& tensor : state.tensors) {
+    const std::string expected = describe(tensor.dtype, tensor.global);
+    const auto found = stored.extract(tensor.name);
     if (found.empty()) {
-      if (!may_lack(tensor))
-        add(format("{}: missing, the model has {}", tensor.buffer->name, expected));
+      if (!may_lack(tensor)) add(format("{}: missing, the model has {}", tensor.name, expected));
     } else if (const auto got = describe(found.mapped()->dtype, found.mapped()->shape);
                got != expected) {
-      add(format("{}: {}, the model has {}", tensor.buffer->name, got, expected));
+      add(format("{}: {}, the model has {}", tensor.name, got, expected));
     }
   }
+  if (others == Others::of_other_meshes) stored.clear();
   for (const auto& [name, tensor] : stored)
     add(format("{}: {}, the model has none of this name", name,
                describe(tensor->dtype, tensor->shape)));
@@ -169,10 +172,8 @@ class Loader {
   Digests digests_;
 };
 
-}  // namespace
-
-void check_fits(const Found& found, const program::Program& program) {
-  const std::string differences = list_differences(found.manifest, state_of(program));
+void check_fits(const Found& found, const JobState& state, Others others) {
+  const std::string differences = list_differences(found.manifest, state, others);
   if (!differences.empty())
     throw UserError(ExitCode::no_checkpoint,
                     format("{}: does not fit the model; use the configuration it was trained "
@@ -180,12 +181,22 @@ void check_fits(const Found& found, const program::Program& program) {
                            found.path, differences));
 }
 
+}  // namespace
+
+void check_fits(const Found& found, const JobState& state) {
+  check_fits(found, state, Others::none);
+}
+
+void check_fits(const Found& found, const program::Program& program) {
+  check_fits(found, program, program.meshes.size() > 1 ? Others::of_other_meshes : Others::none);
+}
+
 Digests load_state(FileSystem& files, const Found& found, const program::Program& program,
                    const BufferBytes& bytes_of, double patience_s) {
   check_fits(found, program);
   const std::vector<StateTensor> state = state_of(program);
   for (const StateTensor& tensor : state)
-    if (tensor.held != tensor.memory || may_lack(tensor)) {
+    if (tensor.held != tensor.memory || may_lack(*tensor.buffer)) {
       const auto memory = bytes_of(*tensor.buffer);
       std::fill_n(memory.data(), memory.size(), std::byte{0});
     }

@@ -13,43 +13,35 @@
 namespace fourfold::checkpoint {
 namespace {
 
-std::vector<const program::Buffer*> parameter_buffers(const program::Program& program) {
-  std::vector<const program::Buffer*> parameters;
-  for (const program::Buffer& buffer : program.buffers)
-    if (buffer.role == program::BufferRole::parameter) parameters.push_back(&buffer);
-  return parameters;
-}
-
 std::string describe_stored(ElementType dtype, const Shape& shape) {
   return format("{} {}", safetensors_name(dtype), to_string(shape));
 }
 
 /// One line for each tensor that the file lacks, has too many, or has otherwise than the program.
-std::string list_differences(const StoredModel& model,
-                             const std::vector<const program::Buffer*>& parameters) {
+std::string list_differences(const StoredModel& model, const JobState& state, bool is_whole) {
   std::map<std::string_view, const StoredModel::Tensor*> in_file;
   for (const StoredModel::Tensor& tensor : model.tensors()) in_file[tensor.name] = &tensor;
   std::string lines;
-  for (const program::Buffer* parameter : parameters) {
-    const std::string expected = describe_stored(parameter->dtype, parameter->global);
-    const auto found = in_file.extract(parameter->name);
+  for (const program::Buffer& parameter : state.tensors) {
+    if (parameter.role != program::BufferRole::parameter) continue;
+    const std::string expected = describe_stored(parameter.dtype, parameter.global);
+    const auto found = in_file.extract(parameter.name);
     if (found.empty()) {
-      lines += format("\n  {}: missing in the file, the model has {}", parameter->name, expected);
+      lines += format("\n  {}: missing in the file, the model has {}", parameter.name, expected);
     } else if (const auto got = describe_stored(found.mapped()->dtype, found.mapped()->shape);
                got != expected) {
-      lines += format("\n  {}: {} in the file, the model has {}", parameter->name, got, expected);
+      lines += format("\n  {}: {} in the file, the model has {}", parameter.name, got, expected);
     }
   }
+  if (!is_whole) return lines;
   for (const auto& [name, tensor] : in_file)
     lines += format("\n  {}: {} in the file, the model has none of this name", json_quoted(name),
                     describe_stored(tensor->dtype, tensor->shape));
   return lines;
 }
 
-}  // namespace
-
-void require_fit(const StoredModel& model, const program::Program& program) {
-  const std::string differences = list_differences(model, parameter_buffers(program));
+void require_fit(const StoredModel& model, const JobState& state, bool is_whole) {
+  const std::string differences = list_differences(model, state, is_whole);
   if (!differences.empty())
     throw UserError(
         ExitCode::no_checkpoint,
@@ -57,8 +49,14 @@ void require_fit(const StoredModel& model, const program::Program& program) {
                model.path(), differences));
 }
 
+}  // namespace
+
+void require_fit(const StoredModel& model, const JobState& state) {
+  require_fit(model, state, true);
+}
+
 void load_model(StoredModel& model, const program::Program& program, const BufferBytes& bytes_of) {
-  require_fit(model, program);
+  require_fit(model, program, program.meshes.size() == 1);
   for (const StateTensor& part : state_of(program)) {
     const program::Buffer& parameter = *part.buffer;
     const bool is_average = parameter.role == program::BufferRole::average;

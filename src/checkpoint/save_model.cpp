@@ -82,13 +82,13 @@ struct Division {
 };
 
 /// The buffers of parameters, by their names; of those that are averaged, their averages.
-std::vector<Parameter> parameters_of(const program::Program& program) {
+std::vector<Parameter> parameters_of(const JobState& state) {
   std::map<std::string_view, const program::Buffer*> averages;
-  for (const program::Buffer& buffer : program.buffers)
+  for (const program::Buffer& buffer : state.tensors)
     if (buffer.role == program::BufferRole::average)
       averages[program::averaged_name(buffer.name)] = &buffer;
   std::vector<Parameter> parameters;
-  for (const program::Buffer& buffer : program.buffers) {
+  for (const program::Buffer& buffer : state.tensors) {
     if (buffer.role != program::BufferRole::parameter) continue;
     const auto average = averages.find(buffer.name);
     parameters.push_back({buffer.name, average == averages.end() ? &buffer : average->second});
@@ -113,11 +113,11 @@ std::vector<ListedFile> list_files(const std::vector<Parameter>& parameters,
   return files;
 }
 
-Division divide(const program::Program& program, const ModelFileSpec& spec, std::size_t ranks) {
+Division divide(const JobState& state, const ModelFileSpec& spec, std::size_t ranks) {
   Metadata metadata = default_metadata();
   for (const auto& [key, value] : spec.metadata) metadata[key] = value;
   Division division;
-  division.parameters = parameters_of(program);
+  division.parameters = parameters_of(state);
   division.files = list_files(division.parameters, spec.max_file_bytes);
   division.writers.resize(ranks);
   for (std::size_t file = 0; file < division.files.size(); ++file) {
@@ -145,16 +145,16 @@ Division divide(const program::Program& program, const ModelFileSpec& spec, std:
 /// One rank's share of the work: it sends what it holds, and writes the files that are its own.
 class ModelSaver {
  public:
-  ModelSaver(const std::string& folder, const program::Program& program,
-             const BufferReads& bytes_of, comm::World* world, const ModelFileSpec& spec)
+  ModelSaver(const std::string& folder, const JobState& state, const BufferReads& bytes_of,
+             comm::World* world, const ModelFileSpec& spec)
       : folder_(folder),
-        program_(program),
+        state_(state),
         bytes_of_(bytes_of),
         world_(world),
         spec_(spec),
-        own_(world == nullptr ? program.rank : world->rank()),
+        own_(world == nullptr ? Rank(0) : world->rank()),
         own_writer_(world == nullptr ? 0 : own_.index()),
-        division_(divide(program, spec, world == nullptr ? 1 : world->size())),
+        division_(divide(state, spec, world == nullptr ? 1 : world->size())),
         views_(division_.writers.size()) {}
 
   void run() {
@@ -202,17 +202,20 @@ class ModelSaver {
   void exchange(const Piece& piece, std::size_t writer) {
     constexpr std::size_t tags = 32768;
     const program::Buffer& parameter = *division_.parameters[piece.parameter].buffer;
+    const Mesh& mesh = state_.meshes[parameter.sharding.mesh.index()];
     View& view = views_[writer];
     if (view.parameter != &parameter) {
       view.bytes = {};  // the memory of the last copy goes before the next one is made
-      view = {&parameter, bytes_of_(parameter)};
+      view.parameter = &parameter;
+    }
+    if (view.bytes.size() == 0 && mesh.ranks.position(own_)) {
+      view.bytes = bytes_of_(parameter);
       require(static_cast<std::int64_t>(view.bytes.size()) == parameter.size_bytes,
               "a rank that saves a model has the bytes of its parameters");
     }
     const bool is_own = writer == own_writer_;
     if (is_own)
       piece_.resize(static_cast<std::size_t>(piece.box.elements() * size_bytes(parameter.dtype)));
-    const Mesh& mesh = program_.meshes[parameter.sharding.mesh.index()];
     gather_box({mesh, parameter, std::span(view.bytes.data(), view.bytes.size())}, piece.box, own_,
                world_ == nullptr ? own_ : Rank(writer), static_cast<int>(piece.parameter % tags),
                world_, is_own ? std::span(piece_) : std::span<std::byte>());
@@ -230,7 +233,7 @@ class ModelSaver {
   }
 
   const std::string& folder_;
-  const program::Program& program_;
+  const JobState& state_;
   const BufferReads& bytes_of_;
   comm::World* world_;
   const ModelFileSpec& spec_;
@@ -244,9 +247,9 @@ class ModelSaver {
 
 }  // namespace
 
-void save_model(const std::string& folder, const program::Program& program,
-                const BufferReads& bytes_of, comm::World* world, const ModelFileSpec& spec) {
-  ModelSaver(folder, program, bytes_of, world, spec).run();
+void save_model(const std::string& folder, const JobState& state, const BufferReads& bytes_of,
+                comm::World* world, const ModelFileSpec& spec) {
+  ModelSaver(folder, state, bytes_of, world, spec).run();
 }
 
 }  // namespace fourfold::checkpoint

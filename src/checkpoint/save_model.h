@@ -28,9 +28,9 @@ struct ModelFileSpec {
 /// world all ranks call together, and the files are written side by side, each by a rank of its own
 /// where there are enough; the bytes are those that one rank would write. A single file is replaced
 /// whole or not at all; of several, the index goes first and comes last. Memory: no rank takes more
-/// than two pieces. Errors: UserError(storage).
-void save_model(const std::string& folder, const program::Program& program,
-                const BufferReads& bytes_of, comm::World* world = nullptr,
+/// than two pieces. `bytes_of` is asked for what the mesh of this rank has. Errors:
+/// UserError(storage).
+void save_model(const std::string& folder, const JobState& state, const BufferReads& bytes_of, comm::World* world = nullptr,
                 const ModelFileSpec& spec = {});
 
 }  // namespace fourfold::checkpoint

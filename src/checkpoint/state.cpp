@@ -1,6 +1,7 @@
 #include "checkpoint/state.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -24,8 +25,10 @@ std::vector<StateTensor> state_of(const program::Program& program) {
     const Mesh& mesh = program.meshes[buffer.sharding.mesh.index()];
     const auto position = mesh.ranks.position(program.rank);
     if (!position) continue;
+    const bool is_common = buffer.role == program::BufferRole::counter && buffer.sharding.mesh.index() > 0;
     state.push_back({&buffer, memory_box(mesh, buffer, *position),
-                     held_box(mesh, buffer, *position), is_owner(mesh, buffer, *position)});
+                     held_box(mesh, buffer, *position),
+                     !is_common && is_owner(mesh, buffer, *position)});
   }
   return state;
 }
@@ -37,18 +40,40 @@ std::int64_t owned_bytes(const program::Program& program) {
   return bytes;
 }
 
-std::int64_t whole_bytes(const program::Program& program) {
-  std::int64_t bytes = 0;
+JobState::JobState(const program::Program& program) {
+  add(program);
+}
+
+JobState::JobState(const program::Job& job) {
+  std::set<std::size_t> seen;  // meshes
+  for (const program::Bundle& bundle : job.classes) {
+    const program::Program& program = bundle.programs.at(0);
+    for (std::size_t mesh = 0; mesh < program.meshes.size(); ++mesh)
+      if (program.meshes[mesh].ranks.position(program.rank) && seen.insert(mesh).second)
+        add(program);
+  }
+}
+
+void JobState::add(const program::Program& program) {
+  meshes = program.meshes;
   for (const program::Buffer& buffer : program.buffers)
-    if (is_state(buffer)) bytes += buffer.global.elements() * size_bytes(buffer.dtype);
+    if (is_state(buffer) && std::ranges::find(tensors, buffer.name, &program::Buffer::name) ==
+                                tensors.end())
+      tensors.push_back(buffer);
+}
+
+std::int64_t whole_bytes(const JobState& state) {
+  std::int64_t bytes = 0;
+  for (const program::Buffer& tensor : state.tensors)
+    bytes += tensor.global.elements() * size_bytes(tensor.dtype);
   return bytes;
 }
 
-std::int64_t parameter_bytes(const program::Program& program) {
+std::int64_t parameter_bytes(const JobState& state) {
   std::int64_t bytes = 0;
-  for (const program::Buffer& buffer : program.buffers)
-    if (buffer.role == program::BufferRole::parameter)
-      bytes += buffer.global.elements() * size_bytes(buffer.dtype);
+  for (const program::Buffer& tensor : state.tensors)
+    if (tensor.role == program::BufferRole::parameter)
+      bytes += tensor.global.elements() * size_bytes(tensor.dtype);
   return bytes;
 }
 

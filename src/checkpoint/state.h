@@ -11,6 +11,7 @@
 
 #include "base/host_view.h"
 #include "checkpoint/box.h"
+#include "program/job.h"
 #include "program/program.h"
 
 namespace fourfold::checkpoint {
@@ -27,15 +28,31 @@ struct StateTensor {
   bool is_owner = false;  // the first of those that hold the same, who saves it
 };
 
-/// All of them, in the order of the program's buffers. The program is this rank's own.
+/// All of them, in the order of the program's buffers. The program is this rank's own. What several
+/// meshes count alike is owned on the first of them.
 std::vector<StateTensor> state_of(const program::Program& program);
+
+/// The state of a whole job: each tensor once, as the mesh that has it holds it.
+struct JobState {
+  JobState() = default;
+  /// Of a job on one mesh, of which any program knows all.
+  JobState(const program::Program& program);  // NOLINT(google-explicit-constructor)
+  /// By mesh, and then in the order of its programs' buffers.
+  explicit JobState(const program::Job& job);
+
+  std::vector<Mesh> meshes;
+  std::vector<program::Buffer> tensors;
+
+ private:
+  void add(const program::Program& program);
+};
 
 /// What a rank's copy of the tensors that it saves takes.
 std::int64_t owned_bytes(const program::Program& program);
 /// What all tensors of the state take, whole: a checkpoint but for headers and the manifest.
-std::int64_t whole_bytes(const program::Program& program);
+std::int64_t whole_bytes(const JobState& state);
 /// What the parameters alone take.
-std::int64_t parameter_bytes(const program::Program& program);
+std::int64_t parameter_bytes(const JobState& state);
 
 /// Digest by name of a tensor, mod 2^64.
 using Digests = std::map<std::string, std::uint64_t>;

@@ -12,7 +12,7 @@ void check_initial_model(const job::Job& job, const data::Source& source) {
   const std::string& from = job.config.init_from;
   if (from.empty()) return;
   const rundir::TrainedModel model = rundir::open_trained_model(from, std::nullopt);
-  checkpoint::require_fit(*model.parameters, job.bundle().at("train"));
+  checkpoint::require_fit(*model.parameters, checkpoint::JobState(job.programs));
   if (source.tokenizer() == nullptr) return;
   const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   // Numbers mean what the data means by them.

@@ -181,7 +181,7 @@ std::unique_ptr<rundir::RunLock> lock_run(const TrainArguments& arguments,
 rundir::StartRequest request_of(const TrainArguments& arguments, const Prepared& run) {
   const job::Job& job = run.job;
   const train::CheckpointSpec& spec = job.config.train.checkpoint;
-  const program::Program& train = job.bundle().at("train");
+  const checkpoint::JobState state(job.programs);
   const auto check_point = [&](const rundir::ResumePoint& point, bool is_own) {
     const std::int64_t step = point.found.manifest.step;
     job::check_start(point.found, job, *run.source,
@@ -194,8 +194,8 @@ rundir::StartRequest request_of(const TrainArguments& arguments, const Prepared&
           .overwrites = arguments.overwrite,
           .is_dry = arguments.dry_run,
           .holder = rundir::this_holder(arguments.variable),
-          .weights_bytes = checkpoint::parameter_bytes(train),
-          .checkpoint_bytes = spec.is_on() ? checkpoint::whole_bytes(train) : 0,
+          .weights_bytes = checkpoint::parameter_bytes(state),
+          .checkpoint_bytes = spec.is_on() ? checkpoint::whole_bytes(state) : 0,
           .checkpoints_kept = spec.keep_last,
           .check_point = check_point,
           .check_older =
@@ -295,6 +295,13 @@ void train_threads(const TrainArguments& arguments) {
   if (was_stopped) throw UserError(ExitCode::stopped, stopped_text(arguments, job.config));
 }
 
+/// The one that a rank belongs to.
+const Mesh& mesh_of(const job::Job& job, std::size_t rank) {
+  return *std::ranges::find_if(job.plan.meshes, [&](const Mesh& mesh) {
+    return mesh.ranks.position(Rank(rank)).has_value();
+  });
+}
+
 /// Warnings of all ranks, on the first; equal ones are folded.
 void tell_warnings(const job::Job& job, comm::World& world, const rundir::JobFacts& facts,
                    const std::string& own, screen::Log& log) {
@@ -303,7 +310,7 @@ void tell_warnings(const job::Job& job, comm::World& world, const rundir::JobFac
   for (std::size_t rank = 0; rank < texts.size(); ++rank)
     if (!texts[rank].empty())
       log.warn_from(
-          screen::rank_tag(rank, facts.hosts[rank], screen::grid_place(job.plan.meshes[0], rank)),
+          screen::rank_tag(rank, facts.hosts[rank], screen::grid_place(mesh_of(job, rank), rank)),
           texts[rank]);
 }
 

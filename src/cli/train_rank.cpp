@@ -49,7 +49,7 @@ namespace {
 /// Writes the weights after so many steps.
 void save_weights(const job::Job& job, std::int64_t steps, run::Executor& executor,
                   comm::World* world) {
-  checkpoint::save_model(job.config.dir, executor.bundle().at("train"),
+  checkpoint::save_model(job.config.dir, checkpoint::JobState(job.programs),
                          [&](const program::Buffer& b) { return executor.read(b); }, world,
                          {.max_file_bytes = job.config.weights_file_mib << 20,
                           .metadata = {{"step", format("{}", steps)}}});
@@ -145,7 +145,8 @@ checkpoint::Manifest checkpoint_facts(const TrainingRun& run) {
   facts.data = run.source.fingerprint();
   if (const data::Tokenizer* tokenizer = run.source.tokenizer())
     facts.tokenizer = tokenizer->to_text();
-  facts.grid = grid_words(run.job.plan.meshes[0]);
+  for (const Mesh& mesh : run.job.plan.meshes)
+    facts.grid += (facts.grid.empty() ? "" : " + ") + grid_words(mesh);
   return facts;
 }
 

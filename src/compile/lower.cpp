@@ -147,6 +147,17 @@ class Lowering {
       program_.feeds = {micros_, value.shape[0] * chunks_, 0, local_shape(i)[0] * chunks_, chunks_};
       if (program_.streams.size() == 1) program_.streams.emplace_back("feed");
     }
+    if (program_.inputs.empty() && has_samples()) count_samples();
+  }
+
+  /// A stage that is fed nothing counts the samples that it receives.
+  void count_samples() {
+    const std::int64_t samples = plan_.batching.samples();
+    const Mesh& mesh = plan_.meshes[graph_.mesh.index()];
+    const plan::Axes axes = plan::axes_of(mesh);
+    const std::int64_t replicas =
+        mesh.axes[axes.data.index()].size * mesh.axes[axes.z.index()].size;
+    program_.feeds = {micros_, samples, 0, samples / replicas, 1};
   }
 
   /// What has a group and a stream of its own.

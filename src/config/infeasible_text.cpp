@@ -50,6 +50,7 @@ struct Words {
   InfeasibleText operator()(const plan::UnevenJob& problem) const {
     const plan::Grid& grid = problem.grid;
     const std::int64_t tensor = grid.x * grid.y * grid.z, ranks = problem.ranks;
+    if (problem.stages > 1) return of_stages(problem);
     if (!grid.data)
       return {
           {"parallel.tensor"},
@@ -64,6 +65,55 @@ struct Words {
                plan::num_ranks(grid),
                ranks % tensor == 0 ? format("{}", ranks / tensor)
                                    : std::string("auto and another parallel.tensor"))};
+  }
+
+  static InfeasibleText of_stages(const plan::UnevenJob& problem) {
+    const plan::Grid& grid = problem.grid;
+    const std::int64_t of_stage = grid.x * grid.y * grid.z * grid.data.value_or(1),
+                       of_all = of_stage * problem.stages;
+    if (!grid.data)
+      return {{"parallel.pipeline.stages", "parallel.tensor"},
+              format("parallel.pipeline.stages = {} of parallel.tensor x {} y {} z {} use {} ranks "
+                     "at a time, which does not divide the {} ranks of the job; start a multiple "
+                     "of {}",
+                     problem.stages, grid.x, grid.y, grid.z, of_all, problem.ranks, of_all)};
+    return {{"parallel.pipeline.stages", "parallel.tensor", "parallel.data"},
+            format("parallel.pipeline.stages = {} of the grid x {} y {} z {} data {} have {} "
+                   "ranks, the job {}; start {} ranks, or set parallel.data = auto",
+                   problem.stages, grid.x, grid.y, grid.z, *grid.data, of_all, problem.ranks,
+                   of_all)};
+  }
+
+  InfeasibleText operator()(const plan::UnevenMeshes& problem) const {
+    if (problem.meshes != problem.stages)
+      return {{"parallel.pipeline.meshes", "parallel.pipeline.stages"},
+              format("parallel.pipeline.meshes has {}, for parallel.pipeline.stages = {}; write one "
+                     "for each stage",
+                     counted(problem.meshes, "grid"), problem.stages)};
+    return {{"parallel.pipeline.meshes"},
+            format("parallel.pipeline.meshes have {} ranks together, the job {}; start {} ranks",
+                   problem.ranks_of_meshes, problem.ranks.value_or(0), problem.ranks_of_meshes)};
+  }
+
+  InfeasibleText operator()(const plan::UnevenLayers& problem) const {
+    if (problem.stages > problem.layers)
+      return {{"parallel.pipeline.stages"},
+              format("the model has {}, which cannot be cut into parallel.pipeline.stages = {}; "
+                     "set at most {}",
+                     counted(problem.layers, "block"), problem.stages, problem.layers)};
+    return {{"parallel.pipeline.layers"},
+            format("parallel.pipeline.layers = [{}] are not {} numbers above 0 that add up to the "
+                   "{} of the model; write [{}], or leave it out",
+                   joined(problem.given, ", "), problem.stages, counted(problem.layers, "block"),
+                   joined(divided(problem.layers, problem.stages), ", "))};
+  }
+
+  /// As evenly as can be.
+  static std::vector<std::int64_t> divided(std::int64_t whole, std::int64_t shares) {
+    std::vector<std::int64_t> result;
+    for (std::int64_t i = 0; i < shares; ++i)
+      result.push_back(whole * (i + 1) / shares - whole * i / shares);
+    return result;
   }
 
   InfeasibleText operator()(const plan::UnevenBatch& problem) const {

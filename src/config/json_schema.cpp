@@ -80,6 +80,13 @@ struct TypeOf {
     part.set("required", words({"path", "weight"}));
     return Json::object().set("type", "array").set("items", std::move(part));
   }
+  Json operator()(const Place<Grids>&) const {
+    Json axes = Json::object();
+    for (const char* axis : {"x", "y", "z", "data"}) axes.set(axis, integer(""));
+    Json grid = Json::object().set("type", "object").set("additionalProperties", false);
+    grid.set("properties", std::move(axes));
+    return Json::object().set("type", "array").set("items", std::move(grid));
+  }
   Json operator()(const Integers& integers) const {
     Json item = integer(integers.zero.empty() ? "" : integers.zero + "|");
     return Json::object()

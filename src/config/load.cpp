@@ -260,6 +260,15 @@ class Loader {
   bool is_whole_ = true;         // false: a file holds no keys at all
 };
 
+/// As many of a rank's samples as it processes at once: all of them or, in a pipeline, so few that
+/// each stage has at least four micro-batches in a step, and so waits for a fifth of it at most.
+std::int64_t micro_batch_of(std::int64_t samples, std::int64_t stages) {
+  if (stages == 1) return samples;
+  std::int64_t micro = std::max<std::int64_t>(samples / (4 * stages), 1);
+  while (samples % micro != 0) --micro;
+  return micro;
+}
+
 /// Without a folder and an ending: "gpt-tiny".
 std::string run_name_of(std::span<const std::string> files) {
   return files.empty() ? "gpt" : std::filesystem::path(files.back()).stem().string();
@@ -271,13 +280,15 @@ void share_values(Config& config) {
   const std::int64_t whole = config.plan.global_batch_size,
                      replicas = config.plan.grid.data.value_or(1) * config.plan.grid.z;
   // Where it cannot be divided, 1: the batch is then found wrong, not the micro-batch.
-  config.plan.micro_batch_size =
-      config.micro_batch_size.value_or(whole % replicas == 0 ? whole / replicas : 1);
+  config.plan.micro_batch_size = config.micro_batch_size.value_or(
+      whole % replicas == 0 ? micro_batch_of(whole / replicas, config.plan.pipeline.stages) : 1);
+  for (plan::Grid& grid : config.plan.pipeline.grids) grid.order = config.plan.grid.order;
   config.train.run_name = config.name;
   config.train.run_dir = config.dir;
   config.train.seed = config.data.seed = config.sample.seed = config.seed;
   config.gpt.wide_residual = config.plan.compute == DType::bf16 && config.residual == DType::f32;
   const bool is_text = config.kind == model::Kind::gpt;
+  config.sample.capacity = is_text ? config.gpt.max_position_embeddings : 0;
   config.plan.seq_length = is_text ? config.data.seq_length : 1;
   config.data.samples_per_step = config.plan.global_batch_size;
   config.data.vocab_size = config.data.format == data::Format::text ? 0 : config.gpt.vocab_size;

@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "config/infeasible_text.h"
 #include "config/number.h"
 #include "config/schema.h"
@@ -124,11 +125,46 @@ Verdict strategy_allows(const Config& c, const std::string& axis_key) {
 Verdict grid_is_a_job(const Config& c) {
   const plan::Grid& grid = c.plan.grid;
   const double ranks = static_cast<double>(grid.x) * static_cast<double>(grid.y) *
-                       static_cast<double>(grid.z) * static_cast<double>(grid.data.value_or(1));
+                       static_cast<double>(grid.z) * static_cast<double>(grid.data.value_or(1)) *
+                       static_cast<double>(c.plan.pipeline.stages);
   if (ranks <= static_cast<double>(most_ranks)) return std::nullopt;
-  return Finding{format("parallel.tensor x {} y {} z {} and parallel.data = {} are {} ranks",
-                        grid.x, grid.y, grid.z, grid.data.value_or(1), format_number(ranks)),
+  const std::string stages =
+      c.plan.pipeline.stages > 1 ? format("parallel.pipeline.stages = {}, ", c.plan.pipeline.stages)
+                                 : "";
+  return Finding{format("{}parallel.tensor x {} y {} z {} and parallel.data = {} are {} ranks",
+                        stages, grid.x, grid.y, grid.z, grid.data.value_or(1),
+                        format_number(ranks)),
                  format("the largest job has {}", most_ranks)};
+}
+
+Verdict stages_have_layers_each(const Config& c) {
+  const plan::PipelineSpec& pipeline = c.plan.pipeline;
+  const auto numbers = static_cast<std::int64_t>(pipeline.layers.size());
+  if (numbers == 0 || numbers == pipeline.stages) return std::nullopt;
+  return Finding{format("parallel.pipeline.layers has {}, for parallel.pipeline.stages = {}",
+                        counted(numbers, "number"), pipeline.stages),
+                 "write one for each stage, or []"};
+}
+
+Verdict stages_have_meshes_each(const Config& c) {
+  const plan::PipelineSpec& pipeline = c.plan.pipeline;
+  const auto meshes = static_cast<std::int64_t>(pipeline.grids.size());
+  if (meshes == 0 || meshes == pipeline.stages) return std::nullopt;
+  return Finding{format("parallel.pipeline.meshes has {}, for parallel.pipeline.stages = {}",
+                        counted(meshes, "grid"), pipeline.stages),
+                 "write one for each stage, or []"};
+}
+
+/// A grid of all stages beside grids of their own can only be that of the first one, as settled
+/// configurations have it.
+Verdict meshes_replace_the_grid(const Config& c) {
+  if (c.plan.pipeline.grids.empty()) return std::nullopt;
+  plan::Grid grid = c.plan.grid, first = c.plan.pipeline.grids[0];
+  first.order = grid.order;
+  if (grid == first || (grid.x * grid.y * grid.z == 1 && !grid.data)) return std::nullopt;
+  return Finding{"parallel.pipeline.meshes gives each stage its grid, and parallel.tensor and "
+                 "parallel.data are of all stages",
+                 "leave either out"};
 }
 
 Verdict columns_divide_width(const Config& c) {
@@ -493,8 +529,14 @@ std::span<const Rule> rules() {
        batch_divides,
        true},
       {{"train.micro_batch_size", "parallel.chunks"}, chunks_divide},
-      {{"parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z", "parallel.data"},
+      {{"parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z", "parallel.data",
+        "parallel.pipeline.stages"},
        grid_is_a_job},
+      {{"parallel.pipeline.layers", "parallel.pipeline.stages"}, stages_have_layers_each},
+      {{"parallel.pipeline.meshes", "parallel.pipeline.stages"}, stages_have_meshes_each},
+      {{"parallel.pipeline.meshes", "parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z",
+        "parallel.data"},
+       meshes_replace_the_grid},
       strategy_rule("parallel.tensor.x"),
       strategy_rule("parallel.tensor.y"),
       strategy_rule("parallel.tensor.z"),

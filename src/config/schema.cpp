@@ -45,6 +45,9 @@ struct TypeWords {
   std::string operator()(const Place<Blend>&) const {
     return "list of {path: text, weight: number above 0}";
   }
+  std::string operator()(const Place<Grids>&) const {
+    return "list of {x, y, z, data: whole numbers " + bounds + "}";
+  }
   std::string operator()(const Choice& words) const { return in_words(words.names, " or "); }
   std::string operator()(const Integers& list) const {
     return format("list of whole numbers {}{}", bounds,

@@ -69,6 +69,11 @@ inline Place<bool> at_overlap(bool plan::Overlap::* member) {
   return [member](Config& config) -> bool& { return config.plan.overlap.*member; };
 }
 
+template <class T>
+Place<T> at_pipeline(T plan::PipelineSpec::* member) {
+  return [member](Config& config) -> T& { return config.plan.pipeline.*member; };
+}
+
 template <class Enum>
 Choice choice(Place<Enum> place, std::vector<std::string> names, std::vector<Enum> values) {
   return {std::move(names),

@@ -4,7 +4,9 @@
 namespace fourfold::config {
 
 std::vector<Key> parallel_keys() {
+  using pipeline::Schedule;
   using plan::Grid;
+  using plan::PipelineSpec;
   using plan::PlanSpec;
   using plan::Strategy;
   return {
@@ -78,6 +80,51 @@ std::vector<Key> parallel_keys() {
                                           ? std::vector<std::string>{"y", "x", "z", "data"}
                                           : std::vector<std::string>{"x", "y", "z", "data"};
            }},
+      {.path = "parallel.pipeline.stages",
+       .meaning = "Parts that the model's blocks are cut into, one after another, each with ranks "
+                  "of its own; 1: the model is not cut. A job has stages x tensor x data ranks, "
+                  "those of a stage in a row.",
+       .field = at_pipeline(&PipelineSpec::stages),
+       .fallback = "1",
+       .bounds = between(1, most_layers),
+       .unit = "stages",
+       .cost = "Weights, optimizer state and arithmetic of a rank are divided; activations of one "
+               "block are sent between stages. Stages wait for the first and the last micro-batch: "
+               "a share of (stages - 1) / micro-batches of a step.",
+       .example = "2",
+       .elsewhere = {"pipeline_model_parallel_size", "pipeline_parallel_size",
+                     "pipeline_parallel_degree", "num_stages", "pp", "G_inter"}},
+      {.path = "parallel.pipeline.schedule",
+       .meaning = "In which order a stage takes its micro-batches: gpipe, all forward and then all "
+                  "backward (Huang et al. 2019); 1f1b, in turn, as soon as the last stage has one "
+                  "(Narayanan et al. 2019).",
+       .field = choice<Schedule>(at_pipeline(&PipelineSpec::schedule), {"gpipe", "1f1b"},
+                                 {Schedule::gpipe, Schedule::one_f_one_b}),
+       .fallback = "1f1b",
+       .cost = "gpipe holds the activations of all micro-batches, 1f1b of as many as stages follow "
+               "at most; the same bits.",
+       .example = "gpipe",
+       .elsewhere = {"pipeline_parallel_schedule", "pipeline_schedule", "pp_schedule"}},
+      {.path = "parallel.pipeline.layers",
+       .meaning = "How many blocks each stage has, the first stage first. []: so that the stage "
+                  "with the most work has as little as can be.",
+       .field = Integers{at_pipeline(&PipelineSpec::layers)},
+       .fallback = "[]",
+       .bounds = between(1, most_layers),
+       .unit = "blocks",
+       .example = "[5, 7]",
+       .elsewhere = {"pipeline_model_parallel_layout", "pipeline_parallel_layers_per_stage",
+                     "decoder_first_pipeline_num_layers", "partition_method"}},
+      {.path = "parallel.pipeline.meshes",
+       .meaning = "The grid of each stage, the first one first, where they differ; an axis that is "
+                  "left out is 1. []: parallel.tensor and parallel.data for all of them.",
+       .field = Place<Grids>(at_pipeline(&PipelineSpec::grids)),
+       .fallback = "[]",
+       .bounds = between(1, most_ranks),
+       .unit = "ranks",
+       .cost = "A stage with more ranks has blocks in proportion; micro-batches are divided anew "
+               "between stages.",
+       .example = "[{x: 2}, {data: 2}]"},
       {.path = "parallel.shard_sequence",
        .meaning = "Between blocks, time is cut on x (Korthikanti et al. 2022); strategy megatron "
                   "only.",

@@ -30,7 +30,8 @@ std::vector<Key> train_keys() {
       {.path = "train.micro_batch_size",
        .meaning =
            "Samples that one rank processes at once; smaller needs less memory, larger is faster. "
-           "auto: train.global_batch_size / (parallel.data x parallel.tensor.z).",
+           "auto: train.global_batch_size / (parallel.data x parallel.tensor.z); in a pipeline as "
+           "much of that as leaves each stage four micro-batches.",
        .field = at(&Config::micro_batch_size),
        .fallback = "auto",
        .bounds = between(1, most_width),

@@ -29,8 +29,7 @@ struct Absent {
 };
 
 /// Things that other tools configure and that no key here does.
-constexpr std::string_view no_stages = "a step is not cut into pipeline stages; leave it out",
-                           accumulation =
+constexpr std::string_view accumulation =
                                "it follows: train.global_batch_size / (train.micro_batch_size x "
                                "parallel.data x parallel.tensor.z)",
                            no_padding =
@@ -95,13 +94,6 @@ constexpr auto absent = std::to_array<Absent>({
     {"fp16", no_scaling},
     {"loss_scale", no_scaling},
     {"initial_loss_scale", no_scaling},
-    {"pipeline", no_stages},
-    {"pipeline_model_parallel_size", no_stages},
-    {"pipeline_parallel_degree", no_stages},
-    {"pipeline_schedule", no_stages},
-    {"pp", no_stages},
-    {"pp_engine", no_stages},
-    {"G_inter", no_stages},
     {"gradient_accumulation_steps", accumulation},
     {"grad_accumulation", accumulation},
     {"grad_accumulation_steps", accumulation},

@@ -188,7 +188,42 @@ class Storer {
     return std::nullopt;
   }
 
+  Result operator()(const Place<Grids>& place) const {
+    if (node_.kind != YamlNode::Kind::list) return unexpected(grids_form);
+    Grids grids;
+    for (const YamlNode& item : node_.items) {
+      plan::Grid grid;
+      if (auto refusal = store_grid(item, grid)) return refusal;
+      grids.push_back(std::move(grid));
+    }
+    place(config_) = std::move(grids);
+    return std::nullopt;
+  }
+
  private:
+  static constexpr const char* grids_form = "for example [{x: 2, data: 1}, {y: 2}]";
+
+  Result store_grid(const YamlNode& item, plan::Grid& grid) const {
+    if (item.kind != YamlNode::Kind::map) return unexpected(item, "", grids_form);
+    std::int64_t data = 1;
+    const std::array<std::pair<std::string_view, std::int64_t*>, 4> axes = {
+        {{"x", &grid.x}, {"y", &grid.y}, {"z", &grid.z}, {"data", &data}}};
+    for (const YamlMember& member : item.members) {
+      const auto axis = std::ranges::find(axes, member.key.text, &decltype(axes)::value_type::first);
+      if (axis == axes.end())
+        return unexpected(member.key, "is none of x, y, z, data", grids_form);
+      const bool is_scalar = member.value.kind == YamlNode::Kind::scalar && !member.value.quoted;
+      const auto read = read_integer(is_scalar ? member.value.text : std::string());
+      if (const auto* refusal = std::get_if<Refusal>(&read))
+        return unexpected(member.value, is_scalar ? refusal->reason : "", grids_form);
+      *axis->second = std::get<std::int64_t>(read);
+      if (!key_.bounds.contains(static_cast<double>(*axis->second)))
+        return unexpected(member.value, "", "");
+    }
+    grid.data = data;
+    return std::nullopt;
+  }
+
   static constexpr const char* blend_form =
       "for example [{path: data/books, weight: 3}, {path: data/web, weight: 1}]";
 
@@ -314,6 +349,13 @@ struct Printer {
       parts.push_back(
           format("{{path: {}, weight: {}}}", yaml_quoted(part.path), format_number(part.weight)));
     return format("[{}]", join(parts, ", "));
+  }
+  std::string operator()(const Place<Grids>& place) const {
+    std::vector<std::string> words;
+    for (const plan::Grid& grid : place(config))
+      words.push_back(format("{{x: {}, y: {}, z: {}, data: {}}}", grid.x, grid.y, grid.z,
+                             grid.data.value_or(1)));
+    return format("[{}]", join(words, ", "));
   }
   std::string operator()(const Integers& integers) const {
     std::vector<std::string> words;

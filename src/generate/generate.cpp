@@ -36,7 +36,7 @@ Writing generate(const SampleSpec& spec, const data::Tokenizer& tokenizer, run::
                  const OnText& on_text, std::uint32_t sample, Cache cache) {
   std::vector<std::int32_t> tokens = tokenizer.encode(spec.prompt, "the prompt");
   if (tokens.empty()) tokens.push_back(tokenizer.end_of_document().value_or(0));
-  TextModel model(executor);
+  TextModel model(executor, spec.capacity);
   const Random random(spec.seed, random_stream("generate"));
   const auto vocab_size = static_cast<std::size_t>(tokenizer.vocab_size());
   const auto end = spec.stops_at_end ? tokenizer.end_of_document() : std::nullopt;

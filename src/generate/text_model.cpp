@@ -44,9 +44,11 @@ std::vector<double> read_logits(const program::Program& program, run::Executor& 
 
 }  // namespace
 
-TextModel::TextModel(run::Executor& executor)
-    : executor_(executor), capacity_(length_of(executor.bundle().at("prefill"))) {
-  require(length_of(executor.bundle().at("decode")) == 1, "the decode program takes one token");
+TextModel::TextModel(run::Executor& executor, std::int64_t capacity)
+    : executor_(executor),
+      capacity_(capacity > 0 ? capacity : length_of(executor.bundle().at("prefill"))) {
+  const program::Program& decode = executor.bundle().at("decode");
+  require(decode.inputs.empty() || length_of(decode) == 1, "the decode program takes one token");
 }
 
 std::vector<double> TextModel::prefill(std::span<const std::int32_t> tokens) {

@@ -13,8 +13,10 @@ namespace fourfold::generate {
 
 class TextModel {
  public:
-  /// Requires the programs "prefill" and "decode" in the executor's bundle.
-  explicit TextModel(run::Executor& executor);
+  /// Requires the programs "prefill" and "decode" in the executor's bundle. `capacity`: how many
+  /// tokens the key/value cache can hold; 0: as many as "prefill" takes. A stage of a pipeline that
+  /// is fed nothing has to be told.
+  explicit TextModel(run::Executor& executor, std::int64_t capacity = 0);
 
   /// How many tokens the key/value cache can hold.
   std::int64_t capacity() const { return capacity_; }

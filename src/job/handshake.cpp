@@ -70,10 +70,11 @@ std::string configuration_text(config::Config config) {
 
 std::string plan_text(const Job& job) {
   std::string text = plan::to_text(job.plan, job.graphs);
-  for (const program::Program& program : job.bundle().programs)
-    for (const program::Traffic& entry : program::traffic(program))
-      text += format("{} {} {} {} {} {}\n", program.name, entry.axis, entry.kind, entry.label,
-                     entry.calls, entry.payload_bytes);
+  for (const program::Bundle& bundle : job.programs.classes)
+    for (const program::Program& program : bundle.programs)
+      for (const program::Traffic& entry : program::traffic(program))
+        text += format("{} {} {} {} {} {}\n", program.name, entry.axis, entry.kind, entry.label,
+                       entry.calls, entry.payload_bytes);
   return hash128_text(text);
 }
 

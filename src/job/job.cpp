@@ -115,6 +115,13 @@ void keep_graphs(graph::ModelGraphs& model, std::initializer_list<std::string_vi
 
 }  // namespace
 
+const program::Bundle& Job::bundle() const {
+  require(!programs.classes.empty(), "a job that is asked for its programs is compiled");
+  return *std::ranges::max_element(programs.classes, {}, [](const program::Bundle& bundle) {
+    return bundle.persistent_bytes + bundle.transient_bytes;
+  });
+}
+
 Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks) {
   Job job;
   const config::Config wanted = config;
@@ -133,7 +140,10 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
                                 : model::Writes::nothing);
   if (graphs == Graphs::generation) keep_graphs(job.graphs, {"prefill", "decode", "denoise"});
   if (graphs == Graphs::evaluation) keep_graphs(job.graphs, {"evaluate", "bound"});
-  job.plan = feasible(plan::make_plan(job.graphs, job.config.plan), wanted, ranks);
+  auto [model, plan] =
+      feasible(plan::plan_model(std::move(job.graphs), job.config.plan), wanted, ranks);
+  job.graphs = std::move(model);
+  job.plan = std::move(plan);
   return job;
 }
 

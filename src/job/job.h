@@ -27,8 +27,8 @@ struct Job {
   program::Job programs;
 
   std::int64_t ranks() const { return plan.world; }
-  /// What the first rank runs; all ranks have the same sizes.
-  const program::Bundle& bundle() const { return programs.classes.at(0); }
+  /// What ranks of the class run that needs most memory; of a job on one mesh, all ranks alike.
+  const program::Bundle& bundle() const;
 };
 
 /// The bundle of any rank of the job. Errors: UserError(bad_config) where the job has no such rank.

@@ -63,7 +63,7 @@ bool divides(const config::Config& config, const plan::Grid& grid) {
 bool works(config::Config config, const plan::Grid& grid) {
   config.plan.grid = grid;
   config::share_values(config);
-  if (!std::holds_alternative<plan::Grid>(plan::solve_grid(config.plan, plan::num_ranks(grid))))
+  if (!std::holds_alternative<plan::Grid>(plan::solve_grid(config.plan, std::nullopt)))
     return false;
   const auto batching = plan::solve_batching(config.plan);
   const auto* b = std::get_if<plan::Batching>(&batching);
@@ -73,7 +73,7 @@ bool works(config::Config config, const plan::Grid& grid) {
                    {b->samples(), b->length, b->global_batch, config.data.mask_documents,
                     config.data.restart_positions, b->chunks},
                    config.optimizer, model::Writes::samples);
-  return std::holds_alternative<plan::Plan>(plan::make_plan(graphs, config.plan));
+  return std::holds_alternative<plan::PlannedModel>(plan::plan_model(graphs, config.plan));
 }
 
 }  // namespace
@@ -81,7 +81,10 @@ bool works(config::Config config, const plan::Grid& grid) {
 std::string nearest_grids(const config::Config& config, std::optional<std::int64_t> ranks) {
   config::Config small = config;
   small.plan.checkpointing = {};
-  const std::int64_t wanted = ranks.value_or(plan::num_ranks(config.plan.grid));
+  const plan::PipelineSpec& pipeline = config.plan.pipeline;
+  if (!pipeline.grids.empty()) return "";
+  const std::int64_t wanted =
+      ranks ? *ranks / pipeline.stages : plan::num_ranks(config.plan.grid);  // of a stage
   std::vector<std::string> found;
   std::size_t tried = 0;
   for (std::int64_t n = wanted; n >= 1 && tried < most_tried; --n) {

@@ -106,7 +106,7 @@ void check_start(const checkpoint::Found& found, const Job& job, const data::Sou
                  const GoingOn& going_on) {
   const checkpoint::Manifest& manifest = found.manifest;
   check_resumable(manifest, job.config, source, going_on.overrides);
-  checkpoint::check_fits(found, job.bundle().at("train"));
+  checkpoint::check_fits(found, checkpoint::JobState(job.programs));
   if (is_over(manifest, job.config)) {
     if (going_on.is_complete) refuse_complete(job.config, manifest.step);
     if (!manifest.is_finite)

@@ -1,5 +1,7 @@
 #include "job/summary.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "base/units.h"
@@ -23,18 +25,39 @@ void add_model(const config::Config& config, Rows& rows) {
   rows.push_back({"parameters", format("{} = {}", format_grouped(total), list)});
 }
 
-/// "64 ranks = x 2 x y 1 x z 2 x data 16, axonn".
+/// "x 2 * y 1 * z 2 * data 16".
+std::string sizes_of(const Mesh& mesh) {
+  std::string sizes;
+  for (auto axis = mesh.axes.rbegin(); axis != mesh.axes.rend(); ++axis)
+    sizes += format("{}{} {}", sizes.empty() ? "" : " * ", axis->name, axis->size);
+  return sizes;
+}
+
+/// "64 ranks = x 2 * y 1 * z 2 * data 16, axonn"; of stages that are alike "8 ranks = 2 stages of
+/// ...", else one after another.
 Row grid_row(const Job& job) {
   if (job.ranks() == 1) return {"grid", "1 rank"};
   const config::Config& config = job.config;
-  std::string sizes;
-  const Mesh& mesh = job.plan.meshes[0];
-  for (auto axis = mesh.axes.rbegin(); axis != mesh.axes.rend(); ++axis)
-    sizes += format("{}{} {}", sizes.empty() ? "" : " * ", axis->name, axis->size);
-  return {"grid", format("{} ranks = {}, {}{}{}", format_grouped(job.ranks()), sizes,
+  const std::vector<Mesh>& meshes = job.plan.meshes;
+  const bool are_alike = std::ranges::all_of(
+      meshes, [&](const Mesh& mesh) { return mesh.axes == meshes.front().axes; });
+  std::string grid = sizes_of(meshes.front());
+  if (meshes.size() > 1 && are_alike) grid = format("{} stages of {}", meshes.size(), grid);
+  for (std::size_t stage = 1; !are_alike && stage < meshes.size(); ++stage)
+    grid += format(" + {}", sizes_of(meshes[stage]));
+  return {"grid", format("{} ranks = {}, {}{}{}", format_grouped(job.ranks()), grid,
                          to_string(config.plan.strategy),
                          config.plan.shard_sequence ? ", sequence on x" : "",
                          config.plan.shard_states ? ", optimizer state on data" : "")};
+}
+
+/// "1f1b; 3 + 3 blocks".
+Row pipeline_row(const Job& job) {
+  std::string layers;
+  for (const std::int64_t number : job.plan.layers)
+    layers += format("{}{}", layers.empty() ? "" : " + ", number);
+  return {"pipeline",
+          format("{}; {} blocks", to_string(job.config.plan.pipeline.schedule), layers)};
 }
 
 /// "2048 = 4 micro x 16 accumulation x 32 data".
@@ -95,6 +118,7 @@ Rows summary_rows(const Job& job) {
                               config.train.steps == 1 ? "" : "s", config.dir)}};
   add_model(config, rows);
   rows.push_back(grid_row(job));
+  if (!job.plan.layers.empty()) rows.push_back(pipeline_row(job));
   rows.push_back(batch_row(job));
   rows.push_back(memory_row(job));
   rows.push_back(

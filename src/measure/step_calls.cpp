@@ -29,8 +29,10 @@ std::string shape_text(const kernels::Problem& problem) {
 
 }  // namespace
 
-std::vector<Call> calls_of(const program::Program& step, int threads, const std::string& what) {
-  std::vector<Call> calls;
+namespace {
+
+void add_calls(const program::Program& step, int threads, const std::string& what,
+               std::vector<Call>& calls) {
   for (const program::Instruction& instruction : step.instructions) {
     const auto* compute = std::get_if<program::Compute>(&instruction.what);
     if (compute == nullptr) continue;
@@ -44,7 +46,20 @@ std::vector<Call> calls_of(const program::Program& step, int threads, const std:
     else
       ++place->count;
   }
+}
+
+}  // namespace
+
+std::vector<Call> calls_of(std::span<const program::Program* const> step, int threads,
+                           const std::string& what) {
+  std::vector<Call> calls;
+  for (const program::Program* program : step) add_calls(*program, threads, what, calls);
   return calls;
+}
+
+std::vector<Call> calls_of(const program::Program& step, int threads, const std::string& what) {
+  const program::Program* const one = &step;
+  return calls_of(std::span(&one, 1), threads, what);
 }
 
 std::string share_of(double rate, double ceiling) {

@@ -2,6 +2,7 @@
 // benches of CPUs and GPUs share. Nothing is measured here.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,10 @@ struct Ceilings {
   double flops_per_s = 0, bytes_per_s = 0;
 };
 
-/// The different calls of a step on so many threads, those of `what` ("gemm", "attention", else
-/// all).
+/// The different calls of the programs of a step on so many threads, those of `what` ("gemm",
+/// "attention", else all).
+std::vector<Call> calls_of(std::span<const program::Program* const> step, int threads,
+                           const std::string& what);
 std::vector<Call> calls_of(const program::Program& step, int threads, const std::string& what);
 
 /// A line each: floating-point operations of products and attention, bytes of all else.

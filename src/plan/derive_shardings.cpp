@@ -48,6 +48,9 @@ class Derivation {
     result_.graph = graph.name;
     result_.values.resize(graph.values.size());
     known_.assign(graph.values.size(), false);
+    is_made_.assign(graph.values.size(), false);
+    for (const Node& node : graph.nodes)
+      for (const ValueId id : node.outputs) is_made_[id.index()] = true;
     for (std::size_t i = 0; i < graph.values.size(); ++i) start(i);
   }
 
@@ -78,7 +81,9 @@ class Derivation {
                graph::is_persistent(value.role) && place != persistent_.end()) {
       sharding = place->second;
     } else {
-      known_[i] = value.role == ValueRole::counter;
+      // An output that another mesh makes arrives whole.
+      known_[i] = value.role == ValueRole::counter ||
+                  (value.role == ValueRole::output && !is_made_[i]);
     }
   }
 
@@ -229,6 +234,7 @@ class Derivation {
   PersistentShardings& persistent_;
   GraphShardings result_;
   std::vector<bool> known_;  // by value: how it is kept is decided
+  std::vector<bool> is_made_;  // by a node
 };
 
 }  // namespace

@@ -19,11 +19,26 @@ struct ForbiddenAxis {
   std::int64_t ranks = 1;
 };
 
-/// The grid has another number of ranks than the job; where `grid.data` is open, its other axes do
-/// not divide the job.
+/// The grid has another number of ranks than the job, or than each of the stages that share it;
+/// where `grid.data` is open, its other axes do not divide them.
 struct UnevenJob {
   Grid grid;
-  std::int64_t ranks = 1;
+  std::int64_t ranks = 1;   // of the job
+  std::int64_t stages = 1;  // that share them
+};
+
+/// The meshes that the stages of a pipeline were given are not one for each, or do not add up to
+/// the ranks of the job.
+struct UnevenMeshes {
+  std::int64_t stages = 1, meshes = 1, ranks_of_meshes = 1;
+  std::optional<std::int64_t> ranks;  // of the job
+};
+
+/// The numbers of layers that the stages of a pipeline were given are not one for each, or do not
+/// add up to the layers of the model; or there are more stages than layers.
+struct UnevenLayers {
+  std::int64_t stages = 1, layers = 1;  // of the model
+  std::vector<std::int64_t> given;      // by stage; empty: left open
 };
 
 /// The samples of a step are no multiple of those that all ranks process at once.
@@ -71,8 +86,9 @@ struct PaddedTransfer {
   std::int64_t rows = 1, ranks = 1;
 };
 
-using Problem = std::variant<ForbiddenAxis, UnevenJob, UnevenBatch, UnevenChunks, ChunkedStages,
-                             Indivisible, BrokenRule, UnevenStage, PaddedTransfer>;
+using Problem = std::variant<ForbiddenAxis, UnevenJob, UnevenMeshes, UnevenLayers, UnevenBatch,
+                             UnevenChunks, ChunkedStages, Indivisible, BrokenRule, UnevenStage,
+                             PaddedTransfer>;
 
 struct Infeasible {
   std::vector<Problem> problems;

@@ -17,33 +17,50 @@ std::int64_t size_of(const Grid& grid, const std::string& axis) {
 }
 
 /// Axes that a strategy leaves at 1.
-std::vector<std::pair<std::string, std::int64_t>> forbidden(const PlanSpec& spec) {
-  switch (spec.strategy) {
+std::vector<std::pair<std::string, std::int64_t>> forbidden(Strategy strategy,
+                                                             const Grid& grid) {
+  switch (strategy) {
     case Strategy::axonn:
       return {};
     case Strategy::atp:
-      return {{"z", spec.grid.z}};
+      return {{"z", grid.z}};
     case Strategy::megatron:
-      return {{"y", spec.grid.y}, {"z", spec.grid.z}};
+      return {{"y", grid.y}, {"z", grid.z}};
     case Strategy::fsdp:
-      return {{"x", spec.grid.x}, {"y", spec.grid.y}};
+      return {{"x", grid.x}, {"y", grid.y}};
   }
   fail_internal("every strategy says which axes it uses");
+}
+
+/// The grid of the first stage, where each has one of its own.
+std::variant<Grid, Infeasible> first_mesh(const PipelineSpec& pipeline,
+                                          std::optional<std::int64_t> ranks) {
+  const auto meshes = static_cast<std::int64_t>(pipeline.grids.size());
+  std::int64_t sum = 0;
+  for (const Grid& grid : pipeline.grids) sum += num_ranks(grid);
+  if (meshes != pipeline.stages || (ranks && sum != *ranks))
+    return Infeasible{{UnevenMeshes{pipeline.stages, meshes, sum, ranks}}};
+  return pipeline.grids[0];
 }
 
 }  // namespace
 
 std::variant<Grid, Infeasible> solve_grid(const PlanSpec& spec, std::optional<std::int64_t> ranks) {
+  const PipelineSpec& pipeline = spec.pipeline;
+  const std::vector<Grid> grids = pipeline.grids.empty() ? std::vector<Grid>{spec.grid} : pipeline.grids;
   Infeasible infeasible;
-  for (const auto& [axis, size] : forbidden(spec))
-    if (size != 1) infeasible.problems.emplace_back(ForbiddenAxis{spec.strategy, axis, size});
+  for (const Grid& grid : grids)
+    for (const auto& [axis, size] : forbidden(spec.strategy, grid))
+      if (size != 1) infeasible.problems.emplace_back(ForbiddenAxis{spec.strategy, axis, size});
   if (!infeasible.problems.empty()) return infeasible;
+  if (!pipeline.grids.empty()) return first_mesh(pipeline, ranks);
 
   Grid grid = spec.grid;
-  const std::int64_t tensor = grid.x * grid.y * grid.z;
-  if (!grid.data && ranks && *ranks % tensor != 0) return Infeasible{{UnevenJob{grid, *ranks}}};
-  if (!grid.data) grid.data = ranks ? *ranks / tensor : 1;
-  if (ranks && num_ranks(grid) != *ranks) return Infeasible{{UnevenJob{grid, *ranks}}};
+  const std::int64_t tensor = grid.x * grid.y * grid.z, stages = pipeline.stages;
+  const Infeasible uneven{{UnevenJob{grid, ranks.value_or(0), stages}}};
+  if (!grid.data && ranks && *ranks % (tensor * stages) != 0) return uneven;
+  if (!grid.data) grid.data = ranks ? *ranks / (tensor * stages) : 1;
+  if (ranks && num_ranks(grid) * stages != *ranks) return uneven;
   return grid;
 }
 

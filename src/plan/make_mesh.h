@@ -9,8 +9,9 @@
 
 namespace fourfold::plan {
 
-/// The grid with its number of data-parallel ranks settled for a job of `ranks` ranks; where the
-/// job's size is not given, `data` defaults to 1. Infeasible where the product does not fit.
+/// The grid, of the first stage where there are several, with its number of data-parallel ranks
+/// settled for a job of `ranks` ranks; where the job's size is not given, `data` defaults to 1.
+/// Infeasible where the product does not fit.
 std::variant<Grid, Infeasible> solve_grid(const PlanSpec& spec, std::optional<std::int64_t> ranks);
 
 /// Number of ranks of a settled grid.

@@ -52,6 +52,8 @@ struct Plan {
   std::vector<Edge> edges;
   /// By mesh: in which order it does its part of a training step.
   std::vector<pipeline::Order> orders;
+  /// By stage, how many layers it has; empty where the model is not cut.
+  std::vector<std::int64_t> layers;
   bool operator==(const Plan&) const = default;
 
   const GraphShardings& of(std::string_view graph, MeshId mesh = {}) const;
@@ -74,24 +76,20 @@ void take_options(Plan& plan, const PlanSpec& spec);
 std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, const PlanSpec& spec,
                                              const Mesh& mesh);
 
-/// How a model is cut into the stages of a pipeline: stage s has `grids[s]` and the layers up to
-/// `last_layers[s]`, the last one all that are left.
-struct StagesSpec {
-  std::vector<Grid> grids;
-  std::vector<std::int64_t> last_layers;
-  pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
-};
-/// A model whose graphs are cut into stages, and the plan of all its meshes.
-struct StagedPlan {
+/// The graphs of a model as its plan has them, cut into the stages of a pipeline where it has some.
+struct PlannedModel {
   graph::ModelGraphs model;
   Plan plan;
 };
-/// The plan for the training and the evaluation of a model on several meshes, one after another in
-/// rank order. All stages process the same micro-batches, of `micro_batch_size` samples, each
-/// divided by its own grid. Infeasible where a table that several stages use is not divided evenly,
-/// and in chunks.
-std::variant<StagedPlan, Infeasible> plan_stages(const graph::ModelGraphs& model,
-                                                 const PlanSpec& spec, const StagesSpec& stages);
+/// The plan for a model on one mesh, or on those of the stages of a pipeline. Requires what
+/// make_plan does.
+std::variant<PlannedModel, Infeasible> plan_model(graph::ModelGraphs model, const PlanSpec& spec);
+
+/// The plan for a model on several meshes, one after another in rank order. All stages process the
+/// same micro-batches, of `micro_batch_size` samples a rank of the first stage, each divided by its
+/// own grid. Infeasible where a table that several stages use is not divided evenly, and in chunks.
+std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& model,
+                                                   const PlanSpec& spec);
 
 /// Meshes, the batch equation, and every value that is not replicated.
 std::string to_text(const Plan& plan, const graph::ModelGraphs& model);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "pipeline/order.h"
 
 namespace fourfold::plan {
 
@@ -72,6 +73,17 @@ struct Grid {
   bool operator==(const Grid&) const = default;
 };
 
+/// A model cut into the stages of a pipeline, each with layers of its own on a mesh of its own.
+struct PipelineSpec {
+  std::int64_t stages = 1;  // 1: the model is not cut
+  pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
+  /// By stage, how many layers it has. Empty: so that the slowest stage is as fast as can be.
+  std::vector<std::int64_t> layers = {};
+  /// By stage, its mesh, with `data` settled. Empty: that of PlanSpec::grid for all of them.
+  std::vector<Grid> grids = {};
+  bool operator==(const PipelineSpec&) const = default;
+};
+
 /// So large that a message's start costs little beside it, on networks of a gigabit and above, and
 /// so small that the last one, which nothing hides, is short.
 inline constexpr std::int64_t default_bucket_bytes = std::int64_t{4} << 20;
@@ -83,7 +95,8 @@ struct PlanSpec {
   Checkpointing checkpointing = {};
   DType compute = DType::f32;
   Strategy strategy = Strategy::axonn;
-  Grid grid = {};
+  Grid grid = {};  // of each stage, where the pipeline does not give each one of its own
+  PipelineSpec pipeline = {};
   bool shard_sequence = false;  // between layers, time is cut on x (Korthikanti et al. 2022)
   bool shard_states = false;    // optimizer state is cut on data (ZeRO-1)
   /// Training processes the samples of a micro-batch in so many equal chunks; collectives of one

@@ -22,19 +22,18 @@ using graph::ValueRole;
 class Splitter {
  public:
   Splitter(const Graph& source, const std::vector<std::int64_t>& last_layers)
-      : source_(source), last_layers_(last_layers) {
+      : source_(source), last_layers_(last_layers), layers_(layers_of_nodes(source)) {
     for (std::size_t stage = 0; stage <= last_layers.size(); ++stage)
       builders_.emplace_back(source.name);
     find_homes();
   }
 
   Stages run() {
-    for (const Phase phase : {Phase::forward, Phase::backward, Phase::update}) {
-      seen_layer_ = false;
-      for (const Node& node : source_.nodes)
-        if (node.phase == phase) place(node);
-    }
+    for (const Phase phase : {Phase::forward, Phase::backward, Phase::update})
+      for (std::size_t i = 0; i < source_.nodes.size(); ++i)
+        if (source_.nodes[i].phase == phase) place(source_.nodes[i], stage_of_layer(layers_[i]));
     share_results();
+    share_outputs();
     for (std::size_t stage = 0; stage <= last_stage(); ++stage) {
       result_.graphs.push_back(builders_[stage].take());
       result_.graphs.back().mesh = MeshId(stage);
@@ -54,7 +53,7 @@ class Splitter {
     if (role == ValueRole::result)
       return {edge.phase, source_.nodes.size() + round_.at(edge.value)};
     std::size_t made = 0;
-    if (role == ValueRole::activation)
+    if (role == ValueRole::activation || role == ValueRole::output)
       for (std::size_t i = 0; i < source_.nodes.size(); ++i)
         if (std::count(source_.nodes[i].outputs.begin(), source_.nodes[i].outputs.end(), id) > 0)
           made = i + 1;
@@ -69,30 +68,21 @@ class Splitter {
     return stage;
   }
 
-  /// Forward and backward nodes follow their layer; those outside of all stand at either end.
-  std::size_t stage_of(const Node& node) {
-    if (node.layer) {
-      seen_layer_ = true;
-      return stage_of_layer(*node.layer);
-    }
-    return seen_layer_ == (node.phase == Phase::forward) ? last_stage() : 0;
-  }
-
   /// The stage that owns each parameter: that of its first reader.
   void find_homes() {
-    seen_layer_ = false;
-    for (const Node& node : source_.nodes) {
+    for (std::size_t i = 0; i < source_.nodes.size(); ++i) {
+      const Node& node = source_.nodes[i];
       if (node.phase != Phase::forward) continue;
-      const std::size_t stage = stage_of(node);
+      const std::size_t stage = stage_of_layer(layers_[i]);
       for (const ValueId id : node.reads)
         if (source_.value(id).role == ValueRole::parameter)
           home_.emplace(source_.value(id).name, stage);
     }
   }
 
-  void place(const Node& node) {
+  void place(const Node& node, std::size_t stage_of_node) {
     if (node.phase != Phase::update) {
-      add(node, stage_of(node));
+      add(node, stage_of_node);
       return;
     }
     const bool is_vote = std::holds_alternative<op::Vote>(node.op),
@@ -159,12 +149,12 @@ class Splitter {
   }
 
   ValueId receive(const Value& value, const std::string& into, std::size_t from, std::size_t to,
-                  Phase phase) {
+                  Phase phase, ValueRole role = ValueRole::received) {
     if (received_.emplace(into, to).second)
       result_.edges.push_back({source_.name, value.name, into, MeshId(from), MeshId(to), phase,
                                value.role == ValueRole::parameter});
     const ValueId id =
-        builders_[to].given(into, value.shape, value.element, ValueRole::received, value.init);
+        builders_[to].given(into, value.shape, value.element, role, value.init);
     builders_[to].set_labels(id, value.label, value.gradient_label);
     return id;
   }
@@ -178,6 +168,8 @@ class Splitter {
   /// A gradient at its home, with what other stages add to it.
   ValueId whole_gradient(const Value& value, std::size_t stage) {
     Builder& builder = builders_[stage];
+    require(producers_.at(value.name).contains(stage),
+            "a stage that has a parameter adds to its gradient");
     ValueId sum = own(value, stage);
     const std::string total = value.name + "/total";
     if (const auto place = builder.find(total)) return *place;
@@ -241,11 +233,22 @@ class Splitter {
     exchange_sums(left, 1);
   }
 
+  /// Every host reads what a graph gives.
+  void share_outputs() {
+    for (std::size_t i = 0; i < source_.values.size(); ++i) {
+      const Value& value = source_.values[i];
+      if (value.role != ValueRole::output) continue;
+      const std::size_t from = made_on_.at(ValueId(i));
+      for (std::size_t to = 0; to <= last_stage(); ++to)
+        if (to != from) receive(value, value.name, from, to, Phase::forward, ValueRole::output);
+    }
+  }
+
   const Graph& source_;
   const std::vector<std::int64_t>& last_layers_;
   std::vector<Builder> builders_;
   Stages result_;
-  bool seen_layer_ = false;
+  std::vector<std::int64_t> layers_;  // by node
   std::map<std::string, std::size_t> home_;
   std::map<ValueId, std::size_t> made_on_;
   std::map<ValueId, std::set<std::size_t>> makers_;  // stages
@@ -256,6 +259,21 @@ class Splitter {
 };
 
 }  // namespace
+
+std::vector<std::int64_t> layers_of_nodes(const Graph& graph) {
+  std::vector<std::int64_t> layers(graph.nodes.size(), 0);
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (graph.nodes[i].phase != Phase::forward) continue;
+    layers[i] = last = graph.nodes[i].layer.value_or(last);
+  }
+  last = 0;  // the backward phase goes the other way
+  for (std::size_t i = layers.size(); i-- > 0;) {
+    if (graph.nodes[i].phase != Phase::backward) continue;
+    layers[i] = last = graph.nodes[i].layer.value_or(last);
+  }
+  return layers;
+}
 
 Stages split_stages(const Graph& graph, const std::vector<std::int64_t>& last_layers) {
   return Splitter(graph, last_layers).run();

@@ -1,6 +1,7 @@
 // A graph of a model cut into stages that run on meshes of their own.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,16 +21,21 @@ struct Edge {
   bool operator==(const Edge&) const = default;
 };
 
+/// By node, the layer that carries it out: its own or, for those outside of all layers, the one
+/// that stands before it in the model, or the first.
+std::vector<std::int64_t> layers_of_nodes(const graph::Graph& graph);
+
 struct Stages {
   std::vector<graph::Graph> graphs;  // by stage, each on the mesh of its number
   /// In the order in which values leave their stage; they arrive in the same order.
   std::vector<Edge> edges;
 };
 
-/// Cuts after the layers `last_layers` (of all stages but the last). What stands before the layers
-/// belongs to the first stage, what stands after them to the last. A parameter belongs to the stage
+/// Cuts after the layers `last_layers` (of all stages but the last); layers_of_nodes says what each
+/// has. A parameter belongs to the stage
 /// of its first use; other stages receive it, and send back what they add to its gradient. Results
-/// are exchanged and added up in one order, so that all stages have the same bits and decide alike.
+/// are exchanged and added up in one order, so that all stages have the same bits and decide alike;
+/// outputs go to all stages.
 Stages split_stages(const graph::Graph& graph, const std::vector<std::int64_t>& last_layers);
 
 }  // namespace fourfold::plan

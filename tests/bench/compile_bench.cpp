@@ -42,17 +42,14 @@ Step step_of(const Case& wanted) {
                            .ffn_hidden_size = 64,
                            .max_position_embeddings = 6,
                            .vocab_size = 40};
-  const plan::PlanSpec spec{
-      .global_batch_size = wanted.micros, .micro_batch_size = 1, .seq_length = 6};
-  plan::StagesSpec stages{{}, {}, wanted.schedule};
-  for (std::size_t stage = 0; stage < wanted.stages; ++stage) {
-    stages.grids.push_back({.data = 1});
-    if (stage + 1 < wanted.stages)
-      stages.last_layers.push_back(static_cast<std::int64_t>(6 * (stage + 1) / wanted.stages) - 1);
-  }
+  plan::PlanSpec spec{.global_batch_size = wanted.micros, .micro_batch_size = 1, .seq_length = 6};
+  spec.pipeline = {static_cast<std::int64_t>(wanted.stages), wanted.schedule};
+  for (std::size_t stage = 0; stage < wanted.stages; ++stage)
+    spec.pipeline.layers.push_back(static_cast<std::int64_t>(6 * (stage + 1) / wanted.stages) -
+                                   static_cast<std::int64_t>(6 * stage / wanted.stages));
   const auto graphs = model::build(gpt, {1, spec.seq_length, spec.global_batch_size}, {});
-  auto planned = plan::plan_stages(graphs, spec, stages);
-  auto& staged = std::get<plan::StagedPlan>(planned);
+  auto planned = plan::plan_stages(graphs, spec);
+  auto& staged = std::get<plan::PlannedModel>(planned);
   return {std::move(staged.model), std::move(staged.plan)};
 }
 

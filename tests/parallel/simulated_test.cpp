@@ -126,21 +126,23 @@ TEST(SimulatedRuns, of_pipelines_have_the_order_of_real_ones) {
   setup.plan = {.global_batch_size = 24, .micro_batch_size = 4, .seq_length = 6};
   struct Pipeline {
     std::vector<plan::Grid> grids;
-    std::vector<std::int64_t> last_layers;
+    std::vector<std::int64_t> layers;
   };
   for (const Pipeline& pipeline :
-       {Pipeline{{{.x = 2, .data = 1}, {.y = 2, .data = 2}}, {1}},
+       {Pipeline{{{.x = 2, .data = 1}, {.y = 2, .data = 2}}, {2, 4}},
         Pipeline{{{.x = 2, .data = 1}, {.data = 2}, {.y = 2, .data = 1}, {.z = 2, .data = 1}},
-                 {0, 1, 2}}})
+                 {1, 1, 1, 3}}})
     for (const auto schedule : {pipeline::Schedule::gpipe, pipeline::Schedule::one_f_one_b}) {
       const plan::Grid& first = pipeline.grids[0];
       const auto graphs = model::build(setup.model(),
                                        {setup.plan.micro_batch_size * first.z * first.data.value(),
                                         setup.plan.seq_length, setup.plan.global_batch_size},
                                        setup.optimizer);
-      const auto staged =
-          plan::plan_stages(graphs, setup.plan, {pipeline.grids, pipeline.last_layers, schedule});
-      const auto& [model, plan] = std::get<plan::StagedPlan>(staged);
+      plan::PlanSpec spec = setup.plan;
+      spec.pipeline = {static_cast<std::int64_t>(pipeline.grids.size()), schedule, pipeline.layers,
+                       pipeline.grids};
+      const auto staged = plan::plan_stages(graphs, spec);
+      const auto& [model, plan] = std::get<plan::PlannedModel>(staged);
       expect_same_order(setup, compile::compile(model, plan, kernels::cpu::target(1)));
     }
 }

@@ -55,13 +55,32 @@ std::int64_t samples_of(const RunSetup& setup, const plan::Grid& first) {
   return setup.plan.micro_batch_size * first.z * first.data.value();
 }
 
-program::Job compile_stages(const RunSetup& setup, const plan::StagesSpec& stages,
+struct Pipeline {
+  std::vector<plan::Grid> grids;
+  std::vector<std::int64_t> last_layers;  // of all stages but the last
+
+  plan::PipelineSpec with(Schedule schedule, std::int64_t num_layers) const {
+    plan::PipelineSpec spec{static_cast<std::int64_t>(grids.size()), schedule, {}, grids};
+    std::int64_t begin = 0;
+    for (const std::int64_t last : last_layers) {
+      spec.layers.push_back(last + 1 - begin);
+      begin = last + 1;
+    }
+    spec.layers.push_back(num_layers - begin);
+    return spec;
+  }
+};
+
+program::Job compile_stages(const RunSetup& setup, const Pipeline& stages,
+                            Schedule schedule = Schedule::one_f_one_b,
                             std::optional<std::int64_t> weight_delay = std::nullopt) {
   const auto graphs = model::build(
       setup.model(),
       {samples_of(setup, stages.grids[0]), setup.plan.seq_length, setup.plan.global_batch_size},
       setup.optimizer);
-  auto [model, plan] = std::get<plan::StagedPlan>(plan::plan_stages(graphs, setup.plan, stages));
+  plan::PlanSpec spec = setup.plan;
+  spec.pipeline = stages.with(schedule, graphs.num_layers);
+  auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_stages(graphs, spec));
   if (weight_delay)
     for (pipeline::Order& order : plan.orders)
       order = pipeline::with_weight_tasks(order, *weight_delay);
@@ -80,11 +99,6 @@ Outcome run_serial(RunSetup setup, const plan::Grid& first, const Tensors& weigh
   return test::run_job(setup, GridRun::compile_job(setup), weights, in_moments);
 }
 
-struct Pipeline {
-  std::vector<plan::Grid> grids;
-  std::vector<std::int64_t> last_layers;
-};
-
 std::string name_of(const Pipeline& pipeline, Schedule schedule) {
   std::string name = std::string(to_string(schedule));
   for (const plan::Grid& grid : pipeline.grids)
@@ -100,7 +114,7 @@ void expect_equal_to_serial(const RunSetup& setup, const std::vector<Pipeline>& 
     const Outcome serial = run_serial(setup, pipeline.grids[0], weights);
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
       SCOPED_TRACE(name_of(pipeline, schedule));
-      const auto job = compile_stages(setup, {pipeline.grids, pipeline.last_layers, schedule});
+      const auto job = compile_stages(setup, pipeline, schedule);
       test::compare(test::run_job(setup, job, weights, in_moments), serial, 1e-10, worst);
     }
   }
@@ -142,12 +156,12 @@ TEST(Stages, with_recomputation_equal_the_serial_run) {
 TEST(Stages, with_tasks_for_weight_gradients_have_the_same_bits) {
   const RunSetup setup = gpt();
   const Tensors weights = test::rough_weights(setup);
-  const plan::StagesSpec stages{two_stages[0].grids, two_stages[0].last_layers};
+  const Pipeline& stages = two_stages[0];
   const Outcome together = test::run_job(setup, compile_stages(setup, stages), weights, in_moments);
   for (const std::int64_t delay : {0, 1, 3}) {
     SCOPED_TRACE(format("delay {}", delay));
     const Outcome apart =
-        test::run_job(setup, compile_stages(setup, stages, delay), weights, in_moments);
+        test::run_job(setup, compile_stages(setup, stages, Schedule::one_f_one_b, delay), weights, in_moments);
     EXPECT_EQ(apart.losses, together.losses);
     EXPECT_EQ(apart.norms, together.norms);
     EXPECT_EQ(apart.gradients, together.gradients);
@@ -195,7 +209,7 @@ TEST(Stages, keep_as_many_activations_as_the_schedule_says) {
   for (const Pipeline& pipeline : {two_stages[0], four_stages[0], four_stages[1]})
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
       SCOPED_TRACE(name_of(pipeline, schedule));
-      const auto job = compile_stages(setup, {pipeline.grids, pipeline.last_layers, schedule});
+      const auto job = compile_stages(setup, pipeline, schedule);
       const std::size_t stages = pipeline.grids.size();
       const std::int64_t micros =
           setup.plan.global_batch_size / samples_of(setup, pipeline.grids[0]);
@@ -233,7 +247,7 @@ TEST(Stages, of_1f1b_need_no_more_memory_for_more_micro_batches) {
     RunSetup setup = gpt();
     setup.plan.global_batch_size = batch;
     const auto job =
-        compile_stages(setup, {four_stages[0].grids, four_stages[0].last_layers, schedule});
+        compile_stages(setup, four_stages[0], schedule);
     return job.classes[0].at("train").transient_bytes;
   };
   EXPECT_EQ(transient(Schedule::one_f_one_b, 48), transient(Schedule::one_f_one_b, 24));
@@ -244,7 +258,7 @@ TEST(Stages, of_1f1b_need_no_more_memory_for_more_micro_batches) {
 
 TEST(Stages, decide_together) {
   const RunSetup setup = gpt();
-  const auto job = compile_stages(setup, {four_stages[1].grids, four_stages[1].last_layers});
+  const auto job = compile_stages(setup, four_stages[1]);
   const auto ranks = static_cast<std::int64_t>(job.ranks.size());
   GridRun grid(setup, job);
   std::mutex mutex;
@@ -267,7 +281,9 @@ TEST(Stages, decide_together) {
 TEST(Stages, of_which_one_has_no_samples_for_a_rank_are_infeasible) {
   const RunSetup setup = gpt();
   const auto graphs = model::build(setup.model(), {4, 6, 24}, setup.optimizer);
-  const auto planned = plan::plan_stages(graphs, setup.plan, {{{.data = 1}, {.data = 3}}, {1}});
+  plan::PlanSpec spec = setup.plan;
+  spec.pipeline = {.stages = 2, .grids = {{.data = 1}, {.data = 3}}};
+  const auto planned = plan::plan_stages(graphs, spec);
   const auto& infeasible = std::get<plan::Infeasible>(planned);
   const auto& problem = std::get<plan::UnevenStage>(infeasible.problems.at(0));
   EXPECT_EQ(problem.stage, 1U);
@@ -278,8 +294,9 @@ TEST(Stages, of_which_one_has_no_samples_for_a_rank_are_infeasible) {
 TEST(Stages, in_chunks_are_infeasible) {
   RunSetup setup = gpt();
   setup.plan.chunks = 2;
+  setup.plan.pipeline = {.stages = 2, .grids = {{.data = 1}, {.data = 2}}};
   const auto graphs = model::build(setup.model(), {4, 6, 24}, setup.optimizer);
-  const auto planned = plan::plan_stages(graphs, setup.plan, {{{.data = 1}, {.data = 2}}, {1}});
+  const auto planned = plan::plan_stages(graphs, setup.plan);
   const auto& infeasible = std::get<plan::Infeasible>(planned);
   EXPECT_EQ(std::get<plan::ChunkedStages>(infeasible.problems.at(0)).chunks, 2);
 }
@@ -316,7 +333,7 @@ TEST(Stages, of_a_job_are_a_text_that_reads_back_and_is_proved) {
     RunSetup setup = gpt();
     setup.plan.micro_batch_size = ranks > 16 ? 1 : 4;
     setup.plan.global_batch_size = 3 * samples_of(setup, pipeline.grids[0]);
-    const auto job = compile_stages(setup, {pipeline.grids, pipeline.last_layers});
+    const auto job = compile_stages(setup, pipeline);
     EXPECT_EQ(job.ranks.size(), ranks);
     const std::string text = program::to_text(job);
     const program::Job read = program::parse_job(text, "job");
