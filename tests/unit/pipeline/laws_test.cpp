@@ -76,6 +76,27 @@ TEST(Eager1f1b, hides_all_transfers_exactly_where_both_ways_fit_a_micro_batch) {
       }
 }
 
+/// With the weights' part split off, gradients leave earlier: transfers may take longer by twice
+/// that part, up to f + b each way.
+TEST(Eager1f1b, hides_more_where_gradients_leave_before_the_part_of_weights) {
+  const double f = 1, ba = 1, bw = 0.4, whole = f + ba + bw;
+  const ScheduleSpec split = with_delay(eager, 0);
+  for (std::size_t stages = 2; stages <= 8; ++stages)
+    for (const double cf : {0.5, 1.0, 1.6, 2.0})
+      for (const double cb : {0.5, 1.2, 1.9, 2.3}) {
+        SCOPED_TRACE(format("{} stages, cf {} cb {}", stages, cf, cb));
+        const Costs costs = costs_of(stages, {f, ba, bw, cf, cb});
+        const double found = period(split, stages, 512, costs);
+        if (cf + cb <= f + ba + 2 * bw)
+          EXPECT_LE(found, whole * 1.0001);
+        else
+          EXPECT_GT(found, whole * 1.005);
+        if (cf + cb > whole) {
+          EXPECT_LT(found, 0.99 * period(eager, stages, 512, costs));
+        }
+      }
+}
+
 /// The whole step has the ramp of the transfers besides, (S - 1) (cf + cb): at most one micro-batch
 /// a stage, which is below 3 % of 33 micro-batches a stage.
 TEST(Eager1f1b, takes_hardly_longer_than_with_messages_of_one_byte) {
