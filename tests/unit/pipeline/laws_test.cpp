@@ -124,6 +124,32 @@ TEST(Eager1f1b, is_1f1b_with_two_micro_batches) {
   }
 }
 
+/// A U-Net in stages: what each level makes is read on the way up, so that stage s sends to stage
+/// S - 1 - s besides to its neighbour.
+Costs u_shaped(std::size_t stages, const Uniform& each, Transfers transfers) {
+  Costs costs = costs_of(stages, each, transfers);
+  for (std::size_t from = 0; from + 1 < stages - 1 - from; ++from) {
+    costs.edges.push_back({from, stages - 1 - from});
+    costs.of_edges.push_back({each.to_next, each.to_previous});
+  }
+  return costs;
+}
+
+TEST(Eager1f1b, is_never_slower_than_overlap_nor_overlap_than_broadcast) {
+  for (std::size_t stages = 2; stages <= 8; ++stages)
+    for (const std::int64_t micros : {2, 3, 5, 8, 32})
+      for (const double cf : {0.1, 0.6, 1.5, 4.0})
+        for (const double cb : {0.1, 0.6, 1.5, 4.0}) {
+          SCOPED_TRACE(format("{} stages, {} micro-batches, cf {} cb {}", stages, micros, cf, cb));
+          const auto step_s = [&](const ScheduleSpec& spec, Transfers transfers) {
+            return makespan(spec, stages, micros, u_shaped(stages, {1, 2, 0, cf, cb}, transfers));
+          };
+          const double overlap = step_s(plain_1f1b, Transfers::overlapped);
+          EXPECT_LE(step_s(eager, Transfers::overlapped), overlap * 1.000001);
+          EXPECT_LE(overlap, step_s(plain_1f1b, Transfers::block_both) * 1.000001);
+        }
+}
+
 /// Two stages, x = c / (f + b): transfers that block both sides, overlapped ones, eager-1F1B.
 TEST(Eager1f1b, gains_over_overlap_what_overlap_gains_over_broadcast_as_two_stages_tie_them) {
   const double f = 1, b = 2;

@@ -136,13 +136,6 @@ TEST(Caps, refuse_what_other_schedules_cannot_do_with_less) {
             Refusal(TooManyInFlight{0, 5, 4}));
 }
 
-TEST(Caps, follow_from_bytes) {
-  EXPECT_EQ(cap_of(100, 30), 3);
-  EXPECT_EQ(cap_of(29, 30), 0);
-  EXPECT_EQ(cap_of(-1, 30), 0);
-  EXPECT_EQ(cap_of(100, 0), std::nullopt);
-}
-
 TEST(Refusals, say_what_would_work) {
   const ScheduleSpec interleaved{.schedule = Schedule::interleaved, .stages_per_mesh = 2};
   EXPECT_EQ(to_text(std::get<Refusal>(make_orders(interleaved, 4, 6))),
@@ -153,13 +146,6 @@ TEST(Refusals, say_what_would_work) {
             "groups of 4; 4 can");
   EXPECT_EQ(to_text(std::get<Refusal>(make_orders({.stages_per_mesh = 2}, 4, 6))),
             "the schedule 1f1b gives a mesh one stage, not 2; the schedule interleaved can");
-}
-
-TEST(WeightDelays, are_read_and_written) {
-  for (const char* text : {"none", "auto", "0", "12"})
-    EXPECT_EQ(to_string(weight_delay_from(text).value()), text);
-  for (const char* text : {"", "-1", "1x", "Auto", "1.5"})
-    EXPECT_EQ(weight_delay_from(text), std::nullopt) << text;
 }
 
 }  // namespace
