@@ -145,5 +145,81 @@ TEST(PaperConfigs, unets_have_the_channels_the_parameters_and_the_ranks_of_the_p
   }
 }
 
+/// The models of Zhuang et al. 2023 (arXiv:2211.05322), table 3.
+Config load_of_resharding(const char* file) {
+  const std::vector<std::string> files = {std::string(FOURFOLD_SOURCE_DIR) + "/configs/paper/" +
+                                          file + ".yaml"};
+  return load(files, {});
+}
+
+template <typename Spec>
+std::int64_t total_parameters(const Spec& spec) {
+  std::int64_t total = 0;
+  for (const auto& part : model::count_parameters(spec)) total += part.parameters;
+  return total;
+}
+
+std::int64_t accumulation_of(const Config& config) {
+  return std::get<plan::Batching>(plan::solve_batching(config.plan)).accumulation;
+}
+
+TEST(PaperConfigs, the_gpt_of_the_resharding_paper_has_the_parameters_of_its_label) {
+  const Config config = load_of_resharding("gpt-2.6b");
+  const std::int64_t l = 32, h = 2560, sequence = 1024, total = total_parameters(config.gpt);
+  EXPECT_EQ(total, 12 * l * h * h + 13 * l * h + 2 * h + (51200 + sequence) * h);
+  EXPECT_NEAR(static_cast<double>(total) / 1e9, 2.6, 0.06);
+  EXPECT_EQ(config.data.seq_length, sequence);
+  EXPECT_EQ(config.plan.global_batch_size, 1024);
+  EXPECT_EQ(config.plan.compute, DType::bf16);  // as many bytes as the paper's FP16
+  EXPECT_EQ(plan::num_ranks(config.plan.grid), 4);
+  EXPECT_EQ(accumulation_of(config), 128);
+}
+
+/// The U-Net of `model/unet.h`, counted from its description: in levels of c, 2 c, 4 c and 4 c
+/// channels one residual block on the way down and two on the way up, attention after each; two
+/// blocks in the middle with attention between them.
+TEST(PaperConfigs, the_u_transformer_has_the_parameters_of_its_label) {
+  const std::int64_t c = 672, told = 4 * c;
+  const auto convolution = [](std::int64_t in, std::int64_t out) { return 9 * in * out + out; };
+  const auto linear = [](std::int64_t in, std::int64_t out) { return in * out + out; };
+  const auto residual = [&](std::int64_t in, std::int64_t out, bool has_shortcut) {
+    return 2 * in + convolution(in, out) + linear(told, 2 * out) + 2 * out + convolution(out, out) +
+           (has_shortcut ? linear(in, out) : 0);
+  };
+  const auto attention = [&](std::int64_t w) { return 2 * w + linear(w, 3 * w) + linear(w, w); };
+  std::int64_t expected = linear(c, told) + linear(told, told) + convolution(3, c);
+  // Down: the first convolution, each level's block and the halved picture are read on the way up.
+  std::vector<std::int64_t> skips = {c};
+  std::int64_t width = c;
+  const std::vector<std::int64_t> widths = {c, 2 * c, 4 * c, 4 * c};
+  for (std::size_t level = 0; level < 4; ++level) {
+    expected += residual(width, widths[level], width != widths[level]) + attention(widths[level]);
+    width = widths[level];
+    skips.push_back(width);
+    if (level == 3) continue;
+    expected += convolution(width, width);
+    skips.push_back(width);
+  }
+  expected += 2 * residual(width, width, false) + attention(width);
+  for (std::size_t level = 4; level-- > 0;) {
+    for (int block = 0; block < 2; ++block) {
+      expected += residual(width + skips.back(), widths[level], true) + attention(widths[level]);
+      skips.pop_back();
+      width = widths[level];
+    }
+    if (level > 0) expected += convolution(width, width);
+  }
+  expected += 2 * c + convolution(c, 3);
+
+  const Config config = load_of_resharding("utransformer-2.1b");
+  const std::int64_t total = total_parameters(config.unet);
+  EXPECT_EQ(total, expected);
+  EXPECT_NEAR(static_cast<double>(total) / 1e9, 2.1, 0.05);
+  EXPECT_EQ(config.unet.picture, (std::vector<std::int64_t>{32, 32, 3}));
+  EXPECT_EQ(config.plan.global_batch_size, 2048);
+  EXPECT_EQ(config.plan.compute, DType::f32);
+  EXPECT_EQ(accumulation_of(config), 32);
+}
+
 }  // namespace
 }  // namespace fourfold::config

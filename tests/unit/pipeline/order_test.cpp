@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 
 #include "base/format.h"
@@ -10,25 +9,15 @@
 namespace fourfold::pipeline {
 namespace {
 
-/// "F0 F1 B0 U".
+/// "F0 F1 B0 U", or "F2.0" of stage 2 where the order is that of several stages.
 std::string words(const Order& order) {
+  const bool several = order.front().stage != order.back().stage;
   std::string text;
   for (const Task& task : order) {
     text += text.empty() ? "" : " ";
-    switch (task.kind) {
-      case TaskKind::forward:
-        text += format("F{}", task.micro);
-        break;
-      case TaskKind::backward:
-        text += format("B{}", task.micro);
-        break;
-      case TaskKind::weight_backward:
-        text += format("W{}", task.micro);
-        break;
-      case TaskKind::update:
-        text += "U";
-        break;
-    }
+    text += letter_of(task.kind);
+    if (several) text += format("{}", task.stage);
+    if (task.kind != TaskKind::update) text += format("{}{}", several ? "." : "", task.micro);
   }
   return text;
 }
@@ -53,69 +42,45 @@ TEST(Order, may_give_weight_gradients_tasks_of_their_own) {
   EXPECT_EQ(words(with_weight_tasks(order, 0)), "F0 F1 B0 W0 F2 B1 W1 B2 W2 U");
   EXPECT_EQ(words(with_weight_tasks(order, 1)), "F0 F1 B0 F2 B1 W0 B2 W1 W2 U");
   EXPECT_EQ(words(with_weight_tasks(order, 9)), "F0 F1 B0 F2 B1 B2 W0 W1 W2 U");
+  EXPECT_EQ(words(with_weight_tasks(interleaved_order({1, 2, 2}, 2), 1)),
+            "F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 W3.0 B1.0 W3.1 B1.1 W1.0 W1.1 U1 U3");
 }
 
-/// For all pipelines of up to 8 stages and 16 micro-batches: each task once, each micro-batch of a
-/// kind after the one before, backward after forward; and as many in flight as the closed form
-/// says.
-TEST(Order, keeps_its_promises_for_every_pipeline) {
-  for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b})
-    for (std::size_t stages = 1; stages <= 8; ++stages)
-      for (std::size_t stage = 0; stage < stages; ++stage)
-        for (std::int64_t micros = 1; micros <= 16; ++micros) {
-          SCOPED_TRACE(format("{} stage {} of {}, {} micro-batches", to_string(schedule), stage,
-                              stages, micros));
-          const Order order = order_of(schedule, {stage, stages}, micros);
-          std::map<TaskKind, std::int64_t> next;
-          std::int64_t in_flight = 0, most = 0;
-          for (const Task& task : order) {
-            EXPECT_EQ(task.stage, stage);
-            EXPECT_EQ(task.micro, next[task.kind]++);
-            if (task.kind == TaskKind::forward) most = std::max(most, ++in_flight);
-            if (task.kind == TaskKind::backward) {
-              EXPECT_LT(task.micro, next[TaskKind::forward]);
-              --in_flight;
-            }
-          }
-          EXPECT_EQ(next[TaskKind::forward], micros);
-          EXPECT_EQ(next[TaskKind::backward], micros);
-          EXPECT_EQ(order.back().kind, TaskKind::update);
-          EXPECT_EQ(next[TaskKind::update], 1);
-          EXPECT_EQ(most, most_in_flight(schedule, {stage, stages}, micros));
-          EXPECT_EQ(slots_between(order, TaskKind::forward, TaskKind::backward), most);
-        }
+TEST(Order, of_eager_1f1b_is_ahead_by_twice_as_many_as_stages_follow) {
+  const Schedule eager = Schedule::eager_one_f_one_b;
+  EXPECT_EQ(words(order_of(eager, {0, 3}, 6)), "F0 F1 F2 F3 F4 B0 F5 B1 B2 B3 B4 B5 U");
+  EXPECT_EQ(words(order_of(eager, {1, 3}, 6)), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5 U");
+  EXPECT_EQ(words(order_of(eager, {2, 3}, 6)), words(order_of(Schedule::one_f_one_b, {2, 3}, 6)));
+  EXPECT_EQ(words(order_of(eager, {0, 3}, 2)), "F0 F1 B0 B1 U");
 }
 
-/// Micro-batches carried out of step: the pipeline never stands still, whatever runs first.
-TEST(Order, of_all_stages_together_comes_to_its_end) {
-  for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b})
-    for (std::size_t stages = 1; stages <= 8; ++stages)
-      for (std::int64_t micros = 1; micros <= 16; ++micros) {
-        std::vector<Order> orders;
-        for (std::size_t stage = 0; stage < stages; ++stage)
-          orders.push_back(order_of(schedule, {stage, stages}, micros));
-        std::vector<std::size_t> at(stages, 0);
-        std::vector<std::map<TaskKind, std::int64_t>> done(stages);
-        const auto may_run = [&](const Task& task) {
-          const std::size_t s = task.stage;
-          if (task.kind == TaskKind::forward)
-            return s == 0 || done[s - 1][TaskKind::forward] > task.micro;
-          if (task.kind == TaskKind::backward)
-            return s + 1 == stages || done[s + 1][TaskKind::backward] > task.micro;
-          return true;
-        };
-        bool moved = true;
-        while (moved) {
-          moved = false;
-          for (std::size_t s = 0; s < stages; ++s)
-            if (at[s] < orders[s].size() && may_run(orders[s][at[s]])) {
-              ++done[s][orders[s][at[s]].kind];
-              ++at[s];
-              moved = true;
-            }
-        }
-        for (std::size_t s = 0; s < stages; ++s) EXPECT_EQ(at[s], orders[s].size());
-      }
+/// Narayanan et al. 2021, figure 4: four devices with two stages each, eight micro-batches.
+TEST(Order, of_interleaved_stages_takes_micro_batches_in_groups_of_as_many_as_meshes) {
+  EXPECT_EQ(words(interleaved_order({0, 2, 2}, 4)),
+            "F0.0 F0.1 F2.0 F2.1 F0.2 B2.0 F0.3 B2.1 F2.2 B0.0 F2.3 B0.1 B2.2 B2.3 B0.2 B0.3 "
+            "U0 U2");
+  EXPECT_EQ(words(interleaved_order({1, 2, 2}, 4)),
+            "F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 F1.2 B1.0 F1.3 B1.1 F3.2 B3.2 F3.3 B3.3 B1.2 B1.3 "
+            "U1 U3");
+  EXPECT_EQ(words(interleaved_order({0, 4, 2}, 8)).substr(0, 84),
+            "F0.0 F0.1 F0.2 F0.3 F4.0 F4.1 F4.2 F4.3 F0.4 F0.5 F0.6 B4.0 F0.7 B4.1 F4.4 B4.2 F4.5");
+}
+
+TEST(Order, of_interleaved_meshes_with_one_stage_is_that_of_1f1b) {
+  for (std::size_t meshes = 1; meshes <= 8; ++meshes)
+    for (std::size_t mesh = 0; mesh < meshes; ++mesh)
+      for (std::int64_t micros = 1; micros <= 16; ++micros)
+        EXPECT_EQ(interleaved_order({mesh, meshes, 1}, micros),
+                  order_of(Schedule::one_f_one_b, {mesh, meshes}, micros));
+}
+
+TEST(Schedules, have_names_that_are_read_back) {
+  for (const Schedule schedule :
+       {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved, Schedule::eager_one_f_one_b})
+    EXPECT_EQ(schedule_from(to_string(schedule)), schedule);
+  EXPECT_EQ(to_string(Schedule::eager_one_f_one_b), "eager-1f1b");
+  EXPECT_EQ(to_string(Schedule::interleaved), "interleaved");
+  EXPECT_EQ(schedule_from("1F1B"), std::nullopt);
 }
 
 TEST(Slots, last_as_long_as_the_value) {
@@ -131,6 +96,12 @@ TEST(Slots, last_as_long_as_the_value) {
   EXPECT_EQ(slots_between(ahead, TaskKind::forward, TaskKind::backward), 3);
   const Order delayed = with_weight_tasks(order_of(Schedule::one_f_one_b, {}, 4), 1);
   EXPECT_EQ(slots_between(delayed, TaskKind::backward, TaskKind::weight_backward), 2);
+  // "F0.0 F0.1 F2.0 F2.1 F0.2 B2.0 F0.3 B2.1 F2.2 B0.0 ..."
+  const Order several = interleaved_order({0, 2, 2}, 4);
+  EXPECT_EQ(slots_between(several, 0, TaskKind::forward, TaskKind::backward), 4);
+  EXPECT_EQ(slots_between(several, 2, TaskKind::forward, TaskKind::backward), 2);
+  EXPECT_EQ(slots_between(several, 2, TaskKind::forward, TaskKind::backward, 2), 2);
+  EXPECT_EQ(slots_between(several, 2, TaskKind::forward, TaskKind::backward, 3), 3);
 }
 
 }  // namespace
