@@ -65,18 +65,38 @@ struct Prepared {
   job::FoundKernels kernels;  // what the job has them from
 };
 
-/// Reads configuration and data, plans and compiles. `threads` are those of a rank, unless the
-/// configuration says otherwise.
-Prepared prepare(const TrainArguments& arguments, std::optional<std::int64_t> ranks,
-                 std::optional<int> threads) {
+/// What is known of the ranks of a launcher; what is not, is left to the configuration.
+struct LaunchedRanks {
+  std::optional<std::int64_t> number = std::nullopt;
+  std::optional<int> threads = std::nullopt;  // of each
+  std::optional<std::int64_t> per_host = std::nullopt;
+};
+
+/// How many ranks, one after another, share a host; nothing where hosts differ in that.
+std::optional<std::int64_t> ranks_per_host(const std::vector<std::string>& hosts) {
+  const auto other = std::ranges::find_if(hosts, [&](const auto& host) { return host != hosts[0]; });
+  const auto number = static_cast<std::size_t>(other - hosts.begin());
+  std::set<std::string> seen;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    if (rank % number == 0 && !seen.insert(hosts[rank]).second) return std::nullopt;
+    if (hosts[rank] != hosts[rank / number * number]) return std::nullopt;
+  }
+  if (hosts.size() % number != 0) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
+/// Reads configuration and data, plans and compiles.
+Prepared prepare(const TrainArguments& arguments, const LaunchedRanks& ranks) {
   const Stopwatch reading;
   config::Config config = load_config(arguments.config);
-  if (threads && config.threads == 0) config.threads = *threads;
+  if (ranks.threads && config.threads == 0) config.threads = *ranks.threads;
+  std::optional<std::int64_t>& per_host = config.plan.pipeline.reshard.ranks_per_host;
+  if (!per_host && config.plan.pipeline.stages > 1) per_host = ranks.per_host;
   std::unique_ptr<const data::Source> source = job::load_data(config);
   if (config.sample.tokens > 0) source->tokenizer()->encode(config.sample.prompt, "sample.prompt");
   std::string reading_time = format_duration(reading.seconds());
   const Stopwatch compiling;
-  job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks);
+  job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks.number);
   if (job.device == job::Device::cpu) job::check_trainable(job.config);
   job::require_device(job);
   train::check_trace(job.config.train.steps, arguments.trace);
@@ -265,7 +285,7 @@ void train_threads(const TrainArguments& arguments) {
       "\nasked to stop: the run saves and ends after the step that is under way; ask again to end "
       "it at once\n");
   screen::Log log = make_log(arguments);
-  Prepared run = prepare(arguments, std::nullopt, std::nullopt);
+  Prepared run = prepare(arguments, {});
   const job::Job& job = run.job;
   settle_kernels(arguments, run, log);
   fit_memory(run.job, static_cast<std::size_t>(job.ranks()), nullptr);
@@ -327,9 +347,13 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
                    std::unique_ptr<rundir::RunLock>& lock, comm::ProcessJob& processes) {
   comm::World& world = processes.world();
   const comm::ThreadAdvice advice = comm::advise_threads(world);
+  const std::vector<std::string> hosts = world.all_gather(comm::own_placement().host);
   std::optional<Prepared> run;
   processes.together(
-      [&] { run = prepare(arguments, static_cast<std::int64_t>(world.size()), advice.threads); });
+      [&] {
+        run = prepare(arguments, {static_cast<std::int64_t>(world.size()), advice.threads,
+                                  ranks_per_host(hosts)});
+      });
   settle_kernels(arguments, *run, log, processes);
   fit_memory(run->job, world.local_size(), &world);
   processes.together([&] {
@@ -339,7 +363,7 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   rundir::JobFacts facts{.ranks = world.size(),
                          .are_processes = true,
                          .threads_per_rank = run->job.target.threads,
-                         .hosts = world.all_gather(comm::own_placement().host),
+                         .hosts = hosts,
                          .mpi = comm::mpi_library(),
                          .measured_peak = {}};
   std::vector<job::CommonFact> common;

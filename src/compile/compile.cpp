@@ -1,9 +1,10 @@
 #include "compile/compile.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "compile/keep_rounded.h"
 #include "compile/persistent_region.h"
@@ -13,7 +14,8 @@ namespace {
 
 /// The bundle of one rank of a mesh.
 program::Bundle compile_for(const graph::ModelGraphs& model, const plan::Plan& plan, MeshId mesh,
-                            const machine::Target& target, Rank rank, const PassOptions& options) {
+                            const machine::Target& target, const Transfers& transfers, Rank rank,
+                            const PassOptions& options) {
   const bool keeps = std::ranges::find(options.without, "keep_rounded") == options.without.end();
   const PersistentRegion persistent = persistent_region(
       model, plan, mesh, keeps ? rounded_weights(model, plan, mesh) : std::set<std::string>());
@@ -21,45 +23,58 @@ program::Bundle compile_for(const graph::ModelGraphs& model, const plan::Plan& p
   bundle.persistent_bytes = persistent.bytes;
   for (const graph::Graph& graph : model.graphs) {
     if (graph.mesh != mesh || (!options.only.empty() && graph.name != options.only)) continue;
-    bundle.programs.push_back(run_passes(graph, {plan, target, persistent, rank}, options));
+    bundle.programs.push_back(run_passes(graph, {plan, target, persistent, transfers, rank}, options));
     bundle.transient_bytes =
         std::max(bundle.transient_bytes, bundle.programs.back().transient_bytes);
   }
   return bundle;
 }
 
-/// Ranks of a mesh with equally many messages. `first` is the place, in its mesh, of the rank that
-/// is compiled.
+/// Ranks of a mesh that send and receive the same parts of their tensors in the same order, from and
+/// to whomever. `first` is the one that is compiled.
 struct Class {
   std::uint32_t index = 0;
-  std::size_t first = 0;
+  Rank first;
   std::vector<program::Channel> channels;
 };
 
-/// In how many messages along each edge the `j`-th rank of a mesh takes part.
-std::vector<std::size_t> message_counts(const plan::Plan& plan, MeshId mesh, std::size_t j) {
-  std::vector<std::size_t> counts;
-  for (const plan::Edge& edge : plan.edges) {
-    const std::size_t senders = plan.meshes[edge.from.index()].ranks.size(),
-                      receivers = plan.meshes[edge.to.index()].ranks.size();
-    std::size_t count = edge.to == mesh ? 1 : 0;
-    for (std::size_t k = j; edge.from == mesh && k < receivers; k += senders) ++count;
-    counts.push_back(count);
+/// What a rank does along an edge: its messages, each with the number of its peer among those of the
+/// edge, in the order in which they are first met.
+struct Exchange {
+  std::size_t edge = 0;
+  std::vector<std::tuple<bool, std::size_t, reshard::Slice>> messages;
+  bool operator==(const Exchange&) const = default;
+};
+
+/// By edge in which the rank takes part. Ranks of one class have equal ones.
+std::vector<Exchange> exchanges_of(const plan::Plan& plan, const Transfers& transfers, Rank rank) {
+  std::vector<Exchange> exchanges;
+  for (std::size_t edge = 0; edge < plan.edges.size(); ++edge) {
+    const std::vector<Message>& messages = transfers.messages(edge, rank);
+    if (messages.empty()) continue;
+    Exchange exchange{edge, {}};
+    std::vector<Rank> peers;
+    for (const Message& message : messages) {
+      const auto place = std::ranges::find(peers, message.peer);
+      exchange.messages.emplace_back(message.sends, place - peers.begin(), message.slice);
+      if (place == peers.end()) peers.push_back(message.peer);
+    }
+    exchanges.push_back(std::move(exchange));
   }
-  return counts;
+  return exchanges;
 }
 
-/// The peers of the `j`-th rank of a mesh: its first receiver is the `j`-th rank over there, the
-/// others lie as far from one another as there are senders.
-std::vector<Rank> peers_of(const plan::Plan& plan, const Class& its, std::size_t j) {
+/// The peers of a rank of the class, in the order of its channels.
+std::vector<Rank> peers_of(const Transfers& transfers, const Class& its, Rank rank) {
   std::vector<Rank> peers;
   for (const program::Channel& channel : its.channels) {
-    const plan::Edge& edge = plan.edges[static_cast<std::size_t>(channel.tag)];
-    const Ranks &senders = plan.meshes[edge.from.index()].ranks,
-                &receivers = plan.meshes[edge.to.index()].ranks;
-    peers.push_back(channel.sends
-                        ? receivers[receivers.position(channel.peer).value() - its.first + j]
-                        : senders[j % senders.size()]);
+    const auto edge = static_cast<std::size_t>(channel.tag);
+    const std::vector<Message>& messages = transfers.messages(edge, its.first);
+    const auto first = std::ranges::find_if(messages, [&](const Message& message) {
+      return message.sends == channel.sends && message.peer == channel.peer;
+    });
+    const auto place = static_cast<std::size_t>(first - messages.begin());
+    peers.push_back(transfers.messages(edge, rank).at(place).peer);
   }
   return peers;
 }
@@ -70,18 +85,22 @@ program::Job compile(const graph::ModelGraphs& model, const plan::Plan& plan,
                      const machine::Target& target, const PassOptions& options) {
   program::Job job;
   job.ranks.resize(static_cast<std::size_t>(plan.world));
+  const Transfers transfers(plan);
   for (std::size_t m = 0; m < plan.meshes.size(); ++m) {
-    const Ranks& ranks = plan.meshes[m].ranks;
-    std::map<std::vector<std::size_t>, Class> classes;  // by how many messages each edge has
-    for (std::size_t j = 0; j < ranks.size(); ++j) {
-      const auto [place, is_first] = classes.try_emplace(message_counts(plan, MeshId(m), j));
-      Class& its = place->second;
-      if (is_first) {
-        its = {static_cast<std::uint32_t>(job.classes.size()), j, {}};
-        job.classes.push_back(compile_for(model, plan, MeshId(m), target, ranks[j], options));
-        its.channels = program::channels_of(job.classes.back());
+    std::vector<std::pair<std::vector<Exchange>, Class>> classes;
+    for (const Rank rank : plan.meshes[m].ranks) {
+      std::vector<Exchange> exchanges = exchanges_of(plan, transfers, rank);
+      auto place = std::ranges::find(classes, exchanges, &decltype(classes)::value_type::first);
+      if (place == classes.end()) {
+        classes.emplace_back(std::move(exchanges),
+                             Class{static_cast<std::uint32_t>(job.classes.size()), rank, {}});
+        place = classes.end() - 1;
+        job.classes.push_back(
+            compile_for(model, plan, MeshId(m), target, transfers, rank, options));
+        place->second.channels = program::channels_of(job.classes.back());
       }
-      job.ranks[ranks[j].index()] = {its.index, peers_of(plan, its, j)};
+      const Class& its = place->second;
+      job.ranks[rank.index()] = {its.index, peers_of(transfers, its, rank)};
     }
   }
   return job;

@@ -42,6 +42,7 @@ class Fitting {
   std::variant<Fitted, DoesNotFit> run() {
     const bool is_open = !plan_.cached_gathers;
     if (is_open) plan_.cached_gathers = 0;
+    choose_warm_ups();
     if (plan_.checkpointing.is_auto) choose_checkpointing();
     if (is_open) choose_cached_gathers();
     Fitted fitted{plan_, compile(model_, plan_, target_, options_)};
@@ -51,6 +52,19 @@ class Fitting {
   }
 
  private:
+  /// As many micro-batches ahead as fit where nothing is repeated.
+  void choose_warm_ups() {
+    const std::int64_t most = plan::most_warm_ups(plan_);
+    const auto fits_with_less = [&](std::int64_t less) {
+      plan::Plan tried = plan_;
+      if (less > 0) plan::limit_warm_ups(tried, most - less);
+      return bytes_of(tried, {}) <= limit_;
+    };
+    if (most == 0 || fits_with_less(0)) return;
+    const std::int64_t less = fits_with_less(most) ? least(0, most, fits_with_less) : most;
+    plan::limit_warm_ups(plan_, most - less);
+  }
+
   void choose_checkpointing() {
     const auto bytes_at = [&](std::int64_t step) {
       plan::Plan tried = plan_;

@@ -29,6 +29,8 @@ struct DoesNotFit {
 };
 
 /// Compiles a plan. Where it has a limit on memory, and
+/// - the pipeline is eager: with as many micro-batches ahead as fit where nothing is repeated, and
+///   no fewer than 1F1B.
 /// - `checkpointing.is_auto`: with the least recomputation that fits. One layer after another, from
 ///   the first on, is repeated but for its products; then, in the same order, with them.
 /// - `cached_gathers` is open: with the gathered weights of as many layers as then fit.

@@ -366,16 +366,15 @@ class Inserter {
     if (phase == Phase::update) move_gradients();
   }
 
-  /// Sends a value of this phase wherever it is wanted, whole.
+  /// Sends a value of this phase wherever it is wanted, as it lies here.
   void send(ValueId id) {
     for (std::size_t e = 0; e < plan_.edges.size(); ++e) {
       const plan::Edge& edge = plan_.edges[e];
       if (!leaves(edge) || edge.phase != phase_ || edge.value != graph_.value(id).name) continue;
       if (!handed_over_.insert(e).second) continue;
-      const ValueId whole = graph_.value(id).role == ValueRole::result
-                                ? id
-                                : converted(id, Sharding{kept(id).mesh, {}, {}}, false);
-      result_.steps.emplace_back(Handover{e, true, whole, phase_});
+      const ValueId ready =
+          graph_.value(id).role == ValueRole::result ? id : converted(id, edge.sent, false);
+      result_.steps.emplace_back(Handover{e, true, ready, phase_});
     }
   }
 
@@ -392,21 +391,10 @@ class Inserter {
     }
   }
 
-  /// Receives what comes along an edge and cuts the value as it is kept.
+  /// Receives what comes along an edge, as it is kept here.
   void receive(std::size_t index) {
     const plan::Edge& edge = plan_.edges[index];
-    const ValueId id = *graph_.find(edge.into);
-    const Sharding whole{kept(id).mesh, {}, {}};
-    if (whole == kept(id)) {
-      result_.steps.emplace_back(Handover{index, false, id, edge.phase});
-      return;
-    }
-    ShardedValue raw = result_.values[id.index()];
-    raw.name = fresh_name(raw.name + "/raw");
-    raw.sharding = whole;
-    const ValueId arrived = add(std::move(raw));
-    result_.steps.emplace_back(Handover{index, false, arrived, edge.phase});
-    convert(arrived, whole, kept(id), purpose_of(id), id, std::nullopt);
+    result_.steps.emplace_back(Handover{index, false, *graph_.find(edge.into), edge.phase});
   }
 
   // --- sums

@@ -55,8 +55,8 @@ TaskKind task_kind(const std::string& graph) {
 class Lowering {
  public:
   Lowering(const ShardedGraph& graph, const plan::Plan& plan, const PersistentRegion& persistent,
-           Rank rank)
-      : graph_(graph), plan_(plan), rank_(rank) {
+           const Transfers& transfers, Rank rank)
+      : graph_(graph), plan_(plan), transfers_(transfers), rank_(rank) {
     program_.name = graph_.name;
     program_.world = plan.world;
     program_.meshes = plan.meshes;
@@ -346,27 +346,28 @@ class Lowering {
     return {row, {*move.sum, move.to}, {*move.sum}, move.phase, std::nullopt};
   }
 
-  /// Receiver number j of a mesh takes from sender number j modulo the size of the other one.
   void emit(const Handover& handover) {
     const plan::Edge& edge = plan_.edges[handover.edge];
-    const Ranks &from = plan_.meshes[edge.from.index()].ranks,
-                &to = plan_.meshes[edge.to.index()].ranks;
     const auto tag = static_cast<std::int64_t>(handover.edge);
-    const StreamId stream = edge_stream(edge, handover.sends);
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      const Rank sender = from[j % from.size()];
-      if (handover.sends && sender == rank_)
-        program_.instructions.push_back({stream, program::Send{to[j], tag, slice(handover.value)}});
-      if (!handover.sends && to[j] == rank_)
+    const Slice all = slice(handover.value);
+    for (const Message& message : transfers_.messages(handover.edge, rank_)) {
+      const Slice part{all.buffer, all.offset_bytes + message.slice.offset_bytes,
+                       message.slice.rows, message.slice.row_bytes,
+                       message.slice.rows == 1 ? 0 : message.slice.pitch_bytes};
+      if (message.sends)
         program_.instructions.push_back(
-            {stream, program::Recv{sender, tag, slice(handover.value)}});
+            {edge_stream(edge, handover.sends ? "to" : "pass"), program::Send{message.peer, tag, part}});
+      else
+        program_.instructions.push_back(
+            {edge_stream(edge, "from"), program::Recv{message.peer, tag, part}});
     }
   }
 
-  /// A stream for each direction between two meshes: neither waits for the other.
-  StreamId edge_stream(const plan::Edge& edge, bool sends) {
-    const std::string name =
-        sends ? format("to.{}", edge.to.index()) : format("from.{}", edge.from.index());
+  /// A stream for each direction between two meshes, and one for what a mesh passes on of what it
+  /// has received: none waits for another.
+  StreamId edge_stream(const plan::Edge& edge, std::string_view way) {
+    const MeshId other = way == "to" ? edge.to : edge.from;
+    const std::string name = format("{}.{}", way, other.index());
     for (std::size_t i = 0; i < program_.streams.size(); ++i)
       if (program_.streams[i] == name) return StreamId(i);
     program_.streams.push_back(name);
@@ -433,6 +434,7 @@ class Lowering {
 
   const ShardedGraph& graph_;
   const plan::Plan& plan_;
+  const Transfers& transfers_;
   program::Program program_;
   Rank rank_;
   pipeline::Order order_;
@@ -450,8 +452,8 @@ class Lowering {
 }  // namespace
 
 program::Program lower(const ShardedGraph& graph, const plan::Plan& plan,
-                       const PersistentRegion& persistent, Rank rank) {
-  return Lowering(graph, plan, persistent, rank).run();
+                       const PersistentRegion& persistent, const Transfers& transfers, Rank rank) {
+  return Lowering(graph, plan, persistent, transfers, rank).run();
 }
 
 }  // namespace fourfold::compile

@@ -3,6 +3,7 @@
 
 #include "compile/persistent_region.h"
 #include "compile/sharded_graph.h"
+#include "compile/transfers.h"
 #include "plan/plan.h"
 #include "program/program.h"
 
@@ -12,12 +13,12 @@ namespace fourfold::compile {
 /// the slot of its micro-batch modulo their number (step_tasks). Where a micro-batch is processed
 /// in chunks, the steps between two collectives of activations are carried out for one chunk after
 /// another. Feeds go on their own stream;
-/// collectives go on the stream of their axis, what leaves for another mesh or comes from it on one
-/// of that mesh and direction. A sum is overwritten
+/// collectives go on the stream of their axis, what leaves for another mesh, comes from it or is
+/// passed on between ranks that want it, on one of that mesh and direction. A sum is overwritten
 /// by its first producer and added to by all others. Kernels, addresses and waits are not decided
 /// here; what differs between ranks of a mesh is left to program::bind, except who sends what to
 /// another mesh: those are the sends and receives of `rank`.
 program::Program lower(const ShardedGraph& graph, const plan::Plan& plan,
-                       const PersistentRegion& persistent, Rank rank);
+                       const PersistentRegion& persistent, const Transfers& transfers, Rank rank);
 
 }  // namespace fourfold::compile

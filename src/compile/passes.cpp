@@ -53,7 +53,8 @@ Form run_choose_blocks(Form form, const PassContext& context) {
 }
 
 Form run_lower(Form form, const PassContext& context) {
-  return lower(std::get<ShardedGraph>(form), context.plan, context.persistent, context.rank);
+  return lower(std::get<ShardedGraph>(form), context.plan, context.persistent, context.transfers,
+               context.rank);
 }
 
 /// A pass that looks at the target.

@@ -15,6 +15,7 @@
 #include "compile/persistent_region.h"
 #include "compile/recompute.h"
 #include "compile/sharded_graph.h"
+#include "compile/transfers.h"
 #include "compile/use_cut_forms.h"
 #include "machine/target.h"
 #include "plan/plan.h"
@@ -53,6 +54,7 @@ struct PassContext {
   const plan::Plan& plan;
   const machine::Target& target;
   const PersistentRegion& persistent;
+  const Transfers& transfers;  // of the plan
   Rank rank;
   Room room = {};  // set by run_passes, before the pass that uses it first
 };

@@ -47,7 +47,7 @@ struct Move {
   Purpose purpose = Purpose::activations;
 };
 
-/// A value, whole on this mesh, goes to another mesh or comes from it.
+/// A value goes to another mesh, as it lies here, or comes from it.
 struct Handover {
   std::size_t edge = 0;  // of the plan
   bool sends = false;

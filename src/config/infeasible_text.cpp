@@ -174,6 +174,10 @@ struct Words {
                    problem.stage, problem.samples, problem.replicas, problem.replicas)};
   }
 
+  InfeasibleText operator()(const plan::RefusedSchedule& problem) const {
+    return {{"parallel.pipeline.schedule"}, pipeline::to_text(problem.refusal)};
+  }
+
   InfeasibleText operator()(const plan::PaddedTransfer& problem) const {
     return {{kind == model::Kind::vgg ? "vgg.num_classes" : "model.vocab_size"},
             format("several stages use {}, whose {} rows {} ranks do not divide; choose a multiple",

@@ -80,6 +80,12 @@ struct TypeOf {
     part.set("required", words({"path", "weight"}));
     return Json::object().set("type", "array").set("items", std::move(part));
   }
+  Json operator()(const Place<pipeline::WeightDelay>&) const {
+    return Json::object()
+        .set("type", words({"integer", "string"}))
+        .set("pattern", "^(none|auto|[0-9]+)$")
+        .set("minimum", 0);
+  }
   Json operator()(const Place<Grids>&) const {
     Json axes = Json::object();
     for (const char* axis : {"x", "y", "z", "data"}) axes.set(axis, integer(""));

@@ -45,6 +45,9 @@ struct TypeWords {
   std::string operator()(const Place<Blend>&) const {
     return "list of {path: text, weight: number above 0}";
   }
+  std::string operator()(const Place<pipeline::WeightDelay>&) const {
+    return "none, auto or a whole number, at least 0";
+  }
   std::string operator()(const Place<Grids>&) const {
     return "list of {x, y, z, data: whole numbers " + bounds + "}";
   }

@@ -70,7 +70,7 @@ using Field = std::variant<Place<bool>, Place<int>, Place<std::int64_t>, Place<s
                            Place<std::optional<std::int64_t>>, Place<double>, Place<std::string>,
                            Choice, Pair, Permutation, Place<plan::Checkpointing>, Place<Blend>,
                            Integers, Place<std::vector<double>>, Place<data::BadPictures>, Amount,
-                           Place<Grids>>;
+                           Place<Grids>, Place<pipeline::WeightDelay>>;
 
 struct Bounds {
   double least = -std::numeric_limits<double>::infinity();

@@ -9,6 +9,7 @@ std::vector<Key> parallel_keys() {
   using plan::PipelineSpec;
   using plan::PlanSpec;
   using plan::Strategy;
+  using Passing = reshard::Strategy;
   return {
       {.path = "parallel.strategy",
        .meaning =
@@ -97,14 +98,26 @@ std::vector<Key> parallel_keys() {
       {.path = "parallel.pipeline.schedule",
        .meaning = "In which order a stage takes its micro-batches: gpipe, all forward and then all "
                   "backward (Huang et al. 2019); 1f1b, in turn, as soon as the last stage has one "
-                  "(Narayanan et al. 2019).",
-       .field = choice<Schedule>(at_pipeline(&PipelineSpec::schedule), {"gpipe", "1f1b"},
-                                 {Schedule::gpipe, Schedule::one_f_one_b}),
+                  "(Narayanan et al. 2019); eager-1f1b, with twice as many ahead, so that others "
+                  "are computed while one is sent (Zhuang et al. 2023).",
+       .field = choice<Schedule>(
+           at_pipeline(&PipelineSpec::schedule), {"gpipe", "1f1b", "eager-1f1b"},
+           {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b}),
        .fallback = "1f1b",
        .cost = "gpipe holds the activations of all micro-batches, 1f1b of as many as stages follow "
-               "at most; the same bits.",
-       .example = "gpipe",
+               "at most, eager-1f1b of twice as many, or of fewer where memory.limit is less; the "
+               "same bits.",
+       .example = "eager-1f1b",
        .elsewhere = {"pipeline_parallel_schedule", "pipeline_schedule", "pp_schedule"}},
+      {.path = "parallel.pipeline.weight_delay",
+       .meaning = "By how many micro-batches the gradients of weights come after the gradients that "
+                  "the stage before waits for; none: together with them; auto: as few as make the "
+                  "shortest step, by arithmetic alone.",
+       .field = Place<pipeline::WeightDelay>(at_pipeline(&PipelineSpec::weight_delay)),
+       .fallback = "none",
+       .unit = "micro-batches",
+       .cost = "Each keeps the activations of one more micro-batch; the same bits.",
+       .example = "auto"},
       {.path = "parallel.pipeline.layers",
        .meaning = "How many blocks each stage has, the first stage first. []: so that the stage "
                   "with the most work has as little as can be.",
@@ -125,6 +138,40 @@ std::vector<Key> parallel_keys() {
        .cost = "A stage with more ranks has blocks in proportion; micro-batches are divided anew "
                "between stages.",
        .example = "[{x: 2}, {data: 2}]"},
+      {.path = "parallel.pipeline.transfer",
+       .meaning = "How a tensor passes from stage to stage where several ranks want the same part "
+                  "of it: broadcast, to one of them, which passes it on in chunks, host after host "
+                  "(Zhuang et al. 2023); send_recv, to each of them.",
+       .field = choice<Passing>(
+           [](Config& config) -> Passing& { return config.plan.pipeline.reshard.strategy; },
+           {"broadcast", "send_recv"}, {Passing::broadcast, Passing::send_recv}),
+       .fallback = "broadcast",
+       .cost = "send_recv sends as many times the bytes as there are ranks that want them; the same "
+               "bits.",
+       .example = "send_recv"},
+      {.path = "parallel.pipeline.transfer_chunks",
+       .meaning = "Chunks in which a broadcast passes from rank to rank; auto: by its bytes, for 20 "
+                  "microseconds a message.",
+       .field = Place<std::optional<std::int64_t>>(
+           [](Config& config) -> std::optional<std::int64_t>& {
+             return config.plan.pipeline.reshard.chunks;
+           }),
+       .fallback = "auto",
+       .bounds = between(1, reshard::most_chunks),
+       .unit = "chunks",
+       .cost = "More of them reach the last rank sooner, and are more messages; the same bits.",
+       .example = "8"},
+      {.path = "parallel.pipeline.ranks_per_host",
+       .meaning = "How many ranks, one after another, share a host, so that a tensor enters each "
+                  "host once. auto: as the launcher says; all of them where it says nothing.",
+       .field = Place<std::optional<std::int64_t>>(
+           [](Config& config) -> std::optional<std::int64_t>& {
+             return config.plan.pipeline.reshard.ranks_per_host;
+           }),
+       .fallback = "auto",
+       .bounds = between(1, most_ranks),
+       .unit = "ranks",
+       .example = "4"},
       {.path = "parallel.shard_sequence",
        .meaning = "Between blocks, time is cut on x (Korthikanti et al. 2022); strategy megatron "
                   "only.",

@@ -188,6 +188,12 @@ class Storer {
     return std::nullopt;
   }
 
+  Result operator()(const Place<pipeline::WeightDelay>& place) const {
+    const auto delay = pipeline::weight_delay_from(is_plain() ? node_.text : std::string());
+    if (!delay) return unexpected(hint_about_names(std::vector<std::string>{"none", "auto"}));
+    place(config_) = *delay;
+    return std::nullopt;
+  }
   Result operator()(const Place<Grids>& place) const {
     if (node_.kind != YamlNode::Kind::list) return unexpected(grids_form);
     Grids grids;
@@ -349,6 +355,9 @@ struct Printer {
       parts.push_back(
           format("{{path: {}, weight: {}}}", yaml_quoted(part.path), format_number(part.weight)));
     return format("[{}]", join(parts, ", "));
+  }
+  std::string operator()(const Place<pipeline::WeightDelay>& place) const {
+    return pipeline::to_string(place(config));
   }
   std::string operator()(const Place<Grids>& place) const {
     std::vector<std::string> words;

@@ -84,6 +84,12 @@ bool is_unrounded(const Node& node, std::size_t index, const Value& value) {
 
 }  // namespace
 
+double flops_of(const Graph& graph, const Node& node) {
+  std::vector<Shape> shapes = graph.shapes(node.reads);
+  std::ranges::move(graph.shapes(node.outputs), std::back_inserter(shapes));
+  return op::flops(node.op, shapes);
+}
+
 void check(const Graph& graph) {
   std::vector<int> producers(graph.values.size(), 0);
   for (const Node& node : graph.nodes) {

@@ -87,6 +87,9 @@ bool is_persistent(ValueRole role);
 /// True if a value is the sum of all its producers, so that later ones add to it.
 bool is_sum(ValueRole role);
 
+/// Floating-point operations of a node on all ranks together.
+double flops_of(const Graph& graph, const Node& node);
+
 /// One line a node: "backward  contract  dy, w -> dx   [12, 64, 128]  transpose_b true". Stable,
 /// for tests and people.
 std::string to_text(const Graph& graph);

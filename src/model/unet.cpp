@@ -325,9 +325,7 @@ double model_flops_per_step(const UnetSpec& spec, std::int64_t global_batch, std
   double flops = 0;
   for (const graph::Node& node : graph.nodes) {
     if (!op::is_counted_in_flops(op::work_class(node.op))) continue;
-    std::vector<Shape> shapes = graph.shapes(node.reads);
-    for (const Shape& shape : graph.shapes(node.outputs)) shapes.push_back(shape);
-    flops += op::flops(node.op, shapes);
+    flops += graph::flops_of(graph, node);
   }
   return flops * static_cast<double>(global_batch);
 }

@@ -4,7 +4,6 @@
 #include <limits>
 #include <numeric>
 
-#include "op/table.h"
 #include "plan/make_mesh.h"
 #include "plan/split_stages.h"
 
@@ -18,10 +17,7 @@ std::vector<double> flops_before(const graph::Graph& train, std::int64_t layers)
   for (std::size_t i = 0; i < train.nodes.size(); ++i) {
     const graph::Node& node = train.nodes[i];
     if (node.phase == graph::Phase::update) continue;
-    std::vector<graph::ValueId> all = node.reads;
-    all.insert(all.end(), node.outputs.begin(), node.outputs.end());
-    const std::vector<Shape> shapes = train.shapes(all);
-    sums[static_cast<std::size_t>(layers_of[i]) + 1] += op::flops(node.op, shapes);
+    sums[static_cast<std::size_t>(layers_of[i]) + 1] += graph::flops_of(train, node);
   }
   std::partial_sum(sums.begin(), sums.end(), sums.begin());
   return sums;

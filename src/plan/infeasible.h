@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "pipeline/make_orders.h"
 #include "plan/plan_spec.h"
 
 namespace fourfold::plan {
@@ -86,9 +87,14 @@ struct PaddedTransfer {
   std::int64_t rows = 1, ranks = 1;
 };
 
+/// The schedule of a pipeline does not go with what it was given.
+struct RefusedSchedule {
+  pipeline::Refusal refusal;
+};
+
 using Problem = std::variant<ForbiddenAxis, UnevenJob, UnevenMeshes, UnevenLayers, UnevenBatch,
                              UnevenChunks, ChunkedStages, Indivisible, BrokenRule, UnevenStage,
-                             PaddedTransfer>;
+                             PaddedTransfer, RefusedSchedule>;
 
 struct Infeasible {
   std::vector<Problem> problems;

@@ -9,6 +9,7 @@
 #include "base/mesh.h"
 #include "graph/graph.h"
 #include "pipeline/order.h"
+#include "pipeline/schedule_spec.h"
 #include "plan/derive_shardings.h"
 #include "plan/infeasible.h"
 #include "plan/make_mesh.h"
@@ -54,6 +55,8 @@ struct Plan {
   std::vector<pipeline::Order> orders;
   /// By stage, how many layers it has; empty where the model is not cut.
   std::vector<std::int64_t> layers;
+  ReshardSpec reshard;                // of what goes along the edges
+  pipeline::ScheduleSpec schedule;    // of the stages; its delay is settled
   bool operator==(const Plan&) const = default;
 
   const GraphShardings& of(std::string_view graph, MeshId mesh = {}) const;
@@ -90,6 +93,12 @@ std::variant<PlannedModel, Infeasible> plan_model(graph::ModelGraphs model, cons
 /// own grid. Infeasible where a table that several stages use is not divided evenly, and in chunks.
 std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& model,
                                                    const PlanSpec& spec);
+
+/// Changes the orders of an eager pipeline to begin at most so many micro-batches more ahead than
+/// 1F1B does; 0 is 1F1B. It changes no other plan.
+void limit_warm_ups(Plan& plan, std::int64_t more);
+/// The most that changes anything: stages - 1; 0 where the pipeline is not eager.
+std::int64_t most_warm_ups(const Plan& plan);
 
 /// Meshes, the batch equation, and every value that is not replicated.
 std::string to_text(const Plan& plan, const graph::ModelGraphs& model);

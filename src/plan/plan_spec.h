@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "pipeline/order.h"
+#include "pipeline/schedule_spec.h"
+#include "reshard/reshard_plan.h"
 
 namespace fourfold::plan {
 
@@ -73,14 +74,25 @@ struct Grid {
   bool operator==(const Grid&) const = default;
 };
 
+/// How values pass between the meshes of stages (reshard/).
+struct ReshardSpec {
+  reshard::Strategy strategy = reshard::Strategy::broadcast;
+  std::optional<std::int64_t> chunks = std::nullopt;  // of each broadcast; none: best_chunks
+  /// Ranks that follow one another on one host; none: all of them are on one.
+  std::optional<std::int64_t> ranks_per_host = std::nullopt;
+  bool operator==(const ReshardSpec&) const = default;
+};
+
 /// A model cut into the stages of a pipeline, each with layers of its own on a mesh of its own.
 struct PipelineSpec {
   std::int64_t stages = 1;  // 1: the model is not cut
   pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
+  pipeline::WeightDelay weight_delay = {};
   /// By stage, how many layers it has. Empty: so that the slowest stage is as fast as can be.
   std::vector<std::int64_t> layers = {};
   /// By stage, its mesh, with `data` settled. Empty: that of PlanSpec::grid for all of them.
   std::vector<Grid> grids = {};
+  ReshardSpec reshard = {};
   bool operator==(const PipelineSpec&) const = default;
 };
 

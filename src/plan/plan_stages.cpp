@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "graph/update.h"
+#include "pipeline/choose_orders.h"
 #include "plan/balance_stages.h"
 #include "plan/plan.h"
 
@@ -110,6 +111,60 @@ void add_stage(Plan& plan, Plan stage, const graph::ModelGraphs& model) {
                                           [](const GraphShardings& graph) { return graph.graph; });
 }
 
+/// What a micro-batch costs each stage, in flops of a rank. What makes gradients of parameters
+/// alone can have a task of its own.
+std::vector<pipeline::StageCost> stage_costs(const graph::ModelGraphs& model,
+                                             const std::vector<Grid>& grids) {
+  std::vector<pipeline::StageCost> costs(grids.size());
+  for (std::size_t stage = 0; stage < costs.size(); ++stage) {
+    const graph::Graph& train = model.at("train", MeshId(stage));
+    const auto ranks = static_cast<double>(num_ranks(grids[stage]));
+    for (const graph::Node& node : train.nodes) {
+      if (node.phase == graph::Phase::update) continue;
+      const double flops = graph::flops_of(train, node) / ranks;
+      const bool is_of_weights = std::ranges::all_of(node.outputs, [&](graph::ValueId id) {
+        return train.value(id).role == graph::ValueRole::gradient;
+      });
+      if (node.phase == graph::Phase::forward)
+        costs[stage].forward_s += flops;
+      else
+        (is_of_weights ? costs[stage].weight_backward_s : costs[stage].backward_s) += flops;
+    }
+  }
+  return costs;
+}
+
+/// The orders of all stages; a delay of the weights' part that is left open is settled by flops, as
+/// if what is sent took no time.
+std::optional<Infeasible> set_orders(Plan& plan, const PipelineSpec& spec,
+                                     std::vector<pipeline::StageCost> costs) {
+  const std::size_t stages = costs.size();
+  plan.schedule = {.schedule = spec.schedule, .weight_delay = spec.weight_delay};
+  const std::vector<pipeline::Edge> edges = pipeline::chain(stages);
+  auto chosen = pipeline::choose_orders(
+      plan.schedule, stages, plan.batching.accumulation,
+      {std::move(costs), edges, std::vector<pipeline::EdgeCost>(edges.size())});
+  if (const auto* refusal = std::get_if<pipeline::Refusal>(&chosen))
+    return Infeasible{{RefusedSchedule{*refusal}}};
+  auto& [orders, timing, delay] = std::get<pipeline::ChosenOrders>(chosen);
+  plan.orders = std::move(orders);
+  using Kind = pipeline::WeightDelay::Kind;
+  plan.schedule.weight_delay =
+      delay ? pipeline::WeightDelay{Kind::fixed, *delay} : pipeline::WeightDelay{};
+  return std::nullopt;
+}
+
+/// How a value lies when it leaves its mesh or arrives there. Results are summed up before.
+op::Sharding sharding_of(const graph::ModelGraphs& model, const Plan& plan,
+                         const std::string& graph_name, const std::string& value, MeshId mesh) {
+  const graph::Graph& graph = model.at(graph_name, mesh);
+  const graph::ValueId id = *graph.find(value);
+  if (graph.value(id).role == graph::ValueRole::result) return {mesh, {}, {}};
+  op::Sharding sharding = plan.of(graph_name, mesh).values[id.index()];
+  sharding.partial.clear();
+  return sharding;
+}
+
 }  // namespace
 
 std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& model,
@@ -132,14 +187,38 @@ std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& mod
     if (stage == 0) plan.batching = own.batching;
     plan.compute = own.compute;
     plan.checkpointing = own.checkpointing;
-    plan.orders.push_back(pipeline::order_of(spec.pipeline.schedule, {stage, grids.size()},
-                                             plan.batching.accumulation));
     add_stage(plan, std::move(own), split.model);
   }
+  if (auto infeasible = set_orders(plan, spec.pipeline, stage_costs(split.model, grids)))
+    return std::move(*infeasible);
+  for (Edge& edge : split.edges) {
+    edge.sent = sharding_of(split.model, plan, edge.graph, edge.value, edge.from);
+    edge.received = sharding_of(split.model, plan, edge.graph, edge.into, edge.to);
+  }
   take_options(plan, spec);
+  plan.reshard = spec.pipeline.reshard;
   plan.layers = layers_of(std::get<0>(last_layers), model.num_layers);
   plan.edges = std::move(split.edges);
   return PlannedModel{std::move(split.model), std::move(plan)};
+}
+
+std::int64_t most_warm_ups(const Plan& plan) {
+  const bool is_eager = plan.schedule.schedule == pipeline::Schedule::eager_one_f_one_b;
+  return is_eager ? static_cast<std::int64_t>(plan.meshes.size()) - 1 : 0;
+}
+
+void limit_warm_ups(Plan& plan, std::int64_t more) {
+  if (most_warm_ups(plan) == 0) return;
+  const auto stages = static_cast<std::int64_t>(plan.meshes.size());
+  const std::int64_t delay = plan.schedule.weight_delay.micros;
+  plan.schedule.caps.clear();
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const std::int64_t after = stages - 1 - stage;
+    plan.schedule.caps.emplace_back(1 + after + std::min(more, after) + delay);
+  }
+  auto orders =
+      pipeline::make_orders(plan.schedule, plan.meshes.size(), plan.batching.accumulation);
+  plan.orders = std::get<std::vector<pipeline::Order>>(std::move(orders));
 }
 
 std::variant<PlannedModel, Infeasible> plan_model(graph::ModelGraphs model, const PlanSpec& spec) {

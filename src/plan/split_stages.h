@@ -9,8 +9,7 @@
 
 namespace fourfold::plan {
 
-/// A value that goes from one mesh to another, whole: each receiving rank gets all of it from one
-/// sending rank.
+/// A value that goes from one mesh to another, where it may lie otherwise.
 struct Edge {
   std::string graph;  // "train"
   std::string value;  // its name where it is made
@@ -18,6 +17,9 @@ struct Edge {
   MeshId from, to;
   graph::Phase phase = graph::Phase::forward;
   bool goes_once_a_step = false;  // weights, which do not change; else once a micro-batch
+  Shape shape = {};               // of the value
+  op::Element element = op::Element::compute;
+  op::Sharding sent = {}, received = {};  // how it lies on both meshes; plan_stages knows
   bool operator==(const Edge&) const = default;
 };
 

@@ -198,10 +198,7 @@ void CpuBackend::carry_out(const PreparedCollective& collective) const {
 }
 
 void CpuBackend::carry_out(const PreparedMessage& message) const {
-  if (message.sends)
-    message.world->send(message.peer, message.tag, message.bytes[parity_]);
-  else
-    message.world->recv(message.peer, message.tag, message.bytes[parity_]);
+  run::carry_out(message, parity_);
 }
 
 void CpuBackend::carry_out(const PreparedReorder& reorder) const {

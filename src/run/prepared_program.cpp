@@ -27,6 +27,23 @@ std::vector<PreparedWait::Timed> streams_to_time(const Program& program) {
   return timed;
 }
 
+/// By stream, as many bytes as the largest message of several rows has.
+std::vector<std::vector<std::byte>> room_for_messages(const Program& program) {
+  std::vector<std::vector<std::byte>> room(program.streams.size());
+  const auto make = [&](const program::Instruction& instruction, const Slice& slice) {
+    std::vector<std::byte>& bytes = room[instruction.stream.index()];
+    if (slice.rows > 1)
+      bytes.resize(std::max(bytes.size(), static_cast<std::size_t>(slice.bytes())));
+  };
+  for (const program::Instruction& instruction : program.instructions) {
+    if (const auto* send = std::get_if<program::Send>(&instruction.what))
+      make(instruction, send->from);
+    if (const auto* recv = std::get_if<program::Recv>(&instruction.what))
+      make(instruction, recv->to);
+  }
+  return room;
+}
+
 /// Turns the instructions of one program, in their order.
 class Preparation {
  public:
@@ -36,7 +53,10 @@ class Preparation {
         world_(world),
         threads_(threads),
         streams_(streams_to_time(program)),
-        recorded_(program.num_events) {}
+        recorded_(program.num_events),
+        dense_(room_for_messages(program)) {}
+
+  std::vector<std::vector<std::byte>> take_dense() { return std::move(dense_); }
 
   PreparedInstruction prepare(const program::Instruction& instruction) {
     PreparedInstruction prepared;
@@ -190,8 +210,13 @@ class Preparation {
     if (world_ == nullptr) fail_peer(sends ? "sends to" : "receives from", peer);
     require(peer.index() < world_->size() && peer != program_.rank,
             "a message goes to another rank of the job");
-    PreparedMessage message{world_, sends, peer, static_cast<int>(tag), {}};
-    for (const std::size_t parity : {0U, 1U}) message.bytes[parity] = dense_bytes(slice, parity);
+    PreparedMessage message{world_, sends, peer, static_cast<int>(tag), {}, {}};
+    for (const std::size_t parity : {0U, 1U})
+      message.rows[parity] = {address(slice, parity), slice.rows, slice.row_bytes,
+                              slice.pitch_bytes};
+    if (slice.rows > 1)
+      message.dense =
+          std::span(dense_[stream_id_.index()]).first(static_cast<std::size_t>(slice.bytes()));
     prepared.what = message;
   }
 
@@ -266,6 +291,7 @@ class Preparation {
   int threads_;
   std::vector<PreparedWait::Timed> streams_;
   std::vector<std::optional<PreparedWait::Timed>> recorded_;  // by event: of the record's stream
+  std::vector<std::vector<std::byte>> dense_;                 // by stream
   program::StreamId stream_id_;                               // of the instruction under way
   std::string_view stream_;                                   // its name
 };
@@ -338,9 +364,29 @@ void carry_out(const PreparedCollective& collective, std::size_t parity) {
   }
 }
 
+void carry_out(const PreparedMessage& message, std::size_t parity) {
+  const Rows& rows = message.rows[parity];
+  if (rows.rows == 1) {
+    const std::span bytes(rows.start, static_cast<std::size_t>(rows.row_bytes));
+    if (message.sends)
+      message.world->send(message.peer, message.tag, bytes);
+    else
+      message.world->recv(message.peer, message.tag, bytes);
+    return;
+  }
+  const Rows dense{message.dense.data(), 1, static_cast<std::int64_t>(message.dense.size()), 0};
+  if (message.sends) {
+    copy_rows(rows, dense);
+    message.world->send(message.peer, message.tag, message.dense);
+  } else {
+    message.world->recv(message.peer, message.tag, message.dense);
+    copy_rows(dense, rows);
+  }
+}
+
 PreparedProgram prepare_program(const Program& program, const Regions& regions, comm::World* world,
                                 int threads) {
-  PreparedProgram prepared{&program, {}, {}, {}};
+  PreparedProgram prepared{&program, {}, {}, {}, {}};
   prepared.blocks.step =
       find_block(program, regions, program::BufferRole::step_block, sizeof(op::StepBlock));
   prepared.blocks.result =
@@ -349,6 +395,7 @@ PreparedProgram prepare_program(const Program& program, const Regions& regions, 
   Preparation preparation(program, regions, world, threads);
   for (const program::Instruction& instruction : program.instructions)
     prepared.instructions.push_back(preparation.prepare(instruction));
+  prepared.dense = preparation.take_dense();
   if (std::ranges::any_of(program.instructions,
                           [&](const auto& i) { return communicates(program, i); }))
     prepared.last_math = last_of_stream(program, math_stream);

@@ -74,8 +74,10 @@ struct PreparedMessage {
   bool sends = true;
   Rank peer;
   int tag = 0;
-  ByParity<std::span<std::byte>> bytes;
+  ByParity<Rows> rows;
+  std::span<std::byte> dense;  // where several rows stand one after another on their way
 };
+void carry_out(const PreparedMessage& message, std::size_t parity);
 
 struct PreparedFeed {
   const Input* input = nullptr;
@@ -118,6 +120,8 @@ struct PreparedProgram {
   const program::Program* program = nullptr;
   PreparedBlocks blocks;
   std::vector<PreparedInstruction> instructions;
+  /// By stream, room for the rows of one message at a time.
+  std::vector<std::vector<std::byte>> dense;
   /// The last one of the math stream, where other streams communicate.
   std::optional<std::size_t> last_math;
 };

@@ -139,8 +139,10 @@ TEST(SimulatedRuns, of_pipelines_have_the_order_of_real_ones) {
                                         setup.plan.seq_length, setup.plan.global_batch_size},
                                        setup.optimizer);
       plan::PlanSpec spec = setup.plan;
-      spec.pipeline = {static_cast<std::int64_t>(pipeline.grids.size()), schedule, pipeline.layers,
-                       pipeline.grids};
+      spec.pipeline = {.stages = static_cast<std::int64_t>(pipeline.grids.size()),
+                       .schedule = schedule,
+                       .layers = pipeline.layers,
+                       .grids = pipeline.grids};
       const auto staged = plan::plan_stages(graphs, spec);
       const auto& [model, plan] = std::get<plan::PlannedModel>(staged);
       expect_same_order(setup, compile::compile(model, plan, kernels::cpu::target(1)));

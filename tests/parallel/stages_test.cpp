@@ -60,7 +60,9 @@ struct Pipeline {
   std::vector<std::int64_t> last_layers;  // of all stages but the last
 
   plan::PipelineSpec with(Schedule schedule, std::int64_t num_layers) const {
-    plan::PipelineSpec spec{static_cast<std::int64_t>(grids.size()), schedule, {}, grids};
+    plan::PipelineSpec spec{.stages = static_cast<std::int64_t>(grids.size()),
+                            .schedule = schedule,
+                            .grids = grids};
     std::int64_t begin = 0;
     for (const std::int64_t last : last_layers) {
       spec.layers.push_back(last + 1 - begin);
@@ -112,7 +114,7 @@ void expect_equal_to_serial(const RunSetup& setup, const std::vector<Pipeline>& 
   test::Worst worst;
   for (const Pipeline& pipeline : pipelines) {
     const Outcome serial = run_serial(setup, pipeline.grids[0], weights);
-    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b}) {
       SCOPED_TRACE(name_of(pipeline, schedule));
       const auto job = compile_stages(setup, pipeline, schedule);
       test::compare(test::run_job(setup, job, weights, in_moments), serial, 1e-10, worst);

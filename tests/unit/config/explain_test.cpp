@@ -126,11 +126,13 @@ TEST(Explain, names_of_other_tools_get_ours_as_the_suggestion) {
       {"clip-grad", "optimizer.grad_clip"},
       {"lr-decay-style", "lr_schedule.kind"},
       {"lr_warmup_steps", "lr_schedule.warmup_steps"},
-      {"warmup_iters", "lr_schedule.warmup_steps"}};
+      {"warmup_iters", "lr_schedule.warmup_steps"},
+      {"pipeline-model-parallel-size", "parallel.pipeline.stages"},
+      {"pp", "parallel.pipeline.stages"},
+      {"G_inter", "parallel.pipeline.stages"}};
   for (const auto& [theirs, ours] : names) EXPECT_EQ(suggest(theirs).key, ours) << theirs;
   for (const char* absent :
-       {"pipeline-model-parallel-size", "pp", "pp_engine", "pipeline_parallel_degree", "G_inter",
-        "make-vocab-size-divisible-by", "make_vocab_size_divisible_by", "max_tokens",
+       {"make-vocab-size-divisible-by", "make_vocab_size_divisible_by", "max_tokens",
         "batch_accumulation_per_replica", "context_parallel_size", "gradient_accumulation_steps"}) {
     EXPECT_EQ(suggest(absent).key, "") << absent;
     EXPECT_EQ(suggest(absent).text.find("has:"), std::string::npos) << suggest(absent).text;

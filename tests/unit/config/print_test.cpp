@@ -94,6 +94,13 @@ class Randomizer {
     place(config_).layers = static_cast<std::int64_t>(below(4));
   }
 
+  void operator()(const Place<Grids>& place) { place(config_).clear(); }  // see make_consistent
+  void operator()(const Place<pipeline::WeightDelay>& place) {
+    using Kind = pipeline::WeightDelay::Kind;
+    place(config_) = {static_cast<Kind>(below(3)), 0};
+    if (place(config_).kind == Kind::fixed) place(config_).micros = std::int64_t(below(9));
+  }
+
  private:
   std::uint64_t below(std::uint64_t bound) { return random_.below(bound, draws_++, 0); }
   double number() {
@@ -107,6 +114,7 @@ class Randomizer {
   void make_consistent() {
     config_.name = "run-" + std::to_string(below(1000));
     make_grid_consistent();
+    make_stages_consistent();
     if (config_.micro_batch_size) *config_.micro_batch_size *= config_.plan.chunks;
     config_.plan.global_batch_size *= config_.micro_batch_size.value_or(1) * config_.plan.grid.z *
                                       config_.plan.grid.data.value_or(1);
@@ -133,6 +141,19 @@ class Randomizer {
     if (config_.data.format == data::Format::synthetic) config_.sample.tokens = 0;
     if (config_.sample.tokens == 0) config_.sample.interval = 0;
     make_data_consistent();
+  }
+
+  void make_stages_consistent() {
+    plan::PipelineSpec& pipeline = config_.plan.pipeline;
+    pipeline.stages = 1 + static_cast<std::int64_t>(below(3));
+    if (!pipeline.layers.empty()) pipeline.layers.resize(std::size_t(pipeline.stages), 7);
+    if (below(2) == 1) return;
+    plan::Grid& grid = config_.plan.grid;
+    grid.x = grid.y = grid.z = 1;
+    grid.data.reset();
+    for (std::int64_t stage = 0; stage < pipeline.stages; ++stage)
+      pipeline.grids.push_back({.x = 1 + stage, .y = 2, .data = 3, .order = grid.order});
+    if (config_.plan.strategy != plan::Strategy::axonn) pipeline.grids.clear();
   }
 
   void make_data_consistent() {
@@ -235,6 +256,15 @@ TEST(ResolvedYaml, sections_in_sections_are_indented) {
                       "    z: 1\n"
                       "  data: auto\n"
                       "  order: [data, z, y, x]\n"
+                      "  pipeline:\n"
+                      "    stages: 1\n"
+                      "    schedule: 1f1b\n"
+                      "    weight_delay: none\n"
+                      "    layers: []\n"
+                      "    meshes: []\n"
+                      "    transfer: broadcast\n"
+                      "    transfer_chunks: auto\n"
+                      "    ranks_per_host: auto\n"
                       "  shard_sequence: false\n"
                       "  overlap:\n"
                       "    all_reduce: true\n"

@@ -42,8 +42,8 @@ TEST(Schema, sections_may_lie_in_sections) {
   EXPECT_FALSE(is_inside("parallelism", "parallel"));
   EXPECT_EQ(
       names_in_words("parallel"),
-      "section 'parallel' has: tensor, overlap, strategy, data, order, shard_sequence, buckets, "
-      "chunks");
+      "section 'parallel' has: tensor, pipeline, overlap, strategy, data, order, shard_sequence, "
+      "buckets, chunks");
   EXPECT_EQ(names_in_words("").find("parallel.tensor"), std::string::npos);
   const std::string text = explain("parallel");
   for (const char* inside : {"  tensor.x  ", "  data  ", "  order  "})
@@ -145,6 +145,14 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "parallel.tensor.z",
                                              "parallel.data",
                                              "parallel.order",
+                                             "parallel.pipeline.stages",
+                                             "parallel.pipeline.schedule",
+                                             "parallel.pipeline.weight_delay",
+                                             "parallel.pipeline.layers",
+                                             "parallel.pipeline.meshes",
+                                             "parallel.pipeline.transfer",
+                                             "parallel.pipeline.transfer_chunks",
+                                             "parallel.pipeline.ranks_per_host",
                                              "parallel.shard_sequence",
                                              "parallel.overlap.all_reduce",
                                              "parallel.overlap.reduce_scatter",

@@ -1,0 +1,133 @@
+#include "compile/transfers.h"
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "base/error.h"
+#include "op/sharding.h"
+#include "reshard/lower.h"
+#include "reshard/placement.h"
+#include "reshard/reshard_plan.h"
+
+namespace fourfold::compile {
+namespace {
+
+/// Below this a chain of ranks takes longer than all messages from their own senders.
+constexpr std::int64_t few_bytes = 4096;
+
+/// What is assumed of links: a network of 10 Gbit/s, and memory that several ranks copy through.
+constexpr reshard::Links links = {{20e-6, 1.25e9}, {20e-6, 10e9}};
+
+std::vector<reshard::HostId> hosts_of(const plan::Plan& plan) {
+  std::vector<reshard::HostId> hosts(static_cast<std::size_t>(plan.world));
+  const auto per_host = static_cast<std::size_t>(plan.reshard.ranks_per_host.value_or(plan.world));
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+    hosts[rank] = reshard::HostId(rank / per_host);
+  return hosts;
+}
+
+std::int64_t element_bytes(const plan::Plan& plan, const plan::Edge& edge) {
+  return size_bytes(op::element_dtype(edge.element, plan.compute));
+}
+
+/// All of the value to each receiver, from senders in turn.
+std::vector<std::vector<Message>> copies(const plan::Plan& plan, const plan::Edge& edge) {
+  const Ranks &from = plan.meshes[edge.from.index()].ranks,
+              &to = plan.meshes[edge.to.index()].ranks;
+  const std::int64_t bytes = edge.shape.elements() * element_bytes(plan, edge);
+  const reshard::Slice all{0, 1, bytes, bytes};
+  std::vector<std::vector<Message>> result(static_cast<std::size_t>(plan.world));
+  for (std::size_t j = 0; j < to.size(); ++j) {
+    const Rank sender = from[j % from.size()];
+    result[sender.index()].push_back({true, to[j], all});
+    result[to[j].index()].push_back({false, sender, all});
+  }
+  return result;
+}
+
+/// Where a rank has its part of a value.
+struct Part {
+  const reshard::Box* box = nullptr;
+  Shape stored;
+};
+
+class Resharding {
+ public:
+  Resharding(const plan::Plan& plan, const plan::Edge& edge)
+      : plan_(plan), edge_(edge), bytes_(element_bytes(plan, edge)) {
+    for (const bool is_source : {true, false}) {
+      const op::Sharding& sharding = is_source ? edge.sent : edge.received;
+      const Mesh& mesh = plan.meshes[sharding.mesh.index()];
+      (is_source ? from_ : to_) = reshard::placement_of(edge.shape, sharding, mesh);
+      (is_source ? from_stored_ : to_stored_) = op::local_shape(edge.shape, sharding, mesh);
+    }
+  }
+
+  std::vector<std::vector<Message>> run() const {
+    const std::vector<reshard::HostId> hosts = hosts_of(plan_);
+    const reshard::ReshardPlan resharding = reshard::make_plan(
+        from_, to_, hosts,
+        {.strategy = plan_.reshard.strategy,
+         .chunks = plan_.reshard.chunks,
+         .links = links,
+         .element_bytes = bytes_,
+         .limits = {}});
+    const auto steps = reshard::lower(resharding, hosts, reshard::Turns::free);
+    std::vector<std::vector<Message>> result(static_cast<std::size_t>(plan_.world));
+    for (std::size_t rank = 0; rank < result.size(); ++rank)
+      for (const reshard::Step& step : steps[rank]) add(step, Rank(rank), result[rank]);
+    return result;
+  }
+
+ private:
+  void add(const reshard::Step& step, Rank rank, std::vector<Message>& messages) const {
+    require(step.kind == reshard::StepKind::send || step.kind == reshard::StepKind::receive,
+            "stages have no rank in common and gather nothing");
+    const Part part = part_of(rank);
+    for (const reshard::Slice& slice :
+         reshard::slices_of(step.box, *part.box, part.stored, bytes_))
+      messages.push_back({step.kind == reshard::StepKind::send, step.peer, slice});
+  }
+
+  Part part_of(Rank rank) const {
+    if (const auto place = from_.ranks.position(rank)) return {&from_.boxes[*place], from_stored_};
+    return {&to_.boxes[to_.ranks.position(rank).value()], to_stored_};
+  }
+
+  const plan::Plan& plan_;
+  const plan::Edge& edge_;
+  std::int64_t bytes_;
+  reshard::Placement from_, to_;
+  Shape from_stored_, to_stored_;
+};
+
+/// Edges that are carried out alike.
+auto key_of(const plan::Plan& plan, const plan::Edge& edge) {
+  return std::tuple(edge.from.index(), edge.to.index(), to_string(edge.shape),
+                    element_bytes(plan, edge),
+                    op::to_string(edge.shape, edge.sent, plan.meshes[edge.from.index()]),
+                    op::to_string(edge.shape, edge.received, plan.meshes[edge.to.index()]));
+}
+
+}  // namespace
+
+Transfers::Transfers(const plan::Plan& plan) {
+  std::map<decltype(key_of(plan, plan.edges.front())), std::shared_ptr<const ByRank>> known;
+  for (const plan::Edge& edge : plan.edges) {
+    std::shared_ptr<const ByRank>& its = known[key_of(plan, edge)];
+    if (its == nullptr) {
+      const bool is_whole = edge.sent.replicated() && edge.received.replicated(),
+                 is_small = edge.shape.elements() * element_bytes(plan, edge) <= few_bytes;
+      its = std::make_shared<const ByRank>(is_whole && is_small ? copies(plan, edge)
+                                                                : Resharding(plan, edge).run());
+    }
+    edges_.push_back(its);
+  }
+}
+
+const std::vector<Message>& Transfers::messages(std::size_t edge, Rank rank) const {
+  return edges_[edge]->at(rank.index());
+}
+
+}  // namespace fourfold::compile

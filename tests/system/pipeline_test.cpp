@@ -1,0 +1,215 @@
+// Models cut into stages as a person trains them: a GPT and a U-Net on meshes of every shape, in
+// every order, stopped and gone on with other stages or none, texts and pictures, and what is said
+// where stages do not fit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "checkpoint/stored_model.h"
+#include "data/png.h"
+#include "support/picture_runs.h"
+#include "unit/data/picture_files.h"
+
+namespace fourfold {
+namespace {
+
+using test::Outcome;
+using test::run_here;
+
+/// The runs of picture models know nothing of pictures: a configuration and what it trains.
+class PipelineRuns : public PictureRuns {
+ protected:
+  PipelineRuns() : PictureRuns("model") {}
+
+  /// The largest difference between the weights of two runs, by tensor as a part of its largest
+  /// value.
+  double worst_difference(const std::string& a, const std::string& b) const {
+    const auto one = checkpoint::open_model_file(path(a + "/model.safetensors"));
+    const auto other = checkpoint::open_model_file(path(b + "/model.safetensors"));
+    EXPECT_EQ(one->tensors().size(), other->tensors().size());
+    double worst = 0;
+    for (std::size_t i = 0; i < one->tensors().size(); ++i) {
+      const auto& tensor = one->tensors()[i];
+      EXPECT_EQ(tensor.name, other->tensors()[i].name) << "the same file but for rounding";
+      worst = std::max(worst, difference(one->read(tensor), other->read(other->tensors()[i])));
+    }
+    return worst;
+  }
+
+  void expect_equal_to_serial(const std::vector<Words>& pipelines) const {
+    ASSERT_EQ(train("serial").code, 0);
+    int number = 0;
+    for (const Words& sets : pipelines) {
+      const std::string run = format("stages{}", ++number);
+      const Outcome outcome = train(run, sets);
+      ASSERT_EQ(outcome.code, 0) << sets[0] << "\n" << outcome.text;
+      EXPECT_NEAR(last_loss(run), last_loss("serial"), 1e-10 * last_loss("serial")) << sets[0];
+      EXPECT_LT(worst_difference(run, "serial"), 1e-9) << sets[0];
+    }
+  }
+
+  /// Stopped after 6 steps with some stages and gone on with others.
+  void expect_to_go_on(const std::vector<std::pair<Words, Words>>& changes) const {
+    int number = 0;
+    for (const auto& [before, after] : changes) {
+      const std::string run = format("moved{}", ++number);
+      ASSERT_EQ(train(run, before, {"--stop-at", "6"}).code, 0);
+      const Outcome outcome = train(run, after);
+      ASSERT_EQ(outcome.code, 0) << outcome.text;
+      EXPECT_NEAR(last_loss(run), last_loss("serial"), 1e-10 * last_loss("serial")) << number;
+      EXPECT_LT(worst_difference(run, "serial"), 1e-9) << number;
+    }
+  }
+
+ private:
+  static double difference(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+    std::vector<double> x(a.size() / sizeof(double)), y(b.size() / sizeof(double));
+    std::memcpy(x.data(), a.data(), a.size());
+    std::memcpy(y.data(), b.data(), b.size());
+    double apart = 0, largest = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      apart = std::max(apart, std::abs(x[i] - y[i]));
+      largest = std::max(largest, std::abs(x[i]));
+    }
+    return largest == 0 ? apart : apart / largest;
+  }
+};
+
+class GptPipelines : public PipelineRuns {
+ protected:
+  void SetUp() override {
+    FolderTest::SetUp();
+    std::string text;
+    for (int line = 0; line < 400; ++line)
+      text += format("line {} of a text of {} lines, {} squared is {}\n", line, 400, line,
+                     line * line);
+    write_file_atomic(path("text.txt"), text);
+    write_file_atomic(
+        path("model.yaml"),
+        "model: {num_layers: 5, num_attention_heads: 4, hidden_size: 16, dropout: 0.1,\n"
+        "  max_position_embeddings: 32}\n"
+        "data: {path: " +
+            path("text.txt") +
+            ", seq_length: 16}\n"
+            "train: {steps: 12, global_batch_size: 16, micro_batch_size: 2}\n"
+            "lr_schedule: {kind: constant, warmup_steps: 0}\n"
+            "eval: {interval_steps: 0, batches: 2}\n"
+            "checkpoint: {interval_steps: 6}\n"
+            "sample: {prompt: line, tokens: 24}\n"
+            "precision: {compute: fp64}\n");
+  }
+};
+
+TEST_F(GptPipelines, of_any_meshes_and_orders_train_the_same_weights) {
+  const std::string stages = "parallel.pipeline.stages=";
+  std::vector<Words> pipelines = {
+      {stages + "2"},
+      {stages + "5", "parallel.pipeline.schedule=eager-1f1b"},
+      {stages + "3", "parallel.pipeline.schedule=gpipe", "parallel.pipeline.layers=[1, 3, 1]"},
+      {stages + "2", "parallel.tensor={x: 2, z: 2}", "train.micro_batch_size=1",
+       "parallel.pipeline.weight_delay=1"},
+      {stages + "3", "train.micro_batch_size=1",
+       "parallel.pipeline.meshes=[{x: 2, data: 2}, {y: 2}, {z: 2, x: 2}]",
+       "parallel.pipeline.transfer_chunks=3"},
+      {stages + "2", "train.micro_batch_size=1", "parallel.pipeline.transfer=send_recv",
+       "parallel.pipeline.meshes=[{data: 2}, {x: 4}]",
+       "memory.activation_checkpointing=full"}};
+  expect_equal_to_serial(pipelines);
+  EXPECT_EQ(read_file(path("stages1/sample.txt")), read_file(path("serial/sample.txt")));
+  EXPECT_EQ(read_file(path("stages5/sample.txt")), read_file(path("serial/sample.txt")));
+  expect_to_go_on({{{stages + "2"}, {stages + "3"}},
+                   {{stages + "4", "parallel.pipeline.schedule=eager-1f1b"}, {}},
+                   {{"parallel.tensor={y: 2}"}, {stages + "2", "parallel.tensor={x: 2}"}}});
+}
+
+TEST_F(GptPipelines, end_with_one_clear_line_where_stages_do_not_fit) {
+  const auto refused = [&](const Words& sets, int code, const Words& parts) {
+    const Outcome outcome = train("refused", sets);
+    EXPECT_EQ(outcome.code, code) << outcome.text;
+    for (const std::string& part : parts)
+      EXPECT_NE(outcome.text.find(part), std::string::npos)
+          << part << "\n"
+          << outcome.text;
+  };
+  refused({"parallel.pipeline.stages=6"}, 5,
+          {"the model has 5 blocks, which cannot be cut into parallel.pipeline.stages = 6; set at "
+           "most 5"});
+  refused({"parallel.pipeline.stages=2", "parallel.pipeline.layers=[2, 2]"}, 5,
+          {"parallel.pipeline.layers = [2, 2] are not 2 numbers above 0 that add up to the 5 "
+           "blocks of the model"});
+  refused({"parallel.pipeline.stages=2", "parallel.pipeline.layers=[2, 2, 1]"}, 2,
+          {"parallel.pipeline.layers has 3 numbers, for parallel.pipeline.stages = 2"});
+  refused({"parallel.pipeline.stages=2", "parallel.pipeline.meshes=[{x: 2}]"}, 2,
+          {"parallel.pipeline.meshes has 1 grid, for parallel.pipeline.stages = 2"});
+  refused({"parallel.pipeline.stages=2", "parallel.pipeline.meshes=[{x: 2}, {w: 2}]"}, 2,
+          {"which is none of x, y, z, data"});
+  refused({"parallel.pipeline.stages=2", "parallel.tensor={x: 2}",
+           "parallel.pipeline.meshes=[{y: 2}, {y: 2}]"},
+          2, {"parallel.pipeline.meshes gives each stage its grid"});
+  refused({"parallel.pipeline.stages=2", "parallel.chunks=2"}, 5,
+          {"the stages of a pipeline hand over whole micro-batches"});
+  refused({"parallel.pipeline.stages=2", "parallel.pipeline.meshes=[{x: 2}, {data: 3}]"}, 5,
+          {"stage 1 cannot divide micro-batches of 2 samples among 3 ranks"});
+  refused({"parallel.pipeline.schedule=zigzag"}, 2, {"gpipe, 1f1b or eager-1f1b"});
+  refused({"parallel.pipeline.weight_delay=-1"}, 2, {"none, auto or a whole number"});
+}
+
+/// What a pipeline needs more than its memory allows, it does without: micro-batches ahead, down to
+/// 1F1B's.
+TEST_F(GptPipelines, that_are_eager_begin_fewer_micro_batches_where_memory_is_short) {
+  const Words eager = {"parallel.pipeline.stages=4", "parallel.pipeline.schedule=eager-1f1b"};
+  ASSERT_EQ(train("serial").code, 0);
+  ASSERT_EQ(train("eager", eager).code, 0);
+  Words limited = eager;
+  limited.emplace_back("memory.limit=600KiB");
+  const Outcome outcome = train("limited", limited);
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_LT(worst_difference("limited", "serial"), 1e-9);
+}
+
+class UnetPipelines : public PipelineRuns {
+ protected:
+  void SetUp() override {
+    FolderTest::SetUp();
+    constexpr data::PictureShape shape = {8, 8, 3};
+    for (int picture = 0; picture < 100; ++picture)
+      data::write_picture_file(path(format("set/{}/{}.png", picture % 4, picture)),
+                               data::png_bytes(data::made_png(picture, shape)));
+    write_file_atomic(path("model.yaml"),
+                      "model: {kind: unet}\n"
+                      "unet: {channels: 8, channel_mult: [1, 2], num_res_blocks: 1, dropout: 0.1,\n"
+                      "  attention_resolutions: [4], num_attention_heads: 2, norm_groups: 4, \n"
+                      "  class_conditional: true, learn_sigma: true}\n"
+                      "diffusion: {steps: 12, average_decay: 0.9}\n"
+                      "data: {format: pictures, path: " +
+                          path("set") +
+                          "}\n"
+                          "train: {steps: 12, global_batch_size: 16, micro_batch_size: 4}\n"
+                          "lr_schedule: {kind: constant, warmup_steps: 0}\n"
+                          "optimizer: {lr: 3e-3}\n"
+                          "eval: {interval_steps: 0, batches: 4}\n"
+                          "checkpoint: {interval_steps: 6}\n"
+                          "precision: {compute: fp64}\n");
+  }
+};
+
+/// Skips pass from the stages that go down to those that go up.
+TEST_F(UnetPipelines, train_the_same_weights_across_skips) {
+  const std::string stages = "parallel.pipeline.stages=";
+  expect_equal_to_serial(
+      {{stages + "2", "parallel.pipeline.schedule=eager-1f1b"},
+       {stages + "4", "parallel.pipeline.weight_delay=auto"},
+       {stages + "3", "train.micro_batch_size=2", "parallel.pipeline.meshes=[{data: 2}, {x: 2}, "
+                                                  "{y: 2, z: 2}]"}});
+  expect_to_go_on({{{stages + "3"}, {stages + "2", "parallel.tensor={x: 2}"}}, {{stages + "2"}, {}}});
+}
+
+}  // namespace
+}  // namespace fourfold
