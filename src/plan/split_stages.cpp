@@ -82,7 +82,7 @@ class Splitter {
 
   void place(const Node& node, std::size_t stage_of_node) {
     if (node.phase != Phase::update) {
-      add(node, stage_of_node);
+      add(node, adds_terms_of(node).value_or(stage_of_node));
       return;
     }
     const bool is_vote = std::holds_alternative<op::Vote>(node.op),
@@ -101,6 +101,22 @@ class Splitter {
       exchange_sums(node.outputs, 3);
     else
       for (const ValueId id : node.outputs) shared_.insert(id);
+  }
+
+  /// The stage that makes both terms of a sum in the backward phase: the sum is made there, and
+  /// sent once.
+  std::optional<std::size_t> adds_terms_of(const Node& node) const {
+    if (node.phase != Phase::backward || !std::holds_alternative<op::Add>(node.op))
+      return std::nullopt;
+    std::optional<std::size_t> maker;
+    for (const ValueId id : node.reads) {
+      const auto made = made_on_.find(id);
+      if (source_.value(id).role != ValueRole::activation || made == made_on_.end())
+        return std::nullopt;
+      if (maker && *maker != made->second) return std::nullopt;
+      maker = made->second;
+    }
+    return maker;
   }
 
   /// An update node belongs to the home of the parameter whose gradient or state it names.

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "program/text.h"
 #include "support/grids.h"
+#include "support/long_run.h"
 #include "support/outcome.h"
 #include "verify/verify_job.h"
 
@@ -209,7 +210,8 @@ std::map<std::string, Slots> slots_of(const program::Program& program) {
 TEST(Stages, keep_as_many_activations_as_the_schedule_says) {
   const RunSetup setup = gpt();
   for (const Pipeline& pipeline : {two_stages[0], four_stages[0], four_stages[1]})
-    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+    for (const Schedule schedule :
+         {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b}) {
       SCOPED_TRACE(name_of(pipeline, schedule));
       const auto job = compile_stages(setup, pipeline, schedule);
       const std::size_t stages = pipeline.grids.size();
@@ -241,6 +243,33 @@ TEST(Stages, keep_as_many_activations_as_the_schedule_says) {
         }
       }
     }
+}
+
+/// Every schedule, number of stages from 1 to 8 and of micro-batches from 1 to 16: all of them with
+/// FOURFOLD_LONG, else every eleventh.
+TEST(Stages, of_every_schedule_number_and_batch_are_proved) {
+  RunSetup setup = gpt();
+  setup.gpt.num_layers = 8;
+  setup.plan.micro_batch_size = 1;
+  std::int64_t number = 0, proved = 0;
+  for (const Schedule schedule :
+       {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b})
+    for (std::int64_t stages = 2; stages <= 8; ++stages)
+      for (std::int64_t micros = 1; micros <= 16; ++micros) {
+        if (number++ % 11 != 0 && !is_long_run()) continue;
+        SCOPED_TRACE(format("{} of {} stages, {} micro-batches", to_string(schedule), stages, micros));
+        setup.plan.global_batch_size = micros;
+        Pipeline pipeline;
+        for (std::int64_t stage = 0; stage < stages; ++stage) {
+          pipeline.grids.push_back({.data = 1});
+          if (stage + 1 < stages) pipeline.last_layers.push_back(8 * (stage + 1) / stages - 1);
+        }
+        compile_stages(setup, pipeline, schedule,
+                       micros % 3 == 0 ? std::optional<std::int64_t>(micros % 2) : std::nullopt);
+        ++proved;
+      }
+  EXPECT_EQ(number, 336);
+  EXPECT_GE(proved, 30);
 }
 
 /// GPipe's first stage needs more memory the more micro-batches there are, that of 1F1B does not.

@@ -262,7 +262,7 @@ const std::vector<Case> structure = {
     {"eval:\n  interval: 8", {"did you mean 'eval.interval_steps'?"}},
     {"model:\n  tensor_model_parallel_size: 8", {"did you mean 'parallel.tensor.x'?"}},
     {"G_intra_c: 8", {"did you mean 'parallel.tensor.y'?"}},
-    {"parallel:\n  pipeline: {stage: 2}", {"did you mean 'stages'?"}},
+    {"parallel:\n  pipeline: {stage: 2}", {"did you mean 'parallel.pipeline.stages'?"}},
     {"parallel:\n  tensor: {w: 2}",
      {"a.yaml:2:12: error: unknown key 'parallel.tensor.w'", "did you mean"}},
     {"parallel:\n  tensr: {x: 2}",
