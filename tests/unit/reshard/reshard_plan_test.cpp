@@ -29,7 +29,7 @@ ReshardPlan plan_of(const MeshPair& pair, Strategy strategy, Ordering ordering =
 
 MeshPair pair_of(int number) {
   const PaperCase& one = paper_cases()[static_cast<std::size_t>(number - 1)];
-  return place_pair(shape_of(one, 1), one.from, one.from_mesh, one.to, one.to_mesh);
+  return place_pair(shape_of(one, full_bytes), one.from, one.from_mesh, one.to, one.to_mesh);
 }
 
 /// In units of t_D, the time in which a port passes the whole tensor.
