@@ -14,7 +14,7 @@
 namespace fourfold::measure {
 
 struct ReshardTimes {
-  Timing timing;
+  Timing timing;  // until the last rank has ended, a barrier included
   /// Bytes of messages that left their host, and what a ring passes in an all-gather; of one time.
   std::int64_t bytes_between_hosts = 0;
   std::int64_t wrong_elements = 0;  // of all receivers, after the last time

@@ -63,10 +63,10 @@ TEST(ReshardPlan, of_the_nine_cases_takes_what_the_model_says) {
   }
 }
 
-TEST(ReshardPlan, of_case_4_needs_more_than_depth_first_search_and_greedy_finds_it) {
-  // R7: depth first fails beyond 20 unit tasks within its budget; here tasks of a kind are one, and
-  // so it does not.
+// R7: the paper's depth-first search fails beyond 20 unit tasks; here those of a kind are one.
+TEST(ReshardPlan, of_the_64_tasks_of_case_4_is_found_by_each_search) {
   EXPECT_NEAR(time_of(pair_of(4), Strategy::broadcast, Ordering::greedy), .5, of_chunks);
+  EXPECT_NEAR(time_of(pair_of(4), Strategy::broadcast, Ordering::depth_first), .5, of_chunks);
 }
 
 /// One sender, and receivers on `hosts` hosts with `each` ranks.
