@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "cli/bench_cuda.h"
 #include "cli/bench_machine.h"
+#include "cli/bench_reshard.h"
 #include "cli/bench_step.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
@@ -213,11 +214,14 @@ void bench_device_step(const BenchArguments& arguments, const measure::DeviceKer
 }
 
 void bench(const BenchArguments& arguments) {
-  if (arguments.what == "machine" || arguments.what == "step") check_launcher(arguments);
+  if (arguments.what == "machine" || arguments.what == "step" || arguments.what == "reshard")
+    check_launcher(arguments);
   if (arguments.what == "machine")
     bench_machine(arguments);
   else if (arguments.what == "step")
     bench_step(arguments);
+  else if (arguments.what == "reshard")
+    bench_reshard(arguments);
   else if (arguments.device == "cuda")
     bench_cuda(arguments);
   else if (arguments.what == "copy")

@@ -198,19 +198,35 @@ struct SimulateArguments {
 };
 void simulate(const SimulateArguments& arguments);
 
+/// What `bench reshard` moves: the paper's cases, or a pair of meshes.
+struct ReshardArguments {
+  std::vector<std::int64_t> cases;  // of the paper's nine; empty: all, or the pair
+  std::string from, from_mesh, to, to_mesh;
+  std::vector<std::int64_t> shape;
+  std::string bytes = "4MiB";           // of the tensor of a case, about
+  std::vector<std::string> strategies;  // empty: all
+  std::string ordering = "best";
+  std::string chunks = "auto";
+  std::string rate = "10 Gbit/s", latency = "50 us";  // of a host's port, for the plan
+  std::string inside = "4 GB/s";                      // within a host, for the plan
+  bool is_free = false;                               // ranks of a host do not take turns
+  bool is_plan = false;                               // printed, not carried out
+};
+
 /// Measures kernels alone, or the machine's ceilings, and prints a table.
 struct BenchArguments {
-  std::string what;             // "gemm", "attention", "kernels", "copy", "step" or "machine"
-  ConfigSource config;          // no file: the steps of a small and of a large GPT
-  int threads = 0;              // 0: as the configuration says
-  std::string dtype;            // "fp32", "fp64"; empty: as the configuration says
-  double seconds = 0.1;         // for each kernel
+  std::string what;      // "gemm", "attention", "kernels", "copy", "step", "machine", "reshard"
+  ConfigSource config;   // no file: the steps of a small and of a large GPT
+  int threads = 0;       // 0: as the configuration says
+  std::string dtype;     // "fp32", "fp64"; empty: as the configuration says
+  double seconds = 0.1;  // for each kernel
   std::string device = "cpu";   // or "cuda"
   std::string output;           // a table for run.kernel_table, or a cluster's file; empty: none
   std::int64_t ranks = 0;       // machine: threads that are ranks; 0: one a core
-  bool is_job = false;          // machine, step: the ranks are the processes of a launcher
+  bool is_job = false;          // machine, step, reshard: the ranks are processes of a launcher
   bool is_quick = false;        // machine: sizes that take no time
-  std::string format = "text";  // step: or "json"
+  std::string format = "text";  // step, reshard: or "json"
+  ReshardArguments reshard;
   comm::LauncherFacts launcher;
   comm::Variable variable;
 };

@@ -12,7 +12,7 @@ constexpr std::array<PaperCase, 9> cases{{{1, "S0RR", "S0RR", {2, 4}, {2, 4}},
                                           {3, "RS0R", "S0RR", {2, 4}, {2, 4}},
                                           {4, "RS01R", "S01RR", {2, 4}, {2, 4}},
                                           {5, "S1RR", "S0RR", {2, 4}, {2, 4}},
-                                          {6, "S0RR", "S0RR", {2, 4}, {3, 4}, 1026},
+                                          {6, "S0RR", "S0RR", {2, 4}, {3, 4}, true},
                                           {7, "S1RR", "RRR", {1, 4}, {2, 4}},
                                           {8, "RRR", "RRR", {2, 3}, {3, 2}},
                                           {9, "RS0R", "RRS0", {2, 4}, {2, 4}}}};
@@ -23,12 +23,18 @@ std::span<const PaperCase> paper_cases() {
   return cases;
 }
 
-Shape shape_of(const PaperCase& paper_case, std::int64_t scale) {
-  constexpr std::int64_t columns = 1024, depth = 512, even = 6;  // halves and thirds
-  require(scale > 0 && depth % scale == 0, "a tensor is scaled by what divides its last dim");
-  const std::int64_t first = paper_case.first_dim / scale;
-  const bool is_padded = paper_case.first_dim % even == 0;
-  return {is_padded ? (first + even - 1) / even * even : first, columns / scale, depth / scale};
+Shape shape_of(const PaperCase& paper_case, std::int64_t most_bytes) {
+  constexpr std::int64_t element_bytes = 4, ranks = 8, even = 6;  // halves and thirds
+  require(most_bytes >= ranks * ranks * ranks * element_bytes, "each rank has elements of a case");
+  Shape shape{1024, 1024, 512};
+  while (shape.elements() * element_bytes > most_bytes) {
+    std::size_t longest = 0;
+    for (std::size_t dim = 1; dim < shape.rank(); ++dim)
+      if (shape[dim] > shape[longest]) longest = dim;
+    shape[longest] /= 2;
+  }
+  if (paper_case.is_padded) shape[0] = (shape[0] + even - 1) / even * even;
+  return shape;
 }
 
 MeshPair place_pair(const Shape& shape, std::string_view from_spec, MeshShape from_mesh,

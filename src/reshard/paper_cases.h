@@ -11,19 +11,20 @@
 
 namespace fourfold::reshard {
 
-/// A tensor between two meshes whose rows are hosts. Case 6 is padded, 1024 to 1026: its halves and
-/// thirds are even.
+/// A tensor (1024, 1024, 512) between two meshes whose rows are hosts; in case 6 (1026, 1024, 512).
 struct PaperCase {
   int number = 1;
   std::string_view from, to;  // specs
   MeshShape from_mesh, to_mesh;
-  std::int64_t first_dim = 1024;  // of the tensor of 1024 x 512 rows and columns
+  bool is_padded = false;  // its first dim, so that halves and thirds are even
 };
 std::span<const PaperCase> paper_cases();
 
-/// The tensor of a case with each dim divided by `scale`; the first of case 6 is rounded up to what
-/// two and three hosts divide. Requires a scale that divides 512.
-Shape shape_of(const PaperCase& paper_case, std::int64_t scale);
+/// The tensor of a case of 4-byte elements, its longest dims halved until it has at most so many
+/// bytes: all of it where there are 2 GiB. The first dim of case 6 is then rounded up to what two
+/// and three hosts divide. Requires bytes for 8 elements in each dim.
+Shape shape_of(const PaperCase& paper_case, std::int64_t most_bytes);
+inline constexpr std::int64_t full_bytes = std::int64_t{1} << 32;  // enough for all of any case
 
 /// A pair of meshes, the ranks of the first before those of the second, each row on a host of its
 /// own.

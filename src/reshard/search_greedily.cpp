@@ -27,8 +27,8 @@ class Greedy {
     for (std::uint32_t turn = 0; turn == 0 || (steps_ > 0 && best_s_ > least_s); ++turn) {
       turn_ = turn;
       drawn_ = 0;
-      if (turn % 2 == 0)
-        build_by_rounds(turn == 0);
+      if (turn == 0)
+        build_by_rounds();
       else
         build_by_time(turn == 1);
     }
@@ -37,6 +37,10 @@ class Greedy {
 
  private:
   static constexpr int draws_of_a_round = 8;
+  /// The share of the chances of the shortest order that is drawn anew. With it, of 500 random
+  /// problems of 9 to 64 tasks 3 were longer than what 100 times the steps find, by up to 4.3 %;
+  /// with all drawn anew 16 were, by up to 5.4 %.
+  static constexpr double redrawn = 0.2;
 
   /// Tasks that do not overlap, and how good it is to have them next.
   struct Set {
@@ -45,7 +49,7 @@ class Greedy {
     double urgency_s = 0;
   };
 
-  void build_by_rounds(bool is_first) {
+  void build_by_rounds() {
     SearchProgress progress(problem_);
     std::vector<double> load_s(problem_.hosts.size(), 0);
     KindsAndSenders order;
@@ -61,7 +65,7 @@ class Greedy {
                                [&](std::size_t kind) { return urgency_s[kind]; });
       Set best;
       for (int draw = 0; draw < draws_of_a_round && (draw == 0 || steps_ > 0); ++draw) {
-        if (draw > 0 || !is_first) shuffle(kinds);
+        if (draw > 0) shuffle(kinds);
         Set set = set_of(kinds, urgency_s, load_s);
         if (std::tuple(set.hosts, set.urgency_s) > std::tuple(best.hosts, best.urgency_s))
           best = std::move(set);
@@ -101,14 +105,14 @@ class Greedy {
     SearchProgress progress(problem_);
     std::vector<double> load_s(problem_.hosts.size(), 0);
     KindsAndSenders order;
+    const std::vector<double> chance = chances(is_first);
     while (progress.num_left() > 0) {
       using Key = std::tuple<double, double, double>;
       Key first{std::numeric_limits<double>::infinity(), 0, 0};
       std::pair<std::size_t, std::size_t> chosen;
       for (std::size_t kind = 0; kind < problem_.kinds.size(); ++kind) {
         if (progress.left(kind) == 0) continue;
-        const double chance = is_first ? 1 : 0.75 + 0.5 * draw();
-        const double urgency_s = progress.urgency_s(kind) * chance;
+        const double urgency_s = progress.urgency_s(kind) * chance[kind];
         for (const std::size_t sender : problem_.kinds[kind].senders) {
           --steps_;
           const Key key{progress.start_s(kind, sender), -urgency_s, load_s[sender]};
@@ -119,17 +123,31 @@ class Greedy {
         }
       }
       progress.add(chosen.first, chosen.second);
+      if (progress.bound_s(0) >= best_s_) return;  // what is left makes it no shorter
       load_s[chosen.second] += problem_.kinds[chosen.first].seconds;
       order.push_back(chosen);
       if (steps_ < 0 && !best_.empty()) return;
     }
-    keep(progress, std::move(order));
+    if (keep(progress, std::move(order))) best_chances_ = chance;
   }
 
-  void keep(const SearchProgress& progress, KindsAndSenders order) {
-    if (progress.makespan_s() >= best_s_) return;
+  bool keep(const SearchProgress& progress, KindsAndSenders order) {
+    if (progress.makespan_s() >= best_s_) return false;
     best_s_ = progress.makespan_s();
     best_ = std::move(order);
+    return true;
+  }
+
+  /// By kind: those of the shortest order so far with some drawn anew, or all anew in every
+  /// fourth turn.
+  std::vector<double> chances(bool is_first) {
+    std::vector<double> chances(problem_.kinds.size(), 1);
+    if (is_first) return chances;
+    const bool is_new = turn_ % 4 == 0 || best_chances_.empty();
+    if (!is_new) chances = best_chances_;
+    for (double& chance : chances)
+      if (is_new || draw() < redrawn) chance = 0.8 + 0.4 * draw();
+    return chances;
   }
 
   double draw() { return random_.uniform(drawn_++, turn_); }
@@ -147,6 +165,7 @@ class Greedy {
   std::uint32_t turn_ = 0;
   double best_s_ = std::numeric_limits<double>::infinity();
   KindsAndSenders best_;
+  std::vector<double> best_chances_;
 };
 
 }  // namespace

@@ -108,9 +108,70 @@ TEST_F(Bench, options_that_a_machine_does_not_take_are_refused) {
   EXPECT_EQ(run("bench machine --quick --dtype fp32"), 2);
   EXPECT_TRUE(printed("machine measures ranks on CPUs")) << text_;
   EXPECT_EQ(run("bench copy --quick"), 2);
-  EXPECT_TRUE(printed("--ranks and --quick go with machine, --job with machine or step")) << text_;
+  EXPECT_TRUE(printed("--ranks and --quick go with machine, --job with machine, step or reshard"))
+      << text_;
   EXPECT_EQ(run("bench machine --job --ranks 2"), 2);
   EXPECT_TRUE(printed("--job takes its ranks from the launcher")) << text_;
+}
+
+TEST_F(Bench, tensors_pass_between_meshes_of_rank_threads) {
+  ASSERT_EQ(run("bench reshard --bytes 64KiB --seconds 0.001"), 0) << text_;
+  for (int number = 1; number <= 9; ++number)
+    EXPECT_TRUE(printed(format("\ncase {}", number))) << text_;
+  EXPECT_TRUE(printed("20 ranks") && printed("all right") && printed("none sent")) << text_;
+  ASSERT_EQ(run("bench reshard --from S0R --from-mesh 2x1 --to RS1 --to-mesh 1x3 --shape 5,7 "
+                "--strategy broadcast,signal --seconds 0.001 --format json"),
+            0)
+      << text_;
+  const Json json = parse_json(text_, "printed");
+  EXPECT_EQ(json.find("ranks")->as_integer(), 5);
+  const std::vector<Json>& results = json.find("results")->items();
+  ASSERT_EQ(results.size(), 2U);
+  EXPECT_EQ(results[0].find("strategy")->as_string(), "broadcast");
+  EXPECT_EQ(results[0].find("unit_tasks")->as_integer(), 6);
+  EXPECT_EQ(results[0].find("wrong_elements")->as_integer(), 0);
+  EXPECT_EQ(results[0].find("bytes_planned")->as_integer(), 4 * 5 * 7);
+  EXPECT_EQ(results[0].find("bytes_counted")->as_integer(), 4 * 5 * 7);
+}
+
+TEST_F(Bench, tensors_pass_between_meshes_of_processes) {
+  const std::string command = format(
+      "mpirun -np 5 --oversubscribe --bind-to none --allow-run-as-root {} bench reshard --job "
+      "--from RR --from-mesh 1x2 --to S01R --to-mesh 1x3 --shape 64,64 --seconds 0.001 "
+      "--no-turns > {} 2>&1",
+      FOURFOLD_BINARY, path("printed"));
+  ASSERT_EQ(std::system(command.c_str()), 0) << read_file(path("printed"));
+  const std::string text = read_file(path("printed"));
+  EXPECT_NE(text.find("all right"), std::string::npos) << text;
+  EXPECT_EQ(text.find("pair    broadcast"), text.rfind("pair    broadcast")) << "one rank prints";
+}
+
+TEST_F(Bench, plans_of_meshes_are_printed_without_ranks) {
+  ASSERT_EQ(run("bench reshard --case 4 --strategy broadcast --bytes 2GiB --plan"), 0) << text_;
+  EXPECT_TRUE(printed("64 unit tasks by broadcast, ordered by best") &&
+              printed("2,147,483,648 bytes between hosts"))
+      << text_;
+}
+
+TEST_F(Bench, meshes_that_do_not_fit_are_refused_with_what_would) {
+  EXPECT_EQ(run("bench reshard --from S0"), 2);
+  EXPECT_TRUE(printed("a pair of meshes needs --from-mesh too")) << text_;
+  EXPECT_EQ(run("bench reshard --from S0 --from-mesh 2x2 --to R --to-mesh 2x1 --shape 4,4"), 2);
+  EXPECT_TRUE(printed("sharding spec 'S0': it has 1 dims, and the tensor [4, 4] has 2")) << text_;
+  EXPECT_EQ(run("bench reshard --case 1 --from S0"), 2);
+  EXPECT_TRUE(printed("--case is a pair of meshes already")) << text_;
+  EXPECT_EQ(run("bench reshard --bytes 7"), 2);
+  EXPECT_TRUE(printed("expected a size of at least 2048 bytes")) << text_;
+  EXPECT_EQ(run("bench reshard --chunks 0"), 2);
+  EXPECT_TRUE(printed("expected auto, or a number from 1 to 1000")) << text_;
+  EXPECT_EQ(run("bench reshard --rate fast"), 2);
+  EXPECT_TRUE(printed("--rate 'fast': expected a rate")) << text_;
+  EXPECT_EQ(run("bench copy --case 3"), 2);
+  EXPECT_TRUE(printed("go with reshard alone")) << text_;
+  EXPECT_EQ(run("bench reshard --threads 2"), 2);
+  EXPECT_TRUE(printed("leave CONFIG and other options out")) << text_;
+  EXPECT_EQ(run("bench reshard --job"), 2);
+  EXPECT_TRUE(printed("--job measures the processes of a launcher")) << text_;
 }
 
 TEST_F(Bench, a_table_goes_from_measuring_to_a_run_that_keeps_a_copy) {

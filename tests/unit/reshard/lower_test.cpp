@@ -43,7 +43,7 @@ void expect_exact(const MeshPair& pair, const std::string& words,
 
 TEST(Lower, moves_every_element_in_the_nine_cases) {
   for (const PaperCase& one : paper_cases())
-    expect_exact(place_pair(shape_of(one, 128), one.from, one.from_mesh, one.to, one.to_mesh),
+    expect_exact(place_pair(shape_of(one, 4096), one.from, one.from_mesh, one.to, one.to_mesh),
                  "case " + std::to_string(one.number), std::nullopt);
 }
 

@@ -39,7 +39,7 @@ TEST(UnitTasks, of_the_nine_cases_are_as_many_as_the_paper_counts) {
   const std::vector<std::size_t> counts{2, 2, 4, 64, 4, 4, 4, 1, 4};
   for (const PaperCase& one : paper_cases()) {
     const MeshPair pair =
-        place_pair(shape_of(one, 1), one.from, one.from_mesh, one.to, one.to_mesh);
+        place_pair(shape_of(one, full_bytes), one.from, one.from_mesh, one.to, one.to_mesh);
     EXPECT_EQ(unit_tasks(pair.from, pair.to).size(),
               counts[static_cast<std::size_t>(one.number - 1)])
         << "case " << one.number;
