@@ -69,6 +69,20 @@ inline Place<bool> at_overlap(bool plan::Overlap::* member) {
   return [member](Config& config) -> bool& { return config.plan.overlap.*member; };
 }
 
+/// A size of the grid, or `auto` where the planner chooses it.
+inline Amount at_axis(std::int64_t plan::Grid::* size, bool OpenAxes::* is_open) {
+  return {.get = [size, is_open](Config& config) -> std::optional<std::int64_t> {
+            if (config.open_axes.*is_open) return std::nullopt;
+            return config.plan.grid.*size;
+          },
+          .set =
+              [size, is_open](Config& config, std::optional<std::int64_t> value) {
+                config.open_axes.*is_open = !value;
+                config.plan.grid.*size = value.value_or(1);
+              },
+          .open = "auto"};
+}
+
 template <class Enum>
 Choice choice(Place<Enum> place, std::vector<std::string> names, std::vector<Enum> values) {
   return {std::move(names),

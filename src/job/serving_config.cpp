@@ -15,6 +15,8 @@ config::Config writing_config(config::Config trained, const Server& server) {
   // One that was measured is for the products of the training step.
   config.kernel_table = config::KernelTable::builtin;
   config.plan.grid = {};
+  config.plan.pins.clear();
+  config.open_axes = {};
   config.plan.strategy = plan::Strategy::axonn;
   config.plan.shard_sequence = false;
   config.plan.chunks = 1;
