@@ -454,6 +454,14 @@ void add_plan(CLI::App& app, Commands& commands) {
       ->excludes("--ranks");
   sub->add_option("--top", arguments.top, "With --machine: show so many grids (default: 10)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+  sub->add_option(
+         "--simulate", arguments.simulated,
+         "With --machine: compile and simulate so many of the best (default: as many as are "
+         "shown; 0: closed forms alone)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}));
+  sub->add_option("--tokens", arguments.tokens,
+                  "With --machine: say what training on so many tokens takes, as 300B")
+      ->type_name("T");
   sub->add_option("--explain", arguments.explain,
                   "With --machine: say why one place of the list is faster than another")
       ->expected(2)
