@@ -1,6 +1,7 @@
 #include "job/ranking_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <utility>
 #include <vector>
@@ -203,10 +204,11 @@ std::string explanation_text(const Ranking& ranking, std::int64_t a, std::int64_
   }
   const std::string name_a = format("plan {}", a), name_b = format("plan {}", b);
   const auto row = [](const std::string& what, double of_a, double of_b) {
-    return format("{:<24} {:>10} {:>10} {:>9.3f} s\n", what, time_text(of_a), time_text(of_b),
-                  of_b - of_a);
+    const double more = of_b - of_a;
+    return format("{:<30} {:>10} {:>10} {:>11}\n", what, time_text(of_a), time_text(of_b),
+                  more == 0 ? "-" : (more > 0 ? "+" : "-") + format_duration(std::abs(more)));
   };
-  std::string text = format("{:<24} {:>10} {:>10} {:>11}\n", "", name_a, name_b, "difference");
+  std::string text = format("{:<30} {:>10} {:>10} {:>11}\n", "", name_a, name_b, "difference");
   const auto add_rows = [&](const std::vector<search::Spending>& all) {
     for (const search::Spending& one : all) text += row(one.name, one.a, one.b);
   };
@@ -217,7 +219,7 @@ std::string explanation_text(const Ranking& ranking, std::int64_t a, std::int64_
   }
   add_rows(search::spendings(faster->price, slower->price));
   text += row("step, by formula", faster->price.step(), slower->price.step());
-  text += format("{:<24} {:>10} {:>10}\n\n", "memory, by formula",
+  text += format("{:<30} {:>10} {:>10}\n\n", "memory, by formula",
                  bytes_text(faster->expected_bytes()), bytes_text(slower->expected_bytes()));
   text += format("{}: {}, order {}\n{}: {}, order {}\n\n", name_a,
                  search::grid_text(faster->spec.grid), join(faster->spec.grid.order, " "), name_b,

@@ -1,7 +1,7 @@
 // `fourfold plan --machine`: every grid of a configuration priced on a described machine.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <sstream>
 
@@ -23,6 +23,11 @@ const std::string tiny = "plan " + configs + "gpt-tiny.yaml --machine perlmutter
 void expect_within_100_columns(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+}
+
+/// Of all cores together, as others may be busy on this machine too.
+double cpu_seconds_since(std::clock_t start) {
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
 /// What is wrong is told in one line.
@@ -85,36 +90,36 @@ TEST(PlanMachine, two_places_of_the_list_are_compared_by_class) {
   const test::Outcome outcome = run_here(tiny + "--ranks 8 --explain 3 1");
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   expect_within_100_columns(outcome.output);
-  for (const char* words :
-       {"plan 1     plan 3 difference", "\nweights ", "\nmemory ", "\nWhy: plan 1 takes "})
+  for (const char* words : {"plan 1     plan 3  difference", "\nweights ", "\nstep, simulated ",
+                            "\nmemory, by formula ", "\nWhy: plan 1 takes "})
     EXPECT_NE(outcome.output.find(words), std::string::npos) << outcome.output << words;
   expect_refused(tiny + "--ranks 8 --explain 1 999", 2, "--explain 999: the list has plans 1 to ");
 }
 
 TEST(PlanMachine, the_largest_published_model_is_planned_on_1024_ranks_within_ten_seconds) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const test::Outcome outcome = run_here("plan " + configs +
                                          "paper/gpt-80b.yaml --machine perlmutter-40gb --ranks "
                                          "1024 --format json --top 100000 --simulate 0");
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const double took = cpu_seconds_since(start);
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   const Json json = parse_json(outcome.output, "json");
   EXPECT_EQ(json.find("grids")->as_integer(), 286);
   EXPECT_GT(json.find("plans_priced")->as_integer(), 500);
   EXPECT_GT(json.find("too_large")->as_integer(), 10) << "76 billion parameters in 40 GiB";
   std::printf("gpt-80b on 1024 ranks: %lld plans in %.1f s\n",
-              static_cast<long long>(json.find("plans_priced")->as_integer()), took.count());
+              static_cast<long long>(json.find("plans_priced")->as_integer()), took);
 #ifdef NDEBUG
-  EXPECT_LT(took.count(), 10);
+  EXPECT_LT(took, 10);
 #endif
 }
 
 TEST(PlanMachine, its_ten_best_plans_are_simulated_within_a_minute_and_sized_within_a_twentieth) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const test::Outcome outcome = run_here("plan " + configs +
                                          "paper/gpt-80b.yaml --machine perlmutter-40gb --ranks "
                                          "1024 --format json");
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const double took = cpu_seconds_since(start);
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   const Json json = parse_json(outcome.output, "json");
   EXPECT_EQ(json.find("simulated")->as_integer(), 10);
@@ -133,11 +138,11 @@ TEST(PlanMachine, its_ten_best_plans_are_simulated_within_a_minute_and_sized_wit
   std::printf(
       "gpt-80b on 1024 ranks: the best ten simulated in %.1f s, memory by formula %.3f to "
       "%.3f of theirs\n",
-      took.count(), lowest, highest);
+      took, lowest, highest);
   EXPECT_GT(lowest, 0.95);
   EXPECT_LT(highest, 1.05);
 #ifdef NDEBUG
-  EXPECT_LT(took.count(), 60);
+  EXPECT_LT(took, 60);
 #endif
 }
 
