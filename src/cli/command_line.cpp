@@ -456,8 +456,8 @@ void add_plan(CLI::App& app, Commands& commands) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
   sub->add_option(
          "--simulate", arguments.simulated,
-         "With --machine: compile and simulate so many of the best (default: as many as are "
-         "shown; 0: closed forms alone)")
+         "With --machine: compile and simulate so many of the best by each formula (default: as "
+         "many as are shown; 0: closed forms alone)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}));
   sub->add_option("--tokens", arguments.tokens,
                   "With --machine: say what training on so many tokens takes, as 300B")

@@ -139,8 +139,10 @@ std::string how_found(const search::Answer& answer) {
       "A formula's time is what a step computes, and what it sends that computation cannot hide; "
       "the classes of traffic are what is sent, hidden or not.";
   if (answer.simulated == 0) return formula;
-  std::string text = format("Compiled and simulated: the {} best by formula, sorted by that. {}",
-                            counted(static_cast<std::int64_t>(answer.simulated), "plan"), formula);
+  std::string text = format(
+      "Compiled and simulated: {} that are best by formula, with what may be hidden or with "
+      "nothing hidden; sorted by that. {}",
+      counted(static_cast<std::int64_t>(answer.simulated), "plan"), formula);
   const auto simulated = std::span(answer.plans).first(answer.simulated);
   if (std::ranges::any_of(simulated, [](const auto& plan) { return !plan.simulated->fits; }))
     text += " Marked '!': its programs need more memory than a rank has.";

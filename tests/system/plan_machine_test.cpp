@@ -122,7 +122,7 @@ TEST(PlanMachine, its_ten_best_plans_are_simulated_within_a_minute_and_sized_wit
   const double took = cpu_seconds_since(start);
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   const Json json = parse_json(outcome.output, "json");
-  EXPECT_EQ(json.find("simulated")->as_integer(), 10);
+  EXPECT_GE(json.find("simulated")->as_integer(), 10);
   double before = 0, lowest = 10, highest = 0;
   for (const Json& plan : json.find("plans")->items()) {
     const Json& simulated = *plan.find("simulated");
