@@ -11,6 +11,7 @@
 #include "cli/bench_step.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
+#include "cli/settle_grid.h"
 #include "job/cuda_parts.h"
 #include "job/job.h"
 #include "job/kernel_table.h"
@@ -63,6 +64,7 @@ job::Job job_of(ConfigSource source, const BenchArguments& arguments, const std:
     compute = arguments.dtype == "fp64" ? "fp64" : "fp32";
   if (!compute.empty()) source.sets.push_back("precision.compute=" + compute);
   config::Config config = load_config(source);
+  refuse_open_grid(config);
   config.device = device;
   config.kernel_table = config::KernelTable::builtin;  // another one is about to be measured
   if (arguments.threads > 0) config.threads = arguments.threads;

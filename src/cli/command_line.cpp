@@ -103,6 +103,7 @@ struct Commands {
   InspectArguments inspect;
   std::string verify_path;  // of data verify
   TraceSummaryArguments trace_summary;
+  TraceTasksArguments trace_tasks;
   ProgramArguments program;
   PlanArguments plan;
   VerifyArguments verify;
@@ -413,6 +414,11 @@ void add_trace(CLI::App& app, Commands& commands) {
                       "What `simulate --trace` wrote of the same job: predicted beside measured");
   summary->add_flag("--json", commands.trace_summary.json, "Print all numbers as JSON");
   summary->callback([&] { commands.chosen = [&] { cli::trace_summary(commands.trace_summary); }; });
+  auto* tasks = sub->add_subcommand("tasks", "Draw when each rank did its tasks of a step");
+  tasks->add_option("FILE", commands.trace_tasks.path, "A trace, or a run directory with one")
+      ->required();
+  tasks->add_option("--step", commands.trace_tasks.step, "Which of its steps; the last one");
+  tasks->callback([&] { commands.chosen = [&] { cli::trace_tasks(commands.trace_tasks); }; });
 }
 
 void add_program(CLI::App& app, Commands& commands) {
@@ -454,6 +460,14 @@ void add_plan(CLI::App& app, Commands& commands) {
       ->excludes("--ranks");
   sub->add_option("--top", arguments.top, "With --machine: show so many grids (default: 10)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+  sub->add_option(
+         "--simulate", arguments.simulated,
+         "With --machine: compile and simulate so many of the best by each formula (default: as "
+         "many as are shown; 0: closed forms alone)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}));
+  sub->add_option("--tokens", arguments.tokens,
+                  "With --machine: say what training on so many tokens takes, as 300B")
+      ->type_name("T");
   sub->add_option("--explain", arguments.explain,
                   "With --machine: say why one place of the list is faster than another")
       ->expected(2)
@@ -825,6 +839,7 @@ void add_examples(CLI::App& app) {
            {{"data", "verify"}, "data verify data/bible"},
            {{"trace"}, "trace summary runs/look"},
            {{"trace", "summary"}, "trace summary runs/look --json"},
+           {{"trace", "tasks"}, "trace tasks runs/look --step 3"},
            {{"program"}, "program configs/gpt-quickstart.yaml --program all --rank 1"},
            {{"plan"}, "plan configs/paper/gpt-20b.yaml --machine perlmutter-40gb --ranks 32"},
            {{"verify"}, "verify configs/paper/gpt-80b.yaml"},

@@ -150,6 +150,13 @@ struct TraceSummaryArguments {
 };
 void trace_summary(const TraceSummaryArguments& arguments);
 
+struct TraceTasksArguments {
+  std::string path;
+  std::optional<std::int64_t> step;  // none: the last one
+};
+/// Draws when each rank did its tasks of a step.
+void trace_tasks(const TraceTasksArguments& arguments);
+
 /// Prints the programs of one rank of a configuration, or one of them.
 struct ProgramArguments {
   ConfigSource config;
@@ -167,11 +174,13 @@ void program(const ProgramArguments& arguments);
 struct PlanArguments {
   ConfigSource config;
   std::optional<std::int64_t> ranks;
-  std::string machine;                // a name, or the path of a file; empty: none
-  std::optional<std::int64_t> nodes;  // in place of ranks
-  std::optional<std::int64_t> top;    // so many grids; none: 10
-  std::vector<std::int64_t> explain;  // two places of the list; empty: the list
-  std::string format = "text";        // or "json"
+  std::string machine;                    // a name, or the path of a file; empty: none
+  std::optional<std::int64_t> nodes;      // in place of ranks
+  std::optional<std::int64_t> top;        // so many grids; none: 10
+  std::string tokens;                     // to train on, as "300B"; empty: not asked
+  std::optional<std::int64_t> simulated;  // so many of the best; none: as many as are shown
+  std::vector<std::int64_t> explain;      // two places of the list; empty: the list
+  std::string format = "text";            // or "json"
 };
 void plan(const PlanArguments& arguments);
 

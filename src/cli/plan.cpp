@@ -6,6 +6,8 @@
 #include "base/styled_text.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
+#include "cli/settle_grid.h"
+#include "config/number.h"
 #include "job/job.h"
 #include "job/plan_report.h"
 #include "job/rank_plans.h"
@@ -21,6 +23,8 @@ namespace {
 void refuse_without_machine(const PlanArguments& arguments) {
   const char* given = arguments.nodes              ? "--nodes"
                       : arguments.top              ? "--top"
+                      : !arguments.tokens.empty()  ? "--tokens"
+                      : arguments.simulated        ? "--simulate"
                       : !arguments.explain.empty() ? "--explain"
                       : arguments.format != "text" ? "--format"
                                                    : nullptr;
@@ -31,21 +35,37 @@ void refuse_without_machine(const PlanArguments& arguments) {
                            given));
 }
 
+std::optional<std::int64_t> tokens_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto read = config::read_integer(text);
+  const auto* number = std::get_if<std::int64_t>(&read);
+  if (number == nullptr || *number < 1)
+    throw UserError(ExitCode::bad_config,
+                    format("--tokens {}: expected a whole number from 1 on, as 300B", text));
+  return *number;
+}
+
 void plan_on_machine(const PlanArguments& arguments) {
   constexpr std::int64_t usual_top = 10;
+  const std::optional<std::int64_t> tokens = tokens_of(arguments.tokens);
   machine::Cluster cluster = machine::load_cluster(arguments.machine);
   config::Config config = load_config_of_any_grid(arguments.config);
   job::resolve_model(config);
-  const job::Ranking ranking =
-      job::rank_plans(std::move(config), std::move(cluster), {arguments.ranks, arguments.nodes});
   const auto top = static_cast<std::size_t>(arguments.top.value_or(usual_top));
+  const std::size_t simulated =
+      arguments.simulated ? static_cast<std::size_t>(*arguments.simulated) : top;
+  const job::Ranking ranking =
+      job::rank_plans(std::move(config), std::move(cluster),
+                      {.ranks = arguments.ranks, .nodes = arguments.nodes, .simulated = simulated});
+  std::optional<job::TrainingCost> cost;
+  if (tokens) cost = job::training_cost(ranking, *tokens);
   std::string text;
   if (!arguments.explain.empty())
     text = job::explanation_text(ranking, arguments.explain[0], arguments.explain[1]);
   else if (arguments.format == "json")
-    text = job::ranking_json(ranking, top).dump() + "\n";
+    text = job::ranking_json(ranking, top, cost).dump() + "\n";
   else
-    text = job::ranking_text(ranking, top);
+    text = job::ranking_text(ranking, top, cost);
   screen::print("%s", text.c_str());
 }
 
@@ -56,7 +76,8 @@ void plan(const PlanArguments& arguments) {
   refuse_without_machine(arguments);
   config::Config config = load_config(arguments.config);
   job::resolve_model(config);
-  job::Job job = job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks);
+  const auto ranks = settle_open_grid(config, arguments.ranks);
+  job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks);
   for (const std::string& section :
        {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
         job::memory_table(job), job::traffic_table(job), job::program_table(job)})

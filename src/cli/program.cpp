@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
+#include "cli/settle_grid.h"
 #include "job/job.h"
 #include "program/text.h"
 #include "screen/print.h"
@@ -60,14 +61,14 @@ void print_after(const ProgramArguments& arguments, const AfterPass& after,
 void program(const ProgramArguments& arguments) {
   config::Config config = load_config(arguments.config);
   job::resolve_model(config);
+  const auto ranks = settle_open_grid(config, arguments.ranks);
   AfterPass after(arguments.after);
   compile::PassOptions passes{arguments.without, {}};
   if (!arguments.after.empty())
     passes.observer = [&](const auto& pass, const auto& form, const auto& context) {
       after.see(pass, form, context);
     };
-  const job::Job job =
-      job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks, passes);
+  const job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks, passes);
   if (!arguments.after.empty()) return print_after(arguments, after, job.bundle());
   if (arguments.of_job) return screen::print_text(program::to_text(job.programs));
   const program::Bundle bundle = job::bundle_of(job, arguments.rank);

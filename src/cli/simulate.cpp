@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
+#include "cli/settle_grid.h"
 #include "job/job.h"
 #include "job/recomputed_flops.h"
 #include "machine/known_clusters.h"
@@ -72,10 +73,11 @@ Priced priced(job::Job job) {
 }
 
 Priced from_config(const ConfigSource& source, std::optional<std::int64_t> ranks,
-                   bool is_one_of_several) {
+                   const std::string& machine, bool is_one_of_several) {
   config::Config config = load_config(source);
   job::resolve_model(config);
   if (is_one_of_several) config.plan.grid.data = std::nullopt;
+  ranks = settle_open_grid(config, ranks, machine);
   return priced(job::make_job(std::move(config), job::Graphs::of_run, ranks));
 }
 
@@ -250,7 +252,7 @@ void sweep(const SimulateArguments& arguments, const machine::Cluster& cluster) 
   }
   for (const std::int64_t ranks : all) {
     try {
-      const Priced priced = from_config(arguments.config, ranks, true);
+      const Priced priced = from_config(arguments.config, ranks, arguments.machine, true);
       const Result result = run(priced, cluster, arguments.all_ranks);
       if (arguments.is_json) {
         list.push(json_of(priced, result, cluster));
@@ -284,9 +286,10 @@ void sweep(const SimulateArguments& arguments, const machine::Cluster& cluster) 
 void simulate(const SimulateArguments& arguments) {
   const machine::Cluster cluster = machine_of(arguments);
   if (!arguments.sweep.empty()) return sweep(arguments, cluster);
-  const Priced priced = arguments.program_text.empty()
-                            ? from_config(arguments.config, arguments.ranks, false)
-                            : from_text(arguments.program_text);
+  const Priced priced =
+      arguments.program_text.empty()
+          ? from_config(arguments.config, arguments.ranks, arguments.machine, false)
+          : from_text(arguments.program_text);
   const Result result = run(priced, cluster, arguments.all_ranks);
   if (!arguments.trace.empty()) write_trace(arguments.trace, priced, result, cluster);
   if (arguments.is_json)

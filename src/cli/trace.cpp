@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/commands.h"
+#include "cli/trace_file.h"
 #include "rundir/run_files.h"
 #include "screen/print.h"
 #include "trace/chrome_format.h"
@@ -10,10 +11,8 @@
 #include "trace/summary.h"
 
 namespace fourfold::cli {
-namespace {
 
-/// A folder stands for the trace of the run in it.
-std::string file_of(const std::string& path) {
+std::string trace_file_of(const std::string& path) {
   if (file_exists(join_path(path, rundir::RunFiles::trace)))
     return join_path(path, rundir::RunFiles::trace);
   if (file_exists(join_path(path, rundir::RunFiles::config)))
@@ -22,10 +21,8 @@ std::string file_of(const std::string& path) {
   return path;
 }
 
-}  // namespace
-
 void trace_summary(const TraceSummaryArguments& arguments) {
-  const std::string path = file_of(arguments.path);
+  const std::string path = trace_file_of(arguments.path);
   const trace::Timeline timeline = trace::parse_chrome_json(read_file(path), path);
   const trace::Summary summary = trace::summarize(timeline, path);
   Json json = arguments.json ? trace::to_json(summary) : Json();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "job/handshake.h"
 #include "job/job.h"
 #include "job/kernel_table.h"
+#include "job/open_grid.h"
 #include "job/peak.h"
 #include "job/peak_cache.h"
 #include "job/resume_rules.h"
@@ -62,14 +64,8 @@ struct Prepared {
   std::unique_ptr<const data::Source> source;
   job::Job job;
   std::string reading_time, compiling_time;
+  std::string grid, grids;    // where the planner chose it: which and why, and among which
   job::FoundKernels kernels;  // what the job has them from
-};
-
-/// What is known of the ranks of a launcher; what is not, is left to the configuration.
-struct LaunchedRanks {
-  std::optional<std::int64_t> number = std::nullopt;
-  std::optional<int> threads = std::nullopt;  // of each
-  std::optional<std::int64_t> per_host = std::nullopt;
 };
 
 /// How many ranks, one after another, share a host; nothing where hosts differ in that.
@@ -85,25 +81,58 @@ std::optional<std::int64_t> ranks_per_host(const std::vector<std::string>& hosts
   return static_cast<std::int64_t>(number);
 }
 
-/// Reads configuration and data, plans and compiles.
-Prepared prepare(const TrainArguments& arguments, const LaunchedRanks& ranks) {
+/// Configuration and data, before the job is made of them.
+struct Given {
+  config::Config config;
+  std::unique_ptr<const data::Source> source;
+  std::string reading_time;
+};
+
+/// What is known of the ranks of a launcher; what is not, or the configuration says, is as there.
+struct LaunchedRanks {
+  std::optional<int> threads = std::nullopt;  // of each
+  std::optional<std::int64_t> per_host = std::nullopt;
+};
+
+Given read_given(const TrainArguments& arguments, const LaunchedRanks& ranks) {
   const Stopwatch reading;
-  config::Config config = load_config(arguments.config);
-  if (ranks.threads && config.threads == 0) config.threads = *ranks.threads;
-  std::optional<std::int64_t>& per_host = config.plan.pipeline.reshard.ranks_per_host;
-  if (!per_host && config.plan.pipeline.stages > 1) per_host = ranks.per_host;
-  std::unique_ptr<const data::Source> source = job::load_data(config);
-  if (config.sample.tokens > 0) source->tokenizer()->encode(config.sample.prompt, "sample.prompt");
-  std::string reading_time = format_duration(reading.seconds());
+  Given given{load_config(arguments.config), nullptr, {}};
+  if (ranks.threads && given.config.threads == 0) given.config.threads = *ranks.threads;
+  plan::PipelineSpec& pipeline = given.config.plan.pipeline;
+  if (pipeline.stages > 1 && !pipeline.reshard.ranks_per_host)
+    pipeline.reshard.ranks_per_host = ranks.per_host;
+  given.source = job::load_data(given.config);
+  if (given.config.sample.tokens > 0)
+    given.source->tokenizer()->encode(given.config.sample.prompt, "sample.prompt");
+  given.reading_time = format_duration(reading.seconds());
+  return given;
+}
+
+/// The grid that the configuration leaves to the planner: that of the run which goes on, if it had
+/// as many ranks, else the fastest.
+job::ChosenGrid find_grid(const TrainArguments& arguments, const config::Config& config,
+                          const job::RanksThere& there) {
+  const std::string earlier = join_path(config.dir, rundir::RunFiles::config);
+  const bool may_go_on = !arguments.overwrite && arguments.resume.how == "auto";
+  if (may_go_on && file_exists(earlier))
+    if (auto kept = job::kept_grid(config, config::load(std::span(&earlier, 1), {}), there.ranks))
+      return *kept;
+  return job::choose_grid(config, there.ranks, job::machine_of(config, there));
+}
+
+/// Plans and compiles.
+Prepared prepare(const TrainArguments& arguments, Given given, std::optional<std::int64_t> ranks) {
   const Stopwatch compiling;
-  job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks.number);
+  job::Job job = job::make_job(std::move(given.config), job::Graphs::of_run, ranks);
   if (job.device == job::Device::cpu) job::check_trainable(job.config);
   job::require_device(job);
   train::check_trace(job.config.train.steps, arguments.trace);
-  return {std::move(source),
+  return {std::move(given.source),
           std::move(job),
-          std::move(reading_time),
+          std::move(given.reading_time),
           format_duration(compiling.seconds()),
+          {},
+          {},
           {}};
 }
 
@@ -173,6 +202,7 @@ void show_start(const TrainArguments& arguments, const Prepared& run, const rund
                    run.reading_time, run.compiling_time));
   log.info(screen::to_text(startup_rows(run.job, *run.source, facts, peak, run.kernels, ranks_here),
                            log.columns()));
+  if (!run.grid.empty()) log.info("grid: " + run.grid + "\n");
   for (const std::string& warning : run.source->warnings()) log.warn(warning);
   for (const std::string& warning : run.kernels.warnings) log.warn(warning);
   if (start.point) {
@@ -285,7 +315,18 @@ void train_threads(const TrainArguments& arguments) {
       "\nasked to stop: the run saves and ends after the step that is under way; ask again to end "
       "it at once\n");
   screen::Log log = make_log(arguments);
-  Prepared run = prepare(arguments, {});
+  Given given = read_given(arguments, {});
+  std::optional<job::ChosenGrid> chosen;
+  if (given.config.open_axes.any()) {
+    const job::RanksThere there = job::ranks_of_this_host(given.config);
+    chosen = find_grid(arguments, given.config, there);
+    job::settle_grid(given.config, chosen->grid);
+  }
+  Prepared run = prepare(arguments, std::move(given), std::nullopt);
+  if (chosen) {
+    run.grid = chosen->text;
+    run.grids = chosen->ranking;
+  }
   const job::Job& job = run.job;
   settle_kernels(arguments, run, log);
   fit_memory(run.job, static_cast<std::size_t>(job.ranks()), nullptr);
@@ -305,7 +346,7 @@ void train_threads(const TrainArguments& arguments) {
   const TrainingRun shared{arguments, job,         *run.source,
                            facts,     peak,        request,
                            start,     stop.flag(), shared_cores(facts, facts.ranks),
-                           log};
+                           run.grids, log};
   std::atomic<bool> was_stopped{false};
   comm::run_threads(job.ranks(), launch_options(job, log), [&](comm::World* world) {
     const auto rank =
@@ -341,6 +382,24 @@ bool is_stop_asked(const comm::StopRequest& stop, comm::World& world) {
   return vote != 0;
 }
 
+/// Where the grid is the planner's: the first rank chooses, and all take it. Texts are the first
+/// rank's.
+job::ChosenGrid share_grid(const TrainArguments& arguments, Given& given,
+                           comm::ProcessJob& processes) {
+  if (!given.config.open_axes.any()) return {};
+  comm::World& world = processes.world();
+  job::ChosenGrid chosen;
+  processes.together([&] {
+    if (is_first(&world))
+      chosen = find_grid(arguments, given.config,
+                         {.ranks = static_cast<std::int64_t>(world.size()),
+                          .of_host = static_cast<std::int64_t>(world.local_size())});
+  });
+  const std::string own = is_first(&world) ? job::to_text(chosen.grid) : "";
+  job::settle_grid(given.config, job::grid_of_text(world.all_gather(own).front()));
+  return chosen;
+}
+
 /// What one rank does from its first word to the others to its last; whether it was stopped. The
 /// log and the lock of the run directory outlive the watch over the ranks, which ends them too.
 bool train_process(const TrainArguments& arguments, const comm::StopRequest& stop, screen::Log& log,
@@ -348,12 +407,14 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   comm::World& world = processes.world();
   const comm::ThreadAdvice advice = comm::advise_threads(world);
   const std::vector<std::string> hosts = world.all_gather(comm::own_placement().host);
+  const auto ranks = static_cast<std::int64_t>(world.size());
+  std::optional<Given> given;
+  processes.together([&] { given = read_given(arguments, {advice.threads, ranks_per_host(hosts)}); });
+  const job::ChosenGrid chosen = share_grid(arguments, *given, processes);
   std::optional<Prepared> run;
-  processes.together(
-      [&] {
-        run = prepare(arguments, {static_cast<std::int64_t>(world.size()), advice.threads,
-                                  ranks_per_host(hosts)});
-      });
+  processes.together([&] { run = prepare(arguments, std::move(*given), ranks); });
+  run->grid = chosen.text;
+  run->grids = chosen.ranking;
   settle_kernels(arguments, *run, log, processes);
   fit_memory(run->job, world.local_size(), &world);
   processes.together([&] {
@@ -388,10 +449,10 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   });
   tell_warnings(run->job, world, facts, advice.warning, log);
   if (arguments.dry_run) return false;
-  const TrainingRun shared{arguments, run->job,    *run->source,
-                           facts,     peak,        request,
-                           start,     stop.flag(), shared_cores(facts, world.local_size()),
-                           log};
+  const TrainingRun shared{arguments,  run->job,    *run->source,
+                           facts,      peak,        request,
+                           start,      stop.flag(), shared_cores(facts, world.local_size()),
+                           run->grids, log};
   comm::LaunchOptions options = launch_options(run->job, log);
   // A process that ends at once must not leave its lock.
   options.flush = [&] {

@@ -199,14 +199,16 @@ std::optional<checkpoint::Found> bring_back(const TrainingRun& run, checkpoint::
 }
 
 /// What describes the run in its folder.
-rundir::RunTexts texts_of(const job::Job& job, const data::Source& source,
-                          const std::vector<std::string>& command) {
+rundir::RunTexts texts_of(const TrainingRun& run) {
+  const job::Job& job = run.job;
+  const data::Source& source = run.source;
   return {.config = config::shown_yaml(job.config),
           .plan = without_styles(screen::to_text(job::summary_rows(job))) + "\n" +
                   plan::to_text(job.plan, job.graphs),
+          .grids = run.grids,
           .kernel_table = job.kernel_table,
           .tokenizer = source.tokenizer() == nullptr ? "" : source.tokenizer()->to_text() + "\n",
-          .command = command,
+          .command = run.arguments.command,
           .build = {job::build_json(), job::libraries_json()}};
 }
 
@@ -214,8 +216,7 @@ rundir::RunTexts texts_of(const job::Job& job, const data::Source& source,
 rundir::Session open_run(const TrainingRun& run, const std::optional<checkpoint::Found>& origin) {
   const std::string& dir = run.job.config.dir;
   const rundir::Session session = rundir::open_run_directory(
-      run.request, run.start, origin, run.facts,
-      texts_of(run.job, run.source, run.arguments.command), run.arguments.variable);
+      run.request, run.start, origin, run.facts, texts_of(run), run.arguments.variable);
   run.log.keep(join_path(dir, rundir::RunFiles::log),
                run.start.overwrites ? screen::Log::Existing::replace : screen::Log::Existing::keep);
   if (run.start.begins_anew)

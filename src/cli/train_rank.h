@@ -30,6 +30,7 @@ struct TrainingRun {
   const rundir::RunStart& start;
   const std::atomic<bool>& stop_asked;
   std::string shared_cores;  // as shared_cores() says it
+  std::string grids;         // among which the planner chose; empty: it did not
   screen::Log& log;
 };
 

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/config_source.h"
+#include "cli/settle_grid.h"
 #include "job/job.h"
 #include "program/text.h"
 #include "screen/print.h"
@@ -82,9 +83,9 @@ void verify_text(const std::string& path) {
 void verify_config(const VerifyArguments& arguments) {
   config::Config config = load_config(arguments.config);
   job::resolve_model(config);
+  const auto ranks = settle_open_grid(config, arguments.ranks);
   const Stopwatch compiling;
-  const program::Job job =
-      job::make_job(std::move(config), job::Graphs::of_run, arguments.ranks).programs;
+  const program::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks).programs;
   const double compile_s = compiling.seconds();
   const Stopwatch verifying;
   const std::vector<verify::Fault> faults = verify::verify(job);

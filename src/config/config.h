@@ -28,6 +28,13 @@ struct KernelTable {
   static constexpr const char* builtin = "builtin";
 };
 
+/// Which sizes of the grid are the planner's to choose.
+struct OpenAxes {
+  bool x = false, y = false, z = false;
+  bool any() const { return x || y || z; }
+  bool operator==(const OpenAxes&) const = default;
+};
+
 struct Config {
   std::string name;
   std::string dir;
@@ -53,6 +60,8 @@ struct Config {
   /// tells the model.
   DType residual = DType::f32;
   plan::PlanSpec plan;
+  OpenAxes open_axes;            // of plan.grid; their sizes there are 1
+  std::string machine = "auto";  // that the planner chooses for: a name, a file, or "auto"
   data::DataSpec data;
   graph::OptimizerSpec optimizer;
   train::TrainSpec train;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "plan/make_mesh.h"
 
@@ -182,6 +184,48 @@ struct Words {
     return {{kind == model::Kind::vgg ? "vgg.num_classes" : "model.vocab_size"},
             format("several stages use {}, whose {} rows {} ranks do not divide; choose a multiple",
                    problem.tensor, problem.rows, problem.ranks)};
+  }
+
+  InfeasibleText operator()(const plan::BadPin& problem) const {
+    return {{"parallel.pin"}, pin_text(problem)};
+  }
+
+ private:
+  static std::string pin_text(const plan::BadPin& problem) {
+    using Why = plan::BadPin::Why;
+    const std::string pin = format("parallel.pin {}: {}", problem.pattern, problem.sharding);
+    switch (problem.why) {
+      case Why::unused:
+        return format("parallel.pin {}: no parameter has such a name; {}", problem.pattern,
+                      name_advice(problem));
+      case Why::dims:
+        return format("{} is not of the dims {} of {}; write a size or '*' for each of them", pin,
+                      joined(problem.shape, " x "), problem.tensor);
+      case Why::indivisible:
+        return format(
+            "{} cuts {} of {} among {} ranks, which do not divide it; degrees that do: {}", pin,
+            problem.size, problem.tensor, problem.ranks, joined(problem.degrees, ", "));
+      case Why::other_pin:
+        return format("{} says otherwise of {} than {}; narrow one of the two patterns", pin,
+                      problem.tensor, problem.other);
+      case Why::graph:
+        return format("{} cannot be obeyed ({}); parallel.strategy has {} as {}", pin,
+                      problem.other, problem.tensor, problem.instead);
+    }
+    fail_internal("every fault of a pin has its words");
+  }
+
+  /// A name that is meant, or some that there are.
+  static std::string name_advice(const plan::BadPin& problem) {
+    if (const auto meant = nearest(problem.pattern, problem.names))
+      return format("did you mean {}?", *meant);
+    constexpr std::size_t shown = 4;
+    std::vector<std::string> names = problem.names;
+    names.resize(std::min(names.size(), shown));
+    return format("there are {}{}", join(names, ", "),
+                  problem.names.size() > shown ? format(" and {} more; `fourfold plan` lists all",
+                                                        problem.names.size() - shown)
+                                               : "");
   }
 };
 

@@ -93,6 +93,11 @@ struct TypeOf {
     grid.set("properties", std::move(axes));
     return Json::object().set("type", "array").set("items", std::move(grid));
   }
+  Json operator()(const Place<Pins>&) const {
+    return Json::object()
+        .set("type", "object")
+        .set("additionalProperties", Json::object().set("type", "string"));
+  }
   Json operator()(const Integers& integers) const {
     Json item = integer(integers.zero.empty() ? "" : integers.zero + "|");
     return Json::object()
@@ -164,7 +169,9 @@ Json section_type(std::string_view section) {
   }
   // An empty section reads as null.
   Json type = Json::object();
-  type.set("type", words({"object", "null"}));
+  const auto other = word_of_section(section);
+  type.set("type", other ? words({"object", "null", "string"}) : words({"object", "null"}));
+  if (other) type.set("pattern", format("^{}$", *other));
   type.set("additionalProperties", false);
   return type.set("properties", std::move(properties));
 }

@@ -99,6 +99,9 @@ class Loader {
       wrong_.insert(meant.key);
     } else if (value.kind == YamlNode::Kind::map) {
       visit_members(document, path, value);
+    } else if (is_word_of(path, value)) {
+      for (const Key& each : keys())
+        if (section_of(each.path) == path) set(document, each, value);
     } else if (value.kind != YamlNode::Kind::null || !document.has_lines) {
       problems_.push_back(
           document.problem_at(value, format("'{}' is a section; got {}", path, value.described()),
@@ -106,9 +109,16 @@ class Loader {
     }
   }
 
+  static bool is_word_of(const std::string& section, const YamlNode& value) {
+    const auto word = word_of_section(section);
+    return word && value.kind == YamlNode::Kind::scalar && !value.quoted && value.text == *word;
+  }
+
   static std::string advice_for_section(const std::string& path, const YamlNode& value) {
     const auto colon = value.text.find(':');
-    if (value.quoted || colon == value.text.npos) return names_in_words(path);
+    const auto word = word_of_section(path);
+    if (value.quoted || colon == value.text.npos)
+      return names_in_words(path) + (word ? format("; or write '{}'", *word) : "");
     return format("write '{}: {}', with a space after the ':'", value.text.substr(0, colon),
                   value.text.substr(colon + 1));
   }

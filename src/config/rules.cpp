@@ -155,6 +155,15 @@ Verdict stages_have_meshes_each(const Config& c) {
                  "write one for each stage, or []"};
 }
 
+/// The planner prices grids of one mesh.
+Verdict open_grids_have_one_stage(const Config& c) {
+  if (c.plan.pipeline.stages == 1 || !c.open_axes.any()) return std::nullopt;
+  return Finding{format("the planner does not choose parallel.tensor for parallel.pipeline.stages "
+                        "= {}",
+                        c.plan.pipeline.stages),
+                 "write the sizes of parallel.tensor, or set parallel.pipeline.stages = 1"};
+}
+
 /// A grid of all stages beside grids of their own can only be that of the first one, as settled
 /// configurations have it.
 Verdict meshes_replace_the_grid(const Config& c) {
@@ -534,6 +543,8 @@ std::span<const Rule> rules() {
        grid_is_a_job},
       {{"parallel.pipeline.layers", "parallel.pipeline.stages"}, stages_have_layers_each},
       {{"parallel.pipeline.meshes", "parallel.pipeline.stages"}, stages_have_meshes_each},
+      {{"parallel.pipeline.stages", "parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z"},
+       open_grids_have_one_stage},
       {{"parallel.pipeline.meshes", "parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z",
         "parallel.data"},
        meshes_replace_the_grid},

@@ -60,6 +60,9 @@ struct TypeWords {
     return "list of numbers " + bounds;
   }
   std::string operator()(const Place<data::BadPictures>&) const { return "stop or skip:N"; }
+  std::string operator()(const Place<Pins>&) const {
+    return "{pattern of names: \"sharding\"}, axes x, y and z, each once";
+  }
   std::string operator()(const Amount& amount) const {
     std::string text = amount.is_size ? "size in bytes, as 64MiB" : "whole number " + bounds;
     if (!amount.zero.empty()) text += format(", {}", amount.zero);
@@ -102,6 +105,11 @@ std::vector<std::string> sections() {
         result.push_back(std::move(section));
     }
   return result;
+}
+
+std::optional<std::string> word_of_section(std::string_view path) {
+  if (path == "parallel.tensor") return "auto";
+  return std::nullopt;
 }
 
 std::string_view section_of(std::string_view path) {

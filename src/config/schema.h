@@ -61,16 +61,18 @@ struct Amount {
 };
 
 using Blend = std::vector<data::BlendPart>;
+using Pins = std::vector<plan::Pin>;
 
 /// A list of grids: {x: 2, data: 1}, an axis that is left out being 1.
 using Grids = std::vector<plan::Grid>;
 
 /// A key's type is the kind of its place. An optional number is written `auto` where it is open.
-using Field = std::variant<Place<bool>, Place<int>, Place<std::int64_t>, Place<std::uint64_t>,
-                           Place<std::optional<std::int64_t>>, Place<double>, Place<std::string>,
-                           Choice, Pair, Permutation, Place<plan::Checkpointing>, Place<Blend>,
-                           Integers, Place<std::vector<double>>, Place<data::BadPictures>, Amount,
-                           Place<Grids>, Place<pipeline::WeightDelay>>;
+using Field =
+    std::variant<Place<bool>, Place<int>, Place<std::int64_t>, Place<std::uint64_t>,
+                 Place<std::optional<std::int64_t>>, Place<double>, Place<std::string>, Choice,
+                 Pair, Permutation, Place<plan::Checkpointing>, Place<Blend>, Integers,
+                 Place<std::vector<double>>, Place<data::BadPictures>, Amount, Place<Grids>,
+                 Place<pipeline::WeightDelay>, Place<Pins>>;
 
 struct Bounds {
   double least = -std::numeric_limits<double>::infinity();
@@ -113,6 +115,9 @@ const Key* find_key(std::string_view path);
 /// "model", "parallel", "parallel.tensor" and so on, outer ones first; without the empty one of
 /// top-level keys.
 std::vector<std::string> sections();
+/// The word that a section takes in place of its keys, and that each of them then has; none for
+/// most: "auto" of "parallel.tensor".
+std::optional<std::string> word_of_section(std::string_view path);
 /// "model" of "model.num_layers"; empty for a top-level key or section.
 std::string_view section_of(std::string_view path);
 /// "num_layers" of "model.num_layers".

@@ -73,6 +73,19 @@ template <class T>
 Place<T> at_pipeline(T plan::PipelineSpec::* member) {
   return [member](Config& config) -> T& { return config.plan.pipeline.*member; };
 }
+/// A size of the grid, or `auto` where the planner chooses it.
+inline Amount at_axis(std::int64_t plan::Grid::* size, bool OpenAxes::* is_open) {
+  return {.get = [size, is_open](Config& config) -> std::optional<std::int64_t> {
+            if (config.open_axes.*is_open) return std::nullopt;
+            return config.plan.grid.*size;
+          },
+          .set =
+              [size, is_open](Config& config, std::optional<std::int64_t> value) {
+                config.open_axes.*is_open = !value;
+                config.plan.grid.*size = value.value_or(1);
+              },
+          .open = "auto"};
+}
 
 template <class Enum>
 Choice choice(Place<Enum> place, std::vector<std::string> names, std::vector<Enum> values) {

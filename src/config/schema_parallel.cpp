@@ -24,8 +24,9 @@ std::vector<Key> parallel_keys() {
                      "distribution_strategy"}},
       {.path = "parallel.tensor.x",
        .meaning = "Ranks that share the heads and the inner columns of a block; they sum "
-                  "activations.",
-       .field = at_grid(&Grid::x),
+                  "activations. auto, here and of y and z: the planner chooses for the ranks that "
+                  "are there, on run.machine; parallel.tensor: auto is all three.",
+       .field = at_axis(&Grid::x, &OpenAxes::x),
        .fallback = "1",
        .bounds = between(1, most_ranks),
        .unit = "ranks",
@@ -35,8 +36,10 @@ std::vector<Key> parallel_keys() {
        .elsewhere = {"tensor_model_parallel_size", "tensor_parallel_degree", "tensor_parallel_size",
                      "tp", "G_intra_r"}},
       {.path = "parallel.tensor.y",
-       .meaning = "Ranks that share the columns of the residual stream; they sum activations.",
-       .field = at_grid(&Grid::y),
+       .meaning =
+           "Ranks that share the columns of the residual stream; they sum activations. auto: "
+           "as for x.",
+       .field = at_axis(&Grid::y, &OpenAxes::y),
        .fallback = "1",
        .bounds = between(1, most_ranks),
        .unit = "ranks",
@@ -45,8 +48,9 @@ std::vector<Key> parallel_keys() {
        .example = "2",
        .elsewhere = {"G_intra_c"}},
       {.path = "parallel.tensor.z",
-       .meaning = "Ranks that share samples and the rows of weights; they gather weights.",
-       .field = at_grid(&Grid::z),
+       .meaning = "Ranks that share samples and the rows of weights; they gather weights. auto: as "
+                  "for x.",
+       .field = at_axis(&Grid::z, &OpenAxes::z),
        .fallback = "1",
        .bounds = between(1, most_ranks),
        .unit = "ranks",
@@ -172,6 +176,17 @@ std::vector<Key> parallel_keys() {
        .bounds = between(1, most_ranks),
        .unit = "ranks",
        .example = "4"},
+      {.path = "parallel.pin",
+       .meaning = "How parameters lie between steps, whatever the strategy says: a pattern of "
+                  "names, in which '*' is any run of letters, and a sharding as `fourfold program` "
+                  "prints it, a size or '*' for each dim with the axes of x, y and z that cut it. "
+                  "All else follows from it.",
+       .field = Place<Pins>(at(&Config::plan, &PlanSpec::pins)),
+       .fallback = "{}",
+       .cost = "More is sent than the strategy would, where what meets the parameter lies "
+               "otherwise.",
+       .example = "{blocks.*.mlp.up.weight: \"[* (y,z), * (x)]\"}",
+       .elsewhere = {"parallelize_plan", "sharding_rules", "logical_axis_rules"}},
       {.path = "parallel.shard_sequence",
        .meaning = "Between blocks, time is cut on x (Korthikanti et al. 2022); strategy megatron "
                   "only.",

@@ -67,6 +67,17 @@ std::vector<Key> run_keys() {
                "kernels.yaml, when it goes on. A run of less than about a minute, a GPU, and "
                "commands other than train take auto as builtin.",
        .example = "builtin"},
+      {.path = "run.machine",
+       .meaning =
+           "The machine that parallel.tensor: auto chooses a grid for: a name that `fourfold "
+           "machines` lists, or the path of a file, as `fourfold bench machine` writes. "
+           "auto: a description of this host that the program has.",
+       .field = at(&Config::machine),
+       .fallback = "auto",
+       .cost = "The time of a step that is predicted is that of this machine; a grid that is fast "
+               "there may be slow elsewhere.",
+       .example = "perlmutter-40gb",
+       .elsewhere = {"cluster", "machine", "hardware"}},
       {.path = "run.deterministic",
        .meaning =
            "True: two runs of one program have the same bits. False: on a GPU, cuDNN may add "

@@ -187,6 +187,20 @@ class Storer {
     place(config_) = std::move(blend);
     return std::nullopt;
   }
+  Result operator()(const Place<Pins>& place) const {
+    const std::string form = format("for example {}", key_.example);
+    if (node_.kind != YamlNode::Kind::map) return unexpected(form);
+    Pins pins;
+    for (const YamlMember& member : node_.members) {
+      if (member.value.kind != YamlNode::Kind::scalar)
+        return unexpected(member.value, "", "put the sharding in quotes, " + form);
+      const auto dims = plan::parse_pinned(member.value.text);
+      if (!dims) return unexpected(member.value, "", form);
+      pins.push_back({member.key.text, *dims});
+    }
+    place(config_) = std::move(pins);
+    return std::nullopt;
+  }
 
   Result operator()(const Place<pipeline::WeightDelay>& place) const {
     const auto delay = pipeline::weight_delay_from(is_plain() ? node_.text : std::string());
@@ -389,6 +403,13 @@ struct Printer {
   }
   std::string operator()(const Place<plan::Checkpointing>& place) const {
     return plan::to_string(place(config));
+  }
+  std::string operator()(const Place<Pins>& place) const {
+    std::vector<std::string> words;
+    for (const plan::Pin& pin : place(config))
+      words.push_back(
+          format("{}: {}", yaml_quoted(pin.pattern), yaml_quoted(plan::to_string(pin.dims))));
+    return format("{{{}}}", join(words, ", "));
   }
 };
 

@@ -101,9 +101,12 @@ std::string in_words(const compile::DoesNotFit& not_fitted, const config::Config
 template <class T>
 T feasible(std::variant<T, plan::Infeasible> result, const config::Config& wanted,
            std::optional<std::int64_t> ranks) {
-  if (const auto* infeasible = std::get_if<plan::Infeasible>(&result))
+  if (const auto* infeasible = std::get_if<plan::Infeasible>(&result)) {
+    if (std::ranges::any_of(infeasible->problems, plan::is_of_any_grid))
+      throw UserError(ExitCode::bad_config, in_words(*infeasible, wanted));
     throw UserError(ExitCode::does_not_fit,
                     in_words(*infeasible, wanted) + nearest_grids(wanted, ranks));
+  }
   return std::get<T>(std::move(result));
 }
 
@@ -149,6 +152,7 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
 
 Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks,
              const compile::PassOptions& passes) {
+  require(!config.open_axes.any(), "the grid is settled before a job is made (open_grid.h)");
   Job job = plan_job(std::move(config), graphs, ranks);
   job.kernel_table = named_kernel_table(job.config.kernel_table);
   job.device = choose_device(job.config, job.ranks());
@@ -160,6 +164,11 @@ Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
   job.plan = std::move(std::get<compile::Fitted>(fitted).plan);
   job.programs = std::move(std::get<compile::Fitted>(fitted).job);
   return job;
+}
+
+machine::Target target_for(const config::Config& config, std::int64_t ranks) {
+  return target_of(config, named_kernel_table(config.kernel_table), ranks,
+                   choose_device(config, ranks));
 }
 
 namespace {

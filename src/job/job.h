@@ -48,6 +48,10 @@ Job make_job(config::Config config, Graphs graphs = Graphs::of_run,
              std::optional<std::int64_t> ranks = std::nullopt,
              const compile::PassOptions& passes = {});
 
+/// The kernels that the programs of a configuration are compiled for on this machine, as make_job
+/// takes them.
+machine::Target target_for(const config::Config& config, std::int64_t ranks);
+
 /// Compiles the job again for a rank that has so many bytes for both regions: what the
 /// configuration leaves open is chosen so that it fits or, where nothing does, so that it needs
 /// least.

@@ -1,21 +1,26 @@
 #include "job/rank_plans.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
+#include <variant>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/units.h"
+#include "compile/fit.h"
 #include "config/infeasible_text.h"
+#include "job/job.h"
 #include "job/nearest_grids.h"
 #include "model/model.h"
 #include "search/explain.h"
+#include "search/simulate_best.h"
 
 namespace fourfold::job {
 namespace {
 
 std::int64_t asked_ranks(const config::Config& config, const machine::Cluster& cluster,
-                         const RanksAsked& asked) {
+                         const PlansAsked& asked) {
   const std::int64_t most = cluster.ranks();
   if (asked.nodes) {
     const auto of_node = ranks_of_node(cluster);
@@ -65,8 +70,45 @@ search::Question question_of(const config::Config& config, const machine::Cluste
   return question;
 }
 
+/// An order that follows from the strategy may be another.
+void keep_what_is_set(const config::Config& config, search::Question& question) {
+  question.admits = [&config](const plan::Grid& grid) { return has_sizes_set(config, grid); };
+  const config::Origin* origin = config.origins.find("parallel.order");
+  question.keeps_order = origin != nullptr && origin->place != "derived";
+}
+
+/// Makes the programs that any command makes of a configuration with a spec's grid. Where no
+/// choice is within a limit on memory, those that need least.
+std::function<program::Job(const plan::PlanSpec&)> compiler_of(const config::Config& config,
+                                                               std::int64_t ranks) {
+  return [&config, ranks, target = target_for(config, ranks)](const plan::PlanSpec& spec) {
+    config::Config settled = config;
+    settled.plan = spec;
+    settled.open_axes = {};
+    Job job = plan_job(std::move(settled), Graphs::of_run, ranks);
+    auto made = compile::compile_to_fit(job.graphs, std::move(job.plan), target);
+    if (auto* none = std::get_if<compile::DoesNotFit>(&made)) return std::move(none->least.job);
+    return std::move(std::get<compile::Fitted>(made).job);
+  };
+}
+
+/// What a run saves: weights, moments, averages, counters, each once.
+double checkpoint_bytes_of(const search::Question& question, const search::PricedPlan& plan) {
+  const graph::ModelGraphs model = question.build(question.layers, plan.spec);
+  double bytes = 0;
+  for (const graph::Value& value : model.at("train").values)
+    if (graph::is_persistent(value.role))
+      bytes +=
+          static_cast<double>(value.shape.elements() *
+                              size_bytes(op::element_dtype(value.element, question.spec.compute)));
+  return bytes;
+}
+
 [[noreturn]] void refuse_illegal(const Ranking& ranking) {
   std::string why;
+  for (const plan::Problem& problem : ranking.answer.problems)
+    if (plan::is_of_any_grid(problem))
+      throw UserError(ExitCode::bad_config, config::in_words(problem, ranking.config.kind).message);
   for (const plan::Problem& problem : ranking.answer.problems)
     if (why.empty() || std::holds_alternative<plan::UnevenBatch>(problem))
       why = config::in_words(problem, ranking.config.kind).message;
@@ -100,6 +142,13 @@ search::Question question_of(const config::Config& config, const machine::Cluste
 
 }  // namespace
 
+bool has_sizes_set(const config::Config& config, const plan::Grid& grid) {
+  const plan::Grid& set = config.plan.grid;
+  const config::OpenAxes& open = config.open_axes;
+  return (open.x || grid.x == set.x) && (open.y || grid.y == set.y) &&
+         (open.z || grid.z == set.z) && (!set.data || grid.data == set.data);
+}
+
 std::optional<std::int64_t> ranks_of_node(const machine::Cluster& cluster) {
   const auto host = std::ranges::find(cluster.levels, "host", &machine::Level::name);
   std::size_t below = 0;
@@ -114,20 +163,28 @@ std::optional<std::int64_t> ranks_of_node(const machine::Cluster& cluster) {
   return devices * cluster.ranks_per_device;
 }
 
-Ranking rank_plans(config::Config config, machine::Cluster cluster, RanksAsked asked) {
-  Ranking ranking{std::move(config), std::move(cluster), 1, 1, {}, {}};
+Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansAsked& asked) {
+  config.plan.pipeline = {};  // grids of one mesh are compared
+  Ranking ranking{
+      .config = std::move(config), .cluster = std::move(cluster), .answer = {}, .rivals = {}};
   ranking.ranks = asked_ranks(ranking.config, ranking.cluster, asked);
   ranking.node_ranks =
       std::min(ranks_of_node(ranking.cluster).value_or(ranking.ranks), ranking.ranks);
   machine::required_rate(ranking.cluster, ranking.config.plan.compute);
   config::share_values(ranking.config);
-  const search::Question question = question_of(ranking.config, ranking.cluster, ranking.ranks);
+  search::Question question = question_of(ranking.config, ranking.cluster, ranking.ranks);
+  if (asked.keeps_what_is_set) keep_what_is_set(ranking.config, question);
   ranking.answer = search::rank_grids(question);
   if (ranking.answer.plans.empty() && ranking.answer.too_large.empty()) refuse_illegal(ranking);
   if (ranking.answer.plans.empty()) refuse_too_large(ranking);
+  if (asked.simulated > 0) {
+    question.compile = compiler_of(ranking.config, ranking.ranks);
+    search::simulate_best(question, ranking.answer, asked.simulated);
+  }
   const search::PricedPlan& first = ranking.answer.plans.front();
   const std::int64_t at_once = first.spec.micro_batch_size * ranking.ranks,
                      micros = std::max<std::int64_t>(first.spec.global_batch_size / at_once, 1);
+  ranking.checkpoint_bytes = checkpoint_bytes_of(question, first);
   ranking.rivals = search::price_rivals(
       ranking.cluster, ranking.ranks, ranking.node_ranks, search::linears_of_step(question, first),
       static_cast<double>(micros), static_cast<double>(size_bytes(ranking.config.plan.compute)));

@@ -1,7 +1,8 @@
-// Every legal grid of a configuration priced on a described machine: what `plan --machine` asks.
-// Nothing is compiled. Not how it is shown (ranking_text.h).
+// Every legal grid of a configuration priced on a described machine, the best ones compiled and
+// simulated: what `plan --machine` asks. Not how it is shown (ranking_text.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,22 +22,30 @@ struct Ranking {
   std::int64_t node_ranks = 1;  // of a host, as far as the machine says what that is
   search::Answer answer;        // with a plan at least
   std::vector<search::Rival> rivals;
+  double checkpoint_bytes = 0;  // of one, its headers apart
 };
 
-/// How many ranks are asked for.
-struct RanksAsked {
+/// What is asked.
+struct PlansAsked {
   std::optional<std::int64_t> ranks, nodes;  // one of them; none: as many as the grid needs
+  std::size_t simulated = 0;                 // so many of the best are compiled and simulated
+  /// Only grids that have the sizes and the order that the configuration states.
+  bool keeps_what_is_set = false;
 };
+
+/// True if the grid has the sizes that the configuration states; axes that are open may have any.
+bool has_sizes_set(const config::Config& config, const plan::Grid& grid);
 
 /// The ranks of a host: those of a unit of the level "host", else of the innermost level where
 /// there are several; none where one level is all that is known.
 std::optional<std::int64_t> ranks_of_node(const machine::Cluster& cluster);
 
-/// Prices all grids. The grid of the configuration is not looked at but for its order and strategy.
+/// Prices all grids, and compiles and simulates the best ones. The grid of the configuration is not
+/// looked at but for its order and strategy, unless what is set there is to be kept.
 /// Requires a settled model (resolve_model). Errors: UserError(bad_config) for nodes of a machine
 /// that does not say what they are, and a type that it has no rate for; UserError(does_not_fit) for
 /// ranks that it does not have, where no grid is legal, with grids that are, or where none fits the
 /// memory, with the largest tensors.
-Ranking rank_plans(config::Config config, machine::Cluster cluster, RanksAsked asked);
+Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansAsked& asked);
 
 }  // namespace fourfold::job

@@ -1,12 +1,16 @@
 #include "job/ranking_text.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "job/front_chart.h"
 #include "search/explain.h"
 
 namespace fourfold::job {
@@ -23,22 +27,50 @@ std::string time_text(double seconds) {
   return seconds > 0 ? format_duration(seconds) : "-";
 }
 
-std::string plan_line(std::size_t number, const PricedPlan& plan) {
+/// How far a closed form is from what was found: "-24 %".
+std::string off_text(double closed, double found) {
+  return format("{:+.1f} %", 100 * (closed - found) / found);
+}
+
+std::string grid_columns(std::size_t number, const PricedPlan& plan) {
   const plan::Grid& grid = plan.spec.grid;
+  return format("{:>4} {:>4} {:>4} {:>4} {:>5} {:<12}", number, grid.x, grid.y, grid.z,
+                grid.data.value_or(1), join(grid.order, " "));
+}
+
+std::string plan_line(std::size_t number, const PricedPlan& plan) {
+  const double closed_s = plan.price.step(), closed_bytes = plan.expected_bytes();
+  std::string text = grid_columns(number, plan);
+  if (const auto& simulated = plan.simulated)
+    text += format(
+        " {:>8} {:>8} {:>8} {:>9} {:>8} {:>7}{}", format_duration(simulated->step_s),
+        time_text(simulated->exposed_s), format_duration(closed_s),
+        off_text(closed_s, simulated->step_s), bytes_text(static_cast<double>(simulated->bytes)),
+        off_text(closed_bytes, static_cast<double>(simulated->bytes)), simulated->fits ? "" : " !");
+  else
+    text += format(" {:>8} {:>8} {:>8} {:>9} {:>8}", "-", "-", format_duration(closed_s), "",
+                   bytes_text(closed_bytes));
+  return text + "\n";
+}
+
+/// What each step is spent on by closed form, and what takes it longer than that of plan 1.
+std::string class_line(std::size_t number, const PricedPlan& plan, const PricedPlan& first) {
   const search::Price& price = plan.price;
-  return format("{:>4} {:>5} {:>5} {:>5} {:>5} {:<12} {:>8} {:>8} {:>7} {:>8} {:>9} {:>9}\n",
-                number, grid.x, grid.y, grid.z, grid.data.value_or(1), join(grid.order, " "),
-                format_duration(price.all()), format_duration(price.compute()),
+  return format("{:>4} {:>8} {:>8} {:>8} {:>8}  {}\n", number, format_duration(price.compute()),
                 time_text(price.weights), time_text(price.gradients), time_text(price.activations),
-                bytes_text(plan.demand.memory.all()));
+                number == 1 ? "" : search::excess(first, plan));
 }
 
 std::string table(const Ranking& ranking, std::size_t top) {
-  std::string text = format(
-      "{:>4} {:>5} {:>5} {:>5} {:>5} {:<12} {:>8} {:>8} {:>7} {:>8} {:>9} {:>9}\n", "plan", "x",
-      "y", "z", "data", "order", "step", "compute", "weights", "grads", "activat.", "memory");
   const auto& plans = ranking.answer.plans;
-  for (std::size_t i = 0; i < std::min(top, plans.size()); ++i) text += plan_line(i + 1, plans[i]);
+  const std::size_t shown = std::min(top, plans.size());
+  std::string text =
+      format("{:>4} {:>4} {:>4} {:>4} {:>5} {:<12} {:>8} {:>8} {:>8} {:>9} {:>8} {:>7}\n", "plan",
+             "x", "y", "z", "data", "order", "step", "exposed", "formula", "off", "memory", "off");
+  for (std::size_t i = 0; i < shown; ++i) text += plan_line(i + 1, plans[i]);
+  text += format("\n{:>4} {:>8} {:>8} {:>8} {:>8}  {}\n", "plan", "compute", "weights", "grads",
+                 "activat.", "longer than plan 1");
+  for (std::size_t i = 0; i < shown; ++i) text += class_line(i + 1, plans[i], plans[0]);
   return text;
 }
 
@@ -62,9 +94,11 @@ std::string reason(const PricedPlan& a, std::int64_t number_a, const PricedPlan&
   std::string text =
       "Why: " + search::why_faster(a, format("plan {}", number_a), b, format("plan {}", number_b));
   constexpr double little = 0.01;
-  const double gained = b.price.all() - a.price.all();
-  if (gained > 0 && gained < little * b.price.all())
-    text += "; this is below a hundredth of the step, less than closed forms can tell";
+  const double all_of_b = search::seconds_beside(b, a),
+               gained = all_of_b - search::seconds_beside(a, b);
+  if (gained > 0 && gained < little * all_of_b)
+    text += format("; this is below a hundredth of the step, less than {} can tell",
+                   a.simulated && b.simulated ? "a simulation" : "closed forms");
   return wrapped(text + ".");
 }
 
@@ -99,6 +133,22 @@ std::string rivals_text(const Ranking& ranking) {
              format_duration(ranking.answer.plans[0].linears_s), join(rivals, ", ")));
 }
 
+/// What the figures of the table are.
+std::string how_found(const search::Answer& answer) {
+  const std::string formula =
+      "A formula's time is what a step computes, and what it sends that computation cannot hide; "
+      "the classes of traffic are what is sent, hidden or not.";
+  if (answer.simulated == 0) return formula;
+  std::string text = format(
+      "Compiled and simulated: {} that are best by formula, with what may be hidden or with "
+      "nothing hidden; sorted by that. {}",
+      counted(static_cast<std::int64_t>(answer.simulated), "plan"), formula);
+  const auto simulated = std::span(answer.plans).first(answer.simulated);
+  if (std::ranges::any_of(simulated, [](const auto& plan) { return !plan.simulated->fits; }))
+    text += " Marked '!': its programs need more memory than a rank has.";
+  return text;
+}
+
 std::string lines_to_paste(const Ranking& ranking) {
   const PricedPlan& first = ranking.answer.plans.front();
   const plan::Grid& grid = first.spec.grid;
@@ -106,10 +156,14 @@ std::string lines_to_paste(const Ranking& ranking) {
       "parallel:\n  strategy: {}\n  tensor: {{x: {}, y: {}, z: {}}}\n  data: {}\n  order: [{}]\n",
       plan::to_string(first.spec.strategy), grid.x, grid.y, grid.z, grid.data.value_or(1),
       join(grid.order, ", "));
+  std::string memory;
   if (ranking.config.plan.checkpointing.is_auto)
-    text += format("memory:\n  activation_checkpointing: {}\n",
-                   plan::to_string(first.spec.checkpointing));
-  return text;
+    memory += format("  activation_checkpointing: {}\n", plan::to_string(first.spec.checkpointing));
+  if (first.spec.cached_gathers == 0 && !ranking.config.plan.cached_gathers)
+    memory += "  cached_gathers: none\n";
+  if (first.spec.memory_limit != ranking.config.plan.memory_limit)
+    memory += format("  limit: {}\n", exact_bytes(*first.spec.memory_limit));
+  return memory.empty() ? text : text + "memory:\n" + memory;
 }
 
 const PricedPlan& plan_number(const Ranking& ranking, std::int64_t number) {
@@ -121,49 +175,10 @@ const PricedPlan& plan_number(const Ranking& ranking, std::int64_t number) {
   return plans[static_cast<std::size_t>(number - 1)];
 }
 
-Json plan_json(std::size_t number, const PricedPlan& plan) {
-  const plan::Grid& grid = plan.spec.grid;
-  const search::Price& price = plan.price;
-  const search::MemoryNeed& memory = plan.demand.memory;
-  Json traffic = Json::array();
-  for (const search::TrafficPrice& entry : price.traffic) {
-    Json axes = Json::array();
-    for (const AxisId axis : entry.axes) axes.push(plan.mesh.axes[axis.index()].name);
-    traffic.push(Json::object({{"purpose", search::purpose_word(entry.purpose)},
-                               {"collective", to_string(entry.kind)},
-                               {"axes", std::move(axes)},
-                               {"sent_bytes", entry.sent_bytes},
-                               {"seconds", entry.seconds}}));
-  }
-  return Json::object({{"plan", number},
-                       {"x", grid.x},
-                       {"y", grid.y},
-                       {"z", grid.z},
-                       {"data", grid.data.value_or(1)},
-                       {"order", Json::array_of(grid.order)},
-                       {"micro_batch_size", plan.spec.micro_batch_size},
-                       {"accumulation", plan.accumulation},
-                       {"activation_checkpointing", plan::to_string(plan.spec.checkpointing)},
-                       {"seconds", Json::object({{"step", price.all()},
-                                                 {"products", price.products},
-                                                 {"other_rows", price.others},
-                                                 {"weights", price.weights},
-                                                 {"gradients", price.gradients},
-                                                 {"activations", price.activations},
-                                                 {"axonn_equation_9", plan.linears_s}})},
-                       {"memory_bytes", Json::object({{"all", memory.all()},
-                                                      {"parameters", memory.parameters},
-                                                      {"rounded_parameters", memory.rounded},
-                                                      {"optimizer", memory.optimizer},
-                                                      {"gradients", memory.gradients},
-                                                      {"weights_in_use", memory.weights},
-                                                      {"activations", memory.activations}})},
-                       {"traffic", std::move(traffic)}});
-}
-
 }  // namespace
 
-std::string ranking_text(const Ranking& ranking, std::size_t top) {
+std::string ranking_text(const Ranking& ranking, std::size_t top,
+                         const std::optional<TrainingCost>& cost) {
   const search::Answer& answer = ranking.answer;
   const auto fits = static_cast<std::int64_t>(answer.plans.size()),
              large = static_cast<std::int64_t>(answer.too_large.size());
@@ -177,45 +192,41 @@ std::string ranking_text(const Ranking& ranking, std::size_t top) {
       counted(answer.orders, "plan")));
   text += "\n" + table(ranking, top) + "\n" + reason(ranking) + left_out(ranking) +
           rivals_text(ranking);
-  return text + "A step's time is the sum of what it computes and sends: nothing is hidden.\n\n" +
-         lines_to_paste(ranking);
+  text += wrapped(how_found(answer));
+  if (cost) text += wrapped(to_text(*cost));
+  if (const std::string chart = front_chart(answer); !chart.empty()) text += "\n" + chart;
+  return text + "\n" + lines_to_paste(ranking);
 }
 
 std::string explanation_text(const Ranking& ranking, std::int64_t a, std::int64_t b) {
-  const PricedPlan *faster = &plan_number(ranking, std::min(a, b)),
-                   *slower = &plan_number(ranking, std::max(a, b));
-  const std::string name_a = format("plan {}", std::min(a, b)),
-                    name_b = format("plan {}", std::max(a, b));
-  std::string text = format("{:<12} {:>10} {:>10} {:>10}\n", "", name_a, name_b, "difference");
-  for (const search::Spending& one : search::spendings(faster->price, slower->price))
-    text += format("{:<12} {:>10} {:>10} {:>9.3f} s\n", one.name, time_text(one.a),
-                   time_text(one.b), one.b - one.a);
-  text += format("{:<12} {:>10} {:>10} {:>9.3f} s\n", "step", format_duration(faster->price.all()),
-                 format_duration(slower->price.all()), slower->price.all() - faster->price.all());
-  text += format("{:<12} {:>10} {:>10}\n\n", "memory", bytes_text(faster->demand.memory.all()),
-                 bytes_text(slower->demand.memory.all()));
+  const PricedPlan *faster = &plan_number(ranking, a), *slower = &plan_number(ranking, b);
+  if (search::seconds_beside(*slower, *faster) < search::seconds_beside(*faster, *slower)) {
+    std::swap(faster, slower);
+    std::swap(a, b);
+  }
+  const std::string name_a = format("plan {}", a), name_b = format("plan {}", b);
+  const auto row = [](const std::string& what, double of_a, double of_b) {
+    const double more = of_b - of_a;
+    return format("{:<30} {:>10} {:>10} {:>11}\n", what, time_text(of_a), time_text(of_b),
+                  more == 0 ? "-" : (more > 0 ? "+" : "-") + format_duration(std::abs(more)));
+  };
+  std::string text = format("{:<30} {:>10} {:>10} {:>11}\n", "", name_a, name_b, "difference");
+  const auto add_rows = [&](const std::vector<search::Spending>& all) {
+    for (const search::Spending& one : all) text += row(one.name, one.a, one.b);
+  };
+  const bool are_simulated = faster->simulated && slower->simulated;
+  if (are_simulated) {
+    add_rows(search::spendings(*faster, *slower));
+    text += row("step, simulated", faster->simulated->step_s, slower->simulated->step_s) + "\n";
+  }
+  add_rows(search::spendings(faster->price, slower->price));
+  text += row("step, by formula", faster->price.step(), slower->price.step());
+  text += format("{:<30} {:>10} {:>10}\n\n", "memory, by formula",
+                 bytes_text(faster->expected_bytes()), bytes_text(slower->expected_bytes()));
   text += format("{}: {}, order {}\n{}: {}, order {}\n\n", name_a,
                  search::grid_text(faster->spec.grid), join(faster->spec.grid.order, " "), name_b,
                  search::grid_text(slower->spec.grid), join(slower->spec.grid.order, " "));
-  return text + reason(*faster, std::min(a, b), *slower, std::max(a, b));
-}
-
-Json ranking_json(const Ranking& ranking, std::size_t top) {
-  const search::Answer& answer = ranking.answer;
-  Json plans = Json::array(), rivals = Json::array();
-  for (std::size_t i = 0; i < std::min(top, answer.plans.size()); ++i)
-    plans.push(plan_json(i + 1, answer.plans[i]));
-  for (const search::Rival& rival : ranking.rivals)
-    rivals.push(Json::object({{"name", rival.name}, {"seconds", rival.seconds}}));
-  return Json::object({{"machine", ranking.cluster.name},
-                       {"ranks", ranking.ranks},
-                       {"memory_bytes", answer.memory_bytes},
-                       {"grids", answer.grids},
-                       {"plans_priced", answer.orders},
-                       {"fitting", answer.plans.size()},
-                       {"too_large", answer.too_large.size()},
-                       {"plans", std::move(plans)},
-                       {"rivals", std::move(rivals)}});
+  return text + reason(*faster, a, *slower, b);
 }
 
 }  // namespace fourfold::job

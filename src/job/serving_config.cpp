@@ -16,6 +16,8 @@ config::Config writing_config(config::Config trained, const Server& server) {
   config.kernel_table = config::KernelTable::builtin;
   config.plan.grid = {};
   config.plan.pipeline = {};
+  config.plan.pins.clear();
+  config.open_axes = {};
   config.plan.strategy = plan::Strategy::axonn;
   config.plan.shard_sequence = false;
   config.plan.chunks = 1;

@@ -91,6 +91,8 @@ struct Cluster {
   /// between them cost what they do at the first level.
   std::int64_t ranks_per_device = 1;
   std::vector<MeasuredGroup> groups;
+  /// What all ranks together write to the file system; 0: the file says nothing of it.
+  double file_system_bytes_per_s = 0;
 
   std::int64_t devices() const;  // the product of the units of all levels
   std::int64_t ranks() const { return devices() * ranks_per_device; }

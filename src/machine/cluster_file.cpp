@@ -34,6 +34,8 @@ class ClusterReader {
         for (const YamlNode& node : reader.list("levels")) cluster.levels.push_back(level(node));
       if (reader.has("ranks_per_device"))
         cluster.ranks_per_device = reader.whole("ranks_per_device", 1);
+      if (reader.has("file_system"))
+        cluster.file_system_bytes_per_s = reader.positive("file_system", Quantity::bytes_per_s);
       check_devices(reader, cluster, devices);
       if (reader.has("groups"))
         for (const YamlNode& node : reader.list("groups"))
@@ -247,6 +249,9 @@ std::string to_yaml(const Cluster& cluster, const std::string& comment) {
   if (!cluster.levels.empty()) text += "levels:\n";
   for (const Level& level : cluster.levels) text += in_words(level);
   text += format("ranks_per_device: {}\n", cluster.ranks_per_device);
+  if (cluster.file_system_bytes_per_s > 0)
+    text += format("file_system: {}\n",
+                   quantity_text(cluster.file_system_bytes_per_s, Quantity::bytes_per_s));
   if (!cluster.groups.empty()) text += "groups:\n";
   for (const MeasuredGroup& group : cluster.groups)
     text += format("  - {{kind: {}, ranks: {}, stride: {}, latency: {}, rate: {}}}\n", group.kind,

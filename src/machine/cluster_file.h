@@ -25,6 +25,7 @@
 //       pairs: [[0 B/s, 100 GB/s, ...], ...]  # default: every two units are joined
 //     - {name: network, units: 2, latency: 4 us, link: 25 GB/s, port: 4 x 25 GB/s}
 //   ranks_per_device: 1                     # default: 1
+//   file_system: 5 TB/s                     # written by all ranks together; default: not known
 //   groups:                                 # measured; default: none
 //     - {kind: all_reduce, ranks: 8, stride: 1, latency: 20 us, rate: 80 GB/s}
 #pragma once

@@ -37,7 +37,7 @@ double column_s(const std::vector<Order>& orders, const Timing& timing, bool wit
 }  // namespace
 
 std::string to_text(const std::vector<Order>& orders, const Timing& timing,
-                    std::size_t most_columns) {
+                    std::size_t most_columns, std::string_view row_word) {
   const bool with_stage = !std::ranges::all_of(orders, has_one_stage);
   const double column = column_s(orders, timing, with_stage, most_columns);
   const auto column_of = [&](double time_s) {
@@ -54,7 +54,7 @@ std::string to_text(const std::vector<Order>& orders, const Timing& timing,
       drawn.resize(end - begin, '-');
       row.replace(begin, end - begin, drawn);
     }
-    text += format("mesh {}  {}\n", mesh, row);
+    text += format("{} {}  {}\n", row_word, mesh, row);
   }
   return text;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pipeline/order.h"
@@ -15,7 +16,8 @@ namespace fourfold::pipeline {
 /// not compute. Where a mesh has several stages "F2.0" is stage 2's. Columns are as wide in time as
 /// lets the shortest task show its number, and wider where the step then has more than
 /// `most_columns` of them; what has no room is left out.
+/// `row` is what a row is of.
 std::string to_text(const std::vector<Order>& orders, const Timing& timing,
-                    std::size_t most_columns = 160);
+                    std::size_t most_columns = 160, std::string_view row = "mesh");
 
 }  // namespace fourfold::pipeline

@@ -190,6 +190,7 @@ class Seeder {
     }
     for (const Node& node : graph_.nodes)
       if (node.phase == Phase::forward) visit(node);
+    pin_others();
     if (!infeasible_.problems.empty()) return std::move(infeasible_);
     return std::move(layout_);
   }
@@ -256,6 +257,12 @@ class Seeder {
     const AxisId other = colour == axes_.y ? axes_.x : axes_.y;
     if (layout.use) return other;  // a look-up has decided
     layout.use.emplace();
+    if (const op::Sharding* rest = pinned(weight)) {
+      pin(layout, weight, *rest, use.k);
+      const AxisId of_output = pinned_colour(*layout.use, use.n).value_or(other);
+      if (!is_class) keep_contracted(node, rule, use, layout, of_output);
+      return of_output;
+    }
     if (is_class) {
       cut_padded(*layout.use, weight.shape, use.n.back(), {axes_.x, axes_.y});
       if (weight.role == ValueRole::received)
@@ -324,11 +331,15 @@ class Seeder {
     ParameterLayout layout;
     layout.use.emplace();
     const std::size_t dim = use.index[0];
-    cut_padded(*layout.use, table.shape, dim, {axes_.x, axes_.y, axes_.z});
-    layout.rest = *layout.use;
-    if (size(axes_.z) > 1) layout.use->dims[dim].pop_back();  // what ops see is gathered on z
-    if (layout.use->replicated()) layout.use->dims.clear();
-    moments(layout, table, {dim});
+    if (const op::Sharding* rest = pinned(table)) {
+      pin(layout, table, *rest, {dim});
+    } else {
+      cut_padded(*layout.use, table.shape, dim, {axes_.x, axes_.y, axes_.z});
+      layout.rest = *layout.use;
+      if (size(axes_.z) > 1) layout.use->dims[dim].pop_back();  // what ops see is gathered on z
+      if (layout.use->replicated()) layout.use->dims.clear();
+      moments(layout, table, {dim});
+    }
     if (table.role == ValueRole::received) receive(layout);
     layout_.parameters[table.name] = layout;
 
@@ -396,6 +407,45 @@ class Seeder {
     const bool padded = !dims.empty() && !dims[0].empty() && dims[0].back().stride.has_value();
     if (!rows.empty() && rows[0] == 0 && !padded)
       add_cut(layout.moments, weight.shape, {0}, axes_.data);
+  }
+
+  // --- what the user has chosen
+
+  const op::Sharding* pinned(const Value& weight) const {
+    const auto place = options_.pinned.find(weight.name);
+    return place == options_.pinned.end() ? nullptr : &place->second;
+  }
+
+  /// Lies so between steps; in use it is gathered on z, which divides samples.
+  void pin(ParameterLayout& layout, const Value& weight, const op::Sharding& rest,
+           const Dims& rows) {
+    layout.rest = rest;
+    layout.use = rest;
+    for (op::Cuts& cuts : layout.use->dims)
+      std::erase_if(cuts, [&](const op::Cut& cut) { return cut.axis == axes_.z; });
+    if (layout.use->replicated()) layout.use->dims.clear();
+    moments(layout, weight, rows);
+    if (weight.role == ValueRole::received) receive(layout);
+  }
+
+  /// The one of x and y that cuts those dims; none where both do, or neither.
+  std::optional<AxisId> pinned_colour(const op::Sharding& sharding, const Dims& dims) const {
+    std::vector<AxisId> found;
+    for (const std::size_t dim : dims)
+      if (dim < sharding.dims.size())
+        for (const op::Cut& cut : sharding.dims[dim]) found.push_back(cut.axis);
+    return found.size() == 1 ? std::optional(found[0]) : std::nullopt;
+  }
+
+  /// Parameters that no op seeds: in use they are as what they meet.
+  void pin_others() {
+    for (const Value& value : graph_.values) {
+      const op::Sharding* rest = pinned(value);
+      if (rest == nullptr || !is_weight(value)) continue;
+      ParameterLayout& layout = layout_.parameters[value.name];
+      if (layout.is_received || layout.rest == *rest) continue;
+      layout.rest = layout.moments = *rest;
+    }
   }
 
   // --- what is kept

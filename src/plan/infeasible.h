@@ -92,12 +92,37 @@ struct RefusedSchedule {
   pipeline::Refusal refusal;
 };
 
+/// A pin of the user cannot be obeyed.
+struct BadPin {
+  enum class Why : std::uint8_t {
+    unused,       // no parameter has such a name
+    dims,         // the parameter has other dims
+    indivisible,  // the axes do not divide a dim
+    other_pin,    // another pin says otherwise of the parameter
+    graph         // an op cannot work on a parameter that lies so
+  } why = Why::unused;
+  std::string pattern, sharding;  // of the pin
+  std::string tensor;             // the first one that it is wrong for
+  std::vector<std::int64_t> shape = {};
+  std::int64_t size = 1, ranks = 1;        // of the dim, and of the axes on it
+  std::vector<std::int64_t> degrees = {};  // that would do, up to twice the one wanted
+  std::string other = {};                  // the pattern of the other pin; what the op wants
+  std::string instead = {};                // the sharding that the strategy gives the tensor
+  std::vector<std::string> names = {};     // of all parameters
+};
+
 using Problem = std::variant<ForbiddenAxis, UnevenJob, UnevenMeshes, UnevenLayers, UnevenBatch,
                              UnevenChunks, ChunkedStages, Indivisible, BrokenRule, UnevenStage,
-                             PaddedTransfer, RefusedSchedule>;
+                             PaddedTransfer, RefusedSchedule, BadPin>;
 
 struct Infeasible {
   std::vector<Problem> problems;
 };
+
+/// True if no other grid would do: the problem is a pin that no grid can obey.
+inline bool is_of_any_grid(const Problem& problem) {
+  const auto* pin = std::get_if<BadPin>(&problem);
+  return pin != nullptr && pin->why != BadPin::Why::indivisible && pin->why != BadPin::Why::graph;
+}
 
 }  // namespace fourfold::plan

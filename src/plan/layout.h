@@ -51,6 +51,8 @@ struct Layout {
 struct LayoutOptions {
   bool shard_sequence = false;  // cut the second dim of what is fed on x between layers
   bool shard_states = false;    // cut optimizer state on data
+  /// How parameters lie between steps that are not the strategy's to choose, by name.
+  std::map<std::string, op::Sharding> pinned = {};
 };
 
 /// Cuts by those axes that have more than one rank, outermost first.

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "plan/axonn.h"
+#include "plan/pins.h"
 
 namespace fourfold::plan {
 namespace {
@@ -44,8 +45,45 @@ const GraphShardings& Plan::of(std::string_view graph, MeshId mesh) const {
 
 std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, const PlanSpec& spec,
                                              const Mesh& mesh) {
-  return axonn(leading_graph(model), mesh, {spec.shard_sequence, spec.shard_states});
+  const graph::Graph& train = leading_graph(model);
+  auto pinned = pinned_shardings(train, mesh, spec.pins);
+  if (auto* infeasible = std::get_if<Infeasible>(&pinned)) return std::move(*infeasible);
+  return axonn(train, mesh,
+               {spec.shard_sequence, spec.shard_states, std::get<0>(std::move(pinned))});
 }
+
+namespace {
+
+/// The pin that a plan cannot have, where there would be one without it; what stands in
+/// `infeasible` otherwise.
+Infeasible blamed(const graph::ModelGraphs& model, const PlanSpec& spec, Infeasible infeasible) {
+  const auto* broken = std::get_if<BrokenRule>(&infeasible.problems.at(0));
+  if (broken == nullptr || spec.pins.empty()) return infeasible;
+  PlanSpec fewer = spec;
+  fewer.pins.clear();
+  const graph::Graph& train = leading_graph(model);
+  const Mesh mesh = make_mesh(spec.grid);
+  const auto plain = make_layout(model, fewer, mesh);
+  if (!std::holds_alternative<Layout>(plain)) return infeasible;
+  for (const Pin& pin : spec.pins) {
+    fewer.pins.push_back(pin);
+    if (std::holds_alternative<Plan>(make_plan(model, fewer))) continue;
+    BadPin bad{BadPin::Why::graph, pin.pattern, to_string(pin.dims), {}};
+    bad.other = format("{} in graph {}: {}", broken->op, broken->graph, broken->problem);
+    for (const graph::Value& value : train.values) {
+      const auto place = std::get<Layout>(plain).parameters.find(value.name);
+      if (place == std::get<Layout>(plain).parameters.end() || !matches(pin.pattern, value.name))
+        continue;
+      bad.tensor = value.name;
+      bad.instead = op::to_string(value.shape, place->second.rest, mesh);
+      break;
+    }
+    return {{bad}};
+  }
+  return infeasible;
+}
+
+}  // namespace
 
 std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const PlanSpec& spec) {
   const auto batching = solve_batching(spec);
@@ -55,7 +93,9 @@ std::variant<Plan, Infeasible> make_plan(const graph::ModelGraphs& model, const 
   if (const auto* infeasible = std::get_if<Infeasible>(&layout)) return *infeasible;
   auto made = make_plan(model, mesh, std::get<Layout>(layout), std::get<Batching>(batching),
                         spec.compute, spec.checkpointing);
-  if (auto* plan = std::get_if<Plan>(&made)) take_options(*plan, spec);
+  if (auto* infeasible = std::get_if<Infeasible>(&made))
+    return blamed(model, spec, std::move(*infeasible));
+  take_options(std::get<Plan>(made), spec);
   return made;
 }
 

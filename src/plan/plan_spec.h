@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "pipeline/schedule_spec.h"
 #include "reshard/reshard_plan.h"
+#include "plan/pin_spec.h"
 
 namespace fourfold::plan {
 
@@ -125,6 +126,7 @@ struct PlanSpec {
   /// Bytes of a rank's persistent and transient memory. None: as many as are needed.
   std::optional<std::int64_t> memory_limit = std::nullopt;
   bool rounds_gradients = false;  // as Plan has it
+  std::vector<Pin> pins = {};     // shardings of parameters that the user has chosen
   bool operator==(const PlanSpec&) const = default;
 };
 

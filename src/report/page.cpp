@@ -376,6 +376,10 @@ std::string sessions(const Run& run) {
   return format("<div class=\"scroll\"><table>{}</table></div>", html);
 }
 
+std::string grids(const Run& run) {
+  return run.grids.empty() ? "" : format("<pre>{}</pre>", escaped(run.grids));
+}
+
 /// Its first part is a table of the model, the memory by class and the like.
 std::string plan(const Run& run) {
   if (run.plan.empty()) return {};
@@ -413,7 +417,8 @@ std::string make_page(std::span<const Run> runs, const std::string& made_by) {
                         &Run::config);
   body += facts_section(runs, runs.size() > 1 ? "Environment: differences" : "Environment",
                         &Run::environment);
-  body += each(runs, "Plan and memory", plan) + each(runs, "Checkpoints", checkpoints);
+  body += each(runs, "Plan and memory", plan) + each(runs, "Grids the planner chose among", grids) +
+          each(runs, "Checkpoints", checkpoints);
   return format(
       "{}{}'\">\n"
       "<title>{}</title>\n<style>{}</style></head>\n<body><main>{}<footer>{}</footer></main>"

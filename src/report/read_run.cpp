@@ -154,6 +154,7 @@ Run read_run(const std::string& path) {
   add_environment(run);
   add_checkpoints(run);
   run.plan = read_text(run, rundir::RunFiles::plan, false);
+  run.grids = read_text(run, rundir::RunFiles::grids, false);
   run.sample = read_text(run, rundir::RunFiles::sample, false);
   return run;
 }

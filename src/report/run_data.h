@@ -68,6 +68,7 @@ struct Run {
   Metrics metrics;
   std::vector<Fact> config, environment;
   std::string plan;                  // as plan.txt has it
+  std::string grids;                 // among which the planner chose; empty: it did not
   std::string sample;                // of text, after the last step; empty: none
   std::vector<RunSession> sessions;  // the first one first
   std::vector<SavedCheckpoint> checkpoints;

@@ -119,6 +119,7 @@ Session open_run_directory(const StartRequest& request, const RunStart& start,
       environment_json(facts, texts.build, variable).dump() + "\n"};
   Session session = begin_session(request, start, origin, facts, texts.command, record);
   write_file_atomic(join_path(dir, RunFiles::config), texts.config);
+  if (!texts.grids.empty()) write_file_atomic(join_path(dir, RunFiles::grids), texts.grids);
   if (!texts.kernel_table.empty())
     write_file_atomic(join_path(dir, RunFiles::kernel_table), texts.kernel_table);
   if (!texts.tokenizer.empty())

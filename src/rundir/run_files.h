@@ -14,6 +14,7 @@ struct RunFiles {
   static constexpr const char* command = "command.txt";
   static constexpr const char* environment = "env.json";
   static constexpr const char* plan = "plan.txt";
+  static constexpr const char* grids = "grids.txt";            // among which the planner chose
   static constexpr const char* kernel_table = "kernels.yaml";  // where run.kernel_table names one
   static constexpr const char* tokenizer = "tokenizer.json";
   static constexpr const char* metrics = "metrics.jsonl";

@@ -25,9 +25,10 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The files that a run makes, and the folders.
-constexpr std::array files = {RunFiles::config,  RunFiles::command,      RunFiles::environment,
-                              RunFiles::plan,    RunFiles::kernel_table, RunFiles::tokenizer,
-                              RunFiles::metrics, RunFiles::log,          RunFiles::sample};
+constexpr std::array files = {RunFiles::config, RunFiles::command,      RunFiles::environment,
+                              RunFiles::plan,   RunFiles::kernel_table, RunFiles::tokenizer,
+                              RunFiles::grids,  RunFiles::metrics,      RunFiles::log,
+                              RunFiles::sample};
 constexpr std::array folders = {RunFiles::status, RunFiles::checkpoints, RunFiles::traces,
                                 RunFiles::tensorboard, RunFiles::sessions};
 

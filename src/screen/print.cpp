@@ -34,6 +34,11 @@ void print_text(std::string_view text) {
   write(::isatty(STDOUT_FILENO) != 0 ? without_controls(text) : std::string(text));
 }
 
+void tell(const std::string& message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s\n", without_controls(message).c_str());
+}
+
 void report_error(const std::string& message) {
   std::fflush(stdout);
   if (message.empty()) return;

@@ -15,6 +15,9 @@ namespace fourfold::screen {
 /// byte for files and pipes, without control characters for a terminal. Whole letters at a time.
 void print_text(std::string_view text);
 
+/// One line on standard error that is no error: what is said beside a text that was asked for.
+void tell(const std::string& message);
+
 /// One message on standard error, after all that was printed before. Empty: another rank has said
 /// it.
 void report_error(const std::string& message);

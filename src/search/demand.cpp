@@ -1,10 +1,14 @@
 #include "search/demand.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <optional>
+#include <utility>
 #include <variant>
 
 #include "compile/insert_conversions.h"
+#include "compile/passes.h"
 #include "compile/recompute.h"
 #include "compile/use_cut_forms.h"
 
@@ -22,11 +26,20 @@ using graph::ValueRole;
 
 constexpr std::size_t tensors_named = 3;
 
+/// Waits for nothing: an index beyond all steps.
+constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
+
 /// How much a value needs, and from which step to which.
 struct Life {
   double bytes = 0;
   std::optional<std::size_t> first;
   std::size_t last = 0;
+};
+
+/// A collective of the list.
+struct Exchange {
+  std::size_t step = 0;
+  const Move* move = nullptr;
 };
 
 class Counter {
@@ -35,6 +48,13 @@ class Counter {
       : graph_(graph), plan_(plan), mesh_(plan.meshes[graph.mesh.index()]) {}
 
   Demand run() {
+    demand_.micros = static_cast<double>(plan_.batching.accumulation);
+    end_of_phase_.resize(graph_.steps.size());
+    for (std::size_t i = end_of_phase_.size(); i-- > 0;) {
+      const bool is_last = i + 1 == end_of_phase_.size() ||
+                           phase_of(graph_.steps[i + 1]) != phase_of(graph_.steps[i]);
+      end_of_phase_[i] = is_last ? i : end_of_phase_[i + 1];
+    }
     lives_.resize(graph_.values.size());
     for (std::size_t i = 0; i < lives_.size(); ++i) lives_[i].bytes = bytes(ValueId(i));
     for (step_ = 0; step_ < graph_.steps.size(); ++step_) {
@@ -106,8 +126,10 @@ class Counter {
     if (kind == MoveKind::all_gather) payload = ranks * bytes(move.from);
     if (kind == MoveKind::reduce_scatter) payload = ranks * bytes(move.to);
     const double passes = kind == MoveKind::all_reduce ? 2 : 1;
-    Sent& sent = demand_.sent[{move.purpose, kind, move.conversion.axes,
-                               graph_.value(move.from).label, move.phase == Phase::update}];
+    exchanges_[{move.purpose, move.conversion.axes}].push_back({step_, &move});
+    Sent& sent =
+        demand_.sent[{move.purpose, kind, move.conversion.axes, graph_.value(move.from).label,
+                      move.phase == Phase::update, is_hideable(move)}];
     sent.calls += calls;
     sent.payload_bytes += calls * payload;
     sent.sent_bytes += calls * passes * (ranks - 1) / ranks * payload;
@@ -141,28 +163,39 @@ class Counter {
     return is_weight ? memory.weights : memory.activations;
   }
 
-  void count_alive() {
+  struct Fullest {
+    std::size_t step = 0;
+    double bytes = 0;
+  };
+  /// Where most is alive of what is transient.
+  Fullest fullest_of(const std::vector<Life>& lives) const {
     const std::size_t steps = graph_.steps.size();
     std::vector<double> change(steps + 1, 0);
-    for (std::size_t i = 0; i < lives_.size(); ++i) {
-      Life& life = lives_[i];
-      const ShardedValue& value = graph_.values[i];
-      if (value.role == ValueRole::parameter) weights_.push_back(value.name);
-      if (!life.first || !is_transient(value)) continue;
-      // Sums over micro-batches are there from the end of the first one on.
-      if (value.role == ValueRole::gradient && plan_.batching.accumulation > 1) life.first = 0;
-      change[*life.first] += life.bytes;
-      change[life.last + 1] -= life.bytes;
+    for (std::size_t i = 0; i < lives.size(); ++i) {
+      if (!lives[i].first || !is_transient(graph_.values[i])) continue;
+      change[*lives[i].first] += lives[i].bytes;
+      change[lives[i].last + 1] -= lives[i].bytes;
     }
-    std::ranges::sort(weights_);
-    std::size_t fullest = 0;
-    double alive = 0, most = 0;
+    Fullest fullest;
+    double alive = 0;
     for (std::size_t step = 0; step < steps; ++step) {
       alive += change[step];
-      if (alive <= most) continue;
-      most = alive;
-      fullest = step;
+      if (alive > fullest.bytes) fullest = {step, alive};
     }
+    return fullest;
+  }
+
+  void count_alive() {
+    for (std::size_t i = 0; i < lives_.size(); ++i) {
+      const ShardedValue& value = graph_.values[i];
+      if (value.role == ValueRole::parameter) weights_.push_back(value.name);
+      // Sums over micro-batches are there from the end of the first one on.
+      if (lives_[i].first && value.role == ValueRole::gradient && plan_.batching.accumulation > 1)
+        lives_[i].first = 0;
+    }
+    std::ranges::sort(weights_);
+    const auto [fullest, most] = fullest_of(lives_);
+    demand_.room_bytes = std::max(fullest_of(lives_with_room()).bytes - most, 0.0);
     for (std::size_t i = 0; i < lives_.size(); ++i) {
       const ShardedValue& value = graph_.values[i];
       const bool is_alive =
@@ -176,10 +209,75 @@ class Counter {
     demand_.largest.resize(std::min(demand_.largest.size(), tensors_named));
   }
 
+  // --- memory with room beside computation
+
+  static Phase phase_of(const compile::Step& step) {
+    return std::visit([](const auto& one) { return one.phase; }, step);
+  }
+
+  /// By step: the first step of computation that reads the value, if any later does.
+  std::vector<std::size_t> first_reads() const {
+    std::vector<std::size_t> reads(graph_.values.size(), never);
+    for (std::size_t i = graph_.steps.size(); i-- > 0;)
+      if (const auto* node = std::get_if<Node>(&graph_.steps[i]))
+        for (const ValueId id : node->reads) reads[id.index()] = i;
+    return reads;
+  }
+
+  /// As compile's passes gather_ahead and place_buffers with their usual room: a gather begins
+  /// where what the gather before it on its stream brought is read first, and what a stream of
+  /// collectives used last stays until computation has waited for that stream.
+  std::vector<Life> lives_with_room() const {
+    const compile::Room room = compile::room_of(plan_.overlap, compile::some_instructions);
+    const std::vector<std::size_t> reads = first_reads();
+    std::vector<Life> lives = lives_;
+    for (const auto& [stream, list] : exchanges_) {
+      if (room.gathers_ahead && stream.first == compile::Purpose::weights)
+        gather_ahead(list, reads, lives);
+      std::size_t awaited = never;
+      for (std::size_t i = list.size(); i-- > 0;) {
+        const auto& [step, move] = list[i];
+        if (const std::size_t read = reads[move->to.index()]; read > step)
+          awaited = std::min(awaited, read);
+        const std::size_t until =
+            std::min({step + room.reach.instructions, awaited, end_of_phase_[step]});
+        for (const ValueId id : {move->from, move->to})
+          if (Life& life = lives[id.index()]; life.first && life.last == step)
+            life.last = std::max(until, step);
+      }
+    }
+    return lives;
+  }
+
+  static void gather_ahead(const std::vector<Exchange>& list, const std::vector<std::size_t>& reads,
+                           std::vector<Life>& lives) {
+    for (std::size_t i = 1; i < list.size(); ++i) {
+      if (list[i].move->conversion.kind != MoveKind::all_gather) continue;
+      Life& life = lives[list[i].move->to.index()];
+      const std::size_t read = reads[list[i - 1].move->to.index()];
+      if (life.first && read < *life.first) life.first = read;
+    }
+  }
+
+  /// Sums of activations in the backward pass run beside products that make gradients of weights,
+  /// but for those of what is computed again.
+  bool is_hideable(const Move& move) const {
+    const plan::Overlap& overlap = plan_.overlap;
+    const MoveKind kind = move.conversion.kind;
+    if (kind == MoveKind::all_gather && move.purpose == compile::Purpose::weights)
+      return overlap.all_gather;
+    if (move.purpose == compile::Purpose::gradients) return overlap.reduce_scatter;
+    const bool is_again = graph_.value(move.from).name.find("/again") != std::string::npos;
+    return overlap.all_reduce && move.phase == Phase::backward && !is_again;
+  }
+
   const ShardedGraph& graph_;
   const plan::Plan& plan_;
   const Mesh& mesh_;
   std::size_t step_ = 0;
+  std::vector<std::size_t> end_of_phase_;  // by step: the last one of its phase
+  /// By stream, in the order of the list.
+  std::map<std::pair<compile::Purpose, std::vector<AxisId>>, std::vector<Exchange>> exchanges_;
   std::vector<Life> lives_;  // by value
   std::vector<std::string> weights_;
   Demand demand_;

@@ -25,6 +25,9 @@ struct SentKey {
   std::vector<AxisId> axes;
   std::string label;       // of the tensors: which part of the model made them
   bool is_at_end = false;  // once in a step, where buckets join them; else in each micro-batch
+  /// Computation that does not need it goes on beside it: gathers of weights, sums of gradients,
+  /// and of activations those of the backward pass, beside the gradients of weights.
+  bool is_hideable = false;
   auto operator<=>(const SentKey&) const = default;
 };
 
@@ -59,7 +62,11 @@ struct Demand {
   std::map<double, double> products;  // by flops of one: how many; cores too
   double other_bytes = 0;             // read and written by all other rows
   double instructions = 0;            // rows and collectives
+  double micros = 1;                  // micro-batches of the step
   MemoryNeed memory;
+  /// What more is alive where there is room for what runs beside computation: weights that are
+  /// gathered ahead, memory that stays while it is sent.
+  double room_bytes = 0;
   std::vector<LargeTensor> largest;  // of those alive where most is, the largest first
 };
 
@@ -68,7 +75,8 @@ struct Demand {
 Demand demand_of(const graph::Graph& train, const plan::Plan& plan);
 
 /// a + times (b - a), each number apart: the demand of a model of more layers than `a`, where `b`
-/// has as many more as `a` has. Tensors are those of `b`.
+/// has as many more as `a` has. Tensors, and the
+/// room beside computation, are those of `b`.
 Demand extrapolated(const Demand& a, const Demand& b, double times);
 
 }  // namespace fourfold::search

@@ -16,14 +16,46 @@ std::string_view purpose_word(Purpose purpose) {
   return words[static_cast<std::size_t>(purpose)];
 }
 
-std::vector<Spending> spendings(const Price& a, const Price& b) {
-  std::vector<Spending> all = {{"compute", a.compute(), b.compute()},
-                               {"weights", a.weights, b.weights},
-                               {"gradients", a.gradients, b.gradients},
-                               {"activations", a.activations, b.activations}};
+namespace {
+
+void sort_for_a(std::vector<Spending>& all) {
   std::ranges::stable_sort(all, std::ranges::greater(),
                            [](const Spending& one) { return one.b - one.a; });
+}
+
+std::string cost_name(const simulate::Cost& cost) {
+  return (cost.is_exposed ? "waiting for " : "") + cost.what;
+}
+
+}  // namespace
+
+std::vector<Spending> spendings(const Price& a, const Price& b) {
+  std::vector<Spending> all = {
+      {"compute", a.compute() + a.slower_by, b.compute() + b.slower_by},
+      {"weights", a.weights - a.hidden_weights, b.weights - b.hidden_weights},
+      {"gradients", a.gradients - a.hidden_gradients, b.gradients - b.hidden_gradients},
+      {"activations", a.activations - a.hidden_activations, b.activations - b.hidden_activations}};
+  sort_for_a(all);
   return all;
+}
+
+std::vector<Spending> spendings(const PricedPlan& a, const PricedPlan& b) {
+  if (!a.simulated || !b.simulated) return spendings(a.price, b.price);
+  std::vector<Spending> all;
+  const auto add = [&](const simulate::Cost& cost, double Spending::* side) {
+    const std::string name = cost_name(cost);
+    auto place = std::ranges::find(all, name, &Spending::name);
+    if (place == all.end()) place = all.insert(all.end(), {name, 0, 0});
+    (*place).*side += cost.seconds;
+  };
+  for (const simulate::Cost& cost : a.simulated->costs) add(cost, &Spending::a);
+  for (const simulate::Cost& cost : b.simulated->costs) add(cost, &Spending::b);
+  sort_for_a(all);
+  return all;
+}
+
+double seconds_beside(const PricedPlan& a, const PricedPlan& b) {
+  return a.simulated && b.simulated ? a.simulated->step_s : a.price.step();
 }
 
 std::string grid_text(const plan::Grid& grid) {
@@ -43,6 +75,9 @@ std::string heaviest_traffic(const PricedPlan& plan, const std::string& spending
 
 namespace {
 
+/// A smaller share of a step is rounding.
+constexpr double nothing = 1e-9;
+
 std::string seconds_text(double seconds) {
   return seconds > 0 ? format_duration(seconds) : "nothing";
 }
@@ -51,11 +86,9 @@ std::string seconds_text(double seconds) {
 
 std::string why_faster(const PricedPlan& a, const std::string& name_a, const PricedPlan& b,
                        const std::string& name_b) {
-  const double gained = b.price.all() - a.price.all();
-  constexpr double nothing = 1e-9;
-  if (gained <= nothing * b.price.all())
-    return format("{} and {} take the same time", name_a, name_b);
-  const std::vector<Spending> all = spendings(a.price, b.price);
+  const double all_of_b = seconds_beside(b, a), gained = all_of_b - seconds_beside(a, b);
+  if (gained <= nothing * all_of_b) return format("{} and {} take the same time", name_a, name_b);
+  const std::vector<Spending> all = spendings(a, b);
   const Spending &best = all.front(), &worst = all.back();
   std::string text =
       format("{} takes {} less than {}: {} instead of {} on {}", name_a, format_duration(gained),
@@ -64,10 +97,19 @@ std::string why_faster(const PricedPlan& a, const std::string& name_a, const Pri
   if (!of_b.empty())
     text += of_a == of_b || of_a.empty() ? format(", most of it {}", of_b)
                                          : format(", where most is {} instead of {}", of_a, of_b);
-  if (worst.a - worst.b > nothing * b.price.all())
+  if (worst.a - worst.b > nothing * all_of_b)
     text +=
         format("; against it speak {} more on {}", format_duration(worst.a - worst.b), worst.name);
   return text;
+}
+
+std::string excess(const PricedPlan& a, const PricedPlan& b) {
+  const double all_of_b = seconds_beside(b, a), more = all_of_b - seconds_beside(a, b);
+  if (more <= nothing * all_of_b) return "";
+  const Spending most = spendings(a, b).front();
+  const std::string traffic = heaviest_traffic(b, most.name);
+  return format("+{}: {}{}", format_duration(more), most.name,
+                traffic.empty() ? "" : ", " + traffic);
 }
 
 }  // namespace fourfold::search

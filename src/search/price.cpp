@@ -28,6 +28,26 @@ std::vector<AxisGroup> joined(std::vector<AxisGroup> groups) {
   return result;
 }
 
+/// Traffic that may run beside computation.
+struct Hideable {
+  Purpose purpose;
+  double seconds;
+};
+
+/// Hides as large a share of each as `seconds` are of all.
+void hide(const std::vector<Hideable>& list, double seconds, Price& price) {
+  double all = 0;
+  for (const Hideable& one : list) all += one.seconds;
+  if (all == 0) return;
+  const double share = std::min(1.0, seconds / all);
+  for (const Hideable& one : list) {
+    double& hidden = one.purpose == Purpose::weights     ? price.hidden_weights
+                     : one.purpose == Purpose::gradients ? price.hidden_gradients
+                                                         : price.hidden_activations;
+    hidden += share * one.seconds;
+  }
+}
+
 double& of_purpose(Price& price, Purpose purpose) {
   if (purpose == Purpose::weights) return price.weights;
   return purpose == Purpose::gradients ? price.gradients : price.activations;
@@ -85,6 +105,7 @@ Price Pricer::price(const Demand& demand, const std::vector<AxisGroup>& groups) 
   price.others = sharing * demand.other_bytes / (device.memory_bytes_per_s * device.memory_share) +
                  demand.instructions * device.instruction_s;
   std::map<std::tuple<Purpose, MoveKind, std::vector<AxisId>>, TrafficPrice> traffic;
+  std::vector<Hideable> in_micros, at_end;
   for (const auto& [key, sent] : demand.sent) {
     std::vector<AxisGroup> along;
     for (const AxisId axis : key.axes) along.push_back(groups[axis.index()]);
@@ -95,6 +116,7 @@ Price Pricer::price(const Demand& demand, const std::vector<AxisGroup>& groups) 
           std::min(sent.calls, std::ceil(sent.payload_bytes / static_cast<double>(bucket_bytes_)));
     const double seconds = this->seconds(key.kind, along, priced);
     of_purpose(price, key.purpose) += seconds;
+    if (key.is_hideable) (key.is_at_end ? at_end : in_micros).push_back({key.purpose, seconds});
     TrafficPrice& entry = traffic[{key.purpose, key.kind, key.axes}];
     entry.purpose = key.purpose;
     entry.kind = key.kind;
@@ -102,6 +124,12 @@ Price Pricer::price(const Demand& demand, const std::vector<AxisGroup>& groups) 
     entry.sent_bytes += sent.sent_bytes;
     entry.seconds += seconds;
   }
+  // Sums at the end run beside the last backward pass alone, two thirds of a micro-batch's work.
+  constexpr double backward_share = 2.0 / 3;
+  hide(in_micros, price.compute(), price);
+  const double last = backward_share * price.compute() / demand.micros;
+  hide(at_end, std::min(last, price.compute() - price.hidden()), price);
+  price.slower_by = price.hidden() * (device.slowdown_beside_communication - 1);
   for (auto& [key, entry] : traffic) price.traffic.push_back(std::move(entry));
   std::ranges::stable_sort(price.traffic, std::ranges::greater(), &TrafficPrice::seconds);
   return price;

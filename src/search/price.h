@@ -1,7 +1,7 @@
 // The time of a step from what it asks of a rank and what a cluster has, in closed form: work by
-// the rates of its device, each collective by what its group gets of the links. Nothing overlaps,
-// as in AxoNN's equation 9, so that it is the time of a step that hides nothing; a program's own
-// order is not looked at.
+// the rates of its device, each collective by what its group gets of the links. Of what may run
+// beside computation as much is hidden as there is computation; a program's own order is not looked
+// at. The sum of all, which hides nothing, is that of AxoNN's equation 9.
 #pragma once
 
 #include <map>
@@ -31,11 +31,16 @@ struct TrafficPrice {
 struct Price {
   double products = 0;  // by their flops, at what the device reaches for products of that size
   double others = 0;    // rows that are no products, by their bytes, and the starts of all
-  double weights = 0, gradients = 0, activations = 0;  // sent
-  std::vector<TrafficPrice> traffic;                   // the longest first
+  double weights = 0, gradients = 0, activations = 0;                       // sent
+  std::vector<TrafficPrice> traffic;                                        // the longest first
+  double hidden_weights = 0, hidden_gradients = 0, hidden_activations = 0;  // of what is sent
+  double slower_by = 0;  // computation, for what runs beside it
   double compute() const { return products + others; }
   double sent() const { return weights + gradients + activations; }
+  double hidden() const { return hidden_weights + hidden_gradients + hidden_activations; }
   double all() const { return compute() + sent(); }
+  /// With what may run beside computation there.
+  double step() const { return all() - hidden() + slower_by; }
 };
 
 /// Prices demands on one cluster; what its groups get is found once. The cluster must outlive it.

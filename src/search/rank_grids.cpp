@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "search/built_graphs.h"
 
 namespace fourfold::search {
 namespace {
@@ -59,8 +61,8 @@ struct CountedGrid {
 /// Counts one grid.
 class GridCounter {
  public:
-  GridCounter(const Question& question, double memory_bytes)
-      : question_(question), memory_bytes_(memory_bytes) {}
+  GridCounter(const Question& question, BuiltGraphs& graphs, double memory_bytes)
+      : question_(question), graphs_(graphs), memory_bytes_(memory_bytes) {}
 
   CountedGrid run(const plan::Grid& grid) {
     plan_.spec = question_.settle(grid);
@@ -137,7 +139,7 @@ class GridCounter {
   }
 
   bool count_model(std::int64_t layers) {
-    const graph::ModelGraphs model = question_.build(layers, plan_.spec);
+    const graph::ModelGraphs& model = graphs_.of(layers, plan_.spec);
     const auto made = plan::make_plan(model, plan_.spec);
     if (!check(made)) return false;
     const plan::Plan& plan = std::get<plan::Plan>(made);
@@ -154,6 +156,7 @@ class GridCounter {
   }
 
   const Question& question_;
+  BuiltGraphs& graphs_;
   double memory_bytes_;
   CountedGrid result_;
   PricedPlan& plan_ = result_.plan;
@@ -175,10 +178,12 @@ class Ranker {
   }
 
   Answer run() {
-    const std::vector<plan::Grid> grids = grids_of(question_.ranks, question_.spec.grid);
+    std::vector<plan::Grid> grids = grids_of(question_.ranks, question_.spec.grid);
+    if (question_.admits) std::erase_if(grids, std::not_fn(question_.admits));
     std::vector<CountedGrid> counted(grids.size());
+    BuiltGraphs graphs(question_);
     for_each_on_all_cores(grids.size(), [&](std::size_t i) {
-      counted[i] = GridCounter(question_, answer_.memory_bytes).run(grids[i]);
+      counted[i] = GridCounter(question_, graphs, answer_.memory_bytes).run(grids[i]);
     });
     answer_.grids = static_cast<std::int64_t>(grids.size());
     for (CountedGrid& grid : counted) {
@@ -187,7 +192,7 @@ class Ranker {
       choose_order(grid);
       (grid.fits ? answer_.plans : answer_.too_large).push_back(std::move(grid.plan));
     }
-    const auto seconds = [](const PricedPlan& plan) { return plan.price.all(); };
+    const auto seconds = [](const PricedPlan& plan) { return plan.price.step(); };
     const auto bytes = [](const PricedPlan& plan) { return plan.demand.memory.all(); };
     std::ranges::stable_sort(answer_.plans, {}, seconds);
     std::ranges::stable_sort(answer_.too_large, {}, bytes);
@@ -208,7 +213,9 @@ class Ranker {
     PricedPlan& priced = grid.plan;
     std::set<std::vector<std::int64_t>> seen;
     bool is_first = true;
-    for (const auto& order : orders_of(question_.spec.grid.order)) {
+    std::vector<std::vector<std::string>> orders = orders_of(question_.spec.grid.order);
+    if (question_.keeps_order) orders.resize(1);
+    for (const auto& order : orders) {
       const std::vector<AxisGroup> groups = groups_in_order(priced.mesh, order);
       std::vector<std::int64_t> strides;
       for (const AxisGroup& group : groups) strides.push_back(group.ranks > 1 ? group.stride : 0);
@@ -217,7 +224,7 @@ class Ranker {
       Price price = pricer_.price(priced.demand, groups);
       // Equal but for rounding is no better.
       constexpr double rounding = 1e-9;
-      if (!is_first && price.all() >= (1 - rounding) * priced.price.all()) continue;
+      if (!is_first && price.step() >= (1 - rounding) * priced.price.step()) continue;
       is_first = false;
       priced.price = std::move(price);
       priced.spec.grid.order = order;

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "program/job.h"
 #include "search/linears.h"
 #include "search/price.h"
+#include "simulate/prediction.h"
 
 namespace fourfold::search {
 
@@ -26,6 +28,23 @@ struct Question {
   std::function<plan::PlanSpec(const plan::Grid&)> settle;
   /// The training graph alone, of so many layers, written for the batching of a spec.
   std::function<graph::ModelGraphs(std::int64_t layers, const plan::PlanSpec&)> build;
+  /// True for grids that may be chosen; empty: all.
+  std::function<bool(const plan::Grid&)> admits;
+  /// The order of ranks is that of the spec; else each grid has its best one.
+  bool keeps_order = false;
+  /// All programs of a run with a spec. Asked for where plans are simulated; called from several
+  /// threads.
+  std::function<program::Job(const plan::PlanSpec&)> compile;
+};
+
+/// What the programs of a plan take, rather than what their closed form says.
+struct Simulated {
+  double step_s = 0;
+  double exposed_s = 0;               // exchanges that nothing hides
+  std::vector<simulate::Cost> costs;  // that the step is made of, the longest first
+  bool is_bound = false;              // the slowest of unlike groups stands for all of them
+  std::int64_t bytes = 0;             // both regions of the rank that has most
+  bool fits = true;
 };
 
 struct PricedPlan {
@@ -36,6 +55,12 @@ struct PricedPlan {
   Price price;
   /// AxoNN's equation 9 over the linears, by the rates of the axes: what the paper ranks by.
   double linears_s = 0;
+  std::optional<Simulated> simulated;  // see simulate_best.h
+
+  /// What is known best of the time of a step.
+  double seconds() const { return simulated ? simulated->step_s : price.step(); }
+  /// What the programs are expected to take: as much room beside computation as they have.
+  double expected_bytes() const { return demand.memory.all() + demand.room_bytes; }
 };
 
 struct Answer {
@@ -45,14 +70,15 @@ struct Answer {
   std::int64_t orders = 0;              // plans priced, all orders of ranks with other groups
   std::vector<plan::Problem> problems;  // of the grids that are not legal, each kind once
   double memory_bytes = 0;              // that a rank has
+  std::size_t simulated = 0;            // so many of `plans`, which are its first
 };
 
-/// All (x, y, z, data) whose product is `ranks`, each with that order of ranks among those with
-/// other groups which takes least time; of equal ones the configured order, then the first.
-/// Recomputation that is `auto` is the least that fits; gathered weights whose number is open stay
-/// where they fit. Requires a rate of the device for the type
-/// of the computation, and ranks that the cluster has. Cost: a plan of two small models a grid,
-/// about 10 ms for a GPT.
+/// All (x, y, z, data) that the question admits, whose product is `ranks`, each with that order of
+/// ranks among those with other groups which takes least time; of equal ones the configured order,
+/// then the first. Recomputation that is `auto` is the least that fits; gathered weights whose
+/// number is open stay where they fit. Requires a rate of the device for the type of the
+/// computation, and ranks that the cluster has. Cost: a plan of two small models a grid, about 10
+/// ms for a GPT.
 Answer rank_grids(const Question& question);
 
 /// The linears of a step on a plan's grid: rows are those of all its micro-batches, and every

@@ -51,7 +51,7 @@ class Rows(unittest.TestCase):
             (text_of({"id": "a"}), "expected the fields id, paper"),
             (text_of(row(published="5 %")), "published is '5 %'; expected a number or null"),
             (text_of(row(item=3)), "item is 3; expected a text"),
-            (text_of(row(unit="ms")), "unit is 'ms'; expected share or s"),
+            (text_of(row(unit="ms")), "unit is 'ms'; expected share or s or count"),
             (text_of(row(), row()), "rows.jsonl:2: there is another row a"),
             (text_of(row(reads="saves on b")), "no row before it is b"),
             (text_of(row(command="rm -r /")), "expected fourfold simulate"),
@@ -70,6 +70,19 @@ class Rows(unittest.TestCase):
         lines = repro.table(rows).splitlines()
         self.assertEqual(lines[3], "| axonn | Fig 3 |  |  | 25 % |  |  |")
         self.assertEqual(lines[4], "| axonn | Fig 3 |  |  | 7 s |  |  |")
+
+    def test_a_list_of_plans_gives_its_first_one_and_how_well_a_formula_sorts_it(self):
+        plans = [{"seconds": {"step": formula}, "simulated": {"step_s": 1.0 + i}}
+                 for i, formula in enumerate([3.0, 1.0, 7.0, 6.0, 5.0, 2.0, 4.0])]  # fmt: skip
+        plans.append({"seconds": {"step": 0.1}, "simulated": None})
+        command = "fourfold plan x.yaml --machine m"
+        rows = repro.read_rows(text_of(row(command=command, reads="first plan"),
+                                       row(id="b", command=command, unit="count", reads="best five by step"),
+                                       row(id="c", command=command, unit="count", reads="place of the best by step")))  # fmt: skip
+        repro.simulate(rows, {command: {"plans": plans}}.__getitem__)
+        self.assertEqual([(one["closed_form"], one["simulated"]) for one in rows], [(3, 1), (3, None), (3, None)])
+        with self.assertRaises(SystemExit):
+            repro.read_plans(row(reads="hfu"), {"plans": plans})
 
     def test_a_command_that_fails_ends_it_with_its_message(self):
         with self.assertRaises(SystemExit) as end, contextlib.redirect_stdout(io.StringIO()):

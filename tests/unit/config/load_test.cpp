@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/print.h"
 #include "unit/config/scratch.h"
 
 namespace fourfold::config::load_test {
@@ -49,6 +50,37 @@ TEST(Load, a_grid_is_read_from_its_nested_section) {
   EXPECT_EQ(config.watchdog_s, 12.5);
   EXPECT_EQ(config.plan.compute, DType::bf16);
   EXPECT_EQ(config.plan.micro_batch_size, 2);
+}
+
+TEST(Load, sizes_of_the_grid_may_be_left_to_the_planner_all_together_or_one_by_one) {
+  const auto grid_of = [](const std::string& tensor, const std::vector<std::string>& sets = {}) {
+    return load_text(std::string(synthetic) + "parallel:\n  tensor: " + tensor + "\n", sets);
+  };
+  const Config all = grid_of("auto");
+  EXPECT_EQ(all.open_axes, (OpenAxes{true, true, true}));
+  EXPECT_EQ(all.plan.grid.x * all.plan.grid.y * all.plan.grid.z, 1);
+  EXPECT_EQ(grid_of("{x: auto, y: 2}").open_axes, (OpenAxes{true, false, false}));
+  EXPECT_EQ(grid_of("{x: auto, y: 2}").plan.grid.y, 2);
+  const Config some = grid_of("auto", {"parallel.tensor.z=4", "train.global_batch_size=8"});
+  EXPECT_EQ(some.open_axes, (OpenAxes{true, true, false}));
+  EXPECT_EQ(some.plan.grid.z, 4);
+  EXPECT_FALSE(load_text(synthetic, {"parallel.tensor=auto", "parallel.tensor={x: 1, y: 1, z: 1}"})
+                   .open_axes.any())
+      << "a later value wins";
+  const std::string text = resolved_yaml(some);
+  EXPECT_NE(text.find("    x: auto\n"), std::string::npos) << text;
+  EXPECT_EQ(load_text(text), some);
+}
+
+TEST(Load, pins_are_read_in_their_order_and_printed_as_they_are_read) {
+  const Config config = load_text(
+      std::string(synthetic) +
+      "parallel:\n  pin:\n    wte.weight: \"[64, * (x)]\"\n    \"*.up.weight\": \"[*, *]\"\n");
+  ASSERT_EQ(config.plan.pins.size(), 2U);
+  EXPECT_EQ(config.plan.pins[0].pattern, "wte.weight");
+  EXPECT_EQ(plan::to_string(config.plan.pins[0].dims), "[64, * (x)]");
+  EXPECT_EQ(load_text(resolved_yaml(config)), config);
+  EXPECT_TRUE(load_text(synthetic).plan.pins.empty());
 }
 
 TEST(Load, the_residual_stream_has_the_type_of_the_computation_or_float32_beside_bf16) {

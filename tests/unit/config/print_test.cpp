@@ -90,6 +90,11 @@ class Randomizer {
     for (std::uint64_t i = below(3); i > 0; --i)
       blend.push_back({"a\n\"" + std::to_string(i), number()});
   }
+  void operator()(const Place<Pins>& place) {
+    Pins& pins = place(config_) = {};
+    for (std::uint64_t i = below(3); i > 0; --i)
+      pins.push_back({"a*: \"" + std::to_string(i), {{{}, {"y", "z"}}, {8, {}}}});
+  }
   void operator()(const Place<plan::Checkpointing>& place) {
     place(config_).layers = static_cast<std::int64_t>(below(4));
   }
@@ -145,9 +150,9 @@ class Randomizer {
 
   void make_stages_consistent() {
     plan::PipelineSpec& pipeline = config_.plan.pipeline;
-    pipeline.stages = 1 + static_cast<std::int64_t>(below(3));
+    pipeline.stages = config_.open_axes.any() ? 1 : 1 + static_cast<std::int64_t>(below(3));
     if (!pipeline.layers.empty()) pipeline.layers.resize(std::size_t(pipeline.stages), 7);
-    if (below(2) == 1) return;
+    if (below(2) == 1 || config_.open_axes.any()) return;
     plan::Grid& grid = config_.plan.grid;
     grid.x = grid.y = grid.z = 1;
     grid.data.reset();
@@ -200,6 +205,10 @@ class Randomizer {
   void make_grid_consistent() {
     plan::Grid& grid = config_.plan.grid;
     for (std::int64_t* size : {&grid.x, &grid.y, &grid.z}) *size = 1 + *size % 8;
+    const OpenAxes& open = config_.open_axes;
+    if (open.x) grid.x = 1;
+    if (open.y) grid.y = 1;
+    if (open.z) grid.z = 1;
     const plan::Strategy strategy = config_.plan.strategy;
     if (strategy == plan::Strategy::megatron || strategy == plan::Strategy::fsdp) grid.y = 1;
     if (strategy == plan::Strategy::megatron || strategy == plan::Strategy::atp) grid.z = 1;
@@ -256,6 +265,7 @@ TEST(ResolvedYaml, sections_in_sections_are_indented) {
                       "    z: 1\n"
                       "  data: auto\n"
                       "  order: [data, z, y, x]\n"
+                      "  pin: {}\n"
                       "  pipeline:\n"
                       "    stages: 1\n"
                       "    schedule: 1f1b\n"

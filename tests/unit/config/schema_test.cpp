@@ -40,10 +40,9 @@ TEST(Schema, sections_may_lie_in_sections) {
   EXPECT_TRUE(is_inside("parallel.tensor.x", "parallel.tensor"));
   EXPECT_FALSE(is_inside("parallel.tensor", "parallel.tensor"));
   EXPECT_FALSE(is_inside("parallelism", "parallel"));
-  EXPECT_EQ(
-      names_in_words("parallel"),
-      "section 'parallel' has: tensor, pipeline, overlap, strategy, data, order, shard_sequence, "
-      "buckets, chunks");
+  EXPECT_EQ(names_in_words("parallel"),
+            "section 'parallel' has: tensor, pipeline, overlap, strategy, data, order, pin, "
+            "shard_sequence, buckets, chunks");
   EXPECT_EQ(names_in_words("").find("parallel.tensor"), std::string::npos);
   const std::string text = explain("parallel");
   for (const char* inside : {"  tensor.x  ", "  data  ", "  order  "})
@@ -58,6 +57,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "run.device",
                                              "run.threads",
                                              "run.kernel_table",
+                                             "run.machine",
                                              "run.deterministic",
                                              "run.weights_file_mib",
                                              "run.watchdog_s",

@@ -94,6 +94,7 @@ TEST(ClusterFile, what_is_written_reads_back_to_the_same_cluster) {
   cluster.device.rates.push_back({DType::f64, 1e12 / 3, {{1e5 / 3, 1. / 7}}});
   cluster.levels[0].latency_s = 1e-5 / 3;
   cluster.ranks_per_device = 3;
+  cluster.file_system_bytes_per_s = 2.5e12;
   cluster.groups.push_back({"send", 2, 1, 1e-5 / 3, 1e10 / 3});
   EXPECT_EQ(parsed(to_yaml(cluster)), cluster);
 }

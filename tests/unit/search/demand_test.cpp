@@ -167,5 +167,23 @@ TEST(Demand, needs_about_the_memory_of_the_compiled_program) {
   EXPECT_LT(highest, 1.015);
 }
 
+TEST(Demand, needs_about_the_memory_of_the_program_with_room_beside_computation_too) {
+  double lowest = 10, highest = 0;
+  for (const plan::Grid& grid : compile::grids_of({1, 2, 3}, 6))
+    for (const std::int64_t layers : {0, 1}) {
+      GridSetup setup = gpt_setup(grid, 3);
+      setup.plan.checkpointing.layers = layers;
+      const program::Bundle bundle = setup.bundle();
+      const auto expected = static_cast<double>(bundle.persistent_bytes + bundle.transient_bytes);
+      const Demand demand = demand_in(setup);
+      const double ratio = (demand.memory.all() + demand.room_bytes) / expected;
+      lowest = std::min(lowest, ratio);
+      highest = std::max(highest, ratio);
+    }
+  std::printf("memory with room by closed form: %.2f to %.2f of the programs'\n", lowest, highest);
+  EXPECT_GT(lowest, 0.95);
+  EXPECT_LT(highest, 1.05);
+}
+
 }  // namespace
 }  // namespace fourfold::search

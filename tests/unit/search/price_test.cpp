@@ -100,5 +100,30 @@ TEST(Price, traffic_is_told_apart_by_purpose_and_gradients_share_messages_at_the
   EXPECT_DOUBLE_EQ(pricer_of(cluster, 40).price(demand, groups).gradients, 2 * 4 * 0.5 + 10);
 }
 
+TEST(Price, what_may_run_beside_computation_is_hidden_as_far_as_there_is_computation) {
+  machine::Cluster cluster = hosts(1);
+  cluster.levels[0].latency_s = 0;
+  cluster.device.slowdown_beside_communication = 1.5;
+  const std::vector<AxisId> x = {AxisId(3)};
+  const std::vector<AxisGroup> groups = {{1, 4}, {1, 4}, {1, 4}, {4, 1}};
+  Demand demand;
+  demand.micros = 2;
+  demand.products = {{4, 300}};                                                             // 12 s
+  demand.sent[{Purpose::weights, MoveKind::all_gather, x, "", false, true}] = {1, 24, 24};  // 3 s
+  demand.sent[{Purpose::activations, MoveKind::all_reduce, x, "", false, false}] = {1, 8, 8};
+  const Price some = pricer_of(cluster).price(demand, groups);
+  EXPECT_DOUBLE_EQ(some.hidden(), 3);
+  EXPECT_DOUBLE_EQ(some.slower_by, 1.5);
+  EXPECT_DOUBLE_EQ(some.step(), 12 + 1.5 + 1) << "activations have to come";
+  EXPECT_DOUBLE_EQ(some.all(), 12 + 3 + 1) << "nothing hidden";
+  // At the end of the step the last backward pass alone is there: 2/3 of half of 12 s.
+  demand.sent[{Purpose::gradients, MoveKind::all_reduce, x, "", true, true}] = {1, 80, 80};
+  EXPECT_DOUBLE_EQ(pricer_of(cluster).price(demand, groups).hidden_gradients, 4);
+  demand.sent[{Purpose::weights, MoveKind::all_gather, x, "", false, true}] = {1, 240, 240};
+  const Price all = pricer_of(cluster).price(demand, groups);
+  EXPECT_DOUBLE_EQ(all.hidden_weights, 12) << "no more than there is computation";
+  EXPECT_DOUBLE_EQ(all.hidden_gradients, 0);
+}
+
 }  // namespace
 }  // namespace fourfold::search

@@ -11,48 +11,10 @@
 #include "machine/known_clusters.h"
 #include "search/explain.h"
 #include "search/rivals.h"
-#include "unit/compile/grid_setup.h"
+#include "unit/search/planned.h"
 
 namespace fourfold::search {
 namespace {
-
-struct Planned {
-  compile::GridSetup setup;
-  machine::Cluster cluster;
-  Question question;
-
-  Planned(const std::string& machine, std::int64_t ranks, std::int64_t layers = 4)
-      : cluster(machine::load_cluster(machine)) {
-    setup.gpt = {.num_layers = layers,
-                 .num_attention_heads = 16,
-                 .hidden_size = 256,
-                 .ffn_hidden_size = 1024,
-                 .max_position_embeddings = 64,
-                 .vocab_size = 512};
-    setup.plan.seq_length = 64;
-    setup.plan.global_batch_size = 64;
-    setup.plan.micro_batch_size = 1;
-    question.cluster = &cluster;
-    question.ranks = ranks;
-    question.spec = setup.plan;
-    question.layers = layers;
-    question.has_equal_layers = true;
-    question.settle = [this](const plan::Grid& grid) {
-      plan::PlanSpec spec = question.spec;
-      spec.grid = grid;
-      return spec;
-    };
-    question.build = [this](std::int64_t of, const plan::PlanSpec& spec) {
-      compile::GridSetup one = setup;
-      one.gpt.num_layers = of;
-      one.plan = spec;
-      graph::ModelGraphs model = one.graphs();
-      std::erase_if(model.graphs, [](const graph::Graph& g) { return g.name != "train"; });
-      return model;
-    };
-  }
-  Planned(const Planned&) = delete;
-};
 
 TEST(RankGrids, every_grid_is_priced_once_and_the_fastest_is_first) {
   const Planned planned("perlmutter-40gb", 16);
@@ -65,7 +27,7 @@ TEST(RankGrids, every_grid_is_priced_once_and_the_fastest_is_first) {
     const plan::Grid& grid = answer.plans[i].spec.grid;
     EXPECT_EQ(plan::num_ranks(grid), 16);
     seen.emplace(grid.x, grid.y, grid.z);
-    EXPECT_LE(answer.plans[i == 0 ? 0 : i - 1].price.all(), answer.plans[i].price.all());
+    EXPECT_LE(answer.plans[i == 0 ? 0 : i - 1].price.step(), answer.plans[i].price.step());
   }
   EXPECT_EQ(seen.size(), 35U);
 }
@@ -99,7 +61,7 @@ TEST(RankGrids, no_order_is_faster_than_the_one_that_is_told) {
     std::vector<std::string> order = {"data", "x", "y", "z"};
     do {
       const Price other = pricer.price(plan.demand, groups_in_order(plan.mesh, order));
-      EXPECT_GE(other.all(), (1 - 1e-9) * plan.price.all()) << grid_text(plan.spec.grid);
+      EXPECT_GE(other.step(), (1 - 1e-9) * plan.price.step()) << grid_text(plan.spec.grid);
     } while (std::ranges::next_permutation(order).found);
     is_order_changed = is_order_changed || plan.spec.grid.order != planned.setup.plan.grid.order;
   }

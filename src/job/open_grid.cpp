@@ -1,0 +1,167 @@
+#include "job/open_grid.h"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "base/yaml.h"
+#include "job/cuda_parts.h"
+#include "job/device.h"
+#include "job/job.h"
+#include "job/rank_plans.h"
+#include "job/ranking_text.h"
+#include "machine/known_clusters.h"
+#include "plan/make_mesh.h"
+#include "search/explain.h"
+
+namespace fourfold::job {
+namespace {
+
+/// So many of the best by closed form are simulated.
+constexpr std::size_t grids_simulated = 10;
+
+constexpr const char* any_machine = "auto";
+constexpr const char* host_without_gpus = "two-core-cpu";
+constexpr const char* host_with_gpus = "workstation";
+
+/// Ten gigabits a second, and what a message through the kernel takes: an estimate of what joins
+/// hosts of which nothing is known.
+constexpr double network_bytes_per_s = 1.25e9, network_latency_s = 30e-6;
+
+/// The known machine of a device by name, or the one of any GPU.
+machine::Cluster with_device(const std::string& name) {
+  for (const machine::KnownCluster& known : machine::known_clusters())
+    if (machine::Cluster cluster = machine::load_cluster(known.name); cluster.device.name == name)
+      return cluster;
+  return machine::load_cluster(host_with_gpus);
+}
+
+/// What is wrong with its name or its file is said with the place where it was named.
+machine::Cluster named_machine(const config::Config& config) {
+  try {
+    return machine::load_cluster(config.machine);
+  } catch (const UserError& error) {
+    const config::Origin* origin = config.origins.find("run.machine");
+    if (origin == nullptr || origin->value != yaml_quoted(config.machine)) throw;
+    throw UserError(error.code(),
+                    format("run.machine (set by {}): {}", origin->place, error.what()));
+  }
+}
+
+/// As many devices on a host as it has ranks there, and as many hosts.
+void resize(machine::Cluster& cluster, const RanksThere& there) {
+  machine::Level host = cluster.levels.at(0);
+  host.name = "host";
+  host.units = there.of_host;
+  host.pairs.clear();
+  cluster.levels = {host};
+  cluster.groups.clear();
+  cluster.ranks_per_device = 1;
+  if (there.ranks > there.of_host)
+    cluster.levels.push_back({.name = "network",
+                              .units = there.ranks / there.of_host,
+                              .latency_s = network_latency_s,
+                              .link_bytes_per_s = network_bytes_per_s,
+                              .port_bytes_per_s = network_bytes_per_s,
+                              .group_bytes_per_s = 0,
+                              .pairs = {}});
+}
+
+/// A device is as many cores as a rank has.
+void share_host(machine::Cluster& cluster, const RanksThere& there) {
+  const HostFacts host = host_facts();
+  const auto of_host = static_cast<double>(there.of_host);
+  const double cores = std::max(1.0, static_cast<double>(host.cores_online) / of_host);
+  for (machine::ComputeRate& rate : cluster.device.rates) rate.flops_per_s *= cores;
+  cluster.device.memory_bytes =
+      static_cast<double>(
+          std::min(host.memory_bytes, host.memory_limit_bytes.value_or(host.memory_bytes))) /
+      of_host;
+}
+
+}  // namespace
+
+RanksThere ranks_of_this_host(const config::Config& config) {
+  const std::int64_t ranks =
+      choose_device(config, 1) == Device::cuda ? 1 : std::int64_t{available_cores()};
+  return {ranks, ranks};
+}
+
+ChosenMachine machine_of(const config::Config& config, const RanksThere& there) {
+  if (config.machine != any_machine) {
+    machine::Cluster cluster = named_machine(config);
+    std::string text = cluster.name;
+    return {std::move(cluster), std::move(text)};
+  }
+  const machine::CudaFacts facts = cuda_facts();
+  const bool has_gpus = choose_device(config, there.ranks) == Device::cuda;
+  machine::Cluster cluster =
+      has_gpus ? with_device(facts.devices.at(0).name) : machine::load_cluster(host_without_gpus);
+  std::string text = format(
+      "this host, taken for one with the rates of {} (run.machine names "
+      "another)",
+      cluster.name);
+  resize(cluster, there);
+  if (has_gpus)
+    cluster.device.memory_bytes = static_cast<double>(facts.devices.at(0).memory_bytes);
+  else
+    share_host(cluster, there);
+  cluster.name = "this host";
+  return {std::move(cluster), std::move(text)};
+}
+
+ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
+                       const ChosenMachine& machine) {
+  require(config.open_axes.any(), "a grid is chosen where one is left open");
+  const Ranking ranking = rank_plans(
+      config, machine.cluster,
+      {.ranks = ranks, .nodes = {}, .simulated = grids_simulated, .keeps_what_is_set = true});
+  const search::PricedPlan& first = ranking.answer.plans.front();
+  const auto fitting = static_cast<std::int64_t>(ranking.answer.plans.size());
+  return {first.spec.grid,
+          format("{}, order {}: the fastest of {} for {} on {}, {} a step",
+                 search::grid_text(first.spec.grid), join(first.spec.grid.order, " "),
+                 counted(fitting, "grid"), counted(ranks, "rank"), machine.text,
+                 format_duration(first.seconds())),
+          ranking_text(ranking, grids_simulated)};
+}
+
+std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::Config& earlier,
+                                    std::int64_t ranks) {
+  const plan::Grid& grid = earlier.plan.grid;
+  if (earlier.open_axes.any() || !grid.data || plan::num_ranks(grid) != ranks ||
+      !has_sizes_set(config, grid))
+    return std::nullopt;
+  return ChosenGrid{grid,
+                    format("{}, order {}: kept from the run's earlier start",
+                           search::grid_text(grid), join(grid.order, " ")),
+                    {}};
+}
+
+void settle_grid(config::Config& config, const plan::Grid& grid) {
+  config.plan.grid = grid;
+  config.open_axes = {};
+  config::share_values(config);
+}
+
+std::string to_text(const plan::Grid& grid) {
+  return format("{} {} {} {} {}", grid.x, grid.y, grid.z, grid.data.value(), join(grid.order, " "));
+}
+
+plan::Grid grid_of_text(const std::string& text) {
+  std::istringstream words(text);
+  plan::Grid grid;
+  std::int64_t data = 1;
+  words >> grid.x >> grid.y >> grid.z >> data;
+  grid.data = data;
+  for (std::string& axis : grid.order) words >> axis;
+  require(!words.fail(), "a grid's text has four sizes and four axes");
+  return grid;
+}
+
+}  // namespace fourfold::job

@@ -1,0 +1,56 @@
+// The grid of a configuration that leaves it to the planner, `parallel.tensor: auto`. Not the
+// search (rank_plans.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "config/config.h"
+#include "machine/cluster.h"
+#include "plan/plan_spec.h"
+
+namespace fourfold::job {
+
+/// The ranks of a job and where they are.
+struct RanksThere {
+  std::int64_t ranks = 1;
+  std::int64_t of_host = 1;  // on each host
+};
+
+/// As many as `train` has without a launcher: a rank a core of this process, or one on a GPU.
+RanksThere ranks_of_this_host(const config::Config& config);
+
+struct ChosenMachine {
+  machine::Cluster cluster;
+  std::string text;  // what it is, in a few words
+};
+/// The machine of run.machine; where that is auto, a description of hosts like this one, of which
+/// the program has the figures: devices by what answers here, rates by the nearest known machine,
+/// links between hosts of 10 Gbit/s. Errors: those of machine::load_cluster.
+ChosenMachine machine_of(const config::Config& config, const RanksThere& there);
+
+struct ChosenGrid {
+  plan::Grid grid;
+  std::string text;     // which it is, of how many, on what, and what a step takes: a line
+  std::string ranking;  // the best ones, for people; empty: it was not chosen now
+};
+/// The fastest grid for so many ranks of a machine, of those that have what the configuration
+/// states: the best ones by closed form are simulated. Requires a settled model (resolve_model),
+/// and a configuration that leaves an axis open. Errors: those of rank_plans.
+ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
+                       const ChosenMachine& machine);
+
+/// The grid of an earlier run in place of a choice; nothing where it has another number of ranks,
+/// or other sizes than the configuration states.
+std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::Config& earlier,
+                                    std::int64_t ranks);
+
+/// Has the grid stand in the configuration as if it had been written there.
+void settle_grid(config::Config& config, const plan::Grid& grid);
+
+/// "2 1 1 2 x y z data", and back.
+std::string to_text(const plan::Grid& grid);
+plan::Grid grid_of_text(const std::string& text);
+
+}  // namespace fourfold::job

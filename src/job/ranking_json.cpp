@@ -1,0 +1,101 @@
+// Priced grids as JSON, in seconds and bytes.
+#include <algorithm>
+#include <utility>
+
+#include "job/front_chart.h"
+#include "job/ranking_text.h"
+#include "search/explain.h"
+
+namespace fourfold::job {
+namespace {
+
+using search::PricedPlan;
+
+Json simulated_json(const PricedPlan& plan) {
+  if (!plan.simulated) return {};
+  const search::Simulated& simulated = *plan.simulated;
+  Json costs = Json::array();
+  for (const simulate::Cost& cost : simulated.costs)
+    costs.push(Json::object(
+        {{"what", cost.what}, {"exposed", cost.is_exposed}, {"seconds", cost.seconds}}));
+  return Json::object({{"step_s", simulated.step_s},
+                       {"exposed_communication_s", simulated.exposed_s},
+                       {"is_bound", simulated.is_bound},
+                       {"memory_bytes", simulated.bytes},
+                       {"fits", simulated.fits},
+                       {"costs", std::move(costs)}});
+}
+
+Json plan_json(std::size_t number, const PricedPlan& plan, const PricedPlan& first) {
+  const plan::Grid& grid = plan.spec.grid;
+  const search::Price& price = plan.price;
+  const search::MemoryNeed& memory = plan.demand.memory;
+  Json traffic = Json::array();
+  for (const search::TrafficPrice& entry : price.traffic) {
+    Json axes = Json::array();
+    for (const AxisId axis : entry.axes) axes.push(plan.mesh.axes[axis.index()].name);
+    traffic.push(Json::object({{"purpose", search::purpose_word(entry.purpose)},
+                               {"collective", to_string(entry.kind)},
+                               {"axes", std::move(axes)},
+                               {"sent_bytes", entry.sent_bytes},
+                               {"seconds", entry.seconds}}));
+  }
+  return Json::object({{"plan", number},
+                       {"x", grid.x},
+                       {"y", grid.y},
+                       {"z", grid.z},
+                       {"data", grid.data.value_or(1)},
+                       {"order", Json::array_of(grid.order)},
+                       {"micro_batch_size", plan.spec.micro_batch_size},
+                       {"accumulation", plan.accumulation},
+                       {"activation_checkpointing", plan::to_string(plan.spec.checkpointing)},
+                       {"seconds", Json::object({{"step", price.step()},
+                                                 {"hidden", price.hidden()},
+                                                 {"slower_beside_traffic", price.slower_by},
+                                                 {"products", price.products},
+                                                 {"other_rows", price.others},
+                                                 {"weights", price.weights},
+                                                 {"gradients", price.gradients},
+                                                 {"activations", price.activations},
+                                                 {"axonn_equation_9", plan.linears_s}})},
+                       {"memory_bytes", Json::object({{"all", memory.all()},
+                                                      {"room", plan.demand.room_bytes},
+                                                      {"parameters", memory.parameters},
+                                                      {"rounded_parameters", memory.rounded},
+                                                      {"optimizer", memory.optimizer},
+                                                      {"gradients", memory.gradients},
+                                                      {"weights_in_use", memory.weights},
+                                                      {"activations", memory.activations}})},
+                       {"traffic", std::move(traffic)},
+                       {"simulated", simulated_json(plan)},
+                       {"longer_than_plan_1", search::excess(first, plan)}});
+}
+
+}  // namespace
+
+Json ranking_json(const Ranking& ranking, std::size_t top,
+                  const std::optional<TrainingCost>& cost) {
+  const search::Answer& answer = ranking.answer;
+  Json plans = Json::array(), rivals = Json::array();
+  for (std::size_t i = 0; i < std::min(top, answer.plans.size()); ++i)
+    plans.push(plan_json(i + 1, answer.plans[i], answer.plans[0]));
+  for (const search::Rival& rival : ranking.rivals)
+    rivals.push(Json::object({{"name", rival.name}, {"seconds", rival.seconds}}));
+  Json json = Json::object({{"machine", ranking.cluster.name},
+                            {"ranks", ranking.ranks},
+                            {"memory_bytes", answer.memory_bytes},
+                            {"grids", answer.grids},
+                            {"plans_priced", answer.orders},
+                            {"fitting", answer.plans.size()},
+                            {"too_large", answer.too_large.size()},
+                            {"simulated", answer.simulated},
+                            {"plans", std::move(plans)},
+                            {"rivals", std::move(rivals)}});
+  if (cost) json.set("training", to_json(*cost));
+  Json front = Json::array();
+  for (const std::size_t i : front_of(answer)) front.push(i + 1);
+  json.set("front", std::move(front));
+  return json;
+}
+
+}  // namespace fourfold::job

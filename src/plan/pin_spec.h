@@ -1,0 +1,33 @@
+// How the user has parameters lie: a pattern of their names, and a sharding in the notation that
+// programs print. Not what it means for a model (pins.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fourfold::plan {
+
+struct PinnedDim {
+  std::optional<std::int64_t> size;  // none: written '*', any
+  std::vector<std::string> axes;     // that cut it, outermost first
+  bool operator==(const PinnedDim&) const = default;
+};
+
+struct Pin {
+  std::string pattern;  // of names; '*' is any run of letters
+  std::vector<PinnedDim> dims;
+  bool operator==(const Pin&) const = default;
+};
+
+/// "[64 (y,z), *, 192 (x)]", between steps. Nothing where the text is malformed or names an axis
+/// that is none of x, y and z, or one twice: ranks on data have whole parameters.
+std::optional<std::vector<PinnedDim>> parse_pinned(std::string_view text);
+std::string to_string(const std::vector<PinnedDim>& dims);
+
+/// True if the pattern is one of the name.
+bool matches(std::string_view pattern, std::string_view name);
+
+}  // namespace fourfold::plan

@@ -1,0 +1,90 @@
+#include "plan/pins.h"
+
+#include <algorithm>
+
+#include "plan/make_mesh.h"
+
+namespace fourfold::plan {
+namespace {
+
+using graph::Value;
+using graph::ValueRole;
+
+bool is_weight(const Value& value) {
+  return value.role == ValueRole::parameter ||
+         (value.role == ValueRole::received && (value.init || value.gradient_of));
+}
+
+AxisId axis_of(const Mesh& mesh, const std::string& name) {
+  const Axes axes = axes_of(mesh);
+  return name == "x" ? axes.x : name == "y" ? axes.y : axes.z;
+}
+
+/// Reads one pin for one weight.
+std::variant<op::Sharding, BadPin> sharding_of(const Pin& pin, const Value& weight,
+                                               const Mesh& mesh) {
+  BadPin bad{BadPin::Why::dims, pin.pattern, to_string(pin.dims), weight.name};
+  bad.shape = weight.shape.dims();
+  if (pin.dims.size() != weight.shape.rank()) return bad;
+  op::Sharding sharding;
+  sharding.dims.resize(pin.dims.size());
+  for (std::size_t dim = 0; dim < pin.dims.size(); ++dim) {
+    const std::int64_t size = weight.shape[dim];
+    if (pin.dims[dim].size && *pin.dims[dim].size != size) return bad;
+    std::int64_t ranks = 1;
+    for (const std::string& name : pin.dims[dim].axes) {
+      const AxisId axis = axis_of(mesh, name);
+      ranks *= mesh.axes[axis.index()].size;
+      if (mesh.axes[axis.index()].size > 1) sharding.dims[dim].push_back({axis, std::nullopt});
+    }
+    if (size % ranks == 0) continue;
+    bad.why = BadPin::Why::indivisible;
+    bad.size = size;
+    bad.ranks = ranks;
+    for (std::int64_t n = 1; n <= 2 * ranks; ++n)
+      if (size % n == 0) bad.degrees.push_back(n);
+    return bad;
+  }
+  if (std::ranges::all_of(sharding.dims, [](const op::Cuts& cuts) { return cuts.empty(); }))
+    sharding.dims.clear();
+  return sharding;
+}
+
+}  // namespace
+
+std::variant<PinnedShardings, Infeasible> pinned_shardings(const graph::Graph& train,
+                                                           const Mesh& mesh,
+                                                           std::span<const Pin> pins) {
+  PinnedShardings pinned;
+  std::map<std::string, const Pin*> by;
+  Infeasible infeasible;
+  for (const Pin& pin : pins) {
+    bool is_used = false;
+    for (const Value& weight : train.values) {
+      if (!is_weight(weight) || !matches(pin.pattern, weight.name)) continue;
+      is_used = true;
+      auto sharding = sharding_of(pin, weight, mesh);
+      if (auto* bad = std::get_if<BadPin>(&sharding)) {
+        infeasible.problems.emplace_back(std::move(*bad));
+        break;  // equal layers have equal problems
+      }
+      const auto [place, is_new] = by.try_emplace(weight.name, &pin);
+      if (!is_new && place->second->dims != pin.dims) {
+        BadPin bad{BadPin::Why::other_pin, pin.pattern, to_string(pin.dims), weight.name};
+        bad.other = place->second->pattern;
+        infeasible.problems.emplace_back(std::move(bad));
+        break;
+      }
+      pinned[weight.name] = std::get<op::Sharding>(std::move(sharding));
+    }
+    if (is_used) continue;
+    BadPin bad{BadPin::Why::unused, pin.pattern, to_string(pin.dims), {}};
+    for (const Value& weight : train.values)
+      if (is_weight(weight)) bad.names.push_back(weight.name);
+    infeasible.problems.emplace_back(std::move(bad));
+  }
+  if (!infeasible.problems.empty()) return infeasible;
+  return pinned;
+}
+
+}  // namespace fourfold::plan

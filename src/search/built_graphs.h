@@ -1,0 +1,35 @@
+// The training graphs of a question, each built once: it depends on the batch alone, and many grids
+// have the same.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+
+#include "search/rank_grids.h"
+
+namespace fourfold::search {
+
+/// May be asked from several threads. The question must outlive it.
+class BuiltGraphs {
+ public:
+  explicit BuiltGraphs(const Question& question) : question_(question) {}
+
+  /// The graphs of a model of so many layers for the batching of a spec, which has one.
+  const graph::ModelGraphs& of(std::int64_t layers, const plan::PlanSpec& spec);
+
+ private:
+  struct Entry {
+    std::once_flag once;
+    graph::ModelGraphs model;
+  };
+  /// Layers; samples of a micro-batch over all ranks and of a step; tokens of a sample; chunks.
+  using Batch = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+
+  const Question& question_;
+  std::mutex mutex_;  // of the map
+  std::map<Batch, std::unique_ptr<Entry>> entries_;
+};
+
+}  // namespace fourfold::search

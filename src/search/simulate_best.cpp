@@ -1,0 +1,80 @@
+#include "search/simulate_best.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "simulate/simulate.h"
+
+namespace fourfold::search {
+namespace {
+
+/// So many more plans are compiled at most for one that fits: closed forms are rarely so far off.
+constexpr std::size_t tries_for_each = 2;
+
+std::int64_t bytes_of_rank(const program::Job& job) {
+  std::int64_t most = 0;
+  for (const program::Bundle& bundle : job.classes)
+    most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
+  return most;
+}
+
+/// Puts the `count` best plans by time with what is hidden, and then those of the `count` best by
+/// the plain sum, before all others, which stay in their order. Returns how many these are.
+std::size_t bring_forward(std::vector<PricedPlan>& plans, std::size_t count) {
+  count = std::min(count, plans.size());
+  if (count == 0) return 0;
+  std::vector<double> sums;
+  for (const PricedPlan& plan : plans) sums.push_back(plan.price.all());
+  std::ranges::nth_element(sums, sums.begin() + static_cast<std::ptrdiff_t>(count - 1));
+  const double most = sums[count - 1];
+  const auto others =
+      std::stable_partition(plans.begin() + static_cast<std::ptrdiff_t>(count), plans.end(),
+                            [&](const PricedPlan& plan) { return plan.price.all() <= most; });
+  return static_cast<std::size_t>(others - plans.begin());
+}
+
+Simulated simulated(const Question& question, PricedPlan& plan, double memory_bytes) {
+  program::Job job = question.compile(plan.spec);
+  if (static_cast<double>(bytes_of_rank(job)) > memory_bytes && !plan.spec.memory_limit) {
+    plan.spec.memory_limit = static_cast<std::int64_t>(memory_bytes);
+    job = question.compile(plan.spec);
+  }
+  const simulate::Simulation simulation = simulate::simulate(job, "train", *question.cluster);
+  simulate::Prediction prediction = simulate::predict(job, simulation);
+  Simulated result;
+  result.step_s = prediction.step_s;
+  result.exposed_s = prediction.exposed_s;
+  result.costs = std::move(prediction.costs);
+  result.is_bound = simulation.is_bound;
+  result.bytes = bytes_of_rank(job);
+  result.fits = static_cast<double>(result.bytes) <= memory_bytes;
+  return result;
+}
+
+}  // namespace
+
+void simulate_best(const Question& question, Answer& answer, std::size_t count) {
+  require(question.compile != nullptr, "plans that are simulated can be compiled");
+  const std::size_t chosen = bring_forward(answer.plans, count);
+  const std::size_t most = std::min(chosen + tries_for_each * count, answer.plans.size());
+  std::size_t fitting = 0;
+  while (fitting < count && answer.simulated < most) {
+    const std::size_t begin = answer.simulated;
+    answer.simulated = begin == 0 ? chosen : std::min(begin + count - fitting, most);
+    for_each_on_all_cores(answer.simulated - begin, [&](std::size_t i) {
+      PricedPlan& plan = answer.plans[begin + i];
+      plan.simulated = simulated(question, plan, answer.memory_bytes);
+    });
+    for (std::size_t i = begin; i < answer.simulated; ++i)
+      fitting += answer.plans[i].simulated->fits ? 1 : 0;
+  }
+  const auto first = answer.plans.begin();
+  const auto end = first + static_cast<std::ptrdiff_t>(answer.simulated);
+  std::stable_sort(first, end, [](const PricedPlan& a, const PricedPlan& b) {
+    if (a.simulated->fits != b.simulated->fits) return a.simulated->fits;
+    return a.simulated->step_s < b.simulated->step_s;
+  });
+}
+
+}  // namespace fourfold::search

@@ -1,0 +1,101 @@
+// Grids that are left to the planner: on which machine they are chosen, what of them is kept, and
+// the chart of what speed costs in memory.
+#include "job/open_grid.h"
+
+#include <gtest/gtest.h>
+
+#include "base/host_facts.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "job/front_chart.h"
+
+namespace fourfold::job {
+namespace {
+
+config::Config loaded(std::vector<std::string> sets) {
+  sets.insert(sets.begin(), {"data.format=synthetic", "model.vocab_size=64", "run.device=cpu"});
+  return config::load({}, sets);
+}
+
+TEST(OpenGrid, a_grid_goes_to_other_ranks_as_text) {
+  const plan::Grid grid{.x = 2, .y = 1, .z = 8, .data = 3, .order = {"y", "data", "x", "z"}};
+  EXPECT_EQ(to_text(grid), "2 1 8 3 y data x z");
+  EXPECT_EQ(grid_of_text(to_text(grid)), grid);
+}
+
+TEST(OpenGrid, the_description_of_this_host_has_a_device_a_rank_and_the_hosts_of_the_job) {
+  const config::Config config = loaded({"parallel.tensor=auto"});
+  const ChosenMachine one = machine_of(config, {.ranks = 4, .of_host = 4});
+  EXPECT_EQ(one.cluster.ranks(), 4);
+  ASSERT_EQ(one.cluster.levels.size(), 1U);
+  EXPECT_LE(4 * one.cluster.device.memory_bytes, static_cast<double>(host_facts().memory_bytes));
+  const ChosenMachine three = machine_of(config, {.ranks = 12, .of_host = 4});
+  EXPECT_EQ(three.cluster.ranks(), 12);
+  ASSERT_EQ(three.cluster.levels.size(), 2U);
+  EXPECT_EQ(three.cluster.levels[1].units, 3);
+  EXPECT_NE(three.text.find("run.machine names another"), std::string::npos);
+}
+
+TEST(OpenGrid, a_machine_that_is_named_is_taken_as_it_is) {
+  const ChosenMachine machine =
+      machine_of(loaded({"run.machine=dgx-h100"}), {.ranks = 4, .of_host = 4});
+  EXPECT_EQ(machine.text, "dgx-h100");
+  EXPECT_EQ(machine.cluster.ranks(), 256);
+}
+
+TEST(OpenGrid, the_fastest_grid_for_the_ranks_is_chosen_and_sizes_that_are_set_are_kept) {
+  const config::Config config = loaded({"parallel.tensor=auto", "parallel.tensor.y=2",
+                                        "train.global_batch_size=16", "model.num_layers=2"});
+  const ChosenGrid chosen = choose_grid(config, 8, machine_of(config, {.ranks = 8, .of_host = 8}));
+  EXPECT_EQ(plan::num_ranks(chosen.grid), 8);
+  EXPECT_EQ(chosen.grid.y, 2);
+  EXPECT_NE(chosen.text.find(" for 8 ranks on this host, "), std::string::npos) << chosen.text;
+  EXPECT_NE(chosen.ranking.find("\n   1 "), std::string::npos) << chosen.ranking;
+  config::Config settled = config;
+  settle_grid(settled, chosen.grid);
+  EXPECT_FALSE(settled.open_axes.any());
+  EXPECT_EQ(settled.plan.grid, chosen.grid);
+}
+
+TEST(OpenGrid, an_order_that_is_set_is_kept) {
+  const config::Config config = loaded({"parallel.tensor=auto", "parallel.order=[data, z, y, x]",
+                                        "train.global_batch_size=16", "model.num_layers=1"});
+  const ChosenGrid chosen = choose_grid(config, 4, machine_of(config, {.ranks = 4, .of_host = 4}));
+  EXPECT_EQ(chosen.grid.order, (std::vector<std::string>{"data", "z", "y", "x"}));
+}
+
+TEST(OpenGrid, an_earlier_grid_is_kept_where_ranks_and_sizes_are_as_they_were) {
+  const config::Config open = loaded({"parallel.tensor=auto", "parallel.tensor.z=2"}),
+                       earlier = loaded({"parallel.tensor={x: 2, y: 1, z: 2}", "parallel.data=1"});
+  const auto kept = kept_grid(open, earlier, 4);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->grid, earlier.plan.grid);
+  EXPECT_FALSE(kept_grid(open, earlier, 8)) << "other ranks";
+  EXPECT_FALSE(kept_grid(loaded({"parallel.tensor=auto", "parallel.tensor.z=4"}), earlier, 4))
+      << "another z is set";
+  EXPECT_FALSE(kept_grid(open, open, 4)) << "it was never settled";
+}
+
+search::PricedPlan plan_of(double seconds, double bytes) {
+  search::PricedPlan plan;
+  plan.price.products = seconds;
+  plan.demand.memory.parameters = bytes;
+  return plan;
+}
+
+TEST(FrontChart, plans_that_no_other_one_beats_in_both_are_the_front) {
+  search::Answer answer;
+  answer.plans = {plan_of(1, 8e9),   plan_of(1.2, 9e9), plan_of(1.5, 4e9),
+                  plan_of(1.6, 5e9), plan_of(1.9, 2e9), plan_of(3, 1e9)};
+  EXPECT_EQ(front_of(answer), (std::vector<std::size_t>{0, 2, 4, 5}));
+  const std::string chart = front_chart(answer);
+  const std::string drawn = chart.substr(chart.find('\n'));
+  EXPECT_EQ(std::ranges::count(drawn, '*'), 3) << chart << "the slowest is beyond twice the least";
+  EXPECT_NE(chart.find("One plan slower than 2.00 s is not shown."), std::string::npos) << chart;
+  for (const std::string& line : split(chart, '\n')) EXPECT_LE(line.size(), 100U);
+  answer.plans.resize(1);
+  EXPECT_TRUE(front_chart(answer).empty());
+}
+
+}  // namespace
+}  // namespace fourfold::job

@@ -1,0 +1,57 @@
+// A small GPT to be planned for a cluster. Header only.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "machine/known_clusters.h"
+#include "search/rank_grids.h"
+#include "unit/compile/grid_setup.h"
+
+namespace fourfold::search {
+
+struct Planned {
+  compile::GridSetup setup;
+  machine::Cluster cluster;
+  Question question;
+
+  Planned(const std::string& machine, std::int64_t ranks, std::int64_t layers = 4)
+      : Planned(machine::load_cluster(machine), ranks, layers) {}
+  Planned(machine::Cluster on, std::int64_t ranks, std::int64_t layers) : cluster(std::move(on)) {
+    setup.gpt = {.num_layers = layers,
+                 .num_attention_heads = 16,
+                 .hidden_size = 256,
+                 .ffn_hidden_size = 1024,
+                 .max_position_embeddings = 64,
+                 .vocab_size = 512};
+    setup.plan.seq_length = 64;
+    setup.plan.global_batch_size = 64;
+    setup.plan.micro_batch_size = 1;
+    question.cluster = &cluster;
+    question.ranks = ranks;
+    question.spec = setup.plan;
+    question.layers = layers;
+    question.has_equal_layers = true;
+    question.settle = [this](const plan::Grid& grid) {
+      plan::PlanSpec spec = question.spec;
+      spec.grid = grid;
+      return spec;
+    };
+    question.build = [this](std::int64_t of, const plan::PlanSpec& spec) {
+      compile::GridSetup one = setup;
+      one.gpt.num_layers = of;
+      one.plan = spec;
+      graph::ModelGraphs model = one.graphs();
+      std::erase_if(model.graphs, [](const graph::Graph& g) { return g.name != "train"; });
+      return model;
+    };
+    question.compile = [this](const plan::PlanSpec& spec) {
+      compile::GridSetup one = setup;
+      one.plan = spec;
+      return one.job();
+    };
+  }
+  Planned(const Planned&) = delete;
+};
+
+}  // namespace fourfold::search
