@@ -23,9 +23,9 @@ class Hosts:
             print(done.stderr.strip(), file=sys.stderr)
             sys.exit(done.returncode)
 
-    def launcher(self, ranks, options=()):
-        """The words that start so many ranks on each host, with options of mpirun."""
-        return [SCRIPT, "run", self.folder, "--ranks", str(ranks), "--", *options]
+    def launcher(self, ranks):
+        """The words that start so many ranks on each host."""
+        return [SCRIPT, "run", self.folder, "--ranks", str(ranks), "--"]
 
     def __enter__(self):
         return self
