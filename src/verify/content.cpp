@@ -1,5 +1,6 @@
 #include "verify/content.h"
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 #include <map>
@@ -12,12 +13,16 @@ namespace {
 /// Hashes the attributes of a row, as its `fields` visits them.
 class AttributeHash {
  public:
-  explicit AttributeHash(std::uint64_t row) : hash_(row) {}
+  explicit AttributeHash(const op::Op& op) : hash_(op.index()) {
+    op::for_each_place(op, [&](const op::Place& place, const auto&) {
+      if (place.told == op::Place::Told::first) of_rank_.push_back(place.attribute);
+    });
+  }
   std::uint64_t hash() const { return hash_; }
 
   template <class T>
   void operator()(std::string_view name, const T& value) {
-    if (name != "accumulate") add(value);
+    if (name != "accumulate" && std::ranges::find(of_rank_, name) == of_rank_.end()) add(value);
   }
 
  private:
@@ -36,18 +41,16 @@ class AttributeHash {
   }
   /// Micro-batch and chunk do not count, nor where they begin: rule part knows that.
   void add(const op::SampleWindow& value) { add(value.samples); }
-  void add(const op::TensorWindow& value) {
-    add(value.global);
-    add(value.first);
-  }
+  void add(const op::TensorWindow& value) { add(value.global); }
 
   std::uint64_t hash_;
+  std::vector<std::string_view> of_rank_;  // attributes that rule part knows, too
 };
 
 }  // namespace
 
 std::uint64_t hash_of(const op::Op& op) {
-  AttributeHash hash(op.index());
+  AttributeHash hash(op);
   std::visit([&]<class Row>(const Row& row) { op::for_each_attribute(row, hash); }, op);
   return hash.hash();
 }

@@ -21,7 +21,8 @@ constexpr std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
       (a ^ (b + 0x9E3779B97F4A7C15U + (a << 6U) + (a >> 2U))) * 0xD6E8FEB86659FD93U;
   return hash ^ (hash >> 32U);
 }
-/// The same for equal rows, up to micro-batch and whether they add or overwrite.
+/// The same for equal rows on all ranks of a mesh, up to micro-batch and whether they add or
+/// overwrite.
 std::uint64_t hash_of(const op::Op& op);
 
 /// What the contributions of one micro-batch add up to. Sums of hashes: their order does not count.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "base/format.h"
 #include "program/text.h"
+#include "verify/box.h"
 #include "verify/rules.h"
 
 namespace fourfold::verify {
@@ -48,7 +50,8 @@ std::string terms_text(const Program& program, const Kind& what) {
   return text;
 }
 
-/// The part of a tensor that a slice holds, in indices over all ranks.
+/// The part of a tensor that a slice holds, in indices over all ranks; rule layout sees to it that
+/// it is a box.
 std::string window_text(Claims& claims, const Slice& slice) {
   const Program& program = claims.program();
   const Buffer& buffer = program.buffer(slice.buffer);
@@ -56,31 +59,39 @@ std::string window_text(Claims& claims, const Slice& slice) {
       buffer.role == BufferRole::step_block || buffer.role == BufferRole::result_block;
   if (const auto dtype = slice_dtype(program, slice); is_block && dtype)  // a field is a scalar
     return format("[] of [] {}", fourfold::to_string(*dtype));
-  const Shape local = program.local_shape(slice.buffer);
   const std::string tensor =
       format("{} {}", to_string(buffer.global), fourfold::to_string(buffer.dtype));
-  // A range of one dim: all dims before it are rows, all after it lie within them.
-  for (std::size_t dim = 0; dim < std::max<std::size_t>(local.rank(), 1); ++dim) {
-    const std::int64_t inner =
-        local.rank() == 0 ? buffer.size_bytes
-                          : local.elements(dim + 1, local.rank()) * size_bytes(buffer.dtype);
-    const std::int64_t rows = local.elements(0, dim);
-    const std::int64_t size = local.rank() == 0 ? 1 : local[dim];
-    if (slice.rows != rows || slice.row_bytes % inner != 0 || slice.offset_bytes % inner != 0 ||
-        (rows > 1 && slice.pitch_bytes != size * inner) || slice.offset_bytes >= size * inner)
-      continue;
-    std::string text;
-    for (std::size_t i = 0; i < local.rank(); ++i) {
-      const std::int64_t first =
-          claims.first(slice.buffer, i) + (i == dim ? slice.offset_bytes / inner : 0);
-      const std::int64_t count = i == dim ? slice.row_bytes / inner : local[i];
-      text += format("{}{}:{}", i == 0 ? "" : ", ", first, first + count);
-    }
-    return format("[{}] of {}", text, tensor);
+  const auto box = is_block ? std::nullopt : box_of(program, slice);
+  if (!box)
+    return format("{} x {} bytes from {}, {} apart, of {}", slice.rows, slice.row_bytes,
+                  slice.offset_bytes, slice.pitch_bytes, tensor);
+  std::string text;
+  for (std::size_t dim = 0; dim < box->first.size(); ++dim) {
+    const std::int64_t first = claims.first(slice.buffer, dim) + box->first[dim];
+    text += format("{}{}:{}", dim == 0 ? "" : ", ", first, first + box->count[dim]);
   }
-  return format("{} x {} bytes from {}, {} apart, which are no range of a dim, of {}", slice.rows,
-                slice.row_bytes, slice.offset_bytes, slice.pitch_bytes, tensor);
+  return format("[{}] of {}", text, tensor);
 }
+
+/// The terms of windows, each of which most micro-batches have.
+class Windows {
+ public:
+  Windows(Claims& claims, Terms& terms) : claims_(claims), terms_(terms) {}
+
+  std::uint32_t number(const Slice& slice) {
+    const auto [place, is_new] = known_.try_emplace(
+        {slice.buffer, slice.offset_bytes, slice.rows, slice.row_bytes, slice.pitch_bytes}, 0);
+    if (is_new) place->second = terms_.number(window_text(claims_, slice));
+    return place->second;
+  }
+
+ private:
+  Claims& claims_;
+  Terms& terms_;
+  std::map<std::tuple<BufferId, std::int64_t, std::int64_t, std::int64_t, std::int64_t>,
+           std::uint32_t>
+      known_;
+};
 
 }  // namespace
 
@@ -92,7 +103,7 @@ std::uint32_t Terms::number(std::string text) {
 }
 
 Skeleton skeleton(const Program& program, Terms& terms) {
-  Skeleton result{stops_of(program), {}, {}};
+  Skeleton result{stops_of(program), {}, {}, values_of(program)};
   result.collectives.resize(program.groups.size());
   for (std::size_t i = 0; i < program.instructions.size(); ++i)
     std::visit(
@@ -102,27 +113,22 @@ Skeleton skeleton(const Program& program, Terms& terms) {
                 terms.number(terms_text(program, what)));
           } else if constexpr (requires { what.peer; }) {
             const Slice slice = accesses(program.instructions[i])[0].slice;
-            const Task* task = task_of(program, i);
-            result.messages.push_back({slice_dtype(program, slice).value_or(DType::u64),
-                                       slice.bytes(), slice.buffer,
-                                       task == nullptr ? std::nullopt : task->micro});
+            result.messages.push_back(
+                {slice_dtype(program, slice).value_or(DType::u64), slice.bytes()});
           }
         },
         program.instructions[i].what);
-  if (!result.messages.empty()) {
-    const std::vector<bool> shared = shared_messages(program);
-    for (std::size_t i = 0; i < shared.size(); ++i) result.messages[i].is_shared = shared[i];
-  }
   return result;
 }
 
 Exchange exchange(Claims& claims, Terms& terms, Communicators& communicators) {
   Exchange result{partners_of(claims.program(), communicators), {}};
+  Windows windows(claims, terms);
   for (const Instruction& instruction : claims.program().instructions) {
     if (const auto* send = std::get_if<Send>(&instruction.what))
-      result.windows.push_back(terms.number(window_text(claims, send->from)));
+      result.windows.push_back(windows.number(send->from));
     if (const auto* recv = std::get_if<Recv>(&instruction.what))
-      result.windows.push_back(terms.number(window_text(claims, recv->to)));
+      result.windows.push_back(windows.number(recv->to));
   }
   return result;
 }

@@ -13,6 +13,7 @@
 #include "program/runners.h"
 #include "verify/claims.h"
 #include "verify/language.h"
+#include "verify/values.h"
 #include "verify/verify.h"
 
 namespace fourfold::verify {
@@ -33,21 +34,19 @@ struct Skeleton {
   struct Message {
     DType dtype = DType::f32;
     std::int64_t bytes = 0;
-    BufferId buffer;
-    std::optional<std::int64_t> micro;  // of its task
-    bool is_shared = false;             // by micro-batches (shared_messages)
   };
   Stops stops;
   /// Terms of each of the stops' collectives: what all members must agree on.
   std::vector<std::vector<std::uint32_t>> collectives;
   std::vector<Message> messages;  // as in the stops
+  Values values;                  // with as many messages
 };
 Skeleton skeleton(const Program& program, Terms& terms);
 
 /// What one rank has of its own, of one program.
 struct Exchange {
   Partners partners;
-  std::vector<std::uint32_t> windows;  // Terms, of each message: which window of which tensor
+  std::vector<std::uint32_t> windows;  // Terms, of each message: which box of which tensor
 };
 /// Requires slices within their buffers.
 Exchange exchange(Claims& claims, Terms& terms, Communicators& communicators);

@@ -1,6 +1,7 @@
 // layout: blocked buffers are between a pack, an unpack and collectives; nobody else knows their
-// order. What collectives ask of it is in verify_conversion.
+// order. Messages carry boxes. What collectives ask of it is in verify_conversion.
 #include "base/format.h"
+#include "verify/box.h"
 #include "verify/rules.h"
 
 namespace fourfold::verify {
@@ -18,9 +19,36 @@ bool stays_inside(const Buffer& buffer) {
           buffer.role == BufferRole::workspace);
 }
 
+/// What is wrong with what a message carries: it must say which elements of the whole tensor it
+/// has.
+std::string message_problem(const Program& program, const Slice& slice) {
+  const Buffer& buffer = program.buffer(slice.buffer);
+  if (buffer.blocked) return {};  // told already
+  if (buffer.role == BufferRole::step_block || buffer.role == BufferRole::result_block)
+    return slice_dtype(program, slice) ? std::string()
+                                       : format("{} bytes from {} of {} are no field of it",
+                                                slice.bytes(), slice.offset_bytes, buffer.name);
+  if (box_of(program, slice)) return {};
+  return format("{} x {} bytes from {}, {} apart, are no box of {}, which is {} here", slice.rows,
+                slice.row_bytes, slice.offset_bytes, slice.pitch_bytes, buffer.name,
+                to_string(program.local_shape(slice.buffer)));
+}
+
+void check_messages(const Program& program, Report& report) {
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const What& what = program.instructions[i].what;
+    const auto* send = std::get_if<Send>(&what);
+    const auto* recv = std::get_if<Recv>(&what);
+    if (send == nullptr && recv == nullptr) continue;
+    const std::string problem = message_problem(program, send != nullptr ? send->from : recv->to);
+    if (!problem.empty()) report.fault("layout", i, problem);
+  }
+}
+
 }  // namespace
 
 void check_layout(const Program& program, Report& report) {
+  check_messages(program, report);
   bool any = false;
   for (const Buffer& buffer : program.buffers) {
     if (!buffer.blocked) continue;

@@ -54,9 +54,6 @@ void check_state(Claims& claims, Report& report);
 void check_updates(Claims& claims, Report& report);
 /// sum.
 void check_sums(const Program& program, Report& report);
-/// True for each message, in the order of the list, if what is sent is the same for all
-/// micro-batches, or what is received must be; none where there are no micro-batches.
-std::vector<bool> shared_messages(const Program& program);
 /// rounded.
 void check_rounded(const Program& program, Report& report);
 /// feeds.

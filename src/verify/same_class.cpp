@@ -1,5 +1,8 @@
 #include "verify/same_class.h"
 
+#include <map>
+#include <tuple>
+
 #include "base/format.h"
 #include "program/text.h"
 
@@ -56,8 +59,14 @@ class Alike {
     }
     return true;
   }
-  bool operator()(const Send& a, const Send& b) const { return alike_but_offset(a.from, b.from); }
-  bool operator()(const Recv& a, const Recv& b) const { return alike_but_offset(a.to, b.to); }
+  /// Ranks have peers of their own, one for one: messages of one tag that go to one peer here go to
+  /// one over there, so that what is proved of their order is proved of both.
+  bool operator()(const Send& a, const Send& b) {
+    return a.from == b.from && a.tag == b.tag && is_peer(true, a.tag, a.peer, b.peer);
+  }
+  bool operator()(const Recv& a, const Recv& b) {
+    return a.to == b.to && a.tag == b.tag && is_peer(false, a.tag, a.peer, b.peer);
+  }
   template <class Kind>
   bool operator()(const Kind& a, const Kind& b) const {
     return a == b;
@@ -68,7 +77,13 @@ class Alike {
   }
 
  private:
+  bool is_peer(bool sends, std::int64_t tag, Rank a, Rank b) {
+    return there_.try_emplace({sends, tag, a}, b).first->second == b &&
+           back_.try_emplace({sends, tag, b}, a).first->second == a;
+  }
+
   const Program& program_;
+  std::map<std::tuple<bool, std::int64_t, Rank>, Rank> there_, back_;
 };
 
 std::string header_difference(const Program& a, const Program& b) {
@@ -101,7 +116,7 @@ std::optional<Difference> program_difference(const Program& a, const Program& b,
   if (const std::string what = header_difference(a, b); !what.empty())
     return Difference{index, {}, format("{} differs from that of rank {}", what, a.rank.index())};
   const std::size_t common = std::min(a.instructions.size(), b.instructions.size());
-  const Alike alike(a);
+  Alike alike(a);
   for (std::size_t i = 0; i < common; ++i) {
     const Instruction &one = a.instructions[i], &other = b.instructions[i];
     if (one.stream == other.stream && std::visit(alike, one.what, other.what)) continue;

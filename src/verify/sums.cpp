@@ -11,8 +11,10 @@
 #include "op/blocks.h"
 #include "program/text.h"
 #include "program/text_instruction.h"
+#include "verify/box.h"
 #include "verify/content.h"
 #include "verify/rules.h"
+#include "verify/values.h"
 
 namespace fourfold::verify {
 namespace {
@@ -46,8 +48,12 @@ class SumCheck {
       : program_(program),
         report_(report),
         micros_(micros_of(program)),
+        claims_(program),
         contents_(micros_.size()),
-        bytes_(Held{}) {}
+        bytes_(Held{}) {
+    values_.computed.resize(program.streams.size());
+    count_messages();
+  }
 
   void run() {
     if (micros_.empty()) return;
@@ -56,11 +62,10 @@ class SumCheck {
     check_updates();
   }
 
-  /// True for each message where what is sent is of no micro-batch, or what is received must not
-  /// be.
-  std::vector<bool> shared_messages() {
-    if (!micros_.empty()) walk();
-    return shared_;
+  Values values() {
+    walk();
+    for (const auto& [batch, index] : micros_) values_.num_micros += batch.chunk == 0 ? 1 : 0;
+    return std::move(values_);
   }
 
  private:
@@ -70,8 +75,12 @@ class SumCheck {
     for (const Task& task : program_.tasks) {
       task_ = &task;
       micro_ = task.micro ? number({*task.micro, 0}) : std::nullopt;
+      const std::uint64_t times = tasks_[{task.kind, task.micro}]++;
+      task_hash_ = mixed(mixed(3, static_cast<std::uint64_t>(task.kind)), micro_ ? 0 : times);
       received_in_task_.clear();
-      for (index_ = task.begin; index_ < task.end; ++index_)
+      under_way_.clear();
+      const std::size_t end = std::min(task.end, program_.instructions.size());
+      for (index_ = task.begin; index_ < end; ++index_)
         std::visit([&](const auto& what) { step(what); }, program_.instructions[index_].what);
     }
   }
@@ -82,15 +91,25 @@ class SumCheck {
   /// What bytes hold.
   struct Held {
     ValueId value = Contents::zero();
-    std::uint32_t writer = 0;  // instruction
+    std::uint32_t writer = 0;    // instruction
+    std::uint32_t received = 0;  // number of the value that came with messages, from 1; or 0
     Way way = Way::none;
-    std::int64_t begin = 0;  // address of the slice that was written
+    std::int64_t begin =
+        0;  // address of the slice that was written, or the tensor that is received
+
+    /// Nothing has been written, or zero.
+    bool is_blank() const { return value == Contents::zero() && received == 0; }
+    bool is_same(const Held& other) const {
+      return value == other.value && begin == other.begin && way == other.way &&
+             received == other.received;
+    }
   };
   /// What a slice holds: all of what was written, or a part.
   struct Found {
     ValueId value = Contents::zero();
     std::int64_t offset = 0;  // from the begin of what was written
     Way way = Way::none;
+    std::uint32_t received = 0;
   };
   /// What is known of a kind of contribution: who makes it first, and from which kinds of values.
   struct Contribution {
@@ -125,9 +144,9 @@ class SumCheck {
   }
   /// "micro-batch 3", "chunk 1 of micro-batch 3".
   std::string micro_text(std::size_t index) const {
-    const Batch& batch = std::next(micros_.begin(), static_cast<std::ptrdiff_t>(index))->first;
-    const std::string micro = format("micro-batch {}", batch.micro);
-    return program_.feeds.chunks == 1 ? micro : format("chunk {} of {}", batch.chunk, micro);
+    const Batch& of = batch(index);
+    const std::string micro = format("micro-batch {}", of.micro);
+    return program_.feeds.chunks == 1 ? micro : format("chunk {} of {}", of.chunk, micro);
   }
 
   // --- what bytes hold. Of buffers that are two by parity, one copy is followed.
@@ -146,9 +165,24 @@ class SumCheck {
       visit(begin + row * slice.pitch_bytes, begin + row * slice.pitch_bytes + slice.row_bytes);
   }
   void write(const Slice& slice, ValueId value, Way way = Way::none) {
+    write(slice, Held{value, static_cast<std::uint32_t>(index_), 0, way, begin_of(slice)});
+  }
+  void write(const Slice& slice, const Held& held) {
+    for_each_row(slice,
+                 [&](std::int64_t begin, std::int64_t end) { bytes_.assign(begin, end, held); });
+  }
+  /// Calls visit(begin, end, held) with the addresses of what was written at once, row by row.
+  template <class Visit>
+  void for_each_run_of(const Slice& slice, Visit&& visit) const {
     for_each_row(slice, [&](std::int64_t begin, std::int64_t end) {
-      bytes_.assign(begin, end,
-                    Held{value, static_cast<std::uint32_t>(index_), way, begin_of(slice)});
+      std::optional<Held> held;
+      std::int64_t from = begin;
+      bytes_.visit_runs(begin, end, [&](std::int64_t start, const Held& next) {
+        if (held) visit(from, start, *held);
+        from = std::max(begin, start);
+        held = next;
+      });
+      if (held) visit(from, end, *held);
     });
   }
 
@@ -161,10 +195,11 @@ class SumCheck {
                             ? program_.find_buffer(rounded_name(buffer.name))
                             : std::nullopt;
     const BufferId source = weight.value_or(id);
-    const ValueId value = contents_.one(mixed(1, source.index()), 0, std::nullopt);
+    const std::uint64_t name = std::hash<std::string>()(program_.buffer(source).name);
+    const ValueId value = contents_.one(mixed(1, name), 0, std::nullopt);
     if (program_.buffer(source).role == BufferRole::parameter) parameter_of_.emplace(value, source);
     const std::int64_t start = address(program_, id);
-    bytes_.assign(start, start + buffer.size_bytes, Held{value, 0, Way::none, start});
+    bytes_.assign(start, start + buffer.size_bytes, Held{value, 0, 0, Way::none, start});
   }
 
   Found read(const Slice& slice) {
@@ -173,27 +208,88 @@ class SumCheck {
     for_each_row(slice, [&](std::int64_t begin, std::int64_t end) {
       bytes_.visit(begin, end, [&](const Held& held) {
         if (!first) first = held;
-        differ = differ || held.value != first->value || held.begin != first->begin ||
-                 held.way != first->way;
+        differ = differ || !held.is_same(*first);
       });
     });
-    if (differ) return {join(slice), 0};
-    return first ? Found{first->value, begin_of(slice) - first->begin, first->way} : Found{};
+    if (differ) return join(slice);
+    return first ? found(slice, *first) : Found{};
+  }
+  Found found(const Slice& slice, const Held& held) const {
+    return {held.value, begin_of(slice) - held.begin, held.way, held.received};
   }
 
-  /// One value for what was written piece by piece.
-  ValueId join(const Slice& slice) {
+  /// One value for what was written piece by piece; beside padding that is zero it may be one
+  /// already.
+  Found join(const Slice& slice) {
+    check_boxes(slice);
     std::uint64_t kinds = 2;
     Meeting all;
-    for_each_row(slice, [&](std::int64_t begin, std::int64_t end) {
-      bytes_.visit_runs(begin, end, [&](std::int64_t start, const Held& held) {
-        take(held.value, slice);
-        meet(all, held.value, slice);
-        kinds = mixed(mixed(kinds, contents_.kind(held.value)),
-                      static_cast<std::uint64_t>(std::max(start, begin) - begin_of(slice)));
-      });
+    std::optional<Held> first;
+    bool differ = false, has_padding = false;
+    for_each_run_of(slice, [&](std::int64_t begin, std::int64_t end, const Held& held) {
+      if (held.is_blank() && is_in_padding(slice.buffer, begin, end)) {
+        has_padding = true;
+        return;
+      }
+      if (!first) first = held;
+      differ = differ || !held.is_same(*first);
+      take(held.value, slice);
+      meet(all, held.value, slice);
+      kinds =
+          mixed(mixed(kinds, kind_of(held)), static_cast<std::uint64_t>(begin - begin_of(slice)));
     });
-    return contents_.one(kinds, kinds, all.micro);
+    if (has_padding && first) values_.with_padding.push_back(slice.buffer);
+    if (!first) return {};
+    if (!differ) return found(slice, *first);
+    return {contents_.one(kinds, kinds, all.micro), 0};
+  }
+  /// What was received outside of micro-batches adds nothing to sums, but it is something.
+  std::uint64_t kind_of(const Held& held) const {
+    return held.received != 0 ? values_.received[held.received - 1].name
+                              : contents_.kind(held.value);
+  }
+  bool is_in_padding(BufferId id, std::int64_t begin, std::int64_t end) {
+    const Buffer& buffer = program_.buffer(id);
+    const std::int64_t start = address(program_, id);
+    return !buffer.blocked && !is_block(buffer) &&
+           is_padding(claims_, id, begin - start, end - start);
+  }
+  static bool is_block(const Buffer& buffer) {
+    return buffer.role == BufferRole::step_block || buffer.role == BufferRole::result_block;
+  }
+
+  /// Whoever reads what came in several messages finds all of it: boxes of one value, which leave
+  /// nothing out but padding.
+  void check_boxes(const Slice& slice) {
+    std::set<std::uint32_t> seen;
+    std::optional<Held> blank;
+    std::int64_t blank_at = 0;
+    for_each_run_of(slice, [&](std::int64_t begin, std::int64_t end, const Held& held) {
+      if (held.received != 0) seen.insert(held.received - 1);
+      if (blank || !held.is_blank() || is_in_padding(slice.buffer, begin, end)) return;
+      blank = held;
+      blank_at = begin - address(program_, slice.buffer);
+    });
+    if (seen.empty()) return;
+    const Received* before = nullptr;
+    for (const std::uint32_t number : seen) {
+      const Received& received = values_.received[number];
+      if (before != nullptr && before->tag == received.tag)
+        return fault(index_, format("{} holds boxes of two values: one came with {}, the other "
+                                    "with {}",
+                                    name_of(slice), recv_text(*before), recv_text(received)));
+      before = &received;
+    }
+    if (blank)
+      fault(
+          index_,
+          format("no message has brought what {} holds from byte {} of {} on; other boxes "
+                 "of it came with {}",
+                 name_of(slice), blank_at, program_.buffer(slice.buffer).name, recv_text(*before)));
+  }
+  std::string recv_text(const Received& received) const {
+    return format("instruction {} ({})", received.instruction,
+                  short_text(program_, program_.instructions[received.instruction]));
   }
 
   /// Somebody uses a value for more than adding it to another: a sum must be complete.
@@ -226,9 +322,9 @@ class SumCheck {
     if (!all.micro) {
       all = {micro, value};
     } else if (const auto message = received_.find(value); message != received_.end()) {
-      shared_[message->second] = true;
+      values_.received[message->second].is_shared = true;
     } else if (const auto first = received_.find(all.by); first != received_.end()) {
-      shared_[first->second] = true;
+      values_.received[first->second].is_shared = true;
       all = {micro, value};
     } else {
       fault(index_, format("it reads {} of {} together with what is of {}", name_of(slice),
@@ -240,7 +336,8 @@ class SumCheck {
 
   void move(const Slice& from, const Slice& to) {
     const Found found = read(from);
-    write(to, found.value, found.way);
+    write(to, Held{found.value, static_cast<std::uint32_t>(index_), found.received, found.way,
+                   begin_of(to)});
   }
   /// Rule state knows whether a collective may be where it is; what works in place changes no sum.
   template <Collective Kind>
@@ -259,25 +356,84 @@ class SumCheck {
   void step(const Unpack& what) { move(what.from, what.to); }
   void step(const Record&) {}
   void step(const Wait&) {}
-  void step(const Send& what) {
-    const ValueId value = read(what.from).value;
-    take(value, what.from);
-    shared_.push_back(!contents_.micro(value));
+
+  // --- messages
+
+  void count_messages() {
+    for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
+      const What& what = program_.instructions[i].what;
+      if (!std::holds_alternative<Send>(what) && !std::holds_alternative<Recv>(what)) continue;
+      messages_.emplace(i, values_.messages.size());
+      values_.messages.emplace_back();
+    }
   }
+
+  void step(const Send& what) {
+    const Found found = read(what.from);
+    take(found.value, what.from);
+    Carried& message = values_.messages[messages_.at(index_)];
+    message.micro = std::nullopt;
+    if (const auto micro = contents_.micro(found.value)) message.micro = batch(*micro).micro;
+    if (found.received != 0)
+      message.received = found.received - 1;
+    else
+      message.made = hash_of_all(what.from);
+  }
+  const Batch& batch(std::size_t index) const {
+    return std::next(micros_.begin(), static_cast<std::ptrdiff_t>(index))->first;
+  }
+
+  /// The same for all slices of a tensor, of which a message carries one, on whatever rank.
+  std::uint64_t hash_of_all(const Slice& slice) const {
+    const Buffer& buffer = program_.buffer(slice.buffer);
+    std::uint64_t hash = 7, before = 0;
+    const Slice all = is_block(buffer) ? slice : program_.whole(slice.buffer);
+    for_each_run_of(all, [&](std::int64_t, std::int64_t, const Held& held) {
+      if (held.is_blank() || kind_of(held) == before) return;
+      before = kind_of(held);
+      hash = mixed(mixed(hash, before), static_cast<std::uint64_t>(held.begin - begin_of(all)));
+    });
+    return hash;
+  }
+
   /// Within a micro-batch the n-th value that comes with a tag is always of one kind. Otherwise
   /// another mesh adds to a sum, which that mesh answers for.
   void step(const Recv& what) {
-    shared_.push_back(false);
-    if (!micro_) return write(what.to, Contents::zero());
-    const std::uint64_t kind =
-        mixed(mixed(3, static_cast<std::uint64_t>(task_->kind)),
-              mixed(static_cast<std::uint64_t>(what.tag), received_in_task_[what.tag]++));
-    const ValueId value = contents_.one(kind, kind, micro_);
-    received_.emplace(value, shared_.size() - 1);
-    write(what.to, value);
+    const std::uint32_t number = received_by(what);
+    Carried& message = values_.messages[messages_.at(index_)];
+    message.received = number;
+    message.micro = task_->micro;
+    const Buffer& buffer = program_.buffer(what.to.buffer);
+    write(what.to, Held{came_[number], static_cast<std::uint32_t>(index_), number + 1, Way::none,
+                        is_block(buffer) ? begin_of(what.to) : address(program_, what.to.buffer)});
   }
+
+  /// The number of the value that a message brings a box of.
+  std::uint32_t received_by(const Recv& what) {
+    if (const auto known = under_way_.find(what.tag); known != under_way_.end()) {
+      bool has_come = false;
+      for_each_row(what.to, [&](std::int64_t begin, std::int64_t end) {
+        bytes_.visit(begin, end, [&](const Held& held) {
+          has_come = has_come || held.received == known->second + 1;
+        });
+      });
+      if (!has_come && values_.received[known->second].buffer == what.to.buffer)
+        return known->second;
+    }
+    const auto number = static_cast<std::uint32_t>(values_.received.size());
+    const std::uint64_t name = mixed(
+        task_hash_, mixed(static_cast<std::uint64_t>(what.tag), received_in_task_[what.tag]++));
+    values_.received.push_back(
+        {name, what.tag, what.to.buffer, static_cast<std::uint32_t>(index_), false});
+    came_.push_back(micro_ ? contents_.one(name, name, micro_) : Contents::zero());
+    if (micro_) received_.emplace(came_.back(), number);
+    under_way_[what.tag] = number;
+    return number;
+  }
+
   void step(const Feed& what) {
-    const std::uint64_t kind = mixed(4, what.input.index());
+    const std::uint64_t kind =
+        mixed(4, std::hash<std::string>()(program_.inputs[what.input.index()].name));
     write(what.to, contents_.one(kind, kind, number({what.micro, what.chunk})));
   }
 
@@ -291,13 +447,25 @@ class SumCheck {
     }
   }
 
+  /// Rows that leave a sum what it is, or add two, in any type. False for all others.
+  bool keeps_terms(const op::Op& op) {
+    if (op::is_rounding(op)) {
+      write(slices_[1], read(slices_[0]).value, Way::rounded);
+      return true;
+    }
+    if (op::is_widening(op) && leads_back(slices_[0])) {
+      write(slices_[1], read(slices_[0]).value);
+      return true;
+    }
+    if (!op::is_sum_of_two(op) && (!op::is_sum_with_rounded(op) || !leads_back(slices_[1])))
+      return false;
+    write(slices_[2], contents_.sum(read(slices_[0]).value, read(slices_[1]).value));
+    return true;
+  }
+
   void compute(const op::Op& op) {
-    if (op::is_rounding(op)) return write(slices_[1], read(slices_[0]).value, Way::rounded);
-    if (op::is_widening(op) && leads_back(slices_[0]))
-      return write(slices_[1], read(slices_[0]).value);
-    if (op::is_sum_of_two(op) || (op::is_sum_with_rounded(op) && leads_back(slices_[1])))
-      return write(slices_[2], contents_.sum(read(slices_[0]).value, read(slices_[1]).value));
     if (op::constant_of(op) == 0.0) return write(slices_[0], Contents::zero());
+    if (keeps_terms(op)) return note_computed(hash_of(op));
     const op::Operands operands = op::operands(op);
     const bool updates = is_update(op);
     std::uint64_t inputs = 5;
@@ -312,7 +480,10 @@ class SumCheck {
       const Found found = take_operand(slices_[i], all);
       reads_.push_back(contents_.kind(found.value));
       inputs = mixed(inputs, reads_.back());
-      if (found.offset != 0) inputs = mixed(inputs, static_cast<std::uint64_t>(found.offset));
+      // Which rows of a weight an update changes differs by rank; rules part and update-once know.
+      const bool is_own = updates && operands[i].state == op::State::weight;
+      if (found.offset != 0 && !is_own)
+        inputs = mixed(inputs, static_cast<std::uint64_t>(found.offset));
       const op::State state = operands[i].state;
       if (state == op::State::sum_over_gradients || state == op::State::sum_over_updates)
         totals_.push_back({index_, found.value, state == op::State::sum_over_gradients});
@@ -325,6 +496,13 @@ class SumCheck {
     meet_window(all, op);
     count_uses(all.micro);
     write_outputs(op, operands, inputs, all.micro);
+  }
+
+  /// Beside what a row reads, it says what it is and for which micro-batch.
+  void note_computed(std::uint64_t hash) {
+    const std::uint64_t micro = task_->micro ? static_cast<std::uint64_t>(*task_->micro) + 1 : 0;
+    values_.computed[program_.instructions[index_].stream.index()].push_back(
+        {mixed(hash, mixed(task_hash_, micro)), static_cast<std::uint32_t>(index_)});
   }
 
   /// What an op draws for samples is of their chunk, as all that it reads. Their micro-batch is
@@ -389,6 +567,7 @@ class SumCheck {
   void write_outputs(const op::Op& op, const op::Operands& operands, std::uint64_t inputs,
                      std::optional<std::size_t> micro) {
     const std::uint64_t row = mixed(hash_of(op), inputs);
+    note_computed(row);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].role == op::Role::read) continue;
       const std::uint64_t kind = mixed(row, i);
@@ -537,6 +716,7 @@ class SumCheck {
   const Program& program_;
   Report& report_;
   const std::map<Batch, std::size_t> micros_;
+  Claims claims_;
   Contents contents_;
   IntervalMap<Held> bytes_;
   std::map<ValueId, BufferId> parameter_of_;
@@ -547,16 +727,21 @@ class SumCheck {
   std::map<BufferId, std::vector<std::uint32_t>> uses_;  // how many of a weight, by micro-batch
   std::vector<Update> updates_;
   std::vector<Total> totals_;
-  NumberSet totalled_;                       // hashes of a total, a term and where it is from
-  std::map<ValueId, std::size_t> received_;  // number of the message
-  std::vector<bool> shared_;                 // of each message
+  NumberSet totalled_;  // hashes of a total, a term and where it is from
+  Values values_;
+  std::unordered_map<std::size_t, std::size_t> messages_;  // by instruction: into the list
+  std::vector<ValueId> came_;                              // of each value that is received
+  std::unordered_map<ValueId, std::uint32_t> received_;    // numbers of them
   std::size_t faults_ = 0;
 
   // Where the walk is.
   const Task* task_ = nullptr;
   std::optional<std::size_t> micro_;
   std::size_t index_ = 0;
-  std::map<std::int64_t, std::uint64_t> received_in_task_;  // messages by tag
+  std::uint64_t task_hash_ = 0;
+  std::map<std::pair<TaskKind, std::optional<std::int64_t>>, std::uint64_t> tasks_;  // how many
+  std::map<std::int64_t, std::uint64_t> received_in_task_;  // values by tag
+  std::map<std::int64_t, std::uint32_t> under_way_;         // the last of them
   std::vector<Slice> slices_;                               // of the part under way
   std::vector<std::uint64_t> reads_;                        // kinds of what it reads
   std::vector<BufferId> weights_;                           // that it uses in the forward pass
@@ -568,9 +753,9 @@ void check_sums(const Program& program, Report& report) {
   SumCheck(program, report).run();
 }
 
-std::vector<bool> shared_messages(const Program& program) {
+Values values_of(const Program& program) {
   Report unused(program);
-  return SumCheck(program, unused).shared_messages();
+  return SumCheck(program, unused).values();
 }
 
 }  // namespace fourfold::verify

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/format.h"
 #include "base/parallel.h"
 #include "program/text.h"
+#include "verify/box.h"
 #include "verify/exchange.h"
 #include "verify/representatives.h"
 #include "verify/rules.h"
@@ -177,6 +179,28 @@ class JobCheck {
       }
       const std::vector<Rank>& peers = input_.ranks[ranks[i].index()].peers;
       join(ranks[i], bound_to(own, ranks[i], peers), *proof);
+      if (comparable_ && have_one_peer(channels, peers))
+        check_order_of_messages(bound_to(bundle, ranks[i], peers), ranks[i]);
+    }
+  }
+
+  /// True if messages of one tag go to one peer, or come from one, in two channels: in two on the
+  /// first rank of the class, which has another peer in each.
+  static bool have_one_peer(const std::vector<Channel>& channels, const std::vector<Rank>& peers) {
+    std::set<std::tuple<bool, std::int64_t, Rank>> seen;
+    for (std::size_t i = 0; i < channels.size(); ++i)
+      if (!seen.insert({channels[i].sends, channels[i].tag, peers[i]}).second) return true;
+    return false;
+  }
+
+  /// order: the only rule that asks which peers are one.
+  void check_order_of_messages(const Bundle& bundle, Rank rank) {
+    for (const Program& program : bundle.programs) {
+      Report report(program);
+      if (check_order(program, report)) check_memory(program, report);
+      std::vector<Fault> faults = report.take();
+      std::erase_if(faults, [](const Fault& fault) { return fault.rule != "order"; });
+      add(rank, std::move(faults));
     }
   }
 
@@ -198,11 +222,56 @@ class JobCheck {
       }
     const auto first = kin.empty() ? std::nullopt : std::optional(kin[0]);
     // In a pipeline, who sends what to another mesh depends on the sizes of both: a rank may have
-    // more messages than its siblings. Each kind is then proved by itself, however many there are.
-    const bool may_differ = exchanges_messages(bundle) && same_persistent(bundle, first);
+    // more messages than its siblings, or none. Each kind is then proved by itself, however many
+    // there are.
+    const bool may_differ =
+        (exchanges_messages(bundle) ||
+         std::ranges::any_of(
+             kin, [&](std::size_t i) { return exchanges_messages(*job_.classes[i].bundle); })) &&
+        same_persistent(bundle, first);
     if (first && !may_differ && !tell_stranger(rank, bundle, *first)) return std::nullopt;
     found_class(rank, bundle, {meshes, fingerprint(bundle), true});
+    if (first && comparable_) check_computed(rank, *first);
     return comparable_ ? std::optional(proofs_.size() - 1) : std::nullopt;
+  }
+
+  /// class: whatever a class has of messages, its ranks compute what others of the same meshes do,
+  /// on the same streams in the same order.
+  void check_computed(Rank rank, std::size_t sibling) {
+    const PositionClass &one = job_.classes[sibling], &other = job_.classes.back();
+    for (std::size_t p = 0; p < one.bundle->programs.size(); ++p) {
+      const Program &theirs = one.bundle->programs[p], &own = other.bundle->programs[p];
+      for (std::size_t stream = 0; stream < theirs.streams.size(); ++stream) {
+        const auto place = std::ranges::find(own.streams, theirs.streams[stream]);
+        static const std::vector<Computed> none;
+        const auto& wanted = one.skeletons[p].values.computed[stream];
+        const auto& found =
+            place == own.streams.end()
+                ? none
+                : other.skeletons[p]
+                      .values.computed[static_cast<std::size_t>(place - own.streams.begin())];
+        const auto differ =
+            std::ranges::mismatch(wanted, found, {}, &Computed::hash, &Computed::hash);
+        if (differ.in1 == wanted.end() && differ.in2 == found.end()) continue;
+        Report report(own);
+        const std::string text =
+            differ.in1 == wanted.end()
+                ? format("rank {} of the same meshes computes nothing more on stream {}",
+                         theirs.rank.index(), theirs.streams[stream])
+                : format(
+                      "rank {} of the same meshes computes instruction {} ({}) next on stream {}, "
+                      "from other values than are here or in another way",
+                      theirs.rank.index(), differ.in1->instruction,
+                      short_text(theirs, theirs.instructions[differ.in1->instruction]),
+                      theirs.streams[stream]);
+        if (differ.in2 == found.end())
+          report.fault("class", text);
+        else
+          report.fault("class", differ.in2->instruction, text);
+        add(rank, report.take());
+        break;
+      }
+    }
   }
 
   /// Reports a rank that is not what its siblings are. False where there are so many that ranks
@@ -311,7 +380,33 @@ class JobCheck {
       add(rank, report.take());
     }
     comparable_ = comparable_ && in_bounds;
+    if (comparable_) check_padding(rank, index);
     if (comparable_) note(rank, bundle, index);
+  }
+
+  /// class: what was taken for padding on the first rank of a class, and is zero there, is padding
+  /// on the others.
+  void check_padding(Rank rank, std::size_t index) {
+    const PositionClass& proved = job_.classes[index];
+    for (std::size_t p = 0; p < proved.skeletons.size(); ++p) {
+      const Program& program = proved.bundle->programs[p];
+      std::vector<BufferId> padded = proved.skeletons[p].values.with_padding;
+      if (padded.empty()) continue;
+      Program own;  // all that tells where padding begins
+      own.name = program.name;
+      own.rank = rank;
+      own.world = program.world;
+      own.meshes = program.meshes;
+      own.buffers = program.buffers;
+      Claims first_claims(program), own_claims(own);
+      std::ranges::sort(padded);
+      for (const auto end = std::ranges::unique(padded).begin();
+           const BufferId id : std::ranges::subrange(padded.begin(), end))
+        if (sizes_without_padding(first_claims, id) != sizes_without_padding(own_claims, id))
+          fault(rank, "class",
+                format("{}: {} is padded elsewhere than on rank {}, where zero is read as padding",
+                       program.name, program.buffer(id).name, program.rank.index()));
+    }
   }
 
   void note(Rank rank, const Bundle& bundle, std::size_t index) {

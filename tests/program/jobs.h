@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "program/job.h"
@@ -25,6 +26,20 @@ Bundle grid_bundle(const Grid& grid, Rank rank, std::int64_t micros);
 /// Two meshes of `width` ranks each, cut by data: the first embeds, the second computes the loss;
 /// activations and gradients of two micro-batches travel between them.
 std::vector<Bundle> pipeline_job(std::int64_t width);
+
+/// A tensor [samples, rows, columns] that goes from the ranks of one mesh to those of another.
+struct HandOver {
+  Shape shape;
+  std::int64_t senders = 1, receivers = 1;
+  std::vector<std::string> sender_cuts = {};  // of each dim: "r", or "" where it is whole
+  std::vector<std::string> receiver_cuts = {};
+  bool is_uneven = false;   // some tile has padding
+  bool is_chain = false;    // each receiver passes on what it receives to the next one
+  std::int64_t chunks = 1;  // of a chain
+};
+/// A program "pass" of two micro-batches: each sender computes its tile, sends boxes of it, and
+/// each receiver puts its own tile together from them, and uses it.
+std::vector<Bundle> hand_over_job(const HandOver& edge);
 
 /// A job in which each rank is a class of its own, whatever its programs are.
 inline Job job_of(std::vector<Bundle> by_rank) {

@@ -170,7 +170,8 @@ std::vector<Bundle> two_messages(const std::array<std::int64_t, 2>& tags) {
     b.buffer("b", {4, 8}, {}, {"data", ""});
     b.task(TaskKind::forward);
     if (sends)
-      for (const std::string_view name : {"a", "b"}) b.op("math", op::Fill{0, {2, 8}}, {name});
+      for (const std::string_view name : {"a", "b"})
+        b.op("math", op::Fill{name == "a" ? 1.0 : 2.0, {2, 8}}, {name});
     const auto tag = [&](std::size_t i) {
       return rank == 1 ? tags[i] : static_cast<std::int64_t>(i);
     };
@@ -187,10 +188,10 @@ std::vector<Bundle> two_messages(const std::array<std::int64_t, 2>& tags) {
   return job;
 }
 
-TEST(VerifyJob, siblings_that_receive_different_buffers_are_a_fault) {
+TEST(VerifyJob, siblings_that_receive_different_values_are_a_fault) {
   EXPECT_EQ(all(verify_all(two_messages({0, 1}))), "");
   expect_job_fault(two_messages({1, 0}), "matching", 3,
-                   "sends another buffer than rank 0 in instruction 2 (send a peer 2 tag 0)");
+                   "sends another value than rank 0 in instruction 3 (send b peer 2 tag 1)");
 }
 
 TEST(VerifyJob, a_part_of_another_place_is_a_fault) {
