@@ -52,7 +52,8 @@ Simulated simulated(const Question& question, PricedPlan& plan, double memory_by
   return result;
 }
 
-/// Of the order that is best with what is hidden and the one that is best without.
+/// Simulates the order that is best with what is hidden and the one that is best without, and keeps
+/// the faster one.
 void simulate_orders(const Question& question, PricedPlan& plan, double memory_bytes) {
   plan.simulated = simulated(question, plan, memory_bytes);
   if (!plan.plain_order) return;
