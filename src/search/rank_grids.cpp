@@ -212,6 +212,7 @@ class Ranker {
   void choose_order(CountedGrid& grid) {
     PricedPlan& priced = grid.plan;
     std::set<std::vector<std::int64_t>> seen;
+    PricedOrder plain;
     bool is_first = true;
     std::vector<std::vector<std::string>> orders = orders_of(question_.spec.grid.order);
     if (question_.keeps_order) orders.resize(1);
@@ -224,12 +225,15 @@ class Ranker {
       Price price = pricer_.price(priced.demand, groups);
       // Equal but for rounding is no better.
       constexpr double rounding = 1e-9;
+      if (is_first || price.all() < (1 - rounding) * plain.price.all())
+        plain = {order, price, seconds_of_linears(grid, groups)};
       if (!is_first && price.step() >= (1 - rounding) * priced.price.step()) continue;
       is_first = false;
       priced.price = std::move(price);
       priced.spec.grid.order = order;
       priced.linears_s = seconds_of_linears(grid, groups);
     }
+    if (plain.price.all() < priced.price.all()) priced.plain_order = std::move(plain);
   }
 
   double seconds_of_linears(const CountedGrid& grid, const std::vector<AxisGroup>& groups) {

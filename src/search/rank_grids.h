@@ -47,6 +47,13 @@ struct Simulated {
   bool fits = true;
 };
 
+/// An order of ranks, and what it makes of a grid.
+struct PricedOrder {
+  std::vector<std::string> order;
+  Price price;
+  double linears_s = 0;
+};
+
 struct PricedPlan {
   plan::PlanSpec spec;  // with the grid, its best order, and the recomputation that fits
   std::int64_t accumulation = 1;
@@ -55,10 +62,14 @@ struct PricedPlan {
   Price price;
   /// AxoNN's equation 9 over the linears, by the rates of the axes: what the paper ranks by.
   double linears_s = 0;
+  /// The order that takes least where nothing is hidden, if it is another one.
+  std::optional<PricedOrder> plain_order;
   std::optional<Simulated> simulated;  // see simulate_best.h
 
   /// What is known best of the time of a step.
   double seconds() const { return simulated ? simulated->step_s : price.step(); }
+  /// The least time with nothing hidden.
+  double plain_seconds() const { return plain_order ? plain_order->price.all() : price.all(); }
   /// What the programs are expected to take: as much room beside computation as they have.
   double expected_bytes() const { return demand.memory.all() + demand.room_bytes; }
 };

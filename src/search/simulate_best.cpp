@@ -25,12 +25,12 @@ std::size_t bring_forward(std::vector<PricedPlan>& plans, std::size_t count) {
   count = std::min(count, plans.size());
   if (count == 0) return 0;
   std::vector<double> sums;
-  for (const PricedPlan& plan : plans) sums.push_back(plan.price.all());
+  for (const PricedPlan& plan : plans) sums.push_back(plan.plain_seconds());
   std::ranges::nth_element(sums, sums.begin() + static_cast<std::ptrdiff_t>(count - 1));
   const double most = sums[count - 1];
   const auto others =
       std::stable_partition(plans.begin() + static_cast<std::ptrdiff_t>(count), plans.end(),
-                            [&](const PricedPlan& plan) { return plan.price.all() <= most; });
+                            [&](const PricedPlan& plan) { return plan.plain_seconds() <= most; });
   return static_cast<std::size_t>(others - plans.begin());
 }
 
@@ -52,6 +52,22 @@ Simulated simulated(const Question& question, PricedPlan& plan, double memory_by
   return result;
 }
 
+/// Simulates the order that is best with what is hidden and the one that is best without, and keeps
+/// the faster one.
+void simulate_orders(const Question& question, PricedPlan& plan, double memory_bytes) {
+  plan.simulated = simulated(question, plan, memory_bytes);
+  if (!plan.plain_order) return;
+  PricedPlan other = plan;
+  other.spec.grid.order = plan.plain_order->order;
+  other.price = plan.plain_order->price;
+  other.linears_s = plan.plain_order->linears_s;
+  other.simulated = simulated(question, other, memory_bytes);
+  const bool fits_better = other.simulated->fits && !plan.simulated->fits;
+  const bool fits_as_well = other.simulated->fits == plan.simulated->fits;
+  if (fits_better || (fits_as_well && other.simulated->step_s < plan.simulated->step_s))
+    plan = std::move(other);
+}
+
 }  // namespace
 
 void simulate_best(const Question& question, Answer& answer, std::size_t count) {
@@ -63,8 +79,7 @@ void simulate_best(const Question& question, Answer& answer, std::size_t count) 
     const std::size_t begin = answer.simulated;
     answer.simulated = begin == 0 ? chosen : std::min(begin + count - fitting, most);
     for_each_on_all_cores(answer.simulated - begin, [&](std::size_t i) {
-      PricedPlan& plan = answer.plans[begin + i];
-      plan.simulated = simulated(question, plan, answer.memory_bytes);
+      simulate_orders(question, answer.plans[begin + i], answer.memory_bytes);
     });
     for (std::size_t i = begin; i < answer.simulated; ++i)
       fitting += answer.plans[i].simulated->fits ? 1 : 0;

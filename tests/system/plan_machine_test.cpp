@@ -25,7 +25,7 @@ void expect_within_100_columns(const std::string& text) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
 }
 
-/// Of all cores together, as others may be busy on this machine too.
+/// The work of all cores together: others may be busy on this machine too.
 double cpu_seconds_since(std::clock_t start) {
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
