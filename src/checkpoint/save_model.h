@@ -30,7 +30,7 @@ struct ModelFileSpec {
 /// whole or not at all; of several, the index goes first and comes last. Memory: no rank takes more
 /// than two pieces. `bytes_of` is asked for what the mesh of this rank has. Errors:
 /// UserError(storage).
-void save_model(const std::string& folder, const JobState& state, const BufferReads& bytes_of, comm::World* world = nullptr,
-                const ModelFileSpec& spec = {});
+void save_model(const std::string& folder, const JobState& state, const BufferReads& bytes_of,
+                comm::World* world = nullptr, const ModelFileSpec& spec = {});
 
 }  // namespace fourfold::checkpoint

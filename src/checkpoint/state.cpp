@@ -25,7 +25,8 @@ std::vector<StateTensor> state_of(const program::Program& program) {
     const Mesh& mesh = program.meshes[buffer.sharding.mesh.index()];
     const auto position = mesh.ranks.position(program.rank);
     if (!position) continue;
-    const bool is_common = buffer.role == program::BufferRole::counter && buffer.sharding.mesh.index() > 0;
+    const bool is_common =
+        buffer.role == program::BufferRole::counter && buffer.sharding.mesh.index() > 0;
     state.push_back({&buffer, memory_box(mesh, buffer, *position),
                      held_box(mesh, buffer, *position),
                      !is_common && is_owner(mesh, buffer, *position)});
@@ -57,8 +58,8 @@ JobState::JobState(const program::Job& job) {
 void JobState::add(const program::Program& program) {
   meshes = program.meshes;
   for (const program::Buffer& buffer : program.buffers)
-    if (is_state(buffer) && std::ranges::find(tensors, buffer.name, &program::Buffer::name) ==
-                                tensors.end())
+    if (is_state(buffer) &&
+        std::ranges::find(tensors, buffer.name, &program::Buffer::name) == tensors.end())
       tensors.push_back(buffer);
 }
 

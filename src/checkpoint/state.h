@@ -35,7 +35,7 @@ std::vector<StateTensor> state_of(const program::Program& program);
 /// The state of a whole job: each tensor once, as the mesh that has it holds it.
 struct JobState {
   JobState() = default;
-  /// Of a job on one mesh, of which any program knows all.
+  /// Any program of a job on one mesh knows all of it.
   JobState(const program::Program& program);  // NOLINT(google-explicit-constructor)
   /// By mesh, and then in the order of its programs' buffers.
   explicit JobState(const program::Job& job);

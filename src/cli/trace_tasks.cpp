@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/trace_file.h"
 #include "pipeline/draw.h"
@@ -108,11 +109,11 @@ void trace_tasks(const TraceTasksArguments& arguments) {
       time = {time.begin_s - *begin_s, time.end_s - *begin_s};
       timing.makespan_s = std::max(timing.makespan_s, time.end_s);
     }
-  screen::print("step %lld of %s: %s; F forward, B backward, W gradients of weights, by "
-                "micro-batch; dots wait\n\n%s",
-                static_cast<long long>(number), path.c_str(),
-                format_duration(timing.makespan_s).c_str(),
-                pipeline::to_text(orders, timing, 160, "rank").c_str());
+  screen::print(
+      "step %lld of %s: %s; F forward, B backward, W gradients of weights, by "
+      "micro-batch; dots wait\n\n%s",
+      static_cast<long long>(number), path.c_str(), format_duration(timing.makespan_s).c_str(),
+      pipeline::to_text(orders, timing, 160, "rank").c_str());
 }
 
 }  // namespace fourfold::cli

@@ -70,7 +70,8 @@ struct Prepared {
 
 /// How many ranks, one after another, share a host; nothing where hosts differ in that.
 std::optional<std::int64_t> ranks_per_host(const std::vector<std::string>& hosts) {
-  const auto other = std::ranges::find_if(hosts, [&](const auto& host) { return host != hosts[0]; });
+  const auto other =
+      std::ranges::find_if(hosts, [&](const auto& host) { return host != hosts[0]; });
   const auto number = static_cast<std::size_t>(other - hosts.begin());
   std::set<std::string> seen;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
@@ -231,7 +232,7 @@ std::unique_ptr<rundir::RunLock> lock_run(const TrainArguments& arguments,
 rundir::StartRequest request_of(const TrainArguments& arguments, const Prepared& run) {
   const job::Job& job = run.job;
   const train::CheckpointSpec& spec = job.config.train.checkpoint;
-  const checkpoint::JobState state(job.programs);
+  const checkpoint::JobState whole(job.programs);
   const auto check_point = [&](const rundir::ResumePoint& point, bool is_own) {
     const std::int64_t step = point.found.manifest.step;
     job::check_start(point.found, job, *run.source,
@@ -244,8 +245,8 @@ rundir::StartRequest request_of(const TrainArguments& arguments, const Prepared&
           .overwrites = arguments.overwrite,
           .is_dry = arguments.dry_run,
           .holder = rundir::this_holder(arguments.variable),
-          .weights_bytes = checkpoint::parameter_bytes(state),
-          .checkpoint_bytes = spec.is_on() ? checkpoint::whole_bytes(state) : 0,
+          .weights_bytes = checkpoint::parameter_bytes(whole),
+          .checkpoint_bytes = spec.is_on() ? checkpoint::whole_bytes(whole) : 0,
           .checkpoints_kept = spec.keep_last,
           .check_point = check_point,
           .check_older =
@@ -409,7 +410,8 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   const std::vector<std::string> hosts = world.all_gather(comm::own_placement().host);
   const auto ranks = static_cast<std::int64_t>(world.size());
   std::optional<Given> given;
-  processes.together([&] { given = read_given(arguments, {advice.threads, ranks_per_host(hosts)}); });
+  processes.together(
+      [&] { given = read_given(arguments, {advice.threads, ranks_per_host(hosts)}); });
   const job::ChosenGrid chosen = share_grid(arguments, *given, processes);
   std::optional<Prepared> run;
   processes.together([&] { run = prepare(arguments, std::move(*given), ranks); });

@@ -23,23 +23,24 @@ program::Bundle compile_for(const graph::ModelGraphs& model, const plan::Plan& p
   bundle.persistent_bytes = persistent.bytes;
   for (const graph::Graph& graph : model.graphs) {
     if (graph.mesh != mesh || (!options.only.empty() && graph.name != options.only)) continue;
-    bundle.programs.push_back(run_passes(graph, {plan, target, persistent, transfers, rank}, options));
+    bundle.programs.push_back(
+        run_passes(graph, {plan, target, persistent, transfers, rank}, options));
     bundle.transient_bytes =
         std::max(bundle.transient_bytes, bundle.programs.back().transient_bytes);
   }
   return bundle;
 }
 
-/// Ranks of a mesh that send and receive the same parts of their tensors in the same order, from and
-/// to whomever. `first` is the one that is compiled.
+/// Ranks of a mesh that send and receive the same parts of their tensors in the same order, from
+/// and to whomever. `first` is the one that is compiled.
 struct Class {
   std::uint32_t index = 0;
   Rank first;
   std::vector<program::Channel> channels;
 };
 
-/// What a rank does along an edge: its messages, each with the number of its peer among those of the
-/// edge, in the order in which they are first met.
+/// What a rank does along an edge: its messages, each with the number of its peer among those of
+/// the edge, in the order in which they are first met.
 struct Exchange {
   std::size_t edge = 0;
   std::vector<std::tuple<bool, std::size_t, reshard::Slice>> messages;

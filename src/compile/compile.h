@@ -10,8 +10,8 @@
 namespace fourfold::compile {
 
 /// The job of a plan. A bundle has a program for every graph of its mesh, over one persistent and
-/// one transient region. The ranks of a mesh are one class where they send and receive the same parts
-/// of their tensors; each class is compiled once.
+/// one transient region. The ranks of a mesh are one class where they send and receive the same
+/// parts of their tensors; each class is compiled once.
 program::Job compile(const graph::ModelGraphs& model, const plan::Plan& plan,
                      const machine::Target& target, const PassOptions& options = {});
 

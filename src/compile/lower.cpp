@@ -351,15 +351,15 @@ class Lowering {
     const auto tag = static_cast<std::int64_t>(handover.edge);
     const Slice all = slice(handover.value);
     for (const Message& message : transfers_.messages(handover.edge, rank_)) {
-      const Slice part{all.buffer, all.offset_bytes + message.slice.offset_bytes,
-                       message.slice.rows, message.slice.row_bytes,
-                       message.slice.rows == 1 ? 0 : message.slice.pitch_bytes};
+      const Slice run{all.buffer, all.offset_bytes + message.slice.offset_bytes, message.slice.rows,
+                      message.slice.row_bytes,
+                      message.slice.rows == 1 ? 0 : message.slice.pitch_bytes};
       if (message.sends)
-        program_.instructions.push_back(
-            {edge_stream(edge, handover.sends ? "to" : "pass"), program::Send{message.peer, tag, part}});
+        program_.instructions.push_back({edge_stream(edge, handover.sends ? "to" : "pass"),
+                                         program::Send{message.peer, tag, run}});
       else
         program_.instructions.push_back(
-            {edge_stream(edge, "from"), program::Recv{message.peer, tag, part}});
+            {edge_stream(edge, "from"), program::Recv{message.peer, tag, run}});
     }
   }
 

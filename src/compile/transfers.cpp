@@ -46,8 +46,8 @@ std::vector<std::vector<Message>> copies(const plan::Plan& plan, const plan::Edg
   return result;
 }
 
-/// Where a rank has its part of a value.
-struct Part {
+/// What a rank has of a value, and the shape that it stores it in.
+struct Held {
   const reshard::Box* box = nullptr;
   Shape stored;
 };
@@ -66,13 +66,12 @@ class Resharding {
 
   std::vector<std::vector<Message>> run() const {
     const std::vector<reshard::HostId> hosts = hosts_of(plan_);
-    const reshard::ReshardPlan resharding = reshard::make_plan(
-        from_, to_, hosts,
-        {.strategy = plan_.reshard.strategy,
-         .chunks = plan_.reshard.chunks,
-         .links = links,
-         .element_bytes = bytes_,
-         .limits = {}});
+    const reshard::ReshardPlan resharding = reshard::make_plan(from_, to_, hosts,
+                                                               {.strategy = plan_.reshard.strategy,
+                                                                .chunks = plan_.reshard.chunks,
+                                                                .links = links,
+                                                                .element_bytes = bytes_,
+                                                                .limits = {}});
     const auto steps = reshard::lower(resharding, hosts, reshard::Turns::free);
     std::vector<std::vector<Message>> result(static_cast<std::size_t>(plan_.world));
     for (std::size_t rank = 0; rank < result.size(); ++rank)
@@ -84,13 +83,12 @@ class Resharding {
   void add(const reshard::Step& step, Rank rank, std::vector<Message>& messages) const {
     require(step.kind == reshard::StepKind::send || step.kind == reshard::StepKind::receive,
             "stages have no rank in common and gather nothing");
-    const Part part = part_of(rank);
-    for (const reshard::Slice& slice :
-         reshard::slices_of(step.box, *part.box, part.stored, bytes_))
+    const Held held = held_by(rank);
+    for (const reshard::Slice& slice : reshard::slices_of(step.box, *held.box, held.stored, bytes_))
       messages.push_back({step.kind == reshard::StepKind::send, step.peer, slice});
   }
 
-  Part part_of(Rank rank) const {
+  Held held_by(Rank rank) const {
     if (const auto place = from_.ranks.position(rank)) return {&from_.boxes[*place], from_stored_};
     return {&to_.boxes[to_.ranks.position(rank).value()], to_stored_};
   }

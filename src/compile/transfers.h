@@ -19,9 +19,9 @@ struct Message {
   bool operator==(const Message&) const = default;
 };
 
-/// Of a few bytes that every rank has, rank j of a mesh gets a copy from rank j of the other one,
-/// modulo its ranks. All else is resharded as the plan says: by broadcast, each box leaves its mesh
-/// once, and the ranks that want it pass it on in chunks. Edges that are alike share one plan.
+/// A few bytes that every rank has go from rank j of one mesh to rank j of the other one, modulo
+/// its ranks. All else is resharded as the plan says: by broadcast, each box leaves its mesh once,
+/// and the ranks that want it pass it on in chunks. Edges that are alike share one plan.
 class Transfers {
  public:
   explicit Transfers(const plan::Plan& plan);

@@ -79,19 +79,20 @@ struct Words {
                      "at a time, which does not divide the {} ranks of the job; start a multiple "
                      "of {}",
                      problem.stages, grid.x, grid.y, grid.z, of_all, problem.ranks, of_all)};
-    return {{"parallel.pipeline.stages", "parallel.tensor", "parallel.data"},
-            format("parallel.pipeline.stages = {} of the grid x {} y {} z {} data {} have {} "
-                   "ranks, the job {}; start {} ranks, or set parallel.data = auto",
-                   problem.stages, grid.x, grid.y, grid.z, *grid.data, of_all, problem.ranks,
-                   of_all)};
+    return {
+        {"parallel.pipeline.stages", "parallel.tensor", "parallel.data"},
+        format("parallel.pipeline.stages = {} of the grid x {} y {} z {} data {} have {} "
+               "ranks, the job {}; start {} ranks, or set parallel.data = auto",
+               problem.stages, grid.x, grid.y, grid.z, *grid.data, of_all, problem.ranks, of_all)};
   }
 
   InfeasibleText operator()(const plan::UnevenMeshes& problem) const {
     if (problem.meshes != problem.stages)
-      return {{"parallel.pipeline.meshes", "parallel.pipeline.stages"},
-              format("parallel.pipeline.meshes has {}, for parallel.pipeline.stages = {}; write one "
-                     "for each stage",
-                     counted(problem.meshes, "grid"), problem.stages)};
+      return {
+          {"parallel.pipeline.meshes", "parallel.pipeline.stages"},
+          format("parallel.pipeline.meshes has {}, for parallel.pipeline.stages = {}; write one "
+                 "for each stage",
+                 counted(problem.meshes, "grid"), problem.stages)};
     return {{"parallel.pipeline.meshes"},
             format("parallel.pipeline.meshes have {} ranks together, the job {}; start {} ranks",
                    problem.ranks_of_meshes, problem.ranks.value_or(0), problem.ranks_of_meshes)};

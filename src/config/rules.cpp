@@ -128,13 +128,13 @@ Verdict grid_is_a_job(const Config& c) {
                        static_cast<double>(grid.z) * static_cast<double>(grid.data.value_or(1)) *
                        static_cast<double>(c.plan.pipeline.stages);
   if (ranks <= static_cast<double>(most_ranks)) return std::nullopt;
-  const std::string stages =
-      c.plan.pipeline.stages > 1 ? format("parallel.pipeline.stages = {}, ", c.plan.pipeline.stages)
+  const std::string stages = c.plan.pipeline.stages > 1
+                                 ? format("parallel.pipeline.stages = {}, ", c.plan.pipeline.stages)
                                  : "";
-  return Finding{format("{}parallel.tensor x {} y {} z {} and parallel.data = {} are {} ranks",
-                        stages, grid.x, grid.y, grid.z, grid.data.value_or(1),
-                        format_number(ranks)),
-                 format("the largest job has {}", most_ranks)};
+  return Finding{
+      format("{}parallel.tensor x {} y {} z {} and parallel.data = {} are {} ranks", stages, grid.x,
+             grid.y, grid.z, grid.data.value_or(1), format_number(ranks)),
+      format("the largest job has {}", most_ranks)};
 }
 
 Verdict stages_have_layers_each(const Config& c) {
@@ -171,9 +171,10 @@ Verdict meshes_replace_the_grid(const Config& c) {
   plan::Grid grid = c.plan.grid, first = c.plan.pipeline.grids[0];
   first.order = grid.order;
   if (grid == first || (grid.x * grid.y * grid.z == 1 && !grid.data)) return std::nullopt;
-  return Finding{"parallel.pipeline.meshes gives each stage its grid, and parallel.tensor and "
-                 "parallel.data are of all stages",
-                 "leave either out"};
+  return Finding{
+      "parallel.pipeline.meshes gives each stage its grid, and parallel.tensor and "
+      "parallel.data are of all stages",
+      "leave either out"};
 }
 
 Verdict columns_divide_width(const Config& c) {

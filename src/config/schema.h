@@ -67,12 +67,11 @@ using Pins = std::vector<plan::Pin>;
 using Grids = std::vector<plan::Grid>;
 
 /// A key's type is the kind of its place. An optional number is written `auto` where it is open.
-using Field =
-    std::variant<Place<bool>, Place<int>, Place<std::int64_t>, Place<std::uint64_t>,
-                 Place<std::optional<std::int64_t>>, Place<double>, Place<std::string>, Choice,
-                 Pair, Permutation, Place<plan::Checkpointing>, Place<Blend>, Integers,
-                 Place<std::vector<double>>, Place<data::BadPictures>, Amount, Place<Grids>,
-                 Place<pipeline::WeightDelay>, Place<Pins>>;
+using Field = std::variant<Place<bool>, Place<int>, Place<std::int64_t>, Place<std::uint64_t>,
+                           Place<std::optional<std::int64_t>>, Place<double>, Place<std::string>,
+                           Choice, Pair, Permutation, Place<plan::Checkpointing>, Place<Blend>,
+                           Integers, Place<std::vector<double>>, Place<data::BadPictures>, Amount,
+                           Place<Grids>, Place<pipeline::WeightDelay>, Place<Pins>>;
 
 struct Bounds {
   double least = -std::numeric_limits<double>::infinity();

@@ -104,9 +104,9 @@ std::vector<Key> parallel_keys() {
                   "backward (Huang et al. 2019); 1f1b, in turn, as soon as the last stage has one "
                   "(Narayanan et al. 2019); eager-1f1b, with twice as many ahead, so that others "
                   "are computed while one is sent (Zhuang et al. 2023).",
-       .field = choice<Schedule>(
-           at_pipeline(&PipelineSpec::schedule), {"gpipe", "1f1b", "eager-1f1b"},
-           {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b}),
+       .field =
+           choice<Schedule>(at_pipeline(&PipelineSpec::schedule), {"gpipe", "1f1b", "eager-1f1b"},
+                            {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b}),
        .fallback = "1f1b",
        .cost = "gpipe holds the activations of all micro-batches, 1f1b of as many as stages follow "
                "at most, eager-1f1b of twice as many, or of fewer where memory.limit is less; the "
@@ -114,9 +114,10 @@ std::vector<Key> parallel_keys() {
        .example = "eager-1f1b",
        .elsewhere = {"pipeline_parallel_schedule", "pipeline_schedule", "pp_schedule"}},
       {.path = "parallel.pipeline.weight_delay",
-       .meaning = "By how many micro-batches the gradients of weights come after the gradients that "
-                  "the stage before waits for; none: together with them; auto: as few as make the "
-                  "shortest step, by arithmetic alone.",
+       .meaning =
+           "By how many micro-batches the gradients of weights come after the gradients that "
+           "the stage before waits for; none: together with them; auto: as few as make the "
+           "shortest step, by arithmetic alone.",
        .field = Place<pipeline::WeightDelay>(at_pipeline(&PipelineSpec::weight_delay)),
        .fallback = "none",
        .unit = "micro-batches",
@@ -150,14 +151,16 @@ std::vector<Key> parallel_keys() {
            [](Config& config) -> Passing& { return config.plan.pipeline.reshard.strategy; },
            {"broadcast", "send_recv"}, {Passing::broadcast, Passing::send_recv}),
        .fallback = "broadcast",
-       .cost = "send_recv sends as many times the bytes as there are ranks that want them; the same "
-               "bits.",
+       .cost =
+           "send_recv sends as many times the bytes as there are ranks that want them; the same "
+           "bits.",
        .example = "send_recv"},
       {.path = "parallel.pipeline.transfer_chunks",
-       .meaning = "Chunks in which a broadcast passes from rank to rank; auto: by its bytes, for 20 "
-                  "microseconds a message.",
-       .field = Place<std::optional<std::int64_t>>(
-           [](Config& config) -> std::optional<std::int64_t>& {
+       .meaning =
+           "Chunks in which a broadcast passes from rank to rank; auto: by its bytes, for 20 "
+           "microseconds a message.",
+       .field =
+           Place<std::optional<std::int64_t>>([](Config& config) -> std::optional<std::int64_t>& {
              return config.plan.pipeline.reshard.chunks;
            }),
        .fallback = "auto",
@@ -168,8 +171,8 @@ std::vector<Key> parallel_keys() {
       {.path = "parallel.pipeline.ranks_per_host",
        .meaning = "How many ranks, one after another, share a host, so that a tensor enters each "
                   "host once. auto: as the launcher says; all of them where it says nothing.",
-       .field = Place<std::optional<std::int64_t>>(
-           [](Config& config) -> std::optional<std::int64_t>& {
+       .field =
+           Place<std::optional<std::int64_t>>([](Config& config) -> std::optional<std::int64_t>& {
              return config.plan.pipeline.reshard.ranks_per_host;
            }),
        .fallback = "auto",

@@ -229,9 +229,9 @@ class Storer {
     const std::array<std::pair<std::string_view, std::int64_t*>, 4> axes = {
         {{"x", &grid.x}, {"y", &grid.y}, {"z", &grid.z}, {"data", &data}}};
     for (const YamlMember& member : item.members) {
-      const auto axis = std::ranges::find(axes, member.key.text, &decltype(axes)::value_type::first);
-      if (axis == axes.end())
-        return unexpected(member.key, "is none of x, y, z, data", grids_form);
+      const auto axis =
+          std::ranges::find(axes, member.key.text, &decltype(axes)::value_type::first);
+      if (axis == axes.end()) return unexpected(member.key, "is none of x, y, z, data", grids_form);
       const bool is_scalar = member.value.kind == YamlNode::Kind::scalar && !member.value.quoted;
       const auto read = read_integer(is_scalar ? member.value.text : std::string());
       if (const auto* refusal = std::get_if<Refusal>(&read))

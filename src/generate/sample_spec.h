@@ -15,7 +15,7 @@ struct SampleSpec {
   double top_p = 1;           // sample among the likeliest that have this probability together
   std::uint64_t seed = 1;
   std::int64_t capacity = 0;  // tokens that the model sees at once; 0: as many as it is fed
-  bool stops_at_end = true;  // of the document, where the tokenizer has a token for it
+  bool stops_at_end = true;   // of the document, where the tokenizer has a token for it
   bool operator==(const SampleSpec&) const = default;
 };
 

@@ -82,8 +82,8 @@ class Derivation {
       sharding = place->second;
     } else {
       // An output that another mesh makes arrives whole.
-      known_[i] = value.role == ValueRole::counter ||
-                  (value.role == ValueRole::output && !is_made_[i]);
+      known_[i] =
+          value.role == ValueRole::counter || (value.role == ValueRole::output && !is_made_[i]);
     }
   }
 
@@ -233,7 +233,7 @@ class Derivation {
   const Layout& layout_;
   PersistentShardings& persistent_;
   GraphShardings result_;
-  std::vector<bool> known_;  // by value: how it is kept is decided
+  std::vector<bool> known_;    // by value: how it is kept is decided
   std::vector<bool> is_made_;  // by a node
 };
 

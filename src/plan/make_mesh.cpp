@@ -17,8 +17,7 @@ std::int64_t size_of(const Grid& grid, const std::string& axis) {
 }
 
 /// Axes that a strategy leaves at 1.
-std::vector<std::pair<std::string, std::int64_t>> forbidden(Strategy strategy,
-                                                             const Grid& grid) {
+std::vector<std::pair<std::string, std::int64_t>> forbidden(Strategy strategy, const Grid& grid) {
   switch (strategy) {
     case Strategy::axonn:
       return {};
@@ -47,7 +46,8 @@ std::variant<Grid, Infeasible> first_mesh(const PipelineSpec& pipeline,
 
 std::variant<Grid, Infeasible> solve_grid(const PlanSpec& spec, std::optional<std::int64_t> ranks) {
   const PipelineSpec& pipeline = spec.pipeline;
-  const std::vector<Grid> grids = pipeline.grids.empty() ? std::vector<Grid>{spec.grid} : pipeline.grids;
+  const std::vector<Grid> grids =
+      pipeline.grids.empty() ? std::vector<Grid>{spec.grid} : pipeline.grids;
   Infeasible infeasible;
   for (const Grid& grid : grids)
     for (const auto& [axis, size] : forbidden(spec.strategy, grid))

@@ -55,8 +55,8 @@ struct Plan {
   std::vector<pipeline::Order> orders;
   /// By stage, how many layers it has; empty where the model is not cut.
   std::vector<std::int64_t> layers;
-  ReshardSpec reshard;                // of what goes along the edges
-  pipeline::ScheduleSpec schedule;    // of the stages; its delay is settled
+  ReshardSpec reshard;              // of what goes along the edges
+  pipeline::ScheduleSpec schedule;  // of the stages; its delay is settled
   bool operator==(const Plan&) const = default;
 
   const GraphShardings& of(std::string_view graph, MeshId mesh = {}) const;

@@ -10,8 +10,8 @@
 
 #include "base/dtype.h"
 #include "pipeline/schedule_spec.h"
-#include "reshard/reshard_plan.h"
 #include "plan/pin_spec.h"
+#include "reshard/reshard_plan.h"
 
 namespace fourfold::plan {
 

@@ -169,8 +169,7 @@ class Splitter {
     if (received_.emplace(into, to).second)
       result_.edges.push_back({source_.name, value.name, into, MeshId(from), MeshId(to), phase,
                                value.role == ValueRole::parameter, value.shape, value.element});
-    const ValueId id =
-        builders_[to].given(into, value.shape, value.element, role, value.init);
+    const ValueId id = builders_[to].given(into, value.shape, value.element, role, value.init);
     builders_[to].set_labels(id, value.label, value.gradient_label);
     return id;
   }

@@ -61,9 +61,8 @@ struct Pipeline {
   std::vector<std::int64_t> last_layers;  // of all stages but the last
 
   plan::PipelineSpec with(Schedule schedule, std::int64_t num_layers) const {
-    plan::PipelineSpec spec{.stages = static_cast<std::int64_t>(grids.size()),
-                            .schedule = schedule,
-                            .grids = grids};
+    plan::PipelineSpec spec{
+        .stages = static_cast<std::int64_t>(grids.size()), .schedule = schedule, .grids = grids};
     std::int64_t begin = 0;
     for (const std::int64_t last : last_layers) {
       spec.layers.push_back(last + 1 - begin);
@@ -115,7 +114,8 @@ void expect_equal_to_serial(const RunSetup& setup, const std::vector<Pipeline>& 
   test::Worst worst;
   for (const Pipeline& pipeline : pipelines) {
     const Outcome serial = run_serial(setup, pipeline.grids[0], weights);
-    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b}) {
+    for (const Schedule schedule :
+         {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b}) {
       SCOPED_TRACE(name_of(pipeline, schedule));
       const auto job = compile_stages(setup, pipeline, schedule);
       test::compare(test::run_job(setup, job, weights, in_moments), serial, 1e-10, worst);
@@ -163,8 +163,8 @@ TEST(Stages, with_tasks_for_weight_gradients_have_the_same_bits) {
   const Outcome together = test::run_job(setup, compile_stages(setup, stages), weights, in_moments);
   for (const std::int64_t delay : {0, 1, 3}) {
     SCOPED_TRACE(format("delay {}", delay));
-    const Outcome apart =
-        test::run_job(setup, compile_stages(setup, stages, Schedule::one_f_one_b, delay), weights, in_moments);
+    const Outcome apart = test::run_job(
+        setup, compile_stages(setup, stages, Schedule::one_f_one_b, delay), weights, in_moments);
     EXPECT_EQ(apart.losses, together.losses);
     EXPECT_EQ(apart.norms, together.norms);
     EXPECT_EQ(apart.gradients, together.gradients);
@@ -257,7 +257,8 @@ TEST(Stages, of_every_schedule_number_and_batch_are_proved) {
     for (std::int64_t stages = 2; stages <= 8; ++stages)
       for (std::int64_t micros = 1; micros <= 16; ++micros) {
         if (number++ % 11 != 0 && !is_long_run()) continue;
-        SCOPED_TRACE(format("{} of {} stages, {} micro-batches", to_string(schedule), stages, micros));
+        SCOPED_TRACE(
+            format("{} of {} stages, {} micro-batches", to_string(schedule), stages, micros));
         setup.plan.global_batch_size = micros;
         Pipeline pipeline;
         for (std::int64_t stage = 0; stage < stages; ++stage) {
@@ -277,8 +278,7 @@ TEST(Stages, of_1f1b_need_no_more_memory_for_more_micro_batches) {
   const auto transient = [](Schedule schedule, std::int64_t batch) {
     RunSetup setup = gpt();
     setup.plan.global_batch_size = batch;
-    const auto job =
-        compile_stages(setup, four_stages[0], schedule);
+    const auto job = compile_stages(setup, four_stages[0], schedule);
     return job.classes[0].at("train").transient_bytes;
   };
   EXPECT_EQ(transient(Schedule::one_f_one_b, 48), transient(Schedule::one_f_one_b, 24));

@@ -88,8 +88,8 @@ class GptPipelines : public PipelineRuns {
     FolderTest::SetUp();
     std::string text;
     for (int line = 0; line < 400; ++line)
-      text += format("line {} of a text of {} lines, {} squared is {}\n", line, 400, line,
-                     line * line);
+      text +=
+          format("line {} of a text of {} lines, {} squared is {}\n", line, 400, line, line * line);
     write_file_atomic(path("text.txt"), text);
     write_file_atomic(
         path("model.yaml"),
@@ -119,8 +119,7 @@ TEST_F(GptPipelines, of_any_meshes_and_orders_train_the_same_weights) {
        "parallel.pipeline.meshes=[{x: 2, data: 2}, {y: 2}, {z: 2, x: 2}]",
        "parallel.pipeline.transfer_chunks=3"},
       {stages + "2", "train.micro_batch_size=1", "parallel.pipeline.transfer=send_recv",
-       "parallel.pipeline.meshes=[{data: 2}, {x: 4}]",
-       "memory.activation_checkpointing=full"}};
+       "parallel.pipeline.meshes=[{data: 2}, {x: 4}]", "memory.activation_checkpointing=full"}};
   expect_equal_to_serial(pipelines);
   EXPECT_EQ(read_file(path("stages1/sample.txt")), read_file(path("serial/sample.txt")));
   EXPECT_EQ(read_file(path("stages5/sample.txt")), read_file(path("serial/sample.txt")));
@@ -134,9 +133,7 @@ TEST_F(GptPipelines, end_with_one_clear_line_where_stages_do_not_fit) {
     const Outcome outcome = train("refused", sets);
     EXPECT_EQ(outcome.code, code) << outcome.text;
     for (const std::string& part : parts)
-      EXPECT_NE(outcome.text.find(part), std::string::npos)
-          << part << "\n"
-          << outcome.text;
+      EXPECT_NE(outcome.text.find(part), std::string::npos) << part << "\n" << outcome.text;
   };
   refused({"parallel.pipeline.stages=6"}, 5,
           {"the model has 5 blocks, which cannot be cut into parallel.pipeline.stages = 6; set at "
@@ -203,12 +200,13 @@ class UnetPipelines : public PipelineRuns {
 /// Skips pass from the stages that go down to those that go up.
 TEST_F(UnetPipelines, train_the_same_weights_across_skips) {
   const std::string stages = "parallel.pipeline.stages=";
-  expect_equal_to_serial(
-      {{stages + "2", "parallel.pipeline.schedule=eager-1f1b"},
-       {stages + "4", "parallel.pipeline.weight_delay=auto"},
-       {stages + "3", "train.micro_batch_size=2", "parallel.pipeline.meshes=[{data: 2}, {x: 2}, "
-                                                  "{y: 2, z: 2}]"}});
-  expect_to_go_on({{{stages + "3"}, {stages + "2", "parallel.tensor={x: 2}"}}, {{stages + "2"}, {}}});
+  expect_equal_to_serial({{stages + "2", "parallel.pipeline.schedule=eager-1f1b"},
+                          {stages + "4", "parallel.pipeline.weight_delay=auto"},
+                          {stages + "3", "train.micro_batch_size=2",
+                           "parallel.pipeline.meshes=[{data: 2}, {x: 2}, "
+                           "{y: 2, z: 2}]"}});
+  expect_to_go_on(
+      {{{stages + "3"}, {stages + "2", "parallel.tensor={x: 2}"}}, {{stages + "2"}, {}}});
 }
 
 }  // namespace
