@@ -42,13 +42,13 @@ class Tape final : public Pullback {
   ValueId output_gradient(std::size_t output) override {
     auto& list = contributions_[node_->outputs[output].index()];
     require(!list.empty(), "a node is walked only when its output has a gradient");
-    while (list.size() > 1) {
-      const ValueId b = list.back();
-      list.pop_back();
-      list.back() = builder_.apply_one(op::Add{is_wide(b)}, {list.back(), b},
-                                       fresh_name(node_->outputs[output], "sum"));
-      mark_gradient(list.back(), node_->outputs[output]);
+    // In the order in which they were made: what one stage of a pipeline makes, it can add up.
+    for (std::size_t i = 1; i < list.size(); ++i) {
+      list[0] = builder_.apply_one(op::Add{is_wide(list[i])}, {list[0], list[i]},
+                                   fresh_name(node_->outputs[output], "sum"));
+      mark_gradient(list[0], node_->outputs[output]);
     }
+    list.resize(1);
     return list[0];
   }
 
