@@ -102,8 +102,9 @@ std::uint32_t Terms::number(std::string text) {
   return place->second;
 }
 
-Skeleton skeleton(const Program& program, Terms& terms) {
-  Skeleton result{stops_of(program), {}, {}, values_of(program)};
+Skeleton skeleton(const Program& program, bool has_messages, Terms& terms) {
+  Skeleton result{stops_of(program), {}, {}, {}};
+  if (has_messages) result.values = values_of(program);
   result.collectives.resize(program.groups.size());
   for (std::size_t i = 0; i < program.instructions.size(); ++i)
     std::visit(

@@ -39,9 +39,10 @@ struct Skeleton {
   /// Terms of each of the stops' collectives: what all members must agree on.
   std::vector<std::vector<std::uint32_t>> collectives;
   std::vector<Message> messages;  // as in the stops
-  Values values;                  // with as many messages
+  Values values;                  // of a job with messages: as many as there are
 };
-Skeleton skeleton(const Program& program, Terms& terms);
+/// Values are left out where the job has no messages.
+Skeleton skeleton(const Program& program, bool has_messages, Terms& terms);
 
 /// What one rank has of its own, of one program.
 struct Exchange {

@@ -205,7 +205,8 @@ class Matching {
   void deliver(std::size_t number, const End& send) {
     const End recv = *receivers_[send.rank][send.index];
     const Origin& origin = origins_[number];
-    const std::uint32_t received = carried(recv).received.value();
+    if (!carried(recv).received) return;  // it stands outside of all tasks
+    const std::uint32_t received = *carried(recv).received;
     const std::optional<std::int64_t> micro = carried(recv).micro;
     std::optional<Arrival>& first = came_from_[recv.rank][received];
     const bool is_first = !first.has_value();

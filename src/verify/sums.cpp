@@ -351,7 +351,17 @@ class SumCheck {
       });
     });
   }
-  void step(const Copy& what) { move(what.from, what.to); }
+  void step(const Copy& what) {
+    move(what.from, what.to);
+    // Elsewhere in a tensor, boxes of it are no boxes of what was received.
+    const Buffer &from = program_.buffer(what.from.buffer), &to = program_.buffer(what.to.buffer);
+    Slice moved = what.from;
+    moved.buffer = what.to.buffer;
+    if (from.global == to.global && (from.size_bytes != to.size_bytes || moved == what.to)) return;
+    for_each_row(what.to, [&](std::int64_t begin, std::int64_t end) {
+      bytes_.change(begin, end, [](Held& held) { held.received = 0; });
+    });
+  }
   void step(const Pack& what) { move(what.from, what.to); }
   void step(const Unpack& what) { move(what.from, what.to); }
   void step(const Record&) {}

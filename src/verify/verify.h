@@ -28,7 +28,8 @@
 //                       who may.
 //
 //   layout              A blocked buffer is touched only by packs, unpacks and collectives along
-//                       its axis; the parts of any other collective are contiguous.
+//                       its axis; the parts of any other collective are contiguous. A message
+//                       carries a box of a tensor, or a field.
 //
 //   events              Each event is recorded once, before it is waited for.
 //
@@ -53,7 +54,8 @@
 //                       chunk of a micro-batch too, and an instruction draws for the samples that
 //                       it reads. No term of a gradient has been summed up in a type that is
 //                       narrower than that of sums, but by collectives where the program says so
-//                       (Program::reduce).
+//                       (Program::reduce). What comes in several messages is read when all boxes of
+//                       one value are there; zero stands for a missing one in padding alone.
 //
 //   state               Sharding and partial sums, recomputed from op/'s factor rules, match the
 //                       claims.

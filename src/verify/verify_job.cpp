@@ -59,7 +59,10 @@ bool exchanges_messages(const Bundle& bundle) {
 
 class JobCheck {
  public:
-  explicit JobCheck(const program::Job& job) : input_(job), world_(job.ranks.size()) {}
+  explicit JobCheck(const program::Job& job)
+      : input_(job),
+        world_(job.ranks.size()),
+        has_messages_(std::ranges::any_of(job.classes, exchanges_messages)) {}
 
   std::vector<Fault> run() {
     if (!check_bindings()) return std::move(faults_);
@@ -231,7 +234,7 @@ class JobCheck {
         same_persistent(bundle, first);
     if (first && !may_differ && !tell_stranger(rank, bundle, *first)) return std::nullopt;
     found_class(rank, bundle, {meshes, fingerprint(bundle), true});
-    if (first && comparable_) check_computed(rank, *first);
+    if (!kin.empty() && may_differ && comparable_) check_computed(rank, kin[0]);
     return comparable_ ? std::optional(proofs_.size() - 1) : std::nullopt;
   }
 
@@ -360,7 +363,7 @@ class JobCheck {
     PositionClass& added = job_.classes.emplace_back(PositionClass{&bundle, {}});
     proofs_.push_back(std::move(proof));
     for (const Program& program : added.bundle->programs)
-      added.skeletons.push_back(skeleton(program, job_.terms));
+      added.skeletons.push_back(skeleton(program, has_messages_, job_.terms));
     note(rank, bundle, job_.classes.size() - 1);
   }
 
@@ -420,6 +423,7 @@ class JobCheck {
 
   const program::Job& input_;
   std::size_t world_;
+  bool has_messages_;
   std::vector<std::vector<Rank>> members_;                           // of each class of the input
   std::vector<std::vector<std::vector<Fault>>> faults_of_programs_;  // likewise, where known
   std::vector<Fault> faults_;

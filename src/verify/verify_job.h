@@ -6,15 +6,20 @@
 //
 //   class      Ranks of the same meshes have programs that differ only in what follows from their
 //              coordinates: members, samples, attributes of rule part, offsets of own blocks,
-//              peers and tags. Ranks that exchange messages with other meshes may differ in them
-//              too; each kind of such programs, of any number, is then proved by itself.
+//              peers. Ranks of meshes that exchange messages may differ in these, too, in the
+//              events that order them and in where buffers lie; each kind of such programs, of any
+//              number, is then proved by itself, and computes the same from the same values.
 //
 //   groups     Every member of a group has the same group.
 //
 //   matching   All members of a group issue the same sequence of collectives: kind, reduction,
 //              dtype, bytes, claimed tensors. The k-th send of a tag meets the k-th recv of it over
-//              there: same dtype, bytes, part of the tensor and micro-batch; what is used for
-//              several micro-batches is of none.
+//              there: same dtype, bytes, box of the tensor and micro-batch; what is used for
+//              several micro-batches is of none. All boxes of a value were made as one value,
+//              whoever has passed them on since, and all ranks of a mesh receive it, of one kind in
+//              all micro-batches.
+//
+//   order      (of verify.h) So it is where a rank has one peer and the first of its class several.
 //
 //   deadlock   Streams that run concurrently on all ranks come to their end even if no collective
 //              and no message completes before all partners have reached it.

@@ -1,5 +1,5 @@
-// A tensor that goes from one mesh to another in boxes, or along a chain in chunks; two
-// micro-batches. Both meshes have one axis, r.
+// A tensor that goes from one mesh to another in boxes, or along a chain in chunks. Both
+// meshes have one axis, r.
 #include <algorithm>
 #include <array>
 
@@ -10,7 +10,7 @@
 namespace fourfold::program {
 namespace {
 
-constexpr std::int64_t hand_over_tag = 7, hand_over_micros = 2;
+constexpr std::int64_t hand_over_tag = 7;
 constexpr std::int64_t f32_bytes = 4;
 
 struct Range {
@@ -83,7 +83,7 @@ class HandOverProgram {
         place_(static_cast<std::int64_t>(rank.index()) - (sends_ ? 0 : edge.senders)),
         b("pass", rank, meshes, MeshId(sends_ ? 0 : 1), edge.senders + edge.receivers,
           {"math", "feed", "send", "recv"}) {
-    b.program.feeds = {hand_over_micros, edge.shape[0], 0, edge.shape[0]};
+    b.program.feeds = {edge.micros, edge.shape[0], 0, edge.shape[0]};
     if (sends_ || !edge.is_chain) b.serialize();
     b.buffer("h", edge.shape, {}, sends_ ? edge.sender_cuts : edge.receiver_cuts);
   }
@@ -120,7 +120,7 @@ class HandOverProgram {
   void sender() {
     b.buffer("x", edge_.shape, {BufferRole::feed, DType::f32});
     b.buffer("own", edge_.shape, {}, edge_.sender_cuts);
-    for (std::int64_t micro = 0; micro < hand_over_micros; ++micro) {
+    for (std::int64_t micro = 0; micro < edge_.micros; ++micro) {
       b.task(TaskKind::forward, micro);
       b.feed(micro, "x");
       if (edge_.is_uneven)
@@ -145,14 +145,14 @@ class HandOverProgram {
   void receiver() {
     for (const std::string_view name : {"y0", "y1"}) b.buffer(name, edge_.shape, {}, cuts());
     b.buffer("sum", edge_.shape, {BufferRole::output, DType::f32}, cuts());
-    for (std::int64_t micro = 0; micro < hand_over_micros; ++micro) {
+    for (std::int64_t micro = 0; micro < edge_.micros; ++micro) {
       b.task(TaskKind::forward, micro);
       if (edge_.is_uneven) b.op("math", op::Fill{0, local()}, {"h"});
       if (edge_.is_chain)
         pass_on(micro);
       else
         take();
-      b.op("math", op::Gelu{}, {"h", micro == 0 ? "y0" : "y1"});
+      b.op("math", op::Gelu{}, {"h", micro % 2 == 0 ? "y0" : "y1"});
     }
     b.task(TaskKind::gradient_sync);
     b.op("math", op::Add{}, {"y0", "y1", "sum"});

@@ -36,8 +36,9 @@ struct HandOver {
   bool is_uneven = false;   // some tile has padding
   bool is_chain = false;    // each receiver passes on what it receives to the next one
   std::int64_t chunks = 1;  // of a chain
+  std::int64_t micros = 2;  // two at least
 };
-/// A program "pass" of two micro-batches: each sender computes its tile, sends boxes of it, and
+/// A program "pass" of some micro-batches: each sender computes its tile, sends boxes of it, and
 /// each receiver puts its own tile together from them, and uses it.
 std::vector<Bundle> hand_over_job(const HandOver& edge);
 

@@ -11,6 +11,8 @@ namespace fourfold::verify {
 void add_exchange_mutations(std::vector<Mutation>& list);
 /// Messages and groups.
 void add_message_mutations(std::vector<Mutation>& list);
+/// Boxes of tensors in messages, and the values that they are boxes of.
+void add_box_mutations(std::vector<Mutation>& list);
 /// What depends on coordinates: attributes, own blocks, feeds; layouts.
 void add_part_mutations(std::vector<Mutation>& list);
 /// Waits, addresses, updates, and the frame of programs and bundles.

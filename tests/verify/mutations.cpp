@@ -9,6 +9,7 @@ const std::vector<Mutation>& mutations() {
     std::vector<Mutation> list;
     add_exchange_mutations(list);
     add_message_mutations(list);
+    add_box_mutations(list);
     add_part_mutations(list);
     add_memory_mutations(list);
     add_rounded_mutations(list);

@@ -275,6 +275,17 @@ TEST(VerifyJob, seeded_faults_are_caught_and_named) {
               3);
 }
 
+/// Two ranks to two, cut otherwise; one to three along a chain; four to two, unevenly.
+TEST(VerifyJob, seeded_faults_of_boxes_are_caught_and_named) {
+  const std::vector<std::string> rows = {"", "r", ""}, columns = {"", "", "r"},
+                                 samples = {"r", "", ""};
+  seed_faults({hand_over_job({{2, 4, 8}, 2, 2, rows, columns}),
+               hand_over_job({{2, 4, 8}, 2, 2, samples, rows}),
+               hand_over_job({.shape = {2, 8, 4}, .receivers = 3, .is_chain = true, .chunks = 4}),
+               hand_over_job({{2, 7, 4}, 4, 2, rows, rows, true})},
+              20);
+}
+
 /// Whatever the bundles hold: no exception, and in the sanitizer builds no bad access.
 TEST(VerifyJob, several_faults_at_once_are_no_error_of_the_verifier) {
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
