@@ -1,5 +1,6 @@
 #include "compile/transfers.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
@@ -83,9 +84,26 @@ class Resharding {
   void add(const reshard::Step& step, Rank rank, std::vector<Message>& messages) const {
     require(step.kind == reshard::StepKind::send || step.kind == reshard::StepKind::receive,
             "stages have no rank in common and gather nothing");
-    const Held held = held_by(rank);
-    for (const reshard::Slice& slice : reshard::slices_of(step.box, *held.box, held.stored, bytes_))
-      messages.push_back({step.kind == reshard::StepKind::send, step.peer, slice});
+    add(step.box, step.kind == reshard::StepKind::send, step.peer, held_by(rank),
+        held_by(step.peer), messages);
+  }
+
+  /// A message for each stretch of the box that is one slice on both sides, in the order of the
+  /// box.
+  void add(const reshard::Box& box, bool sends, Rank peer, const Held& here, const Held& there,
+           std::vector<Message>& messages) const {
+    const auto slices = reshard::slices_of(box, *here.box, here.stored, bytes_);
+    if (slices.size() <= 1 &&
+        reshard::slices_of(box, *there.box, there.stored, bytes_).size() <= 1) {
+      for (const reshard::Slice& slice : slices) messages.push_back({sends, peer, slice});
+      return;
+    }
+    const auto dim = std::ranges::find_if(box, [](const auto& range) { return range.size() > 1; });
+    for (std::int64_t index = dim->begin; index < dim->end; ++index) {
+      reshard::Box one = box;
+      one[static_cast<std::size_t>(dim - box.begin())] = {index, index + 1};
+      add(one, sends, peer, here, there, messages);
+    }
   }
 
   Held held_by(Rank rank) const {

@@ -104,8 +104,8 @@ struct Words {
               format("the model has {}, which cannot be cut into parallel.pipeline.stages = {}; "
                      "set at most {}",
                      counted(problem.layers, "block"), problem.stages, problem.layers)};
-    return {{"parallel.pipeline.layers"},
-            format("parallel.pipeline.layers = [{}] are not {} numbers above 0 that add up to the "
+    return {{"parallel.pipeline.blocks"},
+            format("parallel.pipeline.blocks = [{}] are not {} numbers above 0 that add up to the "
                    "{} of the model; write [{}], or leave it out",
                    joined(problem.given, ", "), problem.stages, counted(problem.layers, "block"),
                    joined(divided(problem.layers, problem.stages), ", "))};

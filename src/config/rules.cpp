@@ -141,7 +141,7 @@ Verdict stages_have_layers_each(const Config& c) {
   const plan::PipelineSpec& pipeline = c.plan.pipeline;
   const auto numbers = static_cast<std::int64_t>(pipeline.layers.size());
   if (numbers == 0 || numbers == pipeline.stages) return std::nullopt;
-  return Finding{format("parallel.pipeline.layers has {}, for parallel.pipeline.stages = {}",
+  return Finding{format("parallel.pipeline.blocks has {}, for parallel.pipeline.stages = {}",
                         counted(numbers, "number"), pipeline.stages),
                  "write one for each stage, or []"};
 }
@@ -542,7 +542,7 @@ std::span<const Rule> rules() {
       {{"parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z", "parallel.data",
         "parallel.pipeline.stages"},
        grid_is_a_job},
-      {{"parallel.pipeline.layers", "parallel.pipeline.stages"}, stages_have_layers_each},
+      {{"parallel.pipeline.blocks", "parallel.pipeline.stages"}, stages_have_layers_each},
       {{"parallel.pipeline.meshes", "parallel.pipeline.stages"}, stages_have_meshes_each},
       {{"parallel.pipeline.stages", "parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z"},
        open_grids_have_one_stage},

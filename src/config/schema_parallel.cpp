@@ -123,7 +123,7 @@ std::vector<Key> parallel_keys() {
        .unit = "micro-batches",
        .cost = "Each keeps the activations of one more micro-batch; the same bits.",
        .example = "auto"},
-      {.path = "parallel.pipeline.layers",
+      {.path = "parallel.pipeline.blocks",
        .meaning = "How many blocks each stage has, the first stage first. []: so that the stage "
                   "with the most work has as little as can be.",
        .field = Integers{at_pipeline(&PipelineSpec::layers)},

@@ -124,7 +124,7 @@ inline const std::vector<BadInput> key_mistakes = {
     {good + "tensor_model_parallel_size: 2\n", check, 2, 1, {"'parallel.tensor.x'?"}},
     {good + "parallel: {G_intra_r: 2}\n", check, 2, 1, {"a.yaml:3:12:", "'parallel.tensor.x'?"}},
     {good + "parallel: {G_intra_d: 2}\n", check, 2, 1, {"'parallel.tensor.z'?"}},
-    {good + "parallel: {pp: 2}\n", check, 2, 1, {"not cut into pipeline stages; leave it out"}},
+    {good + "parallel: {pp: 2}\n", check, 2, 1, {"did you mean 'parallel.pipeline.stages'?"}},
     {good + "gradient_accumulation_steps: 2\n", check, 2, 1, {"it follows: train.global_batch"}},
     {good + "block_size: 64\n", check, 2, 1, {"did you mean 'data.seq_length'?"}},
     {good + "eval: {interval: 5}\n", check, 2, 1, {"did you mean 'eval.interval_steps'?"}},

@@ -94,7 +94,7 @@ class GptPipelines : public PipelineRuns {
     write_file_atomic(
         path("model.yaml"),
         "model: {num_layers: 5, num_attention_heads: 4, hidden_size: 16, dropout: 0.1,\n"
-        "  max_position_embeddings: 32}\n"
+        "  max_position_embeddings: 32, vocab_size: 28}\n"
         "data: {path: " +
             path("text.txt") +
             ", seq_length: 16}\n"
@@ -112,7 +112,7 @@ TEST_F(GptPipelines, of_any_meshes_and_orders_train_the_same_weights) {
   std::vector<Words> pipelines = {
       {stages + "2"},
       {stages + "5", "parallel.pipeline.schedule=eager-1f1b"},
-      {stages + "3", "parallel.pipeline.schedule=gpipe", "parallel.pipeline.layers=[1, 3, 1]"},
+      {stages + "3", "parallel.pipeline.schedule=gpipe", "parallel.pipeline.blocks=[1, 3, 1]"},
       {stages + "2", "parallel.tensor={x: 2, z: 2}", "train.micro_batch_size=1",
        "parallel.pipeline.weight_delay=1"},
       {stages + "3", "train.micro_batch_size=1",
@@ -138,11 +138,11 @@ TEST_F(GptPipelines, end_with_one_clear_line_where_stages_do_not_fit) {
   refused({"parallel.pipeline.stages=6"}, 5,
           {"the model has 5 blocks, which cannot be cut into parallel.pipeline.stages = 6; set at "
            "most 5"});
-  refused({"parallel.pipeline.stages=2", "parallel.pipeline.layers=[2, 2]"}, 5,
-          {"parallel.pipeline.layers = [2, 2] are not 2 numbers above 0 that add up to the 5 "
+  refused({"parallel.pipeline.stages=2", "parallel.pipeline.blocks=[2, 2]"}, 5,
+          {"parallel.pipeline.blocks = [2, 2] are not 2 numbers above 0 that add up to the 5 "
            "blocks of the model"});
-  refused({"parallel.pipeline.stages=2", "parallel.pipeline.layers=[2, 2, 1]"}, 2,
-          {"parallel.pipeline.layers has 3 numbers, for parallel.pipeline.stages = 2"});
+  refused({"parallel.pipeline.stages=2", "parallel.pipeline.blocks=[2, 2, 1]"}, 2,
+          {"parallel.pipeline.blocks has 3 numbers, for parallel.pipeline.stages = 2"});
   refused({"parallel.pipeline.stages=2", "parallel.pipeline.meshes=[{x: 2}]"}, 2,
           {"parallel.pipeline.meshes has 1 grid, for parallel.pipeline.stages = 2"});
   refused({"parallel.pipeline.stages=2", "parallel.pipeline.meshes=[{x: 2}, {w: 2}]"}, 2,

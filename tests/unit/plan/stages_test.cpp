@@ -1,0 +1,123 @@
+// Models cut into stages: which layers each has, what passes between them, and when that cannot be.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+#include "plan/balance_stages.h"
+#include "plan/plan.h"
+
+namespace fourfold::plan {
+namespace {
+
+model::GptSpec gpt(std::int64_t layers, std::int64_t vocabulary) {
+  return {.num_layers = layers,
+          .num_attention_heads = 2,
+          .hidden_size = 8,
+          .ffn_hidden_size = 16,
+          .max_position_embeddings = 4,
+          .vocab_size = vocabulary};
+}
+
+graph::ModelGraphs graphs_of(const model::GptSpec& spec) {
+  return model::build(spec, {2, 4, 4}, {});
+}
+
+std::vector<std::int64_t> last_layers(const graph::ModelGraphs& model, const PipelineSpec& spec) {
+  return std::get<0>(balance_stages(model.at("train"), model.num_layers, spec));
+}
+
+TEST(BalanceStages, divides_equal_layers_evenly_and_gives_fewer_beside_a_large_head) {
+  const graph::ModelGraphs even = graphs_of(gpt(8, 4));
+  EXPECT_EQ(last_layers(even, {.stages = 2}), (std::vector<std::int64_t>{3}));
+  EXPECT_EQ(last_layers(even, {.stages = 4}), (std::vector<std::int64_t>{1, 3, 5}));
+  const std::int64_t with_head = last_layers(graphs_of(gpt(8, 4000)), {.stages = 2})[0];
+  EXPECT_GT(with_head, 3);
+}
+
+TEST(BalanceStages, gives_a_stage_with_more_ranks_more_layers) {
+  const graph::ModelGraphs model = graphs_of(gpt(8, 4));
+  const PipelineSpec uneven{.stages = 2, .grids = {{.x = 2, .data = 3}, {.data = 2}}};
+  EXPECT_EQ(last_layers(model, uneven), (std::vector<std::int64_t>{5}));
+}
+
+TEST(BalanceStages, takes_the_numbers_that_are_given) {
+  const graph::ModelGraphs model = graphs_of(gpt(5, 4));
+  EXPECT_EQ(last_layers(model, {.stages = 3, .layers = {1, 3, 1}}),
+            (std::vector<std::int64_t>{0, 3}));
+}
+
+TEST(BalanceStages, refuses_numbers_that_do_not_add_up_and_more_stages_than_layers) {
+  const graph::ModelGraphs model = graphs_of(gpt(5, 4));
+  for (const PipelineSpec& spec :
+       {PipelineSpec{.stages = 6}, PipelineSpec{.stages = 2, .layers = {2, 2}},
+        PipelineSpec{.stages = 2, .layers = {5, 0}}, PipelineSpec{.stages = 2, .layers = {5}}}) {
+    const auto refused = balance_stages(model.at("train"), model.num_layers, spec);
+    const auto& problem = std::get<UnevenLayers>(std::get<Infeasible>(refused).problems.at(0));
+    EXPECT_EQ(problem.layers, 5);
+    EXPECT_EQ(problem.stages, spec.stages);
+    EXPECT_EQ(problem.given, spec.layers);
+  }
+}
+
+/// Every stage count of a U-Net trains: each gradient is made where its parameter is, and what
+/// several blocks of a stage read of another one has its gradient sent once.
+TEST(SplitStages, of_a_unet_send_each_gradient_of_a_skip_once) {
+  const model::UnetSpec unet{.picture = {8, 8, 3},
+                             .channels = 8,
+                             .channel_mult = {1, 2},
+                             .layers_per_level = 1,
+                             .norm_groups = 4,
+                             .num_classes = 4};
+  const graph::ModelGraphs model = model::build(unet, {2, 1, 4}, {});
+  for (std::int64_t cut = 0; cut + 1 < model.num_layers; ++cut) {
+    const Stages stages = split_stages(model.at("train"), {cut});
+    std::set<std::string> back;
+    for (const Edge& edge : stages.edges) {
+      if (edge.phase != graph::Phase::backward) continue;
+      const graph::Graph& sender = stages.graphs[edge.from.index()];
+      const graph::Value& value = sender.value(*sender.find(edge.value));
+      ASSERT_TRUE(value.gradient_of.has_value()) << edge.value;
+      EXPECT_TRUE(back.insert(sender.value(*value.gradient_of).name).second)
+          << "after layer " << cut << ": " << edge.value;
+    }
+    EXPECT_FALSE(back.empty()) << cut;
+    for (const graph::Graph& graph : stages.graphs) EXPECT_NO_THROW(graph::check(graph));
+  }
+}
+
+TEST(PlanModel, gives_equal_stages_the_grid_of_the_spec_one_after_another) {
+  PlanSpec spec{.global_batch_size = 4, .micro_batch_size = 2, .seq_length = 4};
+  spec.grid.x = 2;
+  spec.pipeline = {.stages = 2, .schedule = pipeline::Schedule::eager_one_f_one_b};
+  const auto made = plan_model(graphs_of(gpt(4, 4)), spec);
+  const auto& [model, plan] = std::get<PlannedModel>(made);
+  EXPECT_EQ(plan.world, 4);
+  ASSERT_EQ(plan.meshes.size(), 2U);
+  EXPECT_EQ(plan.meshes[1].ranks, Ranks(Rank(2), 2));
+  EXPECT_EQ(plan.layers, (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(most_warm_ups(plan), 1);
+  for (const Edge& edge : plan.edges) {
+    EXPECT_EQ(edge.sent.mesh, edge.from);
+    EXPECT_EQ(edge.received.mesh, edge.to);
+  }
+}
+
+TEST(SolveGrid, divides_the_ranks_of_a_job_among_stages) {
+  PlanSpec spec;
+  spec.grid = {.x = 2, .data = std::nullopt};
+  spec.pipeline.stages = 3;
+  EXPECT_EQ(std::get<Grid>(solve_grid(spec, 12)).data, 2);
+  const auto uneven = solve_grid(spec, 8);
+  EXPECT_EQ(std::get<UnevenJob>(std::get<Infeasible>(uneven).problems.at(0)).stages, 3);
+  spec.pipeline.grids = {{.x = 2, .data = 1}, {.data = 2}, {.data = 3}};
+  EXPECT_EQ(std::get<Grid>(solve_grid(spec, 7)).x, 2);
+  const auto few = solve_grid(spec, 6);
+  EXPECT_EQ(std::get<UnevenMeshes>(std::get<Infeasible>(few).problems.at(0)).ranks_of_meshes, 7);
+}
+
+}  // namespace
+}  // namespace fourfold::plan
