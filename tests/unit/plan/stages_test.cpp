@@ -71,7 +71,8 @@ TEST(SplitStages, of_a_unet_send_each_gradient_of_a_skip_once) {
                              .channel_mult = {1, 2},
                              .layers_per_level = 1,
                              .norm_groups = 4,
-                             .num_classes = 4};
+                             .num_classes = 4,
+                             .diffusion = {}};
   const graph::ModelGraphs model = model::build(unet, {2, 1, 4}, {});
   for (std::int64_t cut = 0; cut + 1 < model.num_layers; ++cut) {
     const Stages stages = split_stages(model.at("train"), {cut});
