@@ -21,12 +21,9 @@ bool may_lack(const program::Buffer& tensor) {
   return tensor.role == program::BufferRole::counter && tensor.name == "non_finite";
 }
 
-/// What a checkpoint may hold beside the state.
-enum class Others : std::uint8_t { none, of_other_meshes };
-
 /// One line for each tensor that the checkpoint lacks, has too many, or has otherwise: the first
 /// ones, and how many there are besides.
-std::string list_differences(const Manifest& manifest, const JobState& state, Others others) {
+std::string list_differences(const Manifest& manifest, const JobState& state) {
   std::map<std::string_view, const StoredTensor*> stored;
   for (const StoredTensor& tensor : manifest.tensors) stored[tensor.name] = &tensor;
   constexpr std::size_t most_lines = 8;
@@ -45,7 +42,7 @@ std::string list_differences(const Manifest& manifest, const JobState& state, Ot
       add(format("{}: {}, the model has {}", tensor.name, got, expected));
     }
   }
-  if (others == Others::of_other_meshes) stored.clear();
+  if (!state.is_whole) stored.clear();
   for (const auto& [name, tensor] : stored)
     add(format("{}: {}, the model has none of this name", name,
                describe(tensor->dtype, tensor->shape)));
@@ -172,23 +169,15 @@ class Loader {
   Digests digests_;
 };
 
-void check_fits(const Found& found, const JobState& state, Others others) {
-  const std::string differences = list_differences(found.manifest, state, others);
+}  // namespace
+
+void check_fits(const Found& found, const JobState& state) {
+  const std::string differences = list_differences(found.manifest, state);
   if (!differences.empty())
     throw UserError(ExitCode::no_checkpoint,
                     format("{}: does not fit the model; use the configuration it was trained "
                            "with:{}",
                            found.path, differences));
-}
-
-}  // namespace
-
-void check_fits(const Found& found, const JobState& state) {
-  check_fits(found, state, Others::none);
-}
-
-void check_fits(const Found& found, const program::Program& program) {
-  check_fits(found, program, program.meshes.size() > 1 ? Others::of_other_meshes : Others::none);
 }
 
 Digests load_state(FileSystem& files, const Found& found, const program::Program& program,

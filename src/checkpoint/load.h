@@ -8,10 +8,8 @@
 namespace fourfold::checkpoint {
 
 /// Errors: UserError(no_checkpoint) with all differences, one a line, unless the checkpoint holds
-/// exactly the state of the job, with the same shapes and dtypes.
+/// exactly this state, with the same shapes and dtypes; it may hold more of a job that has more.
 void check_fits(const Found& found, const JobState& state);
-/// The same for what one of its programs knows of it: on one of several meshes, the tensors there.
-void check_fits(const Found& found, const program::Program& program);
 
 /// Fills every tensor of the program's state; what is padded becomes 0. Each byte that is read is
 /// checked against its hash. Returns the digests of the parts that this rank owns, of the memory as

@@ -18,7 +18,7 @@ std::string describe_stored(ElementType dtype, const Shape& shape) {
 }
 
 /// One line for each tensor that the file lacks, has too many, or has otherwise than the program.
-std::string list_differences(const StoredModel& model, const JobState& state, bool is_whole) {
+std::string list_differences(const StoredModel& model, const JobState& state) {
   std::map<std::string_view, const StoredModel::Tensor*> in_file;
   for (const StoredModel::Tensor& tensor : model.tensors()) in_file[tensor.name] = &tensor;
   std::string lines;
@@ -33,15 +33,17 @@ std::string list_differences(const StoredModel& model, const JobState& state, bo
       lines += format("\n  {}: {} in the file, the model has {}", parameter.name, got, expected);
     }
   }
-  if (!is_whole) return lines;
+  if (!state.is_whole) return lines;
   for (const auto& [name, tensor] : in_file)
     lines += format("\n  {}: {} in the file, the model has none of this name", json_quoted(name),
                     describe_stored(tensor->dtype, tensor->shape));
   return lines;
 }
 
-void require_fit(const StoredModel& model, const JobState& state, bool is_whole) {
-  const std::string differences = list_differences(model, state, is_whole);
+}  // namespace
+
+void require_fit(const StoredModel& model, const JobState& state) {
+  const std::string differences = list_differences(model, state);
   if (!differences.empty())
     throw UserError(
         ExitCode::no_checkpoint,
@@ -49,14 +51,8 @@ void require_fit(const StoredModel& model, const JobState& state, bool is_whole)
                model.path(), differences));
 }
 
-}  // namespace
-
-void require_fit(const StoredModel& model, const JobState& state) {
-  require_fit(model, state, true);
-}
-
 void load_model(StoredModel& model, const program::Program& program, const BufferBytes& bytes_of) {
-  require_fit(model, program, program.meshes.size() == 1);
+  require_fit(model, program);
   for (const StateTensor& part : state_of(program)) {
     const program::Buffer& parameter = *part.buffer;
     const bool is_average = parameter.role == program::BufferRole::average;

@@ -12,8 +12,7 @@ namespace fourfold::checkpoint {
 /// call it on their own, whatever their grid. Errors: UserError(no_checkpoint) that lists all
 /// differences, one a line; then no parameter has been touched. Memory: one tensor.
 void load_model(StoredModel& model, const program::Program& program, const BufferBytes& bytes_of);
-/// The same check alone, for all parameters of a job. What load_model checks of a program on one of
-/// several meshes are the parameters there.
+/// The same check alone, for all parameters that the state has.
 void require_fit(const StoredModel& model, const JobState& state);
 
 }  // namespace fourfold::checkpoint

@@ -41,7 +41,7 @@ std::int64_t owned_bytes(const program::Program& program) {
   return bytes;
 }
 
-JobState::JobState(const program::Program& program) {
+JobState::JobState(const program::Program& program) : is_whole(program.meshes.size() == 1) {
   add(program);
 }
 

@@ -32,16 +32,17 @@ struct StateTensor {
 /// meshes count alike is owned on the first of them.
 std::vector<StateTensor> state_of(const program::Program& program);
 
-/// The state of a whole job: each tensor once, as the mesh that has it holds it.
+/// The state of a job: each tensor once, as the mesh that has it holds it.
 struct JobState {
   JobState() = default;
-  /// Any program of a job on one mesh knows all of it.
+  /// What one program knows: all of it where the job is on one mesh.
   JobState(const program::Program& program);  // NOLINT(google-explicit-constructor)
   /// By mesh, and then in the order of its programs' buffers.
   explicit JobState(const program::Job& job);
 
   std::vector<Mesh> meshes;
   std::vector<program::Buffer> tensors;
+  bool is_whole = true;  // false: other meshes have more
 
  private:
   void add(const program::Program& program);

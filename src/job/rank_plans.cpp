@@ -164,7 +164,11 @@ std::optional<std::int64_t> ranks_of_node(const machine::Cluster& cluster) {
 }
 
 Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansAsked& asked) {
-  config.plan.pipeline = {};  // grids of one mesh are compared
+  if (config.plan.pipeline.stages > 1)
+    throw UserError(ExitCode::bad_config,
+                    format("parallel.pipeline.stages = {}: plans for a machine are compared on one "
+                           "mesh; set parallel.pipeline.stages = 1",
+                           config.plan.pipeline.stages));
   Ranking ranking{
       .config = std::move(config), .cluster = std::move(cluster), .answer = {}, .rivals = {}};
   ranking.ranks = asked_ranks(ranking.config, ranking.cluster, asked);

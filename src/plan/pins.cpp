@@ -1,6 +1,7 @@
 #include "plan/pins.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "plan/make_mesh.h"
 
@@ -50,7 +51,32 @@ std::variant<op::Sharding, BadPin> sharding_of(const Pin& pin, const Value& weig
   return sharding;
 }
 
+bool is_of(const Pin& pin, const Value& weight) {
+  return is_weight(weight) && matches(pin.pattern, weight.name);
+}
+
 }  // namespace
+
+std::vector<Pin> pins_of(const graph::Graph& train, std::span<const Pin> pins) {
+  std::vector<Pin> result;
+  std::ranges::copy_if(pins, std::back_inserter(result), [&](const Pin& pin) {
+    return std::ranges::any_of(train.values, [&](const Value& value) { return is_of(pin, value); });
+  });
+  return result;
+}
+
+std::vector<Problem> unused_pins(const graph::Graph& train, std::span<const Pin> pins) {
+  const std::vector<Pin> used = pins_of(train, pins);
+  std::vector<Problem> problems;
+  for (const Pin& pin : pins) {
+    if (std::ranges::find(used, pin) != used.end()) continue;
+    BadPin bad{BadPin::Why::unused, pin.pattern, to_string(pin.dims), {}};
+    for (const Value& weight : train.values)
+      if (is_weight(weight)) bad.names.push_back(weight.name);
+    problems.emplace_back(std::move(bad));
+  }
+  return problems;
+}
 
 std::variant<PinnedShardings, Infeasible> pinned_shardings(const graph::Graph& train,
                                                            const Mesh& mesh,
@@ -59,10 +85,8 @@ std::variant<PinnedShardings, Infeasible> pinned_shardings(const graph::Graph& t
   std::map<std::string, const Pin*> by;
   Infeasible infeasible;
   for (const Pin& pin : pins) {
-    bool is_used = false;
     for (const Value& weight : train.values) {
-      if (!is_weight(weight) || !matches(pin.pattern, weight.name)) continue;
-      is_used = true;
+      if (!is_of(pin, weight)) continue;
       auto sharding = sharding_of(pin, weight, mesh);
       if (auto* bad = std::get_if<BadPin>(&sharding)) {
         infeasible.problems.emplace_back(std::move(*bad));
@@ -77,12 +101,8 @@ std::variant<PinnedShardings, Infeasible> pinned_shardings(const graph::Graph& t
       }
       pinned[weight.name] = std::get<op::Sharding>(std::move(sharding));
     }
-    if (is_used) continue;
-    BadPin bad{BadPin::Why::unused, pin.pattern, to_string(pin.dims), {}};
-    for (const Value& weight : train.values)
-      if (is_weight(weight)) bad.names.push_back(weight.name);
-    infeasible.problems.emplace_back(std::move(bad));
   }
+  std::ranges::move(unused_pins(train, pins), std::back_inserter(infeasible.problems));
   if (!infeasible.problems.empty()) return infeasible;
   return pinned;
 }

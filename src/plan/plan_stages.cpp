@@ -7,6 +7,7 @@
 #include "graph/update.h"
 #include "pipeline/choose_orders.h"
 #include "plan/balance_stages.h"
+#include "plan/pins.h"
 #include "plan/plan.h"
 
 namespace fourfold::plan {
@@ -173,15 +174,20 @@ std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& mod
   const std::vector<Grid> grids = grids_of(spec);
   const auto last_layers = balance_stages(model.at("train"), model.num_layers, spec.pipeline);
   if (const auto* infeasible = std::get_if<Infeasible>(&last_layers)) return *infeasible;
+  if (auto unused = unused_pins(model.at("train"), spec.pins); !unused.empty())
+    return Infeasible{std::move(unused)};
   Cut split = cut(model, std::get<0>(last_layers));
   if (auto infeasible = padded_table(split, grids)) return std::move(*infeasible);
   Plan plan;
   plan.world = 0;
   plan.graphs.resize(split.model.graphs.size());
   for (std::size_t stage = 0; stage < grids.size(); ++stage) {
-    const auto specified = stage_spec(spec, grids, stage);
+    auto specified = stage_spec(spec, grids, stage);
     if (const auto* infeasible = std::get_if<Infeasible>(&specified)) return *infeasible;
-    auto planned = make_plan(graphs_on(split.model, MeshId(stage)), std::get<PlanSpec>(specified));
+    PlanSpec& own_spec = std::get<PlanSpec>(specified);
+    const graph::ModelGraphs graphs = graphs_on(split.model, MeshId(stage));
+    own_spec.pins = pins_of(graphs.at("train", MeshId(stage)), spec.pins);
+    auto planned = make_plan(graphs, own_spec);
     if (auto* infeasible = std::get_if<Infeasible>(&planned)) return std::move(*infeasible);
     Plan& own = std::get<Plan>(planned);
     if (stage == 0) plan.batching = own.batching;

@@ -1,12 +1,14 @@
 // Pipelines: stages on meshes of different shape, in every order, train as one rank does.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
 #include <set>
 
 #include "base/format.h"
+#include "compile/fit.h"
 #include "program/text.h"
 #include "support/grids.h"
 #include "support/long_run.h"
@@ -271,6 +273,45 @@ TEST(Stages, of_every_schedule_number_and_batch_are_proved) {
       }
   EXPECT_EQ(number, 336);
   EXPECT_GE(proved, 30);
+}
+
+/// Eager-1F1B with less memory than it wants begins fewer micro-batches ahead, down to 1F1B's.
+TEST(Stages, that_are_eager_begin_fewer_micro_batches_where_memory_is_short) {
+  RunSetup setup = gpt();
+  setup.plan.global_batch_size = 48;
+  const auto graphs = model::build(setup.model(), {4, 6, 48}, setup.optimizer);
+  const Pipeline first_is_largest{four_stages[0].grids, {2, 3, 4}};
+  const auto planned = [&](Schedule schedule, std::optional<std::int64_t> limit) {
+    plan::PlanSpec spec = setup.plan;
+    spec.pipeline = first_is_largest.with(schedule, graphs.num_layers);
+    spec.memory_limit = limit;
+    return std::get<plan::PlannedModel>(plan::plan_stages(graphs, spec));
+  };
+  const auto fitted = [&](const plan::PlannedModel& wanted) {
+    return compile::compile_to_fit(wanted.model, wanted.plan, kernels::cpu::target(1));
+  };
+  const auto bytes_of = [](const program::Job& job) {
+    std::int64_t most = 0;
+    for (const program::Bundle& bundle : job.classes)
+      most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
+    return most;
+  };
+  const auto needed = [&](Schedule schedule) {
+    const auto made = fitted(planned(schedule, std::nullopt));
+    return bytes_of(std::get<compile::Fitted>(made).job);
+  };
+  const auto of_1f1b = planned(Schedule::one_f_one_b, std::nullopt).plan.orders;
+  const auto of_eager = planned(Schedule::eager_one_f_one_b, std::nullopt).plan.orders;
+  const std::int64_t least = needed(Schedule::one_f_one_b),
+                     most = needed(Schedule::eager_one_f_one_b);
+  ASSERT_LT(least, most);
+  for (const std::int64_t limit : {most - 1, least}) {
+    const auto made = fitted(planned(Schedule::eager_one_f_one_b, limit));
+    const auto& [plan, job] = std::get<compile::Fitted>(made);
+    EXPECT_LE(bytes_of(job), limit);
+    EXPECT_NE(plan.orders, of_eager);
+    EXPECT_EQ(plan.orders == of_1f1b, limit == least);
+  }
 }
 
 /// GPipe's first stage needs more memory the more micro-batches there are, that of 1F1B does not.

@@ -1,26 +1,15 @@
 #!/usr/bin/env python3
 """Tests of the tables of scripts/bench-overlap, from times that were made up."""
 import argparse
-import importlib.machinery
-import importlib.util
-import pathlib
 import subprocess
-import sys
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/bench-overlap"
+from load_script import ROOT, load_script
+
+SCRIPT = ROOT / "scripts/bench-overlap"
 
 
-def load():
-    loader = importlib.machinery.SourceFileLoader("bench_overlap", str(SCRIPT))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[loader.name] = module
-    loader.exec_module(module)
-    return module
-
-
-bench = load()
+bench = load_script("scripts/bench-overlap")
 
 
 def run(step_ms, hidden_ms, exposed_ms):

@@ -1,24 +1,10 @@
 #!/usr/bin/env python3
 """Tests of the layouts and the table of scripts/bench-simulate, from times that were made up."""
-import importlib.machinery
-import importlib.util
-import pathlib
-import sys
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/bench-simulate"
+from load_script import load_script
 
-
-def load():
-    loader = importlib.machinery.SourceFileLoader("bench_simulate", str(SCRIPT))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[loader.name] = module
-    loader.exec_module(module)
-    return module
-
-
-bench = load()
+bench = load_script("scripts/bench-simulate")
 ONE = {"grid": (1, 1, 1, 1), "width": 128, "overlap": True}
 TWO = {"grid": (2, 1, 1, 1), "width": 128, "overlap": False}
 FOUR = {"grid": (1, 2, 1, 2), "width": 128, "overlap": True}

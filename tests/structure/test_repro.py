@@ -1,27 +1,16 @@
 #!/usr/bin/env python3
 """Tests of scripts/repro/table, and of the rows and the table that are kept."""
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import json
-import pathlib
-import sys
 import unittest
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "scripts/repro"
+from load_script import ROOT, load_script
+
+FOLDER = ROOT / "scripts/repro"
 
 
-def load():
-    loader = importlib.machinery.SourceFileLoader("repro_table", str(FOLDER / "table"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[loader.name] = module
-    loader.exec_module(module)
-    return module
-
-
-repro = load()
+repro = load_script("scripts/repro/table")
 
 
 def row(**changes):

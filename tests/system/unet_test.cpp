@@ -13,7 +13,6 @@
 #include "checkpoint/stored_model.h"
 #include "data/png.h"
 #include "support/picture_runs.h"
-#include "unit/data/picture_files.h"
 
 namespace fourfold {
 namespace {
@@ -26,25 +25,7 @@ class UnetRuns : public PictureRuns {
   UnetRuns() : PictureRuns("unet") {}
   void SetUp() override {
     FolderTest::SetUp();
-    constexpr data::PictureShape shape = {8, 8, 3};
-    for (int picture = 0; picture < 100; ++picture)
-      data::write_picture_file(path(format("set/{}/{}.png", picture % 4, picture)),
-                               data::png_bytes(data::made_png(picture, shape)));
-    write_file_atomic(path("unet.yaml"),
-                      "model: {kind: unet}\n"
-                      "unet: {channels: 8, channel_mult: [1, 2], num_res_blocks: 1, dropout: 0.1,\n"
-                      "  attention_resolutions: [4], num_attention_heads: 2, norm_groups: 4, \n"
-                      "  class_conditional: true, learn_sigma: true}\n"
-                      "diffusion: {steps: 12, average_decay: 0.9}\n"
-                      "data: {format: pictures, path: " +
-                          path("set") +
-                          "}\n"
-                          "train: {steps: 12, global_batch_size: 16, micro_batch_size: 4}\n"
-                          "lr_schedule: {kind: constant, warmup_steps: 0}\n"
-                          "optimizer: {lr: 3e-3}\n"
-                          "eval: {interval_steps: 0, batches: 4}\n"
-                          "checkpoint: {interval_steps: 6}\n"
-                          "precision: {compute: fp64}\n");
+    write_small_unet();
   }
 };
 
