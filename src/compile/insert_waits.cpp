@@ -107,13 +107,14 @@ struct Wait {
 /// The first stream of every program computes.
 constexpr std::size_t math = 0;
 
-/// True for a collective that computation waits for where it stands.
+/// True for a collective or a receipt that computation waits for where it stands.
 bool stands_alone(const Instruction& instruction, const plan::Overlap& overlap) {
   return std::visit(
       Overloaded{[&](const program::AllReduce&) { return !overlap.all_reduce; },
                  [&](const program::AllToAll&) { return !overlap.all_reduce; },
                  [&](const program::ReduceScatter&) { return !overlap.reduce_scatter; },
                  [&](const program::AllGather&) { return !overlap.all_gather; },
+                 [&](const program::Recv&) { return !overlap.send_recv; },
                  [](const auto&) { return false; }},
       instruction.what);
 }
@@ -126,12 +127,18 @@ class Finder {
         overlap_(overlap),
         none_(program.streams.size(), 0),
         alone_(none_),
+        sent_(none_),
+        sent_before_(none_),
         streams_(program.streams.size(), Stream{{}, none_, none_, {}}),
         bytes_(histories_of(program)) {}
 
   /// In the order of the instructions that wait.
   std::vector<Wait> run() {
-    for (std::size_t i = 0; i < program_.instructions.size(); ++i) scan(i);
+    auto task = program_.tasks.begin();
+    for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
+      for (; task != program_.tasks.end() && task->begin <= i; ++task) sent_before_ = sent_;
+      scan(i);
+    }
     return std::move(waits_);
   }
 
@@ -145,6 +152,9 @@ class Finder {
     if (alone || own == math)
       for (std::size_t other = 0; other < streams_.size(); ++other)
         conflicts[other] = std::max(conflicts[other], alone_[other]);
+    if (own == math)
+      for (std::size_t other = 0; other < streams_.size(); ++other)
+        conflicts[other] = std::max(conflicts[other], sent_before_[other]);
     for (std::size_t other = 0; other < streams_.size(); ++other)
       if (other != own && conflicts[other] > streams_[own].now[other])
         wait(index, own, other, conflicts[other]);
@@ -155,6 +165,9 @@ class Finder {
     stream.waits.push_back(static_cast<std::uint32_t>(stream.known.size() / none_.size() - 1));
     const std::uint32_t count = ++stream.now[own];
     if (alone) alone_[own] = count;
+    if (!overlap_.send_recv &&
+        std::holds_alternative<program::Send>(program_.instructions[index].what))
+      sent_[own] = count;
     for (const Range& range : touched)
       bytes_[place_of(range.region)].for_each(range, [&](auto accesses, auto writes) {
         accesses[own] = count;
@@ -187,6 +200,10 @@ class Finder {
   const plan::Overlap& overlap_;
   Counts none_;
   Counts alone_;  // by stream: its last collective that stands alone
+  // Where transfers may not run beside computation: by stream, its last send, and that of earlier
+  // tasks. A task waits for what those before it sent, but receives meanwhile: two stages that send
+  // to each other would wait for ever.
+  Counts sent_, sent_before_;
   std::vector<Stream> streams_;
   std::array<Histories, 2> bytes_;  // of each region
   std::vector<Wait> waits_;

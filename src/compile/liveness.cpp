@@ -40,10 +40,13 @@ std::vector<std::size_t> first_awaited(const program::Program& program) {
 }
 
 /// A message leaves when its peer takes it. Its memory is not used again before the end of the next
-/// task, so that the work of that task does not wait for the peer.
+/// task that computes, so that the work of that task does not wait for the peer.
 void keep_what_is_sent(const program::Program& program, std::vector<std::vector<Interval>>& lives) {
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    const std::size_t until = program.tasks[std::min(t + 1, program.tasks.size() - 1)].end - 1;
+    std::size_t next = t;
+    for (int tasks = 0; tasks < 2 && next + 1 < program.tasks.size();)
+      if (program.tasks[++next].kind != program::TaskKind::receive) ++tasks;
+    const std::size_t until = program.tasks[next].end - 1;
     for (std::size_t i = program.tasks[t].begin; i < program.tasks[t].end; ++i) {
       const auto* send = std::get_if<program::Send>(&program.instructions[i].what);
       if (send == nullptr) continue;

@@ -79,11 +79,55 @@ class Lowering {
   }
 
   program::Program run() {
-    for (const pipeline::Task& task : order_) carry_out(task);
+    const std::vector<std::vector<std::size_t>> received = received_before();
+    for (std::size_t at = 0; at < order_.size(); ++at) {
+      for (const std::size_t task : received[at]) receive(order_[task]);
+      carry_out(order_[at]);
+    }
     return std::move(program_);
   }
 
  private:
+  /// By task of the order, those whose receipts come before it: what a task reads of other stages
+  /// is received before the task of its kind before it, so that a transfer has the time of a
+  /// micro-batch; before itself where nothing is received beside computation.
+  std::vector<std::vector<std::size_t>> received_before() const {
+    std::map<pipeline::TaskKind, std::size_t> last;
+    std::vector<std::vector<std::size_t>> received(order_.size());
+    for (std::size_t at = 0; at < order_.size(); ++at) {
+      const auto [before, is_first] = last.try_emplace(order_[at].kind, at);
+      if (receives_first(order_[at]))
+        received[plan_.overlap.send_recv ? before->second : at].push_back(at);
+      before->second = at;
+    }
+    return received;
+  }
+
+  /// True if all that a task reads of other stages is received before it, and not where it is read.
+  /// Two stages that send to each other and compute no further until that has arrived must receive
+  /// first; an update, and a program of one task, also receive what others make of what it sends.
+  bool receives_first(const pipeline::Task& task) const {
+    return plan_.overlap.send_recv ||
+           (order_.size() > 1 && task.kind != pipeline::TaskKind::update);
+  }
+
+  void receive(const pipeline::Task& task) {
+    micro_ = task.micro;
+    const std::size_t begin = program_.instructions.size();
+    for (const std::size_t step : tasks_.steps_of(task.kind))
+      if (is_receipt(graph_.steps[step])) emit(graph_.steps[step]);
+    if (program_.instructions.size() == begin) return;
+    program_.tasks.push_back(
+        {TaskKind::receive,
+         task.kind == pipeline::TaskKind::update ? std::nullopt : std::optional(micro_), begin,
+         program_.instructions.size()});
+  }
+
+  static bool is_receipt(const Step& step) {
+    const auto* handover = std::get_if<Handover>(&step);
+    return handover != nullptr && !handover->sends;
+  }
+
   void carry_out(const pipeline::Task& task) {
     micro_ = task.micro;
     if (task.kind == pipeline::TaskKind::forward) {
@@ -96,12 +140,14 @@ class Lowering {
       begin_task(is_split ? TaskKind::weight_backward : TaskKind::backward, micro_);
     }
     const std::vector<std::size_t>& steps = tasks_.steps_of(task.kind);
+    const bool has_received = receives_first(task);
     const std::int64_t chunks = task.kind == pipeline::TaskKind::update ? 1 : chunks_;
     for (std::size_t begin = 0, end = 0; begin < steps.size(); begin = end) {
       end = chunks == 1 ? steps.size() : end_of_stretch(steps, begin);
       for (chunk_ = 0; chunk_ < chunks; ++chunk_)
         for (std::size_t i = begin; i < end; ++i)
-          if (chunks == 1 || is_carried_out(steps[i], chunk_ + 1 == chunks))
+          if (!(has_received && is_receipt(graph_.steps[steps[i]])) &&
+              (chunks == 1 || is_carried_out(steps[i], chunk_ + 1 == chunks)))
             emit(graph_.steps[steps[i]]);
     }
     chunk_ = 0;

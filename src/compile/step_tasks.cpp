@@ -85,6 +85,10 @@ void divide_into_chunks(const ShardedGraph& graph, StepTasks& tasks) {
   }
 }
 
+/// How many tasks longer what is sent stays: as long as its receiver has for it (received_before in
+/// lower.cpp), a forward and a backward task.
+constexpr std::size_t tasks_to_send = 2;
+
 /// The kinds of task that touch a value first and last.
 struct Use {
   std::optional<pipeline::TaskKind> first;
@@ -143,8 +147,11 @@ StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan,
   for (std::size_t i = 0; i < uses.size(); ++i) {
     std::int64_t slots = 1;
     if (!uses[i].lasts_a_step && uses[i].first)
-      slots = pipeline::slots_between(order, *uses[i].first, uses[i].last, uses[i].is_sent ? 1 : 0);
-    if (graph.values[i].role == ValueRole::input) ++slots;
+      slots = pipeline::slots_between(order, *uses[i].first, uses[i].last,
+                                      uses[i].is_sent ? tasks_to_send : 0);
+    const ValueRole role = graph.values[i].role;
+    const bool is_early = role == ValueRole::received && plan.overlap.send_recv;
+    if (role == ValueRole::input || (is_early && !uses[i].lasts_a_step)) ++slots;
     tasks.slots.push_back(std::min<std::int64_t>(micros, slots));
   }
   return tasks;

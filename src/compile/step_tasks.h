@@ -32,10 +32,11 @@ struct StepTasks {
 
 /// Gives the steps of each phase to the task of that phase; those that make nothing but gradients
 /// of parameters to a task of their own, where the order has such tasks. A value has one slot for
-/// each micro-batch whose value is alive at once in the order, and one more where it is fed, so
-/// that the next arrives early; what is sent stays for a task longer, so that nothing waits for its
-/// peer. Sums, rounded weights and those of other meshes have one for all micro-batches. What
-/// follows from samples is of their chunk; what several chunks add to is not, nor what reads that.
+/// each micro-batch whose value is alive at once in the order, and one more where it is fed or
+/// received, so that the next arrives early; what is sent stays for a task longer, so that nothing
+/// waits for its peer. Sums, rounded weights and those of other meshes have one for all
+/// micro-batches. What follows from samples is of their chunk; what several chunks add to is not,
+/// nor what reads that.
 StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan,
                      const pipeline::Order& order);
 

@@ -223,6 +223,18 @@ std::vector<Key> parallel_keys() {
        .cost = "false: a step is longer by the time of these gathers; the same bits.",
        .example = "false",
        .elsewhere = {"overlap_param_gather", "overlap_all_gather"}},
+      {.path = "parallel.overlap.send_recv",
+       .meaning =
+           "What passes from stage to stage is received during the micro-batch before, and "
+           "sent beside computation. false: a stage receives what it needs next, and has sent "
+           "what it made last, before it goes on computing.",
+       .field = at_overlap(&plan::Overlap::send_recv),
+       .fallback = "true",
+       .cost =
+           "true: one more slot for what is received and sent, and two tasks longer for what is "
+           "sent. false: a step is longer by the time of the transfers; the same bits.",
+       .example = "false",
+       .elsewhere = {"overlap_p2p_comm", "overlap_p2p_communication"}},
       {.path = "parallel.buckets",
        .meaning = "Gradients are summed on data in pieces of this size, each as soon as the last "
                   "backward pass of a step has made it; 0: one after another at its end.",

@@ -153,6 +153,7 @@ std::string not_overlapped(const Overlap& overlap) {
   add(overlap.all_reduce, "all_reduce");
   add(overlap.reduce_scatter, "reduce_scatter");
   add(overlap.all_gather, "all_gather");
+  add(overlap.send_recv, "send_recv");
   return names;
 }
 

@@ -45,12 +45,13 @@ struct Checkpointing {
 /// for the next 3".
 std::string to_string(const Checkpointing& checkpointing);
 
-/// Which collectives may run beside computation (AxoNN, Singh et al. 2024, section IV): sums of
-/// activations and of their gradients, with exchanges of them; sums of which each rank keeps a
-/// block, as gradients of weights on z; gathers of weights, which are begun ahead. Where one may
-/// not, computation waits for it where it stands. No bit depends on it.
+/// What may run beside computation: collectives (AxoNN, Singh et al. 2024, section IV), that is
+/// sums of activations and of their gradients, with exchanges of them; sums of which each rank
+/// keeps a block, as gradients of weights on z; gathers of weights, which are begun ahead; and
+/// transfers between stages (Zhuang et al. 2023, arXiv:2211.05322, section 4), which are received
+/// ahead. Where one may not, computation waits for it where it stands. No bit depends on it.
 struct Overlap {
-  bool all_reduce = true, reduce_scatter = true, all_gather = true;
+  bool all_reduce = true, reduce_scatter = true, all_gather = true, send_recv = true;
   bool operator==(const Overlap&) const = default;
 };
 /// "all_reduce, all_gather": those that may not, as configurations name them; empty where all may.

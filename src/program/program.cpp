@@ -63,6 +63,8 @@ std::string_view to_string(TaskKind kind) {
   switch (kind) {
     case TaskKind::init:
       return "init";
+    case TaskKind::receive:
+      return "receive";
     case TaskKind::forward:
       return "forward";
     case TaskKind::backward:

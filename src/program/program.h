@@ -87,6 +87,7 @@ struct Group {
 
 enum class TaskKind : std::uint8_t {
   init,
+  receive,  // what a later task reads of other stages, and what is passed on of it
   forward,
   backward,
   weight_backward,

@@ -44,7 +44,7 @@ struct Variant {
 };
 
 void wait_for_all(plan::PlanSpec& spec) {
-  spec.overlap = {false, false, false};
+  spec.overlap = {false, false, false, false};
 }
 
 /// Alone, and together.

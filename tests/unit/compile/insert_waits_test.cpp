@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "plan/plan.h"
 #include "unit/compile/one_rank.h"
 #include "verify/verify.h"
 
@@ -116,6 +117,49 @@ TEST(Waits, computation_stands_still_while_a_collective_runs_that_may_not_run_be
   setup.plan.overlap = {.all_gather = false};
   EXPECT_EQ(count_beside_computation<program::AllGather>(train()), 0U);
   EXPECT_GT(count_beside_computation<program::AllReduce>(train()), 0U);
+}
+
+/// The training program of the second of three stages of a rank each.
+program::Program middle_stage(bool overlaps) {
+  RunSetup setup;
+  setup.gpt.num_layers = 3;
+  setup.plan.global_batch_size = 6 * setup.plan.micro_batch_size;
+  setup.plan.overlap.send_recv = overlaps;
+  plan::PlanSpec spec = setup.plan;
+  const plan::Grid one{.data = 1};
+  spec.pipeline = {.stages = 3, .layers = {1, 1, 1}, .grids = {one, one, one}};
+  const auto [model, plan] = std::get<plan::PlannedModel>(plan::plan_stages(setup.graphs(), spec));
+  return program::bundle_of(compile(model, plan, test_target()), Rank(1)).at("train");
+}
+
+/// How many tasks compute before all that earlier tasks sent has left.
+std::size_t count_tasks_beside_sends(const program::Program& train) {
+  Known known(train);
+  std::size_t beside = 0;
+  std::vector<std::size_t> sent(train.streams.size(), 0), sent_before = sent;
+  for (const program::Task& task : train.tasks) {
+    sent_before = sent;
+    bool is_beside = false;
+    for (std::size_t i = task.begin; i < task.end; ++i) {
+      const program::Instruction& instruction = train.instructions[i];
+      const std::size_t stream = instruction.stream.index();
+      if (std::holds_alternative<program::Compute>(instruction.what))
+        for (std::size_t s = 0; s < sent.size(); ++s)
+          is_beside = is_beside || known.of(0, s) < sent_before[s];
+      known.pass(instruction);
+      if (std::holds_alternative<program::Send>(instruction.what))
+        sent[stream] = known.of(stream, stream);
+    }
+    beside += is_beside ? 1 : 0;
+  }
+  return beside;
+}
+
+TEST(Waits, a_stage_computes_only_between_transfers_that_may_not_run_beside_it) {
+  EXPECT_GT(count_beside_computation<program::Recv>(middle_stage(true)), 0U);
+  EXPECT_GT(count_tasks_beside_sends(middle_stage(true)), 4U);
+  EXPECT_EQ(count_beside_computation<program::Recv>(middle_stage(false)), 0U);
+  EXPECT_EQ(count_tasks_beside_sends(middle_stage(false)), 0U);
 }
 
 }  // namespace
