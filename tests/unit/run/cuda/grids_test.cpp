@@ -13,24 +13,37 @@
 namespace fourfold::run::cuda {
 namespace {
 
+using test::GpuRanks;
 using test::GridRun;
-using test::Outcome;
+using test::Passes;
 using test::RunSetup;
 using test::Tensors;
+using test::TrainingOutcome;
 
-Outcome train(const RunSetup& setup, program::Job job, const Tensors& weights, unsigned seed) {
-  FakeGpu gpu(seed);
-  Outcome outcome =
-      test::train_on_shared_gpu(gpu, FakeGpu::options(), setup, std::move(job), weights);
-  EXPECT_EQ(gpu.live(), 0) << "all that was made is given back";
-  EXPECT_EQ(gpu.captures, 0);
+TrainingOutcome train(const RunSetup& setup, program::Job job, const Tensors& weights,
+                      Passes passes, unsigned seed = 1) {
+  FakeGpu device(seed);
+  TrainingOutcome outcome;
+  {
+    GpuRanks ranks(device, FakeGpu::options(), passes);
+    outcome = test::run_job(ranks.on_gpu(setup), std::move(job), weights,
+                            test::Gradients::in_the_moments);
+  }
+  EXPECT_EQ(device.live(), 0) << "all that was made is given back";
+  EXPECT_EQ(device.captures, 0);
   return outcome;
+}
+
+TrainingOutcome serial_outcome(const RunSetup& setup, const Tensors& weights) {
+  return test::run_job(setup, GridRun::compile_job(setup), weights,
+                       test::Gradients::in_the_moments);
 }
 
 TEST(GridsOnAFakeGpu, train_a_gpt_as_one_rank_of_the_cpu_does) {
   RunSetup setup = test::gpt_for_grids();
-  const Tensors weights = test::rough_weights(setup);
-  const Outcome serial = test::train_serially(setup, weights);
+  const RunSetup serial = test::serial_of(setup, setup.plan.micro_batch_size);
+  const Tensors weights = test::rough_weights(serial);
+  const TrainingOutcome expected = serial_outcome(serial, weights);
   for (const plan::Grid& grid : std::vector<plan::Grid>{{.x = 2, .data = 1},
                                                         {.y = 2, .data = 1},
                                                         {.z = 2, .data = 1},
@@ -39,9 +52,29 @@ TEST(GridsOnAFakeGpu, train_a_gpt_as_one_rank_of_the_cpu_does) {
                                                         {.x = 2, .y = 2, .z = 2, .data = 1}}) {
     test::set_grid(setup, grid);
     SCOPED_TRACE(test::name_of(setup.plan));
-    expect_close(train(setup, GridRun::compile_job(setup, kernels::cuda::own_target()), weights, 1),
-                 serial);
+    const program::Job job = GridRun::compile_job(setup, kernels::cuda::own_target());
+    const TrainingOutcome shared = train(setup, job, weights, Passes::shared);
+    expect_close(shared, expected);
+    if (plan::num_ranks(grid) != 4) continue;
+    // In another order of streams, and by way of the host: the same bits.
+    for (const Passes passes : {Passes::shared, Passes::staged}) {
+      const TrainingOutcome other = train(setup, job, weights, passes, 2);
+      EXPECT_EQ(other.losses, shared.losses);
+      EXPECT_EQ(other.weights, shared.weights);
+    }
   }
+}
+
+TEST(GridsOnAFakeGpu, a_pipeline_of_two_stages_trains_as_one_rank_of_the_cpu_does) {
+  RunSetup setup = test::gpt_for_grids();
+  setup.plan.micro_batch_size = 4;
+  const RunSetup serial = test::serial_of(setup, 4);
+  const Tensors weights = test::rough_weights(serial);
+  const TrainingOutcome expected = serial_outcome(serial, weights);
+  const test::TwoStages stages{{.x = 2, .data = 1}, {.y = 2, .data = 1}, 0};
+  const program::Job job = compile_stages(setup, stages, kernels::cuda::own_target());
+  for (const Passes passes : {Passes::shared, Passes::staged})
+    expect_close(train(setup, job, weights, passes), expected);
 }
 
 TEST(GridsOnAFakeGpu, a_rank_that_fails_ends_all_with_its_reason) {
