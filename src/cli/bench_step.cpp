@@ -161,7 +161,8 @@ Json json_of(const Figures& figures, const StepJob& step) {
 }
 
 /// What one rank does.
-void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::World& world) {
+void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::World& world,
+                  job::CudaForThreads* gpu) {
   const job::Job& job = step.job;
   const bool is_first = world.rank().index() == 0, is_alone = world.size() == 1;
   const train::RunFacts facts = facts_of(job, step.source->unit(), std::nullopt);
@@ -169,8 +170,8 @@ void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::Wo
   {
     const program::Bundle bundle =
         job::bundle_of(job, static_cast<std::int64_t>(world.rank().index()));
-    const auto backend =
-        job::make_backend(job, is_alone ? nullptr : &world, format("file {}", step.source->name()));
+    const auto backend = job::make_backend(job, is_alone ? nullptr : &world,
+                                           format("file {}", step.source->name()), gpu);
     run::Executor executor(bundle, *backend);
     std::vector<train::Observer*> observers;
     if (is_first) observers.push_back(&times);
@@ -206,15 +207,18 @@ void bench_step(const BenchArguments& arguments) {
     comm::ProcessJob processes(arguments.launcher, launch);
     comm::World& world = processes.world();
     processes.run([&] {
-      const StepJob step = make_step_job(arguments, static_cast<std::int64_t>(world.size()));
-      measure_rank(arguments, step, world);
+      StepJob step = make_step_job(arguments, static_cast<std::int64_t>(world.size()));
+      job::take_gpu(step.job, world);
+      job::count_ranks_on_gpu(step.job, world);
+      measure_rank(arguments, step, world, nullptr);
     });
     return;
   }
   StepJob step = make_step_job(arguments, std::nullopt);
   take_kernels(arguments, step.job);
+  const std::unique_ptr<job::CudaForThreads> gpu = job::open_for_threads(step.job);
   comm::ThreadJob job(static_cast<std::size_t>(step.job.ranks()));
-  job.run([&](comm::World& world) { measure_rank(arguments, step, world); });
+  job.run([&](comm::World& world) { measure_rank(arguments, step, world, gpu.get()); });
 }
 
 }  // namespace fourfold::cli

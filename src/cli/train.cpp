@@ -344,10 +344,11 @@ void train_threads(const TrainArguments& arguments) {
   const rundir::RunStart start = look_at_start(arguments, request, lock);
   show_start(arguments, run, facts, peak, facts.ranks, request, start, log);
   if (arguments.dry_run) return;
+  const std::unique_ptr<job::CudaForThreads> gpu = job::open_for_threads(job);
   const TrainingRun shared{arguments, job,         *run.source,
                            facts,     peak,        request,
                            start,     stop.flag(), shared_cores(facts, facts.ranks),
-                           run.grids, log};
+                           run.grids, log,         gpu.get()};
   std::atomic<bool> was_stopped{false};
   comm::run_threads(job.ranks(), launch_options(job, log), [&](comm::World* world) {
     const auto rank =
@@ -414,7 +415,11 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
       [&] { given = read_given(arguments, {advice.threads, ranks_per_host(hosts)}); });
   const job::ChosenGrid chosen = share_grid(arguments, *given, processes);
   std::optional<Prepared> run;
-  processes.together([&] { run = prepare(arguments, std::move(*given), ranks); });
+  processes.together([&] {
+    run = prepare(arguments, std::move(*given), ranks);
+    job::take_gpu(run->job, world);
+  });
+  job::count_ranks_on_gpu(run->job, world);
   run->grid = chosen.text;
   run->grids = chosen.ranking;
   settle_kernels(arguments, *run, log, processes);

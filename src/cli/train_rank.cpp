@@ -289,7 +289,7 @@ train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
 bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::World* world) {
   const job::Job& job = run.job;
   const Stopwatch binding;
-  const auto backend = job::make_backend(job, world, format("file {}", run.source.name()));
+  const auto backend = job::make_backend(job, world, format("file {}", run.source.name()), run.gpu);
   run::Executor executor(bundle, *backend);
   train::RunFacts facts = facts_of(job, run.source.unit(), run.peak);
   facts.ranks_share_cores = !run.shared_cores.empty();

@@ -32,6 +32,7 @@ struct TrainingRun {
   std::string shared_cores;  // as shared_cores() says it
   std::string grids;         // among which the planner chose; empty: it did not
   screen::Log& log;
+  job::CudaForThreads* gpu = nullptr;  // that ranks share
 };
 
 /// True if this rank speaks for the job.

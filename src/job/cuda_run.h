@@ -25,7 +25,19 @@ std::optional<machine::Target> cuda_target(CudaKernels kernels,
 /// the build.
 std::vector<std::string> cuda_implementations(const std::string& row, DType dtype);
 
-/// For one rank, on the first device. Errors: UserError(environment) where it does not answer.
-std::unique_ptr<run::Backend> make_cuda_backend(comm::World* world);
+/// For the one rank of this process, on the device of that number; null `world`: it is alone. What
+/// passes between ranks goes by way of the host. Errors: UserError(environment) where the device
+/// does not answer.
+std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world);
+
+/// The first device, for several ranks that are threads of this process; outlives their backends.
+class CudaForThreads {
+ public:
+  virtual ~CudaForThreads() = default;
+  /// For the rank whose thread calls.
+  virtual std::unique_ptr<run::Backend> make_backend(comm::World& world) = 0;
+};
+/// Errors: as make_cuda_backend.
+std::unique_ptr<CudaForThreads> open_cuda_for_threads();
 
 }  // namespace fourfold::job

@@ -1,9 +1,13 @@
 #include "job/device.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/units.h"
+#include "comm/launcher.h"
 #include "job/cuda_parts.h"
 #include "job/cuda_run.h"
 #include "job/job.h"
@@ -14,7 +18,8 @@ namespace {
 
 using machine::CudaState;
 
-constexpr int first_gpu = 0;
+/// As many as a reduction of ranks that share a GPU takes (kernels/cuda/reduce_members.h).
+constexpr std::int64_t most_sharing = 64;
 
 /// What libraries take of a GPU's memory after the regions of a run: code is loaded when a kernel
 /// is first used, in the first step, and cuDNN and cuBLASLt hold memory of their own. A bound until
@@ -23,12 +28,7 @@ constexpr int first_gpu = 0;
 constexpr std::int64_t late_library_bytes = std::int64_t{3} << 29;
 
 /// Why a GPU cannot do a job; empty where it can. What `auto` passes over in silence.
-std::string why_not_cuda(const config::Config& config, std::int64_t ranks) {
-  if (ranks > 1)
-    return format(
-        "run.device = cuda computes with one GPU, and the job has {} ranks; set all of "
-        "parallel to 1, or run.device = cpu",
-        ranks);
+std::string why_not_cuda(const config::Config& config) {
   if (config.plan.compute == DType::f64)
     return "precision.compute = fp64 is not computed on a GPU; set precision.compute = fp32 or "
            "bf16, or run.device = cpu";
@@ -44,22 +44,24 @@ std::string gpu_words(const machine::CudaDevice& device) {
 void check_gpu_memory(const Job& job, std::int64_t beside_bytes) {
   const std::int64_t persistent = job.bundle().persistent_bytes,
                      transient = job.bundle().transient_bytes;
-  const std::optional<std::int64_t> left = cuda_free_memory_bytes(first_gpu);
+  const std::optional<std::int64_t> left = cuda_free_memory_bytes(job.gpu.index);
   if (!left)
     throw UserError(ExitCode::environment,
                     format("{} does not say how much of its memory is free; look at nvidia-smi",
                            device_text(job)));
-  const std::int64_t needed = persistent + transient + late_library_bytes;
+  const std::int64_t ranks = job.gpu.ranks,
+                     needed = ranks * (persistent + transient) + late_library_bytes;
   if (needed > *left)
     throw UserError(
         ExitCode::does_not_fit,
         format(
-            "the run needs {} of the memory of {} ({} persistent, {} transient, {} for libraries "
-            "that load late) and {} are free there; reduce train.micro_batch_size, set "
+            "the run needs {} of the memory of {} ({}{} persistent, {} transient, {} for "
+            "libraries that load late) and {} are free there; reduce train.micro_batch_size, set "
             "memory.activation_checkpointing = "
             "full, choose a smaller model, or end what else runs on the GPU (nvidia-smi shows "
             "it)",
-            format_bytes(needed), device_text(job), format_bytes(persistent),
+            format_bytes(needed), device_text(job),
+            ranks == 1 ? "" : format("for each of {} ranks ", ranks), format_bytes(persistent),
             format_bytes(transient), format_bytes(late_library_bytes), format_bytes(*left)));
   if (beside_bytes > available_memory_bytes())
     throw UserError(ExitCode::does_not_fit,
@@ -91,17 +93,17 @@ void check_host_memory(const program::Bundle& bundle, std::int64_t ranks_here,
 
 Device choose_device(const config::Config& config, std::int64_t ranks) {
   if (config.device == "cpu") return Device::cpu;
-  const std::string obstacle = why_not_cuda(config, ranks);
+  const std::string obstacle = why_not_cuda(config);
   if (config.device == "cuda") {
     if (!cuda_target(CudaKernels::own))
       throw UserError(ExitCode::environment,
                       format("run.device = cuda: {}", trouble(cuda_facts())));
-    if (!obstacle.empty())
-      throw UserError(ranks > 1 ? ExitCode::environment : ExitCode::bad_config, obstacle);
+    if (!obstacle.empty()) throw UserError(ExitCode::bad_config, obstacle);
     return Device::cuda;
   }
-  // Plain loops are asked for to check what a CPU computes.
-  const bool is_able = obstacle.empty() && config.kernels != "reference";
+  // Plain loops are asked for to check what a CPU computes. Ranks that share a GPU are slower than
+  // one; they are asked for to check what several compute.
+  const bool is_able = ranks == 1 && obstacle.empty() && config.kernels != "reference";
   return is_able && cuda_facts().state == CudaState::ready ? Device::cuda : Device::cpu;
 }
 
@@ -113,9 +115,45 @@ void require_device(const Job& job) {
                   format("run.device = cuda: {}; or set run.device = cpu", trouble(facts)));
 }
 
+void take_gpu(Job& job, const comm::World& world) {
+  if (job.device == Device::cpu) return;
+  const std::vector<machine::CudaDevice> gpus = cuda_facts().devices;
+  require(!gpus.empty(), "a GPU answers (require_device)");
+  if (gpus.size() > 1 && gpus.size() < world.local_size())
+    throw UserError(
+        ExitCode::environment,
+        format("this host has {} GPUs and {} ranks; start as many ranks on a host as it has GPUs, "
+               "or set CUDA_VISIBLE_DEVICES to one GPU, which all of them share",
+               gpus.size(), world.local_size()));
+  // Where a launcher shows each rank its own GPU alone, that is the first one.
+  job.gpu.index = gpus.size() == 1 ? 0 : static_cast<int>(world.local_rank());
+}
+
+void count_ranks_on_gpu(Job& job, comm::World& world) {
+  if (job.device == Device::cpu) return;
+  const machine::CudaFacts facts = cuda_facts();
+  const machine::CudaDevice& gpu = facts.devices.at(static_cast<std::size_t>(job.gpu.index));
+  const std::string own = format("{} {}", comm::own_placement().host, gpu.bus_id);
+  const std::vector<std::string> all = world.all_gather(own);
+  job.gpu.ranks = std::ranges::count(all, own);
+}
+
+std::unique_ptr<CudaForThreads> open_for_threads(const Job& job) {
+  if (job.device == Device::cpu || job.ranks() == 1) return nullptr;
+  if (job.ranks() > most_sharing)
+    throw UserError(ExitCode::environment,
+                    format("{} ranks as threads would share one GPU, which {} can at most; start "
+                           "them as processes, one for each GPU (mpirun, srun), or choose a "
+                           "smaller grid",
+                           job.ranks(), most_sharing));
+  return open_cuda_for_threads();
+}
+
 std::int64_t memory_share(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes) {
   if (job.device == Device::cpu) return available_memory_bytes() / ranks_here - beside_bytes;
-  return cuda_free_memory_bytes(first_gpu).value_or(late_library_bytes) - late_library_bytes;
+  const std::int64_t left =
+      cuda_free_memory_bytes(job.gpu.index).value_or(late_library_bytes) - late_library_bytes;
+  return left / job.gpu.ranks;
 }
 
 void check_memory(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes) {
@@ -126,8 +164,9 @@ void check_memory(const Job& job, std::int64_t ranks_here, std::int64_t beside_b
 }
 
 std::unique_ptr<run::Backend> make_backend(const Job& job, comm::World* world,
-                                           const std::string& data_name) {
-  if (job.device == Device::cuda) return make_cuda_backend(world);
+                                           const std::string& data_name, CudaForThreads* shared) {
+  if (shared != nullptr) return shared->make_backend(*world);
+  if (job.device == Device::cuda) return make_cuda_backend(job.gpu.index, world);
   return std::make_unique<run::CpuBackend>(
       run::CpuOptions{.threads = job.target.threads, .world = world, .data_name = data_name});
 }
@@ -135,20 +174,25 @@ std::unique_ptr<run::Backend> make_backend(const Job& job, comm::World* world,
 std::string device_text(const Job& job) {
   if (job.device == Device::cpu) return "cpu";
   const machine::CudaFacts facts = cuda_facts();
-  return facts.devices.empty() ? "a GPU that does not answer" : facts.devices[first_gpu].name;
+  return facts.devices.empty() ? "a GPU that does not answer"
+                               : facts.devices[static_cast<std::size_t>(job.gpu.index)].name;
 }
 
 Row device_row(const Job& job) {
   const machine::CudaFacts facts = cuda_facts();
   if (job.device == Device::cuda && !facts.devices.empty())
-    return {"device",
-            format("{}, {} wanted", gpu_words(facts.devices[first_gpu]),
-                   format_bytes(job.bundle().persistent_bytes + job.bundle().transient_bytes))};
+    return {
+        "device",
+        format(
+            "{}, {} wanted{}", gpu_words(facts.devices[static_cast<std::size_t>(job.gpu.index)]),
+            format_bytes(job.bundle().persistent_bytes + job.bundle().transient_bytes),
+            job.gpu.ranks == 1 ? "" : format(" by each of {} ranks that share it", job.gpu.ranks))};
   if (job.config.device == "cpu" || facts.state == CudaState::not_built) return {"device", "cpu"};
-  return {"device", facts.state == CudaState::ready
-                        ? "cpu, though there is a GPU: one GPU takes jobs of one rank in fp32 or "
-                          "bf16, with kernels = auto"
-                        : format("cpu: {}", trouble(facts))};
+  return {"device",
+          facts.state == CudaState::ready
+              ? "cpu, though there is a GPU: `auto` takes it for jobs of one rank in fp32 "
+                "or bf16, with kernels = auto"
+              : format("cpu: {}", trouble(facts))};
 }
 
 }  // namespace fourfold::job

@@ -8,6 +8,7 @@
 #include "base/rows.h"
 #include "comm/world.h"
 #include "config/config.h"
+#include "job/cuda_run.h"
 #include "machine/target.h"
 #include "program/program.h"
 #include "run/backend.h"
@@ -18,14 +19,31 @@ struct Job;
 
 enum class Device : std::uint8_t { cpu, cuda };
 
+/// The GPU on which the ranks of this process compute.
+struct GpuPlace {
+  int index = 0;
+  std::int64_t ranks = 1;  // that it serves, of all processes
+};
+
 /// Settles run.device for a job of so many ranks. `auto` is a GPU where this build and this machine
-/// have one, and it can do the job. No context is made on it. Errors: UserError(environment) where
-/// a GPU is asked for, and this build has no CUDA or the job has several ranks;
+/// have one, and the job has one rank, which it can compute. No context is made on it. Errors:
+/// UserError(environment) where a GPU is asked for, and this build has no CUDA;
 /// UserError(bad_config) for a precision that GPUs do not compute in here.
 Device choose_device(const config::Config& config, std::int64_t ranks);
 
 /// Before a job runs, which may be planned without: UserError(environment) unless its GPU answers.
 void require_device(const Job& job);
+
+/// Settles which GPU this process takes, one of several that are ranks. Without it the ranks of a
+/// job are threads and share the first GPU. Errors: UserError(environment) where the host has
+/// several GPUs and fewer than ranks.
+void take_gpu(Job& job, const comm::World& world);
+/// Then counts the ranks that have taken the same GPU; all call together.
+void count_ranks_on_gpu(Job& job, comm::World& world);
+
+/// For the ranks of a job that are threads, before they start; null where they share no device.
+/// Errors: UserError(environment) for more ranks than can share one.
+std::unique_ptr<CudaForThreads> open_for_threads(const Job& job);
 
 /// What the device, or this host, has left for both regions of each of so many ranks; 0 where it
 /// does not say.
@@ -36,8 +54,10 @@ std::int64_t memory_share(const Job& job, std::int64_t ranks_here, std::int64_t 
 void check_memory(const Job& job, std::int64_t ranks_here = 1, std::int64_t beside_bytes = 0);
 
 /// For one rank. `data_name`: where feeders read, for whoever watches a run that stands still.
+/// `shared`: what open_for_threads gave.
 std::unique_ptr<run::Backend> make_backend(const Job& job, comm::World* world = nullptr,
-                                           const std::string& data_name = {});
+                                           const std::string& data_name = {},
+                                           CudaForThreads* shared = nullptr);
 
 /// "cpu", or "NVIDIA H200" and what it is: the same on all ranks of a job.
 std::string device_text(const Job& job);

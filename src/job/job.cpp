@@ -156,6 +156,7 @@ Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
   Job job = plan_job(std::move(config), graphs, ranks);
   job.kernel_table = named_kernel_table(job.config.kernel_table);
   job.device = choose_device(job.config, job.ranks());
+  job.gpu.ranks = job.ranks();
   job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device);
   auto fitted =
       compile::compile_to_fit(job.graphs, std::move(job.plan), job.target, proved_in_debug(passes));

@@ -23,6 +23,7 @@ struct Job {
   plan::Plan plan;
   std::string kernel_table;  // a text of machine/kernel_table.h; empty: the built-in table
   Device device = Device::cpu;
+  GpuPlace gpu;  // where the device is one
   machine::Target target;
   program::Job programs;
 

@@ -18,7 +18,8 @@ struct ComputeCapability {
 };
 
 struct CudaDevice {
-  std::string name;  // "NVIDIA H200"
+  std::string name;         // "NVIDIA H200"
+  std::string bus_id = {};  // "0000:17:00", by which processes of one host know it
   ComputeCapability capability;
   std::int64_t memory_bytes = 0;
   std::int64_t l2_bytes = 0;

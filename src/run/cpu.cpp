@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "run/assign_workers.h"
 #include "run/describe.h"
 #include "run/program_groups.h"
 
 namespace fourfold::run {
-CpuBackend::CpuBackend(CpuOptions options) : options_(options), run_number_(options.first_count) {}
+CpuBackend::CpuBackend(CpuOptions options) : options_(options), events_(options.first_count) {}
 
 CpuBackend::~CpuBackend() {
   // Nobody will issue the record, or join the collective, that a worker may be waiting for.
@@ -27,51 +27,43 @@ void CpuBackend::bind(const program::Bundle& bundle) {
   arena_ = Arena(bundle.persistent_bytes, bundle.transient_bytes);
   comm::World* const world = options_.world;
   if (world != nullptr) world->create_groups(groups_of(bundle));
+  std::size_t num_events = 0;
   for (const program::Program& program : bundle.programs) {
     require(world == nullptr || (program.rank == world->rank() &&
                                  program.world == static_cast<std::int64_t>(world->size())),
             "a rank runs the programs that were compiled for it");
-    programs_.push_back(prepare_program(program, arena_.regions(), world, options_.threads));
-    num_events_ = std::max(num_events_, program.num_events);
+    programs_.push_back(
+        prepare_program(program, arena_.regions(), {.world = world}, options_.threads));
+    give_room(programs_.back());
+    num_events = std::max(num_events, program.num_events);
   }
-  events_ = std::make_unique<Futex[]>(num_events_);
+  events_.resize(num_events);
   start_workers();
   prepare_kernels();
   show_progress();
   if (options_.fresh == CpuOptions::Fresh::paint) arena_.paint();
 }
 
-/// One worker for each stream, known by its name, that has instructions in any program; where only
-/// one thread may communicate, one for all streams that do.
-void CpuBackend::start_workers() {
-  std::set<std::string> one_worker;
-  if (options_.world != nullptr && !options_.world->concurrent())
-    for (const PreparedProgram& prepared : programs_)
-      for (const program::Instruction& instruction : prepared.program->instructions)
-        if (communicates(*prepared.program, instruction))
-          one_worker.insert(prepared.program->streams[instruction.stream.index()]);
-  std::vector<std::size_t> longest;
-  for (PreparedProgram& prepared : programs_) {
-    std::vector<std::size_t> count(stream_names_.size(), 0);
-    for (std::size_t i = 0; i < prepared.instructions.size(); ++i) {
-      const program::StreamId stream = prepared.program->instructions[i].stream;
-      const std::string& own_name = prepared.program->streams[stream.index()];
-      const std::string name = one_worker.contains(own_name) ? "comm" : own_name;
-      const auto place = std::find(stream_names_.begin(), stream_names_.end(), name);
-      const auto worker = static_cast<std::size_t>(place - stream_names_.begin());
-      if (place == stream_names_.end()) {
-        stream_names_.push_back(name);
-        count.push_back(0);
-        longest.push_back(0);
-      }
-      prepared.instructions[i].worker = worker;
-      longest[worker] = std::max(longest[worker], ++count[worker]);
+/// For messages of several rows.
+void CpuBackend::give_room(PreparedProgram& prepared) {
+  const std::size_t first = message_rooms_.size();
+  for (const std::size_t bytes : room_for_messages(prepared)) message_rooms_.emplace_back(bytes);
+  for (std::size_t i = 0; i < prepared.instructions.size(); ++i)
+    if (auto* message = std::get_if<PreparedMessage>(&prepared.instructions[i].what)) {
+      const std::size_t stream = prepared.program->instructions[i].stream.index();
+      message->dense = std::span(message_rooms_[first + stream]).first(message->dense_bytes());
     }
-  }
-  for (std::size_t i = 0; i < stream_names_.size(); ++i)
+}
+
+void CpuBackend::start_workers() {
+  std::vector<PreparedProgram*> programs;
+  for (PreparedProgram& prepared : programs_) programs.push_back(&prepared);
+  for (const WorkerPlan& worker : assign_workers(programs, options_.world)) {
+    stream_names_.push_back(worker.name);
     workers_.push_back(std::make_unique<StreamWorker>(
-        stream_names_[i], longest[i], [this](std::uint32_t instruction) { execute(instruction); },
+        worker.name, worker.longest, [this](std::uint32_t instruction) { execute(instruction); },
         options_.first_count));
+  }
 }
 
 /// On the thread that will call them: libraries keep settings and teams of threads by calling
@@ -113,7 +105,7 @@ void CpuBackend::begin(ProgramId program, const op::StepBlock& step, Feeder* fee
   step_ = step.step;
   feeder_ = feeder;
   math_waits_ = {};
-  if (++run_number_ == 0) ++run_number_;
+  events_.begin_run();
   if (options_.world != nullptr) options_.world->progress().set_step(step_);
   if (std::byte* block = current_->blocks.step[parity_]) std::memcpy(block, &step, sizeof step);
   if (std::byte* block = current_->blocks.result[parity_])
@@ -198,7 +190,7 @@ void CpuBackend::carry_out(const PreparedCollective& collective) const {
 }
 
 void CpuBackend::carry_out(const PreparedMessage& message) const {
-  run::carry_out(message, parity_);
+  run::carry_out(message, *options_.world, parity_);
 }
 
 void CpuBackend::carry_out(const PreparedReorder& reorder) const {
@@ -218,16 +210,10 @@ void CpuBackend::carry_out(const PreparedFeed& feed) const {
   feeder_->feed(*feed.input, {step_, feed.first, feed.count}, feed.into[parity_]);
 }
 
-void CpuBackend::record(std::size_t event) {
-  events_[event].store(run_number_);
-}
-
 void CpuBackend::wait(const PreparedWait& wait) {
-  Futex& event = events_[wait.event];
-  std::uint32_t recorded = event.load();
-  if (recorded == run_number_) return;
+  if (events_.is_recorded(wait.event)) return;
   const std::int64_t begin_ns = trace::now_ns();
-  while (recorded != run_number_) recorded = event.wait(recorded);
+  events_.wait(wait.event);
   switch (wait.timed) {
     case PreparedWait::Timed::communication:
       math_waits_.communication_ns += trace::now_ns() - begin_ns;
@@ -242,7 +228,7 @@ void CpuBackend::wait(const PreparedWait& wait) {
 
 void CpuBackend::fail(std::exception_ptr fault) {
   if (!faulted_.exchange(true)) fault_ = std::move(fault);
-  for (std::size_t event = 0; event < num_events_; ++event) record(event);
+  events_.record_all();
 }
 
 void CpuBackend::inject(const Fault& fault) {

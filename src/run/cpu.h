@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "base/futex.h"
 #include "comm/world.h"
 #include "run/arena.h"
 #include "run/backend.h"
 #include "run/prepared_program.h"
+#include "run/recorded_events.h"
 #include "run/stream_worker.h"
 
 namespace fourfold::run {
@@ -62,6 +62,7 @@ class CpuBackend : public Backend {
   void inject(const Fault& fault);
 
  private:
+  void give_room(PreparedProgram& prepared);
   void start_workers();
   void prepare_kernels();
   void show_progress();
@@ -75,17 +76,17 @@ class CpuBackend : public Backend {
   void carry_out(const PreparedReorder& reorder) const;
   void carry_out(const PreparedCopy& copy) const;
   void carry_out(const PreparedFeed& feed) const;
-  void carry_out(const PreparedRecord& mark) { record(mark.event); }
+  void carry_out(const PreparedRecord& mark) { events_.record(mark.event); }
   void carry_out(const PreparedWait& hold) { wait(hold); }
   void end_job(std::size_t instruction, const std::exception& exception);
-  void record(std::size_t event);
   void wait(const PreparedWait& wait);
   void fail(std::exception_ptr fault);
 
   CpuOptions options_;
   Arena arena_;
   std::vector<PreparedProgram> programs_;
-  std::vector<std::string> stream_names_;  // of the workers
+  std::vector<std::vector<std::byte>> message_rooms_;  // of each stream of each program
+  std::vector<std::string> stream_names_;              // of the workers
 
   // What the workers read of the program under way. Written between programs, published by the
   // first push.
@@ -95,11 +96,7 @@ class CpuBackend : public Backend {
   std::int64_t step_ = 0;
   Feeder* feeder_ = nullptr;
   std::span<trace::Interval> intervals_;  // empty: the run is not traced
-  // An event is recorded when it holds the number of the run under way: nothing needs to be reset.
-  // No run has the number 0, which events hold that were never recorded.
-  std::uint32_t run_number_;
-  std::size_t num_events_ = 0;
-  std::unique_ptr<Futex[]> events_;
+  RecordedEvents events_;
   // Set by the first fault; the workers then skip what is left, and waits are let through.
   std::atomic<bool> faulted_{false};
   std::exception_ptr fault_;

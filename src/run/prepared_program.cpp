@@ -27,36 +27,16 @@ std::vector<PreparedWait::Timed> streams_to_time(const Program& program) {
   return timed;
 }
 
-/// By stream, as many bytes as the largest message of several rows has.
-std::vector<std::vector<std::byte>> room_for_messages(const Program& program) {
-  std::vector<std::vector<std::byte>> room(program.streams.size());
-  const auto make = [&](const program::Instruction& instruction, const Slice& slice) {
-    std::vector<std::byte>& bytes = room[instruction.stream.index()];
-    if (slice.rows > 1)
-      bytes.resize(std::max(bytes.size(), static_cast<std::size_t>(slice.bytes())));
-  };
-  for (const program::Instruction& instruction : program.instructions) {
-    if (const auto* send = std::get_if<program::Send>(&instruction.what))
-      make(instruction, send->from);
-    if (const auto* recv = std::get_if<program::Recv>(&instruction.what))
-      make(instruction, recv->to);
-  }
-  return room;
-}
-
 /// Turns the instructions of one program, in their order.
 class Preparation {
  public:
-  Preparation(const Program& program, const Regions& regions, comm::World* world, int threads)
+  Preparation(const Program& program, const Regions& regions, const Peers& peers, int threads)
       : program_(program),
         regions_(regions),
-        world_(world),
+        peers_(peers),
         threads_(threads),
         streams_(streams_to_time(program)),
-        recorded_(program.num_events),
-        dense_(room_for_messages(program)) {}
-
-  std::vector<std::vector<std::byte>> take_dense() { return std::move(dense_); }
+        recorded_(program.num_events) {}
 
   PreparedInstruction prepare(const program::Instruction& instruction) {
     PreparedInstruction prepared;
@@ -134,8 +114,8 @@ class Preparation {
 
   template <program::Collective Kind>
   void set(PreparedInstruction& prepared, const Kind& what) {
-    if (comm::Group* group = find_group(what.group)) {
-      prepared.what = prepared_collective(what, *group);
+    if (has_peers(what.group)) {
+      prepared.what = prepared_collective(what);
     } else if constexpr (!std::is_same_v<Kind, program::AllReduce>) {
       PreparedCopy copy;
       program::for_each_tensor(what, [&](const Slice& from, const Slice& to) {
@@ -165,23 +145,30 @@ class Preparation {
   }
 
   template <program::Collective Kind>
-  PreparedCollective prepared_collective(const Kind& what, comm::Group& group) const {
+  PreparedCollective prepared_collective(const Kind& what) const {
     PreparedCollective collective;
-    collective.group = &group;
-    collective.kind = kind_of(what);
-    if constexpr (requires { what.reduction; }) collective.reduction = what.reduction;
+    const program::Group& group = program_.groups[what.group.index()];
+    const std::vector<Rank> members(group.members.begin(), group.members.end());
+    if (peers_.device_world != nullptr)
+      collective.device_group = &peers_.device_world->group(members, stream_);
+    else
+      collective.group = &peers_.world->group(members, stream_);
     std::optional<DType> dtype;
     program::for_each_tensor(what, [&](const Slice& from, const Slice& to) {
       const DType own = element_type(to);
       require(!dtype || *dtype == own, "the tensors of a collective have one element type");
       dtype = own;
       for (const std::size_t parity : {0U, 1U}) {
-        collective.from[parity].push_back(dense_bytes(from, parity));
-        collective.to[parity].push_back(dense_bytes(to, parity));
+        collective.what[parity].from.push_back(dense_bytes(from, parity));
+        collective.what[parity].to.push_back(dense_bytes(to, parity));
       }
     });
     require(dtype.has_value(), "a collective moves a tensor");
-    collective.dtype = *dtype;
+    for (comm::DeviceCollective& each : collective.what) {
+      each.kind = kind_of(what);
+      each.dtype = *dtype;
+      if constexpr (requires { what.reduction; }) each.reduction = what.reduction;
+    }
     return collective;
   }
 
@@ -207,16 +194,13 @@ class Preparation {
 
   void set_message(PreparedInstruction& prepared, bool sends, Rank peer, std::int64_t tag,
                    const Slice& slice) {
-    if (world_ == nullptr) fail_peer(sends ? "sends to" : "receives from", peer);
-    require(peer.index() < world_->size() && peer != program_.rank,
+    if (peers_.world == nullptr) fail_peer(sends ? "sends to" : "receives from", peer);
+    require(peer.index() < peers_.world->size() && peer != program_.rank,
             "a message goes to another rank of the job");
-    PreparedMessage message{world_, sends, peer, static_cast<int>(tag), {}, {}};
+    PreparedMessage message{sends, peer, static_cast<int>(tag), {}, {}};
     for (const std::size_t parity : {0U, 1U})
       message.rows[parity] = {address(slice, parity), slice.rows, slice.row_bytes,
                               slice.pitch_bytes};
-    if (slice.rows > 1)
-      message.dense =
-          std::span(dense_[stream_id_.index()]).first(static_cast<std::size_t>(slice.bytes()));
     prepared.what = message;
   }
 
@@ -263,14 +247,11 @@ class Preparation {
     return {address(slice, parity), static_cast<std::size_t>(slice.bytes())};
   }
 
-  /// Null for a group of one member, which has nothing to exchange.
-  comm::Group* find_group(program::GroupId id) const {
+  /// False for a group of one member, which has nothing to exchange.
+  bool has_peers(program::GroupId id) const {
     const program::Group& group = program_.groups[id.index()];
-    if (group.members.size() == 1) return nullptr;
-    if (world_ != nullptr) {
-      const std::vector<Rank> members(group.members.begin(), group.members.end());
-      return &world_->group(members, stream_);
-    }
+    if (group.members.size() == 1) return false;
+    if (peers_.world != nullptr) return true;
     throw UserError(
         ExitCode::environment,
         format("one rank runs here; program {} reduces or gathers over group {} of {} ranks; plan "
@@ -287,11 +268,10 @@ class Preparation {
 
   const Program& program_;
   const Regions& regions_;
-  comm::World* world_;
+  Peers peers_;
   int threads_;
   std::vector<PreparedWait::Timed> streams_;
   std::vector<std::optional<PreparedWait::Timed>> recorded_;  // by event: of the record's stream
-  std::vector<std::vector<std::byte>> dense_;                 // by stream
   program::StreamId stream_id_;                               // of the instruction under way
   std::string_view stream_;                                   // its name
 };
@@ -351,51 +331,54 @@ void write_nan(std::byte* element, DType dtype) {
 }
 
 void carry_out(const PreparedCollective& collective, std::size_t parity) {
-  const std::vector<comm::Bytes>&from = collective.from[parity], &to = collective.to[parity];
-  switch (collective.kind) {
+  const comm::DeviceCollective& what = collective.what[parity];
+  switch (what.kind) {
     case comm::Group::Kind::all_reduce:
-      return collective.group->all_reduce(to, collective.dtype, collective.reduction);
+      return collective.group->all_reduce(what.to, what.dtype, what.reduction);
     case comm::Group::Kind::reduce_scatter:
-      return collective.group->reduce_scatter(from, to, collective.dtype, collective.reduction);
+      return collective.group->reduce_scatter(what.from, what.to, what.dtype, what.reduction);
     case comm::Group::Kind::all_gather:
-      return collective.group->all_gather(from, to);
+      return collective.group->all_gather(what.from, what.to);
     case comm::Group::Kind::all_to_all:
-      return collective.group->all_to_all(from, to);
+      return collective.group->all_to_all(what.from, what.to);
   }
 }
 
-void carry_out(const PreparedMessage& message, std::size_t parity) {
+void carry_out(const PreparedMessage& message, comm::World& world, std::size_t parity) {
   const Rows& rows = message.rows[parity];
-  if (rows.rows == 1) {
-    const std::span bytes(rows.start, static_cast<std::size_t>(rows.row_bytes));
-    if (message.sends)
-      message.world->send(message.peer, message.tag, bytes);
-    else
-      message.world->recv(message.peer, message.tag, bytes);
-    return;
-  }
-  const Rows dense{message.dense.data(), 1, static_cast<std::int64_t>(message.dense.size()), 0};
+  const std::span<std::byte> whole = message.whole(parity);
+  const Rows dense{whole.data(), 1, static_cast<std::int64_t>(whole.size()), 0};
+  const bool is_copied = message.dense_bytes() > 0;
   if (message.sends) {
-    copy_rows(rows, dense);
-    message.world->send(message.peer, message.tag, message.dense);
+    if (is_copied) copy_rows(rows, dense);
+    world.send(message.peer, message.tag, whole);
   } else {
-    message.world->recv(message.peer, message.tag, message.dense);
-    copy_rows(dense, rows);
+    world.recv(message.peer, message.tag, whole);
+    if (is_copied) copy_rows(dense, rows);
   }
 }
 
-PreparedProgram prepare_program(const Program& program, const Regions& regions, comm::World* world,
+std::vector<std::size_t> room_for_messages(const PreparedProgram& prepared) {
+  std::vector<std::size_t> room(prepared.program->streams.size(), 0);
+  for (std::size_t i = 0; i < prepared.instructions.size(); ++i)
+    if (const auto* message = std::get_if<PreparedMessage>(&prepared.instructions[i].what)) {
+      std::size_t& bytes = room[prepared.program->instructions[i].stream.index()];
+      bytes = std::max(bytes, message->dense_bytes());
+    }
+  return room;
+}
+
+PreparedProgram prepare_program(const Program& program, const Regions& regions, const Peers& peers,
                                 int threads) {
-  PreparedProgram prepared{&program, {}, {}, {}, {}};
+  PreparedProgram prepared{&program, {}, {}, {}};
   prepared.blocks.step =
       find_block(program, regions, program::BufferRole::step_block, sizeof(op::StepBlock));
   prepared.blocks.result =
       find_block(program, regions, program::BufferRole::result_block, sizeof(op::ResultBlock));
   prepared.instructions.reserve(program.instructions.size());
-  Preparation preparation(program, regions, world, threads);
+  Preparation preparation(program, regions, peers, threads);
   for (const program::Instruction& instruction : program.instructions)
     prepared.instructions.push_back(preparation.prepare(instruction));
-  prepared.dense = preparation.take_dense();
   if (std::ranges::any_of(program.instructions,
                           [&](const auto& i) { return communicates(program, i); }))
     prepared.last_math = last_of_stream(program, math_stream);

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "comm/device_world.h"
 #include "comm/world.h"
 #include "kernels/kernel.h"
 #include "op/blocks.h"
@@ -61,23 +62,33 @@ struct PreparedReorder {
 };
 
 struct PreparedCollective {
+  // One of both, as of Peers.
   comm::Group* group = nullptr;
-  comm::Group::Kind kind = comm::Group::Kind::all_reduce;
-  DType dtype = DType::f32;  // of reductions
-  op::Reduction reduction = op::Reduction::sum;
-  ByParity<std::vector<comm::Bytes>> from, to;  // of each tensor; one for an all-reduce
+  comm::DeviceGroup* device_group = nullptr;
+  ByParity<comm::DeviceCollective> what;
 };
+/// In host memory.
 void carry_out(const PreparedCollective& collective, std::size_t parity);
 
 struct PreparedMessage {
-  comm::World* world = nullptr;
   bool sends = true;
   Rank peer;
   int tag = 0;
   ByParity<Rows> rows;
-  std::span<std::byte> dense;  // where several rows stand one after another on their way
+  /// Where several rows stand one after another on their way; filled in by the backend.
+  std::span<std::byte> dense;
+
+  /// As many bytes as `dense` must have; 0 for one row.
+  std::size_t dense_bytes() const {
+    return rows[0].rows == 1 ? 0 : static_cast<std::size_t>(rows[0].rows * rows[0].row_bytes);
+  }
+  std::span<std::byte> whole(std::size_t parity) const {
+    if (dense_bytes() > 0) return dense;
+    return {rows[parity].start, static_cast<std::size_t>(rows[parity].row_bytes)};
+  }
 };
-void carry_out(const PreparedMessage& message, std::size_t parity);
+/// In host memory.
+void carry_out(const PreparedMessage& message, comm::World& world, std::size_t parity);
 
 struct PreparedFeed {
   const Input* input = nullptr;
@@ -120,18 +131,28 @@ struct PreparedProgram {
   const program::Program* program = nullptr;
   PreparedBlocks blocks;
   std::vector<PreparedInstruction> instructions;
-  /// By stream, room for the rows of one message at a time.
-  std::vector<std::vector<std::byte>> dense;
   /// The last one of the math stream, where other streams communicate.
   std::optional<std::size_t> last_math;
 };
 
-/// Resolves everything but kernels and workers. `world` has the groups of groups_of() already, and
-/// is null where the rank is alone; `threads` is how many a reordering on the math stream may use.
+/// The other ranks, where there are any: both are null where a rank is alone.
+struct Peers {
+  comm::World* world = nullptr;
+  /// Where tensors lie in the memory of a device.
+  comm::DeviceWorld* device_world = nullptr;
+};
+
+/// Resolves everything but kernels, workers and the dense places of messages. The world whose
+/// memory has the tensors has the groups of groups_of() already; `threads` is how many a reordering
+/// on the math stream may use.
 /// Errors: UserError(environment) for an instruction that needs other ranks where there is no
 /// world; InternalError for slices that a kernel or a collective could not take and for a wait that
 /// stands before its record.
 PreparedProgram prepare_program(const program::Program& program, const Regions& regions,
-                                comm::World* world = nullptr, int threads = 1);
+                                const Peers& peers = {}, int threads = 1);
+
+/// Room for the rows of one message at a time, by stream: as many bytes as its largest message of
+/// several rows has.
+std::vector<std::size_t> room_for_messages(const PreparedProgram& prepared);
 
 }  // namespace fourfold::run

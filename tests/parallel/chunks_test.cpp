@@ -19,9 +19,9 @@ namespace fourfold::chunks_test {
 namespace {
 
 using test::GridRun;
-using test::Outcome;
 using test::RunSetup;
 using test::Tensors;
+using test::TrainingOutcome;
 using test::Worst;
 
 /// The 31 grids of up to 8 ranks with 1, 2 or 4 along each axis; without long tests a few.
@@ -69,7 +69,7 @@ void expect_alike(RunSetup setup, const std::string& what, bool is_slow, double 
   for (const plan::Grid& grid : grids(is_slow)) {
     test::set_grid(setup, grid);
     setup.plan.chunks = 1;
-    const Outcome whole = test::run_job(setup, GridRun::compile_job(setup), rough);
+    const TrainingOutcome whole = test::run_job(setup, GridRun::compile_job(setup), rough);
     const auto bytes = bytes_of(setup);
     for (const std::int64_t chunks : {2, 4}) {
       if (setup.plan.micro_batch_size % chunks != 0) continue;
@@ -78,7 +78,7 @@ void expect_alike(RunSetup setup, const std::string& what, bool is_slow, double 
       const program::Job job = GridRun::compile_job(setup);
       for (const verify::Fault& fault : verify::verify(job))
         ADD_FAILURE() << fault.rule << ": " << fault.message;
-      const Outcome got = test::run_job(setup, job, rough);
+      const TrainingOutcome got = test::run_job(setup, job, rough);
       compare(got, whole, most_later, worst);
       const double error = error_of(got.weights, whole.weights);
       EXPECT_LE(error, 1e-10) << "weights after " << test::num_steps << " steps";
@@ -127,14 +127,14 @@ TEST(Chunks, go_with_all_that_a_plan_may_have) {
   Worst worst;
   for (RunSetup setup : {recomputed, selective, sequence, heads, one_step, by_loss, pictures}) {
     const Tensors rough = test::rough_weights(setup);
-    const Outcome whole = test::run_job(setup, GridRun::compile_job(setup), rough);
+    const TrainingOutcome whole = test::run_job(setup, GridRun::compile_job(setup), rough);
     const auto bytes = bytes_of(setup);
     setup.plan.chunks = 2;
     SCOPED_TRACE(test::name_of(setup.plan));
     const program::Job job = GridRun::compile_job(setup);
     for (const verify::Fault& fault : verify::verify(job))
       ADD_FAILURE() << fault.rule << ": " << fault.message;
-    const Outcome got = test::run_job(setup, job, rough);
+    const TrainingOutcome got = test::run_job(setup, job, rough);
     compare(got, whole, 1e-10, worst);
     EXPECT_LE(error_of(got.weights, whole.weights), 1e-10);
     EXPECT_EQ(bytes_of(setup), bytes);
@@ -152,13 +152,13 @@ TEST(Chunks, in_bf16_gather_rounded_weights_once) {
     test::set_grid(setup, {.x = 2, .z = 2, .data = 1});
     const Tensors rough = test::rough_weights(setup);
     const auto seen = test::Gradients::in_the_moments;
-    const Outcome whole = test::run_job(setup, GridRun::compile_job(setup), rough, seen);
+    const TrainingOutcome whole = test::run_job(setup, GridRun::compile_job(setup), rough, seen);
     const auto bytes = bytes_of(setup);
     setup.plan.chunks = 2;
     const program::Job job = GridRun::compile_job(setup);
     for (const verify::Fault& fault : verify::verify(job))
       ADD_FAILURE() << fault.rule << ": " << fault.message;
-    const Outcome got = test::run_job(setup, job, rough, seen);
+    const TrainingOutcome got = test::run_job(setup, job, rough, seen);
     for (std::size_t step = 0; step < whole.losses.size(); ++step)
       EXPECT_NEAR(got.losses[step], whole.losses[step], 8 * 0x1p-8 * whole.losses[step]);
     EXPECT_EQ(bytes_of(setup), bytes);

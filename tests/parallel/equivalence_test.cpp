@@ -20,11 +20,11 @@ using test::first_model;
 using test::GridRun;
 using test::name_of;
 using test::num_steps;
-using test::Outcome;
 using test::RunSetup;
 using test::second_model;
 using test::set_grid;
 using test::Tensors;
+using test::TrainingOutcome;
 using test::Worst;
 
 void expect_equal(RunSetup setup, const std::vector<plan::Grid>& grids, const std::string& what,
@@ -34,7 +34,8 @@ void expect_equal(RunSetup setup, const std::vector<plan::Grid>& grids, const st
   serial_setup.plan.shard_states = serial_setup.plan.shard_sequence = false;
   serial_setup.plan.strategy = plan::Strategy::axonn;
   const Tensors weights = test::rough_weights(serial_setup);
-  const Outcome serial = test::run_job(serial_setup, GridRun::compile_job(serial_setup), weights);
+  const TrainingOutcome serial =
+      test::run_job(serial_setup, GridRun::compile_job(serial_setup), weights);
   Worst worst;
   for (const plan::Grid& grid : grids) {
     set_grid(setup, grid);

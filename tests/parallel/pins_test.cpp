@@ -41,7 +41,7 @@ void expect_same_function(RunSetup setup, const plan::Grid& grid) {
   RunSetup serial = setup;
   test::set_grid(serial, {});
   const test::Tensors weights = test::rough_weights(serial);
-  const test::Outcome alone = test::run_job(serial, GridRun::compile_job(serial), weights);
+  const test::TrainingOutcome alone = test::run_job(serial, GridRun::compile_job(serial), weights);
   test::set_grid(setup, grid);
   test::Worst worst;
   std::size_t count = 0;

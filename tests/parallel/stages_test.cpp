@@ -20,10 +20,10 @@ namespace {
 
 using pipeline::Schedule;
 using test::GridRun;
-using test::Outcome;
 using test::RunSetup;
 using test::SmallRun;
 using test::Tensors;
+using test::TrainingOutcome;
 
 constexpr auto in_moments = test::Gradients::in_the_moments;
 
@@ -98,7 +98,7 @@ program::Job compile_stages(const RunSetup& setup, const Pipeline& stages,
 }
 
 /// The same samples, micro-batches and order of sums over them on one rank.
-Outcome run_serial(RunSetup setup, const plan::Grid& first, const Tensors& weights) {
+TrainingOutcome run_serial(RunSetup setup, const plan::Grid& first, const Tensors& weights) {
   setup.plan.micro_batch_size = samples_of(setup, first);
   return test::run_job(setup, GridRun::compile_job(setup), weights, in_moments);
 }
@@ -115,7 +115,7 @@ void expect_equal_to_serial(const RunSetup& setup, const std::vector<Pipeline>& 
   const Tensors weights = test::rough_weights(setup);
   test::Worst worst;
   for (const Pipeline& pipeline : pipelines) {
-    const Outcome serial = run_serial(setup, pipeline.grids[0], weights);
+    const TrainingOutcome serial = run_serial(setup, pipeline.grids[0], weights);
     for (const Schedule schedule :
          {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b}) {
       SCOPED_TRACE(name_of(pipeline, schedule));
@@ -162,10 +162,11 @@ TEST(Stages, with_tasks_for_weight_gradients_have_the_same_bits) {
   const RunSetup setup = gpt();
   const Tensors weights = test::rough_weights(setup);
   const Pipeline& stages = two_stages[0];
-  const Outcome together = test::run_job(setup, compile_stages(setup, stages), weights, in_moments);
+  const TrainingOutcome together =
+      test::run_job(setup, compile_stages(setup, stages), weights, in_moments);
   for (const std::int64_t delay : {0, 1, 3}) {
     SCOPED_TRACE(format("delay {}", delay));
-    const Outcome apart = test::run_job(
+    const TrainingOutcome apart = test::run_job(
         setup, compile_stages(setup, stages, Schedule::one_f_one_b, delay), weights, in_moments);
     EXPECT_EQ(apart.losses, together.losses);
     EXPECT_EQ(apart.norms, together.norms);
@@ -407,8 +408,8 @@ TEST(Stages, in_bf16_learn_as_the_serial_run_does) {
     setup.reference_kernels = true;
     const Tensors weights = test::rough_weights(setup);
     const auto job = compile_stages(setup, {{{.data = 1}, {.x = 1, .data = 2}}, {1}});
-    const Outcome got = test::run_job(setup, job, weights, in_moments);
-    const Outcome serial = run_serial(setup, {.data = 1}, weights);
+    const TrainingOutcome got = test::run_job(setup, job, weights, in_moments);
+    const TrainingOutcome serial = run_serial(setup, {.data = 1}, weights);
     // Some 50 roundings to bf16 lie between a token and its loss.
     for (std::size_t step = 0; step < serial.losses.size(); ++step)
       EXPECT_NEAR(got.losses[step], serial.losses[step], 8 * 0x1p-8 * serial.losses[step]);

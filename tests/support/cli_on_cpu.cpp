@@ -10,6 +10,7 @@
 #include "job/cuda_run.h"
 #include "kernels/cuda/target.h"
 #include "measure/cuda/device_kernels.h"
+#include "run/cuda/shared_gpu_backend.h"
 #include "unit/run/cuda/fake_gpu.h"
 
 namespace fourfold::test {
@@ -62,6 +63,19 @@ class BackendOnFakeGpu : private OpenGpu, public run::cuda::CudaBackend {
   }
 };
 
+class FakeGpuForThreads : private OpenGpu, public job::CudaForThreads {
+ public:
+  FakeGpuForThreads() {
+    if (fake_cuda().lost_behind_works) gpu.lose_at_work(*fake_cuda().lost_behind_works);
+  }
+  std::unique_ptr<run::Backend> make_backend(comm::World& world) override {
+    return run::cuda::make_shared_gpu_backend(shared_, world, {.prepare = kernels::cuda::prepare});
+  }
+
+ private:
+  run::cuda::SharedGpu shared_{gpu};
+};
+
 }  // namespace
 
 FakeCuda& fake_cuda() {
@@ -111,8 +125,12 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
   return kernels::cuda::known_implementations(row, dtype);
 }
 
-std::unique_ptr<run::Backend> make_cuda_backend(comm::World* world) {
+std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World* world) {
   return std::make_unique<test::BackendOnFakeGpu>(world);
+}
+
+std::unique_ptr<CudaForThreads> open_cuda_for_threads() {
+  return std::make_unique<test::FakeGpuForThreads>();
 }
 
 }  // namespace fourfold::job

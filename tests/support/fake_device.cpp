@@ -61,6 +61,7 @@ FakeDevice::~FakeDevice() {
 }
 
 std::int64_t FakeDevice::live() const {
+  const Lock lock(mutex_);
   return static_cast<std::int64_t>(memory_.size() + queues_.size() + marks_.size() +
                                    graphs_.size());
 }
@@ -70,6 +71,7 @@ void FakeDevice::count(const char* call) {
   if (calls_left_ && --*calls_left_ <= 0) is_lost_ = true;
   if (is_lost_) throw UserError(ExitCode::environment, format("{}: the GPU was lost", call));
   // A device works while the host goes on, or does not.
+  if (!workers_.contains(std::this_thread::get_id())) return;
   while (random_() % 2 == 0 && run_one()) {
   }
 }
@@ -77,6 +79,7 @@ void FakeDevice::count(const char* call) {
 // --- memory
 
 std::byte* FakeDevice::allocate(std::int64_t bytes) {
+  const Lock lock(mutex_);
   count("cudaMalloc");
   require(capture_ == nullptr, "nothing is allocated within a capture");
   void* memory =
@@ -89,11 +92,13 @@ std::byte* FakeDevice::allocate(std::int64_t bytes) {
 }
 
 void FakeDevice::release(std::byte* memory) noexcept {
+  const Lock lock(mutex_);
   munmap(memory, whole_pages(memory_.at(memory).bytes));
   memory_.erase(memory);
 }
 
 std::byte* FakeDevice::allocate_pinned(std::int64_t bytes) {
+  const Lock lock(mutex_);
   count("cudaHostAlloc");
   void* memory =
       mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -125,6 +130,7 @@ void FakeDevice::set_access(bool is_open) const {
 }
 
 void FakeDevice::copy(const run::cuda::RowCopy& copy, Stream stream) {
+  const Lock lock(mutex_);
   count("cudaMemcpy2DAsync");
   require(copy.row_bytes <= copy.to_pitch && copy.row_bytes <= copy.from_pitch,
           "rows do not overlap");
@@ -140,6 +146,7 @@ void FakeDevice::copy(const run::cuda::RowCopy& copy, Stream stream) {
 
 void FakeDevice::clear(std::byte* memory, std::int64_t pitch, std::int64_t row_bytes,
                        std::int64_t rows, Stream stream) {
+  const Lock lock(mutex_);
   count("cudaMemset2DAsync");
   require_memory(memory, (rows - 1) * pitch + row_bytes, false);
   push(stream, [=] {
@@ -161,6 +168,7 @@ FakeDevice::Captured* FakeDevice::captured_of(Graph graph) {
 }
 
 FakeDevice::Stream FakeDevice::create_stream() {
+  const Lock lock(mutex_);
   count("cudaStreamCreate");
   auto queue = std::make_unique<Queue>();
   Queue* const made = queue.get();
@@ -169,10 +177,12 @@ FakeDevice::Stream FakeDevice::create_stream() {
 }
 
 void FakeDevice::release(Stream stream) noexcept {
+  const Lock lock(mutex_);
   queues_.erase(queue_of(stream));
 }
 
 FakeDevice::Event FakeDevice::create_event(Timing timing) {
+  const Lock lock(mutex_);
   count("cudaEventCreate");
   auto mark = std::make_unique<Mark>();
   mark->timing = timing;
@@ -182,10 +192,12 @@ FakeDevice::Event FakeDevice::create_event(Timing timing) {
 }
 
 void FakeDevice::release(Event event) noexcept {
+  const Lock lock(mutex_);
   marks_.erase(mark_of(event));
 }
 
 void FakeDevice::enqueue(Stream stream, Work work) {
+  const Lock lock(mutex_);
   count("cudaLaunchKernel");
   push(stream, std::move(work));
 }
@@ -207,6 +219,7 @@ void FakeDevice::add(Stream stream, Work work, std::shared_ptr<Point> point,
 }
 
 void FakeDevice::record(Event event, Stream stream) {
+  const Lock lock(mutex_);
   count("cudaEventRecord");
   const auto point = std::make_shared<Point>();
   add(stream, {}, point, {});
@@ -216,6 +229,7 @@ void FakeDevice::record(Event event, Stream stream) {
 }
 
 void FakeDevice::wait(Stream stream, Event event) {
+  const Lock lock(mutex_);
   count("cudaStreamWaitEvent");
   const std::shared_ptr<Point> point = marks_.at(mark_of(event))->point;
   if (point == nullptr) return;
@@ -231,6 +245,8 @@ void FakeDevice::wait(Stream stream, Event event) {
 }
 
 void FakeDevice::synchronize(Stream stream) {
+  const Lock lock(mutex_);
+  workers_.insert(std::this_thread::get_id());
   count("cudaStreamSynchronize");
   ++waits;
   launches_behind_waits.push_back(0);
@@ -240,7 +256,27 @@ void FakeDevice::synchronize(Stream stream) {
   if (is_lost_) throw UserError(ExitCode::environment, "cudaStreamSynchronize: the GPU was lost");
 }
 
+/// Each look finds the device a little further.
+bool FakeDevice::is_done(Stream stream) {
+  const Lock lock(mutex_);
+  workers_.insert(std::this_thread::get_id());
+  count("cudaStreamQuery");
+  const Queue& queue = *queues_.at(queue_of(stream));
+  require(!queue.is_captured, "nobody asks for a captured stream");
+  return queue.nodes.empty();
+}
+
+bool FakeDevice::is_done(Event event) {
+  const Lock lock(mutex_);
+  workers_.insert(std::this_thread::get_id());
+  count("cudaEventQuery");
+  const std::shared_ptr<Point> point = marks_.at(mark_of(event))->point;
+  return point == nullptr || point->has_happened;
+}
+
 void FakeDevice::synchronize(Event event) {
+  const Lock lock(mutex_);
+  workers_.insert(std::this_thread::get_id());
   count("cudaEventSynchronize");
   ++waits;
   const Mark& mark = *marks_.at(mark_of(event));
@@ -252,6 +288,7 @@ void FakeDevice::synchronize(Event event) {
 }
 
 double FakeDevice::elapsed_s(Event begin, Event end) {
+  const Lock lock(mutex_);
   const auto time_of = [&](Event event) {
     const Mark& mark = *marks_.at(mark_of(event));
     require(mark.timing == Timing::on && mark.point != nullptr && mark.point->has_happened,
@@ -298,6 +335,7 @@ void FakeDevice::do_work(const Work& work) {
 // --- graphs
 
 void FakeDevice::begin_capture(Stream stream) {
+  const Lock lock(mutex_);
   count("cudaStreamBeginCapture");
   require(capture_ == nullptr, "one capture is under way at a time");
   capture_ = std::make_unique<Captured>();
@@ -306,6 +344,7 @@ void FakeDevice::begin_capture(Stream stream) {
 }
 
 void FakeDevice::abandon_capture(Stream) noexcept {
+  const Lock lock(mutex_);
   for (const auto& [queue, owned] : queues_) {
     queue->is_captured = false;
     queue->tail.clear();
@@ -314,6 +353,7 @@ void FakeDevice::abandon_capture(Stream) noexcept {
 }
 
 FakeDevice::Graph FakeDevice::end_capture(Stream stream) {
+  const Lock lock(mutex_);
   count("cudaStreamEndCapture");
   require(capture_ != nullptr && queue_of(stream) == capture_origin_,
           "a capture ends on the stream where it began");
@@ -333,10 +373,12 @@ FakeDevice::Graph FakeDevice::end_capture(Stream stream) {
 }
 
 void FakeDevice::release(Graph graph) noexcept {
+  const Lock lock(mutex_);
   graphs_.erase(captured_of(graph));
 }
 
 void FakeDevice::launch(Graph graph, Stream stream) {
+  const Lock lock(mutex_);
   count("cudaGraphLaunch");
   ++launches;
   const Captured& captured = *graphs_.at(captured_of(graph));
@@ -369,11 +411,13 @@ void FakeDevice::run_graph(const Captured& graph) {
 }
 
 void FakeDevice::push_range(const char* name) {
+  const Lock lock(mutex_);
   ranges.emplace_back(name);
   ++open_ranges;
 }
 
 void FakeDevice::pop_range() {
+  const Lock lock(mutex_);
   --open_ranges;
 }
 

@@ -6,15 +6,21 @@
 // It sees: a host that touches device memory, copies of memory that is not pinned, missing waits as
 // far as some drawn order shows them, captures whose streams do not come back, waiting within a
 // capture. It does not see: time, and what CUDA itself refuses.
+//
+// Threads may share it. Work is done by those that made it or that wait for it: threads that only
+// enqueue would need fibers of their own for the kernels.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "run/cuda/device.h"
@@ -48,6 +54,7 @@ class FakeDevice : public run::cuda::Device {
   void enqueue(Stream stream, Work work);
 
   std::string name() const override { return "a fake GPU"; }
+  void enter() override {}
   std::byte* allocate(std::int64_t bytes) override;
   void release(std::byte* memory) noexcept override;
   std::byte* allocate_pinned(std::int64_t bytes) override;
@@ -55,11 +62,13 @@ class FakeDevice : public run::cuda::Device {
   Stream create_stream() override;
   void release(Stream stream) noexcept override;
   void synchronize(Stream stream) override;
+  bool is_done(Stream stream) override;
   Event create_event(Timing timing) override;
   void release(Event event) noexcept override;
   void record(Event event, Stream stream) override;
   void wait(Stream stream, Event event) override;
   void synchronize(Event event) override;
+  bool is_done(Event event) override;
   double elapsed_s(Event begin, Event end) override;
   void copy(const run::cuda::RowCopy& copy, Stream stream) override;
   void clear(std::byte* memory, std::int64_t pitch, std::int64_t row_bytes, std::int64_t rows,
@@ -85,6 +94,8 @@ class FakeDevice : public run::cuda::Device {
     bool is_pinned = false;
   };
 
+  using Lock = std::lock_guard<std::recursive_mutex>;
+
   void count(const char* call);
   void push(Stream stream, Work work);
   void add(Stream stream, Work work, std::shared_ptr<Point> point,
@@ -99,6 +110,8 @@ class FakeDevice : public run::cuda::Device {
   static Mark* mark_of(Event event);
   static Captured* captured_of(Graph graph);
 
+  mutable std::recursive_mutex mutex_;  // kernels and their launches call back
+  std::set<std::thread::id> workers_{std::this_thread::get_id()};  // who does work
   std::minstd_rand random_;
   std::map<const std::byte*, Block> memory_;
   std::map<Queue*, std::unique_ptr<Queue>> queues_;

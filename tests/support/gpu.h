@@ -19,6 +19,9 @@ namespace fourfold::test {
 /// Why there is none; empty where tests can run.
 std::string why_no_gpu();
 
+/// True if a CPU takes its place, which is slow.
+bool is_emulated();
+
 /// One at a time.
 class Gpu {
  public:
@@ -64,6 +67,7 @@ class OnGpu : public testing::TestWithParam<GpuKernels> {
     if (!reason.empty()) GTEST_SKIP() << "no CUDA device: " << reason;
     gpu_ = open_gpu();
   }
+  Gpu& gpu() { return *gpu_; }
   SmallRun run(const RunSetup& setup) { return gpu_->run(setup, GetParam().target); }
 
  private:

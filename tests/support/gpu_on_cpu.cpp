@@ -29,6 +29,10 @@ std::unique_ptr<Gpu> open_gpu() {
   return std::make_unique<EmulatedGpu>();
 }
 
+bool is_emulated() {
+  return true;
+}
+
 bool takes_cudnn() {
   return false;
 }

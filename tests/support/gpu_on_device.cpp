@@ -31,6 +31,10 @@ std::unique_ptr<Gpu> open_gpu() {
   return std::make_unique<RealGpu>();
 }
 
+bool is_emulated() {
+  return false;
+}
+
 bool takes_cudnn() {
   return kernels::cuda::cudnn::is_built();
 }

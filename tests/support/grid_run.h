@@ -62,7 +62,7 @@ class GridRun {
     comm::World& world;
     const program::Bundle& bundle;
     run::Executor& executor;
-    run::CpuBackend& backend;
+    run::CpuBackend* backend;  // null where it is another one
     const Mesh& mesh(const program::Buffer& buffer) const {
       return bundle.programs[0].meshes[buffer.sharding.mesh.index()];
     }
@@ -78,6 +78,12 @@ class GridRun {
   }
 
   static program::Job compile_job(const RunSetup& setup, const compile::PassOptions& passes = {}) {
+    return compile_job(
+        setup, setup.reference_kernels ? kernels::cpu::reference_target() : kernels::cpu::target(1),
+        passes);
+  }
+  static program::Job compile_job(const RunSetup& setup, const machine::Target& target,
+                                  const compile::PassOptions& passes = {}) {
     const auto batching = std::get<plan::Batching>(plan::solve_batching(setup.plan));
     const auto graphs =
         model::build(setup.model(),
@@ -85,8 +91,6 @@ class GridRun {
                       setup.masks_documents, setup.restarts_positions, batching.chunks},
                      setup.optimizer, model::Writes::samples);
     auto plan = plan::make_plan(graphs, setup.plan);
-    const auto target =
-        setup.reference_kernels ? kernels::cpu::reference_target() : kernels::cpu::target(1);
     return compile::compile(graphs, std::get<plan::Plan>(plan), target, passes);
   }
 
@@ -100,11 +104,10 @@ class GridRun {
     comm::ThreadJob job(num_ranks());
     job.run([&](comm::World& world) {
       const program::Bundle bundle = bundle_of(world.rank().index());
-      run::CpuOptions options = setup_.cpu;
-      options.world = &world;
-      run::CpuBackend backend(options);
-      run::Executor executor(bundle, backend);
-      RankRun rank{world.rank().index(), world, bundle, executor, backend};
+      const std::unique_ptr<run::Backend> backend = make_backend(world);
+      run::Executor executor(bundle, *backend);
+      RankRun rank{world.rank().index(), world, bundle, executor,
+                   dynamic_cast<run::CpuBackend*>(backend.get())};
       body(rank);
     });
   }
@@ -178,6 +181,13 @@ class GridRun {
   }
 
  private:
+  std::unique_ptr<run::Backend> make_backend(comm::World& world) const {
+    if (setup_.backend) return setup_.backend(world);
+    run::CpuOptions options = setup_.cpu;
+    options.world = &world;
+    return std::make_unique<run::CpuBackend>(options);
+  }
+
   static constexpr double unset = -1.2345678e300;
   RunSetup setup_;
   program::Job job_;

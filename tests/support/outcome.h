@@ -20,7 +20,7 @@ namespace fourfold::test {
 constexpr std::int64_t num_steps = 5;
 constexpr double lr = 1e-3;
 
-struct Outcome {
+struct TrainingOutcome {
   std::vector<double> losses, norms;             // by step; norms before clipping
   Tensors gradients;                             // of the first step
   Tensors weights;                               // after the last step
@@ -56,10 +56,10 @@ enum class Gradients : std::uint8_t {
 };
 
 /// Trains a job on threads, from `weights`.
-inline Outcome run_job(const RunSetup& setup, program::Job job, const Tensors& weights,
-                       Gradients seen = Gradients::in_the_step) {
+inline TrainingOutcome run_job(const RunSetup& setup, program::Job job, const Tensors& weights,
+                               Gradients seen = Gradients::in_the_step) {
   GridRun grid(setup, std::move(job));
-  Outcome outcome;
+  TrainingOutcome outcome;
   std::mutex mutex;
   grid.run([&](GridRun::RankRun& rank) {
     const bool is_first = rank.rank == 0;
@@ -103,7 +103,8 @@ struct Worst {
 };
 
 /// `most_later`: the largest error of a gradient norm once weights have changed.
-inline void compare(const Outcome& got, const Outcome& serial, double most_later, Worst& worst) {
+inline void compare(const TrainingOutcome& got, const TrainingOutcome& serial, double most_later,
+                    Worst& worst) {
   const auto relative = [](double a, double b) { return std::abs(a - b) / std::abs(b); };
   const double first = relative(got.losses[0], serial.losses[0]),
                last = relative(got.losses.back(), serial.losses.back());

@@ -41,6 +41,8 @@ struct RunSetup {
   /// Changes what the program is compiled for.
   std::function<void(machine::Target&)> edit_target = {};
   run::CpuOptions cpu{.threads = 2};
+  /// What each rank of a grid runs on; empty: the CPU.
+  std::function<std::unique_ptr<run::Backend>(comm::World&)> backend = {};
   /// Which tokens of the batch, counted over all samples, have no label besides every seventh.
   std::function<bool(std::int64_t)> masked;
 

@@ -51,9 +51,16 @@ TEST_F(RunDevice, what_one_gpu_cannot_do_is_refused_with_the_keys_to_change) {
   const auto doubles = run("plan", "--set run.device=cuda --set precision.compute=fp64");
   EXPECT_EQ(doubles.code, 2);
   EXPECT_NE(doubles.text.find("precision.compute = fp64"), std::string::npos) << doubles.text;
-  const auto ranks = run("plan", "--set run.device=cuda --set parallel.data=2");
-  EXPECT_EQ(ranks.code, 13);
-  EXPECT_NE(ranks.text.find("the job has 2 ranks"), std::string::npos) << ranks.text;
+}
+
+TEST_F(RunDevice, several_ranks_are_planned_for_a_gpu_that_is_asked_for_and_for_the_cpu_otherwise) {
+  if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA";
+  const auto asked = run("program", "--set run.device=cuda --set parallel.data=2");
+  EXPECT_EQ(asked.code, 0) << asked.text;
+  EXPECT_NE(asked.text.find(" by own"), std::string::npos);
+  const auto open = run("program", "--set parallel.data=2");
+  EXPECT_EQ(open.code, 0) << open.text;
+  EXPECT_EQ(open.text.find(" by own"), std::string::npos);
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ TEST(Row50, no_rank_is_accused_where_ranks_share_cores) {
 std::variant<std::string, Told> with_nan_on_rank(std::size_t rank, std::size_t instruction) {
   SessionSetup setup = on_grid(2, 2, 2);
   setup.before = [&](GridRun::RankRun& run) {
-    if (run.rank == rank) run.backend.inject({"train", instruction, 0, 0});
+    if (run.rank == rank) run.backend->inject({"train", instruction, 0, 0});
   };
   try {
     return run_session(setup);

@@ -6,18 +6,46 @@
 #include "kernels/cuda/target.h"
 #include "run/cuda/cuda_backend.h"
 #include "run/cuda/cuda_device.h"
+#include "run/cuda/shared_gpu_backend.h"
+#include "run/cuda/staged_world.h"
 
 namespace fourfold::job {
 namespace {
 
 /// With the device it works on.
 struct OpenDevice {
-  std::unique_ptr<run::cuda::Device> device = run::cuda::open_device(0);
+  explicit OpenDevice(int index) : device(run::cuda::open_device(index)) {}
+  std::unique_ptr<run::cuda::Device> device;
 };
 class BackendOnDevice : private OpenDevice, public run::cuda::CudaBackend {
  public:
-  explicit BackendOnDevice(comm::World* world)
-      : CudaBackend(*device, {.prepare = kernels::cuda::prepare, .world = world}) {}
+  BackendOnDevice(int index, comm::World* world)
+      : OpenDevice(index),
+        CudaBackend(*device, {.prepare = kernels::cuda::prepare, .world = world}) {}
+};
+
+/// With what passes between the ranks besides.
+struct OpenStaged : OpenDevice {
+  OpenStaged(int index, comm::World& world) : OpenDevice(index), view(*device, world) {}
+  run::cuda::StagedWorld view;
+};
+class StagedBackend : private OpenStaged, public run::cuda::CudaBackend {
+ public:
+  StagedBackend(int index, comm::World& world)
+      : OpenStaged(index, world),
+        CudaBackend(*device,
+                    {.prepare = kernels::cuda::prepare, .world = &world, .device_world = &view}) {}
+};
+
+class SharedByThreads : public CudaForThreads {
+ public:
+  std::unique_ptr<run::Backend> make_backend(comm::World& world) override {
+    return run::cuda::make_shared_gpu_backend(gpu_, world, {.prepare = kernels::cuda::prepare});
+  }
+
+ private:
+  std::unique_ptr<run::cuda::Device> device_ = run::cuda::open_device(0);
+  run::cuda::SharedGpu gpu_{*device_};
 };
 
 }  // namespace
@@ -36,8 +64,13 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
   return kernels::cuda::known_implementations(row, dtype);
 }
 
-std::unique_ptr<run::Backend> make_cuda_backend(comm::World* world) {
-  return std::make_unique<BackendOnDevice>(world);
+std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world) {
+  if (world != nullptr && world->size() > 1) return std::make_unique<StagedBackend>(device, *world);
+  return std::make_unique<BackendOnDevice>(device, world);
+}
+
+std::unique_ptr<CudaForThreads> open_cuda_for_threads() {
+  return std::make_unique<SharedByThreads>();
 }
 
 }  // namespace fourfold::job

@@ -13,7 +13,11 @@ std::vector<std::string> cuda_implementations(const std::string&, DType) {
   return {};
 }
 
-std::unique_ptr<run::Backend> make_cuda_backend(comm::World*) {
+std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World*) {
+  throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
+}
+
+std::unique_ptr<CudaForThreads> open_cuda_for_threads() {
   throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
 }
 

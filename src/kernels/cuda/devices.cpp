@@ -1,5 +1,6 @@
 #include "kernels/cuda/devices.h"
 
+#include "base/format.h"
 #include "kernels/cuda/check.h"
 
 namespace fourfold::kernels::cuda {
@@ -26,6 +27,8 @@ int attribute(cudaDeviceAttr which, int device) {
 machine::CudaDevice device_facts(int device, const cudaDeviceProp& properties) {
   constexpr double hz_per_khz = 1000;
   return {.name = properties.name,
+          .bus_id = format("{:04x}:{:02x}:{:02x}", properties.pciDomainID, properties.pciBusID,
+                           properties.pciDeviceID),
           .capability = {properties.major, properties.minor},
           .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem),
           .l2_bytes = properties.l2CacheSize,

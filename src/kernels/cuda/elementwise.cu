@@ -70,20 +70,21 @@ struct ElementBody {
   }
 };
 
-/// What a row reads, integers or others.
+/// What a row reads: integers, or sums in f64.
 template <class T, int count>
 struct Reads {
   const T* tensors[count];
 };
 
-template <class Row>
-__global__ void map_integers(Row row, Reads<std::uint64_t, ElementBody<Row>::reads> in,
-                             std::int64_t count, std::uint64_t* out) {
+/// In the type itself: for counters, digests and the few sums of a step.
+template <class Row, class T>
+__global__ void map_as_it_is(Row row, Reads<T, ElementBody<Row>::reads> in, std::int64_t count,
+                             T* out) {
   constexpr int reads = ElementBody<Row>::reads;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   for (; i < count; i += step) {
-    std::uint64_t values[reads];
+    T values[reads];
     for (int read = 0; read < reads; ++read) values[read] = in.tensors[read][i];
     out[i] = element_of(row, values, std::make_index_sequence<reads>());
   }
@@ -120,14 +121,18 @@ template <class Row>
 Enqueue prepare_elementwise(const Row& row, const Problem& problem) {
   using Body = ElementBody<Row>;
   const std::int64_t count = problem.shapes[0].elements();
-  // Sums mod 2^64 are the same bits with and without sign.
-  if constexpr (Row::rule.takes_any_element)
-    if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
+  if constexpr (Row::rule.takes_any_element) {
+    const auto as_it_is = [&]<class T>(As<T>) -> Enqueue {
       return [row, count](Tensors operands, Workspace, Stream stream) {
-        launch(map_integers<Row>, stepping_launch(count, map_threads, map_threads), stream, row,
-               reads_of<std::uint64_t, Body::reads>(operands), count,
-               operands.back().as<std::uint64_t>());
+        launch(map_as_it_is<Row, T>, stepping_launch(count, map_threads, map_threads), stream, row,
+               reads_of<T, Body::reads>(operands), count, operands.back().as<T>());
       };
+    };
+    // Sums mod 2^64 are the same bits with and without sign.
+    if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
+      return as_it_is(As<std::uint64_t>{});
+    if (problem.dtype == DType::f64) return as_it_is(As<double>{});
+  }
   return prepare_map(row, storage_of(op::is_wide(row), problem.dtype), count,
                      std::make_index_sequence<Row::rule.num_reads>());
 }

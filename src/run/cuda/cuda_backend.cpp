@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <map>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -11,6 +14,7 @@
 #include "base/overloaded.h"
 #include "program/text.h"
 #include "run/describe.h"
+#include "run/program_groups.h"
 
 namespace fourfold::run::cuda {
 namespace {
@@ -34,6 +38,12 @@ CudaBackend::CudaBackend(Device& device, CudaOptions options)
     : device_(device), options_(std::move(options)) {}
 
 CudaBackend::~CudaBackend() {
+  // Nobody will issue the record, or join the collective, that a thread may be waiting for.
+  if (!idle_ && options_.device_world != nullptr)
+    options_.world->abort_all(
+        ExitCode::internal,
+        format("{} left a program before its end", describe_rank(*run_.loaded->prepared.program)));
+  threads_.reset();
   if (options_.world != nullptr) options_.world->progress().clear_workers();
   // Nothing may run in memory that is about to go.
   if (!idle_) drain_after_fault();
@@ -43,11 +53,13 @@ CudaBackend::~CudaBackend() {
 
 void CudaBackend::bind(const program::Bundle& bundle) {
   require(programs_.empty(), "a backend is bound once");
+  // What libraries take of the memory is taken first.
+  if (options_.device_world != nullptr) options_.device_world->create_groups(groups_of(bundle));
   const std::int64_t persistent = aligned(bundle.persistent_bytes),
                      transient = aligned(bundle.transient_bytes);
-  memory_ = make_memory(device_, std::max(persistent + transient, region_alignment));
-  regions_ = {{memory_.get(), static_cast<std::size_t>(persistent)},
-              {memory_.get() + persistent, static_cast<std::size_t>(transient)}};
+  std::byte* const memory = allocate(std::max(persistent + transient, region_alignment));
+  regions_ = {{memory, static_cast<std::size_t>(persistent)},
+              {memory + persistent, static_cast<std::size_t>(transient)}};
   const std::vector<Shape> scalars(op::operands(op::Vote{}).size());
   blocks_ = std::make_unique<PinnedBlocks>(
       device_, options_.prepare("own", {op::Vote{}, DType::f32, scalars, 1}));
@@ -55,21 +67,80 @@ void CudaBackend::bind(const program::Bundle& bundle) {
   fork_ = make_event(device_, Device::Timing::off);
   first_ended_ = make_event(device_, Device::Timing::off);
   staging_ = std::make_unique<Staging>(device_, options_.staging_block_bytes);
-  for (const program::Program& program : bundle.programs) load(program);
+  for (const program::Program& program : bundle.programs) prepare(program);
+  give_rooms();
+  for (const auto& loaded : programs_) load(*loaded);
+  start_threads();
   show_progress();
 }
 
-void CudaBackend::load(const program::Program& program) {
+std::byte* CudaBackend::allocate(std::int64_t bytes) {
+  if (options_.allocate) return options_.allocate(bytes);
+  memory_.push_back(make_memory(device_, bytes));
+  return memory_.back().get();
+}
+
+void CudaBackend::prepare(const program::Program& program) {
+  Peers peers;
+  if (options_.device_world != nullptr) {
+    peers = {options_.world, options_.device_world};
+    require(program.rank == options_.world->rank() &&
+                program.world == static_cast<std::int64_t>(options_.world->size()),
+            "a rank runs the programs that were compiled for it");
+  }
   auto loaded = std::make_unique<Loaded>();
-  loaded->prepared = prepare_program(program, regions_);
-  loaded->feeds = std::make_unique<PinnedFeeds>(device_, loaded->prepared);
+  loaded->prepared = prepare_program(program, regions_, peers);
+  programs_.push_back(std::move(loaded));
+}
+
+/// For messages of several rows: for one at a time on each stream.
+void CudaBackend::give_rooms() {
+  std::map<std::string, std::size_t> bytes;
+  for (const auto& loaded : programs_) {
+    const std::vector<std::size_t> room = room_for_messages(loaded->prepared);
+    for (std::size_t stream = 0; stream < room.size(); ++stream) {
+      std::size_t& most = bytes[loaded->prepared.program->streams[stream]];
+      most = std::max(most, room[stream]);
+    }
+  }
+  std::map<std::string, std::byte*> rooms;
+  for (const auto& [stream, most] : bytes)
+    if (most > 0) rooms[stream] = allocate(static_cast<std::int64_t>(most));
+  for (const auto& loaded : programs_)
+    for (std::size_t i = 0; i < loaded->prepared.instructions.size(); ++i) {
+      auto* message = std::get_if<PreparedMessage>(&loaded->prepared.instructions[i].what);
+      if (message == nullptr || message->dense_bytes() == 0) continue;
+      const program::Program& program = *loaded->prepared.program;
+      const program::StreamId stream = program.instructions[i].stream;
+      message->dense = {rooms.at(program.streams[stream.index()]), message->dense_bytes()};
+    }
+}
+
+void CudaBackend::load(Loaded& loaded) {
+  const program::Program& program = *loaded.prepared.program;
+  loaded.feeds = std::make_unique<PinnedFeeds>(device_, loaded.prepared);
   while (events_.size() < program.num_events)
     events_.push_back(make_event(device_, Device::Timing::off));
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    loaded->works.push_back(work_of(*loaded, i));
-    if (waits_on_host(program.instructions[i])) loaded->waits_on_host = true;
+    loaded.works.push_back(work_of(loaded, i));
+    if (waits_on_host(program.instructions[i])) loaded.waits_on_host = true;
   }
-  programs_.push_back(std::move(loaded));
+}
+
+/// Where ranks meet on the host.
+void CudaBackend::start_threads() {
+  if (options_.device_world == nullptr || options_.device_world->can_be_captured()) return;
+  std::vector<PreparedProgram*> programs;
+  for (const auto& loaded : programs_) programs.push_back(&loaded->prepared);
+  const std::vector<WorkerPlan> plans = assign_workers(programs, options_.world);
+  for (const WorkerPlan& plan : plans) thread_names_.push_back(plan.name);
+  threads_ = std::make_unique<IssuingThreads>(
+      plans, events_.size(),
+      IssuingThreads::Calls{
+          .enter = [this] { device_.enter(); },
+          .issue = [this](std::size_t thread, std::size_t i) { issue_on_thread(thread, i); },
+          .failed =
+              [this](const IssuingThreads::Fault& fault) { end_job(fault_of_thread(fault)); }});
 }
 
 CudaBackend::Work CudaBackend::work_of(const Loaded& loaded, std::size_t instruction) {
@@ -100,14 +171,18 @@ Stream CudaBackend::stream_of(const std::string& name) {
   return streams_.back().get();
 }
 
-/// One worker stands for the whole device, which does not tell how far it is.
+/// After the threads, one worker stands for the whole device, which does not tell how far it is: it
+/// is at the end of a program's instructions.
 void CudaBackend::show_progress() {
   if (options_.world == nullptr) return;
-  options_.world->progress().set_workers({"gpu"}, [this](comm::Place place) {
-    return comm::Progress::Description{
-        format("program {} on {}", programs_[place.program]->prepared.program->name,
-               device_.name()),
-        false};
+  std::vector<std::string> names = thread_names_;
+  names.emplace_back("gpu");
+  options_.world->progress().set_workers(std::move(names), [this](comm::Place place) {
+    const program::Program& program = *programs_[place.program]->prepared.program;
+    if (place.instruction < program.instructions.size())
+      return describe_place(program, place.instruction);
+    return comm::Progress::Description{format("program {} on {}", program.name, device_.name()),
+                                       false};
   });
 }
 
@@ -123,6 +198,7 @@ void CudaBackend::begin(ProgramId program, const op::StepBlock& step, Feeder* fe
           .intervals = intervals_,
           .fault = std::exchange(fault_between_, nullptr)};
   blocks_->write(run_.parity, step);
+  if (threads_) threads_->begin_run();
   if (options_.world != nullptr && !first_) options_.world->progress().set_step(run_.step);
 }
 
@@ -148,7 +224,9 @@ void CudaBackend::issue(ProgramId program, std::size_t instruction) {
   if (!run_.is_open) guard(run_, {}, [&] { open(); });
   run_.is_closed = false;
   alone_ = ++issued_ == 1 ? std::optional(instruction) : std::nullopt;
-  enqueue(instruction);
+  if (threads_ == nullptr) return enqueue(instruction);
+  if (!is_faulty(run_))
+    threads_->push(run_.loaded->prepared.instructions[instruction].worker, instruction);
 }
 
 void CudaBackend::issue_all(ProgramId program, std::size_t count) {
@@ -158,7 +236,9 @@ void CudaBackend::issue_all(ProgramId program, std::size_t count) {
   if (first_)
     guard(run_, {}, [&] { blocks_->vote_behind(first_->parity, run_.parity, main_.get()); });
   Loaded& loaded = *run_.loaded;
-  if (loaded.has_run && !loaded.waits_on_host && run_.intervals.empty())
+  if (threads_)
+    push_all();
+  else if (loaded.has_run && !loaded.waits_on_host && run_.intervals.empty())
     guard(run_, {}, [&] { launch_graph(); });
   else
     enqueue_plainly();
@@ -189,6 +269,14 @@ void CudaBackend::enqueue_plainly() {
   guard(run_, {}, [&] { open(); });
   for (std::size_t i = 0; i < run_.loaded->works.size(); ++i) enqueue(i);
   guard(run_, {}, [&] { close(); });
+}
+
+/// What comes after the last instruction waits until the threads are done (finish_all).
+void CudaBackend::push_all() {
+  guard(run_, {}, [&] { open(); });
+  if (is_faulty(run_)) return;
+  const auto& instructions = run_.loaded->prepared.instructions;
+  for (std::size_t i = 0; i < instructions.size(); ++i) threads_->push(instructions[i].worker, i);
 }
 
 void CudaBackend::launch_graph() {
@@ -230,33 +318,63 @@ void CudaBackend::open() {
 }
 
 void CudaBackend::enqueue(std::size_t instruction) {
-  guard(run_, instruction, [&] {
-    const Work& work = run_.loaded->works[instruction];
-    InstructionTimes* times = run_.intervals.empty() ? nullptr : run_.loaded->times.get();
-    device_.push_range(work.name.c_str());
-    if (times != nullptr) times->before(instruction, work.stream);
-    carry_out(instruction);
-    if (times != nullptr) times->behind(instruction, work.stream);
-    device_.pop_range();
-  });
+  guard(run_, instruction, [&] { enqueue_named(instruction); });
+}
+
+void CudaBackend::enqueue_named(std::size_t instruction) {
+  const Work& work = run_.loaded->works[instruction];
+  InstructionTimes* times = run_.intervals.empty() ? nullptr : run_.loaded->times.get();
+  device_.push_range(work.name.c_str());
+  if (times != nullptr) times->before(instruction, work.stream);
+  carry_out(instruction);
+  if (times != nullptr) times->behind(instruction, work.stream);
+  device_.pop_range();
+}
+
+void CudaBackend::issue_on_thread(std::size_t thread, std::size_t instruction) {
+  comm::Progress& progress = options_.world->progress();
+  const comm::Place place{run_.program, instruction};
+  progress.begin(thread, place);
+  enqueue_named(instruction);
+  progress.end(thread, place);
 }
 
 void CudaBackend::carry_out(std::size_t instruction) {
   const std::size_t parity = run_.parity;
   const Work& work = run_.loaded->works[instruction];
-  std::visit(
-      Overloaded{
-          [](const PreparedNothing&) {},
-          [&](const PreparedCompute& compute) {
-            work.kernel(compute.operands[parity], compute.workspace[parity], work.stream);
-          },
-          [&](const PreparedRecord& mark) {
-            device_.record(events_[mark.event].get(), work.stream);
-          },
-          [&](const PreparedWait& hold) { device_.wait(work.stream, events_[hold.event].get()); },
-          // All others move something, or have not been loaded (move_of).
-          [&](const auto&) { work.moves[parity](work.stream); }},
-      run_.loaded->prepared.instructions[instruction].what);
+  std::visit(Overloaded{[](const PreparedNothing&) {},
+                        [&](const PreparedCompute& compute) {
+                          work.kernel(compute.operands[parity], compute.workspace[parity],
+                                      work.stream);
+                        },
+                        [&](const PreparedRecord& mark) {
+                          device_.record(events_[mark.event].get(), work.stream);
+                          if (threads_) threads_->recorded(mark.event);
+                        },
+                        [&](const PreparedWait& hold) {
+                          if (threads_) threads_->wait_until_recorded(hold.event);
+                          device_.wait(work.stream, events_[hold.event].get());
+                        },
+                        [&](const PreparedCollective& collective) {
+                          collective.device_group->enqueue(collective.what[parity], work.stream);
+                        },
+                        [&](const PreparedMessage& message) { carry_out(message, work); },
+                        // All others move something (move_of).
+                        [&](const auto&) { work.moves[parity](work.stream); }},
+             run_.loaded->prepared.instructions[instruction].what);
+}
+
+/// Several rows stand one after another on their way.
+void CudaBackend::carry_out(const PreparedMessage& message, const Work& work) {
+  const std::span<std::byte> whole = message.whole(run_.parity);
+  const Move& move = work.moves[run_.parity];
+  if (message.sends) {
+    if (move) move(work.stream);
+    options_.device_world->send(message.peer, message.tag, whole, work.stream);
+  } else {
+    options_.device_world->recv(message.peer, message.tag, whole, work.stream);
+    if (move) move(work.stream);
+  }
 }
 
 /// What comes after the last instruction: the main stream after all others, and the result.
@@ -278,7 +396,7 @@ void CudaBackend::finish() {
 
 /// The second of two runs goes on, unless the first one failed.
 void CudaBackend::finish_first() {
-  guard(*first_, {}, [&] { device_.synchronize(first_ended_.get()); });
+  guard(*first_, {}, [&] { wait_for(first_ended_.get()); });
   if (first_->fault) {
     run_ = std::move(*first_);
     first_.reset();
@@ -293,9 +411,14 @@ void CudaBackend::finish_first() {
 }
 
 void CudaBackend::finish_all() {
+  if (threads_) {
+    if (const auto fault = threads_->drain(); fault && !run_.fault)
+      run_.fault = fault_of_thread(*fault);
+    tell_device_begin();
+  }
   if (!run_.is_closed) guard(run_, {}, [&] { close(); });
   const std::optional<std::size_t> alone = std::exchange(alone_, std::nullopt);
-  guard(run_, alone, [&] { device_.synchronize(main_.get()); });
+  guard(run_, alone, [&] { wait_for(main_.get()); });
   if (!run_.intervals.empty()) guard(run_, {}, [&] { run_.loaded->times->read(run_.intervals); });
   const std::exception_ptr fault = std::exchange(run_.fault, nullptr);
   if (fault) drain_after_fault();
@@ -311,15 +434,33 @@ op::ResultBlock CudaBackend::result() {
   return has_any ? blocks_->result(done_.parity) : op::ResultBlock{};
 }
 
+template <class Awaited>
+void CudaBackend::wait_for(Awaited awaited) {
+  if (options_.device_world == nullptr || threads_) return device_.synchronize(awaited);
+  // Between two looks; a step takes milliseconds.
+  constexpr std::chrono::microseconds pause(50);
+  while (!device_.is_done(awaited)) {
+    options_.device_world->check();
+    std::this_thread::sleep_for(pause);
+  }
+  options_.device_world->check();
+}
+
 void CudaBackend::tell_begin() {
   if (options_.world == nullptr) return;
   options_.world->progress().begin_program();
-  options_.world->progress().begin(0, {run_.program, 0});
+  // Threads tell themselves what they do before the device is waited for.
+  if (threads_ == nullptr) tell_device_begin();
+}
+
+void CudaBackend::tell_device_begin() {
+  if (options_.world == nullptr) return;
+  options_.world->progress().begin(thread_names_.size(), {run_.program, run_.loaded->works.size()});
 }
 
 void CudaBackend::tell_end() {
   if (options_.world == nullptr) return;
-  options_.world->progress().end(0, {run_.program, 0});
+  options_.world->progress().end(thread_names_.size(), {run_.program, run_.loaded->works.size()});
   options_.world->progress().end_program();
 }
 
@@ -348,10 +489,13 @@ void CudaBackend::fail(Run& run, std::optional<std::size_t> instruction,
   run.fault = fault_at(instruction ? describe_instruction(program, *instruction)
                                    : format("program {}, step {}", program.name, run.step),
                        exception);
+  end_job(run.fault);
 }
 
 std::exception_ptr CudaBackend::fault_at(const std::string& where,
                                          const std::exception& exception) const {
+  if (dynamic_cast<const comm::Aborted*>(&exception) != nullptr)
+    return std::make_exception_ptr(comm::Aborted());
   const comm::Fault fault = comm::fault_of(exception);
   const std::string text =
       format("{} on {}: {}: {}", describe_rank(*programs_[0]->prepared.program), device_.name(),
@@ -360,10 +504,32 @@ std::exception_ptr CudaBackend::fault_at(const std::string& where,
                                           : std::make_exception_ptr(UserError(fault.code, text));
 }
 
+std::exception_ptr CudaBackend::fault_of_thread(const IssuingThreads::Fault& fault) const {
+  try {
+    std::rethrow_exception(fault.exception);
+  } catch (const std::exception& exception) {
+    return fault_at(describe_instruction(*run_.loaded->prepared.program, fault.instruction),
+                    exception);
+  }
+}
+
+/// The other ranks wait for what this one will not send. The first reason counts.
+void CudaBackend::end_job(const std::exception_ptr& fault) const {
+  if (options_.device_world == nullptr) return;
+  try {
+    std::rethrow_exception(fault);
+  } catch (const comm::Aborted&) {
+    // Another rank has told why.
+  } catch (const std::exception& exception) {
+    const comm::Fault told = comm::fault_of(exception);
+    options_.world->abort_all(told.code, told.message);
+  }
+}
+
 /// What was enqueued before the fault may still run. Errors of a lost device say nothing new.
 void CudaBackend::drain_after_fault() {
   for (std::size_t i = 0; i <= streams_.size(); ++i) try {
-      device_.synchronize(i < streams_.size() ? streams_[i].get() : main_.get());
+      wait_for(i < streams_.size() ? streams_[i].get() : main_.get());
     } catch (const std::exception&) {
     }
 }

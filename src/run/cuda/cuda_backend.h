@@ -1,6 +1,7 @@
-// The backend for one rank on one GPU: both regions in device memory, a CUDA stream for every
-// stream in use, Record and Wait as events, and each program captured into a CUDA graph for each
-// parity, so that a step is one launch. Not the CUDA runtime (device.h), not the kernels.
+// The backend for one rank on a GPU: both regions in device memory, a CUDA stream for every stream
+// in use, Record and Wait as events, and each program captured into a CUDA graph for each parity,
+// so that a step is one launch. Not the CUDA runtime (device.h), not the kernels, not what passes
+// between ranks (comm/device_world.h).
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,12 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/device_world.h"
 #include "comm/world.h"
 #include "run/backend.h"
 #include "run/cuda/device.h"
 #include "run/cuda/instruction_times.h"
+#include "run/cuda/issuing_threads.h"
 #include "run/cuda/move.h"
 #include "run/cuda/pinned_blocks.h"
 #include "run/cuda/pinned_feeds.h"
@@ -30,8 +33,13 @@ using PrepareKernel =
 
 struct CudaOptions {
   PrepareKernel prepare;
-  /// The world of one rank; may be null. For whoever watches the run.
+  /// The ranks of the job, for whoever watches the run too; may be null where this one is alone.
   comm::World* world = nullptr;
+  /// What passes tensors between them; null where this rank is alone. All ranks bind together.
+  comm::DeviceWorld* device_world = nullptr;
+  /// Memory that other ranks work in too: its owner outlives all their backends. Empty: memory is
+  /// the backend's own.
+  std::function<std::byte*(std::int64_t bytes)> allocate = {};
   std::int64_t staging_block_bytes = Staging::default_block_bytes;
 };
 
@@ -39,18 +47,25 @@ struct CudaOptions {
 /// wait on the host are enqueued as they are; all others are launched as a graph. A fault names the
 /// rank, and the instruction where that is known; the first one wins, and is thrown when its run is
 /// finished.
+///
+/// With several ranks, a fault ends the job on all of them, as on the CPU. Where what passes
+/// between ranks can be captured, the device may wait for a rank that is gone: whoever waits for
+/// the device asks DeviceWorld::check again and again. Where it cannot, ranks meet on the host:
+/// every stream has a thread that gives it its work (issuing_threads.h), nothing is captured, and
+/// no step begins ahead.
 class CudaBackend : public Backend {
  public:
-  /// The device must outlive the backend.
+  /// The device, and the worlds, must outlive the backend.
   CudaBackend(Device& device, CudaOptions options);
   ~CudaBackend() override;
 
-  /// Errors: UserError(environment) for programs of several ranks, UserError(out_of_memory).
+  /// Errors: UserError(environment) for programs of several ranks where this one is alone,
+  /// UserError(out_of_memory).
   void bind(const program::Bundle& bundle) override;
   void begin(ProgramId program, const op::StepBlock& step, Feeder* feeder) override;
   void issue(ProgramId program, std::size_t instruction) override;
   void issue_all(ProgramId program, std::size_t count) override;
-  bool runs_ahead() const override { return true; }
+  bool runs_ahead() const override { return threads_ == nullptr; }
   void finish() override;
   op::ResultBlock result() override;
   void trace_next(std::span<trace::Interval> intervals) override { intervals_ = intervals; }
@@ -87,7 +102,11 @@ class CudaBackend : public Backend {
     bool is_whole = false;  // everything was issued at once
   };
 
-  void load(const program::Program& program);
+  std::byte* allocate(std::int64_t bytes);
+  void prepare(const program::Program& program);
+  void give_rooms();
+  void load(Loaded& loaded);
+  void start_threads();
   Work work_of(const Loaded& loaded, std::size_t instruction);
   Stream stream_of(const std::string& name);
   void show_progress();
@@ -97,15 +116,23 @@ class CudaBackend : public Backend {
   void fill_feeds();
   void fill_feeds_ahead();
   void enqueue_plainly();
+  void push_all();
   void launch_graph();
   OwnedGraph capture();
   void open();
   void enqueue(std::size_t instruction);
+  void enqueue_named(std::size_t instruction);
+  void issue_on_thread(std::size_t thread, std::size_t instruction);
   void carry_out(std::size_t instruction);
+  void carry_out(const PreparedMessage& message, const Work& work);
   void close();
   void finish_first();
   void finish_all();
+  /// Waits for a stream or an event.
+  template <class Awaited>
+  void wait_for(Awaited awaited);
   void tell_begin();
+  void tell_device_begin();
   void tell_end();
   void drain_after_fault();
   bool is_faulty(const Run& run) const;
@@ -115,11 +142,13 @@ class CudaBackend : public Backend {
   void guard(Run& run, std::optional<std::size_t> instruction, const What& what);
   void fail(Run& run, std::optional<std::size_t> instruction, const std::exception& exception);
   std::exception_ptr fault_at(const std::string& where, const std::exception& exception) const;
+  std::exception_ptr fault_of_thread(const IssuingThreads::Fault& fault) const;
+  void end_job(const std::exception_ptr& fault) const;
   std::unique_ptr<std::byte[]> copy_of(std::span<const std::byte> memory);
 
   Device& device_;
   CudaOptions options_;
-  DeviceMemory memory_;
+  std::vector<DeviceMemory> memory_;
   Regions regions_;
   std::unique_ptr<PinnedBlocks> blocks_;
   OwnedStream main_;  // begins and ends every program
@@ -140,6 +169,9 @@ class CudaBackend : public Backend {
   std::optional<std::size_t> alone_;      // the only instruction since the last finish
   std::size_t issued_ = 0;                // since then
   std::exception_ptr fault_between_;      // of what was written between programs
+
+  std::vector<std::string> thread_names_;
+  std::unique_ptr<IssuingThreads> threads_;  // last: they end before what they use
 };
 
 }  // namespace fourfold::run::cuda

@@ -15,8 +15,8 @@ using kernels::cuda::check_cuda;
 
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(int index) {
-    check_cuda(cudaSetDevice(index), "cudaSetDevice");
+  explicit CudaDevice(int index) : index_(index) {
+    enter();
     // A thread that waits sleeps: where cores are few, the others of the run need its core.
     check_cuda(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "cudaSetDeviceFlags");
     cudaDeviceProp properties{};
@@ -27,6 +27,7 @@ class CudaDevice : public Device {
   }
 
   std::string name() const override { return name_; }
+  void enter() override { check_cuda(cudaSetDevice(index_), "cudaSetDevice"); }
 
   std::byte* allocate(std::int64_t bytes) override {
     void* memory = nullptr;
@@ -54,6 +55,9 @@ class CudaDevice : public Device {
   void synchronize(Stream stream) override {
     check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   }
+  bool is_done(Stream stream) override {
+    return is_done(cudaStreamQuery(stream), "cudaStreamQuery");
+  }
 
   Event create_event(Timing timing) override {
     cudaEvent_t event = nullptr;
@@ -73,6 +77,7 @@ class CudaDevice : public Device {
   void synchronize(Event event) override {
     check_cuda(cudaEventSynchronize(event), "cudaEventSynchronize");
   }
+  bool is_done(Event event) override { return is_done(cudaEventQuery(event), "cudaEventQuery"); }
   double elapsed_s(Event begin, Event end) override {
     constexpr double s_per_ms = 1e-3;
     float elapsed_ms = 0;
@@ -129,6 +134,16 @@ class CudaDevice : public Device {
   void pop_range() override { nvtxRangePop(); }
 
  private:
+  static bool is_done(cudaError_t status, const char* call) {
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError();  // not an error; libraries that look must not take it for theirs
+      return false;
+    }
+    check_cuda(status, call);
+    return true;
+  }
+
+  int index_;
   std::string name_;
 };
 

@@ -34,14 +34,17 @@ inline RowCopy dense(std::byte* to, const std::byte* from, std::size_t bytes) {
 }
 
 /// All calls throw UserError (environment: driver, device lost; out_of_memory) or InternalError,
-/// with the call's name. What runs on the device fails later: at the next call that waits. One
-/// thread uses a device at a time.
+/// with the call's name. What runs on the device fails later: at the next call that waits. Several
+/// threads may use a device, each its own streams and events.
 class Device {
  public:
   virtual ~Device() = default;
 
   /// "NVIDIA H200 (device 0)", for people.
   virtual std::string name() const = 0;
+
+  /// Once on every thread that uses the device, but for the one that opened it.
+  virtual void enter() = 0;
 
   virtual std::byte* allocate(std::int64_t bytes) = 0;
   virtual void release(std::byte* memory) noexcept = 0;
@@ -53,6 +56,8 @@ class Device {
   virtual void release(Stream stream) noexcept = 0;
   /// Waits for all of the stream.
   virtual void synchronize(Stream stream) = 0;
+  /// True if all of the stream is done: does not wait.
+  virtual bool is_done(Stream stream) = 0;
 
   enum class Timing : std::uint8_t { off, on };
   virtual Event create_event(Timing timing) = 0;
@@ -61,6 +66,8 @@ class Device {
   /// The stream goes on once the event, as it was recorded last before this call, has happened.
   virtual void wait(Stream stream, Event event) = 0;
   virtual void synchronize(Event event) = 0;
+  /// True if it has happened, as it was recorded last: does not wait.
+  virtual bool is_done(Event event) = 0;
   /// Between two events that have happened, both with timing.
   virtual double elapsed_s(Event begin, Event end) = 0;
 

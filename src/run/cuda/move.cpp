@@ -4,7 +4,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/error.h"
 #include "kernels/cuda/copy.h"
 
 namespace fourfold::run::cuda {
@@ -42,15 +41,23 @@ struct MoveOf {
     return [=](Stream stream) { kernels::cuda::unpack(order, blocked, plain, stream); };
   }
 
+  /// Between rows and the place where they stand one after another; nothing for one row.
+  Move operator()(const PreparedMessage& message) const {
+    if (message.dense_bytes() == 0) return {};
+    const auto bytes = static_cast<std::int64_t>(message.dense.size());
+    const DeviceRows rows = device_rows(message.rows[parity]),
+                     dense{message.dense.data(), 1, bytes, bytes};
+    const DeviceRows from = message.sends ? rows : dense, to = message.sends ? dense : rows;
+    return [=](Stream stream) { kernels::cuda::copy_rows(from, to, stream); };
+  }
+
   Move operator()(const PreparedNothing&) const { return {}; }
   Move operator()(const PreparedCompute&) const { return {}; }
   Move operator()(const PreparedFeed&) const { return {}; }
   Move operator()(const PreparedRecord&) const { return {}; }
   Move operator()(const PreparedWait&) const { return {}; }
 
-  // prepare_program refuses them where a rank is alone.
-  Move operator()(const PreparedCollective&) const { fail_internal("a GPU joins no collective"); }
-  Move operator()(const PreparedMessage&) const { fail_internal("a GPU sends no messages"); }
+  Move operator()(const PreparedCollective&) const { return {}; }
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Instructions that move bytes within device memory: copies, pack and unpack, as kernels with their
-// addresses. Not feeds, which come from the host.
+// Instructions that move bytes within device memory: copies, pack and unpack, and the rows of a
+// message on their way, as kernels with their addresses. Not feeds, which come from the host, and
+// not what passes between ranks.
 #pragma once
 
 #include <functional>
@@ -12,8 +13,7 @@ namespace fourfold::run::cuda {
 /// Enqueues it.
 using Move = std::function<void(kernels::cuda::Stream)>;
 
-/// The move in a step of that parity; empty for an instruction that moves nothing so. Errors:
-/// InternalError for one that a GPU cannot carry out (collectives, messages).
+/// The move in a step of that parity; empty for an instruction that moves nothing so.
 Move move_of(const PreparedInstruction& instruction, std::size_t parity);
 
 }  // namespace fourfold::run::cuda

@@ -1,9 +1,12 @@
-// Copies within device memory, run on the CPU thread by thread, and how they are cut.
+// Copies within device memory and sums over the buffers of several ranks there, run on the CPU
+// thread by thread, and how they are cut.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "kernels/cuda/copy.h"
+#include "kernels/cuda/reduce_members.h"
 #include "numerics/cuda/copy_cases.h"
+#include "numerics/cuda/member_cases.h"
 #include "support/cuda_emulation/emulation.h"
 
 namespace fourfold::numerics {
@@ -28,6 +31,9 @@ TEST_P(CudaCopies, of_rows_give_the_bytes_of_the_cpu_and_touch_no_other) {
 TEST_P(CudaCopies, pack_and_unpack_give_the_bytes_of_the_cpu_and_touch_no_other) {
   expect_all_reordered(in_host_memory);
 }
+TEST_P(CudaCopies, sums_and_maxima_over_members_have_the_bits_of_the_host) {
+  expect_all_members_reduced(in_host_memory);
+}
 INSTANTIATE_TEST_SUITE_P(InOrder, CudaCopies, testing::Values(Order::forward, Order::shuffled),
                          [](const auto& order) {
                            return order.param == Order::forward ? "forward" : "shuffled";
@@ -40,6 +46,15 @@ TEST(CudaCopy, of_something_onto_itself_is_nothing_and_of_unequal_sizes_is_refus
   EXPECT_EQ(bytes, counted(64));
   EXPECT_THROW(kernels::cuda::copy_rows(rows, {bytes.data(), 2, 8, 32}, nullptr), InternalError);
   EXPECT_THROW(kernels::cuda::pack({2, 1, 7, 3, 4}, bytes.data(), bytes.data(), nullptr),
+               InternalError);
+}
+
+TEST(CudaCopy, a_reduction_of_no_members_or_of_more_than_a_launch_takes_is_refused) {
+  std::vector<const std::byte*> terms;
+  EXPECT_THROW(kernels::cuda::reduce_members(terms, {}, 0, DType::f32, Reduction::sum, nullptr),
+               InternalError);
+  terms.resize(kernels::cuda::most_members + 1);
+  EXPECT_THROW(kernels::cuda::reduce_members(terms, {}, 0, DType::f32, Reduction::sum, nullptr),
                InternalError);
 }
 

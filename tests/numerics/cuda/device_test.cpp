@@ -12,6 +12,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
 #include "numerics/cuda/copy_cases.h"
+#include "numerics/cuda/member_cases.h"
 #include "numerics/harness.h"
 
 namespace fourfold::numerics {
@@ -158,6 +159,9 @@ class CudaDeviceCopies : public testing::Test {
 TEST_F(CudaDeviceCopies, give_the_bytes_of_the_cpu_and_touch_no_other) {
   expect_all_rows_copied(in_device_memory);
   expect_all_reordered(in_device_memory);
+}
+TEST_F(CudaDeviceCopies, sums_and_maxima_over_members_have_the_bits_of_the_host) {
+  expect_all_members_reduced(in_device_memory);
 }
 
 std::string name_of(const testing::TestParamInfo<Case>& tested) {

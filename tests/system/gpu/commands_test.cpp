@@ -69,6 +69,30 @@ TEST_F(GpuCommands, a_traced_run_is_one_that_is_not_traced_and_leaves_a_timeline
   EXPECT_GT(json.find("ranks")->items()[0].find("compute_s")->as_double(), 0);
 }
 
+TEST_F(GpuCommands, ranks_that_share_the_gpu_train_as_one_does_and_one_goes_on_from_theirs) {
+  const Words grid =
+      joined(on("cuda"), {"parallel.tensor.x=2", "parallel.data=2", "train.micro_batch_size=1"});
+  train("alone", on("cuda"));
+  train("grid", grid);
+  expect_equal_steps(steps("grid"), steps("alone"), bound);
+  train("fewer", grid, {"--stop-at", "3"});
+  train("fewer", on("cuda"));
+  expect_equal_steps(steps("fewer"), steps("alone"), bound);
+  train("bf16", joined(on("cuda", "bf16"),
+                       {"parallel.tensor.y=2", "parallel.tensor.z=2", "train.micro_batch_size=1"}));
+  EXPECT_EQ(steps("bf16").size(), steps("alone").size());
+}
+
+TEST_F(GpuCommands, a_traced_run_of_two_ranks_leaves_a_timeline_of_both) {
+  train("traced", joined(on("cuda"), {"parallel.data=2"}), {"--trace", "2"});
+  const Outcome summary = run_here({"trace", "summary", "--json", path("traced")});
+  ASSERT_EQ(summary.code, 0) << summary.text;
+  const Json json = parse_json(summary.output, "summary");
+  ASSERT_EQ(json.find("ranks")->items().size(), 2U);
+  for (const Json& rank : json.find("ranks")->items())
+    EXPECT_GT(rank.find("compute_s")->as_double(), 0);
+}
+
 TEST_F(GpuCommands, a_run_goes_from_the_cpu_to_the_gpu_and_back) {
   train("cpu", on("cpu"));
   train("gpu", on("cuda"));
