@@ -45,7 +45,7 @@ struct NcclOptions {
 
 class NcclCommunicators {
  public:
-  using Lock = std::unique_lock<std::timed_mutex>;
+  using Lock = std::unique_lock<std::mutex>;
 
   /// All ranks of `world` construct it together, each with its device the current one of the
   /// calling thread, and so for all calls but abort(). Errors of all calls: Aborted once the job
@@ -104,7 +104,7 @@ class NcclCommunicators {
   NcclApi api_;
   NcclOptions options_;
   int exceptions_at_start_;
-  std::timed_mutex calls_;
+  std::mutex calls_;
   std::mutex aborts_;
   std::atomic<bool> is_aborted_{false};
   Entry all_;                    // the communicator of all ranks

@@ -9,12 +9,16 @@
 #include <mutex>
 #include <new>
 #include <optional>
-#include <thread>
+#include <set>
+#include <span>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "comm/thread_group.h"
 #include "comm/world.h"
+#include "support/fake_stream.h"
 
 namespace fourfold::test {
 namespace {
@@ -305,7 +309,7 @@ const char* get_last_error(NcclComm) {
 
 // --- what is enqueued
 
-void carry_out(std::vector<Piece> pieces) {
+void carry_out(const std::vector<Piece>& pieces) {
   try {
     for (const auto step : {&Piece::begin, &Piece::work, &Piece::finish})
       for (const Piece& piece : pieces)
@@ -318,84 +322,11 @@ void carry_out(std::vector<Piece> pieces) {
   }
 }
 
-}  // namespace
-
-class FakeStream::Thread {
- public:
-  Thread() : thread_([this] { loop(); }) {}
-  ~Thread() {
-    {
-      const std::lock_guard lock(mutex_);
-      work_.clear();
-      ends_ = true;
-      is_open_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
-  void push(std::function<void()> work) {
-    const std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
-    changed_.notify_all();
-  }
-  void synchronize() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return work_.empty() && !works_; });
-  }
-  void set_open(bool is_open) {
-    const std::lock_guard lock(mutex_);
-    is_open_ = is_open;
-    changed_.notify_all();
-  }
-
- private:
-  void loop() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] { return ends_ || (is_open_ && !work_.empty()); });
-      if (work_.empty()) return;
-      const std::function<void()> work = std::move(work_.front());
-      work_.pop_front();
-      works_ = true;
-      lock.unlock();
-      work();
-      lock.lock();
-      works_ = false;
-      changed_.notify_all();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;
-  bool ends_ = false, works_ = false, is_open_ = true;
-  std::thread thread_;
-};
-
-FakeStream::FakeStream() : thread_(std::make_unique<Thread>()) {}
-FakeStream::~FakeStream() = default;
-comm::DeviceStream FakeStream::get() {
-  return reinterpret_cast<comm::DeviceStream>(thread_.get());
-}
-void FakeStream::synchronize() {
-  thread_->synchronize();
-}
-void FakeStream::close() {
-  thread_->set_open(false);
-}
-void FakeStream::open() {
-  thread_->set_open(true);
-}
-
-namespace {
-
 void run_on(comm::DeviceStream stream, std::vector<Piece> pieces) {
   if (stream == nullptr)
-    carry_out(std::move(pieces));
+    carry_out(pieces);
   else
-    reinterpret_cast<FakeStream::Thread*>(stream)->push(
-        [pieces = std::move(pieces)] { carry_out(pieces); });
+    push(stream, [pieces = std::move(pieces)] { carry_out(pieces); });
 }
 
 NcclResult enqueue(Piece piece, comm::DeviceStream stream) {

@@ -1,42 +1,19 @@
 // An NCCL for ranks that are threads, over host memory: what communicators are made, in which
 // order, and what passes through them is as the real one does it; devices, kernels and networks are
-// not there. A stream is a thread that does one thing after another and waits for partners there;
-// on the default stream the caller waits itself.
+// not there. What is enqueued on a stream (fake_stream.h) waits for its partners there; on the
+// default stream the caller waits itself.
 //
 // Unlike the real one it finds calls of members that do not fit together, keeps a NaN in a maximum,
 // and refuses calls on communicators that are gone or were never made.
 #pragma once
 
-#include <memory>
-#include <set>
+#include <cstddef>
 #include <string>
 #include <vector>
 
-#include "comm/device_world.h"
 #include "comm/nccl_api.h"
 
 namespace fourfold::test {
-
-/// A stream of a fake device.
-class FakeStream {
- public:
-  FakeStream();
-  ~FakeStream();  // drops what has not begun
-  FakeStream(const FakeStream&) = delete;
-  FakeStream& operator=(const FakeStream&) = delete;
-
-  comm::DeviceStream get();
-  /// Returns when all is done that was enqueued.
-  void synchronize();
-  /// Does nothing until `open` is called: what is enqueued stays so.
-  void close();
-  void open();
-
-  class Thread;
-
- private:
-  std::unique_ptr<Thread> thread_;
-};
 
 /// One at a time: the functions of its table are free ones, as NCCL's are.
 class FakeNccl {
@@ -64,7 +41,7 @@ class FakeNccl {
   std::size_t num_alive() const;
   /// Allocations that were not freed.
   std::size_t num_allocations() const;
-  /// How many of the ranks' communicators were made with this blocking, share and CTA setting.
+  /// With which settings a rank made its communicators, in their order.
   std::vector<comm::NcclConfig> configs(std::size_t rank) const;
 };
 
