@@ -51,6 +51,18 @@ NcclUniqueId id_from(std::string_view text) {
   return id;
 }
 
+/// NCCL would say so too, but on some ranks alone and without their versions.
+void require_one_version(World& world, const NcclApi& api) {
+  const std::vector<std::string> versions = world.all_gather(nccl_version(api));
+  const auto other = std::ranges::find_if(
+      versions, [&](const std::string& version) { return version != versions[0]; });
+  if (other != versions.end())
+    throw UserError(ExitCode::ranks_disagree,
+                    format("rank 0 has loaded NCCL {} and rank {} NCCL {}; put the same one into "
+                           "LD_LIBRARY_PATH on all hosts",
+                           versions[0], other - versions.begin(), *other));
+}
+
 std::string all_ranks_text(std::size_t size) {
   return size == 1 ? "the only rank" : format("all {} ranks", size);
 }
@@ -105,6 +117,7 @@ NcclCommunicators::NcclCommunicators(World& world, const NcclApi& api, const Ncc
       api_(api),
       options_(options),
       exceptions_at_start_(std::uncaught_exceptions()) {
+  require_one_version(world, api_);
   all_.what = all_ranks_text(world.size());
   NcclUniqueId id;
   Lock lock = enter();

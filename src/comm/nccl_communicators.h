@@ -49,7 +49,8 @@ class NcclCommunicators {
 
   /// All ranks of `world` construct it together, each with its device the current one of the
   /// calling thread, and so for all calls but abort(). Errors of all calls: Aborted once the job
-  /// has ended; UserError(environment, peer_lost) with the rank, the call and NCCL's words.
+  /// has ended; UserError(environment, peer_lost) with the rank, the call and NCCL's words; here
+  /// also UserError(ranks_disagree) where ranks have loaded different versions.
   NcclCommunicators(World& world, const NcclApi& api, const NcclOptions& options);
   /// Ends NCCL: in order, or by abort() where the job has ended or an exception is under way.
   ~NcclCommunicators();

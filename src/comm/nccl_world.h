@@ -11,7 +11,8 @@
 // Group (group.h) keeps. That is of no harm to the one maximum of floats that programs take: of the
 // logits of a vocabulary that ranks share. The kernels that take a rank's own maximum let a NaN
 // count as nothing, too; the next instruction subtracts the maximum from these logits, so a NaN
-// among them stays in their sum. Votes are maxima of integers.
+// among them stays in their sum (test VocabularyParts.do_not_hide_a_nan). Votes are maxima of
+// integers.
 //
 // Messages. NCCL pairs the k-th send to a peer with its k-th receive on the same communicator and
 // knows no tags; programs pair the k-th send of a tag with the k-th receive of that tag (rule

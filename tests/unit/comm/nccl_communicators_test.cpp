@@ -162,6 +162,29 @@ TEST(NcclFaults, sizes_that_do_not_fit_are_a_fault_of_ours) {
   });
 }
 
+TEST(NcclFaults, ranks_with_different_versions_are_named_with_them) {
+  FakeNccl nccl;
+  ThreadJob job(3);
+  std::string text;
+  try {
+    job.run([&](World& world) {
+      NcclApi api = nccl.api();
+      if (world.rank() == Rank(2))
+        api.get_version = [](int* version) {
+          *version = 22703;
+          return NcclResult::success;
+        };
+      const NcclWorld device(world, api);
+    });
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::ranks_disagree);
+    text = error.what();
+  }
+  EXPECT_EQ(text,
+            "rank 0 has loaded NCCL 2.28.9 and rank 2 NCCL 2.27.3; put the same one into "
+            "LD_LIBRARY_PATH on all hosts");
+}
+
 TEST(NcclFaults, a_rank_that_never_comes_is_not_waited_for_for_ever) {
   FakeNccl nccl;
   std::string text;
@@ -170,7 +193,9 @@ TEST(NcclFaults, a_rank_that_never_comes_is_not_waited_for_for_ever) {
     try {
       job.run([&](World& world) {
         if (world.rank() == Rank(1)) {
-          world.broadcast("");  // the unique id, and no more
+          // The version and the unique id, and no more.
+          world.all_gather("2.28.9");
+          world.broadcast("");
           return;
         }
         const NcclWorld device(world, nccl.api(), {.time_out_s = 0.1});
