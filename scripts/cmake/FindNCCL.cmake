@@ -7,7 +7,7 @@ list(APPEND hints $ENV{NVHPC_ROOT}/comm_libs/nccl)
 find_path(NCCL_INCLUDE_DIR NAMES nccl.h HINTS ${hints} PATH_SUFFIXES include)
 find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 NAMES_PER_DIR HINTS ${hints} PATH_SUFFIXES lib64 lib lib/x64)
 cuda_package_version(NCCL_VERSION "${NCCL_INCLUDE_DIR}/nccl.h" NCCL_MAJOR NCCL_MINOR NCCL_PATCH)
-cuda_package_check(NCCL NCCL 2.18
+cuda_package_check(NCCL NCCL 2.19
   "install libnccl-dev or the wheel nvidia-nccl-cu12 or -cu13 as the toolkit is, or set NCCL_ROOT"
   nccl.h "${NCCL_INCLUDE_DIR}" libnccl.so "${NCCL_LIBRARY}")
 include(FindPackageHandleStandardArgs)

@@ -29,12 +29,20 @@ struct DeviceCollective {
   std::vector<Bytes> from, to;
 };
 
+/// Messages of one tag that this rank sends to a peer, or takes from it.
+struct Channel {
+  Rank peer;
+  int tag = 0;
+  bool sends = false;
+};
+
 /// A group, for one thread at a time. All members enqueue the same collectives in the same order.
 class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
   /// The stream goes on once this rank's `to` holds the result and its `from` may be written.
-  /// Nothing is allocated. Errors: Aborted; UserError(environment) with what the library said.
+  /// Nothing is allocated. Errors: Aborted; UserError(environment) with what the library said, or
+  /// UserError(peer_lost) where it says that another rank is gone.
   virtual void enqueue(const DeviceCollective& collective, DeviceStream stream) = 0;
 };
 
@@ -43,8 +51,11 @@ class DeviceWorld {
   virtual ~DeviceWorld() = default;
 
   /// As World::create_groups: all ranks together, in the one order of the whole job, before the
-  /// first collective. Messages need no group. Takes device memory of the library's own.
+  /// first collective. Takes device memory of the library's own.
   virtual void create_groups(std::span<const GroupSpec> specs) = 0;
+  /// Makes ready for messages; all ranks together, each with its own ones, after create_groups and
+  /// before the first message. Messages of channels that were not named may fail.
+  virtual void create_channels(std::span<const Channel> /*channels*/) {}
   /// A group made before, of which this rank is a member. Errors: InternalError.
   virtual DeviceGroup& group(std::span<const Rank> members, std::string_view name) = 0;
 
@@ -56,8 +67,8 @@ class DeviceWorld {
 
   /// True if what is enqueued may become part of a captured graph, which is launched many times.
   virtual bool can_be_captured() const = 0;
-  /// Throws what went wrong on the device since the last call: Aborted, or UserError(environment).
-  /// For whoever waits for the device, again and again.
+  /// Throws what went wrong on the device since the last call, as DeviceGroup::enqueue does. For
+  /// whoever waits for the device, again and again.
   virtual void check() = 0;
 };
 

@@ -63,6 +63,7 @@ class ThreadWorld : public World {
   std::size_t local_size() const override { return size(); }
 
   void abort_all(ExitCode code, std::string_view message) override { state_.abort(code, message); }
+  bool has_ended() const override { return state_.fault().has_value(); }
 
  private:
   std::unique_ptr<Group> make_group(const GroupSpec& spec, std::size_t position) override {

@@ -76,6 +76,9 @@ class World {
   /// every waiting rank with Aborted and returns. MPI: reports and ends all processes with that
   /// exit code, and does not return.
   virtual void abort_all(ExitCode code, std::string_view message) = 0;
+  /// True once a rank has ended the job, for those who wait for something else than this world.
+  /// From any thread. MPI: never, as the process ends.
+  virtual bool has_ended() const { return false; }
 
   /// What this rank is doing, for whoever watches.
   Progress& progress() { return progress_; }

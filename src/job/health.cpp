@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <string>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "comm/nccl_api.h"
 #include "job/build_info.h"
 #include "job/cuda_parts.h"
 #include "kernels/cpu/libraries.h"
@@ -221,6 +225,17 @@ std::string device_text(const machine::CudaDevice& device, std::optional<std::in
   return text;
 }
 
+/// What keeps ranks from talking by NCCL, which is loaded when they do. Which one a build has found
+/// does not matter: it takes nothing of its header.
+std::optional<std::string> trouble_with_nccl() {
+  try {
+    comm::load_nccl();
+    return std::nullopt;
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
 /// The versions of CUDA and of what goes with it; their troubles.
 void add_cuda_libraries(const machine::CudaFacts& facts, Items& items) {
   std::string text =
@@ -230,7 +245,8 @@ void add_cuda_libraries(const machine::CudaFacts& facts, Items& items) {
   std::string advice;
   for (const machine::CudaLibrary& library : cuda_libraries()) {
     if (!library.loaded.empty()) text += format("; {} {}", library.name, library.loaded);
-    if (const auto trouble = machine::trouble(library)) advice += format("{}. ", *trouble);
+    const auto trouble = library.name == "NCCL" ? trouble_with_nccl() : machine::trouble(library);
+    if (trouble) advice += format("{}. ", *trouble);
   }
   items.push_back(item("cuda", text, Verdict::warn, advice));
 }

@@ -1,0 +1,575 @@
+#include "support/fake_nccl.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <set>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "comm/thread_group.h"
+#include "comm/world.h"
+#include "support/fake_stream.h"
+
+namespace fourfold::test {
+namespace {
+
+using comm::NcclComm;
+using comm::NcclConfig;
+using comm::NcclReduction;
+using comm::NcclResult;
+using comm::NcclType;
+using comm::NcclUniqueId;
+
+std::size_t width_of(NcclType type) {
+  switch (type) {
+    case NcclType::u8:
+      return 1;
+    case NcclType::bf16:
+      return 2;
+    case NcclType::i32:
+    case NcclType::f32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+DType dtype_of_nccl(NcclType type) {
+  switch (type) {
+    case NcclType::u8:
+      return DType::u8;
+    case NcclType::i32:
+      return DType::i32;
+    case NcclType::i64:
+      return DType::i64;
+    case NcclType::u64:
+      return DType::u64;
+    case NcclType::f32:
+      return DType::f32;
+    case NcclType::f64:
+      return DType::f64;
+    case NcclType::bf16:
+      return DType::bf16;
+  }
+  fail_internal("a call has one of NCCL's types");
+}
+
+/// A communicator of several ranks, as all of them see it.
+struct Clique {
+  explicit Clique(std::size_t size)
+      : members(size, nullptr), place(size), posts(size * size), splits(size, 0) {}
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<struct FakeComm*> members;
+  comm::ThreadMeetingPlace place;
+  struct Post {
+    std::deque<std::vector<std::byte>> sent;
+    std::size_t taken = 0, posted = 0;
+  };
+  std::vector<Post> posts;  // by sender and receiver
+  bool is_aborted = false;
+
+  // Under the library's mutex.
+  struct Split {
+    std::map<std::size_t, std::tuple<int, int, NcclComm*>> wishes;  // by member
+  };
+  std::vector<Split> under_way;
+  std::vector<std::size_t> splits;  // calls of each member
+};
+
+struct FakeComm {
+  std::shared_ptr<Clique> clique;
+  std::size_t member = 0, root_rank = 0;
+  bool is_ready = false, is_alive = true, is_split = true;
+  NcclResult error = NcclResult::success;
+  std::unique_ptr<comm::ThreadGroup> group;
+
+  NcclComm handle() { return reinterpret_cast<NcclComm>(this); }
+};
+
+struct State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, std::shared_ptr<Clique>> roots;  // by unique id
+  std::vector<std::unique_ptr<FakeComm>> comms;
+  std::map<std::size_t, std::vector<std::string>> calls;
+  std::map<std::size_t, std::vector<NcclConfig>> configs;
+  std::map<std::pair<std::size_t, std::string>, NcclResult> failures;
+  std::set<std::pair<std::size_t, std::string>> blocked;
+  std::map<std::size_t, NcclResult> broken;
+  std::set<void*> allocations;
+  std::size_t ids = 0;
+};
+State* state = nullptr;
+
+/// A call that was enqueued. In a group, all begin before any works, and all work before any
+/// finishes.
+struct Piece {
+  FakeComm* comm = nullptr;
+  std::function<void()> begin = nullptr, work = nullptr, finish = nullptr;
+};
+/// Those of a thread between ncclGroupStart and ncclGroupEnd.
+struct GroupCalls {
+  int depth = 0;
+  std::vector<Piece> pieces;
+  comm::DeviceStream stream = nullptr;
+};
+thread_local GroupCalls group_calls;
+thread_local std::optional<std::size_t> rank_of_thread;
+
+FakeComm* comm_of(NcclComm comm) {
+  return reinterpret_cast<FakeComm*>(comm);
+}
+
+/// Writes a call down, under the mutex; gives what was ordered for it.
+std::optional<NcclResult> note(const std::string& function, const std::string& text,
+                               std::unique_lock<std::mutex>& lock) {
+  if (!rank_of_thread) return std::nullopt;
+  const std::size_t rank = *rank_of_thread;
+  state->calls[rank].push_back(text);
+  if (state->blocked.contains({rank, function})) {
+    const auto is_aborted = [&] {
+      return std::ranges::any_of(state->comms, [&](const auto& comm) {
+        return comm->root_rank == rank && !comm->is_alive;
+      });
+    };
+    state->changed.wait(lock, is_aborted);
+    return NcclResult::internal_error;
+  }
+  const auto failure = state->failures.find({rank, function});
+  return failure == state->failures.end() ? std::nullopt : std::optional(failure->second);
+}
+
+FakeComm* new_comm(std::size_t root_rank, const NcclConfig* config) {
+  state->comms.push_back(std::make_unique<FakeComm>());
+  FakeComm* comm = state->comms.back().get();
+  comm->root_rank = root_rank;
+  if (config != nullptr) state->configs[root_rank].push_back(*config);
+  return comm;
+}
+
+/// All members are there.
+void complete(const std::shared_ptr<Clique>& clique) {
+  comm::GroupSpec spec{"fake", {}, 0};
+  for (std::size_t i = 0; i < clique->members.size(); ++i) spec.members.emplace_back(i);
+  for (std::size_t i = 0; i < clique->members.size(); ++i) {
+    FakeComm& comm = *clique->members[i];
+    comm.clique = clique;
+    comm.member = i;
+    comm.group = std::make_unique<comm::ThreadGroup>(spec, i, clique->place);
+    comm.is_ready = true;
+  }
+}
+
+void complete_split(Clique& parent, Clique::Split& split) {
+  std::map<int, std::map<std::pair<int, std::size_t>, NcclComm*>> by_color;
+  for (const auto& [member, wish] : split.wishes) {
+    const auto& [color, key, made] = wish;
+    parent.members[member]->is_split = true;
+    if (color >= 0) by_color[color][{key, member}] = made;
+  }
+  for (const auto& [color, wishes] : by_color) {
+    const auto clique = std::make_shared<Clique>(wishes.size());
+    std::size_t i = 0;
+    for (const auto& [place, made] : wishes) {
+      FakeComm* comm = new_comm(parent.members[place.second]->root_rank, nullptr);
+      clique->members[i++] = comm;
+      *made = comm->handle();
+    }
+    complete(clique);
+  }
+}
+
+NcclResult usable(FakeComm* comm) {
+  const bool is_known = std::ranges::any_of(
+      state->comms, [&](const auto& one) { return one.get() == comm && one->is_alive; });
+  if (!is_known) return NcclResult::invalid_argument;
+  return comm->is_ready && comm->is_split ? NcclResult::success : NcclResult::in_progress;
+}
+
+// --- making and ending
+
+NcclResult get_version(int* version) {
+  *version = 22809;
+  return NcclResult::success;
+}
+
+NcclResult get_unique_id(NcclUniqueId* id) {
+  std::unique_lock lock(state->mutex);
+  rank_of_thread = 0;  // only rank 0 makes one
+  if (const auto ordered = note("ncclGetUniqueId", "get_unique_id", lock)) return *ordered;
+  // Bytes of all kinds: zeros, line breaks, the highest one.
+  for (std::size_t i = 0; i < id->bytes.size(); ++i)
+    id->bytes[i] = static_cast<char>(i * 7 + state->ids);
+  ++state->ids;
+  state->roots[std::string(id->bytes.begin(), id->bytes.end())] = nullptr;
+  return NcclResult::success;
+}
+
+NcclResult comm_init_rank_config(NcclComm* made, int ranks, NcclUniqueId id, int rank,
+                                 NcclConfig* config) {
+  std::unique_lock lock(state->mutex);
+  rank_of_thread = static_cast<std::size_t>(rank);
+  if (const auto ordered =
+          note("ncclCommInitRankConfig", format("init {} of {}", rank, ranks), lock))
+    return *ordered;
+  const auto root = state->roots.find(std::string(id.bytes.begin(), id.bytes.end()));
+  if (root == state->roots.end() || config->magic != 0xcafebeef)
+    return NcclResult::invalid_argument;
+  std::shared_ptr<Clique>& clique = root->second;
+  if (clique == nullptr) clique = std::make_shared<Clique>(static_cast<std::size_t>(ranks));
+  FakeComm* comm = new_comm(*rank_of_thread, config);
+  clique->members[*rank_of_thread] = comm;
+  *made = comm->handle();
+  if (std::ranges::count(clique->members, nullptr) == 0) complete(clique);
+  return NcclResult::in_progress;
+}
+
+NcclResult comm_split(NcclComm parent, int color, int key, NcclComm* made, NcclConfig* config) {
+  std::unique_lock lock(state->mutex);
+  const std::string text =
+      color == comm::nccl_no_color ? "split none" : format("split {} {}", color, key);
+  if (const auto ordered = note("ncclCommSplit", text, lock)) return *ordered;
+  FakeComm* comm = comm_of(parent);
+  if (const NcclResult result = usable(comm); result != NcclResult::success) return result;
+  Clique& clique = *comm->clique;
+  const std::size_t number = clique.splits[comm->member]++;
+  if (clique.under_way.size() <= number) clique.under_way.resize(number + 1);
+  comm->is_split = false;
+  if (color != comm::nccl_no_color) state->configs[comm->root_rank].push_back(*config);
+  *made = nullptr;
+  Clique::Split& split = clique.under_way[number];
+  split.wishes[comm->member] = {color, key, made};
+  if (split.wishes.size() == clique.members.size()) complete_split(clique, split);
+  return NcclResult::in_progress;
+}
+
+NcclResult comm_get_async_error(NcclComm handle, NcclResult* error) {
+  const std::lock_guard lock(state->mutex);
+  FakeComm* comm = comm_of(handle);
+  *error = usable(comm);
+  if (*error == NcclResult::invalid_argument) return *error;
+  if (const auto broken = state->broken.find(comm->root_rank); broken != state->broken.end())
+    *error = broken->second;
+  else if (comm->error != NcclResult::success)
+    *error = comm->error;
+  return NcclResult::success;
+}
+
+NcclResult finish_comm(NcclComm handle, bool is_abort, std::string_view text) {
+  std::shared_ptr<Clique> clique;
+  {
+    const std::lock_guard lock(state->mutex);
+    FakeComm* comm = comm_of(handle);
+    if (usable(comm) == NcclResult::invalid_argument) return NcclResult::invalid_argument;
+    state->calls[comm->root_rank].emplace_back(text);
+    comm->is_alive = false;
+    clique = comm->clique;
+    state->changed.notify_all();
+  }
+  if (is_abort && clique != nullptr) {
+    clique->place.begin.call_off();
+    const std::lock_guard lock(clique->mutex);
+    clique->is_aborted = true;
+    clique->changed.notify_all();
+  }
+  return NcclResult::success;
+}
+NcclResult comm_finalize(NcclComm comm) {
+  const std::lock_guard lock(state->mutex);
+  if (usable(comm_of(comm)) == NcclResult::invalid_argument) return NcclResult::invalid_argument;
+  state->calls[comm_of(comm)->root_rank].emplace_back("finalize");
+  return NcclResult::in_progress;
+}
+NcclResult comm_destroy(NcclComm comm) {
+  return finish_comm(comm, false, "destroy");
+}
+NcclResult comm_abort(NcclComm comm) {
+  return finish_comm(comm, true, "abort");
+}
+
+const char* get_error_string(NcclResult result) {
+  return result == NcclResult::remote_error ? "remote process exited or there was a network error"
+                                            : "unhandled system error";
+}
+const char* get_last_error(NcclComm) {
+  return "the fake says why";
+}
+
+// --- what is enqueued
+
+void carry_out(const std::vector<Piece>& pieces) {
+  try {
+    for (const auto step : {&Piece::begin, &Piece::work, &Piece::finish})
+      for (const Piece& piece : pieces)
+        if (piece.*step) (piece.*step)();
+  } catch (const comm::Aborted&) {
+    // As a kernel ends.
+  } catch (const UserError&) {
+    const std::lock_guard lock(state->mutex);
+    for (const Piece& piece : pieces) piece.comm->error = NcclResult::internal_error;
+  }
+}
+
+void run_on(comm::DeviceStream stream, std::vector<Piece> pieces) {
+  if (stream == nullptr)
+    carry_out(pieces);
+  else
+    push(stream, [pieces = std::move(pieces)] { carry_out(pieces); });
+}
+
+NcclResult enqueue(Piece piece, comm::DeviceStream stream) {
+  if (group_calls.depth > 0) {
+    group_calls.pieces.push_back(std::move(piece));
+    group_calls.stream = stream;
+    return NcclResult::success;
+  }
+  FakeComm* comm = piece.comm;
+  run_on(stream, {std::move(piece)});
+  const std::lock_guard lock(state->mutex);
+  return stream == nullptr ? comm->error : NcclResult::success;
+}
+
+/// Looks whether a call can be made; the communicator of it where it can.
+NcclResult begin_call(const std::string& function, const std::string& text, NcclComm handle) {
+  std::unique_lock lock(state->mutex);
+  FakeComm* comm = comm_of(handle);
+  if (usable(comm) == NcclResult::invalid_argument) return NcclResult::invalid_argument;
+  const std::string on = format("{} on {} ranks", text, comm->clique->members.size());
+  return note(function, on, lock).value_or(NcclResult::success);
+}
+
+std::string text_of(std::size_t count, NcclType type) {
+  return format("{} {}", count, to_string(dtype_of_nccl(type)));
+}
+Reduction reduction_of(NcclReduction reduction) {
+  return reduction == NcclReduction::sum ? Reduction::sum : Reduction::max;
+}
+std::string_view text_of(NcclReduction reduction) {
+  return reduction == NcclReduction::sum ? "sum" : "max";
+}
+std::span<const std::byte> bytes_of(const void* data, std::size_t count, NcclType type) {
+  return {static_cast<const std::byte*>(data), count * width_of(type)};
+}
+std::span<std::byte> bytes_of(void* data, std::size_t count, NcclType type) {
+  return {static_cast<std::byte*>(data), count * width_of(type)};
+}
+
+NcclResult all_reduce(const void* from, void* to, std::size_t count, NcclType type,
+                      NcclReduction reduction, NcclComm comm, CUstream_st* stream) {
+  const std::string text = format("all_reduce {} {}", text_of(count, type), text_of(reduction));
+  if (const NcclResult result = begin_call("ncclAllReduce", text, comm);
+      result != NcclResult::success)
+    return result;
+  return enqueue({.comm = comm_of(comm),
+                  .work =
+                      [=] {
+                        const auto data = bytes_of(to, count, type);
+                        if (to != from) std::memcpy(to, from, data.size());
+                        comm_of(comm)->group->all_reduce(data, dtype_of_nccl(type),
+                                                         reduction_of(reduction));
+                      }},
+                 stream);
+}
+
+NcclResult reduce_scatter(const void* from, void* to, std::size_t count, NcclType type,
+                          NcclReduction reduction, NcclComm comm, CUstream_st* stream) {
+  const std::string text = format("reduce_scatter {} {}", text_of(count, type), text_of(reduction));
+  if (const NcclResult result = begin_call("ncclReduceScatter", text, comm);
+      result != NcclResult::success)
+    return result;
+  return enqueue({.comm = comm_of(comm),
+                  .work =
+                      [=] {
+                        comm::ThreadGroup& group = *comm_of(comm)->group;
+                        group.reduce_scatter(bytes_of(from, count * group.size(), type),
+                                             bytes_of(to, count, type), dtype_of_nccl(type),
+                                             reduction_of(reduction));
+                      }},
+                 stream);
+}
+
+NcclResult all_gather(const void* from, void* to, std::size_t count, NcclType type, NcclComm comm,
+                      CUstream_st* stream) {
+  const std::string text = format("all_gather {}", text_of(count, type));
+  if (const NcclResult result = begin_call("ncclAllGather", text, comm);
+      result != NcclResult::success)
+    return result;
+  return enqueue({.comm = comm_of(comm),
+                  .work =
+                      [=] {
+                        comm::ThreadGroup& group = *comm_of(comm)->group;
+                        group.all_gather(bytes_of(from, count, type),
+                                         bytes_of(to, count * group.size(), type));
+                      }},
+                 stream);
+}
+
+void wait_in(Clique& clique, std::unique_lock<std::mutex>& lock,
+             const std::function<bool()>& until) {
+  clique.changed.wait(lock, [&] { return clique.is_aborted || until(); });
+  if (clique.is_aborted) throw comm::Aborted();
+}
+
+NcclResult send(const void* from, std::size_t count, NcclType type, int peer, NcclComm comm,
+                CUstream_st* stream) {
+  const std::string text = format("send {} to {}", text_of(count, type), peer);
+  if (const NcclResult result = begin_call("ncclSend", text, comm); result != NcclResult::success)
+    return result;
+  Clique& clique = *comm_of(comm)->clique;
+  const std::size_t me = comm_of(comm)->member;
+  Clique::Post& post = clique.posts[me * clique.members.size() + static_cast<std::size_t>(peer)];
+  const auto number = std::make_shared<std::size_t>();
+  return enqueue({.comm = comm_of(comm),
+                  .begin =
+                      [=, &clique, &post] {
+                        const auto bytes = bytes_of(from, count, type);
+                        const std::lock_guard lock(clique.mutex);
+                        post.sent.emplace_back(bytes.begin(), bytes.end());
+                        *number = ++post.posted;
+                        clique.changed.notify_all();
+                      },
+                  .finish =
+                      [=, &clique, &post] {
+                        std::unique_lock lock(clique.mutex);
+                        wait_in(clique, lock, [&] { return post.taken >= *number; });
+                      }},
+                 stream);
+}
+
+NcclResult recv(void* to, std::size_t count, NcclType type, int peer, NcclComm comm,
+                CUstream_st* stream) {
+  const std::string text = format("recv {} from {}", text_of(count, type), peer);
+  if (const NcclResult result = begin_call("ncclRecv", text, comm); result != NcclResult::success)
+    return result;
+  Clique& clique = *comm_of(comm)->clique;
+  const std::size_t me = comm_of(comm)->member;
+  Clique::Post& post = clique.posts[static_cast<std::size_t>(peer) * clique.members.size() + me];
+  return enqueue({.comm = comm_of(comm),
+                  .work =
+                      [=, &clique, &post] {
+                        std::unique_lock lock(clique.mutex);
+                        wait_in(clique, lock, [&] { return !post.sent.empty(); });
+                        const std::vector<std::byte> bytes = std::move(post.sent.front());
+                        post.sent.pop_front();
+                        ++post.taken;
+                        clique.changed.notify_all();
+                        if (bytes.size() != count * width_of(type))
+                          throw UserError(ExitCode::ranks_disagree, "a message of another size");
+                        if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+                      }},
+                 stream);
+}
+
+NcclResult group_start() {
+  std::unique_lock lock(state->mutex);
+  const auto ordered = note("ncclGroupStart", "group_start", lock);
+  ++group_calls.depth;
+  return ordered.value_or(NcclResult::success);
+}
+
+NcclResult group_end() {
+  std::optional<NcclResult> ordered;
+  {
+    std::unique_lock lock(state->mutex);
+    ordered = note("ncclGroupEnd", "group_end", lock);
+  }
+  if (group_calls.depth == 0) return NcclResult::invalid_usage;
+  if (--group_calls.depth > 0) return NcclResult::success;
+  std::vector<Piece> pieces = std::move(group_calls.pieces);
+  group_calls.pieces.clear();
+  if (ordered) return *ordered;
+  if (!pieces.empty()) run_on(group_calls.stream, std::move(pieces));
+  return NcclResult::success;
+}
+
+NcclResult mem_alloc(void** memory, std::size_t bytes) {
+  std::unique_lock lock(state->mutex);
+  if (const auto ordered = note("ncclMemAlloc", "mem_alloc", lock)) return *ordered;
+  *memory = ::operator new(bytes);
+  std::memset(*memory, 0, bytes);
+  state->allocations.insert(*memory);
+  return NcclResult::success;
+}
+NcclResult mem_free(void* memory) {
+  const std::lock_guard lock(state->mutex);
+  if (state->allocations.erase(memory) == 0) return NcclResult::invalid_argument;
+  ::operator delete(memory);
+  return NcclResult::success;
+}
+
+}  // namespace
+
+FakeNccl::FakeNccl() {
+  require(state == nullptr, "there is one NCCL at a time");
+  state = new State;
+}
+FakeNccl::~FakeNccl() {
+  delete state;
+  state = nullptr;
+}
+
+comm::NcclApi FakeNccl::api() const {
+  return {.get_version = get_version,
+          .get_unique_id = get_unique_id,
+          .comm_init_rank_config = comm_init_rank_config,
+          .comm_split = comm_split,
+          .comm_finalize = comm_finalize,
+          .comm_destroy = comm_destroy,
+          .comm_abort = comm_abort,
+          .comm_get_async_error = comm_get_async_error,
+          .get_error_string = get_error_string,
+          .get_last_error = get_last_error,
+          .group_start = group_start,
+          .group_end = group_end,
+          .all_reduce = all_reduce,
+          .reduce_scatter = reduce_scatter,
+          .all_gather = all_gather,
+          .send = send,
+          .recv = recv,
+          .mem_alloc = mem_alloc,
+          .mem_free = mem_free};
+}
+
+void FakeNccl::fail(std::size_t rank, const std::string& function, NcclResult result) {
+  const std::lock_guard lock(state->mutex);
+  state->failures[{rank, function}] = result;
+}
+void FakeNccl::block(std::size_t rank, const std::string& function) {
+  const std::lock_guard lock(state->mutex);
+  state->blocked.insert({rank, function});
+}
+void FakeNccl::break_down(std::size_t rank, NcclResult result) {
+  const std::lock_guard lock(state->mutex);
+  state->broken[rank] = result;
+}
+std::vector<std::string> FakeNccl::calls(std::size_t rank) const {
+  const std::lock_guard lock(state->mutex);
+  return state->calls[rank];
+}
+std::size_t FakeNccl::num_alive() const {
+  const std::lock_guard lock(state->mutex);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(state->comms, [](const auto& comm) { return comm->is_alive; }));
+}
+std::size_t FakeNccl::num_allocations() const {
+  const std::lock_guard lock(state->mutex);
+  return state->allocations.size();
+}
+std::vector<NcclConfig> FakeNccl::configs(std::size_t rank) const {
+  const std::lock_guard lock(state->mutex);
+  return state->configs[rank];
+}
+
+}  // namespace fourfold::test
