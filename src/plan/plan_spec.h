@@ -45,12 +45,18 @@ struct Checkpointing {
 /// for the next 3".
 std::string to_string(const Checkpointing& checkpointing);
 
+/// Where gradients of weights are computed: beside the rest of the backward pass, in its turn, or
+/// as the target says.
+enum class WeightGradients : std::uint8_t { automatic, beside, in_turn };
+
 /// Which collectives may run beside computation (AxoNN, Singh et al. 2024, section IV): sums of
 /// activations and of their gradients, with exchanges of them; sums of which each rank keeps a
 /// block, as gradients of weights on z; gathers of weights, which are begun ahead. Where one may
-/// not, computation waits for it where it stands. No bit depends on it.
+/// not, computation waits for it where it stands. And which computation may run beside other
+/// computation. No bit depends on it.
 struct Overlap {
   bool all_reduce = true, reduce_scatter = true, all_gather = true;
+  WeightGradients weight_gradients = WeightGradients::automatic;
   bool operator==(const Overlap&) const = default;
 };
 /// "all_reduce, all_gather": those that may not, as configurations name them; empty where all may.

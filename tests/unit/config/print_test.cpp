@@ -280,6 +280,7 @@ TEST(ResolvedYaml, sections_in_sections_are_indented) {
                       "    all_reduce: true\n"
                       "    reduce_scatter: true\n"
                       "    all_gather: true\n"
+                      "    weight_gradients: auto\n"
                       "  buckets: 4MiB\n"
                       "  chunks: 1\n"
                       "\nmemory:\n"),

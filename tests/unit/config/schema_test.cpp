@@ -158,6 +158,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "parallel.overlap.all_reduce",
                                              "parallel.overlap.reduce_scatter",
                                              "parallel.overlap.all_gather",
+                                             "parallel.overlap.weight_gradients",
                                              "parallel.buckets",
                                              "parallel.chunks",
                                              "memory.limit",
