@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -59,11 +60,42 @@ class KernelChooser {
   std::unordered_map<std::uint64_t, std::vector<Known>> known_;  // by row and shapes
 };
 
+/// The scratch of each stream, which its kernels use one after another: none waits for a kernel of
+/// another stream because of it.
+class Workspaces {
+ public:
+  explicit Workspaces(program::Program& program)
+      : program_(program), buffers_(program.streams.size()) {}
+
+  program::Slice of(program::StreamId stream, std::int64_t bytes) {
+    std::optional<program::BufferId>& id = buffers_[stream.index()];
+    if (!id) id = add(stream);
+    program::Buffer& buffer = program_.buffers[id->index()];
+    buffer.size_bytes = std::max(buffer.size_bytes, bytes);
+    buffer.global = {buffer.size_bytes / 8};
+    return {*id, 0, 1, bytes, 0};
+  }
+
+ private:
+  program::BufferId add(program::StreamId stream) {
+    const bool is_first = stream.index() == 0;
+    program::Buffer buffer;
+    buffer.name = is_first ? "workspace" : "workspace." + program_.streams[stream.index()];
+    buffer.dtype = DType::u64;
+    buffer.sharding.mesh = program_.buffers.front().sharding.mesh;
+    buffer.role = program::BufferRole::workspace;
+    program_.buffers.push_back(std::move(buffer));
+    return program::BufferId(program_.buffers.size() - 1);
+  }
+
+  program::Program& program_;
+  std::vector<std::optional<program::BufferId>> buffers_;  // by stream
+};
+
 }  // namespace
 
 program::Program choose_kernels(program::Program program, const machine::Target& target) {
-  const program::BufferId workspace(program.buffers.size());
-  std::int64_t largest = 0;
+  Workspaces workspaces(program);
   KernelChooser chooser(target);
   for (program::Instruction& instruction : program.instructions) {
     auto* compute = std::get_if<program::Compute>(&instruction.what);
@@ -71,18 +103,8 @@ program::Program choose_kernels(program::Program program, const machine::Target&
     const auto& [implementation, bytes] =
         chooser.choose(*compute, program.operand_shapes(*compute));
     compute->implementation = implementation;
-    if (bytes > 0) compute->workspace = program::Slice{workspace, 0, 1, bytes, 0};
-    largest = std::max(largest, bytes);
+    if (bytes > 0) compute->workspace = workspaces.of(instruction.stream, bytes);
   }
-  if (largest == 0) return program;
-  program::Buffer buffer;
-  buffer.name = "workspace";
-  buffer.dtype = DType::u64;
-  buffer.global = {largest / 8};
-  buffer.sharding.mesh = program.buffers.front().sharding.mesh;
-  buffer.role = program::BufferRole::workspace;
-  buffer.size_bytes = largest;
-  program.buffers.push_back(std::move(buffer));
   return program;
 }
 

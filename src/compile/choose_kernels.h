@@ -6,8 +6,8 @@
 
 namespace fourfold::compile {
 
-/// Writes the target's choice into every Compute; adds one buffer "workspace" as large as the
-/// hungriest one asks, and gives each its part of it.
+/// Writes the target's choice into every Compute; adds a buffer "workspace" for each stream that
+/// needs one, as large as its hungriest kernel asks, and gives each its part of it.
 program::Program choose_kernels(program::Program program, const machine::Target& target);
 
 }  // namespace fourfold::compile

@@ -104,9 +104,6 @@ struct Wait {
   std::size_t before, until;
 };
 
-/// The first stream of every program computes.
-constexpr std::size_t math = 0;
-
 /// True for a collective or a receipt that computation waits for where it stands.
 bool stands_alone(const Instruction& instruction, const plan::Overlap& overlap) {
   return std::visit(
@@ -130,7 +127,10 @@ class Finder {
         sent_(none_),
         sent_before_(none_),
         streams_(program.streams.size(), Stream{{}, none_, none_, {}}),
-        bytes_(histories_of(program)) {}
+        bytes_(histories_of(program)) {
+    for (const std::string& stream : program.streams)
+      computes_.push_back(program::computes(stream));
+  }
 
   /// In the order of the instructions that wait.
   std::vector<Wait> run() {
@@ -148,15 +148,15 @@ class Finder {
     const std::vector<Range> touched = ranges(program_, program_.instructions[index]);
     Counts conflicts = last_conflicts(touched);
     const bool alone = stands_alone(program_.instructions[index], overlap_);
-    if (alone) conflicts[math] = streams_[math].now[math];
-    if (alone || own == math)
-      for (std::size_t other = 0; other < streams_.size(); ++other)
-        conflicts[other] = std::max(conflicts[other], alone_[other]);
-    if (own == math)
-      for (std::size_t other = 0; other < streams_.size(); ++other)
-        conflicts[other] = std::max(conflicts[other], sent_before_[other]);
+    for (std::size_t other = 0; other < streams_.size(); ++other) {
+      if (alone && computes_[other]) conflicts[other] = streams_[other].now[other];
+      if (alone || computes_[own]) conflicts[other] = std::max(conflicts[other], alone_[other]);
+      if (computes_[own]) conflicts[other] = std::max(conflicts[other], sent_before_[other]);
+    }
     for (std::size_t other = 0; other < streams_.size(); ++other)
-      if (other != own && conflicts[other] > streams_[own].now[other])
+      if (other == own || conflicts[other] <= streams_[own].now[other]) conflicts[other] = 0;
+    for (std::size_t other = 0; other < streams_.size(); ++other)
+      if (conflicts[other] > 0 && !follows_from_others(other, conflicts))
         wait(index, own, other, conflicts[other]);
     Stream& stream = streams_[own];
     if (!waits_.empty() && waits_.back().before == index)
@@ -186,12 +186,27 @@ class Finder {
     return last;
   }
 
+  /// What a stream knows of all streams once `count` of its instructions are done.
+  const std::uint32_t* known_after(std::size_t stream, std::uint32_t count) const {
+    const Stream& its = streams_[stream];
+    return &its.known[its.waits[count - 1] * none_.size()];
+  }
+
+  /// True if whoever waits for so many instructions of the other streams (0: for none) has waited
+  /// for those of this one as well.
+  bool follows_from_others(std::size_t stream, const Counts& awaited) const {
+    for (std::size_t other = 0; other < awaited.size(); ++other)
+      if (other != stream && awaited[other] > 0 &&
+          known_after(other, awaited[other])[stream] >= awaited[stream])
+        return true;
+    return false;
+  }
+
   /// The stream `own` waits until `count` instructions of `other` are done.
   void wait(std::size_t index, std::size_t own, std::size_t other, std::uint32_t count) {
     waits_.push_back({index, streams_[other].instructions[count - 1]});
     Counts& now = streams_[own].now;
-    const std::uint32_t* known =
-        &streams_[other].known[streams_[other].waits[count - 1] * now.size()];
+    const std::uint32_t* known = known_after(other, count);
     for (std::size_t s = 0; s < now.size(); ++s) now[s] = std::max(now[s], known[s]);
     now[other] = count;
   }
@@ -204,6 +219,7 @@ class Finder {
   // tasks. A task waits for what those before it sent, but receives meanwhile: two stages that send
   // to each other would wait for ever.
   Counts sent_, sent_before_;
+  std::vector<bool> computes_;  // by stream
   std::vector<Stream> streams_;
   std::array<Histories, 2> bytes_;  // of each region
   std::vector<Wait> waits_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -60,6 +61,48 @@ void keep_what_is_sent(const program::Program& program, std::vector<std::vector<
   }
 }
 
+/// Lives that should end later.
+class Extensions {
+ public:
+  void add(Interval& life, std::size_t until, std::int64_t bytes) {
+    const auto [place, is_new] = places_.try_emplace(&life, list_.size());
+    if (is_new) list_.push_back({&life, life.end, until, bytes});
+    Extension& one = list_[place->second];
+    one.until = std::max(one.until, until);
+  }
+
+  /// Extends them by so many bytes at a time: where that would be more, those that have been kept
+  /// longest end.
+  void carry_out(std::int64_t most_bytes) {
+    std::ranges::stable_sort(list_, {}, &Extension::from);
+    std::deque<Extension*> kept;
+    std::int64_t bytes = 0;
+    for (Extension& one : list_) {
+      if (one.until <= one.from) continue;
+      std::erase_if(kept, [&](const Extension* other) {
+        if (other->life->end > one.from) return false;
+        bytes -= other->bytes;
+        return true;
+      });
+      one.life->end = std::max(one.life->end, one.until);
+      kept.push_back(&one);
+      for (bytes += one.bytes; bytes > most_bytes; kept.pop_front()) {
+        kept.front()->life->end = one.from;
+        bytes -= kept.front()->bytes;
+      }
+    }
+  }
+
+ private:
+  struct Extension {
+    Interval* life = nullptr;
+    std::size_t from = 0, until = 0;  // where it would end otherwise, and where it should
+    std::int64_t bytes = 0;
+  };
+  std::vector<Extension> list_;
+  std::unordered_map<const Interval*, std::size_t> places_;  // in the list
+};
+
 }  // namespace
 
 std::vector<std::vector<Interval>> live_intervals(const program::Program& program) {
@@ -99,21 +142,31 @@ std::vector<std::vector<Interval>> live_intervals(const program::Program& progra
 
 void extend(std::vector<std::vector<Interval>>& lives, const program::Program& program,
             Reach reach) {
-  if (reach.instructions == 0) return;
+  if (reach == Reach()) return;
   const std::vector<std::size_t> awaited = first_awaited(program);
+  Extensions of_gradients;
   for (const program::Task& task : program.tasks)
     for (std::size_t i = task.begin; i < task.end; ++i) {
       const program::Instruction& instruction = program.instructions[i];
       if (instruction.stream == first_stream) continue;
-      const std::size_t most = std::min(task.end - 1 - i, reach.instructions);
-      const std::size_t until = std::max(std::min(i + most, awaited[i]), i);
+      const bool makes_gradients =
+          program.streams[instruction.stream.index()] == program::gradient_stream;
+      const std::size_t most = makes_gradients ? some_instructions : reach.instructions;
+      const std::size_t until =
+          std::max(std::min(i + std::min(task.end - 1 - i, most), awaited[i]), i);
       for (const program::Access& access : program::accesses(instruction)) {
         auto& list = lives[access.slice.buffer.index()];
         auto life = std::ranges::upper_bound(list, i, {}, &Interval::begin);
-        if (life == list.begin() || std::prev(life)->end != i) continue;
-        std::prev(life)->end = life == list.end() ? until : std::min(until, life->begin - 1);
+        if (life == list.begin()) continue;
+        const std::size_t limit = life == list.end() ? until : std::min(until, life->begin - 1);
+        --life;
+        if (makes_gradients)
+          of_gradients.add(*life, limit, program.buffer(access.slice.buffer).size_bytes);
+        else if (life->end == i)
+          life->end = limit;
       }
     }
+  of_gradients.carry_out(reach.gradient_bytes);
 }
 
 bool overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/overloaded.h"
+#include "compile/branch_gradients.h"
 #include "compile/choose_blocks.h"
 #include "compile/choose_kernels.h"
 #include "compile/fill_buckets.h"
@@ -67,6 +68,10 @@ Form run_fill_buckets(Form form, const PassContext& context) {
   return fill_buckets(std::get<Program>(std::move(form)), context.plan.bucket_bytes);
 }
 
+Form run_branch_gradients(Form form, const PassContext& context) {
+  return branch_gradients(std::get<Program>(std::move(form)), context.plan, context.target);
+}
+
 Form run_gather_ahead(Form form, const PassContext& context) {
   Program program = std::get<Program>(std::move(form));
   if (!context.room.gathers_ahead) return program;
@@ -110,6 +115,7 @@ constexpr Pass all_passes[] = {
     {"fuse_casts", optional, run_for_target<fuse_casts>},
     {"fill_buckets", optional, run_fill_buckets},
     {"join_collectives", optional, run_join_collectives},
+    {"branch_gradients", optional, run_branch_gradients},
     {"choose_kernels", false, run_for_target<choose_kernels>},
     {"gather_ahead", optional, run_gather_ahead},
     {"place_buffers", false, run_place_buffers},
@@ -177,29 +183,65 @@ bool is_left_out(const Pass& pass, const PassOptions& options) {
   return std::ranges::find(options.without, pass.name) != options.without.end();
 }
 
-/// The most room with which a program that has no addresses yet is within the limit. Without one
-/// what is sent stays while the next layer computes, and not longer: the gradients of a whole
-/// model, before they are scattered, would fill any memory.
-Room room_for(const Form& form, const PassContext& context, const PassOptions& options) {
-  if (options.room) return *options.room;
-  if (std::get<Program>(form).groups.empty()) return {};
-  const plan::Overlap& overlap = context.plan.overlap;
-  if (!context.plan.memory_limit) return room_of(overlap, some_instructions);
-  constexpr std::size_t whole_task = std::numeric_limits<std::size_t>::max();
-  for (const std::size_t reach :
-       {whole_task, some_instructions, few_instructions, std::size_t{0}}) {
-    PassContext with_room = context;
-    with_room.room = room_of(overlap, reach);
-    Form tried = form;
+/// How much room a program that has no addresses yet is given.
+class RoomChooser {
+ public:
+  RoomChooser(const Form& form, const PassContext& context, const PassOptions& options)
+      : form_(form), context_(context), options_(options) {}
+
+  Room choose() const {
+    Room room = for_exchanges();
+    room.reach.gradient_bytes = for_gradients(room);
+    return room;
+  }
+
+ private:
+  /// The most room with which it is within the limit. Without one what is sent stays while the next
+  /// layer computes, and not longer: the gradients of a whole model, before they are scattered,
+  /// would fill any memory.
+  Room for_exchanges() const {
+    if (std::get<Program>(form_).groups.empty()) return {};
+    const plan::Overlap& overlap = context_.plan.overlap;
+    if (!context_.plan.memory_limit) return room_of(overlap, some_instructions);
+    constexpr std::size_t whole_task = std::numeric_limits<std::size_t>::max();
+    for (const std::size_t reach :
+         {whole_task, some_instructions, few_instructions, std::size_t{0}}) {
+      const Room room = room_of(overlap, reach);
+      if (bytes_with(room) <= *context_.plan.memory_limit) return room;
+    }
+    return {};
+  }
+
+  /// What the stream of gradients may keep so that it can lag: a small part of all memory. It is
+  /// less where buffers that lie elsewhere for it leave gaps.
+  std::int64_t for_gradients(Room room) const {
+    const std::vector<std::string>& streams = std::get<Program>(form_).streams;
+    if (std::ranges::find(streams, program::gradient_stream) == streams.end()) return 0;
+    const std::int64_t least = bytes_with(room);
+    std::int64_t most = least + least / most_growth;
+    if (context_.plan.memory_limit) most = std::min(most, *context_.plan.memory_limit);
+    for (const std::int64_t divisor : {1, 2, 4}) {
+      room.reach.gradient_bytes = least / most_growth / divisor;
+      if (bytes_with(room) <= most) return room.reach.gradient_bytes;
+    }
+    return 0;
+  }
+
+  std::int64_t bytes_with(const Room& room) const {
+    PassContext with_room = context_;
+    with_room.room = room;
+    Form tried = form_;
     for (const Pass& pass : all_passes)
-      if ((pass.run == run_gather_ahead && !is_left_out(pass, options)) ||
+      if ((pass.run == run_gather_ahead && !is_left_out(pass, options_)) ||
           pass.run == run_place_buffers)
         tried = pass.run(std::move(tried), with_room);
-    const std::int64_t bytes = context.persistent.bytes + std::get<Program>(tried).transient_bytes;
-    if (bytes <= *context.plan.memory_limit) return with_room.room;
+    return context_.persistent.bytes + std::get<Program>(tried).transient_bytes;
   }
-  return {};
-}
+
+  const Form& form_;
+  const PassContext& context_;
+  const PassOptions& options_;
+};
 
 void check_names(const std::vector<std::string>& without) {
   for (const std::string& name : without) {
@@ -265,7 +307,8 @@ Program run_passes(const graph::Graph& graph, const PassContext& context,
   PassContext with_room = context;
   Form form = graph;
   for (const Pass& pass : all_passes) {
-    if (pass.run == run_gather_ahead) with_room.room = room_for(form, context, options);
+    if (pass.run == run_gather_ahead)
+      with_room.room = options.room ? *options.room : RoomChooser(form, context, options).choose();
     if (is_left_out(pass, options)) continue;
     form = pass.run(std::move(form), with_room);
     if (options.observer) options.observer(pass, form, with_room);

@@ -44,8 +44,11 @@ struct Room {
   bool operator==(const Room&) const = default;
 };
 
-/// About what a layer has, and a small part of it.
-inline constexpr std::size_t some_instructions = 50, few_instructions = 10;
+/// A small part of what a layer has.
+inline constexpr std::size_t few_instructions = 10;
+/// A program may grow by one part in so many, persistent memory included, for the stream of
+/// gradients to lag.
+inline constexpr std::int64_t most_growth = 32;
 /// As much room as this reach is, for what may run beside computation.
 Room room_of(const plan::Overlap& overlap, std::size_t instructions);
 

@@ -235,6 +235,21 @@ std::vector<Key> parallel_keys() {
            "sent. false: a step is longer by the time of the transfers; the same bits.",
        .example = "false",
        .elsewhere = {"overlap_p2p_comm", "overlap_p2p_communication"}},
+      {.path = "parallel.overlap.weight_gradients",
+       .meaning = "Gradients of weights are computed beside the rest of the backward pass, which "
+                  "does not wait for them. auto: on a GPU, where each fills what the other leaves "
+                  "idle; on a CPU all kernels share its cores, and they follow one another.",
+       .field = choice<plan::WeightGradients>(
+           [](Config& config) -> plan::WeightGradients& {
+             return config.plan.overlap.weight_gradients;
+           },
+           {"auto", "true", "false"},
+           {plan::WeightGradients::automatic, plan::WeightGradients::beside,
+            plan::WeightGradients::in_turn}),
+       .fallback = "auto",
+       .cost = "true: a step may need up to 3 % more memory; the same bits on a GPU, and on a CPU "
+               "where run.threads is 1.",
+       .example = "true"},
       {.path = "parallel.buckets",
        .meaning = "Gradients are summed on data in pieces of this size, each as soon as the last "
                   "backward pass of a step has made it; 0: one after another at its end.",

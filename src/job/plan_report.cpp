@@ -130,7 +130,11 @@ std::string switch_table(Job job) {
   const auto repeat = [](plan::Checkpointing checkpointing) {
     return [checkpointing](plan::Plan& plan) { plan.checkpointing = checkpointing; };
   };
-  const std::vector<Switch> switches = {
+  using enum plan::WeightGradients;
+  const auto gradients = [](plan::WeightGradients where) {
+    return [where](plan::Plan& plan) { plan.overlap.weight_gradients = where; };
+  };
+  std::vector<Switch> switches = {
       {"gathers ahead", [](plan::Plan& plan) { plan.overlap.all_gather = false; },
        [](plan::Plan& plan) { plan.overlap.all_gather = true; }},
       {"sums beside computation", [](plan::Plan& plan) { plan.overlap.reduce_scatter = false; },
@@ -140,6 +144,8 @@ std::string switch_table(Job job) {
       {"selective checkpointing", repeat({}), repeat({.layers = 1, .keeps_products = true})},
       {"full checkpointing", repeat({}), repeat({.layers = 1})},
   };
+  if (job.target.compute_streams > 1 || job.plan.overlap.weight_gradients == beside)
+    switches.push_back({"gradients of weights beside", gradients(in_turn), gradients(beside)});
   // A third micro-batch uses the memory of the second.
   constexpr std::int64_t enough_micros = 2;
   const auto bytes_with = [&](const std::function<void(plan::Plan&)>& change) {

@@ -49,6 +49,9 @@ struct Target {
   /// What compile/ should make one instruction of: chains of rows (op/fused.h) by their names, the
   /// first that fits winning, and lists of rows by theirs.
   std::vector<std::string> fusions = {};
+  /// So many streams of a program compute side by side: 2 where kernels of one stream fill what
+  /// those of another leave idle of the device, at their ends and between them.
+  int compute_streams = 1;
 };
 
 /// What the table compares: m, n, k and layout of a product; ops without one fit any line that

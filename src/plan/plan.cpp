@@ -173,6 +173,11 @@ std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
   if (plan.rounds_gradients) text += format("gradients: reduced in {}\n", to_string(plan.compute));
   if (const std::string names = not_overlapped(plan.overlap); !names.empty())
     text += format("not beside computation: {}\n", names);
+  if (plan.overlap.weight_gradients != WeightGradients::automatic)
+    text += format("gradients of weights: {}\n",
+                   plan.overlap.weight_gradients == WeightGradients::beside
+                       ? "beside the rest of the backward pass"
+                       : "in turn");
   for (std::size_t i = 0; i < model.graphs.size(); ++i)
     for (std::size_t v = 0; v < model.graphs[i].values.size(); ++v) {
       const op::Sharding& sharding = plan.graphs[i].values[v];

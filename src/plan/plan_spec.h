@@ -45,13 +45,19 @@ struct Checkpointing {
 /// for the next 3".
 std::string to_string(const Checkpointing& checkpointing);
 
+/// Where gradients of weights are computed: beside the rest of the backward pass, in its turn, or
+/// as the target says.
+enum class WeightGradients : std::uint8_t { automatic, beside, in_turn };
+
 /// What may run beside computation: collectives (AxoNN, Singh et al. 2024, section IV), that is
 /// sums of activations and of their gradients, with exchanges of them; sums of which each rank
 /// keeps a block, as gradients of weights on z; gathers of weights, which are begun ahead; and
 /// transfers between stages (Zhuang et al. 2023, arXiv:2211.05322, section 4), which are received
-/// ahead. Where one may not, computation waits for it where it stands. No bit depends on it.
+/// ahead. Where one may not, computation waits for it where it stands. And which computation may run
+/// beside other computation. No bit depends on it.
 struct Overlap {
   bool all_reduce = true, reduce_scatter = true, all_gather = true, send_recv = true;
+  WeightGradients weight_gradients = WeightGradients::automatic;
   bool operator==(const Overlap&) const = default;
 };
 /// "all_reduce, all_gather": those that may not, as configurations name them; empty where all may.

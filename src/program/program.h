@@ -126,6 +126,13 @@ struct Feeds {
   std::int64_t sample_of(std::int64_t chunk, std::int64_t index) const;
 };
 
+/// Streams that compute: the first one of every program and, where a program has one, the one for
+/// gradients of weights, which nothing but their sums and the update waits for.
+inline constexpr std::string_view math_stream = "math", gradient_stream = "gradients";
+constexpr bool computes(std::string_view stream) {
+  return stream == math_stream || stream == gradient_stream;
+}
+
 struct Program {
   std::string name;  // "train", "evaluate", ...
   Rank rank;

@@ -22,7 +22,7 @@
 namespace fourfold::run {
 
 /// The stream on which a program computes; its kernels alone have several threads.
-inline constexpr std::string_view math_stream = "math";
+using program::math_stream;
 
 /// One value for each parity of a step.
 template <class T>

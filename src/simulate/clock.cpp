@@ -18,7 +18,7 @@ struct Place {
 
 /// Something that takes time: `left` of it at `speed` a second, as of `since_s`.
 struct Activity {
-  enum class Kind : std::uint8_t { move, compute, latency, flow } kind = Kind::move;
+  enum class Kind : std::uint8_t { move, launch, compute, latency, flow } kind = Kind::move;
   double left = 0, speed = 1, since_s = 0;
   std::uint32_t version = 0;   // of its end in the queue
   std::vector<Place> members;  // the streams that it holds
@@ -209,15 +209,22 @@ class Clock {
   // --- what takes time
 
   void work(const Place& place, const Item& item) {
-    const bool is_compute = item.kind == Item::Kind::compute;
-    const std::uint32_t number = begin(is_compute ? Activity::Kind::compute : Activity::Kind::move,
-                                       track(place.runner).amounts[item.instruction], {place}, {});
-    if (is_compute) {
-      walkers_[place.runner].computes.push_back(number);
-      for (const auto& [felt_by, weight] : neighbours_[place.runner]) {
-        walkers_[felt_by].computing += weight;
-        set_compute_speeds(felt_by);
-      }
+    const Track& its = track(place.runner);
+    const double amount = its.amounts[item.instruction];
+    if (item.kind != Item::Kind::compute)
+      foresee(begin(Activity::Kind::move, amount, {place}, {}));
+    else if (its.launch_s > 0)
+      foresee(begin(Activity::Kind::launch, its.launch_s, {place}, {}));
+    else
+      begin_compute(place, amount);
+  }
+
+  void begin_compute(const Place& place, double amount) {
+    const std::uint32_t number = begin(Activity::Kind::compute, amount, {place}, {});
+    walkers_[place.runner].computes.push_back(number);
+    for (const auto& [felt_by, weight] : neighbours_[place.runner]) {
+      walkers_[felt_by].computing += weight;
+      set_compute_speeds(felt_by);
     }
     foresee(number);
   }
@@ -243,6 +250,12 @@ class Clock {
     free_.push_back(number);
     if (kind == Activity::Kind::latency) {
       begin_flow(members, transfer);
+      return;
+    }
+    if (kind == Activity::Kind::launch) {
+      const Place& place = members.front();
+      const Track& its = track(place.runner);
+      begin_compute(place, its.amounts[item_at(place)->instruction] - its.launch_s);
       return;
     }
     if (kind == Activity::Kind::compute) {

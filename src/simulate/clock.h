@@ -34,8 +34,10 @@ struct Clocked {
 ///   are held until it is over. First its latency passes, then its flows share ports with others
 ///   (network.h).
 /// - Computation is slower by `slowdown_beside_communication` while its device takes part in
-///   anything that has begun, and by the number of ranks that compute on the device at the time. In
-///   place of ranks of a class that share a device stands one that counts as all of them.
+///   anything that has begun, and by the number of computations that the ranks of the device, and
+///   the streams of each, have under way at the time: two streams hide nothing but the launches of
+///   each other (Track::launch_s). In place of ranks of a class that share a device stands one that
+///   counts as all of them.
 /// Cost: n log n in the instructions of the runners; by class whatever the number of ranks.
 Clocked run_clock(const Links& links, const program::MeetingsView& meetings,
                   const program::Runners& runners, std::span<const Track> tracks,

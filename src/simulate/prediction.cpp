@@ -25,9 +25,10 @@ class Sums {
       costs_[{is_exposed, what}] += share * seconds;
     };
     for (const trace::Part& entry : rank.parts)
-      if (entry.stream == "math" && trace::find_work_class(entry.what) &&
+      if (entry.stream == program::math_stream && trace::find_work_class(entry.what) &&
           entry.what != trace::to_string(trace::WorkClass::wait))
         count(entry.what, false, entry.amount.seconds);
+    count("gradients alone", false, rank.gradients_s);
     for (const trace::Traffic& traffic : rank.traffic) {
       count(traffic.name, true, traffic.exposed_s);
       prediction_.exposed_s += share * traffic.exposed_s;

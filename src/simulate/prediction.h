@@ -13,14 +13,16 @@ namespace fourfold::simulate {
 
 /// What the math stream of a rank spends time on, mean over the ranks of the job.
 struct Cost {
-  std::string what;  // "gemm", "z.weights" of an exposed exchange, "other waits"
+  /// "gemm", "z.weights" of an exposed exchange, "gradients alone" where the stream of gradients
+  /// computes and math does not, "other waits".
+  std::string what;
   bool is_exposed = false;
   double seconds = 0;
 };
 
 struct Prediction {
   double step_s = 0;
-  double compute_s = 0;     // the math stream works; mean over ranks, as all below
+  double compute_s = 0;     // a rank computes; mean over ranks, as all below
   double exposed_s = 0;     // it stands still for exchanges, of all classes of traffic together
   std::vector<Cost> costs;  // longest first; together they are the step
   std::vector<trace::Traffic> traffic;  // by name

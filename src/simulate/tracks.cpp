@@ -31,6 +31,8 @@ class TrackMaker {
     track_.streams.resize(program_.streams.size());
     track_.amounts.resize(count);
     track_.exchanges.resize(count);
+    if (std::ranges::count_if(program_.streams, program::computes) > 1)
+      track_.launch_s = cluster_.device.instruction_s;
     std::vector<std::size_t> next(stops.streams.size(), 0);
     for (std::size_t i = 0; i < count; ++i) {
       const program::Instruction& instruction = program_.instructions[i];

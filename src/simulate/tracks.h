@@ -24,7 +24,10 @@ struct Track {
   /// nothing else. What is exchanged: bytes of the payload.
   std::vector<double> amounts;
   std::vector<Exchange> exchanges;  // of each instruction; meaningful for collectives alone
-  double flops = 0;                 // of all that is computed
+  /// Seconds of each computation's amount in which the device may do something else: the fixed
+  /// ones, where two streams compute. 0 where one does, as there is nothing else to do.
+  double launch_s = 0;
+  double flops = 0;  // of all that is computed
 };
 
 /// Seconds of one computation: its flops at the rate that a product of so many reaches, or its

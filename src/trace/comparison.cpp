@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "program/program.h"
 #include "trace/summary.h"
 
 namespace fourfold::trace {
@@ -62,9 +63,11 @@ Seconds kinds_of(const Summary& summary) {
     list.emplace_back(std::move(what), seconds);
   };
   for (const PartOverRanks& part : summary.parts)
-    if (part.stream == "math" && part.what != to_string(WorkClass::wait) &&
+    if (part.stream == program::math_stream && part.what != to_string(WorkClass::wait) &&
         find_work_class(part.what))
       add(part.what, part.mean.seconds);
+  if (const double beside_s = summary.mean(&RankSummary::gradients_s); beside_s > 0)
+    add("gradients alone", beside_s);
   for (const Traffic& traffic : summary.traffic) add("exposed " + traffic.name, traffic.exposed_s);
   list.emplace_back("what is left", rest_s);
   return list;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "program/program.h"
 #include "trace/summary.h"
 
 namespace fourfold::trace {
@@ -94,6 +95,18 @@ std::int64_t common_ns(const std::vector<Interval>& a, const std::vector<Interva
   return total;
 }
 
+std::vector<Interval> joined(std::vector<Interval> a, const std::vector<Interval>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// How long some are under way and none of the others.
+std::int64_t beyond_ns(const std::vector<Interval>& some, const std::vector<Interval>& others,
+                       const std::vector<Interval>& more_others) {
+  const std::vector<Interval> all_others = joined(others, more_others);
+  return total_ns(merged(joined(some, all_others))) - total_ns(merged(all_others));
+}
+
 /// When the last member of each meeting of a step came.
 using LastArrivals = std::map<std::pair<std::int64_t, std::string_view>, std::int64_t>;
 
@@ -115,15 +128,17 @@ class RankSums {
  public:
   RankSums(const RankTimeline& rank, const LastArrivals& arrivals)
       : rank_(rank), arrivals_(arrivals) {
-    for (std::size_t i = 0; i < rank.streams.size(); ++i)
-      if (rank.streams[i] == "math") math_ = i;
+    for (std::size_t i = 0; i < rank.streams.size(); ++i) {
+      if (rank.streams[i] == program::math_stream) math_ = i;
+      if (rank.streams[i] == program::gradient_stream) gradients_ = i;
+    }
     for (const Step& step : rank.steps) add_step(step);
   }
 
   RankSummary summary() {
     const auto steps = static_cast<double>(rank_.steps.size());
-    for (double* value : {&sum_.step_s, &sum_.compute_s, &sum_.wait_s, &sum_.idle_s,
-                          &sum_.communication_s, &sum_.overlapped_s, &sum_.early_s})
+    for (double* value : {&sum_.step_s, &sum_.compute_s, &sum_.gradients_s, &sum_.wait_s,
+                          &sum_.idle_s, &sum_.communication_s, &sum_.overlapped_s, &sum_.early_s})
       *value /= steps;
     for (auto& [name, traffic] : traffic_) {
       divide(traffic, steps);
@@ -141,7 +156,7 @@ class RankSums {
 
  private:
   void add_step(const Step& step) {
-    std::vector<Interval> works, exchanges;
+    std::vector<Interval> works, gradients, awaited, exchanges;
     std::map<std::string, std::vector<Interval>> exchanges_of;
     std::int64_t math_end_ns = step.whole.begin_ns;
     std::map<std::size_t, std::int64_t> busy_ns;
@@ -157,6 +172,8 @@ class RankSums {
         }
         add_arrival(step, work, span.when);
       }
+      if (work.stream == gradients_ && work.work_class != WorkClass::wait)
+        gradients.push_back(span.when);
       if (work.stream != math_) continue;
       math_end_ns = std::max(math_end_ns, span.when.end_ns);
       if (work.work_class != WorkClass::wait) {
@@ -164,12 +181,14 @@ class RankSums {
         continue;
       }
       sum_.wait_s += seconds(span.when.duration_ns());
-      if (!work.traffic.empty())
-        traffic_of(work.traffic).exposed_s += seconds(span.when.duration_ns());
+      if (work.traffic.empty()) continue;
+      traffic_of(work.traffic).exposed_s += seconds(span.when.duration_ns());
+      awaited.push_back(span.when);
     }
     for (const auto& [stream, time_ns] : busy_ns)
       parts_[idle_key(stream)].seconds += seconds(step.whole.duration_ns() - time_ns);
-    works = merged(std::move(works));
+    sum_.gradients_s += seconds(beyond_ns(gradients, works, awaited));
+    works = merged(joined(std::move(works), gradients));
     exchanges = merged(std::move(exchanges));
     sum_.step_s += seconds(step.whole.duration_ns());
     sum_.compute_s += seconds(total_ns(works));
@@ -196,7 +215,8 @@ class RankSums {
 
   const RankTimeline& rank_;
   const LastArrivals& arrivals_;
-  std::size_t math_ = std::numeric_limits<std::size_t>::max();
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+  std::size_t math_ = none, gradients_ = none;
   RankSummary sum_;
   std::map<PartKey, Amount> parts_;
   std::map<std::string, Traffic> traffic_;

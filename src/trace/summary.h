@@ -35,7 +35,7 @@ struct Part {
 struct Traffic {
   std::string name;
   Amount amount;        // bytes are the payload
-  double hidden_s = 0;  // the class was exchanged while this rank's math stream computed
+  double hidden_s = 0;  // the class was exchanged while this rank computed
   /// The math stream waited for the class, or had finished while it was still exchanged. The sum
   /// over classes is StepMetrics::exposed_communication_s.
   double exposed_s = 0;
@@ -46,11 +46,12 @@ struct RankSummary {
   std::string place, host;
   double step_s = 0;
   std::vector<Part> parts;       // by stream, then by class, idle last
-  double compute_s = 0;          // the math stream works
-  double wait_s = 0;             // it stands in waits
-  double idle_s = 0;             // it does neither
+  double compute_s = 0;          // the math stream works, or that of gradients
+  double gradients_s = 0;        // ... the latter alone, while no exchange is waited for either
+  double wait_s = 0;             // the math stream stands in waits
+  double idle_s = 0;             // it neither works nor waits
   double communication_s = 0;    // any stream exchanges with other ranks, ...
-  double overlapped_s = 0;       // ... while the math stream works
+  double overlapped_s = 0;       // ... while the rank computes
   double early_s = 0;            // it was there and not all others
   std::vector<Traffic> traffic;  // by name
 };

@@ -205,6 +205,7 @@ Json to_json(const RankSummary& rank) {
                        {"idle_s", rank.idle_s},
                        {"communication_s", rank.communication_s},
                        {"overlapped_s", rank.overlapped_s},
+                       {"gradients_s", rank.gradients_s},
                        {"early_s", rank.early_s},
                        {"traffic", to_json(rank.traffic)},
                        {"parts", std::move(parts)}});

@@ -96,8 +96,8 @@ class Writer {
   /// Forward, backward and update as slices above the instructions: what the stream of the
   /// mathematics did from the first to the last instruction of each.
   void add_tasks(const RankTimeline& rank, const Step& step) {
-    const auto math =
-        static_cast<std::size_t>(std::ranges::find(rank.streams, "math") - rank.streams.begin());
+    const auto math = static_cast<std::size_t>(
+        std::ranges::find(rank.streams, program::math_stream) - rank.streams.begin());
     std::string task;
     Interval when;
     const auto close = [&] {

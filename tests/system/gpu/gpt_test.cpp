@@ -102,6 +102,16 @@ TEST_P(GptOnGpu, initial_weights_are_the_bits_of_the_cpu) {
   }
 }
 
+TEST_P(GptOnGpu, gradients_of_weights_have_the_same_bits_beside_the_backward_pass_and_in_turn) {
+  for (const DType compute : {DType::f32, DType::bf16}) {
+    RunSetup setup = small_gpt(compute);
+    setup.plan.overlap.weight_gradients = plan::WeightGradients::in_turn;
+    const Course in_turn = course(setup);
+    setup.plan.overlap.weight_gradients = plan::WeightGradients::beside;
+    EXPECT_EQ(course(setup), in_turn) << to_string(compute);
+  }
+}
+
 TEST_P(GptOnGpu, ten_steps_are_those_of_the_cpu) {
   SmallRun cpu(small_gpt()), gpu = run(small_gpt());
   cpu.init(true);

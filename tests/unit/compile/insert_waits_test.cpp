@@ -75,37 +75,36 @@ class Known {
   std::vector<Counts> now_, recorded_;
 };
 
-/// How many collectives of a kind begin before all computation before them has ended, or have
-/// computation after them that does not wait for them.
+/// How often a collective of a kind begins before the computation before it has ended on some
+/// stream, or computation after it does not wait for it.
 template <class Kind>
 std::size_t count_beside_computation(const program::Program& train) {
   Known known(train);
   std::size_t beside = 0;
   std::vector<std::size_t> last(train.streams.size(), 0);  // of the kind, by stream
-  const std::size_t math = 0;
   for (const program::Instruction& instruction : train.instructions) {
     const std::size_t stream = instruction.stream.index();
     const bool is_order = std::holds_alternative<program::Record>(instruction.what) ||
                           std::holds_alternative<program::Wait>(instruction.what);
-    if (!is_order && stream == math)
-      for (std::size_t s = 0; s < last.size(); ++s) {
-        if (known.of(math, s) < last[s]) ++beside;
-        last[s] = 0;
-      }
-    if (std::holds_alternative<Kind>(instruction.what) &&
-        known.of(stream, math) < known.of(math, math))
-      ++beside;
+    if (!is_order && program::computes(train.streams[stream]))
+      for (std::size_t s = 0; s < last.size(); ++s)
+        if (known.of(stream, s) < last[s]) ++beside;
+    for (std::size_t s = 0; s < last.size() && std::holds_alternative<Kind>(instruction.what); ++s)
+      if (program::computes(train.streams[s]) && known.of(stream, s) < known.of(s, s)) ++beside;
     known.pass(instruction);
     if (std::holds_alternative<Kind>(instruction.what)) last[stream] = known.of(stream, stream);
   }
   return beside;
 }
 
-TEST(Waits, computation_stands_still_while_a_collective_runs_that_may_not_run_beside_it) {
+void expect_collectives_beside_computation(plan::WeightGradients where) {
   RunSetup setup;
   setup.plan.micro_batch_size = 1;
   setup.plan.grid = {.x = 2, .y = 2, .z = 2, .data = 1};
-  const auto train = [&] { return bundle_of(setup).at("train"); };
+  const auto train = [&] {
+    setup.plan.overlap.weight_gradients = where;
+    return bundle_of(setup).at("train");
+  };
   EXPECT_GT(count_beside_computation<program::AllReduce>(train()), 0U);
   EXPECT_GT(count_beside_computation<program::ReduceScatter>(train()), 0U);
   EXPECT_GT(count_beside_computation<program::AllGather>(train()), 0U);
@@ -117,6 +116,11 @@ TEST(Waits, computation_stands_still_while_a_collective_runs_that_may_not_run_be
   setup.plan.overlap = {.all_gather = false};
   EXPECT_EQ(count_beside_computation<program::AllGather>(train()), 0U);
   EXPECT_GT(count_beside_computation<program::AllReduce>(train()), 0U);
+}
+
+TEST(Waits, computation_stands_still_while_a_collective_runs_that_may_not_run_beside_it) {
+  expect_collectives_beside_computation(plan::WeightGradients::in_turn);
+  expect_collectives_beside_computation(plan::WeightGradients::beside);
 }
 
 /// The training program of the second of three stages of a rank each.
@@ -145,7 +149,7 @@ std::size_t count_tasks_beside_sends(const program::Program& train) {
       const std::size_t stream = instruction.stream.index();
       if (std::holds_alternative<program::Compute>(instruction.what))
         for (std::size_t s = 0; s < sent.size(); ++s)
-          is_beside = is_beside || known.of(0, s) < sent_before[s];
+          is_beside = is_beside || known.of(stream, s) < sent_before[s];
       known.pass(instruction);
       if (std::holds_alternative<program::Send>(instruction.what))
         sent[stream] = known.of(stream, stream);

@@ -175,6 +175,8 @@ const std::vector<Case> words = {
      {"a.yaml:2:12: error: parallel.buckets: expected size in bytes, as 64MiB; got 'small'",
       "write a whole number with its unit: 16MiB"}},
     {"parallel:\n  buckets: -1", {"parallel.buckets: expected size in bytes", "got '-1'"}},
+    {"parallel:\n  overlap:\n    weight_gradients: always",
+     {"parallel.overlap.weight_gradients: expected auto, true or false; got 'always'"}},
     {"parallel:\n  buckets: auto", {"parallel.buckets: expected size in bytes", "got 'auto'"}},
     {"parallel:\n  pipeline: {stages: 0}",
      {"a.yaml:2:22: error: parallel.pipeline.stages: expected whole number from 1", "got '0'"}},

@@ -281,6 +281,7 @@ TEST(ResolvedYaml, sections_in_sections_are_indented) {
                       "    reduce_scatter: true\n"
                       "    all_gather: true\n"
                       "    send_recv: true\n"
+                      "    weight_gradients: auto\n"
                       "  buckets: 4MiB\n"
                       "  chunks: 1\n"
                       "\nmemory:\n"),

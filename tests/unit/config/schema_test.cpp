@@ -159,6 +159,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "parallel.overlap.reduce_scatter",
                                              "parallel.overlap.all_gather",
                                              "parallel.overlap.send_recv",
+                                             "parallel.overlap.weight_gradients",
                                              "parallel.buckets",
                                              "parallel.chunks",
                                              "memory.limit",

@@ -168,6 +168,34 @@ TEST(Simulate, ranks_of_one_device_share_what_it_computes) {
   expect_near(simulate(job, "train", cluster, Follow::all_ranks).step_s, 2 * product_s(500));
 }
 
+/// So many products in turn on each stream that computes.
+Job products_on(const std::vector<std::string>& streams, std::int64_t n, int count) {
+  program::Builder builder("train", Rank(0), {"main", {{"x", 1}}, Ranks(Rank(0), 1)}, streams);
+  for (const char* operand : {"a", "b"})
+    builder.buffer(operand, {n, n}, {program::BufferRole::activation, DType::f32});
+  for (const std::string& stream : streams) {
+    builder.buffer(stream + ".c", {n, n}, {program::BufferRole::activation, DType::f32});
+    for (int i = 0; i < count; ++i)
+      builder.op(stream, op::Contract{1, 1}, {"a", "b", stream + ".c"});
+  }
+  Job job;
+  job.classes.push_back({{builder.finish()}, 0, 0});
+  job.ranks.resize(1);
+  return job;
+}
+
+TEST(Simulate, two_streams_that_compute_share_a_device_but_for_the_launches_of_their_kernels) {
+  machine::Cluster cluster = two_levels(1, 1);
+  cluster.device.instruction_s = 3 * us;
+  constexpr std::int64_t n = 300;
+  constexpr int count = 5;
+  const auto time_s = [&](const std::vector<std::string>& streams) {
+    return simulate(products_on(streams, n, count), "train", cluster).step_s;
+  };
+  expect_near(time_s({"math"}), count * (product_s(n) + 3 * us));
+  expect_near(time_s({"math", "gradients"}), count * (2 * product_s(n) + 3 * us));
+}
+
 TEST(Simulate, a_program_of_one_stream_takes_the_sum_of_its_instructions) {
   machine::Cluster cluster = two_levels(1, 1);
   cluster.device.instruction_s = 3 * us;

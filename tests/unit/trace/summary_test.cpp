@@ -128,6 +128,26 @@ TEST(Summary, classes_of_traffic_that_run_at_once_are_told_apart) {
       << text;
 }
 
+TEST(Summary, gradients_count_where_they_are_computed_alone) {
+  using enum WorkClass;
+  RankTimeline rank{0, "", "", {"math", "gradients", "x"}, {}, {}};
+  rank.steps.push_back({1, {0, 100'000}, {}});
+  run(rank, 0, gemm, "", 0, 30);
+  run(rank, 0, wait, "", 30, 50);
+  run(rank, 0, optimizer, "", 50, 80);
+  run(rank, 0, wait, "x", 80, 90);
+  run(rank, 1, gemm, "", 10, 50);
+  run(rank, 1, gemm, "", 75, 95);
+  run(rank, 1, wait, "", 95, 100);
+  run(rank, 2, communication, "x", 70, 90);
+  const RankSummary summary = summarize({"train", {rank}}, "f").ranks[0];
+  EXPECT_NEAR(summary.compute_s, 95 * us, most);
+  EXPECT_NEAR(summary.gradients_s, 25 * us, most) << "30 to 50, 90 to 95";
+  EXPECT_NEAR(summary.wait_s, 30 * us, most);
+  EXPECT_NEAR(summary.idle_s, 10 * us, most);
+  expect_traffic(summary.traffic[0], 1, 1000, 20, 20, 10);
+}
+
 TEST(Summary, a_trace_that_knows_no_classes_of_traffic_has_no_table_of_them) {
   Timeline timeline = small_timeline();
   for (RankTimeline& rank : timeline.ranks)
