@@ -26,9 +26,9 @@ std::optional<machine::Target> cuda_target(CudaKernels kernels,
 std::vector<std::string> cuda_implementations(const std::string& row, DType dtype);
 
 /// For the one rank of this process, on the device of that number; null `world`: it is alone. What
-/// passes between ranks goes by way of the host. Errors: UserError(environment) where the device
-/// does not answer.
-std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world);
+/// passes between ranks goes by NCCL, or else by way of the host; all ranks call together. Errors:
+/// UserError(environment) where the device does not answer.
+std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world, bool by_nccl);
 
 /// The first device, for several ranks that are threads of this process; outlives their backends.
 class CudaForThreads {

@@ -1,6 +1,7 @@
 #include "job/device.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "base/error.h"
@@ -8,6 +9,7 @@
 #include "base/host_facts.h"
 #include "base/units.h"
 #include "comm/launcher.h"
+#include "comm/nccl_api.h"
 #include "job/cuda_parts.h"
 #include "job/cuda_run.h"
 #include "job/job.h"
@@ -129,13 +131,49 @@ void take_gpu(Job& job, const comm::World& world) {
   job.gpu.index = gpus.size() == 1 ? 0 : static_cast<int>(world.local_rank());
 }
 
+namespace {
+
+/// Empty where it loads.
+std::string trouble_of_nccl() {
+  try {
+    comm::load_nccl();
+    return {};
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
+/// For the start-up table.
+std::string words_of_ranks(const Job& job) {
+  const GpuPlace& gpu = job.gpu;
+  if (job.ranks() == 1) return {};
+  const std::string shared =
+      gpu.ranks == 1 ? "" : format(" by each of {} ranks that share it", gpu.ranks);
+  if (gpu.between == GpuPlace::Between::nccl) return shared + "; between ranks by NCCL";
+  if (gpu.why_not_nccl.empty()) return shared;
+  return format("{}; between ranks by way of the host ({})", shared, gpu.why_not_nccl);
+}
+
+}  // namespace
+
 void count_ranks_on_gpu(Job& job, comm::World& world) {
   if (job.device == Device::cpu) return;
   const machine::CudaFacts facts = cuda_facts();
   const machine::CudaDevice& gpu = facts.devices.at(static_cast<std::size_t>(job.gpu.index));
-  const std::string own = format("{} {}", comm::own_placement().host, gpu.bus_id);
-  const std::vector<std::string> all = world.all_gather(own);
-  job.gpu.ranks = std::ranges::count(all, own);
+  const std::string host = comm::own_placement().host, own = format("{} {}", host, gpu.bus_id);
+  job.gpu.ranks = std::ranges::count(world.all_gather(own), own);
+  // What NCCL takes for one host, a variable of its own can say.
+  const char* const host_of_nccl = std::getenv("NCCL_HOSTID");
+  const std::string place =
+      format("{} {}", host_of_nccl == nullptr ? host : host_of_nccl, gpu.bus_id);
+  const bool shares = std::ranges::count(world.all_gather(place), place) > 1;
+  const std::vector<std::string> obstacles =
+      world.all_gather(shares ? "it shares its GPU with another rank" : trouble_of_nccl());
+  const auto first = std::ranges::find_if(obstacles, [](const auto& text) { return !text.empty(); });
+  if (first == obstacles.end())
+    job.gpu.between = GpuPlace::Between::nccl;
+  else
+    job.gpu.why_not_nccl = format("rank {}: {}", first - obstacles.begin(), *first);
 }
 
 std::unique_ptr<CudaForThreads> open_for_threads(const Job& job) {
@@ -166,7 +204,8 @@ void check_memory(const Job& job, std::int64_t ranks_here, std::int64_t beside_b
 std::unique_ptr<run::Backend> make_backend(const Job& job, comm::World* world,
                                            const std::string& data_name, CudaForThreads* shared) {
   if (shared != nullptr) return shared->make_backend(*world);
-  if (job.device == Device::cuda) return make_cuda_backend(job.gpu.index, world);
+  if (job.device == Device::cuda) 
+    return make_cuda_backend(job.gpu.index, world, job.gpu.between == GpuPlace::Between::nccl);
   return std::make_unique<run::CpuBackend>(
       run::CpuOptions{.threads = job.target.threads, .world = world, .data_name = data_name});
 }
@@ -186,7 +225,7 @@ Row device_row(const Job& job) {
         format(
             "{}, {} wanted{}", gpu_words(facts.devices[static_cast<std::size_t>(job.gpu.index)]),
             format_bytes(job.bundle().persistent_bytes + job.bundle().transient_bytes),
-            job.gpu.ranks == 1 ? "" : format(" by each of {} ranks that share it", job.gpu.ranks))};
+            words_of_ranks(job))};
   if (job.config.device == "cpu" || facts.state == CudaState::not_built) return {"device", "cpu"};
   return {"device",
           facts.state == CudaState::ready

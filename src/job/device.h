@@ -23,6 +23,9 @@ enum class Device : std::uint8_t { cpu, cuda };
 struct GpuPlace {
   int index = 0;
   std::int64_t ranks = 1;  // that it serves, of all processes
+  /// How tensors pass between ranks that are processes.
+  enum class Between : std::uint8_t { nccl, host } between = Between::host;
+  std::string why_not_nccl;  // "rank 1: libnccl.so.2 ..."
 };
 
 /// Settles run.device for a job of so many ranks. `auto` is a GPU where this build and this machine
@@ -38,7 +41,8 @@ void require_device(const Job& job);
 /// job are threads and share the first GPU. Errors: UserError(environment) where the host has
 /// several GPUs and fewer than ranks.
 void take_gpu(Job& job, const comm::World& world);
-/// Then counts the ranks that have taken the same GPU; all call together.
+/// Then counts the ranks that have taken the same GPU, and settles how tensors pass between ranks:
+/// by NCCL where each has a GPU to itself and all of them load it. All call together.
 void count_ranks_on_gpu(Job& job, comm::World& world);
 
 /// For the ranks of a job that are threads, before they start; null where they share no device.

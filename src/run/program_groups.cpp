@@ -4,6 +4,8 @@
 #include <type_traits>
 #include <variant>
 
+#include "program/job.h"
+
 namespace fourfold::run {
 namespace {
 
@@ -70,6 +72,13 @@ std::vector<comm::GroupSpec> groups_of(const program::Bundle& bundle) {
       place->largest_list_bytes = std::max(place->largest_list_bytes, size.both_of_list);
     }
   return specs;
+}
+
+std::vector<comm::Channel> message_channels(const program::Bundle& bundle) {
+  std::vector<comm::Channel> channels;
+  for (const program::Channel& channel : program::channels_of(bundle))
+    channels.push_back({channel.peer, static_cast<int>(channel.tag), channel.sends});
+  return channels;
 }
 
 }  // namespace fourfold::run

@@ -1,8 +1,9 @@
-// Which groups of ranks a bundle's collectives need.
+// Which groups of ranks a bundle's collectives need, and which channels its messages.
 #pragma once
 
 #include <vector>
 
+#include "comm/device_world.h"
 #include "comm/group.h"
 #include "program/program.h"
 
@@ -11,6 +12,9 @@ namespace fourfold::run {
 /// A group for every stream and set of members on which two ranks or more meet. A collective runs
 /// on the thread of its stream, so groups are told apart by the stream's name.
 std::vector<comm::GroupSpec> groups_of(const program::Bundle& bundle);
+
+/// The channels on which a bundle's messages go.
+std::vector<comm::Channel> message_channels(const program::Bundle& bundle);
 
 /// The group of a collective, or nothing for other instructions.
 const program::Group* group_of(const program::Program& program,

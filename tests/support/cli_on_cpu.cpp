@@ -125,7 +125,7 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
   return kernels::cuda::known_implementations(row, dtype);
 }
 
-std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World* world) {
+std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World* world, bool /*by_nccl*/) {
   return std::make_unique<test::BackendOnFakeGpu>(world);
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "comm/nccl_world.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
 #include "run/cuda/cuda_backend.h"
@@ -29,12 +30,18 @@ struct OpenStaged : OpenDevice {
   OpenStaged(int index, comm::World& world) : OpenDevice(index), view(*device, world) {}
   run::cuda::StagedWorld view;
 };
-class StagedBackend : private OpenStaged, public run::cuda::CudaBackend {
+struct OpenNccl : OpenDevice {
+  OpenNccl(int index, comm::World& world) : OpenDevice(index), view(world, comm::load_nccl()) {}
+  comm::NcclWorld view;
+};
+template <class Open>
+class BackendOfProcess : private Open, public run::cuda::CudaBackend {
  public:
-  StagedBackend(int index, comm::World& world)
-      : OpenStaged(index, world),
-        CudaBackend(*device,
-                    {.prepare = kernels::cuda::prepare, .world = &world, .device_world = &view}) {}
+  BackendOfProcess(int index, comm::World& world)
+      : Open(index, world),
+        CudaBackend(*this->device, {.prepare = kernels::cuda::prepare,
+                                    .world = &world,
+                                    .device_world = &this->view}) {}
 };
 
 class SharedByThreads : public CudaForThreads {
@@ -64,9 +71,11 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
   return kernels::cuda::known_implementations(row, dtype);
 }
 
-std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world) {
-  if (world != nullptr && world->size() > 1) return std::make_unique<StagedBackend>(device, *world);
-  return std::make_unique<BackendOnDevice>(device, world);
+std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world, bool by_nccl) {
+  if (world == nullptr || world->size() == 1)
+    return std::make_unique<BackendOnDevice>(device, world);
+  if (by_nccl) return std::make_unique<BackendOfProcess<OpenNccl>>(device, *world);
+  return std::make_unique<BackendOfProcess<OpenStaged>>(device, *world);
 }
 
 std::unique_ptr<CudaForThreads> open_cuda_for_threads() {

@@ -13,7 +13,7 @@ std::vector<std::string> cuda_implementations(const std::string&, DType) {
   return {};
 }
 
-std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World*) {
+std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World*, bool) {
   throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
 }
 

@@ -54,7 +54,10 @@ CudaBackend::~CudaBackend() {
 void CudaBackend::bind(const program::Bundle& bundle) {
   require(programs_.empty(), "a backend is bound once");
   // What libraries take of the memory is taken first.
-  if (options_.device_world != nullptr) options_.device_world->create_groups(groups_of(bundle));
+  if (options_.device_world != nullptr) {
+    options_.device_world->create_groups(groups_of(bundle));
+    options_.device_world->create_channels(message_channels(bundle));
+  }
   const std::int64_t persistent = aligned(bundle.persistent_bytes),
                      transient = aligned(bundle.transient_bytes);
   std::byte* const memory = allocate(std::max(persistent + transient, region_alignment));
