@@ -78,11 +78,11 @@ class GridRun {
   }
 
   static program::Job compile_job(const RunSetup& setup, const compile::PassOptions& passes = {}) {
-    return compile_job(
+    return compile_for(
         setup, setup.reference_kernels ? kernels::cpu::reference_target() : kernels::cpu::target(1),
         passes);
   }
-  static program::Job compile_job(const RunSetup& setup, const machine::Target& target,
+  static program::Job compile_for(const RunSetup& setup, const machine::Target& target,
                                   const compile::PassOptions& passes = {}) {
     const auto batching = std::get<plan::Batching>(plan::solve_batching(setup.plan));
     const auto graphs =

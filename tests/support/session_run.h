@@ -129,7 +129,7 @@ inline Told run_session(const SessionSetup& setup) {
                           if (setup.begins) setup.begins(number, program);
                         });
     run::Executor executor(bundle, backend);
-    GridRun::RankRun rank{number, world, bundle, executor, cpu};
+    GridRun::RankRun rank{number, world, bundle, executor, &cpu};
     if (setup.before) setup.before(rank);
     Listener listener(setup, rank, number == 0 ? &told : nullptr);
     train::Observer* observers[] = {&listener};

@@ -50,7 +50,7 @@ class GridsOnGpu : public OnGpu {
       SCOPED_TRACE(name_of(setup.plan));
       try {
         GpuRanks ranks(gpu().device(), gpu().options(), passes);
-        what(ranks.on_gpu(setup), GridRun::compile_job(setup, target()));
+        what(ranks.on_gpu(setup), GridRun::compile_for(setup, target()));
       } catch (const std::exception& error) {
         ADD_FAILURE() << error.what();
       }
@@ -146,7 +146,7 @@ TEST_P(GridsOnGpu, a_unet_on_two_ranks_trains_as_one_rank_of_the_cpu_does) {
     set_grid(setup, grid);
     SCOPED_TRACE(name_of(setup.plan));
     GpuRanks ranks(gpu().device(), gpu().options(), Passes::shared);
-    expect_close(run_job(ranks.on_gpu(setup), GridRun::compile_job(setup, target()), weights,
+    expect_close(run_job(ranks.on_gpu(setup), GridRun::compile_for(setup, target()), weights,
                          Gradients::in_the_moments),
                  expected);
   }
@@ -166,7 +166,7 @@ TEST_P(GridsOnGpu, what_four_ranks_have_saved_one_goes_on_from) {
   std::vector<double> expected, got;
   GpuRanks ranks(gpu().device(), gpu().options(), Passes::shared);
   set_grid(setup, {.x = 2, .y = 2, .data = 1});
-  GridRun(ranks.on_gpu(setup), GridRun::compile_job(setup, target()))
+  GridRun(ranks.on_gpu(setup), GridRun::compile_for(setup, target()))
       .run([&](GridRun::RankRun& rank) {
         rank.executor.run("init", SmallRun::block(0, 0, 1));
         for (std::int64_t number = 0; number < steps; ++number) {
@@ -184,7 +184,7 @@ TEST_P(GridsOnGpu, what_four_ranks_have_saved_one_goes_on_from) {
         }
       });
   set_grid(setup, {});
-  GridRun(ranks.on_gpu(setup), GridRun::compile_job(setup, target()))
+  GridRun(ranks.on_gpu(setup), GridRun::compile_for(setup, target()))
       .run([&](GridRun::RankRun& rank) {
         checkpoint::Store store(disk, "/ckpt");
         checkpoint::restore(store, store.open(saved_at), {}, rank.bundle.at("train"),

@@ -52,7 +52,7 @@ TEST(GridsOnAFakeGpu, train_a_gpt_as_one_rank_of_the_cpu_does) {
                                                         {.x = 2, .y = 2, .z = 2, .data = 1}}) {
     test::set_grid(setup, grid);
     SCOPED_TRACE(test::name_of(setup.plan));
-    const program::Job job = GridRun::compile_job(setup, kernels::cuda::own_target());
+    const program::Job job = GridRun::compile_for(setup, kernels::cuda::own_target());
     const TrainingOutcome shared = train(setup, job, weights, Passes::shared);
     expect_close(shared, expected);
     if (plan::num_ranks(grid) != 4) continue;
@@ -98,7 +98,7 @@ TEST(GridsOnAFakeGpu, a_rank_that_fails_ends_all_with_its_reason) {
     setup.backend = [&](comm::World& world) {
       return make_shared_gpu_backend(gpu, world, FakeGpu::options());
     };
-    GridRun grid(setup, GridRun::compile_job(setup, kernels::cuda::own_target()));
+    GridRun grid(setup, GridRun::compile_for(setup, kernels::cuda::own_target()));
     std::atomic<int> steps{0};
     try {
       grid.run([&](GridRun::RankRun& rank) {
@@ -126,7 +126,7 @@ TEST(GridsOnAFakeGpu, a_rank_that_fails_ends_all_with_its_reason) {
 TEST(GridsOnAFakeGpu, a_device_that_is_lost_ends_all_ranks_wherever_that_is) {
   RunSetup setup = test::gpt_for_grids();
   test::set_grid(setup, {.x = 2, .data = 1});
-  const program::Job job = GridRun::compile_job(setup, kernels::cuda::own_target());
+  const program::Job job = GridRun::compile_for(setup, kernels::cuda::own_target());
   int lost = 0;
   for (std::int64_t call = 300; call < 3200; call += 571) {
     FakeGpu device(static_cast<unsigned>(call));
