@@ -27,6 +27,7 @@ using test::Tensors;
 using test::TrainingOutcome;
 using test::Worst;
 
+/// Every second grid computes gradients of weights beside the rest of the backward pass.
 void expect_equal(RunSetup setup, const std::vector<plan::Grid>& grids, const std::string& what,
                   double most_later = 1e-12) {
   RunSetup serial_setup = setup;
@@ -37,8 +38,12 @@ void expect_equal(RunSetup setup, const std::vector<plan::Grid>& grids, const st
   const TrainingOutcome serial =
       test::run_job(serial_setup, GridRun::compile_job(serial_setup), weights);
   Worst worst;
+  bool is_beside = false;
   for (const plan::Grid& grid : grids) {
     set_grid(setup, grid);
+    is_beside = !is_beside;
+    setup.plan.overlap.weight_gradients =
+        is_beside ? plan::WeightGradients::beside : plan::WeightGradients::in_turn;
     SCOPED_TRACE(name_of(setup.plan));
     try {
       compare(test::run_job(setup, GridRun::compile_job(setup), weights), serial, most_later,

@@ -1,5 +1,5 @@
-// Collectives beside computation or not, gathers ahead or kept, sums in buckets, layers computed
-// again: not one bit of a run depends on it where ranks are threads.
+// Collectives or gradients of weights beside computation or not, gathers ahead or kept, sums in
+// buckets, layers computed again: not one bit of a run depends on it where ranks are threads.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -47,6 +47,10 @@ void wait_for_all(plan::PlanSpec& spec) {
   spec.overlap = {false, false, false, false};
 }
 
+void beside(plan::PlanSpec& spec) {
+  spec.overlap.weight_gradients = plan::WeightGradients::beside;
+}
+
 /// Alone, and together.
 std::vector<Variant> variants() {
   using plan::PlanSpec;
@@ -56,6 +60,18 @@ std::vector<Variant> variants() {
       {"no scattered sums beside computation",
        [](PlanSpec& spec) { spec.overlap.reduce_scatter = false; }},
       {"no gathers beside computation", [](PlanSpec& spec) { spec.overlap.all_gather = false; }},
+      {"gradients of weights beside computation", beside},
+      {"gradients of weights beside computation, no collectives",
+       [](PlanSpec& spec) {
+         wait_for_all(spec);
+         beside(spec);
+       }},
+      {"gradients of weights beside computation, recomputation, no room",
+       [](PlanSpec& spec) {
+         spec.checkpointing = {.layers = 1};
+         spec.memory_limit = 1;
+         beside(spec);
+       }},
       {"no buckets", [](PlanSpec& spec) { spec.bucket_bytes = 0; }},
       {"small buckets", [](PlanSpec& spec) { spec.bucket_bytes = 16 << 10; }},
       {"no cached gathers", [](PlanSpec& spec) { spec.cached_gathers = 0; }},

@@ -119,7 +119,10 @@ void expect_equal_to_serial(const RunSetup& setup, const std::vector<Pipeline>& 
     for (const Schedule schedule :
          {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b}) {
       SCOPED_TRACE(name_of(pipeline, schedule));
-      const auto job = compile_stages(setup, pipeline, schedule);
+      RunSetup staged = setup;
+      if (schedule == Schedule::one_f_one_b)
+        staged.plan.overlap.weight_gradients = plan::WeightGradients::beside;
+      const auto job = compile_stages(staged, pipeline, schedule);
       test::compare(test::run_job(setup, job, weights, in_moments), serial, 1e-10, worst);
     }
   }
@@ -158,20 +161,24 @@ TEST(Stages, with_recomputation_equal_the_serial_run) {
   expect_equal_to_serial(setup, {two_stages[0], four_stages[1]}, "gpt, recomputation");
 }
 
-TEST(Stages, with_tasks_for_weight_gradients_have_the_same_bits) {
+TEST(Stages, with_tasks_or_a_stream_for_weight_gradients_have_the_same_bits) {
   const RunSetup setup = gpt();
   const Tensors weights = test::rough_weights(setup);
   const Pipeline& stages = two_stages[0];
-  const TrainingOutcome together =
-      test::run_job(setup, compile_stages(setup, stages), weights, in_moments);
-  for (const std::int64_t delay : {0, 1, 3}) {
-    SCOPED_TRACE(format("delay {}", delay));
-    const TrainingOutcome apart = test::run_job(
-        setup, compile_stages(setup, stages, Schedule::one_f_one_b, delay), weights, in_moments);
-    EXPECT_EQ(apart.losses, together.losses);
-    EXPECT_EQ(apart.norms, together.norms);
-    EXPECT_EQ(apart.gradients, together.gradients);
-  }
+  const TrainingOutcome together = test::run_job(setup, compile_stages(setup, stages), weights, in_moments);
+  RunSetup beside = setup;
+  beside.plan.overlap.weight_gradients = plan::WeightGradients::beside;
+  using Delay = std::optional<std::int64_t>;
+  for (const Delay delay : {Delay(), Delay(0), Delay(1), Delay(3)})
+    for (const RunSetup& changed : {setup, beside}) {
+      SCOPED_TRACE(format("delay {}", delay.value_or(-1)));
+      const TrainingOutcome apart =
+          test::run_job(changed, compile_stages(changed, stages, Schedule::one_f_one_b, delay),
+                        weights, in_moments);
+      EXPECT_EQ(apart.losses, together.losses);
+      EXPECT_EQ(apart.norms, together.norms);
+      EXPECT_EQ(apart.gradients, together.gradients);
+    }
 }
 
 TEST(Stages, without_transfers_beside_computation_have_the_same_bits) {
@@ -182,9 +189,9 @@ TEST(Stages, without_transfers_beside_computation_have_the_same_bits) {
   for (const Pipeline& stages : {two_stages[0], four_stages[1]})
     for (const Schedule schedule : {Schedule::one_f_one_b, Schedule::eager_one_f_one_b}) {
       SCOPED_TRACE(name_of(stages, schedule));
-      const Outcome one =
+      const TrainingOutcome one =
           test::run_job(beside, compile_stages(beside, stages, schedule), weights, in_moments);
-      const Outcome other =
+      const TrainingOutcome other =
           test::run_job(apart, compile_stages(apart, stages, schedule), weights, in_moments);
       EXPECT_EQ(one.losses, other.losses);
       EXPECT_EQ(one.gradients, other.gradients);
@@ -284,6 +291,8 @@ TEST(Stages, of_every_schedule_number_and_batch_are_proved) {
         SCOPED_TRACE(
             format("{} of {} stages, {} micro-batches", to_string(schedule), stages, micros));
         setup.plan.global_batch_size = micros;
+        setup.plan.overlap.weight_gradients =
+            number % 2 == 0 ? plan::WeightGradients::beside : plan::WeightGradients::in_turn;
         Pipeline pipeline;
         for (std::int64_t stage = 0; stage < stages; ++stage) {
           pipeline.grids.push_back({.data = 1});

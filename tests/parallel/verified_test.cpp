@@ -51,6 +51,7 @@ TEST(Verified, programs_of_all_grids_have_no_faults) {
     test::set_grid(setup, grid);
     setup.plan.checkpointing.layers = count % 3 == 0 ? 0 : 1;
     setup.plan.checkpointing.keeps_products = count % 3 == 2;
+    if (count % 4 < 2) setup.plan.overlap.weight_gradients = plan::WeightGradients::beside;
     setup.masks_documents = count % 2 == 1;
     setup.restarts_positions = count % 4 == 1;
     expect_sound(setup);
@@ -86,6 +87,7 @@ TEST(Verified, programs_of_a_unet_have_no_faults) {
     test::set_grid(setup, grids[i]);
     setup.plan.shard_states = i % 2 == 0;
     setup.plan.checkpointing.layers = i % 3 == 0 ? 1 : 0;
+    if (count % 2 == 0) setup.plan.overlap.weight_gradients = plan::WeightGradients::beside;
     expect_sound(setup);
     ++count;
   }
@@ -103,6 +105,7 @@ TEST(Verified, programs_in_bf16_have_no_faults) {
     setup.plan.shard_states = count % 3 == 0;
     setup.plan.checkpointing.layers = count % 3 == 1 ? 1 : 0;
     setup.plan.rounds_gradients = count % 4 < 2;
+    if (count % 5 < 3) setup.plan.overlap.weight_gradients = plan::WeightGradients::beside;
     expect_sound(setup);
     ++count;
   }
@@ -113,6 +116,7 @@ TEST(Verified, programs_in_bf16_have_no_faults) {
 std::vector<RunSetup> varied_jobs() {
   std::vector<RunSetup> jobs;
   RunSetup axonn = test::first_model();
+  axonn.plan.overlap.weight_gradients = plan::WeightGradients::beside;
   test::set_grid(axonn, {.x = 2, .y = 2, .z = 2, .data = 2});
   jobs.push_back(axonn);
   RunSetup zero = test::second_model();
@@ -127,6 +131,7 @@ std::vector<RunSetup> varied_jobs() {
   mixed.plan.compute = DType::bf16;
   mixed.reference_kernels = true;
   mixed.plan.rounds_gradients = true;
+  mixed.plan.overlap.weight_gradients = plan::WeightGradients::beside;
   test::set_grid(mixed, {.x = 2, .y = 1, .z = 2, .data = 2});
   jobs.push_back(mixed);
   RunSetup chunks = test::first_model();

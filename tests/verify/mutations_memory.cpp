@@ -31,6 +31,39 @@ bool is_needed(const Program& program, std::size_t at) {
   return false;
 }
 
+/// An instruction that overwrites what the last one before the awaited record has read, ordered by
+/// this wait alone: computation that goes on while a stream beside it still reads.
+bool keeps_memory(const Program& program, std::size_t at) {
+  const auto* wait = std::get_if<Wait>(&program.instructions[at].what);
+  if (wait == nullptr) return false;
+  const auto next_of = [&](std::size_t i, StreamId stream) {
+    while (i < program.instructions.size() && program.instructions[i].stream != stream) ++i;
+    return i;
+  };
+  const std::size_t next = next_of(at + 1, program.instructions[at].stream);
+  std::size_t last = 0;
+  while (program.instructions[last].what != program::What(Record{wait->event})) ++last;
+  const StreamId other = program.instructions[last].stream;
+  while (last > 0 && program.instructions[--last].stream != other) {
+  }
+  if (next == program.instructions.size() || program.instructions[last].stream != other)
+    return false;
+  const auto begins = [&](const Slice& slice) {
+    return program.buffer(slice.buffer).offset_bytes + slice.offset_bytes;
+  };
+  for (const Access& write : accesses(program.instructions[next]))
+    for (const Access& read : accesses(program.instructions[last])) {
+      const Buffer &over = program.buffer(write.slice.buffer),
+                   &under = program.buffer(read.slice.buffer);
+      if (write.role != op::Role::read && read.role == op::Role::read &&
+          over.region == Region::transient && under.region == Region::transient &&
+          begins(write.slice) < begins(read.slice) + read.slice.bytes() &&
+          begins(read.slice) < begins(write.slice) + write.slice.bytes())
+        return is_ordered(program, last, next) && !is_ordered(program, last, next, at);
+    }
+  return false;
+}
+
 /// A buffer that is written between the write and the read of another one, and fits in its place.
 std::optional<std::pair<BufferId, BufferId>> overlapping(const Program& program, std::size_t at) {
   const auto list = accesses(program.instructions[at]);
@@ -55,6 +88,11 @@ std::optional<std::pair<BufferId, BufferId>> overlapping(const Program& program,
 void add_order(std::vector<Mutation>& list) {
   list.push_back({"a wait dropped", {"race", "order"}, true, [](Job& job, std::mt19937& random) {
                     return on_all(job, pick(job, random, is_needed), [&](const Site& each) {
+                      erase_instruction(program_at(job, each), each.instruction);
+                    });
+                  }});
+  list.push_back({"a wait for memory dropped", {"race"}, true, [](Job& job, std::mt19937& random) {
+                    return on_all(job, pick(job, random, keeps_memory), [&](const Site& each) {
                       erase_instruction(program_at(job, each), each.instruction);
                     });
                   }});
