@@ -234,11 +234,15 @@ std::vector<Case> fused_cases() {
   add_norm_cases(cases, {3, 5, 7}, 100);
   add_norm_cases(cases, {7, 31, 130}, 0);
   add_norm_cases(cases, {1, 5, 1032}, 0);
+  add_norm_cases(cases, {1, 9, 768}, 0);
+  add_norm_cases(cases, {1, 5, 1600}, 0);
   add_norm_cases(cases, {1, 3, 2060}, 0);
   add_norm_cases(cases, {1, 2, 8200}, 0);  // more than a block has threads for
   add_norm_sums_cases(cases, {1, 1, 1}, 0);
   add_norm_sums_cases(cases, {3, 5, 7}, 100);
   add_norm_sums_cases(cases, {5, 29, 264}, 0);
+  add_norm_sums_cases(cases, {1, 67, 768}, 0);  // CUDA kernels: several tiles for each block
+  add_norm_sums_cases(cases, {1, 35, 1600}, 0);
   add_norm_sums_cases(cases, {1, 33, 2060}, 0);
   add_norm_sums_cases(cases, {1, 2, 4100}, 0);  // in f32 more than a block has threads for
   for (const auto& [batch, time, columns] :

@@ -50,6 +50,12 @@ __device__ inline std::byte* dynamic_shared() {
   return memory;
 }
 
+/// Waits for the `warps` warps of a block that come to the same barrier, of which it has 15. All
+/// others come to barriers of their own: in the emulation these are one.
+__device__ inline void wait_for_warps(int barrier, int warps) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier + 1), "r"(warps * warp_lanes) : "memory");
+}
+
 /// 16 bytes by one access, at a multiple of 16, of global or shared memory. A struct of narrow
 /// members would be stored by an access for each member.
 __device__ inline void load_words(const void* from, std::uint32_t (&words)[4]) {
@@ -141,6 +147,48 @@ __device__ inline void end_copy_group() {
 template <int but>
 __device__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(but) : "memory");
+}
+
+// From compute capability 9.0 on: copies of many bytes that one thread begins, and what counts
+// those that have arrived (PTX mbarrier). In the emulation TileCopies does without.
+
+__device__ inline unsigned shared_address(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+/// For one thread that announces bytes. To be shown to copies, then to the block by a barrier.
+__device__ inline void prepare_arrivals(std::uint64_t* arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(arrivals)) : "memory");
+}
+__device__ inline void show_arrivals() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+/// The phase ends when so many bytes have arrived.
+__device__ inline void expect_bytes(std::uint64_t* arrivals, unsigned bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(arrivals)),
+      "r"(bytes)
+      : "memory");
+}
+/// Addresses and bytes are multiples of 16.
+__device__ inline void copy_bytes_async(void* shared, const void* from, unsigned bytes,
+                                        std::uint64_t* arrivals) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(shared)),
+      "l"(from), "r"(bytes), "r"(shared_address(arrivals))
+      : "memory");
+}
+/// True once the phase of this parity has ended; waits a while for it.
+__device__ inline bool have_arrived(std::uint64_t* arrivals, unsigned parity) {
+  unsigned ended;
+  asm volatile(
+      "{\n.reg .pred ended;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, ended;\n}"
+      : "=r"(ended)
+      : "r"(shared_address(arrivals)), "r"(parity)
+      : "memory");
+  return ended != 0;
 }
 
 }  // namespace fourfold::kernels::cuda

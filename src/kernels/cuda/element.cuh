@@ -157,11 +157,25 @@ __device__ PackOf<T, X> load_packs(const X* from, Part part) {
   return packs;
 }
 
-template <class T, class X, class Part>
-__device__ void store_packs(const float (&values)[pack_size<T>], Part part, X* to) {
+/// Values, each stored as X.
+template <class T, class X>
+__device__ PackOf<T, X> packs_of(const float (&values)[pack_size<T>]) {
+  PackOf<T, X> packs;
 #pragma unroll
   for (int first = 0; first < pack_size<T>; first += pack_size<X>)
-    store_words_of(Pack<X>::of(values, first), part.after(first), to + first);
+    packs.parts[first / pack_size<X>] = Pack<X>::of(values, first);
+  return packs;
+}
+
+template <class T, class X, class Part>
+__device__ void store_packs(const PackOf<T, X>& packs, Part part, X* to) {
+#pragma unroll
+  for (int first = 0; first < pack_size<T>; first += pack_size<X>)
+    store_words_of(packs.parts[first / pack_size<X>], part.after(first), to + first);
+}
+template <class T, class X, class Part>
+__device__ void store_packs(const float (&values)[pack_size<T>], Part part, X* to) {
+  store_packs<T>(packs_of<T, X>(values), part, to);
 }
 
 /// `count` <= pack_size elements from `from`; `whole` says that all are there and 16-byte aligned.

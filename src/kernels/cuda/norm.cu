@@ -7,8 +7,9 @@
 namespace fourfold::kernels::cuda {
 namespace {
 
-/// How many blocks of few_threads shall be on a multiprocessor.
-constexpr int blocks_at_once = 3;
+/// Packs of a row that a lane keeps in registers.
+constexpr int most_packs = 4;
+constexpr int warps_of_block = few_threads / warp_lanes;
 
 /// gain (C); bias (C) or null. Then what a norm writes.
 template <class T>
@@ -34,7 +35,7 @@ struct NormOf {
   Residual<X, T> residual;
   NormTensors<T> norm;
   NormSizes sizes;
-  std::int64_t stretches;
+  int team = 0;  // warps of a row
 };
 
 /// What is read of a row for a pack of its sum, as it lies.
@@ -61,28 +62,31 @@ __device__ PackOf<T, T> load_optional(const T* from, std::int64_t channel, Part 
 /// A pack of the sum at the place `at` of the tensor, which is written where there is a branch.
 /// Rounds where the parts of the fused row store. Requires `may_drop` where the residual drops.
 template <bool may_drop, class X, class T, class Part>
-__device__ void put_sum(const Residual<X, T>& of, DroppedElements& decisions, std::int64_t at,
-                        Part there, const ResidualPack<X, T>& pack, const PackOf<T, T>& bias,
-                        float (&sum)[pack_size<T>]) {
-  if (of.branch_RC == nullptr) {
-    for (int i = 0; i < pack_size<T>; ++i) sum[i] = pack.x[i];
-    return;
-  }
+__device__ PackOf<T, X> put_sum(const Residual<X, T>& of, DroppedElements& decisions,
+                                std::int64_t at, Part there, const ResidualPack<X, T>& pack,
+                                const PackOf<T, T>& bias) {
+  if (of.branch_RC == nullptr) return pack.x;
+  float sum[pack_size<T>];
+#pragma unroll
   for (int i = 0; i < pack_size<T>; ++i)
     sum[i] = of.bias_C != nullptr ? stored<T>(pack.branch[i] + bias[i]) : pack.branch[i];
   if (may_drop && of.drops)
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i)
       if (there.has(i)) sum[i] = stored<T>(of.dropout.apply(decisions, at + i, sum[i]));
-  for (int i = 0; i < pack_size<T>; ++i) sum[i] = stored<X>(__fadd_rn(sum[i], pack.x[i]));
-  store_packs<T>(sum, there, of.sum_RC + at);
+#pragma unroll
+  for (int i = 0; i < pack_size<T>; ++i) sum[i] = __fadd_rn(sum[i], pack.x[i]);
+  const PackOf<T, X> packs = packs_of<T, X>(sum);
+  store_packs<T>(packs, there, of.sum_RC + at);
+  return packs;
 }
 
-template <class T, class Part>
+template <class X, class T, class Part>
 __device__ void put_normal(const NormTensors<T>& of, std::int64_t at, Part there,
-                           const Statistics& statistics, const float (&x)[pack_size<T>],
+                           const Statistics& statistics, const PackOf<T, X>& x,
                            const PackOf<T, T>& gain, const PackOf<T, T>& bias) {
   float y[pack_size<T>];
+#pragma unroll
   for (int i = 0; i < pack_size<T>; ++i)
     y[i] = (x[i] - statistics.mean) * statistics.rstd * gain[i] + bias[i];
   store_packs<T>(y, there, of.y_RC + at);
@@ -92,68 +96,69 @@ __device__ Statistics statistics_of(float mean, float squares, float channels, f
   return {mean, 1 / sqrtf(squares / channels + epsilon)};
 }
 
-/// Two passes over a row in registers, so that a large common offset does no harm. The next rows
-/// are loaded while these are summed.
-template <int at_once, bool may_drop, class X, class T, class Part>
-__device__ void norm_stretch(const NormOf<X, T>& of, std::int64_t channel, Part there) {
-  constexpr int size = pack_size<T>;
-  __shared__ float of_warps[2][most_warps][at_once];
-  const auto channels = static_cast<float>(of.sizes.channels);
-  const PackOf<T, T> gain = load_packs<T>(of.norm.gain_C + channel, there),
-                     bias = load_optional(of.norm.bias_C, channel, there),
-                     branch_bias = load_optional(of.residual.bias_C, channel, there);
-  DroppedElements decisions = may_drop && of.residual.drops ? of.residual.dropout.decisions()
-                                                            : DroppedElements({}, 0, 0, 0);
-  const Stretch stretch(of.sizes, of.stretches);
-  ResidualPack<X, T> packs[at_once];
-  const auto load = [&](std::int64_t first) {
-#pragma unroll
-    for (int r = 0; r < at_once; ++r)
-      packs[r].load(of.residual, (first + r) * of.sizes.channels + channel,
-                    part_where(first + r < stretch.last, there));
-  };
-  load(stretch.first);
-  for (std::int64_t row = stretch.first; row < stretch.last; row += at_once) {
-    const auto at = [&](int r) { return (row + r) * of.sizes.channels + channel; };
-    float sum[at_once][size], means[at_once], squares[at_once];
-#pragma unroll
-    for (int r = 0; r < at_once; ++r) {
-      put_sum<may_drop>(of.residual, decisions, at(r), part_where(row + r < stretch.last, there),
-                        packs[r], branch_bias, sum[r]);
-      means[r] = 0;
-#pragma unroll
-      for (int i = 0; i < size; ++i)
-        if (there.has(i)) means[r] += sum[r][i];
-    }
-    load(row + at_once);
-    block_sums(means, of_warps[0]);
-#pragma unroll
-    for (int r = 0; r < at_once; ++r) {
-      means[r] /= channels;
-      squares[r] = 0;
-#pragma unroll
-      for (int i = 0; i < size; ++i)
-        if (there.has(i)) squares[r] += (sum[r][i] - means[r]) * (sum[r][i] - means[r]);
-    }
-    block_sums(squares, of_warps[1]);
-#pragma unroll
-    for (int r = 0; r < at_once; ++r) {
-      if (row + r >= stretch.last) continue;
-      const Statistics statistics = statistics_of(means[r], squares[r], channels, of.norm.epsilon);
-      put_normal(of.norm, at(r), there, statistics, sum[r], gain, bias);
-      if (threadIdx.x != 0) continue;
-      of.norm.mean_R[row + r] = statistics.mean;
-      of.norm.rstd_R[row + r] = statistics.rstd;
-    }
-  }
+/// The sum over the warps of a team, warp by warp in order. Every thread of it gets it.
+__device__ float team_sum(float value, int team, float (&of_warps)[warps_of_block]) {
+  value = warp_sum(value);
+  if (team == 1) return value;
+  if (lane_index() == 0) of_warps[warp_index()] = value;
+  wait_for_warps(warp_index() / team, team);
+  const int first = warp_index() / team * team;
+  value = 0;
+  for (int i = 0; i < team; ++i) value += of_warps[first + i];
+  return value;
 }
 
-template <class X, class T, class Form>
-__global__ void __launch_bounds__(Form::threads, Form::blocks(blocks_at_once))
+/// A team of warps for a row: two passes over it in registers, so that a large common offset does
+/// no harm. `plain`: all packs are whole and nothing drops. All loads of a row are under way before
+/// one is used; registers are for four blocks on a multiprocessor, three where rows are wide and a
+/// lane holds 48 words of one, two where elements drop.
+template <int packs, bool plain, class X, class T>
+__global__ void __launch_bounds__(few_threads, !plain                  ? 2
+                                               : sizeof(X) > sizeof(T) ? 3
+                                                                       : 4)
     norm_rows(NormOf<X, T> of) {
-  constexpr int at_once = Form::threads == many_threads ? 1 : 2;
-  const std::int64_t channel = static_cast<std::int64_t>(threadIdx.x) * pack_size<T>;
-  norm_stretch<at_once, !Form::plain>(of, channel, Form::template part<T>(of.sizes, channel));
+  __shared__ float of_warps[2][warps_of_block];
+  const int lanes = of.team * warp_lanes, lane = static_cast<int>(threadIdx.x) % lanes;
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * (few_threads / lanes) + threadIdx.x / lanes;
+  const bool is_row = row < of.sizes.rows;  // others come to barriers too
+  const std::int64_t at = row * of.sizes.channels;
+  const auto channels = static_cast<float>(of.sizes.channels);
+  DroppedElements decisions =
+      !plain && of.residual.drops ? of.residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
+  const auto channel = [&](int p) { return (p * lanes + lane) * pack_size<T>; };
+  const auto there = [&](int p) {
+    return part_where(is_row, Form<plain, few_threads>::template part<T>(of.sizes, channel(p)));
+  };
+  ResidualPack<X, T> read[packs];
+#pragma unroll
+  for (int p = 0; p < packs; ++p) read[p].load(of.residual, at + channel(p), there(p));
+  PackOf<T, X> sum[packs];
+  float mean = 0, squares = 0;
+#pragma unroll
+  for (int p = 0; p < packs; ++p) {
+    sum[p] = put_sum<!plain>(of.residual, decisions, at + channel(p), there(p), read[p],
+                             load_optional(of.residual.bias_C, channel(p), there(p)));
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i)
+      if (there(p).has(i)) mean += sum[p][i];
+  }
+  mean = team_sum(mean, of.team, of_warps[0]) / channels;
+#pragma unroll
+  for (int p = 0; p < packs; ++p)
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i)
+      if (there(p).has(i)) squares += (sum[p][i] - mean) * (sum[p][i] - mean);
+  squares = team_sum(squares, of.team, of_warps[1]);
+  const Statistics statistics = statistics_of(mean, squares, channels, of.norm.epsilon);
+#pragma unroll
+  for (int p = 0; p < packs; ++p)
+    put_normal(of.norm, at + channel(p), there(p), statistics, sum[p],
+               load_packs<T>(of.norm.gain_C + channel(p), there(p)),
+               load_optional(of.norm.bias_C, channel(p), there(p)));
+  if (lane != 0 || !is_row) return;
+  of.norm.mean_R[row] = statistics.mean;
+  of.norm.rstd_R[row] = statistics.rstd;
 }
 
 /// A warp for a row that is too long for a block: read again for each pass.
@@ -166,12 +171,12 @@ __global__ void norm_long_row(NormOf<X, T> of) {
   const Residual<X, T>& residual = of.residual;
   DroppedElements decisions =
       residual.drops ? residual.dropout.decisions() : DroppedElements({}, 0, 0, 0);
-  float mean = 0, squares = 0, x[pack_size<T>];
+  float mean = 0, squares = 0;
   for_packs_of_lane<T>(of.sizes, [&](std::int64_t channel, PackPart there) {
     ResidualPack<X, T> pack;
     pack.load(residual, at + channel, there);
-    put_sum<true>(residual, decisions, at + channel, there, pack,
-                  load_optional(residual.bias_C, channel, there), x);
+    const PackOf<T, X> x = put_sum<true>(residual, decisions, at + channel, there, pack,
+                                         load_optional(residual.bias_C, channel, there));
     for (int i = 0; i < pack_size<T>; ++i)
       if (there.has(i)) mean += x[i];
   });
@@ -185,9 +190,7 @@ __global__ void norm_long_row(NormOf<X, T> of) {
   });
   const Statistics statistics = statistics_of(mean, warp_sum(squares), channels, of.norm.epsilon);
   for_packs_of_lane<T>(of.sizes, [&](std::int64_t channel, PackPart there) {
-    const PackOf<T, X> pack = load_packs<T>(from + at + channel, there);
-    for (int i = 0; i < pack_size<T>; ++i) x[i] = pack[i];
-    put_normal(of.norm, at + channel, there, statistics, x,
+    put_normal(of.norm, at + channel, there, statistics, load_packs<T>(from + at + channel, there),
                load_packs<T>(of.norm.gain_C + channel, there),
                load_optional(of.norm.bias_C, channel, there));
   });
@@ -201,12 +204,19 @@ void enqueue_norm(NormOf<X, T> of, Stream stream) {
   const Residual<X, T>& residual = of.residual;
   of.sizes = sizes_for<T>(of.sizes, residual.x_RC, residual.branch_RC, residual.bias_C,
                           residual.sum_RC, of.norm.gain_C, of.norm.bias_C, of.norm.y_RC);
-  if (!fits_a_block(of.sizes, pack_size<T>))
+  const std::int64_t packs = ceil_divide(of.sizes.channels, pack_size<T>);
+  for (of.team = 1; of.team * warp_lanes * most_packs < packs;) of.team *= 2;
+  if (of.team > warps_of_block)
     return launch(norm_long_row<X, T>, launch_of_warps(of.sizes), stream, of);
-  const LaunchShape shape = launch_of_blocks(of.sizes, pack_size<T>, blocks_at_once);
-  of.stretches = shape.blocks_x;
-  for_form(of.sizes.whole_packs && !residual.drops, shape.threads,
-           [&]<class Form>(Form) { launch(norm_rows<X, T, Form>, shape, stream, of); });
+  LaunchShape shape;
+  shape.threads = few_threads;
+  shape.blocks_x = static_cast<unsigned>(ceil_divide(of.sizes.rows, warps_of_block / of.team));
+  const std::int64_t packs_of_lane = ceil_divide(packs, of.team * warp_lanes);
+  auto* kernel = norm_rows<4, true, X, T>;
+  if (packs_of_lane <= 3) kernel = norm_rows<3, true, X, T>;
+  if (packs_of_lane <= 2) kernel = norm_rows<2, true, X, T>;
+  if (!of.sizes.whole_packs || residual.drops) kernel = norm_rows<most_packs, false, X, T>;
+  launch(kernel, shape, stream, of);
 }
 
 }  // namespace
@@ -222,8 +232,7 @@ Enqueue prepare_row(const op::LayerNorm& op, const Problem& problem) {
                                   {operands[1].as<T>(), op.bias ? operands[2].as<T>() : nullptr,
                                    static_cast<float>(op.epsilon), operands[y].as<T>(),
                                    operands[y + 1].as<float>(), operands[y + 2].as<float>()},
-                                  sizes,
-                                  0},
+                                  sizes},
                      stream);
       };
     });
@@ -245,8 +254,7 @@ Enqueue prepare_chain(const ResidualNorm& chain, const Problem& problem) {
                          {operands[chain.gain].as<T>(), optional_operand<T>(operands, chain.bias),
                           static_cast<float>(chain.epsilon), operands[chain.y].as<T>(),
                           operands[chain.mean].as<float>(), operands[chain.rstd].as<float>()},
-                         sizes,
-                         0},
+                         sizes},
             stream);
       };
     });

@@ -5,98 +5,14 @@
 //
 // Sums over the rows of a stretch stay in the registers of its block; a second launch adds those of
 // the stretches. Which rows are summed where depends on the shape alone.
+// Sums are taken by norm_gradient_tiles.cuh where a row is made for it, else by what stands here.
 #include "kernels/cuda/column_sums.cuh"
-#include "kernels/cuda/norm.cuh"
+#include "kernels/cuda/norm_gradient.cuh"
+#include "kernels/cuda/norm_gradient_tiles.cuh"
 #include "kernels/cuda/rows.h"
 
 namespace fourfold::kernels::cuda {
 namespace {
-
-/// Gradients of gain, bias and the bias of the branch.
-constexpr int sums_of_norm = 3;
-/// How many blocks of few_threads shall be on a multiprocessor.
-constexpr int blocks_at_once = 2;
-
-template <class X, class T>
-struct NormGradient {
-  const X* x_RC;
-  const T* gain_C;
-  const float *mean_R, *rstd_R;
-  const T* y_grad_RC;
-};
-
-/// sum_grad = x_grad + addend, branch_grad = dropout of it, where it drops.
-template <class X, class T>
-struct ResidualGradient {
-  const X* addend_RC;  // may be null
-  bool drops;
-  DropoutOfTensor dropout;
-  X* sum_grad_RC;
-  T* branch_grad_RC;  // may be null
-};
-
-template <class X, class T>
-struct NormGradientsOf {
-  NormGradient<X, T> norm;
-  ResidualGradient<X, T> residual;
-  NormSizes sizes;
-  std::int64_t stretches = 0;
-  float* parts = nullptr;  // (sums_of_norm, stretches, C); null where nothing is summed
-};
-
-/// What a thread reads of a row, as it lies; zeros where there is no row.
-template <class X, class T>
-struct RowPack {
-  PackOf<T, X> x, addend;
-  PackOf<T, T> y_grad;
-
-  template <class Part>
-  __device__ void load(const NormGradientsOf<X, T>& of, std::int64_t at, Part there) {
-    x = load_packs<T>(of.norm.x_RC + at, there);
-    y_grad = load_packs<T>(of.norm.y_grad_RC + at, there);
-    addend = {};
-    if (of.residual.addend_RC != nullptr) addend = load_packs<T>(of.residual.addend_RC + at, there);
-  }
-  __device__ float normal(int i, const Statistics& of) const { return (x[i] - of.mean) * of.rstd; }
-  /// Adds to the sums over a row of d and of d n, with d = y_grad gain and n the normal x.
-  __device__ void add_to(float& sum, float& sum_normal, const Statistics& of,
-                         const PackOf<T, T>& gain) const {
-#pragma unroll
-    for (int i = 0; i < pack_size<T>; ++i) {
-      const float scaled = y_grad[i] * gain[i];
-      sum += scaled;
-      sum_normal += scaled * normal(i, of);
-    }
-  }
-};
-
-/// Writes a pack of the gradients at the place `at` of the tensor: x_grad = rstd (d - average(d) -
-/// n average(d n)), then what stands after it. `branch_grad` is what is left of it for the branch.
-/// Rounds where the parts of the fused row store. Requires `may_drop` where the residual drops:
-/// random numbers take registers that others want.
-template <bool may_drop, class X, class T, class Part>
-__device__ void put_gradient(const ResidualGradient<X, T>& of, DroppedElements& decisions,
-                             std::int64_t at, Part there, const RowPack<X, T>& pack,
-                             const PackOf<T, T>& gain, const Statistics& statistics, float average,
-                             float average_normal, float (&branch_grad)[pack_size<T>]) {
-#pragma unroll
-  for (int i = 0; i < pack_size<T>; ++i) {
-    const float x_grad =
-        __fmul_rn(statistics.rstd,
-                  pack.y_grad[i] * gain[i] - average - pack.normal(i, statistics) * average_normal);
-    branch_grad[i] = of.addend_RC != nullptr
-                         ? stored<X>(__fadd_rn(stored<X>(x_grad), pack.addend[i]))
-                         : stored<X>(x_grad);
-  }
-  store_packs<T>(branch_grad, there, of.sum_grad_RC + at);
-  if (of.branch_grad_RC == nullptr) return;
-  if (may_drop && of.drops)
-#pragma unroll
-    for (int i = 0; i < pack_size<T>; ++i)
-      if (there.has(i))
-        branch_grad[i] = of.dropout.apply(decisions, at + i, stored<T>(branch_grad[i]));
-  store_packs<T>(branch_grad, there, of.branch_grad_RC + at);
-}
 
 /// All rows of a turn are loaded before one is used. To load the next ones meanwhile takes the
 /// registers of a third row, and was no faster.
@@ -135,14 +51,7 @@ __device__ void gradients_of_stretch(const NormGradientsOf<X, T>& of, std::int64
       float branch_grad[size];
       put_gradient<may_drop>(of.residual, decisions, at(r), there, packs[r], gain, statistics[r],
                              of_row[2 * r] * scale, of_row[2 * r + 1] * scale, branch_grad);
-      if constexpr (sums_rows) {
-#pragma unroll
-        for (int i = 0; i < size; ++i) {
-          sums[0][i] += packs[r].y_grad[i] * packs[r].normal(i, statistics[r]);
-          sums[1][i] += packs[r].y_grad[i];
-          sums[2][i] += stored<T>(branch_grad[i]);
-        }
-      }
+      if constexpr (sums_rows) add_to_sums(sums, packs[r], statistics[r], branch_grad);
     }
   }
   if constexpr (sums_rows)
@@ -153,7 +62,7 @@ __device__ void gradients_of_stretch(const NormGradientsOf<X, T>& of, std::int64
 }
 
 template <class X, class T, class Form, bool sums_rows>
-__global__ void __launch_bounds__(Form::threads, Form::blocks(blocks_at_once))
+__global__ void __launch_bounds__(Form::threads, Form::blocks(norm_gradient_blocks))
     gradients_of_norms(NormGradientsOf<X, T> of) {
   constexpr int at_once = Form::threads == many_threads ? 1 : sizeof(X) > sizeof(T) ? 2 : 3;
   const std::int64_t channel = static_cast<std::int64_t>(threadIdx.x) * pack_size<T>;
@@ -186,19 +95,24 @@ __global__ void gradient_of_long_row(NormGradientsOf<X, T> of) {
   });
 }
 
-/// Requires that a row fits a block where it sums over rows.
+/// Requires that a row fits a block where it sums over rows. Gives into how many stretches.
 template <bool sums_rows, class X, class T>
-void enqueue_gradients(NormGradientsOf<X, T> of, Stream stream) {
+std::int64_t enqueue_gradients(NormGradientsOf<X, T> of, Stream stream) {
   of.sizes =
       sizes_for<T>(of.sizes, of.norm.x_RC, of.norm.gain_C, of.norm.y_grad_RC, of.residual.addend_RC,
                    of.residual.sum_grad_RC, of.residual.branch_grad_RC, of.parts);
-  if (!fits_a_block(of.sizes, pack_size<T>))
-    return launch(gradient_of_long_row<X, T>, launch_of_warps(of.sizes), stream, of);
-  const LaunchShape shape = launch_of_blocks(of.sizes, pack_size<T>, blocks_at_once);
+  if (!fits_a_block(of.sizes, pack_size<T>)) {
+    launch(gradient_of_long_row<X, T>, launch_of_warps(of.sizes), stream, of);
+    return 0;
+  }
+  if constexpr (sums_rows)
+    if (const auto tiles = tiles_for(of)) return enqueue_tiles(of, *tiles, stream);
+  const LaunchShape shape = launch_of_blocks(of.sizes, pack_size<T>, norm_gradient_blocks);
   of.stretches = shape.blocks_x;
   for_form(of.sizes.whole_packs && !of.residual.drops, shape.threads, [&]<class Form>(Form) {
     launch(gradients_of_norms<X, T, Form, sums_rows>, shape, stream, of);
   });
+  return of.stretches;
 }
 
 /// The tensors of a chain's calls.
@@ -257,25 +171,24 @@ bool fits_a_block(const NormGradients& chain, const Problem& problem) {
 std::int64_t workspace_bytes(const NormGradients& chain, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[chain.rows.x]);
   return sums_of_norm * sizes.channels * static_cast<std::int64_t>(sizeof(float)) *
-         launch_of_blocks(sizes, pack_of(problem.dtype), blocks_at_once).blocks_x;
+         launch_of_blocks(sizes, pack_of(problem.dtype), norm_gradient_blocks).blocks_x;
 }
 
 Enqueue prepare_chain(const NormGradients& chain, const Problem& problem) {
   return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
     return for_wide<T>(chain.rows.wide, [&]<class X>(As<X>) -> Enqueue {
+      allow_tiles<X, T>();
       return [chain, tensors = ChainTensors(chain.rows, problem)](
                  Tensors operands, Workspace workspace, Stream stream) {
         NormGradientsOf<X, T> of = tensors.of<X, T>(operands);
         of.parts = reinterpret_cast<float*>(workspace.data());
-        enqueue_gradients<true>(of, stream);
+        const std::int64_t stretches = enqueue_gradients<true>(of, stream);
         const ColumnOutputs<sums_of_norm> outputs{
             {operands[chain.gain_grad].as<float>(),
              optional_operand<float>(operands, chain.bias_grad),
              optional_operand<float>(operands, chain.branch_bias_grad)},
             {chain.accumulate, chain.accumulate, chain.accumulate_branch}};
-        enqueue_stretches(of.parts, of.sizes.channels,
-                          launch_of_blocks(of.sizes, pack_size<T>, blocks_at_once).blocks_x,
-                          outputs, stream);
+        enqueue_stretches(of.parts, of.sizes.channels, stretches, outputs, stream);
       };
     });
   });

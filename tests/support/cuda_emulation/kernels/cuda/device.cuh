@@ -84,6 +84,10 @@ T min(T a, T b) {
   return b < a ? b : a;
 }
 
+inline void wait_for_warps(int, int, Site site = Site::current()) {
+  cuda_emulation::wait_for_block(site);
+}
+
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream stream,
             std::type_identity_t<Parameters>... arguments) {
