@@ -226,7 +226,7 @@ void add_norm_sums_cases(std::vector<Case>& cases, const Shape& shape, double of
   }
 }
 
-/// That of op::GeluGradient, which the bias adds up.
+/// The magnitude of op::GeluGradient, which the bias adds up.
 Arrays gelu_sums_magnitude(const Case& sample, const Arrays& outputs) {
   Arrays magnitude = outputs;
   std::vector<double>& sums = magnitude[1].data;

@@ -19,7 +19,7 @@ constexpr int rows_at_once = 8;  // warps of a block, each on a row of its own
 constexpr unsigned sum_threads = warp_lanes * rows_at_once;
 /// A lane has a pack of columns.
 template <class T>
-constexpr int columns_per_block = warp_lanes* pack_size<T>;
+constexpr int columns_per_block = warp_lanes * pack_size<T>;
 
 struct ColumnSizes {
   std::int64_t rows, columns;
