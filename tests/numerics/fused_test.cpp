@@ -226,6 +226,24 @@ void add_norm_sums_cases(std::vector<Case>& cases, const Shape& shape, double of
   }
 }
 
+/// The magnitude of op::GeluGradient, which the bias adds up.
+Arrays gelu_sums_magnitude(const Case& sample, const Arrays& outputs) {
+  Arrays magnitude = outputs;
+  std::vector<double>& sums = magnitude[1].data;
+  for (std::size_t column = 0; column < sums.size(); ++column)
+    sums[column] = sample.updates.empty() ? 0 : std::abs(sample.updates[0].data[column]);
+  for (std::size_t i = 0; i < magnitude[0].data.size(); ++i) {
+    const double x = sample.reads[0].data[i];
+    const double u = 0.7978845608028654 * (x + 0.044715 * x * x * x);
+    const double slope = 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+    const double flatness = 1 - std::tanh(u) * std::tanh(u);
+    magnitude[0].data[i] = std::abs(sample.reads[1].data[i]) *
+                           (1 + std::abs(x) * flatness * slope * (1 + std::abs(u)));
+    sums[i % sums.size()] += magnitude[0].data[i];
+  }
+  return magnitude;
+}
+
 }  // namespace
 
 std::vector<Case> fused_cases() {
@@ -261,6 +279,17 @@ std::vector<Case> fused_cases() {
                      1,
                      bias_gelu_magnitude});
   }
+  for (const Shape& shape : {Shape{1, 1, 1}, {3, 5, 7}, {2, 67, 264}})  // of several stretches
+    for (const bool accumulate : {false, true}) {
+      Arrays before;
+      if (accumulate) before.push_back(uniform({shape.back()}, "before"));
+      cases.push_back({format("accumulate {}", accumulate),
+                       op::gelu_gradient_and_sums({2, accumulate}),
+                       {uniform(shape, "x", -6, 6), uniform(shape, "grad")},
+                       before,
+                       static_cast<double>(shape[0] * shape[1]),
+                       gelu_sums_magnitude});
+    }
   for (const auto& [batch, time, vocabulary] :
        {std::array<std::int64_t, 3>{1, 1, 1},
         {3, 5, 7},

@@ -118,4 +118,9 @@ inline Op product_gelu_gradient(const Contract& product = {},
   return chain_of(std::move(pieces));
 }
 
+/// Operands x, y_grad; x_grad, bias_grad.
+inline Op gelu_gradient_and_sums(const BiasGradient& bias) {
+  return chain_of({{GeluGradient{}, {0, 1, 2}}, {bias, {2, 3}}});
+}
+
 }  // namespace fourfold::op

@@ -1,5 +1,6 @@
-// Sums over rows on the device: gradients of biases and of the gain and bias of a norm.
-// op::BiasGradient and op::LayerNormWeightGradient say what they compute. R rows, N columns.
+// Sums over rows on the device: gradients of biases, also of those before a GELU with its gradient,
+// and of the gain and bias of a norm. op::BiasGradient, GeluGradients and
+// op::LayerNormWeightGradient say what they compute. R rows, N columns.
 //
 // Two stages: blocks sum stretches of rows into the workspace, then the stretches are added in
 // order. Which rows are summed where depends on the shape alone.
@@ -7,6 +8,7 @@
 
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.h"
 
@@ -23,10 +25,10 @@ struct ColumnSizes {
   std::int64_t rows, columns;
 };
 
-/// Into how many stretches rows are cut: two blocks for each multiprocessor of a large GPU, at
+/// Into how many stretches rows are cut: four blocks for each multiprocessor of a large GPU, at
 /// least 64 rows in each.
 std::int64_t stretches_of(const ColumnSizes& sizes, int columns_at_once) {
-  constexpr std::int64_t wanted_blocks = 264, least_rows = 64;
+  constexpr std::int64_t wanted_blocks = 528, least_rows = 64;
   const std::int64_t wide = ceil_divide(sizes.columns, columns_at_once);
   return std::clamp<std::int64_t>(
       std::min(ceil_divide(wanted_blocks, wide), sizes.rows / least_rows), 1, 1024);
@@ -40,11 +42,12 @@ std::int64_t bytes_of_stretches(const ColumnSizes& sizes, DType dtype, int sums)
 }
 
 /// Terms of the sums of one column: its gradient. `load` gives what a lane needs of its pack of
-/// columns of one row, as it lies, at `place` in the tensor.
+/// columns of one row, as it lies, at `place` in the tensor; a warp loads `ahead` rows before it
+/// adds one. Registers are for so many `blocks` on a multiprocessor.
 template <class T>
 struct BiasTerms {
   using Element = T;
-  static constexpr int sums = 1;
+  static constexpr int sums = 1, ahead = 8, blocks = 4;
   struct Loaded {
     PackOf<T, T> grad;
   };
@@ -55,9 +58,42 @@ struct BiasTerms {
   __device__ Loaded load(std::int64_t, std::int64_t place, Part there) const {
     return {load_packs<T>(y_grad_RN + place, there)};
   }
-  __device__ void add_to(float (&sum)[1][pack_size<T>], const Loaded& of) const {
+  template <class Part>
+  __device__ void add_to(float (&sum)[1][pack_size<T>], const Loaded& of, std::int64_t,
+                         Part) const {
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i) sum[0][i] += of.grad[i];
+  }
+};
+
+/// The gradient of a GELU, which is written, and the sums of what is stored. x_grad may lie where
+/// y_grad does.
+template <class T>
+struct GeluTerms {
+  using Element = T;
+  static constexpr int sums = 1, ahead = 2, blocks = 4;
+  struct Loaded {
+    PackOf<T, T> x, y_grad;
+  };
+  const T *x_RN, *y_grad_RN;
+  T* x_grad_RN;
+
+  bool aligned() const { return are_aligned(x_RN, y_grad_RN, x_grad_RN); }
+  template <class Part>
+  __device__ Loaded load(std::int64_t, std::int64_t place, Part there) const {
+    return {load_packs<T>(x_RN + place, there), load_packs<T>(y_grad_RN + place, there)};
+  }
+  template <class Part>
+  __device__ void add_to(float (&sum)[1][pack_size<T>], const Loaded& of, std::int64_t place,
+                         Part there) const {
+    float x_grad[pack_size<T>];
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i)
+      x_grad[i] = element(Math(), op::GeluGradient(), of.x[i], of.y_grad[i]);
+    const PackOf<T, T> written = packs_of<T, T>(x_grad);
+    store_packs<T>(written, there, x_grad_RN + place);
+#pragma unroll
+    for (int i = 0; i < pack_size<T>; ++i) sum[0][i] += written[i];
   }
 };
 
@@ -65,7 +101,7 @@ struct BiasTerms {
 template <class X, class T>
 struct NormTerms {
   using Element = T;
-  static constexpr int sums = 2;
+  static constexpr int sums = 2, ahead = 8, blocks = 2;
   struct Loaded {
     PackOf<T, T> grad;
     PackOf<T, X> x;
@@ -81,7 +117,9 @@ struct NormTerms {
     return {load_packs<T>(y_grad_RC + place, there), load_packs<T>(x_RC + place, there),
             mean_R[row], rstd_R[row]};
   }
-  __device__ void add_to(float (&sum)[2][pack_size<T>], const Loaded& of) const {
+  template <class Part>
+  __device__ void add_to(float (&sum)[2][pack_size<T>], const Loaded& of, std::int64_t,
+                         Part) const {
 #pragma unroll
     for (int i = 0; i < pack_size<T>; ++i) {
       sum[0][i] += of.grad[i] * ((of.x[i] - of.mean) * of.rstd);
@@ -96,7 +134,7 @@ template <class Terms, class Part>
 __device__ void add_rows(const Terms& terms, std::int64_t first, std::int64_t last,
                          std::int64_t column, std::int64_t columns, Part there,
                          float (&sum)[Terms::sums][pack_size<typename Terms::Element>]) {
-  constexpr int ahead = 8;
+  constexpr int ahead = Terms::ahead;
   std::int64_t row = first;
   for (; row + (ahead - 1) * rows_at_once < last; row += ahead * rows_at_once) {
     typename Terms::Loaded loaded[ahead];
@@ -106,17 +144,20 @@ __device__ void add_rows(const Terms& terms, std::int64_t first, std::int64_t la
       loaded[i] = terms.load(of, of * columns + column, there);
     }
 #pragma unroll
-    for (int i = 0; i < ahead; ++i) terms.add_to(sum, loaded[i]);
+    for (int i = 0; i < ahead; ++i)
+      terms.add_to(sum, loaded[i], (row + i * rows_at_once) * columns + column, there);
   }
   for (; row < last; row += rows_at_once)
-    terms.add_to(sum, terms.load(row, row * columns + column, there));
+    terms.add_to(sum, terms.load(row, row * columns + column, there), row * columns + column,
+                 there);
 }
 
 /// parts[sum][stretch][column]; blocks count groups of columns first, then stretches, the last one
 /// first: what a kernel before this one wrote last is still in the cache.
 template <class Terms>
-__global__ void sum_stretches(Terms terms, ColumnSizes sizes, bool aligned, std::int64_t stretches,
-                              float* parts) {
+__global__ void __launch_bounds__(sum_threads, Terms::blocks)
+    sum_stretches(Terms terms, ColumnSizes sizes, bool aligned, std::int64_t stretches,
+                  float* parts) {
   constexpr int size = pack_size<typename Terms::Element>, columns = warp_lanes * size;
   __shared__ float of_warps[Terms::sums][rows_at_once][columns];
   const auto groups = static_cast<unsigned>(gridDim.x / stretches);
@@ -158,9 +199,15 @@ void enqueue_sums(const Terms& terms, const ColumnSizes& sizes,
   enqueue_stretches(parts, sizes.columns, stretches, outputs, stream);
 }
 
+ColumnSizes sizes_of_sums(const Shape& matrix, const Shape& sums) {
+  const std::int64_t columns = sums.elements();
+  return {columns == 0 ? 0 : matrix.elements() / columns, columns};
+}
 ColumnSizes bias_sizes(const Problem& problem) {
-  const std::int64_t columns = problem.shapes[1].elements();
-  return {columns == 0 ? 0 : problem.shapes[0].elements() / columns, columns};
+  return sizes_of_sums(problem.shapes[0], problem.shapes[1]);
+}
+ColumnSizes gelu_sizes(const GeluGradients& chain, const Problem& problem) {
+  return sizes_of_sums(problem.shapes[chain.x], problem.shapes[chain.bias_grad]);
 }
 ColumnSizes norm_sizes(const Problem& problem) {
   const Shape& x = problem.shapes[0];
@@ -182,6 +229,22 @@ Enqueue prepare_row(const op::BiasGradient& op, const Problem& problem) {
                Tensors operands, Workspace workspace, Stream stream) {
       enqueue_sums(BiasTerms<T>{operands[0].as<T>()}, sizes,
                    {{operands[1].as<float>()}, {accumulate}}, workspace, stream);
+    };
+  });
+}
+
+std::int64_t workspace_bytes(const GeluGradients& chain, const Problem& problem) {
+  return bytes_of_stretches(gelu_sizes(chain, problem), problem.dtype, 1);
+}
+
+Enqueue prepare_chain(const GeluGradients& chain, const Problem& problem) {
+  return for_element(problem.dtype, [&]<class T>(As<T>) -> Enqueue {
+    return [chain, sizes = gelu_sizes(chain, problem)](Tensors operands, Workspace workspace,
+                                                       Stream stream) {
+      enqueue_sums(GeluTerms<T>{operands[chain.x].as<T>(), operands[chain.y_grad].as<T>(),
+                                operands[chain.x_grad].as<T>()},
+                   sizes, {{operands[chain.bias_grad].as<float>()}, {chain.accumulate}}, workspace,
+                   stream);
     };
   });
 }

@@ -91,6 +91,13 @@ __device__ inline float exp2_approximate(float x) {
   return power;
 }
 
+/// 1 / x, error 1 unit in the last place (PTX ISA, rcp.approx); 0 above 2^126.
+__device__ inline float reciprocal_approximate(float x) {
+  float reciprocal;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(x));
+  return reciprocal;
+}
+
 /// sum (16, 8) += a (16, 16) b (16, 8) by one warp on its tensor cores, bf16 in, f32 out: PTX
 /// mma.m16n8k16. With group = lane / 4 and pair = 2 (lane % 4), a lane holds
 ///   a[0..3]   rows group, group + 8, group, group + 8; columns pair, pair + 1 (+ 8 in a[2], a[3])

@@ -44,7 +44,7 @@ bool is_of_columns(const Problem& problem, std::size_t operand) {
   return sizes.count == 1 && problem.shapes[operand].elements() == sizes.n;
 }
 
-/// A chain whose epilogue does all of it, or all but the last piece; nothing where none does.
+/// A chain whose epilogue does all of it; nothing where none does.
 std::optional<ProductPlan> epilogue_of(const op::Fused& chain, const Problem& problem) {
   const auto operand = [&](std::size_t piece, std::size_t index) {
     return chain.piece(piece).operands[index];
@@ -59,12 +59,12 @@ std::optional<ProductPlan> epilogue_of(const op::Fused& chain, const Problem& pr
     plan.out = operand(2, 1);
     return plan;
   }
-  if (!chain.chain_name().starts_with("contract+gelu_gradient") || chain.size() > 3 ||
-      sizes_of(problem).count > 1 || !takes_gelu(problem))
+  // With the gradient of a bias, an own kernel does the rest in one pass.
+  if (chain.chain_name() != "contract+gelu_gradient" || sizes_of(problem).count > 1 ||
+      !takes_gelu(problem))
     return std::nullopt;
-  ProductPlan plan{.epilogue = Epilogue::gelu_gradient, .out = operand(1, 2), .aux = operand(1, 0)};
-  if (chain.size() == 3) plan.rest = {chain.piece(2)};
-  return plan;
+  return ProductPlan{
+      .epilogue = Epilogue::gelu_gradient, .out = operand(1, 2), .aux = operand(1, 0)};
 }
 
 /// Own kernels of what stands after a product, with their memory.
@@ -136,9 +136,13 @@ ProductPlan plan_without_epilogue(const Problem& problem) {
   const std::vector<op::Piece> pieces = op::pieces(problem.op);
   ProductPlan plan{.out = pieces[0].operands[2]};
   plan.rest.assign(pieces.begin() + 1, pieces.end());
-  if (op::name(problem.op) != "contract+add_bias&gelu") return plan;
-  // Bias and GELU at once, the bias being added where the product lies.
-  auto both = op::Fused::of({{op::AddBias{}, {0, 1, 2}}, {op::Gelu{}, {2, 3}}});
+  const std::string name(op::name(problem.op));
+  if (name != "contract+add_bias&gelu" && name != "contract+gelu_gradient&bias_gradient")
+    return plan;
+  // Both at once: bias and GELU, the bias being added where the product lies, or the gradient of a
+  // GELU, which takes the product's place, and the sums for the bias.
+  const std::size_t between = pieces[1].operands.size() - 1;
+  auto both = op::Fused::of({{pieces[1].op, {0, 1, 2}}, {pieces[2].op, {between, 3}}});
   std::vector<std::size_t> operands = pieces[1].operands;
   operands.push_back(pieces[2].operands[1]);
   plan.rest = {{std::get<op::Fused>(std::move(both)), std::move(operands)}};

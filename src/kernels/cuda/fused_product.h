@@ -46,7 +46,8 @@ struct ProductPlan {
 /// As much as possible in the epilogue. Conditions are those of the header cublasLt.h: rows of aux
 /// have a multiple of 8 elements, and bias and aux the type of out. GELU in bf16 alone: NVIDIA does
 /// not say how exact the epilogue's tanh is, and bf16 rounds to 2^-9, which hides the error of a
-/// GPU's fastest one (2^-11); float32 hides nothing.
+/// GPU's fastest one (2^-11); float32 hides nothing. No gradient of a GELU where a bias wants its
+/// sums: an own kernel that sums reads the product faster than the epilogue computes.
 ProductPlan plan_with_epilogue(const Problem& problem);
 /// Nothing in the epilogue.
 ProductPlan plan_without_epilogue(const Problem& problem);

@@ -1,8 +1,9 @@
 // What kernels of layer norm share: sizes, and how they cut their work. R rows, C channels.
 //
-// A block has a stretch of rows, and takes some of them at a time. Each of its threads has the same
-// pack of channels of every row: what belongs to a channel stays in its registers, sums over a row
-// pass through shared memory. A row for which a block has too few threads goes to a warp.
+// Where sums over rows are taken, a block has a stretch of rows, and takes some of them at a time.
+// Each of its threads has the same pack of channels of every row: what belongs to a channel stays
+// in its registers, sums over a row pass through shared memory. A row for which a block has too few
+// threads goes to a warp.
 #pragma once
 
 #include <algorithm>

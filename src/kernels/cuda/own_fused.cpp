@@ -12,10 +12,21 @@ std::optional<NormGradients> in_one_pass(const op::Fused& chain, const Problem& 
   return gradients && fits_a_block(*gradients, problem) ? gradients : std::nullopt;
 }
 
+std::optional<GeluGradients> gelu_gradients(const op::Fused& chain) {
+  if (chain.chain_name() != "gelu_gradient&bias_gradient") return std::nullopt;
+  const op::Piece &gelu = chain.piece(0), &sums = chain.piece(1);
+  return GeluGradients{.x = gelu.operands[0],
+                       .y_grad = gelu.operands[1],
+                       .x_grad = gelu.operands[2],
+                       .bias_grad = sums.operands[1],
+                       .accumulate = std::get<op::BiasGradient>(sums.op).accumulate};
+}
+
 }  // namespace
 
 Enqueue prepare_row(const op::Fused& chain, const Problem& problem) {
   if (const auto gradients = in_one_pass(chain, problem)) return prepare_chain(*gradients, problem);
+  if (const auto gradients = gelu_gradients(chain)) return prepare_chain(*gradients, problem);
   if (const auto rows = row_chain(chain, problem.shapes))
     return std::visit([&](const auto& kind) { return prepare_chain(kind, problem); }, *rows);
   auto kernels = std::make_shared<PieceKernels<Enqueue>>(problem, prepare_own);
@@ -27,6 +38,7 @@ Enqueue prepare_row(const op::Fused& chain, const Problem& problem) {
 std::int64_t workspace_bytes(const op::Fused& chain, const Problem& problem) {
   if (const auto gradients = in_one_pass(chain, problem))
     return workspace_bytes(*gradients, problem);
+  if (const auto gradients = gelu_gradients(chain)) return workspace_bytes(*gradients, problem);
   if (row_chain(chain, problem.shapes)) return 0;
   return largest_workspace(problem, own_workspace_bytes);
 }

@@ -14,7 +14,15 @@ FOURFOLD_ROWS(FOURFOLD_ROW)
 /// op::Cast by the kernel of op::CastList.
 Enqueue prepare_cast(const Problem& problem);
 
+/// A GELU's way back with the gradient of the bias before it: x_grad = op::GeluGradient(x, y_grad);
+/// bias_grad of x_grad as it is stored. Numbers of the operands of the chain.
+struct GeluGradients {
+  std::size_t x, y_grad, x_grad, bias_grad;
+  bool accumulate;
+};
+
 // The chains that are computed at once.
+Enqueue prepare_chain(const GeluGradients& chain, const Problem& problem);
 Enqueue prepare_chain(const BiasGelu& chain, const Problem& problem);
 Enqueue prepare_chain(const ResidualNorm& chain, const Problem& problem);
 Enqueue prepare_chain(const ResidualNormGradient& chain, const Problem& problem);
@@ -38,6 +46,7 @@ std::int64_t workspace_bytes(const op::AdamWList& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Sgd& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::SgdList& op, const Problem& problem);
 std::int64_t workspace_bytes(const op::Fused& op, const Problem& problem);
+std::int64_t workspace_bytes(const GeluGradients& chain, const Problem& problem);
 std::int64_t workspace_bytes(const NormGradients& chain, const Problem& problem);
 template <class Row>
 std::int64_t workspace_bytes(const Row&, const Problem&) {

@@ -142,6 +142,10 @@ inline float exp2_approximate(float x) {
   return power < 0x1p-126F ? 0 : power;  // NaN stays NaN
 }
 
+inline float reciprocal_approximate(float x) {
+  return 1 / x;
+}
+
 inline void multiply_bf16_16x8x16(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                   std::uint32_t b1) {
   const std::uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
