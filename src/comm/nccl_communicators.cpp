@@ -272,7 +272,9 @@ void NcclCommunicators::split(std::span<const Party> parties, const SplitRound& 
   const std::string what = own != nullptr ? to_string(*own) : to_string(parties[round[0]]);
   Lock lock = enter();
   Entry& entry = parts_.emplace_back(Entry{nullptr, what});
-  settle(api_.comm_split(all_.comm, color, key, &entry.comm, &config), all_.comm, "ncclCommSplit",
+  const NcclResult begun = api_.comm_split(all_.comm, color, key, &entry.comm, &config);
+  // Of a communicator that does not block, NCCL says success of a split that has only begun.
+  settle(begun == NcclResult::success ? NcclResult::in_progress : begun, all_.comm, "ncclCommSplit",
          what, lock);
   if (own == nullptr) {
     parts_.pop_back();

@@ -252,7 +252,7 @@ NcclResult comm_split(NcclComm parent, int color, int key, NcclComm* made, NcclC
   Clique::Split& split = clique.under_way[number];
   split.wishes[comm->member] = {color, key, made};
   if (split.wishes.size() == clique.members.size()) complete_split(clique, split);
-  return NcclResult::in_progress;
+  return NcclResult::success;  // as NCCL 2.28.9 does, though it has only begun
 }
 
 NcclResult comm_get_async_error(NcclComm handle, NcclResult* error) {
