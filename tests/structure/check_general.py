@@ -11,7 +11,7 @@ MOST_EXCEPTIONS = 5
 EXCEPTIONS = {
     "src/plan/split_stages.cpp": "stages take part in one decision, which it writes",
     "src/run/find_non_finite.cpp": "finds the decision whose votes it explains",
-    "src/run/cuda/cuda_backend.cpp": "draws initial weights on the host, and votes for a step itself",
+    "src/run/cuda/bind_cuda_backend.cpp": "draws initial weights on the host, and votes for a step itself",
     "src/measure/ceilings.cpp": "measures what a product reaches",
     "src/measure/cuda/device_rates.cpp": "makes the problems that it times",
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "cli/bench_cuda.h"
 #include "job/cuda_parts.h"
 #include "job/cuda_run.h"
@@ -91,11 +92,13 @@ machine::CudaFacts cuda_facts() {
   machine::CudaFacts facts;
   facts.driver = facts.runtime = 13000;
   facts.architectures = "90";
-  facts.devices.push_back({.name = test::fake_cuda().name,
-                           .capability = {9, 0},
-                           .memory_bytes = std::int64_t{1} << 31,
-                           .l2_bytes = 1 << 20,
-                           .multiprocessors = 4});
+  for (int device = 0; device < test::fake_cuda().devices; ++device)
+    facts.devices.push_back({.name = test::fake_cuda().name,
+                             .bus_id = format("0000:{:02x}:00", device),
+                             .capability = {9, 0},
+                             .memory_bytes = std::int64_t{1} << 31,
+                             .l2_bytes = 1 << 20,
+                             .multiprocessors = 4});
   machine::judge(facts, machine::CudaAnswer::devices);
   return facts;
 }
