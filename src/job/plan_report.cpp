@@ -145,7 +145,7 @@ std::string switch_table(Job job) {
       {"full checkpointing", repeat({}), repeat({.layers = 1})},
   };
   if (job.target.compute_streams > 1 || job.plan.overlap.weight_gradients == beside)
-    switches.push_back({"gradients of weights beside", gradients(in_turn), gradients(beside)});
+    switches.push_back({"weight gradients beside", gradients(in_turn), gradients(beside)});
   // A third micro-batch uses the memory of the second.
   constexpr std::int64_t enough_micros = 2;
   const auto bytes_with = [&](const std::function<void(plan::Plan&)>& change) {

@@ -162,6 +162,7 @@ TEST(Verified, seeded_faults_are_caught_and_named) {
   std::printf("%d faults of %zu kinds in compiled programs\n", total, caught.size());
   EXPECT_GE(total, 60);
   EXPECT_GE(caught.size(), 20U);
+  EXPECT_GT(caught["a wait for memory dropped"], 0);
 }
 
 /// Each kind in every third job each time; in all jobs with FOURFOLD_LONG.

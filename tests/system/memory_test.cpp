@@ -247,6 +247,7 @@ RunSetup drawn_setup(unsigned seed) {
   setup.plan.checkpointing = of(std::vector<plan::Checkpointing>{
       {}, {.layers = 1, .keeps_products = true}, {.layers = 1}, {.layers = 2}});
   if (coin()) setup.plan.memory_limit = 1;
+  if (coin()) setup.plan.overlap.weight_gradients = plan::WeightGradients::beside;
   return setup;
 }
 
