@@ -273,7 +273,7 @@ void NcclCommunicators::split(std::span<const Party> parties, const SplitRound& 
   Lock lock = enter();
   Entry& entry = parts_.emplace_back(Entry{nullptr, what});
   const NcclResult begun = api_.comm_split(all_.comm, color, key, &entry.comm, &config);
-  // Of a communicator that does not block, NCCL says success of a split that has only begun.
+  // NCCL says success of a split that has only begun, where the communicator does not block.
   settle(begun == NcclResult::success ? NcclResult::in_progress : begun, all_.comm, "ncclCommSplit",
          what, lock);
   if (own == nullptr) {

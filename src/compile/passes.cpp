@@ -323,11 +323,10 @@ Program plainly_finished(Program program, Rank rank) {
     });
   };
   if (program.transient_bytes == 0) {
-    constexpr std::int64_t alignment = 64;
     for (program::Buffer& buffer : program.buffers) {
       if (buffer.region == program::Region::persistent) continue;
       buffer.offset_bytes = program.transient_bytes;
-      program.transient_bytes += (buffer.space_bytes() + alignment - 1) / alignment * alignment;
+      program.transient_bytes += align_up(buffer.space_bytes());
     }
   }
   if (!is(program::Record())) {

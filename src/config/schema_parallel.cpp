@@ -237,8 +237,8 @@ std::vector<Key> parallel_keys() {
        .elsewhere = {"overlap_p2p_comm", "overlap_p2p_communication"}},
       {.path = "parallel.overlap.weight_gradients",
        .meaning = "Gradients of weights are computed beside the rest of the backward pass, which "
-                  "does not wait for them. auto: on a GPU, where each fills what the other leaves "
-                  "idle; on a CPU all kernels share its cores, and they follow one another.",
+                  "does not wait for them. auto: where a device gains by it, which neither a CPU "
+                  "nor an H200 does (tests/bench/results/gpu.md).",
        .field = choice<plan::WeightGradients>(
            [](Config& config) -> plan::WeightGradients& {
              return config.plan.overlap.weight_gradients;

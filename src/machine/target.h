@@ -50,7 +50,8 @@ struct Target {
   /// first that fits winning, and lists of rows by theirs.
   std::vector<std::string> fusions = {};
   /// So many streams of a program compute side by side: 2 where kernels of one stream fill what
-  /// those of another leave idle of the device, at their ends and between them.
+  /// those of another leave idle of the device, at their ends and between them. An H200 loses by
+  /// it: a product takes all of its multiprocessors, and all kernels share one cache.
   int compute_streams = 1;
 };
 

@@ -165,7 +165,8 @@ TEST(Stages, with_tasks_or_a_stream_for_weight_gradients_have_the_same_bits) {
   const RunSetup setup = gpt();
   const Tensors weights = test::rough_weights(setup);
   const Pipeline& stages = two_stages[0];
-  const TrainingOutcome together = test::run_job(setup, compile_stages(setup, stages), weights, in_moments);
+  const TrainingOutcome together =
+      test::run_job(setup, compile_stages(setup, stages), weights, in_moments);
   RunSetup beside = setup;
   beside.plan.overlap.weight_gradients = plan::WeightGradients::beside;
   using Delay = std::optional<std::int64_t>;

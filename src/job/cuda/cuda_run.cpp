@@ -39,9 +39,9 @@ class BackendOfProcess : private Open, public run::cuda::CudaBackend {
  public:
   BackendOfProcess(int index, comm::World& world)
       : Open(index, world),
-        CudaBackend(*this->device, {.prepare = kernels::cuda::prepare,
-                                    .world = &world,
-                                    .device_world = &this->view}) {}
+        CudaBackend(
+            *this->device,
+            {.prepare = kernels::cuda::prepare, .world = &world, .device_world = &this->view}) {}
 };
 
 class SharedByThreads : public CudaForThreads {

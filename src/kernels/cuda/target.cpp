@@ -78,8 +78,7 @@ machine::Target with_choices(std::vector<machine::Choice> choices, std::vector<s
                 return computes(attention, implementation,
                                 {op, dtype, {all.begin(), all.end()}, 1});
               },
-          .fusions = std::move(fusions),
-          .compute_streams = 2};
+          .fusions = std::move(fusions)};
 }
 
 std::string library_product(DType dtype, FloatProducts products) {
