@@ -9,6 +9,7 @@
 
 #include "compile/insert_conversions.h"
 #include "compile/passes.h"
+#include "compile/persistent_region.h"
 #include "compile/recompute.h"
 #include "compile/use_cut_forms.h"
 
@@ -56,7 +57,7 @@ class Counter {
       end_of_phase_[i] = is_last ? i : end_of_phase_[i + 1];
     }
     lives_.resize(graph_.values.size());
-    for (std::size_t i = 0; i < lives_.size(); ++i) lives_[i].bytes = bytes(ValueId(i));
+    for (std::size_t i = 0; i < lives_.size(); ++i) lives_[i].bytes = space(ValueId(i));
     for (step_ = 0; step_ < graph_.steps.size(); ++step_) {
       if (const auto* node = std::get_if<Node>(&graph_.steps[step_])) count(*node);
       if (const auto* move = std::get_if<Move>(&graph_.steps[step_])) count(*move);
@@ -74,6 +75,10 @@ class Counter {
     return static_cast<double>(
         local(id).elements() *
         size_bytes(op::element_dtype(graph_.value(id).element, plan_.compute)));
+  }
+  /// What it takes of memory, where buffers begin at multiples.
+  double space(ValueId id) const {
+    return static_cast<double>(compile::align_up(static_cast<std::int64_t>(bytes(id))));
   }
   /// How often a step of the list is done in a training step: but for the update, in each
   /// micro-batch, and there in each chunk what is no move of weights or of their gradients.
@@ -140,7 +145,7 @@ class Counter {
 
   void count_persistent() {
     for (const ShardedValue& value : graph_.values) {
-      const double size = bytes(ValueId(static_cast<std::size_t>(&value - graph_.values.data())));
+      const double size = space(ValueId(static_cast<std::size_t>(&value - graph_.values.data())));
       if (value.role == ValueRole::parameter) demand_.memory.parameters += size;
       if (value.role == ValueRole::moment || value.role == ValueRole::average)
         demand_.memory.optimizer += size;
@@ -203,7 +208,7 @@ class Counter {
       const bool is_kept = graph::is_persistent(value.role);
       if (!is_kept && !(is_alive && is_transient(value))) continue;
       if (!is_kept) class_of(demand_.memory, value) += lives_[i].bytes;
-      demand_.largest.push_back({value.name, lives_[i].bytes});
+      demand_.largest.push_back({value.name, bytes(ValueId(i))});
     }
     std::ranges::stable_sort(demand_.largest, std::ranges::greater(), &LargeTensor::bytes);
     demand_.largest.resize(std::min(demand_.largest.size(), tensors_named));
