@@ -34,10 +34,10 @@ class Mirrored {
 
   std::span<std::byte> memory() const { return memory_; }
   Stream stream() const { return stream_.get(); }
+  /// Enqueued: others must wait for it, and the caller reads before it writes again.
   void write(const Bytes& bytes) {
     std::memcpy(pinned_.get(), bytes.data(), bytes.size());
     device_.copy(dense(memory_.data(), pinned_.get(), bytes.size()), stream());
-    device_.synchronize(stream());
   }
   Bytes read() {
     device_.copy(dense(pinned_.get(), memory_.data(), memory_.size()), stream());
