@@ -122,8 +122,8 @@ std::vector<Case> norm_cases() {
   add_cases(cases, "size one", {1, 1}, 0);
   add_cases(cases, "odd sizes", {3, 5, 7}, 0.5);
   add_cases(cases, "large", {7, 31, 130}, 0);
-  add_cases(cases, "few threads of a block", {5, 1032}, 0.5);
-  add_cases(cases, "many threads of a block", {3, 2060}, 0.5);
+  add_cases(cases, "teams of warps for a row", {5, 1032}, 0.5);
+  add_cases(cases, "large teams of warps for a row", {3, 2060}, 0.5);
   add_cases(cases, "more than a block has threads for", {2, 8200}, 0.5);
   return cases;
 }
