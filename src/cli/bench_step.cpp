@@ -209,7 +209,7 @@ void bench_step(const BenchArguments& arguments) {
     processes.run([&] {
       StepJob step = make_step_job(arguments, static_cast<std::int64_t>(world.size()));
       job::take_gpu(step.job, world);
-      job::count_ranks_on_gpu(step.job, world);
+      job::settle_gpus(step.job, world);
       measure_rank(arguments, step, world, nullptr);
     });
     return;

@@ -419,7 +419,7 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
     run = prepare(arguments, std::move(*given), ranks);
     job::take_gpu(run->job, world);
   });
-  job::count_ranks_on_gpu(run->job, world);
+  job::settle_gpus(run->job, world);
   run->grid = chosen.text;
   run->grids = chosen.ranking;
   settle_kernels(arguments, *run, log, processes);

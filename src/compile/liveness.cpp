@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "compile/step_tasks.h"
 
 namespace fourfold::compile {
 
@@ -41,11 +42,11 @@ std::vector<std::size_t> first_awaited(const program::Program& program) {
 }
 
 /// A message leaves when its peer takes it. Its memory is not used again before the end of the next
-/// task that computes, so that the work of that task does not wait for the peer.
+/// tasks that compute, so that their work does not wait for the peer.
 void keep_what_is_sent(const program::Program& program, std::vector<std::vector<Interval>>& lives) {
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     std::size_t next = t;
-    for (int tasks = 0; tasks < 2 && next + 1 < program.tasks.size();)
+    for (std::size_t tasks = 0; tasks < tasks_to_send && next + 1 < program.tasks.size();)
       if (program.tasks[++next].kind != program::TaskKind::receive) ++tasks;
     const std::size_t until = program.tasks[next].end - 1;
     for (std::size_t i = program.tasks[t].begin; i < program.tasks[t].end; ++i) {

@@ -18,8 +18,8 @@ struct Interval {
 
 /// By buffer, the lives of its values in order of time. A write that covers the buffer begins a
 /// value, the last read ends it. Feeds live throughout, so that they may arrive early; outputs live
-/// to the end; what is sent lives to the end of the task after. Persistent buffers have none
-/// listed.
+/// to the end; what is sent lives `tasks_to_send` longer (step_tasks.h). Persistent buffers have
+/// none listed.
 std::vector<std::vector<Interval>> live_intervals(const program::Program& program);
 
 /// About what a layer has.

@@ -85,10 +85,6 @@ void divide_into_chunks(const ShardedGraph& graph, StepTasks& tasks) {
   }
 }
 
-/// How many tasks longer what is sent stays: as long as its receiver has for it (received_before in
-/// lower.cpp), a forward and a backward task.
-constexpr std::size_t tasks_to_send = 2;
-
 /// The kinds of task that touch a value first and last.
 struct Use {
   std::optional<pipeline::TaskKind> first;

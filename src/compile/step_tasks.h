@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,10 @@ enum class Times : std::uint8_t {
   once_after  // with the last chunk: what reads sums over the micro-batch
 };
 
+/// How many tasks longer what is sent stays: as long as its receiver has for it (received_before in
+/// lower.cpp), a forward and a backward task.
+inline constexpr std::size_t tasks_to_send = 2;
+
 struct StepTasks {
   std::array<std::vector<std::size_t>, 4> steps;  // by kind of task, in the graph's order
   std::vector<std::int64_t> slots;                // by value, of a micro-batch
@@ -33,8 +38,8 @@ struct StepTasks {
 /// Gives the steps of each phase to the task of that phase; those that make nothing but gradients
 /// of parameters to a task of their own, where the order has such tasks. A value has one slot for
 /// each micro-batch whose value is alive at once in the order, and one more where it is fed or
-/// received, so that the next arrives early; what is sent stays for a task longer, so that nothing
-/// waits for its peer. Sums, rounded weights and those of other meshes have one for all
+/// received, so that the next arrives early; what is sent stays `tasks_to_send` longer, so that
+/// nothing waits for its peer. Sums, rounded weights and those of other meshes have one for all
 /// micro-batches. What follows from samples is of their chunk; what several chunks add to is not,
 /// nor what reads that.
 StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan,

@@ -182,9 +182,13 @@ struct Words {
   }
 
   InfeasibleText operator()(const plan::PaddedTransfer& problem) const {
-    return {{kind == model::Kind::vgg ? "vgg.num_classes" : "model.vocab_size"},
-            format("several stages use {}, whose {} rows {} ranks do not divide; choose a multiple",
-                   problem.tensor, problem.rows, problem.ranks)};
+    const std::string key = kind == model::Kind::vgg ? "vgg.num_classes" : "model.vocab_size";
+    return {
+        {key},
+        format("several stages use {}, whose {} rows {} ranks of a stage do not divide; set {} = "
+               "{}, or parallel.tensor to fewer ranks",
+               problem.tensor, problem.rows, problem.ranks, key,
+               (problem.rows / problem.ranks + 1) * problem.ranks)};
   }
 
   InfeasibleText operator()(const plan::BadPin& problem) const {

@@ -156,7 +156,7 @@ std::string words_of_ranks(const Job& job) {
 
 }  // namespace
 
-void count_ranks_on_gpu(Job& job, comm::World& world) {
+void settle_gpus(Job& job, comm::World& world) {
   if (job.device == Device::cpu) return;
   const machine::CudaFacts facts = cuda_facts();
   const machine::CudaDevice& gpu = facts.devices.at(static_cast<std::size_t>(job.gpu.index));

@@ -43,7 +43,7 @@ void require_device(const Job& job);
 void take_gpu(Job& job, const comm::World& world);
 /// Then counts the ranks that have taken the same GPU, and settles how tensors pass between ranks:
 /// by NCCL where each has a GPU to itself and all of them load it. All call together.
-void count_ranks_on_gpu(Job& job, comm::World& world);
+void settle_gpus(Job& job, comm::World& world);
 
 /// For the ranks of a job that are threads, before they start; null where they share no device.
 /// Errors: UserError(environment) for more ranks than can share one.

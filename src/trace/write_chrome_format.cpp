@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/json.h"
+#include "program/program.h"
 #include "trace/chrome_format.h"
 
 namespace fourfold::trace {

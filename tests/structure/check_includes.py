@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that includes follow the table of src/README.md, and that each library and standard output have one wrapper."""
+"""Checks that includes follow the table of src/README.md, that a file reaches the headers of what it names from other rooms, and
+that each library and standard output have one wrapper."""
+import pathlib
 import re
 
 import repository
@@ -101,12 +103,62 @@ def wrapper_finding(name, path, place, only_users):
             "in tests/structure/check_includes.py (or, for the system's own header, to SYSTEM)")
 
 
+ADDED = ("tests", "structure", "added_ops")  # written for a tree that has these ops
+COMMENT_OR_TEXT = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"')
+WORD = re.compile(r"\w+")
+
+
+class Reach:
+    """What files of src/ and tests/ reach by includes, which precompiled headers and merged sources hide from the compiler."""
+
+    def __init__(self, root):
+        self.root, self.words_of, self.headers_of, self.reached = root, {}, {}, {}
+
+    def read(self, path):
+        if path not in self.words_of:
+            self.words_of[path] = set(WORD.findall((self.root / path).read_text()))
+            named = [name for _, quote, name in includes(self.root, path) if quote == '"']
+            folders = ("src", "tests", pathlib.PurePosixPath(path).parent)
+            self.headers_of[path] = {f"{folder}/{name}" for folder in folders for name in named
+                                     if (self.root / folder / name).is_file()}
+
+    def headers(self, path):
+        """All that the file includes, directly and by way of others."""
+        if path not in self.reached:
+            found, waiting = set(), [path]
+            while waiting:
+                here = waiting.pop()
+                self.read(here)
+                waiting += self.headers_of[here] - found
+                found |= self.headers_of[here]
+            self.reached[path] = found
+        return self.reached[path]
+
+    def findings(self, path, rooms):
+        """Names `room::name` that neither a header of the room or of a test, which the file reaches, nor the file itself has."""
+        code = COMMENT_OR_TEXT.sub(lambda match: " " * len(match[0]), (self.root / path).read_text())
+        said, own = set(), set(re.findall(r"(?<!:)\b\w+", code))
+        for match in re.finditer(rf"(?<![\w:])({'|'.join(rooms)})::(\w+)", code):
+            room, name = match[1], match[2]
+            headers = [header for header in self.headers(path) if header.startswith((f"src/{room}/", "tests/"))]
+            if match[0] in said or name in own or any(name in self.words_of[header] for header in headers):
+                continue
+            said.add(match[0])
+            place = f"{path}:{code.count(chr(10), 0, match.start()) + 1}"
+            yield f"{place}: names {match[0]}, of which none of its includes knows; include its header of {room}/"
+
+
 def findings(root):
+    reach = Reach(root)
     table = repository.rooms(root)
     yield from table_findings(table)
     only_users = {}
     for path in repository.files(root):
-        if path.parts[0] != "src" or path.suffix not in SOURCES:
+        if path.parts[0] not in ("src", "tests") or path.suffix not in SOURCES:
+            continue
+        if table and path.parts[:3] != ADDED:
+            yield from reach.findings(path, sorted(table))
+        if path.parts[0] == "tests":
             continue
         room = path.parts[1] if len(path.parts) > 2 else None  # None: main.cpp, which may see every room
         if path.suffix in (".h", ".cuh") and "#pragma once" not in (root / path).read_text():

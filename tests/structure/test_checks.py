@@ -250,6 +250,12 @@ class Includes(CheckTest):
         self.append("src/run/run.h", '#include "extra/thing.h"')
         self.expect(check_includes, "'extra' is not a room", "add a row")
 
+    def test_a_name_whose_header_is_not_included(self):
+        self.append("src/plan/plan.h", "inline int made = 0;")
+        self.write("tests/uses.cpp", '#include "cli/all.h"\nconst int seen = plan::made;  // not plan::spoken\n'
+                                     'const std::string text = "plan::said";\nconst int also = plan::unmade;\n')
+        self.expect(check_includes, "tests/uses.cpp:4:", "names plan::unmade", "include its header of plan/")
+
     def test_an_include_without_its_room(self):
         self.append("src/run/run.h", '#include "other.h"')
         self.expect(check_includes, "src/run/run.h:6:", '"room/other.h"')

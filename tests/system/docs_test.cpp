@@ -162,9 +162,13 @@ class Docs : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  /// In the place of the real one, which a test must not need.
+  /// The kinds of characters of the real text.
+  static constexpr std::string_view kinds =
+      "\n ,.:;!?()-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+  /// In the place of the real one, which a test must not need: its vocabulary is as large.
   static std::string some_text() {
-    std::string text;
+    std::string text(kinds);
     for (int verse = 1; verse <= 2000; ++verse)
       text += format("{}:{} In the beginning was line number {}; and it was so.\n", verse / 30 + 1,
                      verse % 30 + 1, verse);
@@ -173,8 +177,6 @@ class Docs : public testing::Test {
   /// As many characters as the real one has, of as many kinds.
   static std::string text_of_its_size() {
     constexpr std::size_t size = 4'236'031;
-    const std::string kinds =
-        "\n ,.:;!?()-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     std::string text;
     while (text.size() < size) text += kinds;
     return text.substr(0, size);

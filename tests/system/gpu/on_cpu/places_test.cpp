@@ -26,7 +26,7 @@ class GpuPlaces : public GpuCommands {
       job::Job job;
       job.device = job::Device::cuda;
       job::take_gpu(job, world);
-      job::count_ranks_on_gpu(job, world);
+      job::settle_gpus(job, world);
       places[world.rank().index()] = job.gpu;
     });
     return places;
