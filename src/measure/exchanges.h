@@ -33,9 +33,10 @@ struct ExchangeTimes {
   LineFit fit;
 };
 
-/// Times the exchange at each size, which is rounded down to what the members can share evenly.
-/// All ranks call together and get the same figures. Requires at least two sizes, and ranks x
-/// stride to divide the world but for sends.
+/// Times the exchange at each size, which is rounded down to what the members can share evenly, and
+/// ends with the first that takes longer than 0.1 s. All ranks call together and get the same
+/// figures. Requires at least two sizes, the smallest first, and ranks x stride to divide the world
+/// but for sends.
 ExchangeTimes measure_exchange(comm::World& world, const Exchange& exchange,
                                const std::vector<std::int64_t>& sizes_bytes, double seconds_each);
 

@@ -1,7 +1,7 @@
 // Time to compile and to prove the steps of pipelines, and how it grows: twice the micro-batches
-// are twice the instructions. CPU seconds of one thread; "x half" is the median, over rounds, of
-// the time beside that of half as many micro-batches in the same round.
-//   compile_bench                              the table: medians of five rounds
+// are twice the instructions. CPU seconds of one thread, the fewest of all rounds, for other work
+// on the machine only ever adds to them; "x half" is beside half as many micro-batches.
+//   compile_bench                              the table: nine rounds
 //   compile_bench gpipe|1f1b STAGES MICROS...  some rows, one round: for a profiler
 #include <algorithm>
 #include <cstdio>
@@ -74,51 +74,29 @@ Times measure(const Case& wanted) {
   return times;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
+std::string times_half(double now_s, double half_s) {
+  return format("{:.3f} s | {}", now_s, half_s > 0 ? format("{:.2f}", now_s / half_s) : "");
 }
-
-/// What one number of micro-batches took in all rounds, and how often the time of half as many in
-/// the same round.
-struct Column {
-  std::vector<double> seconds, times_half;
-
-  void add(double now_s) { seconds.push_back(now_s); }
-  void add(double now_s, double half_s) {
-    seconds.push_back(now_s);
-    times_half.push_back(now_s / half_s);
-  }
-  std::string text() const {
-    return format("{:.3f} s | {}", median(seconds),
-                  times_half.empty() ? "" : format("{:.2f}", median(times_half)));
-  }
-};
 
 /// Rounds of all numbers in turn, so that a machine whose speed changes meets neighbours alike.
 void print_rows(Schedule schedule, std::size_t stages, const std::vector<std::int64_t>& micros,
                 int rounds) {
-  std::vector<Column> compiling(micros.size()), verifying(micros.size());
-  std::vector<std::size_t> instructions(micros.size());
-  for (int round = 0; round < rounds; ++round) {
-    Times before;
+  std::vector<Times> fastest(micros.size());
+  for (int round = 0; round < rounds; ++round)
     for (std::size_t i = 0; i < micros.size(); ++i) {
       const Times times = measure({schedule, stages, micros[i]});
-      if (i > 0 && micros[i] == 2 * micros[i - 1]) {
-        compiling[i].add(times.compile_s, before.compile_s);
-        verifying[i].add(times.verify_s, before.verify_s);
-      } else {
-        compiling[i].add(times.compile_s);
-        verifying[i].add(times.verify_s);
-      }
-      instructions[i] = times.instructions;
-      before = times;
+      Times& best = fastest[i];
+      best = {times.instructions,
+              round == 0 ? times.compile_s : std::min(best.compile_s, times.compile_s),
+              round == 0 ? times.verify_s : std::min(best.verify_s, times.verify_s)};
     }
-  }
-  for (std::size_t i = 0; i < micros.size(); ++i)
+  for (std::size_t i = 0; i < micros.size(); ++i) {
+    const Times half = i > 0 && micros[i] == 2 * micros[i - 1] ? fastest[i - 1] : Times{};
     std::printf("| %s | %zu | %ld | %zu | %s | %s |\n", std::string(to_string(schedule)).c_str(),
-                stages, micros[i], instructions[i], compiling[i].text().c_str(),
-                verifying[i].text().c_str());
+                stages, micros[i], fastest[i].instructions,
+                times_half(fastest[i].compile_s, half.compile_s).c_str(),
+                times_half(fastest[i].verify_s, half.verify_s).c_str());
+  }
   std::fflush(stdout);
 }
 
@@ -135,7 +113,7 @@ int run(const std::vector<std::string>& words) {
   }
   for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b})
     for (const std::size_t stages : {1, 2, 4})
-      print_rows(schedule, stages, {64, 128, 256, 512, 1024, 2048}, 5);
+      print_rows(schedule, stages, {64, 128, 256, 512, 1024, 2048}, 9);
   return 0;
 }
 

@@ -11,9 +11,11 @@ SCRIPT = os.path.join(ROOT, "tests/support/virtual-hosts")
 class Hosts:
     """Made when the block begins, and gone when it ends. `folder` must not exist yet."""
 
-    def __init__(self, folder, hosts, rate, latency=None, cores=None):
+    def __init__(self, folder, hosts, rate, latency=None, cores=None, inside=None):
         self.folder = folder
         words = ["--hosts", str(hosts), "--rate", rate]
+        if inside:
+            words += ["--inside", inside]
         if latency:
             words += ["--latency", latency]
         if cores is not None:

@@ -32,6 +32,7 @@ TEST(VirtualHostsScript, says_what_is_wrong_with_a_command_line_in_one_line) {
        std::vector<Case>{{"up", "up wants a folder"},
                          {"up /no/such/folder --hosts 0", "--hosts 0 is no number from 1 to 200"},
                          {"up /no/such/folder --rate 1gb", "--rate 1gb is no rate such as 500mbit"},
+                         {"up /no/such/folder --inside 9", "--inside 9 is no rate such as 500mbit"},
                          {"up /no/such/folder --latency 1", "--latency 1 is no time such as 50us"},
                          {"up /no/such/folder --cores", "--cores needs a value"},
                          {"up /no/such/folder --ranks 2", "unknown option '--ranks'"},
@@ -113,6 +114,16 @@ TEST_F(VirtualHosts, two_with_one_rank_each_train_as_two_threads_do_over_links_o
   EXPECT_EQ(down.text, "");
   EXPECT_FALSE(fs::exists(path("hosts")));
   EXPECT_TRUE(test::wait_until(test::hang_s, [&] { return up_->processes().empty(); }));
+}
+
+TEST_F(VirtualHosts, ranks_of_one_host_share_the_rate_within_it) {
+  const std::string launcher = format("{} once --hosts 1 --ranks 2 --inside 20mbit --", script);
+  const CommandResult run = train(launcher, "inside-run");
+  ASSERT_EQ(run.code, 0) << run.text;
+  // What the two send each other passes one queue.
+  const auto [bytes, seconds] = gradients_of(path("inside-run"));
+  EXPECT_GT(bytes, 1e5);
+  EXPECT_GE(seconds, 0.9 * 2 * bytes / rate_bytes_per_s);
 }
 
 TEST_F(VirtualHosts, a_program_ends_with_its_exit_code_and_each_host_has_its_name) {
