@@ -71,6 +71,21 @@ double Cluster::pair_bytes_per_s(std::int64_t a, std::int64_t b) const {
   return direct > 0 ? std::min(rate, direct) : rate;
 }
 
+double MeasuredGroup::seconds(double bytes) const {
+  const double line_s = latency_s + bytes / bytes_per_s;
+  if (times.empty()) return line_s;
+  const MeasuredTime &first = times.front(), &last = times.back();
+  if (bytes >= last.bytes) return last.seconds + (bytes - last.bytes) / bytes_per_s;
+  if (bytes <= first.bytes) {
+    const double start_s = std::min(latency_s, first.seconds);
+    return start_s + (first.seconds - start_s) * bytes / first.bytes;
+  }
+  const auto above = std::ranges::upper_bound(times, bytes, {}, &MeasuredTime::bytes);
+  const MeasuredTime &a = *std::prev(above), &b = *above;
+  return a.seconds *
+         std::pow(b.seconds / a.seconds, std::log(bytes / a.bytes) / std::log(b.bytes / a.bytes));
+}
+
 const MeasuredGroup* Cluster::measured(const std::string& kind, std::int64_t ranks,
                                        std::int64_t stride) const {
   const auto found = std::find_if(groups.begin(), groups.end(), [&](const MeasuredGroup& group) {

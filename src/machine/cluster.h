@@ -66,17 +66,27 @@ struct Level {
   bool operator==(const Level&) const = default;
 };
 
+struct MeasuredTime {
+  double bytes = 0, seconds = 0;
+  bool operator==(const MeasuredTime&) const = default;
+};
+
 /// A collective as it was measured; it overrides what follows from the levels. Its time is
-/// latency_s + bytes / bytes_per_s, where `bytes` has the size of the whole tensor: what is
-/// reduced, what is gathered, what all members of a reduce_scatter get together, what a member of
-/// an all_to_all sends, a message.
+/// latency_s + bytes / bytes_per_s or, where `times` has some, what they say: libraries change
+/// their algorithm with the size, and links let a little pass at once, which no line knows. `bytes`
+/// has the size of the whole tensor: what is reduced, what is gathered, what all members of a
+/// reduce_scatter get together, what a member of an all_to_all sends, a message.
 struct MeasuredGroup {
   std::string kind;         // "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"
   std::int64_t ranks = 2;   // members
   std::int64_t stride = 1;  // between the numbers of two neighbours
   double latency_s = 0;
   double bytes_per_s = 0;
+  std::vector<MeasuredTime> times = {};  // the smallest first
   bool operator==(const MeasuredGroup&) const = default;
+
+  /// Between two times the logarithms lie on a line; beyond the last one the rate goes on.
+  double seconds(double bytes) const;
 };
 
 /// The kinds that an entry may have.

@@ -170,6 +170,16 @@ class ClusterReader {
                                   : format("{}: the levels join {}", count, product));
   }
 
+  MeasuredTime measured_time(const YamlNode& node, const MeasuredGroup& group) {
+    MapReader reader = map(node, "this time");
+    const MeasuredTime time{reader.positive("bytes", Quantity::bytes),
+                            reader.positive("time", Quantity::seconds)};
+    reader.refuse_others();
+    if (!group.times.empty() && group.times.back().bytes >= time.bytes)
+      refuse(node, "its bytes are not above those of the time before", "sort the times by bytes");
+    return time;
+  }
+
   MeasuredGroup group(const YamlNode& node, const Cluster& cluster) {
     MapReader reader = map(node, "this group");
     MeasuredGroup group;
@@ -178,6 +188,9 @@ class ClusterReader {
     group.stride = reader.whole("stride", 1);
     group.latency_s = reader.quantity("latency", Quantity::seconds);
     group.bytes_per_s = reader.positive("rate", Quantity::bytes_per_s);
+    if (reader.has("times"))
+      for (const YamlNode& time : reader.list("times"))
+        group.times.push_back(measured_time(time, group));
     reader.refuse_others();
     if (!problems_.empty()) return group;
     const std::int64_t ranks = cluster.ranks();
@@ -253,10 +266,19 @@ std::string to_yaml(const Cluster& cluster, const std::string& comment) {
     text += format("file_system: {}\n",
                    quantity_text(cluster.file_system_bytes_per_s, Quantity::bytes_per_s));
   if (!cluster.groups.empty()) text += "groups:\n";
-  for (const MeasuredGroup& group : cluster.groups)
-    text += format("  - {{kind: {}, ranks: {}, stride: {}, latency: {}, rate: {}}}\n", group.kind,
+  for (const MeasuredGroup& group : cluster.groups) {
+    text += format("  - {{kind: {}, ranks: {}, stride: {}, latency: {}, rate: {}", group.kind,
                    group.ranks, group.stride, quantity_text(group.latency_s, Quantity::seconds),
                    quantity_text(group.bytes_per_s, Quantity::bytes_per_s));
+    std::string before = ", times: [";
+    for (const MeasuredTime& time : group.times) {
+      text +=
+          format("{}{{bytes: {}, time: {}}}", before, quantity_text(time.bytes, Quantity::bytes),
+                 quantity_text(time.seconds, Quantity::seconds));
+      before = ", ";
+    }
+    text += group.times.empty() ? "}\n" : "]}\n";
+  }
   return text;
 }
 

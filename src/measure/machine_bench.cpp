@@ -155,7 +155,7 @@ std::string product_line(const ProductTime& product) {
 
 std::string exchange_line(const ExchangeTimes& times) {
   return format(
-      "  {:<14} {:>4} ranks, stride {:>3}  {:>8.1f} us + {:>6.2f} GB/s   spread {:>3.0f}%"
+      "  {:<14} {:>4} ranks, stride {:>3}  {:>8.1f} us + {:>7.4g} GB/s   spread {:>3.0f}%"
       "   line within {:.0f}%",
       times.exchange.kind, times.exchange.ranks, times.exchange.stride, 1e6 * times.fit.latency_s,
       times.fit.bytes_per_s / 1e9, 100 * times.spread, 100 * times.fit.worst_error);
@@ -167,6 +167,15 @@ double rounded(double value) {
   double number = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), number);
   return number;
+}
+
+machine::MeasuredGroup measured_group(const ExchangeTimes& exchange) {
+  machine::MeasuredGroup group{
+      exchange.exchange.kind,          exchange.exchange.ranks,           exchange.exchange.stride,
+      rounded(exchange.fit.latency_s), rounded(exchange.fit.bytes_per_s), {}};
+  for (const TimedBytes& sample : exchange.samples)
+    group.times.push_back({sample.bytes, rounded(sample.seconds)});
+  return group;
 }
 
 machine::ComputeRate rate_of(const std::vector<ProductTime>& products, DType dtype) {
@@ -257,9 +266,7 @@ machine::Cluster cluster_of(const MachineTimes& times, const MachineBenchOptions
     cluster.levels.push_back(level_of("network", hosts, send_at(times, host_ranks), host_ranks));
   for (const ExchangeTimes& exchange : times.exchanges)
     if (world_size % (exchange.exchange.ranks * exchange.exchange.stride) == 0)
-      cluster.groups.push_back({exchange.exchange.kind, exchange.exchange.ranks,
-                                exchange.exchange.stride, rounded(exchange.fit.latency_s),
-                                rounded(exchange.fit.bytes_per_s)});
+      cluster.groups.push_back(measured_group(exchange));
   return cluster;
 }
 

@@ -83,7 +83,8 @@ double Pricer::seconds(MoveKind kind, const std::vector<AxisGroup>& groups, cons
   if (apart.size() == 1)
     if (const auto* measured =
             cluster_.measured(std::string(to_string(kind)), apart[0].ranks, apart[0].stride))
-      return sent.calls * measured->latency_s + sent.payload_bytes / measured->bytes_per_s;
+      return sent.calls > 0 ? sent.calls * measured->seconds(sent.payload_bytes / sent.calls)
+                            : sent.payload_bytes / measured->bytes_per_s;
   double rate = std::numeric_limits<double>::infinity(), latency = 0, ranks = 1;
   for (const AxisGroup& group : apart) {
     const Link& link = link_of(group);

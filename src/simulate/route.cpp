@@ -266,8 +266,11 @@ Route message_route(const Links& links, std::span<const std::pair<Rank, Rank>> p
 
 Way choose_way(const Route& route, Exchange exchange, std::size_t members, double payload_bytes,
                const machine::MeasuredGroup* measured) {
-  if (measured != nullptr)
-    return {measured->latency_s, 1 / measured->bytes_per_s / route.alone_s, false};
+  if (measured != nullptr) {
+    const double seconds = measured->seconds(payload_bytes),
+                 latency_s = std::min(measured->latency_s, seconds);
+    return {latency_s, (seconds - latency_s) / payload_bytes / route.alone_s, false};
+  }
   const double n = static_cast<double>(members);
   switch (exchange) {
     case Exchange::message:

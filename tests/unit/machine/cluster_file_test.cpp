@@ -96,6 +96,7 @@ TEST(ClusterFile, what_is_written_reads_back_to_the_same_cluster) {
   cluster.ranks_per_device = 3;
   cluster.file_system_bytes_per_s = 2.5e12;
   cluster.groups.push_back({"send", 2, 1, 1e-5 / 3, 1e10 / 3});
+  cluster.groups.push_back({"send", 2, 4, 1e-5, 1e10, {{1e3 / 3, 1e-6 / 3}, {1e6, 1e-4}}});
   EXPECT_EQ(parsed(to_yaml(cluster)), cluster);
 }
 
@@ -185,6 +186,11 @@ TEST(ClusterFile, a_fault_is_told_with_its_line) {
       "rate: 8 GB/s}",
       "rate: 8 GB/s}\n  - {kind: all_reduce, ranks: 4, stride: 2, latency: 1 us, rate: 1 GB/s}",
       "m.yaml:28:5: error: the same kind, ranks and stride stand here twice");
+  expect_fault("rate: 8 GB/s}", "rate: 8 GB/s, times: [{bytes: 4 kB, time: 0 s}]}",
+               "time is '0 s', expected more than 0");
+  expect_fault("rate: 8 GB/s}",
+               "rate: 8 GB/s, times: [{bytes: 4 kB, time: 1 us}, {bytes: 4 kB, time: 2 us}]}",
+               "its bytes are not above those of the time before");
   expect_fault("units: 2", "units: 9223372036854775807", "at most 100000000 devices");
   expect_fault("title: \"Two hosts of four\"", "title: [a]", "title is a list, expected a text");
   EXPECT_NE(refusal_of([] { parsed(""); }).find("the file is nothing, expected a map"),

@@ -66,5 +66,18 @@ TEST(Cluster, a_measured_group_is_found_by_kind_ranks_and_stride) {
   EXPECT_EQ(cluster.measured("all_reduce", 2, 2), nullptr);
 }
 
+TEST(Cluster, times_of_a_measured_group_lie_between_those_of_sizes) {
+  MeasuredGroup group{"all_reduce", 4, 1, 2, 5};
+  EXPECT_DOUBLE_EQ(group.seconds(10), 4) << "a line, without times";
+  group.times = {{100, 3}, {10000, 300}};
+  EXPECT_DOUBLE_EQ(group.seconds(100), 3);
+  EXPECT_DOUBLE_EQ(group.seconds(1000), 30);
+  EXPECT_DOUBLE_EQ(group.seconds(10000), 300);
+  EXPECT_DOUBLE_EQ(group.seconds(10010), 302) << "the rate goes on";
+  EXPECT_DOUBLE_EQ(group.seconds(50), 2.5) << "from the latency on";
+  group.latency_s = 9;
+  EXPECT_DOUBLE_EQ(group.seconds(50), 3) << "what less took cannot take longer";
+}
+
 }  // namespace
 }  // namespace fourfold::machine

@@ -64,6 +64,9 @@ TEST(Price, what_was_measured_of_a_group_replaces_links_and_latency) {
   const Sent sent{.calls = 2, .payload_bytes = 16, .sent_bytes = 12};
   EXPECT_DOUBLE_EQ(pricer.seconds(MoveKind::all_gather, {{4, 1}}, sent), 2 * 3 + 16. / 4);
   EXPECT_DOUBLE_EQ(pricer.seconds(MoveKind::reduce_scatter, {{4, 1}}, sent), 2 * 3 * .5 + 12. / 8);
+  cluster.groups[0].times = {{2, 3}, {8, 5}};
+  EXPECT_DOUBLE_EQ(pricer_of(cluster).seconds(MoveKind::all_gather, {{4, 1}}, sent), 2 * 5)
+      << "two calls of 8 bytes";
 }
 
 TEST(Price, products_take_what_the_device_reaches_for_their_size_and_all_else_its_bytes) {

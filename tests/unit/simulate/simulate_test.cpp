@@ -278,6 +278,14 @@ TEST(Simulate, a_measured_group_takes_what_was_measured) {
               (1 + 5 * 2 + 2 * 5) * us + 7.0 / 8 * 64 * mib / (20 * gb));
 }
 
+TEST(Simulate, a_measured_group_takes_the_times_of_sizes_where_they_are_known) {
+  machine::Cluster cluster = two_levels(2, 4);
+  cluster.groups = {{"all_reduce", 8, 1, 30 * us, 7 * gb, {{16 * mib, 5e-3}, {64 * mib, 11e-3}}}};
+  const Job job = collectives_of_eight();
+  const Simulation simulation = simulate(job, "train", cluster);
+  expect_near(times_of(job, simulation, 0, "all_reduce").end_s, 11e-3);
+}
+
 TEST(Simulate, the_slower_of_two_units_of_a_pair_decides) {
   machine::Cluster cluster = two_levels(1, 4);
   // Two pairs with strong links, weak ones between them.
