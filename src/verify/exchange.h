@@ -88,7 +88,7 @@ struct CheckedJob {
 
 /// groups, matching.
 void check_matching(const CheckedJob& job, std::size_t program, std::vector<Fault>& faults);
-/// deadlock, of all ranks together.
+/// deadlock and launch, of all ranks together.
 void check_progress(const CheckedJob& job, std::size_t program, std::vector<Fault>& faults);
 
 }  // namespace fourfold::verify

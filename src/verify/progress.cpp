@@ -1,5 +1,6 @@
-// deadlock: whether the streams of all ranks come to their end when nothing completes before all
-// partners have reached it.
+// deadlock, launch: whether the streams of all ranks come to their end when nothing completes
+// before all partners have reached it; and whether they still do where each rank begins its
+// collectives one after another.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -10,10 +11,29 @@
 namespace fourfold::verify {
 namespace {
 
+/// The collectives of several members in the order of the list, which is that of their launches.
+std::vector<std::uint32_t> launches(const Program& program, const Stops& stops) {
+  std::vector<std::uint32_t> all;
+  for (std::size_t group = 0; group < stops.collectives.size(); ++group)
+    if (program.groups[group].members.size() > 1)
+      all.insert(all.end(), stops.collectives[group].begin(), stops.collectives[group].end());
+  std::ranges::sort(all);
+  return all;
+}
+
 class Progress {
  public:
-  Progress(const CheckedJob& job, std::size_t program, const Runners& runners)
-      : job_(job), program_(program), runners_(runners) {
+  /// A rank begins a collective when its stream reaches it, or only after those that stand before
+  /// it in the list, whatever their streams.
+  enum class Collectives : std::uint8_t { side_by_side, in_one_chain };
+
+  Progress(const CheckedJob& job, std::size_t program, const Runners& runners,
+           Collectives collectives)
+      : job_(job), program_(program), runners_(runners), launches_(job.classes.size()) {
+    if (collectives == Collectives::in_one_chain)
+      for (std::size_t i = 0; i < job.classes.size(); ++i)
+        launches_[i] = launches(job.classes[i].bundle->programs[program],
+                                job.classes[i].skeletons[program].stops);
     set_up();
     while (!ready_.empty()) {
       const Place place = ready_.back();
@@ -27,8 +47,8 @@ class Progress {
         runners_.list, [&](const Runners::Runner& runner) { return !blocked_stream(runner.rank); });
   }
 
-  /// The fault of all ranks, some of which are blocked.
-  Fault fault() const {
+  /// The fault of all ranks, some of which are blocked, by the rule of that name.
+  Fault fault(std::string_view rule) const {
     std::size_t ranks = 0;
     std::optional<Place> first;
     for (const Runners::Runner& runner : runners_.list)
@@ -36,7 +56,7 @@ class Progress {
         if (!first) first = place;
         ++ranks;
       }
-    return fault_from(first.value(), ranks);
+    return fault_from(rule, first.value(), ranks);
   }
 
  private:
@@ -49,6 +69,7 @@ class Progress {
     std::vector<bool> recorded;           // events
     std::vector<std::uint32_t> arrived;   // of each group: collectives reached
     std::vector<std::uint32_t> channels;  // of each message
+    std::uint32_t launched = 0;           // of the launches of its class, as far as they are over
   };
   struct Meeting {
     std::vector<Place> waiting;
@@ -104,7 +125,7 @@ class Progress {
           if (!progress.recorded[stop->id]) return;
           break;
         case Stop::Kind::collective:
-          arrive(place, stop->id);
+          if (!launch_before(place)) arrive(place, stop->id);
           return;
         case Stop::Kind::send:
         case Stop::Kind::recv:
@@ -113,6 +134,16 @@ class Progress {
       }
       ++progress.next[place.stream];
     }
+  }
+
+  /// The stream whose collective is launched before the one at which a stream stands: nothing where
+  /// that one comes next.
+  std::optional<Place> launch_before(const Place& place) const {
+    const std::vector<std::uint32_t>& all = launches_[job_.class_of[place.rank]];
+    const std::uint32_t instruction = stop_at(place)->instruction;
+    if (!std::ranges::binary_search(all, instruction)) return std::nullopt;
+    const std::uint32_t next = all[ranks_[place.rank].launched];
+    return next == instruction ? std::nullopt : std::optional(stream_at(place.rank, next));
   }
 
   void wake(const Place& place) { ready_.push_back(place); }
@@ -142,7 +173,15 @@ class Progress {
     ++meeting.completed;
     const std::vector<Place> all = std::move(meeting.waiting);
     meeting.waiting.clear();
-    for (const Place& member : all) pass(member);
+    for (const Place& member : all) pass_collective(member);
+  }
+
+  void pass_collective(const Place& place) {
+    const std::vector<std::uint32_t>& all = launches_[job_.class_of[place.rank]];
+    const bool is_launch = std::ranges::binary_search(all, stop_at(place)->instruction);
+    pass(place);
+    std::uint32_t& launched = ranks_[place.rank].launched;
+    if (is_launch && ++launched < all.size()) wake(stream_at(place.rank, all[launched]));
   }
 
   void arrive(const Place& place, Channel& channel, bool is_send) {
@@ -162,7 +201,7 @@ class Progress {
   };
 
   /// Follows the chain of those waited for until it closes or ends.
-  Fault fault_from(const Place& first, std::size_t ranks) const {
+  Fault fault_from(std::string_view rule, const Place& first, std::size_t ranks) const {
     std::vector<Place> chain = {first};
     std::string end;
     for (;;) {
@@ -185,7 +224,7 @@ class Progress {
     };
     if (!std::all_of(chain.begin(), chain.end(), is_own)) std::erase_if(chain, is_own);
     if (end.empty()) end = format("rank {}", chain.front().rank);
-    return job_.fault("deadlock", chain.front().rank, program_, stop_at(chain.front())->instruction,
+    return job_.fault(rule, chain.front().rank, program_, stop_at(chain.front())->instruction,
                       format("{}; {} ranks never end", chain_text(chain, end), ranks));
   }
 
@@ -210,6 +249,7 @@ class Progress {
       case Stop::Kind::wait:
         return {Place{place.rank, stops(place.rank).record_streams[stop.id]}, {}};
       case Stop::Kind::collective:
+        if (const auto before = launch_before(place)) return {before, {}};
         return blocker_of_collective(place, stop.id);
       case Stop::Kind::send:
       case Stop::Kind::recv:
@@ -265,8 +305,9 @@ class Progress {
   const CheckedJob& job_;
   std::size_t program_;
   const Runners& runners_;
-  std::vector<RankProgress> ranks_;  // those of runners are used
-  std::vector<Meeting> meetings_;    // of each communicator
+  std::vector<std::vector<std::uint32_t>> launches_;  // of each class; none where side by side
+  std::vector<RankProgress> ranks_;                   // those of runners are used
+  std::vector<Meeting> meetings_;                     // of each communicator
   std::vector<Channel> channels_;
   std::vector<Place> ready_;
 };
@@ -274,15 +315,19 @@ class Progress {
 }  // namespace
 
 void check_progress(const CheckedJob& job, std::size_t program, std::vector<Fault>& faults) {
+  using enum Progress::Collectives;
   // Where other rules have found faults, ranks may be out of step in ways that only they can tell.
   const MeetingsView meetings = job.meetings(program);
+  // Who comes to an end in one chain also does side by side.
   if (faults.empty())
     if (const auto few = one_of_each_class(meetings);
-        few && Progress(job, program, *few).is_complete())
+        few && Progress(job, program, *few, in_one_chain).is_complete())
       return;
   const Runners all = all_runners(meetings);
-  if (const Progress progress(job, program, all); !progress.is_complete())
-    faults.push_back(progress.fault());
+  const Progress chained(job, program, all, in_one_chain);
+  if (chained.is_complete()) return;
+  const Progress progress(job, program, all, side_by_side);
+  faults.push_back(progress.is_complete() ? chained.fault("launch") : progress.fault("deadlock"));
 }
 
 }  // namespace fourfold::verify

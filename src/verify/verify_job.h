@@ -24,6 +24,12 @@
 //   deadlock   Streams that run concurrently on all ranks come to their end even if no collective
 //              and no message completes before all partners have reached it.
 //
+//   launch     So they do where each rank begins its collectives of several members one after
+//              another, in the order of its list, and each waits until the one before it is over:
+//              there is one order of all collectives of a job in which every device can launch its
+//              own. A device that has no room for two at a time needs no more. Messages go on
+//              beside them.
+//
 //   bundle     All ranks have the same programs, world and meshes.
 #pragma once
 

@@ -91,6 +91,18 @@ void move_earlier(Program& program, std::size_t from, std::size_t to) {
   insert_instruction(program, to, moved);
 }
 
+/// The rank at the other end of a diagonal of two groups: the next coordinate on all axes of both.
+std::optional<Rank> corner_across(const Program& program, const Group& a, const Group& b) {
+  const Mesh& mesh = program.meshes[a.mesh.index()];
+  auto corner = mesh.coordinates_of(program.rank).value();
+  for (const Group* group : {&a, &b})
+    for (const AxisId axis : group->axes)
+      corner[axis.index()] = (corner[axis.index()] + 1) % mesh.axes[axis.index()].size;
+  for (std::size_t i = 0; i < mesh.ranks.size(); ++i)
+    if (mesh.coordinates(i) == corner) return mesh.ranks[i];
+  return std::nullopt;
+}
+
 /// Ranks at both ends of a diagonal of two axes: each waits for another corner, in a circle.
 std::optional<Seeded> cross_orders(Job& job, std::mt19937& random) {
   const auto site = pick(job, random, [&](const Program& program, std::size_t at) {
@@ -101,21 +113,97 @@ std::optional<Seeded> cross_orders(Job& job, std::mt19937& random) {
   const std::size_t other = *next_of_other_group(program, site->instruction);
   const Group& a = program.groups[group_of(program.instructions[site->instruction])->index()];
   const Group& b = program.groups[group_of(program.instructions[other])->index()];
-  const Mesh& mesh = program.meshes[a.mesh.index()];
   Seeded result = seeded(job, *site, false);
-  // The corner across: the next coordinate on all axes of both.
-  auto corner = mesh.coordinates_of(Rank(site->rank)).value();
-  for (const Group* group : {&a, &b})
-    for (const AxisId axis : group->axes)
-      corner[axis.index()] = (corner[axis.index()] + 1) % mesh.axes[axis.index()].size;
-  for (std::size_t i = 0; i < mesh.ranks.size(); ++i)
-    if (mesh.coordinates(i) == corner)
-      swap_whats(job, {mesh.ranks[i].index(), site->program, site->instruction}, other);
+  if (const auto corner = corner_across(program, a, b))
+    swap_whats(job, {corner->index(), site->program, site->instruction}, other);
   swap_whats(job, *site, other);
   return result;
 }
 
+/// The task of an instruction, as its number.
+std::size_t number_of_task(const Program& program, std::size_t at) {
+  std::size_t task = 0;
+  while (task + 1 < program.tasks.size() && program.tasks[task].end <= at) ++task;
+  return task;
+}
+
+/// What has to be issued before instruction `at` for instruction `later`, of another stream, to
+/// come before it too: the waits before it and itself, where these may; nothing where they may not.
+std::vector<std::size_t> issued_with(const Program& program, std::size_t at, std::size_t later) {
+  const StreamId stream = program.instructions[later].stream;
+  std::vector<std::size_t> moved;
+  if (stream == program.instructions[at].stream) return moved;
+  for (std::size_t i = at + 1; i < later; ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.stream != stream) continue;
+    const auto* wait = std::get_if<Wait>(&instruction.what);
+    if (wait == nullptr) return {};
+    for (std::size_t k = at; k < i; ++k)
+      if (const auto* record = std::get_if<Record>(&program.instructions[k].what);
+          record != nullptr && record->event == wait->event)
+        return {};
+    moved.push_back(i);
+  }
+  moved.push_back(later);
+  return moved;
+}
+
+/// The next collective of another group that could as well be launched before this one: streams and
+/// events leave that open. `suits(group, other)`.
+template <class Suits>
+std::optional<std::size_t> next_launch(const Program& program, std::size_t at, Suits&& suits) {
+  for (std::size_t i = at + 1; i < program.instructions.size(); ++i) {
+    if (number_of_task(program, i) != number_of_task(program, at)) break;
+    if (!is_shared(program, i)) continue;
+    const Group& a = program.groups[group_of(program.instructions[at])->index()];
+    const Group& b = program.groups[group_of(program.instructions[i])->index()];
+    if (suits(a, b) && !issued_with(program, at, i).empty()) return i;
+  }
+  return std::nullopt;
+}
+
+/// Issues the later one of two collectives first; what streams and events order stays as it is.
+void launch_before(Program& program, std::size_t at, std::size_t later) {
+  for (const std::size_t from : issued_with(program, at, later)) move_earlier(program, from, at++);
+}
+
+/// The same as cross_orders, where streams and events leave the order open.
+std::optional<Seeded> cross_launches(Job& job, std::mt19937& random) {
+  const auto site = pick(job, random, [](const Program& program, std::size_t at) {
+    return is_shared(program, at) && next_launch(program, at, is_across);
+  });
+  if (!site) return std::nullopt;
+  const Program& program = program_at(job, *site);
+  const std::size_t other = *next_launch(program, site->instruction, is_across);
+  const auto corner = corner_across(
+      program, program.groups[group_of(program.instructions[site->instruction])->index()],
+      program.groups[group_of(program.instructions[other])->index()]);
+  Seeded result = seeded(job, *site, false);
+  for (const std::size_t rank : {site->rank, corner.value().index()})
+    launch_before(job[rank].programs[site->program], site->instruction, other);
+  return result;
+}
+
+/// Two groups of this rank that are not one and have another rank in common.
+bool share_ranks(const Group& a, const Group& b) {
+  std::size_t common = 0;
+  for (const Rank rank : a.members) common += b.members.has(rank) ? 1U : 0U;
+  return common > 1 && a.name != b.name;
+}
+
+std::optional<Seeded> swap_launches(Job& job, std::mt19937& random) {
+  const auto site = pick(job, random, [](const Program& program, std::size_t at) {
+    return is_shared(program, at) && next_launch(program, at, share_ranks);
+  });
+  return on_one(job, site, [&](const Site& at) {
+    Program& program = program_at(job, at);
+    launch_before(program, at.instruction, *next_launch(program, at.instruction, share_ranks));
+  });
+}
+
 void add_collectives(std::vector<Mutation>& list) {
+  list.push_back({"launches of two groups swapped on one rank", {"launch"}, true, swap_launches});
+  list.push_back({"launches of two groups in crossed orders", {"launch"}, true, cross_launches});
   list.push_back(
       {"a collective dropped on one rank", {"matching"}, true, [](Job& job, std::mt19937& random) {
          return on_one(job, pick_shared(job, random),

@@ -117,6 +117,66 @@ TEST(VerifyJob, a_message_of_another_micro_batch_is_a_fault) {
   expect_job_fault(job, "matching", 2, "sends it for micro-batch 0, it is of 1");
 }
 
+/// Four ranks gather one tensor along axis a, and another along the axes `second`, on streams of
+/// their own, which do not wait for each other. `crossed`: ranks that issue the second one first.
+std::vector<Bundle> two_gathers(const std::vector<std::string>& second,
+                                const std::vector<std::size_t>& crossed = {}) {
+  const Mesh mesh{"main", {{"a", 2}, {"b", 2}}, {Rank(0), Rank(1), Rank(2), Rank(3)}};
+  std::vector<Bundle> job;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    std::vector<std::vector<std::string>> groups = {{"a"}, second};
+    const auto name_of = [](const std::vector<std::string>& axes) {
+      return axes.size() == 1 ? axes[0] : axes[0] + "-" + axes[1];
+    };
+    Builder b("gather", Rank(rank), mesh, {"math", "a", name_of(second)});
+    for (const auto& axes : groups) {
+      const std::string cut = axes.size() == 1 ? axes[0] : axes[0] + "," + axes[1];
+      b.group(axes);
+      b.buffer("part." + name_of(axes), {4}, {}, {cut});
+      b.buffer("whole." + name_of(axes), {4}, {BufferRole::output, DType::f32});
+    }
+    b.task(TaskKind::forward);
+    for (const auto& axes : groups) {
+      const std::string part = "part." + name_of(axes);
+      b.op("math", op::Fill{1, {b.local(part, 0)}}, {part});
+      b.order("math", name_of(axes));
+    }
+    if (std::ranges::count(crossed, rank) > 0) std::swap(groups[0], groups[1]);
+    for (const auto& axes : groups)
+      b.all_gather(name_of(axes), "part." + name_of(axes), "whole." + name_of(axes));
+    const Program program = b.finish();
+    job.push_back({{program}, program.persistent_bytes, program.transient_bytes});
+  }
+  return job;
+}
+
+/// What rule launch says of a job; nothing where it is content.
+std::string launch_fault(const std::vector<Bundle>& job) {
+  std::string text;
+  for (const Fault& fault : verify_all(job)) {
+    if (fault.rule == "launch") text += fault.message;
+    EXPECT_NE(fault.rule, "deadlock") << fault.message;
+  }
+  return text;
+}
+
+TEST(VerifyJob, collectives_that_no_order_of_launches_serves_are_a_fault) {
+  EXPECT_EQ(all(verify_all(two_gathers({"b"}))), "");
+  EXPECT_EQ(all(verify_all(two_gathers({"a", "b"}))), "");
+  // Whichever ranks of one line do otherwise than the others: one order is still that of all.
+  for (const std::vector<std::size_t>& crossed : {std::vector<std::size_t>{1}, {0, 1}, {0, 2}})
+    EXPECT_EQ(launch_fault(two_gathers({"b"}, crossed)), "");
+  const std::string across = launch_fault(two_gathers({"b"}, {0, 3}));
+  EXPECT_TRUE(across.starts_with("rank 0: gather: forward: instruction 7 (all_gather part.a"))
+      << across;
+  EXPECT_NE(across.find("it waits for rank 0, which waits in instruction 6 (all_gather part.b"),
+            std::string::npos)
+      << across;
+  EXPECT_TRUE(across.ends_with("; 4 ranks never end")) << across;
+  // Two ranks that meet in both are enough.
+  EXPECT_NE(launch_fault(two_gathers({"a", "b"}, {1})), "");
+}
+
 /// Rank 0 sends a table, or what it looked up for one micro-batch; rank 1 takes it once and uses it
 /// with the tokens of two.
 std::vector<Bundle> one_message_for_two_micro_batches(bool sends_table) {
@@ -271,7 +331,8 @@ void seed_faults(const std::vector<std::vector<Bundle>>& jobs, std::uint32_t tim
 
 TEST(VerifyJob, seeded_faults_are_caught_and_named) {
   seed_faults({grid_job({2, 1, 2, 1}), grid_job({1, 2, 2, 2}), grid_job({2, 2, 2, 2}),
-               grid_job({2, 2, 1, 1}), pipeline_job(1), pipeline_job(2), job_of_many_kinds(12)},
+               grid_job({2, 2, 1, 1}), pipeline_job(1), pipeline_job(2), job_of_many_kinds(12),
+               two_gathers({"b"}), two_gathers({"a", "b"})},
               3);
 }
 
