@@ -1,9 +1,12 @@
 #include "program/meetings.h"
 
+#include <functional>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "program/bind.h"
 
@@ -27,36 +30,76 @@ std::string name_of(const Program& program, const Group& group) {
   return format("{} of mesh {}", group.name, program.meshes[group.mesh.index()].name);
 }
 
+/// Equal entries have equal hashes; different ones seldom: groups of one name differ at their ends.
+std::size_t hash_of(const Communicators::Entry& entry) {
+  std::size_t hash = std::hash<std::string>()(entry.name);
+  const auto add = [&](std::size_t number) {
+    hash = (hash ^ number) * std::size_t{0x9e3779b97f4a7c15};  // 2^64 by the golden ratio
+    hash ^= hash >> 32;
+  };
+  add(entry.members.size());
+  if (entry.members.empty()) return hash;
+  add(entry.members.front().index());
+  add(entry.members[entry.members.size() - 1].index());
+  return hash;
+}
+
 /// The communicators of the ranks of one class. Ranks whose group has the same first member have
 /// one, so that its members are listed once and not by each of them.
 class GroupsOfClass {
  public:
   explicit GroupsOfClass(const Program& program)
-      : program_(program), known_(program.groups.size()) {}
+      : program_(program), known_(program.groups.size()) {
+    for (std::size_t i = 0; i < known_.size(); ++i) {
+      const Group& group = program.groups[i];
+      const Mesh& mesh = program.meshes[group.mesh.index()];
+      known_[i].resize(mesh.ranks.size());
+      names_.push_back(name_of(program, group));
+      std::vector<std::size_t>& strides = strides_.emplace_back();
+      for (const AxisId axis : group.axes) strides.push_back(stride_of(mesh, axis));
+    }
+  }
 
   std::vector<std::uint32_t> of(Rank rank, Communicators& communicators) {
     std::vector<std::uint32_t> numbers;
     numbers.reserve(known_.size());
     std::optional<MeshId> looked_at;
-    std::vector<std::int64_t> coordinates;
+    std::size_t place = 0;
     for (std::size_t i = 0; i < known_.size(); ++i) {
       const Group& group = program_.groups[i];
       const Mesh& mesh = program_.meshes[group.mesh.index()];
-      if (looked_at != group.mesh) coordinates = coordinates_of(mesh, rank);
+      if (looked_at != group.mesh) place = place_of(mesh, rank);
       looked_at = group.mesh;
-      const std::size_t first = first_place(mesh, group, coordinates);
-      const auto [known, is_new] = known_[i].try_emplace(first, 0);
-      if (is_new)
-        known->second =
-            communicators.number({name_of(program_, group), members_from(mesh, group, first)});
-      numbers.push_back(known->second);
+      std::size_t first = place;  // its coordinates on the axes of the group are 0
+      for (std::size_t j = 0; j < group.axes.size(); ++j) {
+        const auto size = static_cast<std::size_t>(mesh.axes[group.axes[j].index()].size);
+        first -= place / strides_[i][j] % size * strides_[i][j];
+      }
+      std::optional<std::uint32_t>& known = known_[i][first];
+      if (!known) known = communicators.number({names_[i], members_from(mesh, group, first)});
+      numbers.push_back(*known);
     }
     return numbers;
   }
 
  private:
+  static std::size_t place_of(const Mesh& mesh, Rank rank) {
+    const auto place = mesh.ranks.position(rank);
+    require(place.has_value(), "a rank of a class is on the meshes of its groups");
+    return *place;
+  }
+  /// Between the places of two ranks that are neighbours on the axis.
+  static std::size_t stride_of(const Mesh& mesh, AxisId axis) {
+    std::size_t stride = 1;
+    for (std::size_t i = axis.index() + 1; i < mesh.axes.size(); ++i)
+      stride *= static_cast<std::size_t>(mesh.axes[i].size);
+    return stride;
+  }
+
   const Program& program_;
-  std::vector<std::map<std::size_t, std::uint32_t>> known_;  // by group and first place
+  std::vector<std::vector<std::optional<std::uint32_t>>> known_;  // by group and first place
+  std::vector<std::string> names_;                                // by group
+  std::vector<std::vector<std::size_t>> strides_;                 // by group and its axes
 };
 
 }  // namespace
@@ -93,16 +136,31 @@ Stops stops_of(const Program& program) {
   return result;
 }
 
-std::uint32_t Communicators::number(const Entry& entry) {
-  const auto [place, inserted] =
-      numbers_.try_emplace(entry, static_cast<std::uint32_t>(entries_.size()));
-  if (inserted) entries_.push_back(&place->first);
-  return place->second;
+std::uint32_t Communicators::number(Entry entry) {
+  const std::size_t mask = places_.size() - 1;
+  std::size_t place = hash_of(entry) & mask;
+  for (; places_[place] > 0; place = (place + 1) & mask)
+    if (entries_[places_[place] - 1] == entry) return places_[place] - 1;
+  entries_.push_back(std::move(entry));
+  const auto number = static_cast<std::uint32_t>(entries_.size());
+  places_[place] = number;
+  if (2 * entries_.size() > places_.size()) grow();
+  return number - 1;
+}
+
+void Communicators::grow() {
+  places_.assign(2 * places_.size(), 0);
+  const std::size_t mask = places_.size() - 1;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    std::size_t place = hash_of(entries_[i]) & mask;
+    while (places_[place] > 0) place = (place + 1) & mask;
+    places_[place] = static_cast<std::uint32_t>(i + 1);
+  }
 }
 
 std::string Communicators::text(std::uint32_t number) const {
-  std::string text = format("{}: ranks", entries_[number]->name);
-  for (const Rank member : entries_[number]->members) text += format(" {}", member.index());
+  std::string text = format("{}: ranks", entries_[number].name);
+  for (const Rank member : entries_[number].members) text += format(" {}", member.index());
   return text;
 }
 

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -43,17 +42,21 @@ class Communicators {
   struct Entry {
     std::string name;  // "y of mesh main"
     Ranks members;
-    auto operator<=>(const Entry&) const = default;
+    bool operator==(const Entry&) const = default;
   };
-  std::uint32_t number(const Entry& entry);
-  const Entry& operator[](std::uint32_t number) const { return *entries_[number]; }
+  /// Cost: constant, and linear in the members where they are listed.
+  std::uint32_t number(Entry entry);
+  const Entry& operator[](std::uint32_t number) const { return entries_[number]; }
   std::size_t size() const { return entries_.size(); }
   /// "y of mesh main: ranks 2 3".
   std::string text(std::uint32_t number) const;
 
  private:
-  std::map<Entry, std::uint32_t> numbers_;
-  std::vector<const Entry*> entries_;
+  std::vector<Entry> entries_;
+  void grow();
+
+  /// By hash of an entry: its number and 1, or 0 where there is none; then the next place.
+  std::vector<std::uint32_t> places_ = std::vector<std::uint32_t>(16);
 };
 
 /// Whom one rank meets in one program.

@@ -17,7 +17,8 @@ namespace fourfold::simulate {
 class Network {
  public:
   /// Ports through which the same flows of the same routes go count as one, so that the cost of a
-  /// change does not grow with the number of ranks. Cost: n log n in the uses of all routes.
+  /// change does not grow with the number of ranks. Cost: linear in the uses of all routes, by the
+  /// logarithm of the ways in which ports differ.
   explicit Network(std::span<const Route> routes);
 
   /// Something takes a route from now on, or no longer does. `mover` names it. The movers whose

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -10,6 +11,34 @@
 
 namespace fourfold::simulate {
 namespace {
+
+/// Ports are counted where there are at most so many for each use of them, and else sorted.
+constexpr std::size_t most_range_a_use = 16;
+
+/// Where ports stand in a list of uses that is sorted by them. Cost: constant where the ports are
+/// close together, else that of a search.
+class PortPlaces {
+ public:
+  explicit PortPlaces(std::span<const Use> uses) : uses_(uses) {
+    if (uses.empty()) return;
+    first_ = uses.front().port;
+    const std::size_t range = uses.back().port - first_ + 1;
+    if (range > most_range_a_use * uses.size()) return;
+    places_.resize(range);
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      places_[uses[i].port - first_] = static_cast<std::uint32_t>(i);
+  }
+  std::size_t of(std::uint32_t port) const {
+    if (!places_.empty()) return places_[port - first_];
+    return static_cast<std::size_t>(std::ranges::lower_bound(uses_, port, {}, &Use::port) -
+                                    uses_.begin());
+  }
+
+ private:
+  std::span<const Use> uses_;
+  std::uint32_t first_ = 0;
+  std::vector<std::uint32_t> places_;  // of each port from the first on
+};
 
 /// Adds up what the groups of a route need, then asks whether each needs as long as the others.
 class RouteBuilder {
@@ -40,11 +69,10 @@ class RouteBuilder {
 
   Route route() && {
     Route route;
-    std::ranges::stable_sort(uses_, {}, [](const OfGroup& use) { return use.use.port; });
+    route.uses = used_ports();
+    const PortPlaces places(route.uses);
     for (const OfGroup& some : uses_) {
-      if (route.uses.empty() || route.uses.back().port != some.use.port)
-        route.uses.push_back({some.use.port, 0, 0, some.use.bytes_per_s});
-      Use& use = route.uses.back();
+      Use& use = route.uses[places.of(some.use.port)];
       use.flows += some.use.flows;
       use.bytes += some.use.flows * some.use.bytes;
       use.bytes_per_s = std::min(use.bytes_per_s, some.use.bytes_per_s);
@@ -52,10 +80,8 @@ class RouteBuilder {
     for (Use& use : route.uses) use.bytes /= use.flows;
     std::vector<double> needs_s;
     for (const Group& group : groups_) needs_s.push_back(group.link_s);
-    std::size_t at = 0;
     for (const OfGroup& some : uses_) {
-      while (route.uses[at].port != some.use.port) ++at;
-      const Use& use = route.uses[at];
+      const Use& use = route.uses[places.of(some.use.port)];
       needs_s[some.group] = std::max(needs_s[some.group], use.flows * use.bytes / use.bytes_per_s);
     }
     for (std::size_t i = 0; i < groups_.size(); ++i) {
@@ -84,6 +110,29 @@ class RouteBuilder {
     return std::max(a, b) - std::min(a, b) <= 1e-12 * std::max(a, b);
   }
 
+  /// One use of each port, sorted, with nothing added up yet.
+  std::vector<Use> used_ports() const {
+    std::vector<std::uint32_t> ports;
+    std::uint32_t end = 0;
+    for (const OfGroup& some : uses_) end = std::max(end, some.use.port + 1);
+    if (end > most_range_a_use * uses_.size()) {
+      for (const OfGroup& some : uses_) ports.push_back(some.use.port);
+      std::ranges::sort(ports);
+      const auto again = std::ranges::unique(ports);
+      ports.erase(again.begin(), again.end());
+    } else {
+      std::vector<bool> is_used(end);
+      for (const OfGroup& some : uses_) is_used[some.use.port] = true;
+      for (std::uint32_t port = 0; port < end; ++port)
+        if (is_used[port]) ports.push_back(port);
+    }
+    std::vector<Use> uses;
+    uses.reserve(ports.size());
+    constexpr double any = std::numeric_limits<double>::infinity();
+    for (const std::uint32_t port : ports) uses.push_back({port, 0, 0, any});
+    return uses;
+  }
+
   const Links& links_;
   bool is_collective_;
   std::vector<Group> groups_;
@@ -91,11 +140,11 @@ class RouteBuilder {
   std::vector<std::uint32_t> ports_;
 };
 
-std::vector<std::int64_t> sorted_devices(const Links& links, const Ranks& group) {
-  std::vector<std::int64_t> devices;
+void set_sorted_devices(const Links& links, const Ranks& group,
+                        std::vector<std::int64_t>& devices) {
+  devices.clear();
   for (const Rank rank : group) devices.push_back(links.device_of(rank));
   std::ranges::sort(devices);
-  return devices;
 }
 
 /// How many levels a binary tree of so many has below its root.
@@ -108,18 +157,26 @@ struct Members {
   std::int64_t number = 0;
   std::size_t count = 0;
 };
-/// The units with members, in their order.
-std::vector<Members> members_of_units(const Links& links, std::size_t level,
-                                      const std::vector<std::int64_t>& devices) {
-  std::vector<Members> units;
-  units.reserve(devices.size());
-  for (const std::int64_t device : devices) {
-    const std::int64_t number = links.number_of_unit(level, device);
-    if (units.empty() || units.back().number != number) units.push_back({number, 0});
-    ++units.back().count;
+/// The members of one group after another: their devices, sorted, and by level the units that have
+/// some, in their order. Memory is kept from group to group.
+struct GroupOnLinks {
+  std::vector<std::int64_t> devices;
+  std::vector<std::vector<Members>> units;
+
+  void set(const Links& links, const Ranks& group) {
+    set_sorted_devices(links, group, devices);
+    units.resize(links.num_levels());
+    for (std::size_t level = 0; level < units.size(); ++level) {
+      units[level].clear();
+      for (const std::int64_t device : devices) {
+        const std::int64_t number = links.number_of_unit(level, device);
+        if (units[level].empty() || units[level].back().number != number)
+          units[level].push_back({number, 0});
+        ++units[level].back().count;
+      }
+    }
   }
-  return units;
-}
+};
 
 /// One past the last of those from `begin` on that one unit of the next level joins.
 std::size_t end_of_joined(const std::vector<Members>& units, std::size_t begin,
@@ -130,7 +187,8 @@ std::size_t end_of_joined(const std::vector<Members>& units, std::size_t begin,
 }
 
 /// From the leaves to the root: on each level a binary tree over the units that have members.
-double tree_latency_s(const Links& links, const std::vector<std::int64_t>& devices) {
+double tree_latency_s(const Links& links, const GroupOnLinks& group) {
+  const std::vector<std::int64_t>& devices = group.devices;
   double latency_s = 0;
   std::size_t most_of_device = 0, run = 0;
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -141,7 +199,7 @@ double tree_latency_s(const Links& links, const std::vector<std::int64_t>& devic
   if (levels.empty()) return 0;
   latency_s += depth(most_of_device) * levels[0].latency_s;
   for (std::size_t level = 0; level < levels.size(); ++level) {
-    const std::vector<Members> units = members_of_units(links, level, devices);
+    const std::vector<Members>& units = group.units[level];
     std::size_t most = 0;
     for (std::size_t begin = 0, end = 0; begin < units.size(); begin = end) {
       end = end_of_joined(units, begin, levels[level].units);
@@ -155,9 +213,9 @@ double tree_latency_s(const Links& links, const std::vector<std::int64_t>& devic
 /// What the rings need at one level: each unit with members sends all that a ring carries out once
 /// and gets it once, over the links of all its members to all other units of theirs.
 void add_rings(RouteBuilder& builder, const Links& links, std::size_t level,
-               const std::vector<std::int64_t>& devices) {
+               const GroupOnLinks& group) {
   const machine::Level& of = links.cluster().levels[level];
-  const std::vector<Members> units = members_of_units(links, level, devices);
+  const std::vector<Members>& units = group.units[level];
   if (units.size() < 2) return;
   for (std::size_t begin = 0, end = 0; begin < units.size(); begin = end) {
     end = end_of_joined(units, begin, of.units);
@@ -193,11 +251,13 @@ std::string_view to_string(Exchange exchange) {
   return names[static_cast<std::size_t>(exchange)];
 }
 
-Route ring_route(const Links& links, std::span<const Ranks> groups) {
+Route ring_route(const Links& links, std::span<const Ranks* const> groups) {
   RouteBuilder builder(links, true);
-  for (const Ranks& group : groups) {
+  GroupOnLinks on_links;
+  for (const Ranks* group : groups) {
     builder.begin_group();
-    const std::vector<std::int64_t> devices = sorted_devices(links, group);
+    on_links.set(links, *group);
+    const std::vector<std::int64_t>& devices = on_links.devices;
     double sum_s = 0, least_s = links.hop(devices.back(), devices.front()).latency_s;
     for (std::size_t i = 0; i < devices.size(); ++i) {
       const std::int64_t from = devices[i], to = devices[(i + 1) % devices.size()];
@@ -207,18 +267,19 @@ Route ring_route(const Links& links, std::span<const Ranks> groups) {
       if (from == to) builder.add_link(hop.link_bytes_per_s);
     }
     // What starts past the cheapest hop passes all others.
-    builder.set_latency(sum_s - least_s, tree_latency_s(links, devices));
+    builder.set_latency(sum_s - least_s, tree_latency_s(links, on_links));
     for (std::size_t level = 0; level < links.num_levels(); ++level)
-      add_rings(builder, links, level, devices);
+      add_rings(builder, links, level, on_links);
   }
   return std::move(builder).route();
 }
 
-Route all_to_all_route(const Links& links, std::span<const Ranks> groups) {
+Route all_to_all_route(const Links& links, std::span<const Ranks* const> groups) {
   RouteBuilder builder(links, true);
-  for (const Ranks& group : groups) {
+  std::vector<std::int64_t> devices;
+  for (const Ranks* group : groups) {
     builder.begin_group();
-    const std::vector<std::int64_t> devices = sorted_devices(links, group);
+    set_sorted_devices(links, *group, devices);
     const double n = static_cast<double>(devices.size());
     double latency_s = 0, link_s = 0;
     std::vector<std::uint32_t> ports;

@@ -41,9 +41,9 @@ struct Route {
 /// The groups' rings: as many of each group as its links allow, which share what it sends, each in
 /// an order that leaves and enters each unit once. Their double binary trees go through the same
 /// ports. In its ring's place a group has AxoNN's beta (eqs 9 and 10) at the narrowest level.
-Route ring_route(const Links& links, std::span<const Ranks> groups);
+Route ring_route(const Links& links, std::span<const Ranks* const> groups);
 /// Each member sends to all others at once.
-Route all_to_all_route(const Links& links, std::span<const Ranks> groups);
+Route all_to_all_route(const Links& links, std::span<const Ranks* const> groups);
 /// Messages from the first to the second.
 Route message_route(const Links& links, std::span<const std::pair<Rank, Rank>> pairs);
 

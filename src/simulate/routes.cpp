@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -68,15 +67,15 @@ void Routes::add_groups(std::size_t runner, const std::vector<Needs>& needs) {
       const std::pair<std::uint32_t, bool> key(own[i], is_ring);
       if (const auto known = of_communicator_.find(key); known != of_communicator_.end())
         return known->second;
-      std::vector<Ranks> groups;
-      std::set<std::uint32_t> seen;
+      std::vector<const Ranks*> groups;
       if (runners_.are_all) {
-        groups.push_back(members);
+        groups.push_back(&members);
       } else {
+        std::vector<bool> seen(meetings_.communicators->size());
         for (const std::size_t sibling : ranks_of_class_[meetings_.class_of[rank]]) {
           const std::uint32_t number = meetings_.partners(sibling).groups[i];
-          if (seen.insert(number).second)
-            groups.push_back((*meetings_.communicators)[number].members);
+          if (!seen[number]) groups.push_back(&(*meetings_.communicators)[number].members);
+          seen[number] = true;
         }
       }
       return of_communicator_[key] =
