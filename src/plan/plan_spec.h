@@ -53,8 +53,9 @@ enum class WeightGradients : std::uint8_t { automatic, beside, in_turn };
 /// sums of activations and of their gradients, with exchanges of them; sums of which each rank
 /// keeps a block, as gradients of weights on z; gathers of weights, which are begun ahead; and
 /// transfers between stages (Zhuang et al. 2023, arXiv:2211.05322, section 4), which are received
-/// ahead. Where one may not, computation waits for it where it stands. And which computation may
-/// run beside other computation. No bit depends on it.
+/// ahead. Where one may not, computation waits for it where it stands. No bit depends on these. And
+/// where gradients of weights are computed: on a CPU a stream of their own has kernels of one
+/// thread.
 struct Overlap {
   bool all_reduce = true, reduce_scatter = true, all_gather = true, send_recv = true;
   WeightGradients weight_gradients = WeightGradients::automatic;
