@@ -193,7 +193,7 @@ const std::vector<Case> words = {
       "set parallel.overlap.send_recv = true"}},
     {"parallel:\n  pipeline: {stages: 5, stages_per_mesh: 2, schedule: interleaved}",
      {"parallel.pipeline.stages = 5 is not divisible by parallel.pipeline.stages_per_mesh = 2",
-      "choices that work: 4, 6"}},
+      "choices that work: 4 or 6"}},
     {"parallel:\n  pipeline: {stages: 4, stages_per_mesh: 2, schedule: interleaved,\n"
      "    meshes: [{x: 2}, {x: 2}, {x: 2}, {x: 2}]}",
      {"parallel.pipeline.meshes has 4 grids, for parallel.pipeline.stages = 4, 2 per mesh",
