@@ -140,7 +140,7 @@ Verdict grid_is_a_job(const Config& c) {
 Verdict stages_have_layers_each(const Config& c) {
   const plan::PipelineSpec& pipeline = c.plan.pipeline;
   const auto numbers = static_cast<std::int64_t>(pipeline.layers.size());
-  if (numbers == 0 || numbers == pipeline.stages) return std::nullopt;
+  if (numbers == 0 || numbers == pipeline.stages || c.open_axes.stages) return std::nullopt;
   return Finding{format("parallel.pipeline.blocks has {}, for parallel.pipeline.stages = {}",
                         counted(numbers, "number"), pipeline.stages),
                  "write one for each stage, or []"};
@@ -149,19 +149,25 @@ Verdict stages_have_layers_each(const Config& c) {
 Verdict stages_have_meshes_each(const Config& c) {
   const plan::PipelineSpec& pipeline = c.plan.pipeline;
   const auto meshes = static_cast<std::int64_t>(pipeline.grids.size());
-  if (meshes == 0 || meshes == pipeline.stages) return std::nullopt;
+  if (meshes == 0 || meshes == pipeline.stages || c.open_axes.stages) return std::nullopt;
   return Finding{format("parallel.pipeline.meshes has {}, for parallel.pipeline.stages = {}",
                         counted(meshes, "grid"), pipeline.stages),
                  "write one for each stage, or []"};
 }
 
-/// The planner prices grids of one mesh.
-Verdict open_grids_have_one_stage(const Config& c) {
-  if (c.plan.pipeline.stages == 1 || !c.open_axes.any()) return std::nullopt;
-  return Finding{format("the planner does not choose parallel.tensor for parallel.pipeline.stages "
-                        "= {}",
-                        c.plan.pipeline.stages),
-                 "write the sizes of parallel.tensor, or set parallel.pipeline.stages = 1"};
+/// What the planner chooses is not given beside.
+Verdict open_plans_have_no_stages_given(const Config& c) {
+  const plan::PipelineSpec& pipeline = c.plan.pipeline;
+  if (!pipeline.grids.empty() && c.open_axes.any())
+    return Finding{
+        "parallel.pipeline.meshes gives each stage its grid, and auto asks the planner for it",
+        "leave either out"};
+  if (!pipeline.layers.empty() && c.open_axes.stages)
+    return Finding{
+        "parallel.pipeline.blocks has numbers for stages of which auto leaves open how "
+        "many there are",
+        "write the number in parallel.pipeline.stages, or leave the blocks out"};
+  return std::nullopt;
 }
 
 /// A grid of all stages beside grids of their own can only be that of the first one, as settled
@@ -544,8 +550,9 @@ std::span<const Rule> rules() {
        grid_is_a_job},
       {{"parallel.pipeline.blocks", "parallel.pipeline.stages"}, stages_have_layers_each},
       {{"parallel.pipeline.meshes", "parallel.pipeline.stages"}, stages_have_meshes_each},
-      {{"parallel.pipeline.stages", "parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z"},
-       open_grids_have_one_stage},
+      {{"parallel.pipeline.stages", "parallel.pipeline.blocks", "parallel.pipeline.meshes",
+        "parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z"},
+       open_plans_have_no_stages_given},
       {{"parallel.pipeline.meshes", "parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z",
         "parallel.data"},
        meshes_replace_the_grid},

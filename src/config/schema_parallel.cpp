@@ -88,8 +88,10 @@ std::vector<Key> parallel_keys() {
       {.path = "parallel.pipeline.stages",
        .meaning = "Parts that the model's blocks are cut into, one after another, each with ranks "
                   "of its own; 1: the model is not cut. A job has stages x tensor x data ranks, "
-                  "those of a stage in a row.",
-       .field = at_pipeline(&PipelineSpec::stages),
+                  "those of a stage in a row. auto: the planner chooses the number, the schedule "
+                  "and, where these are auto, the sizes of parallel.tensor, for the ranks that are "
+                  "there, on run.machine.",
+       .field = at_stages(),
        .fallback = "1",
        .bounds = between(1, most_layers),
        .unit = "stages",

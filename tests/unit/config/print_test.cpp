@@ -152,6 +152,7 @@ class Randomizer {
     plan::PipelineSpec& pipeline = config_.plan.pipeline;
     pipeline.stages = config_.open_axes.any() ? 1 : 1 + static_cast<std::int64_t>(below(3));
     if (!pipeline.layers.empty()) pipeline.layers.resize(std::size_t(pipeline.stages), 7);
+    if (config_.open_axes.stages) pipeline.layers.clear();
     if (below(2) == 1 || config_.open_axes.any()) return;
     plan::Grid& grid = config_.plan.grid;
     grid.x = grid.y = grid.z = 1;
