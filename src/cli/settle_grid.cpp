@@ -16,7 +16,7 @@ std::optional<std::int64_t> settle_open_grid(config::Config& config,
   if (ranks) there = {*ranks, *ranks};
   const job::ChosenGrid chosen =
       job::choose_grid(asked, there.ranks, job::machine_of(asked, there));
-  job::settle_grid(config, chosen.grid);
+  job::settle_grid(config, chosen);
   screen::tell("grid: " + chosen.text);
   return there.ranks;
 }
@@ -24,8 +24,9 @@ std::optional<std::int64_t> settle_open_grid(config::Config& config,
 void refuse_open_grid(const config::Config& config) {
   if (config.open_axes.any())
     throw UserError(ExitCode::bad_config,
-                    "parallel.tensor = auto is settled by train, plan, program, verify and "
-                    "simulate; give x, y and z as numbers here, as `fourfold plan` prints them");
+                    "parallel.tensor = auto and parallel.pipeline.stages = auto are settled by "
+                    "train, plan, program, verify and simulate; give numbers here, as `fourfold "
+                    "plan` prints them");
 }
 
 }  // namespace fourfold::cli

@@ -1,5 +1,5 @@
-// `parallel.tensor: auto` for the commands: the grid is chosen, and that is said. Not how it is
-// chosen (job/open_grid.h).
+// `parallel.tensor: auto`, and stages that are `auto`, for the commands: the grid is chosen, and
+// that is said. Not how it is chosen (job/open_grid.h).
 #pragma once
 
 #include <cstdint>

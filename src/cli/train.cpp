@@ -321,7 +321,7 @@ void train_threads(const TrainArguments& arguments) {
   if (given.config.open_axes.any()) {
     const job::RanksThere there = job::ranks_of_this_host(given.config);
     chosen = find_grid(arguments, given.config, there);
-    job::settle_grid(given.config, chosen->grid);
+    job::settle_grid(given.config, *chosen);
   }
   Prepared run = prepare(arguments, std::move(given), std::nullopt);
   if (chosen) {
@@ -397,7 +397,7 @@ job::ChosenGrid share_grid(const TrainArguments& arguments, Given& given,
                          {.ranks = static_cast<std::int64_t>(world.size()),
                           .of_host = static_cast<std::int64_t>(world.local_size())});
   });
-  const std::string own = is_first(&world) ? job::to_text(chosen.grid) : "";
+  const std::string own = is_first(&world) ? job::to_text(chosen) : "";
   job::settle_grid(given.config, job::grid_of_text(world.all_gather(own).front()));
   return chosen;
 }

@@ -28,10 +28,10 @@ struct KernelTable {
   static constexpr const char* builtin = "builtin";
 };
 
-/// Which sizes of the grid are the planner's to choose.
+/// Which sizes of the grid are the planner's to choose, and whether the number of stages is.
 struct OpenAxes {
-  bool x = false, y = false, z = false;
-  bool any() const { return x || y || z; }
+  bool x = false, y = false, z = false, stages = false;
+  bool any() const { return x || y || z || stages; }
   bool operator==(const OpenAxes&) const = default;
 };
 
@@ -60,7 +60,7 @@ struct Config {
   /// tells the model.
   DType residual = DType::f32;
   plan::PlanSpec plan;
-  OpenAxes open_axes;            // of plan.grid; their sizes there are 1
+  OpenAxes open_axes;            // of plan.grid and plan.pipeline; their sizes there are 1
   std::string machine = "auto";  // that the planner chooses for: a name, a file, or "auto"
   data::DataSpec data;
   graph::OptimizerSpec optimizer;

@@ -140,7 +140,7 @@ Verdict grid_is_a_job(const Config& c) {
 Verdict stages_have_layers_each(const Config& c) {
   const plan::PipelineSpec& pipeline = c.plan.pipeline;
   const auto numbers = static_cast<std::int64_t>(pipeline.layers.size());
-  if (numbers == 0 || numbers == pipeline.stages) return std::nullopt;
+  if (numbers == 0 || numbers == pipeline.stages || c.open_axes.stages) return std::nullopt;
   return Finding{format("parallel.pipeline.blocks has {}, for parallel.pipeline.stages = {}",
                         counted(numbers, "number"), pipeline.stages),
                  "write one for each stage, or []"};
@@ -149,7 +149,7 @@ Verdict stages_have_layers_each(const Config& c) {
 Verdict stages_have_meshes_each(const Config& c) {
   const plan::PipelineSpec& pipeline = c.plan.pipeline;
   const auto meshes = static_cast<std::int64_t>(pipeline.grids.size());
-  if (meshes == 0 || meshes == pipeline.meshes()) return std::nullopt;
+  if (meshes == 0 || meshes == pipeline.meshes() || c.open_axes.stages) return std::nullopt;
   const bool is_shared = pipeline.stages_per_mesh > 1;
   return Finding{
       format("parallel.pipeline.meshes has {}, for parallel.pipeline.stages = {}{}",
@@ -186,13 +186,24 @@ Verdict shared_meshes_send_beside(const Config& c) {
                  "set parallel.overlap.send_recv = true, or parallel.pipeline.stages_per_mesh = 1"};
 }
 
-/// The planner prices grids of one mesh.
-Verdict open_grids_have_one_stage(const Config& c) {
-  if (c.plan.pipeline.stages == 1 || !c.open_axes.any()) return std::nullopt;
-  return Finding{format("the planner does not choose parallel.tensor for parallel.pipeline.stages "
-                        "= {}",
-                        c.plan.pipeline.stages),
-                 "write the sizes of parallel.tensor, or set parallel.pipeline.stages = 1"};
+/// What the planner chooses is not given beside.
+Verdict open_plans_have_no_stages_given(const Config& c) {
+  const plan::PipelineSpec& pipeline = c.plan.pipeline;
+  if (!pipeline.grids.empty() && c.open_axes.any())
+    return Finding{
+        "parallel.pipeline.meshes gives each stage its grid, and auto asks the planner for it",
+        "leave either out"};
+  if (pipeline.stages_per_mesh > 1 && c.open_axes.any())
+    return Finding{format("parallel.pipeline.stages_per_mesh = {} does not go with auto: the "
+                          "planner gives each mesh one stage",
+                          pipeline.stages_per_mesh),
+                   "write stages and sizes, or set parallel.pipeline.stages_per_mesh = 1"};
+  if (!pipeline.layers.empty() && c.open_axes.stages)
+    return Finding{
+        "parallel.pipeline.blocks has numbers for stages of which auto leaves open how "
+        "many there are",
+        "write the number in parallel.pipeline.stages, or leave the blocks out"};
+  return std::nullopt;
 }
 
 /// A grid of all stages beside grids of their own can only be that of the first one, as settled
@@ -582,8 +593,10 @@ std::span<const Rule> rules() {
       {{"parallel.pipeline.meshes", "parallel.pipeline.stages",
         "parallel.pipeline.stages_per_mesh"},
        stages_have_meshes_each},
-      {{"parallel.pipeline.stages", "parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z"},
-       open_grids_have_one_stage},
+      {{"parallel.pipeline.stages", "parallel.pipeline.stages_per_mesh",
+        "parallel.pipeline.blocks", "parallel.pipeline.meshes", "parallel.tensor.x",
+        "parallel.tensor.y", "parallel.tensor.z"},
+       open_plans_have_no_stages_given},
       {{"parallel.pipeline.meshes", "parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z",
         "parallel.data"},
        meshes_replace_the_grid},

@@ -87,6 +87,20 @@ inline Amount at_axis(std::int64_t plan::Grid::* size, bool OpenAxes::* is_open)
           .open = "auto"};
 }
 
+/// The number of stages, or `auto` likewise.
+inline Amount at_stages() {
+  return {.get = [](Config& config) -> std::optional<std::int64_t> {
+            if (config.open_axes.stages) return std::nullopt;
+            return config.plan.pipeline.stages;
+          },
+          .set =
+              [](Config& config, std::optional<std::int64_t> value) {
+                config.open_axes.stages = !value;
+                config.plan.pipeline.stages = value.value_or(1);
+              },
+          .open = "auto"};
+}
+
 template <class Enum>
 Choice choice(Place<Enum> place, std::vector<std::string> names, std::vector<Enum> values) {
   return {std::move(names),

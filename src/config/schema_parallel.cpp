@@ -89,8 +89,10 @@ std::vector<Key> parallel_keys() {
        .meaning = "Parts that the model's blocks are cut into, one after another, each with ranks "
                   "of its own, or shared as parallel.pipeline.stages_per_mesh says; 1: the model "
                   "is not cut. A job has stages x tensor x data ranks, those of a stage in a row, "
-                  "or as many fewer as share them.",
-       .field = at_pipeline(&PipelineSpec::stages),
+                  "or as many fewer as share them. auto: the planner chooses the number, the "
+                  "schedule and, where these are auto, the sizes of parallel.tensor, for the ranks "
+                  "that are there, on run.machine.",
+       .field = at_stages(),
        .fallback = "1",
        .bounds = between(1, most_layers),
        .unit = "stages",

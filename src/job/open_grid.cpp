@@ -123,9 +123,9 @@ ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
       {.ranks = ranks, .nodes = {}, .simulated = grids_simulated, .keeps_what_is_set = true});
   const search::PricedPlan& first = ranking.answer.plans.front();
   const auto fitting = static_cast<std::int64_t>(ranking.answer.plans.size());
-  return {first.spec.grid,
+  return {first.spec.grid, first.spec.pipeline.stages, first.spec.pipeline.schedule,
           format("{}, order {}: the fastest of {} for {} on {}, {} a step",
-                 search::grid_text(first.spec.grid), join(first.spec.grid.order, " "),
+                 search::shape_text(first.spec), join(first.spec.grid.order, " "),
                  counted(fitting, "grid"), counted(ranks, "rank"), machine.text,
                  format_duration(first.seconds())),
           ranking_text(ranking, grids_simulated)};
@@ -134,34 +134,51 @@ ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
 std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::Config& earlier,
                                     std::int64_t ranks) {
   const plan::Grid& grid = earlier.plan.grid;
-  if (earlier.open_axes.any() || !grid.data || plan::num_ranks(grid) != ranks ||
-      !has_sizes_set(config, grid))
+  const plan::PipelineSpec& pipeline = earlier.plan.pipeline;
+  const bool has_stages_set =
+      config.open_axes.stages || pipeline.stages == config.plan.pipeline.stages;
+  if (earlier.open_axes.any() || !grid.data || !pipeline.grids.empty() ||
+      plan::num_ranks(grid) * pipeline.stages != ranks || !has_sizes_set(config, grid) ||
+      !has_stages_set)
     return std::nullopt;
   return ChosenGrid{grid,
+                    pipeline.stages,
+                    pipeline.schedule,
                     format("{}, order {}: kept from the run's earlier start",
-                           search::grid_text(grid), join(grid.order, " ")),
+                           search::shape_text(earlier.plan), join(grid.order, " ")),
                     {}};
 }
 
-void settle_grid(config::Config& config, const plan::Grid& grid) {
-  config.plan.grid = grid;
+void settle_grid(config::Config& config, const ChosenGrid& chosen) {
+  config.plan.grid = chosen.grid;
+  if (config.open_axes.stages) {
+    config.plan.pipeline.stages = chosen.stages;
+    config.plan.pipeline.schedule = chosen.schedule;
+  }
   config.open_axes = {};
   config::share_values(config);
 }
 
-std::string to_text(const plan::Grid& grid) {
-  return format("{} {} {} {} {}", grid.x, grid.y, grid.z, grid.data.value(), join(grid.order, " "));
+std::string to_text(const ChosenGrid& chosen) {
+  const plan::Grid& grid = chosen.grid;
+  return format("{} {} {} {} {} {} {}", grid.x, grid.y, grid.z, grid.data.value(),
+                join(grid.order, " "), chosen.stages, pipeline::to_string(chosen.schedule));
 }
 
-plan::Grid grid_of_text(const std::string& text) {
+ChosenGrid grid_of_text(const std::string& text) {
   std::istringstream words(text);
-  plan::Grid grid;
+  ChosenGrid chosen;
+  plan::Grid& grid = chosen.grid;
   std::int64_t data = 1;
   words >> grid.x >> grid.y >> grid.z >> data;
   grid.data = data;
   for (std::string& axis : grid.order) words >> axis;
-  require(!words.fail(), "a grid's text has four sizes and four axes");
-  return grid;
+  std::string schedule;
+  words >> chosen.stages >> schedule;
+  const auto read = pipeline::schedule_from(schedule);
+  require(!words.fail() && read, "a grid's text has four sizes, four axes, stages and a schedule");
+  chosen.schedule = *read;
+  return chosen;
 }
 
 }  // namespace fourfold::job

@@ -1,5 +1,5 @@
-// The grid of a configuration that leaves it to the planner, `parallel.tensor: auto`. Not the
-// search (rank_plans.h).
+// The grid, and the stages, of a configuration that leaves them to the planner: `parallel.tensor:
+// auto`, `parallel.pipeline.stages: auto`. Not the search (rank_plans.h).
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "config/config.h"
 #include "machine/cluster.h"
+#include "pipeline/order.h"
 #include "plan/plan_spec.h"
 
 namespace fourfold::job {
@@ -31,26 +32,30 @@ struct ChosenMachine {
 ChosenMachine machine_of(const config::Config& config, const RanksThere& there);
 
 struct ChosenGrid {
-  plan::Grid grid;
+  plan::Grid grid;          // of each stage
+  std::int64_t stages = 1;  // 1: the model is not cut
+  pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
   std::string text;     // which it is, of how many, on what, and what a step takes: a line
   std::string ranking;  // the best ones, for people; empty: it was not chosen now
 };
 /// The fastest grid for so many ranks of a machine, of those that have what the configuration
 /// states: the best ones by closed form are simulated. Requires a settled model (resolve_model),
-/// and a configuration that leaves an axis open. Errors: those of rank_plans.
+/// and a configuration that leaves an axis or the number of stages open. Errors: those of
+/// rank_plans.
 ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
                        const ChosenMachine& machine);
 
 /// The grid of an earlier run in place of a choice; nothing where it has another number of ranks,
-/// or other sizes than the configuration states.
+/// or other sizes or stages than the configuration states.
 std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::Config& earlier,
                                     std::int64_t ranks);
 
-/// Has the grid stand in the configuration as if it had been written there.
-void settle_grid(config::Config& config, const plan::Grid& grid);
+/// Has the grid stand in the configuration as if it had been written there, and the stages where
+/// they were open.
+void settle_grid(config::Config& config, const ChosenGrid& chosen);
 
-/// "2 1 1 2 x y z data", and back.
-std::string to_text(const plan::Grid& grid);
-plan::Grid grid_of_text(const std::string& text);
+/// "2 1 1 2 x y z data 4 1f1b", and back, without its texts.
+std::string to_text(const ChosenGrid& chosen);
+ChosenGrid grid_of_text(const std::string& text);
 
 }  // namespace fourfold::job

@@ -56,6 +56,39 @@ std::string place_of(const Program& program, std::size_t instruction) {
   fail_internal("tasks cover all instructions");
 }
 
+/// A line for each stage of a pipeline: its blocks, ranks and parameters, how many micro-batches
+/// are in flight there at most, and what one of its ranks needs.
+std::string stage_table(const Job& job) {
+  const auto line = [](std::string_view stage, std::string_view layers, std::string_view ranks,
+                       std::string_view parameters, std::string_view in_flight,
+                       std::string_view memory) {
+    return format("{:<9} {:>8} {:>8} {:>12} {:>10} {:>12}\n", stage, layers, ranks, parameters,
+                  in_flight, memory);
+  };
+  std::string text = line("stage", "blocks", "ranks", "parameters", "in flight", "memory");
+  for (std::size_t stage = 0; stage < job.plan.meshes.size(); ++stage) {
+    const Mesh& mesh = job.plan.meshes[stage];
+    double parameters = 0;
+    for (const graph::Value& value : job.graphs.at("train", MeshId(stage)).values)
+      if (value.role == graph::ValueRole::parameter)
+        parameters += static_cast<double>(value.shape.elements());
+    const pipeline::Order& order = job.plan.orders[stage];
+    const bool has_weight_tasks =
+        job.plan.schedule.weight_delay.kind != pipeline::WeightDelay::Kind::none;
+    const std::int64_t in_flight = pipeline::slots_between(
+        order, stage, pipeline::TaskKind::forward,
+        has_weight_tasks ? pipeline::TaskKind::weight_backward : pipeline::TaskKind::backward);
+    const program::Bundle& bundle =
+        bundle_of(job, static_cast<std::int64_t>(mesh.ranks.front().index()));
+    text += line(format("{}", stage), format("{}", job.plan.layers[stage]),
+                 format_grouped(static_cast<std::int64_t>(mesh.ranks.size())),
+                 format_count(parameters), format("{}", in_flight),
+                 format_bytes(bundle.persistent_bytes + bundle.transient_bytes +
+                              checkpoint_copy_bytes(job)));
+  }
+  return text;
+}
+
 // --- traffic
 
 /// Totals of one axis stand before its lines. A collective of several tensors is counted with the
@@ -117,6 +150,7 @@ std::string memory_table(const Job& job) {
                  place_of(job.bundle().at("train"), memory.fullest_instruction));
   for (const MemoryClass& entry : memory.transient) text += memory_line(entry.name, entry.bytes, 4);
   for (const MemoryClass& entry : memory.beside) text += memory_line(entry.name, entry.bytes, 2);
+  if (job.plan.meshes.size() > 1) text += "\n" + stage_table(job);
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -36,22 +37,54 @@ std::int64_t asked_ranks(const config::Config& config, const machine::Cluster& c
                              format_grouped(*asked.nodes)));
     return *asked.nodes * *of_node;
   }
-  const std::int64_t ranks = asked.ranks.value_or(plan::num_ranks(config.plan.grid));
+  const std::int64_t ranks =
+      asked.ranks.value_or(plan::num_ranks(config.plan.grid) * config.plan.pipeline.stages);
   machine::require_ranks(cluster, ranks);
   return ranks;
 }
 
+/// True if the user has written the key.
+bool is_given(const config::Config& config, std::string_view key) {
+  const config::Origin* origin = config.origins.find(key);
+  return origin != nullptr && origin->place != "default" && origin->place != "derived";
+}
+
+/// One more than any number of stages that a step has micro-batches for.
+constexpr std::int64_t too_many_stages = 128;
+
+/// What the configuration states of its stages is kept; else powers of two are looked at.
+void choose_stages(const config::Config& config, const PlansAsked& asked,
+                   search::Question& question) {
+  using enum pipeline::Schedule;
+  const plan::PipelineSpec& pipeline = config.plan.pipeline;
+  const bool is_set = !config.open_axes.stages &&
+                      (asked.keeps_what_is_set || is_given(config, "parallel.pipeline.stages"));
+  question.stages.clear();
+  for (std::int64_t stages = 1; stages < too_many_stages; stages *= 2)
+    question.stages.push_back(stages);
+  if (is_set) question.stages = {pipeline.stages};
+  question.schedules = {one_f_one_b, eager_one_f_one_b, gpipe};
+  const bool has_schedule = is_given(config, "parallel.pipeline.schedule") ||
+                            (asked.keeps_what_is_set && !config.open_axes.stages);
+  if (has_schedule && pipeline.schedule != interleaved) question.schedules = {pipeline.schedule};
+}
+
 search::Question question_of(const config::Config& config, const machine::Cluster& cluster,
-                             std::int64_t ranks) {
+                             std::int64_t ranks, std::int64_t node_ranks) {
   search::Question question;
   question.cluster = &cluster;
   question.ranks = ranks;
   question.spec = config.plan;
   question.layers = model::num_layers(config.model());
   question.has_equal_layers = config.kind == model::Kind::gpt;
-  question.settle = [&config](const plan::Grid& grid) {
+  question.settle = [&config, node_ranks](const plan::Grid& grid, std::int64_t stages) {
     config::Config settled = config;
     settled.plan.grid = grid;
+    plan::PipelineSpec& pipeline = settled.plan.pipeline;
+    pipeline.stages = stages;
+    pipeline.grids.clear();
+    if (!pipeline.reshard.ranks_per_host) pipeline.reshard.ranks_per_host = node_ranks;
+    if (stages == 1) pipeline = {};
     config::share_values(settled);
     return settled.plan;
   };
@@ -137,7 +170,7 @@ double checkpoint_bytes_of(const search::Question& question, const search::Price
           counted(ranking.ranks, "rank"),
           format_bytes(static_cast<std::int64_t>(ranking.answer.memory_bytes)),
           ranking.cluster.name, format_bytes(static_cast<std::int64_t>(least.demand.memory.all())),
-          search::grid_text(least.spec.grid), tensors, ways, ways.empty() ? "" : "or "));
+          search::shape_text(least.spec), tensors, ways, ways.empty() ? "" : "or "));
 }
 
 }  // namespace
@@ -164,19 +197,19 @@ std::optional<std::int64_t> ranks_of_node(const machine::Cluster& cluster) {
 }
 
 Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansAsked& asked) {
-  if (config.plan.pipeline.stages > 1)
-    throw UserError(ExitCode::bad_config,
-                    format("parallel.pipeline.stages = {}: plans for a machine are compared on one "
-                           "mesh; set parallel.pipeline.stages = 1",
-                           config.plan.pipeline.stages));
-  Ranking ranking{
-      .config = std::move(config), .cluster = std::move(cluster), .answer = {}, .rivals = {}};
+  Ranking ranking{.config = std::move(config),
+                  .cluster = std::move(cluster),
+                  .answer = {},
+                  .rivals = {},
+                  .pipelined_rivals = {}};
   ranking.ranks = asked_ranks(ranking.config, ranking.cluster, asked);
   ranking.node_ranks =
       std::min(ranks_of_node(ranking.cluster).value_or(ranking.ranks), ranking.ranks);
   machine::required_rate(ranking.cluster, ranking.config.plan.compute);
   config::share_values(ranking.config);
-  search::Question question = question_of(ranking.config, ranking.cluster, ranking.ranks);
+  search::Question question =
+      question_of(ranking.config, ranking.cluster, ranking.ranks, ranking.node_ranks);
+  choose_stages(ranking.config, asked, question);
   if (asked.keeps_what_is_set) keep_what_is_set(ranking.config, question);
   ranking.answer = search::rank_grids(question);
   if (ranking.answer.plans.empty() && ranking.answer.too_large.empty()) refuse_illegal(ranking);
@@ -189,9 +222,14 @@ Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansA
   const std::int64_t at_once = first.spec.micro_batch_size * ranking.ranks,
                      micros = std::max<std::int64_t>(first.spec.global_batch_size / at_once, 1);
   ranking.checkpoint_bytes = checkpoint_bytes_of(question, first);
-  ranking.rivals = search::price_rivals(
-      ranking.cluster, ranking.ranks, ranking.node_ranks, search::linears_of_step(question, first),
-      static_cast<double>(micros), static_cast<double>(size_bytes(ranking.config.plan.compute)));
+  const std::vector<search::Linear> linears = search::linears_of_step(question, first);
+  const auto element_bytes = static_cast<double>(size_bytes(ranking.config.plan.compute));
+  ranking.rivals = search::price_rivals(ranking.cluster, ranking.ranks, ranking.node_ranks, linears,
+                                        static_cast<double>(micros), element_bytes);
+  if (question.has_equal_layers)
+    ranking.pipelined_rivals = search::price_pipelined_rivals(
+        ranking.cluster, ranking.ranks, ranking.node_ranks, linears, element_bytes,
+        {question.layers, first.spec.global_batch_size, first.price.compute()});
   return ranking;
 }
 

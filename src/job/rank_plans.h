@@ -1,5 +1,6 @@
-// Every legal grid of a configuration priced on a described machine, the best ones compiled and
-// simulated: what `plan --machine` asks. Not how it is shown (ranking_text.h).
+// Every legal grid of a configuration, of one mesh and of stages, priced on a described machine,
+// the best ones compiled and simulated: what `plan --machine` asks. Not how it is shown
+// (ranking_text.h).
 #pragma once
 
 #include <cstddef>
@@ -22,14 +23,15 @@ struct Ranking {
   std::int64_t node_ranks = 1;  // of a host, as far as the machine says what that is
   search::Answer answer;        // with a plan at least
   std::vector<search::Rival> rivals;
-  double checkpoint_bytes = 0;  // of one, its headers apart
+  std::vector<search::Rival> pipelined_rivals;  // of a model of equal blocks
+  double checkpoint_bytes = 0;                  // of one, its headers apart
 };
 
 /// What is asked.
 struct PlansAsked {
   std::optional<std::int64_t> ranks, nodes;  // one of them; none: as many as the grid needs
   std::size_t simulated = 0;                 // so many of the best are compiled and simulated
-  /// Only grids that have the sizes and the order that the configuration states.
+  /// Only grids that have the sizes, the order and the stages that the configuration states.
   bool keeps_what_is_set = false;
 };
 
@@ -41,7 +43,9 @@ bool has_sizes_set(const config::Config& config, const plan::Grid& grid);
 std::optional<std::int64_t> ranks_of_node(const machine::Cluster& cluster);
 
 /// Prices all grids, and compiles and simulates the best ones. The grid of the configuration is not
-/// looked at but for its order and strategy, unless what is set there is to be kept.
+/// looked at but for its order and strategy, unless what is set there is to be kept. A number of
+/// stages, and a schedule, that the configuration states are kept in any case; else all powers of
+/// two are looked at, in every schedule.
 /// Requires a settled model (resolve_model). Errors: UserError(bad_config) for nodes of a machine
 /// that does not say what they are, and a type that it has no rate for; UserError(does_not_fit) for
 /// ranks that it does not have, where no grid is legal, with grids that are, or where none fits the

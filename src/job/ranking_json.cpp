@@ -40,35 +40,46 @@ Json plan_json(std::size_t number, const PricedPlan& plan, const PricedPlan& fir
                                {"sent_bytes", entry.sent_bytes},
                                {"seconds", entry.seconds}}));
   }
-  return Json::object({{"plan", number},
-                       {"x", grid.x},
-                       {"y", grid.y},
-                       {"z", grid.z},
-                       {"data", grid.data.value_or(1)},
-                       {"order", Json::array_of(grid.order)},
-                       {"micro_batch_size", plan.spec.micro_batch_size},
-                       {"accumulation", plan.accumulation},
-                       {"activation_checkpointing", plan::to_string(plan.spec.checkpointing)},
-                       {"seconds", Json::object({{"step", price.step()},
-                                                 {"hidden", price.hidden()},
-                                                 {"slower_beside_traffic", price.slower_by},
-                                                 {"products", price.products},
-                                                 {"other_rows", price.others},
-                                                 {"weights", price.weights},
-                                                 {"gradients", price.gradients},
-                                                 {"activations", price.activations},
-                                                 {"axonn_equation_9", plan.linears_s}})},
-                       {"memory_bytes", Json::object({{"all", memory.all()},
-                                                      {"room", plan.demand.room_bytes},
-                                                      {"parameters", memory.parameters},
-                                                      {"rounded_parameters", memory.rounded},
-                                                      {"optimizer", memory.optimizer},
-                                                      {"gradients", memory.gradients},
-                                                      {"weights_in_use", memory.weights},
-                                                      {"activations", memory.activations}})},
-                       {"traffic", std::move(traffic)},
-                       {"simulated", simulated_json(plan)},
-                       {"longer_than_plan_1", search::excess(first, plan)}});
+  Json stages = Json::array();
+  for (const search::StageOfPlan& stage : plan.stages)
+    stages.push(Json::object({{"blocks", stage.layers},
+                              {"micro_batches_in_flight", stage.in_flight},
+                              {"memory_bytes", stage.memory_bytes}}));
+  return Json::object(
+      {{"plan", number},
+       {"stages", plan.spec.pipeline.stages},
+       {"schedule",
+        plan.stages.empty() ? Json() : Json(pipeline::to_string(plan.spec.pipeline.schedule))},
+       {"of_stages", std::move(stages)},
+       {"x", grid.x},
+       {"y", grid.y},
+       {"z", grid.z},
+       {"data", grid.data.value_or(1)},
+       {"order", Json::array_of(grid.order)},
+       {"micro_batch_size", plan.spec.micro_batch_size},
+       {"accumulation", plan.accumulation},
+       {"activation_checkpointing", plan::to_string(plan.spec.checkpointing)},
+       {"seconds", Json::object({{"step", price.step()},
+                                 {"hidden", price.hidden()},
+                                 {"slower_beside_traffic", price.slower_by},
+                                 {"products", price.products},
+                                 {"other_rows", price.others},
+                                 {"weights", price.weights},
+                                 {"gradients", price.gradients},
+                                 {"activations", price.activations},
+                                 {"waiting_for_stages", price.pipeline},
+                                 {"axonn_equation_9", plan.linears_s}})},
+       {"memory_bytes", Json::object({{"all", memory.all()},
+                                      {"room", plan.demand.room_bytes},
+                                      {"parameters", memory.parameters},
+                                      {"rounded_parameters", memory.rounded},
+                                      {"optimizer", memory.optimizer},
+                                      {"gradients", memory.gradients},
+                                      {"weights_in_use", memory.weights},
+                                      {"activations", memory.activations}})},
+       {"traffic", std::move(traffic)},
+       {"simulated", simulated_json(plan)},
+       {"longer_than_plan_1", search::excess(first, plan)}});
 }
 
 }  // namespace
@@ -81,6 +92,11 @@ Json ranking_json(const Ranking& ranking, std::size_t top,
     plans.push(plan_json(i + 1, answer.plans[i], answer.plans[0]));
   for (const search::Rival& rival : ranking.rivals)
     rivals.push(Json::object({{"name", rival.name}, {"seconds", rival.seconds}}));
+  Json pipelined = Json::array();
+  for (const search::Rival& rival : ranking.pipelined_rivals)
+    pipelined.push(Json::object({{"name", rival.name},
+                                 {"seconds", rival.seconds},
+                                 {"waiting_for_stages", rival.waiting_s}}));
   Json json = Json::object({{"machine", ranking.cluster.name},
                             {"ranks", ranking.ranks},
                             {"memory_bytes", answer.memory_bytes},
@@ -90,7 +106,8 @@ Json ranking_json(const Ranking& ranking, std::size_t top,
                             {"too_large", answer.too_large.size()},
                             {"simulated", answer.simulated},
                             {"plans", std::move(plans)},
-                            {"rivals", std::move(rivals)}});
+                            {"rivals", std::move(rivals)},
+                            {"pipelined_rivals", std::move(pipelined)}});
   if (cost) json.set("training", to_json(*cost));
   Json front = Json::array();
   for (const std::size_t i : front_of(answer)) front.push(i + 1);

@@ -32,15 +32,27 @@ std::string off_text(double closed, double found) {
   return format("{:+.1f} %", 100 * (closed - found) / found);
 }
 
-std::string grid_columns(std::size_t number, const PricedPlan& plan) {
+/// The columns that say which plan it is; of pipelines with stages and schedule, if any is one.
+std::string grid_columns(std::size_t number, const PricedPlan& plan, bool has_stages) {
   const plan::Grid& grid = plan.spec.grid;
-  return format("{:>4} {:>4} {:>4} {:>4} {:>5} {:<12}", number, grid.x, grid.y, grid.z,
-                grid.data.value_or(1), join(grid.order, " "));
+  const plan::PipelineSpec& pipeline = plan.spec.pipeline;
+  std::string text = format("{:>4} ", number);
+  if (has_stages && pipeline.stages == 1) text += format("{:<8} ", 1);
+  if (has_stages && pipeline.stages > 1)
+    text += format("{:<8} ", format("{} {}", pipeline.stages,
+                                    pipeline::to_string(pipeline.schedule).substr(0, 5)));
+  return text + format("{:>4} {:>4} {:>4} {:>5} {:<10}", grid.x, grid.y, grid.z,
+                       grid.data.value_or(1), join(grid.order, " "));
 }
 
-std::string plan_line(std::size_t number, const PricedPlan& plan) {
+bool has_stages(const search::Answer& answer) {
+  return std::ranges::any_of(answer.plans,
+                             [](const PricedPlan& plan) { return plan.spec.pipeline.stages > 1; });
+}
+
+std::string plan_line(std::size_t number, const PricedPlan& plan, bool has_stages) {
   const double closed_s = plan.price.step(), closed_bytes = plan.expected_bytes();
-  std::string text = grid_columns(number, plan);
+  std::string text = grid_columns(number, plan, has_stages);
   if (const auto& simulated = plan.simulated)
     text += format(
         " {:>8} {:>8} {:>8} {:>9} {:>8} {:>7}{}", format_duration(simulated->step_s),
@@ -54,23 +66,29 @@ std::string plan_line(std::size_t number, const PricedPlan& plan) {
 }
 
 /// What each step is spent on by closed form, and what takes it longer than that of plan 1.
-std::string class_line(std::size_t number, const PricedPlan& plan, const PricedPlan& first) {
+std::string class_line(std::size_t number, const PricedPlan& plan, const PricedPlan& first,
+                       bool has_stages) {
   const search::Price& price = plan.price;
-  return format("{:>4} {:>8} {:>8} {:>8} {:>8}  {}\n", number, format_duration(price.compute()),
+  const std::string waiting =
+      has_stages ? format(" {:>8}", time_text(price.pipeline)) : std::string();
+  return format("{:>4} {:>8} {:>8} {:>8} {:>8}{}  {}\n", number, format_duration(price.compute()),
                 time_text(price.weights), time_text(price.gradients), time_text(price.activations),
-                number == 1 ? "" : search::excess(first, plan));
+                waiting, number == 1 ? "" : search::excess(first, plan));
 }
 
 std::string table(const Ranking& ranking, std::size_t top) {
   const auto& plans = ranking.answer.plans;
   const std::size_t shown = std::min(top, plans.size());
+  const bool with_stages = has_stages(ranking.answer);
   std::string text =
-      format("{:>4} {:>4} {:>4} {:>4} {:>5} {:<12} {:>8} {:>8} {:>8} {:>9} {:>8} {:>7}\n", "plan",
-             "x", "y", "z", "data", "order", "step", "exposed", "formula", "off", "memory", "off");
-  for (std::size_t i = 0; i < shown; ++i) text += plan_line(i + 1, plans[i]);
-  text += format("\n{:>4} {:>8} {:>8} {:>8} {:>8}  {}\n", "plan", "compute", "weights", "grads",
-                 "activat.", "longer than plan 1");
-  for (std::size_t i = 0; i < shown; ++i) text += class_line(i + 1, plans[i], plans[0]);
+      format("{:>4} {}{:>4} {:>4} {:>4} {:>5} {:<10} {:>8} {:>8} {:>8} {:>9} {:>8} {:>7}\n", "plan",
+             with_stages ? "stages   " : "", "x", "y", "z", "data", "order", "step", "exposed",
+             "formula", "off", "memory", "off");
+  for (std::size_t i = 0; i < shown; ++i) text += plan_line(i + 1, plans[i], with_stages);
+  text += format("\n{:>4} {:>8} {:>8} {:>8} {:>8}{}  {}\n", "plan", "compute", "weights", "grads",
+                 "activat.", with_stages ? "  waiting" : "", "longer than plan 1");
+  for (std::size_t i = 0; i < shown; ++i)
+    text += class_line(i + 1, plans[i], plans[0], with_stages);
   return text;
 }
 
@@ -115,22 +133,45 @@ std::string left_out(const Ranking& ranking) {
   for (const search::LargeTensor& tensor : least.demand.largest)
     tensors.push_back(format("{} {}", tensor.name, bytes_text(tensor.bytes)));
   const auto count = static_cast<std::int64_t>(answer.too_large.size());
-  return wrapped(
-      format("Left out: {} that {} more than the {} of a rank; the least is {} ({}), whose "
-             "largest tensors are {}.",
-             counted(count, "grid"), count == 1 ? "needs" : "need", bytes_text(answer.memory_bytes),
-             bytes_text(least.demand.memory.all()), search::grid_text(least.spec.grid),
-             join(tensors, ", ")));
+  return wrapped(format(
+      "Left out: {} that {} more than the {} of a rank; the least is {} ({}), whose "
+      "largest tensors are {}.",
+      counted(count, "grid"), count == 1 ? "needs" : "need", bytes_text(answer.memory_bytes),
+      bytes_text(least.demand.memory.all()), search::shape_text(least.spec), join(tensors, ", ")));
 }
 
 std::string rivals_text(const Ranking& ranking) {
   std::vector<std::string> rivals;
   for (const search::Rival& rival : ranking.rivals)
     rivals.push_back(format("{} {}", rival.name, format_duration(rival.seconds)));
+  std::string text =
+      wrapped(format("The linears' traffic alone, by closed form: {} for plan 1 by AxoNN's "
+                     "equations; by other methods, whether they fit or not: {}.",
+                     format_duration(ranking.answer.plans[0].linears_s), join(rivals, ", ")));
+  std::vector<std::string> pipelined;
+  for (const search::Rival& rival : ranking.pipelined_rivals)
+    pipelined.push_back(format("{} {} and {}", rival.name,
+                               format_duration(rival.seconds - rival.waiting_s),
+                               time_text(rival.waiting_s)));
+  if (!pipelined.empty())
+    text += wrapped(format("In three dimensions, traffic and then what stages wait: {}.",
+                           join(pipelined, ", ")));
+  return text;
+}
+
+/// What each stage of a pipeline has; nothing for a plan of one mesh.
+std::string stages_text(const PricedPlan& plan, const std::string& name) {
+  if (plan.stages.empty()) return "";
+  std::vector<std::string> layers, in_flight, memory;
+  for (const search::StageOfPlan& stage : plan.stages) {
+    layers.push_back(format("{}", stage.layers));
+    in_flight.push_back(format("{}", stage.in_flight));
+    memory.push_back(bytes_text(stage.memory_bytes));
+  }
   return wrapped(
-      format("The linears' traffic alone, by closed form: {} for plan 1 by AxoNN's "
-             "equations; by other methods, whether they fit or not: {}.",
-             format_duration(ranking.answer.plans[0].linears_s), join(rivals, ", ")));
+      format("The stages of {} have {} blocks, {} of {} {} in flight, and {} by formula.", name,
+             join(layers, " + "), join(in_flight, ", "), plan.accumulation,
+             plan.accumulation == 1 ? "micro-batch" : "micro-batches", join(memory, ", ")));
 }
 
 /// What the figures of the table are.
@@ -156,6 +197,9 @@ std::string lines_to_paste(const Ranking& ranking) {
       "parallel:\n  strategy: {}\n  tensor: {{x: {}, y: {}, z: {}}}\n  data: {}\n  order: [{}]\n",
       plan::to_string(first.spec.strategy), grid.x, grid.y, grid.z, grid.data.value_or(1),
       join(grid.order, ", "));
+  if (const plan::PipelineSpec& pipeline = first.spec.pipeline; pipeline.stages > 1)
+    text += format("  pipeline: {{stages: {}, schedule: {}}}\n", pipeline.stages,
+                   pipeline::to_string(pipeline.schedule));
   std::string memory;
   if (ranking.config.plan.checkpointing.is_auto)
     memory += format("  activation_checkpointing: {}\n", plan::to_string(first.spec.checkpointing));
@@ -190,8 +234,8 @@ std::string ranking_text(const Ranking& ranking, std::size_t top,
       ranking.cluster.device.name, bytes_text(answer.memory_bytes), counted(answer.grids, "grid"),
       format_grouped(fits), format_grouped(large), format_grouped(answer.grids - fits - large),
       counted(answer.orders, "plan")));
-  text += "\n" + table(ranking, top) + "\n" + reason(ranking) + left_out(ranking) +
-          rivals_text(ranking);
+  text += "\n" + table(ranking, top) + "\n" + reason(ranking) +
+          stages_text(answer.plans[0], "plan 1") + left_out(ranking) + rivals_text(ranking);
   text += wrapped(how_found(answer));
   if (cost) text += wrapped(to_text(*cost));
   if (const std::string chart = front_chart(answer); !chart.empty()) text += "\n" + chart;
@@ -223,9 +267,10 @@ std::string explanation_text(const Ranking& ranking, std::int64_t a, std::int64_
   text += row("step, by formula", faster->price.step(), slower->price.step());
   text += format("{:<30} {:>10} {:>10}\n\n", "memory, by formula",
                  bytes_text(faster->expected_bytes()), bytes_text(slower->expected_bytes()));
-  text += format("{}: {}, order {}\n{}: {}, order {}\n\n", name_a,
-                 search::grid_text(faster->spec.grid), join(faster->spec.grid.order, " "), name_b,
-                 search::grid_text(slower->spec.grid), join(slower->spec.grid.order, " "));
+  text += format("{}: {}, order {}\n{}: {}, order {}\n\n", name_a, search::shape_text(faster->spec),
+                 join(faster->spec.grid.order, " "), name_b, search::shape_text(slower->spec),
+                 join(slower->spec.grid.order, " "));
+  text += stages_text(*faster, name_a) + stages_text(*slower, name_b);
   return text + reason(*faster, a, *slower, b);
 }
 

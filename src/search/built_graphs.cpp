@@ -1,6 +1,10 @@
 #include "search/built_graphs.h"
 
+#include <utility>
 #include <variant>
+
+#include "base/error.h"
+#include "plan/balance_stages.h"
 
 namespace fourfold::search {
 
@@ -16,6 +20,16 @@ const graph::ModelGraphs& BuiltGraphs::of(std::int64_t layers, const plan::PlanS
   }
   std::call_once(entry->once, [&] { entry->model = question_.build(layers, spec); });
   return entry->model;
+}
+
+std::variant<std::vector<std::int64_t>, plan::Infeasible> BuiltGraphs::last_layers(
+    std::int64_t layers, const plan::PlanSpec& spec) {
+  require(spec.pipeline.grids.empty(), "all stages have the same grid");
+  const std::lock_guard lock(cuts_mutex_);
+  const auto found = cuts_.find(spec.pipeline.stages);
+  if (found != cuts_.end()) return found->second;
+  auto made = plan::balance_stages(of(layers, spec).at("train"), layers, spec.pipeline);
+  return cuts_.emplace(spec.pipeline.stages, std::move(made)).first->second;
 }
 
 }  // namespace fourfold::search

@@ -6,6 +6,8 @@
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <variant>
+#include <vector>
 
 #include "search/rank_grids.h"
 
@@ -19,6 +21,11 @@ class BuiltGraphs {
   /// The graphs of a model of so many layers for the batching of a spec, which has one.
   const graph::ModelGraphs& of(std::int64_t layers, const plan::PlanSpec& spec);
 
+  /// plan::balance_stages of such a model, which does not depend on the batch: found once for each
+  /// number of stages of equal grids.
+  std::variant<std::vector<std::int64_t>, plan::Infeasible> last_layers(std::int64_t layers,
+                                                                        const plan::PlanSpec& spec);
+
  private:
   struct Entry {
     std::once_flag once;
@@ -30,6 +37,8 @@ class BuiltGraphs {
   const Question& question_;
   std::mutex mutex_;  // of the map
   std::map<Batch, std::unique_ptr<Entry>> entries_;
+  std::mutex cuts_mutex_;
+  std::map<std::int64_t, std::variant<std::vector<std::int64_t>, plan::Infeasible>> cuts_;
 };
 
 }  // namespace fourfold::search

@@ -16,6 +16,7 @@
 namespace fourfold::search {
 namespace {
 
+using compile::Handover;
 using compile::Move;
 using compile::MoveKind;
 using compile::ShardedGraph;
@@ -57,10 +58,12 @@ class Counter {
       end_of_phase_[i] = is_last ? i : end_of_phase_[i + 1];
     }
     lives_.resize(graph_.values.size());
+    is_once_a_step_.resize(graph_.values.size());
     for (std::size_t i = 0; i < lives_.size(); ++i) lives_[i].bytes = space(ValueId(i));
     for (step_ = 0; step_ < graph_.steps.size(); ++step_) {
       if (const auto* node = std::get_if<Node>(&graph_.steps[step_])) count(*node);
       if (const auto* move = std::get_if<Move>(&graph_.steps[step_])) count(*move);
+      if (const auto* handover = std::get_if<Handover>(&graph_.steps[step_])) count(*handover);
     }
     count_persistent();
     count_alive();
@@ -96,6 +99,12 @@ class Counter {
 
   // --- work and traffic
 
+  /// What is sent once in a step is there once, however many micro-batches are under way.
+  void count(const Handover& handover) {
+    use(handover.value);
+    if (plan_.edges[handover.edge].goes_once_a_step) is_once_a_step_[handover.value.index()] = true;
+  }
+
   void count(const Node& node) {
     std::vector<Shape> shapes;
     bool is_once = false;
@@ -107,6 +116,10 @@ class Counter {
       }
     const double calls = is_once ? 1 : times(node.phase);
     demand_.instructions += calls;
+    if (node.phase == Phase::update) {
+      demand_.update_instructions += calls;
+      demand_.update_bytes += calls * op::traffic_bytes(node.op, shapes, plan_.compute);
+    }
     if (op::is_counted_in_flops(op::work_class(node.op)))
       demand_.products[op::flops(node.op, shapes)] += calls;
     else
@@ -199,6 +212,7 @@ class Counter {
         lives_[i].first = 0;
     }
     std::ranges::sort(weights_);
+    count_kept();
     const auto [fullest, most] = fullest_of(lives_);
     demand_.room_bytes = std::max(fullest_of(lives_with_room()).bytes - most, 0.0);
     for (std::size_t i = 0; i < lives_.size(); ++i) {
@@ -212,6 +226,22 @@ class Counter {
     }
     std::ranges::stable_sort(demand_.largest, std::ranges::greater(), &LargeTensor::bytes);
     demand_.largest.resize(std::min(demand_.largest.size(), tensors_named));
+  }
+
+  /// What a micro-batch has from its forward to its backward pass.
+  void count_kept() {
+    const auto is_forward = [](const compile::Step& step) {
+      return phase_of(step) == Phase::forward;
+    };
+    const auto backward = static_cast<std::size_t>(
+        std::ranges::find_if_not(graph_.steps, is_forward) - graph_.steps.begin());
+    for (std::size_t i = 0; i < lives_.size(); ++i) {
+      const ShardedValue& value = graph_.values[i];
+      const bool is_kept = lives_[i].first && *lives_[i].first < backward &&
+                           lives_[i].last >= backward && is_transient(value);
+      if (is_kept && value.role != ValueRole::gradient && !is_once_a_step_[i])
+        demand_.kept_bytes += lives_[i].bytes;
+    }
   }
 
   // --- memory with room beside computation
@@ -283,14 +313,11 @@ class Counter {
   std::vector<std::size_t> end_of_phase_;  // by step: the last one of its phase
   /// By stream, in the order of the list.
   std::map<std::pair<compile::Purpose, std::vector<AxisId>>, std::vector<Exchange>> exchanges_;
-  std::vector<Life> lives_;  // by value
+  std::vector<Life> lives_;           // by value
+  std::vector<bool> is_once_a_step_;  // by value: it comes from another mesh once in a step
   std::vector<std::string> weights_;
   Demand demand_;
 };
-
-double between(double a, double b, double times) {
-  return a + times * (b - a);
-}
 
 }  // namespace
 
@@ -300,27 +327,40 @@ Demand demand_of(const graph::Graph& train, const plan::Plan& plan) {
   return Counter(compile::insert_conversions(recomputed, cut.shardings, plan), plan).run();
 }
 
-Demand extrapolated(const Demand& a, const Demand& b, double times) {
-  Demand result = b;
-  for (const auto& [key, sent] : a.sent) result.sent.try_emplace(key);
+Demand with_difference(const Demand& base, const Demand& a, const Demand& b, double times) {
+  Demand result = base;
+  const auto plus = [times](double of_base, double of_a, double of_b) {
+    return of_base + times * (of_b - of_a);
+  };
+  const auto of = [](const auto& map, const auto& key) {
+    const auto place = map.find(key);
+    return place == map.end() ? typename std::decay_t<decltype(map)>::mapped_type{} : place->second;
+  };
+  for (const Demand* one : {&a, &b}) {
+    for (const auto& [key, sent] : one->sent) result.sent.try_emplace(key);
+    for (const auto& [flops, count] : one->products) result.products.try_emplace(flops, 0);
+  }
   for (auto& [key, sent] : result.sent) {
-    const auto place = a.sent.find(key);
-    const Sent before = place == a.sent.end() ? Sent{} : place->second;
-    sent = {between(before.calls, sent.calls, times),
-            between(before.payload_bytes, sent.payload_bytes, times),
-            between(before.sent_bytes, sent.sent_bytes, times)};
+    const Sent of_a = of(a.sent, key), of_b = of(b.sent, key);
+    for (double Sent::* each : {&Sent::calls, &Sent::payload_bytes, &Sent::sent_bytes})
+      sent.*each = plus(sent.*each, of_a.*each, of_b.*each);
   }
-  for (const auto& [flops, count] : a.products) result.products.try_emplace(flops, 0);
-  for (auto& [flops, count] : result.products) {
-    const auto place = a.products.find(flops);
-    count = between(place == a.products.end() ? 0 : place->second, count, times);
-  }
-  result.other_bytes = between(a.other_bytes, b.other_bytes, times);
-  result.instructions = between(a.instructions, b.instructions, times);
+  for (auto& [flops, count] : result.products)
+    count = plus(count, of(a.products, flops), of(b.products, flops));
+  for (double Demand::* each : {&Demand::other_bytes, &Demand::instructions, &Demand::update_bytes,
+                                &Demand::update_instructions, &Demand::kept_bytes})
+    result.*each = plus(base.*each, a.*each, b.*each);
   for (double MemoryNeed::* each :
        {&MemoryNeed::parameters, &MemoryNeed::rounded, &MemoryNeed::optimizer,
         &MemoryNeed::gradients, &MemoryNeed::weights, &MemoryNeed::activations})
-    result.memory.*each = between(a.memory.*each, b.memory.*each, times);
+    result.memory.*each = plus(base.memory.*each, a.memory.*each, b.memory.*each);
+  return result;
+}
+
+Demand extrapolated(const Demand& a, const Demand& b, double times) {
+  Demand result = with_difference(a, a, b, times);
+  result.room_bytes = b.room_bytes;
+  result.largest = b.largest;
   return result;
 }
 

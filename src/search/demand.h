@@ -62,15 +62,19 @@ struct Demand {
   std::map<double, double> products;  // by flops of one: how many; cores too
   double other_bytes = 0;             // read and written by all other rows
   double instructions = 0;            // rows and collectives
+  double update_bytes = 0;            // of the other bytes those of the update, once in a step
+  double update_instructions = 0;     // likewise
   double micros = 1;                  // micro-batches of the step
-  MemoryNeed memory;
+  MemoryNeed memory;                  // with one micro-batch under way
+  double kept_bytes = 0;              // of one more that awaits its backward pass
   /// What more is alive where there is room for what runs beside computation: weights that are
   /// gathered ahead, memory that stays while it is sent.
   double room_bytes = 0;
   std::vector<LargeTensor> largest;  // of those alive where most is, the largest first
 };
 
-/// The demand of a training graph on the one mesh of its plan, for all micro-batches of a step.
+/// The demand of a training graph on its mesh of a plan, for all micro-batches of a step. What goes
+/// to other meshes is not counted (transfer_forms.h).
 /// Cost: linear in the nodes of the graph.
 Demand demand_of(const graph::Graph& train, const plan::Plan& plan);
 
@@ -78,5 +82,9 @@ Demand demand_of(const graph::Graph& train, const plan::Plan& plan);
 /// has as many more as `a` has. Tensors, and the
 /// room beside computation, are those of `b`.
 Demand extrapolated(const Demand& a, const Demand& b, double times);
+
+/// base + times (b - a), each number apart; tensors, and the room beside computation, are those of
+/// `base`.
+Demand with_difference(const Demand& base, const Demand& a, const Demand& b, double times);
 
 }  // namespace fourfold::search

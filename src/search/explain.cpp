@@ -35,6 +35,8 @@ std::vector<Spending> spendings(const Price& a, const Price& b) {
       {"weights", a.weights - a.hidden_weights, b.weights - b.hidden_weights},
       {"gradients", a.gradients - a.hidden_gradients, b.gradients - b.hidden_gradients},
       {"activations", a.activations - a.hidden_activations, b.activations - b.hidden_activations}};
+  if (a.pipeline != 0 || b.pipeline != 0)
+    all.push_back({"waiting for other stages", a.pipeline, b.pipeline});
   sort_for_a(all);
   return all;
 }
@@ -60,6 +62,13 @@ double seconds_beside(const PricedPlan& a, const PricedPlan& b) {
 
 std::string grid_text(const plan::Grid& grid) {
   return format("x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data.value_or(1));
+}
+
+std::string shape_text(const plan::PlanSpec& spec) {
+  const std::int64_t stages = spec.pipeline.stages;
+  if (stages == 1) return grid_text(spec.grid);
+  return format("{} stages ({}) of {}", stages, to_string(spec.pipeline.schedule),
+                grid_text(spec.grid));
 }
 
 std::string heaviest_traffic(const PricedPlan& plan, const std::string& spending) {

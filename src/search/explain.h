@@ -29,6 +29,8 @@ std::string_view purpose_word(compile::Purpose purpose);
 
 /// "x 2 y 1 z 16 data 4".
 std::string grid_text(const plan::Grid& grid);
+/// The same with the stages that have such a grid each: "2 stages (1f1b) of x 2 ...".
+std::string shape_text(const plan::PlanSpec& spec);
 /// The traffic on "activations", say, that takes longest, in words: "all_reduce along x"; empty
 /// where nothing is sent for them.
 std::string heaviest_traffic(const PricedPlan& plan, const std::string& spending);

@@ -72,25 +72,34 @@ std::optional<LinearOnMesh> linear_of(const Graph& train, const Node& node,
     if (!has(in_use, axis) && !has(linear.at_rest, axis)) linear.replicas.push_back(axis);
   const Axes of_input = axes_of(all.values[node.reads[*input].index()]);
   std::ranges::stable_partition(linear.kept, [&](AxisId axis) { return !has(of_input, axis); });
-  linear.has_input_gradient = std::ranges::any_of(train.nodes, [&](const Node& other) {
-    return std::ranges::any_of(other.outputs, [&](ValueId id) {
-      return train.value(id).gradient_of == node.reads[*input];
-    });
-  });
+  linear.input = node.reads[*input];
   return linear;
+}
+
+/// By value: whether a node makes its gradient, or a term of it.
+std::vector<bool> values_with_gradients(const Graph& train) {
+  std::vector<bool> result(train.values.size(), false);
+  for (const Node& node : train.nodes)
+    for (const ValueId id : node.outputs)
+      if (const auto& of = train.value(id).gradient_of) result[of->index()] = true;
+  return result;
 }
 
 }  // namespace
 
 std::vector<LinearOnMesh> linears_of(const Graph& train, const plan::Plan& plan) {
-  const plan::GraphShardings& shardings = plan.of(train.name);
+  const plan::GraphShardings& shardings = plan.of(train.name, train.mesh);
+  const Mesh& mesh = plan.meshes[train.mesh.index()];
+  const std::vector<bool> has_gradient = values_with_gradients(train);
   std::vector<LinearOnMesh> linears;
   for (std::size_t i = 0; i < train.nodes.size(); ++i) {
     const Node& node = train.nodes[i];
     if (node.phase != graph::Phase::forward) continue;
     for (std::size_t w = 0; w < node.reads.size(); ++w)
-      if (auto linear = linear_of(train, node, shardings.nodes[i], shardings, plan.meshes[0], w))
+      if (auto linear = linear_of(train, node, shardings.nodes[i], shardings, mesh, w)) {
+        linear->has_input_gradient = has_gradient[linear->input.index()];
         linears.push_back(std::move(*linear));
+      }
   }
   return linears;
 }

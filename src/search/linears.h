@@ -15,6 +15,7 @@ namespace fourfold::search {
 /// those that one rank has in a micro-batch, axes those that cut the factors of the rule.
 struct LinearOnMesh {
   std::string weight;          // its name
+  graph::ValueId input;        // what it contracts the weight with
   Linear sizes;                // over all ranks and one micro-batch; m: samples, tokens, pixels
   double weight_elements = 0;  // in use
   double input_elements = 0, output_elements = 0;

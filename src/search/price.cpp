@@ -67,7 +67,8 @@ std::vector<AxisGroup> groups_in_order(const Mesh& mesh, const std::vector<std::
   return groups;
 }
 
-const Pricer::Link& Pricer::link_of(AxisGroup group) {
+Pricer::Link Pricer::link_of(AxisGroup group) {
+  const std::lock_guard lock(mutex_);
   const auto [place, is_new] = links_.try_emplace({group.ranks, group.stride});
   if (!is_new) return place->second;
   const std::int64_t last = (group.ranks - 1) * group.stride / cluster_.ranks_per_device;
@@ -87,7 +88,7 @@ double Pricer::seconds(MoveKind kind, const std::vector<AxisGroup>& groups, cons
                             : sent.payload_bytes / measured->bytes_per_s;
   double rate = std::numeric_limits<double>::infinity(), latency = 0, ranks = 1;
   for (const AxisGroup& group : apart) {
-    const Link& link = link_of(group);
+    const Link link = link_of(group);
     rate = std::min(rate, link.bytes_per_s);
     latency = std::max(latency, link.latency_s);
     ranks *= static_cast<double>(group.ranks);
@@ -103,10 +104,13 @@ Price Pricer::price(const Demand& demand, const std::vector<AxisGroup>& groups) 
   for (const auto& [flops, count] : demand.products)
     if (flops > 0)
       price.products += sharing * count * flops / machine::product_flops_per_s(rate_, flops);
-  price.others = sharing * demand.other_bytes / (device.memory_bytes_per_s * device.memory_share) +
-                 demand.instructions * device.instruction_s;
+  const auto others_of = [&](double bytes) {
+    return sharing * bytes / (device.memory_bytes_per_s * device.memory_share);
+  };
+  price.others = others_of(demand.other_bytes) + demand.instructions * device.instruction_s;
   std::map<std::tuple<Purpose, MoveKind, std::vector<AxisId>>, TrafficPrice> traffic;
   std::vector<Hideable> in_micros, at_end;
+  double at_end_exposed = 0;
   for (const auto& [key, sent] : demand.sent) {
     std::vector<AxisGroup> along;
     for (const AxisId axis : key.axes) along.push_back(groups[axis.index()]);
@@ -118,6 +122,7 @@ Price Pricer::price(const Demand& demand, const std::vector<AxisGroup>& groups) 
     const double seconds = this->seconds(key.kind, along, priced);
     of_purpose(price, key.purpose) += seconds;
     if (key.is_hideable) (key.is_at_end ? at_end : in_micros).push_back({key.purpose, seconds});
+    if (key.is_at_end && !key.is_hideable) at_end_exposed += seconds;
     TrafficPrice& entry = traffic[{key.purpose, key.kind, key.axes}];
     entry.purpose = key.purpose;
     entry.kind = key.kind;
@@ -125,11 +130,17 @@ Price Pricer::price(const Demand& demand, const std::vector<AxisGroup>& groups) 
     entry.sent_bytes += sent.sent_bytes;
     entry.seconds += seconds;
   }
+  double sums_at_end = 0;
+  for (const Hideable& one : at_end) sums_at_end += one.seconds;
+  sums_at_end += at_end_exposed;
   // Sums at the end run beside the last backward pass alone, two thirds of a micro-batch's work.
   constexpr double backward_share = 2.0 / 3;
   hide(in_micros, price.compute(), price);
   const double last = backward_share * price.compute() / demand.micros;
-  hide(at_end, std::min(last, price.compute() - price.hidden()), price);
+  const double hidden_in_micros = price.hidden();
+  hide(at_end, std::min(last, price.compute() - hidden_in_micros), price);
+  price.at_end = sums_at_end - (price.hidden() - hidden_in_micros) +
+                 others_of(demand.update_bytes) + demand.update_instructions * device.instruction_s;
   price.slower_by = price.hidden() * (device.slowdown_beside_communication - 1);
   for (auto& [key, entry] : traffic) price.traffic.push_back(std::move(entry));
   std::ranges::stable_sort(price.traffic, std::ranges::greater(), &TrafficPrice::seconds);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,15 +36,20 @@ struct Price {
   std::vector<TrafficPrice> traffic;                                        // the longest first
   double hidden_weights = 0, hidden_gradients = 0, hidden_activations = 0;  // of what is sent
   double slower_by = 0;  // computation, for what runs beside it
+  double at_end = 0;     // of step(): once, after the last micro-batch
+  /// What a step of a pipeline takes more than its slowest stage, whose price this is: stages wait
+  /// for the first and the last micro-batch, and for what is sent between them.
+  double pipeline = 0;
   double compute() const { return products + others; }
   double sent() const { return weights + gradients + activations; }
   double hidden() const { return hidden_weights + hidden_gradients + hidden_activations; }
-  double all() const { return compute() + sent(); }
+  double all() const { return compute() + sent() + pipeline; }
   /// With what may run beside computation there.
   double step() const { return all() - hidden() + slower_by; }
 };
 
-/// Prices demands on one cluster; what its groups get is found once. The cluster must outlive it.
+/// Prices demands on one cluster; what its groups get is found once. May be asked from several
+/// threads. The cluster must outlive it.
 class Pricer {
  public:
   /// `rate`: that of the device for the type of the computation. `bucket_bytes`: of gradients that
@@ -62,6 +68,7 @@ class Pricer {
   double seconds(compile::MoveKind kind, const std::vector<machine::AxisGroup>& groups,
                  const Sent& sent);
 
+  const machine::Cluster& cluster() const { return cluster_; }
   /// machine::axis_bytes_per_s of the cluster.
   double bytes_per_s(machine::AxisGroup group) { return link_of(group).bytes_per_s; }
 
@@ -69,11 +76,12 @@ class Pricer {
   struct Link {
     double bytes_per_s = 0, latency_s = 0;
   };
-  const Link& link_of(machine::AxisGroup group);
+  Link link_of(machine::AxisGroup group);
 
   const machine::Cluster& cluster_;
   const machine::ComputeRate& rate_;
   std::int64_t bucket_bytes_;
+  std::mutex mutex_;                                             // of the links
   std::map<std::pair<std::int64_t, std::int64_t>, Link> links_;  // by ranks and stride
 };
 

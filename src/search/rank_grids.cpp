@@ -5,12 +5,15 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <variant>
 
 #include "base/error.h"
 #include "base/parallel.h"
 #include "search/built_graphs.h"
+#include "search/count_stages.h"
+#include "search/price_stages.h"
 
 namespace fourfold::search {
 namespace {
@@ -24,8 +27,14 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
   return result;
 }
 
-std::vector<plan::Grid> grids_of(std::int64_t ranks, const plan::Grid& wanted) {
-  std::vector<plan::Grid> grids;
+/// A grid that each of some stages has.
+struct StagesOfGrid {
+  std::int64_t stages = 1;
+  plan::Grid grid;
+};
+
+void add_grids(std::int64_t ranks, std::int64_t stages, const plan::Grid& wanted,
+               std::vector<StagesOfGrid>& all) {
   for (const std::int64_t x : divisors(ranks))
     for (const std::int64_t y : divisors(ranks / x))
       for (const std::int64_t z : divisors(ranks / x / y)) {
@@ -34,9 +43,8 @@ std::vector<plan::Grid> grids_of(std::int64_t ranks, const plan::Grid& wanted) {
         grid.y = y;
         grid.z = z;
         grid.data = ranks / x / y / z;
-        grids.push_back(grid);
+        all.push_back({stages, std::move(grid)});
       }
-  return grids;
 }
 
 /// All orders of the axes: the wanted one first, then those that begin as it does.
@@ -50,13 +58,26 @@ std::vector<std::vector<std::string>> orders_of(const std::vector<std::string>& 
   return orders;
 }
 
+/// The stages of a plan under a schedule that goes with its micro-batches.
+struct InSchedule {
+  pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
+  std::vector<StageOfPlan> stages;
+};
+
 /// What a grid asks of a rank, before it has an order of ranks and a price.
 struct CountedGrid {
   PricedPlan plan;
   bool is_legal = false, fits = false;
   std::vector<double> linears;  // AxoNN's volumes, elements by axis
   std::vector<plan::Problem> problems;
+  CountedStages stages;  // of a pipeline, as the next one
+  /// Those that fit; where none does, the one that needs least.
+  std::vector<InSchedule> schedules;
+  std::int64_t orders = 0;  // that have been priced
 };
+
+/// Equal but for rounding is no better.
+constexpr double rounding = 1e-9;
 
 /// Counts one grid.
 class GridCounter {
@@ -64,8 +85,8 @@ class GridCounter {
   GridCounter(const Question& question, BuiltGraphs& graphs, double memory_bytes)
       : question_(question), graphs_(graphs), memory_bytes_(memory_bytes) {}
 
-  CountedGrid run(const plan::Grid& grid) {
-    plan_.spec = question_.settle(grid);
+  CountedGrid run(const StagesOfGrid& asked) {
+    plan_.spec = question_.settle(asked.grid, asked.stages);
     if (!check(plan::solve_grid(plan_.spec, question_.ranks))) return std::move(result_);
     const auto batching = plan::solve_batching(plan_.spec);
     if (!check(batching)) return std::move(result_);
@@ -101,9 +122,34 @@ class GridCounter {
         plan_.spec.cached_gathers = cached;
         result_.is_legal = count();
         if (!result_.is_legal) return false;
-        if (plan_.demand.memory.all() <= memory_bytes_) return true;
+        if (fits()) return true;
         if (plan_.spec.grid.z == 1) break;  // nothing is gathered on z
       }
+    return false;
+  }
+
+  /// With a pipeline: under any of the schedules.
+  bool fits() {
+    if (plan_.spec.pipeline.stages == 1) return plan_.demand.memory.all() <= memory_bytes_;
+    result_.schedules.clear();
+    InSchedule least;
+    double least_bytes = 0;
+    for (const pipeline::Schedule schedule : question_.schedules) {
+      auto stages = stages_in_schedule(
+          result_.stages, {.schedule = schedule, .weight_delay = plan_.spec.pipeline.weight_delay},
+          plan_.accumulation);
+      if (!stages) continue;
+      const double bytes =
+          std::ranges::max_element(*stages, {}, &StageOfPlan::memory_bytes)->memory_bytes;
+      InSchedule one{schedule, std::move(*stages)};
+      if (bytes <= memory_bytes_) result_.schedules.push_back(one);
+      if (!least.stages.empty() && least_bytes <= bytes) continue;
+      least = std::move(one);
+      least_bytes = bytes;
+    }
+    if (!result_.schedules.empty()) return true;
+    plan_.demand = fullest_demand(result_.stages, least.stages);
+    result_.schedules.push_back(std::move(least));
     return false;
   }
 
@@ -111,6 +157,7 @@ class GridCounter {
   /// between those of none and of all.
   bool count() {
     const std::optional<std::int64_t> cached = plan_.spec.cached_gathers;
+    if (plan_.spec.pipeline.stages > 1) return count_pipeline();
     if (!cached || *cached == 0 || *cached >= question_.layers) return count_layers();
     plan_.spec.cached_gathers = question_.layers;
     if (!count_layers()) return false;
@@ -120,6 +167,13 @@ class GridCounter {
     plan_.demand = extrapolated(
         plan_.demand, all, static_cast<double>(*cached) / static_cast<double>(question_.layers));
     plan_.spec.cached_gathers = cached;
+    return true;
+  }
+
+  bool count_pipeline() {
+    auto counted = count_stages(question_, graphs_, plan_.spec);
+    if (!check(counted)) return false;
+    result_.stages = std::get<CountedStages>(std::move(counted));
     return true;
   }
 
@@ -178,18 +232,25 @@ class Ranker {
   }
 
   Answer run() {
-    std::vector<plan::Grid> grids = grids_of(question_.ranks, question_.spec.grid);
-    if (question_.admits) std::erase_if(grids, std::not_fn(question_.admits));
+    std::vector<StagesOfGrid> grids;
+    for (const std::int64_t stages : question_.stages)
+      if (question_.ranks % stages == 0 && stages <= question_.layers)
+        add_grids(question_.ranks / stages, stages, question_.spec.grid, grids);
+    if (question_.admits)
+      std::erase_if(grids, [&](const StagesOfGrid& one) { return !question_.admits(one.grid); });
     std::vector<CountedGrid> counted(grids.size());
     BuiltGraphs graphs(question_);
     for_each_on_all_cores(grids.size(), [&](std::size_t i) {
-      counted[i] = GridCounter(question_, graphs, answer_.memory_bytes).run(grids[i]);
+      CountedGrid grid = GridCounter(question_, graphs, answer_.memory_bytes).run(grids[i]);
+      if (grid.is_legal) choose_order(grid);
+      grid.stages = {};
+      counted[i] = std::move(grid);
     });
     answer_.grids = static_cast<std::int64_t>(grids.size());
     for (CountedGrid& grid : counted) {
       note(grid.problems);
       if (!grid.is_legal) continue;
-      choose_order(grid);
+      answer_.orders += grid.orders;
       (grid.fits ? answer_.plans : answer_.too_large).push_back(std::move(grid.plan));
     }
     const auto seconds = [](const PricedPlan& plan) { return plan.price.step(); };
@@ -221,26 +282,77 @@ class Ranker {
       std::vector<std::int64_t> strides;
       for (const AxisGroup& group : groups) strides.push_back(group.ranks > 1 ? group.stride : 0);
       if (!seen.insert(strides).second) continue;
-      ++answer_.orders;
-      Price price = pricer_.price(priced.demand, groups);
-      // Equal but for rounding is no better.
-      constexpr double rounding = 1e-9;
-      if (is_first || price.all() < (1 - rounding) * plain.price.all())
-        plain = {order, price, seconds_of_linears(grid, groups)};
-      if (!is_first && price.step() >= (1 - rounding) * priced.price.step()) continue;
+      ++grid.orders;
+      OrderOfGrid found = priced_in_order(grid, groups);
+      if (is_first || found.price.all() < (1 - rounding) * plain.price.all())
+        plain = {order, found.price, found.linears_s};
+      if (!is_first && found.price.step() >= (1 - rounding) * priced.price.step()) continue;
       is_first = false;
-      priced.price = std::move(price);
+      priced.price = std::move(found.price);
       priced.spec.grid.order = order;
-      priced.linears_s = seconds_of_linears(grid, groups);
+      priced.linears_s = found.linears_s;
+      take_schedule(grid, found);
     }
     if (plain.price.all() < priced.price.all()) priced.plain_order = std::move(plain);
   }
 
-  double seconds_of_linears(const CountedGrid& grid, const std::vector<AxisGroup>& groups) {
+  /// What a grid takes in one order; of a pipeline in the best of its schedules.
+  struct OrderOfGrid {
+    Price price;
+    double linears_s = 0;
+    std::size_t schedule = 0;         // of those of the grid
+    std::vector<Price> of_schedules;  // by schedule of the grid
+  };
+  OrderOfGrid priced_in_order(const CountedGrid& grid, const std::vector<AxisGroup>& groups) {
+    const PricedPlan& priced = grid.plan;
+    if (grid.schedules.empty())
+      return {pricer_.price(priced.demand, groups),
+              seconds_of_linears(priced, grid.linears, groups),
+              0,
+              {}};
+    const TimedStages timed =
+        time_stages(grid.stages, pricer_, groups, priced.spec, priced.accumulation);
+    OrderOfGrid best;
+    for (std::size_t i = 0; i < grid.schedules.size(); ++i) {
+      Price price =
+          price_of_stages(grid.stages, timed, grid.schedules[i].schedule, priced.accumulation);
+      best.of_schedules.push_back(price);
+      if (i > 0 && price.step() >= (1 - rounding) * best.price.step()) continue;
+      best.price = std::move(price);
+      best.schedule = i;
+    }
+    for (const CountedStage& kind : grid.stages.kinds)
+      best.linears_s = std::max(best.linears_s, seconds_of_linears(priced, kind.linears, groups));
+    return best;
+  }
+
+  /// The stages, memory and spec of a pipeline in the schedule that was found, and the best one
+  /// beside it.
+  static void take_schedule(CountedGrid& grid, OrderOfGrid& found) {
+    if (grid.schedules.empty()) return;
+    PricedPlan& priced = grid.plan;
+    const InSchedule& chosen = grid.schedules[found.schedule];
+    priced.stages = chosen.stages;
+    priced.spec.pipeline.schedule = chosen.schedule;
+    priced.demand = fullest_demand(grid.stages, chosen.stages);
+    priced.other_schedule.reset();
+    for (std::size_t i = 0; i < grid.schedules.size(); ++i) {
+      const InSchedule& other = grid.schedules[i];
+      const Price& price = found.of_schedules[i];
+      if (i == found.schedule ||
+          (priced.other_schedule && priced.other_schedule->price.step() <= price.step()))
+        continue;
+      priced.other_schedule = {other.schedule, other.stages,
+                               fullest_demand(grid.stages, other.stages), price};
+    }
+  }
+
+  double seconds_of_linears(const PricedPlan& plan, const std::vector<double>& linears,
+                            const std::vector<AxisGroup>& groups) {
     double seconds = 0;
-    for (std::size_t axis = 0; axis < grid.linears.size(); ++axis)
-      if (grid.linears[axis] > 0)
-        seconds += grid.linears[axis] * static_cast<double>(size_bytes(grid.plan.spec.compute)) /
+    for (std::size_t axis = 0; axis < linears.size(); ++axis)
+      if (linears[axis] > 0)
+        seconds += linears[axis] * static_cast<double>(size_bytes(plan.spec.compute)) /
                    pricer_.bytes_per_s(groups[axis]);
     return seconds;
   }

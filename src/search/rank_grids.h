@@ -1,5 +1,5 @@
-// Every legal grid of so many ranks, priced on a cluster: the planner. What is compared are plans
-// of one mesh; stages of pipelines are not.
+// Every legal grid of so many ranks, of one mesh and of the stages of pipelines, priced on a
+// cluster: the planner. The stages of one plan have grids of one shape.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "program/job.h"
 #include "search/linears.h"
 #include "search/price.h"
+#include "search/price_stages.h"
 #include "simulate/prediction.h"
 
 namespace fourfold::search {
@@ -24,14 +25,18 @@ struct Question {
   /// True if a model of fewer layers asks for less in proportion: numbers follow from two small
   /// models then.
   bool has_equal_layers = false;
-  /// The spec for a grid: the micro-batch settled.
-  std::function<plan::PlanSpec(const plan::Grid&)> settle;
+  /// The spec for a grid of each of so many stages: the micro-batch settled.
+  std::function<plan::PlanSpec(const plan::Grid&, std::int64_t stages)> settle;
   /// The training graph alone, of so many layers, written for the batching of a spec.
   std::function<graph::ModelGraphs(std::int64_t layers, const plan::PlanSpec&)> build;
   /// True for grids that may be chosen; empty: all.
   std::function<bool(const plan::Grid&)> admits;
   /// The order of ranks is that of the spec; else each grid has its best one.
   bool keeps_order = false;
+  /// Numbers of stages to look at, where they divide the ranks and the model has as many layers.
+  std::vector<std::int64_t> stages = {1};
+  /// The schedules of pipelines to choose from: a later one where it is faster.
+  std::vector<pipeline::Schedule> schedules = {pipeline::Schedule::one_f_one_b};
   /// All programs of a run with a spec. Asked for where plans are simulated; called from several
   /// threads.
   std::function<program::Job(const plan::PlanSpec&)> compile;
@@ -54,14 +59,25 @@ struct PricedOrder {
   double linears_s = 0;
 };
 
+/// A schedule, and what it makes of the stages of a grid in its best order.
+struct PricedSchedule {
+  pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
+  std::vector<StageOfPlan> stages;
+  Demand demand;
+  Price price;
+};
+
 struct PricedPlan {
   plan::PlanSpec spec;  // with the grid, its best order, and the recomputation that fits
   std::int64_t accumulation = 1;
-  Mesh mesh;  // whose axes demand and price speak of
-  Demand demand;
-  Price price;
+  Mesh mesh;      // whose axes demand and price speak of
+  Demand demand;  // of a pipeline that of its fullest stage
+  Price price;    // and that of its slowest one, with what waiting for the others takes
   /// AxoNN's equation 9 over the linears, by the rates of the axes: what the paper ranks by.
   double linears_s = 0;
+  std::vector<StageOfPlan> stages;  // of a pipeline, the first one first; else empty
+  /// Another schedule of the pipeline that fits, and whose programs may be faster.
+  std::optional<PricedSchedule> other_schedule;
   /// The order that takes least where nothing is hidden, if it is another one.
   std::optional<PricedOrder> plain_order;
   std::optional<Simulated> simulated;  // see simulate_best.h
@@ -77,19 +93,19 @@ struct PricedPlan {
 struct Answer {
   std::vector<PricedPlan> plans;        // that fit the memory, the fastest first
   std::vector<PricedPlan> too_large;    // what needs least memory first
-  std::int64_t grids = 0;               // of so many ranks
+  std::int64_t grids = 0;               // of so many ranks, for all numbers of stages
   std::int64_t orders = 0;              // plans priced, all orders of ranks with other groups
   std::vector<plan::Problem> problems;  // of the grids that are not legal, each kind once
   double memory_bytes = 0;              // that a rank has
   std::size_t simulated = 0;            // so many of `plans`, which are its first
 };
 
-/// All (x, y, z, data) that the question admits, whose product is `ranks`, each with that order of
-/// ranks among those with other groups which takes least time; of equal ones the configured order,
-/// then the first. Recomputation that is `auto` is the least that fits; gathered weights whose
-/// number is open stay where they fit. Requires a rate of the device for the type of the
-/// computation, and ranks that the cluster has. Cost: a plan of two small models a grid, about 10
-/// ms for a GPT.
+/// All (x, y, z, data) that the question admits, whose product is `ranks` by the number of stages,
+/// each with that order of ranks among those with other groups which takes least time; of equal
+/// ones the configured order, then the first. Stages lie one after another in rank order.
+/// Recomputation that is `auto` is the least that fits; gathered weights whose number is open stay
+/// where they fit. Requires a rate of the device for the type of the computation, and ranks that
+/// the cluster has. Cost: a plan of two small models a grid, about 10 ms for a GPT.
 Answer rank_grids(const Question& question);
 
 /// The linears of a step on a plan's grid: rows are those of all its micro-batches, and every

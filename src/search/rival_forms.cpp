@@ -44,4 +44,14 @@ double google_transposed_cost(double q) {
   return cost_at_one_rate(2 * q, q / 2);
 }
 
+double waiting_share(const PipelineShape& shape) {
+  return (shape.stages - 1) / (shape.chunks * shape.micros);
+}
+
+double boundary_volume(const PipelineShape& shape, double elements, Boundary boundary) {
+  if (shape.stages == 1) return 0;
+  const double of_rank = elements / shape.data / (boundary == Boundary::whole ? 1 : shape.tensor);
+  return 2 * shape.chunks * of_rank;
+}
+
 }  // namespace fourfold::search

@@ -1,10 +1,12 @@
 // What other methods send in a training step for the same linears, in closed form: Megatron, ZeRO-3
-// and FSDP, two and two and a half dimensions, and Google's two-dimensional weights. Pure functions
-// over numbers, for comparison: the program trains by none of those in two and a half dimensions.
+// and FSDP, two and two and a half dimensions, Google's two-dimensional weights, and pipelines of
+// stages that are Megatron's. Pure functions over numbers, for comparison: the program trains by
+// none of those in two and a half dimensions.
 //
 // Volumes are what one rank sends in forward and backward pass, in elements.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "search/axonn_forms.h"
@@ -40,5 +42,24 @@ DimVolumes summa_volume(double q, double depth, const std::vector<Linear>& linea
 /// and its transpose (2q, q/2), which is better: (30 q - 18) / q^2 and (15 q - 18) / q^2.
 double google_cost(double q);
 double google_transposed_cost(double q);
+
+/// Three dimensions: stages of `tensor` ranks as Megatron has them, in `data` copies. Each stage
+/// has `chunks` runs of layers that are no neighbours (interleaving).
+struct PipelineShape {
+  double tensor = 1, stages = 1, data = 1, chunks = 1;
+  double micros = 1;  // micro-batches of a step in each copy
+};
+/// The time that stages wait, by the time in which they compute (Narayanan et al. 2021,
+/// arXiv:2104.04473, section 2.2): (p - 1) / (v m).
+double waiting_share(const PipelineShape& shape);
+
+/// How a stage sends an activation that all of its tensor ranks have.
+enum class Boundary : std::uint8_t {
+  whole,     // each of them sends all of it
+  scattered  // each of them a share, and the receivers gather (section 4.1 of the same)
+};
+/// What a rank sends to other stages in a step: the activations of each of its runs of layers, and
+/// as many gradients. An activation of all copies has `elements`.
+double boundary_volume(const PipelineShape& shape, double elements, Boundary boundary);
 
 }  // namespace fourfold::search

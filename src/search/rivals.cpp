@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "base/format.h"
 #include "machine/mesh_bandwidth.h"
@@ -44,9 +46,43 @@ class Rivals {
     add(format("Google's mesh ({} x {})", d1, d2), of_grid(d1, d2, 1, {d1, d2}, {d2, 1}));
   }
 
+  /// The best of all numbers of stages, and of runs of layers that a stage has.
+  void pipeline(const std::string& name, std::int64_t node_ranks, std::int64_t most_chunks,
+                Boundary boundary, const PipelinedModel& model) {
+    const std::int64_t x = std::gcd(ranks_, node_ranks);
+    std::optional<Rival> best;
+    for (std::int64_t stages = 2; stages <= ranks_ / x; stages *= 2)
+      for (std::int64_t chunks = 1; chunks <= most_chunks; chunks *= 2) {
+        const std::int64_t data = ranks_ / x / stages;
+        if (x * stages * data != ranks_ || model.samples % data != 0 ||
+            model.layers % (stages * chunks) != 0 ||
+            (chunks > 1 && model.samples / data % stages != 0))
+          continue;
+        const PipelineShape shape{number(x), number(stages), number(data), number(chunks),
+                                  number(model.samples / data)};
+        const double waiting = waiting_share(shape) * model.compute_s;
+        const double seconds = waiting + of_pipeline(shape, boundary);
+        if (best && best->seconds <= seconds) continue;
+        best = {format("{} (x {}, {} stages{}, data {})", name, x, stages,
+                       chunks > 1 ? format(" of {} chunks", chunks) : "", data),
+                seconds, waiting};
+      }
+    if (best) list.push_back(std::move(*best));
+  }
+
   std::vector<Rival> list;
 
  private:
+  /// What a rank sends; copies lie within stages.
+  double of_pipeline(const PipelineShape& shape, Boundary boundary) const {
+    const auto x = static_cast<std::int64_t>(shape.tensor),
+               data = static_cast<std::int64_t>(shape.data),
+               stages = static_cast<std::int64_t>(shape.stages);
+    const double of_layers = of_grid(x, 1, data, {x, 1}, {1, 1}) / shape.stages;
+    const double activation = linears_.front().m * linears_.front().k;
+    return of_layers + seconds(boundary_volume(shape, activation, boundary), {stages, x * data});
+  }
+
   static double number(std::int64_t n) { return static_cast<double>(n); }
 
   double seconds(double elements, AxisGroup group) const {
@@ -63,7 +99,7 @@ class Rivals {
     return seconds(sent.x, on_x) + seconds(sent.y, on_y) + seconds(sent.data, {data, x * y});
   }
 
-  void add(std::string name, double seconds) { list.push_back({std::move(name), seconds}); }
+  void add(std::string name, double seconds) { list.push_back({std::move(name), seconds, 0}); }
 
   const machine::Cluster& cluster_;
   std::int64_t ranks_;
@@ -92,6 +128,17 @@ std::vector<Rival> price_rivals(const machine::Cluster& cluster, std::int64_t ra
   if (ranks % 2 == 0)
     if (const std::int64_t q = root_of(ranks / 2)) rivals.summa(q, 2);
   std::ranges::stable_sort(rivals.list, {}, &Rival::seconds);
+  return std::move(rivals.list);
+}
+
+std::vector<Rival> price_pipelined_rivals(const machine::Cluster& cluster, std::int64_t ranks,
+                                          std::int64_t node_ranks,
+                                          const std::vector<Linear>& linears, double element_bytes,
+                                          const PipelinedModel& model) {
+  constexpr std::int64_t most_chunks = 8;
+  Rivals rivals(cluster, ranks, linears, element_bytes);
+  rivals.pipeline("Megatron", node_ranks, most_chunks, Boundary::scattered, model);
+  rivals.pipeline("DeepSpeed", node_ranks, 1, Boundary::whole, model);
   return std::move(rivals.list);
 }
 

@@ -12,8 +12,16 @@
 namespace fourfold::search {
 
 struct Rival {
-  std::string name;  // "Megatron (x 8, data 2)"
-  double seconds = 0;
+  std::string name;      // "Megatron (x 8, data 2)"
+  double seconds = 0;    // of what it sends and, of a pipeline, of what its stages wait
+  double waiting_s = 0;  // the latter
+};
+
+/// What a pipeline needs to be known of a model of equal layers.
+struct PipelinedModel {
+  std::int64_t layers = 1;
+  std::int64_t samples = 1;  // of a step
+  double compute_s = 0;      // of a rank, in a step that waits for nothing
 };
 
 /// The communication of a step's linears, m being all its rows and every second one transposed, on
@@ -24,5 +32,15 @@ struct Rival {
 std::vector<Rival> price_rivals(const machine::Cluster& cluster, std::int64_t ranks,
                                 std::int64_t node_ranks, const std::vector<Linear>& linears,
                                 double micros, double element_bytes);
+
+/// Three dimensions on the same ranks, each with that number of stages which takes it least time:
+/// Megatron, tensor ranks within a node, whose stages are interleaved in as many chunks as are best
+/// and send shares (Narayanan et al. 2021); DeepSpeed 3D, whose stages are not, and whose optimizer
+/// state is cut on data (ZeRO-1), which sends as much as an all-reduce. Micro-batches are one
+/// sample; whether these fit is not asked. Nothing where no number of stages divides.
+std::vector<Rival> price_pipelined_rivals(const machine::Cluster& cluster, std::int64_t ranks,
+                                          std::int64_t node_ranks,
+                                          const std::vector<Linear>& linears, double element_bytes,
+                                          const PipelinedModel& model);
 
 }  // namespace fourfold::search

@@ -52,20 +52,37 @@ Simulated simulated(const Question& question, PricedPlan& plan, double memory_by
   return result;
 }
 
-/// Simulates the order that is best with what is hidden and the one that is best without, and keeps
-/// the faster one.
-void simulate_orders(const Question& question, PricedPlan& plan, double memory_bytes) {
-  plan.simulated = simulated(question, plan, memory_bytes);
-  if (!plan.plain_order) return;
-  PricedPlan other = plan;
-  other.spec.grid.order = plan.plain_order->order;
-  other.price = plan.plain_order->price;
-  other.linears_s = plan.plain_order->linears_s;
-  other.simulated = simulated(question, other, memory_bytes);
+/// Keeps the other plan where its programs fit and are faster, or alone fit.
+void keep_better(PricedPlan other, PricedPlan& plan) {
   const bool fits_better = other.simulated->fits && !plan.simulated->fits;
   const bool fits_as_well = other.simulated->fits == plan.simulated->fits;
   if (fits_better || (fits_as_well && other.simulated->step_s < plan.simulated->step_s))
     plan = std::move(other);
+}
+
+/// Simulates the order that is best with what is hidden and the one that is best without, and of a
+/// pipeline another schedule, and keeps what is fastest.
+void simulate_orders(const Question& question, PricedPlan& plan, double memory_bytes) {
+  plan.simulated = simulated(question, plan, memory_bytes);
+  if (plan.plain_order) {
+    PricedPlan other = plan;
+    other.spec.grid.order = plan.plain_order->order;
+    other.price = plan.plain_order->price;
+    other.linears_s = plan.plain_order->linears_s;
+    other.simulated = simulated(question, other, memory_bytes);
+    keep_better(std::move(other), plan);
+  }
+  if (plan.other_schedule) {
+    PricedPlan other = plan;
+    const PricedSchedule was{plan.spec.pipeline.schedule, plan.stages, plan.demand, plan.price};
+    other.spec.pipeline.schedule = plan.other_schedule->schedule;
+    other.stages = plan.other_schedule->stages;
+    other.demand = plan.other_schedule->demand;
+    other.price = plan.other_schedule->price;
+    other.other_schedule = was;
+    other.simulated = simulated(question, other, memory_bytes);
+    keep_better(std::move(other), plan);
+  }
 }
 
 }  // namespace

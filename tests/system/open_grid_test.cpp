@@ -56,6 +56,19 @@ TEST_F(OpenGrid, training_takes_the_first_plan_says_which_and_records_it) {
   EXPECT_TRUE(has(read("page.html"), "Grids the planner chose among"));
 }
 
+TEST_F(OpenGrid, training_takes_the_stages_of_the_first_plan_and_keeps_them) {
+  // Two stages send activations alone, and no gradients of weights, over the wire.
+  const std::string open = "--set parallel.pipeline.stages=auto --set train.micro_batch_size=1 ";
+  const CommandResult outcome = train(open + "--set train.steps=2");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_TRUE(has(outcome.text, "grid: 2 stages (")) << outcome.text;
+  EXPECT_FALSE(has(read("config.resolved.yaml"), "stages: auto"));
+  EXPECT_TRUE(has(read("config.resolved.yaml"), "stages: 2"));
+  const CommandResult more = train(open);
+  ASSERT_EQ(more.code, 0) << more.text;
+  EXPECT_TRUE(has(more.text, "kept from the run's earlier start")) << more.text;
+}
+
 TEST_F(OpenGrid, a_run_that_goes_on_keeps_its_grid_whatever_would_be_chosen_now) {
   ASSERT_EQ(train("--set train.steps=2").code, 0);
   const std::string grids = read("grids.txt");

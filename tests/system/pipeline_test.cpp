@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "checkpoint/stored_model.h"
 #include "support/launched_job.h"
 #include "support/picture_runs.h"
@@ -176,6 +177,21 @@ TEST_F(GptPipelines, that_are_killed_go_on_with_other_stages_or_none) {
     EXPECT_NE(outcome.text.find("going on from"), std::string::npos) << outcome.text;
     EXPECT_LT(worst_difference(run, "serial"), 1e-9) << run;
   }
+}
+
+TEST_F(GptPipelines, are_planned_with_a_line_for_each_stage) {
+  const CommandResult plan = run_fourfold(
+      "plan configs/gpt-tiny.yaml --set parallel.pipeline.stages=2 --set "
+      "'parallel.pipeline.blocks=[1, 1]' --set train.micro_batch_size=1");
+  ASSERT_EQ(plan.code, 0) << plan.text;
+  const auto begin = plan.text.find("stage       blocks    ranks   parameters  in flight");
+  ASSERT_NE(begin, std::string::npos) << plan.text;
+  const std::vector<std::string> lines = split(plan.text.substr(begin), '\n');
+  EXPECT_TRUE(lines.at(1).starts_with("0                1        1 ")) << lines[1];
+  EXPECT_TRUE(lines.at(2).starts_with("1                1        1 ")) << lines[2];
+  const auto in_flight = [](const std::string& line) { return line.substr(44, 6); };
+  EXPECT_EQ(in_flight(lines[1]), "     2") << lines[1];
+  EXPECT_EQ(in_flight(lines[2]), "     1") << lines[2];
 }
 
 TEST_F(GptPipelines, end_with_one_clear_line_where_stages_do_not_fit) {

@@ -75,13 +75,15 @@ TEST(PlanMachine, json_has_the_same_ranking_in_seconds_and_bytes) {
     EXPECT_GE(step, before);
     before = step;
     double sum = 0;
-    for (const char* one : {"products", "other_rows", "weights", "gradients", "activations"})
+    for (const char* one :
+         {"products", "other_rows", "weights", "gradients", "activations", "waiting_for_stages"})
       sum += seconds.find(one)->as_double();
     sum += seconds.find("slower_beside_traffic")->as_double() - seconds.find("hidden")->as_double();
     EXPECT_NEAR(sum, step, 1e-12);
     EXPECT_GT(plan.find("memory_bytes")->find("all")->as_double(), 0);
     EXPECT_EQ(plan.find("x")->as_integer() * plan.find("y")->as_integer() *
-                  plan.find("z")->as_integer() * plan.find("data")->as_integer(),
+                  plan.find("z")->as_integer() * plan.find("data")->as_integer() *
+                  plan.find("stages")->as_integer(),
               8);
   }
 }
@@ -104,7 +106,8 @@ TEST(PlanMachine, the_largest_published_model_is_planned_on_1024_ranks_within_te
   const double took = cpu_seconds_since(start);
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   const Json json = parse_json(outcome.output, "json");
-  EXPECT_EQ(json.find("grids")->as_integer(), 286);
+  EXPECT_EQ(json.find("grids")->as_integer(), 286 + 220 + 165 + 120 + 84 + 56)
+      << "of 1, 2, 4, 8, 16 and 32 stages";
   EXPECT_GT(json.find("plans_priced")->as_integer(), 500);
   EXPECT_GT(json.find("too_large")->as_integer(), 10) << "76 billion parameters in 40 GiB";
   std::printf("gpt-80b on 1024 ranks: %lld plans in %.1f s\n",
@@ -146,23 +149,51 @@ TEST(PlanMachine, its_ten_best_plans_are_simulated_within_a_minute_and_sized_wit
 #endif
 }
 
-TEST(PlanMachine, what_is_simulated_is_what_simulate_says_of_the_lines_to_paste) {
-  const Json json = parse_json(run_here(tiny + "--ranks 8 --top 1 --format json").output, "plan");
+/// The first plan with what the configuration states is what `simulate` says of its lines.
+void expect_simulated_alike(const std::string& sets) {
+  const Json json =
+      parse_json(run_here(tiny + "--ranks 8 --top 1 --format json " + sets).output, "plan");
   const Json& first = json.find("plans")->items()[0];
   const auto size = [&](const char* axis) { return first.find(axis)->as_integer(); };
-  std::string order;
+  std::string order, schedule;
   for (const Json& axis : first.find("order")->items())
     order += (order.empty() ? "" : ", ") + axis.as_string();
+  if (size("stages") > 1)
+    schedule = "--set parallel.pipeline.ranks_per_host=4 --set parallel.pipeline.schedule=" +
+               first.find("schedule")->as_string();
   const test::Outcome outcome =
       run_here(format("simulate {}gpt-tiny.yaml --machine perlmutter-40gb --format json --set "
                       "'parallel.tensor={{x: {}, y: {}, z: {}}}' --set parallel.data={} --set "
-                      "'parallel.order=[{}]'",
-                      configs, size("x"), size("y"), size("z"), size("data"), order));
+                      "'parallel.order=[{}]' {} --set parallel.pipeline.stages={} {}",
+                      configs, size("x"), size("y"), size("z"), size("data"), order, sets,
+                      size("stages"), schedule));
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   const Json simulated = parse_json(outcome.output, "simulate");
   const Json& found = *first.find("simulated");
   EXPECT_EQ(found.find("step_s")->as_double(), simulated.find("step_s")->as_double());
   EXPECT_EQ(found.find("memory_bytes")->as_integer(), simulated.find("peak_bytes")->as_integer());
+}
+
+TEST(PlanMachine, what_is_simulated_is_what_simulate_says_of_the_lines_to_paste) {
+  expect_simulated_alike("");
+  expect_simulated_alike("--set parallel.pipeline.stages=2");
+}
+
+TEST(PlanMachine, stages_that_are_stated_are_kept_and_stand_in_the_lines_to_paste) {
+  const test::Outcome outcome = run_here(tiny + "--ranks 8 --set parallel.pipeline.stages=2");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  expect_within_100_columns(outcome.output);
+  for (const char* words : {"plan stages ", "\n   1 2 ", "\nThe stages of plan 1 have ",
+                            " waiting ", "\n  pipeline: {stages: 2, schedule: "})
+    EXPECT_NE(outcome.output.find(words), std::string::npos) << outcome.output << words;
+  const test::Outcome explained =
+      run_here(tiny + "--ranks 8 --set parallel.pipeline.stages=2 --explain 1 2");
+  ASSERT_EQ(explained.code, 0) << explained.text;
+  EXPECT_NE(explained.output.find("\nwaiting for other stages "), std::string::npos)
+      << explained.output;
+  EXPECT_NE(explained.output.find("plan 2: 2 stages ("), std::string::npos) << explained.output;
+  const test::Outcome one = run_here(tiny + "--ranks 8 --set parallel.pipeline.stages=1");
+  EXPECT_EQ(one.output.find("stages"), std::string::npos) << one.output;
 }
 
 TEST(PlanMachine, a_training_is_told_in_days_node_hours_and_the_share_of_its_checkpoints) {

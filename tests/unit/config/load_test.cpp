@@ -72,6 +72,31 @@ TEST(Load, sizes_of_the_grid_may_be_left_to_the_planner_all_together_or_one_by_o
   EXPECT_EQ(load_text(text), some);
 }
 
+TEST(Load, the_number_of_stages_may_be_left_to_the_planner_where_nothing_is_said_of_single_ones) {
+  const Config open = load_text(synthetic, {"parallel.pipeline.stages=auto"});
+  EXPECT_EQ(open.open_axes, (OpenAxes{false, false, false, true}));
+  EXPECT_EQ(open.plan.pipeline.stages, 1);
+  const std::string text = resolved_yaml(open);
+  EXPECT_NE(text.find("    stages: auto\n"), std::string::npos) << text;
+  EXPECT_EQ(load_text(text), open);
+  EXPECT_EQ(load_text(synthetic, {"parallel.pipeline.stages=2", "parallel.tensor=auto"})
+                .plan.pipeline.stages,
+            2);
+  const auto refused = [](const std::vector<std::string>& sets, const std::string& words) {
+    try {
+      load_text(synthetic, sets);
+      ADD_FAILURE() << words;
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  refused({"parallel.pipeline.stages=auto", "parallel.pipeline.blocks=[1, 1]"},
+          "parallel.pipeline.blocks has numbers for stages of which auto leaves open how many");
+  refused({"parallel.pipeline.stages=2", "parallel.pipeline.meshes=[{x: 2}, {data: 2}]",
+           "parallel.tensor=auto"},
+          "parallel.pipeline.meshes gives each stage its grid, and auto asks the planner for it");
+}
+
 TEST(Load, pins_are_read_in_their_order_and_printed_as_they_are_read) {
   const Config config = load_text(
       std::string(synthetic) +

@@ -155,6 +155,7 @@ class Randomizer {
     pipeline.stages_per_mesh = is_shared ? pipeline.stages : 1;
     if (pipeline.stages_per_mesh > 1) config_.plan.overlap.send_recv = true;
     if (!pipeline.layers.empty()) pipeline.layers.resize(std::size_t(pipeline.stages), 7);
+    if (config_.open_axes.stages) pipeline.layers.clear();
     if (below(2) == 1 || config_.open_axes.any()) return;
     plan::Grid& grid = config_.plan.grid;
     grid.x = grid.y = grid.z = 1;

@@ -18,9 +18,15 @@ config::Config loaded(std::vector<std::string> sets) {
 }
 
 TEST(OpenGrid, a_grid_goes_to_other_ranks_as_text) {
-  const plan::Grid grid{.x = 2, .y = 1, .z = 8, .data = 3, .order = {"y", "data", "x", "z"}};
-  EXPECT_EQ(to_text(grid), "2 1 8 3 y data x z");
-  EXPECT_EQ(grid_of_text(to_text(grid)), grid);
+  ChosenGrid chosen;
+  chosen.grid = {.x = 2, .y = 1, .z = 8, .data = 3, .order = {"y", "data", "x", "z"}};
+  chosen.stages = 4;
+  chosen.schedule = pipeline::Schedule::eager_one_f_one_b;
+  EXPECT_EQ(to_text(chosen), "2 1 8 3 y data x z 4 eager-1f1b");
+  const ChosenGrid read = grid_of_text(to_text(chosen));
+  EXPECT_EQ(read.grid, chosen.grid);
+  EXPECT_EQ(read.stages, chosen.stages);
+  EXPECT_EQ(read.schedule, chosen.schedule);
 }
 
 TEST(OpenGrid, the_description_of_this_host_has_a_device_a_rank_and_the_hosts_of_the_job) {
@@ -52,7 +58,7 @@ TEST(OpenGrid, the_fastest_grid_for_the_ranks_is_chosen_and_sizes_that_are_set_a
   EXPECT_NE(chosen.text.find(" for 8 ranks on this host, "), std::string::npos) << chosen.text;
   EXPECT_NE(chosen.ranking.find("\n   1 "), std::string::npos) << chosen.ranking;
   config::Config settled = config;
-  settle_grid(settled, chosen.grid);
+  settle_grid(settled, chosen);
   EXPECT_FALSE(settled.open_axes.any());
   EXPECT_EQ(settled.plan.grid, chosen.grid);
 }
@@ -74,6 +80,32 @@ TEST(OpenGrid, an_earlier_grid_is_kept_where_ranks_and_sizes_are_as_they_were) {
   EXPECT_FALSE(kept_grid(loaded({"parallel.tensor=auto", "parallel.tensor.z=4"}), earlier, 4))
       << "another z is set";
   EXPECT_FALSE(kept_grid(open, open, 4)) << "it was never settled";
+}
+
+TEST(OpenGrid, stages_that_are_open_are_chosen_and_those_that_are_set_are_kept) {
+  const std::vector<std::string> model = {"parallel.tensor=auto", "train.global_batch_size=16",
+                                          "model.num_layers=4"};
+  const auto with = [&](const std::string& stages) {
+    std::vector<std::string> sets = model;
+    if (!stages.empty()) sets.push_back("parallel.pipeline.stages=" + stages);
+    return loaded(sets);
+  };
+  const auto chosen_of = [](const config::Config& config) {
+    return choose_grid(config, 8, machine_of(config, {.ranks = 8, .of_host = 8}));
+  };
+  EXPECT_EQ(chosen_of(with("")).stages, 1);
+  const ChosenGrid two = chosen_of(with("2"));
+  EXPECT_EQ(two.stages, 2);
+  EXPECT_EQ(plan::num_ranks(two.grid), 4);
+  const config::Config open = with("auto");
+  const ChosenGrid any = chosen_of(open);
+  EXPECT_EQ(plan::num_ranks(any.grid) * any.stages, 8);
+  config::Config settled = open;
+  settle_grid(settled, any);
+  EXPECT_EQ(settled.plan.pipeline.stages, any.stages);
+  EXPECT_EQ(settled.plan.pipeline.schedule, any.schedule);
+  EXPECT_TRUE(kept_grid(open, settled, 8));
+  EXPECT_FALSE(kept_grid(with("3"), settled, 8)) << "another number is set";
 }
 
 search::PricedPlan plan_of(double seconds, double bytes) {

@@ -84,6 +84,11 @@ TEST(AtpForms, a7_on_calibrated_ic1_atp_4_costs_45_5_percent_less_and_is_best) {
   EXPECT_DOUBLE_EQ(machine::atp_bandwidths(cluster, 8, 1).all_reduce1, 0.97e9);
   EXPECT_NEAR(cost(cluster, 2, 4) / cost(cluster, 8, 1), 0.5450, 5e-5) << "46% only by rounding up";
   EXPECT_EQ(best_atp(cluster, 8, printed), 4) << "of the two meshes that were measured";
+  // The estimates that stand for the mesh that was not.
+  const double four_in_a_socket = 4.95e9 * 6 / 4, one_ring = 0.97e9 * 14 / 8, four_rings = 1.2e9;
+  const auto other = machine::atp_bandwidths(cluster, 4, 2);
+  EXPECT_NEAR(other.all_reduce2, four_in_a_socket, 1e7);
+  EXPECT_NEAR(other.all_reduce1, (2 * one_ring + four_rings) / 3 * 4 / 6, 1e7);
 }
 
 TEST(AtpForms, a8_atp_1_is_best_for_4_devices_of_nvswitch_and_atp_2_for_16) {

@@ -134,5 +134,29 @@ TEST(Linears, of_a_network_of_convolutions_send_what_its_compiled_program_sends)
   }
 }
 
+// Cheng et al. 2023, table 1: of a data-parallel linear the input is S(0), the weight R and the
+// output S(0); of a column linear R, S(1) and S(1); of a row linear S(1), S(0) and a partial sum.
+TEST(Linears, atps_table_1_is_how_data_parallel_column_and_row_linears_lie) {
+  const auto linears_on = [](const plan::Grid& grid) {
+    const GridSetup setup = gpt_of_36_heads(grid);
+    const graph::ModelGraphs model = setup.graphs();
+    std::map<std::string, LinearOnMesh> by_weight;
+    for (LinearOnMesh& linear : linears_of(model.at("train"), setup.solved(model)))
+      by_weight[linear.weight] = std::move(linear);
+    return by_weight;
+  };
+  const LinearOnMesh data = linears_on({.data = 2}).at("blocks.0.mlp.up.weight");
+  EXPECT_EQ(data.replicas.size(), 1U) << "S(0)";
+  EXPECT_TRUE(data.kept.empty() && data.contracted.empty() && data.at_rest.empty()) << "R";
+  const auto on_x = linears_on({.x = 2});
+  const LinearOnMesh &column = on_x.at("blocks.0.mlp.up.weight"),
+                     &row = on_x.at("blocks.0.mlp.down.weight");
+  EXPECT_TRUE(column.contracted.empty()) << "the input is whole";
+  ASSERT_EQ(column.kept.size(), 1U) << "columns of the weight and of the output are cut";
+  EXPECT_TRUE(row.kept.empty());
+  ASSERT_EQ(row.contracted.size(), 1U) << "rows of the weight are cut, and the output is partial";
+  EXPECT_EQ(row.contracted, column.kept) << "one follows the other without a word sent";
+}
+
 }  // namespace
 }  // namespace fourfold::search

@@ -32,9 +32,10 @@ struct Planned {
     question.spec = setup.plan;
     question.layers = layers;
     question.has_equal_layers = true;
-    question.settle = [this](const plan::Grid& grid) {
+    question.settle = [this](const plan::Grid& grid, std::int64_t stages) {
       plan::PlanSpec spec = question.spec;
       spec.grid = grid;
+      spec.pipeline.stages = stages;
       return spec;
     };
     question.build = [this](std::int64_t of, const plan::PlanSpec& spec) {
@@ -48,7 +49,9 @@ struct Planned {
     question.compile = [this](const plan::PlanSpec& spec) {
       compile::GridSetup one = setup;
       one.plan = spec;
-      return one.job();
+      auto planned = plan::plan_model(one.graphs(), spec);
+      auto& [model, plan] = std::get<plan::PlannedModel>(planned);
+      return compile::compile(model, plan, compile::GridSetup::target());
     };
   }
   Planned(const Planned&) = delete;

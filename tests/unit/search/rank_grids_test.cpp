@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "machine/known_clusters.h"
 #include "search/explain.h"
 #include "search/rivals.h"
+#include "simulate/simulate.h"
 #include "unit/search/planned.h"
 
 namespace fourfold::search {
@@ -229,6 +231,100 @@ TEST(RankGrids, rivals_are_priced_for_the_linears_of_a_step_the_fastest_first) {
   const double expected = 4 * (sent.x / 300e9 + sent.data / 25e9);
   const auto megatron = std::ranges::find(rivals, "Megatron (x 4, data 4)", &Rival::name);
   EXPECT_NEAR(megatron->seconds, expected, 1e-9 * expected);
+}
+
+TEST(RankGrids, stages_are_looked_at_beside_the_grids_of_one_mesh) {
+  Planned planned("perlmutter-40gb", 8);
+  planned.question.stages = {1, 2, 4, 8};
+  planned.question.schedules = {pipeline::Schedule::one_f_one_b,
+                                pipeline::Schedule::eager_one_f_one_b};
+  const Answer answer = rank_grids(planned.question);
+  EXPECT_EQ(answer.grids, 20 + 10 + 4) << "eight stages are more than four layers";
+  std::map<std::int64_t, std::int64_t> by_stages;
+  for (const PricedPlan& plan : answer.plans) {
+    const std::int64_t stages = plan.spec.pipeline.stages;
+    ++by_stages[stages];
+    EXPECT_EQ(plan::num_ranks(plan.spec.grid) * stages, 8);
+    if (stages == 1) {
+      EXPECT_TRUE(plan.stages.empty());
+      EXPECT_EQ(plan.price.pipeline, 0);
+      continue;
+    }
+    ASSERT_EQ(plan.stages.size(), static_cast<std::size_t>(stages));
+    std::int64_t layers = 0;
+    double most = 0;
+    for (const StageOfPlan& stage : plan.stages) {
+      layers += stage.layers;
+      most = std::max(most, stage.memory_bytes);
+    }
+    EXPECT_EQ(layers, 4);
+    EXPECT_NEAR(plan.demand.memory.all(), most, 1e-6 * most);
+    EXPECT_GT(plan.price.pipeline, 0) << "stages wait for the first micro-batch";
+  }
+  EXPECT_EQ(by_stages, (std::map<std::int64_t, std::int64_t>{{1, 20}, {2, 10}, {4, 4}}));
+}
+
+TEST(RankGrids, stages_counted_in_few_layers_are_those_of_the_whole_model) {
+  Planned planned("perlmutter-40gb", 8, 12);
+  planned.question.stages = {2, 4};
+  for (const std::int64_t repeated : {0, 1}) {
+    planned.question.spec.checkpointing.layers = repeated;
+    planned.question.has_equal_layers = true;
+    const Answer few = rank_grids(planned.question);
+    planned.question.has_equal_layers = false;
+    const Answer whole = rank_grids(planned.question);
+    ASSERT_EQ(few.plans.size(), whole.plans.size());
+    std::map<std::string, const PricedPlan*> by_shape;
+    for (const PricedPlan& plan : whole.plans) by_shape[shape_text(plan.spec)] = &plan;
+    for (const PricedPlan& plan : few.plans) {
+      const PricedPlan& other = *by_shape.at(shape_text(plan.spec));
+      EXPECT_NEAR(plan.price.step(), other.price.step(), 0.005 * other.price.step())
+          << shape_text(plan.spec);
+      EXPECT_NEAR(plan.linears_s, other.linears_s, 1e-9 * other.linears_s);
+      for (std::size_t stage = 0; stage < plan.stages.size(); ++stage)
+        EXPECT_NEAR(plan.stages[stage].memory_bytes, other.stages[stage].memory_bytes,
+                    0.03 * other.stages[stage].memory_bytes)
+            << shape_text(plan.spec) << ", stage " << stage;
+    }
+  }
+}
+
+TEST(RankGrids, stages_need_the_memory_and_the_time_of_their_programs) {
+  Planned planned("perlmutter-40gb", 8, 8);
+  planned.question.stages = {2, 4};
+  planned.question.schedules = {pipeline::Schedule::one_f_one_b,
+                                pipeline::Schedule::eager_one_f_one_b, pipeline::Schedule::gpipe};
+  planned.question.has_equal_layers = false;
+  for (const PricedPlan& plan : rank_grids(planned.question).plans) {
+    const program::Job job = planned.question.compile(plan.spec);
+    std::int64_t most = 0;
+    for (const program::Bundle& bundle : job.classes)
+      most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
+    // What is gathered ahead for the next micro-batches is not counted for each of them.
+    EXPECT_NEAR(plan.expected_bytes(), static_cast<double>(most), 0.16 * static_cast<double>(most))
+        << shape_text(plan.spec);
+    const double seconds = simulate::simulate(job, "train", planned.cluster).step_s;
+    EXPECT_NEAR(plan.price.step(), seconds, 0.25 * seconds) << shape_text(plan.spec);
+  }
+}
+
+TEST(RankGrids, pipelines_of_other_methods_take_the_number_of_stages_that_is_best_for_them) {
+  const Planned planned("perlmutter-40gb", 64, 16);
+  const std::vector<Linear> linears = gpt_linears(64. * 64, 256);
+  const auto rivals_of = [&](double compute_s) {
+    return price_pipelined_rivals(planned.cluster, 64, 4, linears, 2, {16, 64, compute_s});
+  };
+  const auto busy = rivals_of(10), idle = rivals_of(0);
+  ASSERT_EQ(busy.size(), 2U);
+  EXPECT_TRUE(busy[0].name.starts_with("Megatron (x 4, ")) << busy[0].name;
+  EXPECT_TRUE(busy[1].name.starts_with("DeepSpeed (x 4, ")) << busy[1].name;
+  EXPECT_LT(busy[0].waiting_s, busy[1].waiting_s) << "chunks make stages wait less";
+  EXPECT_NE(busy[0].name.find(" chunks"), std::string::npos) << busy[0].name;
+  for (const Rival& rival : idle) {
+    EXPECT_EQ(rival.waiting_s, 0);
+    EXPECT_EQ(rival.name.find(" chunks"), std::string::npos) << "they only send more";
+    EXPECT_GT(rival.seconds, 0);
+  }
 }
 
 }  // namespace

@@ -53,5 +53,18 @@ TEST(RivalForms, item_9_googles_mesh_costs_30_q_minus_18_and_its_transpose_15_q_
   EXPECT_DOUBLE_EQ(google_cost(8), atp_seconds_at_one_rate(half, 4, 16, 1));
 }
 
+// Narayanan et al. 2021, sections 2.2 and 4.1.
+TEST(RivalForms, interleaved_stages_wait_less_and_send_more) {
+  const PipelineShape plain{.tensor = 8, .stages = 8, .data = 4, .chunks = 1, .micros = 32};
+  PipelineShape interleaved = plain;
+  interleaved.chunks = 4;
+  EXPECT_DOUBLE_EQ(waiting_share(plain), 7. / 32);
+  EXPECT_DOUBLE_EQ(waiting_share(interleaved), 7. / 128);
+  EXPECT_DOUBLE_EQ(boundary_volume(plain, 4096, Boundary::whole), 2 * 4096. / 4);
+  EXPECT_DOUBLE_EQ(boundary_volume(interleaved, 4096, Boundary::whole), 8 * 4096. / 4);
+  EXPECT_DOUBLE_EQ(boundary_volume(interleaved, 4096, Boundary::scattered), 4096. / 4);
+  EXPECT_EQ(boundary_volume({.tensor = 8}, 4096, Boundary::whole), 0);
+}
+
 }  // namespace
 }  // namespace fourfold::search

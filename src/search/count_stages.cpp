@@ -1,0 +1,173 @@
+#include "search/count_stages.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "search/built_graphs.h"
+
+namespace fourfold::search {
+namespace {
+
+using plan::Infeasible;
+using plan::PlannedModel;
+
+/// How many layers each stage has, from the last ones.
+std::vector<std::int64_t> numbers_of_layers(const std::vector<std::int64_t>& last_layers,
+                                            std::int64_t layers) {
+  std::vector<std::int64_t> result;
+  std::int64_t begin = 0;
+  for (const std::int64_t last : last_layers)
+    result.push_back(last + 1 - std::exchange(begin, last + 1));
+  result.push_back(layers - begin);
+  return result;
+}
+
+CountedStage count_stage(const PlannedModel& planned, std::size_t stage) {
+  const graph::Graph& train = planned.model.at("train", MeshId(stage));
+  std::vector<LinearOnMesh> linears = linears_of(train, planned.plan);
+  return {demand_of(train, planned.plan),
+          axonn_elements(linears, planned.plan.meshes[stage],
+                         static_cast<double>(planned.plan.batching.accumulation))};
+}
+
+std::vector<AxisId> axes_of_cuts(const op::Sharding& sharding) {
+  std::vector<AxisId> axes;
+  for (const op::Cuts& cuts : sharding.dims)
+    for (const op::Cut& cut : cuts) axes.push_back(cut.axis);
+  return axes;
+}
+
+/// What passes in training. Results are numbers, which take no time.
+std::vector<CountedMessage> messages_of(const PlannedModel& planned) {
+  std::vector<CountedMessage> messages;
+  for (const plan::Edge& edge : planned.plan.edges) {
+    if (edge.graph != "train") continue;
+    const graph::Graph& sender = planned.model.at("train", edge.from);
+    if (sender.value(*sender.find(edge.value)).role == graph::ValueRole::result) continue;
+    const std::size_t element = size_bytes(op::element_dtype(edge.element, planned.plan.compute));
+    messages.push_back(
+        {.from = edge.from.index(),
+         .to = edge.to.index(),
+         .is_backward = edge.phase == graph::Phase::backward,
+         .is_once_a_step = edge.goes_once_a_step || edge.phase == graph::Phase::update,
+         .bytes = static_cast<double>(edge.shape.elements()) * static_cast<double>(element),
+         .sent = axes_of_cuts(edge.sent),
+         .received = axes_of_cuts(edge.received)});
+  }
+  return messages;
+}
+
+class StageCounter {
+ public:
+  StageCounter(const Question& question, BuiltGraphs& graphs, const plan::PlanSpec& spec)
+      : question_(question), graphs_(graphs), spec_(spec) {}
+
+  std::variant<CountedStages, Infeasible> run() {
+    const auto last = graphs_.last_layers(question_.layers, spec_);
+    if (const auto* infeasible = std::get_if<Infeasible>(&last)) return *infeasible;
+    result_.layers = numbers_of_layers(std::get<0>(last), question_.layers);
+    auto infeasible = question_.has_equal_layers ? count_few_layers() : count_all_layers();
+    if (infeasible) return std::move(*infeasible);
+    return std::move(result_);
+  }
+
+ private:
+  std::variant<PlannedModel, Infeasible> planned(std::vector<std::int64_t> layers) const {
+    plan::PlanSpec spec = spec_;
+    std::int64_t all = 0;
+    for (const std::int64_t of_stage : layers) all += of_stage;
+    spec.pipeline.stages = static_cast<std::int64_t>(layers.size());
+    spec.pipeline.layers = std::move(layers);
+    return plan::plan_stages(graphs_.of(all, spec), spec);
+  }
+
+  std::optional<Infeasible> count_all_layers() {
+    auto made = planned(result_.layers);
+    if (auto* infeasible = std::get_if<Infeasible>(&made)) return std::move(*infeasible);
+    const PlannedModel& model = std::get<PlannedModel>(made);
+    for (std::size_t stage = 0; stage < result_.layers.size(); ++stage) {
+      result_.kinds.push_back(count_stage(model, stage));
+      result_.kind_of.push_back(stage);
+    }
+    result_.messages = messages_of(model);
+    result_.mesh = model.plan.meshes[0];
+    return std::nullopt;
+  }
+
+  /// The first and the last stage with few layers, and a middle one with twice as many: what all
+  /// stages ask for follows from half of that.
+  std::optional<Infeasible> count_few_layers() {
+    const std::int64_t few = std::max<std::int64_t>(spec_.checkpointing.layers, 1);
+    const auto made = planned({few, 2 * few, few});
+    if (const auto* infeasible = std::get_if<Infeasible>(&made)) return *infeasible;
+    const PlannedModel& model = std::get<PlannedModel>(made);
+    const std::array<CountedStage, 3> small = {count_stage(model, 0), count_stage(model, 1),
+                                               count_stage(model, 2)};
+    const Demand more = of_more_layers(small[0].demand, small[1].demand);
+    std::map<std::pair<std::size_t, std::int64_t>, std::size_t> known;  // kinds
+    const std::size_t stages = result_.layers.size();
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      const std::size_t place = stage == 0 ? 0 : stage + 1 < stages ? 1 : 2;
+      const std::int64_t layers = result_.layers[stage],
+                         counted_layers = place == 1 ? 2 * few : few;
+      const auto [kind, is_new] = known.try_emplace({place, layers}, result_.kinds.size());
+      result_.kind_of.push_back(kind->second);
+      if (!is_new) continue;
+      const double times = static_cast<double>(layers - counted_layers) / static_cast<double>(few);
+      CountedStage counted = small[place];
+      counted.demand = with_difference(counted.demand, {}, more, times);
+      for (std::size_t axis = 0; axis < counted.linears.size(); ++axis)
+        counted.linears[axis] += times * small[1].linears[axis] / 2;
+      result_.kinds.push_back(std::move(counted));
+    }
+    result_.mesh = model.plan.meshes[0];
+    spread(messages_of(model), stages);
+    return std::nullopt;
+  }
+
+  /// What as many layers as the first stage has, half of those of the middle one, add to a stage:
+  /// half of all that the middle one asks for, but for what is alive where most is. There they add
+  /// what they keep for their backward pass.
+  static Demand of_more_layers(const Demand& first, const Demand& middle) {
+    Demand half = with_difference({}, {}, middle, 0.5);
+    half.kept_bytes = std::max(middle.kept_bytes - first.kept_bytes, 0.0);
+    half.memory.activations = half.kept_bytes;
+    half.memory.weights = 0;
+    return half;
+  }
+
+  /// What passes between the first two of three stages passes between all neighbours; what passes
+  /// between the first and the last one still does.
+  void spread(const std::vector<CountedMessage>& of_three, std::size_t stages) {
+    for (const CountedMessage& message : of_three) {
+      const auto [low, high] = std::minmax(message.from, message.to);
+      const bool is_forward = message.from < message.to;
+      const auto add = [&](std::size_t first, std::size_t last) {
+        CountedMessage added = message;
+        added.from = is_forward ? first : last;
+        added.to = is_forward ? last : first;
+        result_.messages.push_back(std::move(added));
+      };
+      if (low == 0 && high == 2) add(0, stages - 1);
+      if (low != 0 || high != 1) continue;
+      for (std::size_t stage = 0; stage + 1 < stages; ++stage) add(stage, stage + 1);
+    }
+  }
+
+  const Question& question_;
+  BuiltGraphs& graphs_;
+  const plan::PlanSpec& spec_;
+  CountedStages result_;
+};
+
+}  // namespace
+
+std::variant<CountedStages, Infeasible> count_stages(const Question& question, BuiltGraphs& graphs,
+                                                     const plan::PlanSpec& spec) {
+  return StageCounter(question, graphs, spec).run();
+}
+
+}  // namespace fourfold::search

@@ -1,0 +1,135 @@
+#include "search/price_stages.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "pipeline/make_orders.h"
+#include "search/pipeline_forms.h"
+#include "search/transfer_forms.h"
+
+namespace fourfold::search {
+namespace {
+
+using machine::AxisGroup;
+
+/// Seconds of messages as costs of edges: one for each pair of stages.
+class Messages {
+ public:
+  Messages(const CountedStages& counted, const Pricer& pricer, const std::vector<AxisGroup>& groups,
+           const plan::PlanSpec& spec)
+      : counted_(counted), pricer_(pricer), groups_(groups), spec_(spec) {
+    for (const AxisGroup& group : groups) ranks_ *= group.ranks;
+  }
+
+  void add_to(TimedStages& timed) const {
+    for (const CountedMessage& message : counted_.messages) {
+      const double seconds = seconds_of(message);
+      if (message.is_once_a_step)
+        timed.at_end_s[message.to] += seconds;
+      else if (spec_.overlap.send_recv)
+        add(message, seconds, timed.costs);
+      else
+        for (const std::size_t stage : {message.from, message.to})
+          (message.is_backward ? timed.costs.stages[stage].backward_s
+                               : timed.costs.stages[stage].forward_s) += seconds;
+    }
+  }
+
+ private:
+  static void add(const CountedMessage& message, double seconds, pipeline::Costs& costs) {
+    pipeline::Edge edge{message.from, message.to};
+    if (message.is_backward) std::swap(edge.from, edge.to);
+    auto place = std::ranges::find(costs.edges, edge);
+    if (place == costs.edges.end()) {
+      costs.of_edges.emplace_back();
+      place = costs.edges.insert(costs.edges.end(), edge);
+    }
+    pipeline::EdgeCost& cost =
+        costs.of_edges[static_cast<std::size_t>(place - costs.edges.begin())];
+    (message.is_backward ? cost.backward_s : cost.forward_s) += seconds;
+  }
+
+  double seconds_of(const CountedMessage& message) const {
+    return transfer_seconds(pricer_.cluster(), message.bytes, side_of(message.from, message.sent),
+                            side_of(message.to, message.received), spec_.pipeline.reshard.chunks);
+  }
+
+  TensorOnRanks side_of(std::size_t stage, const std::vector<AxisId>& axes) const {
+    TensorOnRanks side{static_cast<std::int64_t>(stage) * ranks_, ranks_, {}};
+    for (const AxisId axis : axes)
+      if (groups_[axis.index()].ranks > 1) side.cuts.push_back(groups_[axis.index()]);
+    return side;
+  }
+
+  const CountedStages& counted_;
+  const Pricer& pricer_;
+  const std::vector<AxisGroup>& groups_;
+  const plan::PlanSpec& spec_;
+  std::int64_t ranks_ = 1;  // of a stage
+};
+
+}  // namespace
+
+std::optional<std::vector<StageOfPlan>> stages_in_schedule(const CountedStages& counted,
+                                                           const pipeline::ScheduleSpec& schedule,
+                                                           std::int64_t micros) {
+  const std::size_t count = counted.layers.size();
+  const auto made = pipeline::in_flight_by_mesh(schedule, count, micros);
+  const auto* in_flight = std::get_if<std::vector<std::int64_t>>(&made);
+  if (in_flight == nullptr) return std::nullopt;
+  const bool is_fixed = schedule.weight_delay.kind == pipeline::WeightDelay::Kind::fixed;
+  std::vector<StageOfPlan> stages(count);
+  for (std::size_t stage = 0; stage < count; ++stage) {
+    const Demand& demand = counted.demand_of(stage);
+    stages[stage].layers = counted.layers[stage];
+    stages[stage].in_flight = pipeline::most_live(
+        (*in_flight)[stage], is_fixed ? schedule.weight_delay.micros : 0, micros);
+    stages[stage].memory_bytes =
+        demand.memory.all() + static_cast<double>(stages[stage].in_flight - 1) * demand.kept_bytes;
+  }
+  return stages;
+}
+
+Demand fullest_demand(const CountedStages& counted, const std::vector<StageOfPlan>& stages) {
+  const auto fullest = std::ranges::max_element(stages, {}, &StageOfPlan::memory_bytes);
+  Demand demand = counted.demand_of(static_cast<std::size_t>(fullest - stages.begin()));
+  demand.memory.activations += static_cast<double>(fullest->in_flight - 1) * demand.kept_bytes;
+  return demand;
+}
+
+TimedStages time_stages(const CountedStages& counted, Pricer& pricer,
+                        const std::vector<AxisGroup>& groups, const plan::PlanSpec& spec,
+                        std::int64_t micros) {
+  constexpr double third = 1.0 / 3, quarter = 1.0 / 4;
+  const double share = spec.checkpointing.repeats_any() ? quarter : third;
+  TimedStages timed;
+  for (const CountedStage& kind : counted.kinds)
+    timed.kinds.push_back(pricer.price(kind.demand, groups));
+  for (const std::size_t kind : counted.kind_of) {
+    const Price& price = timed.kinds[kind];
+    const double micro = (price.step() - price.at_end) / static_cast<double>(micros);
+    timed.costs.stages.push_back({share * micro, (1 - share) * micro, 0});
+    timed.at_end_s.push_back(price.at_end);
+  }
+  Messages(counted, pricer, groups, spec).add_to(timed);
+  return timed;
+}
+
+Price price_of_stages(const CountedStages& counted, const TimedStages& timed,
+                      pipeline::Schedule schedule, std::int64_t micros) {
+  const double all = pipeline_seconds(timed.costs, schedule, micros);
+  double end = all, step = 0;
+  std::size_t slowest = 0;
+  for (std::size_t stage = 0; stage < counted.layers.size(); ++stage) {
+    step = std::max(step, end + timed.at_end_s[stage]);
+    end -= timed.costs.stages[stage].backward_s;  // the next stage has ended so much earlier
+    if (timed.kinds[counted.kind_of[stage]].step() > timed.kinds[counted.kind_of[slowest]].step())
+      slowest = stage;
+  }
+  Price price = timed.kinds[counted.kind_of[slowest]];
+  price.pipeline = step - price.step();
+  return price;
+}
+
+}  // namespace fourfold::search
