@@ -442,8 +442,24 @@ class Reader {
     return Rank(static_cast<std::size_t>(std::clamp<std::int64_t>(to, 0, most)));
   }
 
+  /// A text without a version was written before there was one.
+  void read_version() {
+    const std::string expected = format(
+        "'job text version {}': print the job again, with `fourfold program CONFIG --job` "
+        "of this build",
+        job_text_version);
+    Words title = keyed("job");
+    const std::string_view word = title.next(expected);
+    if (word != "text") fail_text(word, expected);
+    title.expect("version");
+    const std::string_view version = title.next(expected);
+    if (version != format("{}", job_text_version)) fail_text(version, expected);
+    title.finish();
+  }
+
   Job read_job() {
     Job job;
+    read_version();
     Words title = keyed("job");
     title.expect("of");
     const std::size_t world =

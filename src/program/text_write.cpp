@@ -445,8 +445,9 @@ std::string bindings_text(const std::vector<Binding>& ranks) {
 }  // namespace
 
 std::string to_text(const Job& job) {
-  std::string text = format("job of {} ranks in {} classes\n{}", job.ranks.size(),
-                            job.classes.size(), bindings_text(job.ranks));
+  std::string text =
+      format("job text version {}\njob of {} ranks in {} classes\n{}", job_text_version,
+             job.ranks.size(), job.classes.size(), bindings_text(job.ranks));
   for (std::size_t i = 0; i < job.classes.size(); ++i)
     text += format("\nclass {}\n{}", i, to_text(job.classes[i]));
   return text;

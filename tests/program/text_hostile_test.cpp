@@ -185,15 +185,38 @@ TEST(TextErrors, a_job_names_the_word_at_fault) {
     }
     return std::string("nothing");
   };
-  EXPECT_EQ(error_with("ranks 3..5", "ranks 4..5"), "job.txt:3: read '4..5', expected rank 3 next");
+  EXPECT_EQ(error_with("ranks 3..5", "ranks 4..5"), "job.txt:4: read '4..5', expected rank 3 next");
   EXPECT_EQ(error_with("class 1", "class 2"),
-            "job.txt:3: read '2', expected the number of a class below 2");
+            "job.txt:4: read '2', expected the number of a class below 2");
   EXPECT_EQ(error_with("job of 6", "job of 5"),
-            "job.txt:3: read 'ranks up to 5', expected 5 ranks");
+            "job.txt:4: read 'ranks up to 5', expected 5 ranks");
   EXPECT_EQ(error_with("ranks 3..5", "ranks 3..9999999"),
-            "job.txt:3: read '3..9999999', expected no more than 2^20 ranks");
+            "job.txt:4: read '3..9999999', expected no more than 2^20 ranks");
   EXPECT_NE(error_with("\nclass 1\n", "\nclass 0\n").find("read '0', expected class 1"),
             std::string::npos);
+}
+
+TEST(TextErrors, a_job_of_another_version_is_refused_at_its_first_line) {
+  const std::string text = to_text(two_classes());
+  const std::string own = "job text version 1\n";
+  ASSERT_TRUE(text.starts_with(own)) << text.substr(0, 100);
+  const auto error_with = [&](const std::string& first) {
+    try {
+      parse_job(first + text.substr(own.size()), "job.txt");
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_config);
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  const std::string expected =
+      ", expected 'job text version 1': print the job again, with `fourfold program CONFIG --job` "
+      "of this build";
+  EXPECT_EQ(error_with("job text version 2\n"), "job.txt:1: read '2'" + expected);
+  EXPECT_EQ(error_with("job text version 01\n"), "job.txt:1: read '01'" + expected);
+  EXPECT_EQ(error_with(""), "job.txt:1: read 'of'" + expected) << "written before versions";
+  EXPECT_EQ(error_with("job text\n"), "job.txt:1: the line ends, expected 'version'");
+  EXPECT_EQ(error_with("job text version 1 draft\n").find("job.txt:1: read 'draft'"), 0U);
 }
 
 TEST(TextErrors, numbers_that_do_not_fit_are_refused) {

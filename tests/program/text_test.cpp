@@ -57,7 +57,8 @@ TEST(Text, the_ranks_of_a_job_fold_where_their_peers_move_alike) {
   for (std::size_t rank = 12; rank < 1024; ++rank) job.ranks.push_back({0, {}});
   const std::string text = to_text(job);
   EXPECT_TRUE(
-      text.starts_with("job of 1024 ranks in 2 classes\n"
+      text.starts_with("job text version 1\n"
+                       "job of 1024 ranks in 2 classes\n"
                        "ranks 0 class 0 peers 4 9\n"
                        "ranks 1 class 0 peers 5 9\n"
                        "ranks 2 class 0 peers 6 9\n"

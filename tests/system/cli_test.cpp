@@ -128,7 +128,8 @@ TEST_F(Cli, a_job_of_many_ranks_is_one_text_from_which_alone_it_is_proved) {
   const std::string grid = "configs/gpt-tiny.yaml --set parallel.tensor.x=2 --ranks 4";
   const Outcome printed = run_fourfold("program " + grid + " --job");
   ASSERT_EQ(printed.code, 0);
-  EXPECT_TRUE(printed.text.starts_with("job of 4 ranks in 1 classes\nranks 0..3 class 0\n"));
+  EXPECT_TRUE(printed.text.starts_with(
+      "job text version 1\njob of 4 ranks in 1 classes\nranks 0..3 class 0\n"));
   write_file_atomic(path("job.txt"), printed.text);
   const Outcome proved = run_fourfold("verify --text " + path("job.txt"));
   EXPECT_EQ(proved.code, 0) << proved.text;

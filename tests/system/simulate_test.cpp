@@ -132,7 +132,9 @@ TEST_F(Simulated, a_sweep_has_a_line_for_each_number_of_ranks_and_says_which_can
 }
 
 TEST_F(Simulated, mistakes_end_with_their_code_and_one_message_that_says_what_to_do) {
-  write_file_atomic(path("cut.txt"), "job of 4 ranks in 1 classes\n");
+  write_file_atomic(path("cut.txt"), "job text version 1\njob of 4 ranks in 1 classes\n");
+  write_file_atomic(path("later.txt"), "job text version 9\njob of 4 ranks in 1 classes\n");
+  write_file_atomic(path("earlier.txt"), "job of 4 ranks in 1 classes\n");
   write_file_atomic(path("program.txt"), "program train\n");
   struct Mistake {
     std::string arguments;
@@ -154,6 +156,10 @@ TEST_F(Simulated, mistakes_end_with_their_code_and_one_message_that_says_what_to
            {tiny + "--machine dgx-h100 --format yaml", 2, "text"},
            {"--text " + path("cut.txt") + " --ranks 2 --machine dgx-h100", 2, "--text"},
            {"--text " + path("cut.txt") + " --machine dgx-h100", 2, "cut.txt:"},
+           {"--text " + path("later.txt") + " --machine dgx-h100", 2,
+            "later.txt:1: read '9', expected 'job text version 1'"},
+           {"--text " + path("earlier.txt") + " --machine dgx-h100", 2,
+            "earlier.txt:1: read 'of', expected 'job text version 1'"},
            {"--text " + path("program.txt") + " --machine dgx-h100", 2, "program CONFIG --job"},
            {tiny + "--machine dgx-h100 --trace " + path("none/steps.json"), 6, "none"}}) {
     const CommandResult outcome = run_fourfold("simulate " + arguments);

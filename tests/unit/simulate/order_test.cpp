@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "simulate/links.h"
-#include "support/order_of_events.h"
+#include "support/simulated_order.h"
 #include "unit/simulate/small_job.h"
 
 namespace fourfold::simulate {
@@ -15,22 +15,11 @@ using program::Stop;
 
 constexpr std::size_t train = 1;
 
-/// The times of a simulation of all ranks, beside the programs of the job as it is.
-std::vector<test::TimedRank> timed(const Job& job, const Simulation& simulation) {
-  std::vector<test::TimedRank> ranks;
-  for (const SimulatedRank& rank : simulation.ranks) {
-    test::TimedRank& of = ranks.emplace_back();
-    of.program = bundle_of(job, Rank(rank.rank)).programs[train];
-    for (const Times& times : rank.times) of.times.push_back({times.begin_s, times.end_s});
-  }
-  return ranks;
-}
-
 /// What is wrong with the simulation of a job by what these meetings and this cluster say.
 std::vector<std::string> faults(const Job& job, const Meetings& meetings,
                                 const machine::Cluster& cluster) {
   return test::faults_of_order(
-      timed(job, simulate(job, train, meetings, cluster, Follow::all_ranks)), 1e-15);
+      test::timed(job, train, simulate(job, train, meetings, cluster, Follow::all_ranks)), 1e-15);
 }
 
 machine::Cluster some_cluster() {
@@ -111,37 +100,6 @@ TEST(SimulatedOrder, is_broken_by_a_collective_that_begins_before_its_last_membe
   EXPECT_NE(faults(job, mutant, some_cluster()), std::vector<std::string>());
 }
 
-/// The least that each instruction can take, from the payload and the fastest port, or the price of
-/// the computation; true if all take that long.
-bool are_long_enough(const Job& job, const Simulation& simulation,
-                     const machine::Cluster& cluster) {
-  double fastest = 0;
-  for (const machine::Level& level : cluster.levels)
-    fastest = std::max(fastest, level.port_bytes_per_s);
-  for (const auto& [program, times] : timed(job, simulation))
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      double least_s = 0;
-      std::visit(
-          [&]<class Kind>(const Kind& what) {
-            if constexpr (program::Collective<Kind>) {
-              const auto n = static_cast<double>(program.groups[what.group.index()].members.size());
-              double bytes = 0;
-              program::for_each_tensor(what, [&](const auto& from, const auto& to) {
-                bytes += static_cast<double>(std::max(from.bytes(), to.bytes()));
-              });
-              least_s = (n - 1) / n * bytes / fastest;
-            } else if constexpr (std::is_same_v<Kind, program::Send>) {
-              least_s = static_cast<double>(what.from.bytes()) / fastest;
-            } else if constexpr (std::is_same_v<Kind, program::Compute>) {
-              least_s = compute_s(cluster, program, what);
-            }
-          },
-          static_cast<const program::AnyKind&>(program.instructions[i].what));
-      if (times[i].end_s - times[i].begin_s < least_s * (1 - 1e-9)) return false;
-    }
-  return true;
-}
-
 TEST(SimulatedOrder, and_what_each_instruction_takes_at_least_give_away_links_that_cost_nothing) {
   machine::Cluster cluster = some_cluster();
   for (machine::Level& level : cluster.levels) level.latency_s = 0;
@@ -151,12 +109,13 @@ TEST(SimulatedOrder, and_what_each_instruction_takes_at_least_give_away_links_th
     level.link_bytes_per_s = level.port_bytes_per_s = 1e18;
   fast_device.device.memory_bytes_per_s *= 2;
   for (const Job& job : jobs()) {
-    const auto run = [&](const machine::Cluster& on) {
-      return simulate(job, "train", on, Follow::all_ranks);
+    const auto too_short = [&](const machine::Cluster& on) {
+      const Simulation simulation = simulate(job, "train", on, Follow::all_ranks);
+      return test::too_short(test::timed(job, train, simulation), cluster);
     };
-    EXPECT_TRUE(are_long_enough(job, run(cluster), cluster));
-    EXPECT_FALSE(are_long_enough(job, run(free_links), cluster));
-    EXPECT_FALSE(are_long_enough(job, run(fast_device), cluster));
+    EXPECT_EQ(too_short(cluster), "");
+    EXPECT_NE(too_short(free_links), "");
+    EXPECT_NE(too_short(fast_device), "");
   }
 }
 
