@@ -76,7 +76,7 @@ class StridedType {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// A collective that is under way.
+/// A collective or a message that is under way.
 class Request {
  public:
   explicit Request(std::string_view call) : call_(call) {}
@@ -87,14 +87,17 @@ class Request {
   /// Waits for its end. A blocking call would look for messages all the time, on a core that
   /// computation could use: this thread sleeps between two looks, longer the longer it waits. What
   /// arrives meanwhile waits in the system's buffers. Cost: up to 0.1 ms after the last message.
-  void finish() {
+  void finish() { check_mpi(end(MPI_STATUS_IGNORE), call_); }
+
+  /// The same; returns what MPI says of the end.
+  int end(MPI_Status* status) {
     constexpr int looks_awake = 16;
     constexpr long shortest_ns = 10'000, longest_ns = 100'000;
     long sleep_ns = shortest_ns;
     for (int looks = 1;; ++looks) {
       int is_done = 0;
-      check_mpi(MPI_Test(&request_, &is_done, MPI_STATUS_IGNORE), call_);
-      if (is_done != 0) return;
+      const int result = MPI_Test(&request_, &is_done, status);
+      if (is_done != 0 || result != MPI_SUCCESS) return result;
       if (looks <= looks_awake) {
         sched_yield();
         continue;
@@ -389,9 +392,10 @@ void MpiWorld::do_send(Rank peer, int tag, std::span<const std::byte> bytes) {
   std::size_t first = 0;
   do {
     const std::size_t piece = std::min(bytes.size() - first, most);
-    check_mpi(MPI_Send(bytes.data() + first, static_cast<int>(piece), MPI_BYTE,
-                       static_cast<int>(peer.index()), tag, handles_->messages),
-              "MPI_Send");
+    Request sent("MPI_Isend");
+    sent.began(MPI_Isend(bytes.data() + first, static_cast<int>(piece), MPI_BYTE,
+                         static_cast<int>(peer.index()), tag, handles_->messages, sent.get()));
+    sent.finish();
     first += piece;
   } while (first < bytes.size());
 }
@@ -403,11 +407,14 @@ void MpiWorld::do_recv(Rank peer, int tag, std::span<std::byte> bytes) {
     const std::size_t piece = std::min(bytes.size() - first, most);
     MPI_Status status;
     int count = 0;
-    const int result = MPI_Recv(bytes.data() + first, static_cast<int>(piece), MPI_BYTE,
-                                static_cast<int>(peer.index()), tag, handles_->messages, &status);
+    Request received("MPI_Irecv");
+    received.began(MPI_Irecv(bytes.data() + first, static_cast<int>(piece), MPI_BYTE,
+                             static_cast<int>(peer.index()), tag, handles_->messages,
+                             received.get()));
+    const int result = received.end(&status);
     int error_class = MPI_SUCCESS;
     MPI_Error_class(result, &error_class);
-    if (error_class != MPI_ERR_TRUNCATE) check_mpi(result, "MPI_Recv");
+    if (error_class != MPI_ERR_TRUNCATE) check_mpi(result, "MPI_Irecv");
     MPI_Get_count(&status, MPI_BYTE, &count);
     if (error_class == MPI_ERR_TRUNCATE || static_cast<std::size_t>(count) != piece)
       throw UserError(
