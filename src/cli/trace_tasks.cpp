@@ -39,6 +39,20 @@ std::optional<pipeline::Task> task_of(std::string_view text) {
   return std::nullopt;
 }
 
+/// By work of a rank, how often its task's name has come before with other tasks in between: a rank
+/// of several stages does a task of that name for each.
+std::vector<std::size_t> turns_of(const trace::RankTimeline& rank) {
+  std::vector<std::size_t> turns;
+  std::map<std::string_view, std::size_t> begun;
+  std::string_view last;
+  for (const trace::Work& work : rank.works) {
+    if (work.task != last) ++begun[work.task];
+    last = work.task;
+    turns.push_back(begun[work.task] - 1);
+  }
+  return turns;
+}
+
 /// What a rank computed in a step: its tasks in their order, each from its first computation to its
 /// last, and so without what it waits for at its ends.
 struct RankTasks {
@@ -49,17 +63,22 @@ struct RankTasks {
 RankTasks tasks_of(const trace::RankTimeline& rank, const trace::Step& step) {
   using trace::WorkClass;
   RankTasks tasks;
-  std::map<std::string_view, std::size_t> places;
+  const std::vector<std::size_t> turns = turns_of(rank);
+  std::map<std::pair<std::string_view, std::size_t>, std::size_t> places;
+  std::size_t last_stage = 0;
   for (const trace::Span& span : step.spans) {
     const trace::Work& work = rank.works[span.work];
     if (work.work_class == WorkClass::wait || work.work_class == WorkClass::communication ||
         work.work_class == WorkClass::feed)
       continue;
-    const auto task = task_of(work.task);
+    auto task = task_of(work.task);
     if (!task) continue;
+    task->stage = turns[span.work];
+    last_stage = std::max(last_stage, task->stage);
     const pipeline::Interval when{1e-9 * static_cast<double>(span.when.begin_ns),
                                   1e-9 * static_cast<double>(span.when.end_ns)};
-    const auto [place, is_new] = places.try_emplace(work.task, tasks.order.size());
+    const auto [place, is_new] =
+        places.try_emplace({work.task, turns[span.work]}, tasks.order.size());
     if (is_new) {
       tasks.order.push_back(*task);
       tasks.times.push_back(when);
@@ -67,6 +86,9 @@ RankTasks tasks_of(const trace::RankTimeline& rank, const trace::Step& step) {
     pipeline::Interval& time = tasks.times[place->second];
     time = {std::min(time.begin_s, when.begin_s), std::max(time.end_s, when.end_s)};
   }
+  // The backward tasks of a micro-batch begin with the last stage.
+  for (pipeline::Task& task : tasks.order)
+    if (task.kind != pipeline::TaskKind::forward) task.stage = last_stage - task.stage;
   return tasks;
 }
 
@@ -111,7 +133,7 @@ void trace_tasks(const TraceTasksArguments& arguments) {
     }
   screen::print(
       "step %lld of %s: %s; F forward, B backward, W gradients of weights, by "
-      "micro-batch; dots wait\n\n%s",
+      "micro-batch, after the stage where a rank has several; dots wait\n\n%s",
       static_cast<long long>(number), path.c_str(), format_duration(timing.makespan_s).c_str(),
       pipeline::to_text(orders, timing, 160, "rank").c_str());
 }

@@ -60,6 +60,7 @@ class Inserter {
 
   ShardedGraph run() {
     for (node_ = 0; node_ < graph_.nodes.size(); ++node_) {
+      stage_ = graph_.nodes[node_].stage;
       begin_phase(graph_.nodes[node_].phase);
       insert(graph_.nodes[node_]);
     }
@@ -83,7 +84,13 @@ class Inserter {
 
   using CutsKey = std::vector<std::vector<std::pair<std::size_t, std::int64_t>>>;
   /// From what, to which cuts, within which stretch of the graph.
-  using ConversionKey = std::tuple<ValueId, CutsKey, std::pair<Phase, std::int64_t>>;
+  struct Scope {
+    Phase phase = Phase::forward;
+    std::size_t stage = 0;
+    std::int64_t segment = -1;
+    auto operator<=>(const Scope&) const = default;
+  };
+  using ConversionKey = std::tuple<ValueId, CutsKey, Scope>;
 
   const Sharding& kept(ValueId id) const {
     return shardings_.values[recomputed_.origin[id.index()].index()];
@@ -164,7 +171,7 @@ class Inserter {
     copy.element = op::Element::compute;
     copy.is_micro_sum = false;
     const ValueId to = add(std::move(copy));
-    result_.steps.emplace_back(Node{op::rounding(), {id}, {to}, phase_, std::nullopt});
+    add_node(op::rounding(), {id}, to);
     return to;
   }
 
@@ -226,17 +233,21 @@ class Inserter {
       wide.sharding = without_partial(wanted);
       to = add(std::move(wide));
     }
-    result_.steps.emplace_back(Node{op::widening(), {moved}, {to}, phase_, std::nullopt});
+    add_node(op::widening(), {moved}, to);
     return to;
+  }
+
+  void add_node(const op::Op& op, std::vector<ValueId> reads, ValueId output) {
+    result_.steps.emplace_back(
+        Node{op, std::move(reads), {output}, phase_, std::nullopt, {}, stage_});
   }
 
   /// Conversions of a parameter live as long as they are needed where they are cached, else within
   /// one segment of one phase: every gathered weight would outlive the forward pass.
-  std::pair<Phase, std::int64_t> scope(ValueId id) const {
+  Scope scope(ValueId id) const {
     const Node& node = graph_.nodes[node_];
-    if (graph_.value(id).role != ValueRole::parameter || is_cached(node))
-      return {Phase::forward, -1};
-    return {node.phase, node.layer ? plan_.checkpointing.segment_of(*node.layer) : -1};
+    if (graph_.value(id).role != ValueRole::parameter || is_cached(node)) return {};
+    return {node.phase, node.stage, node.layer ? checkpointing().segment_of(*node.layer) : -1};
   }
 
   /// True if what a node gathers stays for the backward pass.
@@ -244,9 +255,9 @@ class Inserter {
     if (plan_.cached_gathers)
       return *plan_.cached_gathers > 0 &&
              (!node.layer || *node.layer >= num_layers_ - *plan_.cached_gathers);
-    return node.layer ? !plan_.checkpointing.repeats(*node.layer)
-                      : !plan_.checkpointing.repeats_any();
+    return node.layer ? !checkpointing().repeats(*node.layer) : !checkpointing().repeats_any();
   }
+  const plan::Checkpointing& checkpointing() const { return plan_.checkpointing_on(graph_.mesh); }
 
   static CutsKey cuts_key(const Sharding& sharding) {
     CutsKey key;
@@ -276,7 +287,7 @@ class Inserter {
     require(!sum || last_move + 1 == path.size(), "what is added to a sum ends in a move");
     ValueId now = id;
     for (std::size_t i = 0; i < path.size(); ++i) {
-      Move move{path[i], now, now, std::nullopt, phase_, purpose};
+      Move move{path[i], now, now, std::nullopt, phase_, purpose, stage_};
       if (path[i].kind != MoveKind::all_reduce) {
         move.to = i == last_move && target ? *target : add_value(now, path[i]);
         if (i == last_move) move.sum = sum;
@@ -374,7 +385,7 @@ class Inserter {
       if (!handed_over_.insert(e).second) continue;
       const ValueId ready =
           graph_.value(id).role == ValueRole::result ? id : converted(id, edge.sent, false);
-      result_.steps.emplace_back(Handover{e, true, ready, phase_});
+      result_.steps.emplace_back(Handover{e, true, ready, phase_, stage_});
     }
   }
 
@@ -394,7 +405,8 @@ class Inserter {
   /// Receives what comes along an edge, as it is kept here.
   void receive(std::size_t index) {
     const plan::Edge& edge = plan_.edges[index];
-    result_.steps.emplace_back(Handover{index, false, *graph_.find(edge.into), edge.phase});
+    result_.steps.emplace_back(
+        Handover{index, false, *graph_.find(edge.into), edge.phase, edge.to_stage});
   }
 
   // --- sums
@@ -438,8 +450,7 @@ class Inserter {
     for (const SumClass& term : classes) {
       convert(term.sum, term.sharding, kept(id), purpose_of(id), std::nullopt, std::nullopt);
       if (term.sum == id) continue;
-      result_.steps.emplace_back(
-          Node{op::sum_of_two(), {id, term.sum}, {id}, phase_, std::nullopt});
+      add_node(op::sum_of_two(), {id, term.sum}, id);
     }
     classes.clear();
   }
@@ -452,6 +463,7 @@ class Inserter {
   std::size_t node_ = 0;
   std::int64_t num_layers_ = 0;
   Phase phase_ = Phase::forward;
+  std::size_t stage_ = 0;
   std::vector<std::size_t> last_producer_;      // by value
   std::vector<std::vector<SumClass>> classes_;  // by value
   std::map<ConversionKey, ValueId> converted_;

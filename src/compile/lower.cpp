@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "compile/mesh_order.h"
+#include "compile/receipts.h"
 #include "compile/step_tasks.h"
 #include "op/blocks.h"
 #include "op/table.h"
@@ -56,7 +58,12 @@ class Lowering {
  public:
   Lowering(const ShardedGraph& graph, const plan::Plan& plan, const PersistentRegion& persistent,
            const Transfers& transfers, Rank rank)
-      : graph_(graph), plan_(plan), transfers_(transfers), rank_(rank) {
+      : graph_(graph),
+        plan_(plan),
+        transfers_(transfers),
+        rank_(rank),
+        order_(plan, graph.name, graph.mesh),
+        receipts_(receipts_of(graph, plan)) {
     program_.name = graph_.name;
     program_.world = plan.world;
     program_.meshes = plan.meshes;
@@ -64,63 +71,49 @@ class Lowering {
     program_.streams = {"math"};
     program_.buffers = persistent.buffers;
     program_.persistent_bytes = persistent.bytes;
-    if (graph_.name == "train") {
-      order_ = plan.orders[graph_.mesh.index()];
-      chunks_ = plan.batching.chunks;
-    } else {
-      order_ = {{pipeline::TaskKind::forward, 0, 0}};
-    }
-    for (const pipeline::Task& task : order_)
-      if (task.kind == pipeline::TaskKind::forward) ++micros_;
+    if (graph_.name == "train") chunks_ = plan.batching.chunks;
     add_feeds();
     add_groups();
-    tasks_ = step_tasks(graph_, plan, order_);
+    tasks_ = step_tasks(graph_, plan, order_, receipts_);
     add_buffers();
   }
 
   program::Program run() {
-    const std::vector<std::vector<std::size_t>> received = received_before();
-    for (std::size_t at = 0; at < order_.size(); ++at) {
-      for (const std::size_t task : received[at]) receive(order_[task]);
-      carry_out(order_[at]);
+    auto receipt = receipts_.cbegin();
+    for (std::size_t at = 0; at < order_.tasks().size(); ++at) {
+      while (receipt != receipts_.end() && receipt->before == at) receipt = receive(receipt);
+      carry_out(order_.tasks()[at]);
     }
     return std::move(program_);
   }
 
  private:
-  /// By task of the order, those whose receipts come before it: what a task reads of other stages
-  /// is received before the task of its kind before it, so that a transfer has the time of a
-  /// micro-batch; before itself where nothing is received beside computation.
-  std::vector<std::vector<std::size_t>> received_before() const {
-    std::map<pipeline::TaskKind, std::size_t> last;
-    std::vector<std::vector<std::size_t>> received(order_.size());
-    for (std::size_t at = 0; at < order_.size(); ++at) {
-      const auto [before, is_first] = last.try_emplace(order_[at].kind, at);
-      if (receives_first(order_[at]))
-        received[plan_.overlap.send_recv ? before->second : at].push_back(at);
-      before->second = at;
-    }
-    return received;
-  }
+  using Receipts = std::vector<Receipt>;
 
   /// True if all that a task reads of other stages is received before it, and not where it is read.
   /// Two stages that send to each other and compute no further until that has arrived must receive
   /// first; an update, and a program of one task, also receive what others make of what it sends.
   bool receives_first(const pipeline::Task& task) const {
     return plan_.overlap.send_recv ||
-           (order_.size() > 1 && task.kind != pipeline::TaskKind::update);
+           (!order_.is_one_task() && task.kind != pipeline::TaskKind::update);
   }
 
-  void receive(const pipeline::Task& task) {
+  /// What one task reads of all that is received in a row: a task of its own. Returns what comes
+  /// after it.
+  Receipts::const_iterator receive(Receipts::const_iterator receipt) {
+    const std::size_t reader = receipt->reader;
+    const pipeline::Task& task = order_.tasks()[reader];
+    const bool is_of_micro = task.kind != pipeline::TaskKind::update;
     micro_ = task.micro;
-    const std::size_t begin = program_.instructions.size();
-    for (const std::size_t step : tasks_.steps_of(task.kind))
-      if (is_receipt(graph_.steps[step])) emit(graph_.steps[step]);
-    if (program_.instructions.size() == begin) return;
-    program_.tasks.push_back(
-        {TaskKind::receive,
-         task.kind == pipeline::TaskKind::update ? std::nullopt : std::optional(micro_), begin,
-         program_.instructions.size()});
+    const std::size_t begin = program_.instructions.size(), before = receipt->before;
+    for (; receipt != receipts_.end() && receipt->before == before && receipt->reader == reader;
+         ++receipt)
+      if (receives_first(task)) emit(graph_.steps[receipt->step]);
+    if (program_.instructions.size() > begin)
+      program_.tasks.push_back({TaskKind::receive,
+                                is_of_micro ? std::optional(micro_) : std::nullopt, begin,
+                                program_.instructions.size()});
+    return receipt;
   }
 
   static bool is_receipt(const Step& step) {
@@ -132,14 +125,15 @@ class Lowering {
     micro_ = task.micro;
     if (task.kind == pipeline::TaskKind::forward) {
       begin_task(task_kind(graph_.name), has_samples() ? std::optional(micro_) : std::nullopt);
-      feed();
+      feed(task);
     } else if (task.kind == pipeline::TaskKind::update) {
       begin_task(TaskKind::update, std::nullopt);
     } else {
       const bool is_split = task.kind == pipeline::TaskKind::weight_backward;
       begin_task(is_split ? TaskKind::weight_backward : TaskKind::backward, micro_);
     }
-    const std::vector<std::size_t>& steps = tasks_.steps_of(task.kind);
+    const std::vector<std::size_t>& steps =
+        tasks_.steps[{task.kind, order_.stage_of(task.kind, task.stage)}];
     const bool has_received = receives_first(task);
     const std::int64_t chunks = task.kind == pipeline::TaskKind::update ? 1 : chunks_;
     for (std::size_t begin = 0, end = 0; begin < steps.size(); begin = end) {
@@ -190,7 +184,8 @@ class Lowering {
       input_of_[ValueId(i)] = program::InputId(program_.inputs.size());
       program_.inputs.push_back({value.name, element_dtype(ValueId(i)),
                                  Shape({value.shape.begin() + 1, value.shape.end()})});
-      program_.feeds = {micros_, value.shape[0] * chunks_, 0, local_shape(i)[0] * chunks_, chunks_};
+      program_.feeds = {order_.micros(), value.shape[0] * chunks_, 0, local_shape(i)[0] * chunks_,
+                        chunks_};
       if (program_.streams.size() == 1) program_.streams.emplace_back("feed");
     }
     if (program_.inputs.empty() && has_samples()) count_samples();
@@ -203,7 +198,7 @@ class Lowering {
     const plan::Axes axes = plan::axes_of(mesh);
     const std::int64_t replicas =
         mesh.axes[axes.data.index()].size * mesh.axes[axes.z.index()].size;
-    program_.feeds = {micros_, samples, 0, samples / replicas, 1};
+    program_.feeds = {order_.micros(), samples, 0, samples / replicas, 1};
   }
 
   /// What has a group and a stream of its own.
@@ -308,11 +303,14 @@ class Lowering {
 
   // --- instructions
 
-  void feed() {
+  /// Each input comes with the first task that reads it.
+  void feed(const pipeline::Task& task) {
+    const std::size_t stage = order_.stage_of(task.kind, task.stage);
     for (chunk_ = 0; chunk_ < chunks_; ++chunk_)
       for (const auto& [id, input] : input_of_)
-        program_.instructions.push_back(
-            {feed_stream, program::Feed{input, micro_, slice(id), chunk_}});
+        if (tasks_.fed_for.at(id) == stage)
+          program_.instructions.push_back(
+              {feed_stream, program::Feed{input, micro_, slice(id), chunk_}});
     chunk_ = 0;
   }
 
@@ -483,9 +481,10 @@ class Lowering {
   const Transfers& transfers_;
   program::Program program_;
   Rank rank_;
-  pipeline::Order order_;
+  MeshOrder order_;
+  Receipts receipts_;
   StepTasks tasks_;
-  std::int64_t micros_ = 0, micro_ = 0;
+  std::int64_t micro_ = 0;
   std::int64_t chunks_ = 1, chunk_ = 0;  // of a micro-batch
   std::map<ValueId, program::InputId> input_of_;
   std::map<Line, program::GroupId> group_of_;

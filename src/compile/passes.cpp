@@ -36,8 +36,8 @@ Form run_use_cut_forms(Form form, const PassContext& context) {
 
 Form run_recompute(Form form, const PassContext& context) {
   CutGraph cut = std::get<CutGraph>(std::move(form));
-  return RecomputedGraph{recompute(std::move(cut.graph), context.plan.checkpointing),
-                         std::move(cut.shardings)};
+  const plan::Checkpointing& checkpointing = context.plan.checkpointing_on(cut.graph.mesh);
+  return RecomputedGraph{recompute(std::move(cut.graph), checkpointing), std::move(cut.shardings)};
 }
 
 Form run_insert_conversions(Form form, const PassContext& context) {

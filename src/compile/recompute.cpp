@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/format.h"
 
@@ -34,9 +35,11 @@ class Rewriter {
   }
 
  private:
-  std::optional<std::int64_t> segment(const Node& node) const {
+  /// Stages that share a mesh do not share a segment: the later one is done with its backward task
+  /// when the earlier one repeats what it needs.
+  std::optional<std::pair<std::size_t, std::int64_t>> segment(const Node& node) const {
     if (!node.layer) return std::nullopt;
-    return checkpointing_.segment_of(*node.layer);
+    return std::pair(node.stage, checkpointing_.segment_of(*node.layer));
   }
 
   /// Forward producers of values, and which values leave their segment in the forward pass.

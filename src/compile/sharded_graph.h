@@ -45,6 +45,7 @@ struct Move {
   std::optional<ValueId> sum;
   graph::Phase phase = graph::Phase::forward;
   Purpose purpose = Purpose::activations;
+  std::size_t stage = 0;
 };
 
 /// A value goes to another mesh, as it lies here, or comes from it.
@@ -53,6 +54,7 @@ struct Handover {
   bool sends = false;
   ValueId value;
   graph::Phase phase = graph::Phase::forward;
+  std::size_t stage = 0;
 };
 
 /// "all_reduce", as texts of passes and of the planner have it.

@@ -1,7 +1,8 @@
 #include "compile/step_tasks.h"
 
 #include <algorithm>
-#include <optional>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -16,6 +17,10 @@ using graph::ValueRole;
 
 Phase phase_of(const Step& step) {
   return std::visit([](const auto& s) { return s.phase; }, step);
+}
+
+std::size_t stage_of(const Step& step) {
+  return std::visit([](const auto& s) { return s.stage; }, step);
 }
 
 struct Values {
@@ -85,10 +90,9 @@ void divide_into_chunks(const ShardedGraph& graph, StepTasks& tasks) {
   }
 }
 
-/// The kinds of task that touch a value first and last.
+/// The tasks that touch a value.
 struct Use {
-  std::optional<pipeline::TaskKind> first;
-  pipeline::TaskKind last = pipeline::TaskKind::forward;
+  std::set<StepTasks::Key> tasks;
   bool is_sent = false;
   bool lasts_a_step = false;  // one for all micro-batches
 };
@@ -96,8 +100,8 @@ struct Use {
 std::vector<Use> uses_of(const ShardedGraph& graph, const plan::Plan& plan,
                          const StepTasks& tasks) {
   std::vector<Use> uses(graph.values.size());
-  for (std::size_t kind = 0; kind < tasks.steps.size(); ++kind)
-    for (const std::size_t i : tasks.steps[kind]) {
+  for (const auto& [task, steps] : tasks.steps)
+    for (const std::size_t i : steps) {
       const Step& step = graph.steps[i];
       const auto* node = std::get_if<Node>(&step);
       const auto* handover = std::get_if<Handover>(&step);
@@ -109,8 +113,7 @@ std::vector<Use> uses_of(const ShardedGraph& graph, const plan::Plan& plan,
       for (const auto* list : {&values.read, &values.written})
         for (const ValueId id : *list) {
           Use& use = uses[id.index()];
-          use.last = static_cast<pipeline::TaskKind>(kind);
-          if (!use.first) use.first = use.last;
+          use.tasks.insert(task);
           if (is_once) use.lasts_a_step = true;
           if (handover != nullptr && handover->sends) use.is_sent = true;
         }
@@ -120,35 +123,87 @@ std::vector<Use> uses_of(const ShardedGraph& graph, const plan::Plan& plan,
   return uses;
 }
 
+/// The first stage that reads an input in the forward phase brings it, or the first one of all.
+void feed(const ShardedGraph& graph, const MeshOrder& order, StepTasks& tasks,
+          std::vector<Use>& uses) {
+  constexpr pipeline::TaskKind forward = pipeline::TaskKind::forward;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    if (graph.values[i].role != ValueRole::input) continue;
+    const auto reader = uses[i].tasks.lower_bound({forward, 0});
+    const bool is_read_forward = reader != uses[i].tasks.end() && reader->first == forward;
+    const std::size_t first = order.stage_of(forward, order.tasks().front().stage),
+                      stage = is_read_forward ? reader->second : first;
+    tasks.fed_for.emplace(ValueId(i), stage);
+    uses[i].tasks.emplace(forward, stage);
+  }
+}
+
+/// In which tasks of the order a micro-batch's value begins and ends to be used.
+struct Life {
+  std::vector<std::size_t> begins, ends;  // by micro-batch, ascending
+};
+
+Life life_of(const Use& use, const MeshOrder& order) {
+  Life life;
+  for (std::int64_t micro = 0; micro < order.micros(); ++micro) {
+    std::vector<std::size_t> places;
+    for (const auto& [kind, stage] : use.tasks) places.push_back(order.place(kind, stage, micro));
+    life.begins.push_back(std::ranges::min(places));
+    life.ends.push_back(std::ranges::max(places));
+  }
+  return life;
+}
+
+/// How many micro-batches hold a value at once, `tasks_after` tasks longer than they use it: the
+/// slots that it needs where micro-batch m takes slot m modulo their number.
+std::int64_t slots_for(const Life& life, std::size_t tasks_after) {
+  std::size_t most = 1, begun = 0;
+  for (std::size_t micro = 0; micro < life.ends.size(); ++micro) {
+    const std::size_t end = life.ends[micro] + tasks_after;
+    while (begun < life.begins.size() && life.begins[begun] <= end) ++begun;
+    most = std::max(most, begun - micro);
+  }
+  return static_cast<std::int64_t>(most);
+}
+
+/// By value that is received in each micro-batch: before which task.
+std::map<ValueId, std::vector<std::size_t>> receipts_by_value(
+    const ShardedGraph& graph, const std::vector<Receipt>& receipts) {
+  std::map<ValueId, std::vector<std::size_t>> result;
+  for (const Receipt& receipt : receipts)
+    result[std::get<Handover>(graph.steps[receipt.step]).value].push_back(receipt.before);
+  return result;
+}
+
 }  // namespace
 
-StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan,
-                     const pipeline::Order& order) {
-  const bool is_split = std::ranges::find(order, pipeline::TaskKind::weight_backward,
-                                          &pipeline::Task::kind) != order.end();
+StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan, const MeshOrder& order,
+                     const std::vector<Receipt>& receipts) {
+  const bool is_split = std::ranges::find(order.tasks(), pipeline::TaskKind::weight_backward,
+                                          &pipeline::Task::kind) != order.tasks().end();
   const std::vector<bool> is_for_weights =
       is_split ? steps_for_weights(graph) : std::vector<bool>(graph.steps.size(), false);
   StepTasks tasks;
   for (std::size_t i = 0; i < graph.steps.size(); ++i) {
-    const Phase phase = phase_of(graph.steps[i]);
-    const pipeline::TaskKind kind = phase == Phase::forward  ? pipeline::TaskKind::forward
-                                    : phase == Phase::update ? pipeline::TaskKind::update
-                                    : is_for_weights[i]      ? pipeline::TaskKind::weight_backward
-                                                             : pipeline::TaskKind::backward;
-    tasks.steps[static_cast<std::size_t>(kind)].push_back(i);
+    const pipeline::TaskKind kind =
+        is_for_weights[i] ? pipeline::TaskKind::weight_backward : task_of(phase_of(graph.steps[i]));
+    const std::size_t stage = order.stage_of(kind, stage_of(graph.steps[i]));
+    tasks.steps[{kind, stage}].push_back(i);
   }
   divide_into_chunks(graph, tasks);
-  const auto micros = std::ranges::count(order, pipeline::TaskKind::forward, &pipeline::Task::kind);
-  const std::vector<Use> uses = uses_of(graph, plan, tasks);
+  std::vector<Use> uses = uses_of(graph, plan, tasks);
+  feed(graph, order, tasks, uses);
+  std::map<ValueId, std::vector<std::size_t>> received = receipts_by_value(graph, receipts);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     std::int64_t slots = 1;
-    if (!uses[i].lasts_a_step && uses[i].first)
-      slots = pipeline::slots_between(order, *uses[i].first, uses[i].last,
-                                      uses[i].is_sent ? tasks_to_send : 0);
-    const ValueRole role = graph.values[i].role;
-    const bool is_early = role == ValueRole::received && plan.overlap.send_recv;
-    if (role == ValueRole::input || (is_early && !uses[i].lasts_a_step)) ++slots;
-    tasks.slots.push_back(std::min<std::int64_t>(micros, slots));
+    if (!uses[i].lasts_a_step && !uses[i].tasks.empty()) {
+      Life life = life_of(uses[i], order);
+      if (const auto its = received.find(ValueId(i)); its != received.end())
+        life.begins = std::move(its->second);
+      slots = slots_for(life, uses[i].is_sent ? tasks_to_send : 0);
+    }
+    if (graph.values[i].role == ValueRole::input) ++slots;
+    tasks.slots.push_back(std::min(order.micros(), slots));
   }
   return tasks;
 }

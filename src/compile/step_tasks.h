@@ -2,11 +2,14 @@
 // a value needs.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
+#include "compile/mesh_order.h"
+#include "compile/receipts.h"
 #include "compile/sharded_graph.h"
 #include "pipeline/order.h"
 #include "plan/plan.h"
@@ -20,29 +23,28 @@ enum class Times : std::uint8_t {
   once_after  // with the last chunk: what reads sums over the micro-batch
 };
 
-/// How many tasks longer what is sent stays: as long as its receiver has for it (received_before in
-/// lower.cpp), a forward and a backward task.
+/// How many tasks longer what is sent stays: as long as its receiver has for it (receipts_of), a
+/// forward and a backward task.
 inline constexpr std::size_t tasks_to_send = 2;
 
 struct StepTasks {
-  std::array<std::vector<std::size_t>, 4> steps;  // by kind of task, in the graph's order
-  std::vector<std::int64_t> slots;                // by value, of a micro-batch
-  std::vector<Times> times;                       // by step
-  std::vector<bool> is_of_chunk;                  // by value: each chunk has one of its own
-
-  const std::vector<std::size_t>& steps_of(pipeline::TaskKind kind) const {
-    return steps[static_cast<std::size_t>(kind)];
-  }
+  using Key = std::pair<pipeline::TaskKind, std::size_t>;  // of a task, with MeshOrder::stage_of
+  std::map<Key, std::vector<std::size_t>> steps;           // in the graph's order
+  std::vector<std::int64_t> slots;                         // by value, of a micro-batch
+  std::vector<Times> times;                                // by step
+  std::vector<bool> is_of_chunk;  // by value: each chunk has one of its own
+  /// By input, the stage whose forward task brings it (MeshOrder::stage_of).
+  std::map<ValueId, std::size_t> fed_for;
 };
 
-/// Gives the steps of each phase to the task of that phase; those that make nothing but gradients
-/// of parameters to a task of their own, where the order has such tasks. A value has one slot for
-/// each micro-batch whose value is alive at once in the order, and one more where it is fed or
-/// received, so that the next arrives early; what is sent stays `tasks_to_send` longer, so that
-/// nothing waits for its peer. Sums, rounded weights and those of other meshes have one for all
-/// micro-batches. What follows from samples is of their chunk; what several chunks add to is not,
-/// nor what reads that.
-StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan,
-                     const pipeline::Order& order);
+/// Gives the steps of each phase and stage to the task of both; those that make nothing but
+/// gradients of parameters to a task of their own, where the order has such tasks. A value has one
+/// slot for each micro-batch whose value is alive at once in the order, from its receipt on where
+/// it is received, and one more where it is fed, so that the next arrives early; what is sent stays
+/// `tasks_to_send` longer, so that nothing waits for its peer. Sums, rounded weights and those of
+/// other meshes have one for all micro-batches. What follows from samples is of their chunk; what
+/// several chunks add to is not, nor what reads that.
+StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan, const MeshOrder& order,
+                     const std::vector<Receipt>& receipts);
 
 }  // namespace fourfold::compile

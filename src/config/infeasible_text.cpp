@@ -71,28 +71,45 @@ struct Words {
 
   static InfeasibleText of_stages(const plan::UnevenJob& problem) {
     const plan::Grid& grid = problem.grid;
-    const std::int64_t of_stage = grid.x * grid.y * grid.z * grid.data.value_or(1),
-                       of_all = of_stage * problem.stages;
+    const std::int64_t of_mesh = grid.x * grid.y * grid.z * grid.data.value_or(1),
+                       of_all = of_mesh * problem.stages / problem.stages_per_mesh;
     if (!grid.data)
       return {{"parallel.pipeline.stages", "parallel.tensor"},
-              format("parallel.pipeline.stages = {} of parallel.tensor x {} y {} z {} use {} ranks "
-                     "at a time, which does not divide the {} ranks of the job; start a multiple "
-                     "of {}",
-                     problem.stages, grid.x, grid.y, grid.z, of_all, problem.ranks, of_all)};
-    return {
-        {"parallel.pipeline.stages", "parallel.tensor", "parallel.data"},
-        format("parallel.pipeline.stages = {} of the grid x {} y {} z {} data {} have {} "
-               "ranks, the job {}; start {} ranks, or set parallel.data = auto",
-               problem.stages, grid.x, grid.y, grid.z, *grid.data, of_all, problem.ranks, of_all)};
+              format("parallel.pipeline.stages = {}{} of parallel.tensor x {} y {} z {} use {} "
+                     "ranks at a time, which does not divide the {} ranks of the job; start a "
+                     "multiple of {}",
+                     problem.stages, per_mesh(problem.stages_per_mesh), grid.x, grid.y, grid.z,
+                     of_all, problem.ranks, of_all)};
+    return {{"parallel.pipeline.stages", "parallel.tensor", "parallel.data"},
+            format("parallel.pipeline.stages = {}{} of the grid x {} y {} z {} data {} have {} "
+                   "ranks, the job {}; start {} ranks, or set parallel.data = auto",
+                   problem.stages, per_mesh(problem.stages_per_mesh), grid.x, grid.y, grid.z,
+                   *grid.data, of_all, problem.ranks, of_all)};
+  }
+
+  static std::string per_mesh(std::int64_t stages) {
+    return stages == 1 ? std::string() : format(", {} per mesh,", stages);
+  }
+
+  InfeasibleText operator()(const plan::UnevenStages& problem) const {
+    return {{"parallel.pipeline.stages", "parallel.pipeline.stages_per_mesh"},
+            format("parallel.pipeline.stages = {} is not divisible by "
+                   "parallel.pipeline.stages_per_mesh = {}; set parallel.pipeline.stages = {}",
+                   problem.stages, problem.stages_per_mesh,
+                   (problem.stages / problem.stages_per_mesh + 1) * problem.stages_per_mesh)};
   }
 
   InfeasibleText operator()(const plan::UnevenMeshes& problem) const {
-    if (problem.meshes != problem.stages)
+    const std::int64_t wanted = problem.stages / problem.stages_per_mesh;
+    if (problem.meshes != wanted)
       return {
           {"parallel.pipeline.meshes", "parallel.pipeline.stages"},
-          format("parallel.pipeline.meshes has {}, for parallel.pipeline.stages = {}; write one "
-                 "for each stage",
-                 counted(problem.meshes, "grid"), problem.stages)};
+          format("parallel.pipeline.meshes has {}, for parallel.pipeline.stages = {}{}; write "
+                 "{}",
+                 counted(problem.meshes, "grid"), problem.stages,
+                 problem.stages_per_mesh == 1 ? std::string()
+                                              : format(", {} per mesh", problem.stages_per_mesh),
+                 problem.stages_per_mesh == 1 ? "one for each stage" : format("{}", wanted))};
     return {{"parallel.pipeline.meshes"},
             format("parallel.pipeline.meshes have {} ranks together, the job {}; start {} ranks",
                    problem.ranks_of_meshes, problem.ranks.value_or(0), problem.ranks_of_meshes)};

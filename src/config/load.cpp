@@ -271,11 +271,14 @@ class Loader {
 };
 
 /// As many of a rank's samples as it processes at once: all of them or, in a pipeline, so few that
-/// each stage has at least four micro-batches in a step, and so waits for a fifth of it at most.
-std::int64_t micro_batch_of(std::int64_t samples, std::int64_t stages) {
-  if (stages == 1) return samples;
-  std::int64_t micro = std::max<std::int64_t>(samples / (4 * stages), 1);
-  while (samples % micro != 0) --micro;
+/// each mesh has at least four micro-batches in a step, and so waits for a fifth of it at most.
+/// Where stages share meshes, these divide the micro-batches if they can.
+std::int64_t micro_batch_of(std::int64_t samples, const plan::PipelineSpec& pipeline) {
+  if (pipeline.stages == 1) return samples;
+  const std::int64_t meshes = std::max<std::int64_t>(pipeline.meshes(), 1),
+                     group = pipeline.stages_per_mesh > 1 ? meshes : 1;
+  std::int64_t micro = std::max<std::int64_t>(samples / (4 * meshes), 1);
+  while (micro > 1 && samples % (micro * group) != 0) --micro;
   return micro;
 }
 
@@ -291,7 +294,7 @@ void share_values(Config& config) {
                      replicas = config.plan.grid.data.value_or(1) * config.plan.grid.z;
   // Where it cannot be divided, 1: the batch is then found wrong, not the micro-batch.
   config.plan.micro_batch_size = config.micro_batch_size.value_or(
-      whole % replicas == 0 ? micro_batch_of(whole / replicas, config.plan.pipeline.stages) : 1);
+      whole % replicas == 0 ? micro_batch_of(whole / replicas, config.plan.pipeline) : 1);
   for (plan::Grid& grid : config.plan.pipeline.grids) grid.order = config.plan.grid.order;
   config.train.run_name = config.name;
   config.train.run_dir = config.dir;

@@ -126,7 +126,7 @@ Verdict grid_is_a_job(const Config& c) {
   const plan::Grid& grid = c.plan.grid;
   const double ranks = static_cast<double>(grid.x) * static_cast<double>(grid.y) *
                        static_cast<double>(grid.z) * static_cast<double>(grid.data.value_or(1)) *
-                       static_cast<double>(c.plan.pipeline.stages);
+                       static_cast<double>(c.plan.pipeline.meshes());
   if (ranks <= static_cast<double>(most_ranks)) return std::nullopt;
   const std::string stages = c.plan.pipeline.stages > 1
                                  ? format("parallel.pipeline.stages = {}, ", c.plan.pipeline.stages)
@@ -149,10 +149,41 @@ Verdict stages_have_layers_each(const Config& c) {
 Verdict stages_have_meshes_each(const Config& c) {
   const plan::PipelineSpec& pipeline = c.plan.pipeline;
   const auto meshes = static_cast<std::int64_t>(pipeline.grids.size());
-  if (meshes == 0 || meshes == pipeline.stages) return std::nullopt;
-  return Finding{format("parallel.pipeline.meshes has {}, for parallel.pipeline.stages = {}",
-                        counted(meshes, "grid"), pipeline.stages),
-                 "write one for each stage, or []"};
+  if (meshes == 0 || meshes == pipeline.meshes()) return std::nullopt;
+  const bool is_shared = pipeline.stages_per_mesh > 1;
+  return Finding{
+      format("parallel.pipeline.meshes has {}, for parallel.pipeline.stages = {}{}",
+             counted(meshes, "grid"), pipeline.stages,
+             is_shared ? format(", {} per mesh", pipeline.stages_per_mesh) : std::string()),
+      is_shared ? format("write {}, or []", pipeline.meshes()) : "write one for each stage, or []"};
+}
+
+Verdict meshes_share_stages_evenly(const Config& c) {
+  const plan::PipelineSpec& pipeline = c.plan.pipeline;
+  const std::int64_t stages = pipeline.stages, shared = pipeline.stages_per_mesh;
+  if (shared == 1) return std::nullopt;
+  if (stages % shared != 0)
+    return Finding{format("parallel.pipeline.stages = {} is not divisible by "
+                          "parallel.pipeline.stages_per_mesh = {}",
+                          stages, shared),
+                   format("choices that work: {}", multiples_near(shared, stages))};
+  if (pipeline.schedule == pipeline::Schedule::interleaved) return std::nullopt;
+  return Finding{format("parallel.pipeline.stages_per_mesh = {} does not go with "
+                        "parallel.pipeline.schedule = {}, which gives a mesh one stage",
+                        shared, to_string(pipeline.schedule)),
+                 "set parallel.pipeline.schedule = interleaved, or "
+                 "parallel.pipeline.stages_per_mesh = 1"};
+}
+
+/// A mesh that has sent what it made before it computes on may wait for one that waits for it.
+Verdict shared_meshes_send_beside(const Config& c) {
+  const std::int64_t shared = c.plan.pipeline.stages_per_mesh;
+  if (shared == 1 || c.plan.overlap.send_recv) return std::nullopt;
+  return Finding{format("parallel.overlap.send_recv = false does not go with "
+                        "parallel.pipeline.stages_per_mesh = {}, whose meshes send in both "
+                        "directions and would wait for each other",
+                        shared),
+                 "set parallel.overlap.send_recv = true, or parallel.pipeline.stages_per_mesh = 1"};
 }
 
 /// The planner prices grids of one mesh.
@@ -540,10 +571,17 @@ std::span<const Rule> rules() {
        true},
       {{"train.micro_batch_size", "parallel.chunks"}, chunks_divide},
       {{"parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z", "parallel.data",
-        "parallel.pipeline.stages"},
+        "parallel.pipeline.stages", "parallel.pipeline.stages_per_mesh"},
        grid_is_a_job},
+      {{"parallel.pipeline.stages", "parallel.pipeline.stages_per_mesh",
+        "parallel.pipeline.schedule"},
+       meshes_share_stages_evenly},
+      {{"parallel.overlap.send_recv", "parallel.pipeline.stages_per_mesh"},
+       shared_meshes_send_beside},
       {{"parallel.pipeline.blocks", "parallel.pipeline.stages"}, stages_have_layers_each},
-      {{"parallel.pipeline.meshes", "parallel.pipeline.stages"}, stages_have_meshes_each},
+      {{"parallel.pipeline.meshes", "parallel.pipeline.stages",
+        "parallel.pipeline.stages_per_mesh"},
+       stages_have_meshes_each},
       {{"parallel.pipeline.stages", "parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z"},
        open_grids_have_one_stage},
       {{"parallel.pipeline.meshes", "parallel.tensor.x", "parallel.tensor.y", "parallel.tensor.z",

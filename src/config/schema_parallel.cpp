@@ -87,8 +87,9 @@ std::vector<Key> parallel_keys() {
            }},
       {.path = "parallel.pipeline.stages",
        .meaning = "Parts that the model's blocks are cut into, one after another, each with ranks "
-                  "of its own; 1: the model is not cut. A job has stages x tensor x data ranks, "
-                  "those of a stage in a row.",
+                  "of its own, or shared as parallel.pipeline.stages_per_mesh says; 1: the model "
+                  "is not cut. A job has stages x tensor x data ranks, those of a stage in a row, "
+                  "or as many fewer as share them.",
        .field = at_pipeline(&PipelineSpec::stages),
        .fallback = "1",
        .bounds = between(1, most_layers),
@@ -99,14 +100,30 @@ std::vector<Key> parallel_keys() {
        .example = "2",
        .elsewhere = {"pipeline_model_parallel_size", "pipeline_parallel_size",
                      "pipeline_parallel_degree", "num_stages", "pp", "G_inter"}},
+      {.path = "parallel.pipeline.stages_per_mesh",
+       .meaning = "Stages that the ranks of a mesh share, with parallel.pipeline.schedule = "
+                  "interleaved: of 4 stages, 2 per mesh, the first mesh has stages 0 and 2, the "
+                  "second one 1 and 3 (Narayanan et al. 2021).",
+       .field = at_pipeline(&PipelineSpec::stages_per_mesh),
+       .fallback = "1",
+       .bounds = between(1, most_layers),
+       .unit = "stages",
+       .cost = "Stages wait for the first and the last micro-batch as many times less; as many "
+               "times more activations are sent, and more of them are kept.",
+       .example = "2",
+       .elsewhere = {"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank",
+                     "num_model_chunks"}},
       {.path = "parallel.pipeline.schedule",
        .meaning = "In which order a stage takes its micro-batches: gpipe, all forward and then all "
                   "backward (Huang et al. 2019); 1f1b, in turn, as soon as the last stage has one "
-                  "(Narayanan et al. 2019); eager-1f1b, with twice as many ahead, so that others "
-                  "are computed while one is sent (Zhuang et al. 2023).",
-       .field =
-           choice<Schedule>(at_pipeline(&PipelineSpec::schedule), {"gpipe", "1f1b", "eager-1f1b"},
-                            {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b}),
+                  "(Narayanan et al. 2019); interleaved, the same where a mesh has several stages, "
+                  "for groups of as many micro-batches as there are meshes; eager-1f1b, with twice "
+                  "as many ahead, so that others are computed while one is sent (Zhuang et al. "
+                  "2023).",
+       .field = choice<Schedule>(at_pipeline(&PipelineSpec::schedule),
+                                 {"gpipe", "1f1b", "interleaved", "eager-1f1b"},
+                                 {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved,
+                                  Schedule::eager_one_f_one_b}),
        .fallback = "1f1b",
        .cost = "gpipe holds the activations of all micro-batches, 1f1b of as many as stages follow "
                "at most, eager-1f1b of twice as many, or of fewer where memory.limit is less; the "
@@ -135,7 +152,8 @@ std::vector<Key> parallel_keys() {
                      "decoder_first_pipeline_num_layers", "partition_method"}},
       {.path = "parallel.pipeline.meshes",
        .meaning = "The grid of each stage, the first one first, where they differ; an axis that is "
-                  "left out is 1. []: parallel.tensor and parallel.data for all of them.",
+                  "left out is 1. Stages that share a mesh have one grid. []: parallel.tensor and "
+                  "parallel.data for all of them.",
        .field = Place<Grids>(at_pipeline(&PipelineSpec::grids)),
        .fallback = "[]",
        .bounds = between(1, most_ranks),

@@ -81,7 +81,8 @@ ValueId Builder::apply_one(const op::Op& op, std::vector<ValueId> reads, const s
 }
 
 void Builder::apply_to(const op::Op& op, std::vector<ValueId> reads, std::vector<ValueId> outputs) {
-  graph_.nodes.push_back({op, std::move(reads), std::move(outputs), phase_, layer_, label_});
+  graph_.nodes.push_back(
+      {op, std::move(reads), std::move(outputs), phase_, layer_, label_, stage_});
 }
 
 Graph Builder::take() {

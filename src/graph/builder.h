@@ -40,6 +40,7 @@ class Builder {
   void set_feeds_whole() { graph_.feeds_are_whole = true; }
   void set_phase(Phase phase) { phase_ = phase; }
   void set_layer(std::optional<std::int64_t> layer) { layer_ = layer; }
+  void set_stage(std::size_t stage) { stage_ = stage; }
   /// The label of the nodes and values that are made from here on, and of their gradients.
   void set_label(std::string_view label) { label_ = label; }
   void set_labels(ValueId id, std::string_view label, std::string_view of_gradient) {
@@ -63,6 +64,7 @@ class Builder {
   std::unordered_map<std::string, ValueId> by_name_;
   Phase phase_ = Phase::forward;
   std::optional<std::int64_t> layer_;
+  std::size_t stage_ = 0;
   std::string label_;
 };
 

@@ -93,7 +93,7 @@ class Rewriter {
     const Node& whole = source_.nodes[index];
     const std::size_t reads = whole.reads.size(), own = reads + whole.outputs.size();
     const op::Operands operands = op::operands(row.op);
-    Node node{row.op, {}, {}, whole.phase, whole.layer, whole.label};
+    Node node{row.op, {}, {}, whole.phase, whole.layer, whole.label, whole.stage};
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const std::size_t operand = row.operands[i];
       const ValueId id = operand >= own    ? between_.at(index)[operand - own]

@@ -64,6 +64,7 @@ struct Node {
   Phase phase = Phase::forward;
   std::optional<std::int64_t> layer;  // of the model: the unit of activation checkpointing
   std::string label = {};             // of what its cut form makes in between
+  std::size_t stage = 0;              // of the pipeline that the model is cut into
   bool operator==(const Node&) const = default;
 };
 

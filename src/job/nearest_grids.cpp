@@ -83,8 +83,8 @@ std::string nearest_grids(const config::Config& config, std::optional<std::int64
   small.plan.checkpointing = {};
   const plan::PipelineSpec& pipeline = config.plan.pipeline;
   if (!pipeline.grids.empty()) return "";
-  const std::int64_t wanted =
-      ranks ? *ranks / pipeline.stages : plan::num_ranks(config.plan.grid);  // of a stage
+  const std::int64_t wanted = ranks ? *ranks / std::max<std::int64_t>(pipeline.meshes(), 1)
+                                    : plan::num_ranks(config.plan.grid);  // of a mesh
   std::vector<std::string> found;
   std::size_t tried = 0;
   for (std::int64_t n = wanted; n >= 1 && tried < most_tried; --n) {

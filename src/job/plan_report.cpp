@@ -51,8 +51,8 @@ std::string memory_line(std::string_view label, std::int64_t bytes, int indent) 
 std::string place_of(const Program& program, std::size_t instruction) {
   for (const program::Task& task : program.tasks)
     if (instruction >= task.begin && instruction < task.end)
-      return task.micro ? format("{} of micro-batch {}", to_string(task.kind), *task.micro)
-                        : std::string(to_string(task.kind));
+      return std::string(to_string(task.kind)) +
+             (task.micro ? format(" of micro-batch {}", *task.micro) : std::string());
   fail_internal("tasks cover all instructions");
 }
 
@@ -128,7 +128,10 @@ std::string switch_table(Job job) {
     std::function<void(plan::Plan&)> off, on;
   };
   const auto repeat = [](plan::Checkpointing checkpointing) {
-    return [checkpointing](plan::Plan& plan) { plan.checkpointing = checkpointing; };
+    return [checkpointing](plan::Plan& plan) {
+      plan.checkpointing = checkpointing;
+      plan.checkpointing_of_meshes.clear();
+    };
   };
   using enum plan::WeightGradients;
   const auto gradients = [](plan::WeightGradients where) {

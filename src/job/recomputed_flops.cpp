@@ -7,10 +7,11 @@
 
 namespace fourfold::job {
 
-std::optional<double> recomputed_flops_per_step(const Job& job) {
-  if (!job.plan.checkpointing.repeats_any()) return std::nullopt;
-  const compile::Recomputed made =
-      compile::recompute(job.graphs.at("train"), job.plan.checkpointing);
+namespace {
+
+/// The flops of what is computed twice in a micro-batch, over all ranks of a mesh.
+double flops_again(const graph::Graph& train, const plan::Checkpointing& checkpointing) {
+  const compile::Recomputed made = compile::recompute(train, checkpointing);
   double flops_of_micro = 0;
   std::vector<bool> is_computed(made.graph.nodes.size(), false);  // by the index of the origin
   for (std::size_t i = 0; i < made.graph.nodes.size(); ++i) {
@@ -23,6 +24,17 @@ std::optional<double> recomputed_flops_per_step(const Job& job) {
     }
     is_computed[origin] = true;
   }
+  return flops_of_micro;
+}
+
+}  // namespace
+
+std::optional<double> recomputed_flops_per_step(const Job& job) {
+  if (!job.plan.repeats_any()) return std::nullopt;
+  double flops_of_micro = 0;
+  for (std::size_t mesh = 0; mesh < job.plan.meshes.size(); ++mesh)
+    flops_of_micro +=
+        flops_again(job.graphs.at("train", MeshId(mesh)), job.plan.checkpointing_on(MeshId(mesh)));
   return flops_of_micro * static_cast<double>(job.plan.batching.accumulation);
 }
 

@@ -34,7 +34,7 @@ std::string sizes_of(const Mesh& mesh) {
 }
 
 /// "64 ranks = x 2 * y 1 * z 2 * data 16, axonn"; of stages that are alike "8 ranks = 2 stages of
-/// ...", else one after another.
+/// ...", or "4 stages on 2 meshes of ..."; else one mesh after another.
 Row grid_row(const Job& job) {
   if (job.ranks() == 1) return {"grid", "1 rank"};
   const config::Config& config = job.config;
@@ -42,7 +42,12 @@ Row grid_row(const Job& job) {
   const bool are_alike = std::ranges::all_of(
       meshes, [&](const Mesh& mesh) { return mesh.axes == meshes.front().axes; });
   std::string grid = sizes_of(meshes.front());
-  if (meshes.size() > 1 && are_alike) grid = format("{} stages of {}", meshes.size(), grid);
+  const std::size_t stages = job.plan.num_stages();
+  if (stages > meshes.size() && are_alike)
+    grid = format("{} stages on {} mesh{} of {}", stages, meshes.size(),
+                  meshes.size() == 1 ? "" : "es", grid);
+  else if (stages > 1 && are_alike)
+    grid = format("{} stages of {}", stages, grid);
   for (std::size_t stage = 1; !are_alike && stage < meshes.size(); ++stage)
     grid += format(" + {}", sizes_of(meshes[stage]));
   return {"grid", format("{} ranks = {}, {}{}{}", format_grouped(job.ranks()), grid,
@@ -112,8 +117,8 @@ Row step_row(const Job& job) {
 
 Rows summary_rows(const Job& job) {
   const config::Config& config = job.config;
-  const plan::Checkpointing& chosen = job.plan.checkpointing;
-  const std::string checkpointing = chosen.repeats_any() ? plan::to_string(chosen) : "none";
+  const std::string checkpointing =
+      job.plan.repeats_any() ? plan::checkpointing_text(job.plan) : "none";
   Rows rows = {{"run", format("{}: {} step{} into {}", config.name, config.train.steps,
                               config.train.steps == 1 ? "" : "s", config.dir)}};
   add_model(config, rows);

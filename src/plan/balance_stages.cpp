@@ -75,8 +75,8 @@ std::variant<std::vector<std::int64_t>, Infeasible> balance_stages(const graph::
   const auto stages = static_cast<std::size_t>(spec.stages);
   if (spec.layers.empty()) {
     std::vector<double> ranks(stages, 1.0);
-    for (std::size_t stage = 0; stage < spec.grids.size(); ++stage)
-      ranks[stage] = static_cast<double>(num_ranks(spec.grids[stage]));
+    for (std::size_t stage = 0; stage < stages && !spec.grids.empty(); ++stage)
+      ranks[stage] = static_cast<double>(num_ranks(spec.grids[stage % spec.grids.size()]));
     return Balance(flops_before(train, layers), std::move(ranks)).last_layers();
   }
   const std::int64_t sum = std::reduce(spec.layers.begin(), spec.layers.end());

@@ -26,13 +26,20 @@ struct UnevenJob {
   Grid grid;
   std::int64_t ranks = 1;   // of the job
   std::int64_t stages = 1;  // that share them
+  std::int64_t stages_per_mesh = 1;
 };
 
-/// The meshes that the stages of a pipeline were given are not one for each, or do not add up to
-/// the ranks of the job.
+/// The meshes that the stages of a pipeline were given are not as many as they need, or do not add
+/// up to the ranks of the job.
 struct UnevenMeshes {
   std::int64_t stages = 1, meshes = 1, ranks_of_meshes = 1;
-  std::optional<std::int64_t> ranks;  // of the job
+  std::optional<std::int64_t> ranks = std::nullopt;  // of the job
+  std::int64_t stages_per_mesh = 1;
+};
+
+/// The stages of a pipeline cannot be dealt out to meshes that have so many each.
+struct UnevenStages {
+  std::int64_t stages = 1, stages_per_mesh = 1;
 };
 
 /// The numbers of layers that the stages of a pipeline were given are not one for each, or do not
@@ -111,9 +118,9 @@ struct BadPin {
   std::vector<std::string> names = {};     // of all parameters
 };
 
-using Problem = std::variant<ForbiddenAxis, UnevenJob, UnevenMeshes, UnevenLayers, UnevenBatch,
-                             UnevenChunks, ChunkedStages, Indivisible, BrokenRule, UnevenStage,
-                             PaddedTransfer, RefusedSchedule, BadPin>;
+using Problem = std::variant<ForbiddenAxis, UnevenJob, UnevenMeshes, UnevenStages, UnevenLayers,
+                             UnevenBatch, UnevenChunks, ChunkedStages, Indivisible, BrokenRule,
+                             UnevenStage, PaddedTransfer, RefusedSchedule, BadPin>;
 
 struct Infeasible {
   std::vector<Problem> problems;

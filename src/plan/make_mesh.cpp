@@ -31,14 +31,15 @@ std::vector<std::pair<std::string, std::int64_t>> forbidden(Strategy strategy, c
   fail_internal("every strategy says which axes it uses");
 }
 
-/// The grid of the first stage, where each has one of its own.
+/// The grid of the first mesh, where each has one of its own.
 std::variant<Grid, Infeasible> first_mesh(const PipelineSpec& pipeline,
                                           std::optional<std::int64_t> ranks) {
   const auto meshes = static_cast<std::int64_t>(pipeline.grids.size());
   std::int64_t sum = 0;
   for (const Grid& grid : pipeline.grids) sum += num_ranks(grid);
-  if (meshes != pipeline.stages || (ranks && sum != *ranks))
-    return Infeasible{{UnevenMeshes{pipeline.stages, meshes, sum, ranks}}};
+  if (meshes != pipeline.meshes() || (ranks && sum != *ranks))
+    return Infeasible{
+        {UnevenMeshes{pipeline.stages, meshes, sum, ranks, pipeline.stages_per_mesh}}};
   return pipeline.grids[0];
 }
 
@@ -52,15 +53,18 @@ std::variant<Grid, Infeasible> solve_grid(const PlanSpec& spec, std::optional<st
   for (const Grid& grid : grids)
     for (const auto& [axis, size] : forbidden(spec.strategy, grid))
       if (size != 1) infeasible.problems.emplace_back(ForbiddenAxis{spec.strategy, axis, size});
+  if (pipeline.stages % pipeline.stages_per_mesh != 0)
+    infeasible.problems.emplace_back(UnevenStages{pipeline.stages, pipeline.stages_per_mesh});
   if (!infeasible.problems.empty()) return infeasible;
   if (!pipeline.grids.empty()) return first_mesh(pipeline, ranks);
 
   Grid grid = spec.grid;
-  const std::int64_t tensor = grid.x * grid.y * grid.z, stages = pipeline.stages;
-  const Infeasible uneven{{UnevenJob{grid, ranks.value_or(0), stages}}};
-  if (!grid.data && ranks && *ranks % (tensor * stages) != 0) return uneven;
-  if (!grid.data) grid.data = ranks ? *ranks / (tensor * stages) : 1;
-  if (ranks && num_ranks(grid) * stages != *ranks) return uneven;
+  const std::int64_t tensor = grid.x * grid.y * grid.z, meshes = pipeline.meshes();
+  const Infeasible uneven{
+      {UnevenJob{grid, ranks.value_or(0), pipeline.stages, pipeline.stages_per_mesh}}};
+  if (!grid.data && ranks && *ranks % (tensor * meshes) != 0) return uneven;
+  if (!grid.data) grid.data = ranks ? *ranks / (tensor * meshes) : 1;
+  if (ranks && num_ranks(grid) * meshes != *ranks) return uneven;
   return grid;
 }
 

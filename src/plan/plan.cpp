@@ -1,6 +1,7 @@
 #include "plan/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -145,6 +146,40 @@ std::string to_string(const Checkpointing& checkpointing) {
   return text;
 }
 
+bool Plan::repeats_any() const {
+  return checkpointing_of_meshes.empty()
+             ? checkpointing.repeats_any()
+             : std::ranges::any_of(checkpointing_of_meshes, &Checkpointing::repeats_any);
+}
+
+std::vector<std::int64_t> layers_on(const Plan& plan, MeshId mesh, std::int64_t num_layers) {
+  std::vector<std::int64_t> numbers = plan.layers, result;
+  if (numbers.empty()) numbers = {num_layers};
+  std::int64_t layer = 0;
+  for (std::size_t stage = 0; stage < numbers.size(); ++stage)
+    for (const std::int64_t end = layer + numbers[stage]; layer < end; ++layer)
+      if (plan.mesh_of_stage(stage) == mesh) result.push_back(layer);
+  return result;
+}
+
+std::string checkpointing_text(const Plan& plan) {
+  if (plan.checkpointing_of_meshes.empty()) return to_string(plan.checkpointing);
+  std::string text;
+  const std::int64_t all = std::reduce(plan.layers.begin(), plan.layers.end());
+  for (std::size_t mesh = 0; mesh < plan.meshes.size(); ++mesh) {
+    Checkpointing its = plan.checkpointing_of_meshes[mesh];
+    const std::vector<std::int64_t> layers = layers_on(plan, MeshId(mesh), all);
+    const auto below = [&](std::int64_t end) {
+      return std::ranges::count_if(layers, [&](std::int64_t layer) { return layer < end; });
+    };
+    its.first_full = below(its.first_full);
+    its.first_selective = below(its.first_selective);
+    text += format("{}{}: {}", text.empty() ? "" : "; ", plan.meshes[mesh].name,
+                   its.repeats_any() ? to_string(its) : "none");
+  }
+  return text;
+}
+
 std::string not_overlapped(const Overlap& overlap) {
   std::string names;
   const auto add = [&](bool overlaps, std::string_view name) {
@@ -169,7 +204,7 @@ std::string to_text(const Plan& plan, const graph::ModelGraphs& model) {
                  b.micro_batch, b.accumulation, b.replicas, b.length);
   if (b.chunks > 1) text += format("chunks of a micro-batch: {}\n", b.chunks);
   text += format("precision: {}   activation checkpointing: {}\n", to_string(plan.compute),
-                 to_string(plan.checkpointing));
+                 checkpointing_text(plan));
   if (plan.rounds_gradients) text += format("gradients: reduced in {}\n", to_string(plan.compute));
   if (const std::string names = not_overlapped(plan.overlap); !names.empty())
     text += format("not beside computation: {}\n", names);

@@ -38,10 +38,13 @@ std::variant<Batching, Infeasible> solve_batching(const PlanSpec& spec);
 
 struct Plan {
   std::int64_t world = 1;
-  std::vector<Mesh> meshes;  // one, or that of each stage of a pipeline
+  std::vector<Mesh> meshes;  // one, or those of the stages of a pipeline, which take turns
   Batching batching;         // on the first mesh; the others divide the same micro-batches
   DType compute = DType::f32;
   Checkpointing checkpointing;
+  /// By mesh, where an automatic one is not the same for all: `first_full` and `first_selective`
+  /// are then numbers of layers of the model, of which a mesh has some. Empty: as above for all.
+  std::vector<Checkpointing> checkpointing_of_meshes = {};
   Overlap overlap;
   std::int64_t bucket_bytes = default_bucket_bytes;  // see PlanSpec, as the next two
   std::optional<std::int64_t> cached_gathers, memory_limit;
@@ -60,6 +63,13 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 
   const GraphShardings& of(std::string_view graph, MeshId mesh = {}) const;
+  const Checkpointing& checkpointing_on(MeshId mesh) const {
+    return checkpointing_of_meshes.empty() ? checkpointing : checkpointing_of_meshes[mesh.index()];
+  }
+  /// True if a rank of some mesh computes something again.
+  bool repeats_any() const;
+  std::size_t num_stages() const { return layers.empty() ? 1 : layers.size(); }
+  MeshId mesh_of_stage(std::size_t stage) const { return MeshId(stage % meshes.size()); }
 };
 
 /// The plan for the graphs by the strategy of the spec. Requires a settled grid, and graphs written
@@ -88,9 +98,10 @@ struct PlannedModel {
 /// make_plan does.
 std::variant<PlannedModel, Infeasible> plan_model(graph::ModelGraphs model, const PlanSpec& spec);
 
-/// The plan for a model on several meshes, one after another in rank order. All stages process the
-/// same micro-batches, of `micro_batch_size` samples a rank of the first stage, each divided by its
-/// own grid. Infeasible where a table that several stages use is not divided evenly, and in chunks.
+/// The plan for a model on several meshes, one after another in rank order, each with one stage or
+/// several. All stages process the same micro-batches, of `micro_batch_size` samples a rank of the
+/// first mesh, each divided by its own grid. Infeasible where a table that several stages use is
+/// not divided evenly, and in chunks.
 std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& model,
                                                    const PlanSpec& spec);
 
@@ -99,6 +110,13 @@ std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& mod
 void limit_warm_ups(Plan& plan, std::int64_t more);
 /// The most that changes anything: stages - 1; 0 where the pipeline is not eager.
 std::int64_t most_warm_ups(const Plan& plan);
+
+/// The layers of the model that the stages of a mesh have, ascending.
+std::vector<std::int64_t> layers_on(const Plan& plan, MeshId mesh, std::int64_t num_layers);
+
+/// What is computed again: "full for 2 layers"; where meshes differ, of each: "stage0: full for 2
+/// layers; stage1: none".
+std::string checkpointing_text(const Plan& plan);
 
 /// Meshes, the batch equation, and every value that is not replicated.
 std::string to_text(const Plan& plan, const graph::ModelGraphs& model);

@@ -91,16 +91,20 @@ struct ReshardSpec {
   bool operator==(const ReshardSpec&) const = default;
 };
 
-/// A model cut into the stages of a pipeline, each with layers of its own on a mesh of its own.
+/// A model cut into the stages of a pipeline, each with layers of its own. Each mesh has one of
+/// them, or several where they are interleaved: of S meshes, mesh i has the stages i, i + S ...
 struct PipelineSpec {
   std::int64_t stages = 1;  // 1: the model is not cut
+  std::int64_t stages_per_mesh = 1;
   pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
   pipeline::WeightDelay weight_delay = {};
   /// By stage, how many layers it has. Empty: so that the slowest stage is as fast as can be.
   std::vector<std::int64_t> layers = {};
-  /// By stage, its mesh, with `data` settled. Empty: that of PlanSpec::grid for all of them.
+  /// By mesh, its grid, with `data` settled. Empty: that of PlanSpec::grid for all of them.
   std::vector<Grid> grids = {};
   ReshardSpec reshard = {};
+
+  std::int64_t meshes() const { return stages / stages_per_mesh; }
   bool operator==(const PipelineSpec&) const = default;
 };
 

@@ -21,10 +21,12 @@ using graph::ValueRole;
 
 class Splitter {
  public:
-  Splitter(const Graph& source, const std::vector<std::int64_t>& last_layers)
-      : source_(source), last_layers_(last_layers), layers_(layers_of_nodes(source)) {
-    for (std::size_t stage = 0; stage <= last_layers.size(); ++stage)
-      builders_.emplace_back(source.name);
+  Splitter(const Graph& source, const std::vector<std::int64_t>& last_layers, std::size_t meshes)
+      : source_(source),
+        last_layers_(last_layers),
+        num_meshes_(meshes),
+        layers_(layers_of_nodes(source)) {
+    for (std::size_t mesh = 0; mesh < num_meshes_; ++mesh) builders_.emplace_back(source.name);
     find_homes();
   }
 
@@ -34,9 +36,9 @@ class Splitter {
         if (source_.nodes[i].phase == phase) place(source_.nodes[i], stage_of_layer(layers_[i]));
     share_results();
     share_outputs();
-    for (std::size_t stage = 0; stage <= last_stage(); ++stage) {
-      result_.graphs.push_back(builders_[stage].take());
-      result_.graphs.back().mesh = MeshId(stage);
+    for (std::size_t mesh = 0; mesh < num_meshes_; ++mesh) {
+      result_.graphs.push_back(builders_[mesh].take());
+      result_.graphs.back().mesh = MeshId(mesh);
       result_.graphs.back().feeds_are_whole = source_.feeds_are_whole;
     }
     std::stable_sort(result_.edges.begin(), result_.edges.end(),
@@ -60,23 +62,22 @@ class Splitter {
     return {edge.phase, made};
   }
 
-  std::size_t last_stage() const { return last_layers_.size(); }
-
   std::size_t stage_of_layer(std::int64_t layer) const {
     std::size_t stage = 0;
-    while (stage < last_stage() && layer > last_layers_[stage]) ++stage;
+    while (stage < last_layers_.size() && layer > last_layers_[stage]) ++stage;
     return stage;
   }
+  std::size_t mesh_of(std::size_t stage) const { return stage % num_meshes_; }
 
-  /// The stage that owns each parameter: that of its first reader.
+  /// The mesh that owns each parameter: that of its first reader.
   void find_homes() {
     for (std::size_t i = 0; i < source_.nodes.size(); ++i) {
       const Node& node = source_.nodes[i];
       if (node.phase != Phase::forward) continue;
-      const std::size_t stage = stage_of_layer(layers_[i]);
+      const std::size_t mesh = mesh_of(stage_of_layer(layers_[i]));
       for (const ValueId id : node.reads)
         if (source_.value(id).role == ValueRole::parameter)
-          home_.emplace(source_.value(id).name, stage);
+          home_.emplace(source_.value(id).name, mesh);
     }
   }
 
@@ -93,105 +94,121 @@ class Splitter {
     if (is_vote) exchange_sums(node.reads, 1);
     if (counts_found) exchange_sums(node.reads, 4);
     if (!is_shared) {
-      add(node, stage_of_update(node));
+      add(node, mesh_of_update(node));
       return;
     }
-    for (std::size_t stage = 0; stage <= last_stage(); ++stage) add(node, stage);
+    for (std::size_t mesh = 0; mesh < num_meshes_; ++mesh) add(node, mesh);
     if (is_vote)
       exchange_sums(node.outputs, 3);
     else
       for (const ValueId id : node.outputs) shared_.insert(id);
   }
 
-  /// The stage that makes both terms of a sum in the backward phase: the sum is made there, and
-  /// sent once.
+  /// The stage whose mesh makes both terms of a sum in the backward phase, the one that comes later
+  /// there: the sum is made there, and sent once.
   std::optional<std::size_t> adds_terms_of(const Node& node) const {
     if (node.phase != Phase::backward || !std::holds_alternative<op::Add>(node.op))
       return std::nullopt;
     std::optional<std::size_t> maker;
     for (const ValueId id : node.reads) {
-      const auto made = made_on_.find(id);
-      if (source_.value(id).role != ValueRole::activation || made == made_on_.end())
+      const auto made = made_by_.find(id);
+      if (source_.value(id).role != ValueRole::activation || made == made_by_.end())
         return std::nullopt;
-      if (maker && *maker != made->second) return std::nullopt;
-      maker = made->second;
+      if (maker && mesh_of(*maker) != mesh_of(made->second)) return std::nullopt;
+      maker = std::min(maker.value_or(made->second), made->second);
     }
     return maker;
   }
 
   /// An update node belongs to the home of the parameter whose gradient or state it names.
-  std::size_t stage_of_update(const Node& node) const {
+  std::size_t mesh_of_update(const Node& node) const {
     const std::string& name = source_.value(node.reads[0]).name;
     return home_.at(name.substr(name.find('/') + 1));
   }
 
+  /// For an update any stage of the mesh will do.
   void add(const Node& node, std::size_t stage) {
-    Builder& builder = builders_[stage];
+    Builder& builder = builders_[mesh_of(stage)];
     builder.set_phase(node.phase);
     builder.set_layer(node.layer);
     builder.set_label(node.label);
+    builder.set_stage(stage);
     std::vector<ValueId> reads, outputs;
     for (const ValueId id : node.reads) reads.push_back(read(id, stage, node.phase));
-    for (const ValueId id : node.outputs) outputs.push_back(own(source_.value(id), stage));
+    for (const ValueId id : node.outputs) outputs.push_back(own(source_.value(id), mesh_of(stage)));
     for (const ValueId id : node.outputs) {
-      made_on_[id] = stage;
-      makers_[id].insert(stage);
+      made_by_[id] = stage;
+      makers_[id].insert(mesh_of(stage));
     }
     builder.apply_to(node.op, std::move(reads), std::move(outputs));
-    for (const ValueId id : node.outputs) note_gradient(source_.value(id), stage);
+    for (const ValueId id : node.outputs) note_gradient(source_.value(id), mesh_of(stage));
   }
 
-  /// The stage's own value of that name.
-  ValueId own(const Value& value, std::size_t stage) {
+  /// The mesh's own value of that name.
+  ValueId own(const Value& value, std::size_t mesh) {
+    Builder& builder = builders_[mesh];
     const ValueId id =
-        builders_[stage].given(value.name, value.shape, value.element, value.role, value.init);
-    builders_[stage].set_labels(id, value.label, value.gradient_label);
+        builder.given(value.name, value.shape, value.element, value.role, value.init);
+    builder.set_labels(id, value.label, value.gradient_label);
     if (value.gradient_of) {
       const Value& forward = source_.value(*value.gradient_of);
-      if (const auto place = builders_[stage].find(forward.name))
-        builders_[stage].set_gradient_of(id, *place);
+      if (const auto place = builder.find(forward.name)) builder.set_gradient_of(id, *place);
     }
     return id;
   }
 
   ValueId read(ValueId id, std::size_t stage, Phase phase) {
     const Value& value = source_.value(id);
-    if (value.role == ValueRole::gradient) return whole_gradient(value, stage);
-    std::optional<std::size_t> maker;
+    const std::size_t mesh = mesh_of(stage);
+    if (value.role == ValueRole::gradient) return whole_gradient(value, mesh);
+    std::optional<std::size_t> maker;  // of a parameter, the first stage of its home
     if (value.role == ValueRole::parameter) maker = home_.at(value.name);
-    if (value.role == ValueRole::activation) maker = made_on_.at(id);
-    if (!maker || *maker == stage) return own(value, stage);
+    if (value.role == ValueRole::activation) maker = made_by_.at(id);
+    if (!maker || mesh_of(*maker) == mesh) return own(value, mesh);
     return receive(value, value.name, *maker, stage, phase);
   }
 
+  /// From a stage to another one, or a mesh, which then stands for its first stage.
   ValueId receive(const Value& value, const std::string& into, std::size_t from, std::size_t to,
                   Phase phase, ValueRole role = ValueRole::received) {
-    if (received_.emplace(into, to).second)
-      result_.edges.push_back({source_.name, value.name, into, MeshId(from), MeshId(to), phase,
-                               value.role == ValueRole::parameter, value.shape, value.element});
-    const ValueId id = builders_[to].given(into, value.shape, value.element, role, value.init);
-    builders_[to].set_labels(id, value.label, value.gradient_label);
+    if (received_.emplace(into, mesh_of(to)).second)
+      result_.edges.push_back({source_.name,
+                               value.name,
+                               into,
+                               MeshId(mesh_of(from)),
+                               MeshId(mesh_of(to)),
+                               phase,
+                               value.role == ValueRole::parameter,
+                               value.shape,
+                               value.element,
+                               {},
+                               {},
+                               from,
+                               to});
+    Builder& builder = builders_[mesh_of(to)];
+    const ValueId id = builder.given(into, value.shape, value.element, role, value.init);
+    builder.set_labels(id, value.label, value.gradient_label);
     return id;
   }
 
-  // --- what several stages add to
+  // --- what several meshes add to
 
-  void note_gradient(const Value& value, std::size_t stage) {
-    if (value.role == ValueRole::gradient) producers_[value.name].insert(stage);
+  void note_gradient(const Value& value, std::size_t mesh) {
+    if (value.role == ValueRole::gradient) producers_[value.name].insert(mesh);
   }
 
-  /// A gradient at its home, with what other stages add to it.
-  ValueId whole_gradient(const Value& value, std::size_t stage) {
-    Builder& builder = builders_[stage];
-    require(producers_.at(value.name).contains(stage),
-            "a stage that has a parameter adds to its gradient");
-    ValueId sum = own(value, stage);
+  /// A gradient at its home, with what other meshes add to it.
+  ValueId whole_gradient(const Value& value, std::size_t mesh) {
+    Builder& builder = builders_[mesh];
+    require(producers_.at(value.name).contains(mesh),
+            "a mesh that has a parameter adds to its gradient");
+    ValueId sum = own(value, mesh);
     const std::string total = value.name + "/total";
     if (const auto place = builder.find(total)) return *place;
     for (const std::size_t other : producers_.at(value.name)) {
-      if (other == stage) continue;
+      if (other == mesh) continue;
       const ValueId term =
-          receive(value, format("{}/from.{}", value.name, other), other, stage, Phase::update);
+          receive(value, format("{}/from.{}", value.name, other), other, mesh, Phase::update);
       builder.set_gradient_of(term, builder.graph().value(sum).gradient_of.value());
       sum = builder.apply_one(op::Add{}, {sum, term}, total);
       builder.set_labels(sum, value.label, value.label);
@@ -199,8 +216,8 @@ class Splitter {
     return sum;
   }
 
-  /// The results among these become the sums over all stages: in this round those that several
-  /// stages make, in the next one those of one stage. What is made of a sum goes in a later round.
+  /// The results among these become the sums over all meshes: in this round those that several
+  /// meshes make, in the next one those of one mesh. What is made of a sum goes in a later round.
   void exchange_sums(const std::vector<ValueId>& ids, std::size_t round) {
     const Phase phase = source_.nodes.back().phase;
     for (const ValueId id : ids) {
@@ -208,7 +225,7 @@ class Splitter {
       if (field.role != ValueRole::result || !shared_.insert(id).second) continue;
       const std::set<std::size_t>& makers = makers_.at(id);
       round_[field.name] = round + (makers.size() == 1 ? 1 : 0);
-      for (std::size_t to = 0; to <= last_stage(); ++to) {
+      for (std::size_t to = 0; to < num_meshes_; ++to) {
         if (makers.size() > 1)
           add_up(field, makers, to, phase);
         else if (const std::size_t from = *makers.begin(); from != to)
@@ -217,14 +234,15 @@ class Splitter {
     }
   }
 
-  /// The terms of all makers in the order of their stages, so that all stages have the same bits.
+  /// The terms of all makers in the order of their meshes, so that all meshes have the same bits.
   void add_up(const Value& field, const std::set<std::size_t>& makers, std::size_t to,
               Phase phase) {
     Builder& builder = builders_[to];
     builder.set_phase(phase);
     builder.set_layer(std::nullopt);
+    builder.set_stage(to);
     const ValueId sum = own(field, to);
-    std::optional<ValueId> before;  // the sum of the stages before this one
+    std::optional<ValueId> before;  // the sum of the meshes before this one
     for (const std::size_t from : makers) {
       if (from == to) {
         if (before) builder.apply_to(op::Add{}, {sum, *before}, {sum});
@@ -239,7 +257,7 @@ class Splitter {
     }
   }
 
-  /// What is left, for the host of every rank: results that a part of the stages made and that no
+  /// What is left, for the host of every rank: results that a part of the meshes made and that no
   /// decision has read.
   void share_results() {
     std::vector<ValueId> left;
@@ -253,24 +271,26 @@ class Splitter {
     for (std::size_t i = 0; i < source_.values.size(); ++i) {
       const Value& value = source_.values[i];
       if (value.role != ValueRole::output) continue;
-      const std::size_t from = made_on_.at(ValueId(i));
-      for (std::size_t to = 0; to <= last_stage(); ++to)
-        if (to != from) receive(value, value.name, from, to, Phase::forward, ValueRole::output);
+      const std::size_t from = made_by_.at(ValueId(i));
+      for (std::size_t to = 0; to < num_meshes_; ++to)
+        if (to != mesh_of(from))
+          receive(value, value.name, from, to, Phase::forward, ValueRole::output);
     }
   }
 
   const Graph& source_;
   const std::vector<std::int64_t>& last_layers_;
-  std::vector<Builder> builders_;
+  std::size_t num_meshes_;
+  std::vector<Builder> builders_;  // by mesh
   Stages result_;
-  std::vector<std::int64_t> layers_;  // by node
-  std::map<std::string, std::size_t> home_;
-  std::map<ValueId, std::size_t> made_on_;
-  std::map<ValueId, std::set<std::size_t>> makers_;  // stages
-  std::set<ValueId> shared_;                         // results that are the same on all stages
+  std::vector<std::int64_t> layers_;                 // by node
+  std::map<std::string, std::size_t> home_;          // of a parameter: its mesh
+  std::map<ValueId, std::size_t> made_by_;           // stages
+  std::map<ValueId, std::set<std::size_t>> makers_;  // meshes
+  std::set<ValueId> shared_;                         // results that are the same on all meshes
   std::map<std::string, std::size_t> round_;         // of results: in which they are exchanged
   std::set<std::pair<std::string, std::size_t>> received_;
-  std::map<std::string, std::set<std::size_t>> producers_;  // of gradients: stages
+  std::map<std::string, std::set<std::size_t>> producers_;  // of gradients: meshes
 };
 
 }  // namespace
@@ -290,8 +310,10 @@ std::vector<std::int64_t> layers_of_nodes(const Graph& graph) {
   return layers;
 }
 
-Stages split_stages(const Graph& graph, const std::vector<std::int64_t>& last_layers) {
-  return Splitter(graph, last_layers).run();
+Stages split_stages(const Graph& graph, const std::vector<std::int64_t>& last_layers,
+                    std::size_t meshes) {
+  require(meshes > 0 && (last_layers.size() + 1) % meshes == 0, "meshes divide stages evenly");
+  return Splitter(graph, last_layers, meshes).run();
 }
 
 }  // namespace fourfold::plan

@@ -20,6 +20,9 @@ struct Edge {
   Shape shape = {};               // of the value
   op::Element element = op::Element::compute;
   op::Sharding sent = {}, received = {};  // how it lies on both meshes; plan_stages knows
+  /// The stage that sends it, and the first one that reads it: in the forward and the backward
+  /// phase these are in turn; an update is that of all stages of a mesh.
+  std::size_t from_stage = 0, to_stage = 0;
   bool operator==(const Edge&) const = default;
 };
 
@@ -28,16 +31,17 @@ struct Edge {
 std::vector<std::int64_t> layers_of_nodes(const graph::Graph& graph);
 
 struct Stages {
-  std::vector<graph::Graph> graphs;  // by stage, each on the mesh of its number
+  std::vector<graph::Graph> graphs;  // by mesh; their nodes say of which stage they are
   /// In the order in which values leave their stage; they arrive in the same order.
   std::vector<Edge> edges;
 };
 
 /// Cuts after the layers `last_layers` (of all stages but the last); layers_of_nodes says what each
-/// has. A parameter belongs to the stage
-/// of its first use; other stages receive it, and send back what they add to its gradient. Results
-/// are exchanged and added up in one order, so that all stages have the same bits and decide alike;
-/// outputs go to all stages.
-Stages split_stages(const graph::Graph& graph, const std::vector<std::int64_t>& last_layers);
+/// has. Stage i is on the mesh i modulo their number, which is that of the stages or a divisor of
+/// it. A parameter belongs to the mesh of its first use; other meshes receive it, and send back
+/// what they add to its gradient. Results are exchanged and added up in one order, so that all
+/// meshes have the same bits and decide alike; outputs go to all meshes.
+Stages split_stages(const graph::Graph& graph, const std::vector<std::int64_t>& last_layers,
+                    std::size_t meshes);
 
 }  // namespace fourfold::plan

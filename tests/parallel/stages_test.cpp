@@ -9,6 +9,8 @@
 
 #include "base/format.h"
 #include "compile/fit.h"
+#include "pipeline/dependencies.h"
+#include "pipeline/peaks.h"
 #include "program/text.h"
 #include "support/grids.h"
 #include "support/long_run.h"
@@ -61,10 +63,13 @@ std::int64_t samples_of(const RunSetup& setup, const plan::Grid& first) {
 struct Pipeline {
   std::vector<plan::Grid> grids;
   std::vector<std::int64_t> last_layers;  // of all stages but the last
+  std::int64_t stages_per_mesh = 1;
 
   plan::PipelineSpec with(Schedule schedule, std::int64_t num_layers) const {
-    plan::PipelineSpec spec{
-        .stages = static_cast<std::int64_t>(grids.size()), .schedule = schedule, .grids = grids};
+    plan::PipelineSpec spec{.stages = static_cast<std::int64_t>(grids.size()) * stages_per_mesh,
+                            .stages_per_mesh = stages_per_mesh,
+                            .schedule = schedule,
+                            .grids = grids};
     std::int64_t begin = 0;
     for (const std::int64_t last : last_layers) {
       spec.layers.push_back(last + 1 - begin);
@@ -104,20 +109,23 @@ TrainingOutcome run_serial(RunSetup setup, const plan::Grid& first, const Tensor
 }
 
 std::string name_of(const Pipeline& pipeline, Schedule schedule) {
-  std::string name = std::string(to_string(schedule));
+  std::string name = format("{} {}", to_string(schedule), pipeline.stages_per_mesh);
   for (const plan::Grid& grid : pipeline.grids)
     name += format(" | x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data.value());
   return name;
 }
 
+const std::vector<Schedule> of_one_stage_a_mesh = {Schedule::gpipe, Schedule::one_f_one_b,
+                                                   Schedule::eager_one_f_one_b};
+
 void expect_equal_to_serial(const RunSetup& setup, const std::vector<Pipeline>& pipelines,
-                            const std::string& what) {
+                            const std::string& what,
+                            const std::vector<Schedule>& schedules = of_one_stage_a_mesh) {
   const Tensors weights = test::rough_weights(setup);
   test::Worst worst;
   for (const Pipeline& pipeline : pipelines) {
     const TrainingOutcome serial = run_serial(setup, pipeline.grids[0], weights);
-    for (const Schedule schedule :
-         {Schedule::gpipe, Schedule::one_f_one_b, Schedule::eager_one_f_one_b}) {
+    for (const Schedule schedule : schedules) {
       SCOPED_TRACE(name_of(pipeline, schedule));
       RunSetup staged = setup;
       if (schedule == Schedule::one_f_one_b)
@@ -126,7 +134,8 @@ void expect_equal_to_serial(const RunSetup& setup, const std::vector<Pipeline>& 
       test::compare(test::run_job(setup, job, weights, in_moments), serial, 1e-10, worst);
     }
   }
-  test::print(worst, format("{}: {} pipelines, two schedules", what, pipelines.size()));
+  test::print(worst,
+              format("{}: {} pipelines, {} schedules", what, pipelines.size(), schedules.size()));
 }
 
 const std::vector<Pipeline> two_stages = {
@@ -153,6 +162,60 @@ TEST(Stages, of_a_vgg_on_two_meshes_equal_the_serial_run) {
 
 TEST(Stages, of_a_vgg_on_four_meshes_equal_the_serial_run) {
   expect_equal_to_serial(vgg(), four_stages, "vgg, four stages");
+}
+
+/// Two stages on each of two meshes, three on each of two, two on each of three, and all of a model
+/// on one.
+const std::vector<Pipeline> interleaved = {
+    {{{.data = 1}, {.data = 1}}, {0, 1, 2}, 2},
+    {{{.x = 2, .data = 1}, {.y = 2, .data = 2}}, {1, 2, 4}, 2},
+    {{{.data = 1}, {.x = 2, .z = 2, .data = 1}}, {0, 1, 2, 3, 4}, 3},
+    {{{.z = 2, .data = 1}, {.data = 1}, {.x = 2, .data = 1}}, {0, 1, 2, 3, 4}, 2},
+    {{{.x = 2, .data = 1}}, {1, 3}, 3}};
+
+TEST(Stages, of_a_gpt_that_share_meshes_equal_the_serial_run) {
+  expect_equal_to_serial(gpt(), interleaved, "gpt, interleaved", {Schedule::interleaved});
+  RunSetup beside = gpt();
+  beside.plan.overlap.weight_gradients = plan::WeightGradients::beside;
+  expect_equal_to_serial(beside, {interleaved[1]}, "gpt, interleaved, weights beside",
+                         {Schedule::interleaved});
+}
+
+TEST(Stages, of_a_vgg_that_share_meshes_equal_the_serial_run) {
+  expect_equal_to_serial(vgg(),
+                         {interleaved[0], {{{.x = 2, .data = 1}, {.data = 2}}, {0, 1, 2}, 2}},
+                         "vgg, interleaved", {Schedule::interleaved});
+}
+
+/// Skips pass over stages, on to the same mesh or another one.
+TEST(Stages, of_a_unet_that_share_meshes_equal_the_serial_run) {
+  RunSetup setup = test::diffusion_model();
+  setup.plan.micro_batch_size = 4;
+  expect_equal_to_serial(setup,
+                         {{{{.data = 1}, {.data = 1}}, {0, 2, 4}, 2},
+                          {{{.x = 2, .data = 1}, {.y = 2, .data = 1}}, {1, 2, 3}, 2},
+                          {{{.data = 1}, {.data = 2}}, {0, 1, 2, 3, 4}, 3}},
+                         "unet, interleaved", {Schedule::interleaved});
+}
+
+TEST(Stages, that_share_meshes_and_compute_again_or_apart_equal_the_serial_run) {
+  RunSetup setup = gpt();
+  for (const std::int64_t layers : {1, 4}) {
+    setup.plan.checkpointing = {.layers = layers};
+    expect_equal_to_serial(setup, {interleaved[1], interleaved[4]},
+                           "gpt, interleaved, recomputation", {Schedule::interleaved});
+  }
+  setup.plan.checkpointing = {};
+  const Tensors weights = test::rough_weights(setup);
+  const TrainingOutcome together = test::run_job(
+      setup, compile_stages(setup, interleaved[1], Schedule::interleaved), weights, in_moments);
+  for (const std::int64_t delay : {0, 1, 3}) {
+    const TrainingOutcome apart =
+        test::run_job(setup, compile_stages(setup, interleaved[1], Schedule::interleaved, delay),
+                      weights, in_moments);
+    EXPECT_EQ(apart.losses, together.losses);
+    EXPECT_EQ(apart.gradients, together.gradients);
+  }
 }
 
 TEST(Stages, with_recomputation_equal_the_serial_run) {
@@ -204,7 +267,8 @@ using Kinds = std::set<program::TaskKind>;
 /// By name of an activation, without its slot: how many slots it has, and the tasks that touch it.
 struct Slots {
   std::int64_t number = 0;
-  Kinds kinds;  // but receive
+  Kinds kinds;                 // but receive
+  std::set<std::size_t> laps;  // of its forward tasks: which of the mesh's stages
   bool is_sent = false, is_received = false;
 };
 
@@ -219,18 +283,23 @@ std::map<std::string, Slots> slots_of(const program::Program& program) {
   };
   for (const program::Buffer& buffer : program.buffers)
     if (buffer.role == program::BufferRole::activation) ++result[value_of(buffer)].number;
-  for (const program::Task& task : program.tasks)
+  std::map<std::optional<std::int64_t>, std::size_t> forwards;  // by micro-batch, those so far
+  for (const program::Task& task : program.tasks) {
+    const bool is_forward = task.kind == program::TaskKind::forward;
+    const std::size_t lap = is_forward ? forwards[task.micro]++ : 0;
     for (std::size_t i = task.begin; i < task.end; ++i)
       for (const program::Access& access : program::accesses(program.instructions[i])) {
         const program::Buffer& buffer = program.buffer(access.slice.buffer);
         if (buffer.role != program::BufferRole::activation) continue;
         Slots& slots = result[value_of(buffer)];
         if (task.kind != program::TaskKind::receive) slots.kinds.insert(task.kind);
+        if (is_forward) slots.laps.insert(lap);
         if (std::holds_alternative<program::Recv>(program.instructions[i].what))
           slots.is_received = true;
         if (std::holds_alternative<program::Send>(program.instructions[i].what))
           slots.is_sent = true;
       }
+  }
   return result;
 }
 
@@ -277,6 +346,38 @@ TEST(Stages, keep_as_many_activations_as_the_schedule_says) {
     }
 }
 
+/// What a stage keeps from its forward to its backward tasks has as many slots as `pipeline` says
+/// that micro-batches are alive on it at most, whatever other stages the mesh has.
+TEST(Stages, that_share_meshes_keep_as_many_activations_as_the_order_says) {
+  const RunSetup setup = gpt();
+  for (const Pipeline& pipeline : interleaved) {
+    SCOPED_TRACE(name_of(pipeline, Schedule::interleaved));
+    const auto job = compile_stages(setup, pipeline, Schedule::interleaved);
+    const std::size_t meshes = pipeline.grids.size();
+    const auto laps = static_cast<std::size_t>(pipeline.stages_per_mesh);
+    const std::int64_t micros = setup.plan.global_batch_size / samples_of(setup, pipeline.grids[0]);
+    std::vector<pipeline::Order> orders;
+    for (std::size_t mesh = 0; mesh < meshes; ++mesh)
+      orders.push_back(pipeline::interleaved_order({mesh, meshes, laps}, micros));
+    const auto live = pipeline::most_peaks(orders, pipeline::chain(meshes * laps)).live_of_stage;
+    std::set<std::pair<std::size_t, std::string>> handed_over;  // mesh and value
+    for (const program::Bundle& bundle : job.classes)
+      for (const auto& [name, slots] : slots_of(bundle.at("train")))
+        if (slots.is_sent || slots.is_received) handed_over.emplace(stage_of(bundle), name);
+    std::map<std::size_t, std::int64_t> kept;  // by stage
+    for (const program::Bundle& bundle : job.classes)
+      for (const auto& [name, slots] : slots_of(bundle.at("train"))) {
+        if (slots.kinds != Kinds{program::TaskKind::forward, program::TaskKind::backward} ||
+            slots.laps.size() != 1 || handed_over.contains({stage_of(bundle), name}))
+          continue;
+        const std::size_t stage = stage_of(bundle) + *slots.laps.begin() * meshes;
+        EXPECT_EQ(slots.number, live[stage]) << "stage " << stage << ": " << name;
+        ++kept[stage];
+      }
+    EXPECT_EQ(kept.size(), meshes * laps) << "every stage keeps activations";
+  }
+}
+
 /// Every schedule, number of stages from 1 to 8 and of micro-batches from 1 to 16: all of them with
 /// FOURFOLD_LONG, else every eleventh.
 TEST(Stages, of_every_schedule_number_and_batch_are_proved) {
@@ -305,6 +406,34 @@ TEST(Stages, of_every_schedule_number_and_batch_are_proved) {
       }
   EXPECT_EQ(number, 336);
   EXPECT_GE(proved, 30);
+}
+
+/// Up to 4 meshes with up to 4 stages each, 12 at most, and 16 micro-batches: all of them with
+/// FOURFOLD_LONG, else every seventh.
+TEST(Stages, of_every_interleaved_number_and_batch_are_proved) {
+  RunSetup setup = gpt();
+  setup.gpt.num_layers = 12;
+  setup.plan.micro_batch_size = 1;
+  std::int64_t number = 0, proved = 0;
+  for (std::int64_t meshes = 1; meshes <= 4; ++meshes)
+    for (std::int64_t laps = 2; laps <= 4 && meshes * laps <= 12; ++laps)
+      for (std::int64_t micros = meshes; micros <= 16; micros += meshes) {
+        if (number++ % 7 != 0 && !is_long_run()) continue;
+        SCOPED_TRACE(format("{} meshes of {} stages, {} micro-batches", meshes, laps, micros));
+        setup.plan.global_batch_size = micros;
+        setup.plan.overlap.weight_gradients =
+            number % 2 == 0 ? plan::WeightGradients::beside : plan::WeightGradients::in_turn;
+        const std::int64_t stages = meshes * laps;
+        Pipeline pipeline{{}, {}, laps};
+        for (std::int64_t mesh = 0; mesh < meshes; ++mesh) pipeline.grids.push_back({.data = 1});
+        for (std::int64_t stage = 1; stage < stages; ++stage)
+          pipeline.last_layers.push_back(12 * stage / stages - 1);
+        compile_stages(setup, pipeline, Schedule::interleaved,
+                       micros % 3 == 0 ? std::optional<std::int64_t>(micros % 2) : std::nullopt);
+        ++proved;
+      }
+  EXPECT_EQ(number, 95);
+  EXPECT_GE(proved, 13);
 }
 
 /// Eager-1F1B with less memory than it wants begins fewer micro-batches ahead, down to 1F1B's.

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "checkpoint/stored_model.h"
+#include "support/launched_job.h"
 #include "support/picture_runs.h"
 
 namespace fourfold {
@@ -64,6 +67,21 @@ class PipelineRuns : public PictureRuns {
       EXPECT_NEAR(last_loss(run), last_loss("serial"), 1e-10 * last_loss("serial")) << number;
       EXPECT_LT(worst_difference(run, "serial"), 1e-9) << number;
     }
+  }
+
+  /// A process of its own, which is killed once the second checkpoint has begun.
+  void kill_after_a_checkpoint(const std::string& run, const Words& sets) const {
+    Words words = {FOURFOLD_BINARY,       "train", config(), "--set", "run.threads=1", "--set",
+                   "run.dir=" + path(run)};
+    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
+    const std::string folder = path("job-" + run);
+    std::filesystem::create_directories(folder);
+    test::LaunchedJob job(words, folder);
+    ASSERT_TRUE(test::wait_until(test::hang_s, [&] {
+      return job.wait(0) || file_exists(path(run + "/checkpoints/step-000000012"));
+    }));
+    for (const pid_t process : job.processes()) kill(process, SIGKILL);
+    EXPECT_EQ(job.wait(test::hang_s), 128 + SIGKILL) << job.output();
   }
 
  private:
@@ -120,13 +138,42 @@ TEST_F(GptPipelines, of_any_meshes_and_orders_train_the_same_weights) {
        "parallel.pipeline.meshes=[{x: 2, data: 2}, {y: 2}, {z: 2, x: 2}]",
        "parallel.pipeline.transfer_chunks=3"},
       {stages + "2", "train.micro_batch_size=1", "parallel.pipeline.transfer=send_recv",
-       "parallel.pipeline.meshes=[{data: 2}, {x: 4}]", "memory.activation_checkpointing=full"}};
+       "parallel.pipeline.meshes=[{data: 2}, {x: 4}]", "memory.activation_checkpointing=full"},
+      {"parallel.pipeline={stages: 4, stages_per_mesh: 2, schedule: interleaved}",
+       "parallel.pipeline.meshes=[{x: 2}, {data: 2}]"}};
   expect_equal_to_serial(pipelines);
-  EXPECT_EQ(read_file(path("stages1/sample.txt")), read_file(path("serial/sample.txt")));
-  EXPECT_EQ(read_file(path("stages7/sample.txt")), read_file(path("serial/sample.txt")));
+  for (const char* run : {"stages1", "stages7", "stages9"})
+    EXPECT_EQ(read_file(path(std::string(run) + "/sample.txt")),
+              read_file(path("serial/sample.txt")));
   expect_to_go_on({{{stages + "2"}, {stages + "3"}},
                    {{stages + "4", "parallel.pipeline.schedule=eager-1f1b"}, {}},
-                   {{"parallel.tensor={y: 2}"}, {stages + "2", "parallel.tensor={x: 2}"}}});
+                   {{"parallel.tensor={y: 2}"}, {stages + "2", "parallel.tensor={x: 2}"}},
+                   {{"parallel.pipeline={stages: 4, stages_per_mesh: 2, schedule: interleaved}"},
+                    {stages + "3"}}});
+}
+
+/// All processes of a run are killed after a checkpoint, and it goes on with other stages or none,
+/// to the weights of the run that never was.
+TEST_F(GptPipelines, that_are_killed_go_on_with_other_stages_or_none) {
+  const Words until = {"--stop-at", "40"};
+  const std::string steps = "train.steps=100000", stages = "parallel.pipeline.stages=";
+  ASSERT_EQ(train("serial", {steps}, until).code, 0);
+  const Words four = {stages + "4", "parallel.pipeline.schedule=eager-1f1b", steps};
+  const Words shared = {"parallel.pipeline={stages: 4, stages_per_mesh: 2, schedule: interleaved}",
+                        steps};
+  const std::vector<std::pair<Words, Words>> changes = {
+      {four, {stages + "2", "parallel.pipeline.meshes=[{x: 2}, {data: 2}]", steps}},
+      {four, {steps}},
+      {shared, {stages + "2", "parallel.tensor={x: 2}", steps}}};
+  int number = 0;
+  for (const auto& [before, after] : changes) {
+    const std::string run = format("killed{}", ++number);
+    kill_after_a_checkpoint(run, before);
+    const Outcome outcome = train(run, after, until);
+    ASSERT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_NE((outcome.output + outcome.text).find("going on from step"), std::string::npos);
+    EXPECT_LT(worst_difference(run, "serial"), 1e-9) << run;
+  }
 }
 
 TEST_F(GptPipelines, end_with_one_clear_line_where_stages_do_not_fit) {
@@ -158,7 +205,15 @@ TEST_F(GptPipelines, end_with_one_clear_line_where_stages_do_not_fit) {
   refused({"parallel.pipeline.stages=2", "parallel.tensor={x: 2}",
            "parallel.pin={blocks.9.mlp.up.weight: \"[*, * (x)]\"}"},
           2, {"blocks.9.mlp.up.weight: no parameter has such a name; did you mean"});
-  refused({"parallel.pipeline.schedule=zigzag"}, 2, {"gpipe, 1f1b or eager-1f1b"});
+  refused({"parallel.pipeline.schedule=zigzag"}, 2, {"gpipe, 1f1b, interleaved or eager-1f1b"});
+  refused({"parallel.pipeline={stages: 4, stages_per_mesh: 2}"}, 2,
+          {"parallel.pipeline.stages_per_mesh = 2 does not go with parallel.pipeline.schedule = "
+           "1f1b"});
+  refused({"parallel.pipeline={stages: 4, stages_per_mesh: 2, schedule: interleaved}",
+           "train.global_batch_size=6"},
+          5,
+          {"an interleaved pipeline of 2 meshes cannot take 3 micro-batches, which it does in "
+           "groups of 2; 2 and 4 can"});
   refused({"parallel.pipeline.weight_delay=-1"}, 2, {"none, auto or a whole number"});
 }
 

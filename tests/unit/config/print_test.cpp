@@ -151,13 +151,16 @@ class Randomizer {
   void make_stages_consistent() {
     plan::PipelineSpec& pipeline = config_.plan.pipeline;
     pipeline.stages = config_.open_axes.any() ? 1 : 1 + static_cast<std::int64_t>(below(3));
+    const bool is_shared = pipeline.schedule == pipeline::Schedule::interleaved && below(2) == 1;
+    pipeline.stages_per_mesh = is_shared ? pipeline.stages : 1;
+    if (pipeline.stages_per_mesh > 1) config_.plan.overlap.send_recv = true;
     if (!pipeline.layers.empty()) pipeline.layers.resize(std::size_t(pipeline.stages), 7);
     if (below(2) == 1 || config_.open_axes.any()) return;
     plan::Grid& grid = config_.plan.grid;
     grid.x = grid.y = grid.z = 1;
     grid.data.reset();
-    for (std::int64_t stage = 0; stage < pipeline.stages; ++stage)
-      pipeline.grids.push_back({.x = 1 + stage, .y = 2, .data = 3, .order = grid.order});
+    for (std::int64_t mesh = 0; mesh < pipeline.meshes(); ++mesh)
+      pipeline.grids.push_back({.x = 1 + mesh, .y = 2, .data = 3, .order = grid.order});
     if (config_.plan.strategy != plan::Strategy::axonn) pipeline.grids.clear();
   }
 
@@ -267,6 +270,7 @@ TEST(ResolvedYaml, sections_in_sections_are_indented) {
                       "  order: [data, z, y, x]\n"
                       "  pipeline:\n"
                       "    stages: 1\n"
+                      "    stages_per_mesh: 1\n"
                       "    schedule: 1f1b\n"
                       "    weight_delay: none\n"
                       "    blocks: []\n"

@@ -146,6 +146,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "parallel.data",
                                              "parallel.order",
                                              "parallel.pipeline.stages",
+                                             "parallel.pipeline.stages_per_mesh",
                                              "parallel.pipeline.schedule",
                                              "parallel.pipeline.weight_delay",
                                              "parallel.pipeline.blocks",
