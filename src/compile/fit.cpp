@@ -11,11 +11,14 @@ namespace {
 
 constexpr std::size_t tensors_named = 5;
 
-/// Each step repeats more than the one before it: none, the products of no layer, every layer.
-plan::Checkpointing checkpointing_at(std::int64_t step, std::int64_t layers) {
+/// Each step repeats more than the one before it: none, the products of no layer, every layer, of
+/// `layers`, which are ascending.
+plan::Checkpointing checkpointing_at(std::size_t step, const std::vector<std::int64_t>& layers) {
+  const std::size_t count = layers.size();
+  const auto after = [&](std::size_t number) { return number == 0 ? 0 : layers[number - 1] + 1; };
   return {.is_auto = true,
-          .first_full = std::max<std::int64_t>(step - layers, 0),
-          .first_selective = std::min(step, layers)};
+          .first_full = after(std::max(step, count) - count),
+          .first_selective = after(std::min(step, count))};
 }
 
 /// The least in (low, high] that is well, where `high` is and all after it are.
@@ -27,6 +30,63 @@ std::int64_t least(std::int64_t low, std::int64_t high, IsWell&& is_well) {
   }
   return high;
 }
+
+/// Looks for the first step that is within a limit: the more of it, the fewer bytes, but where even
+/// the last step is beyond it. What a layer needs while it is computed again may be more than what
+/// it leaves: then all steps are looked at, for the first that fits or else the one that needs
+/// least.
+class Search {
+ public:
+  Search(std::size_t most, std::int64_t limit) : most_(most), high_(most), limit_(limit) {}
+
+  bool is_done() const { return way_ == Way::done; }
+  /// The step to try, or the one that was found.
+  std::size_t next() const { return next_; }
+  /// What `next` needs.
+  void learn(std::int64_t bytes) {
+    switch (way_) {
+      case Way::first:
+        if (bytes <= limit_ || most_ == 0) return finish(0);
+        way_ = Way::last;
+        next_ = most_;
+        return;
+      case Way::last:
+        best_ = most_;
+        best_bytes_ = bytes;
+        way_ = bytes <= limit_ ? Way::halves : Way::all;
+        next_ = 0;
+        return way_ == Way::halves ? halve() : advance();
+      case Way::halves:
+        (bytes <= limit_ ? high_ : low_) = next_;
+        return halve();
+      case Way::all:
+        if (bytes < best_bytes_) best_ = next_, best_bytes_ = bytes;
+        return advance();
+      case Way::done:
+        return;
+    }
+  }
+
+ private:
+  enum class Way : std::uint8_t { first, last, halves, all, done };
+
+  void finish(std::size_t step) {
+    next_ = step;
+    way_ = Way::done;
+  }
+  void halve() {
+    if (high_ - low_ <= 1) return finish(high_);
+    next_ = low_ + (high_ - low_) / 2;
+  }
+  void advance() {
+    if (best_bytes_ <= limit_ || next_ + 1 >= most_) return finish(best_);
+    ++next_;
+  }
+
+  std::size_t most_, low_ = 0, high_, next_ = 0, best_ = 0;
+  std::int64_t limit_, best_bytes_ = 0;
+  Way way_ = Way::first;
+};
 
 class Fitting {
  public:
@@ -65,29 +125,48 @@ class Fitting {
     plan::limit_warm_ups(plan_, most - less);
   }
 
+  /// By mesh, the step of checkpointing_at.
+  using Steps = std::vector<std::size_t>;
+
   void choose_checkpointing() {
-    const auto bytes_at = [&](std::int64_t step) {
-      plan::Plan tried = plan_;
-      tried.checkpointing = checkpointing_at(step, layers_);
-      return bytes_of(tried, {});
-    };
-    const auto fits_at = [&](std::int64_t step) { return bytes_at(step) <= limit_; };
-    const std::int64_t most = 2 * layers_;
-    std::int64_t step = 0;
-    if (!fits_at(0)) step = fits_at(most) ? least(0, most, fits_at) : smallest(most, bytes_at);
-    plan_.checkpointing = checkpointing_at(step, layers_);
+    const std::size_t meshes = plan_.meshes.size();
+    std::vector<Search> searches;
+    for (std::size_t mesh = 0; mesh < meshes; ++mesh)
+      searches.emplace_back(2 * plan::layers_on(plan_, MeshId(mesh), layers_).size(), limit_);
+    while (std::ranges::any_of(searches, [](const Search& search) { return !search.is_done(); })) {
+      Steps tried;
+      for (const Search& search : searches) tried.push_back(search.next());
+      const std::vector<std::int64_t> bytes = bytes_by_mesh(with_steps(tried));
+      for (std::size_t mesh = 0; mesh < meshes; ++mesh) searches[mesh].learn(bytes[mesh]);
+    }
+    Steps chosen;
+    for (const Search& search : searches) chosen.push_back(search.next());
+    plan_ = with_steps(chosen);
   }
 
-  /// The first step that fits, or else the one that needs least: what a layer needs while it is
-  /// computed again may be more than what it leaves.
-  template <class Bytes>
-  std::int64_t smallest(std::int64_t most, Bytes&& bytes_at) const {
-    std::int64_t best = most, best_bytes = bytes_at(most);
-    for (std::int64_t step = 0; step < most && best_bytes > limit_; ++step) {
-      const std::int64_t bytes = bytes_at(step);
-      if (bytes < best_bytes) best = step, best_bytes = bytes;
+  plan::Plan with_steps(const Steps& steps) const {
+    plan::Plan result = plan_;
+    result.checkpointing_of_meshes.clear();
+    for (std::size_t mesh = 0; mesh < steps.size(); ++mesh)
+      result.checkpointing_of_meshes.push_back(
+          checkpointing_at(steps[mesh], plan::layers_on(plan_, MeshId(mesh), layers_)));
+    if (steps.size() == 1 || !result.repeats_any()) {
+      result.checkpointing = result.checkpointing_of_meshes.front();
+      result.checkpointing_of_meshes.clear();
     }
-    return best;
+    return result;
+  }
+
+  /// What the training step needs on a rank of each mesh.
+  std::vector<std::int64_t> bytes_by_mesh(const plan::Plan& plan) const {
+    std::vector<std::int64_t> most(plan.meshes.size(), 0);
+    for (const program::Bundle& bundle : train_only(plan, {}).classes) {
+      const Rank rank = bundle.programs.front().rank;
+      for (std::size_t mesh = 0; mesh < most.size(); ++mesh)
+        if (plan.meshes[mesh].ranks.has(rank))
+          most[mesh] = std::max(most[mesh], bundle.persistent_bytes + bundle.transient_bytes);
+    }
+    return most;
   }
 
   /// Some room for collectives comes before gathered weights that stay for long.
@@ -104,8 +183,12 @@ class Fitting {
 
   /// What the training step needs, with this room.
   std::int64_t bytes_of(const plan::Plan& plan, const Room& room) const {
-    return most_bytes(compile(model_, plan, target_,
-                              {.without = options_.without, .only = "train", .room = room}));
+    return most_bytes(train_only(plan, room));
+  }
+
+  program::Job train_only(const plan::Plan& plan, const Room& room) const {
+    return compile(model_, plan, target_,
+                   {.without = options_.without, .only = "train", .room = room});
   }
 
   static std::int64_t most_bytes(const program::Job& job) {

@@ -31,12 +31,13 @@ struct DoesNotFit {
 /// Compiles a plan. Where it has a limit on memory, and
 /// - the pipeline is eager: with as many micro-batches ahead as fit where nothing is repeated, and
 ///   no fewer than 1F1B.
-/// - `checkpointing.is_auto`: with the least recomputation that fits. One layer after another, from
-///   the first on, is repeated but for its products; then, in the same order, with them.
+/// - `checkpointing.is_auto`: with the least recomputation that fits, on each mesh for itself. One
+///   of its layers after another, from the first on, is repeated but for its products; then, in the
+///   same order, with them.
 /// - `cached_gathers` is open: with the gathered weights of as many layers as then fit.
-/// The same is chosen for all meshes. Without a limit nothing is repeated for `is_auto`, and
-/// nothing that is open is changed. Cost: compiling the training step about 2 log2(layers) times
-/// more often; once where nothing is open.
+/// The others are chosen for all meshes alike. Without a limit nothing is repeated for `is_auto`,
+/// and nothing that is open is changed. Cost: compiling the training step about 2 log2(layers)
+/// times more often; once where nothing is open.
 std::variant<Fitted, DoesNotFit> compile_to_fit(const graph::ModelGraphs& model, plan::Plan plan,
                                                 const machine::Target& target,
                                                 const PassOptions& options = {});

@@ -475,6 +475,86 @@ TEST(Stages, that_are_eager_begin_fewer_micro_batches_where_memory_is_short) {
   }
 }
 
+/// Bytes of a rank, by mesh.
+std::vector<std::int64_t> bytes_by_mesh(const plan::Plan& plan, const program::Job& job) {
+  std::vector<std::int64_t> most(plan.meshes.size(), 0);
+  for (const program::Bundle& bundle : job.classes)
+    most[stage_of(bundle)] =
+        std::max(most[stage_of(bundle)], bundle.persistent_bytes + bundle.transient_bytes);
+  return most;
+}
+
+/// Stage i of S has S - i + 1 micro-batches under way: what is left of a limit on memory is more on
+/// later stages, which then compute less again. Each does as little of it as its own memory asks
+/// for, and no bit depends on it.
+TEST(Stages, compute_again_what_their_own_memory_asks_for) {
+  RunSetup setup = gpt();
+  setup.gpt.num_layers = 8;
+  const auto graphs = model::build(setup.model(), {4, 6, 24}, setup.optimizer);
+  const auto planned = [&](const Pipeline& stages, Schedule schedule) {
+    plan::PlanSpec spec = setup.plan;
+    spec.pipeline = stages.with(schedule, graphs.num_layers);
+    spec.checkpointing.is_auto = true;
+    spec.cached_gathers = 0;
+    return std::get<plan::PlannedModel>(plan::plan_stages(graphs, spec));
+  };
+  const auto compiled = [](const graph::ModelGraphs& cut, const plan::Plan& plan) {
+    return compile::compile(cut, plan, kernels::cpu::target(1));
+  };
+  const Tensors weights = test::rough_weights(setup);
+  for (const auto& [stages, schedule] :
+       {std::pair(Pipeline{four_stages[0].grids, {1, 3, 5}}, Schedule::one_f_one_b),
+        std::pair(Pipeline{{{.x = 2, .data = 1}, {.data = 2}}, {1, 3, 5}, 2},
+                  Schedule::interleaved)}) {
+    SCOPED_TRACE(name_of(stages, schedule));
+    auto [model, plan] = planned(stages, schedule);
+    const program::Job all_kept = compiled(model, plan);
+    plan::Plan full = plan;
+    full.checkpointing = {.layers = 1};
+    const std::int64_t most = bytes_by_mesh(plan, all_kept)[0],
+                       least = std::ranges::max(bytes_by_mesh(plan, compiled(model, full)));
+    ASSERT_LT(least, most);
+    std::int64_t first_before = 0;
+    for (std::int64_t i = stages.stages_per_mesh; i < 4; i += 2) {
+      const std::int64_t limit = most - (most - least) * i / 4;
+      plan.memory_limit = limit;
+      const auto made = compile::compile_to_fit(model, plan, kernels::cpu::target(1));
+      const auto& fitted = std::get<compile::Fitted>(made);
+      EXPECT_TRUE(verify::verify(fitted.job).empty());
+      const std::vector<std::int64_t> bytes = bytes_by_mesh(plan, fitted.job);
+      std::vector<std::int64_t> repeated;  // by mesh: layers, those without their products twice
+      ASSERT_EQ(fitted.plan.checkpointing_of_meshes.size(), plan.meshes.size());
+      for (std::size_t mesh = 0; mesh < bytes.size(); ++mesh) {
+        SCOPED_TRACE(format("mesh {} of {}", mesh, plan::checkpointing_text(fitted.plan)));
+        EXPECT_LE(bytes[mesh], limit);
+        plan::Plan less = fitted.plan;
+        plan::Checkpointing& its = less.checkpointing_of_meshes[mesh];
+        const auto layers = plan::layers_on(plan, MeshId(mesh), graphs.num_layers);
+        std::int64_t again = 0;
+        for (const std::int64_t layer : layers)
+          again += its.repeats(layer) ? (its.keeps_products_of(layer) ? 1 : 2) : 0;
+        repeated.push_back(again);
+        if (again == 0) continue;
+        // The last layer of its own that is repeated with its products, else without, is kept.
+        std::int64_t& end = its.first_full > 0 ? its.first_full : its.first_selective;
+        end = *std::ranges::max_element(
+            layers, {}, [&](std::int64_t layer) { return layer < end ? layer : -1; });
+        EXPECT_GT(bytes_by_mesh(plan, compiled(model, less))[mesh], limit);
+      }
+      EXPECT_GT(repeated.front(), 0);
+      if (stages.stages_per_mesh == 1) {
+        EXPECT_LT(repeated.back(), repeated.front());
+      }
+      EXPECT_GE(repeated.front(), first_before);
+      first_before = repeated.front();
+      const TrainingOutcome kept = test::run_job(setup, all_kept, weights, in_moments),
+                            again = test::run_job(setup, fitted.job, weights, in_moments);
+      EXPECT_EQ(again.losses, kept.losses);
+      EXPECT_EQ(again.gradients, kept.gradients);
+    }
+  }
+}
+
 /// GPipe's first stage needs more memory the more micro-batches there are, that of 1F1B does not.
 TEST(Stages, of_1f1b_need_no_more_memory_for_more_micro_batches) {
   const auto transient = [](Schedule schedule, std::int64_t batch) {
