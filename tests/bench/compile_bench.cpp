@@ -43,7 +43,8 @@ Step step_of(const Case& wanted) {
                            .max_position_embeddings = 6,
                            .vocab_size = 40};
   plan::PlanSpec spec{.global_batch_size = wanted.micros, .micro_batch_size = 1, .seq_length = 6};
-  spec.pipeline = {static_cast<std::int64_t>(wanted.stages), wanted.schedule};
+  spec.pipeline.stages = static_cast<std::int64_t>(wanted.stages);
+  spec.pipeline.schedule = wanted.schedule;
   for (std::size_t stage = 0; stage < wanted.stages; ++stage)
     spec.pipeline.layers.push_back(static_cast<std::int64_t>(6 * (stage + 1) / wanted.stages) -
                                    static_cast<std::int64_t>(6 * stage / wanted.stages));
