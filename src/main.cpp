@@ -28,6 +28,14 @@ void limit_spinning(char** argv) {
   execv("/proc/self/exe", argv);
 }
 
+/// CUDA leads streams to the device through 8 queues unless told otherwise, and streams that share
+/// one wait for each other although no program says so: a rank of a pipeline, whose messages wait
+/// for other ranks, can have more. 32 is the most (CUDA C++ Programming Guide, environment
+/// variables). Read when a context is made.
+void keep_cuda_streams_apart() {
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -35,6 +43,7 @@ int main(int argc, char** argv) {
   // message.
   std::signal(SIGXFSZ, SIG_IGN);
   limit_spinning(argv);
+  keep_cuda_streams_apart();
   const auto variable = [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
     if (value == nullptr) return std::nullopt;

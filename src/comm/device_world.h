@@ -70,6 +70,11 @@ class DeviceWorld {
   /// Throws what went wrong on the device since the last call, as DeviceGroup::enqueue does. For
   /// whoever waits for the device, again and again.
   virtual void check() = 0;
+  /// Ends what waits on this rank's device for ranks that will not come, so that the device is free
+  /// again; all later calls throw Aborted. To be called after a fault, before the device is waited
+  /// for or memory is given back, and after every graph that was captured has been given up. From
+  /// any thread. Does nothing where the device never waits for another rank.
+  virtual void abort() {}
 };
 
 }  // namespace fourfold::comm

@@ -77,7 +77,9 @@ class NcclCommunicators {
   void check();
 
   /// Releases all who wait in NCCL, on this device and in its calls; none is made after it. From
-  /// any thread, again and again.
+  /// any thread, again and again. Graphs that hold calls of a communicator are given up before:
+  /// NCCL waits until they are gone, in ncclCommAbort as in ncclCommDestroy (NCCL 2.28.3,
+  /// src/init.cc: commDestroySync); one that runs may be given up, as CUDA frees it at its end.
   void abort();
 
  private:

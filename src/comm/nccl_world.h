@@ -62,8 +62,8 @@ class NcclWorld : public DeviceWorld {
   void check() override;
 
   /// Releases whoever waits in NCCL, on the host and on this rank's device, where kernels that wait
-  /// for peers end; all later calls throw Aborted. From any thread.
-  void abort();
+  /// for peers end.
+  void abort() override;
 
  private:
   class Members;

@@ -14,6 +14,7 @@
 #include "job/cuda_run.h"
 #include "job/job.h"
 #include "run/cpu.h"
+#include "run/program_groups.h"
 
 namespace fourfold::job {
 namespace {
@@ -42,8 +43,13 @@ std::string gpu_words(const machine::CudaDevice& device) {
                 device.capability.minor, format_bytes(device.memory_bytes));
 }
 
+/// Pinned memory of this host in which a rank holds what passes between ranks by way of it.
+std::int64_t staged_bytes(const Job& job) {
+  return job.gpu.why_not_nccl.empty() ? 0 : run::staged_bytes(job.bundle());
+}
+
 /// Both regions lie on the device; what is beside them does not.
-void check_gpu_memory(const Job& job, std::int64_t beside_bytes) {
+void check_gpu_memory(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes) {
   const std::int64_t persistent = job.bundle().persistent_bytes,
                      transient = job.bundle().transient_bytes;
   const std::optional<std::int64_t> left = cuda_free_memory_bytes(job.gpu.index);
@@ -65,11 +71,15 @@ void check_gpu_memory(const Job& job, std::int64_t beside_bytes) {
             format_bytes(needed), device_text(job),
             ranks == 1 ? "" : format("for each of {} ranks ", ranks), format_bytes(persistent),
             format_bytes(transient), format_bytes(late_library_bytes), format_bytes(*left)));
-  if (beside_bytes > available_memory_bytes())
-    throw UserError(ExitCode::does_not_fit,
-                    format("checkpoints need {} of this host's memory and {} are available; set "
-                           "checkpoint.interval_steps = 0, or free memory",
-                           format_bytes(beside_bytes), format_bytes(available_memory_bytes())));
+  const std::int64_t staged = staged_bytes(job), available = available_memory_bytes();
+  if (ranks_here * (beside_bytes + staged) > available)
+    throw UserError(
+        ExitCode::does_not_fit,
+        format("{} rank{} of this host need{} {} of its memory each for checkpoints and {} for "
+               "what passes between ranks, and {} are available; set checkpoint.interval_steps = "
+               "0, start fewer ranks on a host, or free memory",
+               ranks_here, ranks_here == 1 ? "" : "s", ranks_here == 1 ? "s" : "",
+               format_bytes(beside_bytes), format_bytes(staged), format_bytes(available)));
 }
 
 void check_host_memory(const program::Bundle& bundle, std::int64_t ranks_here,
@@ -167,12 +177,13 @@ void settle_gpus(Job& job, comm::World& world) {
   const std::string place =
       format("{} {}", host_of_nccl == nullptr ? host : host_of_nccl, gpu.bus_id);
   const bool shares = std::ranges::count(world.all_gather(place), place) > 1;
-  // Two stages that shared one GPU by NCCL never came to their first step: whether they do with a
-  // GPU each nobody has seen (tests/bench/results/gpu.md).
+  // Two stages that shared one GPU by NCCL never came to their first step: whether they do now, or
+  // with a GPU each, nobody has seen (tests/bench/results/gpu.md). scripts/gpu-check tries.
+  const bool may_send = job.plan.edges.empty() || std::getenv("FOURFOLD_STAGES_BY_NCCL") != nullptr;
   const std::vector<std::string> obstacles =
-      world.all_gather(shares                    ? "it shares its GPU with another rank"
-                       : !job.plan.edges.empty() ? "stages are not known to work by NCCL"
-                                                 : trouble_of_nccl());
+      world.all_gather(shares      ? "it shares its GPU with another rank"
+                       : !may_send ? "stages are not known to work by NCCL"
+                                   : trouble_of_nccl());
   const auto first =
       std::ranges::find_if(obstacles, [](const auto& text) { return !text.empty(); });
   if (first == obstacles.end())
@@ -201,7 +212,7 @@ std::int64_t memory_share(const Job& job, std::int64_t ranks_here, std::int64_t 
 
 void check_memory(const Job& job, std::int64_t ranks_here, std::int64_t beside_bytes) {
   if (job.device == Device::cuda)
-    check_gpu_memory(job, beside_bytes);
+    check_gpu_memory(job, ranks_here, beside_bytes);
   else
     check_host_memory(job.bundle(), ranks_here, beside_bytes);
 }

@@ -13,6 +13,7 @@
 #include "config/compare.h"
 #include "config/print.h"
 #include "job/build_info.h"
+#include "job/cuda_parts.h"
 #include "plan/plan.h"
 #include "program/traffic.h"
 
@@ -131,9 +132,19 @@ std::string in_words(const CommonFact& fact, const std::vector<std::string>& val
 
 }  // namespace
 
+CommonFact cuda_libraries_fact(const std::vector<machine::CudaLibrary>& libraries) {
+  std::string text;
+  for (const machine::CudaLibrary& library : libraries)
+    if (!library.loaded.empty())
+      text += format("{}{} {}", text.empty() ? "" : ", ", library.name, library.loaded);
+  return {"set of CUDA libraries", text.empty() ? "none is loaded" : text,
+          "put the same ones into LD_LIBRARY_PATH on all hosts (scripts/cuda-libraries prints "
+          "where they lie)"};
+}
+
 std::vector<CommonFact> common_facts(const Job& job, const data::Source& source,
                                      const comm::Variable& variable) {
-  return {
+  std::vector<CommonFact> facts = {
       {"binary", binary_text(), "start the same file on all hosts"},
       {"set of libraries", libraries_text(), "install the same ones on all hosts"},
       {"processor", instruction_sets_text(), "start the job on hosts of one kind"},
@@ -144,6 +155,8 @@ std::vector<CommonFact> common_facts(const Job& job, const data::Source& source,
       {"kernel table", hash128_text(job.kernel_table), "give all ranks the same run.kernel_table"},
       {"data set", source.fingerprint(), "bring the same data.path to all hosts"},
       {"plan", plan_text(job), "this is a bug in Fourfold unless a host is faulty; report it"}};
+  if (job.device == Device::cuda) facts.push_back(cuda_libraries_fact(cuda_libraries()));
+  return facts;
 }
 
 void require_common(const std::vector<CommonFact>& facts, const std::vector<std::string>& hosts,

@@ -9,6 +9,7 @@
 #include "comm/world.h"
 #include "data/source.h"
 #include "job/job.h"
+#include "machine/cuda_facts.h"
 
 namespace fourfold::job {
 
@@ -19,9 +20,13 @@ struct CommonFact {
   std::string remedy;  // what to do where it differs
 };
 
-/// Binary, libraries, instruction sets, variables that choose kernels, configuration (threads of a
-/// rank left out), plan and what its programs exchange, data, kernel table. Cost: the binary is
-/// read.
+/// Versions of the libraries of CUDA that ranks have loaded: two of them choose other kernels, and
+/// NCCL of another version may not understand the others.
+CommonFact cuda_libraries_fact(const std::vector<machine::CudaLibrary>& libraries);
+
+/// Binary, libraries, on a GPU those of CUDA too, instruction sets, variables that choose kernels,
+/// configuration (threads of a rank left out), plan and what its programs exchange, data, kernel
+/// table. Cost: the binary is read.
 std::vector<CommonFact> common_facts(const Job& job, const data::Source& source,
                                      const comm::Variable& variable);
 

@@ -1,6 +1,8 @@
 #include "run/program_groups.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <type_traits>
 #include <variant>
 
@@ -72,6 +74,26 @@ std::vector<comm::GroupSpec> groups_of(const program::Bundle& bundle) {
       place->largest_list_bytes = std::max(place->largest_list_bytes, size.both_of_list);
     }
   return specs;
+}
+
+std::int64_t staged_bytes(const comm::GroupSpec& group) {
+  return std::max(2 * group.largest_bytes, group.largest_list_bytes);
+}
+
+std::int64_t staged_bytes(const program::Bundle& bundle) {
+  std::int64_t bytes = 0;
+  for (const comm::GroupSpec& group : groups_of(bundle)) bytes += staged_bytes(group);
+  std::map<std::string, std::int64_t> largest;  // message of each stream
+  for (const program::Program& program : bundle.programs)
+    for (const program::Instruction& instruction : program.instructions) {
+      std::int64_t& most = largest[program.streams[instruction.stream.index()]];
+      if (const auto* send = std::get_if<program::Send>(&instruction.what))
+        most = std::max(most, send->from.bytes());
+      if (const auto* recv = std::get_if<program::Recv>(&instruction.what))
+        most = std::max(most, recv->to.bytes());
+    }
+  for (const auto& [stream, most] : largest) bytes += most;
+  return bytes;
 }
 
 std::vector<comm::Channel> message_channels(const program::Bundle& bundle) {

@@ -167,8 +167,9 @@ FakeDevice::Captured* FakeDevice::captured_of(Graph graph) {
   return reinterpret_cast<Captured*>(graph);
 }
 
-FakeDevice::Stream FakeDevice::create_stream() {
+FakeDevice::Stream FakeDevice::create_stream(Priority priority) {
   const Lock lock(mutex_);
+  urgent_streams += priority == Priority::urgent ? 1 : 0;
   count("cudaStreamCreate");
   auto queue = std::make_unique<Queue>();
   Queue* const made = queue.get();
@@ -381,13 +382,14 @@ void FakeDevice::launch(Graph graph, Stream stream) {
   const Lock lock(mutex_);
   count("cudaGraphLaunch");
   ++launches;
-  const Captured& captured = *graphs_.at(captured_of(graph));
+  // A graph may be given up while it runs: CUDA frees it at its end.
+  const auto captured = std::make_shared<const Captured>(*graphs_.at(captured_of(graph)));
   // The graph's nodes count as the work.
   Queue& queue = *queues_.at(queue_of(stream));
   require(!queue.is_captured, "a graph is launched outside of captures");
   auto point = std::make_shared<Point>();
-  for (const auto& node : captured.nodes) node.point->has_happened = false;
-  queue.nodes.push_back({[this, &captured] { run_graph(captured); }, std::move(point), {}});
+  for (const auto& node : captured->nodes) node.point->has_happened = false;
+  queue.nodes.push_back({[this, captured] { run_graph(*captured); }, std::move(point), {}});
 }
 
 /// In a random one of the orders that the graph allows.

@@ -46,7 +46,8 @@ class FakeDevice : public run::cuda::Device {
   /// it.
   void lose_at_work(std::int64_t number) { works_left_ = number; }
   std::int64_t calls = 0, launches = 0, captures = 0, works = 0, waits = 0;
-  std::int64_t live() const;  // what was made and not released
+  std::int64_t live() const;        // what was made and not released
+  std::int64_t urgent_streams = 0;  // made so far
   /// For each wait so far: how many graphs the device had been given after what was waited for.
   std::vector<std::int64_t> launches_behind_waits;
 
@@ -59,7 +60,7 @@ class FakeDevice : public run::cuda::Device {
   void release(std::byte* memory) noexcept override;
   std::byte* allocate_pinned(std::int64_t bytes) override;
   void release_pinned(std::byte* memory) noexcept override;
-  Stream create_stream() override;
+  Stream create_stream(Priority priority) override;
   void release(Stream stream) noexcept override;
   void synchronize(Stream stream) override;
   bool is_done(Stream stream) override;

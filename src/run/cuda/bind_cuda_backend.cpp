@@ -51,6 +51,8 @@ void CudaBackend::bind(const program::Bundle& bundle) {
   for (const program::Program& program : bundle.programs) prepare(program);
   give_rooms();
   for (const auto& loaded : programs_) load(*loaded);
+  mark_exchanges();
+  rehearse();
   start_threads();
   show_progress();
 }
@@ -108,6 +110,47 @@ void CudaBackend::load(Loaded& loaded) {
   }
 }
 
+/// On a device that may wait for other ranks.
+void CudaBackend::mark_exchanges() {
+  if (options_.device_world == nullptr || !options_.device_world->can_be_captured()) return;
+  std::size_t longest = 0;
+  for (const auto& loaded : programs_) {
+    const program::Program& program = *loaded->prepared.program;
+    longest = std::max(longest, program.instructions.size());
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+      if (!communicates(program, program.instructions[i])) continue;
+      const auto stream = std::ranges::find_if(
+          streams_, [&](const OwnedStream& one) { return one.get() == loaded->works[i].stream; });
+      loaded->exchanges.push_back({i, static_cast<std::size_t>(stream - streams_.begin())});
+      loaded->works[i].marked = loaded->exchanges.back();
+    }
+  }
+  marks_ =
+      std::make_unique<ExchangeMarks>(device_, longest, streams_.size(), *staging_, main_.get());
+}
+
+/// Runs the kernels of all programs once, over zeros and without other ranks, so that all code is
+/// loaded, and libraries have taken their memory, before any kernel waits for another rank. Loading
+/// code may need the device to be idle (CUDA C++ Programming Guide, "Lazy Loading", "Concurrent
+/// Execution"); so does cudaMalloc. A stage of a pipeline that waits for its first message would
+/// otherwise wait for a rank that does the same. Cost: the kernels of one step.
+void CudaBackend::rehearse() {
+  if (options_.device_world == nullptr || !options_.device_world->can_be_captured()) return;
+  const auto clear = [&] {
+    for (const std::span<std::byte> region : {regions_.persistent, regions_.transient})
+      if (const auto bytes = static_cast<std::int64_t>(region.size()); bytes > 0)
+        device_.clear(region.data(), bytes, bytes, 1, main_.get());
+  };
+  clear();  // what is looked up by numbers that are not there yet is the first one
+  for (const auto& loaded : programs_)
+    for (std::size_t i = 0; i < loaded->works.size(); ++i)
+      if (const auto* compute =
+              std::get_if<PreparedCompute>(&loaded->prepared.instructions[i].what))
+        loaded->works[i].kernel(compute->operands[0], compute->workspace[0], main_.get());
+  clear();
+  device_.synchronize(main_.get());
+}
+
 /// Where ranks meet on the host.
 void CudaBackend::start_threads() {
   if (options_.device_world == nullptr || options_.device_world->can_be_captured()) return;
@@ -147,13 +190,16 @@ Stream CudaBackend::stream_of(const std::string& name) {
   if (place != stream_names_.end())
     return streams_[static_cast<std::size_t>(place - stream_names_.begin())].get();
   stream_names_.push_back(name);
-  streams_.push_back(make_stream(device_));
+  // The all-reduce of an input's gradient goes before the product of the weight's gradient, which
+  // has room for nothing beside it.
+  streams_.push_back(make_stream(
+      device_, program::computes(name) ? Device::Priority::normal : Device::Priority::urgent));
   joins_.push_back(make_event(device_, Device::Timing::off));
   return streams_.back().get();
 }
 
-/// After the threads, one worker stands for the whole device, which does not tell how far it is: it
-/// is at the end of a program's instructions.
+/// After the threads, one worker stands for the whole device: it is at the end of a program's
+/// instructions, and tells how far it is where exchanges are marked.
 void CudaBackend::show_progress() {
   if (options_.world == nullptr) return;
   std::vector<std::string> names = thread_names_;
@@ -162,8 +208,12 @@ void CudaBackend::show_progress() {
     const program::Program& program = *programs_[place.program]->prepared.program;
     if (place.instruction < program.instructions.size())
       return describe_place(program, place.instruction);
-    return comm::Progress::Description{format("program {} on {}", program.name, device_.name()),
-                                       false};
+    const auto open =
+        marks_ ? marks_->first_open(programs_[place.program]->exchanges) : std::nullopt;
+    return comm::Progress::Description{
+        format("program {} on {}{}", program.name, device_.name(),
+               open ? format(", before the end of {}", describe_instruction(program, *open)) : ""),
+        false};
   });
 }
 

@@ -26,7 +26,7 @@ CudaBackend::~CudaBackend() {
   threads_.reset();
   if (options_.world != nullptr) options_.world->progress().clear_workers();
   // Nothing may run in memory that is about to go.
-  if (!idle_) drain_after_fault();
+  if (!idle_) leave_device();
 }
 
 // --- a run
@@ -156,6 +156,7 @@ void CudaBackend::open() {
       loaded.times = std::make_unique<InstructionTimes>(device_, loaded.works.size());
     loaded.times->begin(main_.get());
   }
+  if (marks_) marks_->begin(main_.get());
   device_.record(fork_.get(), main_.get());
   for (const OwnedStream& stream : streams_) device_.wait(stream.get(), fork_.get());
 }
@@ -205,6 +206,7 @@ void CudaBackend::carry_out(std::size_t instruction) {
                         // All others move something (move_of).
                         [&](const auto&) { work.moves[parity](work.stream); }},
              run_.loaded->prepared.instructions[instruction].what);
+  if (work.marked) marks_->over(*work.marked, work.stream);
 }
 
 /// Several rows stand one after another on their way.
@@ -264,7 +266,7 @@ void CudaBackend::finish_all() {
   guard(run_, alone, [&] { wait_for(main_.get()); });
   if (!run_.intervals.empty()) guard(run_, {}, [&] { run_.loaded->times->read(run_.intervals); });
   const std::exception_ptr fault = std::exchange(run_.fault, nullptr);
-  if (fault) drain_after_fault();
+  if (fault) leave_device();
   issued_ = 0;
   idle_ = true;
   tell_end();
@@ -329,10 +331,19 @@ void CudaBackend::fail(Run& run, std::optional<std::size_t> instruction,
                        const std::exception& exception) {
   if (run.fault) return;
   const program::Program& program = *run.loaded->prepared.program;
-  run.fault = fault_at(instruction ? describe_instruction(program, *instruction)
-                                   : format("program {}, step {}", program.name, run.step),
+  run.fault = fault_at(instruction ? describe_instruction(program, *instruction) : place_in(run),
                        exception);
   end_job(run.fault);
+}
+
+std::string CudaBackend::place_in(const Run& run) const {
+  const program::Program& program = *run.loaded->prepared.program;
+  std::string text = format("program {}, step {}", program.name, run.step);
+  const auto open = marks_ ? marks_->first_open(run.loaded->exchanges) : std::nullopt;
+  if (open)
+    text +=
+        format(", where {} is the first that is not over", describe_instruction(program, *open));
+  return text;
 }
 
 std::exception_ptr CudaBackend::fault_at(const std::string& where,
@@ -369,10 +380,32 @@ void CudaBackend::end_job(const std::exception_ptr& fault) const {
   }
 }
 
-/// What was enqueued before the fault may still run. Errors of a lost device say nothing new.
-void CudaBackend::drain_after_fault() {
+/// After a fault: what was enqueued before it may still run, or wait for a rank that is gone. To
+/// give back memory would wait for it for ever.
+void CudaBackend::leave_device() {
+  if (options_.device_world != nullptr) {
+    // Graphs go first: who ends their communicators waits until no graph has them.
+    for (const auto& loaded : programs_)
+      for (const std::size_t parity : {0U, 1U}) loaded->graphs[parity].reset();
+    options_.device_world->abort();
+  }
+  drain();
+}
+
+/// Returns when the device is done. Errors of a lost device say nothing new.
+void CudaBackend::drain() {
+  // What has been ended ends at once; who waits for longer would wait for ever.
+  constexpr std::chrono::seconds most(5);
+  const bool may_hang = options_.device_world != nullptr && threads_ == nullptr;
+  const auto begin = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i <= streams_.size(); ++i) try {
-      wait_for(i < streams_.size() ? streams_[i].get() : main_.get());
+      const Stream stream = i < streams_.size() ? streams_[i].get() : main_.get();
+      if (!may_hang) {
+        device_.synchronize(stream);
+        continue;
+      }
+      while (!device_.is_done(stream) && std::chrono::steady_clock::now() - begin < most)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } catch (const std::exception&) {
     }
 }

@@ -17,6 +17,7 @@
 #include "comm/world.h"
 #include "run/backend.h"
 #include "run/cuda/device.h"
+#include "run/cuda/exchange_marks.h"
 #include "run/cuda/instruction_times.h"
 #include "run/cuda/issuing_threads.h"
 #include "run/cuda/move.h"
@@ -48,9 +49,15 @@ struct CudaOptions {
 /// rank, and the instruction where that is known; the first one wins, and is thrown when its run is
 /// finished.
 ///
+/// Where what passes between ranks can be captured, every kernel runs once when programs are bound:
+/// CUDA loads code when it is first used, and waits for the whole device to do so, where a kernel
+/// may be waiting for a rank whose host waits likewise.
+///
 /// With several ranks, a fault ends the job on all of them, as on the CPU. Where what passes
 /// between ranks can be captured, the device may wait for a rank that is gone: whoever waits for
-/// the device asks DeviceWorld::check again and again. Where it cannot, ranks meet on the host:
+/// the device asks DeviceWorld::check again and again, and after a fault gives up its graphs and
+/// calls DeviceWorld::abort before anything else waits for the device. What it waits for is read
+/// from marks (exchange_marks.h). Where it cannot, ranks meet on the host:
 /// every stream has a thread that gives it its work (issuing_threads.h), nothing is captured, and
 /// no step begins ahead.
 class CudaBackend : public Backend {
@@ -80,12 +87,14 @@ class CudaBackend : public Backend {
     kernels::cuda::Enqueue kernel;
     ByParity<Move> moves;
     std::string name;  // for profilers
+    std::optional<ExchangeMarks::Exchange> marked = {};
   };
   struct Loaded {
     PreparedProgram prepared;
     std::vector<Work> works;
     std::unique_ptr<PinnedFeeds> feeds;
-    std::unique_ptr<InstructionTimes> times;  // made for the first traced run
+    std::vector<ExchangeMarks::Exchange> exchanges;  // that are marked
+    std::unique_ptr<InstructionTimes> times;         // made for the first traced run
     ByParity<OwnedGraph> graphs;
     bool waits_on_host = false, has_run = false;
   };
@@ -106,6 +115,8 @@ class CudaBackend : public Backend {
   void prepare(const program::Program& program);
   void give_rooms();
   void load(Loaded& loaded);
+  void mark_exchanges();
+  void rehearse();
   void start_threads();
   Work work_of(const Loaded& loaded, std::size_t instruction);
   Stream stream_of(const std::string& name);
@@ -134,7 +145,8 @@ class CudaBackend : public Backend {
   void tell_begin();
   void tell_device_begin();
   void tell_end();
-  void drain_after_fault();
+  void leave_device();
+  void drain();
   bool is_faulty(const Run& run) const;
   /// Runs `what` for a run; the first exception is kept, as that of an instruction or of the whole
   /// program.
@@ -142,6 +154,7 @@ class CudaBackend : public Backend {
   void guard(Run& run, std::optional<std::size_t> instruction, const What& what);
   void fail(Run& run, std::optional<std::size_t> instruction, const std::exception& exception);
   std::exception_ptr fault_at(const std::string& where, const std::exception& exception) const;
+  std::string place_in(const Run& run) const;
   std::exception_ptr fault_of_thread(const IssuingThreads::Fault& fault) const;
   void end_job(const std::exception_ptr& fault) const;
   std::unique_ptr<std::byte[]> copy_of(std::span<const std::byte> memory);
@@ -151,7 +164,8 @@ class CudaBackend : public Backend {
   std::vector<DeviceMemory> memory_;
   Regions regions_;
   std::unique_ptr<PinnedBlocks> blocks_;
-  OwnedStream main_;  // begins and ends every program
+  std::unique_ptr<ExchangeMarks> marks_;  // where exchanges are part of a graph
+  OwnedStream main_;                      // begins and ends every program
   std::unique_ptr<Staging> staging_;
   std::vector<std::string> stream_names_;
   std::vector<OwnedStream> streams_;

@@ -44,11 +44,15 @@ class CudaDevice : public Device {
   }
   void release_pinned(std::byte* memory) noexcept override { cudaFreeHost(memory); }
 
-  Stream create_stream() override {
+  Stream create_stream(Priority priority) override {
     cudaStream_t stream = nullptr;
-    // Not ordered with the default stream, which nobody uses.
-    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-               "cudaStreamCreateWithFlags");
+    int least = 0, greatest = 0;  // smaller numbers go first
+    check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+               "cudaDeviceGetStreamPriorityRange");
+    // Not ordered with the default stream, which nobody uses. What is captured keeps the priority.
+    check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                            priority == Priority::urgent ? greatest : least),
+               "cudaStreamCreateWithPriority");
     return stream;
   }
   void release(Stream stream) noexcept override { cudaStreamDestroy(stream); }

@@ -52,7 +52,10 @@ class Device {
   virtual std::byte* allocate_pinned(std::int64_t bytes) = 0;
   virtual void release_pinned(std::byte* memory) noexcept = 0;
 
-  virtual Stream create_stream() = 0;
+  /// Where work of two streams waits for room on the device, that of the urgent one goes first:
+  /// what other ranks wait for, before computation that could go on beside it.
+  enum class Priority : std::uint8_t { normal, urgent };
+  virtual Stream create_stream(Priority priority) = 0;
   virtual void release(Stream stream) noexcept = 0;
   /// Waits for all of the stream.
   virtual void synchronize(Stream stream) = 0;
@@ -113,8 +116,9 @@ inline DeviceMemory make_memory(Device& device, std::int64_t bytes) {
 inline PinnedMemory make_pinned(Device& device, std::int64_t bytes) {
   return PinnedMemory(device.allocate_pinned(bytes), {&device});
 }
-inline OwnedStream make_stream(Device& device) {
-  return OwnedStream(device.create_stream(), {&device});
+inline OwnedStream make_stream(Device& device,
+                               Device::Priority priority = Device::Priority::normal) {
+  return OwnedStream(device.create_stream(priority), {&device});
 }
 inline OwnedEvent make_event(Device& device, Device::Timing timing) {
   return OwnedEvent(device.create_event(timing), {&device});

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "run/program_groups.h"
 
 namespace fourfold::run::cuda {
 
@@ -56,8 +57,7 @@ class StagedWorld::Group : public comm::DeviceGroup {
  public:
   Group(Device& device, comm::Group& host, const comm::GroupSpec& spec)
       : host_(host), place_(device) {
-    place_.prepare(
-        static_cast<std::size_t>(std::max(2 * spec.largest_bytes, spec.largest_list_bytes)));
+    place_.prepare(static_cast<std::size_t>(staged_bytes(spec)));
   }
 
   const comm::Group& host() const { return host_; }

@@ -57,6 +57,17 @@ TEST(Handshake, the_first_fact_that_differs_is_told) {
   EXPECT_TRUE(text.starts_with("rank 1 (n0) has another binary")) << text;
 }
 
+TEST(Handshake, libraries_of_cuda_are_compared_as_they_were_loaded) {
+  EXPECT_EQ(refusal([](std::size_t rank) {
+              return std::vector<CommonFact>{
+                  cuda_libraries_fact({{"cuBLASLt", "13.1.0", "13.1.0"},
+                                       {"cuDNN", "9.19.0", rank == 2 ? "9.20.0" : "9.19.0"}})};
+            }),
+            "rank 2 (n1) has another set of CUDA libraries than the other ranks: cuBLASLt 13.1.0, "
+            "cuDNN 9.20.0 there, cuBLASLt 13.1.0, cuDNN 9.19.0 on rank 0; put the same ones into "
+            "LD_LIBRARY_PATH on all hosts (scripts/cuda-libraries prints where they lie)");
+}
+
 TEST(Handshake, configurations_are_compared_key_by_key) {
   const auto yaml = [](std::int64_t steps) {
     const std::vector<std::string> sets{"data.format=synthetic", "model.vocab_size=64",
