@@ -17,6 +17,7 @@
 #include "cli/train_rank.h"
 #include "comm/launch.h"
 #include "comm/threads.h"
+#include "config/rules.h"
 #include "job/find_kernels.h"
 #include "job/job.h"
 #include "job/peak_cache.h"
@@ -58,6 +59,7 @@ StepJob make_step_job(const BenchArguments& arguments, std::optional<std::int64_
   config.train.steps = batches + 1;  // after the last one there would be an evaluation
   config.train.eval_interval = 0;
   config.sample.tokens = 0;
+  config::refuse_signals(config);
   std::unique_ptr<const data::Source> source = job::load_data(config);
   job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks);
   if (job.device == job::Device::cpu) job::check_trainable(job.config);

@@ -23,6 +23,7 @@
 #include "comm/mpi.h"
 #include "comm/stop_request.h"
 #include "comm/termination.h"
+#include "config/rules.h"
 #include "job/find_kernels.h"
 #include "job/handshake.h"
 #include "job/job.h"
@@ -124,6 +125,7 @@ job::ChosenGrid find_grid(const TrainArguments& arguments, const config::Config&
 /// Plans and compiles.
 Prepared prepare(const TrainArguments& arguments, Given given, std::optional<std::int64_t> ranks) {
   const Stopwatch compiling;
+  config::refuse_signals(given.config);
   job::Job job = job::make_job(std::move(given.config), job::Graphs::of_run, ranks);
   if (job.device == job::Device::cpu) job::check_trainable(job.config);
   job::require_device(job);

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/config_source.h"
 #include "cli/settle_grid.h"
+#include "config/rules.h"
 #include "job/job.h"
 #include "program/text.h"
 #include "screen/print.h"
@@ -82,6 +83,7 @@ void verify_text(const std::string& path) {
 
 void verify_config(const VerifyArguments& arguments) {
   config::Config config = load_config(arguments.config);
+  config::refuse_signals(config);
   job::resolve_model(config);
   const auto ranks = settle_open_grid(config, arguments.ranks);
   const Stopwatch compiling;

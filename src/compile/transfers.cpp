@@ -53,6 +53,9 @@ struct Held {
   Shape stored;
 };
 
+/// By the strategy of the plan. A group of receivers gathers its shares in messages round a ring;
+/// `signal` sends a byte for a box, so that what a value holds does not arrive, and no verifier
+/// takes such programs.
 class Resharding {
  public:
   Resharding(const plan::Plan& plan, const plan::Edge& edge)
@@ -73,7 +76,8 @@ class Resharding {
                                                                 .links = links,
                                                                 .element_bytes = bytes_,
                                                                 .limits = {}});
-    const auto steps = reshard::lower(resharding, hosts, reshard::Turns::free);
+    const auto steps =
+        reshard::lower(resharding, hosts, reshard::Turns::free, reshard::Gathers::by_ring);
     std::vector<std::vector<Message>> result(static_cast<std::size_t>(plan_.world));
     for (std::size_t rank = 0; rank < result.size(); ++rank)
       for (const reshard::Step& step : steps[rank]) add(step, Rank(rank), result[rank]);
@@ -83,9 +87,12 @@ class Resharding {
  private:
   void add(const reshard::Step& step, Rank rank, std::vector<Message>& messages) const {
     require(step.kind == reshard::StepKind::send || step.kind == reshard::StepKind::receive,
-            "stages have no rank in common and gather nothing");
-    add(step.box, step.kind == reshard::StepKind::send, step.peer, held_by(rank),
-        held_by(step.peer), messages);
+            "stages have no rank in common, and gather in messages");
+    const bool sends = step.kind == reshard::StepKind::send;
+    if (step.is_byte)
+      messages.push_back({sends, step.peer, {0, 1, 1, 1}});
+    else
+      add(step.box, sends, step.peer, held_by(rank), held_by(step.peer), messages);
   }
 
   /// A message for each stretch of the box that is one slice on both sides, in the order of the

@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -567,6 +568,19 @@ std::optional<std::string> picture_fault(const Config& config) {
   for (const Verdict& verdict : verdicts)
     if (verdict) return verdict->message + "; " + verdict->hint;
   return std::nullopt;
+}
+
+void refuse_signals(const Config& config) {
+  const plan::PipelineSpec& pipeline = config.plan.pipeline;
+  if (pipeline.stages == 1 || pipeline.reshard.strategy != reshard::Strategy::signal) return;
+  const std::string key = "parallel.pipeline.transfer";
+  const Origin* origin = config.origins.find(key);
+  throw UserError(
+      ExitCode::bad_config,
+      format(
+          "{}{} = signal passes a byte in place of a tensor: a bound for `fourfold simulate` and "
+          "`fourfold plan` alone; set broadcast, which moves the data",
+          origin == nullptr ? "" : origin->place + ": ", key));
 }
 
 std::span<const Rule> rules() {

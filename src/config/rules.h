@@ -26,6 +26,10 @@ struct Rule {
 
 std::span<const Rule> rules();
 
+/// Throws UserError(bad_config) where stages pass signals alone: that can be planned and simulated,
+/// but there is nothing to compute with.
+void refuse_signals(const Config& config);
+
 /// What is wrong with the pictures of a VGG, once their size is known: with what to do.
 std::optional<std::string> picture_fault(const Config& config);
 

@@ -166,14 +166,19 @@ std::vector<Key> parallel_keys() {
       {.path = "parallel.pipeline.transfer",
        .meaning = "How a tensor passes from stage to stage where several ranks want the same part "
                   "of it: broadcast, to one of them, which passes it on in chunks, host after host "
-                  "(Zhuang et al. 2023); send_recv, to each of them.",
+                  "(Zhuang et al. 2023); send_recv, to each of them; local_all_gather and "
+                  "global_all_gather, a share to each, which the ranks of a host, or all of them, "
+                  "then gather; alpa, as the project of that name does it; signal, one byte: the "
+                  "bound of all, which can be simulated and not trained.",
        .field = choice<Passing>(
            [](Config& config) -> Passing& { return config.plan.pipeline.reshard.strategy; },
-           {"broadcast", "send_recv"}, {Passing::broadcast, Passing::send_recv}),
+           {"broadcast", "send_recv", "local_all_gather", "global_all_gather", "alpa", "signal"},
+           {Passing::broadcast, Passing::send_recv, Passing::local_all_gather,
+            Passing::global_all_gather, Passing::alpa, Passing::signal}),
        .fallback = "broadcast",
-       .cost =
-           "send_recv sends as many times the bytes as there are ranks that want them; the same "
-           "bits.",
+       .cost = "With A hosts that want a tensor, and B ranks on each, its bytes leave their host "
+               "once with broadcast, A B times with send_recv, A times with local_all_gather, once "
+               "and then round a ring of A B ranks with global_all_gather; the same bits.",
        .example = "send_recv"},
       {.path = "parallel.pipeline.transfer_chunks",
        .meaning =

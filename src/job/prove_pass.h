@@ -6,7 +6,8 @@
 namespace fourfold::job {
 
 /// Proves what a pass has made, a program that is not done on a copy that is finished plainly.
-/// Throws InternalError with the pass and the first fault.
+/// Throws InternalError with the pass and the first fault. Not of stages that pass signals, whose
+/// data do not arrive.
 void prove(const compile::Pass& pass, const compile::Form& form,
            const compile::PassContext& context);
 

@@ -20,8 +20,8 @@ struct Way {
 
 class Lowering {
  public:
-  Lowering(std::span<const HostId> host_of, Turns turns)
-      : host_of_(host_of), turns_(turns), steps_(host_of.size()) {}
+  Lowering(std::span<const HostId> host_of, Turns turns, Gathers gathers)
+      : host_of_(host_of), turns_(turns), gathers_(gathers), steps_(host_of.size()) {}
 
   std::vector<std::vector<Step>> lower(const ReshardPlan& plan) {
     for (const Transfer& transfer : plan.transfers) {
@@ -86,8 +86,22 @@ class Lowering {
           message(transfer.sender, group[i], gather.shares[i], false);
       if (group.size() > 1) gathers.push_back(std::move(gather));
     }
-    for (const Step& gather : gathers)
+    for (const Step& gather : gathers) {
+      if (gathers_ == Gathers::by_ring) {
+        add_ring(gather);
+        continue;
+      }
       for (const Rank rank : gather.members) steps_of(rank).push_back(gather);
+    }
+  }
+
+  /// In round r member i passes on the share of member i - r, which has come in the round before.
+  void add_ring(const Step& gather) {
+    const std::size_t members = gather.members.size();
+    for (std::size_t round = 0; round + 1 < members; ++round)
+      for (std::size_t i = 0; i < members; ++i)
+        if (const Box& share = gather.shares[(i + members - round) % members]; elements(share) > 0)
+          message(gather.members[i], gather.members[(i + 1) % members], share, false);
   }
 
   /// The ranks that use the ways of a transfer: into each host, those that get something from
@@ -125,6 +139,7 @@ class Lowering {
 
   std::span<const HostId> host_of_;
   Turns turns_;
+  Gathers gathers_;
   std::vector<std::vector<Step>> steps_;
   std::map<Way, Rank> last_users_;
 };
@@ -136,8 +151,8 @@ bool overlap(const Box& a, const Box& b) {
 }  // namespace
 
 std::vector<std::vector<Step>> lower(const ReshardPlan& plan, std::span<const HostId> host_of,
-                                     Turns turns) {
-  return Lowering(host_of, turns).lower(plan);
+                                     Turns turns, Gathers gathers) {
+  return Lowering(host_of, turns, gathers).lower(plan);
 }
 
 std::vector<std::size_t> waits_for(std::span<const Step> steps) {

@@ -37,6 +37,12 @@ enum class Turns : std::uint8_t {
          // ended: ranks of one host pass a byte for that
 };
 
+/// How a group comes to have all shares of a box.
+enum class Gathers : std::uint8_t {
+  whole,   // in one operation of its members, StepKind::gather
+  by_ring  // in messages: each member passes on, to the one after it, what it got last
+};
+
 /// By rank of the job, its steps in order. Every list is part of one sequence of messages and
 /// gathers, those of each transfer in turn, in which a rank forwards a chunk only after it has
 /// come. So nothing blocks for ever where each rank goes through its list in order, whether a
@@ -44,7 +50,7 @@ enum class Turns : std::uint8_t {
 /// been done is always the next of all who take part in it. The same holds where a rank receives
 /// and sends at the same time, if a send waits for what `waits_for` says.
 std::vector<std::vector<Step>> lower(const ReshardPlan& plan, std::span<const HostId> host_of,
-                                     Turns turns);
+                                     Turns turns, Gathers gathers = Gathers::whole);
 
 /// By step, how many of the steps before it a message has to wait for where sends and receives are
 /// under way at the same time: all up to the last one that is a gather, that receives a byte, or

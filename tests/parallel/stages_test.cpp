@@ -64,12 +64,14 @@ struct Pipeline {
   std::vector<plan::Grid> grids;
   std::vector<std::int64_t> last_layers;  // of all stages but the last
   std::int64_t stages_per_mesh = 1;
+  plan::ReshardSpec reshard = {};
 
   plan::PipelineSpec with(Schedule schedule, std::int64_t num_layers) const {
     plan::PipelineSpec spec{.stages = static_cast<std::int64_t>(grids.size()) * stages_per_mesh,
                             .stages_per_mesh = stages_per_mesh,
                             .schedule = schedule,
-                            .grids = grids};
+                            .grids = grids,
+                            .reshard = reshard};
     std::int64_t begin = 0;
     for (const std::int64_t last : last_layers) {
       spec.layers.push_back(last + 1 - begin);
@@ -260,6 +262,36 @@ TEST(Stages, without_transfers_beside_computation_have_the_same_bits) {
       EXPECT_EQ(one.losses, other.losses);
       EXPECT_EQ(one.gradients, other.gradients);
     }
+}
+
+/// Messages that ranks of a job send in a training step.
+std::int64_t sent_messages(const program::Job& job) {
+  std::int64_t messages = 0;
+  for (const program::Binding& binding : job.ranks)
+    for (const auto& instruction : job.classes[binding.of_class].at("train").instructions)
+      if (std::holds_alternative<program::Send>(instruction.what)) ++messages;
+  return messages;
+}
+
+/// Every strategy of Zhuang et al. 2023 (arXiv:2211.05322), and the rival's: the ranks that want a
+/// part of a tensor are two or four, on one host and on two, some of them beside a sender.
+TEST(Stages, that_pass_tensors_by_any_strategy_equal_the_serial_run) {
+  std::vector<Pipeline> pipelines = {
+      {{{.data = 2}, {.x = 2, .y = 2, .data = 1}}, {2}},
+      {{{.data = 1}, {.x = 2, .y = 2, .z = 1, .data = 1}, {.z = 2, .data = 1}}, {1, 3}}};
+  const RunSetup setup = gpt();
+  using reshard::Strategy;
+  std::set<std::int64_t> messages;
+  for (const Strategy strategy : {Strategy::send_recv, Strategy::local_all_gather,
+                                  Strategy::global_all_gather, Strategy::alpa}) {
+    SCOPED_TRACE(to_string(strategy));
+    for (Pipeline& pipeline : pipelines)
+      pipeline.reshard = {.strategy = strategy,
+                          .ranks_per_host = static_cast<std::int64_t>(pipeline.grids.size())};
+    expect_equal_to_serial(setup, pipelines, format("gpt, {}", to_string(strategy)));
+    messages.insert(sent_messages(compile_stages(setup, pipelines[0])));
+  }
+  EXPECT_GE(messages.size(), 3U) << "shares and rings have more messages, a ring of all the most";
 }
 
 using Kinds = std::set<program::TaskKind>;

@@ -40,7 +40,7 @@ class Rows(unittest.TestCase):
             (text_of({"id": "a"}), "expected the fields id, paper"),
             (text_of(row(published="5 %")), "published is '5 %'; expected a number or null"),
             (text_of(row(item=3)), "item is 3; expected a text"),
-            (text_of(row(unit="ms")), "unit is 'ms'; expected share or s or count"),
+            (text_of(row(unit="ms")), "unit is 'ms'; expected share or s or count or times"),
             (text_of(row(), row()), "rows.jsonl:2: there is another row a"),
             (text_of(row(reads="saves on b")), "no row before it is b"),
             (text_of(row(command="rm -r /")), "expected fourfold simulate"),
@@ -52,10 +52,12 @@ class Rows(unittest.TestCase):
     def test_commands_give_what_a_row_reads_or_saves(self):
         rows = repro.read_rows(
             text_of(row(), row(id="b", reads="saves on a", unit="share", command="fourfold simulate y.yaml"),
-                    row(id="c", command="", reads="", simulated=7), row(id="d", reads="hfu", unit="share")))  # fmt: skip
+                    row(id="c", command="", reads="", simulated=7), row(id="d", reads="hfu", unit="share"),
+                    row(id="e", reads="times as fast as a", unit="times", command="fourfold simulate y.yaml"),
+                    row(id="f", command="scripts/bench-reshard", reads="case 4 by alpa", measured=0.9)))  # fmt: skip
         said = {"fourfold simulate x.yaml": {"step_s": 4.0, "hfu": 0.51239}, "fourfold simulate y.yaml": {"step_s": 3.0}}
         repro.simulate(rows, said.__getitem__)
-        self.assertEqual([one["simulated"] for one in rows], [4, 0.25, 7, 0.512])
+        self.assertEqual([one["simulated"] for one in rows], [4, 0.25, 7, 0.512, 1.33, None])
         lines = repro.table(rows).splitlines()
         self.assertEqual(lines[3], "| axonn | Fig 3 |  |  | 25 % |  |  |")
         self.assertEqual(lines[4], "| axonn | Fig 3 |  |  | 7 s |  |  |")

@@ -221,6 +221,9 @@ TEST_F(GptPipelines, end_with_one_clear_line_where_stages_do_not_fit) {
   refused({"parallel.pipeline.stages=2", "parallel.tensor={x: 2}",
            "parallel.pin={blocks.9.mlp.up.weight: \"[*, * (x)]\"}"},
           2, {"blocks.9.mlp.up.weight: no parameter has such a name; did you mean"});
+  refused({"parallel.pipeline.stages=2", "parallel.pipeline.transfer=signal"}, 2,
+          {"parallel.pipeline.transfer = signal passes a byte in place of a tensor",
+           "set broadcast", "--set"});
   refused({"parallel.pipeline.schedule=zigzag"}, 2, {"gpipe, 1f1b, interleaved or eager-1f1b"});
   refused({"parallel.pipeline={stages: 4, stages_per_mesh: 2}"}, 2,
           {"parallel.pipeline.stages_per_mesh = 2 does not go with parallel.pipeline.schedule = "

@@ -27,9 +27,12 @@ void expect_exact(const MeshPair& pair, const std::string& words,
   for (const std::string_view name : strategy_names()) {
     const Strategy strategy = parse_strategy(name).value();
     const ReshardPlan plan = small_plan(pair, strategy, chunks);
-    for (const Turns turns : {Turns::free, Turns::kept}) {
+    for (const auto& [turns, gathers] : {std::pair(Turns::free, Gathers::whole),
+                                         {Turns::kept, Gathers::whole},
+                                         {Turns::free, Gathers::by_ring}}) {
       Transport transport(pair);
-      ASSERT_TRUE(transport.carry_out(lower(plan, pair.host_of, turns), plan.element_bytes))
+      ASSERT_TRUE(
+          transport.carry_out(lower(plan, pair.host_of, turns, gathers), plan.element_bytes))
           << words << " by " << name << " blocks";
       if (strategy == Strategy::signal) continue;
       ASSERT_TRUE(transport.is_exact()) << words << " by " << name;
@@ -76,6 +79,17 @@ TEST(Lower, gathers_shares_within_a_host) {
   EXPECT_EQ(to_text(lists[0]), "send [0:2] to 1\nsend [2:4] to 2\n");
   EXPECT_EQ(to_text(lists[2]), "receive [2:4] from 0\ngather 1 [0:2] 2 [2:4]\n");
   EXPECT_EQ(waits_for(lists[2]), (std::vector<std::size_t>{0, 1}));
+}
+
+TEST(Lower, gathers_shares_in_messages_round_a_ring) {
+  const MeshPair pair = place_pair({6}, "R", {1, 1}, "R", {1, 3});
+  const auto lists = lower(small_plan(pair, Strategy::local_all_gather), pair.host_of, Turns::free,
+                           Gathers::by_ring);
+  EXPECT_EQ(to_text(lists[0]), "send [0:2] to 1\nsend [2:4] to 2\nsend [4:6] to 3\n");
+  EXPECT_EQ(to_text(lists[1]),
+            "receive [0:2] from 0\nsend [0:2] to 2\nreceive [4:6] from 3\n"
+            "send [4:6] to 2\nreceive [2:4] from 3\n");
+  EXPECT_EQ(waits_for(lists[1]), (std::vector<std::size_t>{0, 1, 0, 3, 0}));
 }
 
 TEST(Lower, lets_ranks_of_a_host_take_turns) {
