@@ -103,8 +103,9 @@ std::string groups_text(const Cluster& cluster) {
 
 std::string cluster_text(const Cluster& cluster) {
   std::string text =
-      format("{}: {}\n{} of {} each\n\n", cluster.name, cluster.title,
-             counted(cluster.devices(), "device"), counted(cluster.ranks_per_device, "rank"));
+      format("{}: {}\n{} of {} each{}\n\n", cluster.name, cluster.title,
+             counted(cluster.devices(), "device"), counted(cluster.ranks_per_device, "rank"),
+             cluster.ranks_of_node() ? format("; {} on a node", *cluster.ranks_of_node()) : "");
   text += device_text(cluster);
   if (!cluster.levels.empty())
     text += format("\n{:<14} {:>6} {:>8} {:>9} {:>20} {:>11} {:>13}\n", "level", "units", "devices",
@@ -154,13 +155,15 @@ Json cluster_json(const Cluster& cluster) {
                               {"stride", group.stride},
                               {"latency_s", group.latency_s},
                               {"bytes_per_s", group.bytes_per_s}}));
-  return Json::object({{"name", cluster.name},
-                       {"title", cluster.title},
-                       {"devices", cluster.devices()},
-                       {"ranks_per_device", cluster.ranks_per_device},
-                       {"device", device_json(cluster.device)},
-                       {"levels", std::move(levels)},
-                       {"groups", std::move(groups)}});
+  return Json::object(
+      {{"name", cluster.name},
+       {"title", cluster.title},
+       {"devices", cluster.devices()},
+       {"ranks_per_device", cluster.ranks_per_device},
+       {"ranks_of_node", cluster.ranks_of_node() ? Json(*cluster.ranks_of_node()) : Json()},
+       {"device", device_json(cluster.device)},
+       {"levels", std::move(levels)},
+       {"groups", std::move(groups)}});
 }
 
 std::string list_text() {

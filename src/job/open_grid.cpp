@@ -60,6 +60,7 @@ void resize(machine::Cluster& cluster, const RanksThere& there) {
   host.units = there.of_host;
   host.pairs.clear();
   cluster.levels = {host};
+  cluster.levels_of_node = 1;
   cluster.groups.clear();
   cluster.ranks_per_device = 1;
   if (there.ranks > there.of_host)

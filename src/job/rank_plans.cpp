@@ -24,11 +24,11 @@ std::int64_t asked_ranks(const config::Config& config, const machine::Cluster& c
                          const PlansAsked& asked) {
   const std::int64_t most = cluster.ranks();
   if (asked.nodes) {
-    const auto of_node = ranks_of_node(cluster);
+    const auto of_node = cluster.ranks_of_node();
     if (!of_node)
       throw UserError(ExitCode::bad_config,
-                      format("{} does not say how many devices a node has; set --ranks to a number "
-                             "from 1 to {} instead of --nodes",
+                      format("{} does not say what a node is (key node of its file); set --ranks "
+                             "to a number from 1 to {} instead of --nodes",
                              cluster.name, format_grouped(most)));
     if (*asked.nodes > most / *of_node)
       throw UserError(ExitCode::bad_config,
@@ -182,20 +182,6 @@ bool has_sizes_set(const config::Config& config, const plan::Grid& grid) {
          (open.z || grid.z == set.z) && (!set.data || grid.data == set.data);
 }
 
-std::optional<std::int64_t> ranks_of_node(const machine::Cluster& cluster) {
-  const auto host = std::ranges::find(cluster.levels, "host", &machine::Level::name);
-  std::size_t below = 0;
-  if (host != cluster.levels.end())
-    below = static_cast<std::size_t>(host - cluster.levels.begin()) + 1;
-  else if (cluster.levels.size() > 1)
-    below = 1;
-  else
-    return std::nullopt;
-  std::int64_t devices = 1;
-  for (std::size_t level = 0; level < below; ++level) devices *= cluster.levels[level].units;
-  return devices * cluster.ranks_per_device;
-}
-
 Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansAsked& asked) {
   Ranking ranking{.config = std::move(config),
                   .cluster = std::move(cluster),
@@ -204,7 +190,7 @@ Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansA
                   .pipelined_rivals = {}};
   ranking.ranks = asked_ranks(ranking.config, ranking.cluster, asked);
   ranking.node_ranks =
-      std::min(ranks_of_node(ranking.cluster).value_or(ranking.ranks), ranking.ranks);
+      std::min(ranking.cluster.ranks_of_node().value_or(ranking.ranks), ranking.ranks);
   machine::required_rate(ranking.cluster, ranking.config.plan.compute);
   config::share_values(ranking.config);
   search::Question question =

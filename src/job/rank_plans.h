@@ -38,10 +38,6 @@ struct PlansAsked {
 /// True if the grid has the sizes that the configuration states; axes that are open may have any.
 bool has_sizes_set(const config::Config& config, const plan::Grid& grid);
 
-/// The ranks of a host: those of a unit of the level "host", else of the innermost level where
-/// there are several; none where one level is all that is known.
-std::optional<std::int64_t> ranks_of_node(const machine::Cluster& cluster);
-
 /// Prices all grids, and compiles and simulates the best ones. The grid of the configuration is not
 /// looked at but for its order and strategy, unless what is set there is to be kept. A number of
 /// stages, and a schedule, that the configuration states are kept in any case; else all powers of

@@ -56,7 +56,7 @@ TrainingCost training_cost(const Ranking& ranking, std::int64_t tokens) {
   cost.seconds = cost.steps * first.seconds();
   const double hours = cost.seconds / seconds_of_hour;
   cost.rank_hours = hours * static_cast<double>(ranking.ranks);
-  if (const auto of_node = ranks_of_node(ranking.cluster)) {
+  if (const auto of_node = ranking.cluster.ranks_of_node()) {
     cost.nodes = (ranking.ranks + *of_node - 1) / *of_node;
     cost.node_hours = hours * static_cast<double>(cost.nodes);
   }

@@ -39,6 +39,11 @@ std::int64_t Cluster::devices() const {
   return devices_below(levels.size());
 }
 
+std::optional<std::int64_t> Cluster::ranks_of_node() const {
+  if (!levels_of_node) return std::nullopt;
+  return devices_below(*levels_of_node) * ranks_per_device;
+}
+
 std::int64_t Cluster::devices_below(std::size_t level) const {
   std::int64_t count = 1;
   for (std::size_t i = 0; i < level; ++i) count *= levels[i].units;

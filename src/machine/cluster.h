@@ -101,11 +101,16 @@ struct Cluster {
   /// between them cost what they do at the first level.
   std::int64_t ranks_per_device = 1;
   std::vector<MeasuredGroup> groups;
+  /// So many of the innermost levels lie within a node, which is what a launcher counts: 0 where a
+  /// device is one; none: the file says nothing of nodes.
+  std::optional<std::size_t> levels_of_node;
   /// What all ranks together write to the file system; 0: the file says nothing of it.
   double file_system_bytes_per_s = 0;
 
   std::int64_t devices() const;  // the product of the units of all levels
   std::int64_t ranks() const { return devices() * ranks_per_device; }
+  /// How many ranks a node has; none where the file says nothing of nodes.
+  std::optional<std::int64_t> ranks_of_node() const;
   /// The number of devices in one unit that `level` joins: 1 at the first level.
   std::int64_t devices_below(std::size_t level) const;
   /// The lowest level with both devices in one of its units; none for a device and itself.

@@ -16,6 +16,9 @@ namespace {
 /// The most devices: far above any cluster, far below what 64 bits hold.
 constexpr std::int64_t most_devices = 100'000'000;
 
+/// The node of a machine whose devices are joined by nothing but its network.
+constexpr const char* lone_device = "device";
+
 /// Reads one text; problems are collected.
 class ClusterReader {
  public:
@@ -32,6 +35,7 @@ class ClusterReader {
       if (const YamlNode* node = reader.find("device")) cluster.device = device(*node);
       if (reader.has("levels"))
         for (const YamlNode& node : reader.list("levels")) cluster.levels.push_back(level(node));
+      if (reader.has("node")) read_node(reader, cluster);
       if (reader.has("ranks_per_device"))
         cluster.ranks_per_device = reader.whole("ranks_per_device", 1);
       if (reader.has("file_system"))
@@ -180,6 +184,15 @@ class ClusterReader {
     return time;
   }
 
+  /// The level that joins the devices of a node, or "device" where each is one.
+  static void read_node(MapReader& reader, Cluster& cluster) {
+    std::vector<std::string> names = {lone_device};
+    for (const Level& level : cluster.levels) names.push_back(level.name);
+    const auto chosen = std::ranges::find(names, reader.one_of("node", names));
+    if (chosen != names.end())
+      cluster.levels_of_node = static_cast<std::size_t>(chosen - names.begin());
+  }
+
   MeasuredGroup group(const YamlNode& node, const Cluster& cluster) {
     MapReader reader = map(node, "this group");
     MeasuredGroup group;
@@ -261,6 +274,11 @@ std::string to_yaml(const Cluster& cluster, const std::string& comment) {
   text += in_words(cluster.device);
   if (!cluster.levels.empty()) text += "levels:\n";
   for (const Level& level : cluster.levels) text += in_words(level);
+  if (cluster.levels_of_node)
+    text +=
+        format("node: {}\n", *cluster.levels_of_node == 0
+                                 ? std::string(lone_device)
+                                 : yaml_quoted(cluster.levels[*cluster.levels_of_node - 1].name));
   text += format("ranks_per_device: {}\n", cluster.ranks_per_device);
   if (cluster.file_system_bytes_per_s > 0)
     text += format("file_system: {}\n",

@@ -262,6 +262,7 @@ machine::Cluster cluster_of(const MachineTimes& times, const MachineBenchOptions
   cluster.ranks_per_device = options.ranks_per_device;
   if (host_devices > 1)
     cluster.levels.push_back(level_of("host", host_devices, send_at(times, 1), 1));
+  cluster.levels_of_node = cluster.levels.size();
   if (hosts > 1)
     cluster.levels.push_back(level_of("network", hosts, send_at(times, host_ranks), host_ranks));
   for (const ExchangeTimes& exchange : times.exchanges)

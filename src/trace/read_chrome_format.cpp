@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "trace/chrome_format.h"
+#include "trace/chrome_processes.h"
 
 namespace fourfold::trace {
 namespace {
@@ -16,25 +17,24 @@ class Reader {
  public:
   explicit Reader(std::string_view file) : file_(file) {}
 
-  Timeline read(const Json& json) {
-    Timeline timeline;
-    read_description(json, timeline);
+  TimelineFile read(const Json& json) {
+    TimelineFile result;
+    read_description(json, result);
     const Json* const events = json.find("traceEvents");
     if (events == nullptr || events->kind() != Json::Kind::array) fail("has no list traceEvents");
-    builds_.resize(timeline.ranks.size());
     for (const Json& event : events->items()) {
       ++event_;
       const Json* const phase = event.find("ph");
-      if (phase != nullptr && *phase == Json("X")) read_slice(event, timeline);
+      if (phase != nullptr && *phase == Json("X")) read_slice(event);
     }
-    for (std::size_t rank = 0; rank < builds_.size(); ++rank)
-      finish(builds_[rank], timeline.ranks[rank]);
-    return timeline;
+    for (auto& [process, build] : builds_) finish(build);
+    return result;
   }
 
  private:
   /// What is known of a rank so far, by the instruction and by the step's number.
   struct Build {
+    RankTimeline* rank = nullptr;
     std::map<std::size_t, Work> works;
     struct StepBuild {
       Interval whole;
@@ -43,15 +43,26 @@ class Reader {
     std::map<std::int64_t, StepBuild> steps;
   };
 
-  void read_description(const Json& json, Timeline& timeline) {
+  void read_description(const Json& json, TimelineFile& result) {
     const Json* const own = json.find("fourfold");
     if (own == nullptr) fail("is no trace of Fourfold");
     if (integer(*own, "version") != 1) fail("was written by another version of Fourfold");
-    timeline.program = text(*own, "program");
-    for (const Json& item : list(*own, "ranks")) {
+    result.timeline.program = text(*own, "program");
+    read_ranks(list(*own, "ranks"), 0, result.timeline);
+    if (own->find("predicted") == nullptr) return;
+    result.predicted = Timeline{result.timeline.program, {}};
+    read_ranks(list(*own, "predicted"), first_predicted_process, *result.predicted);
+  }
+
+  /// Ranks that were simulated may stand for others, which are not there.
+  void read_ranks(const std::vector<Json>& items, std::size_t first_process, Timeline& timeline) {
+    timeline.ranks.reserve(items.size());
+    for (const Json& item : items) {
       RankTimeline& rank = timeline.ranks.emplace_back();
-      rank.rank = index(item, "rank", list(*own, "ranks").size());
-      if (rank.rank + 1 != timeline.ranks.size()) fail("does not list its ranks in their order");
+      rank.rank = index(item, "rank", first_predicted_process);
+      if (timeline.ranks.size() > 1 && rank.rank <= timeline.ranks.end()[-2].rank)
+        fail("does not list its ranks in their order");
+      builds_[first_process + rank.rank].rank = &rank;
       rank.place = text(item, "place");
       rank.host = text(item, "host");
       for (const Json& stream : list(item, "streams")) {
@@ -61,24 +72,27 @@ class Reader {
     }
   }
 
-  void read_slice(const Json& event, const Timeline& timeline) {
+  void read_slice(const Json& event) {
     const Json* const arguments = event.find("args");
     if (arguments == nullptr) fail_event("has no args");
-    const std::size_t rank = index(event, "pid", timeline.ranks.size());
+    const std::int64_t process = integer(event, "pid");
+    const auto found = builds_.find(static_cast<std::size_t>(process));
+    if (found == builds_.end()) fail_event(format("has pid = {}", process));
+    Build& build = found->second;
     const std::string category = text(event, "cat");
     if (category == "task") return;  // follows from the instructions
-    Build::StepBuild& step = builds_[rank].steps[integer(*arguments, "step")];
+    Build::StepBuild& step = build.steps[integer(*arguments, "step")];
     const Interval when = interval(event);
     if (category == "step") {
       step.whole = when;
       return;
     }
-    Work work = read_work(event, *arguments, timeline.ranks[rank].streams.size());
+    Work work = read_work(event, *arguments, build.rank->streams.size());
     const auto work_class = find_work_class(category);
     if (!work_class) fail_event(format("is of the unknown category {}", category));
     work.work_class = *work_class;
     step.spans[work.instruction] = when;
-    builds_[rank].works.try_emplace(work.instruction, std::move(work));
+    build.works.try_emplace(work.instruction, std::move(work));
   }
 
   Work read_work(const Json& event, const Json& arguments, std::size_t num_streams) {
@@ -107,7 +121,8 @@ class Reader {
     return work;
   }
 
-  void finish(Build& build, RankTimeline& rank) const {
+  static void finish(Build& build) {
+    RankTimeline& rank = *build.rank;
     std::map<std::size_t, std::size_t> place;  // of an instruction in the works
     for (auto& [instruction, work] : build.works) {
       place[instruction] = rank.works.size();
@@ -172,13 +187,17 @@ class Reader {
   }
 
   std::string_view file_;
-  std::size_t event_ = 0;  // the number of the one being read, from 1
-  std::vector<Build> builds_;
+  std::size_t event_ = 0;                // the number of the one being read, from 1
+  std::map<std::size_t, Build> builds_;  // by process
 };
 
 }  // namespace
 
 Timeline parse_chrome_json(std::string_view text, std::string_view file) {
+  return parse_timeline_file(text, file).timeline;
+}
+
+TimelineFile parse_timeline_file(std::string_view text, std::string_view file) {
   return Reader(file).read(parse_json(text, file));
 }
 

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "program/program.h"
 #include "trace/chrome_format.h"
+#include "trace/chrome_processes.h"
 
 namespace fourfold::trace {
 namespace {
@@ -35,24 +36,25 @@ struct Member {
 
 class Writer {
  public:
-  explicit Writer(const Timeline& timeline) : timeline_(timeline) {}
-
-  std::string text() && {
-    text_ = format("{{\"displayTimeUnit\":\"ms\",\n\"fourfold\":{},\n\"traceEvents\":[\n",
-                   description().dump());
-    for (const RankTimeline& rank : timeline_.ranks) {
-      name_tracks(rank);
-      for (const Step& step : rank.steps) add_step(rank, step);
+  std::string text(const Timeline& timeline, const Timeline* predicted) && {
+    Json head = Json::object(
+        {{"version", 1}, {"program", timeline.program}, {"ranks", description(timeline)}});
+    if (predicted != nullptr) head.set("predicted", description(*predicted));
+    text_ =
+        format("{{\"displayTimeUnit\":\"ms\",\n\"fourfold\":{},\n\"traceEvents\":[\n", head.dump());
+    add_timeline(timeline);
+    if (predicted != nullptr) {
+      first_process_ = first_predicted_process;
+      add_timeline(*predicted);
     }
-    for (const auto& [key, members] : meetings_) add_flow(members);
     text_ += "\n]}\n";
     return std::move(text_);
   }
 
  private:
-  Json description() const {
+  static Json description(const Timeline& timeline) {
     Json ranks = Json::array();
-    for (const RankTimeline& rank : timeline_.ranks) {
+    for (const RankTimeline& rank : timeline.ranks) {
       Json streams = Json::array();
       for (const std::string& stream : rank.streams) streams.push(stream);
       ranks.push(Json::object({{"rank", rank.rank},
@@ -60,17 +62,29 @@ class Writer {
                                {"host", rank.host},
                                {"streams", std::move(streams)}}));
     }
-    return Json::object(
-        {{"version", 1}, {"program", timeline_.program}, {"ranks", std::move(ranks)}});
+    return ranks;
   }
 
+  void add_timeline(const Timeline& timeline) {
+    meetings_.clear();
+    for (const RankTimeline& rank : timeline.ranks) {
+      name_tracks(rank);
+      for (const Step& step : rank.steps) add_step(rank, step);
+    }
+    for (const auto& [key, members] : meetings_) add_flow(members);
+  }
+
+  std::size_t process_of(std::size_t rank) const { return first_process_ + rank; }
+
   void name_tracks(const RankTimeline& rank) {
-    name_track("process", rank.rank, 0, format("{} on {}", rank.place, rank.host), rank.rank);
-    name_track("thread", rank.rank, 0, "step", 0);
-    name_track("thread", rank.rank, thread_of_tasks(rank), "task", 1);
+    const std::size_t process = process_of(rank.rank);
+    name_track("process", process, 0,
+               format("{}{} on {}", first_process_ > 0 ? "predicted: " : "", rank.place, rank.host),
+               process);
+    name_track("thread", process, 0, "step", 0);
+    name_track("thread", process, thread_of_tasks(rank), "task", 1);
     for (std::size_t stream = 0; stream < rank.streams.size(); ++stream)
-      name_track("thread", rank.rank, thread_of(stream), rank.streams[stream],
-                 thread_of(stream) + 1);
+      name_track("thread", process, thread_of(stream), rank.streams[stream], thread_of(stream) + 1);
   }
   void name_track(std::string_view what, std::size_t process, std::size_t thread,
                   std::string_view name, std::size_t place) {
@@ -152,13 +166,13 @@ class Writer {
     return json;
   }
 
-  void add_slice(std::size_t process, std::size_t thread, Interval when, std::string_view name,
+  void add_slice(std::size_t rank, std::size_t thread, Interval when, std::string_view name,
                  std::string_view category, const Json& arguments) {
-    add(
-        format("\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},\"cat\":{},"
-               "\"args\":{}",
-               process, thread, microseconds(when.begin_ns), microseconds(when.duration_ns()),
-               json_quoted(name), json_quoted(category), arguments.dump()));
+    add(format(
+        "\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},\"cat\":{},"
+        "\"args\":{}",
+        process_of(rank), thread, microseconds(when.begin_ns), microseconds(when.duration_ns()),
+        json_quoted(name), json_quoted(category), arguments.dump()));
   }
 
   /// A chain of arrows in the order of time: viewers drop one that points back.
@@ -174,11 +188,12 @@ class Writer {
     for (std::size_t i = 0; i < members.size(); ++i) {
       const Member& member = members[i];
       const char* phase = i == 0 ? "s" : i + 1 < members.size() ? "t" : "f";
-      add(format(
-          "\"ph\":\"{}\",\"bp\":\"e\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{},"
-          "\"name\":{},\"cat\":\"communication\"",
-          phase, id, member.rank, thread_of(member.work->stream), microseconds(moment(member)),
-          json_quoted(receives(members.back()) ? "message" : member.work->name)));
+      add(
+          format("\"ph\":\"{}\",\"bp\":\"e\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{},"
+                 "\"name\":{},\"cat\":\"communication\"",
+                 phase, id, process_of(member.rank), thread_of(member.work->stream),
+                 microseconds(moment(member)),
+                 json_quoted(receives(members.back()) ? "message" : member.work->name)));
     }
   }
 
@@ -189,16 +204,16 @@ class Writer {
     text_ += '}';
   }
 
-  const Timeline& timeline_;
   std::string text_;
+  std::size_t first_process_ = 0;  // of the ranks
   std::size_t num_events_ = 0, num_flows_ = 0;
   std::map<std::pair<std::int64_t, std::string>, std::vector<Member>> meetings_;
 };
 
 }  // namespace
 
-std::string to_chrome_json(const Timeline& timeline) {
-  return Writer(timeline).text();
+std::string to_chrome_json(const Timeline& timeline, const Timeline* predicted) {
+  return Writer().text(timeline, predicted);
 }
 
 }  // namespace fourfold::trace

@@ -234,8 +234,15 @@ TEST(PlanMachine, what_cannot_be_planned_is_told_in_a_line_that_says_what_to_do)
   expect_refused(tiny + "--ranks 8000", 5,
                  "machine perlmutter-40gb has room for 6,144 ranks, the job has 8,000; give the");
   expect_refused(tiny + "--nodes 1600", 2, "1,536 nodes of 4 ranks, not 1,600");
-  expect_refused("plan " + configs + "gpt-tiny.yaml --machine atp-ic4 --nodes 2", 2,
-                 "atp-ic4 does not say how many devices a node has; set --ranks");
+  machine::Cluster cluster = machine::load_cluster("workstation");
+  cluster.levels_of_node = std::nullopt;
+  const std::string file =
+      (std::filesystem::temp_directory_path() / format("fourfold-plan-no-node-{}.yaml", getpid()))
+          .string();
+  write_file_atomic(file, machine::to_yaml(cluster));
+  expect_refused("plan " + configs + "gpt-tiny.yaml --machine " + file + " --nodes 2", 2,
+                 "does not say what a node is (key node of its file); set --ranks to a number");
+  std::filesystem::remove(file);
   expect_refused("plan " + configs + "gpt-tiny.yaml --top 3", 2, "--top needs --machine");
 }
 

@@ -40,6 +40,7 @@ levels:
     port: 50 GB/s
     group: 40 GB/s
     pairs: [[0 B/s, 50 GB/s], [50 GB/s, 0 B/s]]
+node: nvlink
 groups:
   - {kind: all_reduce, ranks: 4, stride: 2, latency: 20 us, rate: 8 GB/s}
 )";
@@ -185,7 +186,7 @@ TEST(ClusterFile, a_fault_is_told_with_its_line) {
   expect_fault(
       "rate: 8 GB/s}",
       "rate: 8 GB/s}\n  - {kind: all_reduce, ranks: 4, stride: 2, latency: 1 us, rate: 1 GB/s}",
-      "m.yaml:28:5: error: the same kind, ranks and stride stand here twice");
+      "m.yaml:29:5: error: the same kind, ranks and stride stand here twice");
   expect_fault("rate: 8 GB/s}", "rate: 8 GB/s, times: [{bytes: 4 kB, time: 0 s}]}",
                "time is '0 s', expected more than 0");
   expect_fault("rate: 8 GB/s}",
@@ -195,6 +196,34 @@ TEST(ClusterFile, a_fault_is_told_with_its_line) {
   expect_fault("title: \"Two hosts of four\"", "title: [a]", "title is a list, expected a text");
   EXPECT_NE(refusal_of([] { parsed(""); }).find("the file is nothing, expected a map"),
             std::string::npos);
+}
+
+TEST(ClusterFile, a_node_is_a_device_or_what_a_level_joins) {
+  EXPECT_EQ(parsed(small_file).ranks_of_node(), 4);
+  const auto with = [](const std::string& node) {
+    std::string text = small_file;
+    const std::string own = "node: nvlink\n";
+    text.replace(text.find(own), own.size(), node);
+    return parsed(text);
+  };
+  EXPECT_EQ(with("node: device\n").ranks_of_node(), 1);
+  EXPECT_EQ(with("node: network\nranks_per_device: 2\n").ranks_of_node(), 16);
+  EXPECT_EQ(with("").ranks_of_node(), std::nullopt);
+  for (const char* node : {"node: device\n", "node: network\n", ""}) {
+    const Cluster cluster = with(node);
+    EXPECT_EQ(parsed(to_yaml(cluster)), cluster);
+  }
+  expect_fault("node: nvlink", "node: host",
+               "m.yaml:26:7: error: node is 'host', expected device, nvlink, network");
+  expect_fault("node: nvlink", "node: [nvlink]", "m.yaml:26:7: error: node is ");
+}
+
+TEST(KnownClusters, every_one_says_what_its_nodes_are) {
+  for (const KnownCluster& known : known_clusters())
+    EXPECT_TRUE(load_cluster(known.name).levels_of_node.has_value()) << known.name;
+  EXPECT_EQ(load_cluster("perlmutter-40gb").ranks_of_node(), 4);
+  EXPECT_EQ(load_cluster("frontier").ranks_of_node(), 8);
+  EXPECT_EQ(load_cluster("rhino-s1").ranks_of_node(), 1);
 }
 
 TEST(ClusterFile, a_key_that_no_map_knows_is_refused_in_each_of_them) {

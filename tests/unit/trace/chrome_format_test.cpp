@@ -20,6 +20,21 @@ TEST(ChromeFormat, what_is_written_reads_back_to_the_same_timeline) {
   EXPECT_EQ(parse_chrome_json(to_chrome_json(timeline), "steps.json"), timeline);
 }
 
+TEST(ChromeFormat, a_prediction_reads_back_beside_what_was_measured) {
+  const Timeline timeline = small_timeline();
+  Timeline predicted = timeline;
+  predicted.ranks.erase(predicted.ranks.begin());  // the other one stands for it
+  for (Span& span : predicted.ranks[0].steps[0].spans) span.when.end_ns += 7;
+  const std::string text = to_chrome_json(timeline, &predicted);
+  const TimelineFile file = parse_timeline_file(text, "steps.json");
+  EXPECT_EQ(file.timeline, timeline);
+  EXPECT_EQ(file.predicted, predicted);
+  EXPECT_EQ(parse_chrome_json(text, "steps.json"), timeline);
+  EXPECT_EQ(parse_timeline_file(to_chrome_json(timeline), "x").predicted, std::nullopt);
+  EXPECT_EQ(parse_chrome_json(to_chrome_json(predicted), "some ranks"), predicted);
+  EXPECT_NE(text.find("\"name\":\"predicted: "), std::string::npos) << text;
+}
+
 TEST(ChromeFormat, events_may_stand_in_any_order) {
   const Timeline timeline = small_timeline();
   const Json json = parse_json(to_chrome_json(timeline), "steps.json");
