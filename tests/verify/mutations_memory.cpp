@@ -41,8 +41,10 @@ bool keeps_memory(const Program& program, std::size_t at) {
     return i;
   };
   const std::size_t next = next_of(at + 1, program.instructions[at].stream);
+  const program::What record = Record{wait->event};
   std::size_t last = 0;
-  while (program.instructions[last].what != program::What(Record{wait->event})) ++last;
+  while (last < program.instructions.size() && program.instructions[last].what != record) ++last;
+  if (last == program.instructions.size()) return false;  // another fault has taken it away
   const StreamId other = program.instructions[last].stream;
   while (last > 0 && program.instructions[--last].stream != other) {
   }

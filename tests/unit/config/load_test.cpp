@@ -57,7 +57,7 @@ TEST(Load, sizes_of_the_grid_may_be_left_to_the_planner_all_together_or_one_by_o
     return load_text(std::string(synthetic) + "parallel:\n  tensor: " + tensor + "\n", sets);
   };
   const Config all = grid_of("auto");
-  EXPECT_EQ(all.open_axes, (OpenAxes{true, true, true}));
+  EXPECT_EQ(all.open_axes, (OpenAxes{true, true, true, false}));
   EXPECT_EQ(all.plan.grid.x * all.plan.grid.y * all.plan.grid.z, 1);
   EXPECT_EQ(grid_of("{x: auto, y: 2}").open_axes, (OpenAxes{true, false, false}));
   EXPECT_EQ(grid_of("{x: auto, y: 2}").plan.grid.y, 2);
