@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/format.h"
-#include "program/text_instruction.h"
+#include "program/text.h"
 
 namespace fourfold::verify {
 
