@@ -52,17 +52,15 @@ bool is_given(const config::Config& config, std::string_view key) {
 /// One more than any number of stages that a step has micro-batches for.
 constexpr std::int64_t too_many_stages = 128;
 
-/// What the configuration states of its stages is kept; else powers of two are looked at.
+/// As many stages as the configuration has; powers of two where it leaves them open.
 void choose_stages(const config::Config& config, const PlansAsked& asked,
                    search::Question& question) {
   using enum pipeline::Schedule;
   const plan::PipelineSpec& pipeline = config.plan.pipeline;
-  const bool is_set = !config.open_axes.stages &&
-                      (asked.keeps_what_is_set || is_given(config, "parallel.pipeline.stages"));
-  question.stages.clear();
-  for (std::int64_t stages = 1; stages < too_many_stages; stages *= 2)
-    question.stages.push_back(stages);
-  if (is_set) question.stages = {pipeline.stages};
+  question.stages = {pipeline.stages};
+  if (config.open_axes.stages)
+    for (std::int64_t stages = 2; stages < too_many_stages; stages *= 2)
+      question.stages.push_back(stages);
   question.schedules = {one_f_one_b, eager_one_f_one_b, gpipe};
   const bool has_schedule = is_given(config, "parallel.pipeline.schedule") ||
                             (asked.keeps_what_is_set && !config.open_axes.stages);

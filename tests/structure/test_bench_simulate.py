@@ -40,7 +40,8 @@ class Figures(unittest.TestCase):
         self.assertEqual(len(rows), 2)
         self.assertIn("| x2, width 128, nothing overlaps | 150.0 | 60.0 | 0.50 (0.50-0.50) | 0.60 | +20 % |", rows)
         self.assertIn("| y2 data2, width 128 | 140.0 | 30.0 | 0.45 (0.40-0.50) | 0.30 | -33 % |", rows)
-        self.assertEqual(summary, "0 of 2 ratios are within 15 %; the median error is 27 %, Spearman's coefficient 1.00.")
+        self.assertEqual(summary, "0 of 2 ratios are within 15 %; the median error is 27 %, Spearman's coefficient 1.00. "
+                                  "Rounds tell 1 pairs of layouts apart; 1 of them are predicted in their order.")
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ TEST_F(Cli, a_job_of_many_ranks_is_one_text_from_which_alone_it_is_proved) {
   write_file_atomic(path("cut.txt"), cut);
   const Outcome refused = run_fourfold("verify --text " + path("cut.txt"));
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.text.find("cut.txt:4: read "), std::string::npos) << refused.text;
+  EXPECT_NE(refused.text.find("cut.txt:5: read "), std::string::npos) << refused.text;
 }
 
 TEST_F(Cli, what_a_pass_makes_is_printed_and_passes_may_be_left_out) {

@@ -114,7 +114,10 @@ TEST_F(OpenGrid, a_machine_that_is_not_known_is_refused_with_its_place) {
       "bench step configs/gpt-tiny.yaml --set "
       "parallel.tensor=auto");
   EXPECT_EQ(bench.code, 2);
-  EXPECT_TRUE(has(bench.text, "parallel.tensor = auto is settled by train, plan")) << bench.text;
+  EXPECT_TRUE(has(bench.text,
+                  "parallel.tensor = auto and parallel.pipeline.stages = auto are "
+                  "settled by train, plan"))
+      << bench.text;
 }
 
 TEST_F(OpenGrid, a_pinned_run_is_proved_and_a_pin_that_contradicts_the_graph_is_one_line) {

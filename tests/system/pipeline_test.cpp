@@ -187,7 +187,7 @@ TEST_F(GptPipelines, are_planned_with_a_line_for_each_stage) {
   const std::vector<std::string> lines = split(plan.text.substr(begin), '\n');
   EXPECT_TRUE(lines.at(1).starts_with("0                1        1 ")) << lines[1];
   EXPECT_TRUE(lines.at(2).starts_with("1                1        1 ")) << lines[2];
-  const auto in_flight = [](const std::string& line) { return line.substr(44, 6); };
+  const auto in_flight = [](const std::string& line) { return line.substr(45, 6); };
   EXPECT_EQ(in_flight(lines[1]), "     2") << lines[1];
   EXPECT_EQ(in_flight(lines[2]), "     1") << lines[2];
 }
