@@ -114,6 +114,8 @@ constexpr Elsewhere elsewhere[] = {
     {"scripts/gpu-check", "needs a GPU; test_gpu_check.py runs it with a program that was made up"},
     {"scripts/bench-overlap",
      "takes many minutes; test_bench_overlap.py has what it says of its times"},
+    {"scripts/bench-pipeline",
+     "takes many minutes; test_bench_pipeline.py has what it says of its times"},
     {"scripts/bench-reshard",
      "takes many minutes; test_bench_reshard.py has what it says of its times"},
     {"scripts/bench-gpu", "needs a GPU; test_bench_gpu.py has what it says of its figures"},
