@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "compile/compile.h"
 #include "compile/insert_waits.h"
@@ -56,8 +57,18 @@ std::string place_of(const Program& program, std::size_t instruction) {
   fail_internal("tasks cover all instructions");
 }
 
-/// A line for each stage of a pipeline: its blocks, ranks and parameters, how many micro-batches
-/// are in flight there at most, and what one of its ranks needs.
+/// How many forward tasks of an order await the task that needs what they keep last, at most.
+std::int64_t most_in_flight(const pipeline::Order& order, pipeline::TaskKind last) {
+  std::int64_t now = 0, most = 0;
+  for (const pipeline::Task& task : order) {
+    if (task.kind == pipeline::TaskKind::forward) most = std::max(most, ++now);
+    if (task.kind == last) --now;
+  }
+  return most;
+}
+
+/// A line for each mesh of a pipeline: its stages and their blocks, its ranks and parameters, how
+/// many micro-batches of its stages are in flight at most, and what one of its ranks needs.
 std::string stage_table(const Job& job) {
   const auto line = [](std::string_view stage, std::string_view layers, std::string_view ranks,
                        std::string_view parameters, std::string_view in_flight,
@@ -65,22 +76,29 @@ std::string stage_table(const Job& job) {
     return format("{:<9} {:>8} {:>8} {:>12} {:>10} {:>12}\n", stage, layers, ranks, parameters,
                   in_flight, memory);
   };
-  std::string text = line("stage", "blocks", "ranks", "parameters", "in flight", "memory");
-  for (std::size_t stage = 0; stage < job.plan.meshes.size(); ++stage) {
-    const Mesh& mesh = job.plan.meshes[stage];
+  const std::size_t meshes = job.plan.meshes.size();
+  const bool is_shared = job.plan.num_stages() > meshes;
+  std::string text =
+      line(is_shared ? "stages" : "stage", "blocks", "ranks", "parameters", "in flight", "memory");
+  for (std::size_t number = 0; number < meshes; ++number) {
+    const Mesh& mesh = job.plan.meshes[number];
+    std::vector<std::string> stages, blocks;
+    for (std::size_t stage = number; stage < job.plan.num_stages(); stage += meshes) {
+      stages.push_back(format("{}", stage));
+      blocks.push_back(format("{}", job.plan.layers[stage]));
+    }
     double parameters = 0;
-    for (const graph::Value& value : job.graphs.at("train", MeshId(stage)).values)
+    for (const graph::Value& value : job.graphs.at("train", MeshId(number)).values)
       if (value.role == graph::ValueRole::parameter)
         parameters += static_cast<double>(value.shape.elements());
-    const pipeline::Order& order = job.plan.orders[stage];
     const bool has_weight_tasks =
         job.plan.schedule.weight_delay.kind != pipeline::WeightDelay::Kind::none;
-    const std::int64_t in_flight = pipeline::slots_between(
-        order, stage, pipeline::TaskKind::forward,
+    const std::int64_t in_flight = most_in_flight(
+        job.plan.orders[number],
         has_weight_tasks ? pipeline::TaskKind::weight_backward : pipeline::TaskKind::backward);
     const program::Bundle& bundle =
         bundle_of(job, static_cast<std::int64_t>(mesh.ranks.front().index()));
-    text += line(format("{}", stage), format("{}", job.plan.layers[stage]),
+    text += line(join(stages, ", "), join(blocks, " + "),
                  format_grouped(static_cast<std::int64_t>(mesh.ranks.size())),
                  format_count(parameters), format("{}", in_flight),
                  format_bytes(bundle.persistent_bytes + bundle.transient_bytes +

@@ -57,6 +57,12 @@ void choose_stages(const config::Config& config, const PlansAsked& asked,
                    search::Question& question) {
   using enum pipeline::Schedule;
   const plan::PipelineSpec& pipeline = config.plan.pipeline;
+  if (pipeline.stages_per_mesh > 1)
+    throw UserError(ExitCode::bad_config,
+                    format("the planner gives each mesh one stage, and "
+                           "parallel.pipeline.stages_per_mesh = {}; set it to 1, or simulate this "
+                           "pipeline as it is",
+                           pipeline.stages_per_mesh));
   question.stages = {pipeline.stages};
   if (config.open_axes.stages)
     for (std::int64_t stages = 2; stages < too_many_stages; stages *= 2)

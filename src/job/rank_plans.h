@@ -43,9 +43,9 @@ bool has_sizes_set(const config::Config& config, const plan::Grid& grid);
 /// stages is kept, and its schedule where it states one; where it leaves the number open, all
 /// powers of two are looked at.
 /// Requires a settled model (resolve_model). Errors: UserError(bad_config) for nodes of a machine
-/// that does not say what they are, and a type that it has no rate for; UserError(does_not_fit) for
-/// ranks that it does not have, where no grid is legal, with grids that are, or where none fits the
-/// memory, with the largest tensors.
+/// that does not say what they are, for several stages per mesh, and a type that it has no rate
+/// for; UserError(does_not_fit) for ranks that it does not have, where no grid is legal, with grids
+/// that are, or where none fits the memory, with the largest tensors.
 Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansAsked& asked);
 
 }  // namespace fourfold::job

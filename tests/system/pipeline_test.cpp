@@ -190,6 +190,14 @@ TEST_F(GptPipelines, are_planned_with_a_line_for_each_stage) {
   const auto in_flight = [](const std::string& line) { return line.substr(45, 6); };
   EXPECT_EQ(in_flight(lines[1]), "     2") << lines[1];
   EXPECT_EQ(in_flight(lines[2]), "     1") << lines[2];
+
+  const CommandResult shared = run_fourfold(
+      "plan configs/gpt-tiny.yaml --set model.num_layers=5 --set train.micro_batch_size=1 --set "
+      "'parallel.pipeline={stages: 4, stages_per_mesh: 2, schedule: interleaved, blocks: [1, 1, 2, "
+      "1]}'");
+  ASSERT_EQ(shared.code, 0) << shared.text;
+  EXPECT_NE(shared.text.find("\n0, 2         1 + 2        1 "), std::string::npos) << shared.text;
+  EXPECT_NE(shared.text.find("\n1, 3         1 + 1        1 "), std::string::npos) << shared.text;
 }
 
 TEST_F(GptPipelines, end_with_one_clear_line_where_stages_do_not_fit) {

@@ -197,6 +197,13 @@ TEST(PlanMachine, stages_that_are_stated_are_kept_and_stand_in_the_lines_to_past
   EXPECT_NE(one.output.find("\nplan    x "), std::string::npos) << one.output;
 }
 
+TEST(PlanMachine, a_pipeline_whose_meshes_have_several_stages_is_refused) {
+  expect_refused(tiny +
+                     "--ranks 2 --set train.micro_batch_size=1 --set "
+                     "'parallel.pipeline={stages: 2, stages_per_mesh: 2, schedule: interleaved}'",
+                 2, "the planner gives each mesh one stage, and parallel.pipeline.stages_per_mesh");
+}
+
 TEST(PlanMachine, a_training_is_told_in_days_node_hours_and_the_share_of_its_checkpoints) {
   const std::string command = "plan " + configs +
                               "paper/gpt-5b.yaml --ranks 64 --top 1 --simulate 0 "
