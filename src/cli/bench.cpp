@@ -6,12 +6,11 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "cli/bench_cuda.h"
+#include "cli/bench_job.h"
 #include "cli/bench_machine.h"
 #include "cli/bench_reshard.h"
 #include "cli/bench_step.h"
 #include "cli/commands.h"
-#include "cli/config_source.h"
-#include "cli/settle_grid.h"
 #include "job/cuda_parts.h"
 #include "job/job.h"
 #include "job/kernel_table.h"
@@ -51,27 +50,6 @@ const std::vector<std::vector<std::string>> gpu_layers = {
      "model.vocab_size=50304", "data.seq_length=1024"},
     {"model.hidden_size=1600", "model.num_attention_heads=25", "train.global_batch_size=8",
      "model.vocab_size=50304", "data.seq_length=1024"}};
-
-/// The job whose step is measured, on a device: "cpu" or "cuda".
-job::Job job_of(ConfigSource source, const BenchArguments& arguments, const std::string& device) {
-  const bool is_bf16 =
-      arguments.dtype == "bf16" || (arguments.dtype.empty() && source.files.empty());
-  // A key, so that what follows from it follows here too.
-  std::string compute;
-  if (device == "cuda" && is_bf16)
-    compute = "bf16";
-  else if (!arguments.dtype.empty())
-    compute = arguments.dtype == "fp64" ? "fp64" : "fp32";
-  if (!compute.empty()) source.sets.push_back("precision.compute=" + compute);
-  config::Config config = load_config(source);
-  refuse_open_grid(config);
-  config.device = device;
-  config.kernel_table = config::KernelTable::builtin;  // another one is about to be measured
-  if (arguments.threads > 0) config.threads = arguments.threads;
-  if (config.device == "cpu") job::check_trainable(config);
-  job::resolve_model(config);
-  return job::make_job(std::move(config));
-}
 
 void write_table(const machine::KernelTable& table, const std::string& output) {
   if (output.empty()) return;
@@ -142,7 +120,7 @@ measure::Ceilings measure_ceilings(DType dtype, int threads, double seconds_each
 void bench_kernels(const BenchArguments& arguments) {
   machine::KernelTable table{job::kernel_cpu(), {}};
   for (const ConfigSource& source : sources(arguments, cpu_layers)) {
-    const job::Job job = job_of(source, arguments, "cpu");
+    const job::Job job = bench_job(source, arguments, "cpu");
     const DType dtype = job.config.plan.compute;
     const measure::Ceilings ceilings =
         measure_ceilings(dtype, job.target.threads, arguments.seconds);
@@ -204,7 +182,7 @@ void bench_device_step(const BenchArguments& arguments, const measure::DeviceKer
   machine::KernelTable table;
   table.device = job::kernel_device().value_or("");
   for (const ConfigSource& source : sources(arguments, gpu_layers)) {
-    const job::Job job = job_of(source, arguments, "cuda");
+    const job::Job job = bench_job(source, arguments, "cuda");
     screen::print("%s, %s, micro-batch of %lld\n\n", table.device.c_str(),
                   std::string(to_string(job.config.plan.compute)).c_str(),
                   static_cast<long long>(job.config.plan.micro_batch_size));

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/units.h"
+#include "cli/bench_job.h"
 #include "comm/launch.h"
 #include "comm/threads.h"
 #include "job/job.h"
@@ -22,6 +23,27 @@ namespace {
 
 /// Nothing that is measured takes as long.
 constexpr double most_s = 300;
+
+/// Whose kernels are timed: the step of the configuration, and steps with a half and a quarter of
+/// its samples, because those of other grids are smaller.
+void add_calls(const BenchArguments& arguments, measure::MachineBenchOptions& options) {
+  if (arguments.config.files.empty()) return;
+  const job::Job whole = bench_job(arguments.config, arguments, "cpu");
+  options.step_bytes = whole.bundle().persistent_bytes + whole.bundle().transient_bytes;
+  std::vector<job::Job> smaller;
+  const plan::PlanSpec& spec = whole.config.plan;
+  for (const std::int64_t divisor : {2, 4}) {
+    if (spec.micro_batch_size % divisor != 0 || spec.global_batch_size % divisor != 0) break;
+    config::Config config = whole.config;
+    config.plan.micro_batch_size /= divisor;
+    config.micro_batch_size = config.plan.micro_batch_size;
+    config.plan.global_batch_size /= divisor;
+    smaller.push_back(job::make_job(std::move(config)));
+  }
+  std::vector<const program::Program*> steps = {&whole.bundle().at("train")};
+  for (const job::Job& job : smaller) steps.push_back(&job.bundle().at("train"));
+  options.calls = measure::calls_of(steps, options.threads, "kernels");
+}
 
 /// How the ranks of one host share its cores and memory.
 measure::MachineBenchOptions options_of(const BenchArguments& arguments, std::int64_t host_ranks,
@@ -38,6 +60,7 @@ measure::MachineBenchOptions options_of(const BenchArguments& arguments, std::in
                         : static_cast<int>(std::max<std::int64_t>(1, cores / host_ranks));
   options.seconds = arguments.is_quick ? 0.001 : arguments.seconds;
   options.is_quick = arguments.is_quick;
+  add_calls(arguments, options);
   options.device_name = format("{} of {}", counted(options.threads, "core"), job::kernel_cpu());
   const HostFacts host = host_facts();
   options.memory_bytes =

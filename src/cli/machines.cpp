@@ -1,7 +1,11 @@
 // fourfold machines: lists the clusters that are known, or shows one.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/format.h"
 #include "base/json.h"
@@ -85,9 +89,28 @@ std::string device_text(const Cluster& cluster) {
                  format_bytes(std::llround(device.memory_bytes)),
                  rate_text(device.memory_bytes_per_s), 100 * device.memory_share);
   for (const machine::ComputeRate& rate : device.rates) text += compute_text(rate);
-  text += format("  instruction {} fixed; work takes {} times as long beside communication\n",
-                 rounded(device.instruction_s, Quantity::seconds),
-                 times_text(device.slowdown_beside_communication));
+  text += format(
+      "  instruction {} fixed, {} from stream to stream; work takes {} times as long "
+      "beside communication\n",
+      rounded(device.instruction_s, Quantity::seconds),
+      rounded(device.handoff_s, Quantity::seconds),
+      times_text(device.slowdown_beside_communication));
+  return text;
+}
+
+std::string kernels_text(const machine::Device& device) {
+  if (device.kernels.empty()) return "";
+  std::string text = format("\n{:<36} {:>5} {:>6}   {}\n", "measured", "type", "calls",
+                            "times as long as by rates");
+  for (const machine::MeasuredKernel& kernel : device.kernels) {
+    std::vector<double> factors;
+    for (const machine::KernelTime& time : kernel.times)
+      factors.push_back(machine::kernel_factor(device, kernel, time.bytes));
+    const auto [least, most] = std::ranges::minmax(factors);
+    text += format("{:<36} {:>5} {:>6}   {}{}\n", kernel.op, to_string(kernel.dtype),
+                   kernel.times.size(), times_text(least),
+                   factors.size() > 1 ? " to " + times_text(most) : "");
+  }
   return text;
 }
 
@@ -112,7 +135,7 @@ std::string cluster_text(const Cluster& cluster) {
                    "latency", "two devices", "a port", "collective");
   for (std::size_t level = 0; level < cluster.levels.size(); ++level)
     text += level_line(cluster, level);
-  return text + groups_text(cluster);
+  return text + kernels_text(cluster.device) + groups_text(cluster);
 }
 
 Json level_json(const Level& level) {
@@ -127,7 +150,18 @@ Json level_json(const Level& level) {
                        {"pairs_bytes_per_s", std::move(pairs)}});
 }
 
+Json kernel_json(const machine::MeasuredKernel& kernel) {
+  Json times = Json::array();
+  for (const machine::KernelTime& time : kernel.times)
+    times.push(
+        Json::object({{"bytes", time.bytes}, {"flops", time.flops}, {"seconds", time.seconds}}));
+  return Json::object(
+      {{"op", kernel.op}, {"dtype", to_string(kernel.dtype)}, {"times", std::move(times)}});
+}
+
 Json device_json(const machine::Device& device) {
+  Json kernels = Json::array();
+  for (const machine::MeasuredKernel& kernel : device.kernels) kernels.push(kernel_json(kernel));
   Json rates = Json::array();
   for (const machine::ComputeRate& rate : device.rates) {
     Json points = Json::array();
@@ -142,8 +176,10 @@ Json device_json(const machine::Device& device) {
                        {"memory_bytes_per_s", device.memory_bytes_per_s},
                        {"memory_share", device.memory_share},
                        {"instruction_s", device.instruction_s},
+                       {"handoff_s", device.handoff_s},
                        {"slowdown_beside_communication", device.slowdown_beside_communication},
-                       {"rates", std::move(rates)}});
+                       {"rates", std::move(rates)},
+                       {"kernels", std::move(kernels)}});
 }
 
 Json cluster_json(const Cluster& cluster) {

@@ -63,7 +63,8 @@ void add_bench(CLI::App& app, Commands& commands) {
       ->required()
       ->check(one_of({"gemm", "attention", "kernels", "copy", "step", "machine", "reshard"}));
   sub->add_option("CONFIG", arguments.config.files,
-                  "Whose step (default: a small and a large GPT's)");
+                  "Whose step (default: a small and a large GPT's); machine: whose kernels to time "
+                  "too (default: nobody's)");
   add_set_option(*sub, arguments.config);
   sub->add_option("--threads", arguments.threads, "Threads of the kernels; 0: as configured")
       ->check(CLI::Range(0, 4096));
@@ -136,10 +137,13 @@ void add_bench(CLI::App& app, Commands& commands) {
       throw CLI::ValidationError("bench",
                                  "--ranks and --quick go with machine, --job with machine, step or "
                                  "reshard");
-    if (is_machine && (is_cuda || !arguments.dtype.empty() || !arguments.config.files.empty() ||
-                       !arguments.config.sets.empty()))
+    if (is_machine && (is_cuda || !arguments.dtype.empty()))
       throw CLI::ValidationError(
-          "bench", "machine measures ranks on CPUs, in fp32 and fp64; leave other options out");
+          "bench",
+          "machine measures ranks on CPUs, in fp32 and fp64, and the kernels "
+          "of a CONFIG as it says; leave --device and --dtype out");
+    if (is_machine && arguments.config.files.empty() && !arguments.config.sets.empty())
+      throw CLI::ValidationError("bench", "machine takes --set beside a CONFIG alone");
     if (arguments.is_job && arguments.ranks > 0)
       throw CLI::ValidationError("bench",
                                  "--job takes its ranks from the launcher; leave --ranks "

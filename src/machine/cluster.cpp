@@ -9,6 +9,31 @@
 #include "base/units.h"
 
 namespace fourfold::machine {
+namespace {
+
+/// What the rates of a device say of a call.
+double by_rates_s(const Device& device, DType dtype, double flops, double bytes) {
+  const ComputeRate* rate = rate_of(device, dtype);
+  const double flops_s =
+      rate == nullptr || flops <= 0 ? 0 : flops / product_flops_per_s(*rate, flops);
+  return std::max(flops_s, memory_s(device, bytes));
+}
+
+/// In how many units of each level, devices included, the members of a group lie.
+std::vector<std::int64_t> units_of_group(const Cluster& cluster, std::int64_t ranks,
+                                         std::int64_t stride) {
+  std::vector<std::int64_t> counts;
+  for (std::size_t level = 0; level <= cluster.levels.size(); ++level) {
+    const std::int64_t unit_ranks = cluster.devices_below(level) * cluster.ranks_per_device;
+    std::int64_t count = 1;
+    for (std::int64_t i = 1; i < ranks; ++i)
+      if (i * stride / unit_ranks != (i - 1) * stride / unit_ranks) ++count;
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+}  // namespace
 
 double product_flops_per_s(const ComputeRate& rate, double flops) {
   const std::vector<EfficiencyPoint>& points = rate.efficiency;
@@ -27,6 +52,32 @@ const ComputeRate* rate_of(const Device& device, DType dtype) {
   const auto found = std::find_if(device.rates.begin(), device.rates.end(),
                                   [&](const ComputeRate& rate) { return rate.dtype == dtype; });
   return found == device.rates.end() ? nullptr : &*found;
+}
+
+double memory_s(const Device& device, double bytes) {
+  return bytes / (device.memory_bytes_per_s * device.memory_share);
+}
+
+double kernel_factor(const Device& device, const MeasuredKernel& kernel, double bytes) {
+  const auto factor = [&](const KernelTime& time) {
+    return time.seconds / by_rates_s(device, kernel.dtype, time.flops, time.bytes);
+  };
+  const auto above = std::ranges::lower_bound(kernel.times, bytes, {}, &KernelTime::bytes);
+  if (above == kernel.times.begin()) return factor(*above);
+  const KernelTime& low = *(above - 1);
+  if (above == kernel.times.end()) return factor(low);
+  const double way = std::log(bytes / low.bytes) / std::log(above->bytes / low.bytes);
+  return factor(low) + way * (factor(*above) - factor(low));
+}
+
+double kernel_s(const Device& device, std::string_view op, DType dtype, double flops,
+                double bytes) {
+  const double seconds = by_rates_s(device, dtype, flops, bytes);
+  const auto measured = std::ranges::find_if(device.kernels, [&](const MeasuredKernel& kernel) {
+    return kernel.op == op && kernel.dtype == dtype;
+  });
+  return measured == device.kernels.end() ? seconds
+                                          : seconds * kernel_factor(device, *measured, bytes);
 }
 
 const std::vector<std::string>& measured_kinds() {
@@ -95,6 +146,19 @@ const MeasuredGroup* Cluster::measured(const std::string& kind, std::int64_t ran
                                        std::int64_t stride) const {
   const auto found = std::find_if(groups.begin(), groups.end(), [&](const MeasuredGroup& group) {
     return group.kind == kind && group.ranks == ranks && group.stride == stride;
+  });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+const MeasuredGroup* Cluster::measured_alike(const std::string& kind, std::int64_t ranks,
+                                             std::int64_t stride) const {
+  const MeasuredGroup* same = measured(kind, ranks, stride);
+  const auto has_pairs = [](const Level& level) { return !level.pairs.empty(); };
+  if (same != nullptr || groups.empty() || std::ranges::any_of(levels, has_pairs)) return same;
+  const std::vector<std::int64_t> units = units_of_group(*this, ranks, stride);
+  const auto found = std::ranges::find_if(groups, [&](const MeasuredGroup& group) {
+    return group.kind == kind && group.ranks == ranks &&
+           units_of_group(*this, ranks, group.stride) == units;
   });
   return found == groups.end() ? nullptr : &*found;
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -35,6 +36,24 @@ struct ComputeRate {
 /// on a line over log(flops), outside them as at the nearest point.
 double product_flops_per_s(const ComputeRate& rate, double flops);
 
+/// A call of a kernel as it was measured, without the fixed time of an instruction.
+struct KernelTime {
+  double bytes = 0;  // that it moves, as op::traffic_bytes counts
+  double flops = 0;  // as op::flops counts; 0: none
+  double seconds = 0;
+  bool operator==(const KernelTime&) const = default;
+};
+
+/// The calls of one operation that were measured. They say how much longer (or shorter, where
+/// operands stay in a cache) it takes than the device's rates tell; between two calls that factor
+/// lies on a line over log(bytes), outside them it is that of the nearest.
+struct MeasuredKernel {
+  std::string op;  // as programs print it: "contract"
+  DType dtype = DType::f32;
+  std::vector<KernelTime> times;  // at least one; bytes grow
+  bool operator==(const MeasuredKernel&) const = default;
+};
+
 struct Device {
   std::string name;
   double memory_bytes = 0;
@@ -42,12 +61,23 @@ struct Device {
   double memory_share = 1;         // of memory_bytes_per_s that element-wise rows reach
   std::vector<ComputeRate> rates;  // one a type
   double instruction_s = 0;        // the fixed time of an instruction, such as a kernel's launch
+  double handoff_s = 0;            // until a stream goes on that an event of another one held
   double slowdown_beside_communication = 1;  // of compute while the device communicates; >= 1
+  std::vector<MeasuredKernel> kernels = {};  // one an operation and type
   bool operator==(const Device&) const = default;
 };
 
 /// The rate of a type; none: the file says nothing of it.
 const ComputeRate* rate_of(const Device& device, DType dtype);
+
+/// What element-wise rows take to move so many bytes.
+double memory_s(const Device& device, double bytes);
+/// How many times as long as its rates say the device takes for a call of the kernel.
+double kernel_factor(const Device& device, const MeasuredKernel& kernel, double bytes);
+/// What a call takes, without the fixed time of an instruction: its flops at the rate of a product
+/// of so many (of a type without a rate none count) or its bytes, whichever is longer, times the
+/// factor that calls of its operation were measured to have.
+double kernel_s(const Device& device, std::string_view op, DType dtype, double flops, double bytes);
 
 /// One level of links. A unit is what the level below makes: a device at the first level, a host at
 /// the level that joins hosts. Rates are in one direction, while the other one is as busy.
@@ -121,6 +151,11 @@ struct Cluster {
   /// The measured entry of such a group; nullptr where there is none.
   const MeasuredGroup* measured(const std::string& kind, std::int64_t ranks,
                                 std::int64_t stride) const;
+  /// The same or, where there is none and all links of a level are alike, that of a group of
+  /// another stride whose members lie in as many units of every level: the same links carry it, as
+  /// many at a time.
+  const MeasuredGroup* measured_alike(const std::string& kind, std::int64_t ranks,
+                                      std::int64_t stride) const;
   bool operator==(const Cluster&) const = default;
 };
 

@@ -68,12 +68,44 @@ class ClusterReader {
     if (reader.has("memory_share")) device.memory_share = reader.number("memory_share", 0.001, 1);
     if (reader.has("instruction"))
       device.instruction_s = reader.quantity("instruction", Quantity::seconds);
+    if (reader.has("handoff")) device.handoff_s = reader.quantity("handoff", Quantity::seconds);
     if (reader.has("slowdown_beside_communication"))
       device.slowdown_beside_communication =
           reader.number("slowdown_beside_communication", 1, std::numeric_limits<double>::max());
     if (const YamlNode* rates = reader.find("rates")) device.rates = read_rates(*rates);
+    if (reader.has("kernels"))
+      for (const YamlNode& kernel : reader.list("kernels"))
+        device.kernels.push_back(read_kernel(kernel, device));
     reader.refuse_others();
     return device;
+  }
+
+  MeasuredKernel read_kernel(const YamlNode& node, const Device& device) {
+    MapReader reader = map(node, "this kernel");
+    MeasuredKernel kernel;
+    kernel.op = reader.text("op");
+    kernel.dtype = parse_dtype(reader.one_of("type", {"bf16", "f32", "f64"})).value_or(DType::f32);
+    for (const YamlNode& time : reader.list("times"))
+      kernel.times.push_back(kernel_time(time, kernel));
+    reader.refuse_others();
+    if (kernel.times.empty() && problems_.empty())
+      refuse(node, "no time of this kernel is given", "give at least one, or leave the kernel out");
+    for (const MeasuredKernel& other : device.kernels)
+      if (other.op == kernel.op && other.dtype == kernel.dtype)
+        refuse(node, "the same op and type stand here twice", "put their times into one list");
+    return kernel;
+  }
+
+  KernelTime kernel_time(const YamlNode& node, const MeasuredKernel& kernel) {
+    MapReader reader = map(node, "this time");
+    KernelTime time;
+    time.bytes = reader.positive("bytes", Quantity::bytes);
+    if (reader.has("flops")) time.flops = reader.positive("flops", Quantity::flops);
+    time.seconds = reader.positive("time", Quantity::seconds);
+    reader.refuse_others();
+    if (!kernel.times.empty() && kernel.times.back().bytes >= time.bytes)
+      refuse(node, "its bytes are not above those of the time before", "sort the times by bytes");
+    return time;
   }
 
   std::vector<ComputeRate> read_rates(const YamlNode& node) {
@@ -249,14 +281,30 @@ std::string in_words(const Level& level) {
   return text;
 }
 
+std::string in_words(const MeasuredKernel& kernel) {
+  std::string text = format("    - op: {}\n      type: {}\n      times:\n", yaml_quoted(kernel.op),
+                            to_string(kernel.dtype));
+  for (const KernelTime& time : kernel.times) {
+    const std::string flops =
+        time.flops > 0 ? format(", flops: {}", quantity_text(time.flops, Quantity::flops)) : "";
+    text +=
+        format("        - {{bytes: {}{}, time: {}}}\n", quantity_text(time.bytes, Quantity::bytes),
+               flops, quantity_text(time.seconds, Quantity::seconds));
+  }
+  return text;
+}
+
 std::string in_words(const Device& device) {
   std::string text = format(
       "device:\n  name: {}\n  memory: {}\n  memory_bandwidth: {}\n  memory_share: {}\n"
-      "  instruction: {}\n  slowdown_beside_communication: {}\n  rates:\n",
+      "  instruction: {}\n  handoff: {}\n  slowdown_beside_communication: {}\n  rates:\n",
       yaml_quoted(device.name), quantity_text(device.memory_bytes, Quantity::bytes),
       quantity_text(device.memory_bytes_per_s, Quantity::bytes_per_s), device.memory_share,
-      quantity_text(device.instruction_s, Quantity::seconds), device.slowdown_beside_communication);
+      quantity_text(device.instruction_s, Quantity::seconds),
+      quantity_text(device.handoff_s, Quantity::seconds), device.slowdown_beside_communication);
   for (const ComputeRate& rate : device.rates) text += in_words(rate);
+  if (!device.kernels.empty()) text += "  kernels:\n";
+  for (const MeasuredKernel& kernel : device.kernels) text += in_words(kernel);
   return text;
 }
 

@@ -4,9 +4,12 @@
 #include <atomic>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -18,6 +21,9 @@
 
 namespace fourfold::measure {
 namespace {
+
+/// The most sets of operands: enough that none of them is still in a cache when its turn comes.
+constexpr std::int64_t most_sets = 64;
 
 /// What this rank does among the others.
 struct Team {
@@ -52,6 +58,26 @@ std::vector<ProductTime> measure_products(const Team& team) {
           {dtype, size, op::flops(problem.op, problem.shapes), time_bench(team, bench)});
     }
   return products;
+}
+
+/// Ranks that share a device call all at once, as they do in a step: each takes the cache from the
+/// others. Times are those of the device, a call of one rank.
+std::vector<CallTime> measure_calls(const Team& team) {
+  const auto sharers = static_cast<double>(team.options.ranks_per_device);
+  std::vector<CallTime> times;
+  for (const Call& call : team.options.calls) {
+    const kernels::Problem& problem = call.problem;
+    const machine::Target target = kernels::cpu::target(problem.threads);
+    const std::int64_t sets = std::clamp<std::int64_t>(
+        team.options.step_bytes / (operand_bytes(problem) + 1), 1, most_sets);
+    KernelBench bench(
+        call.chosen, problem,
+        target.workspace_bytes(call.chosen, problem.op, problem.shapes, problem.dtype), sets);
+    const Timing timing =
+        time_together(team.world, 3 * team.options.seconds, [&] { bench.call(); });
+    times.push_back({call, (sharers > 1 ? timing.median_s : timing.best_s) / sharers});
+  }
+  return times;
 }
 
 /// The slowest device's best rate, and how far apart they are.
@@ -178,6 +204,31 @@ machine::MeasuredGroup measured_group(const ExchangeTimes& exchange) {
   return group;
 }
 
+/// By operation and type; calls that move equally many bytes count as one of their mean.
+std::vector<machine::MeasuredKernel> measured_kernels(const std::vector<CallTime>& calls) {
+  struct Sum {
+    double flops = 0, seconds = 0, count = 0;
+  };
+  std::map<std::pair<std::string, DType>, std::map<double, Sum>> sums;
+  for (const CallTime& one : calls) {
+    const kernels::Problem& problem = one.call.problem;
+    const double bytes = op::traffic_bytes(problem.op, problem.shapes, problem.dtype);
+    if (bytes <= 0) continue;
+    Sum& sum = sums[{std::string(op::name(problem.op)), problem.dtype}][bytes];
+    sum.flops += one.call.count * op::flops(problem.op, problem.shapes);
+    sum.seconds += one.call.count * one.seconds;
+    sum.count += one.call.count;
+  }
+  std::vector<machine::MeasuredKernel> kernels;
+  for (const auto& [key, by_bytes] : sums) {
+    machine::MeasuredKernel kernel{key.first, key.second, {}};
+    for (const auto& [bytes, sum] : by_bytes)
+      kernel.times.push_back({bytes, sum.flops / sum.count, rounded(sum.seconds / sum.count)});
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
 machine::ComputeRate rate_of(const std::vector<ProductTime>& products, DType dtype) {
   machine::ComputeRate rate;
   rate.dtype = dtype;
@@ -228,9 +279,19 @@ MachineTimes measure_machine(comm::World& world, const MachineBenchOptions& opti
              "rows {:.1f} GB/s, spread {:.0f}%",
              times.triad_bytes_per_s / 1e9, 100 * times.triad_spread, times.rows_bytes_per_s / 1e9,
              100 * times.rows_spread));
+  times.calls = measure_calls(team);
+  double calls_s = 0;
+  for (const CallTime& one : times.calls) calls_s += one.call.count * one.seconds;
+  if (!times.calls.empty())
+    tell(format("{} of the steps: {:.4g} ms together",
+                counted(static_cast<std::int64_t>(times.calls.size()), "kernel call"),
+                1e3 * calls_s));
   times.instruction = measure_instruction(world, team.is_active, options.seconds);
   tell(format("an instruction: {:.2f} us, spread {:.0f}%", 1e6 * times.instruction.median_s,
               100 * times.instruction.spread()));
+  times.handoff = measure_handoff(world, options.seconds);
+  tell(format("an instruction that waits for one of another stream: {:.2f} us, spread {:.0f}%",
+              1e6 * times.handoff.median_s, 100 * times.handoff.spread()));
   times.slowdown = measure_slowdown(team);
   if (world.size() == 1) return times;
   tell(format("a product beside an all-reduce takes {:.2f} times as long", times.slowdown));
@@ -256,9 +317,11 @@ machine::Cluster cluster_of(const MachineTimes& times, const MachineBenchOptions
   device.memory_bytes_per_s = rounded(memory_bytes_per_s);
   device.memory_share = rounded(times.rows_bytes_per_s / memory_bytes_per_s);
   device.instruction_s = rounded(times.instruction.median_s);
+  device.handoff_s = rounded(std::max(0., times.handoff.median_s - times.instruction.median_s));
   device.slowdown_beside_communication = rounded(times.slowdown);
   for (const DType dtype : {DType::f32, DType::f64})
     device.rates.push_back(rate_of(times.products, dtype));
+  device.kernels = measured_kernels(times.calls);
   cluster.ranks_per_device = options.ranks_per_device;
   if (host_devices > 1)
     cluster.levels.push_back(level_of("host", host_devices, send_at(times, 1), 1));

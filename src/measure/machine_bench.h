@@ -16,6 +16,7 @@
 #include "comm/world.h"
 #include "machine/cluster.h"
 #include "measure/exchanges.h"
+#include "measure/step_calls.h"
 #include "measure/time_together.h"
 
 namespace fourfold::measure {
@@ -28,6 +29,15 @@ struct MachineBenchOptions {
   std::int64_t memory_bytes = 0;  // of a device
   /// So many ranks, one after another, share a device; the first of them computes for all.
   std::int64_t ranks_per_device = 1;
+  /// Kernel calls of steps that are timed too, and how many bytes those steps work on: operands of
+  /// a call change over so many, as they do in a step.
+  std::vector<Call> calls = {};
+  std::int64_t step_bytes = 0;
+};
+
+struct CallTime {
+  Call call;
+  double seconds = 0;
 };
 
 struct ProductTime {
@@ -44,8 +54,9 @@ struct MachineTimes {
   double triad_spread = 0;       // between devices
   double rows_bytes_per_s = 0;   // of an element-wise row on operands that no cache holds
   double rows_spread = 0;
-  Timing instruction;
-  double slowdown = 1;  // of a product while the ranks reduce a tensor
+  std::vector<CallTime> calls;
+  Timing instruction, handoff;  // that waits for no other stream, and that waits for one
+  double slowdown = 1;          // of a product while the ranks reduce a tensor
   std::vector<ExchangeTimes> exchanges;
 };
 

@@ -83,7 +83,7 @@ double Pricer::seconds(MoveKind kind, const std::vector<AxisGroup>& groups, cons
   if (apart.empty()) return 0;
   if (apart.size() == 1)
     if (const auto* measured =
-            cluster_.measured(std::string(to_string(kind)), apart[0].ranks, apart[0].stride))
+            cluster_.measured_alike(std::string(to_string(kind)), apart[0].ranks, apart[0].stride))
       return sent.calls > 0 ? sent.calls * measured->seconds(sent.payload_bytes / sent.calls)
                             : sent.payload_bytes / measured->bytes_per_s;
   double rate = std::numeric_limits<double>::infinity(), latency = 0, ranks = 1;

@@ -74,6 +74,7 @@ class Clock {
   Clock(const Links& links, const program::MeetingsView& meetings, const program::Runners& runners,
         std::span<const Track> tracks, const Routes& routes)
       : slowdown_(links.cluster().device.slowdown_beside_communication),
+        handoff_s_(links.cluster().device.handoff_s),
         meetings_(meetings),
         runners_(runners),
         tracks_(tracks),
@@ -177,11 +178,18 @@ class Clock {
     }
   }
 
+  /// Streams that the event held go on after a handoff.
   void wake_waiting(std::uint32_t runner, std::uint32_t event) {
-    for (std::uint32_t stream = 0; stream < walkers_[runner].next.size(); ++stream) {
+    Walker& walker = walkers_[runner];
+    for (std::uint32_t stream = 0; stream < walker.next.size(); ++stream) {
       const Item* item = item_at({runner, stream});
-      if (item != nullptr && item->kind == Item::Kind::wait && item->id == event)
+      if (item == nullptr || !walker.waits[stream] || item->id != event) continue;
+      if (handoff_s_ <= 0) {
         ready_.push_back({runner, stream});
+        continue;
+      }
+      walker.waits[stream] = false;
+      foresee(begin(Activity::Kind::move, handoff_s_, {{runner, stream}}, {}));
     }
   }
 
@@ -330,7 +338,7 @@ class Clock {
     foresee(number);
   }
 
-  double slowdown_;
+  double slowdown_, handoff_s_;
   const program::MeetingsView& meetings_;
   const program::Runners& runners_;
   std::span<const Track> tracks_;

@@ -135,8 +135,11 @@ Transfer Routes::transfer(std::size_t runner, const Item& item) const {
     number = exchange == Exchange::all_to_all ? group.all_to_all : group.ring;
   }
   const machine::Cluster& cluster = links_.cluster();
-  const machine::MeasuredGroup* measured = cluster.measured(
-      std::string(to_string(exchange)), static_cast<std::int64_t>(members), stride);
+  const std::string kind(to_string(exchange));
+  const machine::MeasuredGroup* measured =
+      item.kind == Item::Kind::send
+          ? cluster.measured(kind, 2, stride)
+          : cluster.measured_alike(kind, static_cast<std::int64_t>(members), stride);
   const Way way = choose_way(routes_[number], exchange, members, payload_bytes, measured);
   const double launch_s = measured == nullptr ? cluster.device.instruction_s : 0;
   return {number, launch_s + way.latency_s, way.flow_bytes * payload_bytes, way.is_tree};

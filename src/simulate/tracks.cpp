@@ -9,10 +9,6 @@
 namespace fourfold::simulate {
 namespace {
 
-double memory_s(const machine::Device& device, double bytes) {
-  return bytes / (device.memory_bytes_per_s * device.memory_share);
-}
-
 template <program::Collective Kind>
 constexpr Exchange exchange_of() {
   if constexpr (std::is_same_v<Kind, program::AllReduce>) return Exchange::all_reduce;
@@ -103,7 +99,7 @@ class TrackMaker {
   }
   void set_moved(const Item& item, double bytes) {
     track_.amounts[item.instruction] =
-        memory_s(cluster_.device, bytes) + cluster_.device.instruction_s;
+        machine::memory_s(cluster_.device, bytes) + cluster_.device.instruction_s;
   }
   void set_message(const Item& item, const program::Slice& slice) {
     track_.exchanges[item.instruction] = Exchange::message;
@@ -120,15 +116,12 @@ class TrackMaker {
 double compute_s(const machine::Cluster& cluster, const program::Program& program,
                  const program::Compute& compute) {
   const std::vector<Shape> shapes = program.operand_shapes(compute);
-  const double flops = op::flops(compute.op, shapes);
-  const double bytes_s =
-      memory_s(cluster.device, op::traffic_bytes(compute.op, shapes, compute.dtype));
-  const machine::ComputeRate* rate = machine::rate_of(cluster.device, compute.dtype);
   if (op::is_counted_in_flops(op::work_class(compute.op)))
-    rate = &machine::required_rate(cluster, compute.dtype);
-  const double flops_s =
-      rate == nullptr || flops <= 0 ? 0 : flops / machine::product_flops_per_s(*rate, flops);
-  return std::max(flops_s, bytes_s) + cluster.device.instruction_s;
+    machine::required_rate(cluster, compute.dtype);
+  return cluster.device.instruction_s +
+         machine::kernel_s(cluster.device, op::name(compute.op), compute.dtype,
+                           op::flops(compute.op, shapes),
+                           op::traffic_bytes(compute.op, shapes, compute.dtype));
 }
 
 Track make_track(const machine::Cluster& cluster, const program::Program& program,

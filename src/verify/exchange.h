@@ -88,7 +88,9 @@ struct CheckedJob {
 
 /// groups, matching.
 void check_matching(const CheckedJob& job, std::size_t program, std::vector<Fault>& faults);
-/// deadlock and launch, of all ranks together.
-void check_progress(const CheckedJob& job, std::size_t program, std::vector<Fault>& faults);
+/// deadlock and launch, of all ranks together. `is_matched`: no other rule has found a fault, so
+/// one rank of each class tells what all do.
+void check_progress(const CheckedJob& job, std::size_t program, bool is_matched,
+                    std::vector<Fault>& faults);
 
 }  // namespace fourfold::verify

@@ -314,12 +314,13 @@ class Progress {
 
 }  // namespace
 
-void check_progress(const CheckedJob& job, std::size_t program, std::vector<Fault>& faults) {
+void check_progress(const CheckedJob& job, std::size_t program, bool is_matched,
+                    std::vector<Fault>& faults) {
   using enum Progress::Collectives;
   // Where other rules have found faults, ranks may be out of step in ways that only they can tell.
   const MeetingsView meetings = job.meetings(program);
   // Who comes to an end in one chain also does side by side.
-  if (faults.empty())
+  if (is_matched)
     if (const auto few = one_of_each_class(meetings);
         few && Progress(job, program, *few, in_one_chain).is_complete())
       return;

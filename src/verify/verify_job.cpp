@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -71,11 +73,7 @@ class JobCheck {
     verify_programs();
     for (std::size_t i = 0; i < members_.size() && faults_.size() < most_faults; ++i)
       take_class(input_.classes[i], members_[i]);
-    if (comparable_ && faults_.size() < most_faults)
-      for (std::size_t i = 0; i < job_.classes[0].bundle->programs.size(); ++i) {
-        check_matching(job_, i, faults_);
-        check_progress(job_, i, faults_);
-      }
+    if (comparable_ && faults_.size() < most_faults) check_meetings();
     return std::move(faults_);
   }
 
@@ -139,6 +137,36 @@ class JobCheck {
       const auto [i, p] = work[at];
       faults_of_programs_[i][p] = verify::verify(input_.classes[i].programs[p]);
     });
+  }
+
+  /// What ranks do together, on all cores. Progress is looked at as if all ranks matched; where
+  /// they do not, once more.
+  void check_meetings() {
+    const std::vector<Program>& programs = job_.classes[0].bundle->programs;
+    const std::size_t count = programs.size();
+    // The longest first, as above.
+    std::vector<std::size_t> order(count);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater(), [&](std::size_t program) {
+      return programs[program].instructions.size();
+    });
+    const bool is_matched = faults_.empty();
+    std::vector<std::vector<Fault>> unmatched(count), stuck(count);
+    for_each_on_all_cores(2 * count, [&](std::size_t at) {
+      const std::size_t program = order[at / 2];
+      if (at % 2 == 0)
+        check_matching(job_, program, unmatched[program]);
+      else
+        check_progress(job_, program, is_matched, stuck[program]);
+    });
+    for (std::size_t program = 0; program < count; ++program) {
+      std::ranges::move(unmatched[program], std::back_inserter(faults_));
+      if (is_matched && !faults_.empty()) {
+        stuck[program].clear();
+        check_progress(job_, program, false, stuck[program]);
+      }
+      std::ranges::move(stuck[program], std::back_inserter(faults_));
+    }
   }
 
   std::vector<Fault> verify_class(const Bundle& bundle) {

@@ -85,6 +85,18 @@ TEST_F(Bench, a_machine_is_measured_and_its_file_is_shown) {
   EXPECT_TRUE(printed("machine: Measured: ") && printed("all_to_all")) << text_;
 }
 
+TEST_F(Bench, a_machine_is_measured_with_the_kernels_of_a_step) {
+  const std::string file = path("machine.yaml");
+  ASSERT_EQ(run(format("bench machine configs/gpt-tiny.yaml --quick --ranks 2 -o {}", file)), 0)
+      << text_;
+  EXPECT_TRUE(printed(" kernel calls of the steps: ")) << text_;
+  ASSERT_EQ(run("machines " + file), 0) << text_;
+  EXPECT_TRUE(printed("times as long as by rates") && printed("\ncontract ") &&
+              printed("\nattention "))
+      << text_;
+  ASSERT_EQ(run("simulate configs/gpt-tiny.yaml --machine " + file), 0) << text_;
+}
+
 TEST_F(Bench, a_machine_is_measured_by_the_processes_of_a_launcher) {
   const std::string file = path("machine.yaml");
   const std::string command = format(
@@ -107,6 +119,10 @@ TEST_F(Bench, options_that_a_machine_does_not_take_are_refused) {
   EXPECT_TRUE(printed("the folder /nowhere is not there") && !printed("products")) << text_;
   EXPECT_EQ(run("bench machine --quick --dtype fp32"), 2);
   EXPECT_TRUE(printed("machine measures ranks on CPUs")) << text_;
+  EXPECT_EQ(run("bench machine --quick --set data.seq_length=8"), 2);
+  EXPECT_TRUE(printed("machine takes --set beside a CONFIG alone")) << text_;
+  EXPECT_EQ(run("bench machine nowhere.yaml --quick"), 2);
+  EXPECT_TRUE(printed("nowhere.yaml")) << text_;
   EXPECT_EQ(run("bench copy --quick"), 2);
   EXPECT_TRUE(printed("--ranks and --quick go with machine, --job with machine, step or reshard"))
       << text_;

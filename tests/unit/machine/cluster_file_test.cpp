@@ -238,6 +238,34 @@ TEST(ClusterFile, a_key_that_no_map_knows_is_refused_in_each_of_them) {
   expect_fault("rate: 8 GB/s", "rate: 8 GB/s, colour: red", "unknown 'colour'; known here: kind");
 }
 
+TEST(ClusterFile, measured_kernels_are_read_and_written_and_their_faults_are_told) {
+  const std::string levels = "levels:\n", begin = "  kernels:\n    - op: attention\n      type: ",
+                    times =
+                        "\n      times:\n        - {bytes: 1 MB, flops: 2 GFLOP, time: 30 us}\n",
+                    next = "        - {bytes: 4 MB, time: 90 us}\n";
+  std::string text = small_file;
+  text.replace(text.find(levels), levels.size(), begin + "bf16" + times + next + levels);
+  const Cluster cluster = parsed(text);
+  EXPECT_EQ(cluster.device.kernels,
+            (std::vector<MeasuredKernel>{
+                {"attention", DType::bf16, {{1e6, 2e9, 30e-6}, {4e6, 0, 90e-6}}}}));
+  EXPECT_EQ(parsed(to_yaml(cluster)), cluster);
+
+  expect_fault(levels, begin + "f16" + times + levels,
+               "m.yaml:15:13: error: type is 'f16', expected bf16, f32, f64");
+  expect_fault(levels, begin + "f32\n      times: []\n" + levels,
+               "m.yaml:14:7: error: no time of this kernel is given");
+  expect_fault(levels, begin + "f32" + times + times.substr(times.find("        -")) + levels,
+               "m.yaml:18:11: error: its bytes are not above those of the time before");
+  expect_fault(levels,
+               begin + "f32" + times + begin.substr(begin.find("    -")) + "f32" + times + levels,
+               "m.yaml:18:7: error: the same op and type stand here twice");
+  expect_fault(levels, begin + "f32\n      colour: red" + times + levels,
+               "m.yaml:16:7: error: unknown 'colour'");
+  expect_fault(levels, begin + "f32\n      times:\n        - {bytes: 1 MB}\n" + levels,
+               "m.yaml:17:11: error: 'time' is missing here");
+}
+
 TEST(ClusterFile, several_faults_are_told_together) {
   std::string text = small_file;
   text.replace(text.find("40 GiB"), 6, "lots");

@@ -79,5 +79,37 @@ TEST(Cluster, times_of_a_measured_group_lie_between_those_of_sizes) {
   EXPECT_DOUBLE_EQ(group.seconds(50), 3) << "what less took cannot take longer";
 }
 
+TEST(Cluster, a_measured_group_stands_for_those_that_lie_in_as_many_units_of_each_level) {
+  Cluster cluster = racks();
+  cluster.groups = {{"all_reduce", 2, 1, 1e-6, 100, {}},
+                    {"all_reduce", 2, 4, 2e-6, 25, {}},
+                    {"all_gather", 2, 2, 1e-6, 90, {}}};
+  const auto stride_for = [&](std::int64_t ranks, std::int64_t stride) {
+    const MeasuredGroup* found = cluster.measured_alike("all_reduce", ranks, stride);
+    return found == nullptr ? 0 : found->stride;
+  };
+  EXPECT_EQ(stride_for(2, 1), 1);
+  EXPECT_EQ(stride_for(2, 2), 1) << "both members on one host";
+  EXPECT_EQ(stride_for(2, 8), 4) << "on two hosts of a rack";
+  EXPECT_EQ(stride_for(2, 12), 0) << "in two racks";
+  EXPECT_EQ(stride_for(3, 4), 0) << "of another number of members";
+  cluster.levels[1].pairs.assign(3, std::vector<double>(3, 25));
+  EXPECT_EQ(stride_for(2, 8), 0) << "hosts are not joined alike";
+  EXPECT_EQ(stride_for(2, 4), 4);
+}
+
+TEST(Cluster, a_measured_kernel_makes_its_calls_longer_than_the_rates_say) {
+  Device device;
+  device.memory_bytes_per_s = 100;
+  device.rates = {{DType::f32, 1000, {}}};
+  device.kernels = {{"contract", DType::f32, {{100, 4000, 8}, {400, 4000, 4}}}};
+  EXPECT_DOUBLE_EQ(kernel_s(device, "contract", DType::f32, 4000, 100), 8);
+  EXPECT_DOUBLE_EQ(kernel_s(device, "contract", DType::f32, 8000, 50), 16) << "twice as long";
+  EXPECT_DOUBLE_EQ(kernel_s(device, "contract", DType::f32, 4000, 200), 6) << "half way of logs";
+  EXPECT_DOUBLE_EQ(kernel_s(device, "contract", DType::f32, 0, 1000), 10) << "as the rates say";
+  EXPECT_DOUBLE_EQ(kernel_s(device, "contract", DType::f64, 4000, 100), 1) << "no rate of f64";
+  EXPECT_DOUBLE_EQ(kernel_s(device, "attention", DType::f32, 4000, 100), 4);
+}
+
 }  // namespace
 }  // namespace fourfold::machine

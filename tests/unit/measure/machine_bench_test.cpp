@@ -8,6 +8,7 @@
 
 #include "comm/threads.h"
 #include "machine/cluster_file.h"
+#include "op/table.h"
 
 namespace fourfold::measure {
 namespace {
@@ -20,6 +21,7 @@ MachineTimes made_up_times() {
   times.triad_bytes_per_s = 10.004e9;
   times.rows_bytes_per_s = 8e9;
   times.instruction = {1e-6, 1e-6, 1e-6};
+  times.handoff = {2e-6, 5e-6, 6e-6};
   times.slowdown = 1.25;
   times.exchanges = {{{"all_reduce", 4, 1}, {}, 0, {1e-5, 2e9, 0}},
                      {{"send", 2, 1}, {}, 0, {2e-6, 5e9, 0}},
@@ -43,6 +45,30 @@ TEST(MachineBench, a_cluster_has_the_figures_with_three_digits_and_reads_back) {
   EXPECT_EQ(cluster.groups[0], (machine::MeasuredGroup{"all_reduce", 4, 1, 1e-5, 2e9}));
   machine::Cluster read = machine::read_cluster(machine::to_yaml(cluster), "m.yaml", "");
   EXPECT_EQ(read, cluster);
+}
+
+TEST(MachineBench, calls_of_an_operation_are_one_kernel_and_equally_large_ones_have_their_mean) {
+  MachineTimes times = made_up_times();
+  const auto add = [&](std::int64_t elements, int count, double seconds) {
+    const Shape shape{elements};
+    times.calls.push_back(
+        {{{op::sum_of_two(), DType::f32, {shape, shape, shape}, 1}, "vector", count}, seconds});
+  };
+  add(4000, 1, 5e-6);
+  add(1000, 3, 1e-6);
+  add(1000, 1, 3e-6);
+  const machine::Device device = cluster_of(times, {}, 4, 2).device;
+  ASSERT_EQ(device.kernels.size(), 1U);
+  EXPECT_EQ(device.kernels[0].op, op::name(op::sum_of_two()));
+  ASSERT_EQ(device.kernels[0].times.size(), 2U);
+  EXPECT_EQ(device.kernels[0].times[0].bytes, 12'000);
+  EXPECT_DOUBLE_EQ(device.kernels[0].times[0].seconds, 1.5e-6);
+  EXPECT_EQ(device.kernels[0].times[1].bytes, 48'000);
+  EXPECT_DOUBLE_EQ(device.kernels[0].times[1].seconds, 5e-6);
+}
+
+TEST(MachineBench, a_handoff_is_what_an_instruction_takes_longer_when_it_waits) {
+  EXPECT_DOUBLE_EQ(cluster_of(made_up_times(), {}, 4, 2).device.handoff_s, 4e-6);
 }
 
 TEST(MachineBench, rows_that_are_faster_than_the_triad_are_what_memory_gives) {

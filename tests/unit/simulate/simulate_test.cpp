@@ -196,6 +196,22 @@ TEST(Simulate, two_streams_that_compute_share_a_device_but_for_the_launches_of_t
   expect_near(time_s({"math", "gradients"}), count * (2 * product_s(n) + 3 * us));
 }
 
+TEST(Simulate, a_stream_that_an_event_held_goes_on_after_the_handoff) {
+  machine::Cluster cluster = two_levels(1, 1);
+  const Job job = job_on({{"x", 1}}, [](Builder& b) {
+    add_product(b, "first", 1000);
+    b.order("math", "feed");  // the feed waits
+    add_tensor(b, "from", 8 * mib);
+    add_tensor(b, "to", 8 * mib);
+    b.add("feed", program::Copy{b.slice("from"), b.slice("to")});
+    b.order("feed", "math");
+    b.order("feed", "math");  // the second event has been recorded when math comes to it
+  });
+  const double work_s = simulate(job, "train", cluster).step_s;
+  cluster.device.handoff_s = 7 * us;
+  expect_near(simulate(job, "train", cluster).step_s, work_s + 2 * 7 * us);
+}
+
 TEST(Simulate, a_program_of_one_stream_takes_the_sum_of_its_instructions) {
   machine::Cluster cluster = two_levels(1, 1);
   cluster.device.instruction_s = 3 * us;
