@@ -60,10 +60,22 @@ std::vector<ProductTime> measure_products(const Team& team) {
   return products;
 }
 
+/// What a device takes for a call of each of its ranks, by the call. A round ends when all ranks
+/// are done, and is long beside the slice of time that the host gives to one of them.
+double time_shared(const Team& team, KernelBench& bench) {
+  constexpr double round_s = 0.01;
+  const double call_s = time_together(team.world, 0, [&] { bench.call(); }).median_s;
+  const double calls = std::ceil(team.options.is_quick ? 1 : round_s / std::max(call_s, 1e-9));
+  const Timing round = time_together(team.world, 3 * team.options.seconds, [&] {
+    for (double call = 0; call < calls; ++call) bench.call();
+    team.world.barrier();
+  });
+  return round.median_s / calls / static_cast<double>(team.options.ranks_per_device);
+}
+
 /// Ranks that share a device call all at once, as they do in a step: each takes the cache from the
-/// others. Times are those of the device, a call of one rank.
+/// others.
 std::vector<CallTime> measure_calls(const Team& team) {
-  const auto sharers = static_cast<double>(team.options.ranks_per_device);
   std::vector<CallTime> times;
   for (const Call& call : team.options.calls) {
     const kernels::Problem& problem = call.problem;
@@ -73,9 +85,8 @@ std::vector<CallTime> measure_calls(const Team& team) {
     KernelBench bench(
         call.chosen, problem,
         target.workspace_bytes(call.chosen, problem.op, problem.shapes, problem.dtype), sets);
-    const Timing timing =
-        time_together(team.world, 3 * team.options.seconds, [&] { bench.call(); });
-    times.push_back({call, (sharers > 1 ? timing.median_s : timing.best_s) / sharers});
+    times.push_back({call, team.options.ranks_per_device > 1 ? time_shared(team, bench)
+                                                             : time_bench(team, bench).best_s});
   }
   return times;
 }
