@@ -15,6 +15,7 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "kernels/cpu/target.h"
+#include "measure/best_rate.h"
 #include "measure/ceilings.h"
 #include "measure/instruction_time.h"
 #include "measure/kernel_bench.h"
@@ -60,17 +61,24 @@ std::vector<ProductTime> measure_products(const Team& team) {
   return products;
 }
 
-/// What a device takes for a call of each of its ranks, by the call. A round ends when all ranks
-/// are done, and is long beside the slice of time that the host gives to one of them.
+/// What a device takes for a call while all of its ranks call: by how many they make together in a
+/// while that is long beside the slice of time that the host gives to one of them.
 double time_shared(const Team& team, KernelBench& bench) {
-  constexpr double round_s = 0.01;
-  const double call_s = time_together(team.world, 0, [&] { bench.call(); }).median_s;
-  const double calls = std::ceil(team.options.is_quick ? 1 : round_s / std::max(call_s, 1e-9));
-  const Timing round = time_together(team.world, 3 * team.options.seconds, [&] {
-    for (double call = 0; call < calls; ++call) bench.call();
-    team.world.barrier();
-  });
-  return round.median_s / calls / static_cast<double>(team.options.ranks_per_device);
+  const double least_s = team.options.is_quick ? 0 : std::max(0.03, team.options.seconds);
+  bench.call();
+  team.world.barrier();
+  const double begin_s = now_s();
+  double calls = 0, elapsed_s = 0;
+  do {
+    bench.call();
+    ++calls;
+    elapsed_s = now_s() - begin_s;
+  } while (elapsed_s < least_s);
+  std::vector<double> calls_per_s = {calls / std::max(elapsed_s, 1e-9)};
+  team.world.all_reduce(calls_per_s, Reduction::sum);
+  const double devices = static_cast<double>(team.world.size()) /
+                         static_cast<double>(team.options.ranks_per_device);
+  return devices / calls_per_s[0];
 }
 
 /// Ranks that share a device call all at once, as they do in a step: each takes the cache from the
