@@ -38,7 +38,7 @@ bool EndSummary::exceeds_peak() const {
   return facts_.peak_flops && !facts_.utilization(flops_per_s());
 }
 
-std::string EndSummary::figures(int columns, bool is_unicode) const {
+std::string EndSummary::figures(int columns, bool is_unicode, const Rows& more) const {
   const double flops_per_s = this->flops_per_s();
   std::string rate = format("{} {}/s, {}", format_count(result_.items_per_s), facts_.unit.brief,
                             trim(flops_text(flops_per_s)));
@@ -74,12 +74,13 @@ std::string EndSummary::figures(int columns, bool is_unicode) const {
   entries.push_back(
       {"memory", format("{} planned a rank, {} resident at most", format_bytes(facts_.memory_bytes),
                         format_bytes(peak_resident_bytes_))});
+  entries.insert(entries.end(), more.begin(), more.end());
   return screen::box("done", entries, columns, is_unicode);
 }
 
-std::string EndSummary::text(int columns, bool is_unicode) const {
+std::string EndSummary::text(int columns, bool is_unicode, const Rows& more) const {
   const int width = columns == 0 ? usual_columns : std::min(columns, usual_columns);
-  std::string text = figures(width, is_unicode);
+  std::string text = figures(width, is_unicode, more);
   const std::vector<report::Point> losses = losses_.points();
   if (losses.size() < least_points) return text;
   const std::string curve =

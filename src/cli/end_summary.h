@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/rows.h"
 #include "report/curve.h"
 #include "train/observer.h"
 
@@ -22,14 +23,14 @@ class EndSummary : public train::Observer {
 
   /// Steps, tokens, times, rates, losses, memory planned and resident; and the curve of the loss,
   /// evaluations marked, where there are at least a few steps. Columns as of a terminal; 0: none.
-  /// No line end after the last.
-  std::string text(int columns, bool is_unicode) const;
+  /// `more`: further rows of the box. No line end after the last.
+  std::string text(int columns, bool is_unicode, const Rows& more = {}) const;
   /// True if the run computed faster than the peak that was measured.
   bool exceeds_peak() const;
 
  private:
   double flops_per_s() const;
-  std::string figures(int columns, bool is_unicode) const;
+  std::string figures(int columns, bool is_unicode, const Rows& more) const;
 
   train::RunFacts facts_;
   std::string cores_;

@@ -1,3 +1,4 @@
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -23,19 +24,22 @@ std::string trace_file_of(const std::string& path) {
 
 void trace_summary(const TraceSummaryArguments& arguments) {
   const std::string path = trace_file_of(arguments.path);
-  const trace::Timeline timeline = trace::parse_chrome_json(read_file(path), path);
+  const trace::TimelineFile file = trace::parse_timeline_file(read_file(path), path);
+  const trace::Timeline& timeline = file.timeline;
   const trace::Summary summary = trace::summarize(timeline, path);
   Json json = arguments.json ? trace::to_json(summary) : Json();
   std::string text = arguments.json ? "" : trace::to_text(summary);
-  if (!arguments.beside.empty()) {
-    const trace::Comparison comparison =
+  std::optional<trace::Comparison> comparison;
+  if (!arguments.beside.empty())
+    comparison =
         trace::compare(trace::parse_chrome_json(read_file(arguments.beside), arguments.beside),
                        arguments.beside, timeline, path);
-    if (arguments.json)
-      json.set("beside", trace::to_json(comparison));
-    else
-      text += "\n" + trace::to_text(comparison);
-  }
+  else if (file.predicted)
+    comparison = trace::compare(*file.predicted, path + ", as predicted", timeline, path);
+  if (comparison && arguments.json)
+    json.set("beside", trace::to_json(*comparison));
+  else if (comparison)
+    text += "\n" + trace::to_text(*comparison);
   if (arguments.json) text = json.dump() + "\n";
   screen::print("%s", text.c_str());
 }

@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/config_source.h"
 #include "cli/initial_model.h"
+#include "cli/predicted_run.h"
 #include "cli/startup.h"
 #include "cli/train_rank.h"
 #include "comm/launch.h"
@@ -342,15 +343,25 @@ void train_threads(const TrainArguments& arguments) {
   if (peak) facts.measured_peak = job::to_json(*peak);
   refuse_if_stopped(stop.flag());
   std::unique_ptr<rundir::RunLock> lock;
+  const std::optional<PredictedStep> predicted = predict_step(job, log);
   const rundir::StartRequest request = request_of(arguments, run);
   const rundir::RunStart start = look_at_start(arguments, request, lock);
   show_start(arguments, run, facts, peak, facts.ranks, request, start, log);
   if (arguments.dry_run) return;
   const std::unique_ptr<job::CudaForThreads> gpu = job::open_for_threads(job);
-  const TrainingRun shared{arguments, job,         *run.source,
-                           facts,     peak,        request,
-                           start,     stop.flag(), shared_cores(facts, facts.ranks),
-                           run.grids, log,         gpu.get()};
+  const TrainingRun shared{arguments,
+                           job,
+                           *run.source,
+                           facts,
+                           peak,
+                           request,
+                           start,
+                           stop.flag(),
+                           shared_cores(facts, facts.ranks),
+                           run.grids,
+                           log,
+                           gpu.get(),
+                           predicted ? &*predicted : nullptr};
   std::atomic<bool> was_stopped{false};
   comm::run_threads(job.ranks(), launch_options(job, log), [&](comm::World* world) {
     const auto rank =
@@ -445,6 +456,10 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   if (peak) facts.measured_peak = job::to_json(*peak);
   const bool must_stop = is_stop_asked(stop, world);
   processes.together([&] { refuse_if_stopped(must_stop); });
+  std::optional<PredictedStep> predicted;
+  processes.together([&] {
+    if (is_first(&world)) predicted = predict_step(run->job, log);
+  });
   // Rank 0 alone looks for a checkpoint; others are told.
   const rundir::StartRequest request = request_of(arguments, *run);
   rundir::RunStart start;
@@ -458,10 +473,19 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   });
   tell_warnings(run->job, world, facts, advice.warning, log);
   if (arguments.dry_run) return false;
-  const TrainingRun shared{arguments,  run->job,    *run->source,
-                           facts,      peak,        request,
-                           start,      stop.flag(), shared_cores(facts, world.local_size()),
-                           run->grids, log};
+  const TrainingRun shared{arguments,
+                           run->job,
+                           *run->source,
+                           facts,
+                           peak,
+                           request,
+                           start,
+                           stop.flag(),
+                           shared_cores(facts, world.local_size()),
+                           run->grids,
+                           log,
+                           nullptr,
+                           predicted ? &*predicted : nullptr};
   comm::LaunchOptions options = launch_options(run->job, log);
   // A process that ends at once must not leave its lock.
   options.flush = [&] {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/file_system.h"
 #include "base/format.h"
@@ -16,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/end_summary.h"
 #include "cli/initial_model.h"
+#include "cli/predicted_run.h"
 #include "config/print.h"
 #include "generate/generate.h"
 #include "interop/tensorboard_log.h"
@@ -154,7 +156,7 @@ checkpoint::Manifest checkpoint_facts(const TrainingRun& run) {
 train::TrainResult train_and_tell(const TrainingRun& run, const train::RunFacts& facts,
                                   run::Executor& executor, comm::World* world,
                                   std::span<train::Observer* const> more,
-                                  const train::Course& course) {
+                                  const train::Course& course, const StepsBeside* beside) {
   using Existing = train::MetricsFile::Existing;
   Observers observers(run.job, facts, run.shared_cores, run.log, more,
                       run.start.is_own ? Existing::keep : Existing::replace);
@@ -169,7 +171,9 @@ train::TrainResult train_and_tell(const TrainingRun& run, const train::RunFacts&
                "after step {}",
                counted(run.job.config.train.early_stopping, "evaluation"), result.steps,
                result.best_val_loss, result.best_step));
-  run.log.info("\n" + observers.summary.text(run.log.columns(), run.log.is_unicode()));
+  const std::optional<StepBeside> step = beside == nullptr ? std::nullopt : beside->result();
+  run.log.info("\n" + observers.summary.text(run.log.columns(), run.log.is_unicode(),
+                                             step ? to_rows(*step) : Rows()));
   return result;
 }
 
@@ -233,10 +237,24 @@ train::BestSoFar best_of(const checkpoint::Manifest& manifest) {
   return best;
 }
 
-/// What is left to do once all steps are done.
+/// What was predicted beside what was measured, for other programs. A run does not fail for it.
+void write_prediction(const TrainingRun& run, const StepsBeside& beside) {
+  const std::optional<StepBeside> step = beside.result();
+  if (!step) return;
+  try {
+    write_file_atomic(join_path(run.job.config.dir, rundir::RunFiles::prediction),
+                      to_json(*step).dump() + "\n");
+  } catch (const UserError& error) {
+    run.log.warn(error.what());
+  }
+}
+
+/// What is left to do once all steps are done. `beside`: null where nothing was predicted.
 void finish(const TrainingRun& run, std::int64_t steps, run::Executor& executor, comm::World* world,
-            std::optional<interop::TensorboardLog>& tensorboard, const train::TrainResult& result) {
+            std::optional<interop::TensorboardLog>& tensorboard, const train::TrainResult& result,
+            const StepsBeside* beside) {
   if (!run.arguments.no_weights) save_weights(run.job, steps, executor, world);
+  if (beside != nullptr) write_prediction(run, *beside);
   const rundir::Outcome outcome(run.arguments.variable);
   if (result.was_stopped) {
     if (is_first(world)) outcome.stopped(steps, run.job.config.train.steps);
@@ -249,7 +267,17 @@ void finish(const TrainingRun& run, std::int64_t steps, run::Executor& executor,
   outcome.done(steps, run.job.config.train.steps);
 }
 
-train::TraceSpec trace_spec(const TrainingRun& run) {
+/// A run does not fail for what cannot be compared.
+void add_timeline(const TrainingRun& run, StepsBeside& beside, const trace::Timeline& measured) {
+  try {
+    beside.add_timeline(measured);
+  } catch (const UserError& error) {
+    run.log.warn(error.what());
+  }
+}
+
+/// `beside`: null where nothing was predicted.
+train::TraceSpec trace_spec(const TrainingRun& run, StepsBeside* beside) {
   const std::string& dir = run.job.config.dir;
   const std::string path = join_path(dir, rundir::RunFiles::trace);
   return {.num_steps = run.arguments.trace,
@@ -258,8 +286,11 @@ train::TraceSpec trace_spec(const TrainingRun& run) {
               [&](Rank rank) {
                 return job::bundle_of(run.job, static_cast<std::int64_t>(rank.index())).at("train");
               },
+          .predicted = beside == nullptr ? nullptr : &run.predicted->timeline,
           .written =
-              [&, path](std::size_t steps) {
+              [&run, path, dir, beside](const trace::Timeline& timeline) {
+                if (beside != nullptr) add_timeline(run, *beside, timeline);
+                const std::size_t steps = timeline.ranks.front().steps.size();
                 run.log.info(
                     format("{:<11} {} step{} in {}; look at it with `fourfold trace "
                            "summary {}` or in ui.perfetto.dev",
@@ -293,8 +324,11 @@ bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::Wor
   run::Executor executor(bundle, *backend);
   train::RunFacts facts = facts_of(job, run.source.unit(), run.peak);
   facts.ranks_share_cores = !run.shared_cores.empty();
+  std::optional<StepsBeside> beside;
+  if (is_first(world) && run.predicted != nullptr) beside.emplace(*run.predicted);
+  StepsBeside* const watch = beside ? &*beside : nullptr;
   std::optional<train::Tracing> tracing;
-  if (run.arguments.trace > 0) tracing.emplace(trace_spec(run), executor, world);
+  if (run.arguments.trace > 0) tracing.emplace(trace_spec(run, watch), executor, world);
   checkpoint::Store store = rundir::store_of(job.config.dir);
   const std::optional<checkpoint::Found> origin = bring_back(run, store, executor, world);
   const std::int64_t first_step = origin ? origin->manifest.step : 0;
@@ -317,6 +351,7 @@ bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::Wor
   std::vector<train::Observer*> observers;
   if (tracing) observers.push_back(&*tracing);
   if (tensorboard) observers.push_back(&*tensorboard);
+  if (beside) observers.push_back(&*beside);
   if (is_first(world))
     rundir::Outcome(run.arguments.variable).begin(first_step, job.config.train.steps);
   train::TrainResult result;
@@ -328,10 +363,10 @@ bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::Wor
   } else {
     run.log.debug(
         format("memory, kernels and streams ready in {}", format_duration(binding.seconds())));
-    result = train_and_tell(run, facts, executor, world, observers, course);
+    result = train_and_tell(run, facts, executor, world, observers, course, watch);
   }
   const std::int64_t steps = std::max(result.steps, first_step);
-  finish(run, steps, executor, world, tensorboard, result);
+  finish(run, steps, executor, world, tensorboard, result, watch);
   if (session) rundir::end_session(*session, steps);
   return result.was_stopped;
 }

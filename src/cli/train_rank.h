@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/predicted_run.h"
 #include "comm/world.h"
 #include "data/source.h"
 #include "job/job.h"
@@ -32,7 +33,8 @@ struct TrainingRun {
   std::string shared_cores;  // as shared_cores() says it
   std::string grids;         // among which the planner chose; empty: it did not
   screen::Log& log;
-  job::CudaForThreads* gpu = nullptr;  // that ranks share
+  job::CudaForThreads* gpu = nullptr;        // that ranks share
+  const PredictedStep* predicted = nullptr;  // of the first rank; null: nothing was
 };
 
 /// True if this rank speaks for the job.

@@ -70,8 +70,9 @@ std::vector<Key> run_keys() {
       {.path = "run.machine",
        .meaning =
            "The machine that parallel.tensor: auto chooses a grid for: a name that `fourfold "
-           "machines` lists, or the path of a file, as `fourfold bench machine` writes. "
-           "auto: a description of this host that the program has.",
+           "machines` lists, or the path of a file, as `fourfold bench machine` writes. Where it "
+           "is named, the end of a run says how far the time of a step is from the one that is "
+           "predicted on it. auto: a description of this host that the program has.",
        .field = at(&Config::machine),
        .fallback = "auto",
        .cost = "The time of a step that is predicted is that of this machine; a grid that is fast "

@@ -93,8 +93,12 @@ RanksThere ranks_of_this_host(const config::Config& config) {
   return {ranks, ranks};
 }
 
+bool names_machine(const config::Config& config) {
+  return config.machine != any_machine;
+}
+
 ChosenMachine machine_of(const config::Config& config, const RanksThere& there) {
-  if (config.machine != any_machine) {
+  if (names_machine(config)) {
     machine::Cluster cluster = named_machine(config);
     std::string text = cluster.name;
     return {std::move(cluster), std::move(text)};

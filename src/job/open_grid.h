@@ -26,6 +26,8 @@ struct ChosenMachine {
   machine::Cluster cluster;
   std::string text;  // what it is, in a few words
 };
+/// True if the configuration says on which machine, and does not leave it to the program.
+bool names_machine(const config::Config& config);
 /// The machine of run.machine; where that is auto, a description of hosts like this one, of which
 /// the program has the figures: devices by what answers here, rates by the nearest known machine,
 /// links between hosts of 10 Gbit/s. Errors: those of machine::load_cluster.

@@ -394,6 +394,40 @@ std::string plan(const Run& run) {
   return html;
 }
 
+/// Milliseconds of a step, predicted and measured, and the one by the other.
+std::string beside_rows(const std::vector<PredictedWork>& works) {
+  std::string html;
+  for (const PredictedWork& work : works)
+    html += format(
+        "<tr><td>{}</td><td>{:.3f}</td><td>{:.3f}</td><td>{}</td></tr>", escaped(work.what),
+        1e3 * work.predicted_s, 1e3 * work.measured_s,
+        work.measured_s > 0 ? format("{:.2f}", work.predicted_s / work.measured_s) : "&ndash;");
+  return html;
+}
+
+std::string prediction(const Run& run) {
+  if (!run.predicted) return {};
+  const PredictedStep& predicted = *run.predicted;
+  const std::string head =
+      "<th>Predicted, ms</th><th>Measured, ms</th><th>Predicted / measured</th></tr>";
+  std::vector<PredictedWork> rows = {predicted.step};
+  rows.insert(rows.end(), predicted.kinds.begin(), predicted.kinds.end());
+  std::string html =
+      format("<p class=\"soft\">On {}; the step is the median of {} up to step {}. {}</p>",
+             escaped(predicted.machine), counted(predicted.num_steps, "step"),
+             format_grouped(predicted.last_step),
+             predicted.num_traced > 0 ? format("Work is the mean of {} that {} traced.",
+                                               counted(predicted.num_traced, "step"),
+                                               predicted.num_traced == 1 ? "was" : "were")
+                                      : "train --trace N tells which work the time went into.");
+  html += format("<div class=\"scroll\"><table><tr><th>Of a step</th>{}{}</table></div>", head,
+                 beside_rows(rows));
+  if (!predicted.worst.empty())
+    html += format("<div class=\"scroll\"><table><tr><th>Worst predictions</th>{}{}</table></div>",
+                   head, beside_rows(predicted.worst));
+  return html;
+}
+
 std::string checkpoints(const Run& run) {
   if (run.checkpoints.empty()) return {};
   std::string html = "<tr><th>Step</th><th>Size</th><th>Saved on</th></tr>";
@@ -412,7 +446,8 @@ std::string make_page(std::span<const Run> runs, const std::string& made_by) {
   body += runs.size() == 1 ? tiles(runs[0]) : summary_table(runs);
   const std::string curves = charts(runs);
   const bool has_charts = !curves.empty();
-  body += curves + each(runs, "Sessions", sessions) + each(runs, "Samples", samples);
+  body += curves + each(runs, "Predicted beside measured", prediction) +
+          each(runs, "Sessions", sessions) + each(runs, "Samples", samples);
   body += facts_section(runs, runs.size() > 1 ? "Configuration: differences" : "Configuration",
                         &Run::config);
   body += facts_section(runs, runs.size() > 1 ? "Environment: differences" : "Environment",

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -74,6 +76,58 @@ void add_environment(Run& run) {
   if (text.empty()) return;
   try {
     flatten("", parse_json(text, rundir::RunFiles::environment), run.environment);
+  } catch (const UserError& error) {
+    run.notes.push_back(error.what());
+  }
+}
+
+/// A number that is finite; 0 where there is none.
+double seconds_of(const Json& row, std::string_view key) {
+  const Json* value = row.find(key);
+  const bool is_number = value != nullptr && (value->kind() == Json::Kind::number ||
+                                              value->kind() == Json::Kind::integer);
+  const double seconds = is_number ? value->as_double() : 0;
+  return std::isfinite(seconds) ? seconds : 0;
+}
+
+std::int64_t count_of(const Json& object, std::string_view key) {
+  const Json* value = object.find(key);
+  return value != nullptr && value->kind() == Json::Kind::integer ? value->as_integer() : 0;
+}
+
+std::string string_of(const Json& object, std::string_view key) {
+  const Json* value = object.find(key);
+  return value != nullptr && value->kind() == Json::Kind::string ? value->as_string() : "";
+}
+
+PredictedWork work_of(const Json& row) {
+  return {string_of(row, "what"), seconds_of(row, "predicted_s"), seconds_of(row, "measured_s")};
+}
+
+std::vector<PredictedWork> works_of(const Json& object, std::string_view key) {
+  std::vector<PredictedWork> works;
+  const Json* rows = object.find(key);
+  if (rows == nullptr || rows->kind() != Json::Kind::array) return works;
+  for (const Json& row : rows->items()) works.push_back(work_of(row));
+  return works;
+}
+
+void add_prediction(Run& run) {
+  const std::string text = read_text(run, rundir::RunFiles::prediction, false);
+  if (text.empty()) return;
+  try {
+    const Json json = parse_json(text, rundir::RunFiles::prediction);
+    const Json* step = json.find("step");
+    if (step == nullptr || count_of(json, "version") != 1)
+      throw UserError(ExitCode::bad_data, format("{} holds no prediction that this version knows",
+                                                 rundir::RunFiles::prediction));
+    run.predicted = {.machine = string_of(json, "machine"),
+                     .step = work_of(*step),
+                     .num_steps = count_of(json, "steps"),
+                     .last_step = count_of(json, "last_step"),
+                     .num_traced = count_of(json, "traced_steps"),
+                     .kinds = works_of(json, "kinds"),
+                     .worst = works_of(json, "worst")};
   } catch (const UserError& error) {
     run.notes.push_back(error.what());
   }
@@ -152,6 +206,7 @@ Run read_run(const std::string& path) {
   add_metrics(run);
   add_sessions(run);
   add_environment(run);
+  add_prediction(run);
   add_checkpoints(run);
   run.plan = read_text(run, rundir::RunFiles::plan, false);
   run.grids = read_text(run, rundir::RunFiles::grids, false);

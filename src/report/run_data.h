@@ -63,14 +63,32 @@ struct SavedCheckpoint {
   std::string remark;  // the grid; what is wrong with it
 };
 
+/// Seconds of a step that went into one kind of work, or into one instruction.
+struct PredictedWork {
+  std::string what;
+  double predicted_s = 0, measured_s = 0;
+};
+
+/// What a step was predicted to take on a machine, and what it took.
+struct PredictedStep {
+  std::string machine;
+  PredictedWork step;          // measured: the median of the steps
+  std::int64_t num_steps = 0;  // that were measured
+  std::int64_t last_step = 0;
+  std::int64_t num_traced = 0;       // steps whose work is known
+  std::vector<PredictedWork> kinds;  // together the step
+  std::vector<PredictedWork> worst;  // instructions whose predictions are furthest off
+};
+
 struct Run {
   std::string name, path;
   Metrics metrics;
   std::vector<Fact> config, environment;
-  std::string plan;                  // as plan.txt has it
-  std::string grids;                 // among which the planner chose; empty: it did not
-  std::string sample;                // of text, after the last step; empty: none
-  std::vector<RunSession> sessions;  // the first one first
+  std::string plan;                        // as plan.txt has it
+  std::string grids;                       // among which the planner chose; empty: it did not
+  std::optional<PredictedStep> predicted;  // none: the run names no machine
+  std::string sample;                      // of text, after the last step; empty: none
+  std::vector<RunSession> sessions;        // the first one first
   std::vector<SavedCheckpoint> checkpoints;
   std::vector<std::string> notes;  // what could not be read, and what looks odd
 };

@@ -41,7 +41,8 @@ void remove_run(const std::string& dir, checkpoint::Store& store) {
   clear_sessions(dir);
   // The log and the metrics are begun anew by those who write them.
   std::vector<std::string> names = checkpoint::list_model_files(dir);
-  if (file_exists(join_path(dir, RunFiles::sample))) names.emplace_back(RunFiles::sample);
+  for (const char* name : {RunFiles::sample, RunFiles::prediction})
+    if (file_exists(join_path(dir, name))) names.emplace_back(name);
   for (const std::string& name : names) real_files().remove_file(join_path(dir, name));
 }
 

@@ -26,7 +26,8 @@ struct RunFiles {
   static constexpr const char* trace = "traces/steps.json";
   static constexpr const char* sessions = "sessions";  // a folder, see sessions.h
   static constexpr const char* sample = "sample.txt";
-  static constexpr const char* tensorboard = "tensorboard";  // a folder
+  static constexpr const char* prediction = "prediction.json";  // beside what was measured
+  static constexpr const char* tensorboard = "tensorboard";     // a folder
 };
 
 inline std::string grouped(std::size_t number) {

@@ -97,10 +97,7 @@ std::vector<Beside> worst_of(const Timeline& predicted, const Timeline& measured
     const auto same = measured_s.find(what);
     list.push_back({what, seconds, same == measured_s.end() ? 0 : same->second});
   }
-  std::ranges::stable_sort(list, std::ranges::greater{},
-                           [](const Beside& beside) { return std::abs(beside.error_s()); });
-  list.resize(std::min(list.size(), most_worst));
-  return list;
+  return furthest_off(std::move(list), most_worst);
 }
 
 std::string table(const std::string& title, const std::vector<Beside>& rows, double step_s) {
@@ -123,19 +120,20 @@ std::string table(const std::string& title, const std::vector<Beside>& rows, dou
   return text;
 }
 
-Json json_of(const Beside& beside) {
-  return Json::object({{"what", beside.what},
-                       {"predicted_s", beside.predicted_s},
-                       {"measured_s", beside.measured_s}});
-}
-
 Json json_of(const std::vector<Beside>& rows) {
   Json list = Json::array();
-  for (const Beside& row : rows) list.push(json_of(row));
+  for (const Beside& row : rows) list.push(to_json(row));
   return list;
 }
 
 }  // namespace
+
+std::vector<Beside> furthest_off(std::vector<Beside> rows, std::size_t most) {
+  std::ranges::stable_sort(rows, std::ranges::greater{},
+                           [](const Beside& beside) { return std::abs(beside.error_s()); });
+  rows.resize(std::min(rows.size(), most));
+  return rows;
+}
 
 Comparison compare(const Timeline& predicted, const std::string& predicted_file,
                    const Timeline& measured, const std::string& measured_file) {
@@ -162,11 +160,17 @@ std::string to_text(const Comparison& comparison) {
          table("work", rows, step_s) + "\n" + table("worst predictions", comparison.worst, step_s);
 }
 
+Json to_json(const Beside& beside) {
+  return Json::object({{"what", beside.what},
+                       {"predicted_s", beside.predicted_s},
+                       {"measured_s", beside.measured_s}});
+}
+
 Json to_json(const Comparison& comparison) {
   Json ranks = Json::array();
   for (const std::size_t rank : comparison.ranks) ranks.push(rank);
   return Json::object({{"ranks", std::move(ranks)},
-                       {"step", json_of(comparison.step)},
+                       {"step", to_json(comparison.step)},
                        {"kinds", json_of(comparison.kinds)},
                        {"worst", json_of(comparison.worst)}});
 }

@@ -1,6 +1,7 @@
 // A step as it was predicted beside the same step as it was measured: two timelines of one job.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct Comparison {
   std::vector<Beside> worst;  // instructions, waits apart, the largest error first; at most 5
 };
 
+/// The rows of the largest errors, the largest first; at most so many.
+std::vector<Beside> furthest_off(std::vector<Beside> rows, std::size_t most);
+
 /// Requires steps on each rank. Errors: UserError(bad_data) that names both files where they have
 /// no rank in common, or a rank does not do the same in both.
 Comparison compare(const Timeline& predicted, const std::string& predicted_file,
@@ -36,5 +40,6 @@ Comparison compare(const Timeline& predicted, const std::string& predicted_file,
 std::string to_text(const Comparison& comparison);
 /// All numbers; times in seconds.
 Json to_json(const Comparison& comparison);
+Json to_json(const Beside& beside);
 
 }  // namespace fourfold::trace

@@ -58,8 +58,8 @@ void Tracing::write() {
   const trace::Timeline timeline =
       trace::make_timeline(recordings, spec_.program_of, run::describe_rank);
   make_directories(spec_.path.substr(0, spec_.path.rfind('/')));
-  write_file_atomic(spec_.path, trace::to_chrome_json(timeline));
-  spec_.written(recorder_.runs().size());
+  write_file_atomic(spec_.path, trace::to_chrome_json(timeline, spec_.predicted));
+  spec_.written(timeline);
 }
 
 }  // namespace fourfold::train

@@ -10,6 +10,7 @@
 #include "program/program.h"
 #include "run/executor.h"
 #include "trace/recorder.h"
+#include "trace/timeline.h"
 #include "train/observer.h"
 
 namespace fourfold::train {
@@ -26,8 +27,10 @@ struct TraceSpec {
   std::string path;  // of a file, whose folder is made
   /// The program "train" of a rank.
   std::function<program::Program(Rank)> program_of;
-  /// Called on the first rank with how many steps the file that is there now holds.
-  std::function<void(std::size_t)> written;
+  /// The same steps as they were predicted, for the file; null: they were not. On the first rank.
+  const trace::Timeline* predicted = nullptr;
+  /// Called on the first rank with what the file that is there now holds of the run.
+  std::function<void(const trace::Timeline&)> written;
 };
 
 class Tracing : public Observer {

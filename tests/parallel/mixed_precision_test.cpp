@@ -114,6 +114,8 @@ Tensors gradients_on(RunSetup setup, const plan::Grid& grid, std::int64_t accumu
     const auto result =
         run.step_with_gradients(rank, feeder, SmallRun::block(0, 1e-3, 1), gradients);
     if (rank.rank == 0 && loss != nullptr) *loss = loss_of(result);
+    // A whole step, to be compared with its simulation.
+    rank.executor.run("train", SmallRun::block(1, 1e-3, 1), &feeder);
   });
   return gradients;
 }
@@ -333,6 +335,8 @@ Course course_of(DType compute, Stream stream) {
           if (written.name == "positions" || written.name.ends_with(".residual"))
             course.stream.push_back(doubles_of(rank.executor.bytes(written), written.dtype));
         });
+    // A whole step, to be compared with its simulation.
+    rank.executor.run("train", SmallRun::block(1, 0, 1), &feeder);
   });
   return course;
 }

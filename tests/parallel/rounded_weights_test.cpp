@@ -231,6 +231,7 @@ TEST_P(RoundedWeights, are_those_of_the_file_of_a_model) {
         run.generate();
         if (starts) run.train(0);
         run.evaluate();
+        run.train(1);
       });
 }
 

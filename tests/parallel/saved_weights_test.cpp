@@ -35,15 +35,17 @@ Files written(const plan::Grid& grid, const checkpoint::ModelFileSpec& spec) {
   test::RunSetup setup = small_model();
   test::set_grid(setup, grid);
   const TemporaryFolder folder;
-  test::GridRun(setup).run([&](test::GridRun::RankRun& rank) {
-    op::StepBlock block;
-    block.seed = 1;
-    rank.executor.run("init", block);
-    checkpoint::save_model(
-        folder.path(), rank.executor.bundle().at("train"),
-        [&](const program::Buffer& buffer) { return rank.executor.read(buffer); }, &rank.world,
-        spec);
-  });
+  test::GridRun(setup).run(
+      [&](test::GridRun::RankRun& rank) {
+        op::StepBlock block;
+        block.seed = 1;
+        rank.executor.run("init", block);
+        checkpoint::save_model(
+            folder.path(), rank.executor.bundle().at("train"),
+            [&](const program::Buffer& buffer) { return rank.executor.read(buffer); }, &rank.world,
+            spec);
+      },
+      "initial weights are saved, and no step runs");
   Files files;
   for (const std::string& name : checkpoint::list_model_files(folder.path()))
     files[name] = read_file(folder.file(name));

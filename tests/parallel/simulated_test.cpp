@@ -1,97 +1,45 @@
 // Compiled jobs run and simulated: both do the same things in the same order on each stream, and
-// keep every order that the programs demand.
+// keep every order that the programs demand. So they do in the other tests here, whose runs are
+// compared likewise; simulators that are wrong on purpose are told apart.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "program/meetings.h"
 #include "simulate/simulate.h"
 #include "support/grids.h"
-#include "support/order_of_events.h"
 #include "support/outcome.h"
+#include "support/simulated_order.h"
 
 namespace fourfold {
 namespace {
 
+using program::Meetings;
+using program::Stop;
 using test::GridRun;
 using test::RunSetup;
 using test::TimedRank;
 
-/// Four hosts of four devices, slow enough that much is exposed and much is hidden.
-machine::Cluster small_cluster() {
-  machine::Cluster cluster;
-  cluster.name = "small";
-  cluster.device.name = "device";
-  cluster.device.memory_bytes_per_s = 1e10;
-  cluster.device.rates = {{DType::f64, 1e10, {}}, {DType::f32, 2e10, {}}};
-  cluster.device.instruction_s = 1e-6;
-  cluster.device.slowdown_beside_communication = 1.2;
-  machine::Level host, network;
-  host.name = "host";
-  host.units = 4;
-  host.latency_s = 1e-6;
-  host.link_bytes_per_s = 1e10;
-  host.port_bytes_per_s = 2e10;
-  network = host;
-  network.name = "network";
-  network.latency_s = 1e-5;
-  network.link_bytes_per_s = network.port_bytes_per_s = 1e9;
-  cluster.levels = {host, network};
-  return cluster;
-}
-
-/// The first training step of all ranks, as threads, as they record it.
-std::vector<TimedRank> run(const RunSetup& setup, const program::Job& job) {
-  GridRun grid(setup, job);
-  std::vector<TimedRank> ranks(grid.num_ranks());
-  std::mutex mutex;
+/// Runs one step of training on rank threads, which is compared with its simulation.
+void run_step(const RunSetup& setup, GridRun& grid) {
   grid.run([&](GridRun::RankRun& rank) {
     rank.executor.run("init", test::SmallRun::block(0, 0, 1));
-    const program::Program& train = rank.bundle.at("train");
-    trace::Recorder recorder("train", train.instructions.size(), 0, 1);
-    rank.executor.set_recorder(&recorder);
     auto feeder = test::random_batch(setup);
     rank.executor.run("train", test::SmallRun::block(0, 1e-3, 1), &feeder);
-    rank.executor.set_recorder(nullptr);
-    const std::lock_guard lock(mutex);
-    TimedRank& timed = ranks[rank.rank];
-    timed.program = train;
-    for (const trace::Interval& when : recorder.runs()[0].instructions)
-      timed.times.push_back(
-          {1e-9 * static_cast<double>(when.begin_ns), 1e-9 * static_cast<double>(when.end_ns)});
   });
-  return ranks;
 }
-
-std::vector<TimedRank> simulated(const program::Job& job) {
-  const simulate::Simulation simulation =
-      simulate::simulate(job, "train", small_cluster(), simulate::Follow::all_ranks);
-  std::vector<TimedRank> ranks;
-  for (const simulate::SimulatedRank& rank : simulation.ranks) {
-    TimedRank& timed = ranks.emplace_back();
-    timed.program = program::bundle_of(job, Rank(rank.rank)).at("train");
-    for (const simulate::Times& times : rank.times)
-      timed.times.push_back({times.begin_s, times.end_s});
-  }
-  return ranks;
-}
-
-/// Nanoseconds were counted from the start of the machine: as seconds they are rounded.
-constexpr double clock_slack_s = 1e-9;
 
 void expect_same_order(const RunSetup& setup, const program::Job& job) {
-  const std::vector<TimedRank> measured = run(setup, job), predicted = simulated(job);
-  EXPECT_EQ(test::faults_of_order(measured, clock_slack_s), std::vector<std::string>());
-  EXPECT_EQ(test::faults_of_order(predicted, 1e-12), std::vector<std::string>());
-  ASSERT_EQ(measured.size(), predicted.size());
-  for (std::size_t rank = 0; rank < measured.size(); ++rank)
-    EXPECT_EQ(test::order_of_streams(predicted[rank]), test::order_of_streams(measured[rank]))
-        << "rank " << rank;
-  const auto few = simulate::simulate(job, "train", small_cluster());
-  double step_s = 0;
-  for (const TimedRank& rank : predicted)
-    for (const test::When& when : rank.times) step_s = std::max(step_s, when.end_s);
-  EXPECT_NEAR(few.step_s, step_s, 1e-9 * step_s);
+  GridRun grid(setup, job);
+  run_step(setup, grid);
+  const machine::Cluster cluster = test::slow_cluster();
+  const auto all = simulate::simulate(job, "train", cluster, simulate::Follow::all_ranks);
+  const auto few = simulate::simulate(job, "train", cluster);
+  EXPECT_NEAR(few.step_s, all.step_s, 1e-9 * all.step_s);
 }
 
 TEST(SimulatedRuns, of_models_on_grids_have_the_order_of_real_ones) {
@@ -115,7 +63,8 @@ TEST(SimulatedRuns, of_models_on_grids_have_the_order_of_real_ones) {
   std::printf("%zu grids\n", count);
 }
 
-TEST(SimulatedRuns, of_pipelines_have_the_order_of_real_ones) {
+/// Six blocks, three micro-batches of eight samples.
+RunSetup pipelined_model() {
   RunSetup setup;
   setup.gpt = {.num_layers = 6,
                .num_attention_heads = 8,
@@ -124,6 +73,28 @@ TEST(SimulatedRuns, of_pipelines_have_the_order_of_real_ones) {
                .max_position_embeddings = 6,
                .vocab_size = 40};
   setup.plan = {.global_batch_size = 24, .micro_batch_size = 4, .seq_length = 6};
+  return setup;
+}
+
+program::Job pipeline_of(const RunSetup& setup, const std::vector<plan::Grid>& grids,
+                         const std::vector<std::int64_t>& layers, pipeline::Schedule schedule) {
+  const plan::Grid& first = grids[0];
+  const auto graphs = model::build(setup.model(),
+                                   {setup.plan.micro_batch_size * first.z * first.data.value(),
+                                    setup.plan.seq_length, setup.plan.global_batch_size},
+                                   setup.optimizer);
+  plan::PlanSpec spec = setup.plan;
+  spec.pipeline = {.stages = static_cast<std::int64_t>(grids.size()),
+                   .schedule = schedule,
+                   .layers = layers,
+                   .grids = grids};
+  const auto staged = plan::plan_stages(graphs, spec);
+  const auto& [model, plan] = std::get<plan::PlannedModel>(staged);
+  return compile::compile(model, plan, kernels::cpu::target(1));
+}
+
+TEST(SimulatedRuns, of_pipelines_have_the_order_of_real_ones) {
+  const RunSetup setup = pipelined_model();
   struct Pipeline {
     std::vector<plan::Grid> grids;
     std::vector<std::int64_t> layers;
@@ -133,22 +104,134 @@ TEST(SimulatedRuns, of_pipelines_have_the_order_of_real_ones) {
         Pipeline{{{.x = 2, .data = 1}, {.data = 2}, {.y = 2, .data = 1}, {.z = 2, .data = 1}},
                  {1, 1, 1, 3}}})
     for (const auto schedule : {pipeline::Schedule::gpipe, pipeline::Schedule::one_f_one_b,
-                                pipeline::Schedule::eager_one_f_one_b}) {
-      const plan::Grid& first = pipeline.grids[0];
-      const auto graphs = model::build(setup.model(),
-                                       {setup.plan.micro_batch_size * first.z * first.data.value(),
-                                        setup.plan.seq_length, setup.plan.global_batch_size},
-                                       setup.optimizer);
-      plan::PlanSpec spec = setup.plan;
-      spec.pipeline = {.stages = static_cast<std::int64_t>(pipeline.grids.size()),
-                       .schedule = schedule,
-                       .layers = pipeline.layers,
-                       .grids = pipeline.grids};
-      const auto staged = plan::plan_stages(graphs, spec);
-      const auto& [model, plan] = std::get<plan::PlannedModel>(staged);
-      expect_same_order(setup, compile::compile(model, plan, kernels::cpu::target(1)));
-    }
+                                pipeline::Schedule::eager_one_f_one_b})
+      expect_same_order(setup, pipeline_of(setup, pipeline.grids, pipeline.layers, schedule));
 }
+
+// --- simulators that are wrong on purpose
+
+/// A job, a step of it as it ran, and who meets whom in it.
+struct Ran {
+  std::string name;
+  program::Job job;
+  std::size_t place = 0;  // of the program in each bundle
+  std::vector<TimedRank> measured;
+  Meetings meetings;
+};
+
+Ran ran(const std::string& name, const RunSetup& setup, const program::Job& job) {
+  GridRun grid(setup, job);
+  run_step(setup, grid);
+  Ran result{name, job, 0, {}, {}};
+  while (job.classes[0].programs[result.place].name != "train") ++result.place;
+  result.measured = test::timed(job, result.place, grid.recorded());
+  result.meetings = program::meetings(job, result.place);
+  return result;
+}
+
+/// A grid, and a pipeline whose stages lie differently.
+std::vector<Ran> runs() {
+  RunSetup grid = test::first_model();
+  grid.plan.overlap.weight_gradients = plan::WeightGradients::beside;
+  test::set_grid(grid, {.x = 4, .data = 2});
+  const RunSetup staged = pipelined_model();
+  return {ran("grid", grid, GridRun::compile_job(grid)),
+          ran("pipeline", staged,
+              pipeline_of(staged, {{.x = 2, .data = 1}, {.y = 2, .data = 2}}, {2, 4},
+                          pipeline::Schedule::one_f_one_b))};
+}
+
+simulate::Simulation simulated(const Ran& run, const Meetings& meetings,
+                               const machine::Cluster& cluster) {
+  return simulate::simulate(run.job, run.place, meetings, cluster, simulate::Follow::all_ranks);
+}
+
+/// What the test of every run says of such a simulation; `cluster` is the one that it should be on.
+std::vector<std::string> said_of(const Ran& run, const simulate::Simulation& simulation,
+                                 const machine::Cluster& cluster) {
+  return test::contradictions(run.measured, test::timed(run.job, run.place, simulation), cluster);
+}
+
+std::size_t count_waits(const Meetings& meetings) {
+  std::size_t count = 0;
+  for (const program::Stops& stops : meetings.classes)
+    for (const std::vector<Stop>& stream : stops.streams)
+      count += static_cast<std::size_t>(std::ranges::count(stream, Stop::Kind::wait, &Stop::kind));
+  return count;
+}
+
+/// Some thirty waits are left out, each alone. Such a simulation is caught, or has the times of
+/// the sound one: nothing was left to wait for.
+TEST(SimulatedRuns, are_told_from_those_of_a_simulator_that_drops_a_wait) {
+  const machine::Cluster cluster = test::slow_cluster();
+  for (const Ran& run : runs()) {
+    SCOPED_TRACE(run.name);
+    const std::size_t every = count_waits(run.meetings) / 30;
+    const simulate::Simulation sound = simulated(run, run.meetings, cluster);
+    std::size_t waits = 0, left_out = 0, caught = 0;
+    for (std::size_t of = 0; of < run.meetings.classes.size(); ++of)
+      for (std::size_t stream = 0; stream < run.meetings.classes[of].streams.size(); ++stream)
+        for (std::size_t stop = 0; stop < run.meetings.classes[of].streams[stream].size(); ++stop) {
+          if (run.meetings.classes[of].streams[stream][stop].kind != Stop::Kind::wait) continue;
+          if (waits++ % every != 0) continue;
+          Meetings mutant = run.meetings;
+          std::vector<Stop>& list = mutant.classes[of].streams[stream];
+          list.erase(list.begin() + static_cast<std::ptrdiff_t>(stop));
+          const simulate::Simulation wrong = simulated(run, mutant, cluster);
+          const bool is_same =
+              std::ranges::equal(wrong.ranks, sound.ranks, {}, &simulate::SimulatedRank::times,
+                                 &simulate::SimulatedRank::times);
+          EXPECT_EQ(said_of(run, wrong, cluster).empty(), is_same) << "wait " << waits - 1;
+          caught += is_same ? 0 : 1;
+          ++left_out;
+        }
+    std::printf("%s: %zu of %zu waits left out, %zu caught, the others change nothing\n",
+                run.name.c_str(), left_out, waits, caught);
+    EXPECT_GE(caught, 10U);
+  }
+}
+
+TEST(SimulatedRuns, are_told_from_those_of_a_simulator_whose_links_cost_nothing) {
+  machine::Cluster cluster = test::slow_cluster();
+  cluster.device.instruction_s = 0;
+  for (machine::Level& level : cluster.levels) level.latency_s = 0;
+  for (const Ran& run : runs()) {
+    SCOPED_TRACE(run.name);
+    EXPECT_EQ(said_of(run, simulated(run, run.meetings, cluster), cluster),
+              std::vector<std::string>());
+    for (std::size_t level = 0; level < cluster.levels.size(); ++level) {
+      machine::Cluster mutant = cluster;
+      mutant.levels[level].link_bytes_per_s = mutant.levels[level].port_bytes_per_s = 1e18;
+      EXPECT_NE(said_of(run, simulated(run, run.meetings, mutant), cluster),
+                std::vector<std::string>())
+          << mutant.levels[level].name;
+    }
+  }
+}
+
+/// Half of the members of each group do not wait for the other half. Hosts of three devices, so
+/// that halves lie differently, and one is later than the other.
+TEST(SimulatedRuns, are_told_from_those_of_a_simulator_whose_collectives_start_early) {
+  const machine::Cluster cluster = test::slow_cluster(3);
+  const Ran run = std::move(runs().front());
+  EXPECT_EQ(said_of(run, simulated(run, run.meetings, cluster), cluster),
+            std::vector<std::string>());
+  Meetings mutant = run.meetings;
+  std::size_t halved = 0;
+  for (std::size_t rank = 0; rank < mutant.ranks.size(); ++rank)
+    for (std::uint32_t& group : mutant.ranks[rank].groups) {
+      const program::Communicators::Entry& entry = run.meetings.communicators[group];
+      const std::size_t half = entry.members.size() / 2;
+      if (half < 2) continue;
+      const std::size_t first = entry.members.position(Rank(rank)).value() / half * half;
+      group = mutant.communicators.number({"half " + entry.name, entry.members.range(first, half)});
+      ++halved;
+    }
+  EXPECT_GT(halved, 0U);
+  EXPECT_NE(said_of(run, simulated(run, mutant, cluster), cluster), std::vector<std::string>());
+}
+
+// --- what a schedule hides
 
 /// A simulated step of two stages of a rank each, on hosts of their own.
 double pipeline_step_s(pipeline::Schedule schedule, bool overlaps, double link_bytes_per_s) {
@@ -167,7 +250,7 @@ double pipeline_step_s(pipeline::Schedule schedule, bool overlaps, double link_b
   spec.pipeline = {.stages = 2, .schedule = schedule, .layers = {4, 4}, .grids = {one, one}};
   const auto staged = plan::plan_stages(graphs, spec);
   const auto& [model, plan] = std::get<plan::PlannedModel>(staged);
-  machine::Cluster cluster = small_cluster();
+  machine::Cluster cluster = test::slow_cluster();
   cluster.levels[0].units = 1;
   cluster.levels[1].link_bytes_per_s = cluster.levels[1].port_bytes_per_s = link_bytes_per_s;
   return simulate::simulate(compile::compile(model, plan, kernels::cpu::target(1)), "train",

@@ -202,7 +202,8 @@ TEST(Verified, faults_are_found_in_the_text_of_a_job_alone) {
   EXPECT_GE(kinds.size(), 30U);
 }
 
-/// How a run of possibly broken programs ends: the losses of three steps, or why there are none.
+/// How a run of possibly broken programs ends: the losses of three steps, or why there are none. It
+/// is not compared with a simulation, which requires programs without faults.
 struct Ending {
   std::vector<double> losses;
   std::string fault;

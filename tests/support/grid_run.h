@@ -5,12 +5,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/threads.h"
 #include "program/bind.h"
 #include "program/job.h"
+#include "support/simulated_order.h"
 #include "support/small_run.h"
 
 namespace fourfold::test {
@@ -99,18 +102,30 @@ class GridRun {
   std::size_t num_ranks() const { return job_.ranks.size(); }
   program::Bundle bundle_of(std::size_t rank) const { return program::bundle_of(job_, Rank(rank)); }
 
-  /// Calls the body on every rank, each in its own thread.
-  void run(const std::function<void(RankRun&)>& body) {
+  /// Calls the body on every rank, each in its own thread. The first step of training that the body
+  /// runs as a whole, not instruction by instruction, is then compared with the simulation of the
+  /// job. `not_compared` says why a body has none, or must not be watched. What runs on another
+  /// device than the CPU is not compared: while steps are recorded it works in another way.
+  void run(const std::function<void(RankRun&)>& body, std::string_view not_compared = {}) {
+    const bool is_compared = not_compared.empty() && !setup_.backend;
+    std::optional<StepRecorders> recorders;
+    if (is_compared) recorders.emplace(job_);
     comm::ThreadJob job(num_ranks());
     job.run([&](comm::World& world) {
       const program::Bundle bundle = bundle_of(world.rank().index());
       const std::unique_ptr<run::Backend> backend = make_backend(world);
       run::Executor executor(bundle, *backend);
+      if (is_compared) executor.set_recorder(&(*recorders)[world.rank().index()]);
       RankRun rank{world.rank().index(), world, bundle, executor,
                    dynamic_cast<run::CpuBackend*>(backend.get())};
       body(rank);
     });
+    if (!is_compared) return;
+    recorded_ = recorders->runs();
+    expect_like_simulated(job_, recorded_);
   }
+  /// The step of the last run that was compared, by rank.
+  const std::vector<trace::RecordedRun>& recorded() const { return recorded_; }
 
   /// What this rank holds of a tensor goes into `tensors`; ranks may call at the same time. Throws
   /// InternalError where two ranks hold different values of one element.
@@ -191,6 +206,7 @@ class GridRun {
   static constexpr double unset = -1.2345678e300;
   RunSetup setup_;
   program::Job job_;
+  std::vector<trace::RecordedRun> recorded_;
   std::mutex mutex_;
 };
 

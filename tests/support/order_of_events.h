@@ -46,6 +46,11 @@ inline std::vector<std::string> faults_of_order(const std::vector<TimedRank>& ra
     std::vector<double> stream_end_s(program.streams.size(), 0);
     std::vector<double> recorded_s(program.num_events, 0);
     std::map<std::string, std::size_t> numbers;
+    std::vector<std::string> group_names;
+    for (const program::Group& group : program.groups) {
+      std::string& name = group_names.emplace_back(group.name);
+      for (const Rank member : group.members) name += format(" {}", member.index());
+    }
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
       double& end_s = stream_end_s[program.instructions[i].stream.index()];
       const program::What& what = program.instructions[i].what;
@@ -63,10 +68,8 @@ inline std::vector<std::string> faults_of_order(const std::vector<TimedRank>& ra
       std::visit(
           [&]<class Kind>(const Kind& kind) {
             if constexpr (program::Collective<Kind>) {
-              const program::Group& group = program.groups[kind.group.index()];
-              if (group.members.size() < 2) return;
-              meets = group.name;
-              for (const Rank member : group.members) meets += format(" {}", member.index());
+              if (program.groups[kind.group.index()].members.size() > 1)
+                meets = group_names[kind.group.index()];
             } else if constexpr (std::is_same_v<Kind, program::Send>) {
               meets = format("{} to {} tag {}", rank, kind.peer.index(), kind.tag);
             } else if constexpr (std::is_same_v<Kind, program::Recv>) {

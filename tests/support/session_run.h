@@ -84,7 +84,8 @@ struct SessionSetup {
   std::function<void(std::size_t rank, std::int64_t program)> begins = {};
 };
 
-/// Runs it; what rank 0 was told. Errors: those of the session.
+/// Runs it and compares its first step with the simulation of the job; what rank 0 was told.
+/// Errors: those of the session.
 inline Told run_session(const SessionSetup& setup) {
   class Listener : public train::Observer {
    public:
@@ -116,6 +117,7 @@ inline Told run_session(const SessionSetup& setup) {
   const GridRun grid(setup.run);
   Told told;
   std::atomic<bool> all_were_stopped{true};
+  StepRecorders recorders(grid.job());
   comm::ThreadJob job(grid.num_ranks());
   job.run([&](comm::World& world) {
     const std::size_t number = world.rank().index();
@@ -129,6 +131,7 @@ inline Told run_session(const SessionSetup& setup) {
                           if (setup.begins) setup.begins(number, program);
                         });
     run::Executor executor(bundle, backend);
+    executor.set_recorder(&recorders[number]);
     GridRun::RankRun rank{number, world, bundle, executor, &cpu};
     if (setup.before) setup.before(rank);
     Listener listener(setup, rank, number == 0 ? &told : nullptr);
@@ -153,6 +156,7 @@ inline Told run_session(const SessionSetup& setup) {
     if (!session.train(course).was_stopped) all_were_stopped = false;
   });
   told.was_stopped = all_were_stopped;
+  expect_like_simulated(grid.job(), recorders.runs());
   return told;
 }
 

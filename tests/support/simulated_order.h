@@ -1,14 +1,21 @@
 // A simulation of a job beside what its ranks did when they ran: in what its events contradict the
 // programs, or the run. Header only.
+//
+// Every test that runs a compiled job on rank threads asks for this (grid_run.h, session_run.h), of
+// one step.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "base/format.h"
+#include "base/mesh.h"
 #include "machine/cluster.h"
 #include "program/job.h"
 #include "simulate/simulate.h"
@@ -69,12 +76,28 @@ inline std::vector<TimedRank> timed(const program::Job& job, std::size_t program
   return ranks;
 }
 
+/// Seconds that so many bytes take at least from each to each of some ranks, or between two: each
+/// unit of each level needs what the members outside it have, through its port.
+inline double least_exchange_s(const machine::Cluster& cluster, const Ranks& members,
+                               double bytes) {
+  double least_s = 0;
+  for (std::size_t level = 0; level < cluster.levels.size(); ++level) {
+    std::map<std::int64_t, std::size_t> of_unit;  // so many members
+    for (const Rank rank : members)
+      ++of_unit[static_cast<std::int64_t>(rank.index()) / cluster.ranks_per_device /
+                cluster.devices_below(level)];
+    for (const auto& [unit, count] : of_unit)
+      least_s = std::max(least_s, static_cast<double>(members.size() - count) /
+                                      static_cast<double>(members.size()) * bytes /
+                                      std::max(cluster.levels[level].port_bytes_per_s,
+                                               cluster.levels[level].group_bytes_per_s));
+  }
+  return least_s;
+}
+
 /// The first instruction that takes less than it must, by the price of the computation, or by the
-/// payload and the fastest port; empty: none does.
+/// payload and the ports on its way; empty: none does. Requires a cluster without measured groups.
 inline std::string too_short(const std::vector<TimedRank>& ranks, const machine::Cluster& cluster) {
-  double fastest = 0;
-  for (const machine::Level& level : cluster.levels)
-    fastest = std::max(fastest, level.port_bytes_per_s);
   for (const auto& [program, times] : ranks)
     for (std::size_t i = 0; i < times.size(); ++i) {
       const program::Instruction& instruction = program.instructions[i];
@@ -82,14 +105,16 @@ inline std::string too_short(const std::vector<TimedRank>& ranks, const machine:
       std::visit(
           [&]<class Kind>(const Kind& what) {
             if constexpr (program::Collective<Kind>) {
-              const auto n = static_cast<double>(program.groups[what.group.index()].members.size());
               double bytes = 0;
               program::for_each_tensor(what, [&](const auto& from, const auto& to) {
                 bytes += static_cast<double>(std::max(from.bytes(), to.bytes()));
               });
-              least_s = (n - 1) / n * bytes / fastest;
+              least_s =
+                  least_exchange_s(cluster, program.groups[what.group.index()].members, bytes);
             } else if constexpr (std::is_same_v<Kind, program::Send>) {
-              least_s = static_cast<double>(what.from.bytes()) / fastest;
+              // Both ends count as members, and each has half of what they have together.
+              least_s = least_exchange_s(cluster, {program.rank, what.peer},
+                                         2 * static_cast<double>(what.from.bytes()));
             } else if constexpr (std::is_same_v<Kind, program::Compute>) {
               least_s = simulate::compute_s(cluster, program, what);
             }
@@ -122,6 +147,61 @@ inline std::vector<std::string> contradictions(const std::vector<TimedRank>& mea
     if (order_of_streams(simulated[rank]) != order_of_streams(measured[rank]))
       list.push_back(format("rank {}: a stream has another order than in the run", rank));
   return list;
+}
+
+/// Where each rank of a job writes down one step; made before any rank begins.
+class StepRecorders {
+ public:
+  static constexpr const char* recorded = "train";
+
+  explicit StepRecorders(const program::Job& job) {
+    for (const program::Binding& binding : job.ranks)
+      recorders_.emplace_back(recorded,
+                              job.classes[binding.of_class].at(recorded).instructions.size(), 0, 1);
+  }
+  /// Ranks may ask at the same time, each for its own.
+  trace::Recorder& operator[](std::size_t rank) { return recorders_[rank]; }
+  /// By rank; nothing where a rank has ended no step.
+  std::vector<trace::RecordedRun> runs() const {
+    std::vector<trace::RecordedRun> list;
+    for (const trace::Recorder& recorder : recorders_) {
+      if (recorder.runs().empty()) return {};
+      list.push_back(recorder.runs().front());
+    }
+    return list;
+  }
+
+ private:
+  std::vector<trace::Recorder> recorders_;
+};
+
+/// How the simulation of a job on a slow cluster contradicts a step of it that ran; `runs` by rank.
+inline std::vector<std::string> contradictions(const program::Job& job,
+                                               const std::vector<trace::RecordedRun>& runs) {
+  const machine::Cluster cluster = slow_cluster();
+  const auto is_step = [](const program::Program& one) {
+    return one.name == StepRecorders::recorded;
+  };
+  const auto& programs = job.classes[0].programs;
+  const auto place =
+      static_cast<std::size_t>(std::ranges::find_if(programs, is_step) - programs.begin());
+  return contradictions(
+      timed(job, place, runs),
+      timed(job, place,
+            simulate::simulate(job, StepRecorders::recorded, cluster, simulate::Follow::all_ranks)),
+      cluster);
+}
+
+/// A failure for each contradiction, and where no step was recorded.
+inline void expect_like_simulated(const program::Job& job,
+                                  const std::vector<trace::RecordedRun>& runs) {
+  if (runs.empty()) {
+    ADD_FAILURE() << "no whole step of the job ran on all ranks, which its simulation could be "
+                     "compared with; run one, or say why there is none";
+    return;
+  }
+  for (const std::string& text : contradictions(job, runs))
+    ADD_FAILURE() << "the simulation of the job: " << text;
 }
 
 }  // namespace fourfold::test

@@ -192,22 +192,24 @@ TEST(Memory, the_final_weights_take_two_pieces_of_a_rank_and_not_the_model) {
       std::filesystem::temp_directory_path() / format("fourfold-memory-weights-{}", ::getpid());
   std::filesystem::create_directories(folder);
   std::int64_t before = 0, after = 0, weights = 0;
-  test::GridRun(setup).run([&](test::GridRun::RankRun& rank) {
-    rank.executor.run("init", {});
-    rank.world.barrier();
-    if (rank.rank == 0) before = settle();
-    rank.world.barrier();
-    checkpoint::save_model(
-        folder.string(), rank.bundle.at("train"),
-        [&](const program::Buffer& buffer) { return rank.executor.read(buffer); }, &rank.world,
-        spec);
-    rank.world.barrier();
-    if (rank.rank != 0) return;
-    after = status_bytes("VmHWM:");
-    for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
-      if (buffer.role == program::BufferRole::parameter)
-        weights += buffer.global.elements() * size_bytes(buffer.dtype);
-  });
+  test::GridRun(setup).run(
+      [&](test::GridRun::RankRun& rank) {
+        rank.executor.run("init", {});
+        rank.world.barrier();
+        if (rank.rank == 0) before = settle();
+        rank.world.barrier();
+        checkpoint::save_model(
+            folder.string(), rank.bundle.at("train"),
+            [&](const program::Buffer& buffer) { return rank.executor.read(buffer); }, &rank.world,
+            spec);
+        rank.world.barrier();
+        if (rank.rank != 0) return;
+        after = status_bytes("VmHWM:");
+        for (const program::Buffer& buffer : rank.bundle.at("train").buffers)
+          if (buffer.role == program::BufferRole::parameter)
+            weights += buffer.global.elements() * size_bytes(buffer.dtype);
+      },
+      "weights are saved, and no step runs");
   std::filesystem::remove_all(folder);
   std::printf("weights %s, taken while they were written %s, at most %s\n",
               format_bytes(weights).c_str(), format_bytes(after - before).c_str(),
@@ -257,12 +259,14 @@ TEST(Memory, the_peak_of_all_ranks_is_what_was_planned_with_any_switches) {
 #endif
   const auto train = [](const RunSetup& setup) {
     test::GridRun run(setup);
-    run.run([&](test::GridRun::RankRun& rank) {
-      rank.executor.run("init", SmallRun::block(0, 0, 1));
-      test::FixedFeeder feeder = test::random_batch(setup);
-      for (std::int64_t step = 0; step < 2; ++step)
-        rank.executor.run("train", SmallRun::block(step, 1e-3, 1), &feeder);
-    });
+    run.run(
+        [&](test::GridRun::RankRun& rank) {
+          rank.executor.run("init", SmallRun::block(0, 0, 1));
+          test::FixedFeeder feeder = test::random_batch(setup);
+          for (std::int64_t step = 0; step < 2; ++step)
+            rank.executor.run("train", SmallRun::block(step, 1e-3, 1), &feeder);
+        },
+        "what a comparison takes would count as memory of the ranks");
     std::int64_t planned = 0;
     for (std::size_t rank = 0; rank < run.num_ranks(); ++rank) {
       const program::Bundle bundle = run.bundle_of(rank);

@@ -116,6 +116,67 @@ TEST_F(Simulated, what_was_predicted_stands_beside_what_was_measured) {
   EXPECT_NE(other.text.find("are of different jobs"), std::string::npos) << other.text;
 }
 
+TEST_F(Simulated, a_run_says_at_its_end_how_far_the_prediction_was_off_and_in_which_work) {
+  const std::string run = path("run"), page = path("page.html");
+  const CommandResult outcome =
+      run_fourfold(format("train {} --set run.dir={} --set train.steps=5 --set "
+                          "run.machine=dgx-h100 --trace 2",
+                          on_four_ranks, run));
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  for (const char* words : {"predicted ", " a step on dgx-h100, ", "median of 4", "furthest off "})
+    EXPECT_NE(outcome.text.find(words), std::string::npos) << words << "\n" << outcome.text;
+  // In the folder: the step that simulate predicts, and the classes of a timeline.
+  const Json kept = parse_json(read_file(run + "/prediction.json"), "prediction.json");
+  const Json simulated = json_of(std::string(on_four_ranks) + " --machine dgx-h100");
+  EXPECT_NEAR(number(*kept.find("step"), "predicted_s"), number(simulated, "step_s"), 1e-12);
+  EXPECT_GT(number(*kept.find("step"), "measured_s"), 0);
+  EXPECT_EQ(kept.find("traced_steps")->as_integer(), 2);
+  EXPECT_EQ(kept.find("worst")->items().size(), 5U);
+  double predicted_s = 0;
+  for (const Json& kind : kept.find("kinds")->items()) predicted_s += number(kind, "predicted_s");
+  EXPECT_NEAR(predicted_s, number(simulated, "step_s"), 1e-8);
+  // In the timeline, which summary reads without another file.
+  const std::string steps = run + "/traces/steps.json";
+  const std::string text = read_file(steps);
+  EXPECT_EQ(ChromeTraceCheck(parse_json(text, steps)).faults, std::vector<std::string>());
+  EXPECT_TRUE(trace::parse_timeline_file(text, steps).predicted.has_value());
+  const CommandResult summary = run_fourfold("trace summary " + run);
+  for (const char* words : {"predicted beside measured", "\nstep ", "\nworst predictions "})
+    EXPECT_NE(summary.text.find(words), std::string::npos) << words << "\n" << summary.text;
+  const Json numbers =
+      parse_json(run_fourfold("trace summary " + run + " --json").text, "trace summary");
+  EXPECT_EQ(*numbers.find("beside")->find("worst"), *kept.find("worst"));
+  // And on the page.
+  ASSERT_EQ(run_fourfold(format("report {} -o {}", run, page)).code, 0);
+  const std::string html = read_file(page);
+  for (const char* words : {"Predicted beside measured", "On dgx-h100; ", "Worst predictions"})
+    EXPECT_NE(html.find(words), std::string::npos) << words;
+}
+
+TEST_F(Simulated, a_run_that_is_not_traced_knows_its_step_and_one_without_a_machine_nothing) {
+  const auto train = [&](const std::string& run, const std::string& more) {
+    const CommandResult outcome = run_fourfold(
+        format("train {} --set run.dir={} --set train.steps=4 {}", on_four_ranks, path(run), more));
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    return outcome.text;
+  };
+  const std::string named = train("named", "--set run.machine=dgx-h100");
+  for (const char* words : {"median of 3", "exposed communication ", "--trace N tells"})
+    EXPECT_NE(named.find(words), std::string::npos) << words << "\n" << named;
+  const Json kept = parse_json(read_file(path("named/prediction.json")), "prediction.json");
+  EXPECT_EQ(kept.find("traced_steps")->as_integer(), 0);
+  EXPECT_EQ(kept.find("kinds")->items().size(), 2U);
+  const std::string none = train("none", "");
+  EXPECT_EQ(none.find("furthest off"), std::string::npos) << none;
+  EXPECT_FALSE(file_exists(path("none/prediction.json")));
+  const std::string small = train("small", "--set run.machine=workstation");
+  EXPECT_NE(small.find("no time of a step is predicted"), std::string::npos) << small;
+  EXPECT_FALSE(file_exists(path("small/prediction.json")));
+  // A run in place of another leaves nothing of it.
+  train("named", "--overwrite");
+  EXPECT_FALSE(file_exists(path("named/prediction.json")));
+}
+
 TEST_F(Simulated, a_sweep_has_a_line_for_each_number_of_ranks_and_says_which_cannot_be) {
   const std::string sweep =
       "configs/paper/gpt-80b.yaml --machine perlmutter-40gb --sweep ranks=64,100,1024";

@@ -153,6 +153,34 @@ TEST(ReadMetrics, evaluations_are_compared_by_the_batches_that_all_of_them_take)
       << "the step was done again";
 }
 
+TEST(Page, what_was_predicted_stands_beside_what_was_measured) {
+  report::Run run;
+  run.name = "one";
+  EXPECT_EQ(make_page(std::span(&run, 1), "Fourfold").find("Predicted beside measured"),
+            std::string::npos);
+  run.predicted = PredictedStep{.machine = "a<b",
+                                .step = {"step", 0.5e-3, 1e-3},
+                                .num_steps = 6,
+                                .last_step = 1007,
+                                .num_traced = 2,
+                                .kinds = {{"exposed z.weights", 0.25e-3, 0}},
+                                .worst = {{"contract a, b -> c", 0.125e-3, 0.5e-3}}};
+  const std::string page = make_page(std::span(&run, 1), "Fourfold");
+  for (const char* part :
+       {"<h2>Predicted beside measured</h2>",
+        "On a&lt;b; the step is the median of 6 steps up to step 1,007. Work is the mean of 2 "
+        "steps that were traced.",
+        "<td>step</td><td>0.500</td><td>1.000</td><td>0.50</td>",
+        "<td>exposed z.weights</td><td>0.250</td><td>0.000</td><td>&ndash;</td>",
+        "<td>contract a, b -&gt; c</td><td>0.125</td><td>0.500</td><td>0.25</td>"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  run.predicted->num_traced = 0;
+  run.predicted->worst.clear();
+  const std::string untraced = make_page(std::span(&run, 1), "Fourfold");
+  EXPECT_NE(untraced.find("train --trace N tells"), std::string::npos);
+  EXPECT_EQ(untraced.find("Worst predictions"), std::string::npos);
+}
+
 TEST(Chart, a_few_values_far_above_the_others_do_not_flatten_them) {
   std::vector<Point> points;
   for (int step = 1; step <= 200; ++step)

@@ -77,6 +77,37 @@ TEST(ReadRuns, the_environment_is_flat_with_lists_on_one_line) {
   EXPECT_EQ(run.environment[2].value, "a b");
 }
 
+TEST(ReadRuns, a_prediction_is_read_and_one_that_cannot_be_becomes_a_note) {
+  const TemporaryFolder folder;
+  const std::string path = new_folder(folder, "run");
+  write_bytes(path + "/metrics.jsonl", two_steps);
+  EXPECT_FALSE(read_one(path).predicted.has_value());
+  write_bytes(path + "/prediction.json",
+              R"({"version": 1, "machine": "m", "last_step": 7, "steps": 6, "traced_steps": 2,
+                  "step": {"what": "step", "predicted_s": 0.5, "measured_s": 1},
+                  "kinds": [{"what": "gemm", "predicted_s": 0.25, "measured_s": null}, 3],
+                  "worst": "none"})");
+  const report::Run run = read_one(path);
+  ASSERT_TRUE(run.predicted.has_value());
+  EXPECT_EQ(run.predicted->machine, "m");
+  EXPECT_EQ(run.predicted->last_step, 7);
+  EXPECT_EQ(run.predicted->num_steps, 6);
+  EXPECT_EQ(run.predicted->num_traced, 2);
+  EXPECT_EQ(run.predicted->step.predicted_s, 0.5);
+  EXPECT_EQ(run.predicted->step.measured_s, 1);
+  ASSERT_EQ(run.predicted->kinds.size(), 2U);
+  EXPECT_EQ(run.predicted->kinds[0].what, "gemm");
+  EXPECT_EQ(run.predicted->kinds[0].predicted_s, 0.25);
+  EXPECT_EQ(run.predicted->kinds[0].measured_s, 0);
+  EXPECT_TRUE(run.predicted->worst.empty());
+  for (const char* bad : {"[]", "{\"version\": 1}", "{\"version\": 2, \"step\": {}}", "{"}) {
+    write_bytes(path + "/prediction.json", bad);
+    const report::Run damaged = read_one(path);
+    EXPECT_FALSE(damaged.predicted.has_value()) << bad;
+    EXPECT_TRUE(has_note(damaged, "prediction.json")) << bad;
+  }
+}
+
 TEST(ReadRuns, a_damaged_checkpoint_is_listed_with_what_is_wrong) {
   const TemporaryFolder folder;
   const std::string path = new_folder(folder, "run"),

@@ -55,6 +55,15 @@ TEST(Comparison, puts_the_worst_prediction_first_and_leaves_out_waits) {
   for (const std::string& line : split(to_text(comparison), '\n')) EXPECT_LE(line.size(), 100U);
 }
 
+TEST(Comparison, rows_are_ordered_by_how_far_they_are_off_either_way) {
+  const std::vector<Beside> rows = {{"a", 5, 6}, {"b", 9, 5}, {"c", 1, 1}, {"d", 2, 5}};
+  const std::vector<Beside> most = furthest_off(rows, 2);
+  ASSERT_EQ(most.size(), 2U);
+  EXPECT_EQ(most[0].what, "b");
+  EXPECT_EQ(most[1].what, "d");
+  EXPECT_EQ(furthest_off(rows, 9).size(), 4U);
+}
+
 TEST(Comparison, looks_at_the_ranks_that_both_have) {
   Timeline one = prediction();
   one.ranks.erase(one.ranks.begin());
