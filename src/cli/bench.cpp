@@ -54,21 +54,15 @@ const std::vector<std::vector<std::string>> gpu_layers = {
 
 /// The job whose step is measured, on a device: "cpu" or "cuda".
 job::Job job_of(ConfigSource source, const BenchArguments& arguments, const std::string& device) {
-  const bool is_bf16 =
-      arguments.dtype == "bf16" || (arguments.dtype.empty() && source.files.empty());
   // A key, so that what follows from it follows here too.
-  std::string compute;
-  if (device == "cuda" && is_bf16)
-    compute = "bf16";
-  else if (!arguments.dtype.empty())
-    compute = arguments.dtype == "fp64" ? "fp64" : "fp32";
+  std::string compute = arguments.dtype == "tf32" ? "fp32" : arguments.dtype;
+  if (compute.empty() && device == "cuda" && source.files.empty()) compute = "bf16";
   if (!compute.empty()) source.sets.push_back("precision.compute=" + compute);
   config::Config config = load_config(source);
   refuse_open_grid(config);
   config.device = device;
   config.kernel_table = config::KernelTable::builtin;  // another one is about to be measured
   if (arguments.threads > 0) config.threads = arguments.threads;
-  if (config.device == "cpu") job::check_trainable(config);
   job::resolve_model(config);
   return job::make_job(std::move(config));
 }
@@ -166,15 +160,16 @@ void bench_kernels(const BenchArguments& arguments) {
 
 void bench_copy(const BenchArguments& arguments) {
   const int most = job::resolve_threads(arguments.threads);
-  screen::print("%s\n\n%7s %12s %12s %16s %16s\n", job::kernel_cpu().c_str(), "threads",
-                "copy GB/s", "triad GB/s", "fp32 GFLOP/s", "fp64 GFLOP/s");
+  screen::print("%s\n\n%7s %12s %12s %16s %16s %16s\n", job::kernel_cpu().c_str(), "threads",
+                "copy GB/s", "triad GB/s", "fp32 GFLOP/s", "fp64 GFLOP/s", "bf16 GFLOP/s");
   for (int threads = 1;; threads = std::min(2 * threads, most)) {
     const double seconds = 3 * arguments.seconds;
-    screen::print("%7d %12.1f %12.1f %16.1f %16.1f\n", threads,
+    screen::print("%7d %12.1f %12.1f %16.1f %16.1f %16.1f\n", threads,
                   measure::measure_copy_bytes_per_s(threads, seconds) / 1e9,
                   measure::measure_triad_bytes_per_s(threads, seconds) / 1e9,
                   measure::measure_gemm_flops_per_s(DType::f32, threads, seconds) / 1e9,
-                  measure::measure_gemm_flops_per_s(DType::f64, threads, seconds) / 1e9);
+                  measure::measure_gemm_flops_per_s(DType::f64, threads, seconds) / 1e9,
+                  measure::measure_gemm_flops_per_s(DType::bf16, threads, seconds) / 1e9);
     std::fflush(stdout);
     if (threads >= most) return;
   }
