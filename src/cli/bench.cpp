@@ -144,15 +144,16 @@ void bench_kernels(const BenchArguments& arguments) {
 
 void bench_copy(const BenchArguments& arguments) {
   const int most = job::resolve_threads(arguments.threads);
-  screen::print("%s\n\n%7s %12s %12s %16s %16s\n", job::kernel_cpu().c_str(), "threads",
-                "copy GB/s", "triad GB/s", "fp32 GFLOP/s", "fp64 GFLOP/s");
+  screen::print("%s\n\n%7s %12s %12s %16s %16s %16s\n", job::kernel_cpu().c_str(), "threads",
+                "copy GB/s", "triad GB/s", "fp32 GFLOP/s", "fp64 GFLOP/s", "bf16 GFLOP/s");
   for (int threads = 1;; threads = std::min(2 * threads, most)) {
     const double seconds = 3 * arguments.seconds;
-    screen::print("%7d %12.1f %12.1f %16.1f %16.1f\n", threads,
+    screen::print("%7d %12.1f %12.1f %16.1f %16.1f %16.1f\n", threads,
                   measure::measure_copy_bytes_per_s(threads, seconds) / 1e9,
                   measure::measure_triad_bytes_per_s(threads, seconds) / 1e9,
                   measure::measure_gemm_flops_per_s(DType::f32, threads, seconds) / 1e9,
-                  measure::measure_gemm_flops_per_s(DType::f64, threads, seconds) / 1e9);
+                  measure::measure_gemm_flops_per_s(DType::f64, threads, seconds) / 1e9,
+                  measure::measure_gemm_flops_per_s(DType::bf16, threads, seconds) / 1e9);
     std::fflush(stdout);
     if (threads >= most) return;
   }

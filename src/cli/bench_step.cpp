@@ -62,7 +62,6 @@ StepJob make_step_job(const BenchArguments& arguments, std::optional<std::int64_
   config::refuse_signals(config);
   std::unique_ptr<const data::Source> source = job::load_data(config);
   job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks);
-  if (job.device == job::Device::cpu) job::check_trainable(job.config);
   job::require_device(job);
   return {std::move(source), std::move(job)};
 }

@@ -70,7 +70,7 @@ void add_bench(CLI::App& app, Commands& commands) {
       ->check(CLI::Range(0, 4096));
   sub->add_option(
          "--dtype", arguments.dtype,
-         "fp32 or fp64; on a GPU bf16, fp32, or tf32: fp32 with products of rounded operands "
+         "fp32, fp64 or bf16; on a GPU bf16, fp32, or tf32: fp32 with products of rounded operands "
          "(default: as configured)")
       ->check(one_of({"fp32", "fp64", "bf16", "tf32"}));
   sub->add_option("--seconds", arguments.seconds, "To measure each kernel for")
@@ -124,7 +124,7 @@ void add_bench(CLI::App& app, Commands& commands) {
               arguments.what);
     const std::vector<std::string> types = is_cuda
                                                ? std::vector<std::string>{"bf16", "fp32", "tf32"}
-                                               : std::vector<std::string>{"fp32", "fp64"};
+                                               : std::vector<std::string>{"bf16", "fp32", "fp64"};
     if (!arguments.dtype.empty() && std::ranges::find(types, arguments.dtype) == types.end())
       throw CLI::ValidationError("--dtype", format("is '{}'; on this device choose {}",
                                                    arguments.dtype, join(types, ", ")));

@@ -77,7 +77,8 @@ void plan(const PlanArguments& arguments) {
   config::Config config = load_config(arguments.config);
   job::resolve_model(config);
   const auto ranks = settle_open_grid(config, arguments.ranks);
-  job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks);
+  job::Job job =
+      job::make_job(std::move(config), job::Graphs::of_run, ranks, {}, job::Purpose::look);
   for (const std::string& section :
        {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
         job::memory_table(job), job::traffic_table(job), job::program_table(job)})

@@ -68,7 +68,8 @@ void program(const ProgramArguments& arguments) {
     passes.observer = [&](const auto& pass, const auto& form, const auto& context) {
       after.see(pass, form, context);
     };
-  const job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks, passes);
+  const job::Job job =
+      job::make_job(std::move(config), job::Graphs::of_run, ranks, passes, job::Purpose::look);
   if (!arguments.after.empty()) return print_after(arguments, after, job.bundle());
   if (arguments.of_job) return screen::print_text(program::to_text(job.programs));
   const program::Bundle bundle = job::bundle_of(job, arguments.rank);

@@ -78,7 +78,8 @@ Priced from_config(const ConfigSource& source, std::optional<std::int64_t> ranks
   job::resolve_model(config);
   if (is_one_of_several) config.plan.grid.data = std::nullopt;
   ranks = settle_open_grid(config, ranks, machine);
-  return priced(job::make_job(std::move(config), job::Graphs::of_run, ranks));
+  return priced(
+      job::make_job(std::move(config), job::Graphs::of_run, ranks, {}, job::Purpose::look));
 }
 
 Priced from_text(const std::string& path) {

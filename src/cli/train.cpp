@@ -128,7 +128,6 @@ Prepared prepare(const TrainArguments& arguments, Given given, std::optional<std
   const Stopwatch compiling;
   config::refuse_signals(given.config);
   job::Job job = job::make_job(std::move(given.config), job::Graphs::of_run, ranks);
-  if (job.device == job::Device::cpu) job::check_trainable(job.config);
   job::require_device(job);
   train::check_trace(job.config.train.steps, arguments.trace);
   return {std::move(given.source),

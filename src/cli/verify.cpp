@@ -87,7 +87,8 @@ void verify_config(const VerifyArguments& arguments) {
   job::resolve_model(config);
   const auto ranks = settle_open_grid(config, arguments.ranks);
   const Stopwatch compiling;
-  const program::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks).programs;
+  const program::Job job =
+      job::make_job(std::move(config), job::Graphs::of_run, ranks, {}, job::Purpose::look).programs;
   const double compile_s = compiling.seconds();
   const Stopwatch verifying;
   const std::vector<verify::Fault> faults = verify::verify(job);

@@ -341,13 +341,16 @@ std::vector<Key> parallel_keys() {
        .meaning =
            "Type of activations and of what matrix products read. Beside bf16, weights, "
            "their gradients' sums and the optimizer's state are fp32, and the update also writes "
-           "the weights rounded, as steps read them. On a CPU bf16 can be planned and verified, "
-           "and trained only with kernels = reference.",
+           "the weights rounded, as steps read them. A CPU with AVX512-BF16 or AMX has products of "
+           "bf16; any other computes them in fp32. What plan, program, verify and simulate show of "
+           "bf16 is for no kernels in particular, unless run.device = cpu.",
        .field = choice<DType>(at(&Config::plan, &PlanSpec::compute), {"fp32", "fp64", "bf16"},
                               {DType::f32, DType::f64, DType::bf16}),
        .fallback = "fp32",
-       .cost = "fp64 takes twice the memory and time of fp32; bf16 half the memory of activations, "
-               "and sends half the bytes of activations and gathered weights.",
+       .cost =
+           "fp64 takes twice the memory and time of fp32; bf16 half the memory of activations, "
+           "and sends half the bytes of activations and gathered weights. It saves time on GPUs "
+           "and on CPUs that have products of bf16.",
        .example = "fp64",
        .elsewhere = {"precision", "bf16", "mixed_precision_param", "mixed_precision", "dtype",
                      "torch_dtype", "precision.dtype"}},

@@ -107,8 +107,7 @@ std::optional<std::string> kept_table(const Job& job, const std::string& path,
 
 bool may_find_kernels(const Job& job) {
   return job.config.kernel_table == config::KernelTable::automatic && job.device == Device::cpu &&
-         job.config.kernels != "reference" &&
-         (job.plan.compute == DType::f32 || job.plan.compute == DType::f64);
+         job.config.kernels != "reference";
 }
 
 bool wants_kernels(const Job& job) {

@@ -70,9 +70,12 @@ void add_cpu(const HostFacts& host, Items& items) {
   const bool is_slow =
       unused.find("avx2") != std::string::npos || unused.find("avx512f") != std::string::npos;
   const std::string text =
-      format("{}; has {}; built for {}", host.cpu_model.empty() ? "unknown model" : host.cpu_model,
+      format("{}; has {}; built for {}; bf16 {}",
+             host.cpu_model.empty() ? "unknown model" : host.cpu_model,
              telling.empty() ? "no wide vectors" : join(telling, " "),
-             built.empty() ? "the least of its kind" : join(built, " "));
+             built.empty() ? "the least of its kind" : join(built, " "),
+             kernels::cpu::has_bf16_products() ? "has products of its own"
+                                               : "is computed in fp32, which saves memory alone");
   if (!lacking.empty())
     items.push_back(
         item("cpu", text, Verdict::bad,

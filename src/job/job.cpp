@@ -46,12 +46,13 @@ CudaKernels cuda_kernels(const config::Config& config) {
 /// Rank threads share the cores of this process; ranks that are processes have cores of their own
 /// and say so in run.threads.
 machine::Target target_of(const config::Config& config, const std::string& kernel_table,
-                          std::int64_t ranks, Device device) {
+                          std::int64_t ranks, Device device, Purpose purpose) {
   if (device == Device::cuda)
     return *cuda_target(cuda_kernels(config),
                         measured_device_choices(kernel_table, config.kernel_table));
   if (config.kernels == "reference") return kernels::cpu::reference_target();
-  if (config.plan.compute == DType::bf16) return target_without_kernels();
+  const bool is_for_a_cpu = purpose == Purpose::run || config.device == "cpu";
+  if (config.plan.compute == DType::bf16 && !is_for_a_cpu) return target_without_kernels();
   const int cores = resolve_threads(config.threads);
   const auto share = static_cast<int>(std::min<std::int64_t>(ranks, cores));
   const int threads = config.threads > 0 ? config.threads : cores / share;
@@ -151,13 +152,13 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
 }
 
 Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> ranks,
-             const compile::PassOptions& passes) {
+             const compile::PassOptions& passes, Purpose purpose) {
   require(!config.open_axes.any(), "the grid is settled before a job is made (open_grid.h)");
   Job job = plan_job(std::move(config), graphs, ranks);
   job.kernel_table = named_kernel_table(job.config.kernel_table);
   job.device = choose_device(job.config, job.ranks());
   job.gpu.ranks = job.ranks();
-  job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device);
+  job.target = target_of(job.config, job.kernel_table, job.ranks(), job.device, purpose);
   auto fitted =
       compile::compile_to_fit(job.graphs, std::move(job.plan), job.target, proved_in_debug(passes));
   if (const auto* not_fitted = std::get_if<compile::DoesNotFit>(&fitted))
@@ -169,7 +170,7 @@ Job make_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
 
 machine::Target target_for(const config::Config& config, std::int64_t ranks) {
   return target_of(config, named_kernel_table(config.kernel_table), ranks,
-                   choose_device(config, ranks));
+                   choose_device(config, ranks), Purpose::look);
 }
 
 namespace {
@@ -193,7 +194,7 @@ void compile_within(Job& job, std::int64_t bytes) {
 }
 
 void use_kernels(Job& job, std::string table) {
-  job.target = target_of(job.config, table, job.ranks(), job.device);
+  job.target = target_of(job.config, table, job.ranks(), job.device, Purpose::run);
   job.kernel_table = std::move(table);
   compile_again(job);
 }
@@ -292,15 +293,6 @@ int available_cores() {
 
 int resolve_threads(int threads) {
   return threads > 0 ? threads : available_cores();
-}
-
-void check_trainable(const config::Config& config) {
-  if (config.plan.compute != DType::bf16 || config.kernels == "reference") return;
-  throw UserError(
-      ExitCode::bad_config,
-      "precision.compute = bf16 cannot be trained here: the kernels of a CPU compute in fp32 and "
-      "fp64; set precision.compute = fp32, or kernels = reference, whose plain loops take bf16 "
-      "too, at a hundredth of the speed (plan, program and verify take bf16)");
 }
 
 std::int64_t checkpoint_copy_bytes(const Job& job) {

@@ -39,6 +39,11 @@ program::Bundle bundle_of(const Job& job, std::int64_t rank);
 /// no cache.
 enum class Graphs { of_run, generation, evaluation };
 
+/// What programs are compiled for: to run here, or to be looked at. In bf16 those that are looked
+/// at are for GPUs somewhere, unless run.device says cpu: they are compiled for no kernels in
+/// particular, so that what a plan says does not depend on the CPU that made it.
+enum class Purpose { run, look };
+
 /// As make_job, but nothing is compiled: neither target nor bundle are there.
 Job plan_job(config::Config config, Graphs graphs = Graphs::of_run,
              std::optional<std::int64_t> ranks = std::nullopt);
@@ -47,10 +52,10 @@ Job plan_job(config::Config config, Graphs graphs = Graphs::of_run,
 /// parallel.data is auto. Errors: UserError(does_not_fit) where no plan is legal.
 Job make_job(config::Config config, Graphs graphs = Graphs::of_run,
              std::optional<std::int64_t> ranks = std::nullopt,
-             const compile::PassOptions& passes = {});
+             const compile::PassOptions& passes = {}, Purpose purpose = Purpose::run);
 
 /// The kernels that the programs of a configuration are compiled for on this machine, as make_job
-/// takes them.
+/// takes them for programs that are looked at.
 machine::Target target_for(const config::Config& config, std::int64_t ranks);
 
 /// Compiles the job again for a rank that has so many bytes for both regions: what the
@@ -80,10 +85,6 @@ void resolve_model(config::Config& config);
 int available_cores();
 /// `threads` of the configuration, or all available cores for 0.
 int resolve_threads(int threads);
-
-/// Throws UserError(bad_config) when the configured kernels do not compute in the configured
-/// precision, which can be planned all the same: on a CPU bf16 needs those of kernels/reference.
-void check_trainable(const config::Config& config);
 
 /// What a rank of a run that saves checkpoints has beside both regions: the copy from which they
 /// are written.

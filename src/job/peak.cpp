@@ -19,7 +19,6 @@ constexpr double least_flops = 1e12;
 
 bool is_worth_measuring(const Job& job) {
   if (job.device != Device::cpu) return false;  // what is measured is the CPU's
-  if (job.plan.compute != DType::f32 && job.plan.compute != DType::f64) return false;
   return model_flops_of_run(job) >= least_flops;
 }
 

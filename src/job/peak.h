@@ -24,7 +24,7 @@ struct MeasuredPeak {
 /// Best rate of the library's matrix product in the run's precision on as many threads as all ranks
 /// of this process use together: what the user's cache knows of this machine or, until it knows
 /// enough, the best of that and about half a second of measuring now. None where the run is too
-/// short to be worth it, or the precision has no such product here.
+/// short to be worth it, or computes on a GPU.
 std::optional<MeasuredPeak> find_peak(const Job& job, const comm::Variable& variable);
 /// The same for a job of processes, all ranks together: one rank of each host measures, the rates
 /// of the hosts are added.

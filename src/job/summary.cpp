@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/units.h"
 #include "job/memory_classes.h"
+#include "kernels/cpu/libraries.h"
 #include "model/model.h"
 
 namespace fourfold::job {
@@ -99,9 +100,14 @@ Row kernels_row(const Job& job) {
   if (job.target.backend == "none") return {"kernels", "none here for this precision"};
   if (job.device == Device::cuda)
     return {"kernels", job.config.kernels == "reference" ? "cuda, our own" : "cuda, cuBLASLt"};
-  return {"kernels",
-          format("{}, {} thread{} a rank", job.config.kernels == "reference" ? "reference" : "cpu",
-                 job.target.threads, job.target.threads == 1 ? "" : "s")};
+  const bool is_slow = job.config.kernels != "reference" && job.plan.compute == DType::bf16 &&
+                       !kernels::cpu::has_bf16_products();
+  return {
+      "kernels",
+      format(
+          "{}, {} thread{} a rank{}", job.config.kernels == "reference" ? "reference" : "cpu",
+          job.target.threads, job.target.threads == 1 ? "" : "s",
+          is_slow ? "; this CPU has no products in bf16, which here saves memory, not time" : "")};
 }
 
 Row step_row(const Job& job) {

@@ -1,10 +1,13 @@
 // From the DType of a problem to a kernel's template parameter, and the types in which a storage
-// type is summed. Not arithmetic: kernels cast with static_cast<Sum<T>> when they load and
-// static_cast<T> when they store.
+// type is summed. Not arithmetic: kernels cast with static_cast<Sum<T>>, or summed(), when they
+// load and with static_cast<T>, or store(), when they store.
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <type_traits>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "kernels/kernel.h"
 
@@ -13,6 +16,38 @@ namespace fourfold::kernels {
 /// The type in which sums over T are kept, accumulation_type in C++.
 template <class T>
 using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+/// An element in the type in which it is summed.
+template <class T>
+Sum<T> summed(T x) {
+  return static_cast<Sum<T>>(x);
+}
+
+/// The type in which rows that take integers too compute each element.
+template <class T>
+using Computing = std::conditional_t<std::is_integral_v<T>, T, Sum<T>>;
+/// to = value, rounded where storing rounds. GCC 12 makes no vector code of an assignment of
+/// BFloat16 under `omp simd`, and of this one it does: eight times as fast.
+template <class T>
+void store(T& to, Computing<T> value) {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    to.bits = BFloat16(value).bits;
+  else
+    to = value;
+}
+
+/// What is read again where a value was stored as T.
+template <class T>
+Sum<T> rounded(Sum<T> value) {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return std::bit_cast<float>(static_cast<std::uint32_t>(BFloat16(value).bits) << 16);
+  else
+    return value;
+}
+
+/// The type in which an operand of such an element is stored.
+template <class T, op::Element element>
+using Stored = std::conditional_t<element == op::Element::accumulate, Computing<T>, T>;
 
 /// Names a type as a value: `make(As<float>{})`.
 template <class T>
@@ -41,6 +76,14 @@ Run for_float(DType dtype, Make&& make) {
 template <class Make>
 Run for_storage(DType dtype, Make&& make) {
   return dtype == DType::bf16 ? make(As<BFloat16>{}) : for_float(dtype, make);
+}
+
+/// make(As<T>{}, As<X>{}): the storage type, and that of what a row keeps `wide`.
+template <class Make>
+Run for_wide(bool wide, DType dtype, Make&& make) {
+  return for_storage(dtype, [&]<class T>(As<T>) -> Run {
+    return for_output<T>(wide, [&]<class X>(As<X>) -> Run { return make(As<T>{}, As<X>{}); });
+  });
 }
 
 }  // namespace fourfold::kernels

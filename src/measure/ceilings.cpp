@@ -56,7 +56,8 @@ kernels::Problem square_product(std::int64_t size, DType dtype, int threads) {
 }
 
 double measure_gemm_flops_per_s(DType dtype, int threads, double seconds) {
-  require(dtype == DType::f32 || dtype == DType::f64, "products are measured in f32 or f64");
+  require(dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16,
+          "products are measured in f32, f64 or bf16");
   const kernels::Problem problem = square_product(gemm_size, dtype, threads);
   const machine::Target target = kernels::cpu::target(threads);
   const std::vector<std::string> libraries = kernels::cpu::contract_libraries(dtype);

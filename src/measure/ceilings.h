@@ -17,8 +17,9 @@ namespace fourfold::measure {
 kernels::Problem square_product(std::int64_t size, DType dtype, int threads);
 
 /// Best rate, in floating-point operations a second, of a library's product of square matrices
-/// (OpenBLAS and, in f32, oneDNN; n = 1024, warm) over about `seconds` on `threads` threads. f32
-/// and f64. Each library makes two products at least, the first of which warms up.
+/// (those of kernels::cpu::contract_libraries; n = 1024, warm) over about `seconds` on `threads`
+/// threads. f32, f64 and bf16. Each library makes two products at least, the first of which warms
+/// up.
 double measure_gemm_flops_per_s(DType dtype, int threads, double seconds);
 
 /// Best rate, in bytes a second, of a[i] = b[i] + s c[i] over arrays of 64 MiB each (McCalpin's

@@ -1,5 +1,6 @@
 // Every case of every family on every backend: within the derived bound of the float64 reference,
-// in place the same bits, twice the same bits; and that no row of the op table is without a case.
+// in place the same bits, twice and on any number of threads the same bits; and that no row of the
+// op table is without a case.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -46,6 +47,17 @@ TEST_P(Accuracy, two_runs_have_the_same_bits) {
     EXPECT_EQ(apply(sample.op, backend, sample.reads, sample.updates).bytes,
               apply(sample.op, backend, sample.reads, sample.updates).bytes)
         << to_string(backend);
+}
+
+TEST_P(Accuracy, own_loops_have_the_same_bits_on_any_number_of_threads) {
+  const Case& sample = GetParam();
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const auto on = [&](int threads) {
+      return apply(sample.op, {"vector", dtype, threads}, sample.reads, sample.updates).bytes;
+    };
+    EXPECT_EQ(on(1), on(2)) << to_string(dtype);
+    EXPECT_EQ(on(1), on(3)) << to_string(dtype);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Accuracy, testing::ValuesIn(all_cases()), [](const auto& tested) {

@@ -408,10 +408,20 @@ TEST(Attention, within_documents_is_that_of_each_document_alone) {
   }
 }
 
+/// The reference, own loops in each type, and where the CPU has them, products of bf16.
+std::vector<Backend> of_all_kinds() {
+  std::vector<Backend> backends = {exact, {"vector", DType::f32}, {"vector"}};
+  for (const Backend& backend : backends_of(attention(0.)))
+    if (backend.dtype == DType::bf16 && backend.implementation != "reference")
+      backends.push_back(backend);
+  return backends;
+}
+
 TEST(Attention, of_one_document_has_the_bits_of_attention_without_documents) {
   const Array qkv = uniform({2, 107, 3, 2, 8}, "qkv");
   for (const double rate : {0., 0.2})
-    for (const Backend& backend : {exact, Backend{"vector", DType::f32}, Backend{"vector"}}) {
+    for (const Backend& backend : of_all_kinds()) {
+      SCOPED_TRACE(to_string(backend));
       const Options one{rate, filled({2, 107}, 0)};
       EXPECT_EQ(apply(attention(one), backend, with_options({qkv}, one)).bytes,
                 apply(attention(rate), backend, with_random({qkv}, rate)).bytes);
@@ -426,7 +436,8 @@ TEST(Attention, does_not_see_other_documents) {
   Array changed = qkv;
   for (std::size_t i = 0; i < changed.data.size(); ++i)
     if (i < 31 * 24 || i >= 91 * 24) changed.data[i] = 1;
-  for (const Backend& backend : {exact, Backend{"vector", DType::f32}}) {
+  for (const Backend& backend : of_all_kinds()) {
+    SCOPED_TRACE(to_string(backend));
     const op::Attention op = attention({0, starts});
     const std::vector<double> before = apply(op, backend, {qkv, starts}).values[0].data;
     const std::vector<double> after = apply(op, backend, {changed, starts}).values[0].data;
@@ -464,7 +475,8 @@ TEST(Attention, ignores_what_comes_later) {
   Array changed = qkv;
   for (std::size_t i = static_cast<std::size_t>(31 * 3 * 2 * 4); i < changed.data.size(); ++i)
     changed.data[i] = 1;
-  for (const Backend& backend : {exact, Backend{"vector", DType::f32}}) {
+  for (const Backend& backend : of_all_kinds()) {
+    SCOPED_TRACE(to_string(backend));
     const std::vector<double> before = apply(attention(0), backend, {qkv}).values[0].data;
     const std::vector<double> after = apply(attention(0), backend, {changed}).values[0].data;
     EXPECT_TRUE(std::equal(before.begin(), before.begin() + 31 * 2 * 4, after.begin()));

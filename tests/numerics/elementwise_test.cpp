@@ -110,15 +110,21 @@ TEST(Cast, rounds_to_nearest_even_and_keeps_what_is_not_finite) {
   // Between 1 and 1 + 2^-7 the middle becomes even; above it, up; beyond the largest, infinite.
   const Array x{{7},
                 {1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-20, -0.0, 3.4e38, INFINITY, NAN}};
-  const std::vector<double> y =
-      apply(op::Cast{}, {"reference", DType::bf16, 1}, {x}).values[0].data;
-  EXPECT_EQ(y[0], 1);
-  EXPECT_EQ(y[1], 1 + 0x1p-6);
-  EXPECT_EQ(y[2], 1 + 0x1p-7);
-  EXPECT_TRUE(y[3] == 0 && std::signbit(y[3]));
-  EXPECT_EQ(y[4], INFINITY);
-  EXPECT_EQ(y[5], INFINITY);
-  EXPECT_TRUE(std::isnan(y[6]));
+  Array often{{7 * 11}, {}};  // whole vectors and what is left of one
+  for (int i = 0; i < 11; ++i) often.data.insert(often.data.end(), x.data.begin(), x.data.end());
+  for (const std::string implementation : {"reference", "vector"}) {
+    const std::vector<double> all =
+        apply(op::Cast{}, {implementation, DType::bf16, 1}, {often}).values[0].data;
+    for (auto y = all.begin(); y != all.end(); y += 7) {
+      EXPECT_EQ(y[0], 1);
+      EXPECT_EQ(y[1], 1 + 0x1p-6);
+      EXPECT_EQ(y[2], 1 + 0x1p-7);
+      EXPECT_TRUE(y[3] == 0 && std::signbit(y[3]));
+      EXPECT_EQ(y[4], INFINITY);
+      EXPECT_EQ(y[5], INFINITY);
+      EXPECT_TRUE(std::isnan(y[6]));
+    }
+  }
   for (const DType dtype : {DType::f32, DType::f64})
     for (const std::string implementation : {"reference", "vector"})
       EXPECT_EQ(
@@ -130,7 +136,8 @@ TEST(CastList, gives_the_bits_of_its_parts) {
   // Tensors of no block, of one, and of several blocks and a part.
   const Arrays weights = {uniform({0}, "none"), uniform({3}, "few"), uniform({41, 1001}, "many"),
                           uniform({8192}, "whole")};
-  for (const Backend& backend : {Backend{"reference", DType::bf16, 1}, Backend{"vector"}}) {
+  for (const Backend& backend : {Backend{"reference", DType::bf16, 1}, Backend{"vector"},
+                                 Backend{"vector", DType::bf16, 2}}) {
     const Result together = apply(op::CastList{4}, backend, weights);
     for (std::size_t i = 0; i < weights.size(); ++i)
       EXPECT_EQ(apply(op::Cast{}, backend, {weights[i]}).bytes[0], together.bytes[i]) << i;
@@ -157,7 +164,8 @@ TEST(Add, also_adds_counters_and_digests) {
 
 TEST(Gelu, extremes_neither_overflow_nor_hide_a_nan) {
   const Array x{{4}, {-200, 200, 0, NAN}};
-  for (const Backend& backend : {Backend{"vector", DType::f32}, Backend{"vector", DType::f64}}) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+    const Backend backend{"vector", dtype};
     const std::vector<double> y = apply(op::Gelu{}, backend, {x}).values[0].data;
     EXPECT_EQ(y[0], 0);
     EXPECT_EQ(y[1], 200);

@@ -313,7 +313,7 @@ namespace {
 
 TEST(Fused, chains_give_the_bits_of_their_pieces_on_any_number_of_threads) {
   for (const Case& sample : fused_cases())
-    for (const DType dtype : {DType::f32, DType::f64})
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
       for (const int threads : {1, 2, 3}) {
         const Backend backend{"vector", dtype, threads};
         EXPECT_EQ(apply(sample.op, backend, sample.reads, sample.updates).bytes,

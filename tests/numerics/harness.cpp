@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/random.h"
+#include "kernels/cpu/libraries.h"
 #include "kernels/cpu/target.h"
 
 namespace fourfold::numerics {
@@ -377,16 +378,27 @@ bool is_bounded_in_bf16(const op::Op& op) {
 std::vector<Backend> backends_of(const op::Op& op) {
   std::vector<Backend> backends = {{"reference", DType::f32, 1}};
   if (is_bounded_in_bf16(op)) backends.push_back({"reference", DType::bf16, 1});
-  for (const DType dtype : {DType::f32, DType::f64})
-    for (const int threads : {1, 2, 3}) backends.push_back({"vector", dtype, threads});
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
+    for (const int threads : {1, 2, 3})
+      if (dtype != DType::bf16 || is_bounded_in_bf16(op))
+        backends.push_back({"vector", dtype, threads});
   if (std::holds_alternative<op::Contract>(op)) {
     for (const int threads : {1, 2}) {
       backends.push_back({"openblas", DType::f32, threads});
       backends.push_back({"openblas", DType::f64, threads});
+      backends.push_back({"openblas", DType::bf16, threads});
       backends.push_back({"onednn", DType::f32, threads});
+      backends.push_back({"onednn", DType::bf16, threads});
     }
   } else if (op::work_class(op) == op::WorkClass::product && !op::product_of(op)) {
-    for (const int threads : {1, 2}) backends.push_back({"onednn", DType::f32, threads});
+    for (const int threads : {1, 2}) {
+      backends.push_back({"onednn", DType::f32, threads});
+      backends.push_back({"onednn", DType::bf16, threads});
+    }
+  } else if (kernels::cpu::has_bf16_products() &&
+             (std::holds_alternative<op::Attention>(op) ||
+              std::holds_alternative<op::AttentionGradient>(op))) {
+    for (const int threads : {1, 2}) backends.push_back({"onednn", DType::bf16, threads});
   }
   return backends;
 }

@@ -33,7 +33,7 @@ std::vector<std::byte> digest(const Array& x, const Backend& backend) {
 
 TEST(Digest, is_the_same_on_every_backend_and_number_of_threads) {
   const Array x = uniform({131, 129}, "x");
-  for (const DType dtype : {DType::f32, DType::f64})
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
     for (const int threads : {1, 2, 3})
       EXPECT_EQ(digest(x, {"vector", dtype, threads}), digest(x, {"reference", dtype, 1}));
   const Array numbers = integers({1, 5}, "x", 1000);

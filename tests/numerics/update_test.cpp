@@ -400,7 +400,7 @@ TEST(AdamW, ten_steps_follow_the_paper) {
 
 /// One list of tensors is as many updates, bit for bit, on any number of threads.
 TEST(AdamWList, gives_the_bits_of_its_parts) {
-  for (const DType dtype : {DType::f32, DType::f64})
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
     for (const int threads : {1, 2, 3}) {
       const Case all = list_case("", {50000, 3, 20000, 777}, 2, true);
       const Result together = apply(all.op, {"vector", dtype, threads}, all.reads, all.updates);

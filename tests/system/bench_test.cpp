@@ -285,6 +285,16 @@ TEST_F(Bench, a_step_is_the_mean_of_the_last_five_of_ten_batches) {
   EXPECT_TRUE(printed("--format goes with step")) << text_;
 }
 
+TEST_F(Bench, products_in_bf16_have_lines_that_a_run_in_bf16_takes) {
+  const std::string table = path("kernels.yaml");
+  ASSERT_EQ(run(format("bench gemm configs/gpt-tiny.yaml {} --dtype bf16 -o {}", quick, table)), 0)
+      << text_;
+  EXPECT_NE(read_file(table).find("{dtype: bf16, threads: 1, layout: nn"), std::string::npos);
+  const std::string precision = " --set precision.compute=";
+  EXPECT_EQ(train(table + precision + "bf16", 1), 0) << text_;
+  EXPECT_TRUE(std::regex_search(text_, std::regex("kernels +cpu, 1 thread a rank"))) << text_;
+}
+
 TEST_F(Bench, a_wrong_table_is_one_clear_error) {
   const std::string table = path("kernels.yaml");
   ASSERT_EQ(run(format("bench gemm configs/gpt-tiny.yaml {} -o {}", quick, table)), 0) << text_;
@@ -313,7 +323,8 @@ TEST_F(Bench, attention_and_ceilings_print_a_line_each) {
   EXPECT_EQ(run("bench copy -o x.yaml"), 2);
   EXPECT_EQ(run("bench kernels --device cuda --dtype fp64"), 2);
   EXPECT_TRUE(printed("choose bf16, fp32, tf32")) << text_;
-  EXPECT_EQ(run("bench kernels --dtype bf16"), 2);
+  EXPECT_EQ(run("bench kernels --dtype tf32"), 2);
+  EXPECT_TRUE(printed("choose bf16, fp32, fp64")) << text_;
   EXPECT_EQ(run("bench gemm configs/gpt-tiny.yaml --device cuda"), 2);
   EXPECT_EQ(run("bench gemm --device cuda -o x.yaml"), 2);
 }

@@ -331,7 +331,6 @@ TEST_F(Cli, mistakes_end_with_their_code_and_one_message_that_says_what_to_do) {
       {"plan configs/gpt-tiny.yaml --ranks 3", 5, "train.global_batch_size"},
       {"plan configs/gpt-tiny.yaml --set parallel.tensor.x=3", 5, "degrees that do: 1, 2, 4"},
       {"plan configs/gpt-tiny.yaml --set parallel.tensor.y=3", 5, "model.hidden_size"},
-      {"train configs/paper/gpt-5b.yaml", 2, "precision.compute = fp32"},
       {"verify", 2, "CONFIG"},
       {"verify --text no-such.txt", 2, "no-such.txt"},
       {"generate no-such-run", 4, "no-such-run"},

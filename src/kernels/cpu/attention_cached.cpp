@@ -9,6 +9,15 @@
 namespace fourfold::kernels::cpu {
 namespace {
 
+/// Scratch of one thread, for elements stored as T.
+template <class T>
+struct TokenScratch {
+  Sum<T>*scores_P, *sums_D;
+  TokenScratch(Scratch& scratch, std::int64_t positions, std::int64_t width)
+      : scores_P(scratch.take<Sum<T>>(padded_columns<Sum<T>>(positions))),
+        sums_D(scratch.take<Sum<T>>(width)) {}
+};
+
 template <class T>
 struct Call {
   AttentionSizes sizes;
@@ -27,42 +36,45 @@ struct Call {
 /// One query over the first `count` cached rows.
 template <class T>
 void attend_one(const Call<T>& call, std::int64_t unit, const T* query, std::int64_t count,
-                T* scores_P, T* y) {
+                const TokenScratch<T>& own, T* y) {
+  using S = Sum<T>;
   const std::int64_t width = call.sizes.width, stride = call.sizes.y_stride();
+  const auto [scores_P, sums_D] = own;
   const T* keys = call.cached(unit, 0);
   const T* values = call.cached(unit, 1);
-  const auto scale = static_cast<T>(call.sizes.scale());
+  const auto scale = static_cast<S>(call.sizes.scale());
   for (std::int64_t p = 0; p < count; ++p) {
-    T sum = 0;
+    S sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (std::int64_t d = 0; d < width; ++d) sum += query[d] * keys[p * stride + d];
+    for (std::int64_t d = 0; d < width; ++d) sum += summed(query[d]) * summed(keys[p * stride + d]);
     scores_P[p] = scale * sum;
   }
-  const T inverse = 1 / exponentials(scores_P, 0, count).sum;
-  std::fill_n(y, width, T{0});
+  const S inverse = 1 / exponentials(scores_P, 0, count).sum;
+  std::fill_n(sums_D, width, S{0});
   for (std::int64_t p = 0; p < count; ++p) {
-    const T weight = scores_P[p] * inverse;
+    const S weight = scores_P[p] * inverse;
 #pragma omp simd
-    for (std::int64_t d = 0; d < width; ++d) y[d] += weight * values[p * stride + d];
+    for (std::int64_t d = 0; d < width; ++d) sums_D[d] += weight * summed(values[p * stride + d]);
   }
+  for (std::int64_t d = 0; d < width; ++d) store(y[d], sums_D[d]);
 }
 
 template <class T>
-void continue_unit(const Call<T>& call, std::int64_t unit, T* scores_P) {
+void continue_unit(const Call<T>& call, std::int64_t unit, const TokenScratch<T>& own) {
   const AttentionSizes& sizes = call.sizes;
   for (std::int64_t t = 0; t < sizes.time; ++t) {
     for (std::int64_t part = 0; part < 2; ++part)
       std::copy_n(call.qkv + sizes.qkv(unit, part + 1) + t * sizes.qkv_stride(), sizes.width,
                   call.cached(unit, part) + (call.position + t) * sizes.y_stride());
     attend_one(call, unit, call.qkv + sizes.qkv(unit, 0) + t * sizes.qkv_stride(),
-               call.position + t + 1, scores_P, call.y + sizes.y(unit) + t * sizes.y_stride());
+               call.position + t + 1, own, call.y + sizes.y(unit) + t * sizes.y_stride());
   }
 }
 
 template <class T>
-std::int64_t thread_bytes(std::int64_t positions) {
+std::int64_t token_bytes(std::int64_t positions, std::int64_t width) {
   Scratch count(nullptr);
-  count.take<T>(padded_columns<T>(positions));
+  TokenScratch<T>(count, positions, width);
   return count.used_bytes();
 }
 
@@ -72,11 +84,10 @@ void attention_cached(const Call<T>& call, int threads, std::byte* workspace) {
       call.sizes.units() * call.sizes.time * (call.position + call.sizes.time) * call.sizes.width;
   const int parts = team_size(threads, work);
   for_parts(parts, [&](int part) {
-    Scratch scratch(workspace + part * thread_bytes<T>(call.positions));
-    T* scores_P = scratch.take<T>(padded_columns<T>(call.positions));
+    Scratch scratch(workspace + part * token_bytes<T>(call.positions, call.sizes.width));
+    const TokenScratch<T> own(scratch, call.positions, call.sizes.width);
     const Range units = range_of(part, parts, call.sizes.units(), 1);
-    for (std::int64_t unit = units.first; unit < units.last; ++unit)
-      continue_unit(call, unit, scores_P);
+    for (std::int64_t unit = units.first; unit < units.last; ++unit) continue_unit(call, unit, own);
   });
 }
 
@@ -84,7 +95,7 @@ void attention_cached(const Call<T>& call, int threads, std::byte* workspace) {
 
 Run prepare_row(const op::AttentionCached& op, const Problem& problem) {
   const AttentionSizes sizes(problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [sizes, positions = op.positions, threads = problem.threads](Tensors operands,
                                                                         Workspace workspace) {
       const Call<T> call{sizes,
@@ -99,8 +110,10 @@ Run prepare_row(const op::AttentionCached& op, const Problem& problem) {
 }
 
 std::int64_t workspace_bytes(const op::AttentionCached& op, const Problem& problem) {
-  return problem.threads * (problem.dtype == DType::f64 ? thread_bytes<double>(op.positions)
-                                                        : thread_bytes<float>(op.positions));
+  const std::int64_t width = AttentionSizes(problem.shapes[0]).width;
+  // A score and a sum in bf16 have the bytes of those in f32.
+  return problem.threads * (problem.dtype == DType::f64 ? token_bytes<double>(op.positions, width)
+                                                        : token_bytes<float>(op.positions, width));
 }
 
 }  // namespace fourfold::kernels::cpu

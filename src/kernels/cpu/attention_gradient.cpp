@@ -13,23 +13,30 @@
 namespace fourfold::kernels::cpu {
 namespace {
 
-/// Scratch of one thread. Panels have queries, keys and values scaled by `scale` where the name
-/// says so.
+/// Scratch of one thread, for elements stored as T. Panels have queries, keys and values scaled by
+/// `scale` where the name says so; what `rounded` holds, and the gradients of keys and values, are
+/// sums that are rounded when they are complete.
 template <class T>
 struct HeadScratch {
-  T *keys_transposed, *values_transposed, *keys_scaled;     // of the head
-  T *queries_scaled, *query_panels_scaled, *y_grad_panels;  // of the block
-  T *kept_probabilities, *score_gradients, *keep;
+  using S = Sum<T>;
+  S *keys_transposed, *values_transposed, *keys_scaled;     // of the head
+  S *queries_scaled, *query_panels_scaled, *y_grad_panels;  // of the block
+  S *kept_probabilities, *score_gradients, *keep;
+  S *y_grads, *rounded, *key_gradients, *value_gradients;  // where storing rounds
   HeadScratch(Scratch& scratch, const AttentionSizes& sizes)
-      : keys_transposed(scratch.take<T>(sizes.width * padded_columns<T>(sizes.time))),
-        values_transposed(scratch.take<T>(sizes.width * padded_columns<T>(sizes.time))),
-        keys_scaled(scratch.take<T>(sizes.time * padded_columns<T>(sizes.width))),
-        queries_scaled(scratch.take<T>(query_block * sizes.width)),
-        query_panels_scaled(scratch.take<T>(query_block * padded_columns<T>(sizes.width))),
-        y_grad_panels(scratch.take<T>(query_block * padded_columns<T>(sizes.width))),
-        kept_probabilities(scratch.take<T>(query_block * padded_columns<T>(sizes.time))),
-        score_gradients(scratch.take<T>(query_block * padded_columns<T>(sizes.time))),
-        keep(scratch.take<T>(sizes.time)) {}
+      : keys_transposed(scratch.take<S>(sizes.width * padded_columns<S>(sizes.time))),
+        values_transposed(scratch.take<S>(sizes.width * padded_columns<S>(sizes.time))),
+        keys_scaled(scratch.take<S>(sizes.time * padded_columns<S>(sizes.width))),
+        queries_scaled(scratch.take<S>(query_block * sizes.width)),
+        query_panels_scaled(scratch.take<S>(query_block * padded_columns<S>(sizes.width))),
+        y_grad_panels(scratch.take<S>(query_block * padded_columns<S>(sizes.width))),
+        kept_probabilities(scratch.take<S>(query_block * padded_columns<S>(sizes.time))),
+        score_gradients(scratch.take<S>(query_block * padded_columns<S>(sizes.time))),
+        keep(scratch.take<S>(sizes.time)),
+        y_grads(scratch.take<S>(rounds_sums<T> ? query_block * sizes.width : 0)),
+        rounded(scratch.take<S>(rounds_sums<T> ? query_block * sizes.width : 0)),
+        key_gradients(scratch.take<S>(rounds_sums<T> ? sizes.time * sizes.width : 0)),
+        value_gradients(scratch.take<S>(rounds_sums<T> ? sizes.time * sizes.width : 0)) {}
 };
 
 template <class T>
@@ -39,7 +46,9 @@ struct Call {
   AttentionElements elements;
   DocumentStarts documents;
   std::optional<DropoutMask> mask;
-  const T *qkv, *y, *lse, *y_grad;
+  const T *qkv, *y;
+  const Sum<T>* lse;
+  const T* y_grad;
   T* qkv_grad;
 };
 
@@ -48,41 +57,42 @@ struct Call {
 template <class T>
 void gradients_of_scores(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
                          const HeadScratch<T>& own) {
+  using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   for (std::int64_t row = 0; row < block.rows; ++row) {
     // From here on columns count from the row's first key.
     const std::int64_t t = block.first + row, begin = block.first_key_of(row);
     const std::int64_t count = block.end_key_of(row) - begin, padded = block.keys_padded - begin;
-    T* kept = own.kept_probabilities + row * block.keys_padded + begin;
-    T* gradients = own.score_gradients + row * block.keys_padded + begin;
+    S* kept = own.kept_probabilities + row * block.keys_padded + begin;
+    S* gradients = own.score_gradients + row * block.keys_padded + begin;
     const T* y = call.y + sizes.y(unit) + t * sizes.y_stride();
     const T* y_grad = call.y_grad + sizes.y(unit) + t * sizes.y_stride();
-    const T lse = call.lse[unit * sizes.time + t];
-    T mean = 0;
+    const S lse = call.lse[unit * sizes.time + t];
+    S mean = 0;
 #pragma omp simd reduction(+ : mean)
-    for (std::int64_t d = 0; d < sizes.width; ++d) mean += y[d] * y_grad[d];
+    for (std::int64_t d = 0; d < sizes.width; ++d) mean += summed(y[d]) * summed(y_grad[d]);
     if (call.mask) {
       const std::uint64_t sample = global_sample(call.op.window, unit / sizes.heads);
       const std::uint64_t element = call.elements.row(sample, unit % sizes.heads, t);
       keep_factors(*call.mask, element + static_cast<std::uint64_t>(begin), count,
-                   static_cast<T>(1 / (1 - call.op.rate)), own.keep);
+                   static_cast<S>(1 / (1 - call.op.rate)), own.keep);
 #pragma omp simd
       for (std::int64_t s = 0; s < count; ++s) {
-        const T p = exp_flushed(kept[s] - lse);
+        const S p = exp_flushed(kept[s] - lse);
         gradients[s] = p * (own.keep[s] * gradients[s] - mean);
         kept[s] = own.keep[s] * p;
       }
     } else {
 #pragma omp simd
       for (std::int64_t s = 0; s < count; ++s) {
-        const T p = exp_flushed(kept[s] - lse);
+        const S p = exp_flushed(kept[s] - lse);
         gradients[s] = p * (gradients[s] - mean);
         kept[s] = p;
       }
     }
-    for (T* columns : {kept, gradients}) {
-      std::fill(columns + block.first_key - begin, columns, T{0});
-      std::fill(columns + count, columns + padded, T{0});
+    for (S* columns : {kept, gradients}) {
+      std::fill(columns + block.first_key - begin, columns, S{0});
+      std::fill(columns + count, columns + padded, S{0});
     }
   }
 }
@@ -91,15 +101,22 @@ void gradients_of_scores(const Call<T>& call, std::int64_t unit, const QueryBloc
 template <class T>
 void give_keys(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
                const HeadScratch<T>& own, std::int64_t begin, std::int64_t end, bool accumulate) {
+  using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
-  const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
-  const auto give = [&](const T* left, const T* panels, std::int64_t part) {
-    tile_product<T>(end - begin, width, block.over_queries(begin),
-                    {left + begin, 1, block.keys_padded}, {panels, block.rows * panel_columns<T>},
-                    accumulate, call.qkv_grad + sizes.qkv(unit, part) + begin * stride, stride);
+  const std::int64_t width = sizes.width;
+  const auto give = [&](const S* left, const S* panels, S* sums, std::int64_t stride) {
+    tile_product<S>(end - begin, width, block.over_queries(begin),
+                    {left + begin, 1, block.keys_padded}, {panels, block.rows * panel_columns<S>},
+                    accumulate, sums + begin * stride, stride);
   };
-  give(own.score_gradients, own.query_panels_scaled, 1);
-  give(own.kept_probabilities, own.y_grad_panels, 2);
+  if constexpr (rounds_sums<T>) {
+    give(own.score_gradients, own.query_panels_scaled, own.key_gradients, width);
+    give(own.kept_probabilities, own.y_grad_panels, own.value_gradients, width);
+  } else {
+    const std::int64_t stride = sizes.qkv_stride();
+    give(own.score_gradients, own.query_panels_scaled, call.qkv_grad + sizes.qkv(unit, 1), stride);
+    give(own.kept_probabilities, own.y_grad_panels, call.qkv_grad + sizes.qkv(unit, 2), stride);
+  }
 }
 
 /// Adds the block's terms to the gradients of its queries and of the keys and values that it sees.
@@ -108,49 +125,71 @@ void give_keys(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
 template <class T>
 void add_block(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
                const HeadScratch<T>& own, std::int64_t written) {
+  using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t stride = sizes.qkv_stride();
-  tile_product<T>(block.rows, sizes.width, block.over_keys(),
-                  {own.score_gradients, block.keys_padded, 1},
-                  {own.keys_scaled, sizes.time * panel_columns<T>}, false,
-                  call.qkv_grad + sizes.qkv(unit, 0) + block.first * stride, stride);
+  write_rows(block.rows, sizes.width, call.qkv_grad + sizes.qkv(unit, 0) + block.first * stride,
+             stride, own.rounded, [&](S* out, std::int64_t out_stride) {
+               tile_product<S>(block.rows, sizes.width, block.over_keys(),
+                               {own.score_gradients, block.keys_padded, 1},
+                               {own.keys_scaled, sizes.time * panel_columns<S>}, false, out,
+                               out_stride);
+             });
   const std::int64_t border = std::min(written, block.keys);
   give_keys(call, unit, block, own, block.first_key, border, false);
   give_keys(call, unit, block, own, border, block.keys, true);
 }
 
+/// The gradient of y in the block's rows as the left operand of a product.
+template <class T>
+Left<Sum<T>> left_y_grad(const T* y_grad, const AttentionSizes& sizes, const QueryBlock& block,
+                         const HeadScratch<T>& own) {
+  if constexpr (rounds_sums<T>) {
+    copy_scaled(y_grad, sizes.y_stride(), block.rows, sizes.width, Sum<T>{1}, own.y_grads);
+    return {own.y_grads, sizes.width, 1};
+  } else {
+    return {y_grad, sizes.y_stride(), 1};
+  }
+}
+
 template <class T>
 void differentiate(const Call<T>& call, std::int64_t unit, const HeadScratch<T>& own) {
+  using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
-  const auto scale = static_cast<T>(sizes.scale());
+  const auto scale = static_cast<S>(sizes.scale());
   const T* queries = call.qkv + sizes.qkv(unit, 0);
   const T* keys = call.qkv + sizes.qkv(unit, 1);
-  pack_panels(keys, 1, stride, width, sizes.time, T{1}, own.keys_transposed);
-  pack_panels(call.qkv + sizes.qkv(unit, 2), 1, stride, width, sizes.time, T{1},
+  pack_panels(keys, 1, stride, width, sizes.time, S{1}, own.keys_transposed);
+  pack_panels(call.qkv + sizes.qkv(unit, 2), 1, stride, width, sizes.time, S{1},
               own.values_transposed);
   pack_panels(keys, stride, 1, sizes.time, width, scale, own.keys_scaled);
   std::int64_t written = sizes.time;  // keys from here on have their first terms
   for (std::int64_t first = (sizes.time - 1) / query_block * query_block; first >= 0;
        first -= query_block) {
     const QueryBlock block =
-        query_block_at<T>(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
+        query_block_at<S>(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
     const T* y_grad = call.y_grad + sizes.y(unit) + first * sizes.y_stride();
     copy_scaled(queries + first * stride, stride, block.rows, width, scale, own.queries_scaled);
     pack_panels(queries + first * stride, stride, 1, block.rows, width, scale,
                 own.query_panels_scaled);
-    pack_panels(y_grad, sizes.y_stride(), 1, block.rows, width, T{1}, own.y_grad_panels);
-    const auto over_width = [&](const Left<T>& left, const T* panels, T* out) {
-      tile_product<T>(block.rows, block.keys_padded - block.first_panel,
-                      block.template seen_keys<T>(width), left,
-                      {panels + block.first_panel * width, width * panel_columns<T>}, false,
+    pack_panels(y_grad, sizes.y_stride(), 1, block.rows, width, S{1}, own.y_grad_panels);
+    const auto over_width = [&](const Left<S>& left, const S* panels, S* out) {
+      tile_product<S>(block.rows, block.keys_padded - block.first_panel,
+                      block.template seen_keys<S>(width), left,
+                      {panels + block.first_panel * width, width * panel_columns<S>}, false,
                       out + block.first_panel, block.keys_padded);
     };
     over_width({own.queries_scaled, width, 1}, own.keys_transposed, own.kept_probabilities);
-    over_width({y_grad, sizes.y_stride(), 1}, own.values_transposed, own.score_gradients);
+    over_width(left_y_grad(y_grad, sizes, block, own), own.values_transposed, own.score_gradients);
     gradients_of_scores(call, unit, block, own);
     add_block(call, unit, block, own, written);
     written = block.first_key;
+  }
+  if constexpr (rounds_sums<T>) {
+    store_rounded(own.key_gradients, sizes.time, width, call.qkv_grad + sizes.qkv(unit, 1), stride);
+    store_rounded(own.value_gradients, sizes.time, width, call.qkv_grad + sizes.qkv(unit, 2),
+                  stride);
   }
 }
 
@@ -166,7 +205,7 @@ void attention_gradient(const Call<T>& call, int threads, std::byte* workspace) 
 Run prepare_row(const op::AttentionGradient& op, const Problem& problem) {
   const AttentionSizes sizes(problem.shapes[0]);
   const AttentionElements elements = attention_elements(op, problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [op, sizes, elements, threads = problem.threads](Tensors operands, Workspace workspace) {
       const AttentionOperands at(op, 4);
       Call<T> call{sizes,
@@ -176,7 +215,7 @@ Run prepare_row(const op::AttentionGradient& op, const Problem& problem) {
                    {},
                    operands[0].as<T>(),
                    operands[1].as<T>(),
-                   operands[2].as<T>(),
+                   operands[2].as<Sum<T>>(),
                    operands[3].as<T>(),
                    operands[at.outputs].as<T>()};
       if (op.rate != 0)
@@ -188,9 +227,7 @@ Run prepare_row(const op::AttentionGradient& op, const Problem& problem) {
 }
 
 std::int64_t workspace_bytes(const op::AttentionGradient&, const Problem& problem) {
-  const AttentionSizes sizes(problem.shapes[0]);
-  return problem.threads * (problem.dtype == DType::f64 ? thread_bytes<HeadScratch<double>>(sizes)
-                                                        : thread_bytes<HeadScratch<float>>(sizes));
+  return problem.threads * thread_bytes<HeadScratch>(problem);
 }
 
 }  // namespace fourfold::kernels::cpu

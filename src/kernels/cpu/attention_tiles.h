@@ -1,13 +1,15 @@
 // What attention and its gradient share: where a head lies in qkv, blocks of queries, packing,
 // softmax. B batch, T time, H heads, D head width. A block of queries meets the keys that it sees:
 // of causal attention those from the beginning of its first document up to its own last one, so
-// that only the lower triangle of each document's scores, widened to blocks, is ever touched.
+// that only the lower triangle of each document's scores, widened to blocks, is ever touched. What
+// is packed has the type of sums, whatever it is stored as.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/parallel.h"
@@ -17,6 +19,7 @@
 #include "kernels/dropout_mask.h"
 #include "kernels/kernel.h"
 #include "kernels/qkv_sizes.h"
+#include "kernels/storage.h"
 
 namespace fourfold::kernels::cpu {
 
@@ -104,10 +107,36 @@ QueryBlock query_block_at(std::int64_t first, std::int64_t time, const DocumentS
 
 /// to (rows, width) = scale * from, dense.
 template <class T>
-void copy_scaled(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t width, T scale,
-                 T* to) {
+void copy_scaled(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t width,
+                 Sum<T> scale, Sum<T>* to) {
   for (std::int64_t row = 0; row < rows; ++row)
-    for (std::int64_t d = 0; d < width; ++d) to[row * width + d] = scale * from[row * stride + d];
+    for (std::int64_t d = 0; d < width; ++d)
+      to[row * width + d] = scale * summed(from[row * stride + d]);
+}
+
+/// True if sums of elements that are stored as T are rounded when they are stored.
+template <class T>
+inline constexpr bool rounds_sums = !std::is_same_v<T, Sum<T>>;
+
+/// to (rows, width) = from, which is dense, rounded.
+template <class T>
+void store_rounded(const Sum<T>* from, std::int64_t rows, std::int64_t width, T* to,
+                   std::int64_t stride) {
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t d = 0; d < width; ++d) store(to[row * stride + d], from[row * width + d]);
+}
+
+/// write(out, its stride) writes sums (rows, width): to where they are stored, or to dense scratch
+/// from which they are rounded.
+template <class T, class Write>
+void write_rows(std::int64_t rows, std::int64_t width, T* to, std::int64_t stride, Sum<T>* scratch,
+                Write&& write) {
+  if constexpr (rounds_sums<T>) {
+    write(scratch, width);
+    store_rounded(scratch, rows, width, to, stride);
+  } else {
+    write(to, stride);
+  }
 }
 
 /// Turns the scores [begin, count) into exp(score - largest); returns largest and the sum. Rows are
@@ -141,6 +170,14 @@ std::int64_t thread_bytes(const AttentionSizes& sizes) {
   Scratch count(nullptr);
   HeadScratch(count, sizes);
   return count.used_bytes();
+}
+/// The same for the storage type of a problem.
+template <template <class T> class HeadScratch>
+std::int64_t thread_bytes(const Problem& problem) {
+  const AttentionSizes sizes(problem.shapes[0]);
+  if (problem.dtype == DType::bf16) return thread_bytes<HeadScratch<BFloat16>>(sizes);
+  return problem.dtype == DType::f64 ? thread_bytes<HeadScratch<double>>(sizes)
+                                     : thread_bytes<HeadScratch<float>>(sizes);
 }
 
 /// body(unit, scratch) for every head of every sample, shared among threads.

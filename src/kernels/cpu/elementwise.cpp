@@ -20,7 +20,8 @@ void add_bias(const T* x_RN, const T* bias_N, std::int64_t rows, std::int64_t co
                  const T* x = x_RN + row * columns;
                  T* y = y_RN + row * columns;
 #pragma omp simd
-                 for (std::int64_t n = 0; n < columns; ++n) y[n] = x[n] + bias_N[n];
+                 for (std::int64_t n = 0; n < columns; ++n)
+                   store(y[n], summed(x[n]) + summed(bias_N[n]));
                }
              });
 }
@@ -31,7 +32,7 @@ void map_elements(std::int64_t count, int threads, Function function, T* y) {
   for_ranges(count, team_size(threads, count), element_grain,
              [&](std::int64_t first, std::int64_t last) {
 #pragma omp simd
-               for (std::int64_t i = first; i < last; ++i) y[i] = function(i);
+               for (std::int64_t i = first; i < last; ++i) store(y[i], function(i));
              });
 }
 
@@ -41,10 +42,11 @@ template <class T, class Row, std::size_t... read>
 Run map_rows(const Row& row, const Problem& problem, std::index_sequence<read...>) {
   return [row, count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
                                                                                 Workspace) {
-    const auto at = [row, ... in = operands[read].as<const T>()](std::int64_t i) {
-      return element(Math{}, row, in[i]...);
-    };
-    map_elements<T>(count, threads, at, operands[sizeof...(read)].as<T>());
+    const auto at =
+        [row, ... in = operands[read].as<const Stored<T, Row::rule.operands[read].element>>()](
+            std::int64_t i) { return element(Math{}, row, static_cast<Computing<T>>(in[i])...); };
+    using Out = Stored<T, Row::rule.operands[sizeof...(read)].element>;
+    map_elements<Out>(count, threads, at, operands[sizeof...(read)].as<Out>());
   };
 }
 
@@ -57,7 +59,7 @@ Run prepare_elementwise(const Row& row, const Problem& problem) {
   if constexpr (Row::rule.takes_any_element)
     if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
       return make(As<std::uint64_t>{});
-  return for_float(problem.dtype, make);
+  return for_storage(storage_of(op::is_wide(row), problem.dtype), make);
 }
 
 }  // namespace
@@ -65,7 +67,7 @@ Run prepare_elementwise(const Row& row, const Problem& problem) {
 Run prepare_row(const op::AddBias&, const Problem& problem) {
   const std::int64_t columns = problem.shapes[1].elements();
   const std::int64_t rows = problem.shapes[0].elements() / columns;
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [rows, columns, threads = problem.threads](Tensors operands, Workspace) {
       add_bias<T>(operands[0].as<T>(), operands[1].as<T>(), rows, columns, threads,
                   operands[2].as<T>());
@@ -76,14 +78,14 @@ Run prepare_row(const op::AddBias&, const Problem& problem) {
 Run prepare_row(const op::BiasGradient& op, const Problem& problem) {
   const std::int64_t columns = problem.shapes[1].elements();
   const std::int64_t rows = problem.shapes[0].elements() / columns;
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [rows, columns, accumulate = op.accumulate, threads = problem.threads](Tensors operands,
                                                                                   Workspace) {
       const T* y_grad_RN = operands[0].as<T>();
       const auto term = [=](std::int64_t row, std::int64_t n) {
-        return y_grad_RN[row * columns + n];
+        return summed(y_grad_RN[row * columns + n]);
       };
-      sum_columns<T>(rows, columns, accumulate, threads, term, operands[1].as<T>());
+      sum_columns<Sum<T>>(rows, columns, accumulate, threads, term, operands[1].as<Sum<T>>());
     };
   });
 }
@@ -95,8 +97,8 @@ Run prepare_row(const op::BiasGradient& op, const Problem& problem) {
 FOURFOLD_ELEMENTWISE_ROWS(FOURFOLD_ROW)
 #undef FOURFOLD_ROW
 
-Run prepare_row(const op::TakePosition&, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+Run prepare_row(const op::TakePosition& op, const Problem& problem) {
+  return for_storage(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Run {
     return [shape = problem.shapes[0]](Tensors operands, Workspace) {
       const std::int64_t index = *operands[1].as<std::int32_t>();
       for (std::int64_t sample = 0; sample < shape[0]; ++sample)

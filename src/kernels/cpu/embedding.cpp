@@ -28,7 +28,7 @@ void embedding(const std::int32_t* tokens_N, const T* table_VC, const TableSizes
                  const std::int64_t row = sizes.row_of(tokens_N[token]);
                  T* y = y_NC + token * channels;
                  if (row < 0)
-                   std::fill_n(y, channels, T{0});
+                   std::fill_n(y, channels, T{});
                  else
                    std::copy_n(table_VC + row * channels, channels, y);
                }
@@ -38,26 +38,26 @@ void embedding(const std::int32_t* tokens_N, const T* table_VC, const TableSizes
 /// Threads share channels, so that each row sums its tokens in their order.
 template <class T>
 void embedding_gradient(const std::int32_t* tokens_N, const T* y_grad_NC, const TableSizes& sizes,
-                        bool accumulate, int threads, T* table_grad_VC) {
+                        bool accumulate, int threads, Sum<T>* table_grad_VC) {
   const std::int64_t channels = sizes.channels;
   const int team = team_size(threads, (sizes.tokens + sizes.rows) * channels);
   for_ranges(channels, team, element_grain, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = 0; !accumulate && row < sizes.rows; ++row)
-      std::fill_n(table_grad_VC + row * channels + first, last - first, T{0});
+      std::fill_n(table_grad_VC + row * channels + first, last - first, Sum<T>{0});
     for (std::int64_t token = 0; token < sizes.tokens; ++token) {
       const std::int64_t row = sizes.row_of(tokens_N[token]);
       if (row < 0) continue;
       const T* grad = y_grad_NC + token * channels;
-      T* sum = table_grad_VC + row * channels;
+      Sum<T>* sum = table_grad_VC + row * channels;
 #pragma omp simd
-      for (std::int64_t c = first; c < last; ++c) sum[c] += grad[c];
+      for (std::int64_t c = first; c < last; ++c) sum[c] += summed(grad[c]);
     }
   });
 }
 
-template <class T>
+template <class T, class Y>
 void add_positions(const T* x_BTC, const T* table_PC, std::int64_t first_position,
-                   const DocumentStarts& documents, const Shape& shape, int threads, T* y_BTC) {
+                   const DocumentStarts& documents, const Shape& shape, int threads, Y* y_BTC) {
   const std::int64_t time = shape[1], channels = shape[2];
   for_ranges(shape[0] * time, team_size(threads, shape[0] * time * channels), 1,
              [&](std::int64_t first, std::int64_t last) {
@@ -65,9 +65,10 @@ void add_positions(const T* x_BTC, const T* table_PC, std::int64_t first_positio
                  const T* x = x_BTC + row * channels;
                  const std::int64_t t = row % time, start = documents.first_key(row / time, t);
                  const T* position = table_PC + (first_position + t - start) * channels;
-                 T* y = y_BTC + row * channels;
+                 Y* y = y_BTC + row * channels;
 #pragma omp simd
-                 for (std::int64_t c = 0; c < channels; ++c) y[c] = x[c] + position[c];
+                 for (std::int64_t c = 0; c < channels; ++c)
+                   store(y[c], summed(x[c]) + summed(position[c]));
                }
              });
 }
@@ -77,28 +78,28 @@ void add_positions(const T* x_BTC, const T* table_PC, std::int64_t first_positio
 template <class T>
 void restarted_positions_gradient(const T* y_grad_BTC, const DocumentStarts& documents,
                                   const Shape& shape, const op::PositionsGradient& op, int threads,
-                                  T* table_grad_PC) {
+                                  Sum<T>* table_grad_PC) {
   const std::int64_t tokens = shape[0] * shape[1], channels = shape[2];
   const int team = team_size(threads, (tokens + op.rows) * channels);
   for_ranges(channels, team, element_grain, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = 0; !op.accumulate && row < op.rows; ++row)
-      std::fill_n(table_grad_PC + row * channels + first, last - first, T{0});
+      std::fill_n(table_grad_PC + row * channels + first, last - first, Sum<T>{0});
     for (std::int64_t token = 0; token < tokens; ++token) {
       const std::int64_t t = token % shape[1];
       const std::int64_t row = op.first + t - documents.first_key(token / shape[1], t);
       const T* grad = y_grad_BTC + token * channels;
-      T* sum = table_grad_PC + row * channels;
+      Sum<T>* sum = table_grad_PC + row * channels;
 #pragma omp simd
-      for (std::int64_t c = first; c < last; ++c) sum[c] += grad[c];
+      for (std::int64_t c = first; c < last; ++c) sum[c] += summed(grad[c]);
     }
   });
 }
 
 Run prepare_restarted(const op::PositionsGradient& op, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Run {
     return [op, shape = problem.shapes[0], threads = problem.threads](Tensors operands, Workspace) {
       restarted_positions_gradient<T>(operands[0].as<T>(), document_starts(op, operands, 1), shape,
-                                      op, threads, operands.back().as<T>());
+                                      op, threads, operands.back().as<Sum<T>>());
     };
   });
 }
@@ -108,7 +109,7 @@ Run prepare_restarted(const op::PositionsGradient& op, const Problem& problem) {
 Run prepare_row(const op::Embedding& op, const Problem& problem) {
   const TableSizes sizes{problem.shapes[0].elements(), problem.shapes[1][0], problem.shapes[1][1],
                          op.first_row};
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [sizes, threads = problem.threads](Tensors operands, Workspace) {
       embedding<T>(operands[0].as<std::int32_t>(), operands[1].as<T>(), sizes, threads,
                    operands[2].as<T>());
@@ -119,21 +120,21 @@ Run prepare_row(const op::Embedding& op, const Problem& problem) {
 Run prepare_row(const op::EmbeddingGradient& op, const Problem& problem) {
   const TableSizes sizes{problem.shapes[0].elements(), op.rows, problem.shapes[1].back(),
                          op.first_row};
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Run {
     return [sizes, accumulate = op.accumulate, threads = problem.threads](Tensors operands,
                                                                           Workspace) {
       embedding_gradient<T>(operands[0].as<std::int32_t>(), operands[1].as<T>(), sizes, accumulate,
-                            threads, operands[2].as<T>());
+                            threads, operands[2].as<Sum<T>>());
     };
   });
 }
 
 Run prepare_row(const op::AddPositions& op, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_wide(op.wide, problem.dtype, [&]<class T, class Y>(As<T>, As<Y>) -> Run {
     return [op, shape = problem.shapes[0], threads = problem.threads](Tensors operands, Workspace) {
       const std::int64_t start = op.cached ? *operands[2].as<std::int32_t>() : 0;
-      add_positions<T>(operands[0].as<T>(), operands[1].as<T>(), start + op.first,
-                       document_starts(op, operands, 2), shape, threads, operands.back().as<T>());
+      add_positions(operands[0].as<T>(), operands[1].as<T>(), start + op.first,
+                    document_starts(op, operands, 2), shape, threads, operands.back().as<Y>());
     };
   });
 }
@@ -143,18 +144,18 @@ Run prepare_row(const op::PositionsGradient& op, const Problem& problem) {
   const std::int64_t used = problem.shapes[0][1] * problem.shapes[0][2];
   const std::int64_t before = op.first * problem.shapes[0][2];
   const std::int64_t held = op.rows * problem.shapes[0][2];
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(storage_of(op.wide, problem.dtype), [&]<class T>(As<T>) -> Run {
     return [accumulate = op.accumulate, used, before, held, samples = problem.shapes[0][0],
             threads = problem.threads](Tensors operands, Workspace) {
       const T* y_grad = operands[0].as<T>();
-      T* table_grad = operands[1].as<T>();
+      Sum<T>* table_grad = operands[1].as<Sum<T>>();
       const auto term = [=](std::int64_t sample, std::int64_t i) {
-        return y_grad[sample * used + i];
+        return summed(y_grad[sample * used + i]);
       };
-      sum_columns<T>(samples, used, accumulate, threads, term, table_grad + before);
+      sum_columns<Sum<T>>(samples, used, accumulate, threads, term, table_grad + before);
       if (accumulate) return;
-      std::fill(table_grad, table_grad + before, T{0});
-      std::fill(table_grad + before + used, table_grad + held, T{0});
+      std::fill(table_grad, table_grad + before, Sum<T>{0});
+      std::fill(table_grad + before + used, table_grad + held, Sum<T>{0});
     };
   });
 }

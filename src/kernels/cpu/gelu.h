@@ -1,4 +1,5 @@
-// GELU and its derivative for one element, to be called in loops that become vector code.
+// GELU and its derivative for one element, to be called in loops that become vector code; so they
+// are always inlined, into however many loops.
 // Hendrycks, Gimpel 2016 (arXiv:1606.08415), section 2, the approximation with tanh:
 //   gelu(x) = x (1 + tanh(u)) / 2,  u = sqrt(2/pi) (x + 0.044715 x^3)
 // written with tail = exp(-2 |u|), which neither overflows nor cancels.
@@ -17,7 +18,7 @@ inline constexpr double gelu_cubic = 0.044715;
 
 /// exp(-2 |u|), through a power of two: its factor is in the constants.
 template <class T>
-T gelu_tail(T x) {
+[[gnu::always_inline]] inline T gelu_tail(T x) {
   constexpr double linear = gelu_slope * std::numbers::log2e;
   const T exponent = x * (static_cast<T>(linear) + static_cast<T>(linear * gelu_cubic) * (x * x));
   return exp2_flushed(-std::abs(exponent));
@@ -25,14 +26,14 @@ T gelu_tail(T x) {
 
 /// x / (1 + exp(-2 u)).
 template <class T>
-T gelu(T x) {
+[[gnu::always_inline]] inline T gelu(T x) {
   const T tail = gelu_tail(x);
   return (x < 0 ? x * tail : x) / (1 + tail);
 }
 
 /// With gate = (1 + tanh(u)) / 2:  gate + x gate (1 - gate) 2 du/dx.
 template <class T>
-T gelu_derivative(T x) {
+[[gnu::always_inline]] inline T gelu_derivative(T x) {
   const T tail = gelu_tail(x);
   const T upper = 1 / (1 + tail);
   const T gate = x < 0 ? tail * upper : upper;
@@ -42,11 +43,11 @@ T gelu_derivative(T x) {
 }
 
 template <class T>
-T element(Math, const op::Gelu&, T x) {
+[[gnu::always_inline]] inline T element(Math, const op::Gelu&, T x) {
   return gelu(x);
 }
 template <class T>
-T element(Math, const op::GeluGradient&, T x, T y_grad) {
+[[gnu::always_inline]] inline T element(Math, const op::GeluGradient&, T x, T y_grad) {
   return y_grad * gelu_derivative(x);
 }
 

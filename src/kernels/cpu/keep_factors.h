@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/philox_lanes.h"
 #include "kernels/dropout_mask.h"
+#include "kernels/storage.h"
 
 namespace fourfold::kernels::cpu {
 
@@ -51,7 +52,7 @@ void keep_factors(const DropoutMask& mask, std::uint64_t first, std::int64_t cou
 
 /// y = x * kept_factor, or 0 where element first + i is dropped. y may be x.
 template <class T>
-void drop(const DropoutMask& mask, std::uint64_t first, std::int64_t count, T kept_factor,
+void drop(const DropoutMask& mask, std::uint64_t first, std::int64_t count, Sum<T> kept_factor,
           const T* x, T* y) {
   const auto choose = [=, threshold = mask.threshold](const std::uint32_t* words,
                                                       std::int64_t begin, std::int64_t size) {
@@ -59,8 +60,8 @@ void drop(const DropoutMask& mask, std::uint64_t first, std::int64_t count, T ke
     T* to = y + begin;
 #pragma omp simd
     for (std::int64_t i = 0; i < size; ++i) {
-      const T scaled = from[i] * kept_factor;
-      to[i] = words[i] < threshold ? T{0} : scaled;
+      const Sum<T> scaled = summed(from[i]) * kept_factor;
+      store(to[i], words[i] < threshold ? Sum<T>{0} : scaled);
     }
   };
   for_keep_words(mask, first, count, choose);

@@ -13,4 +13,8 @@ std::vector<std::pair<std::string, std::string>> library_versions() {
           {"OpenMP", format("{}-{:02}", _OPENMP / 100, _OPENMP % 100)}};
 }
 
+bool has_bf16_products() {
+  return onednn::has_bf16();
+}
+
 }  // namespace fourfold::kernels::cpu

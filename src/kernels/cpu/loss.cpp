@@ -31,25 +31,25 @@ void for_rows(LossSizes sizes, int threads, Body body) {
 
 template <class T>
 void cross_entropy(const T* logits_RV, const std::int32_t* labels_R, LossSizes sizes, int threads,
-                   T* loss_R, T* lse_R) {
+                   Sum<T>* loss_R, Sum<T>* lse_R) {
   for_rows(sizes, threads, [=](std::int64_t row) {
     const T* logits = logits_RV + row * sizes.vocabulary;
     lse_R[row] = log_sum_exp_of(logits, sizes.vocabulary);
-    loss_R[row] = labels_R[row] < 0 ? T{0} : lse_R[row] - logits[labels_R[row]];
+    loss_R[row] = labels_R[row] < 0 ? Sum<T>{0} : lse_R[row] - summed(logits[labels_R[row]]);
   });
 }
 
 template <class T>
-void cross_entropy_gradient(const T* logits_RV, const std::int32_t* labels_R, const T* lse_R,
+void cross_entropy_gradient(const T* logits_RV, const std::int32_t* labels_R, const Sum<T>* lse_R,
                             std::int64_t rows, VocabularyWindow window, double scale, int threads,
                             T* logits_grad_RV) {
-  const auto factor = static_cast<T>(scale);
+  const auto factor = static_cast<Sum<T>>(scale);
   for_rows({rows, window.local}, threads, [=](std::int64_t row) {
     T* grad = logits_grad_RV + row * window.local;
     const std::int64_t valid = labels_R[row] < 0 ? 0 : window.valid;
     cross_entropy_gradient_row(logits_RV + row * window.local, valid, lse_R[row], factor,
                                window.column_of(labels_R[row]), grad);
-    std::fill(grad + valid, grad + window.local, T{0});
+    std::fill(grad + valid, grad + window.local, T{});
   });
 }
 
@@ -57,10 +57,10 @@ void cross_entropy_gradient(const T* logits_RV, const std::int32_t* labels_R, co
 
 Run prepare_row(const op::CrossEntropy&, const Problem& problem) {
   const LossSizes sizes = loss_sizes(problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [sizes, threads = problem.threads](Tensors operands, Workspace) {
       cross_entropy<T>(operands[0].as<T>(), operands[1].as<std::int32_t>(), sizes, threads,
-                       operands[2].as<T>(), operands[3].as<T>());
+                       operands[2].as<Sum<T>>(), operands[3].as<Sum<T>>());
     };
   });
 }
@@ -68,10 +68,10 @@ Run prepare_row(const op::CrossEntropy&, const Problem& problem) {
 Run prepare_row(const op::LogitMax& op, const Problem& problem) {
   const LossSizes sizes = loss_sizes(problem.shapes[0]);
   const VocabularyWindow window = vocabulary_window(op, sizes.vocabulary);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [sizes, window, threads = problem.threads](Tensors operands, Workspace) {
       const T* logits_RV = operands[0].as<T>();
-      T* max_R = operands[1].as<T>();
+      Sum<T>* max_R = operands[1].as<Sum<T>>();
       for_rows(sizes, threads, [=](std::int64_t row) {
         max_R[row] = largest_of(logits_RV + row * window.local, window.valid);
       });
@@ -82,36 +82,36 @@ Run prepare_row(const op::LogitMax& op, const Problem& problem) {
 Run prepare_row(const op::LogitSums& op, const Problem& problem) {
   const LossSizes sizes = loss_sizes(problem.shapes[0]);
   const VocabularyWindow window = vocabulary_window(op, sizes.vocabulary);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [sizes, window, threads = problem.threads](Tensors operands, Workspace) {
       const T* logits_RV = operands[0].as<T>();
       const std::int32_t* labels_R = operands[1].as<std::int32_t>();
-      const T* max_R = operands[2].as<T>();
-      T* sum_exp_R = operands[3].as<T>();
-      T* label_logit_R = operands[4].as<T>();
+      const Sum<T>* max_R = operands[2].as<Sum<T>>();
+      Sum<T>* sum_exp_R = operands[3].as<Sum<T>>();
+      Sum<T>* label_logit_R = operands[4].as<Sum<T>>();
       for_rows(sizes, threads, [=](std::int64_t row) {
         const T* logits = logits_RV + row * window.local;
         const std::int64_t column = window.column_of(labels_R[row]);
         sum_exp_R[row] = sum_exp_of(logits, window.valid, max_R[row]);
-        label_logit_R[row] = column < 0 ? T{0} : logits[column] - max_R[row];
+        label_logit_R[row] = column < 0 ? Sum<T>{0} : summed(logits[column]) - max_R[row];
       });
     };
   });
 }
 
 Run prepare_row(const op::CrossEntropyMerge&, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [rows = problem.shapes[0].elements()](Tensors operands, Workspace) {
-      const T* max_R = operands[0].as<T>();
-      const T* sum_exp_R = operands[1].as<T>();
-      const T* label_logit_R = operands[2].as<T>();
+      const Sum<T>* max_R = operands[0].as<Sum<T>>();
+      const Sum<T>* sum_exp_R = operands[1].as<Sum<T>>();
+      const Sum<T>* label_logit_R = operands[2].as<Sum<T>>();
       const std::int32_t* labels_R = operands[3].as<std::int32_t>();
-      T* loss_R = operands[4].as<T>();
-      T* lse_R = operands[5].as<T>();
+      Sum<T>* loss_R = operands[4].as<Sum<T>>();
+      Sum<T>* lse_R = operands[5].as<Sum<T>>();
 #pragma omp simd
       for (std::int64_t row = 0; row < rows; ++row) {
-        const T log_sum = log_of(sum_exp_R[row]);
-        loss_R[row] = labels_R[row] < 0 ? T{0} : log_sum - label_logit_R[row];
+        const Sum<T> log_sum = log_of(sum_exp_R[row]);
+        loss_R[row] = labels_R[row] < 0 ? Sum<T>{0} : log_sum - label_logit_R[row];
         lse_R[row] = max_R[row] + log_sum;
       }
     };
@@ -121,21 +121,21 @@ Run prepare_row(const op::CrossEntropyMerge&, const Problem& problem) {
 Run prepare_row(const op::CrossEntropyGradient& op, const Problem& problem) {
   const LossSizes sizes = loss_sizes(problem.shapes[0]);
   const VocabularyWindow window = vocabulary_window(op, sizes.vocabulary);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [rows = sizes.rows, window, scale = op.scale, threads = problem.threads](
                Tensors operands, Workspace) {
       cross_entropy_gradient<T>(operands[0].as<T>(), operands[1].as<std::int32_t>(),
-                                operands[2].as<T>(), rows, window, scale, threads,
+                                operands[2].as<Sum<T>>(), rows, window, scale, threads,
                                 operands[3].as<T>());
     };
   });
 }
 
 Run prepare_row(const op::LossSum& op, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [accumulate = op.accumulate, rows = problem.shapes[0].elements()](Tensors operands,
                                                                              Workspace) {
-      const T* loss_R = operands[0].as<T>();
+      const Sum<T>* loss_R = operands[0].as<Sum<T>>();
       const std::int32_t* labels_R = operands[1].as<std::int32_t>();
       double sum = 0;
       std::int64_t count = 0;
@@ -155,15 +155,15 @@ Run prepare_row(const op::LossSum& op, const Problem& problem) {
 Run prepare_row(const op::CountCorrect& op, const Problem& problem) {
   const LossSizes sizes = loss_sizes(problem.shapes[0]);
   const VocabularyWindow window = vocabulary_window(op, sizes.vocabulary);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [rows = sizes.rows, window, accumulate = op.accumulate](Tensors operands, Workspace) {
       const T* logits_RV = operands[0].as<T>();
       const std::int32_t* labels_R = operands[1].as<std::int32_t>();
-      const T* max_R = operands[2].as<T>();
+      const Sum<T>* max_R = operands[2].as<Sum<T>>();
       std::int64_t correct = 0;
       for (std::int64_t row = 0; row < rows; ++row) {
         const std::int64_t column = window.column_of(labels_R[row]);
-        if (column >= 0 && logits_RV[row * window.local + column] == max_R[row]) ++correct;
+        if (column >= 0 && summed(logits_RV[row * window.local + column]) == max_R[row]) ++correct;
       }
       std::int64_t& count = *operands[3].as<std::int64_t>();
       count = accumulate ? wrapping_add(count, correct) : correct;

@@ -1,5 +1,6 @@
 // Elementary functions that the compiler turns into vector code: no branches, no tables, no calls;
-// call them in loops under `#pragma omp simd`. Not a general libm: only what the kernels need.
+// call them in loops under `#pragma omp simd`, into which they are always inlined. Not a general
+// libm: only what the kernels need.
 //
 // Error: at most 2 ulp over the whole range, subnormal arguments and results included
 // (tests/numerics/math_test.cpp), with and without fused multiply-add. Extremes are those of
@@ -28,7 +29,7 @@ inline constexpr double exp_shift_f64 = 0x1.8p52;
 
 /// x = n ln 2 + r, |r| <= 0.3475; q = exp(r) - 1 = r + r^2 p(r), p of degree 4 with an error of
 /// 2^-26 (Sollya's fpminimax). Requires |x| < 2^22.
-inline ReducedExp<float> reduced_exp(float x) {
+[[gnu::always_inline]] inline ReducedExp<float> reduced_exp(float x) {
   constexpr float log2_e = 0x1.715476p+0F;
   constexpr float ln2_high = 0.693359375F, ln2_low = -2.12194440e-4F;  // high: n * high is exact
   const float shifted = x * log2_e + exp_shift_f32;
@@ -43,7 +44,7 @@ inline ReducedExp<float> reduced_exp(float x) {
 }
 
 /// As above with p of degree 9 and an error of 2^-55.
-inline ReducedExp<double> reduced_exp(double x) {
+[[gnu::always_inline]] inline ReducedExp<double> reduced_exp(double x) {
   constexpr double log2_e = 0x1.71547652b82fep+0;
   constexpr double ln2_high = 6.93147180369123816490e-01,
                    ln2_low = 1.90821492927058770002e-10;  // fdlibm
@@ -64,7 +65,7 @@ inline ReducedExp<double> reduced_exp(double x) {
 }
 
 /// exp(x). 2^n in two factors, 2^64 or 2^-64 the second, so that subnormal results round once.
-inline float exp_of(float x) {
+[[gnu::always_inline]] inline float exp_of(float x) {
   const auto [shifted, q] = reduced_exp(x);
   // 2^30 where x has no sign: 128 in the place of the exponent.
   const std::uint32_t up = (~std::bit_cast<std::uint32_t>(x) >> 1) & (1U << 30);
@@ -74,7 +75,7 @@ inline float exp_of(float x) {
   const float above = x < -104.F ? 0.F : result;  // exp(-104) rounds to 0
   return x > 89.F ? std::numeric_limits<float>::infinity() : above;
 }
-inline double exp_of(double x) {
+[[gnu::always_inline]] inline double exp_of(double x) {
   const auto [shifted, q] = reduced_exp(x);
   constexpr std::uint64_t one = 1;
   const std::uint64_t up = (~std::bit_cast<std::uint64_t>(x) >> 4) & (one << 59);
@@ -93,7 +94,7 @@ extern const double exp2_least_f64;
 /// 2^x for x < 127, but 0 where that is below the least normal number: for softmax and gates, in
 /// half the time of exp_of. x = n + f is exact; 2^f by a polynomial of degree 6 with an error of
 /// 2^-27 (Sollya's fpminimax).
-inline float exp2_flushed(float x) {
+[[gnu::always_inline]] inline float exp2_flushed(float x) {
   constexpr float shift = exp_shift_f32 + 127.F;  // so that n comes out as the bits of 2^n
   const float bounded = x < exp2_least_f32 ? exp2_least_f32 : x;
   const float shifted = bounded + shift;
@@ -108,7 +109,7 @@ inline float exp2_flushed(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(shifted) << 23) * p;
 }
 /// As above for x < 1023, with degree 11 and an error of 2^-56.
-inline double exp2_flushed(double x) {
+[[gnu::always_inline]] inline double exp2_flushed(double x) {
   constexpr double shift = exp_shift_f64 + 1023.;
   const double bounded = x < exp2_least_f64 ? exp2_least_f64 : x;
   const double shifted = bounded + shift;
@@ -138,7 +139,7 @@ T exp_flushed(T x) {
 
 /// log(x): x = 2^n (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log(1 + f) by Cephes' polynomial
 /// (Moshier, logf.c).
-inline float log_of(float x) {
+[[gnu::always_inline]] inline float log_of(float x) {
   constexpr std::uint32_t root_half = 0x3F3504F3U;
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const bool tiny = x < std::numeric_limits<float>::min();
@@ -163,7 +164,7 @@ inline float log_of(float x) {
 }
 
 /// As above; log(1 + f) from s = f / (2 + f), as fdlibm's e_log.c.
-inline double log_of(double x) {
+[[gnu::always_inline]] inline double log_of(double x) {
   constexpr std::uint64_t root_half = 0x3FE6A09E667F3BCDU;
   constexpr std::uint64_t mantissa = (std::uint64_t{1} << 52) - 1;
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -188,7 +189,7 @@ inline double log_of(double x) {
 }
 
 /// tanh(x): Cephes' odd polynomial (tanhf.c) up to 0.625, beyond it 1 - 2 / (1 + exp(2 |x|)).
-inline float tanh_of(float x) {
+[[gnu::always_inline]] inline float tanh_of(float x) {
   const float size = std::abs(x), square = x * x;
   float p = -5.70498872745e-3F;
   p = p * square + 2.06390887954e-2F;
@@ -200,7 +201,7 @@ inline float tanh_of(float x) {
 }
 
 /// As above with Cephes' quotient of polynomials (tanh.c).
-inline double tanh_of(double x) {
+[[gnu::always_inline]] inline double tanh_of(double x) {
   const double size = std::abs(x), square = x * x;
   const double p = (-9.64399179425052238628e-1 * square - 9.92877231001918586564e1) * square -
                    1.61468768441708447952e3;

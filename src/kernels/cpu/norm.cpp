@@ -1,5 +1,5 @@
-// Layer norm and its gradients on CPU. R rows, C channels. Two passes for the variance, a row stays
-// in the cache.
+// Layer norm and its gradients on CPU. R rows, C channels, X the type of x. Two passes for the
+// variance, a row stays in the cache.
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/norm_row.h"
 #include "kernels/cpu/parallel.h"
@@ -17,9 +17,9 @@ NormSizes norm_sizes(const Shape& x) {
 }
 
 /// bias_C may be null.
-template <class T>
-void layer_norm(const T* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes, double epsilon,
-                int threads, T* y_RC, T* mean_R, T* rstd_R) {
+template <class X, class T>
+void layer_norm(const X* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes, double epsilon,
+                int threads, T* y_RC, Sum<T>* mean_R, Sum<T>* rstd_R) {
   const std::int64_t channels = sizes.channels;
   for_ranges(sizes.rows, team_size(threads, sizes.rows * channels), 1,
              [&](std::int64_t first, std::int64_t last) {
@@ -32,9 +32,9 @@ void layer_norm(const T* x_RC, const T* gain_C, const T* bias_C, NormSizes sizes
              });
 }
 
-template <class T>
-void layer_norm_gradient(const T* x_RC, const T* gain_C, const T* mean_R, const T* rstd_R,
-                         const T* y_grad_RC, NormSizes sizes, int threads, T* x_grad_RC) {
+template <class X, class T>
+void layer_norm_gradient(const X* x_RC, const T* gain_C, const Sum<T>* mean_R, const Sum<T>* rstd_R,
+                         const T* y_grad_RC, NormSizes sizes, int threads, X* x_grad_RC) {
   const std::int64_t channels = sizes.channels;
   for_ranges(sizes.rows, team_size(threads, sizes.rows * channels), 1,
              [&](std::int64_t first, std::int64_t last) {
@@ -49,46 +49,47 @@ void layer_norm_gradient(const T* x_RC, const T* gain_C, const T* mean_R, const 
 
 Run prepare_row(const op::LayerNorm& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_wide(op.wide, problem.dtype, [&]<class T, class X>(As<T>, As<X>) -> Run {
     return [op, sizes, threads = problem.threads](Tensors operands, Workspace) {
       const std::size_t y = op.bias ? 3 : 2;
-      layer_norm<T>(operands[0].as<T>(), operands[1].as<T>(),
-                    op.bias ? operands[2].as<T>() : nullptr, sizes, op.epsilon, threads,
-                    operands[y].as<T>(), operands[y + 1].as<T>(), operands[y + 2].as<T>());
+      layer_norm(operands[0].as<X>(), operands[1].as<T>(), op.bias ? operands[2].as<T>() : nullptr,
+                 sizes, op.epsilon, threads, operands[y].as<T>(), operands[y + 1].as<Sum<T>>(),
+                 operands[y + 2].as<Sum<T>>());
     };
   });
 }
 
-Run prepare_row(const op::LayerNormGradient&, const Problem& problem) {
+Run prepare_row(const op::LayerNormGradient& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_wide(op.wide, problem.dtype, [&]<class T, class X>(As<T>, As<X>) -> Run {
     return [sizes, threads = problem.threads](Tensors operands, Workspace) {
-      layer_norm_gradient<T>(operands[0].as<T>(), operands[1].as<T>(), operands[2].as<T>(),
-                             operands[3].as<T>(), operands[4].as<T>(), sizes, threads,
-                             operands[5].as<T>());
+      layer_norm_gradient(operands[0].as<X>(), operands[1].as<T>(), operands[2].as<Sum<T>>(),
+                          operands[3].as<Sum<T>>(), operands[4].as<T>(), sizes, threads,
+                          operands[5].as<X>());
     };
   });
 }
 
 Run prepare_row(const op::LayerNormWeightGradient& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_wide(op.wide, problem.dtype, [&]<class T, class X>(As<T>, As<X>) -> Run {
     return [op, sizes, threads = problem.threads](Tensors operands, Workspace) {
-      const T* x = operands[0].as<T>();
-      const T* mean = operands[1].as<T>();
-      const T* rstd = operands[2].as<T>();
+      const X* x = operands[0].as<X>();
+      const Sum<T>* mean = operands[1].as<Sum<T>>();
+      const Sum<T>* rstd = operands[2].as<Sum<T>>();
       const T* y_grad = operands[3].as<T>();
       const auto gain_term = [=, channels = sizes.channels](std::int64_t row, std::int64_t c) {
-        return y_grad[row * channels + c] * ((x[row * channels + c] - mean[row]) * rstd[row]);
+        return summed(y_grad[row * channels + c]) *
+               ((summed(x[row * channels + c]) - mean[row]) * rstd[row]);
       };
       const auto bias_term = [=, channels = sizes.channels](std::int64_t row, std::int64_t c) {
-        return y_grad[row * channels + c];
+        return summed(y_grad[row * channels + c]);
       };
-      sum_columns<T>(sizes.rows, sizes.channels, op.accumulate, threads, gain_term,
-                     operands[4].as<T>());
+      sum_columns<Sum<T>>(sizes.rows, sizes.channels, op.accumulate, threads, gain_term,
+                          operands[4].as<Sum<T>>());
       if (op.bias)
-        sum_columns<T>(sizes.rows, sizes.channels, op.accumulate, threads, bias_term,
-                       operands[5].as<T>());
+        sum_columns<Sum<T>>(sizes.rows, sizes.channels, op.accumulate, threads, bias_term,
+                            operands[5].as<Sum<T>>());
     };
   });
 }

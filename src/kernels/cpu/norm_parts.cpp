@@ -1,7 +1,8 @@
 // Layer norm in parts on CPU: moments of blocks of channels, then what is done with the merged
-// ones. R rows, C local channels, P parts.
+// ones. R rows, C local channels, P parts, X the type of x.
 #include <cmath>
 
+#include "kernels/cpu/norm_row.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/storage.h"
@@ -27,69 +28,67 @@ void for_rows(NormSizes sizes, int threads, Body body) {
 
 /// Mean and squares of one block, both corrected by what the sum of distances from the computed
 /// mean leaves of it.
-template <class T>
-void block_moments(const T* x_C, std::int64_t width, T* moments_2) {
-  const auto count = static_cast<T>(width);
-  T sum = 0, distances = 0, squares = 0;
+template <class X>
+void block_moments(const X* x_C, std::int64_t width, Sum<X>* moments_2) {
+  using S = Sum<X>;
+  const auto count = static_cast<S>(width);
+  S sum = 0, distances = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
-  for (std::int64_t c = 0; c < width; ++c) sum += x_C[c];
-  const T mean = sum / count;
+  for (std::int64_t c = 0; c < width; ++c) sum += summed(x_C[c]);
+  const S mean = sum / count;
 #pragma omp simd reduction(+ : distances, squares)
   for (std::int64_t c = 0; c < width; ++c) {
-    const T centred = x_C[c] - mean;
+    const S centred = summed(x_C[c]) - mean;
     distances += centred;
     squares += centred * centred;
   }
-  const T corrected = squares - distances * distances / count;
+  const S corrected = squares - distances * distances / count;
   moments_2[0] = mean + distances / count;
-  moments_2[1] = corrected < 0 ? T{0} : corrected;  // a NaN stays
+  moments_2[1] = corrected < 0 ? S{0} : corrected;  // a NaN stays
 }
-
-template <class T>
-struct Statistics {
-  T mean, rstd;
-};
 
 /// Parts of equal size n: joining the (k+1)-th moves the mean by delta / (k+1) and adds delta^2 n k
 /// / (k+1) to the squares. In index order, so that every rank gets the same bits.
-template <class T>
-Statistics<T> merge(const T* moments_PR2, std::int64_t parts, std::int64_t rows, std::int64_t row,
-                    const op::LayerNormApply& op) {
-  const auto part_width = static_cast<T>(op.width / parts);
-  T mean = 0, squares = 0;
+template <class S>
+RowStatistics<S> merge(const S* moments_PR2, std::int64_t parts, std::int64_t rows,
+                       std::int64_t row, const op::LayerNormApply& op) {
+  const auto part_width = static_cast<S>(op.width / parts);
+  S mean = 0, squares = 0;
   for (std::int64_t part = 0; part < parts; ++part) {
-    const T* next = moments_PR2 + (part * rows + row) * 2;
-    const auto before = static_cast<T>(part);
-    const T delta = next[0] - mean;
+    const S* next = moments_PR2 + (part * rows + row) * 2;
+    const auto before = static_cast<S>(part);
+    const S delta = next[0] - mean;
     mean += delta / (before + 1);
     squares += next[1] + delta * delta * (part_width * before / (before + 1));
   }
-  return {mean, 1 / std::sqrt(squares / static_cast<T>(op.width) + static_cast<T>(op.epsilon))};
+  return {mean, 1 / std::sqrt(squares / static_cast<S>(op.width) + static_cast<S>(op.epsilon))};
 }
 
-/// bias_C may be null.
-template <class T>
-void normalise(const T* x_C, Statistics<T> statistics, const T* gain_C, const T* bias_C,
-               std::int64_t channels, T* y_C) {
-  const auto [mean, rstd] = statistics;
-  if (bias_C == nullptr) {
-#pragma omp simd
-    for (std::int64_t c = 0; c < channels; ++c) y_C[c] = (x_C[c] - mean) * rstd * gain_C[c];
-  } else {
-#pragma omp simd
-    for (std::int64_t c = 0; c < channels; ++c)
-      y_C[c] = (x_C[c] - mean) * rstd * gain_C[c] + bias_C[c];
+/// With n = (x - mean) rstd and d = y_grad gain: the sums of d and of d n. A function, so that one
+/// thread and several run the same code.
+template <class X, class T>
+void gradient_sums(const X* x_C, const T* gain_C, RowStatistics<Sum<T>> row, const T* y_grad_C,
+                   std::int64_t channels, Sum<T>* sums_2) {
+  const auto [mean, rstd] = row;
+  Sum<T> sum = 0, sum_normal = 0;
+#pragma omp simd reduction(+ : sum, sum_normal)
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const Sum<T> scaled = summed(y_grad_C[c]) * summed(gain_C[c]);
+    sum += scaled;
+    sum_normal += scaled * ((summed(x_C[c]) - mean) * rstd);
   }
+  sums_2[0] = sum;
+  sums_2[1] = sum_normal;
 }
 
 }  // namespace
 
 Run prepare_row(const op::LayerNormMoments& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(storage_of(op.wide, problem.dtype), [&]<class X>(As<X>) -> Run {
     return [parts = op.parts, sizes, threads = problem.threads](Tensors operands, Workspace) {
-      const T* x_RC = operands[0].as<T>();
-      T* moments_PR2 = operands[1].as<T>();
+      const X* x_RC = operands[0].as<X>();
+      Sum<X>* moments_PR2 = operands[1].as<Sum<X>>();
       const std::int64_t width = sizes.channels / parts;
       for_rows(sizes, threads, [=](std::int64_t row) {
         for (std::int64_t part = 0; part < parts; ++part)
@@ -102,21 +101,21 @@ Run prepare_row(const op::LayerNormMoments& op, const Problem& problem) {
 
 Run prepare_row(const op::LayerNormApply& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_wide(op.wide, problem.dtype, [&]<class T, class X>(As<T>, As<X>) -> Run {
     return [op, sizes, parts = problem.shapes[1][0], threads = problem.threads](Tensors operands,
                                                                                 Workspace) {
-      const T* x_RC = operands[0].as<T>();
-      const T* moments_PR2 = operands[1].as<T>();
+      const X* x_RC = operands[0].as<X>();
+      const Sum<T>* moments_PR2 = operands[1].as<Sum<T>>();
       const T* gain_C = operands[2].as<T>();
       const T* bias_C = op.bias ? operands[3].as<T>() : nullptr;
       const std::size_t y = op.bias ? 4 : 3;
       T* y_RC = operands[y].as<T>();
-      T* mean_R = operands[y + 1].as<T>();
-      T* rstd_R = operands[y + 2].as<T>();
+      Sum<T>* mean_R = operands[y + 1].as<Sum<T>>();
+      Sum<T>* rstd_R = operands[y + 2].as<Sum<T>>();
       for_rows(sizes, threads, [=](std::int64_t row) {
-        const Statistics<T> merged = merge(moments_PR2, parts, sizes.rows, row, op);
-        normalise(x_RC + row * sizes.channels, merged, gain_C, bias_C, sizes.channels,
-                  y_RC + row * sizes.channels);
+        const RowStatistics<Sum<T>> merged = merge(moments_PR2, parts, sizes.rows, row, op);
+        normalise_row(x_RC + row * sizes.channels, merged, gain_C, bias_C, sizes.channels,
+                      y_RC + row * sizes.channels);
         mean_R[row] = merged.mean;
         rstd_R[row] = merged.rstd;
       });
@@ -124,29 +123,21 @@ Run prepare_row(const op::LayerNormApply& op, const Problem& problem) {
   });
 }
 
-Run prepare_row(const op::LayerNormGradientSums&, const Problem& problem) {
+Run prepare_row(const op::LayerNormGradientSums& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_wide(op.wide, problem.dtype, [&]<class T, class X>(As<T>, As<X>) -> Run {
     return [sizes, threads = problem.threads](Tensors operands, Workspace) {
-      const T* x_RC = operands[0].as<T>();
+      using S = Sum<T>;
+      const X* x_RC = operands[0].as<X>();
       const T* gain_C = operands[1].as<T>();
-      const T* mean_R = operands[2].as<T>();
-      const T* rstd_R = operands[3].as<T>();
+      const S* mean_R = operands[2].as<S>();
+      const S* rstd_R = operands[3].as<S>();
       const T* y_grad_RC = operands[4].as<T>();
-      T* sums_R2 = operands[5].as<T>();
+      S* sums_R2 = operands[5].as<S>();
       for_rows(sizes, threads, [=](std::int64_t row) {
-        const T* x = x_RC + row * sizes.channels;
-        const T* y_grad = y_grad_RC + row * sizes.channels;
-        const T mean = mean_R[row], rstd = rstd_R[row];
-        T sum = 0, sum_normal = 0;
-#pragma omp simd reduction(+ : sum, sum_normal)
-        for (std::int64_t c = 0; c < sizes.channels; ++c) {
-          const T scaled = y_grad[c] * gain_C[c];
-          sum += scaled;
-          sum_normal += scaled * ((x[c] - mean) * rstd);
-        }
-        sums_R2[2 * row] = sum;
-        sums_R2[2 * row + 1] = sum_normal;
+        const std::int64_t at = row * sizes.channels;
+        gradient_sums(x_RC + at, gain_C, {mean_R[row], rstd_R[row]}, y_grad_RC + at, sizes.channels,
+                      sums_R2 + 2 * row);
       });
     };
   });
@@ -154,26 +145,27 @@ Run prepare_row(const op::LayerNormGradientSums&, const Problem& problem) {
 
 Run prepare_row(const op::LayerNormGradientApply& op, const Problem& problem) {
   const NormSizes sizes = norm_sizes(problem.shapes[0]);
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [sizes, width = static_cast<T>(op.width), threads = problem.threads](Tensors operands,
-                                                                                Workspace) {
-      const T* x_RC = operands[0].as<T>();
+  return for_wide(op.wide, problem.dtype, [&]<class T, class X>(As<T>, As<X>) -> Run {
+    return [sizes, width = static_cast<Sum<T>>(op.width), threads = problem.threads](
+               Tensors operands, Workspace) {
+      using S = Sum<T>;
+      const X* x_RC = operands[0].as<X>();
       const T* gain_C = operands[1].as<T>();
-      const T* mean_R = operands[2].as<T>();
-      const T* rstd_R = operands[3].as<T>();
+      const S* mean_R = operands[2].as<S>();
+      const S* rstd_R = operands[3].as<S>();
       const T* y_grad_RC = operands[4].as<T>();
-      const T* sums_R2 = operands[5].as<T>();
-      T* x_grad_RC = operands[6].as<T>();
+      const S* sums_R2 = operands[5].as<S>();
+      X* x_grad_RC = operands[6].as<X>();
       for_rows(sizes, threads, [=](std::int64_t row) {
-        const T* x = x_RC + row * sizes.channels;
+        const X* x = x_RC + row * sizes.channels;
         const T* y_grad = y_grad_RC + row * sizes.channels;
-        T* x_grad = x_grad_RC + row * sizes.channels;
-        const T mean = mean_R[row], rstd = rstd_R[row];
-        const T average = sums_R2[2 * row] / width, average_normal = sums_R2[2 * row + 1] / width;
+        X* x_grad = x_grad_RC + row * sizes.channels;
+        const S mean = mean_R[row], rstd = rstd_R[row];
+        const S average = sums_R2[2 * row] / width, average_normal = sums_R2[2 * row + 1] / width;
 #pragma omp simd
         for (std::int64_t c = 0; c < sizes.channels; ++c)
-          x_grad[c] =
-              rstd * (y_grad[c] * gain_C[c] - average - (x[c] - mean) * rstd * average_normal);
+          store(x_grad[c], rstd * (summed(y_grad[c]) * summed(gain_C[c]) - average -
+                                   (summed(x[c]) - mean) * rstd * average_normal));
       });
     };
   });

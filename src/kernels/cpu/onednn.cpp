@@ -36,6 +36,14 @@ dnnl::engine cpu_engine() {
   return {dnnl::engine::kind::cpu, 0};
 }
 
+memory::data_type type_of(DType dtype) {
+  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+/// The type of a result that a row leaves unrounded where it is `unrounded`.
+memory::data_type type_of_result(DType dtype, bool unrounded) {
+  return type_of(unrounded ? accumulation_type(dtype) : dtype);
+}
+
 /// Scratch is ours; `accumulate` adds to what is there.
 dnnl::primitive_attr attributes_of(bool accumulate) {
   dnnl::primitive_attr attributes;
@@ -50,43 +58,45 @@ dnnl::primitive_attr attributes_of(bool accumulate) {
 
 // --- contract
 
+memory::desc description_of(const MatrixForm& form) {
+  return {{form.rows, form.columns}, type_of(form.dtype), {form.row_stride, form.column_stride}};
+}
+
+Primitive describe(const MatrixForm& a, const MatrixForm& b, const MatrixForm& out,
+                   bool accumulate) {
+  const dnnl::engine engine = cpu_engine();
+  const dnnl::matmul::desc product(description_of(a), description_of(b), description_of(out));
+  return {engine, dnnl::matmul::primitive_desc(product, attributes_of(accumulate), engine)};
+}
+
 Primitive describe(const op::Contract& op, const Problem& problem) {
   use_threads(problem.threads);
   const ContractSizes sizes = contract_sizes(op, problem.shapes);
-  const auto matrix = [](std::int64_t rows, std::int64_t columns, std::int64_t row_stride,
-                         std::int64_t column_stride) {
-    return memory::desc({rows, columns}, memory::data_type::f32, {row_stride, column_stride});
-  };
-  const dnnl::matmul::desc product(
-      matrix(sizes.m, sizes.k, sizes.a_row_stride, sizes.a_inner_stride),
-      matrix(sizes.k, sizes.n, sizes.b_inner_stride, sizes.b_column_stride),
-      matrix(sizes.m, sizes.n, sizes.n, 1));
-  const dnnl::engine engine = cpu_engine();
-  return {engine, dnnl::matmul::primitive_desc(product, attributes_of(op.accumulate), engine)};
+  const DType result = op.unrounded ? accumulation_type(problem.dtype) : problem.dtype;
+  return describe({sizes.m, sizes.k, sizes.a_row_stride, sizes.a_inner_stride, problem.dtype},
+                  {sizes.k, sizes.n, sizes.b_inner_stride, sizes.b_column_stride, problem.dtype},
+                  {sizes.m, sizes.n, sizes.n, 1, result}, op.accumulate);
 }
 
-/// The handles in it are reference-counted by oneDNN, so a copy names the same objects.
-struct Product {
-  dnnl::stream stream;
-  dnnl::matmul primitive;
-  memory a, b, out, scratchpad;
-  int threads;
-  ContractSizes sizes;
+/// A product whose matrices are given when it is called. The handles in it are reference-counted by
+/// oneDNN, so a copy names the same objects.
+class Multiplication {
+ public:
+  explicit Multiplication(const Primitive& made)
+      : stream_(made.engine),
+        primitive_(made.description),
+        a_(unbound(made.description.src_desc(), made.engine)),
+        b_(unbound(made.description.weights_desc(), made.engine)),
+        out_(unbound(made.description.dst_desc(), made.engine)),
+        scratchpad_(unbound(made.description.scratchpad_desc(), made.engine)) {}
 
   /// Through the C interface: the C++ one builds a map on each call.
-  void operator()(Tensors operands, Workspace workspace) const {
-    use_threads(threads);
-    sizes.for_each_product(
-        operands[0].as<float>(), operands[1].as<float>(), operands[2].as<float>(),
-        [&](float* of_a, float* of_b, float* of_out) { multiply(of_a, of_b, of_out, workspace); });
-  }
-
-  void multiply(float* of_a, float* of_b, float* of_out, Workspace workspace) const {
+  void operator()(const void* a, const void* b, void* out, std::byte* scratch) const {
     const std::pair<int, std::pair<const memory*, void*>> bindings[] = {
-        {DNNL_ARG_SRC, {&a, of_a}},
-        {DNNL_ARG_WEIGHTS, {&b, of_b}},
-        {DNNL_ARG_DST, {&out, of_out}},
-        {DNNL_ARG_SCRATCHPAD, {&scratchpad, workspace.data()}}};
+        {DNNL_ARG_SRC, {&a_, const_cast<void*>(a)}},
+        {DNNL_ARG_WEIGHTS, {&b_, const_cast<void*>(b)}},
+        {DNNL_ARG_DST, {&out_, out}},
+        {DNNL_ARG_SCRATCHPAD, {&scratchpad_, scratch}}};
     dnnl_exec_arg_t arguments[4];
     for (std::size_t i = 0; i < 4; ++i) {
       const auto& [handle, pointer] = bindings[i].second;
@@ -94,24 +104,34 @@ struct Product {
       arguments[i] = {bindings[i].first, handle->get()};
     }
     const dnnl_status_t status =
-        dnnl_primitive_execute(primitive.get(), stream.get(), 4, arguments);
-    require(status == dnnl_success, "oneDNN executes a contract it prepared");
+        dnnl_primitive_execute(primitive_.get(), stream_.get(), 4, arguments);
+    require(status == dnnl_success, "oneDNN executes a product it prepared");
   }
+
+ private:
+  static memory unbound(const memory::desc& description, const dnnl::engine& engine) {
+    return {description, engine, DNNL_MEMORY_NONE};
+  }
+
+  dnnl::stream stream_;
+  dnnl::matmul primitive_;
+  memory a_, b_, out_, scratchpad_;
 };
 
 Run prepare_row(const op::Contract& op, const Problem& problem) {
-  const Primitive made = describe(op, problem);
-  const auto unbound = [&](const memory::desc& description) {
-    return memory(description, made.engine, DNNL_MEMORY_NONE);
+  const std::int64_t bytes = size_bytes(problem.dtype),
+                     result_bytes =
+                         op.unrounded ? size_bytes(accumulation_type(problem.dtype)) : bytes;
+  return [multiply = Multiplication(describe(op, problem)), bytes, result_bytes,
+          sizes = contract_sizes(op, problem.shapes),
+          threads = problem.threads](Tensors operands, Workspace workspace) {
+    use_threads(threads);
+    for (std::int64_t i = 0; i < sizes.count; ++i)
+      multiply(operands[0].as<std::byte>() + i * sizes.m * sizes.k * bytes,
+               operands[1].as<std::byte>() + i * sizes.k * sizes.n * bytes,
+               operands[2].as<std::byte>() + i * sizes.m * sizes.n * result_bytes,
+               workspace.data());
   };
-  return Product{dnnl::stream(made.engine),
-                 dnnl::matmul(made.description),
-                 unbound(made.description.src_desc()),
-                 unbound(made.description.weights_desc()),
-                 unbound(made.description.dst_desc()),
-                 unbound(made.description.scratchpad_desc()),
-                 problem.threads,
-                 contract_sizes(op, problem.shapes)};
 }
 
 std::int64_t bytes_for(const op::Contract& op, const Problem& problem) {
@@ -179,25 +199,24 @@ std::size_t aligned(std::size_t bytes) {
 }
 
 /// Pictures (B, C, H, W) as oneDNN counts dims, stored with the channels last; weights (O, C, I, J)
-/// as they are stored here, and in a format that oneDNN chooses.
+/// as they are stored here, and in a format that oneDNN chooses; so their gradient.
 struct ConvolutionForms {
-  memory::desc x, y, stored_weight, weight;
+  memory::desc x, y, weight, stored_weight, weight_grad, stored_weight_grad;
   memory::dims strides, padding;
 
-  explicit ConvolutionForms(const ConvolutionSizes& s)
-      : x(form({s.samples, s.channels, s.height, s.width}, memory::format_tag::nhwc)),
-        y(form({s.samples, s.outputs, s.rows, s.columns}, memory::format_tag::nhwc)),
-        stored_weight(weight_form(s, memory::format_tag::ohwi)),
-        weight(weight_form(s, memory::format_tag::any)),
+  ConvolutionForms(const ConvolutionSizes& s, memory::data_type type, memory::data_type grad_type)
+      : x({s.samples, s.channels, s.height, s.width}, type, memory::format_tag::nhwc),
+        y({s.samples, s.outputs, s.rows, s.columns}, type, memory::format_tag::nhwc),
+        weight(dims_of_weight(s), type, memory::format_tag::any),
+        stored_weight(dims_of_weight(s), type, memory::format_tag::ohwi),
+        weight_grad(dims_of_weight(s), grad_type, memory::format_tag::any),
+        stored_weight_grad(dims_of_weight(s), grad_type, memory::format_tag::ohwi),
         strides{s.stride, s.stride},
         padding{s.padding, s.padding} {}
 
  private:
-  static memory::desc form(const memory::dims& dims, memory::format_tag tag) {
-    return {dims, memory::data_type::f32, tag};
-  }
-  static memory::desc weight_form(const ConvolutionSizes& s, memory::format_tag tag) {
-    return form({s.outputs, s.channels, s.kernel_height, s.kernel_width}, tag);
+  static memory::dims dims_of_weight(const ConvolutionSizes& s) {
+    return {s.outputs, s.channels, s.kernel_height, s.kernel_width};
   }
 };
 
@@ -229,7 +248,7 @@ dnnl::convolution_backward_data::primitive_desc describe(const op::ConvolutionGr
 dnnl::convolution_backward_weights::primitive_desc describe(const op::ConvolutionWeightGradient&,
                                                             const ConvolutionForms& of,
                                                             const dnnl::engine& engine) {
-  return {{algorithm, of.x, of.weight, of.y, of.strides, of.padding, of.padding},
+  return {{algorithm, of.x, of.weight_grad, of.y, of.strides, of.padding, of.padding},
           attributes_of(false),
           engine,
           forward_of(of, engine)};
@@ -283,7 +302,7 @@ Convolving convolving(const op::ConvolutionWeightGradient& op, const Convolution
                       const dnnl::engine& engine) {
   const auto description = describe(op, of, engine);
   const memory::desc gradient = description.diff_weights_desc();
-  const dnnl::reorder::primitive_desc reorder(engine, gradient, engine, of.stored_weight,
+  const dnnl::reorder::primitive_desc reorder(engine, gradient, engine, of.stored_weight_grad,
                                               attributes_of(op.accumulate));
   Convolving made;
   made.weight_bytes = aligned(gradient.get_size());
@@ -296,7 +315,7 @@ Convolving convolving(const op::ConvolutionWeightGradient& op, const Convolution
   first.bind_workspace(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc(), made.weight_bytes);
   Step& second = made.steps.emplace_back(dnnl::reorder(reorder), engine);
   second.bind_workspace(DNNL_ARG_FROM, gradient, 0);
-  second.bind_operand(DNNL_ARG_TO, of.stored_weight, 2);
+  second.bind_operand(DNNL_ARG_TO, of.stored_weight_grad, 2);
   second.bind_workspace(DNNL_ARG_SCRATCHPAD, reorder.scratchpad_desc(), made.weight_bytes);
   return made;
 }
@@ -304,7 +323,12 @@ Convolving convolving(const op::ConvolutionWeightGradient& op, const Convolution
 template <class Row>
 Convolving convolving(const Row& op, const Problem& problem, const dnnl::engine& engine) {
   use_threads(problem.threads);
-  return convolving(op, ConvolutionForms(convolution_sizes(op, problem.shapes)), engine);
+  bool unrounded = false;
+  if constexpr (requires { op.unrounded; }) unrounded = op.unrounded;
+  return convolving(op,
+                    ConvolutionForms(convolution_sizes(op, problem.shapes), type_of(problem.dtype),
+                                     type_of_result(problem.dtype, unrounded)),
+                    engine);
 }
 
 template <class Row>
@@ -334,16 +358,16 @@ std::int64_t bytes_for(const Row& op, const Problem& problem) {
 }  // namespace
 
 bool computes(const op::Op& op, DType dtype) {
-  return dtype == DType::f32 &&
-         std::visit(
-             [](const auto& row) {
-               return requires(const Problem& problem) { prepare_row(row, problem); };
-             },
-             op);
+  const bool has_type = dtype == DType::f32 || (dtype == DType::bf16 && has_bf16());
+  return has_type && std::visit(
+                         [](const auto& row) {
+                           return requires(const Problem& problem) { prepare_row(row, problem); };
+                         },
+                         op);
 }
 
 Run prepare(const Problem& problem) {
-  require(computes(problem.op, problem.dtype), "oneDNN is used for products in f32");
+  require(computes(problem.op, problem.dtype), "oneDNN is used for products in f32 and bf16");
   return std::visit(
       [&](const auto& row) -> Run {
         if constexpr (requires { prepare_row(row, problem); }) return prepare_row(row, problem);
@@ -359,6 +383,20 @@ std::int64_t workspace_bytes(const Problem& problem) {
         return 0;
       },
       problem.op);
+}
+
+ThreadProduct::ThreadProduct(const MatrixForm& a, const MatrixForm& b, const MatrixForm& out,
+                             bool accumulate) {
+  use_threads(1);
+  const Primitive made = describe(a, b, out, accumulate);
+  multiply_ = Multiplication(made);
+  scratch_bytes_ = std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(made.description.scratchpad_desc().get_size()));
+}
+
+bool has_bf16() {
+  constexpr auto least = static_cast<unsigned>(dnnl_cpu_isa_avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & least) == least;
 }
 
 std::string version() {

@@ -3,7 +3,9 @@
 
 #include <variant>
 
+#include "kernels/cpu/attention_products.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cpu/widened.h"
 #include "kernels/cpu/winograd.h"
 
 namespace fourfold::kernels::cpu {
@@ -41,19 +43,35 @@ std::vector<std::string> sets_of_compiler() {
   return sets;
 }
 
+}  // namespace
+
 Run prepare_vector(const Problem& problem) {
-  return std::visit([&](const auto& row) { return prepare_row(row, problem); }, problem.op);
+  return std::visit(
+      [&]<class Row>(const Row& row) {
+        if (!is_widened<Row> || problem.dtype != DType::bf16) return prepare_row(row, problem);
+        const Problem wide = in_float(problem);
+        return widened(problem, prepare_row(row, wide), workspace_bytes(row, wide));
+      },
+      problem.op);
 }
 
 std::int64_t vector_workspace_bytes(const Problem& problem) {
-  return std::visit([&](const auto& row) { return workspace_bytes(row, problem); }, problem.op);
+  return std::visit(
+      [&]<class Row>(const Row& row) {
+        if (!is_widened<Row> || problem.dtype != DType::bf16) return workspace_bytes(row, problem);
+        return widened_bytes(problem, workspace_bytes(row, in_float(problem)));
+      },
+      problem.op);
 }
 
-}  // namespace
-
 const OwnLoops& loops_here() {
-  static constexpr OwnLoops loops{sets_of_compiler, prepare_vector, vector_workspace_bytes,
-                                  winograd::prepare, winograd::workspace_bytes};
+  static constexpr OwnLoops loops{sets_of_compiler,
+                                  prepare_vector,
+                                  vector_workspace_bytes,
+                                  winograd::prepare,
+                                  winograd::workspace_bytes,
+                                  attention_products::prepare,
+                                  attention_products::workspace_bytes};
   return loops;
 }
 

@@ -18,6 +18,8 @@ struct OwnLoops {
   std::int64_t (*vector_workspace_bytes)(const Problem& problem);
   Run (*prepare_winograd)(const Problem& problem);
   std::int64_t (*winograd_workspace_bytes)(const Problem& problem);
+  Run (*prepare_attention_products)(const Problem& problem);
+  std::int64_t (*attention_products_workspace_bytes)(const Problem& problem);
 };
 
 /// Those of the level that a file is compiled for.

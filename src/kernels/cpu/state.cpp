@@ -87,16 +87,16 @@ Run prepare_row(const op::Fill& op, const Problem& problem) {
   const std::int64_t count = problem.shapes[0].elements();
   if (problem.dtype == DType::i64 || problem.dtype == DType::u64)
     return fill(count, static_cast<std::int64_t>(op.value), problem.threads);
-  return for_float(problem.dtype, [&]<class T>(As<T>) {
-    return fill(count, static_cast<T>(op.value), problem.threads);
+  return for_storage(problem.dtype, [&]<class T>(As<T>) {
+    return fill(count, static_cast<T>(static_cast<Sum<T>>(op.value)), problem.threads);
   });
 }
 
 Run prepare_row(const op::Digest& op, const Problem& problem) {
   const TensorStretches stretches(op.part, problem.shapes[0]);
   if (problem.dtype == DType::i64) return digest<std::int64_t>(op.stream.id, stretches, problem);
-  return for_float(problem.dtype,
-                   [&]<class T>(As<T>) { return digest<T>(op.stream.id, stretches, problem); });
+  return for_storage(problem.dtype,
+                     [&]<class T>(As<T>) { return digest<T>(op.stream.id, stretches, problem); });
 }
 
 }  // namespace fourfold::kernels::cpu

@@ -5,21 +5,14 @@
 #include <utility>
 #include <variant>
 
+#include "kernels/cpu/attention_products.h"
 #include "kernels/cpu/libraries.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/own_loops.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/fused_rows.h"
 
 namespace fourfold::kernels::cpu {
 namespace {
-
-std::int64_t scratch_bytes(const std::string& implementation, const Problem& problem) {
-  if (implementation == "vector") return own_loops().vector_workspace_bytes(problem);
-  if (implementation == "onednn") return onednn::workspace_bytes(problem);
-  if (implementation == "winograd") return own_loops().winograd_workspace_bytes(problem);
-  return 0;
-}
 
 /// A line for products of one layout with m, n and k up to these.
 machine::Choice product(DType dtype, const std::string& layout, std::int64_t largest_m,
@@ -99,6 +92,20 @@ std::vector<machine::Choice> double_products() {
           product(DType::f64, "nt", any, 512, 512, "vector")};
 }
 
+/// In bf16, where the CPU has products of that type, oneDNN's; elsewhere all computes in f32, from
+/// copies, by what is best there.
+std::vector<machine::Choice> bf16_rows(std::vector<machine::Choice> float_products) {
+  std::vector<machine::Choice> choices;
+  for (const op::Op& row : op::all_rows())
+    if (attention_products::computes(row, DType::bf16) ||
+        (onednn::computes(row, DType::f32) && (onednn::has_bf16() || !op::product_of(row))))
+      choices.push_back(every(std::string(op::name(row)), "onednn"));
+  if (!onednn::has_bf16())
+    choices.insert(choices.end(), float_products.begin(), float_products.end());
+  for (machine::Choice& choice : choices) choice.dtype = DType::bf16;
+  return choices;
+}
+
 bool has_avx512() {
   const std::vector<std::string> sets = instruction_sets();
   return std::find(sets.begin(), sets.end(), "avx512f") != sets.end();
@@ -108,9 +115,11 @@ bool has_avx512() {
 
 machine::Target target(int threads, std::vector<machine::Choice> measured) {
   std::vector<machine::Choice> choices = std::move(measured);
+  const std::vector<machine::Choice> float_products =
+      has_avx512() ? float_products_avx512() : float_products_avx2();
   for (const auto& built_in :
-       {has_avx512() ? float_products_avx512() : float_products_avx2(), double_products(),
-        float_convolutions(), std::vector{every("contract", "openblas"), every("*", "vector")}})
+       {float_products, double_products(), float_convolutions(), bf16_rows(float_products),
+        std::vector{every("contract", "openblas"), every("*", "vector")}})
     choices.insert(choices.end(), built_in.begin(), built_in.end());
   std::vector<std::string> fusions = {"adamw_list", "sgd_list", "squared_norm"};
   fusions.insert(fusions.end(), row_chains.begin(), row_chains.end());
@@ -120,8 +129,8 @@ machine::Target target(int threads, std::vector<machine::Choice> measured) {
           .workspace_bytes =
               [threads](const std::string& implementation, const op::Op& op, op::Shapes all,
                         DType dtype) {
-                return scratch_bytes(implementation,
-                                     {op, dtype, {all.begin(), all.end()}, threads});
+                return cpu::workspace_bytes(implementation,
+                                            {op, dtype, {all.begin(), all.end()}, threads});
               },
           .fits =
               [](const std::string& implementation, const op::Op& op, op::Shapes all, DType dtype) {
@@ -132,6 +141,7 @@ machine::Target target(int threads, std::vector<machine::Choice> measured) {
 
 std::vector<std::string> contract_libraries(DType dtype) {
   if (dtype == DType::f64) return {"openblas"};
+  if (dtype == DType::bf16 && onednn::has_bf16()) return {"onednn"};
   return {"openblas", "onednn"};
 }
 
@@ -145,8 +155,10 @@ std::vector<std::string> implementations(const std::string& row, DType dtype) {
   for (const op::Op& known : op::all_rows()) {
     if (op::name(known) != row) continue;
     if (op::product_of(known)) return contract_implementations(dtype);
-    if (dtype == DType::f32 && onednn::computes(known, dtype))
-      return {"winograd", "onednn", "vector"};
+    if (attention_products::computes(known, dtype)) return {"onednn", "vector"};
+    if (dtype != DType::f64 && onednn::computes(known, DType::f32))
+      return dtype == DType::bf16 ? std::vector<std::string>{"onednn", "vector"}
+                                  : std::vector<std::string>{"winograd", "onednn", "vector"};
   }
   return {"vector"};
 }
@@ -154,9 +166,11 @@ std::vector<std::string> implementations(const std::string& row, DType dtype) {
 std::vector<std::string> implementations(const Problem& problem) {
   if (std::holds_alternative<op::Contract>(problem.op))
     return contract_implementations(problem.dtype);
+  if (attention_products::computes(problem.op, problem.dtype)) return {"onednn", "vector"};
   if (winograd::computes(problem.op, problem.shapes, problem.dtype))
     return {"winograd", "onednn", "vector"};
-  if (onednn::computes(problem.op, problem.dtype)) return {"onednn", "vector"};
+  if (problem.dtype != DType::f64 && onednn::computes(problem.op, DType::f32))
+    return {"onednn", "vector"};
   return {"vector"};
 }
 

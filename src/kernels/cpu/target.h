@@ -2,7 +2,9 @@
 // workspace.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/kernel.h"
@@ -14,7 +16,11 @@ namespace fourfold::kernels::cpu {
 /// on a two-core Zen 3 (see target.cpp).
 machine::Target target(int threads, std::vector<machine::Choice> measured = {});
 
-/// Names of the libraries that multiply in a type.
+/// Bytes of workspace that an implementation needs for a problem that it computes.
+std::int64_t workspace_bytes(std::string_view implementation, const Problem& problem);
+
+/// Names of the libraries that multiply in a type; in bf16 oneDNN alone where it has products of
+/// that type, which no other can reach.
 std::vector<std::string> contract_libraries(DType dtype);
 /// As above, and our own loops.
 std::vector<std::string> contract_implementations(DType dtype);

@@ -1,12 +1,14 @@
 // Small products of matrices held in registers: the inner loops of contract and attention. The
-// right operand is packed into panels first. Not a BLAS: no threads, no blocking for caches; the
-// callers tile.
+// right operand is packed into panels first, in the type of the sums. Not a BLAS: no threads, no
+// blocking for caches; the callers tile.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+
+#include "base/dtype.h"
 
 namespace fourfold::kernels::cpu {
 
@@ -18,6 +20,19 @@ struct Simd {
   static Vector load(const T* from) {
     Vector vector;
     std::memcpy(&vector, from, sizeof vector);
+    return vector;
+  }
+  /// For floats alone: numbers in bf16, which are the upper halves of floats.
+  static Vector load(const BFloat16* from)
+    requires std::is_same_v<T, float>
+  {
+    typedef std::uint16_t Halves __attribute__((vector_size(16)));
+    typedef std::uint32_t Words __attribute__((vector_size(32)));
+    Halves halves;
+    std::memcpy(&halves, from, sizeof halves);
+    const Words words = __builtin_convertvector(halves, Words) << 16;
+    Vector vector;
+    std::memcpy(&vector, &words, sizeof vector);
     return vector;
   }
   static void store(const Vector& vector, T* to) { std::memcpy(to, &vector, sizeof vector); }
@@ -65,8 +80,8 @@ struct Panels {
 /// to[c * to_stride + r] = scale * from[r * from_stride + c] for a square of as many rows and
 /// columns as a vector has lanes: interleaving the rows' halves once for each power of two
 /// transposes.
-template <class T>
-void transpose_square(const T* from, std::int64_t from_stride, T scale, T* to,
+template <class Stored, class T>
+void transpose_square(const Stored* from, std::int64_t from_stride, T scale, T* to,
                       std::int64_t to_stride) {
   using V = typename Simd<T>::Vector;
   constexpr std::int64_t lanes = Simd<T>::lanes;
@@ -84,19 +99,20 @@ void transpose_square(const T* from, std::int64_t from_stride, T scale, T* to,
 
 /// Packs scale * source, element (inner, column) at source[inner * inner_stride + column *
 /// column_stride], to panels with panel_stride = inner_count * W.
-template <class T>
-void pack_panels(const T* source, std::int64_t inner_stride, std::int64_t column_stride,
+template <class Stored, class T>
+void pack_panels(const Stored* source, std::int64_t inner_stride, std::int64_t column_stride,
                  std::int64_t inner_count, std::int64_t columns, T scale, T* panels) {
   constexpr std::int64_t width = panel_columns<T>;
   for (std::int64_t first = 0; first < columns; first += width) {
     T* panel = panels + first * inner_count;
-    const T* from = source + first * column_stride;
+    const Stored* from = source + first * column_stride;
     const std::int64_t present = std::min(width, columns - first);
     if (present < width) std::fill_n(panel, inner_count * width, T{0});
     if (present == width && column_stride == 1) {
       for (std::int64_t inner = 0; inner < inner_count; ++inner)
         for (std::int64_t column = 0; column < width; ++column)
-          panel[inner * width + column] = scale * from[inner * inner_stride + column];
+          panel[inner * width + column] =
+              scale * static_cast<T>(from[inner * inner_stride + column]);
     } else {
       std::int64_t begin = 0;
       if (present == width && inner_stride == 1) {
@@ -109,7 +125,7 @@ void pack_panels(const T* source, std::int64_t inner_stride, std::int64_t column
       for (std::int64_t column = 0; column < present; ++column)
         for (std::int64_t inner = begin; inner < inner_count; ++inner)
           panel[inner * width + column] =
-              scale * from[inner * inner_stride + column * column_stride];
+              scale * static_cast<T>(from[inner * inner_stride + column * column_stride]);
     }
   }
 }

@@ -32,40 +32,41 @@ double sum_of_squares(const T* x, std::int64_t count) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t i = 0; i < count; ++i)
-    sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    sum += static_cast<double>(summed(x[i])) * static_cast<double>(summed(x[i]));
   return sum;
 }
 
-/// As wide as an element, so that vectors of both have one length; counts are below 2^31.
+/// As wide as the sum of elements, so that vectors of both have one length; counts are below 2^31.
 template <class T>
-using Counter = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+using Counter = std::conditional_t<sizeof(Sum<T>) == 4, std::int32_t, std::int64_t>;
 
 // How many elements they found not finite. Requires count < 2^31.
 
 template <class T>
 std::int64_t update_elements(const AdamWScalars& scalars, const T* grad, std::int64_t count,
                              const std::array<T*, 3>& state) {
+  using S = Sum<T>;
   T *weight = state[0], *m = state[1], *v = state[2];
-  const auto gradient_scale = static_cast<T>(scalars.gradient_scale);
-  const auto beta1 = static_cast<T>(scalars.beta1),
-             one_minus_beta1 = static_cast<T>(scalars.one_minus_beta1);
-  const auto beta2 = static_cast<T>(scalars.beta2),
-             one_minus_beta2 = static_cast<T>(scalars.one_minus_beta2);
-  const auto keep = static_cast<T>(scalars.keep), step_size = static_cast<T>(scalars.step_size);
-  const auto inverse_root = static_cast<T>(scalars.inverse_root),
-             epsilon = static_cast<T>(scalars.epsilon);
+  const auto gradient_scale = static_cast<S>(scalars.gradient_scale);
+  const auto beta1 = static_cast<S>(scalars.beta1),
+             one_minus_beta1 = static_cast<S>(scalars.one_minus_beta1);
+  const auto beta2 = static_cast<S>(scalars.beta2),
+             one_minus_beta2 = static_cast<S>(scalars.one_minus_beta2);
+  const auto keep = static_cast<S>(scalars.keep), step_size = static_cast<S>(scalars.step_size);
+  const auto inverse_root = static_cast<S>(scalars.inverse_root),
+             epsilon = static_cast<S>(scalars.epsilon);
   Counter<T> found = 0;
 #pragma omp simd reduction(+ : found)
   for (std::int64_t i = 0; i < count; ++i) {
-    const T g = gradient_scale * grad[i];
-    const T average = beta1 * m[i] + one_minus_beta1 * g;
-    const T average_square = beta2 * v[i] + one_minus_beta2 * g * g;
-    m[i] = average;
-    v[i] = average_square;
-    const T value = keep * weight[i] -
+    const S g = gradient_scale * summed(grad[i]);
+    const S average = beta1 * summed(m[i]) + one_minus_beta1 * g;
+    const S average_square = beta2 * summed(v[i]) + one_minus_beta2 * g * g;
+    store(m[i], average);
+    store(v[i], average_square);
+    const S value = keep * summed(weight[i]) -
                     step_size * average / (std::sqrt(average_square) * inverse_root + epsilon);
     const bool is_finite = are_finite(value, average, average_square);
-    weight[i] = is_finite ? value : weight[i];
+    store(weight[i], is_finite ? value : summed(weight[i]));
     found += is_finite ? 0 : 1;
   }
   return found;
@@ -74,20 +75,21 @@ std::int64_t update_elements(const AdamWScalars& scalars, const T* grad, std::in
 template <class T>
 std::int64_t update_elements(const SgdScalars& scalars, const T* grad, std::int64_t count,
                              const std::array<T*, 2>& state) {
+  using S = Sum<T>;
   T *weight = state[0], *momentum = state[1];
-  const auto gradient_scale = static_cast<T>(scalars.gradient_scale),
-             weight_decay = static_cast<T>(scalars.weight_decay), mu = static_cast<T>(scalars.mu);
-  const auto step_size = static_cast<T>(scalars.step_size),
-             gradient_step = static_cast<T>(scalars.gradient_step);
+  const auto gradient_scale = static_cast<S>(scalars.gradient_scale),
+             weight_decay = static_cast<S>(scalars.weight_decay), mu = static_cast<S>(scalars.mu);
+  const auto step_size = static_cast<S>(scalars.step_size),
+             gradient_step = static_cast<S>(scalars.gradient_step);
   Counter<T> found = 0;
 #pragma omp simd reduction(+ : found)
   for (std::int64_t i = 0; i < count; ++i) {
-    const T g = gradient_scale * grad[i] + weight_decay * weight[i];
-    const T average = mu * momentum[i] + g;
-    momentum[i] = average;
-    const T value = weight[i] - (step_size * average + gradient_step * g);
+    const S g = gradient_scale * summed(grad[i]) + weight_decay * summed(weight[i]);
+    const S average = mu * summed(momentum[i]) + g;
+    store(momentum[i], average);
+    const S value = summed(weight[i]) - (step_size * average + gradient_step * g);
     const bool is_finite = are_finite(value, average);
-    weight[i] = is_finite ? value : weight[i];
+    store(weight[i], is_finite ? value : summed(weight[i]));
     found += is_finite ? 0 : 1;
   }
   return found;
@@ -105,10 +107,10 @@ void add(std::atomic<std::int64_t>& total, std::int64_t found) {
 }
 
 /// The rounded weights: in f32 and f64 as they are.
-template <class T>
-void copy_weights(const T* weight, std::int64_t count, T* copy) {
+template <class X, class T>
+void copy_weights(const X* weight, std::int64_t count, T* copy) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) copy[i] = weight[i];
+  for (std::int64_t i = 0; i < count; ++i) store(copy[i], summed(weight[i]));
 }
 
 /// The same tensors from an element on.
@@ -120,15 +122,15 @@ std::array<T*, Count> from(std::array<T*, Count> state, std::int64_t element) {
 
 /// Updates `count` elements of a tensor from `first` on, and copies the weights to `copy` where it
 /// is not null. How many elements it found not finite.
-template <class T, class Scalars, std::size_t Count>
-std::int64_t update_range(const Scalars& scalars, const T* grad, std::int64_t first,
-                          std::int64_t count, const std::array<T*, Count>& state, T* copy) {
+template <class X, class T, class Scalars, std::size_t Count>
+std::int64_t update_range(const Scalars& scalars, const X* grad, std::int64_t first,
+                          std::int64_t count, const std::array<X*, Count>& state, T* copy) {
   std::int64_t found = 0;
   const std::int64_t most = copy == nullptr ? most_counted : most_copied;
   for (const std::int64_t end = first + count; first < end; first += most) {
     const std::int64_t size = std::min(most, end - first);
-    const std::array<T*, Count> here = from(state, first);
-    found += update_elements<T>(scalars, grad + first, size, here);
+    const std::array<X*, Count> here = from(state, first);
+    found += update_elements<X>(scalars, grad + first, size, here);
     if (copy != nullptr) copy_weights(here[0], size, copy + first);
   }
   return found;
@@ -181,22 +183,22 @@ Pieces pieces_of_reads(const Problem& problem) {
   return Pieces(std::span(problem.shapes).first(problem.shapes.size() - 1));
 }
 
-/// Updates one tensor.
+/// Updates one tensor. T is the type of the computation, X that of what an update reads and keeps.
 template <class Row>
 Run prepare_update(const Row& op, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_wide(op.rounds, problem.dtype, [&]<class T, class X>(As<T>, As<X>) -> Run {
     return [op, count = problem.shapes[0].elements(), threads = problem.threads](Tensors operands,
                                                                                  Workspace) {
       std::atomic<std::int64_t> found = 0;
       const auto scalars = scalars_of(op, update_step<Row>(operands, 1));
-      const T* grad = operands[0].as<T>();
+      const X* grad = operands[0].as<X>();
       constexpr std::size_t first_state = 1 + UpdateOperands<Row>::scalars;
-      const auto states = states_of<Row, T>(operands, first_state);
+      const auto states = states_of<Row, X>(operands, first_state);
       T* const copy = rounded_of<Row, T>(operands, first_state, op.rounds);
       if (is_applied<Row>(operands, 1))
         for_ranges(count, team_size(threads, count), element_grain,
                    [&](std::int64_t first, std::int64_t last) {
-                     add(found, update_range<T>(scalars, grad, first, last - first, states, copy));
+                     add(found, update_range(scalars, grad, first, last - first, states, copy));
                    });
       count_found(operands, op.accumulate, found);
     };
@@ -204,7 +206,7 @@ Run prepare_update(const Row& op, const Problem& problem) {
 }
 
 /// Updates a range of the elements of all tensors, laid end to end: tensor i begins at starts[i].
-template <class T, class List>
+template <class T, class X, class List>
 class ListRun {
  public:
   using Row = typename List::One;
@@ -233,10 +235,10 @@ class ListRun {
 
   std::int64_t update(std::int64_t i, std::int64_t begin, std::int64_t count) const {
     const ListPlaces<Row> places(op_.count(), i, op_.rounds);
-    return update_range<T>(scalars_[i < op_.decayed ? 1 : 0],
-                           operands_[places.gradient].template as<T>(), begin, count,
-                           states_of<Row, T>(operands_, places.first_state),
-                           rounded_of<Row, T>(operands_, places.first_state, op_.rounds));
+    return update_range(scalars_[i < op_.decayed ? 1 : 0],
+                        operands_[places.gradient].template as<X>(), begin, count,
+                        states_of<Row, X>(operands_, places.first_state),
+                        rounded_of<Row, T>(operands_, places.first_state, op_.rounds));
   }
 
   const List& op_;
@@ -253,11 +255,11 @@ Run prepare_updates(const List& op, const Problem& problem) {
   for (std::int64_t i = 0; i < op.count(); ++i)
     starts.push_back(starts.back() +
                      problem.shapes[ListPlaces<Row>(op.count(), i, op.rounds).gradient].elements());
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_wide(op.rounds, problem.dtype, [&]<class T, class X>(As<T>, As<X>) -> Run {
     return [op, starts = std::move(starts), threads = problem.threads](Tensors operands,
                                                                        Workspace) {
       std::atomic<std::int64_t> found = 0;
-      const ListRun<T, List> run(op, starts, operands);
+      const ListRun<T, X, List> run(op, starts, operands);
       if (is_applied<Row>(operands, 0))
         for_ranges(starts.back(), team_size(threads, starts.back()), element_grain,
                    [&](std::int64_t first, std::int64_t last) { add(found, run(first, last)); });
@@ -269,7 +271,7 @@ Run prepare_updates(const List& op, const Problem& problem) {
 }  // namespace
 
 Run prepare_row(const op::SquaredNorm& op, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
     return [accumulate = op.accumulate, pieces = pieces_of_reads(problem),
             threads = problem.threads](Tensors operands, Workspace workspace) {
       Scratch scratch(workspace.data());
@@ -312,8 +314,8 @@ Run prepare_row(const op::SgdList& op, const Problem& problem) {
 }
 
 Run prepare_row(const op::MovingAverage& op, const Problem& problem) {
-  return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [decay = static_cast<T>(op.decay), share = static_cast<T>(1 - op.decay),
+  return for_storage(problem.dtype, [&]<class T>(As<T>) -> Run {
+    return [decay = static_cast<Sum<T>>(op.decay), share = static_cast<Sum<T>>(1 - op.decay),
             count = problem.shapes[0].elements(),
             threads = problem.threads](Tensors operands, Workspace) {
       if (*operands[1].as<std::int64_t>() == 0) return;
@@ -323,7 +325,7 @@ Run prepare_row(const op::MovingAverage& op, const Problem& problem) {
                  [=](std::int64_t first, std::int64_t last) {
 #pragma omp simd
                    for (std::int64_t i = first; i < last; ++i)
-                     average[i] = decay * average[i] + share * weight[i];
+                     store(average[i], decay * summed(average[i]) + share * summed(weight[i]));
                  });
     };
   });

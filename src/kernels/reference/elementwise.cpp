@@ -3,7 +3,6 @@
 #include "kernels/elementwise.h"
 
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "kernels/reference/rows.h"
@@ -32,13 +31,6 @@ void bias_gradient(const T* y_grad_RN, std::int64_t rows, std::int64_t columns, 
 }
 
 using Math = StandardMath;
-
-/// The type in which a kernel for T computes.
-template <class T>
-using Computing = std::conditional_t<std::is_integral_v<T>, T, Sum<T>>;
-/// The type in which an operand of such an element is stored.
-template <class T, op::Element element>
-using Stored = std::conditional_t<element == op::Element::accumulate, Computing<T>, T>;
 
 template <class T, class Row, std::size_t... read>
 Run map_elements(const Row& row, std::int64_t count, std::index_sequence<read...>) {

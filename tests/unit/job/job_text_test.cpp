@@ -16,9 +16,9 @@ void expect_sent_whole(const std::string& config, const std::vector<std::string>
                        std::size_t ranks) {
   SCOPED_TRACE(format("{} on {} ranks", config, ranks));
   const std::array files{std::string(FOURFOLD_SOURCE_DIR) + "/configs/" + config};
-  const program::Job job =
-      make_job(config::load(files, sets), Graphs::of_run, static_cast<std::int64_t>(ranks))
-          .programs;
+  const program::Job job = make_job(config::load(files, sets), Graphs::of_run,
+                                    static_cast<std::int64_t>(ranks), {}, Purpose::look)
+                               .programs;
   EXPECT_EQ(job.ranks.size(), ranks);
   const std::string text = program::to_text(job);
   const program::Job read = program::parse_job(text, "sent.txt");
