@@ -42,8 +42,8 @@ struct StepBeside {
       0;  // that were measured; the first one of a start is not, if there are more
   std::int64_t last_step = 0;
   std::int64_t num_traced = 0;
-  /// Of the traced steps: every kind of work, together the step. Without them, and with several
-  /// ranks: the exposed communication of the first one and all else, as medians.
+  /// Every kind of work of the traced steps; together they are the step. Without such steps, and
+  /// with several ranks: the exposed communication of the first one and all else, as medians.
   std::vector<trace::Beside> kinds;
   std::vector<trace::Beside> worst;  // instructions of the traced steps
 };

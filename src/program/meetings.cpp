@@ -1,5 +1,7 @@
 #include "program/meetings.h"
 
+#include <algorithm>
+#include <bit>
 #include <functional>
 #include <optional>
 #include <string>
@@ -60,6 +62,15 @@ class GroupsOfClass {
     }
   }
 
+  /// How many communicators the ranks of its meshes have at most.
+  std::size_t most_communicators() const {
+    std::size_t count = 0;
+    for (const Group& group : program_.groups)
+      count += program_.meshes[group.mesh.index()].ranks.size() /
+               std::max<std::size_t>(group.members.size(), 1);
+    return count;
+  }
+
   std::vector<std::uint32_t> of(Rank rank, Communicators& communicators) {
     std::vector<std::uint32_t> numbers;
     numbers.reserve(known_.size());
@@ -76,7 +87,7 @@ class GroupsOfClass {
         first -= place / strides_[i][j] % size * strides_[i][j];
       }
       std::optional<std::uint32_t>& known = known_[i][first];
-      if (!known) known = communicators.number({names_[i], members_from(mesh, group, first)});
+      if (!known) known = communicators.number({names_[i], members_of(i, first)});
       numbers.push_back(*known);
     }
     return numbers;
@@ -87,6 +98,18 @@ class GroupsOfClass {
     const auto place = mesh.ranks.position(rank);
     require(place.has_value(), "a rank of a class is on the meshes of its groups");
     return *place;
+  }
+  /// As members_from, at less cost where the group has one axis.
+  Ranks members_of(std::size_t number, std::size_t first) const {
+    const Group& group = program_.groups[number];
+    const Mesh& mesh = program_.meshes[group.mesh.index()];
+    if (group.axes.size() != 1) return members_from(mesh, group, first);
+    const std::size_t stride = strides_[number][0];
+    const auto size = static_cast<std::size_t>(mesh.axes[group.axes[0].index()].size);
+    if (stride == 1) return mesh.ranks.range(first, size);
+    Ranks members;
+    for (std::size_t i = 0; i < size; ++i) members.push_back(mesh.ranks[first + i * stride]);
+    return members;
   }
   /// Between the places of two ranks that are neighbours on the axis.
   static std::size_t stride_of(const Mesh& mesh, AxisId axis) {
@@ -144,12 +167,18 @@ std::uint32_t Communicators::number(Entry entry) {
   entries_.push_back(std::move(entry));
   const auto number = static_cast<std::uint32_t>(entries_.size());
   places_[place] = number;
-  if (2 * entries_.size() > places_.size()) grow();
+  if (2 * entries_.size() > places_.size()) set_places(2 * places_.size());
   return number - 1;
 }
 
-void Communicators::grow() {
-  places_.assign(2 * places_.size(), 0);
+void Communicators::reserve(std::size_t count) {
+  entries_.reserve(count);
+  if (2 * count > places_.size()) set_places(std::bit_ceil(2 * count));
+}
+
+/// A power of two.
+void Communicators::set_places(std::size_t count) {
+  places_.assign(count, 0);
   const std::size_t mask = places_.size() - 1;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     std::size_t place = hash_of(entries_[i]) & mask;
@@ -181,11 +210,15 @@ Meetings meetings(const Job& job, std::size_t program) {
   Meetings result;
   std::vector<Bundle> messages;
   std::vector<GroupsOfClass> groups;
+  std::size_t most = 0;
   for (const Bundle& bundle : job.classes) {
     result.classes.push_back(stops_of(bundle.programs[program]));
     messages.push_back(messages_of(bundle));
     groups.emplace_back(bundle.programs[program]);
+    most += groups.back().most_communicators();
   }
+  result.communicators.reserve(most);
+  result.ranks.reserve(job.ranks.size());
   for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
     const Binding& binding = job.ranks[rank];
     Partners& partners = result.ranks.emplace_back();

@@ -44,6 +44,8 @@ class Communicators {
     Ranks members;
     bool operator==(const Entry&) const = default;
   };
+  /// Makes room for so many.
+  void reserve(std::size_t count);
   /// Cost: constant, and linear in the members where they are listed.
   std::uint32_t number(Entry entry);
   const Entry& operator[](std::uint32_t number) const { return entries_[number]; }
@@ -53,7 +55,7 @@ class Communicators {
 
  private:
   std::vector<Entry> entries_;
-  void grow();
+  void set_places(std::size_t count);
 
   /// By hash of an entry: its number and 1, or 0 where there is none; then the next place.
   std::vector<std::uint32_t> places_ = std::vector<std::uint32_t>(16);

@@ -79,7 +79,7 @@ class Clock {
         runners_(runners),
         tracks_(tracks),
         routes_(routes),
-        network_(routes.list()),
+        network_(routes.list(), routes.uses()),
         neighbours_(neighbours_of(links, meetings, runners)),
         gatherings_(meetings.communicators->size()),
         channels_(runners.num_channels) {

@@ -56,10 +56,13 @@ double Links::port_bytes_per_s(std::uint32_t port, bool of_collectives) const {
                       [static_cast<std::size_t>(number % level.units)];
   }
   const auto next = std::upper_bound(first_port_.begin(), first_port_.end(), port);
-  const machine::Level& level =
-      cluster_.levels[static_cast<std::size_t>(next - first_port_.begin()) - 1];
-  return of_collectives && level.group_bytes_per_s > 0 ? level.group_bytes_per_s
-                                                       : level.port_bytes_per_s;
+  return level_bytes_per_s(static_cast<std::size_t>(next - first_port_.begin()) - 1,
+                           of_collectives);
+}
+
+double Links::level_bytes_per_s(std::size_t level, bool of_collectives) const {
+  const machine::Level& of = cluster_.levels[level];
+  return of_collectives && of.group_bytes_per_s > 0 ? of.group_bytes_per_s : of.port_bytes_per_s;
 }
 
 }  // namespace fourfold::simulate

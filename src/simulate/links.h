@@ -40,13 +40,17 @@ class Links {
   std::uint32_t port_out(std::size_t level, std::int64_t number) const {
     return first_port_[level] + static_cast<std::uint32_t>(2 * number);
   }
+  /// The one after that out of it.
   std::uint32_t port_in(std::size_t level, std::int64_t number) const {
     return port_out(level, number) + 1;
   }
   /// What all flows through the port have together; those of collectives have GroupBW where the
   /// level says it.
   double port_bytes_per_s(std::uint32_t port, bool of_collectives) const;
+  /// The same of the ports of the units of a level.
+  double level_bytes_per_s(std::size_t level, bool of_collectives) const;
   std::size_t num_levels() const { return below_.size(); }
+  std::size_t num_ports() const { return first_pair_.back(); }
 
  private:
   const machine::Cluster& cluster_;

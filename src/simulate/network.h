@@ -16,10 +16,9 @@ namespace fourfold::simulate {
 /// is held up elsewhere takes its share of a port all the same.
 class Network {
  public:
-  /// Ports through which the same flows of the same routes go count as one, so that the cost of a
-  /// change does not grow with the number of ranks. Cost: linear in the uses of all routes, by the
-  /// logarithm of the ways in which ports differ.
-  explicit Network(std::span<const Route> routes);
+  /// The uses of each route; ports that are alike are one (RouteMaker::uses), so that the cost of a
+  /// change does not grow with the number of ranks.
+  Network(std::span<const Route> routes, std::vector<std::vector<Use>> uses);
 
   /// Something takes a route from now on, or no longer does. `mover` names it. The movers whose
   /// speed may have changed, itself apart, are appended to `touched`.

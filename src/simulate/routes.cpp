@@ -22,7 +22,7 @@ std::int64_t stride_of(const Ranks& members) {
 
 Routes::Routes(const Links& links, const program::MeetingsView& meetings,
                const program::Runners& runners, std::span<const Track> tracks)
-    : links_(links), meetings_(meetings), runners_(runners), tracks_(tracks) {
+    : links_(links), meetings_(meetings), runners_(runners), tracks_(tracks), maker_(links) {
   std::vector<std::vector<Needs>> needs(tracks.size());
   for (std::size_t i = 0; i < tracks.size(); ++i) {
     needs[i].resize(meetings.classes[i]->collectives.size());
@@ -72,14 +72,14 @@ void Routes::add_groups(std::size_t runner, const std::vector<Needs>& needs) {
         groups.push_back(&members);
       } else {
         std::vector<bool> seen(meetings_.communicators->size());
+        groups.reserve(ranks_of_class_[meetings_.class_of[rank]].size() / members.size());
         for (const std::size_t sibling : ranks_of_class_[meetings_.class_of[rank]]) {
           const std::uint32_t number = meetings_.partners(sibling).groups[i];
           if (!seen[number]) groups.push_back(&(*meetings_.communicators)[number].members);
           seen[number] = true;
         }
       }
-      return of_communicator_[key] =
-                 add(is_ring ? ring_route(links_, groups) : all_to_all_route(links_, groups));
+      return of_communicator_[key] = add(is_ring ? maker_.ring(groups) : maker_.all_to_all(groups));
     };
     if (needs[i].ring) group.ring = find(true);
     if (needs[i].all_to_all) group.all_to_all = find(false);
@@ -100,7 +100,7 @@ void Routes::add_messages(std::size_t runner) {
     if (runners_.are_all) {
       const auto [place, is_new] = of_pair_.try_emplace({rank, peer}, 0);
       const std::pair<Rank, Rank> pair(Rank(rank), own[i].peer);
-      if (is_new) place->second = add(message_route(links_, std::span(&pair, 1)));
+      if (is_new) place->second = add(maker_.message(std::span(&pair, 1)));
       route = place->second;
       continue;
     }
@@ -109,7 +109,7 @@ void Routes::add_messages(std::size_t runner) {
       std::vector<std::pair<Rank, Rank>> pairs;
       for (const std::size_t sibling : ranks_of_class_[meetings_.class_of[rank]])
         pairs.emplace_back(Rank(sibling), meetings_.partners(sibling).messages[i].peer);
-      place->second = add(message_route(links_, pairs));
+      place->second = add(maker_.message(pairs));
     }
     route = place->second;
   }

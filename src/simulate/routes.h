@@ -30,6 +30,8 @@ class Routes {
          std::span<const Track> tracks);
 
   std::span<const Route> list() const { return routes_; }
+  /// The uses of each route, as RouteMaker has them.
+  std::vector<std::vector<Use>> uses() const { return maker_.uses(); }
   /// False where groups or messages that count as equal differ in what they take.
   bool are_alike() const;
   /// What a collective of a runner moves, or a message that it sends; `runner` is its index in the
@@ -55,6 +57,7 @@ class Routes {
   const program::MeetingsView& meetings_;
   const program::Runners& runners_;
   std::span<const Track> tracks_;
+  RouteMaker maker_;
   std::vector<std::vector<std::size_t>> ranks_of_class_;
   std::vector<Route> routes_;
   std::vector<std::vector<OfGroup>> groups_;          // by runner

@@ -34,7 +34,7 @@ TEST(Route, rings_of_all_groups_of_an_axis_have_the_bandwidth_of_the_closed_form
         const std::vector<Ranks> groups = groups_of(axis, most / tile * tile);
         std::vector<const Ranks*> pointers;
         for (const Ranks& group : groups) pointers.push_back(&group);
-        const Route route = ring_route(links, pointers);
+        const Route route = RouteMaker(links).ring(pointers);
         const double wanted = machine::axis_bytes_per_s(cluster, axis);
         EXPECT_NEAR(1 / route.alone_s, wanted, 1e-9 * wanted)
             << known.name << ": " << ranks << " ranks, stride " << stride;
