@@ -90,8 +90,8 @@ std::string device_text(const Cluster& cluster) {
                  rate_text(device.memory_bytes_per_s), 100 * device.memory_share);
   for (const machine::ComputeRate& rate : device.rates) text += compute_text(rate);
   text += format(
-      "  instruction {} fixed, {} from stream to stream; work takes {} times as long "
-      "beside communication\n",
+      "  instruction {} fixed, handoff {}; work takes {} times as long beside "
+      "communication\n",
       rounded(device.instruction_s, Quantity::seconds),
       rounded(device.handoff_s, Quantity::seconds),
       times_text(device.slowdown_beside_communication));

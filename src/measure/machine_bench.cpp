@@ -76,8 +76,8 @@ double time_shared(const Team& team, KernelBench& bench) {
   } while (elapsed_s < least_s);
   std::vector<double> calls_per_s = {calls / std::max(elapsed_s, 1e-9)};
   team.world.all_reduce(calls_per_s, Reduction::sum);
-  const double devices = static_cast<double>(team.world.size()) /
-                         static_cast<double>(team.options.ranks_per_device);
+  const double devices =
+      static_cast<double>(team.world.size()) / static_cast<double>(team.options.ranks_per_device);
   return devices / calls_per_s[0];
 }
 

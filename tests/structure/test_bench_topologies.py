@@ -19,7 +19,8 @@ SLOW, FAST, OTHER = plan(3.0, 1.0, x=8), plan(1.0, 3.0, z=8), plan(2.0, 2.0, dat
 
 
 def measured_topology():
-    told = bench.Topology((4, 2, "50mbit", None), {"axonn": [FAST, OTHER, SLOW]})
+    told = bench.Topology((4, 2, "50mbit", None), {"axonn": [FAST, OTHER, SLOW]}, 0.5)
+    told.one_rank = [1.0, 1.1]
     told.measured["axonn"] = [[2.2, 2.2], [2.0, 2.0], [6.0, 6.2]]
     return told
 
@@ -51,6 +52,8 @@ class Figures(unittest.TestCase):
         row = list(measured_topology().rows("axonn"))[2]
         self.assertAlmostEqual(row["measured_s"], 6.1)
         self.assertAlmostEqual(row["error"], 3 / 6.1 - 1)
+        self.assertAlmostEqual(row["beside_one_rank"], (6.0 / 1.0 + 6.2 / 1.1) / 2)
+        self.assertAlmostEqual(row["beside_one_rank_simulated"], 3.0 / 0.5)
 
     def test_the_page_counts_choices_within_five_percent(self):
         text, rows = bench.page([measured_topology()], ["axonn"])
