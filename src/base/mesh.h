@@ -26,12 +26,13 @@ struct Axis {
   bool operator==(const Axis&) const = default;
 };
 
-/// Ranks in an order. Ranks that follow one another are two numbers, any others a list; one
+/// Ranks in an order. Ranks that grow by equal steps are three numbers, any others a list; one
 /// sequence has one form, so that equality is that of the sequences.
 class Ranks {
  public:
   Ranks() = default;
-  Ranks(Rank first, std::size_t count) : first_(count == 0 ? Rank() : first), count_(count) {}
+  Ranks(Rank first, std::size_t count, std::size_t step = 1)
+      : first_(count == 0 ? Rank() : first), count_(count), step_(count < 2 ? 1 : step) {}
   Ranks(std::initializer_list<Rank> ranks) {
     for (const Rank rank : ranks) push_back(rank);
   }
@@ -40,37 +41,40 @@ class Ranks {
   std::size_t size() const { return count_; }
   bool empty() const { return count_ == 0; }
   Rank operator[](std::size_t position) const {
-    return listed_.empty() ? Rank(first_.index() + position) : listed_[position];
+    return listed_.empty() ? Rank(first_.index() + position * step_) : listed_[position];
   }
   Rank front() const { return (*this)[0]; }
   /// Where a rank stands among them; nothing where it is none of them. Cost: constant, or linear
   /// for a list.
   std::optional<std::size_t> position(Rank rank) const {
     if (listed_.empty()) {
-      const bool has_rank =
-          rank.index() >= first_.index() && rank.index() - first_.index() < count_;
-      return has_rank ? std::optional(rank.index() - first_.index()) : std::nullopt;
+      if (rank.index() < first_.index()) return std::nullopt;
+      const std::size_t way = rank.index() - first_.index(), position = way / step_;
+      return way % step_ == 0 && position < count_ ? std::optional(position) : std::nullopt;
     }
     for (std::size_t i = 0; i < count_; ++i)
       if (listed_[i] == rank) return i;
     return std::nullopt;
   }
   bool has(Rank rank) const { return position(rank).has_value(); }
-  /// `count` of them from a position on. Cost: constant, or linear for a list.
-  Ranks range(std::size_t first, std::size_t count) const {
-    if (listed_.empty()) return {Rank(first_.index() + first), count};
+  /// `count` of them from a position on, each so many positions after the one before. Cost:
+  /// constant, or linear for a list.
+  Ranks range(std::size_t first, std::size_t count, std::size_t step = 1) const {
+    if (listed_.empty()) return {Rank(first_.index() + first * step_), count, step * step_};
     Ranks some;
-    for (std::size_t i = 0; i < count; ++i) some.push_back(listed_[first + i]);
+    for (std::size_t i = 0; i < count; ++i) some.push_back(listed_[first + i * step]);
     return some;
   }
 
   void push_back(Rank rank) {
-    const bool follows = rank.index() == first_.index() + count_;
     if (count_ == 0) {
       first_ = rank;
-    } else if (!listed_.empty() || !follows) {
+    } else if (count_ == 1 && rank > first_) {
+      step_ = rank.index() - first_.index();
+    } else if (!listed_.empty() || rank.index() != first_.index() + count_ * step_) {
       if (listed_.empty()) listed_ = std::vector<Rank>(begin(), end());
       listed_.push_back(rank);
+      step_ = 1;
     }
     ++count_;
   }
@@ -99,8 +103,8 @@ class Ranks {
 
  private:
   Rank first_;
-  std::size_t count_ = 0;
-  std::vector<Rank> listed_;  // empty where the ranks follow one another from first_
+  std::size_t count_ = 0, step_ = 1;  // a step of 1 where there are less than two, or a list
+  std::vector<Rank> listed_;          // empty where the ranks grow by equal steps from first_
 };
 
 /// Ranks in row-major order of the axes: the last axis varies fastest.

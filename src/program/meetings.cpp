@@ -106,10 +106,7 @@ class GroupsOfClass {
     if (group.axes.size() != 1) return members_from(mesh, group, first);
     const std::size_t stride = strides_[number][0];
     const auto size = static_cast<std::size_t>(mesh.axes[group.axes[0].index()].size);
-    if (stride == 1) return mesh.ranks.range(first, size);
-    Ranks members;
-    for (std::size_t i = 0; i < size; ++i) members.push_back(mesh.ranks[first + i * stride]);
-    return members;
+    return mesh.ranks.range(first, size, stride);
   }
   /// Between the places of two ranks that are neighbours on the axis.
   static std::size_t stride_of(const Mesh& mesh, AxisId axis) {
