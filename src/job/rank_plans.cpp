@@ -52,7 +52,8 @@ bool is_given(const config::Config& config, std::string_view key) {
 /// One more than any number of stages that a step has micro-batches for.
 constexpr std::int64_t too_many_stages = 128;
 
-/// As many stages as the configuration has; powers of two where it leaves them open.
+/// As many stages as the configuration has; powers of two where it leaves them open or says nothing
+/// of stages, unless what it has by default is to be kept.
 void choose_stages(const config::Config& config, const PlansAsked& asked,
                    search::Question& question) {
   using enum pipeline::Schedule;
@@ -64,7 +65,8 @@ void choose_stages(const config::Config& config, const PlansAsked& asked,
                            "pipeline as it is",
                            pipeline.stages_per_mesh));
   question.stages = {pipeline.stages};
-  if (config.open_axes.stages)
+  const bool is_silent = !asked.keeps_what_is_set && !is_given(config, "parallel.pipeline.stages");
+  if (config.open_axes.stages || is_silent)
     for (std::int64_t stages = 2; stages < too_many_stages; stages *= 2)
       question.stages.push_back(stages);
   question.schedules = {one_f_one_b, eager_one_f_one_b, gpipe};
@@ -121,6 +123,7 @@ std::function<program::Job(const plan::PlanSpec&)> compiler_of(const config::Con
   return [&config, ranks, target = target_for(config, ranks)](const plan::PlanSpec& spec) {
     config::Config settled = config;
     settled.plan = spec;
+    settled.micro_batch_size = spec.micro_batch_size;  // of a smaller batch too
     settled.open_axes = {};
     Job job = plan_job(std::move(settled), Graphs::of_run, ranks);
     auto made = compile::compile_to_fit(job.graphs, std::move(job.plan), target);

@@ -39,9 +39,9 @@ struct PlansAsked {
 bool has_sizes_set(const config::Config& config, const plan::Grid& grid);
 
 /// Prices all grids, and compiles and simulates the best ones. The grid of the configuration is not
-/// looked at but for its order and strategy, unless what is set there is to be kept. Its number of
-/// stages is kept, and its schedule where it states one; where it leaves the number open, all
-/// powers of two are looked at.
+/// looked at but for its order and strategy, unless what is set there is to be kept. A number of
+/// stages and a schedule that it states are kept; where it leaves the number open or, unless what
+/// is set is to be kept, says nothing of it, all powers of two are looked at.
 /// Requires a settled model (resolve_model). Errors: UserError(bad_config) for nodes of a machine
 /// that does not say what they are, for several stages per mesh, and a type that it has no rate
 /// for; UserError(does_not_fit) for ranks that it does not have, where no grid is legal, with grids

@@ -21,6 +21,7 @@ Json simulated_json(const PricedPlan& plan) {
   return Json::object({{"step_s", simulated.step_s},
                        {"exposed_communication_s", simulated.exposed_s},
                        {"is_bound", simulated.is_bound},
+                       {"followed_micro_batches", simulated.micros},
                        {"memory_bytes", simulated.bytes},
                        {"fits", simulated.fits},
                        {"costs", std::move(costs)}});

@@ -187,6 +187,15 @@ std::string how_found(const search::Answer& answer) {
   const auto simulated = std::span(answer.plans).first(answer.simulated);
   if (std::ranges::any_of(simulated, [](const auto& plan) { return !plan.simulated->fits; }))
     text += " Marked '!': its programs need more memory than a rank has.";
+  std::int64_t followed = 0;
+  for (const PricedPlan& plan : simulated)
+    if (plan.simulated->micros < plan.accumulation)
+      followed = std::max(followed, plan.simulated->micros);
+  if (followed > 0)
+    text += format(
+        " Of pipelines of many micro-batches as many are followed as show what each more takes, {} "
+        "at most.",
+        followed);
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "plan/pins.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 
 #include "plan/make_mesh.h"
@@ -76,6 +77,24 @@ std::vector<Problem> unused_pins(const graph::Graph& train, std::span<const Pin>
     problems.emplace_back(std::move(bad));
   }
   return problems;
+}
+
+bool treat_layers_alike(const graph::Graph& train, std::span<const Pin> pins) {
+  std::vector<bool> is_seen(train.values.size(), false);
+  std::map<std::int64_t, std::vector<std::vector<bool>>> by_layer;  // by weight, then by pin
+  for (const graph::Node& node : train.nodes) {
+    if (node.phase != graph::Phase::forward) continue;
+    for (const graph::ValueId id : node.reads) {
+      const Value& weight = train.value(id);
+      if (!is_weight(weight) || is_seen[id.index()]) continue;
+      is_seen[id.index()] = true;
+      if (!node.layer) continue;
+      std::vector<bool>& is_meant = by_layer[*node.layer].emplace_back();
+      for (const Pin& pin : pins) is_meant.push_back(matches(pin.pattern, weight.name));
+    }
+  }
+  return std::ranges::all_of(
+      by_layer, [&](const auto& one) { return one.second == by_layer.begin()->second; });
 }
 
 std::variant<PinnedShardings, Infeasible> pinned_shardings(const graph::Graph& train,

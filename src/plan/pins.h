@@ -25,6 +25,9 @@ std::vector<Pin> pins_of(const graph::Graph& train, std::span<const Pin> pins);
 /// A problem for each pin that is of none.
 std::vector<Problem> unused_pins(const graph::Graph& train, std::span<const Pin> pins);
 
+/// True if the pins say the same of every layer. A weight is of the layer that reads it first.
+bool treat_layers_alike(const graph::Graph& train, std::span<const Pin> pins);
+
 /// The shardings that pins say for the weights of a training graph. Infeasible where a pin has
 /// other dims than a weight, axes that do not divide one, where two pins of one weight differ, or
 /// where a pin is of no weight at all.

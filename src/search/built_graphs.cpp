@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "plan/balance_stages.h"
+#include "plan/pins.h"
 
 namespace fourfold::search {
 
@@ -20,6 +21,17 @@ const graph::ModelGraphs& BuiltGraphs::of(std::int64_t layers, const plan::PlanS
   }
   std::call_once(entry->once, [&] { entry->model = question_.build(layers, spec); });
   return entry->model;
+}
+
+bool BuiltGraphs::has_equal_layers(const plan::PlanSpec& spec) {
+  if (!question_.has_equal_layers || spec.pins.empty()) return question_.has_equal_layers;
+  std::call_once(pins_once_, [&] {
+    const graph::Graph& train = of(question_.layers, spec).at("train");
+    // A model of few layers may have one of that name: some stages have more than the whole model.
+    are_pins_alike_ =
+        plan::unused_pins(train, spec.pins).empty() && plan::treat_layers_alike(train, spec.pins);
+  });
+  return are_pins_alike_;
 }
 
 std::variant<std::vector<std::int64_t>, plan::Infeasible> BuiltGraphs::last_layers(

@@ -21,6 +21,10 @@ class BuiltGraphs {
   /// The graphs of a model of so many layers for the batching of a spec, which has one.
   const graph::ModelGraphs& of(std::int64_t layers, const plan::PlanSpec& spec);
 
+  /// True if a model of fewer layers asks for less in proportion: the question's layers are equal,
+  /// and its pins say the same of each.
+  bool has_equal_layers(const plan::PlanSpec& spec);
+
   /// plan::balance_stages of such a model, which does not depend on the batch: found once for each
   /// number of stages of equal grids.
   std::variant<std::vector<std::int64_t>, plan::Infeasible> last_layers(std::int64_t layers,
@@ -37,6 +41,8 @@ class BuiltGraphs {
   const Question& question_;
   std::mutex mutex_;  // of the map
   std::map<Batch, std::unique_ptr<Entry>> entries_;
+  std::once_flag pins_once_;
+  bool are_pins_alike_ = true;  // on all layers
   std::mutex cuts_mutex_;
   std::map<std::int64_t, std::variant<std::vector<std::int64_t>, plan::Infeasible>> cuts_;
 };

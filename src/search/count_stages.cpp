@@ -1,7 +1,6 @@
 #include "search/count_stages.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <utility>
@@ -69,7 +68,7 @@ class StageCounter {
     const auto last = graphs_.last_layers(question_.layers, spec_);
     if (const auto* infeasible = std::get_if<Infeasible>(&last)) return *infeasible;
     result_.layers = numbers_of_layers(std::get<0>(last), question_.layers);
-    auto infeasible = question_.has_equal_layers ? count_few_layers() : count_all_layers();
+    auto infeasible = graphs_.has_equal_layers(spec_) ? count_few_layers() : count_all_layers();
     if (infeasible) return std::move(*infeasible);
     return std::move(result_);
   }
@@ -97,30 +96,33 @@ class StageCounter {
     return std::nullopt;
   }
 
-  /// The first and the last stage with few layers, and a middle one with twice as many: what all
-  /// stages ask for follows from half of that.
+  /// All stages with few layers, and a middle one with twice as many: that one has more what as
+  /// many layers more ask of any stage.
   std::optional<Infeasible> count_few_layers() {
     const std::int64_t few = std::max<std::int64_t>(spec_.checkpointing.layers, 1);
-    const auto made = planned({few, 2 * few, few});
+    const auto made = planned({few, few, 2 * few, few});
     if (const auto* infeasible = std::get_if<Infeasible>(&made)) return *infeasible;
     const PlannedModel& model = std::get<PlannedModel>(made);
-    const std::array<CountedStage, 3> small = {count_stage(model, 0), count_stage(model, 1),
-                                               count_stage(model, 2)};
-    const Demand more = of_more_layers(small[0].demand, small[1].demand);
+    const CountedStage first = count_stage(model, 0), middle = count_stage(model, 1),
+                       longer = count_stage(model, 2), last = count_stage(model, 3);
     std::map<std::pair<std::size_t, std::int64_t>, std::size_t> known;  // kinds
     const std::size_t stages = result_.layers.size();
     for (std::size_t stage = 0; stage < stages; ++stage) {
-      const std::size_t place = stage == 0 ? 0 : stage + 1 < stages ? 1 : 2;
-      const std::int64_t layers = result_.layers[stage],
-                         counted_layers = place == 1 ? 2 * few : few;
-      const auto [kind, is_new] = known.try_emplace({place, layers}, result_.kinds.size());
+      const CountedStage& small = stage == 0 ? first : stage + 1 < stages ? middle : last;
+      const std::int64_t layers = result_.layers[stage];
+      const auto [kind, is_new] = known.try_emplace({stage == 0           ? 0
+                                                     : stage + 1 < stages ? 1
+                                                                          : 2,
+                                                     layers},
+                                                    result_.kinds.size());
       result_.kind_of.push_back(kind->second);
       if (!is_new) continue;
-      const double times = static_cast<double>(layers - counted_layers) / static_cast<double>(few);
-      CountedStage counted = small[place];
-      counted.demand = with_difference(counted.demand, {}, more, times);
+      const double times = static_cast<double>(layers - few) / static_cast<double>(few);
+      CountedStage counted{with_difference(small.demand, middle.demand, longer.demand, times),
+                           small.linears};
+      if (layers > few) add_room(counted.demand, middle.demand, longer.demand);
       for (std::size_t axis = 0; axis < counted.linears.size(); ++axis)
-        counted.linears[axis] += times * small[1].linears[axis] / 2;
+        counted.linears[axis] += times * (longer.linears[axis] - middle.linears[axis]);
       result_.kinds.push_back(std::move(counted));
     }
     result_.mesh = model.plan.meshes[0];
@@ -128,30 +130,25 @@ class StageCounter {
     return std::nullopt;
   }
 
-  /// What as many layers as the first stage has, half of those of the middle one, add to a stage:
-  /// half of all that the middle one asks for, but for what is alive where most is. There they add
-  /// what they keep for their backward pass.
-  static Demand of_more_layers(const Demand& first, const Demand& middle) {
-    Demand half = with_difference({}, {}, middle, 0.5);
-    half.kept_bytes = std::max(middle.kept_bytes - first.kept_bytes, 0.0);
-    half.memory.activations = half.kept_bytes;
-    half.memory.weights = 0;
-    return half;
+  /// What runs beside computation reaches over some layers, however many there are.
+  static void add_room(Demand& demand, const Demand& middle, const Demand& longer) {
+    demand.room_bytes += longer.room_bytes - middle.room_bytes;
+    demand.in_flight.apart_room += longer.in_flight.apart_room - middle.in_flight.apart_room;
   }
 
-  /// What passes between the first two of three stages passes between all neighbours; what passes
+  /// What passes between the first two of four stages passes between all neighbours; what passes
   /// between the first and the last one still does.
-  void spread(const std::vector<CountedMessage>& of_three, std::size_t stages) {
-    for (const CountedMessage& message : of_three) {
+  void spread(const std::vector<CountedMessage>& of_four, std::size_t stages) {
+    for (const CountedMessage& message : of_four) {
       const auto [low, high] = std::minmax(message.from, message.to);
       const bool is_forward = message.from < message.to;
-      const auto add = [&](std::size_t first, std::size_t last) {
+      const auto add = [&](std::size_t begin, std::size_t end) {
         CountedMessage added = message;
-        added.from = is_forward ? first : last;
-        added.to = is_forward ? last : first;
+        added.from = is_forward ? begin : end;
+        added.to = is_forward ? end : begin;
         result_.messages.push_back(std::move(added));
       };
-      if (low == 0 && high == 2) add(0, stages - 1);
+      if (low == 0 && high == 3) add(0, stages - 1);
       if (low != 0 || high != 1) continue;
       for (std::size_t stage = 0; stage + 1 < stages; ++stage) add(stage, stage + 1);
     }

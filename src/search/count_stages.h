@@ -39,7 +39,7 @@ struct CountedStages {
 };
 
 /// The stages of a spec whose grid is settled, each with as many layers as plan_stages gives it. A
-/// model of equal layers is counted in three stages of few layers, and the rest follows in
+/// model of equal layers is counted in four stages of few layers, and the rest follows in
 /// proportion. Infeasible where there is no such plan.
 std::variant<CountedStages, plan::Infeasible> count_stages(const Question& question,
                                                            BuiltGraphs& graphs,

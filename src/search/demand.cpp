@@ -59,6 +59,7 @@ class Counter {
     }
     lives_.resize(graph_.values.size());
     is_once_a_step_.resize(graph_.values.size());
+    is_kept_.resize(graph_.values.size());
     for (std::size_t i = 0; i < lives_.size(); ++i) lives_[i].bytes = space(ValueId(i));
     for (step_ = 0; step_ < graph_.steps.size(); ++step_) {
       if (const auto* node = std::get_if<Node>(&graph_.steps[step_])) count(*node);
@@ -102,7 +103,11 @@ class Counter {
   /// What is sent once in a step is there once, however many micro-batches are under way.
   void count(const Handover& handover) {
     use(handover.value);
-    if (plan_.edges[handover.edge].goes_once_a_step) is_once_a_step_[handover.value.index()] = true;
+    const plan::Edge& edge = plan_.edges[handover.edge];
+    if (edge.goes_once_a_step)
+      is_once_a_step_[handover.value.index()] = true;
+    else if (edge.phase != Phase::update)
+      passing_.push_back({step_, &handover});
   }
 
   void count(const Node& node) {
@@ -185,12 +190,15 @@ class Counter {
     std::size_t step = 0;
     double bytes = 0;
   };
-  /// Where most is alive of what is transient.
-  Fullest fullest_of(const std::vector<Life>& lives) const {
+  /// Where most is alive of what is transient; `beside_kept`: of what is not kept for the backward
+  /// pass alone.
+  enum class Of : std::uint8_t { all, beside_kept };
+  Fullest fullest_of(const std::vector<Life>& lives, Of of) const {
     const std::size_t steps = graph_.steps.size();
     std::vector<double> change(steps + 1, 0);
     for (std::size_t i = 0; i < lives.size(); ++i) {
       if (!lives[i].first || !is_transient(graph_.values[i])) continue;
+      if (of == Of::beside_kept && is_kept_[i]) continue;
       change[*lives[i].first] += lives[i].bytes;
       change[lives[i].last + 1] -= lives[i].bytes;
     }
@@ -204,17 +212,27 @@ class Counter {
   }
 
   void count_alive() {
+    const bool are_several = plan_.batching.accumulation > 1;
     for (std::size_t i = 0; i < lives_.size(); ++i) {
       const ShardedValue& value = graph_.values[i];
       if (value.role == ValueRole::parameter) weights_.push_back(value.name);
+      if (!lives_[i].first || !are_several) continue;
       // Sums over micro-batches are there from the end of the first one on.
-      if (lives_[i].first && value.role == ValueRole::gradient && plan_.batching.accumulation > 1)
-        lives_[i].first = 0;
+      if (value.role == ValueRole::gradient) lives_[i].first = 0;
+      // What another mesh sends once is there until the last micro-batch has read it.
+      if (is_once_a_step_[i] && value.role == ValueRole::received)
+        lives_[i] = {lives_[i].bytes, 0, std::max(lives_[i].last, last_of_micros())};
     }
     std::ranges::sort(weights_);
     count_kept();
-    const auto [fullest, most] = fullest_of(lives_);
-    demand_.room_bytes = std::max(fullest_of(lives_with_room()).bytes - most, 0.0);
+    if (are_several) count_passing();
+    const auto [fullest, most] = fullest_of(lives_, Of::all);
+    const double beside = fullest_of(lives_, Of::beside_kept).bytes;
+    const std::vector<Life> with_room = lives_with_room();
+    demand_.room_bytes = std::max(fullest_of(with_room, Of::all).bytes - most, 0.0);
+    demand_.in_flight.apart = beside + demand_.in_flight.kept - most;
+    demand_.in_flight.apart_room =
+        std::max(fullest_of(with_room, Of::beside_kept).bytes - beside, 0.0);
     for (std::size_t i = 0; i < lives_.size(); ++i) {
       const ShardedValue& value = graph_.values[i];
       const bool is_alive =
@@ -228,6 +246,25 @@ class Counter {
     demand_.largest.resize(std::min(demand_.largest.size(), tensors_named));
   }
 
+  /// The last step of a micro-batch.
+  std::size_t last_of_micros() const {
+    const auto update = std::ranges::find_if(
+        graph_.steps, [](const compile::Step& step) { return phase_of(step) == Phase::update; });
+    return static_cast<std::size_t>(update - graph_.steps.begin()) - 1;
+  }
+
+  /// As compile's passes receipts and place_buffers: what is read of another mesh is received one
+  /// task of its kind ahead, where that may run beside computation; what is sent stays for a
+  /// forward and a backward task, if it is not kept for longer anyway.
+  void count_passing() {
+    for (const auto& [step, handover] : passing_) {
+      const Life& life = lives_[handover->value.index()];
+      const bool adds =
+          handover->sends ? life.last <= end_of_phase_[step] : plan_.overlap.send_recv;
+      if (adds) demand_.in_flight.passing += life.bytes;
+    }
+  }
+
   /// What a micro-batch has from its forward to its backward pass.
   void count_kept() {
     const auto is_forward = [](const compile::Step& step) {
@@ -237,10 +274,9 @@ class Counter {
         std::ranges::find_if_not(graph_.steps, is_forward) - graph_.steps.begin());
     for (std::size_t i = 0; i < lives_.size(); ++i) {
       const ShardedValue& value = graph_.values[i];
-      const bool is_kept = lives_[i].first && *lives_[i].first < backward &&
-                           lives_[i].last >= backward && is_transient(value);
-      if (is_kept && value.role != ValueRole::gradient && !is_once_a_step_[i])
-        demand_.kept_bytes += lives_[i].bytes;
+      is_kept_[i] = lives_[i].first && *lives_[i].first < backward && lives_[i].last >= backward &&
+                    is_transient(value) && value.role != ValueRole::gradient && !is_once_a_step_[i];
+      if (is_kept_[i]) demand_.in_flight.kept += lives_[i].bytes;
     }
   }
 
@@ -315,6 +351,9 @@ class Counter {
   std::map<std::pair<compile::Purpose, std::vector<AxisId>>, std::vector<Exchange>> exchanges_;
   std::vector<Life> lives_;           // by value
   std::vector<bool> is_once_a_step_;  // by value: it comes from another mesh once in a step
+  std::vector<bool> is_kept_;         // by value: from the forward pass for the backward one
+  /// What passes to and from other meshes in each micro-batch, and in which step.
+  std::vector<std::pair<std::size_t, const Handover*>> passing_;
   std::vector<std::string> weights_;
   Demand demand_;
 };
@@ -325,6 +364,21 @@ Demand demand_of(const graph::Graph& train, const plan::Plan& plan) {
   const compile::CutGraph cut = compile::use_cut_forms(train, plan);
   const compile::Recomputed recomputed = compile::recompute(cut.graph, plan.checkpointing);
   return Counter(compile::insert_conversions(recomputed, cut.shardings, plan), plan).run();
+}
+
+Demand with_in_flight(Demand demand, std::int64_t in_flight, std::int64_t micros) {
+  const InFlight& each = demand.in_flight;
+  const auto others = static_cast<double>(in_flight - 1);
+  double more = each.passing;
+  if (in_flight > 1 && in_flight < micros) {
+    more += others * each.kept + each.apart;
+    demand.room_bytes = each.apart_room;
+  } else if (in_flight > 1) {
+    // No memory is used for two of them. Gradients are all there when the first one has ended.
+    more += others * each.kept - std::min(each.kept, demand.memory.gradients);
+  }
+  demand.memory.activations += more;
+  return demand;
 }
 
 Demand with_difference(const Demand& base, const Demand& a, const Demand& b, double times) {
@@ -348,12 +402,14 @@ Demand with_difference(const Demand& base, const Demand& a, const Demand& b, dou
   for (auto& [flops, count] : result.products)
     count = plus(count, of(a.products, flops), of(b.products, flops));
   for (double Demand::* each : {&Demand::other_bytes, &Demand::instructions, &Demand::update_bytes,
-                                &Demand::update_instructions, &Demand::kept_bytes})
+                                &Demand::update_instructions})
     result.*each = plus(base.*each, a.*each, b.*each);
   for (double MemoryNeed::* each :
        {&MemoryNeed::parameters, &MemoryNeed::rounded, &MemoryNeed::optimizer,
         &MemoryNeed::gradients, &MemoryNeed::weights, &MemoryNeed::activations})
     result.memory.*each = plus(base.memory.*each, a.memory.*each, b.memory.*each);
+  for (double InFlight::* each : {&InFlight::kept, &InFlight::passing, &InFlight::apart})
+    result.in_flight.*each = plus(base.in_flight.*each, a.in_flight.*each, b.in_flight.*each);
   return result;
 }
 

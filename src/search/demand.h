@@ -57,6 +57,18 @@ struct LargeTensor {
   double bytes = 0;
 };
 
+/// What memory a stage needs for several micro-batches under way. Bytes of a rank.
+struct InFlight {
+  double kept = 0;  // of one that awaits its backward pass
+  /// What is there for other micro-batches: what is received ahead, and what stays while it is
+  /// sent.
+  double passing = 0;
+  /// What one micro-batch under way does within the memory that it kept and has done with. Of
+  /// several, others keep something there.
+  double apart = 0;
+  double apart_room = 0;  // what more is alive with room, beside what is kept
+};
+
 struct Demand {
   std::map<SentKey, Sent> sent;
   std::map<double, double> products;  // by flops of one: how many; cores too
@@ -66,17 +78,20 @@ struct Demand {
   double update_instructions = 0;     // likewise
   double micros = 1;                  // micro-batches of the step
   MemoryNeed memory;                  // with one micro-batch under way
-  double kept_bytes = 0;              // of one more that awaits its backward pass
   /// What more is alive where there is room for what runs beside computation: weights that are
   /// gathered ahead, memory that stays while it is sent.
   double room_bytes = 0;
+  InFlight in_flight;
   std::vector<LargeTensor> largest;  // of those alive where most is, the largest first
 };
 
 /// The demand of a training graph on its mesh of a plan, for all micro-batches of a step. What goes
-/// to other meshes is not counted (transfer_forms.h).
+/// to other meshes is counted in memory alone (its time: transfer_forms.h).
 /// Cost: linear in the nodes of the graph.
 Demand demand_of(const graph::Graph& train, const plan::Plan& plan);
+
+/// The demand of a stage with so many of its micro-batches under way, instead of one.
+Demand with_in_flight(Demand demand, std::int64_t in_flight, std::int64_t micros);
 
 /// a + times (b - a), each number apart: the demand of a model of more layers than `a`, where `b`
 /// has as many more as `a` has. Tensors, and the

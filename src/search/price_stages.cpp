@@ -86,16 +86,15 @@ std::optional<std::vector<StageOfPlan>> stages_in_schedule(const CountedStages& 
     stages[stage].in_flight = pipeline::most_live(
         (*in_flight)[stage], is_fixed ? schedule.weight_delay.micros : 0, micros);
     stages[stage].memory_bytes =
-        demand.memory.all() + static_cast<double>(stages[stage].in_flight - 1) * demand.kept_bytes;
+        with_in_flight(demand, stages[stage].in_flight, micros).memory.all();
   }
   return stages;
 }
 
 Demand fullest_demand(const CountedStages& counted, const std::vector<StageOfPlan>& stages) {
   const auto fullest = std::ranges::max_element(stages, {}, &StageOfPlan::memory_bytes);
-  Demand demand = counted.demand_of(static_cast<std::size_t>(fullest - stages.begin()));
-  demand.memory.activations += static_cast<double>(fullest->in_flight - 1) * demand.kept_bytes;
-  return demand;
+  const Demand& demand = counted.demand_of(static_cast<std::size_t>(fullest - stages.begin()));
+  return with_in_flight(demand, fullest->in_flight, static_cast<std::int64_t>(demand.micros));
 }
 
 TimedStages time_stages(const CountedStages& counted, Pricer& pricer,

@@ -179,7 +179,8 @@ class GridCounter {
 
   bool count_layers() {
     const std::int64_t few = std::max<std::int64_t>(plan_.spec.checkpointing.layers, 1);
-    if (!question_.has_equal_layers || question_.layers <= 2 * few || question_.layers % few != 0)
+    if (!graphs_.has_equal_layers(plan_.spec) || question_.layers <= 2 * few ||
+        question_.layers % few != 0)
       return count_model(question_.layers);
     if (!count_model(few)) return false;
     const Demand small = std::move(plan_.demand);

@@ -48,6 +48,7 @@ struct Simulated {
   double exposed_s = 0;               // exchanges that nothing hides
   std::vector<simulate::Cost> costs;  // that the step is made of, the longest first
   bool is_bound = false;              // the slowest of unlike groups stands for all of them
+  std::int64_t micros = 1;            // that were followed: those of the step, or fewer
   std::int64_t bytes = 0;             // both regions of the rank that has most
   bool fits = true;
 };

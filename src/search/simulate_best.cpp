@@ -4,20 +4,13 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "simulate/simulate.h"
+#include "search/simulate_plan.h"
 
 namespace fourfold::search {
 namespace {
 
 /// So many more plans are compiled at most for one that fits: closed forms are rarely so far off.
 constexpr std::size_t tries_for_each = 2;
-
-std::int64_t bytes_of_rank(const program::Job& job) {
-  std::int64_t most = 0;
-  for (const program::Bundle& bundle : job.classes)
-    most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
-  return most;
-}
 
 /// Puts the `count` best plans by time with what is hidden, and then those of the `count` best by
 /// the plain sum, before all others, which stay in their order. Returns how many these are.
@@ -34,24 +27,6 @@ std::size_t bring_forward(std::vector<PricedPlan>& plans, std::size_t count) {
   return static_cast<std::size_t>(others - plans.begin());
 }
 
-Simulated simulated(const Question& question, PricedPlan& plan, double memory_bytes) {
-  program::Job job = question.compile(plan.spec);
-  if (static_cast<double>(bytes_of_rank(job)) > memory_bytes && !plan.spec.memory_limit) {
-    plan.spec.memory_limit = static_cast<std::int64_t>(memory_bytes);
-    job = question.compile(plan.spec);
-  }
-  const simulate::Simulation simulation = simulate::simulate(job, "train", *question.cluster);
-  simulate::Prediction prediction = simulate::predict(job, simulation);
-  Simulated result;
-  result.step_s = prediction.step_s;
-  result.exposed_s = prediction.exposed_s;
-  result.costs = std::move(prediction.costs);
-  result.is_bound = simulation.is_bound;
-  result.bytes = bytes_of_rank(job);
-  result.fits = static_cast<double>(result.bytes) <= memory_bytes;
-  return result;
-}
-
 /// Keeps the other plan where its programs fit and are faster, or alone fit.
 void keep_better(PricedPlan other, PricedPlan& plan) {
   const bool fits_better = other.simulated->fits && !plan.simulated->fits;
@@ -63,13 +38,13 @@ void keep_better(PricedPlan other, PricedPlan& plan) {
 /// Simulates the order that is best with what is hidden and the one that is best without, and of a
 /// pipeline another schedule, and keeps what is fastest.
 void simulate_orders(const Question& question, PricedPlan& plan, double memory_bytes) {
-  plan.simulated = simulated(question, plan, memory_bytes);
+  plan.simulated = simulate_plan(question, plan.spec, memory_bytes);
   if (plan.plain_order) {
     PricedPlan other = plan;
     other.spec.grid.order = plan.plain_order->order;
     other.price = plan.plain_order->price;
     other.linears_s = plan.plain_order->linears_s;
-    other.simulated = simulated(question, other, memory_bytes);
+    other.simulated = simulate_plan(question, other.spec, memory_bytes);
     keep_better(std::move(other), plan);
   }
   if (plan.other_schedule) {
@@ -80,7 +55,7 @@ void simulate_orders(const Question& question, PricedPlan& plan, double memory_b
     other.demand = plan.other_schedule->demand;
     other.price = plan.other_schedule->price;
     other.other_schedule = was;
-    other.simulated = simulated(question, other, memory_bytes);
+    other.simulated = simulate_plan(question, other.spec, memory_bytes);
     keep_better(std::move(other), plan);
   }
 }

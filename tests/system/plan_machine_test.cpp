@@ -3,6 +3,7 @@
 
 #include <ctime>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "base/file.h"
@@ -195,6 +196,41 @@ TEST(PlanMachine, stages_that_are_stated_are_kept_and_stand_in_the_lines_to_past
   EXPECT_NE(explained.output.find("plan 2: 2 stages ("), std::string::npos) << explained.output;
   const test::Outcome one = run_here(tiny + "--ranks 8 --set parallel.pipeline.stages=1");
   EXPECT_NE(one.output.find("\nplan    x "), std::string::npos) << one.output;
+}
+
+/// The numbers of stages of all plans.
+std::set<std::int64_t> stages_of(const std::string& output) {
+  std::set<std::int64_t> stages;
+  const Json json = parse_json(output, "json");
+  for (const Json& plan : json.find("plans")->items())
+    stages.insert(plan.find("stages")->as_integer());
+  return stages;
+}
+
+TEST(PlanMachine, pipelines_are_looked_at_where_the_number_of_stages_is_not_stated) {
+  const std::string all = tiny + "--ranks 8 --simulate 0 --top 1000 --format json ";
+  EXPECT_EQ(stages_of(run_here(all).output), (std::set<std::int64_t>{1, 2}))
+      << "the model has two blocks";
+  EXPECT_EQ(stages_of(run_here(all + "--set parallel.pipeline.stages=1").output),
+            (std::set<std::int64_t>{1}));
+}
+
+TEST(PlanMachine, a_pipeline_of_many_micro_batches_is_simulated_with_few) {
+  const std::string many = tiny +
+                           "--ranks 2 --top 1 --set parallel.pipeline.stages=2 --set "
+                           "train.micro_batch_size=1 --set train.global_batch_size=64 ";
+  const test::Outcome outcome = run_here(many);
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  expect_within_100_columns(outcome.output);
+  std::istringstream lines(outcome.output);
+  std::string words;
+  for (std::string word; lines >> word;) words += word + " ";
+  EXPECT_NE(words.find("Of pipelines of many micro-batches as many are followed as show"),
+            std::string::npos)
+      << outcome.output;
+  const Json json = parse_json(run_here(many + "--format json").output, "json");
+  const Json& simulated = *json.find("plans")->items()[0].find("simulated");
+  EXPECT_LT(simulated.find("followed_micro_batches")->as_integer(), 64 / 2);
 }
 
 TEST(PlanMachine, a_pipeline_whose_meshes_have_several_stages_is_refused) {

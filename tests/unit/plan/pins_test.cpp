@@ -4,6 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/model.h"
 #include "unit/plan/gpt_setup.h"
 
 namespace fourfold::plan {
@@ -117,6 +123,150 @@ TEST(Pins, two_pins_of_one_parameter_agree_or_are_refused) {
             "blocks.0.mlp.up.weight than blocks.*.mlp.up.weight; narrow one of the two patterns");
   EXPECT_EQ(refusal(pinned({pin("blocks.*.mlp.up.weight", "[* (x), *]"), pin(up, "[* (x), *]")})),
             "a plan");
+}
+
+// --- a U-Net
+
+/// Two levels, with attention on the lower one.
+graph::ModelGraphs unet() {
+  const model::UnetSpec spec{.picture = {8, 8, 3},
+                             .channels = 16,
+                             .channel_mult = {1, 2},
+                             .layers_per_level = 1,
+                             .attention_resolutions = {4},
+                             .num_heads = 4,
+                             .norm_groups = 4,
+                             .num_classes = 4,
+                             .diffusion = {}};
+  return model::build(spec, {4, 1, 4}, {});
+}
+
+PlanSpec on_unet(const std::vector<Pin>& pins) {
+  PlanSpec spec{.global_batch_size = 4, .micro_batch_size = 1, .seq_length = 1};
+  spec.grid = {.x = 2, .y = 2, .z = 2, .data = 2};
+  spec.pins = pins;
+  return spec;
+}
+
+std::string rest_on_unet(const std::vector<Pin>& pins, const std::string& name) {
+  const graph::ModelGraphs model = unet();
+  const auto made = make_plan(model, on_unet(pins));
+  if (const auto* infeasible = std::get_if<Infeasible>(&made)) return test::in_words(*infeasible);
+  const Plan& plan = std::get<Plan>(made);
+  const graph::Graph& train = model.at("train");
+  return op::to_string(train.value(*train.find(name)).shape,
+                       plan.of("train").values[train.find(name)->index()], plan.meshes[0]);
+}
+
+TEST(Pins, the_kernel_of_a_convolution_lies_as_it_says_and_what_it_meets_follows) {
+  const std::string first = "down.0.0.conv1.weight", next = "down.0.0.conv2.weight";
+  EXPECT_EQ(rest_on_unet({}, first), "[16 (y), 3, 3, 16 (x,z)]");
+  const std::vector<Pin> turned = {pin("down.*.conv1.weight", "[* (x), 3, 3, * (y,z)]")};
+  EXPECT_EQ(rest_on_unet(turned, first), "[16 (x), 3, 3, 16 (y,z)]");
+  EXPECT_EQ(rest_on_unet(turned, "down.1.0.conv1.weight"), "[32 (x), 3, 3, 16 (y,z)]");
+  EXPECT_NE(rest_on_unet(turned, next), rest_on_unet({}, next)) << "it contracts the other axis";
+  EXPECT_EQ(rest_on_unet({pin("down.0.0.conv1.weight", "[*, *, *, *]")}, first), "[16, 3, 3, 16]");
+}
+
+TEST(Pins, one_of_the_two_weights_of_a_seam_may_be_pinned_alone) {
+  const std::vector<Pin> one = {pin("up.*.conv1.weight.1", "[*, *, *, * (x)]")};
+  EXPECT_EQ(rest_on_unet(one, "up.0.0.conv1.weight.1"), "[16, 3, 3, 16 (x)]");
+  EXPECT_EQ(rest_on_unet(one, "up.0.0.conv1.weight.0"), rest_on_unet({}, "up.0.0.conv1.weight.0"));
+}
+
+TEST(Pins, what_a_unet_cannot_obey_is_refused_in_one_line) {
+  EXPECT_EQ(rest_on_unet({pin("down.0.0.conv3.weight", "[*, *, *, *]")}, "in.weight"),
+            "parallel.pin down.0.0.conv3.weight: no parameter has such a name; did you mean "
+            "down.0.0.conv1.weight?");
+  EXPECT_EQ(rest_on_unet({pin("in.weight", "[* (x), *]")}, "in.weight"),
+            "parallel.pin in.weight: [* (x), *] is not of the dims 16 x 3 x 3 x 3 of in.weight; "
+            "write a size or '*' for each of them");
+  EXPECT_EQ(rest_on_unet({pin("in.weight", "[*, *, *, * (x)]")}, "in.weight"),
+            "parallel.pin in.weight: [*, *, *, * (x)] cuts 3 of in.weight among 2 ranks, which do "
+            "not divide it; degrees that do: 1, 3");
+  EXPECT_EQ(rest_on_unet({pin("*.conv1.weight", "[* (x), *, *, *]"),
+                          pin("down.*.conv1.weight", "[*, *, *, * (x)]")},
+                         "in.weight"),
+            "parallel.pin down.*.conv1.weight: [*, *, *, * (x)] says otherwise of "
+            "down.0.0.conv1.weight than *.conv1.weight; narrow one of the two patterns");
+}
+
+// --- stages
+
+PlanSpec on_stages(const std::vector<Pin>& pins) {
+  PlanSpec spec = pinned(pins).spec;
+  spec.grid = {.x = 2, .y = 2, .z = 1, .data = 1};
+  spec.global_batch_size = 4;
+  spec.micro_batch_size = 2;
+  spec.pipeline.stages = 2;
+  return spec;
+}
+
+graph::ModelGraphs for_stages() {
+  GptSetup setup;
+  setup.gpt.vocab_size = 40;
+  return model::build(setup.gpt, {2, setup.spec.seq_length, 4}, {});
+}
+
+/// By mesh that has the parameter or receives it: how it lies at rest.
+std::map<std::size_t, std::string> rest_on_stages(const std::vector<Pin>& pins,
+                                                  const std::string& name) {
+  const auto made = plan_stages(for_stages(), on_stages(pins));
+  if (const auto* infeasible = std::get_if<Infeasible>(&made))
+    return {{0, test::in_words(*infeasible)}};
+  const auto& [model, plan] = std::get<PlannedModel>(made);
+  std::map<std::size_t, std::string> result;
+  for (std::size_t mesh = 0; mesh < plan.meshes.size(); ++mesh) {
+    const graph::Graph& train = model.at("train", MeshId(mesh));
+    if (const auto id = train.find(name))
+      result[mesh] =
+          op::to_string(train.value(*id).shape, plan.of("train", MeshId(mesh)).values[id->index()],
+                        plan.meshes[mesh]);
+  }
+  return result;
+}
+
+using ByMesh = std::map<std::size_t, std::string>;
+
+TEST(Pins, each_stage_obeys_those_of_its_parameters) {
+  const std::vector<Pin> pins = {pin("blocks.0.mlp.up.weight", "[* (x), * (y)]"),
+                                 pin("blocks.1.mlp.down.weight", "[*, *]")};
+  EXPECT_EQ(rest_on_stages({}, up), (ByMesh{{0, "[32 (y), 128 (x)]"}}));
+  EXPECT_EQ(rest_on_stages(pins, up), (ByMesh{{0, "[32 (x), 128 (y)]"}}));
+  EXPECT_EQ(rest_on_stages(pins, "blocks.1.mlp.up.weight"), (ByMesh{{1, "[32 (y), 128 (x)]"}}));
+  EXPECT_EQ(rest_on_stages(pins, "blocks.1.mlp.down.weight"), (ByMesh{{1, "[128, 32]"}}));
+}
+
+TEST(Pins, a_tied_table_lies_as_pinned_where_it_is_kept) {
+  EXPECT_EQ(rest_on_stages({pin("wte.weight", "[*, * (x)]")}, "wte.weight").at(0), "[40, 32 (x)]");
+}
+
+TEST(Pins, stages_refuse_in_one_line_what_none_of_them_can_obey) {
+  EXPECT_EQ(rest_on_stages({pin("blocks.2.mlp.up.weight", "[*, *]")}, up).at(0),
+            "parallel.pin blocks.2.mlp.up.weight: no parameter has such a name; did you mean "
+            "blocks.0.mlp.up.weight?");
+  EXPECT_EQ(rest_on_stages({pin("blocks.*.attn.qkv.weight", "[*, 3 (x), *, *]")}, up).at(0),
+            "parallel.pin blocks.*.attn.qkv.weight: [*, 3 (x), *, *] cuts 3 of "
+            "blocks.0.attn.qkv.weight among 2 ranks, which do not divide it; degrees that do: 1, "
+            "3");
+  // The two differ on the second stage alone.
+  EXPECT_EQ(rest_on_stages({pin("blocks.1.mlp.*.weight", "[* (x), *]"),
+                            pin("blocks.1.mlp.up.weight", "[*, * (x)]")},
+                           up)
+                .at(0),
+            "parallel.pin blocks.1.mlp.up.weight: [*, * (x)] says otherwise of "
+            "blocks.1.mlp.up.weight than blocks.1.mlp.*.weight; narrow one of the two patterns");
+}
+
+TEST(Pins, layers_are_treated_alike_unless_a_pin_is_of_some_alone) {
+  const graph::ModelGraphs model = for_stages();
+  const auto alike = [&](const std::vector<Pin>& pins) {
+    return treat_layers_alike(model.at("train"), pins);
+  };
+  EXPECT_TRUE(alike({}));
+  EXPECT_TRUE(alike({pin("blocks.*.mlp.up.weight", "[*, *]"), pin("wte.weight", "[*, *]")}));
+  EXPECT_FALSE(alike({pin("blocks.1.mlp.up.weight", "[*, *]")}));
+  EXPECT_FALSE(alike({pin("*.up.weight", "[*, *]"), pin("blocks.0.mlp.*", "[*, *]")}));
 }
 
 }  // namespace

@@ -278,13 +278,13 @@ TEST(RankGrids, stages_counted_in_few_layers_are_those_of_the_whole_model) {
     for (const PricedPlan& plan : whole.plans) by_shape[shape_text(plan.spec)] = &plan;
     for (const PricedPlan& plan : few.plans) {
       const PricedPlan& other = *by_shape.at(shape_text(plan.spec));
-      // What a stage has once is counted as if each of its layers had a share.
-      EXPECT_NEAR(plan.price.step(), other.price.step(), 0.01 * other.price.step())
+      // The messages that gradients are joined in are whole ones.
+      EXPECT_NEAR(plan.price.step(), other.price.step(), 2e-3 * other.price.step())
           << shape_text(plan.spec);
       EXPECT_NEAR(plan.linears_s, other.linears_s, 1e-9 * other.linears_s);
       for (std::size_t stage = 0; stage < plan.stages.size(); ++stage)
         EXPECT_NEAR(plan.stages[stage].memory_bytes, other.stages[stage].memory_bytes,
-                    0.12 * other.stages[stage].memory_bytes)
+                    0.05 * other.stages[stage].memory_bytes)
             << shape_text(plan.spec) << ", stage " << stage;
     }
   }
@@ -301,12 +301,92 @@ TEST(RankGrids, stages_need_the_memory_and_the_time_of_their_programs) {
     std::int64_t most = 0;
     for (const program::Bundle& bundle : job.classes)
       most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
-    // What is gathered ahead for the next micro-batches is not counted for each of them.
-    EXPECT_NEAR(plan.expected_bytes(), static_cast<double>(most), 0.16 * static_cast<double>(most))
+    EXPECT_NEAR(plan.expected_bytes(), static_cast<double>(most), 0.05 * static_cast<double>(most))
         << shape_text(plan.spec);
     const double seconds = simulate::simulate(job, "train", planned.cluster).step_s;
     EXPECT_NEAR(plan.price.step(), seconds, 0.25 * seconds) << shape_text(plan.spec);
   }
+}
+
+plan::Pin pin(const std::string& pattern, const std::string& sharding) {
+  return {pattern, plan::parse_pinned(sharding).value()};
+}
+
+/// What a rank has of the parameters that a pattern names.
+std::int64_t bytes_of(const program::Job& job, const std::string& pattern) {
+  std::map<std::string, std::int64_t> sizes;
+  for (const program::Bundle& bundle : job.classes)
+    for (const program::Buffer& buffer : bundle.at("train").buffers)
+      if (buffer.role == program::BufferRole::parameter && plan::matches(pattern, buffer.name))
+        sizes[buffer.name] = buffer.size_bytes;
+  std::int64_t bytes = 0;
+  for (const auto& [name, size] : sizes) bytes += size;
+  return bytes;
+}
+
+TEST(RankGrids, a_pin_of_one_layer_is_obeyed_on_all_grids_and_stages) {
+  const std::string pattern = "blocks.2.mlp.up.weight";
+  Planned planned("perlmutter-40gb", 4);
+  planned.question.stages = {1, 2};
+  const Answer plain = rank_grids(planned.question);
+  planned.question.spec.pins = {pin(pattern, "[*, *]")};
+  const Answer few = rank_grids(planned.question);
+  ASSERT_EQ(few.plans.size(), plain.plans.size());
+  planned.question.has_equal_layers = false;
+  const Answer whole = rank_grids(planned.question);
+  ASSERT_EQ(few.plans.size(), whole.plans.size());
+  constexpr std::int64_t whole_bytes = 256 * 1024 * 4;
+  for (std::size_t i = 0; i < few.plans.size(); ++i) {
+    const PricedPlan& plan = few.plans[i];
+    EXPECT_EQ(plan.price.step(), whole.plans[i].price.step()) << shape_text(plan.spec);
+    const program::Job job = planned.question.compile(plan.spec);
+    EXPECT_EQ(bytes_of(job, pattern), whole_bytes) << shape_text(plan.spec);
+    const plan::Grid& grid = plan.spec.grid;
+    const bool is_cut = grid.x * grid.y * grid.z > 1;
+    EXPECT_EQ(bytes_of(job, "blocks.1.mlp.up.weight") < whole_bytes, is_cut)
+        << shape_text(plan.spec);
+  }
+}
+
+TEST(RankGrids, pins_of_a_unet_are_obeyed_on_all_grids_and_stages) {
+  const std::string pattern = "down.*.conv1.weight";
+  Planned planned("perlmutter-40gb", 4);
+  planned.setup.unet = model::UnetSpec{.picture = {8, 8, 3},
+                                       .channels = 16,
+                                       .channel_mult = {1, 2},
+                                       .layers_per_level = 1,
+                                       .norm_groups = 4,
+                                       .num_classes = 4,
+                                       .diffusion = {}};
+  planned.setup.plan.seq_length = 1;
+  planned.question.spec = planned.setup.plan;
+  planned.question.layers = planned.setup.graphs().num_layers;
+  planned.question.has_equal_layers = false;
+  planned.question.stages = {1, 2};
+  planned.question.spec.pins = {pin(pattern, "[*, *, *, *]")};
+  const Answer answer = rank_grids(planned.question);
+  EXPECT_GT(answer.plans.size(), 10U);
+  std::set<std::int64_t> stages;
+  for (const PricedPlan& plan : answer.plans) {
+    stages.insert(plan.spec.pipeline.stages);
+    EXPECT_EQ(bytes_of(planned.question.compile(plan.spec), pattern), 4 * 9 * (16 * 16 + 32 * 16))
+        << shape_text(plan.spec);
+  }
+  EXPECT_EQ(stages.size(), 2U);
+}
+
+TEST(RankGrids, pins_that_no_grid_obeys_are_told_as_data) {
+  Planned planned("perlmutter-40gb", 4);
+  planned.question.stages = {1, 2};
+  const auto why = [&](const plan::Pin& one) {
+    planned.question.spec.pins = {one};
+    const Answer answer = rank_grids(planned.question);
+    EXPECT_TRUE(answer.plans.empty());
+    return std::get<plan::BadPin>(answer.problems.at(0)).why;
+  };
+  using Why = plan::BadPin::Why;
+  EXPECT_EQ(why(pin("blocks.4.mlp.up.weight", "[*, *]")), Why::unused);
+  EXPECT_EQ(why(pin("blocks.3.mlp.up.weight", "[*, *, *]")), Why::dims);
 }
 
 TEST(RankGrids, pipelines_of_other_methods_take_the_number_of_stages_that_is_best_for_them) {

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -16,7 +15,7 @@
 #include "search/explain.h"
 #include "simulate/simulate.h"
 #include "support/long_run.h"
-#include "unit/search/planned.h"
+#include "unit/search/random_case.h"
 
 namespace fourfold::search {
 namespace {
@@ -95,58 +94,6 @@ TEST(SimulateBest, reasons_speak_of_what_was_simulated) {
   EXPECT_EQ(seconds_beside(a, answer.plans.back()), a.price.step()) << "that was not simulated";
   EXPECT_TRUE(excess(a, a).empty());
   EXPECT_EQ(excess(a, b).substr(0, 1), "+");
-}
-
-/// A machine of hosts of devices whose rates lie anywhere within two orders of magnitude.
-machine::Cluster random_machine(std::int64_t ranks, std::mt19937& random) {
-  const auto between = [&](double least, double most) {
-    return least * std::pow(most / least, std::uniform_real_distribution<>(0, 1)(random));
-  };
-  std::vector<std::int64_t> hosts;
-  for (std::int64_t n = 1; n <= ranks; ++n)
-    if (ranks % n == 0) hosts.push_back(n);
-  const std::int64_t of_host = hosts[random() % hosts.size()];
-  machine::Cluster cluster;
-  cluster.name = "random";
-  cluster.device.name = "device";
-  cluster.device.memory_bytes = 80e9;
-  cluster.device.memory_bytes_per_s = between(20e9, 3e12);
-  cluster.device.instruction_s = between(0.2e-6, 5e-6);
-  const double peak = between(50e9, 300e12);
-  cluster.device.rates = {{DType::f32, peak, {{1e6, between(0.05, 0.5)}, {1e10, 0.8}}}};
-  const auto level = [&](const char* name, std::int64_t units) {
-    const double link = between(1e9, 300e9);
-    const std::int64_t ports = 1 + static_cast<std::int64_t>(random() % 4);
-    cluster.levels.push_back({.name = name,
-                              .units = units,
-                              .latency_s = between(1e-6, 50e-6),
-                              .link_bytes_per_s = link,
-                              .port_bytes_per_s = link * static_cast<double>(ports),
-                              .group_bytes_per_s = 0,
-                              .pairs = {}});
-  };
-  if (of_host > 1) level("host", of_host);
-  if (ranks / of_host > 1) level("network", ranks / of_host);
-  return cluster;
-}
-
-std::int64_t one_of(std::initializer_list<std::int64_t> numbers, std::mt19937& random) {
-  return *(numbers.begin() + static_cast<std::ptrdiff_t>(random() % numbers.size()));
-}
-
-void choose_model(Planned& planned, std::mt19937& random) {
-  const std::int64_t heads = one_of({4, 8, 16}, random),
-                     hidden = heads * one_of({8, 16, 32, 64}, random);
-  planned.setup.gpt.num_attention_heads = heads;
-  planned.setup.gpt.hidden_size = hidden;
-  planned.setup.gpt.ffn_hidden_size = hidden * one_of({2, 4}, random);
-  planned.setup.gpt.vocab_size = one_of({64, 512, 4096}, random);
-  planned.setup.plan.seq_length = one_of({16, 64, 256}, random);
-  planned.setup.gpt.max_position_embeddings = planned.setup.plan.seq_length;
-  planned.setup.plan.global_batch_size = one_of({48, 96}, random);
-  planned.setup.plan.micro_batch_size = 1;
-  planned.setup.plan.checkpointing.layers = one_of({0, 1}, random);
-  planned.question.spec = planned.setup.plan;
 }
 
 struct Found {
