@@ -7,9 +7,11 @@
 #include <map>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 
 #include "machine/known_clusters.h"
+#include "plan/pin_spec.h"
 #include "search/explain.h"
 #include "search/rivals.h"
 #include "simulate/simulate.h"

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "base/format.h"
 #include "search/explain.h"
@@ -76,10 +78,6 @@ TEST(SimulatePlan, many_micro_batches_take_and_need_what_few_of_them_say) {
     const double off = std::abs(few.step_s / whole.step_s - 1),
                  off_bytes = std::abs(
                      static_cast<double>(few.bytes) / static_cast<double>(whole.bytes) - 1);
-    if (std::getenv("SHOW"))
-      std::printf("seed %u: %s, few %lld: %+.5f bytes %+.5f\n", seed, one.text.c_str(),
-                  static_cast<long long>(few.micros), few.step_s / whole.step_s - 1,
-                  static_cast<double>(few.bytes) / static_cast<double>(whole.bytes) - 1);
     worst = std::max(worst, off);
     worst_bytes = std::max(worst_bytes, off_bytes);
     EXPECT_LE(off, 0.01);
