@@ -188,8 +188,7 @@ void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::Wo
   Figures figures = figures_of(times.steps, facts);
   figures.instruction_s = instruction_s;
   figures.instructions = job.bundle().at("train").instructions.size();
-  const bool has_products = job.plan.compute == DType::f32 || job.plan.compute == DType::f64;
-  if (is_cpu && has_products && world.local_size() == world.size())
+  if (is_cpu && world.local_size() == world.size())
     figures.peak_flops_per_s = measure::measure_gemm_flops_per_s(
         job.plan.compute,
         std::min(static_cast<int>(world.size()) * job.target.threads, job::available_cores()),

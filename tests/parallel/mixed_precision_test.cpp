@@ -1,6 +1,7 @@
 // Training in bf16 with float32 weights, moments and sums of gradients: it learns what float32
 // learns; neither micro-batches nor grids add error to a sum of gradients; checkpoints go from one
-// precision to the other. With the reference kernels, which take bf16 on any machine.
+// precision to the other. With the reference kernels, which define what bf16 gives, and with those
+// of the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,9 +28,11 @@ constexpr double float_epsilon = 0x1p-23, bf16_epsilon = 0x1p-8;
 
 /// How the residual stream is kept beside bf16.
 enum class Stream { narrow, wide };
+enum class Kernels { reference, own };
 
 /// Two blocks, four heads, eight samples of four tokens.
-RunSetup small_model(DType compute = DType::bf16, Stream stream = Stream::narrow) {
+RunSetup small_model(DType compute = DType::bf16, Stream stream = Stream::narrow,
+                     Kernels kernels = Kernels::reference) {
   RunSetup setup;
   setup.gpt = {.num_layers = 2,
                .num_attention_heads = 4,
@@ -41,7 +44,7 @@ RunSetup small_model(DType compute = DType::bf16, Stream stream = Stream::narrow
                .wide_residual = stream == Stream::wide};
   setup.plan = {.global_batch_size = 8, .micro_batch_size = 4, .seq_length = 4};
   setup.plan.compute = compute;
-  setup.reference_kernels = true;
+  setup.reference_kernels = kernels == Kernels::reference;
   return setup;
 }
 
@@ -68,12 +71,19 @@ class StreamFeeder : public run::Feeder {
   std::int64_t samples_per_step_;
 };
 
-/// Means over equal parts of a run, so that each is the loss of some thousand tokens.
-std::vector<double> losses_of(DType compute, std::int64_t parts, std::int64_t steps_of_part) {
-  RunSetup setup = small_model(compute);
+/// Two blocks that learn within some hundred steps.
+RunSetup quick_learner(Kernels kernels) {
+  RunSetup setup = small_model(DType::f32, Stream::narrow, kernels);
   setup.gpt.max_position_embeddings = setup.plan.seq_length = 16;
   setup.gpt.vocab_size = 16;
   setup.gpt.dropout = 0;
+  return setup;
+}
+
+/// Means over equal parts of a run, so that each is the loss of some thousand tokens.
+std::vector<double> losses_of(RunSetup setup, DType compute, std::int64_t parts,
+                              std::int64_t steps_of_part) {
+  setup.plan.compute = compute;
   SmallRun run(setup);
   run.init(false);
   StreamFeeder feeder(setup.gpt.vocab_size, setup.plan.global_batch_size);
@@ -84,10 +94,10 @@ std::vector<double> losses_of(DType compute, std::int64_t parts, std::int64_t st
   return losses;
 }
 
-TEST(MixedPrecision, learns_what_float32_learns_within_a_hundredth) {
-  constexpr std::int64_t parts = 10, steps_of_part = 30;
-  const std::vector<double> wanted = losses_of(DType::f32, parts, steps_of_part),
-                            got = losses_of(DType::bf16, parts, steps_of_part);
+void expect_to_learn(const RunSetup& setup, std::int64_t steps_of_part) {
+  constexpr std::int64_t parts = 10;
+  const std::vector<double> wanted = losses_of(setup, DType::f32, parts, steps_of_part),
+                            got = losses_of(setup, DType::bf16, parts, steps_of_part);
   EXPECT_LT(wanted.back(), 0.6 * wanted[0]) << "something is learned";
   double worst = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -98,6 +108,14 @@ TEST(MixedPrecision, learns_what_float32_learns_within_a_hundredth) {
   std::printf("loss %.4f to %.4f; bf16 differs by at most %.2f %% in %d parts of %d steps\n",
               wanted[0], wanted.back(), 100 * worst, static_cast<int>(parts),
               static_cast<int>(steps_of_part));
+}
+
+TEST(MixedPrecision, learns_what_float32_learns_within_a_hundredth) {
+  expect_to_learn(quick_learner(Kernels::reference), 30);
+}
+
+TEST(MixedPrecision, learns_what_float32_learns_with_the_kernels_of_the_cpu) {
+  expect_to_learn(quick_learner(Kernels::own), 30);
 }
 
 // --- sums of gradients
@@ -143,14 +161,28 @@ void expect_float_sums(const Tensors& got, const Tensors& wanted,
         << name;
 }
 
-class MixedPrecisionOnGrids : public testing::TestWithParam<Stream> {};
+struct Form {
+  Stream stream = Stream::narrow;
+  Kernels kernels = Kernels::reference;
+};
+
+class MixedPrecisionOnGrids : public testing::TestWithParam<Form> {
+ protected:
+  RunSetup setup() const { return small_model(DType::bf16, GetParam().stream, GetParam().kernels); }
+};
 INSTANTIATE_TEST_SUITE_P(Residual, MixedPrecisionOnGrids,
-                         testing::Values(Stream::narrow, Stream::wide), [](const auto& tested) {
-                           return tested.param == Stream::wide ? "wide" : "narrow";
+                         testing::Values(Form{Stream::narrow, Kernels::reference},
+                                         Form{Stream::wide, Kernels::reference},
+                                         Form{Stream::narrow, Kernels::own},
+                                         Form{Stream::wide, Kernels::own}),
+                         [](const auto& tested) {
+                           return std::string(tested.param.stream == Stream::wide ? "wide"
+                                                                                  : "narrow") +
+                                  (tested.param.kernels == Kernels::own ? "_own" : "");
                          });
 
 TEST_P(MixedPrecisionOnGrids, gradients_are_summed_in_float32_over_micro_batches_and_ranks) {
-  const RunSetup setup = small_model(DType::bf16, GetParam());
+  const RunSetup setup = this->setup();
   const auto terms = static_cast<double>(setup.plan.global_batch_size * setup.plan.seq_length);
   const auto sizes = sizes_of_terms(setup);
   const Tensors wanted = gradients_on(setup, {}, 1);
@@ -187,7 +219,7 @@ const std::vector<plan::Grid> grids_that_reduce = {{.x = 1, .y = 1, .z = 2, .dat
                                                    {.x = 1, .y = 1, .z = 2, .data = 2}};
 
 TEST_P(MixedPrecisionOnGrids, rounded_gradients_differ_by_two_roundings_for_each_axis) {
-  RunSetup setup = small_model(DType::bf16, GetParam());
+  RunSetup setup = this->setup();
   const auto sizes = sizes_of_terms(setup);
   for (const plan::Grid& grid : grids_that_reduce) {
     setup.plan.shard_states = grid.data.value() == 2;
@@ -266,36 +298,64 @@ TEST(MixedPrecision, losses_with_rounded_gradients_stay_within_the_error_of_thei
 
 // --- activations
 
-/// Terms of activations are rounded to bf16 on each rank of x and y before they are added up. As
-/// many roundings as a token passes on its way through the model and back are between a loss or a
-/// gradient and the serial one; the serial run has as many, so they add up as their root.
-TEST_P(MixedPrecisionOnGrids, grids_that_cut_products_differ_by_roundings_of_activations) {
-  const RunSetup setup = small_model(DType::bf16, GetParam());
-  double wanted_loss = 0;
-  const Tensors wanted = gradients_on(setup, {}, 2, {}, &wanted_loss);
+/// A loss and the gradients that lead to it.
+struct Terms {
+  double loss = 0;
+  Tensors gradients;
+};
+
+Terms terms_on(const RunSetup& setup, const plan::Grid& grid) {
+  Terms terms;
+  terms.gradients = gradients_on(setup, grid, 2, {}, &terms.loss);
+  return terms;
+}
+
+/// As many roundings as a token passes on its way through the model and back are between a loss or
+/// a gradient and that of a run which rounds other numbers; that one has as many, so they add up as
+/// their root.
+void expect_within_roundings(const RunSetup& setup, const Terms& got, const Terms& wanted) {
   double total = 0;
-  for (const auto& [name, gradient] : wanted) total = std::hypot(total, test::norm(gradient));
+  for (const auto& [name, gradient] : wanted.gradients)
+    total = std::hypot(total, test::norm(gradient));
   const double roundings = 2 * (static_cast<double>(setup.gpt.num_layers) * 10 + 4);
   const double bound = 4 * bf16_epsilon * std::sqrt(roundings);
   EXPECT_LT(bound, 0.15) << "a missing reduction is an error of order one";
+  EXPECT_NEAR(got.loss, wanted.loss, bf16_epsilon * wanted.loss);
+  ASSERT_EQ(got.gradients.size(), wanted.gradients.size());
+  for (const auto& [name, gradient] : wanted.gradients) {
+    const test::KeyBias keys = test::key_bias(name, gradient.size());
+    EXPECT_LE(test::relative_error(test::without(got.gradients.at(name), keys),
+                                   test::without(gradient, keys), 0.01 * total),
+              bound)
+        << name;
+  }
+}
+
+/// Terms of activations are rounded to bf16 on each rank of x and y before they are added up.
+TEST_P(MixedPrecisionOnGrids, grids_that_cut_products_differ_by_roundings_of_activations) {
+  const RunSetup setup = this->setup();
+  const Terms wanted = terms_on(setup, {});
   for (const plan::Grid& grid : {plan::Grid{.x = 2, .y = 1, .z = 1, .data = 1},
                                  plan::Grid{.x = 1, .y = 2, .z = 1, .data = 1},
                                  plan::Grid{.x = 2, .y = 2, .z = 1, .data = 1},
                                  plan::Grid{.x = 2, .y = 1, .z = 2, .data = 2},
                                  plan::Grid{.x = 2, .y = 2, .z = 2, .data = 2}}) {
     SCOPED_TRACE(format("x {} y {} z {} data {}", grid.x, grid.y, grid.z, grid.data.value()));
-    double loss = 0;
-    const Tensors got = gradients_on(setup, grid, 2, {}, &loss);
-    EXPECT_NEAR(loss, wanted_loss, bf16_epsilon * wanted_loss);
-    ASSERT_EQ(got.size(), wanted.size());
-    for (const auto& [name, gradient] : wanted) {
-      const test::KeyBias keys = test::key_bias(name, gradient.size());
-      EXPECT_LE(test::relative_error(test::without(got.at(name), keys),
-                                     test::without(gradient, keys), 0.01 * total),
-                bound)
-          << name;
-    }
+    expect_within_roundings(setup, terms_on(setup, grid), wanted);
   }
+}
+
+/// Sums in float32 in another order round to another number of bf16 now and then.
+TEST(MixedPrecision, the_kernels_of_the_cpu_differ_from_the_reference_by_roundings) {
+  for (const Stream stream : {Stream::narrow, Stream::wide})
+    for (const plan::Grid& grid : {plan::Grid{}, plan::Grid{.x = 2, .y = 1, .z = 2, .data = 1}}) {
+      SCOPED_TRACE(
+          format("{} x {} z {}", stream == Stream::wide ? "wide" : "narrow", grid.x, grid.z));
+      const RunSetup setup = small_model(DType::bf16, stream, Kernels::own);
+      const Terms got = terms_on(setup, grid);
+      expect_within_roundings(setup, got, terms_on(small_model(DType::bf16, stream), grid));
+      EXPECT_EQ(terms_on(setup, grid).gradients, got.gradients) << "run to run";
+    }
 }
 
 // --- the residual stream

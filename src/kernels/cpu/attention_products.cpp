@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <memory>
+#include <numbers>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -14,6 +16,7 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/cpu/softmax_row.h"
 
 namespace fourfold::kernels::cpu::attention_products {
 namespace {
@@ -189,16 +192,31 @@ struct ForwardScratch {
         products(scratch.take<std::byte>(product_bytes)) {}
 };
 
+/// As exponentials() of scale * scores, in one pass less over them.
+RowSoftmax<float> scaled_exponentials(float* scores, std::int64_t begin, std::int64_t count,
+                                      float scale) {
+  const std::int64_t padded = padded_columns<float>(count);
+  std::fill(scores, scores + begin, -std::numeric_limits<float>::infinity());
+  std::fill(scores + count, scores + padded, -std::numeric_limits<float>::infinity());
+  const float largest = largest_of(scores, padded);
+  const float factor = scale * std::numbers::log2e_v<float>, reference = largest * factor;
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t s = 0; s < padded; ++s) {
+    scores[s] = exp2_flushed(scores[s] * factor - reference);
+    sum += scores[s];
+  }
+  return {scale * largest, sum};
+}
+
 /// Scores of a row to probabilities after dropout, zero where the row sees no key. Gives lse.
 float probabilities_of_row(const Call<op::Attention>& call, std::int64_t unit, const Block& block,
                            std::int64_t row, const ForwardScratch& own) {
   const auto [begin, count] = call.seen(unit, block, row);
   float* scores = own.scores + row * row_stride(call.sizes);
   BFloat16* to = own.probabilities + row * row_stride(call.sizes);
-  const auto scale = static_cast<float>(call.sizes.scale());
-#pragma omp simd
-  for (std::int64_t s = 0; s < count; ++s) scores[s] *= scale;
-  const auto [largest, sum] = exponentials(scores, begin, count);
+  const auto [largest, sum] =
+      scaled_exponentials(scores, begin, count, static_cast<float>(call.sizes.scale()));
   const float inverse = 1 / sum;
   if (call.mask) {
     call.keep_row(unit, block, row, count, own.keep);

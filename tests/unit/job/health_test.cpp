@@ -45,6 +45,11 @@ TEST(Health, what_is_well_has_no_advice) {
     EXPECT_EQ(found.advice, "") << name;
   }
   EXPECT_EQ(item("cores", good_host()).text, "4 of 4 may be used: 0-3");
+  const std::string cpu = item("cpu", good_host()).text;
+  EXPECT_NE(cpu.find(kernels::cpu::has_bf16_products() ? "bf16 has products of its own"
+                                                       : "bf16 is computed in fp32"),
+            std::string::npos)
+      << cpu;
 }
 
 TEST(Health, a_cpu_that_lacks_what_the_build_uses_is_bad) {
