@@ -191,7 +191,7 @@ Verdict shared_meshes_send_beside(const Config& c) {
 /// has yet to send it a forward result.
 Verdict eager_stages_send_beside(const Config& c) {
   const plan::PipelineSpec& pipeline = c.plan.pipeline;
-  if (c.plan.overlap.send_recv || pipeline.schedule != pipeline::Schedule::eager_1f1b ||
+  if (c.plan.overlap.send_recv || pipeline.schedule != pipeline::Schedule::eager_one_f_one_b ||
       pipeline.weight_delay.kind == pipeline::WeightDelay::Kind::none)
     return std::nullopt;
   return Finding{format("parallel.overlap.send_recv = false does not go with "
