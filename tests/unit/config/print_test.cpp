@@ -153,7 +153,10 @@ class Randomizer {
     pipeline.stages = config_.open_axes.any() ? 1 : 1 + static_cast<std::int64_t>(below(3));
     const bool is_shared = pipeline.schedule == pipeline::Schedule::interleaved && below(2) == 1;
     pipeline.stages_per_mesh = is_shared ? pipeline.stages : 1;
-    if (pipeline.stages_per_mesh > 1) config_.plan.overlap.send_recv = true;
+    const bool is_eager_and_delayed =
+        pipeline.schedule == pipeline::Schedule::eager_one_f_one_b &&
+        pipeline.weight_delay.kind != pipeline::WeightDelay::Kind::none;
+    if (pipeline.stages_per_mesh > 1 || is_eager_and_delayed) config_.plan.overlap.send_recv = true;
     if (!pipeline.layers.empty()) pipeline.layers.resize(std::size_t(pipeline.stages), 7);
     if (config_.open_axes.stages) pipeline.layers.clear();
     if (below(2) == 1 || config_.open_axes.any()) return;
