@@ -1,6 +1,7 @@
 // `fourfold plan --machine`: every grid of a configuration priced on a described machine.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <set>
