@@ -1,6 +1,7 @@
 #include "search/count_stages.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <utility>
@@ -108,13 +109,10 @@ class StageCounter {
     std::map<std::pair<std::size_t, std::int64_t>, std::size_t> known;  // kinds
     const std::size_t stages = result_.layers.size();
     for (std::size_t stage = 0; stage < stages; ++stage) {
-      const CountedStage& small = stage == 0 ? first : stage + 1 < stages ? middle : last;
+      const std::size_t place = stage == 0 ? 0 : stage + 1 < stages ? 1 : 2;
+      const CountedStage& small = *std::array{&first, &middle, &last}[place];
       const std::int64_t layers = result_.layers[stage];
-      const auto [kind, is_new] = known.try_emplace({stage == 0           ? 0
-                                                     : stage + 1 < stages ? 1
-                                                                          : 2,
-                                                     layers},
-                                                    result_.kinds.size());
+      const auto [kind, is_new] = known.try_emplace({place, layers}, result_.kinds.size());
       result_.kind_of.push_back(kind->second);
       if (!is_new) continue;
       const double times = static_cast<double>(layers - few) / static_cast<double>(few);

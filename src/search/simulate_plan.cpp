@@ -33,6 +33,15 @@ plan::PlanSpec with_micros(const plan::PlanSpec& spec, std::int64_t micros) {
   return result;
 }
 
+/// The programs of a plan; where they need more memory and its memory is not limited, within that,
+/// and the spec says so.
+program::Job compile_within(const Question& question, plan::PlanSpec& spec, double memory_bytes) {
+  program::Job job = question.compile(spec);
+  if (static_cast<double>(bytes_of_rank(job)) <= memory_bytes || spec.memory_limit) return job;
+  spec.memory_limit = static_cast<std::int64_t>(memory_bytes);
+  return question.compile(spec);
+}
+
 /// What is found of a plan, where its programs are of fewer micro-batches than it has.
 Simulated found(simulate::Prediction prediction, bool is_bound, std::int64_t micros,
                 std::int64_t bytes, double memory_bytes) {
@@ -86,18 +95,13 @@ class FewMicros {
     // Schedules that share meshes take as many micro-batches at a time as there are meshes.
     if (spec_.pipeline.stages_per_mesh > 1) micros += (micros_ - micros) % meshes_;
     plan::PlanSpec few = with_micros(spec_, micros);
-    program::Job job = question_.compile(few);
-    std::int64_t bytes = bytes_of_rank(job);
-    if (static_cast<double>(bytes) > memory_bytes_ && !few.memory_limit) {
-      few.memory_limit = static_cast<std::int64_t>(memory_bytes_);
-      job = question_.compile(few);
-      bytes = bytes_of_rank(job);
-    }
+    const program::Job job = compile_within(question_, few, memory_bytes_);
     const auto simulation = simulate::simulate(job, "train", *question_.cluster);
     auto prediction = simulate::predict_more(job, simulation, micros_);
     if (!prediction) return std::nullopt;
     spec_.memory_limit = few.memory_limit;
-    return found(std::move(*prediction), simulation.is_bound, micros, bytes, memory_bytes_);
+    return found(std::move(*prediction), simulation.is_bound, micros, bytes_of_rank(job),
+                 memory_bytes_);
   }
 
   const Question& question_;
@@ -109,11 +113,7 @@ class FewMicros {
 }  // namespace
 
 Simulated simulate_whole(const Question& question, plan::PlanSpec& spec, double memory_bytes) {
-  program::Job job = question.compile(spec);
-  if (static_cast<double>(bytes_of_rank(job)) > memory_bytes && !spec.memory_limit) {
-    spec.memory_limit = static_cast<std::int64_t>(memory_bytes);
-    job = question.compile(spec);
-  }
+  const program::Job job = compile_within(question, spec, memory_bytes);
   const simulate::Simulation simulation = simulate::simulate(job, "train", *question.cluster);
   return found(simulate::predict(job, simulation), simulation.is_bound, micros_of(spec),
                bytes_of_rank(job), memory_bytes);
