@@ -1,6 +1,5 @@
 #include "base/host_facts.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <limits>
 #include <sstream>
 
+#include "base/cores.h"
 #include "base/format.h"
 #include "base/text.h"
 
@@ -76,11 +76,7 @@ void read_cpu(HostFacts& facts) {
       for (std::string word; words >> word;) facts.cpu_features.push_back(word);
     }
   }
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof(mask), &mask) == 0)
-    for (int core = 0; core < CPU_SETSIZE; ++core)
-      if (CPU_ISSET(core, &mask)) facts.cores.push_back(core);
+  facts.cores = usable_cores();
   facts.cores_online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
 }
 

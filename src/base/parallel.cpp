@@ -1,7 +1,5 @@
 #include "base/parallel.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -10,15 +8,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/cores.h"
+
 namespace fourfold {
 namespace {
-
-std::size_t count_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
-  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&mask)));
-}
 
 class Team {
  public:
@@ -26,9 +19,10 @@ class Team {
       : count_(count), work_(work) {}
 
   void run() {
+    const std::size_t size = std::min(count_, static_cast<std::size_t>(num_usable_cores()));
     std::vector<std::thread> helpers;
-    helpers.reserve(std::min(count_, count_cores()));
-    for (std::size_t i = 1; i < std::min(count_, count_cores()); ++i) try {
+    helpers.reserve(size);
+    for (std::size_t i = 1; i < size; ++i) try {
         helpers.emplace_back([this] { serve(next_++); });
       } catch (const std::system_error&) {
         break;  // fewer threads do the same

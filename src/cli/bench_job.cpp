@@ -7,8 +7,8 @@
 
 namespace fourfold::cli {
 
-job::Job bench_job(ConfigSource source, const BenchArguments& arguments,
-                   const std::string& device) {
+config::Config bench_config(ConfigSource source, const BenchArguments& arguments,
+                            const std::string& device) {
   // A key, so that what follows from it follows here too.
   std::string compute = arguments.dtype == "tf32" ? "fp32" : arguments.dtype;
   if (compute.empty() && device == "cuda" && source.files.empty()) compute = "bf16";
@@ -19,7 +19,12 @@ job::Job bench_job(ConfigSource source, const BenchArguments& arguments,
   config.kernel_table = config::KernelTable::builtin;  // another one is about to be measured
   if (arguments.threads > 0) config.threads = arguments.threads;
   job::resolve_model(config);
-  return job::make_job(std::move(config));
+  return config;
+}
+
+job::Job bench_job(ConfigSource source, const BenchArguments& arguments,
+                   const std::string& device) {
+  return job::make_job(bench_config(std::move(source), arguments, device));
 }
 
 }  // namespace fourfold::cli

@@ -4,12 +4,17 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "config/config.h"
 #include "job/job.h"
 
 namespace fourfold::cli {
 
-/// The job of a configuration on a device, "cpu" or "cuda", with the types and threads that the
+/// The configuration of a command on a device, "cpu" or "cuda", with the types and threads that the
 /// command line asks for and the built-in choice of kernels.
+config::Config bench_config(ConfigSource source, const BenchArguments& arguments,
+                            const std::string& device);
+
+/// Its job.
 job::Job bench_job(ConfigSource source, const BenchArguments& arguments, const std::string& device);
 
 }  // namespace fourfold::cli

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
@@ -24,30 +25,61 @@ namespace {
 /// Nothing that is measured takes as long.
 constexpr double most_s = 300;
 
-/// Whose kernels are timed: the step of the configuration, and steps with a half and a quarter of
-/// its samples, because those of other grids are smaller.
-void add_calls(const BenchArguments& arguments, measure::MachineBenchOptions& options) {
-  if (arguments.config.files.empty()) return;
-  const job::Job whole = bench_job(arguments.config, arguments, "cpu");
-  options.step_bytes = whole.bundle().persistent_bytes + whole.bundle().transient_bytes;
-  std::vector<job::Job> smaller;
-  const plan::PlanSpec& spec = whole.config.plan;
-  for (const std::int64_t divisor : {2, 4}) {
-    if (spec.micro_batch_size % divisor != 0 || spec.global_batch_size % divisor != 0) break;
-    config::Config config = whole.config;
-    config.plan.micro_batch_size /= divisor;
-    config.micro_batch_size = config.plan.micro_batch_size;
-    config.plan.global_batch_size /= divisor;
-    smaller.push_back(job::make_job(std::move(config)));
+/// What all ranks of the command measure.
+struct Subject {
+  const BenchArguments& arguments;
+  std::int64_t cores = 1;            // of a host
+  std::vector<job::Job> steps = {};  // jobs of one rank, whose kernels are timed in their steps
+};
+
+/// Steps of one rank: with all samples of the configuration, and with half as many again and again,
+/// down to half of what each rank has where all share them out, for the kernels of other grids: in
+/// some of them a rank has all of what others share. With two micro-batches where there are more.
+std::vector<job::Job> step_jobs(const BenchArguments& arguments, std::int64_t ranks, int threads) {
+  std::vector<job::Job> jobs;
+  if (arguments.config.files.empty()) return jobs;
+  config::Config config = bench_config(arguments.config, arguments, "cpu");
+  config.threads = threads;
+  plan::PlanSpec& spec = config.plan;
+  spec.grid = {};
+  spec.pipeline = {};
+  spec.pins.clear();
+  spec.chunks = 1;
+  const std::int64_t samples = spec.micro_batch_size;
+  const std::int64_t micros = spec.global_batch_size >= 2 * samples ? 2 : 1;
+  for (std::int64_t divisor = 1; divisor <= 2 * ranks && samples % divisor == 0; divisor *= 2) {
+    spec.micro_batch_size = samples / divisor;
+    config.micro_batch_size = spec.micro_batch_size;
+    spec.global_batch_size = micros * spec.micro_batch_size;
+    jobs.push_back(job::make_job(config));
   }
-  std::vector<const program::Program*> steps = {&whole.bundle().at("train")};
-  for (const job::Job& job : smaller) steps.push_back(&job.bundle().at("train"));
-  options.calls = measure::calls_of(steps, options.threads, "kernels");
+  return jobs;
+}
+
+/// Each rank has a step of its own in memory.
+void check_memory(const std::vector<job::Job>& steps, std::int64_t host_ranks) {
+  std::int64_t rank_bytes = 0;
+  for (const job::Job& job : steps)
+    rank_bytes = std::max(rank_bytes, job.bundle().persistent_bytes + job.bundle().transient_bytes);
+  const std::int64_t available = available_memory_bytes();
+  if (rank_bytes * host_ranks <= available) return;
+  throw UserError(
+      ExitCode::does_not_fit,
+      format("the step of the configuration takes {} on each of {}, and this host has {}; take "
+             "fewer layers, which have the same kernels, or samples: --set model.num_layers=2 "
+             "--set train.micro_batch_size=1",
+             format_bytes(rank_bytes), counted(host_ranks, "rank"), format_bytes(available)));
+}
+
+int threads_of(const BenchArguments& arguments, std::int64_t host_ranks, std::int64_t cores) {
+  if (arguments.threads > 0) return arguments.threads;
+  return static_cast<int>(std::max<std::int64_t>(1, cores / host_ranks));
 }
 
 /// How the ranks of one host share its cores and memory.
-measure::MachineBenchOptions options_of(const BenchArguments& arguments, std::int64_t host_ranks,
-                                        std::int64_t cores) {
+measure::MachineBenchOptions options_of(const Subject& subject, std::int64_t host_ranks) {
+  const BenchArguments& arguments = subject.arguments;
+  const std::int64_t cores = subject.cores;
   measure::MachineBenchOptions options;
   options.ranks_per_device = std::max<std::int64_t>(1, host_ranks / cores);
   if (host_ranks > cores && host_ranks % cores != 0)
@@ -55,12 +87,13 @@ measure::MachineBenchOptions options_of(const BenchArguments& arguments, std::in
                     format("{} ranks do not share {} cores evenly; take {} or {} ranks", host_ranks,
                            cores, cores, host_ranks / cores * cores + cores));
   const std::int64_t devices = host_ranks / options.ranks_per_device;
-  options.threads = arguments.threads > 0
-                        ? arguments.threads
-                        : static_cast<int>(std::max<std::int64_t>(1, cores / host_ranks));
+  options.threads = threads_of(arguments, host_ranks, cores);
   options.seconds = arguments.is_quick ? 0.001 : arguments.seconds;
   options.is_quick = arguments.is_quick;
-  add_calls(arguments, options);
+  for (const job::Job& job : subject.steps)
+    options.steps.push_back({&job.bundle(), job.config.is_of_pictures()
+                                                ? job.config.num_classes()
+                                                : job.config.gpt.vocab_size});
   options.device_name = format("{} of {}", counted(options.threads, "core"), job::kernel_cpu());
   const HostFacts host = host_facts();
   options.memory_bytes =
@@ -69,11 +102,12 @@ measure::MachineBenchOptions options_of(const BenchArguments& arguments, std::in
 }
 
 /// What one rank does.
-void measure_rank(const BenchArguments& arguments, comm::World& world, std::int64_t cores) {
+void measure_rank(const Subject& subject, comm::World& world) {
+  const BenchArguments& arguments = subject.arguments;
   const bool is_first = world.rank().index() == 0;
   const auto host_ranks = static_cast<std::int64_t>(world.local_size());
   const auto size = static_cast<std::int64_t>(world.size());
-  const measure::MachineBenchOptions options = options_of(arguments, host_ranks, cores);
+  const measure::MachineBenchOptions options = options_of(subject, host_ranks);
   const auto tell = [&](const std::string& line) {
     if (!is_first) return;
     screen::print("%s\n", line.c_str());
@@ -107,7 +141,7 @@ void check_folder(const std::string& output) {
 
 void bench_machine(const BenchArguments& arguments) {
   check_folder(arguments.output);
-  const int cores = job::available_cores();
+  const int cores = num_usable_cores();
   if (arguments.is_job) {
     comm::LaunchOptions launch;
     launch.watchdog_s = most_s;
@@ -115,12 +149,24 @@ void bench_machine(const BenchArguments& arguments) {
     // A launcher may pin each rank to cores of its own.
     const std::int64_t host_cores =
         std::max<std::int64_t>(host_facts().cores_online, processes.world().local_size());
-    processes.run([&] { measure_rank(arguments, processes.world(), host_cores); });
+    processes.run([&] {
+      const auto host_ranks = static_cast<std::int64_t>(processes.world().local_size());
+      Subject subject{arguments, host_cores};
+      subject.steps =
+          step_jobs(arguments, host_ranks, threads_of(arguments, host_ranks, host_cores));
+      check_memory(subject.steps, host_ranks);
+      measure_rank(subject, processes.world());
+    });
     return;
   }
-  comm::ThreadJob job(arguments.ranks > 0 ? static_cast<std::size_t>(arguments.ranks)
-                                          : static_cast<std::size_t>(cores));
-  job.run([&](comm::World& world) { measure_rank(arguments, world, cores); });
+  const std::int64_t ranks = arguments.ranks > 0 ? arguments.ranks : cores;
+  Subject subject{arguments, cores};
+  subject.steps = step_jobs(arguments, ranks, threads_of(arguments, ranks, cores));
+  check_memory(subject.steps, ranks);
+  // As `train` runs its ranks.
+  comm::ThreadJob job(static_cast<std::size_t>(ranks));
+  job.run([&](comm::World& world) { measure_rank(subject, world); },
+          comm::ThreadJob::Cores::own_share);
 }
 
 }  // namespace fourfold::cli

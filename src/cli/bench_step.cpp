@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
@@ -49,6 +50,7 @@ class StepTimes : public train::Observer {
 struct StepJob {
   std::unique_ptr<const data::Source> source;
   job::Job job;
+  std::vector<int> cores;  // of this process
 };
 
 /// The job, of which nothing but steps is left.
@@ -63,7 +65,7 @@ StepJob make_step_job(const BenchArguments& arguments, std::optional<std::int64_
   std::unique_ptr<const data::Source> source = job::load_data(config);
   job::Job job = job::make_job(std::move(config), job::Graphs::of_run, ranks);
   job::require_device(job);
-  return {std::move(source), std::move(job)};
+  return {std::move(source), std::move(job), usable_cores()};
 }
 
 /// With the kernels that a long run of the configuration would have.
@@ -188,11 +190,13 @@ void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::Wo
   Figures figures = figures_of(times.steps, facts);
   figures.instruction_s = instruction_s;
   figures.instructions = job.bundle().at("train").instructions.size();
-  if (is_cpu && world.local_size() == world.size())
+  if (is_cpu && world.local_size() == world.size()) {
+    keep_to_cores(step.cores);  // the other ranks have ended
     figures.peak_flops_per_s = measure::measure_gemm_flops_per_s(
         job.plan.compute,
-        std::min(static_cast<int>(world.size()) * job.target.threads, job::available_cores()),
+        std::min(static_cast<int>(world.size()) * job.target.threads, num_usable_cores()),
         product_bench_s);
+  }
   screen::print_text(arguments.format == "json"
                          ? json_of(figures, step).dump() + "\n"
                          : without_styles(screen::to_text(rows_of(figures, step), 100)));
@@ -218,7 +222,9 @@ void bench_step(const BenchArguments& arguments) {
   take_kernels(arguments, step.job);
   const std::unique_ptr<job::CudaForThreads> gpu = job::open_for_threads(step.job);
   comm::ThreadJob job(static_cast<std::size_t>(step.job.ranks()));
-  job.run([&](comm::World& world) { measure_rank(arguments, step, world, gpu.get()); });
+  const bool binds = step.job.config.bind_to_cores && step.job.device == job::Device::cpu;
+  job.run([&](comm::World& world) { measure_rank(arguments, step, world, gpu.get()); },
+          binds ? comm::ThreadJob::Cores::own_share : comm::ThreadJob::Cores::any);
 }
 
 }  // namespace fourfold::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/cores.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/text.h"
@@ -71,7 +72,7 @@ Row peak_row(const job::MeasuredPeak& peak, bool recomputes) {
 }  // namespace
 
 std::string shared_cores(const rundir::JobFacts& facts, std::size_t ranks_here) {
-  const int cores = facts.are_processes ? host_facts().cores_online : job::available_cores();
+  const int cores = facts.are_processes ? host_facts().cores_online : num_usable_cores();
   if (ranks_here <= static_cast<std::size_t>(cores)) return {};
   return format("{} ranks share {} core{}", ranks_here, cores, cores == 1 ? "" : "s");
 }

@@ -300,6 +300,7 @@ comm::LaunchOptions first_options(const TrainArguments& arguments) {
 comm::LaunchOptions launch_options(const job::Job& job, screen::Log& log) {
   return {.watchdog_s = watchdog_s(job.config),
           .status_folder = join_path(job.config.dir, rundir::RunFiles::status),
+          .bind_to_cores = job.config.bind_to_cores && job.device == job::Device::cpu,
           .flush = [&log] { log.status(""); },
           .ask_to_stop = comm::StopRequest::ask,
           .report = screen::report_error};

@@ -32,7 +32,8 @@ void run_threads(std::int64_t ranks, const LaunchOptions& options, const RankBod
   LaunchOptions without_files = options;
   without_files.status_folder.clear();
   const ThreadMonitor monitor(job, monitor_options(without_files));
-  job.run([&](World& world) { body(&world); });
+  job.run([&](World& world) { body(&world); },
+          options.bind_to_cores ? ThreadJob::Cores::own_share : ThreadJob::Cores::any);
 }
 
 class ProcessJob::State {

@@ -20,6 +20,8 @@ struct LaunchOptions {
   double watchdog_s = 0;
   /// Where ranks that are processes leave how they ended.
   std::string status_folder;
+  /// Ranks that are threads of this process keep to their shares of its cores.
+  bool bind_to_cores = false;
   std::function<void()> flush;        // before the process ends at once
   std::function<bool()> ask_to_stop;  // as of MonitorOptions
   /// Tells people why the job ends; of the options that a ProcessJob is made with.

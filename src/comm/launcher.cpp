@@ -1,12 +1,12 @@
 #include "comm/launcher.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/format.h"
 
@@ -120,11 +120,9 @@ Placement own_placement() {
   Placement placement;
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) == 0) placement.host = host.data();
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0) CPU_SET(0, &mask);
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &mask) == 0) continue;
+  std::vector<int> cores = usable_cores();
+  if (cores.empty()) cores = {0};
+  for (const int core : cores) {
     placement.cores.resize(static_cast<std::size_t>(core) + 1);
     placement.cores.back() = true;
   }

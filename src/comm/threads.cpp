@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/cores.h"
 #include "base/format.h"
 #include "comm/mail.h"
 #include "comm/thread_group.h"
@@ -104,7 +105,9 @@ std::optional<Fault> ThreadJob::fault() const {
   return state_->fault();
 }
 
-void ThreadJob::run(const std::function<void(World&)>& body) {
+void ThreadJob::run(const std::function<void(World&)>& body, Cores cores) {
+  std::vector<int> shared;
+  if (cores == Cores::own_share && size() > 1) shared = in_order_of_places(usable_cores());
   std::vector<std::optional<Fault>> faults(size());
   const auto end_all = [&](std::size_t rank, const std::exception& exception) {
     faults[rank] = fault_of(exception);
@@ -112,6 +115,8 @@ void ThreadJob::run(const std::function<void(World&)>& body) {
     state_->abort(faults[rank]->code, size() == 1 ? message : format("rank {}: {}", rank, message));
   };
   const auto run_rank = [&](std::size_t rank) {
+    // A rank whose cores are refused runs on any, only slower.
+    if (const auto own = share_of_cores(shared, rank, size()); !own.empty()) keep_to_cores(own);
     try {
       body(world(rank));
     } catch (const Aborted&) {

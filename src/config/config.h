@@ -40,6 +40,7 @@ struct Config {
   std::string dir;
   std::uint64_t seed = 1;
   int threads = 0;               // of the CPU kernels; 0: all cores this process may use
+  bool bind_to_cores = true;     // ranks that are threads, each to its share
   std::string device = "auto";   // "auto", "cpu" or "cuda"
   std::string kernels = "auto";  // "auto" or "reference"
   std::string init_from;         // a model to begin with; empty: random weights

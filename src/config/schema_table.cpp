@@ -56,6 +56,15 @@ std::vector<Key> run_keys() {
        .cost = "More threads are faster up to the number of cores.",
        .example = "4",
        .elsewhere = {"num_threads", "omp_num_threads", "intra_op_threads", "cpus_per_task"}},
+      {.path = "run.bind_to_cores",
+       .meaning = "Of ranks that are threads of one process, each keeps to its share of the cores, "
+                  "if they can be shared out equally. Processes are bound by what starts them.",
+       .field = at(&Config::bind_to_cores),
+       .fallback = "true",
+       .cost = "Without it, ranks that share a core are slower by about a tenth. false where other "
+               "programs keep some of the cores busy.",
+       .example = "false",
+       .elsewhere = {"bind_to", "cpu_bind", "numa_binding", "pin_threads"}},
       {.path = "run.kernel_table",
        .meaning =
            "Which kernel computes which product or convolution: auto, on a CPU those that are "

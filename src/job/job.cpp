@@ -1,12 +1,10 @@
 #include "job/job.h"
 
-#include <sched.h>
-
-#include <filesystem>
-
 #include <algorithm>
+#include <filesystem>
 #include <variant>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
@@ -284,15 +282,8 @@ void resolve_model(config::Config& config) {
   if (needs_data(config)) load_data(config);
 }
 
-int available_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
-  return std::max(1, CPU_COUNT(&mask));
-}
-
 int resolve_threads(int threads) {
-  return threads > 0 ? threads : available_cores();
+  return threads > 0 ? threads : num_usable_cores();
 }
 
 std::int64_t checkpoint_copy_bytes(const Job& job) {

@@ -81,9 +81,7 @@ bool needs_data(const config::Config& config);
 /// something is left open.
 void resolve_model(config::Config& config);
 
-/// Cores that this process may use: those of its affinity mask.
-int available_cores();
-/// `threads` of the configuration, or all available cores for 0.
+/// `threads` of the configuration, or all usable cores for 0.
 int resolve_threads(int threads);
 
 /// What a rank of a run that saves checkpoints has beside both regions: the copy from which they

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/host_facts.h"
@@ -89,7 +90,7 @@ void share_host(machine::Cluster& cluster, const RanksThere& there) {
 
 RanksThere ranks_of_this_host(const config::Config& config) {
   const std::int64_t ranks =
-      choose_device(config, 1) == Device::cuda ? 1 : std::int64_t{available_cores()};
+      choose_device(config, 1) == Device::cuda ? 1 : std::int64_t{num_usable_cores()};
   return {ranks, ranks};
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <thread>
 
+#include "base/cores.h"
 #include "base/host_facts.h"
 #include "job/device.h"
 #include "job/peak_cache.h"
@@ -37,7 +38,7 @@ KnownPeak measured_peak(const PeakCache& cache, const KnownPeak& known, DType dt
 std::optional<MeasuredPeak> find_peak(const Job& job, const comm::Variable& variable) {
   if (!is_worth_measuring(job)) return std::nullopt;
   const auto wanted = static_cast<int>(job.ranks()) * job.target.threads;
-  const int threads = std::min(wanted, available_cores());
+  const int threads = std::min(wanted, num_usable_cores());
   const PeakCache cache(cache_folder(variable), job.plan.compute, threads);
   const KnownPeak peak = measured_peak(cache, cache.read(), job.plan.compute, threads);
   return MeasuredPeak{peak.flops_per_s, job.plan.compute, threads, threads, peak.measurements};
@@ -47,7 +48,7 @@ std::optional<MeasuredPeak> find_peak(const Job& job, comm::World& world,
                                       const comm::Variable& variable) {
   if (!is_worth_measuring(job)) return std::nullopt;
   const int wanted = static_cast<int>(world.local_size()) * job.target.threads;
-  const int threads = std::min(wanted, available_cores());
+  const int threads = std::min(wanted, num_usable_cores());
   const PeakCache cache(cache_folder(variable), job.plan.compute, threads);
   const KnownPeak known = cache.read();
   double rate = 0;

@@ -53,6 +53,12 @@ std::int64_t bytes_of(const kernels::Tensor& tensor) {
   return aligned(tensor.elements() * size_bytes(tensor.dtype));
 }
 
+std::int64_t total_bytes(const kernels::Problem& problem) {
+  std::int64_t total = 0;
+  for (const kernels::Tensor& tensor : operands_of(problem)) total += bytes_of(tensor);
+  return total;
+}
+
 std::int64_t most_workspace_bytes(const std::vector<Contender>& contenders) {
   std::int64_t most = 0;
   for (const Contender& one : contenders) most = std::max(most, one.workspace_bytes);
@@ -61,36 +67,22 @@ std::int64_t most_workspace_bytes(const std::vector<Contender>& contenders) {
 
 }  // namespace
 
-std::int64_t operand_bytes(const kernels::Problem& problem) {
-  std::int64_t total = 0;
-  for (const kernels::Tensor& tensor : operands_of(problem)) total += bytes_of(tensor);
-  return total;
-}
-
-KernelBench::KernelBench(const std::vector<Contender>& contenders, const kernels::Problem& problem,
-                         std::int64_t sets)
-    : memory_(sets * operand_bytes(problem) + aligned(most_workspace_bytes(contenders)) +
-              alignment),
-      sets_(static_cast<std::size_t>(sets), operands_of(problem)) {
+KernelBench::KernelBench(const std::vector<Contender>& contenders, const kernels::Problem& problem)
+    : memory_(total_bytes(problem) + aligned(most_workspace_bytes(contenders)) + alignment),
+      operands_(operands_of(problem)) {
   for (const Contender& one : contenders)
     runs_.push_back(kernels::cpu::prepare(one.implementation, problem));
   auto* at = memory_.as<std::byte>();
-  for (std::vector<kernels::Tensor>& operands : sets_)
-    for (kernels::Tensor& tensor : operands) {
-      tensor.data = at;
-      fill(tensor, op::integer_bound(problem.op, problem.shapes));
-      at += bytes_of(tensor);
-    }
+  for (kernels::Tensor& tensor : operands_) {
+    tensor.data = at;
+    fill(tensor, op::integer_bound(problem.op, problem.shapes));
+    at += bytes_of(tensor);
+  }
   workspace_ = {at, static_cast<std::size_t>(most_workspace_bytes(contenders))};
 }
 
-void KernelBench::call(const kernels::Run& run) {
-  run(sets_[next_], workspace_);
-  next_ = (next_ + 1) % sets_.size();
-}
-
 double KernelBench::measure_s(const kernels::Run& run, double seconds) {
-  return 1 / best_rate(seconds, 1, [&] { call(run); });
+  return 1 / best_rate(seconds, 1, [&] { run(operands_, workspace_); });
 }
 
 double KernelBench::measure_s(double seconds) {

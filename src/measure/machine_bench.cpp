@@ -19,12 +19,13 @@
 #include "measure/ceilings.h"
 #include "measure/instruction_time.h"
 #include "measure/kernel_bench.h"
+#include "measure/step_times.h"
 
 namespace fourfold::measure {
 namespace {
 
-/// The most sets of operands: enough that none of them is still in a cache when its turn comes.
-constexpr std::int64_t most_sets = 64;
+/// A step is run for so many times as long as other figures: each of its calls is one.
+constexpr double step_rounds = 20;
 
 /// What this rank does among the others.
 struct Team {
@@ -59,44 +60,6 @@ std::vector<ProductTime> measure_products(const Team& team) {
           {dtype, size, op::flops(problem.op, problem.shapes), time_bench(team, bench)});
     }
   return products;
-}
-
-/// What a device takes for a call while all of its ranks call: by how many they make together in a
-/// while that is long beside the slice of time that the host gives to one of them.
-double time_shared(const Team& team, KernelBench& bench) {
-  const double least_s = team.options.is_quick ? 0 : std::max(0.03, team.options.seconds);
-  bench.call();
-  team.world.barrier();
-  const double begin_s = now_s();
-  double calls = 0, elapsed_s = 0;
-  do {
-    bench.call();
-    ++calls;
-    elapsed_s = now_s() - begin_s;
-  } while (elapsed_s < least_s);
-  std::vector<double> calls_per_s = {calls / std::max(elapsed_s, 1e-9)};
-  team.world.all_reduce(calls_per_s, Reduction::sum);
-  const double devices =
-      static_cast<double>(team.world.size()) / static_cast<double>(team.options.ranks_per_device);
-  return devices / calls_per_s[0];
-}
-
-/// Ranks that share a device call all at once, as they do in a step: each takes the cache from the
-/// others.
-std::vector<CallTime> measure_calls(const Team& team) {
-  std::vector<CallTime> times;
-  for (const Call& call : team.options.calls) {
-    const kernels::Problem& problem = call.problem;
-    const machine::Target target = kernels::cpu::target(problem.threads);
-    const std::int64_t sets = std::clamp<std::int64_t>(
-        team.options.step_bytes / (operand_bytes(problem) + 1), 1, most_sets);
-    KernelBench bench(
-        call.chosen, problem,
-        target.workspace_bytes(call.chosen, problem.op, problem.shapes, problem.dtype), sets);
-    times.push_back({call, team.options.ranks_per_device > 1 ? time_shared(team, bench)
-                                                             : time_bench(team, bench).best_s});
-  }
-  return times;
 }
 
 /// The slowest device's best rate, and how far apart they are.
@@ -289,6 +252,22 @@ MachineTimes measure_machine(comm::World& world, const MachineBenchOptions& opti
   const Team team{world, options, rank % options.ranks_per_device == 0};
   check_places(world);
   MachineTimes times;
+  // Steps come before anything that gives this thread helpers: with more of them than cores, OpenMP
+  // lets helpers sleep between calls, and those of a step would be slower than they are in a run.
+  times.instruction = measure_instruction(world, team.is_active, options.seconds);
+  tell(format("an instruction: {:.2f} us, spread {:.0f}%", 1e6 * times.instruction.median_s,
+              100 * times.instruction.spread()));
+  times.calls = time_steps(world, options.steps,
+                           {.threads = options.threads,
+                            .seconds = options.is_quick ? 0 : step_rounds * options.seconds,
+                            .ranks_per_device = options.ranks_per_device,
+                            .instruction_s = times.instruction.median_s});
+  double calls_s = 0;
+  for (const CallTime& one : times.calls) calls_s += one.seconds;
+  if (!times.calls.empty())
+    tell(format("{} of the steps: {:.4g} ms together",
+                counted(static_cast<std::int64_t>(times.calls.size()), "kernel call"),
+                1e3 * calls_s));
   tell("products of square matrices, a device:");
   times.products = measure_products(team);
   for (const ProductTime& product : times.products) tell(product_line(product));
@@ -298,16 +277,6 @@ MachineTimes measure_machine(comm::World& world, const MachineBenchOptions& opti
              "rows {:.1f} GB/s, spread {:.0f}%",
              times.triad_bytes_per_s / 1e9, 100 * times.triad_spread, times.rows_bytes_per_s / 1e9,
              100 * times.rows_spread));
-  times.calls = measure_calls(team);
-  double calls_s = 0;
-  for (const CallTime& one : times.calls) calls_s += one.call.count * one.seconds;
-  if (!times.calls.empty())
-    tell(format("{} of the steps: {:.4g} ms together",
-                counted(static_cast<std::int64_t>(times.calls.size()), "kernel call"),
-                1e3 * calls_s));
-  times.instruction = measure_instruction(world, team.is_active, options.seconds);
-  tell(format("an instruction: {:.2f} us, spread {:.0f}%", 1e6 * times.instruction.median_s,
-              100 * times.instruction.spread()));
   times.handoff = measure_handoff(world, options.seconds);
   tell(format("an instruction that waits for one of another stream: {:.2f} us, spread {:.0f}%",
               1e6 * times.handoff.median_s, 100 * times.handoff.spread()));

@@ -16,7 +16,7 @@
 #include "comm/world.h"
 #include "machine/cluster.h"
 #include "measure/exchanges.h"
-#include "measure/step_calls.h"
+#include "measure/step_times.h"
 #include "measure/time_together.h"
 
 namespace fourfold::measure {
@@ -29,15 +29,8 @@ struct MachineBenchOptions {
   std::int64_t memory_bytes = 0;  // of a device
   /// So many ranks, one after another, share a device; the first of them computes for all.
   std::int64_t ranks_per_device = 1;
-  /// Kernel calls of steps that are timed too, and how many bytes those steps work on: operands of
-  /// a call change over so many, as they do in a step.
-  std::vector<Call> calls = {};
-  std::int64_t step_bytes = 0;
-};
-
-struct CallTime {
-  Call call;
-  double seconds = 0;
+  /// Steps of a rank that is alone, whose kernel calls are timed too (step_times.h).
+  std::vector<TimedStep> steps = {};
 };
 
 struct ProductTime {

@@ -178,7 +178,7 @@ class Clock {
     }
   }
 
-  /// Streams that the event held go on after a handoff.
+  /// Streams that the event held go on after a handoff, which takes the device as computation does.
   void wake_waiting(std::uint32_t runner, std::uint32_t event) {
     Walker& walker = walkers_[runner];
     for (std::uint32_t stream = 0; stream < walker.next.size(); ++stream) {
@@ -189,7 +189,7 @@ class Clock {
         continue;
       }
       walker.waits[stream] = false;
-      foresee(begin(Activity::Kind::move, handoff_s_, {{runner, stream}}, {}));
+      begin_compute({runner, stream}, handoff_s_);
     }
   }
 

@@ -123,6 +123,8 @@ TEST_F(Bench, options_that_a_machine_does_not_take_are_refused) {
   EXPECT_TRUE(printed("machine takes --set beside a CONFIG alone")) << text_;
   EXPECT_EQ(run("bench machine nowhere.yaml --quick"), 2);
   EXPECT_TRUE(printed("nowhere.yaml")) << text_;
+  EXPECT_EQ(run("bench machine configs/paper/gpt-80b.yaml --quick"), 5);
+  EXPECT_TRUE(printed("the step of the configuration takes ") && printed("fewer layers")) << text_;
   EXPECT_EQ(run("bench copy --quick"), 2);
   EXPECT_TRUE(printed("--ranks and --quick go with machine, --job with machine, step or reshard"))
       << text_;

@@ -5,10 +5,13 @@
 
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "base/cores.h"
 #include "base/format.h"
 #include "base/random.h"
 #include "unit/comm/matrix.h"
@@ -44,6 +47,24 @@ TEST_P(Sizes, every_collective_on_every_type_equals_the_serial_result) {
 }
 INSTANTIATE_TEST_SUITE_P(ThreadWorld, Sizes, testing::Values(1, 2, 3, 4, 5, 7, 8),
                          [](const auto& size) { return std::to_string(size.param) + "_ranks"; });
+
+TEST(ThreadWorld, ranks_run_on_any_core_or_each_on_its_share) {
+  const std::vector<int> all = usable_cores();
+  // Twice as many ranks as cores: two to a core.
+  const std::size_t ranks = 2 * all.size();
+  std::vector<std::vector<int>> cores(ranks);
+  const auto note = [&](World& world) { cores[world.rank().index()] = usable_cores(); };
+  ThreadJob(ranks).run(note);
+  for (const std::vector<int>& of_rank : cores) EXPECT_EQ(of_rank, all);
+  ThreadJob(ranks).run(note, ThreadJob::Cores::own_share);
+  std::map<std::vector<int>, std::size_t> counts;
+  for (const std::vector<int>& of_rank : cores) ++counts[of_rank];
+  EXPECT_EQ(counts.size(), all.size());
+  for (const auto& [of_rank, count] : counts) {
+    EXPECT_EQ(of_rank.size(), 1U);
+    EXPECT_EQ(count, 2U);
+  }
+}
 
 TEST(ThreadWorld, members_count_in_the_order_of_the_group) {
   ThreadJob job(3);

@@ -72,6 +72,7 @@ const std::vector<Case> integers = {
     {"train:\n  steps: 1e-999999999999", {"which is not whole"}},
     {"run:\n  seed: -1", {"run.seed: expected whole number at least 0; got '-1'"}},
     {"run:\n  seed: 9223372036854775808", {"which does not fit 64 bits"}},
+    {"run:\n  bind_to_cores: 2", {"run.bind_to_cores: expected true or false; got '2'"}},
     {"run:\n  threads: 5000", {"run.threads: expected whole number from 0 to 4096; got '5000'"}},
     {"log:\n  interval: 0", {"log.interval: expected whole number from 1"}},
     {"eval:\n  batches: 0", {"eval.batches"}},

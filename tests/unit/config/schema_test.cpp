@@ -56,6 +56,7 @@ TEST(Schema, the_list_of_keys_is_frozen) {
                                              "run.init_from",
                                              "run.device",
                                              "run.threads",
+                                             "run.bind_to_cores",
                                              "run.kernel_table",
                                              "run.machine",
                                              "run.deterministic",

@@ -212,6 +212,21 @@ TEST(Simulate, a_stream_that_an_event_held_goes_on_after_the_handoff) {
   expect_near(simulate(job, "train", cluster).step_s, work_s + 2 * 7 * us);
 }
 
+TEST(Simulate, handoffs_of_ranks_on_one_device_are_work_that_they_share) {
+  machine::Cluster cluster = two_levels(1, 1);
+  cluster.ranks_per_device = 2;
+  const Job job = job_on({{"x", 2}}, [](Builder& b) {
+    add_product(b, "first", 1000);
+    b.order("math", "feed");
+    add_tensor(b, "from", 8 * mib);
+    add_tensor(b, "to", 8 * mib);
+    b.add("feed", program::Copy{b.slice("from"), b.slice("to")});
+  });
+  const double work_s = simulate(job, "train", cluster).step_s;
+  cluster.device.handoff_s = 7 * us;
+  expect_near(simulate(job, "train", cluster).step_s, work_s + 2 * 7 * us);
+}
+
 TEST(Simulate, a_program_of_one_stream_takes_the_sum_of_its_instructions) {
   machine::Cluster cluster = two_levels(1, 1);
   cluster.device.instruction_s = 3 * us;
