@@ -1,6 +1,7 @@
 #include "measure/kernel_bench.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -76,9 +77,13 @@ KernelBench::KernelBench(const std::vector<Contender>& contenders, const kernels
     runs_.push_back(kernels::cpu::prepare(one.implementation, problem));
   auto* at = memory_.as<std::byte>();
   for (std::vector<kernels::Tensor>& operands : sets_)
-    for (kernels::Tensor& tensor : operands) {
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      kernels::Tensor& tensor = operands[i];
       tensor.data = at;
-      fill(tensor, op::integer_bound(problem.op, problem.shapes));
+      if (&operands == &sets_.front())
+        fill(tensor, op::integer_bound(problem.op, problem.shapes));
+      else
+        std::memcpy(at, sets_.front()[i].data, static_cast<std::size_t>(bytes_of(tensor)));
       at += bytes_of(tensor);
     }
   workspace_ = {at, static_cast<std::size_t>(most_workspace_bytes(contenders))};
@@ -105,7 +110,7 @@ std::vector<double> KernelBench::measure_all_s(double seconds_each) {
   for (int round = 0; round < rounds; ++round) {
     const double best = *std::ranges::min_element(least);
     for (std::size_t i = 0; i < runs_.size(); ++i)
-      if (round == 0 || least[i] < far_slower * best)
+      if (round < rounds - 1 || least[i] < far_slower * best)
         least[i] = std::min(least[i], measure_s(runs_[i], seconds_each / rounds));
   }
   return least;

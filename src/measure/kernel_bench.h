@@ -35,8 +35,7 @@ class KernelBench {
   /// going before.
   double measure_s(double seconds);
   /// The same of all, in their order: rounds of all in turn, so that a disturbance of the machine
-  /// meets all alike. One that is far slower than the best after the first round has no further
-  /// one.
+  /// meets all alike. One that is far slower than the best after two rounds has no third one.
   std::vector<double> measure_all_s(double seconds_each);
   /// One call of the first one, for whoever times it.
   void call() { call(runs_.at(0)); }
