@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "job/build_info.h"
 #include "job/kernel_table.h"
+#include "kernels/cpu/target.h"
 #include "measure/cpu_choosing.h"
 #include "measure/step_calls.h"
 
@@ -26,7 +27,8 @@ std::string one_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The tables of this machine in the user's cache: one file for each set of libraries.
+/// The tables of this machine in the user's cache: one file for each set of libraries and of ways
+/// to multiply, so that a way that is new is tried.
 class KernelCache {
  public:
   explicit KernelCache(const std::string& folder) {
@@ -34,6 +36,8 @@ class KernelCache {
     std::string machine = format("{}, {} cores", kernel_cpu(), host_facts().cores_online);
     for (const auto& [name, version] : library_versions())
       if (name == "OpenBLAS" || name == "oneDNN") machine += format(", {} {}", name, version);
+    for (const std::string& name : kernels::cpu::contract_implementations(DType::f32))
+      machine += format(", {}", name);
     path_ = join_path(folder, format("kernels-{}.yaml", hash128_text(machine).substr(0, 16)));
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "kernels/cpu/target.h"
 #include "measure/best_rate.h"
@@ -11,6 +12,10 @@
 
 namespace fourfold::measure {
 namespace {
+
+/// Operands that are more than the caches of some cores hold, so that calls find theirs in memory;
+/// but no more sets than are made in a moment.
+constexpr std::int64_t from_memory_bytes = std::int64_t{128} << 20, most_sets_in_turn = 64;
 
 /// Times of all that compute a problem, measured in turn when the first one is asked for.
 class TimesInTurn {
@@ -42,8 +47,10 @@ class TimesInTurn {
     for (const std::string& name : names)
       contenders.push_back(
           {name, target_.workspace_bytes(name, smaller.op, smaller.shapes, smaller.dtype)});
+    const std::int64_t sets =
+        std::clamp<std::int64_t>(from_memory_bytes / operand_bytes(smaller), 1, most_sets_in_turn);
     const std::vector<double> seconds =
-        KernelBench(contenders, smaller).measure_all_s(seconds_each_);
+        KernelBench(contenders, smaller, sets).measure_all_s(seconds_each_);
     const double scale =
         op::flops(problem.op, problem.shapes) / op::flops(smaller.op, smaller.shapes);
     timed_ = problem;
@@ -64,30 +71,68 @@ std::size_t num_contenders(const std::vector<kernels::Problem>& problems) {
   return count;
 }
 
+/// Which factors of a product may be cut.
+enum class Factors { all, no_rows_length };
+
+/// A product whose dims of one factor after another become shorter.
+struct Cutting {
+  kernels::Problem problem;
+  op::FactorRule rule;
+  double most_flops;
+
+  /// The factor with the longest dim, and its length; 0 where there is none.
+  std::pair<char, std::int64_t> largest_factor(Factors which) const {
+    std::pair<char, std::int64_t> largest{0, 0};
+    for_each_dim([&](std::size_t operand, std::size_t dim, char factor) {
+      const std::int64_t size = problem.shapes[operand][dim];
+      if (size > largest.second && (which == Factors::all || !is_rows_length(factor)))
+        largest = {factor, size};
+    });
+    return largest;
+  }
+
+  /// As many steps of a factor as the flops allow, but no fewer than `least` elements of it.
+  Cutting cut(std::pair<char, std::int64_t> factor, std::int64_t least) const {
+    constexpr std::int64_t step = 64;
+    const double flops = op::flops(problem.op, problem.shapes);
+    if (factor.second == 0 || flops <= most_flops) return *this;
+    const double wanted = static_cast<double>(factor.second) * most_flops / flops;
+    const std::int64_t steps = static_cast<std::int64_t>(std::ceil(wanted / step));
+    const std::int64_t shorter = std::min(factor.second, std::max(least, step * steps));
+    Cutting made = *this;
+    for_each_dim([&](std::size_t operand, std::size_t dim, char of) {
+      if (of == factor.first) made.problem.shapes[operand][dim] = shorter;
+    });
+    return made;
+  }
+
+ private:
+  /// visit(operand, dim, factor) for each dim of each operand.
+  template <class Visit>
+  void for_each_dim(Visit&& visit) const {
+    for (std::size_t i = 0; i < rule.operands.size(); ++i)
+      for (std::size_t dim = 0; dim < problem.shapes[i].rank(); ++dim)
+        visit(i, dim, rule.operands[i][dim].front());
+  }
+
+  bool is_rows_length(char factor) const {
+    for (std::size_t i = 0; i < rule.operands.size(); ++i)
+      if (rule.operands[i][problem.shapes[i].rank() - 1].front() == factor) return true;
+    return false;
+  }
+};
+
 }  // namespace
 
 kernels::Problem cut_to(const kernels::Problem& problem, double most_flops) {
-  constexpr std::int64_t step = 64;
-  const double flops = op::flops(problem.op, problem.shapes);
-  if (!op::product_of(problem.op) || flops <= most_flops) return problem;
+  if (!op::product_of(problem.op)) return problem;
   const std::size_t num_reads = problem.shapes.size() - 1;
   const op::FactorRule rule = op::factors(problem.op, std::span(problem.shapes).first(num_reads));
-  char largest = 0;
-  std::int64_t size = 0;
-  for (std::size_t i = 0; i < rule.operands.size(); ++i)
-    for (std::size_t dim = 0; dim < problem.shapes[i].rank(); ++dim)
-      if (problem.shapes[i][dim] > size) {
-        size = problem.shapes[i][dim];
-        largest = rule.operands[i][dim].front();
-      }
-  const double wanted = static_cast<double>(size) * most_flops / flops;
-  const std::int64_t shorter =
-      std::min(size, step * static_cast<std::int64_t>(std::ceil(wanted / step)));
-  kernels::Problem smaller = problem;
-  for (std::size_t i = 0; i < rule.operands.size(); ++i)
-    for (std::size_t dim = 0; dim < smaller.shapes[i].rank(); ++dim)
-      if (rule.operands[i][dim].front() == largest) smaller.shapes[i][dim] = shorter;
-  return smaller;
+  const Cutting whole{problem, rule, most_flops};
+  constexpr std::int64_t least_rows = 256;
+  const Cutting by_rows = whole.cut(whole.largest_factor(Factors::no_rows_length), least_rows);
+  if (by_rows.largest_factor(Factors::no_rows_length).second > least_rows) return by_rows.problem;
+  return by_rows.cut(by_rows.largest_factor(Factors::all), 0).problem;
 }
 
 std::vector<machine::KernelTable::Line> time_kernels(const std::vector<kernels::Problem>& problems,

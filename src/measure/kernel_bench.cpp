@@ -1,6 +1,7 @@
 #include "measure/kernel_bench.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -53,12 +54,6 @@ std::int64_t bytes_of(const kernels::Tensor& tensor) {
   return aligned(tensor.elements() * size_bytes(tensor.dtype));
 }
 
-std::int64_t total_bytes(const kernels::Problem& problem) {
-  std::int64_t total = 0;
-  for (const kernels::Tensor& tensor : operands_of(problem)) total += bytes_of(tensor);
-  return total;
-}
-
 std::int64_t most_workspace_bytes(const std::vector<Contender>& contenders) {
   std::int64_t most = 0;
   for (const Contender& one : contenders) most = std::max(most, one.workspace_bytes);
@@ -67,22 +62,40 @@ std::int64_t most_workspace_bytes(const std::vector<Contender>& contenders) {
 
 }  // namespace
 
-KernelBench::KernelBench(const std::vector<Contender>& contenders, const kernels::Problem& problem)
-    : memory_(total_bytes(problem) + aligned(most_workspace_bytes(contenders)) + alignment),
-      operands_(operands_of(problem)) {
+std::int64_t operand_bytes(const kernels::Problem& problem) {
+  std::int64_t total = 0;
+  for (const kernels::Tensor& tensor : operands_of(problem)) total += bytes_of(tensor);
+  return total;
+}
+
+KernelBench::KernelBench(const std::vector<Contender>& contenders, const kernels::Problem& problem,
+                         std::int64_t sets)
+    : memory_(sets * operand_bytes(problem) + aligned(most_workspace_bytes(contenders)) +
+              alignment),
+      sets_(static_cast<std::size_t>(sets), operands_of(problem)) {
   for (const Contender& one : contenders)
     runs_.push_back(kernels::cpu::prepare(one.implementation, problem));
   auto* at = memory_.as<std::byte>();
-  for (kernels::Tensor& tensor : operands_) {
-    tensor.data = at;
-    fill(tensor, op::integer_bound(problem.op, problem.shapes));
-    at += bytes_of(tensor);
-  }
+  for (std::vector<kernels::Tensor>& operands : sets_)
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      kernels::Tensor& tensor = operands[i];
+      tensor.data = at;
+      if (&operands == &sets_.front())
+        fill(tensor, op::integer_bound(problem.op, problem.shapes));
+      else
+        std::memcpy(at, sets_.front()[i].data, static_cast<std::size_t>(bytes_of(tensor)));
+      at += bytes_of(tensor);
+    }
   workspace_ = {at, static_cast<std::size_t>(most_workspace_bytes(contenders))};
 }
 
+void KernelBench::call(const kernels::Run& run) {
+  run(sets_[next_], workspace_);
+  next_ = (next_ + 1) % sets_.size();
+}
+
 double KernelBench::measure_s(const kernels::Run& run, double seconds) {
-  return 1 / best_rate(seconds, 1, [&] { run(operands_, workspace_); });
+  return 1 / best_rate(seconds, 1, [&] { call(run); });
 }
 
 double KernelBench::measure_s(double seconds) {
@@ -97,7 +110,7 @@ std::vector<double> KernelBench::measure_all_s(double seconds_each) {
   for (int round = 0; round < rounds; ++round) {
     const double best = *std::ranges::min_element(least);
     for (std::size_t i = 0; i < runs_.size(); ++i)
-      if (round == 0 || least[i] < far_slower * best)
+      if (round < rounds - 1 || least[i] < far_slower * best)
         least[i] = std::min(least[i], measure_s(runs_[i], seconds_each / rounds));
   }
   return least;

@@ -1,6 +1,6 @@
-// The kernels of one problem alone: operands of their own, called again and again. Operands are
-// warm in the caches as far as they fit; in a step they are often not. Not a check of results
-// (tests/numerics).
+// The kernels of one problem alone: operands of their own, called again and again. One set of
+// operands is warm in the caches as far as it fits; in a step operands are often not, which several
+// sets in turn come close to. Not a check of results (tests/numerics).
 #pragma once
 
 #include <string>
@@ -23,29 +23,35 @@ struct Contender {
 /// infinite.
 class KernelBench {
  public:
-  /// Throws UserError(out_of_memory) when the operands do not fit.
-  KernelBench(const std::vector<Contender>& contenders, const kernels::Problem& problem);
+  /// Calls take so many sets of operands in turn. Throws UserError(out_of_memory) when they do not
+  /// fit.
+  KernelBench(const std::vector<Contender>& contenders, const kernels::Problem& problem,
+              std::int64_t sets = 1);
   KernelBench(std::string_view implementation, const kernels::Problem& problem,
-              std::int64_t workspace_bytes)
-      : KernelBench({{std::string(implementation), workspace_bytes}}, problem) {}
+              std::int64_t workspace_bytes, std::int64_t sets = 1)
+      : KernelBench({{std::string(implementation), workspace_bytes}}, problem, sets) {}
 
   /// Least time of a call of the first one, in seconds, over about `seconds` of calls, one call
   /// going before.
   double measure_s(double seconds);
   /// The same of all, in their order: rounds of all in turn, so that a disturbance of the machine
-  /// meets all alike. One that is far slower than the best after the first round has no further
-  /// one.
+  /// meets all alike. One that is far slower than the best after two rounds has no third one.
   std::vector<double> measure_all_s(double seconds_each);
   /// One call of the first one, for whoever times it.
-  void call() { runs_.at(0)(operands_, workspace_); }
+  void call() { call(runs_.at(0)); }
 
  private:
+  void call(const kernels::Run& run);
   double measure_s(const kernels::Run& run, double seconds);
 
   Memory memory_;
-  std::vector<kernels::Tensor> operands_;
+  std::vector<std::vector<kernels::Tensor>> sets_;
+  std::size_t next_ = 0;  // the set of the next call
   kernels::Workspace workspace_;
   std::vector<kernels::Run> runs_;
 };
+
+/// What the operands of a problem take, in bytes.
+std::int64_t operand_bytes(const kernels::Problem& problem);
 
 }  // namespace fourfold::measure

@@ -388,6 +388,7 @@ std::vector<Backend> backends_of(const op::Op& op) {
       backends.push_back({"openblas", DType::f64, threads});
       backends.push_back({"openblas", DType::bf16, threads});
       backends.push_back({"onednn", DType::f32, threads});
+      backends.push_back({"onednn_sgemm", DType::f32, threads});
       backends.push_back({"onednn", DType::bf16, threads});
     }
   } else if (op::work_class(op) == op::WorkClass::product && !op::product_of(op)) {

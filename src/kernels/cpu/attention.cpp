@@ -17,13 +17,17 @@ template <class T>
 struct HeadScratch {
   using S = Sum<T>;
   S *keys_transposed, *values, *queries, *scores, *keep, *rounded;
+  S *largest, *sum, *inverse;  // of the block's rows
   HeadScratch(Scratch& scratch, const AttentionSizes& sizes)
       : keys_transposed(scratch.take<S>(sizes.width * padded_columns<S>(sizes.time))),
         values(scratch.take<S>(sizes.time * padded_columns<S>(sizes.width))),
         queries(scratch.take<S>(query_block * sizes.width)),
-        scores(scratch.take<S>(query_block * padded_columns<S>(sizes.time))),
+        scores(scratch.take<S>(query_block * score_stride<S>(sizes.time))),
         keep(scratch.take<S>(padded_columns<S>(sizes.time))),
-        rounded(scratch.take<S>(rounds_sums<T> ? query_block * sizes.width : 0)) {}
+        rounded(scratch.take<S>(rounds_sums<T> ? query_block * sizes.width : 0)),
+        largest(scratch.take<S>(query_block)),
+        sum(scratch.take<S>(query_block)),
+        inverse(scratch.take<S>(query_block)) {}
 };
 
 template <class T>
@@ -38,36 +42,48 @@ struct Call {
   Sum<T>* lse;
 };
 
-/// Probabilities of the block's rows, after dropout; zero before each row's document and beyond the
-/// last key that it sees.
+/// Leaves exponentials of the block's scores, after dropout, in place of them: zero before each
+/// row's document and beyond the last key that it sees. The rows of y are to be multiplied by
+/// `inverse`, which is shorter than to multiply each probability.
 template <class T>
-void probabilities(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
-                   const HeadScratch<T>& own) {
+void exponentials_of_rows(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
+                          const HeadScratch<T>& own) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   for (std::int64_t row = 0; row < block.rows; ++row) {
     // From here on columns count from the panel that the row's document begins in.
-    const std::int64_t t = block.first + row, begin = block.first_key_of(row) % panel_columns<S>;
+    const std::int64_t begin = block.first_key_of(row) % panel_columns<S>;
     const std::int64_t panel = block.first_key_of(row) - begin;
     const std::int64_t count = block.end_key_of(row) - panel;
-    S* scores = own.scores + row * block.keys_padded + panel;
+    S* scores = own.scores + row * block.stride + panel;
     const auto [largest, sum] = exponentials(scores, begin, count);
-    call.lse[unit * sizes.time + t] = largest + log_of(sum);
-    const S inverse = 1 / sum;
-    const std::int64_t padded = padded_columns<S>(count);
-#pragma omp simd
-    for (std::int64_t s = 0; s < padded; ++s) scores[s] *= inverse;
+    own.largest[row] = largest;
+    own.sum[row] = sum;
     if (call.mask) {
       const std::uint64_t sample = global_sample(call.op.window, unit / sizes.heads);
-      const std::uint64_t element = call.elements.row(sample, unit % sizes.heads, t);
+      const std::uint64_t element =
+          call.elements.row(sample, unit % sizes.heads, block.first + row);
       keep_factors(*call.mask, element + static_cast<std::uint64_t>(panel), count,
                    static_cast<S>(1 / (1 - call.op.rate)), own.keep);
+      const std::int64_t padded = padded_columns<S>(count);
 #pragma omp simd
       for (std::int64_t s = 0; s < padded; ++s) scores[s] *= own.keep[s];
     }
     std::fill(scores + block.first_panel - panel, scores, S{0});
     std::fill(scores + count, scores + block.keys_padded - panel, S{0});
   }
+  S* lse = call.lse + unit * sizes.time + block.first;
+#pragma omp simd
+  for (std::int64_t row = 0; row < block.rows; ++row) {
+    lse[row] = own.largest[row] + log_of(own.sum[row]);
+    own.inverse[row] = 1 / own.sum[row];
+  }
+}
+
+template <class S>
+void scale_row(S factor, std::int64_t width, S* row) {
+#pragma omp simd
+  for (std::int64_t d = 0; d < width; ++d) row[d] *= factor;
 }
 
 template <class T>
@@ -82,18 +98,22 @@ void attend(const Call<T>& call, std::int64_t unit, const HeadScratch<T>& own) {
   for (std::int64_t first = 0; first < sizes.time; first += query_block) {
     const QueryBlock block =
         query_block_at<S>(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
+    fetch_qkv(call.qkv, sizes, unit + 1, first, block.rows, fetch<T>);
+    fetch_y(call.y, sizes, unit + 1, first, block.rows, fetch_to_write<T>);
     copy_scaled(queries + first * stride, stride, block.rows, width, static_cast<S>(sizes.scale()),
                 own.queries);
     tile_product<S>(block.rows, block.keys_padded - block.first_panel,
                     block.template seen_keys<S>(width), {own.queries, width, 1},
                     {own.keys_transposed + block.first_panel * width, width * panel_columns<S>},
-                    false, own.scores + block.first_panel, block.keys_padded);
-    probabilities(call, unit, block, own);
+                    false, own.scores + block.first_panel, block.stride);
+    exponentials_of_rows(call, unit, block, own);
     write_rows(block.rows, width, call.y + sizes.y(unit) + first * sizes.y_stride(),
                sizes.y_stride(), own.rounded, [&](S* out, std::int64_t out_stride) {
                  tile_product<S>(
-                     block.rows, width, block.over_keys(), {own.scores, block.keys_padded, 1},
+                     block.rows, width, block.over_keys(), {own.scores, block.stride, 1},
                      {own.values, sizes.time * panel_columns<S>}, false, out, out_stride);
+                 for (std::int64_t row = 0; row < block.rows; ++row)
+                   scale_row(own.inverse[row], width, out + row * out_stride);
                });
   }
 }

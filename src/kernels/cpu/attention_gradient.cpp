@@ -17,21 +17,21 @@ namespace {
 /// `scale` where the name says so; what `rounded` holds, and the gradients of keys and values, are
 /// sums that are rounded when they are complete.
 template <class T>
-struct HeadScratch {
+struct GradientScratch {
   using S = Sum<T>;
   S *keys_transposed, *values_transposed, *keys_scaled;     // of the head
   S *queries_scaled, *query_panels_scaled, *y_grad_panels;  // of the block
   S *kept_probabilities, *score_gradients, *keep;
   S *y_grads, *rounded, *key_gradients, *value_gradients;  // where storing rounds
-  HeadScratch(Scratch& scratch, const AttentionSizes& sizes)
+  GradientScratch(Scratch& scratch, const AttentionSizes& sizes)
       : keys_transposed(scratch.take<S>(sizes.width * padded_columns<S>(sizes.time))),
         values_transposed(scratch.take<S>(sizes.width * padded_columns<S>(sizes.time))),
         keys_scaled(scratch.take<S>(sizes.time * padded_columns<S>(sizes.width))),
         queries_scaled(scratch.take<S>(query_block * sizes.width)),
         query_panels_scaled(scratch.take<S>(query_block * padded_columns<S>(sizes.width))),
         y_grad_panels(scratch.take<S>(query_block * padded_columns<S>(sizes.width))),
-        kept_probabilities(scratch.take<S>(query_block * padded_columns<S>(sizes.time))),
-        score_gradients(scratch.take<S>(query_block * padded_columns<S>(sizes.time))),
+        kept_probabilities(scratch.take<S>(query_block * score_stride<S>(sizes.time))),
+        score_gradients(scratch.take<S>(query_block * score_stride<S>(sizes.time))),
         keep(scratch.take<S>(sizes.time)),
         y_grads(scratch.take<S>(rounds_sums<T> ? query_block * sizes.width : 0)),
         rounded(scratch.take<S>(rounds_sums<T> ? query_block * sizes.width : 0)),
@@ -56,15 +56,15 @@ struct Call {
 /// before each row's document and beyond the last key that it sees.
 template <class T>
 void gradients_of_scores(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
-                         const HeadScratch<T>& own) {
+                         const GradientScratch<T>& own) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   for (std::int64_t row = 0; row < block.rows; ++row) {
     // From here on columns count from the row's first key.
     const std::int64_t t = block.first + row, begin = block.first_key_of(row);
     const std::int64_t count = block.end_key_of(row) - begin, padded = block.keys_padded - begin;
-    S* kept = own.kept_probabilities + row * block.keys_padded + begin;
-    S* gradients = own.score_gradients + row * block.keys_padded + begin;
+    S* kept = own.kept_probabilities + row * block.stride + begin;
+    S* gradients = own.score_gradients + row * block.stride + begin;
     const T* y = call.y + sizes.y(unit) + t * sizes.y_stride();
     const T* y_grad = call.y_grad + sizes.y(unit) + t * sizes.y_stride();
     const S lse = call.lse[unit * sizes.time + t];
@@ -100,14 +100,15 @@ void gradients_of_scores(const Call<T>& call, std::int64_t unit, const QueryBloc
 /// Gives the keys [begin, end) and their values the terms of the block's queries.
 template <class T>
 void give_keys(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
-               const HeadScratch<T>& own, std::int64_t begin, std::int64_t end, bool accumulate) {
+               const GradientScratch<T>& own, std::int64_t begin, std::int64_t end,
+               bool accumulate) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t width = sizes.width;
   const auto give = [&](const S* left, const S* panels, S* sums, std::int64_t stride) {
-    tile_product<S>(end - begin, width, block.over_queries(begin),
-                    {left + begin, 1, block.keys_padded}, {panels, block.rows * panel_columns<S>},
-                    accumulate, sums + begin * stride, stride);
+    tile_product<S>(end - begin, width, block.over_queries(begin), {left + begin, 1, block.stride},
+                    {panels, block.rows * panel_columns<S>}, accumulate, sums + begin * stride,
+                    stride);
   };
   if constexpr (rounds_sums<T>) {
     give(own.score_gradients, own.query_panels_scaled, own.key_gradients, width);
@@ -124,14 +125,14 @@ void give_keys(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
 /// no later block has seen, it overwrites.
 template <class T>
 void add_block(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
-               const HeadScratch<T>& own, std::int64_t written) {
+               const GradientScratch<T>& own, std::int64_t written) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t stride = sizes.qkv_stride();
   write_rows(block.rows, sizes.width, call.qkv_grad + sizes.qkv(unit, 0) + block.first * stride,
              stride, own.rounded, [&](S* out, std::int64_t out_stride) {
                tile_product<S>(block.rows, sizes.width, block.over_keys(),
-                               {own.score_gradients, block.keys_padded, 1},
+                               {own.score_gradients, block.stride, 1},
                                {own.keys_scaled, sizes.time * panel_columns<S>}, false, out,
                                out_stride);
              });
@@ -143,7 +144,7 @@ void add_block(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
 /// The gradient of y in the block's rows as the left operand of a product.
 template <class T>
 Left<Sum<T>> left_y_grad(const T* y_grad, const AttentionSizes& sizes, const QueryBlock& block,
-                         const HeadScratch<T>& own) {
+                         const GradientScratch<T>& own) {
   if constexpr (rounds_sums<T>) {
     copy_scaled(y_grad, sizes.y_stride(), block.rows, sizes.width, Sum<T>{1}, own.y_grads);
     return {own.y_grads, sizes.width, 1};
@@ -153,7 +154,7 @@ Left<Sum<T>> left_y_grad(const T* y_grad, const AttentionSizes& sizes, const Que
 }
 
 template <class T>
-void differentiate(const Call<T>& call, std::int64_t unit, const HeadScratch<T>& own) {
+void differentiate(const Call<T>& call, std::int64_t unit, const GradientScratch<T>& own) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
@@ -169,6 +170,10 @@ void differentiate(const Call<T>& call, std::int64_t unit, const HeadScratch<T>&
        first -= query_block) {
     const QueryBlock block =
         query_block_at<S>(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
+    fetch_qkv(call.qkv, sizes, unit + 1, first, block.rows, fetch<T>);
+    fetch_y(call.y, sizes, unit + 1, first, block.rows, fetch<T>);
+    fetch_y(call.y_grad, sizes, unit + 1, first, block.rows, fetch<T>);
+    fetch_qkv(call.qkv_grad, sizes, unit + 1, first, block.rows, fetch_to_write<T>);
     const T* y_grad = call.y_grad + sizes.y(unit) + first * sizes.y_stride();
     copy_scaled(queries + first * stride, stride, block.rows, width, scale, own.queries_scaled);
     pack_panels(queries + first * stride, stride, 1, block.rows, width, scale,
@@ -178,7 +183,7 @@ void differentiate(const Call<T>& call, std::int64_t unit, const HeadScratch<T>&
       tile_product<S>(block.rows, block.keys_padded - block.first_panel,
                       block.template seen_keys<S>(width), left,
                       {panels + block.first_panel * width, width * panel_columns<S>}, false,
-                      out + block.first_panel, block.keys_padded);
+                      out + block.first_panel, block.stride);
     };
     over_width({own.queries_scaled, width, 1}, own.keys_transposed, own.kept_probabilities);
     over_width(left_y_grad(y_grad, sizes, block, own), own.values_transposed, own.score_gradients);
@@ -195,9 +200,9 @@ void differentiate(const Call<T>& call, std::int64_t unit, const HeadScratch<T>&
 
 template <class T>
 void attention_gradient(const Call<T>& call, int threads, std::byte* workspace) {
-  for_heads<HeadScratch<T>>(
+  for_heads<GradientScratch<T>>(
       call.sizes, threads, workspace,
-      [&](std::int64_t unit, const HeadScratch<T>& own) { differentiate(call, unit, own); });
+      [&](std::int64_t unit, const GradientScratch<T>& own) { differentiate(call, unit, own); });
 }
 
 }  // namespace
@@ -227,7 +232,7 @@ Run prepare_row(const op::AttentionGradient& op, const Problem& problem) {
 }
 
 std::int64_t workspace_bytes(const op::AttentionGradient&, const Problem& problem) {
-  return problem.threads * thread_bytes<HeadScratch>(problem);
+  return problem.threads * thread_bytes<GradientScratch>(problem);
 }
 
 }  // namespace fourfold::kernels::cpu

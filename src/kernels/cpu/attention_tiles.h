@@ -11,6 +11,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cpu/fetch.h"
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/scratch.h"
@@ -23,9 +24,10 @@
 
 namespace fourfold::kernels::cpu {
 
-/// Queries worked on at once: eight register tiles. Half as many are 2 % slower forward and 5 %
-/// backward at T = 256; more gain nothing and need more scratch.
-inline constexpr std::int64_t query_block = 8 * tile_rows;
+/// Queries worked on at once: eight register tiles with AVX2, four with AVX-512. Half as many are 2
+/// % slower forward and 5 % backward at T = 256; more gain nothing and need more scratch.
+inline constexpr std::int64_t query_block = 48;
+static_assert(query_block % tile_rows == 0);
 
 struct AttentionSizes : QkvSizes {
   using QkvSizes::QkvSizes;
@@ -48,10 +50,11 @@ struct AttentionSizes : QkvSizes {
 
 /// Rows [first, first + rows) of queries of one sample and the keys [first_key, keys) that they
 /// see. Scores of a row have `keys_padded` columns, whole panels, of which those before
-/// `first_panel` are not touched. Register tiles leave out what lies wholly above the diagonal or
-/// wholly before the documents of their queries.
+/// `first_panel` are not touched; the next row begins `stride` elements later, an odd number of
+/// cache lines, so that a column of scores does not fall into one set of a cache. Register tiles
+/// leave out what lies wholly above the diagonal or wholly before the documents of their queries.
 struct QueryBlock {
-  std::int64_t first, rows, first_key, keys, first_panel, keys_padded;
+  std::int64_t first, rows, first_key, keys, first_panel, keys_padded, stride;
   DocumentStarts documents;
   std::int64_t sample;
   bool causal;
@@ -88,6 +91,11 @@ struct QueryBlock {
     };
   }
 };
+/// The stride of rows of scores over so many keys.
+template <class T>
+std::int64_t score_stride(std::int64_t keys) {
+  return (padded_columns<T>(keys) / panel_columns<T> | 1) * panel_columns<T>;
+}
 template <class T>
 QueryBlock query_block_at(std::int64_t first, std::int64_t time, const DocumentStarts& documents,
                           std::int64_t sample, bool causal) {
@@ -100,9 +108,31 @@ QueryBlock query_block_at(std::int64_t first, std::int64_t time, const DocumentS
           keys,
           first_key / panel_columns<T> * panel_columns<T>,
           padded_columns<T>(keys),
+          score_stride<T>(keys),
           documents,
           sample,
           causal};
+}
+
+/// fetch(data, count) for the rows [first, first + rows) of a head in qkv, and below in y. Pieces
+/// of rows of other heads lie between them, so the CPU does not see what comes next. Nothing where
+/// there is no such head.
+template <class T, class Fetch>
+void fetch_qkv(const T* qkv, const AttentionSizes& sizes, std::int64_t unit, std::int64_t first,
+               std::int64_t rows, Fetch&& fetch) {
+  if (unit >= sizes.units()) return;
+  for (std::int64_t part = 0; part < 3; ++part) {
+    const T* from = qkv + sizes.qkv(unit, part) + first * sizes.qkv_stride();
+    for (std::int64_t row = 0; row < rows; ++row)
+      fetch(from + row * sizes.qkv_stride(), sizes.width);
+  }
+}
+template <class T, class Fetch>
+void fetch_y(const T* y, const AttentionSizes& sizes, std::int64_t unit, std::int64_t first,
+             std::int64_t rows, Fetch&& fetch) {
+  if (unit >= sizes.units()) return;
+  const T* from = y + sizes.y(unit) + first * sizes.y_stride();
+  for (std::int64_t row = 0; row < rows; ++row) fetch(from + row * sizes.y_stride(), sizes.width);
 }
 
 /// to (rows, width) = scale * from, dense.
@@ -171,7 +201,8 @@ std::int64_t thread_bytes(const AttentionSizes& sizes) {
   HeadScratch(count, sizes);
   return count.used_bytes();
 }
-/// The same for the storage type of a problem.
+/// The same for the storage type of a problem. Each file's template has a name of its own: GCC
+/// gives this function external linkage although the template is of an anonymous namespace.
 template <template <class T> class HeadScratch>
 std::int64_t thread_bytes(const Problem& problem) {
   const AttentionSizes sizes(problem.shapes[0]);

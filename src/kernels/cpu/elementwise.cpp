@@ -1,8 +1,10 @@
 // Bias and selection of a position on CPU, and the loop of the rows of op/elementwise.h. R rows, N
 // elements of a bias.
+#include <algorithm>
 #include <utility>
 
 #include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/fetch.h"
 #include "kernels/cpu/gelu.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
@@ -26,13 +28,26 @@ void add_bias(const T* x_RN, const T* bias_N, std::int64_t rows, std::int64_t co
              });
 }
 
-/// y[i] = function(i), threads sharing i.
+/// y[i] = function(i) for i in [first, last). A function of its own: inside a lambda the compiler
+/// reloads what was captured.
 template <class T, class Function>
-void map_elements(std::int64_t count, int threads, Function function, T* y) {
+void map_range(std::int64_t first, std::int64_t last, Function function, T* y) {
+#pragma omp simd
+  for (std::int64_t i = first; i < last; ++i) store(y[i], function(i));
+}
+
+/// y[i] = function(i), threads sharing i; fetch_from(i) asks for the `elements_at_once` elements
+/// from i on of whatever the function reads.
+constexpr std::int64_t elements_at_once = 256;
+template <class T, class Function, class Fetch>
+void map_elements(std::int64_t count, int threads, Function function, Fetch fetch_from, T* y) {
+  constexpr std::int64_t ahead = fetch_ahead_bytes / static_cast<std::int64_t>(sizeof(T));
   for_ranges(count, team_size(threads, count), element_grain,
              [&](std::int64_t first, std::int64_t last) {
-#pragma omp simd
-               for (std::int64_t i = first; i < last; ++i) store(y[i], function(i));
+               for (; first < last; first += elements_at_once) {
+                 if (first + ahead + elements_at_once <= last) fetch_from(first + ahead);
+                 map_range(first, std::min(last, first + elements_at_once), function, y);
+               }
              });
 }
 
@@ -45,8 +60,11 @@ Run map_rows(const Row& row, const Problem& problem, std::index_sequence<read...
     const auto at =
         [row, ... in = operands[read].as<const Stored<T, Row::rule.operands[read].element>>()](
             std::int64_t i) { return element(Math{}, row, static_cast<Computing<T>>(in[i])...); };
+    const auto fetch_from =
+        [... in = operands[read].as<const Stored<T, Row::rule.operands[read].element>>()](
+            std::int64_t i) { (fetch(in + i, elements_at_once), ...); };
     using Out = Stored<T, Row::rule.operands[sizeof...(read)].element>;
-    map_elements<Out>(count, threads, at, operands[sizeof...(read)].as<Out>());
+    map_elements<Out>(count, threads, at, fetch_from, operands[sizeof...(read)].as<Out>());
   };
 }
 

@@ -366,6 +366,25 @@ bool computes(const op::Op& op, DType dtype) {
                          op);
 }
 
+Run prepare_sgemm(const op::Contract& op, const Problem& problem) {
+  require(problem.dtype == DType::f32, "oneDNN's interface of a BLAS is used in f32");
+  return [sizes = contract_sizes(op, problem.shapes), transpose_a = op.transpose_a ? 'T' : 'N',
+          transpose_b = op.transpose_b ? 'T' : 'N', keep = op.accumulate ? 1.F : 0.F,
+          threads = problem.threads](Tensors operands, Workspace) {
+    use_threads(threads);
+    const std::int64_t a_stride = std::max(sizes.a_row_stride, sizes.a_inner_stride);
+    const std::int64_t b_stride = std::max(sizes.b_inner_stride, sizes.b_column_stride);
+    sizes.for_each_product(
+        operands[0].as<float>(), operands[1].as<float>(), operands[2].as<float>(),
+        [&](const float* a, const float* b, float* out) {
+          const dnnl_status_t status =
+              dnnl_sgemm(transpose_a, transpose_b, sizes.m, sizes.n, sizes.k, 1, a, a_stride, b,
+                         b_stride, keep, out, sizes.n);
+          require(status == dnnl_success, "oneDNN computes a product of matrices");
+        });
+  };
+}
+
 Run prepare(const Problem& problem) {
   require(computes(problem.op, problem.dtype), "oneDNN is used for products in f32 and bf16");
   return std::visit(

@@ -18,6 +18,10 @@ bool computes(const op::Op& op, DType dtype);
 /// Elsewhere oneDNN computes them slower than in f32, or by plain loops.
 bool has_bf16();
 
+/// A product in f32 through oneDNN's interface of a BLAS, whose kernels are others than those of
+/// its primitive: which is faster, differs from shape to shape. The library has scratch of its own.
+Run prepare_sgemm(const op::Contract& op, const Problem& problem);
+
 /// The kernel of a problem that oneDNN computes. Primitive and memory objects are made here; a call
 /// sets their pointers.
 Run prepare(const Problem& problem);

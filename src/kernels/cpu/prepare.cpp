@@ -50,6 +50,8 @@ Run prepare(std::string_view implementation, const Problem& problem) {
   const auto* contract = std::get_if<op::Contract>(&problem.op);
   if (contract != nullptr && implementation == "openblas")
     return openblas::prepare(*contract, problem);
+  if (contract != nullptr && implementation == "onednn_sgemm" && problem.dtype == DType::f32)
+    return onednn::prepare_sgemm(*contract, problem);
   if (implementation == "winograd" && winograd::computes(problem.op, problem.shapes, problem.dtype))
     return own_loops().prepare_winograd(problem);
   if (implementation == "onednn" && onednn::computes(problem.op, problem.dtype))

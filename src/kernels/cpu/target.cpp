@@ -142,7 +142,8 @@ machine::Target target(int threads, std::vector<machine::Choice> measured) {
 std::vector<std::string> contract_libraries(DType dtype) {
   if (dtype == DType::f64) return {"openblas"};
   if (dtype == DType::bf16 && onednn::has_bf16()) return {"onednn"};
-  return {"openblas", "onednn"};
+  if (dtype == DType::bf16) return {"openblas", "onednn"};
+  return {"openblas", "onednn", "onednn_sgemm"};
 }
 
 std::vector<std::string> contract_implementations(DType dtype) {

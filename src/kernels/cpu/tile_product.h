@@ -12,11 +12,11 @@
 
 namespace fourfold::kernels::cpu {
 
-/// A vector register of 32 bytes (AVX2; two registers elsewhere).
-template <class T>
+/// A vector register of 32 bytes (AVX2; two registers elsewhere), or of as many as are asked for.
+template <class T, std::int64_t bytes = 32>
 struct Simd {
-  typedef T Vector __attribute__((vector_size(32)));
-  static constexpr std::int64_t lanes = 32 / static_cast<std::int64_t>(sizeof(T));
+  typedef T Vector __attribute__((vector_size(bytes)));
+  static constexpr std::int64_t lanes = bytes / static_cast<std::int64_t>(sizeof(T));
   static Vector load(const T* from) {
     Vector vector;
     std::memcpy(&vector, from, sizeof vector);
@@ -24,7 +24,7 @@ struct Simd {
   }
   /// For floats alone: numbers in bf16, which are the upper halves of floats.
   static Vector load(const BFloat16* from)
-    requires std::is_same_v<T, float>
+    requires(std::is_same_v<T, float> && lanes == 8)
   {
     typedef std::uint16_t Halves __attribute__((vector_size(16)));
     typedef std::uint32_t Words __attribute__((vector_size(32)));
@@ -51,11 +51,22 @@ struct Simd {
   }
 };
 
-/// Columns of a panel: two registers. Rows of a register tile: 6 x 2 accumulators, 2 operands and a
-/// broadcast fill 15 of AVX2's 16 registers.
+/// Registers of a tile, its rows, and how many panels it may take at once. With AVX2 6 x 2
+/// accumulators, 2 operands and a broadcast fill 15 of 16 registers; with AVX-512 12 x 2 (two
+/// panels of one register) and as many others 27 of 32.
+#ifdef __AVX512F__
+inline constexpr std::int64_t register_bytes = 64, tile_rows = 12;
+inline constexpr int tile_panels = 2;
+#else
+inline constexpr std::int64_t register_bytes = 32, tile_rows = 6;
+inline constexpr int tile_panels = 1;
+#endif
+template <class T>
+using TileSimd = Simd<T, register_bytes>;
+
+/// Columns of a panel, 64 bytes of them.
 template <class T>
 inline constexpr std::int64_t panel_columns = 2 * Simd<T>::lanes;
-inline constexpr std::int64_t tile_rows = 6;
 
 template <class T>
 constexpr std::int64_t padded_columns(std::int64_t columns) {
@@ -130,89 +141,100 @@ void pack_panels(const Stored* source, std::int64_t inner_stride, std::int64_t c
   }
 }
 
-/// `rows` rows of one panel of out; `columns` of its columns exist.
-template <class T, int rows>
+/// `rows` rows of some panels of out, which are `panel_stride` apart; `columns` of its columns
+/// exist.
+template <class T, int rows, int panels>
 void register_tile(std::int64_t inner_count, const Left<T>& left, const T* panel,
-                   std::int64_t columns, bool accumulate, T* out, std::int64_t out_stride) {
-  using V = typename Simd<T>::Vector;
-  constexpr std::int64_t lanes = Simd<T>::lanes, width = panel_columns<T>;
-  V sums[rows][2] = {};
+                   std::int64_t panel_stride, std::int64_t columns, bool accumulate, T* out,
+                   std::int64_t out_stride) {
+  using V = typename TileSimd<T>::Vector;
+  constexpr std::int64_t lanes = TileSimd<T>::lanes, width = panel_columns<T>;
+  constexpr int vectors = width / lanes, all = panels * vectors;
+  V sums[rows][all] = {};
   for (std::int64_t inner = 0; inner < inner_count; ++inner) {
-    const V low = Simd<T>::load(panel + inner * width);
-    const V high = Simd<T>::load(panel + inner * width + lanes);
+    V right[all];
+    for (int v = 0; v < all; ++v)
+      right[v] = TileSimd<T>::load(panel + v / vectors * panel_stride + inner * width +
+                                   v % vectors * lanes);
     const T* column = left.data + inner * left.inner_stride;
-#pragma GCC unroll 6
+#pragma GCC unroll 12
     for (int row = 0; row < rows; ++row) {
       const T factor = column[row * left.row_stride];
-      sums[row][0] += factor * low;
-      sums[row][1] += factor * high;
+      for (int v = 0; v < all; ++v) sums[row][v] += factor * right[v];
     }
   }
-#pragma GCC unroll 6
+  if (columns == panels * width) {
+    // Two loops without a branch: with one inside the accumulators go through memory.
+    if (accumulate)
+#pragma GCC unroll 12
+      for (int row = 0; row < rows; ++row)
+        for (int v = 0; v < all; ++v)
+          sums[row][v] += TileSimd<T>::load(out + row * out_stride + v * lanes);
+#pragma GCC unroll 12
+    for (int row = 0; row < rows; ++row)
+      for (int v = 0; v < all; ++v)
+        TileSimd<T>::store(sums[row][v], out + row * out_stride + v * lanes);
+    return;
+  }
+  T spill[rows][panels * width];
+  std::memcpy(spill, sums, sizeof spill);
   for (int row = 0; row < rows; ++row) {
     T* to = out + row * out_stride;
-    if (columns == width) {
-      if (accumulate) {
-        sums[row][0] += Simd<T>::load(to);
-        sums[row][1] += Simd<T>::load(to + lanes);
-      }
-      Simd<T>::store(sums[row][0], to);
-      Simd<T>::store(sums[row][1], to + lanes);
-    } else {
-      T spill[static_cast<std::size_t>(width)];
-      Simd<T>::store(sums[row][0], spill);
-      Simd<T>::store(sums[row][1], spill + lanes);
-      for (std::int64_t c = 0; c < columns; ++c) to[c] = accumulate ? to[c] + spill[c] : spill[c];
-    }
+    for (std::int64_t c = 0; c < columns; ++c)
+      to[c] = accumulate ? to[c] + spill[row][c] : spill[row][c];
   }
+}
+
+/// Calls body with `value`, which is from 1 to `most`, as a constant.
+template <int most, class Body>
+void with_constant(std::int64_t value, const Body& body) {
+  if constexpr (most > 1) {
+    if (value < most) return with_constant<most - 1>(value, body);
+  }
+  body(std::integral_constant<int, most>{});
 }
 
 /// The inner indices that a register tile sums over: where one operand is known to be zero, the
 /// rest is left out.
 struct Inner {
   std::int64_t begin, end;
+  bool operator==(const Inner&) const = default;
 };
 
 /// out (rows, columns) (+)= left (rows, inner) panels (inner, columns). inner_of(first row, end of
-/// rows, first column) says what each register tile sums over; a tile without any is not written.
+/// rows, first column) says what the tile of one panel sums over; a tile without any is not
+/// written. Panels whose tiles sum over the same are taken together.
 template <class T, class InnerOf>
 void tile_product(std::int64_t rows, std::int64_t columns, InnerOf inner_of, const Left<T>& left,
                   const Panels<T>& panels, bool accumulate, T* out, std::int64_t out_stride) {
-  constexpr std::int64_t width = panel_columns<T>;
-  for (std::int64_t first = 0; first < columns; first += width) {
-    const std::int64_t present = std::min(width, columns - first);
+  constexpr std::int64_t width = panel_columns<T>, most = tile_panels * width;
+  for (std::int64_t first = 0; first < columns; first += most) {
     for (std::int64_t row = 0; row < rows; row += tile_rows) {
       const std::int64_t present_rows = std::min(tile_rows, rows - row);
-      const Inner inner = inner_of(row, row + present_rows, first);
-      if (inner.begin >= inner.end) continue;
-      const T* panel = panels.data + first / width * panels.panel_stride + inner.begin * width;
-      const Left<T> part{left.data + row * left.row_stride + inner.begin * left.inner_stride,
-                         left.row_stride, left.inner_stride};
-      T* to = out + row * out_stride + first;
-      const auto tile = [&]<int count>(std::integral_constant<int, count>) {
-        register_tile<T, count>(inner.end - inner.begin, part, panel, present, accumulate, to,
-                                out_stride);
+      const auto tiles = [&]<int count>(std::integral_constant<int, count>, std::int64_t begin,
+                                        const Inner& inner) {
+        const T* panel = panels.data + begin / width * panels.panel_stride + inner.begin * width;
+        const Left<T> part{left.data + row * left.row_stride + inner.begin * left.inner_stride,
+                           left.row_stride, left.inner_stride};
+        const std::int64_t present = std::min(count * width, columns - begin);
+        with_constant<static_cast<int>(tile_rows)>(
+            present_rows, [&]<int present_count>(std::integral_constant<int, present_count>) {
+              register_tile<T, present_count, count>(inner.end - inner.begin, part, panel,
+                                                     panels.panel_stride, present, accumulate,
+                                                     out + row * out_stride + begin, out_stride);
+            });
       };
-      switch (present_rows) {
-        case 1:
-          tile(std::integral_constant<int, 1>{});
-          break;
-        case 2:
-          tile(std::integral_constant<int, 2>{});
-          break;
-        case 3:
-          tile(std::integral_constant<int, 3>{});
-          break;
-        case 4:
-          tile(std::integral_constant<int, 4>{});
-          break;
-        case 5:
-          tile(std::integral_constant<int, 5>{});
-          break;
-        default:
-          tile(std::integral_constant<int, 6>{});
-          break;
+      const Inner inner = inner_of(row, row + present_rows, first);
+      if constexpr (tile_panels == 2) {
+        if (first + most <= columns && inner.begin < inner.end &&
+            inner == inner_of(row, row + present_rows, first + width)) {
+          tiles(std::integral_constant<int, 2>{}, first, inner);
+          continue;
+        }
       }
+      for (std::int64_t begin = first; begin < std::min(columns, first + most); begin += width)
+        if (const Inner own = inner_of(row, row + present_rows, begin); own.begin < own.end)
+          tiles(std::integral_constant<int, 1>{}, begin, own);
     }
   }
 }

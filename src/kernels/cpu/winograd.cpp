@@ -260,7 +260,7 @@ void transform_turned_weight(const float* weight, std::int64_t outputs, std::int
 std::int64_t tiles_at_once(std::int64_t inner, std::int64_t columns) {
   constexpr std::int64_t cache_bytes = 768 << 10;
   const std::int64_t fit = cache_bytes / (elements * 4 * (inner + columns));
-  return std::clamp<std::int64_t>(fit / tile_rows * tile_rows, tile_rows, 16 * tile_rows);
+  return std::clamp<std::int64_t>(fit / tile_rows * tile_rows, tile_rows, 96);
 }
 
 /// What a convolution keeps: transformed kernels, and of each thread some tiles.

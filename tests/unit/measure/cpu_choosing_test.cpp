@@ -12,12 +12,17 @@ kernels::Problem product(std::int64_t m, std::int64_t n, std::int64_t k) {
   return {op::Contract{}, DType::f32, {{m, k}, {k, n}, {m, n}}, 1};
 }
 
-TEST(CpuChoosing, the_largest_factor_of_a_product_is_cut_in_steps_of_64) {
+TEST(CpuChoosing, a_product_is_cut_where_rows_keep_their_length_then_by_its_largest_factor) {
   const auto cut = [](const kernels::Problem& problem, double flops) {
     return cut_to(problem, flops).shapes;
   };
+  EXPECT_EQ(cut(product(4096, 3072, 768), 4e9),
+            (std::vector<Shape>{{896, 768}, {768, 3072}, {896, 3072}}));
+  const kernels::Problem of_weight{
+      op::Contract{.transpose_a = true}, DType::f32, {{2048, 1024}, {2048, 3072}, {1024, 3072}}, 1};
+  EXPECT_EQ(cut(of_weight, 4e9), (std::vector<Shape>{{640, 1024}, {640, 3072}, {1024, 3072}}));
   EXPECT_EQ(cut(product(512, 50304, 768), 1e9),
-            (std::vector<Shape>{{512, 768}, {768, 1280}, {512, 1280}}));
+            (std::vector<Shape>{{256, 768}, {768, 2560}, {256, 2560}}));
   EXPECT_EQ(cut(product(64, 64, 4096), 1e7),
             (std::vector<Shape>{{64, 1280}, {1280, 64}, {64, 64}}));
   const kernels::Problem small = product(64, 32, 16);
