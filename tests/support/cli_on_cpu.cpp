@@ -12,6 +12,7 @@
 #include "kernels/cuda/target.h"
 #include "measure/cuda/device_kernels.h"
 #include "run/cuda/shared_gpu_backend.h"
+#include "run/cuda/staged_world.h"
 #include "unit/run/cuda/fake_gpu.h"
 
 namespace fourfold::test {
@@ -62,6 +63,17 @@ class BackendOnFakeGpu : private OpenGpu, public run::cuda::CudaBackend {
       : CudaBackend(gpu, {.prepare = kernels::cuda::prepare, .world = world}) {
     if (fake_cuda().lost_behind_works) gpu.lose_at_work(*fake_cuda().lost_behind_works);
   }
+};
+
+class FakeDeviceOfRank : public job::DeviceOfRank {
+ public:
+  explicit FakeDeviceOfRank(comm::World& world) : carries_(open_.gpu, world) {}
+  run::cuda::Device& device() override { return open_.gpu; }
+  comm::DeviceWorld& carries() override { return carries_; }
+
+ private:
+  OpenGpu open_;
+  run::cuda::StagedWorld carries_;
 };
 
 class FakeGpuForThreads : private OpenGpu, public job::CudaForThreads {
@@ -128,7 +140,7 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
   return kernels::cuda::known_implementations(row, dtype);
 }
 
-std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World* world, bool /*by_nccl*/) {
+std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World* world, Between) {
   return std::make_unique<test::BackendOnFakeGpu>(world);
 }
 
@@ -147,3 +159,7 @@ void bench_cuda(const BenchArguments& arguments) {
 }
 
 }  // namespace fourfold::cli
+std::unique_ptr<DeviceOfRank> open_device_of_rank(int, comm::World& world, Between) {
+  return std::make_unique<test::FakeDeviceOfRank>(world);
+}
+
