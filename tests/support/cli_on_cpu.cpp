@@ -144,6 +144,10 @@ std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World* world, Between
   return std::make_unique<test::BackendOnFakeGpu>(world);
 }
 
+std::unique_ptr<DeviceOfRank> open_device_of_rank(int, comm::World& world, Between) {
+  return std::make_unique<test::FakeDeviceOfRank>(world);
+}
+
 std::unique_ptr<CudaForThreads> open_cuda_for_threads() {
   return std::make_unique<test::FakeGpuForThreads>();
 }
@@ -159,7 +163,3 @@ void bench_cuda(const BenchArguments& arguments) {
 }
 
 }  // namespace fourfold::cli
-std::unique_ptr<DeviceOfRank> open_device_of_rank(int, comm::World& world, Between) {
-  return std::make_unique<test::FakeDeviceOfRank>(world);
-}
-
