@@ -292,10 +292,12 @@ struct ConfigNewArguments {
 };
 void config_new(const ConfigNewArguments& arguments);
 
-/// Prints whether this build and this machine can work. Errors: UserError(environment) where they
-/// cannot.
+/// Prints whether this build and this machine can work, or what the ranks of a job find around
+/// them. Errors: UserError(environment) where they cannot.
 struct DoctorArguments {
   std::string color = "auto";
+  bool is_job = false;  // all ranks that a launcher started look together
+  comm::LauncherFacts launcher;
   comm::Variable variable;  // of the environment
 };
 void doctor(const DoctorArguments& arguments);

@@ -203,6 +203,9 @@ void add_bench(CLI::App& app, Commands& commands) {
 void add_doctor(CLI::App& app, Commands& commands) {
   auto* sub = app.add_subcommand("doctor", "Say whether this build and this machine can work");
   add_color_option(*sub, commands.doctor.color);
+  sub->add_flag("--job", commands.doctor.is_job,
+                "Under mpirun or srun: one table of all ranks, their hosts, cores, GPUs and the "
+                "ways between them");
   sub->callback([&] { commands.chosen = [&] { cli::doctor(commands.doctor); }; });
 }
 

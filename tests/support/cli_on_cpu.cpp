@@ -115,6 +115,21 @@ machine::CudaFacts cuda_facts() {
   return facts;
 }
 
+/// Pairs of GPUs are joined by NVLink, and what is further away by the system.
+std::vector<machine::GpuLink> cuda_links(const std::string& bus_id,
+                                         const std::vector<std::string>& others) {
+  const auto pair_of = [](const std::string& id) {
+    return std::stoi(id.substr(5, 2), nullptr, 16) / 2;
+  };
+  std::vector<machine::GpuLink> links;
+  for (const std::string& other : others)
+    if (pair_of(other) == pair_of(bus_id))
+      links.push_back({machine::GpuWay::nvlink, true});
+    else
+      links.push_back({machine::GpuWay::system, false});
+  return links;
+}
+
 std::vector<machine::CudaLibrary> cuda_libraries() {
   const std::string& version = test::fake_cuda().library_version;
   return {{"cuBLASLt", version, version}};
