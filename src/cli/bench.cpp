@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "cli/bench_collectives.h"
 #include "cli/bench_cuda.h"
 #include "cli/bench_job.h"
 #include "cli/bench_machine.h"
@@ -195,7 +196,8 @@ void bench_device_step(const BenchArguments& arguments, const measure::DeviceKer
 }
 
 void bench(const BenchArguments& arguments) {
-  if (arguments.what == "machine" || arguments.what == "step" || arguments.what == "reshard")
+  if (arguments.what == "machine" || arguments.what == "step" || arguments.what == "reshard" ||
+      arguments.what == "collectives")
     check_launcher(arguments);
   if (arguments.what == "machine")
     bench_machine(arguments);
@@ -203,6 +205,8 @@ void bench(const BenchArguments& arguments) {
     bench_step(arguments);
   else if (arguments.what == "reshard")
     bench_reshard(arguments);
+  else if (arguments.what == "collectives")
+    bench_collectives(arguments);
   else if (arguments.device == "cuda")
     bench_cuda(arguments);
   else if (arguments.what == "copy")

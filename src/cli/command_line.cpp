@@ -119,6 +119,7 @@ int run_chosen(int argc, char** argv, const comm::Variable& variable) {
   commands.bench.launcher = comm::launcher_facts(variable);
   commands.bench.variable = variable;
   commands.doctor.variable = variable;
+  commands.doctor.launcher = comm::launcher_facts(variable);
   commands.tokenize.variable = variable;
   commands.eval.variable = variable;
   commands.generate.variable = variable;

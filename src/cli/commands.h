@@ -222,20 +222,29 @@ struct ReshardArguments {
   bool is_plan = false;                               // printed, not carried out
 };
 
+/// What `bench collectives` measures.
+struct CollectivesArguments {
+  std::string grid;                // "2x2x1x2": x, y, z, data; empty: groups of all ranks alone
+  std::vector<std::string> kinds;  // of machine::measured_kinds(); empty: all
+  std::vector<std::string> sizes;  // "64KiB"; empty: from 4 KiB to 16 MiB
+  std::string machine;             // a known name, or a file, for its links; empty: none
+};
+
 /// Measures kernels alone, or the machine's ceilings, and prints a table.
 struct BenchArguments {
-  std::string what;      // "gemm", "attention", "kernels", "copy", "step", "machine", "reshard"
-  ConfigSource config;   // no file: the steps of a small and of a large GPT
-  int threads = 0;       // 0: as the configuration says
-  std::string dtype;     // "fp32", "fp64"; empty: as the configuration says
-  double seconds = 0.1;  // for each kernel
+  std::string what;     // "gemm", "attention", "kernels", "copy", "step", "machine", "reshard", ...
+  ConfigSource config;  // no file: the steps of a small and of a large GPT
+  int threads = 0;      // 0: as the configuration says
+  std::string dtype;    // "fp32", "fp64"; empty: as the configuration says
+  double seconds = 0.1;         // for each kernel
   std::string device = "cpu";   // or "cuda"
   std::string output;           // a table for run.kernel_table, or a cluster's file; empty: none
-  std::int64_t ranks = 0;       // machine: threads that are ranks; 0: one a core
-  bool is_job = false;          // machine, step, reshard: the ranks are processes of a launcher
-  bool is_quick = false;        // machine: sizes that take no time
-  std::string format = "text";  // step, reshard: or "json"
+  std::int64_t ranks = 0;       // machine, collectives: threads that are ranks; 0: one a core
+  bool is_job = false;          // ranks are processes of a launcher
+  bool is_quick = false;        // machine, collectives: sizes that take no time
+  std::string format = "text";  // step, reshard, collectives: or "json"
   ReshardArguments reshard;
+  CollectivesArguments collectives;
   comm::LauncherFacts launcher;
   comm::Variable variable;
 };
@@ -283,10 +292,12 @@ struct ConfigNewArguments {
 };
 void config_new(const ConfigNewArguments& arguments);
 
-/// Prints whether this build and this machine can work. Errors: UserError(environment) where they
-/// cannot.
+/// Prints whether this build and this machine can work, or what the ranks of a job find around
+/// them. Errors: UserError(environment) where they cannot.
 struct DoctorArguments {
   std::string color = "auto";
+  bool is_job = false;  // all ranks that a launcher started look together
+  comm::LauncherFacts launcher;
   comm::Variable variable;  // of the environment
 };
 void doctor(const DoctorArguments& arguments);

@@ -1,16 +1,23 @@
-// fourfold doctor: the items of job/health.h as a table with colours.
+// fourfold doctor: the items of job/health.h as a table with colours; with --job the table of
+// job/rank_report.h.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/styled_text.h"
 #include "cli/commands.h"
+#include "comm/launch.h"
 #include "job/health.h"
+#include "job/rank_facts.h"
+#include "job/rank_report.h"
 #include "rundir/run_record.h"
+#include "screen/print.h"
 #include "screen/rows.h"
 #include "screen/terminal.h"
 
@@ -32,9 +39,52 @@ std::string line(const HealthItem& entry, int columns) {
   return text;
 }
 
+/// Nothing that ranks look at takes as long.
+constexpr double longest_look_s = 120;
+
+/// Makes NCCL, which is not loaded yet, write down which ways it takes.
+std::string ask_nccl_for_a_log() {
+  const std::string path =
+      std::filesystem::temp_directory_path() / format("fourfold-doctor-{}.nccl.log", getpid());
+  setenv("NCCL_DEBUG", "INFO", 1);
+  setenv("NCCL_DEBUG_SUBSYS", "INIT", 1);
+  setenv("NCCL_DEBUG_FILE", path.c_str(), 1);
+  return path;
+}
+
+void show_ranks(const DoctorArguments& arguments, const std::vector<job::RankFacts>& ranks) {
+  const screen::Terminal terminal =
+      screen::terminal_of(STDOUT_FILENO, screen::color_choice(arguments.color), arguments.variable);
+  constexpr std::size_t indent = 4 + 2;
+  const std::vector<std::string> warnings = job::rank_warnings(ranks);
+  std::string text = job::rank_table(ranks) + "\n";
+  for (const std::string& warning : warnings)
+    text += format("{}  {}\n", styled(Style::yellow, "warn"),
+                   screen::wrapped(warning, indent, terminal.columns()));
+  text += warnings.empty() ? "all ranks can work together\n" : "";
+  std::fputs((terminal.has_color ? text : without_styles(text)).c_str(), stdout);
+}
+
+void look_at_job(const DoctorArguments& arguments) {
+  if (!arguments.launcher.launched_by_mpi())
+    throw UserError(ExitCode::bad_config,
+                    "--job looks at the processes of a launcher, and none started this one; start "
+                    "it with mpirun or srun, or leave --job out");
+  const std::string nccl_log = ask_nccl_for_a_log();
+  comm::LaunchOptions launch;
+  launch.watchdog_s = longest_look_s;
+  launch.report = screen::report_error;
+  comm::ProcessJob processes(arguments.launcher, launch);
+  processes.run([&] {
+    const std::vector<job::RankFacts> ranks = job::look_at_ranks(processes.world(), nccl_log);
+    if (processes.world().rank().index() == 0) show_ranks(arguments, ranks);
+  });
+}
+
 }  // namespace
 
 void doctor(const DoctorArguments& arguments) {
+  if (arguments.is_job) return look_at_job(arguments);
   const HostFacts host = host_facts();
   const std::vector<HealthItem> items =
       job::health(host, rundir::telling_variables(), arguments.variable);

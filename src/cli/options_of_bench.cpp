@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "cli/options.h"
+#include "machine/cluster.h"
 
 namespace fourfold::cli {
 namespace {
@@ -50,6 +51,41 @@ std::function<bool()> add_reshard_options(CLI::App& sub, ReshardArguments& argum
   };
 }
 
+/// The options of `bench collectives`, and what says that one of them was given.
+std::function<bool()> add_collectives_options(CLI::App& sub, CollectivesArguments& arguments) {
+  std::vector<CLI::Option*> options{
+      sub.add_option("--grid", arguments.grid,
+                     "collectives: x, y, z and data, as 2x2x1x2: groups of each axis too"),
+      sub.add_option("--kind", arguments.kinds,
+                     "collectives: all_reduce, all_gather, reduce_scatter, all_to_all, send "
+                     "(default: all)")
+          ->delimiter(',')
+          ->check(one_of(machine::measured_kinds())),
+      sub.add_option("--sizes", arguments.sizes,
+                     "collectives: of the whole tensor (default: from 4KiB to 16MiB)")
+          ->delimiter(','),
+      sub.add_option("--machine", arguments.machine,
+                     "collectives: show what its links give: a name of `fourfold machines`, or a "
+                     "file")};
+  return [options] {
+    return std::ranges::any_of(options,
+                               [](const CLI::Option* option) { return option->count() > 0; });
+  };
+}
+
+/// Errors: CLI::ValidationError where an option does not go with collectives, or is missing.
+void check_collectives(const BenchArguments& arguments) {
+  if (arguments.threads > 0 || !arguments.dtype.empty() || !arguments.config.files.empty() ||
+      !arguments.config.sets.empty())
+    throw CLI::ValidationError("bench",
+                               "collectives move fp32 of their own; leave CONFIG, --set, --dtype "
+                               "and --threads out");
+  if (arguments.device == "cuda" && !arguments.is_job)
+    throw CLI::ValidationError("bench",
+                               "collectives between GPUs are of processes; start them with mpirun "
+                               "or srun and say --job");
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, Commands& commands) {
@@ -59,9 +95,11 @@ void add_bench(CLI::App& app, Commands& commands) {
   sub->add_option("WHAT", arguments.what,
                   "gemm: products; attention; kernels: all of a step; copy: the machine's "
                   "ceilings; step: ten steps of training; machine: a file of this machine, as a "
-                  "cluster; reshard: a tensor from one mesh to another")
+                  "cluster; reshard: a tensor from one mesh to another; collectives: tensors "
+                  "between all ranks, and along each axis of a grid")
       ->required()
-      ->check(one_of({"gemm", "attention", "kernels", "copy", "step", "machine", "reshard"}));
+      ->check(one_of(
+          {"gemm", "attention", "kernels", "copy", "step", "machine", "reshard", "collectives"}));
   sub->add_option("CONFIG", arguments.config.files,
                   "Whose step (default: a small and a large GPT's); machine: whose kernels to time "
                   "too (default: nobody's)");
@@ -76,27 +114,36 @@ void add_bench(CLI::App& app, Commands& commands) {
   sub->add_option("--seconds", arguments.seconds, "To measure each kernel for")
       ->check(CLI::Range(0.001, 60.))
       ->capture_default_str();
-  sub->add_option("--device", arguments.device, "cpu, or cuda: the first GPU")
+  sub->add_option("--device", arguments.device,
+                  "cpu, or cuda: the first GPU; collectives: that of each rank")
       ->check(one_of({"cpu", "cuda"}))
       ->capture_default_str();
   sub->add_option("-o,--output", arguments.output,
                   "Write which kernel is best for each product, for run.kernel_table; or the "
                   "machine's file");
   sub->add_option("--ranks", arguments.ranks,
-                  "machine: ranks, as threads of this process (default: one a core)")
+                  "machine, collectives: ranks, as threads of this process (default: one a core)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
   sub->add_flag("--job", arguments.is_job,
-                "machine, step, reshard: the ranks are the processes of mpirun or srun");
+                "machine, step, reshard, collectives: the ranks are the processes of mpirun or "
+                "srun");
   sub->add_flag("--quick", arguments.is_quick,
-                "machine: small sizes and no care, to try it; the figures mean nothing");
+                "machine, collectives: small sizes and no care, to try it; the figures mean "
+                "nothing");
   sub->add_option("--format", arguments.format,
-                  "step, reshard: text, or json: all figures in seconds")
+                  "step, reshard, collectives: text, or json: all figures in seconds")
       ->check(one_of({"text", "json"}))
       ->capture_default_str();
   const auto has_reshard = add_reshard_options(*sub, arguments.reshard);
-  sub->callback([&, has_reshard] {
+  const auto has_collectives = add_collectives_options(*sub, arguments.collectives);
+  sub->callback([&, has_reshard, has_collectives] {
     const bool is_cuda = arguments.device == "cuda";
     const bool is_step = arguments.what == "step", is_reshard = arguments.what == "reshard";
+    const bool is_collectives = arguments.what == "collectives";
+    if (is_collectives) check_collectives(arguments);
+    if (!is_collectives && has_collectives())
+      throw CLI::ValidationError("bench",
+                                 "--grid, --kind, --sizes and --machine go with collectives alone");
     if (!is_reshard && has_reshard())
       throw CLI::ValidationError("bench",
                                  "--case, --from and what follows them go with reshard alone");
@@ -112,11 +159,11 @@ void add_bench(CLI::App& app, Commands& commands) {
                                  "precision.compute in place of --device and --dtype");
     if (is_step && arguments.config.files.empty())
       throw CLI::ValidationError("bench", "step needs a CONFIG");
-    if (!is_step && !is_reshard && arguments.format != "text")
-      throw CLI::ValidationError("bench", "--format goes with step or reshard");
+    if (!is_step && !is_reshard && !is_collectives && arguments.format != "text")
+      throw CLI::ValidationError("bench", "--format goes with step, reshard or collectives");
     const bool has_step = !(arguments.config.files.empty() && arguments.config.sets.empty() &&
                             arguments.dtype.empty() && arguments.output.empty());
-    if (is_cuda && arguments.what != "kernels" && has_step)
+    if (is_cuda && arguments.what != "kernels" && !is_collectives && has_step)
       throw CLI::ValidationError(
           "bench",
           "--device cuda measures fixed sizes in all types; leave CONFIG and "
@@ -132,11 +179,12 @@ void add_bench(CLI::App& app, Commands& commands) {
     if (!arguments.output.empty() && !is_machine && arguments.what != "gemm" &&
         arguments.what != "kernels")
       throw CLI::ValidationError("bench", "--output goes with gemm, kernels or machine");
-    if (!is_machine && (arguments.ranks > 0 || (arguments.is_job && !is_step && !is_reshard) ||
-                        arguments.is_quick))
+    if (!is_machine && !is_collectives &&
+        (arguments.ranks > 0 || (arguments.is_job && !is_step && !is_reshard) ||
+         arguments.is_quick))
       throw CLI::ValidationError("bench",
-                                 "--ranks and --quick go with machine, --job with machine, step or "
-                                 "reshard");
+                                 "--ranks and --quick go with machine or collectives, --job with "
+                                 "these, step or reshard");
     if (is_machine && (is_cuda || !arguments.dtype.empty()))
       throw CLI::ValidationError(
           "bench",
@@ -155,6 +203,9 @@ void add_bench(CLI::App& app, Commands& commands) {
 void add_doctor(CLI::App& app, Commands& commands) {
   auto* sub = app.add_subcommand("doctor", "Say whether this build and this machine can work");
   add_color_option(*sub, commands.doctor.color);
+  sub->add_flag("--job", commands.doctor.is_job,
+                "Under mpirun or srun: one table of all ranks, their hosts, cores, GPUs and the "
+                "ways between them");
   sub->callback([&] { commands.chosen = [&] { cli::doctor(commands.doctor); }; });
 }
 

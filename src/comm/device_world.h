@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,10 @@ class DeviceWorld {
   /// Makes ready for messages; all ranks together, each with its own ones, after create_groups and
   /// before the first message. Messages of channels that were not named may fail.
   virtual void create_channels(std::span<const Channel> /*channels*/) {}
+  /// Memory of this rank's device for tensors that are exchanged, where what carries them has
+  /// memory of its own that it carries better; null where any will do, and the caller takes its
+  /// own. All ranks call together. It stays until this world goes.
+  virtual std::byte* allocate(std::int64_t /*bytes*/) { return nullptr; }
   /// A group made before, of which this rank is a member. Errors: InternalError.
   virtual DeviceGroup& group(std::span<const Rank> members, std::string_view name) = 0;
 

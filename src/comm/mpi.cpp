@@ -1,5 +1,6 @@
 #include "comm/mpi.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -369,6 +370,16 @@ std::string mpi_library() {
   MPI_Get_library_version(text, &length);
   const std::string all(text, static_cast<std::size_t>(length));
   return all.substr(0, all.find_first_of(",\n"));
+}
+
+bool mpi_takes_device_memory() {
+  int has_started = 0, has_ended = 0;
+  MPI_Initialized(&has_started);
+  MPI_Finalized(&has_ended);
+  if (has_started == 0 || has_ended != 0) return false;
+  // By its name in what is loaded: headers that declare it are not everywhere where it is.
+  const auto query = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
+  return query != nullptr && query() == 1;
 }
 
 void MpiWorld::set_end(End end) {

@@ -1,5 +1,5 @@
 // Ranks as processes, over any MPI 3.1. The only file that knows MPI is mpi.cpp. Only training,
-// and `bench machine --job`, start it.
+// and `bench` and `doctor` with --job, start it.
 #pragma once
 
 #include <cstddef>
@@ -66,5 +66,10 @@ class MpiWorld : public World {
 
 /// "Open MPI v4.1.4", one line; without starting MPI.
 std::string mpi_library();
+
+/// True if MPI has started and its library says that it takes memory of CUDA devices: in messages,
+/// and in collectives that block. Open MPI and MPICH say so (MPIX_Query_cuda_support); of libraries
+/// that cannot be asked it is false.
+bool mpi_takes_device_memory();
 
 }  // namespace fourfold::comm

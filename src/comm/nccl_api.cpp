@@ -34,9 +34,14 @@ class NcclLibrary {
                            why != nullptr ? why : name.c_str(), advice));
   }
 
+  /// Null where the library has no such function.
+  template <class Function>
+  void look_for(const char* function, Function*& found) const {
+    found = reinterpret_cast<Function*>(dlsym(handle_, function));
+  }
   template <class Function>
   void find(const char* function, Function*& found) const {
-    found = reinterpret_cast<Function*>(dlsym(handle_, function));
+    look_for(function, found);
     if (found == nullptr)
       throw UserError(ExitCode::environment,
                       format("{} has no function {}, so it is no NCCL from {} on; {}", name_,
@@ -86,6 +91,10 @@ NcclApi load_nccl(const std::string& library) {
   nccl.find("ncclRecv", api.recv);
   nccl.find("ncclMemAlloc", api.mem_alloc);
   nccl.find("ncclMemFree", api.mem_free);
+  nccl.look_for("ncclCommRegister", api.comm_register);
+  nccl.look_for("ncclCommDeregister", api.comm_deregister);
+  if (api.comm_deregister == nullptr) api.comm_register = nullptr;
+  if (api.comm_register == nullptr) api.comm_deregister = nullptr;
   return api;
 }
 

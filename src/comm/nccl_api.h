@@ -56,7 +56,7 @@ struct NcclConfig {
 };
 constexpr int nccl_no_color = -1;
 
-/// NCCL's functions under their names without "nccl". All must be there.
+/// NCCL's functions under their names without "nccl". All must be there but those that say else.
 struct NcclApi {
   NcclResult (*get_version)(int* version);
   NcclResult (*get_unique_id)(NcclUniqueId* id);
@@ -83,6 +83,11 @@ struct NcclApi {
                      CUstream_st* stream);
   NcclResult (*mem_alloc)(void** memory, std::size_t bytes);
   NcclResult (*mem_free)(void* memory);
+  /// Both null where the library lacks one of them: it then copies through buffers of its own.
+  NcclResult (*comm_register)(NcclComm comm, void* memory, std::size_t bytes, void** handle);
+  NcclResult (*comm_deregister)(NcclComm comm, void* handle);
+
+  bool can_register() const { return comm_register != nullptr; }
 };
 
 /// 10000 major + 100 minor + patch, as NCCL counts from 2.9 on. The first one with ncclMemAlloc.

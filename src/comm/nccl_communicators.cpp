@@ -148,13 +148,16 @@ NcclCommunicators::~NcclCommunicators() {
   else
     end_in_order();
   if (first_bytes_ != nullptr) api_.mem_free(first_bytes_);
+  for (const Memory& memory : memory_) api_.mem_free(memory.data);
 }
 
 void NcclCommunicators::end_in_order() {
   const Lock lock(calls_);
   if (is_aborted_.exchange(true)) return;
-  for (const Entry& part : parts_)
+  for (const Entry& part : parts_) {
+    for (void* const handle : part.registered) api_.comm_deregister(part.comm, handle);
     if (part.comm != nullptr) api_.comm_destroy(part.comm);
+  }
   NcclResult state = api_.comm_finalize(all_.comm);
   const double begin_s = now_s();
   while (state == NcclResult::in_progress && now_s() - begin_s < options_.time_out_s) {
@@ -281,7 +284,27 @@ void NcclCommunicators::split(std::span<const Party> parties, const SplitRound& 
     return;
   }
   require(entry.comm != nullptr, "a split that is over has made a communicator");
+  for (const Memory& memory : memory_) register_with(entry, memory, lock);
   made.push_back({*own, entry.comm});
+}
+
+std::byte* NcclCommunicators::allocate(std::size_t bytes) {
+  Lock lock = enter();
+  Memory memory{nullptr, bytes};
+  settle(api_.mem_alloc(&memory.data, bytes), all_.comm, "ncclMemAlloc",
+         format("{} bytes of tensors", bytes), lock);
+  memory_.push_back(memory);
+  for (Entry& part : parts_) register_with(part, memory, lock);
+  return static_cast<std::byte*>(memory.data);
+}
+
+void NcclCommunicators::register_with(Entry& entry, const Memory& memory, Lock& lock) {
+  if (!api_.can_register()) return;
+  void* handle = nullptr;
+  settle(api_.comm_register(entry.comm, memory.data, memory.bytes, &handle), entry.comm,
+         "ncclCommRegister", entry.what, lock);
+  // Where there is nothing to be won NCCL may give no handle.
+  if (handle != nullptr) entry.registered.push_back(handle);
 }
 
 void NcclCommunicators::first_use(const Made& made, Use use) {

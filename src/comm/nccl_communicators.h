@@ -65,6 +65,13 @@ class NcclCommunicators {
   /// The communicators of `own` that are not there yet. All ranks call together (parties_of_all).
   std::vector<Made> make(std::span<const Party> own, Use use);
 
+  /// Device memory for tensors that are exchanged, of NCCL's own giving: devices of this host that
+  /// can reach it may read and write it (ncclMemAlloc sees to that, without a context on them), and
+  /// it is registered whole with every communicator but that of all ranks, so that nothing is
+  /// copied through NCCL's buffers. All ranks call together: of a communicator, either all or no
+  /// members register. Stays until this object goes. Errors: also where the device has no room.
+  std::byte* allocate(std::size_t bytes);
+
   const NcclApi& api() const { return api_; }
   const World& world() const { return world_; }
 
@@ -87,6 +94,11 @@ class NcclCommunicators {
   struct Entry {
     NcclComm comm = nullptr;
     std::string what;
+    std::vector<void*> registered = {};  // handles, one for each memory
+  };
+  struct Memory {
+    void* data = nullptr;
+    std::size_t bytes = 0;
   };
 
   void wait(NcclComm comm, std::string_view call, std::string_view what, Lock& lock);
@@ -101,6 +113,7 @@ class NcclCommunicators {
   [[noreturn]] void fail(NcclResult result, NcclComm comm, std::string_view call,
                          std::string_view what);
   [[noreturn]] void time_out(std::string_view what) const;
+  void register_with(Entry& entry, const Memory& memory, Lock& lock);
   void end_in_order();
 
   World& world_;
@@ -115,6 +128,7 @@ class NcclCommunicators {
   std::set<Party> groups_made_;  // of all ranks, as make() has to skip the same everywhere
   std::set<Party> messages_made_;
   void* first_bytes_ = nullptr;
+  std::vector<Memory> memory_;
 };
 
 }  // namespace fourfold::comm

@@ -167,6 +167,10 @@ void NcclWorld::create_channels(std::span<const Channel> channels) {
                                 Pair{made.comm, to_string(made.party)});
 }
 
+std::byte* NcclWorld::allocate(std::int64_t bytes) {
+  return communicators_.allocate(static_cast<std::size_t>(bytes));
+}
+
 const NcclWorld::Pair& NcclWorld::pair(Rank peer, int tag, bool sends) const {
   const auto place = pairs_.find({peer, tag, sends});
   require(place != pairs_.end(), [&] {

@@ -29,6 +29,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -53,6 +54,7 @@ class NcclWorld : public DeviceWorld {
   void create_groups(std::span<const GroupSpec> specs) override;
   DeviceGroup& group(std::span<const Rank> members, std::string_view name) override;
   void create_channels(std::span<const Channel> channels) override;
+  std::byte* allocate(std::int64_t bytes) override;
 
   /// Requires that the channel was created. Bytes of any number; of none, nothing is sent.
   void send(Rank peer, int tag, std::span<const std::byte> bytes, DeviceStream stream) override;

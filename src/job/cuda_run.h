@@ -2,14 +2,17 @@
 // both folders cuda/ and no_cuda/.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "comm/device_world.h"
 #include "comm/world.h"
 #include "machine/target.h"
 #include "run/backend.h"
+#include "run/cuda/device.h"
 
 namespace fourfold::job {
 
@@ -25,10 +28,27 @@ std::optional<machine::Target> cuda_target(CudaKernels kernels,
 /// the build.
 std::vector<std::string> cuda_implementations(const std::string& row, DType dtype);
 
-/// For the one rank of this process, on the device of that number; null `world`: it is alone. What
-/// passes between ranks goes by NCCL, or else by way of the host; all ranks call together. Errors:
-/// UserError(environment) where the device does not answer.
-std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world, bool by_nccl);
+/// How tensors pass between ranks that are processes.
+enum class Between : std::uint8_t {
+  nccl,
+  host,  // by way of the host's memory
+  mpi    // messages by MPI, as they lie on the device; collectives by way of the host
+};
+
+/// For the one rank of this process, on the device of that number; null `world`: it is alone. All
+/// ranks call together. Errors: UserError(environment) where the device does not answer.
+std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world, Between between);
+
+/// The same device without a program, and what carries tensors from it to other ranks: to measure
+/// that.
+class DeviceOfRank {
+ public:
+  virtual ~DeviceOfRank() = default;
+  virtual run::cuda::Device& device() = 0;
+  virtual comm::DeviceWorld& carries() = 0;
+};
+/// All ranks call together. Errors: as make_cuda_backend, and those of NCCL.
+std::unique_ptr<DeviceOfRank> open_device_of_rank(int device, comm::World& world, Between between);
 
 /// The first device, for several ranks that are threads of this process; outlives their backends.
 class CudaForThreads {

@@ -9,6 +9,7 @@
 #include "base/host_facts.h"
 #include "base/units.h"
 #include "comm/launcher.h"
+#include "comm/mpi.h"
 #include "comm/nccl_api.h"
 #include "job/cuda_parts.h"
 #include "job/cuda_run.h"
@@ -127,8 +128,10 @@ void require_device(const Job& job) {
                   format("run.device = cuda: {}; or set run.device = cpu", trouble(facts)));
 }
 
-void take_gpu(Job& job, const comm::World& world) {
-  if (job.device == Device::cpu) return;
+namespace {
+
+/// Which of the GPUs that this process sees it takes.
+int own_gpu(const comm::World& world) {
   const std::vector<machine::CudaDevice> gpus = cuda_facts().devices;
   require(!gpus.empty(), "a GPU answers (require_device)");
   if (gpus.size() > 1 && gpus.size() < world.local_size())
@@ -138,19 +141,30 @@ void take_gpu(Job& job, const comm::World& world) {
                "or set CUDA_VISIBLE_DEVICES to one GPU, which all of them share",
                gpus.size(), world.local_size()));
   // Where a launcher shows each rank its own GPU alone, that is the first one.
-  job.gpu.index = gpus.size() == 1 ? 0 : static_cast<int>(world.local_rank());
+  return gpus.size() == 1 ? 0 : static_cast<int>(world.local_rank());
 }
 
-namespace {
-
-/// Empty where it loads.
-std::string trouble_of_nccl() {
+/// What a rank says of its NCCL; both empty where all is well.
+struct NcclWords {
+  std::string trouble;  // it does not load
+  std::string lacks;    // it works without
+};
+NcclWords words_of_nccl() {
   try {
-    comm::load_nccl();
-    return {};
+    const comm::NcclApi api = comm::load_nccl();
+    if (api.can_register()) return {};
+    return {"", format("NCCL {} has no ncclCommRegister and copies through its own buffers",
+                       nccl_version(api))};
   } catch (const UserError& error) {
-    return error.what();
+    return {error.what(), ""};
   }
+}
+
+/// "rank 1: what it says", of the first that says something; all call together.
+std::string first_word(comm::World& world, const std::string& own) {
+  const std::vector<std::string> words = world.all_gather(own);
+  const auto first = std::ranges::find_if(words, [](const auto& word) { return !word.empty(); });
+  return first == words.end() ? "" : format("rank {}: {}", first - words.begin(), *first);
 }
 
 /// For the start-up table.
@@ -159,37 +173,61 @@ std::string words_of_ranks(const Job& job) {
   if (job.ranks() == 1) return {};
   const std::string shared =
       gpu.ranks == 1 ? "" : format(" by each of {} ranks that share it", gpu.ranks);
-  if (gpu.between == GpuPlace::Between::nccl) return shared + "; between ranks by NCCL";
+  if (gpu.between == Between::nccl)
+    return shared + "; between ranks by NCCL" +
+           (gpu.what_nccl_lacks.empty() ? "" : format(" ({})", gpu.what_nccl_lacks));
   if (gpu.why_not_nccl.empty()) return shared;
-  return format("{}; between ranks by way of the host ({})", shared, gpu.why_not_nccl);
+  return format("{}; between ranks by way of the host{} ({})", shared,
+                gpu.between == Between::mpi ? ", messages from the device by MPI" : "",
+                gpu.why_not_nccl);
+}
+
+/// Stages pass messages.
+enum class Stages : std::uint8_t { one, several };
+
+void settle(GpuPlace& place, Stages stages, comm::World& world) {
+  const machine::CudaFacts facts = cuda_facts();
+  const machine::CudaDevice& gpu = facts.devices.at(static_cast<std::size_t>(place.index));
+  const std::string host = comm::own_placement().host, own = format("{} {}", host, gpu.bus_id);
+  place.ranks = std::ranges::count(world.all_gather(own), own);
+  // What NCCL takes for one host, a variable of its own can say.
+  const char* const host_of_nccl = std::getenv("NCCL_HOSTID");
+  const std::string nccl_place =
+      format("{} {}", host_of_nccl == nullptr ? host : host_of_nccl, gpu.bus_id);
+  const bool shares = std::ranges::count(world.all_gather(nccl_place), nccl_place) > 1;
+  // Two stages that shared one GPU by NCCL never came to their first step: whether they do now, or
+  // with a GPU each, nobody has seen (tests/bench/results/gpu.md). scripts/gpu-check tries.
+  const bool may_send = stages == Stages::one || std::getenv("FOURFOLD_STAGES_BY_NCCL") != nullptr;
+  const NcclWords words = shares || !may_send ? NcclWords{} : words_of_nccl();
+  place.why_not_nccl = first_word(world, shares      ? "it shares its GPU with another rank"
+                                         : !may_send ? "stages are not known to work by NCCL"
+                                                     : words.trouble);
+  place.what_nccl_lacks = first_word(world, words.lacks);
+  const std::string why_not_mpi =
+      first_word(world, comm::mpi_takes_device_memory() ? "" : "MPI takes no device memory");
+  place.between = place.why_not_nccl.empty() ? Between::nccl
+                  : why_not_mpi.empty()      ? Between::mpi
+                                             : Between::host;
 }
 
 }  // namespace
 
+void take_gpu(Job& job, const comm::World& world) {
+  if (job.device == Device::cuda) job.gpu.index = own_gpu(world);
+}
+
 void settle_gpus(Job& job, comm::World& world) {
-  if (job.device == Device::cpu) return;
-  const machine::CudaFacts facts = cuda_facts();
-  const machine::CudaDevice& gpu = facts.devices.at(static_cast<std::size_t>(job.gpu.index));
-  const std::string host = comm::own_placement().host, own = format("{} {}", host, gpu.bus_id);
-  job.gpu.ranks = std::ranges::count(world.all_gather(own), own);
-  // What NCCL takes for one host, a variable of its own can say.
-  const char* const host_of_nccl = std::getenv("NCCL_HOSTID");
-  const std::string place =
-      format("{} {}", host_of_nccl == nullptr ? host : host_of_nccl, gpu.bus_id);
-  const bool shares = std::ranges::count(world.all_gather(place), place) > 1;
-  // Two stages that shared one GPU by NCCL never came to their first step: whether they do now, or
-  // with a GPU each, nobody has seen (tests/bench/results/gpu.md). scripts/gpu-check tries.
-  const bool may_send = job.plan.edges.empty() || std::getenv("FOURFOLD_STAGES_BY_NCCL") != nullptr;
-  const std::vector<std::string> obstacles =
-      world.all_gather(shares      ? "it shares its GPU with another rank"
-                       : !may_send ? "stages are not known to work by NCCL"
-                                   : trouble_of_nccl());
-  const auto first =
-      std::ranges::find_if(obstacles, [](const auto& text) { return !text.empty(); });
-  if (first == obstacles.end())
-    job.gpu.between = GpuPlace::Between::nccl;
-  else
-    job.gpu.why_not_nccl = format("rank {}: {}", first - obstacles.begin(), *first);
+  if (job.device == Device::cuda)
+    settle(job.gpu, job.plan.edges.empty() ? Stages::one : Stages::several, world);
+}
+
+GpuPlace place_gpu(comm::World& world) {
+  if (const machine::CudaFacts facts = cuda_facts(); facts.state != CudaState::ready)
+    throw UserError(ExitCode::environment, trouble(facts));
+  GpuPlace place;
+  place.index = own_gpu(world);
+  settle(place, Stages::one, world);
+  return place;
 }
 
 std::unique_ptr<CudaForThreads> open_for_threads(const Job& job) {
@@ -220,8 +258,7 @@ void check_memory(const Job& job, std::int64_t ranks_here, std::int64_t beside_b
 std::unique_ptr<run::Backend> make_backend(const Job& job, comm::World* world,
                                            const std::string& data_name, CudaForThreads* shared) {
   if (shared != nullptr) return shared->make_backend(*world);
-  if (job.device == Device::cuda)
-    return make_cuda_backend(job.gpu.index, world, job.gpu.between == GpuPlace::Between::nccl);
+  if (job.device == Device::cuda) return make_cuda_backend(job.gpu.index, world, job.gpu.between);
   return std::make_unique<run::CpuBackend>(
       run::CpuOptions{.threads = job.target.threads, .world = world, .data_name = data_name});
 }

@@ -23,9 +23,9 @@ enum class Device : std::uint8_t { cpu, cuda };
 struct GpuPlace {
   int index = 0;
   std::int64_t ranks = 1;  // that it serves, of all processes
-  /// How tensors pass between ranks that are processes.
-  enum class Between : std::uint8_t { nccl, host } between = Between::host;
-  std::string why_not_nccl;  // "rank 1: libnccl.so.2 ..."
+  Between between = Between::host;
+  std::string why_not_nccl;     // "rank 1: libnccl.so.2 ..."
+  std::string what_nccl_lacks;  // "rank 1: NCCL 2.19.3 has no ncclCommRegister"
 };
 
 /// Settles run.device for a job of so many ranks. `auto` is a GPU where this build and this machine
@@ -44,6 +44,9 @@ void take_gpu(Job& job, const comm::World& world);
 /// Then counts the ranks that have taken the same GPU, and settles how tensors pass between ranks:
 /// by NCCL where each has a GPU to itself and all of them load it. All call together.
 void settle_gpus(Job& job, comm::World& world);
+/// Both, for ranks that have no job: to measure what passes between them, or to look at them.
+/// Errors: also where no GPU answers. All call together.
+GpuPlace place_gpu(comm::World& world);
 
 /// For the ranks of a job that are threads, before they start; null where they share no device.
 /// Errors: UserError(environment) for more ranks than can share one.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "base/text.h"
 
@@ -78,6 +79,27 @@ void judge(CudaFacts& facts, CudaAnswer answer) {
     facts.state = CudaState::no_device;
   else
     facts.state = facts.devices.front().is_built ? CudaState::ready : CudaState::wrong_architecture;
+}
+
+std::string_view short_name(GpuWay way) {
+  switch (way) {
+    case GpuWay::unknown:
+      return "?";
+    case GpuWay::nvlink:
+      return "NVL";
+    case GpuWay::board:
+    case GpuWay::one_switch:
+      return "PIX";
+    case GpuWay::switches:
+      return "PXB";
+    case GpuWay::host_bridge:
+      return "PHB";
+    case GpuWay::numa_node:
+      return "NODE";
+    case GpuWay::system:
+      return "SYS";
+  }
+  fail_internal("every way between GPUs has a name");
 }
 
 std::string trouble(const CudaFacts& facts) {

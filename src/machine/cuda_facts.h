@@ -28,6 +28,27 @@ struct CudaDevice {
   bool is_built = true;  // whether this build has code for it
 };
 
+/// How two GPUs of a host lie to each other, the nearest first; the words are those of `nvidia-smi
+/// topo`.
+enum class GpuWay : std::uint8_t {
+  unknown,
+  nvlink,       // "NVL"
+  board,        // one board: "PIX" as well
+  one_switch,   // at most one PCIe switch: "PIX"
+  switches,     // several PCIe switches: "PXB"
+  host_bridge,  // by way of the CPU's PCIe host bridge: "PHB"
+  numa_node,    // between host bridges of one NUMA node: "NODE"
+  system        // between NUMA nodes: "SYS"
+};
+std::string_view short_name(GpuWay way);
+
+/// What one GPU finds of another one.
+struct GpuLink {
+  GpuWay way = GpuWay::unknown;
+  bool reaches = false;  // reads and writes its memory itself
+  bool operator==(const GpuLink&) const = default;
+};
+
 /// A library that goes with CUDA: as its headers were when this was built, and as it is loaded now;
 /// empty where the build does not use it, or it cannot be loaded.
 struct CudaLibrary {

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <span>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/reduction.h"
 
 namespace fourfold::measure {
 namespace {
@@ -35,50 +37,6 @@ void send_and_receive(comm::World& world, Rank peer, std::span<std::byte> bytes)
   }
 }
 
-/// One call of an exchange on memory of its own: two halves, so that all kinds have room.
-class Caller {
- public:
-  Caller(comm::World& world, const Exchange& exchange, std::int64_t most_bytes)
-      : world_(world),
-        kind_(exchange.kind),
-        members_(members_of(world, exchange)),
-        memory_(static_cast<std::size_t>(2 * most_bytes)) {
-    has_peer_ = members_.back().index() < world.size();
-    if (kind_ == "send") return;
-    require(has_peer_, "groups tile the ranks");
-    const comm::GroupSpec spec{format("bench {} {}", exchange.ranks, exchange.stride), members_,
-                               most_bytes};
-    world.create_groups({&spec, 1});
-    group_ = &world.group(members_, spec.name);
-  }
-
-  void call(std::size_t bytes) {
-    const std::span<std::byte> from(memory_.data(), bytes), to(from.data() + bytes, bytes);
-    const std::size_t share = bytes / members_.size();
-    if (!has_peer_) return;  // a last rank of an odd number
-    if (kind_ == "send")
-      send_and_receive(world_, members_[members_[0] == world_.rank() ? 1 : 0], from);
-    else if (kind_ == "all_reduce")
-      group_->all_reduce(from, DType::f32, Reduction::sum);
-    else if (kind_ == "reduce_scatter")
-      group_->reduce_scatter(from, to.first(share), DType::f32, Reduction::sum);
-    else if (kind_ == "all_gather")
-      group_->all_gather(from.first(share), to);
-    else if (kind_ == "all_to_all")
-      group_->all_to_all(from, to);
-    else
-      fail_internal("an exchange is of a kind that machines list");
-  }
-
- private:
-  comm::World& world_;
-  std::string kind_;
-  std::vector<Rank> members_;
-  std::vector<std::byte> memory_;
-  bool has_peer_ = true;
-  comm::Group* group_ = nullptr;
-};
-
 }  // namespace
 
 std::vector<Exchange> exchanges_of(std::int64_t world, std::int64_t host_ranks) {
@@ -96,25 +54,85 @@ std::vector<Exchange> exchanges_of(std::int64_t world, std::int64_t host_ranks) 
   return all;
 }
 
-ExchangeTimes measure_exchange(comm::World& world, const Exchange& exchange,
+std::vector<std::int64_t> usual_sizes() {
+  return {1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24};
+}
+std::vector<std::int64_t> quick_sizes() {
+  return {1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14};
+}
+
+double ring_share(const Exchange& exchange) {
+  if (exchange.kind == "send") return 1;
+  const auto ranks = static_cast<double>(exchange.ranks);
+  return (exchange.kind == "all_reduce" ? 2 : 1) * (ranks - 1) / ranks;
+}
+
+void HostCarrier::prepare(const Exchange& exchange, const std::vector<Rank>& members,
+                          std::int64_t most_bytes) {
+  kind_ = exchange.kind;
+  members_ = members;
+  memory_.resize(static_cast<std::size_t>(2 * most_bytes));
+  if (kind_ == "send") return;
+  const comm::GroupSpec spec{format("bench {} {}", exchange.ranks, exchange.stride), members,
+                             most_bytes};
+  world_.create_groups({&spec, 1});
+  group_ = &world_.group(members, spec.name);
+}
+
+void HostCarrier::call(std::size_t bytes) {
+  const std::span<std::byte> from(memory_.data(), bytes), to(from.data() + bytes, bytes);
+  const std::size_t share = bytes / members_.size();
+  if (kind_ == "send")
+    send_and_receive(world_, members_[members_[0] == world_.rank() ? 1 : 0], from);
+  else if (kind_ == "all_reduce")
+    group_->all_reduce(from, DType::f32, Reduction::sum);
+  else if (kind_ == "reduce_scatter")
+    group_->reduce_scatter(from, to.first(share), DType::f32, Reduction::sum);
+  else if (kind_ == "all_gather")
+    group_->all_gather(from.first(share), to);
+  else if (kind_ == "all_to_all")
+    group_->all_to_all(from, to);
+  else
+    fail_internal("an exchange is of a kind that machines list");
+}
+
+ExchangeTimes measure_exchange(comm::World& world, Carrier& carrier, const Exchange& exchange,
                                const std::vector<std::int64_t>& sizes_bytes, double seconds_each) {
   const std::int64_t even = exchange.ranks * size_bytes(DType::f32);
-  Caller caller(world, exchange, *std::max_element(sizes_bytes.begin(), sizes_bytes.end()) + even);
+  const std::vector<Rank> members = members_of(world, exchange);
+  const bool has_peer = members.back().index() < world.size();
+  require(has_peer || exchange.kind == "send", "groups tile the ranks");
+  carrier.prepare(exchange, members,
+                  *std::max_element(sizes_bytes.begin(), sizes_bytes.end()) + even);
   ExchangeTimes times{exchange, {}, 0, {}};
   std::vector<double> spreads;
   const double ways = exchange.kind == "send" ? 2 : 1;
   for (const std::int64_t size : sizes_bytes) {
     const std::int64_t bytes = std::max(size / even, std::int64_t{1}) * even;
-    const Timing timing =
-        time_together(world, seconds_each, [&] { caller.call(static_cast<std::size_t>(bytes)); });
+    if (!times.samples.empty() && times.samples.back().bytes == static_cast<double>(bytes))
+      continue;
+    const Timing timing = time_together(
+        world, seconds_each,
+        [&] {
+          if (has_peer) carrier.call(static_cast<std::size_t>(bytes));
+        },
+        [&] { carrier.settle(); });
     times.samples.push_back({static_cast<double>(bytes), timing.median_s / ways});
     spreads.push_back(timing.spread());
     if (times.samples.size() > 1 && timing.median_s > long_s) break;
   }
   std::sort(spreads.begin(), spreads.end());
   times.spread = spreads[spreads.size() / 2];
-  times.fit = fit_line(times.samples);
+  const TimedBytes& first = times.samples.front();
+  times.fit = times.samples.size() == 1 ? LineFit{0, first.bytes / first.seconds, 0}
+                                        : fit_line(times.samples);
   return times;
+}
+
+ExchangeTimes measure_exchange(comm::World& world, const Exchange& exchange,
+                               const std::vector<std::int64_t>& sizes_bytes, double seconds_each) {
+  HostCarrier carrier(world);
+  return measure_exchange(world, carrier, exchange, sizes_bytes, seconds_each);
 }
 
 }  // namespace fourfold::measure

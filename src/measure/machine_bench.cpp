@@ -144,10 +144,7 @@ void check_places(comm::World& world) {
 
 std::vector<ExchangeTimes> measure_exchanges(const Team& team) {
   comm::World& world = team.world;
-  const std::vector<std::int64_t> sizes =
-      team.options.is_quick ? std::vector<std::int64_t>{1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14}
-                            : std::vector<std::int64_t>{1 << 12, 1 << 14, 1 << 16, 1 << 18,
-                                                        1 << 20, 1 << 22, 1 << 24};
+  const std::vector<std::int64_t> sizes = team.options.is_quick ? quick_sizes() : usual_sizes();
   std::vector<ExchangeTimes> all;
   for (const Exchange& exchange : exchanges_of(static_cast<std::int64_t>(world.size()),
                                                static_cast<std::int64_t>(world.local_size())))

@@ -20,7 +20,10 @@ struct Timing {
 
 /// Calls `body` on all ranks for about `seconds`, at least three rounds, each as many calls as take
 /// a fifth of a millisecond; one round goes before to warm up. All ranks call together, as often as
-/// each other, and get the same figures.
-Timing time_together(comm::World& world, double seconds, const std::function<void()>& body);
+/// each other, and get the same figures. Where `body` only enqueues, `settle` waits for what it has
+/// enqueued, at the end of each round.
+Timing time_together(
+    comm::World& world, double seconds, const std::function<void()>& body,
+    const std::function<void()>& settle = [] {});
 
 }  // namespace fourfold::measure

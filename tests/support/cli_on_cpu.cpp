@@ -12,6 +12,7 @@
 #include "kernels/cuda/target.h"
 #include "measure/cuda/device_kernels.h"
 #include "run/cuda/shared_gpu_backend.h"
+#include "run/cuda/staged_world.h"
 #include "unit/run/cuda/fake_gpu.h"
 
 namespace fourfold::test {
@@ -64,6 +65,17 @@ class BackendOnFakeGpu : private OpenGpu, public run::cuda::CudaBackend {
   }
 };
 
+class FakeDeviceOfRank : public job::DeviceOfRank {
+ public:
+  explicit FakeDeviceOfRank(comm::World& world) : carries_(open_.gpu, world) {}
+  run::cuda::Device& device() override { return open_.gpu; }
+  comm::DeviceWorld& carries() override { return carries_; }
+
+ private:
+  OpenGpu open_;
+  run::cuda::StagedWorld carries_;
+};
+
 class FakeGpuForThreads : private OpenGpu, public job::CudaForThreads {
  public:
   FakeGpuForThreads() {
@@ -103,6 +115,21 @@ machine::CudaFacts cuda_facts() {
   return facts;
 }
 
+/// Pairs of GPUs are joined by NVLink, and what is further away by the system.
+std::vector<machine::GpuLink> cuda_links(const std::string& bus_id,
+                                         const std::vector<std::string>& others) {
+  const auto pair_of = [](const std::string& id) {
+    return std::stoi(id.substr(5, 2), nullptr, 16) / 2;
+  };
+  std::vector<machine::GpuLink> links;
+  for (const std::string& other : others)
+    if (pair_of(other) == pair_of(bus_id))
+      links.push_back({machine::GpuWay::nvlink, true});
+    else
+      links.push_back({machine::GpuWay::system, false});
+  return links;
+}
+
 std::vector<machine::CudaLibrary> cuda_libraries() {
   const std::string& version = test::fake_cuda().library_version;
   return {{"cuBLASLt", version, version}};
@@ -128,8 +155,12 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
   return kernels::cuda::known_implementations(row, dtype);
 }
 
-std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World* world, bool /*by_nccl*/) {
+std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World* world, Between) {
   return std::make_unique<test::BackendOnFakeGpu>(world);
+}
+
+std::unique_ptr<DeviceOfRank> open_device_of_rank(int, comm::World& world, Between) {
+  return std::make_unique<test::FakeDeviceOfRank>(world);
 }
 
 std::unique_ptr<CudaForThreads> open_cuda_for_threads() {

@@ -109,6 +109,7 @@ struct State {
   std::set<std::pair<std::size_t, std::string>> blocked;
   std::map<std::size_t, NcclResult> broken;
   std::set<void*> allocations;
+  std::set<std::pair<FakeComm*, void*>> registered;
   std::size_t ids = 0;
 };
 State* state = nullptr;
@@ -504,9 +505,35 @@ NcclResult mem_alloc(void** memory, std::size_t bytes) {
 }
 NcclResult mem_free(void* memory) {
   const std::lock_guard lock(state->mutex);
+  // Memory is given back when no communicator works in it.
+  for (const auto& [comm, registered] : state->registered)
+    if (registered == memory && comm->is_alive) return NcclResult::invalid_usage;
   if (state->allocations.erase(memory) == 0) return NcclResult::invalid_argument;
   ::operator delete(memory);
   return NcclResult::success;
+}
+
+NcclResult comm_register(NcclComm handle, void* memory, std::size_t bytes, void** made) {
+  std::unique_lock lock(state->mutex);
+  FakeComm* comm = comm_of(handle);
+  if (usable(comm) == NcclResult::invalid_argument) return NcclResult::invalid_argument;
+  const std::size_t members = comm->clique->members.size();
+  if (const auto ordered =
+          note("ncclCommRegister", format("register {} on {} ranks", bytes, members), lock))
+    return *ordered;
+  if (!state->allocations.contains(memory)) return NcclResult::invalid_argument;
+  state->registered.insert({comm, memory});
+  *made = memory;
+  return NcclResult::success;
+}
+NcclResult comm_deregister(NcclComm handle, void* made) {
+  std::unique_lock lock(state->mutex);
+  FakeComm* comm = comm_of(handle);
+  // As in NCCL, where the handle lies in memory of the communicator.
+  if (usable(comm) == NcclResult::invalid_argument) return NcclResult::invalid_argument;
+  note("ncclCommDeregister", "deregister", lock);
+  return state->registered.erase({comm, made}) == 1 ? NcclResult::success
+                                                    : NcclResult::invalid_argument;
 }
 
 }  // namespace
@@ -539,7 +566,15 @@ comm::NcclApi FakeNccl::api() const {
           .send = send,
           .recv = recv,
           .mem_alloc = mem_alloc,
-          .mem_free = mem_free};
+          .mem_free = mem_free,
+          .comm_register = comm_register,
+          .comm_deregister = comm_deregister};
+}
+comm::NcclApi FakeNccl::api_without_registration() const {
+  comm::NcclApi api = this->api();
+  api.comm_register = nullptr;
+  api.comm_deregister = nullptr;
+  return api;
 }
 
 void FakeNccl::fail(std::size_t rank, const std::string& function, NcclResult result) {
@@ -562,6 +597,11 @@ std::size_t FakeNccl::num_alive() const {
   const std::lock_guard lock(state->mutex);
   return static_cast<std::size_t>(
       std::ranges::count_if(state->comms, [](const auto& comm) { return comm->is_alive; }));
+}
+std::size_t FakeNccl::num_registered() const {
+  const std::lock_guard lock(state->mutex);
+  return static_cast<std::size_t>(std::ranges::count_if(
+      state->registered, [](const auto& one) { return one.first->is_alive; }));
 }
 std::size_t FakeNccl::num_allocations() const {
   const std::lock_guard lock(state->mutex);

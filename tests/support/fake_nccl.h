@@ -39,6 +39,11 @@ class FakeNccl {
   std::vector<std::string> calls(std::size_t rank) const;
   /// Communicators that were made and are neither destroyed nor aborted.
   std::size_t num_alive() const;
+  /// The table of a library that cannot register memory.
+  comm::NcclApi api_without_registration() const;
+
+  /// Memory that is registered with communicators which are alive, each counted.
+  std::size_t num_registered() const;
   /// Allocations that were not freed.
   std::size_t num_allocations() const;
   /// With which settings a rank made its communicators, in their order.

@@ -23,4 +23,8 @@ int ncclSend(void) { return 115; }
 int ncclRecv(void) { return 116; }
 int ncclMemAlloc(void) { return 117; }
 int ncclMemFree(void) { return 118; }
+#ifndef NCCL_CANNOT_REGISTER
+int ncclCommRegister(void) { return 119; }
+#endif
+int ncclCommDeregister(void) { return 120; }
 #endif

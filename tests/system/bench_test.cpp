@@ -11,6 +11,8 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "machine/known_clusters.h"
+#include "machine/mesh_bandwidth.h"
 
 namespace fourfold {
 namespace {
@@ -126,10 +128,112 @@ TEST_F(Bench, options_that_a_machine_does_not_take_are_refused) {
   EXPECT_EQ(run("bench machine configs/paper/gpt-80b.yaml --quick"), 5);
   EXPECT_TRUE(printed("the step of the configuration takes ") && printed("fewer layers")) << text_;
   EXPECT_EQ(run("bench copy --quick"), 2);
-  EXPECT_TRUE(printed("--ranks and --quick go with machine, --job with machine, step or reshard"))
+  EXPECT_TRUE(printed("--ranks and --quick go with machine or collectives, --job with these"))
       << text_;
   EXPECT_EQ(run("bench machine --job --ranks 2"), 2);
   EXPECT_TRUE(printed("--job takes its ranks from the launcher")) << text_;
+}
+
+TEST_F(Bench, collectives_of_all_ranks_and_of_each_axis_stand_beside_a_machines_links) {
+  ASSERT_EQ(run("bench collectives --quick --grid 2x1x1x2 --machine perlmutter-40gb"), 0) << text_;
+  EXPECT_TRUE(printed("4 ranks on 1 host: threads of one process; beside ")) << text_;
+  // Kind, group, ranks, stride.
+  for (const char* line :
+       {"\nall_reduce +world +4 +1 ", "\nreduce_scatter +x +2 +1 ", "\nall_to_all +data +2 +2 ",
+        "\nsend +data +2 +2 ", "\nall_gather +data +2 +2 .*[0-9]%"})
+    EXPECT_TRUE(std::regex_search(text_, std::regex(line))) << line << text_;
+  EXPECT_FALSE(std::regex_search(text_, std::regex("\nall_reduce +[yz] "))) << text_;
+  EXPECT_TRUE(printed("GB/s: what each rank sends, if its group is a ring")) << text_;
+}
+
+TEST_F(Bench, collectives_are_json_of_kinds_sizes_and_links) {
+  ASSERT_EQ(run("bench collectives --grid 4x1x1x2 --kind all_reduce,send --sizes 1KiB,4000B "
+                "--seconds 0.001 --machine perlmutter-40gb --format json"),
+            0)
+      << text_;
+  const Json json = parse_json(text_, "printed");
+  EXPECT_EQ(json.find("ranks")->as_integer(), 8);
+  EXPECT_EQ(json.find("hosts")->as_integer(), 1);
+  EXPECT_EQ(json.find("carried_by")->as_string(), "threads of one process");
+  EXPECT_EQ(json.find("machine")->as_string(), "perlmutter-40gb");
+  const std::vector<Json>& results = json.find("results")->items();
+  ASSERT_EQ(results.size(), 3U * 2 * 2);  // world, x and data; two kinds; two sizes
+  const machine::Cluster machine = machine::load_cluster("perlmutter-40gb");
+  for (const Json& result : results) {
+    const double seconds = result.find("median_s")->as_double();
+    const auto bytes = static_cast<double>(result.find("bytes")->as_integer());
+    const std::int64_t ranks = result.find("ranks")->as_integer(),
+                       stride = result.find("stride")->as_integer();
+    EXPECT_GT(seconds, 0);
+    const bool is_send = result.find("kind")->as_string() == "send";
+    const double share =
+        is_send ? 1 : 2 * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+    EXPECT_DOUBLE_EQ(result.find("ring_bytes_per_s")->as_double(), share * bytes / seconds);
+    EXPECT_DOUBLE_EQ(result.find("link_bytes_per_s")->as_double(),
+                     machine::axis_bytes_per_s(machine, {ranks, stride}));
+  }
+  EXPECT_EQ(results[0].find("group")->as_string(), "world");
+  EXPECT_EQ(results[0].find("ranks")->as_integer(), 8);
+  EXPECT_EQ(results[0].find("bytes")->as_integer(), 1024);
+  EXPECT_EQ(results[11].find("group")->as_string(), "data");
+  EXPECT_EQ(results[11].find("stride")->as_integer(), 4);
+  EXPECT_EQ(results[11].find("bytes")->as_integer(), 4000);
+}
+
+TEST_F(Bench, an_axis_of_all_ranks_is_the_group_of_all_and_no_machine_is_null) {
+  ASSERT_EQ(run("bench collectives --quick --ranks 2 --grid 1x2x1x1 --kind send --format json"), 0)
+      << text_;
+  const Json json = parse_json(text_, "printed");
+  const std::vector<Json>& results = json.find("results")->items();
+  ASSERT_EQ(results.size(), 5U);
+  EXPECT_EQ(results[0].find("group")->as_string(), "world, y");
+  EXPECT_EQ(results[0].find("link_bytes_per_s")->kind(), Json::Kind::null);
+}
+
+TEST_F(Bench, collectives_are_measured_between_the_processes_of_a_launcher) {
+  const std::string command = format(
+      "mpirun -np 2 --oversubscribe --bind-to none --allow-run-as-root {} bench collectives --job "
+      "--quick --grid 1x1x2x1 > {} 2>&1",
+      FOURFOLD_BINARY, path("printed"));
+  ASSERT_EQ(std::system(command.c_str()), 0) << read_file(path("printed"));
+  const std::string text = read_file(path("printed"));
+  EXPECT_TRUE(std::regex_search(text, std::regex("2 ranks on 1 host: Open MPI"))) << text;
+  EXPECT_TRUE(std::regex_search(text, std::regex("\nall_to_all +world, z +2 +1 "))) << text;
+  EXPECT_EQ(text.find("GB/s: what"), text.rfind("GB/s: what")) << "one rank prints";
+}
+
+TEST_F(Bench, a_job_that_does_not_fit_the_grid_ends_with_one_message) {
+  const std::string command = format(
+      "mpirun -np 2 --oversubscribe --bind-to none --allow-run-as-root {} bench collectives --job "
+      "--quick --grid 2x2x1x1 > {} 2>&1",
+      FOURFOLD_BINARY, path("printed"));
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  const std::string text = read_file(path("printed"));
+  const std::string message = "the grid has 4 ranks, and there are 2; start 4";
+  EXPECT_NE(text.find(message), std::string::npos) << text;
+  EXPECT_EQ(text.find(message), text.rfind(message)) << text;
+}
+
+TEST_F(Bench, collectives_that_make_no_sense_are_refused_with_what_would) {
+  const auto refused = [&](const std::string& words, int code, const std::string& part) {
+    EXPECT_EQ(run("bench " + words), code) << text_;
+    EXPECT_TRUE(printed(part)) << text_;
+  };
+  refused("collectives --grid 2x2", 2, "--grid 2x2: expected the sizes of x, y, z and data");
+  refused("collectives --grid 2x0x1x1", 2, "expected the sizes of x, y, z and data");
+  refused("collectives --grid 2x2x1x1 --ranks 2", 2, "the grid has 4 ranks, and there are 2");
+  refused("collectives --ranks 1", 2, "collectives need two ranks or more");
+  refused("collectives --grid 64x64x1x1", 2, "are more than the 1024 that are threads");
+  refused("collectives --sizes 3", 2, "--sizes 3: expected sizes from 4 bytes to 4.00 GiB");
+  refused("collectives --kind broadcast", 2, "broadcast");
+  refused("collectives --machine nowhere", 2, "nowhere");
+  refused("collectives --ranks 2 --machine nowhere.yaml", 2, "nowhere.yaml");
+  refused("collectives configs/gpt-tiny.yaml", 2, "leave CONFIG, --set, --dtype and --threads out");
+  refused("collectives --device cuda", 2, "start them with mpirun or srun and say --job");
+  refused("collectives --job", 2, "--job measures the processes of a launcher");
+  refused("collectives -o x.yaml", 2, "--output goes with gemm, kernels or machine");
+  refused("machine --grid 2x1x1x1", 2, "--grid, --kind, --sizes and --machine go with collectives");
 }
 
 TEST_F(Bench, tensors_pass_between_meshes_of_rank_threads) {

@@ -198,6 +198,43 @@ TEST_F(Screens, a_doctor_warns_with_advice_and_ends_with_13_where_nothing_works)
 #endif
 }
 
+TEST_F(Screens, a_doctor_shows_the_ranks_of_a_job_in_one_table) {
+  const Outcome outcome = in_a_file(
+      format("mpirun -np 3 --oversubscribe --bind-to none --allow-run-as-root {} doctor --job",
+             FOURFOLD_BINARY));
+  ASSERT_EQ(outcome.code, 0) << outcome.written;
+  const std::string& text = outcome.written;
+  EXPECT_TRUE(std::regex_search(text, std::regex("3 ranks on 1 host, 3 each; Open MPI v[0-9.]+, "
+                                                 "which takes no memory of devices\n")))
+      << text;
+  const std::regex row("\n +([0-9]+)  [^ ]+ +[0-9,-]+ +");
+  std::string ranks;
+  for (auto at = std::sregex_iterator(text.begin(), text.end(), row); at != std::sregex_iterator();
+       ++at)
+    ranks += (*at)[1];
+  EXPECT_EQ(ranks, "012") << "each once, by one rank\n" << text;
+  EXPECT_NE(text.find("\nno GPU: "), std::string::npos) << text;
+  EXPECT_NE(text.find("all ranks can work together"), std::string::npos) << text;
+}
+
+TEST_F(Screens, a_doctor_says_where_mpi_takes_memory_of_devices) {
+  const Outcome outcome = in_a_file(
+      format("mpirun -np 2 --oversubscribe --bind-to none --allow-run-as-root -x LD_PRELOAD={} {} "
+             "doctor --job",
+             FOURFOLD_CUDA_AWARE_MPI, FOURFOLD_BINARY));
+  EXPECT_EQ(outcome.code, 0) << outcome.written;
+  EXPECT_NE(outcome.written.find(", which takes memory of devices\n"), std::string::npos)
+      << outcome.written;
+}
+
+TEST_F(Screens, a_doctor_of_a_job_needs_a_launcher) {
+  const Outcome outcome = in_a_file(format("{} doctor --job", FOURFOLD_BINARY));
+  EXPECT_EQ(outcome.code, 2) << outcome.written;
+  EXPECT_NE(outcome.written.find("--job looks at the processes of a launcher, and none started"),
+            std::string::npos)
+      << outcome.written;
+}
+
 /// What bash offers for a command line that ends in its last word.
 TEST_F(Screens, bash_completes_commands_options_keys_and_values) {
   const auto offered = [&](const std::string& words) {
@@ -211,6 +248,11 @@ TEST_F(Screens, bash_completes_commands_options_keys_and_values) {
   };
   EXPECT_EQ(offered("trai"), "train\n");
   EXPECT_EQ(offered("doc"), "doctor\n");
+  EXPECT_EQ(offered("doctor --j"), "--job\n");
+  EXPECT_EQ(offered("bench coll"), "collectives\n");
+  EXPECT_EQ(offered("bench collectives --gr"), "--grid\n");
+  EXPECT_EQ(offered("bench collectives --kind all_r"), "all_reduce\n");
+  EXPECT_EQ(offered("bench collectives --machine perlmutter-8"), "perlmutter-80gb\n");
   EXPECT_EQ(offered("config che"), "check\n");
   EXPECT_EQ(offered("machines perl"), "perlmutter-40gb\nperlmutter-80gb\n");
   EXPECT_EQ(offered("train x.yaml --overw"), "--overwrite\n");

@@ -142,7 +142,8 @@ std::string shortened(const std::string& command) {
   if (command.find("fourfold bench kernels ") != std::string::npos &&
       command.find("--seconds") == std::string::npos)
     return command + " --seconds 0.001";
-  if (command.find("fourfold bench machine") != std::string::npos) return command + " --quick";
+  for (const char* measuring : {"fourfold bench machine", "fourfold bench collectives"})
+    if (command.find(measuring) != std::string::npos) return command + " --quick";
   if (command.find("fourfold train ") == std::string::npos) return command;
   static const std::regex stop("--stop-at [0-9]+");
   std::string few = "train.steps=3 --set sample.tokens=8";

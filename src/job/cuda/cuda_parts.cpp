@@ -8,6 +8,11 @@ machine::CudaFacts cuda_facts() {
   return kernels::cuda::facts();
 }
 
+std::vector<machine::GpuLink> cuda_links(const std::string& bus_id,
+                                         const std::vector<std::string>& others) {
+  return kernels::cuda::links(bus_id, others);
+}
+
 std::vector<machine::CudaLibrary> cuda_libraries() {
   return kernels::cuda::libraries();
 }

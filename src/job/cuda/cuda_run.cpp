@@ -27,21 +27,42 @@ class BackendOnDevice : private OpenDevice, public run::cuda::CudaBackend {
 
 /// With what passes between the ranks besides.
 struct OpenStaged : OpenDevice {
-  OpenStaged(int index, comm::World& world) : OpenDevice(index), view(*device, world) {}
+  OpenStaged(int index, comm::World& world, Between between)
+      : OpenDevice(index), view(*device, world, options_of(between)) {}
   run::cuda::StagedWorld view;
+
+ private:
+  static run::cuda::StagedOptions options_of(Between between) {
+    using Messages = run::cuda::StagedOptions::Messages;
+    run::cuda::StagedOptions options;
+    options.messages = between == Between::mpi ? Messages::of_device_memory : Messages::by_the_host;
+    return options;
+  }
 };
 struct OpenNccl : OpenDevice {
-  OpenNccl(int index, comm::World& world) : OpenDevice(index), view(world, comm::load_nccl()) {}
+  OpenNccl(int index, comm::World& world, Between /*nccl*/)
+      : OpenDevice(index), view(world, comm::load_nccl()) {}
   comm::NcclWorld view;
 };
 template <class Open>
 class BackendOfProcess : private Open, public run::cuda::CudaBackend {
  public:
-  BackendOfProcess(int index, comm::World& world)
-      : Open(index, world),
+  BackendOfProcess(int index, comm::World& world, Between between)
+      : Open(index, world, between),
         CudaBackend(
             *this->device,
             {.prepare = kernels::cuda::prepare, .world = &world, .device_world = &this->view}) {}
+};
+
+template <class Open>
+class OpenOfRank : public DeviceOfRank {
+ public:
+  OpenOfRank(int index, comm::World& world, Between between) : open_(index, world, between) {}
+  run::cuda::Device& device() override { return *open_.device; }
+  comm::DeviceWorld& carries() override { return open_.view; }
+
+ private:
+  Open open_;
 };
 
 class SharedByThreads : public CudaForThreads {
@@ -71,11 +92,18 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
   return kernels::cuda::known_implementations(row, dtype);
 }
 
-std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world, bool by_nccl) {
+std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world, Between between) {
   if (world == nullptr || world->size() == 1)
     return std::make_unique<BackendOnDevice>(device, world);
-  if (by_nccl) return std::make_unique<BackendOfProcess<OpenNccl>>(device, *world);
-  return std::make_unique<BackendOfProcess<OpenStaged>>(device, *world);
+  if (between == Between::nccl)
+    return std::make_unique<BackendOfProcess<OpenNccl>>(device, *world, between);
+  return std::make_unique<BackendOfProcess<OpenStaged>>(device, *world, between);
+}
+
+std::unique_ptr<DeviceOfRank> open_device_of_rank(int device, comm::World& world, Between between) {
+  if (between == Between::nccl)
+    return std::make_unique<OpenOfRank<OpenNccl>>(device, world, between);
+  return std::make_unique<OpenOfRank<OpenStaged>>(device, world, between);
 }
 
 std::unique_ptr<CudaForThreads> open_cuda_for_threads() {

@@ -6,6 +6,11 @@ machine::CudaFacts cuda_facts() {
   return {};
 }
 
+std::vector<machine::GpuLink> cuda_links(const std::string&,
+                                         const std::vector<std::string>& others) {
+  return std::vector<machine::GpuLink>(others.size());
+}
+
 std::vector<machine::CudaLibrary> cuda_libraries() {
   return {};
 }

@@ -13,7 +13,11 @@ std::vector<std::string> cuda_implementations(const std::string&, DType) {
   return {};
 }
 
-std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World*, bool) {
+std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World*, Between) {
+  throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
+}
+
+std::unique_ptr<DeviceOfRank> open_device_of_rank(int, comm::World&, Between) {
   throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
 }
 

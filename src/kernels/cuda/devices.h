@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "machine/cuda_facts.h"
 
@@ -12,6 +14,12 @@ namespace fourfold::kernels::cuda {
 /// Driver, runtime, devices in CUDA's order, and the judgement. Makes no context on any device, and
 /// never throws for what is absent. `libraries` is left empty.
 machine::CudaFacts facts();
+
+/// How a GPU lies to others of this host, by their bus ids: what NVML says, which knows GPUs that
+/// this process may not use too; without NVML whether CUDA lets one reach the other, where both are
+/// visible.
+std::vector<machine::GpuLink> links(const std::string& bus_id,
+                                    const std::vector<std::string>& others);
 
 /// cuBLASLt, cuDNN and NCCL: as built with, and as they are loaded. cuDNN and NCCL are loaded for
 /// it where they were not.

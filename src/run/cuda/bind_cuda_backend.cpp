@@ -59,6 +59,8 @@ void CudaBackend::bind(const program::Bundle& bundle) {
 
 std::byte* CudaBackend::allocate(std::int64_t bytes) {
   if (options_.allocate) return options_.allocate(bytes);
+  if (options_.device_world != nullptr)
+    if (std::byte* const memory = options_.device_world->allocate(bytes)) return memory;
   memory_.push_back(make_memory(device_, bytes));
   return memory_.back().get();
 }

@@ -69,6 +69,8 @@ SAME_FUNCTION(send, &ncclSend);
 SAME_FUNCTION(recv, &ncclRecv);
 SAME_FUNCTION(mem_alloc, &ncclMemAlloc);
 SAME_FUNCTION(mem_free, &ncclMemFree);
+SAME_FUNCTION(comm_register, &ncclCommRegister);
+SAME_FUNCTION(comm_deregister, &ncclCommDeregister);
 #undef SAME_FUNCTION
 
 static_assert(sizeof(NcclUniqueId) == sizeof(ncclUniqueId));

@@ -354,6 +354,58 @@ void graph(World& world, NcclWorld& device) {
   expect_sums(on_large, large.size());
 }
 
+/// Tensors in memory that NCCL has given and knows, at offsets that differ between the ranks: sums
+/// and a message, at once and in a graph that is launched again.
+void registered(World& world, NcclWorld& device) {
+  const GroupSpec spec = all_of(2);
+  device.create_groups({&spec, 1});
+  const std::size_t me = world.rank().index();
+  const Rank peer(1 - me);
+  const std::vector<Channel> channels = {{peer, 1, true}, {peer, 1, false}};
+  device.create_channels(channels);
+  constexpr std::size_t count = 1 << 18, bytes = count * sizeof(float);
+  const double before_s = now_in_s();
+  std::byte* const memory = device.allocate(std::int64_t{4} * bytes);
+  expect(memory != nullptr, "NCCL gives memory");
+  if (me == 0) std::printf("4 MiB and their registration took %.3f s\n", now_in_s() - before_s);
+  const std::span<std::byte> summed(memory + me * bytes, bytes), sent(memory + 2 * bytes, bytes),
+      taken(memory + 3 * bytes, bytes);
+  std::vector<float> own = numbers(count, me);
+  for (const auto& part : {summed, sent})
+    check_cuda(cudaMemcpy(part.data(), own.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  const Stream stream, out, in;
+  const auto sum = [&] {
+    device.group(spec.members, "all")
+        .enqueue({Group::Kind::all_reduce, DType::f32, Reduction::sum, {summed}, {summed}},
+                 stream.get());
+  };
+  sum();
+  device.send(peer, 1, sent, out.get());
+  device.recv(peer, 1, taken, in.get());
+  for (const Stream* one : {&stream, &out, &in}) finish(*one, device);
+  check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
+             "cudaStreamBeginCapture");
+  sum();
+  cudaGraph_t captured = nullptr;
+  check_cuda(cudaStreamEndCapture(stream.get(), &captured), "cudaStreamEndCapture");
+  cudaGraphExec_t program = nullptr;
+  check_cuda(cudaGraphInstantiate(&program, captured, 0), "cudaGraphInstantiate");
+  constexpr int launches = 2;
+  for (int i = 0; i < launches; ++i)
+    check_cuda(cudaGraphLaunch(program, stream.get()), "cudaGraphLaunch");
+  finish(stream, device);
+  cudaGraphExecDestroy(program);
+  cudaGraphDestroy(captured);
+  std::vector<float> got(count);
+  const std::vector<float> first = numbers(count, 0), second = numbers(count, 1);
+  check_cuda(cudaMemcpy(got.data(), summed.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  for (std::size_t i = 0; i < count; ++i)
+    expect(got[i] == (first[i] + second[i]) * (1 << launches),
+           format("element {} is reduced at once and in each launch, not {}", i, got[i]));
+  check_cuda(cudaMemcpy(got.data(), taken.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  expect(got == numbers(count, peer.index()), "the message is the peer's");
+}
+
 /// Both send first, and take two tags in another order than they were sent.
 void messages(World& world, NcclWorld& device) {
   const std::size_t me = world.rank().index();
@@ -444,11 +496,8 @@ void aborted(World& world, NcclWorld& device) {
 }
 
 const std::map<std::string, std::function<void(World&, NcclWorld&)>> cases = {
-    {"collectives", collectives},
-    {"graph", graph},
-    {"messages", messages},
-    {"killed", killed},
-    {"aborted", aborted}};
+    {"collectives", collectives}, {"graph", graph},   {"messages", messages},
+    {"registered", registered},   {"killed", killed}, {"aborted", aborted}};
 
 constexpr int refused = 77;
 constexpr unsigned most_s_of_a_case = 75;  // after which the kernel ends a process
@@ -537,7 +586,8 @@ TEST_P(NcclTwoOnDevice, two_processes_on_one_device) {
   EXPECT_EQ(ended.codes[1], GetParam() == "killed" ? -SIGKILL : 0) << ended.said;
 }
 INSTANTIATE_TEST_SUITE_P(Every, NcclTwoOnDevice,
-                         testing::Values("collectives", "graph", "messages", "killed", "aborted"),
+                         testing::Values("collectives", "graph", "messages", "registered", "killed",
+                                         "aborted"),
                          [](const auto& name) { return name.param; });
 
 }  // namespace

@@ -46,6 +46,16 @@ TEST(NcclApi, every_function_of_the_table_is_the_one_of_its_name) {
   EXPECT_EQ(number(api.recv(nullptr, 0, NcclType::f32, 0, nullptr, nullptr)), 116);
   EXPECT_EQ(number(api.mem_alloc(nullptr, 0)), 117);
   EXPECT_EQ(number(api.mem_free(nullptr)), 118);
+  ASSERT_TRUE(api.can_register());
+  EXPECT_EQ(number(api.comm_register(nullptr, nullptr, 0, nullptr)), 119);
+  EXPECT_EQ(number(api.comm_deregister(nullptr, nullptr)), 120);
+}
+
+TEST(NcclApi, a_library_that_cannot_register_memory_is_taken_without_that) {
+  const NcclApi api = load_nccl(PLAIN_NCCL);
+  EXPECT_EQ(nccl_version(api), "2.19.3");
+  EXPECT_FALSE(api.can_register());
+  EXPECT_EQ(api.comm_deregister, nullptr);
 }
 
 TEST(NcclApi, a_missing_library_is_one_clear_line) {

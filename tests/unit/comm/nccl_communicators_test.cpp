@@ -27,6 +27,7 @@ void do_all(World& world, NcclWorld& device, const std::function<void()>& when_m
   const std::vector<Channel> channels = {{peer, 4, true}, {peer, 4, false}};
   device.create_channels(channels);
   when_made();
+  device.allocate(4096);
   DeviceGroup& group = device.group(spec.members, "x");
   std::vector<std::byte> one(8), two(16), other(16), sent(8);
   FakeStream out, in;
@@ -59,6 +60,8 @@ TEST(NcclFaults, an_error_of_any_call_is_told_with_rank_call_and_words) {
       {"ncclCommInitRankConfig", "all 2 ranks", false},
       {"ncclCommSplit", "x of ranks 0 1", false},
       {"ncclMemAlloc", "x of ranks 0 1", false},
+      {"ncclMemAlloc", "4096 bytes of tensors"},
+      {"ncclCommRegister", "x of ranks 0 1"},
       {"ncclAllReduce", "x of ranks 0 1", false},
       {"ncclSend", "messages of tag 4 of ranks", false},
       {"ncclRecv", "messages of tag 4 of ranks", false},
@@ -321,7 +324,7 @@ TEST(NcclFaults, an_end_in_order_destroys_all_and_aborts_nothing) {
     const Calls calls = ranks.nccl.calls(rank);
     EXPECT_EQ(std::ranges::count(calls, "abort"), 0);
     EXPECT_EQ(Calls(calls.end() - 5, calls.end()),
-              (Calls{"destroy", "destroy", "destroy", "finalize", "destroy"}));
+              (Calls{"destroy", "deregister", "destroy", "finalize", "destroy"}));
   }
 }
 

@@ -34,7 +34,7 @@ class Ranks {
   void run(const std::function<void(World&, NcclWorld&)>& body) {
     ThreadJob job(count_);
     job.run([&](World& world) {
-      NcclWorld device(world, nccl.api(), options);
+      NcclWorld device(world, can_register ? nccl.api() : nccl.api_without_registration(), options);
       body(world, device);
       // All are done before one of them leaves.
       world.barrier();
@@ -55,6 +55,7 @@ class Ranks {
 
   FakeNccl nccl;
   NcclOptions options;
+  bool can_register = true;
 
  private:
   std::size_t count_;

@@ -227,6 +227,73 @@ TEST(NcclWorld, only_the_communicator_of_all_does_not_block_and_none_shares) {
   }
 }
 
+// --- memory
+
+/// Takes memory after a group and two channels were made, and exchanges in it.
+void exchange_in_own_memory(World& world, NcclWorld& device) {
+  const GroupSpec spec = spec_of("x", {0, 1}), later = spec_of("later", {0, 1});
+  device.create_groups({&spec, 1});
+  const Rank peer(1 - world.rank().index());
+  const std::vector<Channel> channels = {{peer, 4, true}, {peer, 4, false}};
+  device.create_channels(channels);
+  std::byte* const memory = device.allocate(4096);
+  ASSERT_NE(memory, nullptr);
+  device.create_groups({&later, 1});
+  auto* const values = reinterpret_cast<float*>(memory);
+  values[1023] = static_cast<float>(1 + world.rank().index());
+  const Bytes last(memory + 4092, 4);
+  FakeStream stream;
+  device.group(spec.members, "x")
+      .enqueue({Group::Kind::all_reduce, DType::f32, Reduction::sum, {last}, {last}}, stream.get());
+  stream.synchronize();
+  EXPECT_EQ(values[1023], 3);
+}
+
+TEST(NcclWorld, its_memory_is_registered_with_all_communicators_that_carry_tensors) {
+  Ranks ranks(2);
+  ranks.run([&](World& world, NcclWorld& device) {
+    exchange_in_own_memory(world, device);
+    // With the group, with both channels, and with the group that came later.
+    const Calls calls = ranks.nccl.calls(world.rank().index());
+    EXPECT_EQ(std::ranges::count(calls, "register 4096 on 2 ranks"), 4);
+    world.barrier();
+    EXPECT_EQ(ranks.nccl.num_registered(), 8);
+  });
+  EXPECT_EQ(ranks.nccl.num_alive(), 0);
+  EXPECT_EQ(ranks.nccl.num_allocations(), 0);
+  for (const std::size_t rank : {0U, 1U}) {
+    const Calls calls = ranks.nccl.calls(rank);
+    // Each communicator is rid of the memory before it goes itself.
+    EXPECT_EQ(Calls(calls.end() - 10, calls.end()),
+              (Calls{"deregister", "destroy", "deregister", "destroy", "deregister", "destroy",
+                     "deregister", "destroy", "finalize", "destroy"}));
+  }
+}
+
+TEST(NcclWorld, a_library_that_cannot_register_gives_memory_all_the_same) {
+  Ranks ranks(2);
+  ranks.can_register = false;
+  ranks.run(exchange_in_own_memory);
+  EXPECT_EQ(ranks.nccl.num_allocations(), 0);
+  const Calls calls = ranks.nccl.calls(0);
+  EXPECT_EQ(std::ranges::count(calls, "mem_alloc"), 2);  // for the first bytes, and this one
+  EXPECT_TRUE(
+      std::ranges::none_of(calls, [](const std::string& call) { return has(call, "register"); }));
+}
+
+TEST(NcclWorld, after_a_fault_its_memory_goes_when_the_communicators_are_gone) {
+  Ranks ranks(2);
+  const std::string text = ranks.fault_of([&](World& world, NcclWorld& device) {
+    exchange_in_own_memory(world, device);
+    world.barrier();
+    if (world.rank() == Rank(1)) throw UserError(ExitCode::environment, "the GPU was lost");
+    world.barrier();
+  });
+  EXPECT_TRUE(has(text, "the GPU was lost")) << text;
+  EXPECT_EQ(ranks.nccl.num_alive(), 0);
+  EXPECT_EQ(ranks.nccl.num_allocations(), 0);
+}
+
 // --- messages
 
 TEST(NcclWorld, messages_pair_by_tag_and_ranks_that_both_send_first_do_not_wait_for_each_other) {

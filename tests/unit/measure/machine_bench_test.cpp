@@ -144,6 +144,59 @@ TEST(MachineBench, all_ranks_get_the_same_times_of_an_exchange_that_grow_with_by
   EXPECT_GT(seen[0].fit.bytes_per_s, 1e6);
 }
 
+TEST(MachineBench, one_size_of_an_exchange_is_a_rate_without_a_latency) {
+  comm::ThreadJob job(2);
+  job.run([](comm::World& world) {
+    const ExchangeTimes times = measure_exchange(world, {"send", 2, 1}, {1 << 12}, 0.001);
+    ASSERT_EQ(times.samples.size(), 1U);
+    EXPECT_EQ(times.samples[0].bytes, 1 << 12);
+    EXPECT_EQ(times.fit.latency_s, 0);
+    EXPECT_DOUBLE_EQ(times.fit.bytes_per_s, (1 << 12) / times.samples[0].seconds);
+  });
+}
+
+TEST(MachineBench, a_ring_sends_of_each_exchange_what_its_kind_says) {
+  EXPECT_EQ(ring_share({"all_reduce", 4, 1}), 1.5);
+  EXPECT_EQ(ring_share({"all_gather", 4, 2}), 0.75);
+  EXPECT_EQ(ring_share({"reduce_scatter", 2, 1}), 0.5);
+  EXPECT_EQ(ring_share({"all_to_all", 8, 1}), 0.875);
+  EXPECT_EQ(ring_share({"send", 2, 3}), 1);
+}
+
+/// Notes what it is asked to do: what time_together calls on each rank.
+class CountingCarrier : public Carrier {
+ public:
+  void prepare(const Exchange&, const std::vector<Rank>& members, std::int64_t most) override {
+    last_member = members.back();
+    most_bytes = most;
+  }
+  void call(std::size_t bytes) override {
+    ++open_calls;
+    largest = std::max(largest, bytes);
+  }
+  void settle() override {
+    ++settled;
+    open_calls = 0;
+  }
+  Rank last_member;
+  std::int64_t most_bytes = 0, open_calls = 0, settled = 0;
+  std::size_t largest = 0;
+};
+
+TEST(MachineBench, what_is_enqueued_is_settled_in_each_round_and_ranks_without_a_peer_never_call) {
+  comm::ThreadJob job(3);
+  job.run([](comm::World& world) {
+    CountingCarrier carrier;
+    measure_exchange(world, carrier, {"send", 2, 1}, {1 << 10, 1 << 12}, 0.001);
+    EXPECT_EQ(carrier.open_calls, 0) << "nothing is left when the clock is read";
+    EXPECT_GE(carrier.settled, 2 * 5) << "a first call, a first and a warm round, and three";
+    const bool is_alone = world.rank() == Rank(2);
+    EXPECT_EQ(carrier.largest, is_alone ? 0 : 1 << 12);
+    EXPECT_EQ(carrier.last_member, Rank(is_alone ? 3 : 1));
+    EXPECT_GE(carrier.most_bytes, 1 << 12);
+  });
+}
+
 TEST(MachineBench, a_machine_is_measured_by_threads_from_products_to_exchanges) {
   comm::ThreadJob job(2);
   MachineBenchOptions options;

@@ -60,7 +60,16 @@ class MadeUpWorld : public comm::DeviceWorld {
  public:
   explicit MadeUpWorld(WaitingGpu& gpu) : gpu_(gpu), group_(gpu) {}
 
-  void create_groups(std::span<const comm::GroupSpec>) override {}
+  bool gives_memory = false;
+
+  void create_groups(std::span<const comm::GroupSpec>) override { has_groups_ = true; }
+  std::byte* allocate(std::int64_t bytes) override {
+    if (!gives_memory) return nullptr;
+    require(has_groups_, "memory is registered with groups that are there");
+    gpu_.note("memory of the world");
+    memory_.push_back(make_memory(gpu_, bytes));
+    return memory_.back().get();
+  }
   comm::DeviceGroup& group(std::span<const Rank>, std::string_view) override { return group_; }
   void send(Rank, int, std::span<const std::byte>, Stream) override {}
   void recv(Rank, int, std::span<std::byte>, Stream) override {}
@@ -86,6 +95,8 @@ class MadeUpWorld : public comm::DeviceWorld {
   };
   WaitingGpu& gpu_;
   Group group_;
+  bool has_groups_ = false;
+  std::vector<DeviceMemory> memory_;
 };
 
 /// Fills a buffer and sums it up over both ranks.
@@ -110,13 +121,14 @@ struct Ended {
   std::string error;
 };
 template <class Use>
-Ended rank_of_two(Use&& use) {
+Ended rank_of_two(Use&& use, bool gives_memory = false) {
   Ended ended;
   WaitingGpu gpu(ended.events);
   try {
     comm::ThreadJob(2).run([&](comm::World& world) {
       if (world.rank() != Rank(0)) return;
       MadeUpWorld device_world(gpu);
+      device_world.gives_memory = gives_memory;
       CudaOptions options = FakeGpu::options();
       options.world = &world;
       options.device_world = &device_world;
@@ -199,6 +211,22 @@ TEST(CapturedWorld, who_leaves_a_step_unfinished_frees_the_device_first) {
     throw UserError(ExitCode::bad_config, "the rank changed its mind");
   });
   EXPECT_EQ(in_leaving(ended), left_well);
+}
+
+TEST(CapturedWorld, tensors_lie_in_the_memory_that_the_world_gives) {
+  const auto memory_of = [](bool gives_memory) {
+    const Ended ended = rank_of_two(
+        [](Executor& executor, WaitingGpu& gpu) {
+          const std::int64_t live = gpu.live();
+          run_three_steps(executor);
+          EXPECT_GT(gpu.live(), live) << "graphs are made, and no memory";
+        },
+        gives_memory);
+    EXPECT_EQ(ended.error, "");
+    return std::ranges::count(ended.events, "memory of the world");
+  };
+  EXPECT_EQ(memory_of(false), 0);
+  EXPECT_EQ(memory_of(true), 1) << "both regions are one";
 }
 
 }  // namespace
