@@ -318,7 +318,7 @@ class Lowering {
     if (const auto* node = std::get_if<Node>(&step)) {
       if (micro_ == 0 || !graph_.value(node->outputs[0]).is_rounded_weight) compute(*node);
     } else if (const auto* move = std::get_if<Move>(&step)) {
-      emit(*move);
+      if (micro_ == 0 || !graph_.value(move->to).is_converted_once) emit(*move);
     } else if (const auto& handover = std::get<Handover>(step);
                micro_ == 0 || !plan_.edges[handover.edge].goes_once_a_step) {
       emit(handover);

@@ -320,8 +320,10 @@ std::vector<Key> parallel_keys() {
        .fallback = "auto",
        .bounds = between(0, most_layers),
        .unit = "blocks",
-       .cost = "Each keeps its weights whole on z in memory, and saves one gather of them in every "
-               "micro-batch; the same bits.",
+       .cost =
+           "Each keeps its weights whole on z in memory, and saves one gather of them in every "
+           "micro-batch or, where the model is cut into stages, all but one of a step; the same "
+           "bits.",
        .example = "none",
        .elsewhere = {"reshard_after_forward", "cache_all_gathers"}},
       {.path = "memory.activation_checkpointing",

@@ -454,6 +454,12 @@ TEST(Stages, keep_as_many_activations_as_the_schedule_says) {
     }
 }
 
+/// True for a part of a weight, or what it is gathered to.
+bool is_made_of_weight(const program::Program& program, const std::string& name) {
+  const auto weight = program.find_buffer(name.substr(0, name.find('/')));
+  return weight && program.buffer(*weight).role == program::BufferRole::parameter;
+}
+
 /// What a stage keeps from its forward to its backward tasks has as many slots as `pipeline` says
 /// that micro-batches are alive on it at most, whatever other stages the mesh has.
 TEST(Stages, that_share_meshes_keep_as_many_activations_as_the_order_says) {
@@ -479,6 +485,10 @@ TEST(Stages, that_share_meshes_keep_as_many_activations_as_the_order_says) {
             slots.laps.size() != 1 || handed_over.contains({stage_of(bundle), name}))
           continue;
         const std::size_t stage = stage_of(bundle) + *slots.laps.begin() * meshes;
+        if (is_made_of_weight(bundle.at("train"), name)) {
+          EXPECT_EQ(slots.number, 1) << name;
+          continue;
+        }
         EXPECT_EQ(slots.number, live[stage]) << "stage " << stage << ": " << name;
         ++kept[stage];
       }
@@ -581,6 +591,43 @@ TEST(Stages, that_are_eager_begin_fewer_micro_batches_where_memory_is_short) {
     EXPECT_NE(plan.orders, of_eager);
     EXPECT_EQ(plan.orders == of_1f1b, limit == least);
   }
+}
+
+/// Gathered weights that stay for the backward pass are gathered once in a step, and there is one
+/// copy of each, however many micro-batches are under way.
+TEST(Stages, gather_weights_that_stay_once_in_a_step) {
+  RunSetup setup = gpt();
+  const Pipeline on_z{{{.z = 2, .data = 1}, {.z = 2, .data = 1}}, {2}};
+  struct Gathered {
+    std::map<std::string, std::int64_t> copies, gathers;  // by value
+  };
+  const auto gathered = [](const program::Program& train) {
+    Gathered result;
+    for (const program::Buffer& buffer : train.buffers)
+      if (is_made_of_weight(train, buffer.name) &&
+          buffer.name.find("gathered") != std::string::npos)
+        ++result.copies[buffer.name.substr(0, buffer.name.find('#'))];
+    for (const auto& instruction : train.instructions)
+      if (const auto* gather = std::get_if<program::AllGather>(&instruction.what))
+        for (const program::Slice& to : gather->to) ++result.gathers[train.buffer(to.buffer).name];
+    return result;
+  };
+  for (const Schedule schedule : of_one_stage_a_mesh) {
+    SCOPED_TRACE(to_string(schedule));
+    setup.plan.cached_gathers = std::nullopt;
+    for (const program::Bundle& bundle : compile_stages(setup, on_z, schedule).classes) {
+      const Gathered kept = gathered(bundle.at("train"));
+      EXPECT_FALSE(kept.copies.empty());
+      for (const auto& [name, number] : kept.copies) EXPECT_EQ(number, 1) << name;
+      for (const auto& [name, number] : kept.gathers) EXPECT_EQ(number, 1) << name;
+    }
+    setup.plan.cached_gathers = 0;
+    for (const program::Bundle& bundle : compile_stages(setup, on_z, schedule).classes)
+      for (const auto& [name, number] : gathered(bundle.at("train")).gathers)
+        EXPECT_GE(number, 3) << name << " is gathered for each of three micro-batches";
+  }
+  setup.plan.cached_gathers = std::nullopt;
+  expect_equal_to_serial(setup, {on_z}, "gpt, gathered once");
 }
 
 /// Bytes of a rank, by mesh.
