@@ -43,7 +43,7 @@ struct Class {
 /// the edge, in the order in which they are first met.
 struct Exchange {
   std::size_t edge = 0;
-  std::vector<std::tuple<bool, std::size_t, reshard::Slice>> messages;
+  std::vector<std::tuple<bool, std::size_t, reshard::Slice, bool>> messages;
   bool operator==(const Exchange&) const = default;
 };
 
@@ -57,7 +57,8 @@ std::vector<Exchange> exchanges_of(const plan::Plan& plan, const Transfers& tran
     std::vector<Rank> peers;
     for (const Message& message : messages) {
       const auto place = std::ranges::find(peers, message.peer);
-      exchange.messages.emplace_back(message.sends, place - peers.begin(), message.slice);
+      exchange.messages.emplace_back(message.sends, place - peers.begin(), message.slice,
+                                     message.is_turn);
       if (place == peers.end()) peers.push_back(message.peer);
     }
     exchanges.push_back(std::move(exchange));
@@ -66,13 +67,15 @@ std::vector<Exchange> exchanges_of(const plan::Plan& plan, const Transfers& tran
 }
 
 /// The peers of a rank of the class, in the order of its channels.
-std::vector<Rank> peers_of(const Transfers& transfers, const Class& its, Rank rank) {
+std::vector<Rank> peers_of(const plan::Plan& plan, const Transfers& transfers, const Class& its,
+                           Rank rank) {
   std::vector<Rank> peers;
   for (const program::Channel& channel : its.channels) {
-    const auto edge = static_cast<std::size_t>(channel.tag);
+    const auto [edge, is_turn] = edge_of_tag(channel.tag, plan);
     const std::vector<Message>& messages = transfers.messages(edge, its.first);
     const auto first = std::ranges::find_if(messages, [&](const Message& message) {
-      return message.sends == channel.sends && message.peer == channel.peer;
+      return message.sends == channel.sends && message.peer == channel.peer &&
+             message.is_turn == is_turn;
     });
     const auto place = static_cast<std::size_t>(first - messages.begin());
     peers.push_back(transfers.messages(edge, rank).at(place).peer);
@@ -101,7 +104,7 @@ program::Job compile(const graph::ModelGraphs& model, const plan::Plan& plan,
         place->second.channels = program::channels_of(job.classes.back());
       }
       const Class& its = place->second;
-      job.ranks[rank.index()] = {its.index, peers_of(transfers, its, rank)};
+      job.ranks[rank.index()] = {its.index, peers_of(plan, transfers, its, rank)};
     }
   }
   return job;

@@ -52,7 +52,7 @@ class Inserter {
       const graph::Value& value = graph_.values[i];
       result_.values.push_back({value.name, value.shape, value.element, value.role,
                                 without_partial(kept(ValueId(i))), std::nullopt, std::nullopt,
-                                false, false, value.label});
+                                false, false, false, value.label});
     }
     classes_.resize(graph_.values.size());
     find_last_producers();
@@ -146,10 +146,14 @@ class Inserter {
     if (kept(id) == wanted) return from;
     const ConversionKey key(from, cuts_key(wanted), scope(id));
     if (const auto place = converted_.find(key); place != converted_.end()) return place->second;
+    const std::size_t made = result_.values.size();
     const ValueId to =
         moves_rounded(id, kept(id), wanted)
             ? widened(id, moved_rounded(id, wanted), wanted)
             : convert(from, kept(id), wanted, purpose_of(id), std::nullopt, std::nullopt);
+    if (is_converted_once(id))
+      for (std::size_t i = made; i < result_.values.size(); ++i)
+        result_.values[i].is_converted_once = true;
     converted_.emplace(key, to);
     return to;
   }
@@ -250,6 +254,13 @@ class Inserter {
     return {node.phase, node.stage, node.layer ? checkpointing().segment_of(*node.layer) : -1};
   }
 
+  /// True if one conversion serves all micro-batches: in a pipeline several of them are between
+  /// their forward and their backward pass at once, and each would have a copy of a cached weight.
+  bool is_converted_once(ValueId id) const {
+    return plan_.meshes.size() > 1 && graph_.name == "train" &&
+           graph_.value(id).role == ValueRole::parameter && is_cached(graph_.nodes[node_]);
+  }
+
   /// True if what a node gathers stays for the backward pass.
   bool is_cached(const Node& node) const {
     if (plan_.cached_gathers)
@@ -304,7 +315,7 @@ class Inserter {
                                    axis_name(conversion.axes.front())));
     value.role = ValueRole::activation;
     value.sharding = without_partial(conversion.after);
-    value.is_micro_sum = value.is_rounded_weight = false;
+    value.is_micro_sum = value.is_rounded_weight = value.is_converted_once = false;
     return add(std::move(value));
   }
 

@@ -104,6 +104,9 @@ struct Wait {
   std::size_t before, until;
 };
 
+/// The stream of every program that computes.
+constexpr std::size_t first_stream = 0;
+
 /// True for a collective or a receipt that computation waits for where it stands.
 bool stands_alone(const Instruction& instruction, const plan::Overlap& overlap) {
   return std::visit(
@@ -136,7 +139,10 @@ class Finder {
   std::vector<Wait> run() {
     auto task = program_.tasks.begin();
     for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
-      for (; task != program_.tasks.end() && task->begin <= i; ++task) sent_before_ = sent_;
+      for (; task != program_.tasks.end() && task->begin <= i; ++task) {
+        sent_before_ = sent_;
+        receives_ahead_ = overlap_.send_recv && task->kind == program::TaskKind::receive;
+      }
       scan(i);
     }
     return std::move(waits_);
@@ -148,6 +154,8 @@ class Finder {
     const std::vector<Range> touched = ranges(program_, program_.instructions[index]);
     Counts conflicts = last_conflicts(touched);
     const bool alone = stands_alone(program_.instructions[index], overlap_);
+    if (receives_ahead_ && std::holds_alternative<program::Recv>(program_.instructions[index].what))
+      conflicts[first_stream] = streams_[first_stream].now[first_stream];
     for (std::size_t other = 0; other < streams_.size(); ++other) {
       if (alone && computes_[other]) conflicts[other] = streams_[other].now[other];
       if (alone || computes_[own]) conflicts[other] = std::max(conflicts[other], alone_[other]);
@@ -219,6 +227,9 @@ class Finder {
   // tasks. A task waits for what those before it sent, but receives meanwhile: two stages that send
   // to each other would wait for ever.
   Counts sent_, sent_before_;
+  // What is received ahead begins when computation has come to its place, as what the mesh sends
+  // then: messages of both directions slow down what runs beside them once, and not twice.
+  bool receives_ahead_ = false;
   std::vector<bool> computes_;  // by stream
   std::vector<Stream> streams_;
   std::array<Histories, 2> bytes_;  // of each region

@@ -10,7 +10,8 @@ namespace fourfold::compile {
 
 /// Inserts a Record and a Wait wherever an instruction touches bytes that an earlier one on another
 /// stream touches too, one of them writing, unless an order between the two follows already; and
-/// around each collective and transfer that may not run beside computation. After
+/// around each collective and transfer that may not run beside computation. What is received ahead
+/// of its reader begins when computation has come to its place in the list. After
 /// `place_buffers`: conflicts come from addresses. Cost: n log n in the accesses, for each of which
 /// the bytes are looked at in runs that the same instructions touched last.
 program::Program insert_waits(program::Program program, const plan::Overlap& overlap = {});

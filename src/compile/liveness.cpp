@@ -62,6 +62,18 @@ void keep_what_is_sent(const program::Program& program, std::vector<std::vector<
   }
 }
 
+/// A number that arrives, as the turn of a rank, has its few bytes to itself: no other
+/// stream waits for it.
+void keep_turns(const program::Program& program, std::size_t last,
+                std::vector<std::vector<Interval>>& lives) {
+  for (const program::Instruction& instruction : program.instructions) {
+    const auto* recv = std::get_if<program::Recv>(&instruction.what);
+    if (recv != nullptr && program.buffer(recv->to.buffer).global.rank() == 0 &&
+        program.buffer(recv->to.buffer).region == program::Region::transient)
+      lives[recv->to.buffer.index()] = {{0, last}};
+  }
+}
+
 /// Lives that should end later.
 class Extensions {
  public:
@@ -133,6 +145,7 @@ std::vector<std::vector<Interval>> live_intervals(const program::Program& progra
   }
   const std::size_t last = program.instructions.empty() ? 0 : program.instructions.size() - 1;
   keep_what_is_sent(program, lives);
+  keep_turns(program, last, lives);
   for (std::size_t b = 0; b < lives.size(); ++b) {
     if (lives[b].empty()) continue;
     if (program.buffers[b].role == program::BufferRole::feed) lives[b] = {{0, last}};

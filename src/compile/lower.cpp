@@ -318,7 +318,7 @@ class Lowering {
     if (const auto* node = std::get_if<Node>(&step)) {
       if (micro_ == 0 || !graph_.value(node->outputs[0]).is_rounded_weight) compute(*node);
     } else if (const auto* move = std::get_if<Move>(&step)) {
-      emit(*move);
+      if (micro_ == 0 || !graph_.value(move->to).is_converted_once) emit(*move);
     } else if (const auto& handover = std::get<Handover>(step);
                micro_ == 0 || !plan_.edges[handover.edge].goes_once_a_step) {
       emit(handover);
@@ -392,9 +392,13 @@ class Lowering {
 
   void emit(const Handover& handover) {
     const plan::Edge& edge = plan_.edges[handover.edge];
-    const auto tag = static_cast<std::int64_t>(handover.edge);
     const Slice all = slice(handover.value);
     for (const Message& message : transfers_.messages(handover.edge, rank_)) {
+      if (message.is_turn) {
+        take_turn(handover, message);
+        continue;
+      }
+      const std::int64_t tag = tag_of(handover.edge, false, plan_);
       const Slice run{all.buffer, all.offset_bytes + message.slice.offset_bytes, message.slice.rows,
                       message.slice.row_bytes,
                       message.slice.rows == 1 ? 0 : message.slice.pitch_bytes};
@@ -405,6 +409,32 @@ class Lowering {
         program_.instructions.push_back(
             {edge_stream(edge, "from"), program::Recv{message.peer, tag, run}});
     }
+  }
+
+  /// What the next rank of a host waits for, on the stream of what both send or receive. It is the
+  /// number of the step, which all ranks know, and nobody reads it where it arrives.
+  void take_turn(const Handover& handover, const Message& message) {
+    const std::int64_t tag = tag_of(handover.edge, true, plan_);
+    const StreamId stream = edge_stream(plan_.edges[handover.edge], handover.sends ? "to" : "from");
+    const op::BlockField field = *op::find_block_field("step.step");
+    const auto bytes = static_cast<std::int64_t>(size_bytes(field.dtype));
+    if (message.sends) {
+      const Slice step{*program_.find_buffer("step"), static_cast<std::int64_t>(field.offset_bytes),
+                       1, bytes, 0};
+      program_.instructions.push_back({stream, program::Send{message.peer, tag, step}});
+      return;
+    }
+    const auto [place, is_new] = turns_.try_emplace(stream, program_.buffers.size());
+    if (is_new) {
+      program::Buffer buffer;
+      buffer.name = "turn." + program_.streams[stream.index()];
+      buffer.dtype = field.dtype;
+      buffer.sharding.mesh = graph_.mesh;
+      buffer.size_bytes = bytes;
+      program_.buffers.push_back(std::move(buffer));
+    }
+    program_.instructions.push_back(
+        {stream, program::Recv{message.peer, tag, program_.whole(place->second)}});
   }
 
   /// A stream for each direction between two meshes, and one for what a mesh passes on of what it
@@ -489,6 +519,7 @@ class Lowering {
   std::map<ValueId, program::InputId> input_of_;
   std::map<Line, program::GroupId> group_of_;
   std::map<Line, StreamId> stream_of_;
+  std::map<StreamId, BufferId> turns_;  // where they are received
   std::vector<std::vector<BufferId>>
       slots_;  // by value: its buffers, by micro-batch, or chunk, modulo their number
   std::set<std::pair<ValueId, std::int64_t>> started_;  // sums, of a micro-batch, with a term

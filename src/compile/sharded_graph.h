@@ -29,6 +29,8 @@ struct ShardedValue {
   bool is_micro_sum = false;
   /// The rounded copy of a weight, which stays as it is until the update: made once in a step.
   bool is_rounded_weight = false;
+  /// What a weight is converted to, once in a step, for all of its micro-batches.
+  bool is_converted_once = false;
   std::string label = {};
 };
 

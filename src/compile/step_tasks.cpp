@@ -104,9 +104,11 @@ std::vector<Use> uses_of(const ShardedGraph& graph, const plan::Plan& plan,
     for (const std::size_t i : steps) {
       const Step& step = graph.steps[i];
       const auto* node = std::get_if<Node>(&step);
+      const auto* move = std::get_if<Move>(&step);
       const auto* handover = std::get_if<Handover>(&step);
       const bool is_once =
           phase_of(step) == Phase::update ||
+          (move != nullptr && graph.value(move->to).is_converted_once) ||
           (node != nullptr && graph.values[node->outputs[0].index()].is_rounded_weight) ||
           (handover != nullptr && plan.edges[handover->edge].goes_once_a_step);
       const Values values = values_of(step);

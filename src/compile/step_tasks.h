@@ -41,9 +41,9 @@ struct StepTasks {
 /// gradients of parameters to a task of their own, where the order has such tasks. A value has one
 /// slot for each micro-batch whose value is alive at once in the order, from its receipt on where
 /// it is received, and one more where it is fed, so that the next arrives early; what is sent stays
-/// `tasks_to_send` longer, so that nothing waits for its peer. Sums, rounded weights and those of
-/// other meshes have one for all micro-batches. What follows from samples is of their chunk; what
-/// several chunks add to is not, nor what reads that.
+/// `tasks_to_send` longer, so that nothing waits for its peer. Sums, rounded weights, those of
+/// other meshes and what is converted once in a step have one for all micro-batches. What follows
+/// from samples is of their chunk; what several chunks add to is not, nor what reads that.
 StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan, const MeshOrder& order,
                      const std::vector<Receipt>& receipts);
 

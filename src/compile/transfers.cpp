@@ -76,8 +76,9 @@ class Resharding {
                                                                 .links = links,
                                                                 .element_bytes = bytes_,
                                                                 .limits = {}});
-    const auto steps =
-        reshard::lower(resharding, hosts, reshard::Turns::free, reshard::Gathers::by_ring);
+    const auto steps = reshard::lower(resharding, hosts,
+                                      takes_turns() ? reshard::Turns::kept : reshard::Turns::free,
+                                      reshard::Gathers::by_ring);
     std::vector<std::vector<Message>> result(static_cast<std::size_t>(plan_.world));
     for (std::size_t rank = 0; rank < result.size(); ++rank)
       for (const reshard::Step& step : steps[rank]) add(step, Rank(rank), result[rank]);
@@ -85,12 +86,26 @@ class Resharding {
   }
 
  private:
+  /// Ranks that exchange something in every layer have nothing of each other's turns: all are as
+  /// slow as the one whose turn it is.
+  bool takes_turns() const {
+    return plan_.reshard.strategy == reshard::Strategy::broadcast && plan_.overlap.send_recv &&
+           is_cut_on_data_alone(edge_.sent) && is_cut_on_data_alone(edge_.received);
+  }
+
+  bool is_cut_on_data_alone(const op::Sharding& sharding) const {
+    const AxisId data = plan::axes_of(plan_.meshes[sharding.mesh.index()]).data;
+    return std::ranges::all_of(sharding.dims, [&](const op::Cuts& cuts) {
+      return std::ranges::all_of(cuts, [&](const op::Cut& cut) { return cut.axis == data; });
+    });
+  }
+
   void add(const reshard::Step& step, Rank rank, std::vector<Message>& messages) const {
     require(step.kind == reshard::StepKind::send || step.kind == reshard::StepKind::receive,
             "stages have no rank in common, and gather in messages");
     const bool sends = step.kind == reshard::StepKind::send;
     if (step.is_byte)
-      messages.push_back({sends, step.peer, {0, 1, 1, 1}});
+      messages.push_back({sends, step.peer, {0, 1, 1, 1}, !is_signal()});
     else
       add(step.box, sends, step.peer, held_by(rank), held_by(step.peer), messages);
   }
@@ -113,6 +128,8 @@ class Resharding {
     }
   }
 
+  bool is_signal() const { return plan_.reshard.strategy == reshard::Strategy::signal; }
+
   Held held_by(Rank rank) const {
     if (const auto place = from_.ranks.position(rank)) return {&from_.boxes[*place], from_stored_};
     return {&to_.boxes[to_.ranks.position(rank).value()], to_stored_};
@@ -134,6 +151,15 @@ auto key_of(const plan::Plan& plan, const plan::Edge& edge) {
 }
 
 }  // namespace
+
+std::int64_t tag_of(std::size_t edge, bool is_turn, const plan::Plan& plan) {
+  return static_cast<std::int64_t>(is_turn ? plan.edges.size() + edge : edge);
+}
+
+TaggedEdge edge_of_tag(std::int64_t tag, const plan::Plan& plan) {
+  const auto number = static_cast<std::size_t>(tag);
+  return {number % plan.edges.size(), number >= plan.edges.size()};
+}
 
 Transfers::Transfers(const plan::Plan& plan) {
   std::map<decltype(key_of(plan, plan.edges.front())), std::shared_ptr<const ByRank>> known;

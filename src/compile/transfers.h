@@ -16,12 +16,25 @@ struct Message {
   bool sends = false;
   Rank peer;
   reshard::Slice slice;
+  bool is_turn = false;  // nothing of the value: the peer, on the same host, may go on
   bool operator==(const Message&) const = default;
 };
 
+/// What messages are told apart by: the edge, and turns of it by another number.
+std::int64_t tag_of(std::size_t edge, bool is_turn, const plan::Plan& plan);
+struct TaggedEdge {
+  std::size_t edge = 0;
+  bool is_turn = false;
+};
+TaggedEdge edge_of_tag(std::int64_t tag, const plan::Plan& plan);
+
 /// A few bytes that every rank has go from rank j of one mesh to rank j of the other one, modulo
 /// its ranks. All else is resharded as the plan says: by broadcast, each box leaves its mesh once,
-/// and the ranks that want it pass it on in chunks. Edges that are alike share one plan.
+/// and the ranks that want it pass it on in chunks. Ranks of one host then take turns
+/// (reshard::Turns::kept) where transfers run beside computation and the boxes are of ranks that
+/// have different samples alone: a box has the port to itself, and a device is busy with it for a
+/// part of the time. The other strategies are those that broadcast is measured against, and take
+/// none. Edges that are alike share one plan.
 class Transfers {
  public:
   explicit Transfers(const plan::Plan& plan);

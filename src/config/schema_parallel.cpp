@@ -91,7 +91,8 @@ std::vector<Key> parallel_keys() {
                   "is not cut. A job has stages x tensor x data ranks, those of a stage in a row, "
                   "or as many fewer as share them. auto: the planner chooses the number, the "
                   "schedule and, where these are auto, the sizes of parallel.tensor, for the ranks "
-                  "that are there, on run.machine.",
+                  "that are there, on run.machine; a mesh of its own for each stage, where that is "
+                  "faster.",
        .field = at_stages(),
        .fallback = "1",
        .bounds = between(1, most_layers),
@@ -320,8 +321,10 @@ std::vector<Key> parallel_keys() {
        .fallback = "auto",
        .bounds = between(0, most_layers),
        .unit = "blocks",
-       .cost = "Each keeps its weights whole on z in memory, and saves one gather of them in every "
-               "micro-batch; the same bits.",
+       .cost =
+           "Each keeps its weights whole on z in memory, and saves one gather of them in every "
+           "micro-batch or, where the model is cut into stages, all but one of a step; the same "
+           "bits.",
        .example = "none",
        .elsewhere = {"reshard_after_forward", "cache_all_gathers"}},
       {.path = "memory.activation_checkpointing",

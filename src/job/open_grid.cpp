@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "base/cores.h"
 #include "base/error.h"
@@ -129,7 +130,13 @@ ChosenGrid choose_grid(const config::Config& config, std::int64_t ranks,
       {.ranks = ranks, .nodes = {}, .simulated = grids_simulated, .keeps_what_is_set = true});
   const search::PricedPlan& first = ranking.answer.plans.front();
   const auto fitting = static_cast<std::int64_t>(ranking.answer.plans.size());
-  return {first.spec.grid, first.spec.pipeline.stages, first.spec.pipeline.schedule,
+  const plan::PipelineSpec& pipeline = first.spec.pipeline;
+  const bool differ = !pipeline.grids.empty();
+  return {first.spec.grid,
+          pipeline.stages,
+          pipeline.schedule,
+          pipeline.grids,
+          differ ? pipeline.layers : std::vector<std::int64_t>(),
           format("{}, order {}: the fastest of {} for {} on {}, {} a step",
                  search::shape_text(first.spec), join(first.spec.grid.order, " "),
                  counted(fitting, "grid"), counted(ranks, "rank"), machine.text,
@@ -143,13 +150,21 @@ std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::
   const plan::PipelineSpec& pipeline = earlier.plan.pipeline;
   const bool has_stages_set =
       config.open_axes.stages || pipeline.stages == config.plan.pipeline.stages;
-  if (earlier.open_axes.any() || !grid.data || !pipeline.grids.empty() ||
-      plan::num_ranks(grid) * pipeline.stages != ranks || !has_sizes_set(config, grid) ||
-      !has_stages_set)
+  const std::vector<plan::Grid> meshes =
+      pipeline.grids.empty()
+          ? std::vector<plan::Grid>(static_cast<std::size_t>(pipeline.stages), grid)
+          : pipeline.grids;
+  std::int64_t had = 0;
+  for (const plan::Grid& mesh : meshes) had += plan::num_ranks(mesh);
+  const bool have_sizes_set = std::ranges::all_of(
+      meshes, [&](const plan::Grid& mesh) { return has_sizes_set(config, mesh); });
+  if (earlier.open_axes.any() || !grid.data || had != ranks || !have_sizes_set || !has_stages_set)
     return std::nullopt;
   return ChosenGrid{grid,
                     pipeline.stages,
                     pipeline.schedule,
+                    pipeline.grids,
+                    pipeline.grids.empty() ? std::vector<std::int64_t>() : pipeline.layers,
                     format("{}, order {}: kept from the run's earlier start",
                            search::shape_text(earlier.plan), join(grid.order, " ")),
                     {}};
@@ -161,14 +176,25 @@ void settle_grid(config::Config& config, const ChosenGrid& chosen) {
     config.plan.pipeline.stages = chosen.stages;
     config.plan.pipeline.schedule = chosen.schedule;
   }
+  if (!chosen.meshes.empty()) {
+    config.plan.pipeline.grids = chosen.meshes;
+    config.plan.pipeline.layers = chosen.layers;
+  }
   config.open_axes = {};
   config::share_values(config);
 }
 
 std::string to_text(const ChosenGrid& chosen) {
   const plan::Grid& grid = chosen.grid;
-  return format("{} {} {} {} {} {} {}", grid.x, grid.y, grid.z, grid.data.value(),
-                join(grid.order, " "), chosen.stages, pipeline::to_string(chosen.schedule));
+  std::string text =
+      format("{} {} {} {} {} {} {}", grid.x, grid.y, grid.z, grid.data.value(),
+             join(grid.order, " "), chosen.stages, pipeline::to_string(chosen.schedule));
+  for (std::size_t stage = 0; stage < chosen.meshes.size(); ++stage) {
+    const plan::Grid& mesh = chosen.meshes[stage];
+    text += format(" {} {} {} {} {}", mesh.x, mesh.y, mesh.z, mesh.data.value(),
+                   chosen.layers.at(stage));
+  }
+  return text;
 }
 
 ChosenGrid grid_of_text(const std::string& text) {
@@ -184,6 +210,12 @@ ChosenGrid grid_of_text(const std::string& text) {
   const auto read = pipeline::schedule_from(schedule);
   require(!words.fail() && read, "a grid's text has four sizes, four axes, stages and a schedule");
   chosen.schedule = *read;
+  plan::Grid mesh = grid;
+  for (std::int64_t layers = 0; words >> mesh.x >> mesh.y >> mesh.z >> data >> layers;) {
+    mesh.data = data;
+    chosen.meshes.push_back(mesh);
+    chosen.layers.push_back(layers);
+  }
   return chosen;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/config.h"
 #include "machine/cluster.h"
@@ -34,9 +35,11 @@ bool names_machine(const config::Config& config);
 ChosenMachine machine_of(const config::Config& config, const RanksThere& there);
 
 struct ChosenGrid {
-  plan::Grid grid;          // of each stage
+  plan::Grid grid;          // of each stage, or the first one
   std::int64_t stages = 1;  // 1: the model is not cut
   pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
+  std::vector<plan::Grid> meshes = {};    // by stage, where they differ
+  std::vector<std::int64_t> layers = {};  // by stage then
   std::string text;     // which it is, of how many, on what, and what a step takes: a line
   std::string ranking;  // the best ones, for people; empty: it was not chosen now
 };
@@ -56,7 +59,8 @@ std::optional<ChosenGrid> kept_grid(const config::Config& config, const config::
 /// they were open.
 void settle_grid(config::Config& config, const ChosenGrid& chosen);
 
-/// "2 1 1 2 x y z data 4 1f1b", and back, without its texts.
+/// "2 1 1 2 x y z data 4 1f1b", then sizes and layers of each mesh where they differ; and back,
+/// without its texts.
 std::string to_text(const ChosenGrid& chosen);
 ChosenGrid grid_of_text(const std::string& text);
 

@@ -83,6 +83,7 @@ search::Question question_of(const config::Config& config, const machine::Cluste
   question.spec = config.plan;
   question.layers = model::num_layers(config.model());
   question.has_equal_layers = config.kind == model::Kind::gpt;
+  question.own_meshes = true;
   question.settle = [&config, node_ranks](const plan::Grid& grid, std::int64_t stages) {
     config::Config settled = config;
     settled.plan.grid = grid;

@@ -42,10 +42,17 @@ Json plan_json(std::size_t number, const PricedPlan& plan, const PricedPlan& fir
                                {"seconds", entry.seconds}}));
   }
   Json stages = Json::array();
-  for (const search::StageOfPlan& stage : plan.stages)
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const search::StageOfPlan& stage = plan.stages[i];
+    const plan::Grid& mesh = plan.spec.pipeline.grids.empty() ? grid : plan.spec.pipeline.grids[i];
     stages.push(Json::object({{"blocks", stage.layers},
+                              {"x", mesh.x},
+                              {"y", mesh.y},
+                              {"z", mesh.z},
+                              {"data", mesh.data.value_or(1)},
                               {"micro_batches_in_flight", stage.in_flight},
                               {"memory_bytes", stage.memory_bytes}}));
+  }
   return Json::object(
       {{"plan", number},
        {"stages", plan.spec.pipeline.stages},

@@ -32,6 +32,14 @@ std::string off_text(double closed, double found) {
   return format("{:+.1f} %", 100 * (closed - found) / found);
 }
 
+/// A size of the grid of all stages; "*" where it differs from stage to stage.
+std::string size_text(const plan::PlanSpec& spec, std::int64_t (*size)(const plan::Grid&)) {
+  const std::int64_t of_first = size(spec.grid);
+  const bool differs = std::ranges::any_of(
+      spec.pipeline.grids, [&](const plan::Grid& grid) { return size(grid) != of_first; });
+  return differs ? "*" : format("{}", of_first);
+}
+
 /// The columns that say which plan it is; of pipelines with stages and schedule, if any is one.
 std::string grid_columns(std::size_t number, const PricedPlan& plan, bool has_stages) {
   const plan::Grid& grid = plan.spec.grid;
@@ -41,8 +49,13 @@ std::string grid_columns(std::size_t number, const PricedPlan& plan, bool has_st
   if (has_stages && pipeline.stages > 1)
     text += format("{:<8} ", format("{} {}", pipeline.stages,
                                     pipeline::to_string(pipeline.schedule).substr(0, 5)));
-  return text + format("{:>4} {:>4} {:>4} {:>5} {:<10}", grid.x, grid.y, grid.z,
-                       grid.data.value_or(1), join(grid.order, " "));
+  const auto size = [&](std::int64_t (*of)(const plan::Grid&)) { return size_text(plan.spec, of); };
+  return text + format("{:>4} {:>4} {:>4} {:>5} {:<10}",
+                       size([](const plan::Grid& one) { return one.x; }),
+                       size([](const plan::Grid& one) { return one.y; }),
+                       size([](const plan::Grid& one) { return one.z; }),
+                       size([](const plan::Grid& one) { return one.data.value_or(1); }),
+                       join(grid.order, " "));
 }
 
 bool has_stages(const search::Answer& answer) {
@@ -168,10 +181,13 @@ std::string stages_text(const PricedPlan& plan, const std::string& name) {
     in_flight.push_back(format("{}", stage.in_flight));
     memory.push_back(bytes_text(stage.memory_bytes));
   }
-  return wrapped(
-      format("The stages of {} have {} blocks, {} of {} {} in flight, and {} by formula.", name,
-             join(layers, " + "), join(in_flight, ", "), plan.accumulation,
-             plan.accumulation == 1 ? "micro-batch" : "micro-batches", join(memory, ", ")));
+  std::vector<std::string> meshes;
+  for (const plan::Grid& grid : plan.spec.pipeline.grids) meshes.push_back(search::grid_text(grid));
+  return wrapped(format(
+      "The stages of {} have {} blocks, {}{} of {} {} in flight, and {} by formula.", name,
+      join(layers, " + "), meshes.empty() ? "" : format("the meshes ({}), ", join(meshes, "), (")),
+      join(in_flight, ", "), plan.accumulation,
+      plan.accumulation == 1 ? "micro-batch" : "micro-batches", join(memory, ", ")));
 }
 
 /// What the figures of the table are.
@@ -185,6 +201,9 @@ std::string how_found(const search::Answer& answer) {
       "nothing hidden; sorted by that. {}",
       counted(static_cast<std::int64_t>(answer.simulated), "plan"), formula);
   const auto simulated = std::span(answer.plans).first(answer.simulated);
+  if (std::ranges::any_of(answer.plans,
+                          [](const auto& plan) { return !plan.spec.pipeline.grids.empty(); }))
+    text += " Where it says '*', each stage has a size of its own.";
   if (std::ranges::any_of(simulated, [](const auto& plan) { return !plan.simulated->fits; }))
     text += " Marked '!': its programs need more memory than a rank has.";
   std::int64_t followed = 0;
@@ -199,16 +218,29 @@ std::string how_found(const search::Answer& answer) {
   return text;
 }
 
+/// The keys of stages that have meshes of their own; nothing where they are equal.
+std::string own_meshes_text(const plan::PipelineSpec& pipeline) {
+  if (pipeline.grids.empty()) return "";
+  std::vector<std::string> meshes, layers;
+  for (const plan::Grid& grid : pipeline.grids)
+    meshes.push_back(
+        format("{{x: {}, y: {}, z: {}, data: {}}}", grid.x, grid.y, grid.z, grid.data.value_or(1)));
+  for (const std::int64_t number : pipeline.layers) layers.push_back(format("{}", number));
+  return format(", blocks: [{}], meshes: [{}]", join(layers, ", "), join(meshes, ", "));
+}
+
 std::string lines_to_paste(const Ranking& ranking) {
   const PricedPlan& first = ranking.answer.plans.front();
   const plan::Grid& grid = first.spec.grid;
-  std::string text = format(
-      "parallel:\n  strategy: {}\n  tensor: {{x: {}, y: {}, z: {}}}\n  data: {}\n  order: [{}]\n",
-      plan::to_string(first.spec.strategy), grid.x, grid.y, grid.z, grid.data.value_or(1),
-      join(grid.order, ", "));
-  if (const plan::PipelineSpec& pipeline = first.spec.pipeline; pipeline.stages > 1)
-    text += format("  pipeline: {{stages: {}, schedule: {}}}\n", pipeline.stages,
-                   pipeline::to_string(pipeline.schedule));
+  const plan::PipelineSpec& pipeline = first.spec.pipeline;
+  std::string text = format("parallel:\n  strategy: {}\n", plan::to_string(first.spec.strategy));
+  if (pipeline.grids.empty())
+    text += format("  tensor: {{x: {}, y: {}, z: {}}}\n  data: {}\n", grid.x, grid.y, grid.z,
+                   grid.data.value_or(1));
+  text += format("  order: [{}]\n", join(grid.order, ", "));
+  if (pipeline.stages > 1)
+    text += format("  pipeline: {{stages: {}, schedule: {}{}}}\n", pipeline.stages,
+                   pipeline::to_string(pipeline.schedule), own_meshes_text(pipeline));
   std::string memory;
   if (ranking.config.plan.checkpointing.is_auto)
     memory += format("  activation_checkpointing: {}\n", plan::to_string(first.spec.checkpointing));

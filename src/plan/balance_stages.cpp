@@ -8,9 +8,7 @@
 #include "plan/split_stages.h"
 
 namespace fourfold::plan {
-namespace {
 
-/// By layer, the flops of all before it, and of all layers at the end.
 std::vector<double> flops_before(const graph::Graph& train, std::int64_t layers) {
   std::vector<double> sums(static_cast<std::size_t>(layers) + 1, 0.0);
   const std::vector<std::int64_t> layers_of = layers_of_nodes(train);
@@ -22,6 +20,8 @@ std::vector<double> flops_before(const graph::Graph& train, std::int64_t layers)
   std::partial_sum(sums.begin(), sums.end(), sums.begin());
   return sums;
 }
+
+namespace {
 
 /// The best ways to give the first layers to the first stages, a stage more at a time.
 class Balance {

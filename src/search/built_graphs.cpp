@@ -38,10 +38,11 @@ std::variant<std::vector<std::int64_t>, plan::Infeasible> BuiltGraphs::last_laye
     std::int64_t layers, const plan::PlanSpec& spec) {
   require(spec.pipeline.grids.empty(), "all stages have the same grid");
   const std::lock_guard lock(cuts_mutex_);
-  const auto found = cuts_.find(spec.pipeline.stages);
+  const Cut cut{spec.pipeline.stages, spec.pipeline.layers};
+  const auto found = cuts_.find(cut);
   if (found != cuts_.end()) return found->second;
   auto made = plan::balance_stages(of(layers, spec).at("train"), layers, spec.pipeline);
-  return cuts_.emplace(spec.pipeline.stages, std::move(made)).first->second;
+  return cuts_.emplace(cut, std::move(made)).first->second;
 }
 
 }  // namespace fourfold::search

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -26,7 +27,7 @@ class BuiltGraphs {
   bool has_equal_layers(const plan::PlanSpec& spec);
 
   /// plan::balance_stages of such a model, which does not depend on the batch: found once for each
-  /// number of stages of equal grids.
+  /// number of stages of equal grids, and numbers of layers that are given.
   std::variant<std::vector<std::int64_t>, plan::Infeasible> last_layers(std::int64_t layers,
                                                                         const plan::PlanSpec& spec);
 
@@ -44,7 +45,9 @@ class BuiltGraphs {
   std::once_flag pins_once_;
   bool are_pins_alike_ = true;  // on all layers
   std::mutex cuts_mutex_;
-  std::map<std::int64_t, std::variant<std::vector<std::int64_t>, plan::Infeasible>> cuts_;
+  /// Stages, and what is given of their layers.
+  using Cut = std::pair<std::int64_t, std::vector<std::int64_t>>;
+  std::map<Cut, std::variant<std::vector<std::int64_t>, plan::Infeasible>> cuts_;
 };
 
 }  // namespace fourfold::search

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/error.h"
 #include "search/built_graphs.h"
 
 namespace fourfold::search {
@@ -28,7 +29,7 @@ std::vector<std::int64_t> numbers_of_layers(const std::vector<std::int64_t>& las
 CountedStage count_stage(const PlannedModel& planned, std::size_t stage) {
   const graph::Graph& train = planned.model.at("train", MeshId(stage));
   std::vector<LinearOnMesh> linears = linears_of(train, planned.plan);
-  return {demand_of(train, planned.plan),
+  return {demand_of(train, planned.plan), 0,
           axonn_elements(linears, planned.plan.meshes[stage],
                          static_cast<double>(planned.plan.batching.accumulation))};
 }
@@ -93,7 +94,7 @@ class StageCounter {
       result_.kind_of.push_back(stage);
     }
     result_.messages = messages_of(model);
-    result_.mesh = model.plan.meshes[0];
+    result_.meshes = {model.plan.meshes[0]};
     return std::nullopt;
   }
 
@@ -116,14 +117,14 @@ class StageCounter {
       result_.kind_of.push_back(kind->second);
       if (!is_new) continue;
       const double times = static_cast<double>(layers - few) / static_cast<double>(few);
-      CountedStage counted{with_difference(small.demand, middle.demand, longer.demand, times),
+      CountedStage counted{with_difference(small.demand, middle.demand, longer.demand, times), 0,
                            small.linears};
       if (layers > few) add_room(counted.demand, middle.demand, longer.demand);
       for (std::size_t axis = 0; axis < counted.linears.size(); ++axis)
         counted.linears[axis] += times * (longer.linears[axis] - middle.linears[axis]);
       result_.kinds.push_back(std::move(counted));
     }
-    result_.mesh = model.plan.meshes[0];
+    result_.meshes = {model.plan.meshes[0]};
     spread(messages_of(model), stages);
     return std::nullopt;
   }
@@ -163,6 +164,28 @@ class StageCounter {
 std::variant<CountedStages, Infeasible> count_stages(const Question& question, BuiltGraphs& graphs,
                                                      const plan::PlanSpec& spec) {
   return StageCounter(question, graphs, spec).run();
+}
+
+CountedStages with_own_meshes(const std::vector<const CountedStages*>& of_stages) {
+  CountedStages result;
+  result.layers = of_stages.front()->layers;
+  for (std::size_t stage = 0; stage < of_stages.size(); ++stage) {
+    const CountedStages& its = *of_stages[stage];
+    require(its.layers == result.layers && its.meshes.size() == 1 &&
+                its.messages.size() == of_stages.front()->messages.size(),
+            "stages that are put together are of one cut");
+    result.kind_of.push_back(stage);
+    result.kinds.push_back(its.kinds[its.kind_of[stage]]);
+    result.kinds.back().mesh = stage;
+    result.meshes.push_back(its.meshes.front());
+  }
+  for (std::size_t i = 0; i < of_stages.front()->messages.size(); ++i) {
+    CountedMessage message = of_stages.front()->messages[i];
+    message.sent = of_stages[message.from]->messages[i].sent;
+    message.received = of_stages[message.to]->messages[i].received;
+    result.messages.push_back(std::move(message));
+  }
+  return result;
 }
 
 }  // namespace fourfold::search

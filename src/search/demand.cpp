@@ -136,7 +136,9 @@ class Counter {
     use(move.to);
     if (move.sum) use(*move.sum);
     const MoveKind kind = move.conversion.kind;
-    const double calls = times(move.phase, move.purpose);
+    const bool is_once = graph_.value(move.to).is_converted_once;
+    if (is_once) is_once_a_step_[move.to.index()] = true;
+    const double calls = is_once ? 1 : times(move.phase, move.purpose);
     if (kind == MoveKind::slice || kind == MoveKind::pack || kind == MoveKind::unpack) {
       demand_.other_bytes += calls * 2 * bytes(move.to);
       return;
@@ -219,8 +221,9 @@ class Counter {
       if (!lives_[i].first || !are_several) continue;
       // Sums over micro-batches are there from the end of the first one on.
       if (value.role == ValueRole::gradient) lives_[i].first = 0;
-      // What another mesh sends once is there until the last micro-batch has read it.
-      if (is_once_a_step_[i] && value.role == ValueRole::received)
+      // What another mesh sends once, or a weight is converted to once, is there until the last
+      // micro-batch has read it.
+      if (is_once_a_step_[i] && (value.role == ValueRole::received || value.is_converted_once))
         lives_[i] = {lives_[i].bytes, 0, std::max(lives_[i].last, last_of_micros())};
     }
     std::ranges::sort(weights_);
@@ -350,7 +353,7 @@ class Counter {
   /// By stream, in the order of the list.
   std::map<std::pair<compile::Purpose, std::vector<AxisId>>, std::vector<Exchange>> exchanges_;
   std::vector<Life> lives_;           // by value
-  std::vector<bool> is_once_a_step_;  // by value: it comes from another mesh once in a step
+  std::vector<bool> is_once_a_step_;  // by value: it comes or is made once in a step
   std::vector<bool> is_kept_;         // by value: from the forward pass for the backward one
   /// What passes to and from other meshes in each micro-batch, and in which step.
   std::vector<std::pair<std::size_t, const Handover*>> passing_;

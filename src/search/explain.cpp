@@ -67,6 +67,13 @@ std::string grid_text(const plan::Grid& grid) {
 std::string shape_text(const plan::PlanSpec& spec) {
   const std::int64_t stages = spec.pipeline.stages;
   if (stages == 1) return grid_text(spec.grid);
+  if (!spec.pipeline.grids.empty()) {
+    std::string text = format("{} stages ({}) of", stages, to_string(spec.pipeline.schedule));
+    for (std::size_t i = 0; i < spec.pipeline.grids.size(); ++i)
+      text += format("{} {} ({})", i == 0 ? "" : ",", grid_text(spec.pipeline.grids[i]),
+                     counted(spec.pipeline.layers.at(i), "block"));
+    return text;
+  }
   return format("{} stages ({}) of {}", stages, to_string(spec.pipeline.schedule),
                 grid_text(spec.grid));
 }

@@ -16,10 +16,12 @@ using machine::AxisGroup;
 /// Seconds of messages as costs of edges: one for each pair of stages.
 class Messages {
  public:
-  Messages(const CountedStages& counted, const Pricer& pricer, const std::vector<AxisGroup>& groups,
+  Messages(const CountedStages& counted, const Pricer& pricer, const GroupsOfMeshes& groups,
            const plan::PlanSpec& spec)
-      : counted_(counted), pricer_(pricer), groups_(groups), spec_(spec) {
-    for (const AxisGroup& group : groups) ranks_ *= group.ranks;
+      : counted_(counted), pricer_(pricer), groups_(groups), spec_(spec), first_{0} {
+    for (std::size_t stage = 0; stage < counted.layers.size(); ++stage)
+      first_.push_back(first_.back() +
+                       static_cast<std::int64_t>(counted.mesh_of(stage).ranks.size()));
   }
 
   void add_to(TimedStages& timed) const {
@@ -56,17 +58,18 @@ class Messages {
   }
 
   TensorOnRanks side_of(std::size_t stage, const std::vector<AxisId>& axes) const {
-    TensorOnRanks side{static_cast<std::int64_t>(stage) * ranks_, ranks_, {}};
+    TensorOnRanks side{first_[stage], first_[stage + 1] - first_[stage], {}};
+    const std::vector<AxisGroup>& groups = groups_[counted_.kinds[counted_.kind_of[stage]].mesh];
     for (const AxisId axis : axes)
-      if (groups_[axis.index()].ranks > 1) side.cuts.push_back(groups_[axis.index()]);
+      if (groups[axis.index()].ranks > 1) side.cuts.push_back(groups[axis.index()]);
     return side;
   }
 
   const CountedStages& counted_;
   const Pricer& pricer_;
-  const std::vector<AxisGroup>& groups_;
+  const GroupsOfMeshes& groups_;
   const plan::PlanSpec& spec_;
-  std::int64_t ranks_ = 1;  // of a stage
+  std::vector<std::int64_t> first_;  // rank of each stage, and of one after them
 };
 
 }  // namespace
@@ -97,14 +100,20 @@ Demand fullest_demand(const CountedStages& counted, const std::vector<StageOfPla
   return with_in_flight(demand, fullest->in_flight, static_cast<std::int64_t>(demand.micros));
 }
 
-TimedStages time_stages(const CountedStages& counted, Pricer& pricer,
-                        const std::vector<AxisGroup>& groups, const plan::PlanSpec& spec,
-                        std::int64_t micros) {
+GroupsOfMeshes groups_of_stages(const CountedStages& counted,
+                                const std::vector<std::string>& order) {
+  GroupsOfMeshes groups;
+  for (const Mesh& mesh : counted.meshes) groups.push_back(groups_in_order(mesh, order));
+  return groups;
+}
+
+TimedStages time_stages(const CountedStages& counted, Pricer& pricer, const GroupsOfMeshes& groups,
+                        const plan::PlanSpec& spec, std::int64_t micros) {
   constexpr double third = 1.0 / 3, quarter = 1.0 / 4;
   const double share = spec.checkpointing.repeats_any() ? quarter : third;
   TimedStages timed;
   for (const CountedStage& kind : counted.kinds)
-    timed.kinds.push_back(pricer.price(kind.demand, groups));
+    timed.kinds.push_back(pricer.price(kind.demand, groups[kind.mesh]));
   for (const std::size_t kind : counted.kind_of) {
     const Price& price = timed.kinds[kind];
     const double micro = (price.step() - price.at_end) / static_cast<double>(micros);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "pipeline/schedule_spec.h"
@@ -35,11 +36,15 @@ struct TimedStages {
   pipeline::Costs costs;         // of a micro-batch
   std::vector<double> at_end_s;  // by stage
 };
-/// `groups`: by axis of the stages' mesh. Of what a micro-batch computes a third is forward, and a
-/// quarter where the backward pass computes it again.
-TimedStages time_stages(const CountedStages& counted, Pricer& pricer,
-                        const std::vector<machine::AxisGroup>& groups, const plan::PlanSpec& spec,
-                        std::int64_t micros);
+/// By mesh of the stages, the groups of its axes in an order of ranks (innermost first).
+using GroupsOfMeshes = std::vector<std::vector<machine::AxisGroup>>;
+GroupsOfMeshes groups_of_stages(const CountedStages& counted,
+                                const std::vector<std::string>& order);
+
+/// A third of what a micro-batch computes is forward, and a quarter where the backward pass
+/// computes it again.
+TimedStages time_stages(const CountedStages& counted, Pricer& pricer, const GroupsOfMeshes& groups,
+                        const plan::PlanSpec& spec, std::int64_t micros);
 
 /// The price of the slowest stage, with what a step of the pipeline takes more.
 Price price_of_stages(const CountedStages& counted, const TimedStages& timed,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,7 +13,9 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "search/built_graphs.h"
+#include "search/choose_meshes.h"
 #include "search/count_stages.h"
+#include "search/explain.h"
 #include "search/price_stages.h"
 
 namespace fourfold::search {
@@ -32,20 +35,6 @@ struct StagesOfGrid {
   std::int64_t stages = 1;
   plan::Grid grid;
 };
-
-void add_grids(std::int64_t ranks, std::int64_t stages, const plan::Grid& wanted,
-               std::vector<StagesOfGrid>& all) {
-  for (const std::int64_t x : divisors(ranks))
-    for (const std::int64_t y : divisors(ranks / x))
-      for (const std::int64_t z : divisors(ranks / x / y)) {
-        plan::Grid grid = wanted;
-        grid.x = x;
-        grid.y = y;
-        grid.z = z;
-        grid.data = ranks / x / y / z;
-        all.push_back({stages, std::move(grid)});
-      }
-}
 
 /// All orders of the axes: the wanted one first, then those that begin as it does.
 std::vector<std::vector<std::string>> orders_of(const std::vector<std::string>& wanted) {
@@ -79,11 +68,26 @@ struct CountedGrid {
 /// Equal but for rounding is no better.
 constexpr double rounding = 1e-9;
 
+/// Own meshes are found from so many plans of equal meshes, for each number of stages: the best
+/// ones of different micro-batches.
+constexpr std::size_t equal_looked_at = 2;
+
 /// Counts one grid.
 class GridCounter {
  public:
   GridCounter(const Question& question, BuiltGraphs& graphs, double memory_bytes)
       : question_(question), graphs_(graphs), memory_bytes_(memory_bytes) {}
+
+  /// Counts stages that have meshes of their own.
+  CountedGrid take(StagesWithMeshes made) {
+    plan_.spec = std::move(made.spec);
+    plan_.accumulation = std::get<plan::Batching>(plan::solve_batching(plan_.spec)).accumulation;
+    plan_.mesh = made.stages.meshes.front();
+    result_.stages = std::move(made.stages);
+    result_.is_legal = true;
+    result_.fits = fits();
+    return std::move(result_);
+  }
 
   CountedGrid run(const StagesOfGrid& asked) {
     plan_.spec = question_.settle(asked.grid, asked.stages);
@@ -236,7 +240,8 @@ class Ranker {
     std::vector<StagesOfGrid> grids;
     for (const std::int64_t stages : question_.stages)
       if (question_.ranks % stages == 0 && stages <= question_.layers)
-        add_grids(question_.ranks / stages, stages, question_.spec.grid, grids);
+        for (plan::Grid& grid : grids_of_ranks(question_.ranks / stages, question_.spec.grid))
+          grids.push_back({stages, std::move(grid)});
     if (question_.admits)
       std::erase_if(grids, [&](const StagesOfGrid& one) { return !question_.admits(one.grid); });
     std::vector<CountedGrid> counted(grids.size());
@@ -248,6 +253,7 @@ class Ranker {
       counted[i] = std::move(grid);
     });
     answer_.grids = static_cast<std::int64_t>(grids.size());
+    if (question_.own_meshes) add_own_meshes(graphs, counted);
     for (CountedGrid& grid : counted) {
       note(grid.problems);
       if (!grid.is_legal) continue;
@@ -262,6 +268,38 @@ class Ranker {
   }
 
  private:
+  /// The best plans of equal meshes, and for each what choose_meshes makes of it. Those of one
+  /// shape are one.
+  void add_own_meshes(BuiltGraphs& graphs, std::vector<CountedGrid>& counted) {
+    std::vector<const PricedPlan*> equal;
+    for (const CountedGrid& grid : counted)
+      if (grid.is_legal && grid.fits && !grid.schedules.empty()) equal.push_back(&grid.plan);
+    std::ranges::stable_sort(equal, {}, [](const PricedPlan* plan) { return plan->price.step(); });
+    std::map<std::int64_t, std::set<std::int64_t>> seen_micros;  // by number of stages
+    std::erase_if(equal, [&](const PricedPlan* plan) {
+      std::set<std::int64_t>& micros = seen_micros[plan->spec.pipeline.stages];
+      return micros.size() == equal_looked_at || !micros.insert(plan->accumulation).second;
+    });
+    std::vector<std::vector<CountedGrid>> found(equal.size());
+    for_each_on_all_cores(equal.size(), [&](std::size_t i) {
+      for (StagesWithMeshes& made :
+           choose_meshes(question_, graphs, pricer_, *equal[i], answer_.memory_bytes)) {
+        CountedGrid grid =
+            GridCounter(question_, graphs, answer_.memory_bytes).take(std::move(made));
+        choose_order(grid);
+        grid.stages = {};
+        found[i].push_back(std::move(grid));
+      }
+    });
+    std::set<std::string> seen;
+    for (std::vector<CountedGrid>& of_one : found)
+      for (CountedGrid& grid : of_one)
+        if (grid.fits && seen.insert(shape_text(grid.plan.spec)).second) {
+          ++answer_.with_own_meshes;
+          counted.push_back(std::move(grid));
+        }
+  }
+
   /// Keeps a problem of each kind.
   void note(const std::vector<plan::Problem>& problems) {
     for (const plan::Problem& problem : problems)
@@ -276,12 +314,18 @@ class Ranker {
     std::set<std::vector<std::int64_t>> seen;
     PricedOrder plain;
     bool is_first = true;
+    const std::vector<Mesh> meshes =
+        grid.schedules.empty() ? std::vector<Mesh>{priced.mesh} : grid.stages.meshes;
     std::vector<std::vector<std::string>> orders = orders_of(question_.spec.grid.order);
     if (question_.keeps_order) orders.resize(1);
     for (const auto& order : orders) {
-      const std::vector<AxisGroup> groups = groups_in_order(priced.mesh, order);
+      GroupsOfMeshes groups;
       std::vector<std::int64_t> strides;
-      for (const AxisGroup& group : groups) strides.push_back(group.ranks > 1 ? group.stride : 0);
+      for (const Mesh& mesh : meshes) {
+        groups.push_back(groups_in_order(mesh, order));
+        for (const AxisGroup& group : groups.back())
+          strides.push_back(group.ranks > 1 ? group.stride : 0);
+      }
       if (!seen.insert(strides).second) continue;
       ++grid.orders;
       OrderOfGrid found = priced_in_order(grid, groups);
@@ -290,7 +334,7 @@ class Ranker {
       if (!is_first && found.price.step() >= (1 - rounding) * priced.price.step()) continue;
       is_first = false;
       priced.price = std::move(found.price);
-      priced.spec.grid.order = order;
+      set_order(priced.spec, order);
       priced.linears_s = found.linears_s;
       take_schedule(grid, found);
     }
@@ -304,11 +348,11 @@ class Ranker {
     std::size_t schedule = 0;         // of those of the grid
     std::vector<Price> of_schedules;  // by schedule of the grid
   };
-  OrderOfGrid priced_in_order(const CountedGrid& grid, const std::vector<AxisGroup>& groups) {
+  OrderOfGrid priced_in_order(const CountedGrid& grid, const GroupsOfMeshes& groups) {
     const PricedPlan& priced = grid.plan;
     if (grid.schedules.empty())
-      return {pricer_.price(priced.demand, groups),
-              seconds_of_linears(priced, grid.linears, groups),
+      return {pricer_.price(priced.demand, groups.front()),
+              seconds_of_linears(priced, grid.linears, groups.front()),
               0,
               {}};
     const TimedStages timed =
@@ -323,7 +367,8 @@ class Ranker {
       best.schedule = i;
     }
     for (const CountedStage& kind : grid.stages.kinds)
-      best.linears_s = std::max(best.linears_s, seconds_of_linears(priced, kind.linears, groups));
+      best.linears_s =
+          std::max(best.linears_s, seconds_of_linears(priced, kind.linears, groups[kind.mesh]));
     return best;
   }
 
@@ -364,6 +409,26 @@ class Ranker {
 };
 
 }  // namespace
+
+std::vector<plan::Grid> grids_of_ranks(std::int64_t ranks, const plan::Grid& like) {
+  std::vector<plan::Grid> grids;
+  for (const std::int64_t x : divisors(ranks))
+    for (const std::int64_t y : divisors(ranks / x))
+      for (const std::int64_t z : divisors(ranks / x / y)) {
+        plan::Grid grid = like;
+        grid.x = x;
+        grid.y = y;
+        grid.z = z;
+        grid.data = ranks / x / y / z;
+        grids.push_back(std::move(grid));
+      }
+  return grids;
+}
+
+void set_order(plan::PlanSpec& spec, const std::vector<std::string>& order) {
+  spec.grid.order = order;
+  for (plan::Grid& grid : spec.pipeline.grids) grid.order = order;
+}
 
 Answer rank_grids(const Question& question) {
   require(question.cluster != nullptr && question.ranks <= question.cluster->ranks(),

@@ -1,5 +1,5 @@
 // Every legal grid of so many ranks, of one mesh and of the stages of pipelines, priced on a
-// cluster: the planner. The stages of one plan have grids of one shape.
+// cluster: the planner. Beside them pipelines in which each stage has a grid of its own.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,8 @@ struct Question {
   std::vector<std::int64_t> stages = {1};
   /// The schedules of pipelines to choose from: a later one where it is faster.
   std::vector<pipeline::Schedule> schedules = {pipeline::Schedule::one_f_one_b};
+  /// Pipelines are looked at in which each stage has a mesh of its own.
+  bool own_meshes = false;
   /// All programs of a run with a spec. Asked for where plans are simulated; called from several
   /// threads.
   std::function<program::Job(const plan::PlanSpec&)> compile;
@@ -95,6 +97,7 @@ struct Answer {
   std::vector<PricedPlan> plans;        // that fit the memory, the fastest first
   std::vector<PricedPlan> too_large;    // what needs least memory first
   std::int64_t grids = 0;               // of so many ranks, for all numbers of stages
+  std::int64_t with_own_meshes = 0;     // pipelines whose stages differ in their grids
   std::int64_t orders = 0;              // plans priced, all orders of ranks with other groups
   std::vector<plan::Problem> problems;  // of the grids that are not legal, each kind once
   double memory_bytes = 0;              // that a rank has
@@ -105,9 +108,17 @@ struct Answer {
 /// each with that order of ranks among those with other groups which takes least time; of equal
 /// ones the configured order, then the first. Stages lie one after another in rank order.
 /// Recomputation that is `auto` is the least that fits; gathered weights whose number is open stay
-/// where they fit. Requires a rate of the device for the type of the computation, and ranks that
-/// the cluster has. Cost: a plan of two small models a grid, about 10 ms for a GPT.
+/// where they fit. Beside the best pipelines of each number of stages stand those that
+/// choose_meshes makes of them, where the question has `own_meshes`. Requires a rate of the device
+/// for the type of the computation, and ranks that the cluster has. Cost: a plan of two small
+/// models a grid, about 10 ms for a GPT.
 Answer rank_grids(const Question& question);
+
+/// All grids of so many ranks, in the order of another one.
+std::vector<plan::Grid> grids_of_ranks(std::int64_t ranks, const plan::Grid& like);
+
+/// Has all meshes of a spec lie in an order of ranks.
+void set_order(plan::PlanSpec& spec, const std::vector<std::string>& order);
 
 /// The linears of a step on a plan's grid: rows are those of all its micro-batches, and every
 /// second linear is transposed.

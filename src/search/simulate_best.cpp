@@ -41,7 +41,7 @@ void simulate_orders(const Question& question, PricedPlan& plan, double memory_b
   plan.simulated = simulate_plan(question, plan.spec, memory_bytes);
   if (plan.plain_order) {
     PricedPlan other = plan;
-    other.spec.grid.order = plan.plain_order->order;
+    set_order(other.spec, plan.plain_order->order);
     other.price = plan.plain_order->price;
     other.linears_s = plan.plain_order->linears_s;
     other.simulated = simulate_plan(question, other.spec, memory_bytes);

@@ -294,6 +294,82 @@ TEST(Stages, that_pass_tensors_by_any_strategy_equal_the_serial_run) {
   EXPECT_GE(messages.size(), 3U) << "shares and rings have more messages, a ring of all the most";
 }
 
+/// The ranks whose training step receives turns, and from whom the first one comes.
+std::map<std::size_t, Rank> turns_of(const program::Job& job) {
+  std::map<std::size_t, Rank> result;  // rank, from whom
+  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
+    const program::Bundle bundle = program::bundle_of(job, Rank(rank));
+    for (const auto& instruction : bundle.at("train").instructions)
+      if (const auto* recv = std::get_if<program::Recv>(&instruction.what))
+        if (bundle.at("train").buffer(recv->to.buffer).name.starts_with("turn."))
+          result.emplace(rank, recv->peer);
+  }
+  return result;
+}
+
+/// Senders of one host have its port one after another, and so have receivers; with all ranks on
+/// one host nobody waits.
+TEST(Stages, that_take_turns_at_the_port_of_a_host_equal_the_serial_run) {
+  std::vector<Pipeline> pipelines = {{{{.data = 2}, {.x = 2, .y = 1, .z = 1, .data = 2}}, {2}},
+                                     {{{.x = 2, .data = 2}, {.data = 4}}, {2}},
+                                     {{{.data = 3}, {.data = 3}, {.data = 3}}, {1, 3}}};
+  const RunSetup setup = gpt();
+  for (Pipeline& pipeline : pipelines) {
+    SCOPED_TRACE(name_of(pipeline, Schedule::one_f_one_b));
+    EXPECT_TRUE(turns_of(compile_stages(setup, pipeline)).empty());
+    const std::int64_t per_host = plan::num_ranks(pipeline.grids[0]);
+    pipeline.reshard.ranks_per_host = per_host;
+    const std::map<std::size_t, Rank> turns = turns_of(compile_stages(setup, pipeline));
+    EXPECT_FALSE(turns.empty());
+    for (const auto& [rank, from] : turns)
+      EXPECT_EQ(static_cast<std::int64_t>(rank) / per_host,
+                static_cast<std::int64_t>(from.index()) / per_host)
+          << rank;
+    RunSetup in_turn = setup;
+    in_turn.plan.overlap.send_recv = false;
+    EXPECT_TRUE(turns_of(compile_stages(in_turn, pipeline)).empty());
+  }
+  expect_equal_to_serial(setup, pipelines, "gpt, turns");
+}
+
+/// What is received ahead and has not waited for the computation before its place in the list.
+std::size_t early_receipts(const program::Program& train) {
+  const program::StreamId math{std::size_t{0}};
+  std::map<program::EventId, std::size_t> computed;         // instructions of math before the event
+  std::vector<std::size_t> known(train.streams.size(), 0);  // by stream: these it has waited for
+  std::size_t so_far = 0, early = 0;
+  for (const program::Task& task : train.tasks)
+    for (std::size_t i = task.begin; i < task.end; ++i) {
+      const auto& [stream, what] = train.instructions[i];
+      if (const auto* record = std::get_if<program::Record>(&what)) {
+        if (stream == math) computed[record->event] = so_far;
+      } else if (const auto* wait = std::get_if<program::Wait>(&what)) {
+        if (computed.contains(wait->event))
+          known[stream.index()] = std::max(known[stream.index()], computed[wait->event]);
+      } else if (stream == math) {
+        ++so_far;
+      } else if (std::holds_alternative<program::Recv>(what) &&
+                 task.kind == program::TaskKind::receive) {
+        early += known[stream.index()] < so_far ? 1 : 0;
+      }
+    }
+  return early;
+}
+
+TEST(Stages, receive_ahead_from_when_computation_has_come_there) {
+  const RunSetup setup = gpt();
+  std::size_t receipts = 0;
+  for (const Schedule schedule : of_one_stage_a_mesh)
+    for (const Pipeline& pipeline : {two_stages[0], four_stages[1]})
+      for (const program::Bundle& bundle : compile_stages(setup, pipeline, schedule).classes) {
+        const program::Program& train = bundle.at("train");
+        EXPECT_EQ(early_receipts(train), 0U) << name_of(pipeline, schedule);
+        receipts += static_cast<std::size_t>(
+            std::ranges::count(train.tasks, program::TaskKind::receive, &program::Task::kind));
+      }
+  EXPECT_GT(receipts, 50U);
+}
+
 using Kinds = std::set<program::TaskKind>;
 
 /// By name of an activation, without its slot: how many slots it has, and the tasks that touch it.
@@ -378,6 +454,12 @@ TEST(Stages, keep_as_many_activations_as_the_schedule_says) {
     }
 }
 
+/// True for a part of a weight, or what it is gathered to.
+bool is_made_of_weight(const program::Program& program, const std::string& name) {
+  const auto weight = program.find_buffer(name.substr(0, name.find('/')));
+  return weight && program.buffer(*weight).role == program::BufferRole::parameter;
+}
+
 /// What a stage keeps from its forward to its backward tasks has as many slots as `pipeline` says
 /// that micro-batches are alive on it at most, whatever other stages the mesh has.
 TEST(Stages, that_share_meshes_keep_as_many_activations_as_the_order_says) {
@@ -403,6 +485,10 @@ TEST(Stages, that_share_meshes_keep_as_many_activations_as_the_order_says) {
             slots.laps.size() != 1 || handed_over.contains({stage_of(bundle), name}))
           continue;
         const std::size_t stage = stage_of(bundle) + *slots.laps.begin() * meshes;
+        if (is_made_of_weight(bundle.at("train"), name)) {
+          EXPECT_EQ(slots.number, 1) << name;
+          continue;
+        }
         EXPECT_EQ(slots.number, live[stage]) << "stage " << stage << ": " << name;
         ++kept[stage];
       }
@@ -505,6 +591,43 @@ TEST(Stages, that_are_eager_begin_fewer_micro_batches_where_memory_is_short) {
     EXPECT_NE(plan.orders, of_eager);
     EXPECT_EQ(plan.orders == of_1f1b, limit == least);
   }
+}
+
+/// Gathered weights that stay for the backward pass are gathered once in a step, and there is one
+/// copy of each, however many micro-batches are under way.
+TEST(Stages, gather_weights_that_stay_once_in_a_step) {
+  RunSetup setup = gpt();
+  const Pipeline on_z{{{.z = 2, .data = 1}, {.z = 2, .data = 1}}, {2}};
+  struct Gathered {
+    std::map<std::string, std::int64_t> copies, gathers;  // by value
+  };
+  const auto gathered = [](const program::Program& train) {
+    Gathered result;
+    for (const program::Buffer& buffer : train.buffers)
+      if (is_made_of_weight(train, buffer.name) &&
+          buffer.name.find("gathered") != std::string::npos)
+        ++result.copies[buffer.name.substr(0, buffer.name.find('#'))];
+    for (const auto& instruction : train.instructions)
+      if (const auto* gather = std::get_if<program::AllGather>(&instruction.what))
+        for (const program::Slice& to : gather->to) ++result.gathers[train.buffer(to.buffer).name];
+    return result;
+  };
+  for (const Schedule schedule : of_one_stage_a_mesh) {
+    SCOPED_TRACE(to_string(schedule));
+    setup.plan.cached_gathers = std::nullopt;
+    for (const program::Bundle& bundle : compile_stages(setup, on_z, schedule).classes) {
+      const Gathered kept = gathered(bundle.at("train"));
+      EXPECT_FALSE(kept.copies.empty());
+      for (const auto& [name, number] : kept.copies) EXPECT_EQ(number, 1) << name;
+      for (const auto& [name, number] : kept.gathers) EXPECT_EQ(number, 1) << name;
+    }
+    setup.plan.cached_gathers = 0;
+    for (const program::Bundle& bundle : compile_stages(setup, on_z, schedule).classes)
+      for (const auto& [name, number] : gathered(bundle.at("train")).gathers)
+        EXPECT_GE(number, 3) << name << " is gathered for each of three micro-batches";
+  }
+  setup.plan.cached_gathers = std::nullopt;
+  expect_equal_to_serial(setup, {on_z}, "gpt, gathered once");
 }
 
 /// Bytes of a rank, by mesh.

@@ -27,6 +27,28 @@ TEST(OpenGrid, a_grid_goes_to_other_ranks_as_text) {
   EXPECT_EQ(read.grid, chosen.grid);
   EXPECT_EQ(read.stages, chosen.stages);
   EXPECT_EQ(read.schedule, chosen.schedule);
+  EXPECT_TRUE(read.meshes.empty());
+}
+
+TEST(OpenGrid, meshes_that_differ_go_to_other_ranks_and_are_kept) {
+  ChosenGrid chosen;
+  chosen.grid = {.x = 1, .y = 1, .z = 1, .data = 3};
+  chosen.stages = 2;
+  chosen.meshes = {chosen.grid, {.x = 1, .y = 1, .z = 1, .data = 1}};
+  chosen.layers = {5, 2};
+  EXPECT_EQ(to_text(chosen), "1 1 1 3 x y z data 2 1f1b 1 1 1 3 5 1 1 1 1 2");
+  const ChosenGrid read = grid_of_text(to_text(chosen));
+  EXPECT_EQ(read.meshes, chosen.meshes);
+  EXPECT_EQ(read.layers, chosen.layers);
+  const config::Config open = loaded({"parallel.pipeline.stages=auto"});
+  config::Config settled = open;
+  settle_grid(settled, read);
+  EXPECT_EQ(settled.plan.pipeline.grids, chosen.meshes);
+  EXPECT_EQ(settled.plan.pipeline.layers, chosen.layers);
+  const auto kept = kept_grid(open, settled, 4);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(to_text(*kept), to_text(chosen));
+  EXPECT_FALSE(kept_grid(open, settled, 6)) << "other ranks";
 }
 
 TEST(OpenGrid, the_description_of_this_host_has_a_device_a_rank_and_the_hosts_of_the_job) {

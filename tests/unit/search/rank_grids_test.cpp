@@ -350,6 +350,79 @@ TEST(RankGrids, a_pin_of_one_layer_is_obeyed_on_all_grids_and_stages) {
   }
 }
 
+/// A U-Net whose first four blocks have about a quarter of its work.
+void choose_unet(Planned& planned) {
+  planned.setup.unet = model::UnetSpec{.picture = {16, 16, 3},
+                                       .channels = 16,
+                                       .channel_mult = {1, 2, 2},
+                                       .layers_per_level = 1,
+                                       .norm_groups = 4,
+                                       .num_classes = 4,
+                                       .diffusion = {}};
+  planned.setup.plan.seq_length = 1;
+  planned.question.spec = planned.setup.plan;
+  planned.question.layers = planned.setup.graphs().num_layers;
+  planned.question.has_equal_layers = false;
+}
+
+TEST(RankGrids, stages_of_a_unet_have_meshes_of_their_own_where_that_is_faster) {
+  Planned planned("perlmutter-40gb", 4);
+  choose_unet(planned);
+  // Work is what takes time: the model is small for such a device.
+  for (machine::ComputeRate& rate : planned.cluster.device.rates) rate.flops_per_s *= 1e-3;
+  planned.question.stages = {2};
+  planned.question.settle = [&](const plan::Grid& grid, std::int64_t stages) {
+    plan::PlanSpec spec = planned.question.spec;
+    spec.grid = grid;
+    spec.pipeline.stages = stages;
+    spec.micro_batch_size = 12 / (grid.z * grid.data.value());
+    return spec;
+  };
+  planned.question.spec.global_batch_size = 96;
+  planned.question.spec.pipeline.layers = {4, planned.question.layers - 4};
+  const Answer equal = rank_grids(planned.question);
+  planned.question.own_meshes = true;
+  const Answer own = rank_grids(planned.question);
+  EXPECT_EQ(equal.with_own_meshes, 0);
+  ASSERT_GT(own.with_own_meshes, 0);
+  EXPECT_EQ(own.plans.size(), equal.plans.size() + static_cast<std::size_t>(own.with_own_meshes));
+  const PricedPlan& first = own.plans.front();
+  ASSERT_EQ(first.spec.pipeline.grids.size(), 2U) << shape_text(first.spec);
+  EXPECT_LT(plan::num_ranks(first.spec.pipeline.grids[0]),
+            plan::num_ranks(first.spec.pipeline.grids[1]))
+      << shape_text(first.spec);
+  const auto seconds_of = [&](const PricedPlan& plan) {
+    return simulate::simulate(planned.question.compile(plan.spec), "train", planned.cluster).step_s;
+  };
+  double least = 0;
+  for (const PricedPlan& plan : equal.plans)
+    if (const double seconds = seconds_of(plan); least == 0 || seconds < least) least = seconds;
+  EXPECT_LT(seconds_of(first), 0.95 * least) << shape_text(first.spec);
+}
+
+TEST(RankGrids, stages_with_meshes_of_their_own_need_the_memory_and_the_time_of_their_programs) {
+  Planned planned("perlmutter-40gb", 8, 6);
+  planned.question.stages = {2, 4};
+  planned.question.has_equal_layers = false;
+  planned.question.own_meshes = true;
+  const Answer answer = rank_grids(planned.question);
+  EXPECT_GT(answer.with_own_meshes, 0);
+  for (const PricedPlan& plan : answer.plans) {
+    if (plan.spec.pipeline.grids.empty()) continue;
+    const program::Job job = planned.question.compile(plan.spec);
+    EXPECT_EQ(job.ranks.size(), 8U);
+    std::int64_t most = 0;
+    for (const program::Bundle& bundle : job.classes)
+      most = std::max(most, bundle.persistent_bytes + bundle.transient_bytes);
+    EXPECT_NEAR(plan.expected_bytes(), static_cast<double>(most), 0.05 * static_cast<double>(most))
+        << shape_text(plan.spec);
+    const double seconds = simulate::simulate(job, "train", planned.cluster).step_s;
+    EXPECT_NEAR(plan.price.step(), seconds, 0.25 * seconds) << shape_text(plan.spec);
+    for (const plan::Grid& grid : plan.spec.pipeline.grids)
+      EXPECT_EQ(grid.order, plan.spec.grid.order);
+  }
+}
+
 TEST(RankGrids, pins_of_a_unet_are_obeyed_on_all_grids_and_stages) {
   const std::string pattern = "down.*.conv1.weight";
   Planned planned("perlmutter-40gb", 4);
