@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
@@ -271,7 +272,7 @@ void bench_collectives(const BenchArguments& arguments) {
     return;
   }
   std::int64_t ranks = arguments.ranks;
-  if (ranks == 0) ranks = what.grid ? ranks_of(*what.grid) : job::available_cores();
+  if (ranks == 0) ranks = what.grid ? ranks_of(*what.grid) : num_usable_cores();
   constexpr std::int64_t most_threads = 1024;
   if (ranks > most_threads)
     throw UserError(ExitCode::bad_config,
@@ -280,7 +281,9 @@ void bench_collectives(const BenchArguments& arguments) {
                            ranks, most_threads));
   check_ranks(what, ranks);
   comm::ThreadJob job(static_cast<std::size_t>(ranks));
-  job.run([&](comm::World& world) { measure_rank(arguments, what, world); });
+  // As `train` runs its ranks.
+  job.run([&](comm::World& world) { measure_rank(arguments, what, world); },
+          comm::ThreadJob::Cores::own_share);
 }
 
 }  // namespace fourfold::cli
