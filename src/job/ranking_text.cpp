@@ -218,15 +218,19 @@ std::string how_found(const search::Answer& answer) {
   return text;
 }
 
-/// The keys of stages that have meshes of their own; nothing where they are equal.
-std::string own_meshes_text(const plan::PipelineSpec& pipeline) {
-  if (pipeline.grids.empty()) return "";
-  std::vector<std::string> meshes, layers;
-  for (const plan::Grid& grid : pipeline.grids)
-    meshes.push_back(
-        format("{{x: {}, y: {}, z: {}, data: {}}}", grid.x, grid.y, grid.z, grid.data.value_or(1)));
+std::string pipeline_lines(const plan::PipelineSpec& pipeline) {
+  const std::string_view schedule = pipeline::to_string(pipeline.schedule);
+  if (pipeline.grids.empty())
+    return format("  pipeline: {{stages: {}, schedule: {}}}\n", pipeline.stages, schedule);
+  std::vector<std::string> layers;
   for (const std::int64_t number : pipeline.layers) layers.push_back(format("{}", number));
-  return format(", blocks: [{}], meshes: [{}]", join(layers, ", "), join(meshes, ", "));
+  std::string text = format("  pipeline:\n    stages: {}\n    schedule: {}\n    blocks: [{}]\n",
+                            pipeline.stages, schedule, join(layers, ", "));
+  text += "    meshes:\n";
+  for (const plan::Grid& grid : pipeline.grids)
+    text += format("      - {{x: {}, y: {}, z: {}, data: {}}}\n", grid.x, grid.y, grid.z,
+                   grid.data.value_or(1));
+  return text;
 }
 
 std::string lines_to_paste(const Ranking& ranking) {
@@ -238,9 +242,7 @@ std::string lines_to_paste(const Ranking& ranking) {
     text += format("  tensor: {{x: {}, y: {}, z: {}}}\n  data: {}\n", grid.x, grid.y, grid.z,
                    grid.data.value_or(1));
   text += format("  order: [{}]\n", join(grid.order, ", "));
-  if (pipeline.stages > 1)
-    text += format("  pipeline: {{stages: {}, schedule: {}{}}}\n", pipeline.stages,
-                   pipeline::to_string(pipeline.schedule), own_meshes_text(pipeline));
+  if (pipeline.stages > 1) text += pipeline_lines(pipeline);
   std::string memory;
   if (ranking.config.plan.checkpointing.is_auto)
     memory += format("  activation_checkpointing: {}\n", plan::to_string(first.spec.checkpointing));
@@ -265,16 +267,20 @@ const PricedPlan& plan_number(const Ranking& ranking, std::int64_t number) {
 std::string ranking_text(const Ranking& ranking, std::size_t top,
                          const std::optional<TrainingCost>& cost) {
   const search::Answer& answer = ranking.answer;
-  const auto fits = static_cast<std::int64_t>(answer.plans.size()),
+  const auto fits = static_cast<std::int64_t>(answer.plans.size()) - answer.with_own_meshes,
              large = static_cast<std::int64_t>(answer.too_large.size());
+  const std::string own_meshes = answer.with_own_meshes == 0
+                                     ? ""
+                                     : format(", among them those of {} with a grid for each stage",
+                                              counted(answer.with_own_meshes, "pipeline"));
   std::string text = wrapped(format(
       "{}: {} of {}, each {} with {}. {}: {} fit, {} need more memory, {} do not divide the model "
       "or "
-      "its batch; {} with the orders of ranks.",
+      "its batch; {} with the orders of ranks{}.",
       ranking.cluster.name, counted(ranking.ranks, "rank"), format_grouped(ranking.cluster.ranks()),
       ranking.cluster.device.name, bytes_text(answer.memory_bytes), counted(answer.grids, "grid"),
       format_grouped(fits), format_grouped(large), format_grouped(answer.grids - fits - large),
-      counted(answer.orders, "plan")));
+      counted(answer.orders, "plan"), own_meshes));
   text += "\n" + table(ranking, top) + "\n" + reason(ranking) +
           stages_text(answer.plans[0], "plan 1") + left_out(ranking) + rivals_text(ranking);
   text += wrapped(how_found(answer));
@@ -308,9 +314,13 @@ std::string explanation_text(const Ranking& ranking, std::int64_t a, std::int64_
   text += row("step, by formula", faster->price.step(), slower->price.step());
   text += format("{:<30} {:>10} {:>10}\n\n", "memory, by formula",
                  bytes_text(faster->expected_bytes()), bytes_text(slower->expected_bytes()));
-  text += format("{}: {}, order {}\n{}: {}, order {}\n\n", name_a, search::shape_text(faster->spec),
-                 join(faster->spec.grid.order, " "), name_b, search::shape_text(slower->spec),
-                 join(slower->spec.grid.order, " "));
+  const auto add_shape = [&](const std::string& name, const plan::PlanSpec& spec) {
+    text += wrapped(
+        format("{}: {}, order {}", name, search::shape_text(spec), join(spec.grid.order, " ")));
+  };
+  add_shape(name_a, faster->spec);
+  add_shape(name_b, slower->spec);
+  text += "\n";
   text += stages_text(*faster, name_a) + stages_text(*slower, name_b);
   return text + reason(*faster, a, *slower, b);
 }

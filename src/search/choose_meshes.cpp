@@ -23,8 +23,8 @@ namespace {
 constexpr std::int64_t most_stages = 16;
 /// So many ranks are divided in every way, and have every grid.
 constexpr std::int64_t few_ranks = 16;
-/// So many divisions are looked at for a plan.
-constexpr std::size_t most_divisions = 4;
+/// So many divisions are looked at for a plan, of few ranks and of more.
+constexpr std::size_t most_divisions_of_few = 4, most_divisions = 2;
 /// A division is worth a look where its work in a step is as much less than with equal meshes.
 constexpr double least_gain = 0.01;
 
@@ -83,8 +83,8 @@ class MeshChooser {
                       .layers = pipeline.layers,
                       .choices = choices()};
     std::erase_if(spec.choices, [&](std::int64_t ranks) { return !have_grid(ranks); });
+    if (question_.ranks <= few_ranks) return best_divisions(spec, most_divisions_of_few);
     std::vector<Division> best = best_divisions(spec, most_divisions);
-    if (question_.ranks <= few_ranks) return best;
     spec.choices = {question_.ranks / pipeline.stages};
     const double equal = best_divisions(spec, 1).at(0).step_work(spec.micros);
     std::erase_if(best, [&](const Division& division) {
@@ -184,7 +184,7 @@ class MeshChooser {
     const plan::Grid& equal = equal_.spec.grid;
     const int others = (grid.x != equal.x ? 1 : 0) + (grid.y != equal.y ? 1 : 0) +
                        (grid.z != equal.z ? 1 : 0) + (grid.data != equal.data ? 1 : 0);
-    return plan::num_ranks(grid) <= few_ranks || others <= 2;
+    return plan::num_ranks(grid) <= few_ranks || others <= 1;
   }
 
   /// All stages with such layers and this grid; null where that is no plan.

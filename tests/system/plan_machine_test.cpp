@@ -152,24 +152,42 @@ TEST(PlanMachine, its_ten_best_plans_are_simulated_within_a_minute_and_sized_wit
 #endif
 }
 
+/// `{x: 2, y: 1, z: 1, data: 4}` of a plan, or of one of its stages.
+std::string grid_text(const Json& plan) {
+  std::string text;
+  for (const char* axis : {"x", "y", "z", "data"})
+    text += format("{}{}: {}", text.empty() ? "{" : ", ", axis, plan.find(axis)->as_integer());
+  return text + "}";
+}
+
 /// The first plan with what the configuration states is what `simulate` says of its lines.
 void expect_simulated_alike(const std::string& sets) {
   const Json json =
       parse_json(run_here(tiny + "--ranks 8 --top 1 --format json " + sets).output, "plan");
   const Json& first = json.find("plans")->items()[0];
-  const auto size = [&](const char* axis) { return first.find(axis)->as_integer(); };
-  std::string order, schedule;
+  const std::int64_t stages = first.find("stages")->as_integer();
+  std::string order, meshes, blocks;
   for (const Json& axis : first.find("order")->items())
     order += (order.empty() ? "" : ", ") + axis.as_string();
-  if (size("stages") > 1)
-    schedule = "--set parallel.pipeline.ranks_per_host=4 --set parallel.pipeline.schedule=" +
-               first.find("schedule")->as_string();
+  std::string pipeline;
+  if (stages > 1) {
+    for (const Json& stage : first.find("of_stages")->items()) {
+      meshes += (meshes.empty() ? "" : ", ") + grid_text(stage);
+      blocks += format("{}{}", blocks.empty() ? "" : ", ", stage.find("blocks")->as_integer());
+    }
+    pipeline = format(
+        "'--set=parallel.pipeline={{stages: {}, schedule: {}, ranks_per_host: 4, "
+        "blocks: [{}], meshes: [{}]}}'",
+        stages, first.find("schedule")->as_string(), blocks, meshes);
+  } else {
+    const auto size = [&](const char* axis) { return first.find(axis)->as_integer(); };
+    pipeline = format("--set 'parallel.tensor={{x: {}, y: {}, z: {}}}' --set parallel.data={}",
+                      size("x"), size("y"), size("z"), size("data"));
+  }
   const test::Outcome outcome =
       run_here(format("simulate {}gpt-tiny.yaml --machine perlmutter-40gb --format json --set "
-                      "'parallel.tensor={{x: {}, y: {}, z: {}}}' --set parallel.data={} --set "
-                      "'parallel.order=[{}]' {} --set parallel.pipeline.stages={} {}",
-                      configs, size("x"), size("y"), size("z"), size("data"), order, sets,
-                      size("stages"), schedule));
+                      "'parallel.order=[{}]' {} {}",
+                      configs, order, sets, pipeline));
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   const Json simulated = parse_json(outcome.output, "simulate");
   const Json& found = *first.find("simulated");
@@ -187,7 +205,7 @@ TEST(PlanMachine, stages_that_are_stated_are_kept_and_stand_in_the_lines_to_past
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   expect_within_100_columns(outcome.output);
   for (const char* words : {"plan stages ", "\n   1 2 ", "\nThe stages of plan 1 have ",
-                            " waiting ", "\n  pipeline: {stages: 2, schedule: "})
+                            " waiting ", "\n  pipeline:\n    stages: 2\n    schedule: "})
     EXPECT_NE(outcome.output.find(words), std::string::npos) << outcome.output << words;
   const test::Outcome explained =
       run_here(tiny + "--ranks 8 --set parallel.pipeline.stages=2 --explain 1 2");
@@ -214,6 +232,20 @@ TEST(PlanMachine, pipelines_are_looked_at_where_the_number_of_stages_is_not_stat
       << "the model has two blocks";
   EXPECT_EQ(stages_of(run_here(all + "--set parallel.pipeline.stages=1").output),
             (std::set<std::int64_t>{1}));
+}
+
+TEST(PlanMachine, pipelines_with_a_grid_for_each_stage_are_told_beside_the_grids) {
+  const test::Outcome outcome = run_here(tiny + "--ranks 8 --simulate 0 --format json");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  const Json json = parse_json(outcome.output, "json");
+  const auto number = [&](const char* key) { return json.find(key)->as_integer(); };
+  EXPECT_GT(number("with_own_meshes"), 0);
+  EXPECT_LE(number("fitting") - number("with_own_meshes") + number("too_large"), number("grids"));
+  const std::string text = run_here(tiny + "--ranks 8 --simulate 0").output;
+  EXPECT_NE(text.find(format("{} fit, ", number("fitting") - number("with_own_meshes"))),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("among them those of "), std::string::npos) << text;
 }
 
 TEST(PlanMachine, a_pipeline_of_many_micro_batches_is_simulated_with_few) {
