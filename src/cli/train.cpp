@@ -28,7 +28,6 @@
 #include "job/find_kernels.h"
 #include "job/handshake.h"
 #include "job/job.h"
-#include "job/kernel_table.h"
 #include "job/open_grid.h"
 #include "job/peak.h"
 #include "job/peak_cache.h"
@@ -158,18 +157,18 @@ void settle_kernels(const TrainArguments& arguments, Prepared& run, screen::Log&
   if (!run.kernels.table.empty()) job::use_kernels(run.job, run.kernels.table);
 }
 
-/// The same for ranks that are processes: the first one finds a table for all of them. Where CPUs
-/// or threads differ, what is fastest on one is not on another, and all take the built-in table.
+/// The same for ranks that are processes: the first one finds a table for all of them. Where CPUs,
+/// threads or GPUs differ, what is fastest on one is not on another, and all take the built-in
+/// table.
 void settle_kernels(const TrainArguments& arguments, Prepared& run, screen::Log& log,
                     comm::ProcessJob& processes) {
   if (arguments.dry_run || !job::wants_kernels(run.job)) return;
   comm::World& world = processes.world();
-  const std::vector<std::string> machines =
-      world.all_gather(format("{}, {} threads", job::kernel_cpu(), run.job.target.threads));
+  const std::vector<std::string> machines = world.all_gather(job::place_of_kernels(run.job));
   if (std::ranges::any_of(machines, [&](const auto& one) { return one != machines.front(); })) {
     if (is_first(&world))
       run.kernels.warnings = {
-          "ranks compute on different CPUs, or with different numbers of threads: "
+          "ranks compute on different CPUs or GPUs, or with different numbers of threads: "
           "run.kernel_table: auto is the built-in table for them"};
     return;
   }

@@ -67,14 +67,14 @@ std::vector<Key> run_keys() {
        .elsewhere = {"bind_to", "cpu_bind", "numa_binding", "pin_threads"}},
       {.path = "run.kernel_table",
        .meaning =
-           "Which kernel computes which product or convolution: auto, on a CPU those that are "
-           "fastest on this machine, measured once a shape and kept in the user's cache; "
-           "builtin, the table of the program; or a file of `fourfold bench kernels`.",
+           "Which kernel computes which product or convolution: auto, those that are fastest on "
+           "this machine, measured once a shape and kept in the user's cache; builtin, the table "
+           "of the program; or a file of `fourfold bench kernels`.",
        .field = at(&Config::kernel_table),
        .fallback = "auto",
        .cost = "auto takes up to 10 seconds at the first start of a shape. A run keeps its table, "
-               "kernels.yaml, when it goes on. A run of less than about a minute, a GPU, and "
-               "commands other than train take auto as builtin.",
+               "kernels.yaml, when it goes on. A run of less than about a minute, and commands "
+               "other than train, take auto as builtin.",
        .example = "builtin"},
       {.path = "run.machine",
        .meaning =

@@ -10,6 +10,8 @@
 
 #include "comm/device_world.h"
 #include "comm/world.h"
+#include "kernels/kernel.h"
+#include "machine/kernel_table.h"
 #include "machine/target.h"
 #include "run/backend.h"
 #include "run/cuda/device.h"
@@ -27,6 +29,14 @@ std::optional<machine::Target> cuda_target(CudaKernels kernels,
 /// Names of what computes a row in a type, as a measured table may have them; none without CUDA in
 /// the build.
 std::vector<std::string> cuda_implementations(const std::string& row, DType dtype);
+
+/// Lines of a table for the products among a run's problems: those that are known, and those that
+/// are measured now, on the device of that number, within so many seconds. What would take more
+/// than half of its free memory has none. Errors: UserError(environment) where the device does not
+/// answer.
+std::vector<machine::KernelTable::Line> time_cuda_kernels(
+    int device, const std::vector<machine::KernelTable::Line>& known,
+    const std::vector<kernels::Problem>& problems, double seconds);
 
 /// How tensors pass between ranks that are processes.
 enum class Between : std::uint8_t {

@@ -10,6 +10,7 @@
 #include "base/stopwatch.h"
 #include "base/units.h"
 #include "job/build_info.h"
+#include "job/cuda_run.h"
 #include "job/kernel_table.h"
 #include "kernels/cpu/target.h"
 #include "measure/cpu_choosing.h"
@@ -20,34 +21,80 @@ namespace {
 
 using machine::KernelTable;
 
-/// Work of a run below which ten seconds of measuring would be felt: a minute at 200 GFLOP/s.
-constexpr double least_flops = 1.2e13;
+/// Work of a run below which ten seconds of measuring would be felt: a minute at 200 GFLOP/s, and
+/// on a GPU at 300 TFLOP/s.
+constexpr double least_flops = 1.2e13, least_gpu_flops = 1.8e16;
+
+bool is_on_gpu(const Job& job) {
+  return job.device == Device::cuda;
+}
+
+/// As a table names what it was measured on.
+std::string owner_of_table(const Job& job) {
+  return is_on_gpu(job) ? kernel_device().value_or("a GPU that does not answer") : kernel_cpu();
+}
+
+KernelTable parse_table(const Job& job, const std::string& text, const std::string& path) {
+  return is_on_gpu(job) ? parse_device_table(text, path) : parse_cpu_table(text, path);
+}
+
+/// A table of the job's machine.
+KernelTable table_of(const Job& job, std::vector<KernelTable::Line> lines) {
+  KernelTable table{.cpu = {}, .lines = std::move(lines)};
+  (is_on_gpu(job) ? table.device : table.cpu) = owner_of_table(job);
+  return table;
+}
 
 std::string one_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The tables of this machine in the user's cache: one file for each set of libraries and of ways
-/// to multiply, so that a way that is new is tried.
+/// What decides whether a kernel that was the fastest still is: machine, libraries and the ways to
+/// multiply, so that a way that is new is tried.
+std::string machine_of_kernels(const Job& job) {
+  std::string machine = owner_of_table(job);
+  if (is_on_gpu(job)) {
+    for (const std::string& name : cuda_implementations(machine::product_row(), DType::bf16))
+      machine += format(", {}", name);
+    return machine;
+  }
+  machine += format(", {} cores", host_facts().cores_online);
+  for (const auto& [name, version] : library_versions())
+    if (name == "OpenBLAS" || name == "oneDNN") machine += format(", {} {}", name, version);
+  for (const std::string& name : kernels::cpu::contract_implementations(DType::f32))
+    machine += format(", {}", name);
+  return machine;
+}
+
+/// What a line is about, which implementation it names aside.
+bool are_of_one_kernel(const KernelTable::Line& one, KernelTable::Line other) {
+  other.implementation = one.implementation;
+  other.gflops = one.gflops;
+  other.workspace_bytes = one.workspace_bytes;
+  return one == other;
+}
+bool has_line_of(const std::vector<KernelTable::Line>& lines, const KernelTable::Line& line) {
+  return std::ranges::any_of(lines,
+                             [&](const auto& other) { return are_of_one_kernel(line, other); });
+}
+
+/// The tables of this machine in the user's cache, a file for each machine_of_kernels.
 class KernelCache {
  public:
-  explicit KernelCache(const std::string& folder) {
+  KernelCache(const Job& job, const std::string& folder) : job_(job) {
     if (folder.empty()) return;
-    std::string machine = format("{}, {} cores", kernel_cpu(), host_facts().cores_online);
-    for (const auto& [name, version] : library_versions())
-      if (name == "OpenBLAS" || name == "oneDNN") machine += format(", {} {}", name, version);
-    for (const std::string& name : kernels::cpu::contract_implementations(DType::f32))
-      machine += format(", {}", name);
-    path_ = join_path(folder, format("kernels-{}.yaml", hash128_text(machine).substr(0, 16)));
+    const std::string key = hash128_text(machine_of_kernels(job)).substr(0, 16);
+    path_ = join_path(folder, format("kernels-{}.yaml", key));
   }
 
   /// The lines that are known; a file that cannot be used has none, and a warning.
   std::vector<KernelTable::Line> read(std::vector<std::string>& warnings) const {
     if (path_.empty() || !file_exists(path_)) return {};
     try {
-      KernelTable table = parse_cpu_table(read_file(path_), path_);
-      if (table.cpu == kernel_cpu()) return std::move(table.lines);
-      warnings.push_back(format("{}: measured on '{}'; it is written anew", path_, table.cpu));
+      KernelTable table = parse_table(job_, read_file(path_), path_);
+      const std::string& owner = is_on_gpu(job_) ? table.device : table.cpu;
+      if (owner == owner_of_table(job_)) return std::move(table.lines);
+      warnings.push_back(format("{}: measured on '{}'; it is written anew", path_, owner));
     } catch (const UserError& error) {
       warnings.push_back(format("passed over, and written anew: {}", one_line(error.what())));
     }
@@ -55,15 +102,13 @@ class KernelCache {
   }
 
   /// Other starts may have written meanwhile: their lines stay.
-  void add(const std::vector<KernelTable::Line>& measured,
-           std::vector<std::string>& warnings) const {
+  void add(const std::vector<KernelTable::Line>& lines, std::vector<std::string>& warnings) const {
     if (path_.empty()) return;
     std::vector<std::string> said_before;
-    KernelTable table{kernel_cpu(), read(said_before)};
-    std::erase_if(table.lines, [&](const KernelTable::Line& old) {
-      return std::ranges::any_of(measured, [&](const auto& line) { return is_same(old, line); });
-    });
-    table.lines.insert(table.lines.end(), measured.begin(), measured.end());
+    KernelTable table = table_of(job_, read(said_before));
+    std::erase_if(table.lines,
+                  [&](const KernelTable::Line& old) { return has_line_of(lines, old); });
+    table.lines.insert(table.lines.end(), lines.begin(), lines.end());
     try {
       make_directories(path_.substr(0, path_.rfind('/')));
       write_file_atomic(path_, machine::to_text(table));
@@ -74,12 +119,7 @@ class KernelCache {
   }
 
  private:
-  static bool is_same(const KernelTable::Line& one, KernelTable::Line other) {
-    other.implementation = one.implementation;
-    other.gflops = one.gflops;
-    return one == other;
-  }
-
+  const Job& job_;
   std::string path_;
 };
 
@@ -99,7 +139,10 @@ std::optional<std::string> kept_table(const Job& job, const std::string& path,
   if (path.empty() || !file_exists(path)) return std::nullopt;
   try {
     std::string text = read_file(path);
-    measured_choices(text, path, job.target.threads);
+    if (is_on_gpu(job))
+      measured_device_choices(text, path);
+    else
+      measured_choices(text, path, job.target.threads);
     return text;
   } catch (const UserError& error) {
     warnings.push_back(format("the run's own table is passed over: {}", one_line(error.what())));
@@ -107,15 +150,38 @@ std::optional<std::string> kept_table(const Job& job, const std::string& path,
   return std::nullopt;
 }
 
+/// Lines of a step: those that are known, and those that are measured now.
+std::vector<KernelTable::Line> lines_of_step(const Job& job,
+                                             const std::vector<KernelTable::Line>& known,
+                                             double limit_s) {
+  const std::vector<kernels::Problem> problems = problems_of(job);
+  if (is_on_gpu(job)) return time_cuda_kernels(job.gpu.index, known, problems, limit_s);
+  std::vector<kernels::Problem> missing;
+  for (const kernels::Problem& problem : problems)
+    if (measure::find_line(known, problem) == nullptr) missing.push_back(problem);
+  std::vector<KernelTable::Line> lines = measure::time_kernels(missing, job.target, limit_s);
+  for (const kernels::Problem& problem : problems)
+    if (const auto* line = measure::find_line(known, problem);
+        line != nullptr && !has_line_of(lines, *line))
+      lines.push_back(*line);
+  return lines;
+}
+
 }  // namespace
 
 bool may_find_kernels(const Job& job) {
-  return job.config.kernel_table == config::KernelTable::automatic && job.device == Device::cpu &&
+  return job.config.kernel_table == config::KernelTable::automatic &&
          job.config.kernels != "reference";
 }
 
 bool wants_kernels(const Job& job) {
-  return may_find_kernels(job) && model_flops_of_run(job) >= least_flops;
+  return may_find_kernels(job) &&
+         model_flops_of_run(job) >= (is_on_gpu(job) ? least_gpu_flops : least_flops);
+}
+
+std::string place_of_kernels(const Job& job) {
+  return is_on_gpu(job) ? owner_of_table(job)
+                        : format("{}, {} threads", kernel_cpu(), job.target.threads);
 }
 
 FoundKernels find_kernels(const Job& job, const KernelSources& sources) {
@@ -125,30 +191,23 @@ FoundKernels find_kernels(const Job& job, const KernelSources& sources) {
     found.origin = format("as this run began: {}", sources.kept);
     return found;
   }
-  const KernelCache cache(sources.cache_folder);
+  const KernelCache cache(job, sources.cache_folder);
   const std::vector<KernelTable::Line> known = cache.read(found.warnings);
-  const std::vector<kernels::Problem> problems = problems_of(job);
-  std::vector<kernels::Problem> missing;
-  for (const kernels::Problem& problem : problems)
-    if (measure::find_line(known, problem) == nullptr) missing.push_back(problem);
   const Stopwatch watch;
-  const std::vector<KernelTable::Line> measured =
-      measure::time_kernels(missing, job.target, sources.limit_s);
+  KernelTable table = table_of(job, lines_of_step(job, known, sources.limit_s));
   const double measured_s = watch.seconds();
-  if (!measured.empty()) cache.add(measured, found.warnings);
-
-  KernelTable table{kernel_cpu(), {}};
-  for (const kernels::Problem& problem : problems)
-    for (const auto* lines : {&known, &measured})
-      if (const auto* line = measure::find_line(*lines, problem);
-          line != nullptr && measure::find_line(table.lines, problem) == nullptr)
-        table.lines.push_back(*line);
   if (table.lines.empty()) return found;
-  const std::size_t before = table.lines.size() - measured.size();
-  found.table = machine::to_text(table);
+  if (std::ranges::any_of(table.lines, [&](const auto& line) {
+        return std::ranges::find(known, line) == known.end();
+      }))
+    cache.add(table.lines, found.warnings);
+  const auto before = std::ranges::count_if(
+      table.lines, [&](const auto& line) { return has_line_of(known, line); });
+  const auto measured = std::ranges::ssize(table.lines) - before;
+  found.table = machine::to_text(std::move(table));
   if (before > 0) found.origin = format("{} known from earlier starts", before);
-  if (!measured.empty())
-    found.origin += format("{}{} measured now in {}", before > 0 ? ", " : "", measured.size(),
+  if (measured > 0)
+    found.origin += format("{}{} measured now in {}", before > 0 ? ", " : "", measured,
                            format_duration(measured_s));
   return found;
 }

@@ -9,11 +9,14 @@
 
 namespace fourfold::job {
 
-/// True where run.kernel_table is `auto` and the fast kernels of a CPU compute.
+/// True where run.kernel_table is `auto` and fast kernels compute, of a CPU or of a GPU.
 bool may_find_kernels(const Job& job);
-/// True for a run that takes a table of its own: run.kernel_table is `auto`, it computes with the
-/// fast kernels of a CPU, and long enough to gain from ten seconds of measuring.
+/// True for a run that takes a table of its own: it may, and takes long enough to gain from ten
+/// seconds of measuring.
 bool wants_kernels(const Job& job);
+
+/// What a table of the job would be measured on, for people: ranks with the same text share one.
+std::string place_of_kernels(const Job& job);
 
 /// Where tables come from.
 struct KernelSources {
@@ -30,8 +33,9 @@ struct FoundKernels {
 
 /// The table of a run that goes on is kept as it is. Else it has the lines of the products and
 /// convolutions of a step that the cache knows, and of those that are measured now; the cache knows
-/// them from then on. What the limit leaves out is computed as the built-in table says. A file that
-/// is damaged, of another machine or cannot be written is passed over. Requires may_find_kernels.
+/// them from then on. On a GPU products alone have lines. What the limit leaves out is computed as
+/// the built-in table says. A file that is damaged, of another machine or cannot be written is
+/// passed over. Requires may_find_kernels, and a GPU that answers where one computes.
 FoundKernels find_kernels(const Job& job, const KernelSources& sources);
 
 }  // namespace fourfold::job

@@ -50,12 +50,14 @@ std::optional<std::string> kernel_device() {
   return text;
 }
 
+machine::KernelTable parse_device_table(const std::string& text, const std::string& path) {
+  return machine::read_kernel_table(text, path, {.device = cuda_implementations});
+}
+
 std::vector<machine::Choice> measured_device_choices(const std::string& text,
                                                      const std::string& path) {
   if (text.empty()) return {};
-  const machine::KernelTable table =
-      machine::read_kernel_table(text, path, {.device = cuda_implementations});
-  return machine::device_choices_of(table, path, kernel_device());
+  return machine::device_choices_of(parse_device_table(text, path), path, kernel_device());
 }
 
 }  // namespace fourfold::job

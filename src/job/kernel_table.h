@@ -29,6 +29,9 @@ std::vector<machine::Choice> measured_choices(const std::string& text, const std
 /// same, so are their algorithms. None where no GPU answers.
 std::optional<std::string> kernel_device();
 
+/// Reads the table of a GPU, of whichever one. Errors: UserError(bad_config).
+machine::KernelTable parse_device_table(const std::string& text, const std::string& path);
+
 /// The same for a run on a GPU, which may be planned where there is none.
 std::vector<machine::Choice> measured_device_choices(const std::string& text,
                                                      const std::string& path);

@@ -138,8 +138,7 @@ kernels::Problem cut_to(const kernels::Problem& problem, double most_flops) {
 std::vector<machine::KernelTable::Line> time_kernels(const std::vector<kernels::Problem>& problems,
                                                      const machine::Target& target,
                                                      double seconds) {
-  std::vector<machine::KernelTable::Line> lines;
-  if (problems.empty()) return lines;
+  if (problems.empty()) return {};
   // Three rounds of 20 ms are enough for a kernel; the rest of the time is for warming up, and for
   // a machine with other work.
   constexpr double most_each_s = 0.06, rate_s = 0.05, share = 0.6;
@@ -155,13 +154,7 @@ std::vector<machine::KernelTable::Line> time_kernels(const std::vector<kernels::
       .time = [&](const kernels::Problem& one,
                   const std::string& name) { return times.time_s(one, name); },
       .workspace_bytes = {}};
-  for (const kernels::Problem& problem : problems) {
-    if (now_s() >= end) break;
-    if (find_line(lines, problem) != nullptr) continue;
-    const auto more = table_lines({problem}, choosing);
-    lines.insert(lines.end(), more.begin(), more.end());
-  }
-  return lines;
+  return table_lines_until([&] { return now_s() >= end; }, {}, problems, choosing);
 }
 
 }  // namespace fourfold::measure

@@ -59,17 +59,17 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-double median_call_s(BenchDevice& device, double seconds, const TimedCall& call) {
+double median_call_s(BenchDevice& device, double seconds, const TimedCall& call, double warm_s) {
   std::int64_t turn = 0;
   const auto time_s = [&](std::int64_t calls) {
     return device.time_s([&](kernels::cuda::Stream stream) {
       for (std::int64_t i = 0; i < calls; ++i) call(turn++, stream);
     });
   };
-  double warm_s = 0, call_s = 0;
-  for (int calls = 0; calls < least_calls || warm_s < warm_up_s; ++calls) {
+  double spent_before_s = 0, call_s = 0;
+  for (int calls = 0; calls < least_calls || spent_before_s < warm_s; ++calls) {
     call_s = time_s(1);
-    warm_s += call_s;
+    spent_before_s += call_s;
   }
   const std::int64_t calls =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(sample_s / std::max(call_s, 1e-7)));
@@ -110,10 +110,11 @@ DeviceKernelBench::DeviceKernelBench(BenchDevice& device, const kernels::Problem
   workspace_ = {at, static_cast<std::size_t>(workspace_bytes)};
 }
 
-double DeviceKernelBench::measure_s(double seconds) {
-  return median_call_s(device_, seconds, [&](std::int64_t turn, kernels::cuda::Stream stream) {
+double DeviceKernelBench::measure_s(double seconds, double warm_s) {
+  const auto call = [&](std::int64_t turn, kernels::cuda::Stream stream) {
     run_(sets_[static_cast<std::size_t>(turn) % sets_.size()], workspace_, stream);
-  });
+  };
+  return median_call_s(device_, seconds, call, warm_s);
 }
 
 }  // namespace fourfold::measure

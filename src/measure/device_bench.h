@@ -35,10 +35,6 @@ class BenchDevice {
 /// A call on one of several sets of operands, `turn` counting up.
 using TimedCall = std::function<void(std::int64_t turn, kernels::cuda::Stream)>;
 
-/// Median of the time of a call, over samples for about `seconds` after a warm-up. A sample is as
-/// many calls as take `sample_s`.
-double median_call_s(BenchDevice& device, double seconds, const TimedCall& call);
-
 /// Long beside what an event's time is rounded to (half a microsecond, CUDA's documentation of
 /// cudaEventElapsedTime), short beside a change of clocks.
 inline constexpr double sample_s = 1e-3;
@@ -46,6 +42,11 @@ inline constexpr double sample_s = 1e-3;
 inline constexpr double warm_up_s = 0.05;
 inline constexpr int least_calls = 3;
 inline constexpr int least_samples = 5;
+
+/// Median of the time of a call, over samples for about `seconds` after a warm-up. A sample is as
+/// many calls as take `sample_s`.
+double median_call_s(BenchDevice& device, double seconds, const TimedCall& call,
+                     double warm_s = warm_up_s);
 
 /// How many sets of operands of so many bytes a bench goes through, so that twice what the cache
 /// holds has been touched before a set is used again; at most 256.
@@ -63,7 +64,7 @@ class DeviceKernelBench {
                     kernels::cuda::Enqueue run, std::int64_t workspace_bytes);
 
   /// As median_call_s.
-  double measure_s(double seconds);
+  double measure_s(double seconds, double warm_s = warm_up_s);
 
  private:
   BenchDevice& device_;

@@ -69,19 +69,31 @@ const Line* find_line(const std::vector<Line>& lines, const kernels::Problem& pr
 
 std::vector<Line> table_lines(const std::vector<kernels::Problem>& problems,
                               const Choosing& choosing) {
+  return table_lines_until([] { return false; }, {}, problems, choosing);
+}
+
+std::vector<Line> table_lines_until(const std::function<bool()>& is_over,
+                                    const std::vector<Line>& known,
+                                    const std::vector<kernels::Problem>& problems,
+                                    const Choosing& choosing) {
   std::vector<Line> lines;
   for (const kernels::Problem& problem : problems) {
     if (!has_line(problem.op)) continue;
     const std::vector<std::string> names = choosing.implementations(problem);
-    const bool is_convolution = !line_of(problem).shapes.empty();
-    if (names.size() == 1 && is_convolution) continue;
     Line line = line_of(problem);
+    const bool is_convolution = !line.shapes.empty();
+    if (names.size() == 1 && is_convolution) continue;
     auto place = std::ranges::find_if(lines, [&](const Line& old) { return are_same(old, line); });
-    const bool is_new = place == lines.end();
-    if (is_new) {
-      const Timed best = fastest(problem, names, choosing.time);
-      line.implementation = best.implementation;
-      line.gflops = to_tenths(op::flops(problem.op, problem.shapes) / best.seconds / 1e9);
+    if (place == lines.end()) {
+      if (const Line* before = find_line(known, problem)) {
+        line = *before;
+      } else if (is_over()) {
+        continue;
+      } else {
+        const Timed best = fastest(problem, names, choosing.time);
+        line.implementation = best.implementation;
+        line.gflops = to_tenths(op::flops(problem.op, problem.shapes) / best.seconds / 1e9);
+      }
       place = lines.insert(lines.end(), line);
     }
     if (choosing.workspace_bytes && op::product_of(problem.op))

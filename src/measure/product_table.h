@@ -49,4 +49,10 @@ const machine::KernelTable::Line* find_line(const std::vector<machine::KernelTab
 std::vector<machine::KernelTable::Line> table_lines(const std::vector<kernels::Problem>& problems,
                                                     const Choosing& choosing);
 
+/// The same, where lines that are known already are taken as they are, with more scratch where a
+/// problem wants it. Problems are timed from the first one on, and no other once `is_over`.
+std::vector<machine::KernelTable::Line> table_lines_until(
+    const std::function<bool()>& is_over, const std::vector<machine::KernelTable::Line>& known,
+    const std::vector<kernels::Problem>& problems, const Choosing& choosing);
+
 }  // namespace fourfold::measure

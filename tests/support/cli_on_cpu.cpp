@@ -155,6 +155,14 @@ std::vector<std::string> cuda_implementations(const std::string& row, DType dtyp
   return kernels::cuda::known_implementations(row, dtype);
 }
 
+std::vector<machine::KernelTable::Line> time_cuda_kernels(
+    int, const std::vector<machine::KernelTable::Line>& known,
+    const std::vector<kernels::Problem>& problems, double seconds) {
+  test::CountingDevice device;
+  return measure::cuda::time_device_kernels(device, known, problems,
+                                            test::fake_cuda().free_bytes / 2, seconds);
+}
+
 std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World* world, Between) {
   return std::make_unique<test::BackendOnFakeGpu>(world);
 }

@@ -3,8 +3,11 @@
 #include <utility>
 
 #include "comm/nccl_world.h"
+#include "job/cuda_parts.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
+#include "measure/cuda/device.h"
+#include "measure/cuda/device_kernels.h"
 #include "run/cuda/cuda_backend.h"
 #include "run/cuda/cuda_device.h"
 #include "run/cuda/shared_gpu_backend.h"
@@ -90,6 +93,14 @@ std::optional<machine::Target> cuda_target(CudaKernels kernels,
 
 std::vector<std::string> cuda_implementations(const std::string& row, DType dtype) {
   return kernels::cuda::known_implementations(row, dtype);
+}
+
+std::vector<machine::KernelTable::Line> time_cuda_kernels(
+    int device, const std::vector<machine::KernelTable::Line>& known,
+    const std::vector<kernels::Problem>& problems, double seconds) {
+  const std::int64_t free_bytes = cuda_free_memory_bytes(device).value_or(0);
+  const auto opened = measure::cuda::open_device(device);
+  return measure::cuda::time_device_kernels(*opened, known, problems, free_bytes / 2, seconds);
 }
 
 std::unique_ptr<run::Backend> make_cuda_backend(int device, comm::World* world, Between between) {

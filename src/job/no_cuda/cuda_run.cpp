@@ -13,6 +13,12 @@ std::vector<std::string> cuda_implementations(const std::string&, DType) {
   return {};
 }
 
+std::vector<machine::KernelTable::Line> time_cuda_kernels(
+    int, const std::vector<machine::KernelTable::Line>&, const std::vector<kernels::Problem>&,
+    double) {
+  throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
+}
+
 std::unique_ptr<run::Backend> make_cuda_backend(int, comm::World*, Between) {
   throw UserError(ExitCode::environment, machine::trouble(cuda_facts()));
 }

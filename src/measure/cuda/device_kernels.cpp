@@ -1,8 +1,12 @@
 #include "measure/cuda/device_kernels.h"
 
+#include <algorithm>
+
+#include "base/stopwatch.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/target.h"
 #include "measure/cuda/streams.h"
+#include "measure/kernel_bench.h"
 
 namespace fourfold::measure::cuda {
 namespace {
@@ -24,29 +28,52 @@ double copy_bytes_per_s(BenchDevice& device, double seconds) {
          });
 }
 
+/// Each kernel is timed for so many seconds, after as many of warming up as are asked for.
+Choosing choosing_on(BenchDevice& device, FloatProducts floats, double seconds, double warm_s) {
+  Choosing made;
+  made.implementations = [=](const kernels::Problem& problem) {
+    return kernels::cuda::implementations(problem, floats, AttentionBy::cudnn_fast);
+  };
+  made.workspace_bytes = [](const kernels::Problem& problem, const std::string& name) {
+    return kernels::cuda::needed_workspace_bytes(name, problem);
+  };
+  made.time = [&device, seconds, warm_s](const kernels::Problem& problem, const std::string& name) {
+    DeviceKernelBench bench(device, problem, kernels::cuda::prepare(name, problem),
+                            kernels::cuda::needed_workspace_bytes(name, problem));
+    return bench.measure_s(seconds, warm_s);
+  };
+  return made;
+}
+
 }  // namespace
 
 DeviceKernels device_kernels(BenchDevice& device, FloatProducts floats, double seconds,
                              const machine::PeakRates& peak) {
   DeviceKernels made;
-  made.choosing.implementations = [=](const kernels::Problem& problem) {
-    return kernels::cuda::implementations(problem, floats, AttentionBy::cudnn_fast);
-  };
-  made.choosing.workspace_bytes = [](const kernels::Problem& problem, const std::string& name) {
-    return kernels::cuda::needed_workspace_bytes(name, problem);
-  };
-  made.choosing.time = [&device, seconds](const kernels::Problem& problem,
-                                          const std::string& name) {
-    DeviceKernelBench bench(device, problem, kernels::cuda::prepare(name, problem),
-                            kernels::cuda::needed_workspace_bytes(name, problem));
-    return bench.measure_s(seconds);
-  };
+  made.choosing = choosing_on(device, floats, seconds, warm_up_s);
   made.bytes_per_s = copy_bytes_per_s(device, seconds);
   made.peak_flops_per_s = [=](DType dtype) {
     if (dtype == DType::bf16) return peak.bf16_flops_per_s;
     return floats == FloatProducts::tf32 ? peak.tf32_flops_per_s : peak.f32_flops_per_s;
   };
   return made;
+}
+
+std::vector<machine::KernelTable::Line> time_device_kernels(
+    BenchDevice& device, const std::vector<machine::KernelTable::Line>& known,
+    const std::vector<kernels::Problem>& problems, std::int64_t most_bytes, double seconds) {
+  // Five samples of a millisecond; the kernels before have warmed the GPU up.
+  constexpr double each_s = 5 * sample_s, warm_s = sample_s;
+  std::vector<kernels::Problem> products;
+  for (const kernels::Problem& problem : problems)
+    if (op::product_of(problem.op) && operand_bytes(problem) <= most_bytes)
+      products.push_back(problem);
+  const bool knows_all = std::ranges::all_of(
+      products, [&](const auto& problem) { return find_line(known, problem) != nullptr; });
+  const Stopwatch watch;
+  if (!knows_all) copy_bytes_per_s(device, warm_up_s);  // clocks rise meanwhile
+  return table_lines_until([&] { return watch.seconds() >= seconds; }, known, products,
+                           choosing_on(device, FloatProducts::full, each_s, warm_s));
 }
 
 }  // namespace fourfold::measure::cuda

@@ -100,6 +100,26 @@ TEST_F(KernelTableOnGpu, has_kernels_whose_bits_differ_only_where_the_run_may_ha
   EXPECT_FALSE(has(program.output, "cudnn_fast"));
 }
 
+TEST_F(KernelTableOnGpu, is_measured_where_a_long_run_begins_and_kept_where_it_goes_on) {
+  // The model is small, but so long a run is worth ten seconds of measuring.
+  const Words sets{"run.device=cuda", "precision.compute=bf16", "train.steps=4000000000",
+                   "train.global_batch_size=16", "run.dir=" + path("long")};
+  const auto train_to = [&](const std::string& step, const Words& more = {}) {
+    const Outcome outcome = with_config("train", joined(sets, more), {"--stop-at", step});
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    return outcome.output;
+  };
+  EXPECT_TRUE(has(train_to("2"), " measured now in "));
+  const std::string text = read_bytes(path("long") + "/kernels.yaml");
+  EXPECT_TRUE(has(text, "device: \"") && has(text, "by: cublaslt") && has(text, "workspace: "));
+  EXPECT_FALSE(has(text, "op: attention")) << text;
+  EXPECT_TRUE(has(train_to("4"), "as this run began"));
+  EXPECT_EQ(read_bytes(path("long") + "/kernels.yaml"), text);
+  EXPECT_FALSE(has(train_to("2", {"run.kernel_table=builtin", "run.dir=" + path("builtin")}),
+                   "measured now"));
+  EXPECT_FALSE(file_exists(path("builtin") + "/kernels.yaml"));
+}
+
 TEST_F(KernelTableOnGpu, that_is_wrong_is_one_error) {
   const std::string text = measured("bf16");
   const auto quoted = text.find("device: \"") + 9;

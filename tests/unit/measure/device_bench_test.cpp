@@ -66,6 +66,12 @@ TEST(MedianCall, warms_up_before_it_counts) {
   EXPECT_NEAR(median, 1e-3, 1e-12);
 }
 
+TEST(MedianCall, warms_up_no_longer_than_it_is_told) {
+  FakeDevice device;
+  median_call_s(device, 0, [&](std::int64_t, kernels::cuda::Stream) { device.now += 1e-3; }, 8e-3);
+  EXPECT_EQ(device.samples, 8 + least_samples);
+}
+
 TEST(MedianCall, a_disturbed_sample_does_not_count) {
   FakeDevice device;
   const double median = median_call_s(device, 0.1, [&](std::int64_t turn, kernels::cuda::Stream) {

@@ -78,6 +78,35 @@ TEST(ProductTable, has_a_line_for_each_row_layout_and_size_and_times_none_twice)
   EXPECT_EQ(timed["cublaslt/1"], 3);
 }
 
+TEST(ProductTable, takes_known_lines_with_more_scratch_and_begins_no_new_one_when_time_is_over) {
+  int timed = 0;
+  const Choosing choosing{
+      .implementations = [](const kernels::Problem&) { return std::vector<std::string>{"own"}; },
+      .time =
+          [&](const kernels::Problem&, const std::string&) {
+            ++timed;
+            return 1e-6;
+          },
+      .workspace_bytes =
+          [](const kernels::Problem& problem, const std::string& name) {
+            return std::get<op::Contract>(problem.op).accumulate && name == "cublaslt/7" ? 300
+                                                                                         : 100;
+          }};
+  kernels::Problem adding = product(2);
+  std::get<op::Contract>(adding.op).accumulate = true;
+  auto known = table_lines({product(2)}, choosing);
+  ASSERT_EQ(known.size(), 1U);
+  known[0].implementation = "cublaslt/7";
+  timed = 0;
+  const auto lines = table_lines_until([&] { return timed > 0; }, known,
+                                       {product(2), adding, product(3), product(4)}, choosing);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].implementation, "cublaslt/7");
+  EXPECT_EQ(lines[0].workspace_bytes, 300);
+  EXPECT_EQ(lines[1].m, 3);
+  EXPECT_EQ(timed, 1);
+}
+
 TEST(ProductTable, has_a_line_without_sizes_for_attention_and_one_for_its_gradient) {
   const auto attention = [](std::int64_t time) {
     return kernels::Problem{
