@@ -102,6 +102,7 @@ __device__ void for_each_score(WarpSums<tiles> (&scores)[row_tiles], Change&& ch
 template <class Tiling, class Dropout, class T>
 __global__ void __launch_bounds__(Tiling::threads)
     attention(AttentionTensors<T> of, AttentionSizes sizes, float scale, Dropout dropout) {
+  begin_kernel();
   constexpr int keys = Tiling::tile_rows, row_tiles = Tiling::row_tiles;
   constexpr int stride = Tiling::row_stride;
   T* const query_rows = reinterpret_cast<T*>(dynamic_shared());

@@ -28,6 +28,7 @@ struct CachedTensors {
 /// A block for each token of each head, as below.
 template <class T>
 __global__ void store_in_cache(CachedTensors<T> of, AttentionSizes sizes) {
+  begin_kernel();
   const BlockHead at(sizes, sizes.tiles(1));
   const std::int64_t t = at.tile;
   for (std::int64_t part = 0; part < 2; ++part) {
@@ -40,6 +41,7 @@ __global__ void store_in_cache(CachedTensors<T> of, AttentionSizes sizes) {
 /// `values`: elements of a head that one lane holds.
 template <int values, class T>
 __global__ void attention_cached(CachedTensors<T> of, AttentionSizes sizes, float scale) {
+  begin_kernel();
   __shared__ float largest_of[cached_warps], sum_of[cached_warps];
   __shared__ float y_of[cached_warps][values * warp_lanes];
   const BlockHead at(sizes, sizes.tiles(1));

@@ -27,6 +27,7 @@ constexpr int mean_warps = 4;
 /// a row as it has packs of 16 bytes.
 template <int width, class T>
 __global__ void mean_gradients(GradientTensors<T> of, AttentionSizes sizes) {
+  begin_kernel();
   constexpr int lanes = width / pack_size<T> < warp_lanes ? width / pack_size<T> : warp_lanes;
   constexpr int rows_at_once = mean_warps * warp_lanes / lanes;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * rows_at_once +
@@ -105,6 +106,7 @@ class QueryFacts<Own::keys, Tiling> {
 template <Own own, class Tiling, class Dropout, class T>
 __global__ void __launch_bounds__(Tiling::threads)
     attention_gradient(GradientTensors<T> of, AttentionSizes sizes, float scale, Dropout dropout) {
+  begin_kernel();
   constexpr bool owns_queries = own == Own::queries;
   constexpr int width = Tiling::width, others = Tiling::tile_rows, stride = Tiling::row_stride;
   constexpr int row_tiles = Tiling::row_tiles, chunk = Tiling::chunk;

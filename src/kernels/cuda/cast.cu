@@ -24,6 +24,7 @@ struct CastTensor {
 
 template <class T>
 __global__ void cast(const __grid_constant__ TensorList<CastTensor<T>> list) {
+  begin_kernel();
   constexpr int size = pack_size<T>;
   const CastTensor<T>& of = entry_of_block(list, blockIdx.x);
   const std::int64_t begin =

@@ -158,6 +158,7 @@ template <class Terms>
 __global__ void __launch_bounds__(sum_threads, Terms::blocks)
     sum_stretches(Terms terms, ColumnSizes sizes, bool aligned, std::int64_t stretches,
                   float* parts) {
+  begin_kernel();
   constexpr int size = pack_size<typename Terms::Element>, columns = warp_lanes * size;
   __shared__ float of_warps[Terms::sums][rows_at_once][columns];
   const auto groups = static_cast<unsigned>(gridDim.x / stretches);

@@ -20,6 +20,7 @@ inline constexpr int stretches_at_once = 16;  // warps of a block
 template <int sums>
 __global__ void add_stretches(const float* parts, std::int64_t columns, std::int64_t stretches,
                               ColumnOutputs<sums> outputs) {
+  begin_kernel();
   __shared__ float of_warps[stretches_at_once][warp_lanes];
   const unsigned groups = gridDim.x / sums, i = blockIdx.x / groups;
   float* const out = outputs.sum[i];

@@ -10,6 +10,7 @@ namespace {
 template <class T>
 __global__ void embed_times(op::TimeEmbedding op, const std::int32_t* t_B, std::int64_t count,
                             T* y_BC) {
+  begin_kernel();
   for_own_elements(count, [&](std::int64_t i) {
     y_BC[i] =
         from_float<T>(static_cast<float>(time_embedding(op, t_B[i / op.width], i % op.width)));
@@ -51,6 +52,7 @@ struct AddToPixelsBody {
 /// there is no x of y_grad alone.
 template <class T, int count>
 __global__ void channel_sums(const T* x_BPC, const T* y_grad_BPC, PixelSizes sizes, T* sums_BSC) {
+  begin_kernel();
   const ChannelOfLane of(sizes);
   float sums[count];
   sum_over_pixels(

@@ -51,6 +51,7 @@ struct BlockStretches {
 template <int bytes, class Stretches>
 __global__ void __launch_bounds__(CopyShape::threads)
     copy_stretches(Stretches stretches, CopyShape shape, const std::byte* from, std::byte* to) {
+  begin_kernel();
   const std::int64_t lane = threadIdx.x % shape.lanes, teams = blockDim.x / shape.lanes;
   std::int64_t item = blockIdx.x * teams + threadIdx.x / shape.lanes;
   for (; item < shape.items(); item += gridDim.x * teams) {

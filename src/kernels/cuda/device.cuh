@@ -12,11 +12,13 @@
 #include "base/dtype.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/launch_shape.h"
 
 namespace fourfold::kernels::cuda {
 
-/// Enqueues kernel<<<shape>>>(arguments...); nothing where there are no blocks.
+/// Enqueues kernel<<<shape>>>(arguments...), which begins with begin_kernel(); nothing where there
+/// are no blocks.
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream stream,
             std::type_identity_t<Parameters>... arguments) {
@@ -24,9 +26,17 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Stream stre
   static_assert((sizeof(Parameters) + ... + 0) <= most_parameter_bytes);
   if (shape.is_empty()) return;
   void* pointers[] = {&arguments...};
-  check_cuda(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(shape.blocks_x),
-                              dim3(shape.threads), pointers, shape.shared_bytes, stream),
-             "cudaLaunchKernel");
+  launch_kernel(reinterpret_cast<const void*>(kernel), shape, stream, pointers);
+}
+
+/// The first statement of every kernel. Its block may have taken its place before the kernel ahead
+/// of it on the stream has ended (launch_kernel): it waits for that here, and lets the next one do
+/// the same. PTX griddepcontrol; nothing where the device does not begin kernels early.
+__device__ inline void begin_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 /// To be called once for a kernel that is launched with more than 48 KiB of shared memory.

@@ -20,6 +20,7 @@ __device__ T rounded(double value) {
 
 // A thread for each row: walking to its own is cheap, waiting for the one before is not.
 __global__ void make_schedule(op::DiffusionSchedule op, ScheduleRow* schedule) {
+  begin_kernel();
   for_own_elements(op.used, [&](std::int64_t index) {
     ScheduleWalk walk(op);
     for (std::int64_t i = 0; i <= index; ++i) walk.advance();
@@ -31,6 +32,7 @@ __global__ void make_schedule(op::DiffusionSchedule op, ScheduleRow* schedule) {
 __global__ void draw_times(TimeDraw op, std::int64_t samples, const std::uint64_t* seed,
                            const std::int64_t* step, const std::int64_t* first_sample,
                            std::int32_t* t_B) {
+  begin_kernel();
   for_own_elements(samples,
                    [&](std::int64_t b) { t_B[b] = op.time(*seed, *step, *first_sample, b); });
 }
@@ -44,6 +46,7 @@ __global__ void draw_times_by_loss(TimeDraw op, LossesOfTimes<const float> losse
                                    const std::uint64_t* seed, const std::int64_t* step,
                                    const std::int64_t* first_sample, std::int32_t* t_B,
                                    float* weights_B) {
+  begin_kernel();
   __shared__ double shared[draw_warps], sums[draw_threads];
   const std::int64_t b = blockIdx.x, stretch = (losses.times + draw_threads - 1) / draw_threads;
   const std::int64_t begin = threadIdx.x * stretch;
@@ -79,6 +82,7 @@ __global__ void draw_times_by_loss(TimeDraw op, LossesOfTimes<const float> losse
 
 __global__ void times_of_step(const ScheduleRow* schedule, const std::int32_t* index,
                               std::int64_t samples, std::int32_t* t_B) {
+  begin_kernel();
   for_own_elements(
       samples, [&](std::int64_t b) { t_B[b] = static_cast<std::int32_t>(schedule[*index].time); });
 }
@@ -93,6 +97,7 @@ struct NoiseOperands {
 template <class T>
 __global__ void add_noise(RandomStream stream, StepElements elements, PixelSizes sizes,
                           NoiseOperands of, const T* x_0, T* x_t, T* e) {
+  begin_kernel();
   const Random random(*of.seed, stream);
   const auto step = static_cast<std::uint32_t>(*of.step);
   const std::uint64_t first = static_cast<std::uint64_t>(*of.first_sample) * elements.of_sample;
@@ -140,6 +145,7 @@ constexpr unsigned loss_threads = loss_warps * warp_lanes;
 /// A block for each sample.
 template <class T>
 __global__ void sum_loss(LossOperands<T> of, double simple, double bound, float* sample_loss_B) {
+  begin_kernel();
   __shared__ double shared[loss_warps];
   const LossSample<T> sample = of.sample(blockIdx.x);
   double sum = 0;
@@ -154,6 +160,7 @@ __global__ void sum_loss(LossOperands<T> of, double simple, double bound, float*
 template <class T>
 __global__ void loss_gradient(LossOperands<T> of, op::DiffusionLossGradient op,
                               const float* weights_B, T* output_grad) {
+  begin_kernel();
   for_own_elements(of.sizes.elements(), [&](std::int64_t element) {
     const LossSample<T> sample = of.sample(of.sizes.sample_of(element));
     const std::int64_t i = element % sample.elements();
@@ -169,6 +176,7 @@ __global__ void loss_gradient(LossOperands<T> of, op::DiffusionLossGradient op,
 __global__ void weigh_losses(std::int64_t samples, const float* sample_loss_B,
                              const std::int32_t* labels_B, const float* weights_B,
                              float* weighted_B, float* terms_B2) {
+  begin_kernel();
   for_own_elements(samples, [&](std::int64_t b) {
     const float loss = sample_loss_B[b];
     const bool is_valid = labels_B[b] >= 0;
@@ -180,6 +188,7 @@ __global__ void weigh_losses(std::int64_t samples, const float* sample_loss_B,
 
 __global__ void keep_losses(const float* sums, const std::int64_t* applied,
                             LossesOfTimes<float> losses) {
+  begin_kernel();
   if (*applied == 0) return;
   for_own_elements(losses.times, [&](std::int64_t t) {
     if (sums[2 * t + 1] > 0) losses.enter(t, sums[2 * t], sums[2 * t + 1]);
@@ -191,6 +200,7 @@ __global__ void denoise(DenoiseStep op, RandomStream stream, StepElements elemen
                         PixelSizes sizes, const T* output, const ScheduleRow* schedule,
                         const std::int32_t* index, const std::uint64_t* seed,
                         const std::int64_t* first_sample, T* x) {
+  begin_kernel();
   const Random random(*seed, stream);
   const std::int32_t at = *index;
   const std::uint64_t first = static_cast<std::uint64_t>(*first_sample) * elements.of_sample;

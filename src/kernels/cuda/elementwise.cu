@@ -80,6 +80,7 @@ struct Reads {
 template <class Row, class T>
 __global__ void map_as_it_is(Row row, Reads<T, ElementBody<Row>::reads> in, std::int64_t count,
                              T* out) {
+  begin_kernel();
   constexpr int reads = ElementBody<Row>::reads;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -144,6 +145,7 @@ Enqueue prepare_elementwise(const op::Cast&, const Problem& problem) {
 
 template <class T>
 __global__ void fill(T value, std::int64_t count, T* x) {
+  begin_kernel();
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   for (; i < count; i += step) x[i] = value;
@@ -153,6 +155,7 @@ __global__ void fill(T value, std::int64_t count, T* x) {
 template <class T>
 __global__ void take_position(const T* x_BTC, const std::int32_t* index, std::int64_t time,
                               std::int64_t channels, T* y_BC) {
+  begin_kernel();
   const std::int64_t sample = blockIdx.x;
   for (std::int64_t channel = threadIdx.x; channel < channels; channel += blockDim.x)
     y_BC[sample * channels + channel] = x_BTC[(sample * time + *index) * channels + channel];

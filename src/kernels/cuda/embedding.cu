@@ -28,6 +28,7 @@ __device__ void copy_row(const T* from, std::int64_t channels, bool aligned, T* 
 template <class T>
 __global__ void embedding(const std::int32_t* tokens_N, const T* table_VC, std::int64_t rows,
                           std::int64_t channels, std::int64_t first_row, bool aligned, T* y_NC) {
+  begin_kernel();
   const std::int64_t token = blockIdx.x;
   const std::int64_t row = tokens_N[token] - first_row;
   const bool here = row >= 0 && row < rows;
@@ -45,6 +46,7 @@ struct TokenRows {
 };
 
 __global__ void zero(std::int64_t count, float* x) {
+  begin_kernel();
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   for (; i < count; i += step) x[i] = 0;
@@ -102,6 +104,7 @@ struct PositionRows {
 template <class T>
 __global__ void positions_gradient(const T* y_grad_BTC, std::int64_t batch, Positions positions,
                                    bool accumulate, float* table_grad_PC) {
+  begin_kernel();
   const std::int64_t position = blockIdx.x, time = positions.time, channels = positions.channels;
   const std::int64_t t = position - positions.first;
   const bool is_touched = t >= 0 && t < time;

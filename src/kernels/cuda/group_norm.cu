@@ -14,6 +14,7 @@ LaunchShape small_launch(std::int64_t count) {
 /// What the sum of distances from the computed mean leaves of it corrects both moments.
 template <class T>
 __global__ void channel_moments(const T* x_BPC, PixelSizes sizes, float* moments_CB2) {
+  begin_kernel();
   const ChannelOfLane of(sizes);
   const auto count = static_cast<float>(sizes.pixels);
   float total[1], from_mean[2];
@@ -39,6 +40,7 @@ __global__ void channel_moments(const T* x_BPC, PixelSizes sizes, float* moments
 template <class T>
 __global__ void channel_sums(const T* x_BPC, const float* statistics_BG2, const T* y_grad_BPC,
                              PixelSizes sizes, ChannelGroups groups, float* sums_CB2) {
+  begin_kernel();
   const ChannelOfLane of(sizes);
   float mean = 0, rstd = 0;
   if (of.channel < sizes.channels) {
@@ -66,6 +68,7 @@ __global__ void channel_sums(const T* x_BPC, const float* statistics_BG2, const 
 
 __global__ void merge_groups(NormParts<float> parts, std::int64_t samples, std::int64_t groups,
                              float pixels, float epsilon, float* statistics_BG2) {
+  begin_kernel();
   const std::int64_t of_group = parts.width() / groups;
   for_own_elements(samples * groups, [&](std::int64_t i) {
     merge_group(parts, samples, i / groups, i % groups, of_group, pixels, epsilon,
@@ -77,6 +80,7 @@ __global__ void moments_gradients(const float* statistics_BG2, const float* stat
                                   const float* moments_CB2, std::int64_t channels,
                                   std::int64_t samples, ChannelGroups groups, float pixels,
                                   float* moments_grad_CB2) {
+  begin_kernel();
   for_own_elements(channels * samples, [&](std::int64_t i) {
     const std::int64_t group = (i % samples * groups.groups + groups.group_of(i / samples)) * 2;
     channel_moments_gradient(statistics_BG2 + group, statistics_grad_BG2 + group,
@@ -89,6 +93,7 @@ template <class T>
 __global__ void all_group_sums(const float* sums_CB2, const float* statistics_BG2, const T* gain_C,
                                std::int64_t channels, std::int64_t samples, ChannelGroups groups,
                                float* statistics_grad_BG2) {
+  begin_kernel();
   for_own_elements(samples * groups.groups, [&](std::int64_t i) {
     group_sums(sums_CB2, gain_C, statistics_BG2 + 2 * i, samples, i / groups.groups,
                i % groups.groups, groups, channels, statistics_grad_BG2 + 2 * i);
@@ -97,6 +102,7 @@ __global__ void all_group_sums(const float* sums_CB2, const float* statistics_BG
 
 __global__ void weight_gradients(const float* sums_CB2, std::int64_t channels, std::int64_t samples,
                                  bool accumulate, float* gain_grad_C, float* bias_grad_C) {
+  begin_kernel();
   for_own_elements(channels, [&](std::int64_t channel) {
     channel_weight_gradients(sums_CB2, samples, channel, accumulate, gain_grad_C, bias_grad_C);
   });

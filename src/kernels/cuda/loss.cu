@@ -177,6 +177,7 @@ __device__ float row_loss(const LabelledLogits<T>& of, float* loss_R, float* lse
 
 template <class T>
 __global__ void cross_entropy(LabelledLogits<T> of, float* loss_R, float* lse_R) {
+  begin_kernel();
   row_loss<Reading::again>(of, loss_R, lse_R);
 }
 
@@ -211,12 +212,14 @@ __device__ void row_gradient(const LabelledLogits<T>& of, const T* row, float ls
 template <class T>
 __global__ void cross_entropy_gradient(LabelledLogits<T> of, const float* lse_R,
                                        VocabularyWindow window, float scale, T* grad_RV) {
+  begin_kernel();
   row_gradient(of, of.row(), lse_R[blockIdx.x], window, scale, grad_RV);
 }
 
 template <Reading reading, class T>
 __global__ void cross_entropy_both(LabelledLogits<T> of, VocabularyWindow window, float scale,
                                    float* loss_R, float* lse_R, T* grad_RV) {
+  begin_kernel();
   const float lse = row_loss<reading>(of, loss_R, lse_R);
   // Each thread reads what it has copied itself.
   const T* const row =
@@ -226,6 +229,7 @@ __global__ void cross_entropy_both(LabelledLogits<T> of, VocabularyWindow window
 
 template <class T>
 __global__ void logit_max(const T* logits_RV, VocabularyWindow window, bool aligned, float* max_R) {
+  begin_kernel();
   __shared__ float shared[row_warps];
   const std::int64_t row = blockIdx.x;
   float largest = -std::numeric_limits<float>::infinity();
@@ -242,6 +246,7 @@ template <class T>
 __global__ void logit_sums(const T* logits_RV, const std::int32_t* labels_R, const float* max_R,
                            VocabularyWindow window, bool aligned, float* sum_exp_R,
                            float* label_logit_R) {
+  begin_kernel();
   __shared__ float shared[row_warps];
   const std::int64_t row = blockIdx.x;
   const T* const logits = logits_RV + row * window.local;
@@ -266,6 +271,7 @@ struct MergeTensors {
 };
 
 __global__ void cross_entropy_merge(MergeTensors of, std::int64_t rows) {
+  begin_kernel();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= rows) return;
   const float log_sum = logf(of.sum_exp[row]);
@@ -285,6 +291,7 @@ __device__ LossTerms shuffle_xor(LossTerms own, int distance) {
 /// One block: the rows are few.
 __global__ void loss_sum(const float* loss_R, const std::int32_t* labels_R, std::int64_t rows,
                          bool accumulate, double* total, std::int64_t* valid_count) {
+  begin_kernel();
   __shared__ LossTerms shared[row_warps];
   LossTerms own{0, 0};
   for (std::int64_t row = threadIdx.x; row < rows; row += row_threads) {
@@ -304,6 +311,7 @@ template <class T>
 __global__ void count_correct(const T* logits_RV, const std::int32_t* labels_R, const float* max_R,
                               std::int64_t rows, VocabularyWindow window, bool accumulate,
                               std::int64_t* count) {
+  begin_kernel();
   __shared__ std::int64_t shared[row_warps];
   std::int64_t correct = 0;
   for (std::int64_t row = threadIdx.x; row < rows; row += row_threads) {

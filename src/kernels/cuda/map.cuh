@@ -24,6 +24,7 @@ inline constexpr unsigned map_threads = 256;
 /// what lies after the last element is 0 going in and ignored coming out.
 template <class T, int inputs, int outputs, unsigned wide, class Body>
 __global__ void map_elements(MapTensors<T, inputs, outputs, wide> tensors, Body body) {
+  begin_kernel();
   constexpr int size = pack_size<T>;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x * size;
   std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * size;

@@ -117,6 +117,7 @@ __global__ void __launch_bounds__(few_threads, !plain                  ? 2
                                                : sizeof(X) > sizeof(T) ? 3
                                                                        : 4)
     norm_rows(NormOf<X, T> of) {
+  begin_kernel();
   __shared__ float of_warps[2][warps_of_block];
   const int lanes = of.team * warp_lanes, lane = static_cast<int>(threadIdx.x) % lanes;
   const std::int64_t row =
@@ -164,6 +165,7 @@ __global__ void __launch_bounds__(few_threads, !plain                  ? 2
 /// A warp for a row that is too long for a block: read again for each pass.
 template <class X, class T>
 __global__ void norm_long_row(NormOf<X, T> of) {
+  begin_kernel();
   const std::int64_t row = row_of_warp();
   if (row >= of.sizes.rows) return;
   const std::int64_t at = row * of.sizes.channels;

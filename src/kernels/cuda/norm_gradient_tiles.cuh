@@ -88,6 +88,7 @@ struct TileRows {
 template <int stages, bool aligned, class X, class T>
 __global__ void __launch_bounds__(few_threads, norm_gradient_blocks)
     gradients_of_tiles(NormGradientsOf<X, T> of, NormTiles tiles) {
+  begin_kernel();
   constexpr int size = pack_size<T>;
   struct RowSums {
     float sum, sum_normal;

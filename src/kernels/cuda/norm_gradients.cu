@@ -64,6 +64,7 @@ __device__ void gradients_of_stretch(const NormGradientsOf<X, T>& of, std::int64
 template <class X, class T, class Form, bool sums_rows>
 __global__ void __launch_bounds__(Form::threads, Form::blocks(norm_gradient_blocks))
     gradients_of_norms(NormGradientsOf<X, T> of) {
+  begin_kernel();
   constexpr int at_once = Form::threads == many_threads ? 1 : sizeof(X) > sizeof(T) ? 2 : 3;
   const std::int64_t channel = static_cast<std::int64_t>(threadIdx.x) * pack_size<T>;
   gradients_of_stretch<at_once, !Form::plain, sums_rows>(of, channel,
@@ -73,6 +74,7 @@ __global__ void __launch_bounds__(Form::threads, Form::blocks(norm_gradient_bloc
 /// A warp for a row that is too long for a block: read twice.
 template <class X, class T>
 __global__ void gradient_of_long_row(NormGradientsOf<X, T> of) {
+  begin_kernel();
   const std::int64_t row = row_of_warp();
   if (row >= of.sizes.rows) return;
   const std::int64_t at = row * of.sizes.channels;

@@ -33,6 +33,7 @@ __device__ std::int64_t row_of_warp() {
 /// What the sum of distances from the computed mean leaves of it corrects both moments.
 template <class T>
 __global__ void moments(const T* x_RC, NormSizes sizes, std::int64_t width, float* moments_PR2) {
+  begin_kernel();
   const std::int64_t parts = sizes.channels / width;
   const std::int64_t row = row_of_warp() / parts, part = row_of_warp() % parts;
   if (row >= sizes.rows) return;
@@ -63,6 +64,7 @@ struct MergeSizes {
 /// mean by delta / (k+1) and adds delta^2 n k / (k+1) to the squares. A thread for each row.
 __global__ void merge_moments(const float* moments_PR2, MergeSizes sizes, float* mean_R,
                               float* rstd_R) {
+  begin_kernel();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= sizes.rows) return;
   const auto part_width = static_cast<float>(sizes.width / sizes.parts);
@@ -114,6 +116,7 @@ struct Gradient {
 
 template <class X, class T>
 __global__ void gradient_sums(Gradient<X, T> of, NormSizes sizes, float* sums_R2) {
+  begin_kernel();
   const std::int64_t row = row_of_warp();
   if (row >= sizes.rows) return;
   float sum = 0, sum_normal = 0;

@@ -49,6 +49,7 @@ __device__ Largest largest_of(const T* x_BHWC, const PoolSizes& sizes, std::int6
 
 template <class T>
 __global__ void max_pool(const T* x_BHWC, PoolSizes sizes, std::int64_t count, T* y_BPQC) {
+  begin_kernel();
   for_own_elements(count, [&](std::int64_t index) {
     const PictureElement y(index, sizes.rows, sizes.columns, sizes.channels);
     y_BPQC[index] =
@@ -58,6 +59,7 @@ __global__ void max_pool(const T* x_BHWC, PoolSizes sizes, std::int64_t count, T
 
 template <class T>
 __global__ void average_pool(const T* x_BHWC, PoolSizes sizes, std::int64_t count, T* y_BPQC) {
+  begin_kernel();
   for_own_elements(count, [&](std::int64_t index) {
     const PictureElement y(index, sizes.rows, sizes.columns, sizes.channels);
     const std::int64_t taps = sizes.size * sizes.size;
@@ -86,6 +88,7 @@ __device__ float sum_over_windows(const PoolSizes& sizes, const PictureElement& 
 template <class T>
 __global__ void max_pool_gradient(const T* x_BHWC, const T* y_grad_BPQC, PoolSizes sizes,
                                   std::int64_t count, T* x_grad_BHWC) {
+  begin_kernel();
   for_own_elements(count, [&](std::int64_t index) {
     const PictureElement x(index, sizes.height, sizes.width, sizes.channels);
     const float sum =
@@ -100,6 +103,7 @@ __global__ void max_pool_gradient(const T* x_BHWC, const T* y_grad_BPQC, PoolSiz
 template <class T>
 __global__ void average_pool_gradient(const T* y_grad_BPQC, PoolSizes sizes, std::int64_t count,
                                       T* x_grad_BHWC) {
+  begin_kernel();
   for_own_elements(count, [&](std::int64_t index) {
     const PictureElement x(index, sizes.height, sizes.width, sizes.channels);
     const float sum = sum_over_windows(sizes, x, [&](std::int64_t, std::int64_t, std::int64_t y) {
@@ -113,6 +117,7 @@ template <class T>
 __global__ void upsample(const T* x_BHWC, std::int64_t rows, std::int64_t columns,
                          std::int64_t channels, std::int64_t factor, std::int64_t count,
                          T* y_BPQC) {
+  begin_kernel();
   for_own_elements(count, [&](std::int64_t index) {
     const PictureElement y(index, rows, columns, channels);
     const std::int64_t row = (y.sample * rows + y.row) / factor;
@@ -123,6 +128,7 @@ __global__ void upsample(const T* x_BHWC, std::int64_t rows, std::int64_t column
 template <class T>
 __global__ void upsample_gradient(const T* y_grad_BPQC, PoolSizes sizes, std::int64_t count,
                                   T* x_grad_BHWC) {
+  begin_kernel();
   for_own_elements(count, [&](std::int64_t index) {
     const PictureElement x(index, sizes.rows, sizes.columns, sizes.channels);
     float sum = 0;
@@ -142,6 +148,7 @@ struct ChannelNumbers {
 template <class T>
 __global__ void normalize(const std::uint8_t* x_NC, ChannelNumbers of, std::int64_t channels,
                           std::int64_t count, T* y_NC) {
+  begin_kernel();
   for_own_elements(count, [&](std::int64_t index) {
     const std::int64_t c = index % of.count, element = index / of.count * channels + of.first + c;
     y_NC[element] =

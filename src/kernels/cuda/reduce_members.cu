@@ -55,6 +55,7 @@ struct LargerMember {
 template <class T, class Op>
 __global__ void __launch_bounds__(member_threads)
     reduce_elements(const __grid_constant__ Members members, std::int64_t count) {
+  begin_kernel();
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   for (; i < count; i += step) {

@@ -84,6 +84,7 @@ __device__ unsigned rank_pairs(const Source& source, std::int64_t count, int shi
 
 template <class Source>
 __global__ void count_digits(Source source, std::int64_t count, int shift, unsigned* counts) {
+  begin_kernel();
   __shared__ unsigned of_warps[sort_warps][digits];
   RankedPairs ranked;
   counts[blockIdx.x * digits + threadIdx.x] = rank_pairs(source, count, shift, of_warps, ranked);
@@ -94,6 +95,7 @@ __global__ void count_digits(Source source, std::int64_t count, int shift, unsig
 template <class Source>
 __global__ void place_pairs(Source source, std::int64_t count, int shift, const unsigned* counts,
                             RowPair* sorted_N) {
+  begin_kernel();
   __shared__ unsigned of_warps[sort_warps][digits], totals[digits], starts[digits];
   unsigned total = 0, earlier = 0;
   for (unsigned block = 0; block < gridDim.x; ++block) {
@@ -173,6 +175,7 @@ struct RowSlice {
 /// A block for each stretch and slice of the channels.
 template <class T>
 __global__ void sum_runs(SummedRows<T> of) {
+  begin_kernel();
   constexpr int at_once = 4;  // rows under way
   const auto [stretch, channel] = RowSlice<T>(of.channels);
   if (channel >= of.channels) return;
@@ -207,6 +210,7 @@ __global__ void sum_runs(SummedRows<T> of) {
 /// that begins in the stretch before the border, in order.
 template <class T>
 __global__ void join_runs(SummedRows<T> of) {
+  begin_kernel();
   const auto [border, channel] = RowSlice<float>(of.channels);
   if (channel >= of.channels) return;
   const std::int64_t begin = (border + 1) * pairs_per_stretch;

@@ -60,6 +60,7 @@ struct DigestTerm {
 template <class T, class Term>
 __global__ void sum_of_blocks(const T* x, std::int64_t count, Term term,
                               typename Term::Sum* parts) {
+  begin_kernel();
   using Sum = typename Term::Sum;
   __shared__ Sum shared[sum_warps];
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * sum_threads;
@@ -81,6 +82,7 @@ __device__ Sum sum_of_parts(const Sum* parts, unsigned count) {
 
 template <class Sum>
 __global__ void add_parts(const Sum* parts, unsigned count, Sum* out) {
+  begin_kernel();
   const Sum sum = sum_of_parts(parts, count);
   if (threadIdx.x == 0) *out = sum;
 }
@@ -122,6 +124,7 @@ std::int64_t sum_blocks(std::int64_t count) {
 template <class T, class Term>
 __global__ void sum_of_list(const __grid_constant__ TensorList<SummedTensor<T>> list,
                             typename Term::Sum* parts) {
+  begin_kernel();
   using Sum = typename Term::Sum;
   __shared__ Sum shared[sum_warps];
   const SummedTensor<T>& of = entry_of_block(list, blockIdx.x);
@@ -144,6 +147,7 @@ __global__ void sum_of_list(const __grid_constant__ TensorList<SummedTensor<T>> 
 template <class T, class Sum>
 __global__ void sum_of_each(const __grid_constant__ TensorList<SummedTensor<T>> list,
                             const Sum* parts, Sum* sums) {
+  begin_kernel();
   const auto tensor = static_cast<int>(blockIdx.x);
   const unsigned begin = list.entries[tensor].first_block,
                  end = tensor + 1 < list.count ? list.entries[tensor + 1].first_block : list.blocks;
@@ -154,6 +158,7 @@ __global__ void sum_of_each(const __grid_constant__ TensorList<SummedTensor<T>> 
 /// In turn, so that the bits are those of one tensor after another.
 template <class Sum>
 __global__ void add_tensors(const Sum* sums, std::int64_t count, bool accumulate, Sum* out) {
+  begin_kernel();
   if (threadIdx.x != 0) return;
   Sum sum = accumulate ? *out : 0;
   for (std::int64_t i = 0; i < count; ++i) sum += sums[i];

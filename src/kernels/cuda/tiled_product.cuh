@@ -39,6 +39,7 @@ __device__ void load_product_tile(const Factor& from, std::int64_t first, std::i
 template <class T, class A, class B, class Out>
 __global__ void __launch_bounds__(product_threads)
     tiled_product(A a, B b, bool accumulate, Out* out_MN) {
+  begin_kernel();
   constexpr int stride = shared_stride(product_depth, sizeof(T));
   // As bytes: shared memory holds nothing that has to be constructed.
   alignas(16) __shared__ std::byte tiles[(product_rows + product_columns) * stride * sizeof(T)];
@@ -96,6 +97,7 @@ void enqueue_product(const A& a, const B& b, bool accumulate, Out* out_MN, Strea
 template <class Out>
 __global__ void add_products(const float* products, std::int64_t stretches, std::int64_t count,
                              bool accumulate, Out* out) {
+  begin_kernel();
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
   float sum = products[i];

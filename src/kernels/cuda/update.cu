@@ -21,6 +21,7 @@ struct VoteOperands {
 };
 
 __global__ void vote(VoteOperands of) {
+  begin_kernel();
   if (threadIdx.x != 0) return;
   const bool fit = is_fit(*of.squared_norm, *of.loss_sum, *of.valid_count, *of.non_finite, *of.lr);
   *of.votes = *of.own + op::Votes{.against = fit ? 0 : 1}.packed();
@@ -29,6 +30,7 @@ __global__ void vote(VoteOperands of) {
 __global__ void update_control(op::UpdateControl row, const double* squared_norm,
                                const std::int64_t* valid_count, const std::int64_t* votes,
                                double* grad_norm, double* scale, std::int64_t* applied) {
+  begin_kernel();
   if (threadIdx.x != 0) return;
   const UpdateDecision decision =
       decide_update(row, *squared_norm, *valid_count, op::Votes::of(*votes));
@@ -38,6 +40,7 @@ __global__ void update_control(op::UpdateControl row, const double* squared_norm
 }
 
 __global__ void add_to(const std::int64_t* added, std::int64_t* count) {
+  begin_kernel();
   if (threadIdx.x == 0) *count += *added;
 }
 
@@ -153,6 +156,7 @@ constexpr std::int64_t step_bytes = 16 * ceil_divide(sizeof(StepFactors<Row>), 1
 template <class Row>
 __global__ void prepare_step(Row row, StepScalars step, bool accumulate, StepFactors<Row>* factors,
                              std::int64_t* found) {
+  begin_kernel();
   if (threadIdx.x != 0) return;
   if (!accumulate) *found = 0;
   factors->of[1] = factors_of(scalars_of(row, step.read()));
@@ -182,6 +186,7 @@ template <class T, class Row, class R>
 __global__ void update(const __grid_constant__ TensorList<UpdatedTensor<T, Row, R>> list,
                        const std::int64_t* applied, const StepFactors<Row>* step,
                        std::int64_t* found) {
+  begin_kernel();
   if (*applied == 0) return;
   const UpdatedTensor<T, Row, R>& of = entry_of_block(list, blockIdx.x);
   const auto factors = step->of[of.decayed ? 1 : 0];
