@@ -19,9 +19,11 @@ void turn_around(int* values) {
 
 /// Named in the report.
 void kernel_without_barrier(int* values) {
+  begin_kernel();
   turn_around<false>(values);
 }
 void kernel_with_barrier(int* values) {
+  begin_kernel();
   turn_around<true>(values);
 }
 

@@ -54,6 +54,7 @@ struct Fiber {
   unsigned phase = 0;
   unsigned block_barriers = 0, warp_barriers = 0;  // passed so far
   std::vector<std::vector<Copy>> groups;  // of copies that are not waited for; the last is open
+  bool has_begun = false;                 // begin_kernel() was called
 };
 
 struct Warp {
@@ -328,6 +329,14 @@ void check_mask(unsigned mask) {
 void fail(const std::string& what) {
   block->fail(what);
   std::abort();  // not reached: nobody lets the thread go on
+}
+
+void begin_kernel() {
+  block->running().has_begun = true;
+}
+void end_kernel() {
+  if (!std::exchange(block->running().has_begun, false))
+    fail("a kernel does not begin with begin_kernel()");
 }
 
 void copy_async(void* to, const void* from, std::size_t bytes, bool is_there) {

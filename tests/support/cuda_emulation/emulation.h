@@ -55,6 +55,11 @@ void set_streams(Streams streams);
 void enqueue(void* stream, std::function<void()> work);
 void synchronize(void* stream);
 
+/// What every kernel that is launched calls first, and who launched it after it; the running thread
+/// fails where the first call is missing.
+void begin_kernel();
+void end_kernel();
+
 std::byte* shared_memory();
 
 /// Where a kernel waits: those who wait for one another do so at the same place.
