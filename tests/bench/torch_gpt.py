@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The training step of a GPT in PyTorch, as a peer for scripts/bench-cpu and bench-gpu: forward, backward, clipping, AdamW.
+"""The training step of a GPT in PyTorch, as a peer for scripts/bench-cpu, bench-gpu and bench-ranks: forward, backward, clipping,
+AdamW.
 
 In fp32, or with --bf16 in PyTorch's own mixed precision: weights and moments in fp32, products by autocast in bf16; with
 --pure-bf16 weights and moments are bf16 too, which learns less, and shows what PyTorch's time is without fp32 state.
@@ -10,16 +11,23 @@ GELU (tanh), scaled_dot_product_attention, head tied to the token embedding. Tok
 The process warms up, prints {"ready": true, ...} and then answers each line "N" on standard input with the times of N
 steps, {"step_s": [...], "peak_bytes": ...}; so that peers alternate without starting anew. It ends with its input. Peak memory
 is that of the process, or on a GPU of what PyTorch allocated there; between its rounds it gives back what it does not hold.
+
+With --ranks N it starts N - 1 more processes, which share out the batch and talk by gloo: by DistributedDataParallel, or with
+--shard by fully_shard (FSDP2) of each block and of the whole. Times are those of the first one; peak memory is the sum.
 """
 import argparse
 import json
 import math
+import os
 import resource
+import socket
 import statistics
+import subprocess
 import sys
 import time
 
 import torch
+import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
@@ -126,6 +134,65 @@ class Clock:
         return times
 
 
+class Ranks:
+    """The processes of --ranks: the first one starts the others, and tells them how many steps come next. One alone is none."""
+
+    def __init__(self, count):
+        self.count, self.others = count, []
+        if count == 1:
+            return
+        if "RANK" not in os.environ:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(count)}
+            os.environ.update(place, RANK="0")
+            for rank in range(1, count):
+                environment = {**os.environ, "RANK": str(rank)}
+                self.others.append(subprocess.Popen([sys.executable, *sys.argv], env=environment, stdin=subprocess.DEVNULL))
+        dist.init_process_group("gloo")
+
+    def is_first(self):
+        return os.environ.get("RANK", "0") == "0"
+
+    def share(self, module, shards):
+        """The module as all of them train it."""
+        if self.count == 1:
+            return module
+        if not shards:
+            return nn.parallel.DistributedDataParallel(module)
+        from torch.distributed.fsdp import fully_shard
+
+        for block in module.blocks:
+            fully_shard(block)
+        return fully_shard(module)
+
+    def tell(self, steps):
+        """On the first one: all do so many steps next; 0: they end. On others: how many that is."""
+        if self.count == 1:
+            return steps
+        number = torch.tensor([steps])
+        dist.broadcast(number, 0)
+        return int(number)
+
+    def sum(self, number):
+        if self.count == 1:
+            return number
+        total = torch.tensor([number])
+        dist.all_reduce(total)
+        return int(total)
+
+    def end(self):
+        if self.count > 1:
+            self.tell(0)
+            dist.destroy_process_group()
+        for process in self.others:
+            process.wait()
+
+
+def own_peak_bytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("layers", "heads", "hidden", "vocab", "length", "batch"):
@@ -140,18 +207,26 @@ def main():
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     p.add_argument("--bf16", action="store_true", help="autocast to bf16; otherwise fp32, on a GPU without tf32")
     p.add_argument("--pure-bf16", action="store_true", help="weights, moments and all else in bf16")
+    p.add_argument("--ranks", type=int, default=1, help="processes on this host, which divide the batch")
+    p.add_argument("--shard", action="store_true", help="with --ranks: fully_shard in place of DistributedDataParallel")
     a = p.parse_args()
+    if a.batch % a.ranks != 0:
+        p.error(f"a batch of {a.batch} is not shared out among {a.ranks} ranks")
+    ranks = Ranks(a.ranks)
+    a.batch //= a.ranks
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     has_bf16 = a.bf16 or a.pure_bf16
     attention = choose_attention(a) if a.device == "cuda" and has_bf16 else "default"
     model = GPT(a).to(a.device, torch.bfloat16 if a.pure_bf16 else torch.float32)
+    parameters = sum(p.numel() for p in model.parameters())
+    shared = ranks.share(model, a.shard)
     decay = [p for p in model.parameters() if p.dim() >= 2]
     plain = [p for p in model.parameters() if p.dim() < 2]
     groups = [{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
     # fused is PyTorch's fastest AdamW, on either device.
     optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True)
-    run = torch.compile(model, mode=a.mode) if a.compile else model
+    run = torch.compile(shared, mode=a.mode) if a.compile else shared
     if a.compile_blocks:
         model.compile_parts(a.mode)
 
@@ -171,19 +246,25 @@ def main():
     for _ in range(a.warmup):
         step()
     clock.step_s()
-    parameters = sum(p.numel() for p in model.parameters())
+    if not ranks.is_first():
+        while steps := ranks.tell(0):
+            for _ in range(steps):
+                step()
+            ranks.sum(own_peak_bytes())
+        return
     facts = {"torch": torch.__version__, "parameters": parameters, "attention": attention}
     print(json.dumps({"ready": True, **facts}), flush=True)
     for line in sys.stdin:
-        for _ in range(int(line)):
+        for _ in range(ranks.tell(int(line))):
             step()
         times = clock.step_s()
         if a.device == "cuda":
             peak = torch.cuda.max_memory_allocated()
             torch.cuda.empty_cache()  # the GPU is another's until the next round
         else:
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            peak = ranks.sum(own_peak_bytes())
         print(json.dumps({"step_s": times, "peak_bytes": peak}), flush=True)
+    ranks.end()
 
 
 if __name__ == "__main__":

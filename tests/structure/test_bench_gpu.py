@@ -131,8 +131,8 @@ class Scripts(unittest.TestCase):
     def run_script(self, name, *arguments):
         return subprocess.run([str(ROOT / "scripts" / name), *arguments], capture_output=True, text=True)
 
-    def test_both_benches_explain_themselves(self):
-        for name in ("bench-cpu", "bench-gpu"):
+    def test_benches_beside_pytorch_explain_themselves(self):
+        for name in ("bench-cpu", "bench-gpu", "bench-ranks"):
             done = self.run_script(name, "--help")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("--workloads", done.stdout)
