@@ -1,5 +1,6 @@
 #include "job/find_kernels.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
