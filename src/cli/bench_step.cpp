@@ -13,12 +13,12 @@
 #include "base/json.h"
 #include "base/styled_text.h"
 #include "base/units.h"
-#include "cli/config_source.h"
 #include "cli/settle_grid.h"
 #include "cli/train_rank.h"
 #include "comm/launch.h"
 #include "comm/threads.h"
 #include "config/rules.h"
+#include "job/config_source.h"
 #include "job/find_kernels.h"
 #include "job/job.h"
 #include "job/peak_cache.h"
@@ -55,7 +55,7 @@ struct StepJob {
 
 /// The job, of which nothing but steps is left.
 StepJob make_step_job(const BenchArguments& arguments, std::optional<std::int64_t> ranks) {
-  config::Config config = load_config(arguments.config);
+  config::Config config = job::load_config(arguments.config);
   refuse_open_grid(config);
   if (arguments.threads > 0) config.threads = arguments.threads;
   config.train.steps = batches + 1;  // after the last one there would be an evaluation

@@ -14,8 +14,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/config_source.h"
 #include "cli/settle_grid.h"
+#include "job/config_source.h"
 #include "job/job.h"
 #include "job/recomputed_flops.h"
 #include "machine/known_clusters.h"
@@ -72,9 +72,9 @@ Priced priced(job::Job job) {
   return result;
 }
 
-Priced from_config(const ConfigSource& source, std::optional<std::int64_t> ranks,
+Priced from_config(const job::ConfigSource& source, std::optional<std::int64_t> ranks,
                    const std::string& machine, bool is_one_of_several) {
-  config::Config config = load_config(source);
+  config::Config config = job::load_config(source);
   job::resolve_model(config);
   if (is_one_of_several) config.plan.grid.data = std::nullopt;
   ranks = settle_open_grid(config, ranks, machine);

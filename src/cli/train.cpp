@@ -15,7 +15,6 @@
 #include "base/units.h"
 #include "checkpoint/state.h"
 #include "cli/commands.h"
-#include "cli/config_source.h"
 #include "cli/initial_model.h"
 #include "cli/predicted_run.h"
 #include "cli/startup.h"
@@ -25,6 +24,7 @@
 #include "comm/stop_request.h"
 #include "comm/termination.h"
 #include "config/rules.h"
+#include "job/config_source.h"
 #include "job/find_kernels.h"
 #include "job/handshake.h"
 #include "job/job.h"
@@ -98,7 +98,7 @@ struct LaunchedRanks {
 
 Given read_given(const TrainArguments& arguments, const LaunchedRanks& ranks) {
   const Stopwatch reading;
-  Given given{load_config(arguments.config), nullptr, {}};
+  Given given{job::load_config(arguments.config), nullptr, {}};
   if (ranks.threads && given.config.threads == 0) given.config.threads = *ranks.threads;
   plan::PipelineSpec& pipeline = given.config.plan.pipeline;
   if (pipeline.stages > 1 && !pipeline.reshard.ranks_per_host)
@@ -289,7 +289,7 @@ comm::LaunchOptions first_options(const TrainArguments& arguments) {
   options.ask_to_stop = comm::StopRequest::ask;
   options.report = screen::report_error;
   try {
-    options.watchdog_s = watchdog_s(load_config(arguments.config));
+    options.watchdog_s = watchdog_s(job::load_config(arguments.config));
   } catch (const UserError&) {
     options.watchdog_s = watchdog_s({});
   }

@@ -1,9 +1,9 @@
 // Options of `data`.
 #include "base/format.h"
-#include "cli/options.h"
+#include "command_line/options.h"
 #include "data/bad_pictures.h"
 
-namespace fourfold::cli {
+namespace fourfold::command_line {
 namespace {
 
 void add_tokenize(CLI::App& data, Commands& commands) {
@@ -28,7 +28,8 @@ void add_tokenize(CLI::App& data, Commands& commands) {
   sub->add_flag("--append-eod", arguments.append_eod,
                 "End each document with the tokenizer's end-of-document token");
   sub->add_flag("--overwrite", arguments.overwrite, "Replace a set that is there");
-  sub->callback([&] { commands.chosen = [&] { cli::data_tokenize(commands.tokenize); }; });
+  sub->callback(
+      [&] { commands.chosen = [&] { commands.actions.data_tokenize(commands.tokenize); }; });
 }
 
 void add_train_tokenizer(CLI::App& data, Commands& commands) {
@@ -58,8 +59,9 @@ void add_train_tokenizer(CLI::App& data, Commands& commands) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   sub->add_flag("--overwrite", arguments.overwrite, "Replace a file that is there");
-  sub->callback(
-      [&] { commands.chosen = [&] { cli::data_train_tokenizer(commands.train_tokenizer); }; });
+  sub->callback([&] {
+    commands.chosen = [&] { commands.actions.data_train_tokenizer(commands.train_tokenizer); };
+  });
 }
 
 CLI::Validator bad_images_check() {
@@ -92,13 +94,15 @@ void add_data(CLI::App& app, Commands& commands) {
                    "stop: the first bad picture is an error; skip:N: up to N are left out")
       ->check(bad_images_check())
       ->capture_default_str();
-  inspect->callback([&] { commands.chosen = [&] { cli::data_inspect(commands.inspect); }; });
+  inspect->callback(
+      [&] { commands.chosen = [&] { commands.actions.data_inspect(commands.inspect); }; });
   auto* verify = sub->add_subcommand("verify", "Read every byte of a set and check it");
   verify
       ->add_option("PATH", commands.verify_path,
                    "Tokens: the name of PATH.bin and PATH.idx; or pictures")
       ->required();
-  verify->callback([&] { commands.chosen = [&] { cli::data_verify(commands.verify_path); }; });
+  verify->callback(
+      [&] { commands.chosen = [&] { commands.actions.data_verify(commands.verify_path); }; });
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line

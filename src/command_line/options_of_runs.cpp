@@ -1,7 +1,7 @@
 // Options of what trains, and of what looks at runs and uses their weights.
-#include "cli/options.h"
+#include "command_line/options.h"
 
-namespace fourfold::cli {
+namespace fourfold::command_line {
 
 void add_train(CLI::App& app, Commands& commands) {
   auto* sub = app.add_subcommand("train", "Train a model, save its weights, show a sample");
@@ -31,7 +31,7 @@ void add_train(CLI::App& app, Commands& commands) {
                   "Write a timeline of so many steps, after two that warm up, to traces/steps.json")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{10000}));
   add_color_option(*sub, commands.train.color);
-  sub->callback([&] { commands.chosen = [&] { cli::train(commands.train); }; });
+  sub->callback([&] { commands.chosen = [&] { commands.actions.train(commands.train); }; });
 }
 
 void add_generate(CLI::App& app, Commands& commands) {
@@ -92,7 +92,7 @@ void add_generate(CLI::App& app, Commands& commands) {
       ->check(not_below(0));
   sub->add_option("--device", arguments.device, "What computes: auto, cpu or cuda")
       ->check(one_of({"auto", "cpu", "cuda"}));
-  sub->callback([&] { commands.chosen = [&] { cli::generate(commands.generate); }; });
+  sub->callback([&] { commands.chosen = [&] { commands.actions.generate(commands.generate); }; });
 }
 
 void add_ckpt(CLI::App& app, Commands& commands) {
@@ -109,12 +109,14 @@ void add_ckpt(CLI::App& app, Commands& commands) {
   const auto add_step = [&](CLI::App* action, const char* what) {
     action->add_option("--step", arguments.step, what)->check(not_below(0));
   };
-  add("ls", "List the checkpoints, the newest first, with the damaged ones", ckpt_ls);
-  add_step(add("info", "Print what a checkpoint holds", ckpt_info),
+  add("ls", "List the checkpoints, the newest first, with the damaged ones",
+      commands.actions.ckpt_ls);
+  add_step(add("info", "Print what a checkpoint holds", commands.actions.ckpt_info),
            "The checkpoint of this step (default: the newest)");
-  add_step(add("verify", "Read every byte and compare all hashes and digests", ckpt_verify),
+  add_step(add("verify", "Read every byte and compare all hashes and digests",
+               commands.actions.ckpt_verify),
            "Only the checkpoint of this step");
-  add("prune", "Remove old checkpoints", ckpt_prune)
+  add("prune", "Remove old checkpoints", commands.actions.ckpt_prune)
       ->add_option("--keep", arguments.keep, "How many of the newest healthy ones stay")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1000000}))
       ->capture_default_str();
@@ -144,7 +146,7 @@ void add_eval(CLI::App& app, Commands& commands) {
       ->check(not_below(0));
   sub->add_option("--device", arguments.device, "What computes: auto, cpu or cuda")
       ->check(one_of({"auto", "cpu", "cuda"}));
-  sub->callback([&] { commands.chosen = [&] { cli::eval(commands.eval); }; });
+  sub->callback([&] { commands.chosen = [&] { commands.actions.eval(commands.eval); }; });
 }
 
 void add_report(CLI::App& app, Commands& commands) {
@@ -153,7 +155,7 @@ void add_report(CLI::App& app, Commands& commands) {
   sub->add_option("RUN", arguments.run_dirs, "Run directories")->required();
   sub->add_option("-o,--output", arguments.output, "The page, one HTML file")
       ->capture_default_str();
-  sub->callback([&] { commands.chosen = [&] { cli::report(commands.report); }; });
+  sub->callback([&] { commands.chosen = [&] { commands.actions.report(commands.report); }; });
 }
 
 void add_export(CLI::App& app, Commands& commands) {
@@ -177,7 +179,8 @@ void add_export(CLI::App& app, Commands& commands) {
                 "it");
   sub->add_option("--max-shard-size", arguments.max_shard_size,
                   "Split into files of at most so many bytes, such as 5GB (default: one file)");
-  sub->callback([&] { commands.chosen = [&] { cli::export_model(commands.export_model); }; });
+  sub->callback(
+      [&] { commands.chosen = [&] { commands.actions.export_model(commands.export_model); }; });
 }
 
 void add_import(CLI::App& app, Commands& commands) {
@@ -190,7 +193,8 @@ void add_import(CLI::App& app, Commands& commands) {
   sub->add_option("-o,--output", arguments.output,
                   "A new folder, for `generate` and for run.init_from")
       ->required();
-  sub->callback([&] { commands.chosen = [&] { cli::import_model(commands.import_model); }; });
+  sub->callback(
+      [&] { commands.chosen = [&] { commands.actions.import_model(commands.import_model); }; });
 }
 
 void add_trace(CLI::App& app, Commands& commands) {
@@ -202,12 +206,14 @@ void add_trace(CLI::App& app, Commands& commands) {
   summary->add_option("--beside", commands.trace_summary.beside,
                       "What `simulate --trace` wrote of the same job: predicted beside measured");
   summary->add_flag("--json", commands.trace_summary.json, "Print all numbers as JSON");
-  summary->callback([&] { commands.chosen = [&] { cli::trace_summary(commands.trace_summary); }; });
+  summary->callback(
+      [&] { commands.chosen = [&] { commands.actions.trace_summary(commands.trace_summary); }; });
   auto* tasks = sub->add_subcommand("tasks", "Draw when each rank did its tasks of a step");
   tasks->add_option("FILE", commands.trace_tasks.path, "A trace, or a run directory with one")
       ->required();
   tasks->add_option("--step", commands.trace_tasks.step, "Which of its steps; the last one");
-  tasks->callback([&] { commands.chosen = [&] { cli::trace_tasks(commands.trace_tasks); }; });
+  tasks->callback(
+      [&] { commands.chosen = [&] { commands.actions.trace_tasks(commands.trace_tasks); }; });
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/completion.h"
+#include "command_line/completion.h"
 
-namespace fourfold::cli {
+namespace fourfold::command_line {
 
 /// One line a word, with the nearest one there is. `path`: the names of the commands that were
 /// understood, outermost first; `words`: those that nothing takes, in order.
 std::string mistaken_words(const CommandSpec& root, std::span<const std::string> path,
                            std::span<const std::string> words);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line

@@ -4,12 +4,11 @@
 
 #include "base/format.h"
 #include "base/text.h"
-#include "cli/options.h"
+#include "command_line/options.h"
 #include "config/schema.h"
 #include "machine/known_clusters.h"
-#include "screen/print.h"
 
-namespace fourfold::cli {
+namespace fourfold::command_line {
 namespace {
 
 /// What an option takes, where one_of says so: "TEXT:{auto,cpu,cuda}"; a key of --override, a
@@ -87,8 +86,7 @@ void add_completion(CLI::App& app, Commands& commands) {
       CommandSpec help{"help", "Show the options of a command", {}, {}};
       for (const CommandSpec& command : root.commands) help.words.push_back(command.name);
       root.commands.push_back(std::move(help));
-      const std::string script = completion_script(commands.shell, root, keys);
-      screen::print_text(script);
+      commands.actions.completion(completion_script(commands.shell, root, keys));
     };
   });
 }
@@ -140,4 +138,4 @@ void add_examples(CLI::App& app) {
   }
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line

@@ -1,11 +1,11 @@
 // Options of what looks at a job without running it: its configuration, plan, programs and price.
 #include "base/text.h"
-#include "cli/options.h"
+#include "command_line/options.h"
 #include "compile/passes.h"
 #include "config/schema.h"
 #include "config/template.h"
 
-namespace fourfold::cli {
+namespace fourfold::command_line {
 namespace {
 
 std::vector<std::string> pass_names(bool is_optional_only) {
@@ -22,7 +22,8 @@ void add_config(CLI::App& app, Commands& commands) {
   sub->require_subcommand(1);
   auto* check = sub->add_subcommand("check", "Check a configuration");
   add_config_options(*check, commands.config_check);
-  check->callback([&] { commands.chosen = [&] { cli::config_check(commands.config_check); }; });
+  check->callback(
+      [&] { commands.chosen = [&] { commands.actions.config_check(commands.config_check); }; });
 
   auto* show = sub->add_subcommand("show", "Print every setting and where its value comes from");
   show->add_option("CONFIG", commands.config_show.config.files,
@@ -30,7 +31,8 @@ void add_config(CLI::App& app, Commands& commands) {
       ->required();
   add_set_option(*show, commands.config_show.config);
   show->add_flag("--plain", commands.config_show.plain, "Leave out where values come from");
-  show->callback([&] { commands.chosen = [&] { cli::config_show(commands.config_show); }; });
+  show->callback(
+      [&] { commands.chosen = [&] { commands.actions.config_show(commands.config_show); }; });
 
   auto* diff = sub->add_subcommand("diff", "Print the settings in which two configurations differ");
   diff->add_option("A", commands.config_diff.left,
@@ -38,7 +40,8 @@ void add_config(CLI::App& app, Commands& commands) {
       ->required();
   diff->add_option("B", commands.config_diff.right, "The other one, a file or a folder too")
       ->required();
-  diff->callback([&] { commands.chosen = [&] { cli::config_diff(commands.config_diff); }; });
+  diff->callback(
+      [&] { commands.chosen = [&] { commands.actions.config_diff(commands.config_diff); }; });
 
   auto* explain = sub->add_subcommand("explain", "Say what a key means and costs");
   explain->add_option("KEY", commands.config_explain.key,
@@ -46,10 +49,10 @@ void add_config(CLI::App& app, Commands& commands) {
   explain->add_flag("--markdown", commands.config_explain.markdown,
                     "Print the page configs/KEYS.md");
   explain->callback(
-      [&] { commands.chosen = [&] { cli::config_explain(commands.config_explain); }; });
+      [&] { commands.chosen = [&] { commands.actions.config_explain(commands.config_explain); }; });
 
   auto* schema = sub->add_subcommand("schema", "Print a JSON Schema, for editors");
-  schema->callback([&] { commands.chosen = [] { cli::config_schema(); }; });
+  schema->callback([&] { commands.chosen = [&] { commands.actions.config_schema(); }; });
 
   auto* make = sub->add_subcommand("new", "Write a commented configuration to start from");
   make->add_option("--model", commands.config_new.model, "The family of the model")
@@ -60,7 +63,8 @@ void add_config(CLI::App& app, Commands& commands) {
                        join(config::template_sizes(model::Kind::unet), ", "));
   make->add_option("-o,--output", commands.config_new.output,
                    "A new file (default: standard output)");
-  make->callback([&] { commands.chosen = [&] { cli::config_new(commands.config_new); }; });
+  make->callback(
+      [&] { commands.chosen = [&] { commands.actions.config_new(commands.config_new); }; });
 }
 
 void add_plan(CLI::App& app, Commands& commands) {
@@ -92,7 +96,7 @@ void add_plan(CLI::App& app, Commands& commands) {
                   "With --machine: text, or json in seconds and bytes")
       ->check(one_of({"text", "json"}))
       ->capture_default_str();
-  sub->callback([&] { commands.chosen = [&] { cli::plan(commands.plan); }; });
+  sub->callback([&] { commands.chosen = [&] { commands.actions.plan(commands.plan); }; });
 }
 
 void add_program(CLI::App& app, Commands& commands) {
@@ -118,7 +122,7 @@ void add_program(CLI::App& app, Commands& commands) {
       ->check(one_of(pass_names(true)))
       ->allow_extra_args(false);
   add_ranks_option(*sub, commands.program.ranks);
-  sub->callback([&] { commands.chosen = [&] { cli::program(commands.program); }; });
+  sub->callback([&] { commands.chosen = [&] { commands.actions.program(commands.program); }; });
 }
 
 void add_verify(CLI::App& app, Commands& commands) {
@@ -135,7 +139,7 @@ void add_verify(CLI::App& app, Commands& commands) {
   sub->callback([&] {
     if (arguments.config.files.empty() == arguments.program_text.empty())
       throw CLI::ValidationError("verify", "give either CONFIG or --text FILE");
-    commands.chosen = [&] { cli::verify(commands.verify); };
+    commands.chosen = [&] { commands.actions.verify(commands.verify); };
   });
 }
 
@@ -170,7 +174,7 @@ void add_simulate(CLI::App& app, Commands& commands) {
     if (!arguments.sweep.empty() && (arguments.ranks || !arguments.trace.empty()))
       throw CLI::ValidationError("--sweep", "is of several jobs; leave --ranks and --trace out");
     arguments.is_json = commands.simulate_format == "json";
-    commands.chosen = [&] { cli::simulate(commands.simulate); };
+    commands.chosen = [&] { commands.actions.simulate(commands.simulate); };
   });
 }
 
@@ -182,7 +186,7 @@ void add_machines(CLI::App& app, Commands& commands) {
   sub->add_option("--format", arguments.format, "text, or json: all figures in bytes and seconds")
       ->check(one_of({"text", "json"}))
       ->capture_default_str();
-  sub->callback([&] { commands.chosen = [&] { cli::machines(commands.machines); }; });
+  sub->callback([&] { commands.chosen = [&] { commands.actions.machines(commands.machines); }; });
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line

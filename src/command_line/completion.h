@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace fourfold::cli {
+namespace fourfold::command_line {
 
 struct OptionSpec {
   std::vector<std::string> names;  // "--set", "-o"
@@ -34,4 +34,4 @@ struct KeySpec {
 std::string completion_script(std::string_view shell, const CommandSpec& root,
                               const std::vector<KeySpec>& keys);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line

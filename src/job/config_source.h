@@ -1,10 +1,18 @@
 // Configurations of commands: from files, or from the folder of a run to look at.
 #pragma once
 
-#include "cli/commands.h"
+#include <string>
+#include <vector>
+
 #include "config/config.h"
 
-namespace fourfold::cli {
+namespace fourfold::job {
+
+/// Where a configuration comes from: files merged left to right, then --set texts.
+struct ConfigSource {
+  std::vector<std::string> files;
+  std::vector<std::string> sets;
+};
 
 /// Reads and checks the configuration. Errors: UserError(bad_config) with the grids that would
 /// work, where that of the configuration cannot.
@@ -20,4 +28,4 @@ config::Config load_files_or_run(const ConfigSource& source);
 /// The same of one file or folder.
 config::Config load_file_or_run(const std::string& path);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::job

@@ -1,10 +1,10 @@
-#include "cli/completion.h"
+#include "command_line/completion.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 
-namespace fourfold::cli {
+namespace fourfold::command_line {
 namespace {
 
 CommandSpec example() {
@@ -44,4 +44,4 @@ TEST(Completion, another_shell_is_refused_with_those_there_are) {
 }
 
 }  // namespace
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line

@@ -1,50 +1,18 @@
-// What the files of options share: the library for command lines, the arguments of all subcommands,
-// and checks of values.
+// What the files of options share: the library for command lines, what adds a subcommand, and
+// checks of values.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/commands.h"
-#include "cli/completion.h"
+#include "command_line/commands.h"
+#include "command_line/completion.h"
+#include "job/config_source.h"
 
-namespace fourfold::cli {
-
-/// All subcommands and the arguments they fill.
-struct Commands {
-  TrainArguments train;
-  GenerateArguments generate;
-  CkptArguments ckpt;
-  EvalArguments eval;
-  ReportArguments report;
-  ExportArguments export_model;
-  ImportArguments import_model;
-  TokenizeArguments tokenize;
-  TrainTokenizerArguments train_tokenizer;
-  InspectArguments inspect;
-  std::string verify_path;  // of data verify
-  TraceSummaryArguments trace_summary;
-  TraceTasksArguments trace_tasks;
-  ProgramArguments program;
-  PlanArguments plan;
-  VerifyArguments verify;
-  SimulateArguments simulate;
-  std::string simulate_format = "text";
-  ConfigSource config_check;
-  ConfigShowArguments config_show;
-  ConfigDiffArguments config_diff;
-  ConfigExplainArguments config_explain;
-  ConfigNewArguments config_new;
-  DoctorArguments doctor;
-  BenchArguments bench;
-  MachinesArguments machines;
-  std::string shell;  // of completion
-  std::function<void()> chosen;
-};
+namespace fourfold::command_line {
 
 /// Each adds a subcommand, with what it prints as help; where the line has it, `chosen` calls it.
 void add_train(CLI::App& app, Commands& commands);
@@ -75,10 +43,10 @@ CommandSpec command_spec(const CLI::App& app);
 CLI::Validator one_of(const std::vector<std::string>& words);
 /// CLI11's own checks name bounds that nobody has set.
 CLI::Validator not_below(int least);
-void add_set_option(CLI::App& app, ConfigSource& source);
-void add_config_options(CLI::App& app, ConfigSource& source);
+void add_set_option(CLI::App& app, job::ConfigSource& source);
+void add_config_options(CLI::App& app, job::ConfigSource& source);
 /// For subcommands that look at a job without starting it.
 void add_ranks_option(CLI::App& app, std::optional<std::int64_t>& ranks);
 void add_color_option(CLI::App& app, std::string& color);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line

@@ -1,4 +1,4 @@
-#include "cli/completion.h"
+#include "command_line/completion.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "base/text.h"
 
-namespace fourfold::cli {
+namespace fourfold::command_line {
 namespace {
 
 /// Every command with its words from the program's name on: "train", "config show".
@@ -186,4 +186,4 @@ std::string completion_script(std::string_view shell, const CommandSpec& root,
                   format("no completion for the shell '{}'; choose bash, zsh or fish", shell));
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line

@@ -1,4 +1,4 @@
-#include "cli/config_source.h"
+#include "job/config_source.h"
 
 #include <filesystem>
 
@@ -10,7 +10,7 @@
 #include "job/nearest_grids.h"
 #include "rundir/config_of_run.h"
 
-namespace fourfold::cli {
+namespace fourfold::job {
 namespace {
 
 bool is_folder(const std::string& path) {
@@ -56,4 +56,4 @@ config::Config load_file_or_run(const std::string& path) {
   return load_files_or_run({.files = {path}, .sets = {}});
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::job

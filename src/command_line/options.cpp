@@ -1,17 +1,17 @@
-#include "cli/options.h"
+#include "command_line/options.h"
 
 #include "base/format.h"
 #include "base/text.h"
 #include "config/schema.h"
 
-namespace fourfold::cli {
+namespace fourfold::command_line {
 
 CLI::Validator one_of(const std::vector<std::string>& words) {
   CLI::Validator check = CLI::IsMember(words);
   return check.name(join(words, ","));
 }
 
-void add_set_option(CLI::App& app, ConfigSource& source) {
+void add_set_option(CLI::App& app, job::ConfigSource& source) {
   app.add_option("--set", source.sets, "KEY=VALUE; overrides a key of the files, may be repeated")
       ->allow_extra_args(false);
 }
@@ -26,7 +26,7 @@ CLI::Validator not_below(int least) {
   return {fault, ""};
 }
 
-void add_config_options(CLI::App& app, ConfigSource& source) {
+void add_config_options(CLI::App& app, job::ConfigSource& source) {
   app.add_option("CONFIG", source.files, "YAML files, merged from left to right")->required();
   add_set_option(app, source);
 }
@@ -42,4 +42,4 @@ void add_color_option(CLI::App& app, std::string& color) {
       ->capture_default_str();
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line

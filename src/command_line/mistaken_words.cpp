@@ -1,4 +1,4 @@
-#include "cli/mistaken_words.h"
+#include "command_line/mistaken_words.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "config/suggest.h"
 
-namespace fourfold::cli {
+namespace fourfold::command_line {
 namespace {
 
 /// "--help" is shown with each message.
@@ -101,4 +101,4 @@ std::string mistaken_words(const CommandSpec& root, std::span<const std::string>
   return text + format("\n({} says more)", help_of(path));
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line

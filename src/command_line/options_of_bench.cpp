@@ -3,10 +3,10 @@
 
 #include "base/format.h"
 #include "base/text.h"
-#include "cli/options.h"
+#include "command_line/options.h"
 #include "machine/cluster.h"
 
-namespace fourfold::cli {
+namespace fourfold::command_line {
 namespace {
 
 /// The options of `bench reshard`, and what says that one of them was given.
@@ -196,7 +196,7 @@ void add_bench(CLI::App& app, Commands& commands) {
       throw CLI::ValidationError("bench",
                                  "--job takes its ranks from the launcher; leave --ranks "
                                  "out");
-    commands.chosen = [&] { cli::bench(commands.bench); };
+    commands.chosen = [&] { commands.actions.bench(commands.bench); };
   });
 }
 
@@ -206,7 +206,7 @@ void add_doctor(CLI::App& app, Commands& commands) {
   sub->add_flag("--job", commands.doctor.is_job,
                 "Under mpirun or srun: one table of all ranks, their hosts, cores, GPUs and the "
                 "ways between them");
-  sub->callback([&] { commands.chosen = [&] { cli::doctor(commands.doctor); }; });
+  sub->callback([&] { commands.chosen = [&] { commands.actions.doctor(commands.doctor); }; });
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::command_line
