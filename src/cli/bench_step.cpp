@@ -14,7 +14,6 @@
 #include "base/styled_text.h"
 #include "base/units.h"
 #include "cli/settle_grid.h"
-#include "cli/train_rank.h"
 #include "comm/launch.h"
 #include "comm/threads.h"
 #include "config/rules.h"
@@ -29,6 +28,7 @@
 #include "screen/print.h"
 #include "screen/rows.h"
 #include "train/session.h"
+#include "training_run/train_rank.h"
 
 namespace fourfold::cli {
 namespace {
@@ -168,7 +168,7 @@ void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::Wo
                   job::CudaForThreads* gpu) {
   const job::Job& job = step.job;
   const bool is_first = world.rank().index() == 0, is_alone = world.size() == 1;
-  const train::RunFacts facts = facts_of(job, step.source->unit(), std::nullopt);
+  const train::RunFacts facts = training_run::facts_of(job, step.source->unit(), std::nullopt);
   StepTimes times;
   {
     const program::Bundle bundle =

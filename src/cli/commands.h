@@ -6,6 +6,7 @@
 
 #include "command_line/arguments.h"
 #include "job/config_source.h"
+#include "training_run/train.h"
 
 namespace fourfold::cli {
 
@@ -31,11 +32,10 @@ using command_line::SimulateArguments;
 using command_line::TokenizeArguments;
 using command_line::TraceSummaryArguments;
 using command_line::TraceTasksArguments;
-using command_line::TrainArguments;
 using command_line::TrainTokenizerArguments;
 using command_line::VerifyArguments;
 
-void train(const TrainArguments& arguments);
+void train(const training_run::TrainArguments& arguments);
 void generate(const GenerateArguments& arguments);
 void eval(const EvalArguments& arguments);
 void export_model(const ExportArguments& arguments);

@@ -1,5 +1,5 @@
 // What each command is told: the words of a command line as values, and what a command does with
-// them.
+// them. Not what `train` is told: training_run/train.h.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,8 @@
 
 #include "comm/launcher.h"
 #include "job/config_source.h"
-#include "rundir/resume.h"
 
 namespace fourfold::command_line {
-
-/// Trains, evaluates, saves the weights and shows a sample. The run directory must not hold an
-/// earlier run.
-struct TrainArguments {
-  job::ConfigSource config;
-  bool overwrite = false;   // an earlier run's directory may be used again
-  bool dry_run = false;     // everything but the training
-  bool no_weights = false;  // the weights are not written at the end
-  std::int64_t trace = 0;   // steps to trace
-  rundir::ResumeChoice resume;
-  std::optional<std::int64_t> stop_at;  // ends after so many steps; the schedule stays
-  bool take_over = false;               // the lock of a job that cannot be seen to live
-  std::string color = "auto";           // or "always", "never"
-  std::vector<std::string> command;     // the words of the command line
-  comm::Variable variable;              // of the environment
-  comm::LauncherFacts launcher;
-};
 
 /// Continues a text with the weights of a run, which goes to standard output as it comes; or makes
 /// pictures, which go to files.

@@ -6,12 +6,13 @@
 
 #include "command_line/arguments.h"
 #include "job/config_source.h"
+#include "training_run/train.h"
 
 namespace fourfold::command_line {
 
 /// What each command does; none is null. They return when done and throw UserError otherwise.
 struct Actions {
-  void (*train)(const TrainArguments&) = nullptr;
+  void (*train)(const training_run::TrainArguments&) = nullptr;
   void (*generate)(const GenerateArguments&) = nullptr;
   void (*ckpt_ls)(const CkptArguments&) = nullptr;
   void (*ckpt_info)(const CkptArguments&) = nullptr;
@@ -45,7 +46,7 @@ struct Actions {
 
 /// All subcommands and the arguments they fill.
 struct Commands {
-  TrainArguments train;
+  training_run::TrainArguments train;
   GenerateArguments generate;
   CkptArguments ckpt;
   EvalArguments eval;

@@ -1,5 +1,5 @@
 // A step as it was predicted beside what it took: what is measured, what is said, and what is kept.
-#include "cli/predicted_run.h"
+#include "training_run/predicted_run.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include "job/job.h"
 #include "unit/trace/small_timeline.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 namespace {
 
 constexpr double micro_s = 1e-6;
@@ -161,4 +161,4 @@ TEST(PredictStep, is_made_where_a_machine_is_named_that_can_take_the_job) {
 }
 
 }  // namespace
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run

@@ -10,7 +10,7 @@
 #include "report/curve.h"
 #include "train/observer.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 
 class EndSummary : public train::Observer {
  public:
@@ -42,4 +42,4 @@ class EndSummary : public train::Observer {
   bool has_ranks_ = false;
 };
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run

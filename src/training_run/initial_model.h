@@ -5,7 +5,7 @@
 #include "job/job.h"
 #include "run/executor.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 
 /// Before anything is written: the model is there, fits this one, and its tokens are those of the
 /// data. Without run.init_from: nothing. Errors: UserError(no_checkpoint) with all differences;
@@ -15,4 +15,4 @@ void check_initial_model(const job::Job& job, const data::Source& source);
 /// Fills this rank's parameters. Ranks call it on their own.
 void load_initial_model(const job::Job& job, run::Executor& executor);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run

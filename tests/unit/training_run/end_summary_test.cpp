@@ -1,11 +1,11 @@
-#include "cli/end_summary.h"
+#include "training_run/end_summary.h"
 
 #include <gtest/gtest.h>
 
 #include "base/styled_text.h"
 #include "base/text.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 namespace {
 
 class EndSummaryTest : public ::testing::Test {
@@ -131,4 +131,4 @@ TEST_F(EndSummaryTest, a_few_steps_are_not_drawn) {
 }
 
 }  // namespace
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run

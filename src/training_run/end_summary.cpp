@@ -1,4 +1,4 @@
-#include "cli/end_summary.h"
+#include "training_run/end_summary.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "screen/rows.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 namespace {
 
 constexpr int usual_columns = 80, curve_rows = 16;
@@ -90,4 +90,4 @@ std::string EndSummary::text(int columns, bool is_unicode, const Rows& more) con
          curve.substr(0, curve.size() - 1);
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run

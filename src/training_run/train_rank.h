@@ -6,8 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "cli/commands.h"
-#include "cli/predicted_run.h"
 #include "comm/world.h"
 #include "data/source.h"
 #include "job/job.h"
@@ -17,8 +15,10 @@
 #include "rundir/start.h"
 #include "screen/log.h"
 #include "train/observer.h"
+#include "training_run/predicted_run.h"
+#include "training_run/train.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 
 /// What the ranks of a run share.
 struct TrainingRun {
@@ -51,4 +51,4 @@ train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,
 /// the run, on the rank where they arise.
 bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::World* world);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run

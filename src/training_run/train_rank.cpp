@@ -1,4 +1,4 @@
-#include "cli/train_rank.h"
+#include "training_run/train_rank.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -14,10 +14,6 @@
 #include "base/units.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/save_model.h"
-#include "cli/commands.h"
-#include "cli/end_summary.h"
-#include "cli/initial_model.h"
-#include "cli/predicted_run.h"
 #include "config/print.h"
 #include "generate/generate.h"
 #include "interop/tensorboard_log.h"
@@ -44,8 +40,12 @@
 #include "train/metrics.h"
 #include "train/session.h"
 #include "train/tracing.h"
+#include "training_run/end_summary.h"
+#include "training_run/initial_model.h"
+#include "training_run/predicted_run.h"
+#include "training_run/train.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 namespace {
 
 /// Writes the weights after so many steps.
@@ -371,4 +371,4 @@ bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::Wor
   return result.was_stopped;
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run

@@ -1,4 +1,4 @@
-#include "cli/predicted_run.h"
+#include "training_run/predicted_run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@
 #include "simulate/simulate.h"
 #include "trace/summary.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 namespace {
 
 /// The kinds of work that a line has room for.
@@ -176,4 +176,4 @@ std::optional<StepBeside> StepsBeside::result() const {
   return beside;
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run

@@ -14,7 +14,7 @@
 #include "job/summary.h"
 #include "rundir/run_record.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 
 /// "4 ranks share 2 cores", where so many ranks on this host have fewer cores; else empty.
 std::string shared_cores(const rundir::JobFacts& facts, std::size_t ranks_here);
@@ -24,4 +24,4 @@ Rows startup_rows(const job::Job& job, const data::Source& source, const rundir:
                   const std::optional<job::MeasuredPeak>& peak, const job::FoundKernels& kernels,
                   std::size_t ranks_here);
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run

@@ -1,4 +1,4 @@
-#include "cli/initial_model.h"
+#include "training_run/initial_model.h"
 
 #include "base/error.h"
 #include "base/format.h"
@@ -6,7 +6,7 @@
 #include "data/tokenizer.h"
 #include "rundir/trained_model.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 
 void check_initial_model(const job::Job& job, const data::Source& source) {
   const std::string& from = job.config.init_from;
@@ -33,4 +33,4 @@ void load_initial_model(const job::Job& job, run::Executor& executor) {
                          [&](const program::Buffer& b) { return executor.bytes(b); });
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run

@@ -1,4 +1,4 @@
-#include "cli/startup.h"
+#include "training_run/startup.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 #include "job/build_info.h"
 #include "job/device.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 namespace {
 
 Row data_row(const job::Job& job, const data::Source& source) {
@@ -92,4 +92,4 @@ Rows startup_rows(const job::Job& job, const data::Source& source, const rundir:
   return rows;
 }
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run

@@ -19,7 +19,7 @@
 #include "trace/timeline.h"
 #include "train/observer.h"
 
-namespace fourfold::cli {
+namespace fourfold::training_run {
 
 /// A step as it was predicted.
 struct PredictedStep {
@@ -88,4 +88,4 @@ class StepsBeside : public train::Observer {
   std::int64_t num_traced_ = 0;
 };
 
-}  // namespace fourfold::cli
+}  // namespace fourfold::training_run
