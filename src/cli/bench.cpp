@@ -27,10 +27,10 @@ namespace {
 
 /// The configurations to measure: the one given, or one for each of `layers`, whose settings go
 /// before those of the command line.
-std::vector<ConfigSource> sources(const BenchArguments& arguments,
-                                  const std::vector<std::vector<std::string>>& layers) {
+std::vector<job::ConfigSource> sources(const BenchArguments& arguments,
+                                       const std::vector<std::vector<std::string>>& layers) {
   if (!arguments.config.files.empty()) return {arguments.config};
-  std::vector<ConfigSource> made;
+  std::vector<job::ConfigSource> made;
   for (std::vector<std::string> sets : layers) {
     sets.insert(sets.end(), {"model.num_layers=1", "data.format=synthetic", "sample.tokens=0"});
     sets.insert(sets.end(), arguments.config.sets.begin(), arguments.config.sets.end());
@@ -120,7 +120,7 @@ measure::Ceilings measure_ceilings(DType dtype, int threads, double seconds_each
 
 void bench_kernels(const BenchArguments& arguments) {
   machine::KernelTable table{job::kernel_cpu(), {}};
-  for (const ConfigSource& source : sources(arguments, cpu_layers)) {
+  for (const job::ConfigSource& source : sources(arguments, cpu_layers)) {
     const job::Job job = bench_job(source, arguments, "cpu");
     const DType dtype = job.config.plan.compute;
     const measure::Ceilings ceilings =
@@ -183,7 +183,7 @@ void print_line(const std::string& line) {
 void bench_device_step(const BenchArguments& arguments, const measure::DeviceKernels& kernels) {
   machine::KernelTable table;
   table.device = job::kernel_device().value_or("");
-  for (const ConfigSource& source : sources(arguments, gpu_layers)) {
+  for (const job::ConfigSource& source : sources(arguments, gpu_layers)) {
     const job::Job job = bench_job(source, arguments, "cuda");
     screen::print("%s, %s, micro-batch of %lld\n\n", table.device.c_str(),
                   std::string(to_string(job.config.plan.compute)).c_str(),

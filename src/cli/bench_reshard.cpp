@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,14 +10,11 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/host_facts.h"
-#include "base/json.h"
 #include "base/quantity.h"
-#include "base/text.h"
 #include "base/units.h"
 #include "comm/launch.h"
 #include "comm/threads.h"
-#include "measure/reshard_bench.h"
+#include "measure/reshard_table.h"
 #include "reshard/paper_cases.h"
 #include "screen/print.h"
 
@@ -28,17 +24,7 @@ namespace {
 /// Nothing that is measured takes as long.
 constexpr double longest_s = 600;
 
-/// A tensor to move, before anybody has said on which ranks.
-struct Task {
-  std::string name;
-  Shape shape;
-  std::string from, to;
-  reshard::MeshShape from_mesh, to_mesh;
-
-  std::int64_t ranks() const { return from_mesh.ranks() + to_mesh.ranks(); }
-};
-
-Task pair_of(const ReshardArguments& arguments) {
+measure::ReshardTask pair_of(const ReshardArguments& arguments) {
   for (const auto& [option, text] : {std::pair("--from", &arguments.from),
                                      {"--from-mesh", &arguments.from_mesh},
                                      {"--to", &arguments.to},
@@ -58,7 +44,7 @@ Task pair_of(const ReshardArguments& arguments) {
           reshard::parse_mesh_shape(arguments.to_mesh)};
 }
 
-std::vector<Task> tasks_of(const ReshardArguments& arguments) {
+std::vector<measure::ReshardTask> tasks_of(const ReshardArguments& arguments) {
   const bool has_pair = !arguments.from.empty() || !arguments.from_mesh.empty() ||
                         !arguments.to.empty() || !arguments.to_mesh.empty() ||
                         !arguments.shape.empty();
@@ -72,7 +58,7 @@ std::vector<Task> tasks_of(const ReshardArguments& arguments) {
     throw UserError(ExitCode::bad_config, format("--bytes {}: expected a size of at least {} "
                                                  "bytes, such as 4MiB",
                                                  arguments.bytes, least_bytes));
-  std::vector<Task> tasks;
+  std::vector<measure::ReshardTask> tasks;
   for (const reshard::PaperCase& one : reshard::paper_cases())
     if (arguments.cases.empty() || std::ranges::count(arguments.cases, one.number) > 0)
       tasks.push_back({format("case {}", one.number), shape_of(one, *bytes), std::string(one.from),
@@ -123,205 +109,43 @@ std::vector<reshard::Strategy> strategies_of(const ReshardArguments& arguments) 
   return strategies;
 }
 
-/// Each host's ranks, hosts in the order of their first rank.
-using Hosts = std::vector<std::vector<Rank>>;
-
-/// All ranks call together.
-Hosts hosts_of(comm::World& world) {
-  Hosts hosts;
-  std::map<std::string, std::size_t> known;
-  const std::vector<std::string> names = world.all_gather(host_facts().name);
-  for (std::size_t rank = 0; rank < names.size(); ++rank) {
-    const auto [at, is_new] = known.emplace(names[rank], hosts.size());
-    if (is_new) hosts.emplace_back();
-    hosts[at->second].emplace_back(rank);
-  }
-  return hosts;
+measure::ReshardRequest request_of(const BenchArguments& arguments) {
+  const ReshardArguments& said = arguments.reshard;
+  measure::ReshardRequest request;
+  request.tasks = tasks_of(said);
+  request.options = options_of(said);
+  request.strategies = strategies_of(said);
+  request.rate = said.rate;
+  request.latency = said.latency;
+  request.turns = said.is_free ? reshard::Turns::free : reshard::Turns::kept;
+  request.seconds = arguments.seconds;
+  request.is_json = arguments.format == "json";
+  for (const measure::ReshardTask& task : request.tasks)  // what is wrong with one is said once
+    reshard::place_pair(task.shape, task.from, task.from_mesh, task.to, task.to_mesh);
+  return request;
 }
 
-/// Rows of a mesh on one host after another.
-Ranks ranks_of(const Task& task, reshard::MeshShape mesh, const Hosts& hosts,
-               std::size_t first_host) {
-  Ranks ranks;
-  for (std::int64_t row = 0; row < mesh.rows; ++row) {
-    const std::size_t host = first_host + static_cast<std::size_t>(row);
-    const auto columns = static_cast<std::size_t>(mesh.columns);
-    if (host >= hosts.size() || hosts[host].size() < columns)
-      throw UserError(
-          ExitCode::bad_config,
-          format("{} needs {} hosts, of {} and {} ranks, as rows of its meshes; this job has {} of "
-                 "{}: start it with more, or on one host with {} ranks",
-                 task.name, task.from_mesh.rows + task.to_mesh.rows, task.from_mesh.columns,
-                 task.to_mesh.columns, counted(static_cast<std::int64_t>(hosts.size()), "host"),
-                 hosts.front().size(), task.ranks()));
-    for (std::size_t column = 0; column < columns; ++column) ranks.push_back(hosts[host][column]);
-  }
-  return ranks;
-}
-
-/// On the hosts of a job, or where all ranks are on one, as if each row of a mesh were a host.
-reshard::MeshPair place(const Task& task, const Hosts& hosts) {
-  if (hosts.size() == 1) {
-    reshard::MeshPair pair =
-        reshard::place_pair(task.shape, task.from, task.from_mesh, task.to, task.to_mesh);
-    if (pair.host_of.size() > hosts[0].size())
-      throw UserError(ExitCode::bad_config, format("{} needs {} ranks, and {} were started",
-                                                   task.name, task.ranks(), hosts[0].size()));
-    pair.host_of.resize(hosts[0].size());
-    return pair;
-  }
-  const auto rows = static_cast<std::size_t>(task.from_mesh.rows);
-  reshard::MeshPair pair{
-      placement_of(task.shape, task.from, task.from_mesh, ranks_of(task, task.from_mesh, hosts, 0)),
-      placement_of(task.shape, task.to, task.to_mesh, ranks_of(task, task.to_mesh, hosts, rows)),
-      {}};
-  std::size_t ranks = 0;
-  for (const std::vector<Rank>& host : hosts) ranks += host.size();
-  pair.host_of.resize(ranks);
-  for (std::size_t host = 0; host < hosts.size(); ++host)
-    for (const Rank rank : hosts[host]) pair.host_of[rank.index()] = reshard::HostId(host);
-  return pair;
-}
-
-std::int64_t most_chunks_of(const reshard::ReshardPlan& plan) {
-  std::int64_t most = 1;
-  for (const reshard::Transfer& transfer : plan.transfers) most = std::max(most, transfer.chunks);
-  return most;
-}
-
-struct Result {
-  const Task& task;
-  const reshard::ReshardPlan& plan;
-  const measure::ReshardTimes& times;
-
-  bool has_elements() const { return plan.strategy != reshard::Strategy::signal; }
-};
-
-std::string header() {
-  return format("{:<7} {:<18} {:>5} {:>6} {:>11} {:>11} {:>11} {:>11} {:>14} {:>14}  {}\n", "",
-                "strategy", "tasks", "chunks", "bound ms", "planned ms", "best ms", "median ms",
-                "bytes planned", "bytes counted", "elements");
-}
-
-std::string line_of(const Result& result) {
-  const reshard::ReshardPlan& plan = result.plan;
-  std::string elements = "none sent";
-  if (result.has_elements())
-    elements = result.times.wrong_elements == 0
-                   ? "all right"
-                   : format("{} WRONG", format_grouped(result.times.wrong_elements));
-  return format(
-      "{:<7} {:<18} {:>5} {:>6} {:>11.3f} {:>11.3f} {:>11.3f} {:>11.3f} {:>14} {:>14}  {}\n",
-      result.task.name, to_string(plan.strategy), plan.num_unit_tasks, most_chunks_of(plan),
-      1e3 * plan.lower_bound_s, 1e3 * plan.makespan_s, 1e3 * result.times.timing.best_s,
-      1e3 * result.times.timing.median_s, plan.bytes_between_hosts,
-      result.times.bytes_between_hosts, elements);
-}
-
-Json json_of(const Result& result) {
-  const Task& task = result.task;
-  const reshard::ReshardPlan& plan = result.plan;
-  const auto mesh = [](reshard::MeshShape shape) {
-    return format("{}x{}", shape.rows, shape.columns);
-  };
-  return Json::object()
-      .set("name", task.name)
-      .set("shape", Json::array_of(task.shape))
-      .set("from", task.from)
-      .set("from_mesh", mesh(task.from_mesh))
-      .set("to", task.to)
-      .set("to_mesh", mesh(task.to_mesh))
-      .set("strategy", to_string(plan.strategy))
-      .set("ordering", to_string(plan.ordering))
-      .set("unit_tasks", static_cast<std::int64_t>(plan.num_unit_tasks))
-      .set("chunks", most_chunks_of(plan))
-      .set("lower_bound_s", plan.lower_bound_s)
-      .set("planned_s", plan.makespan_s)
-      .set("best_s", result.times.timing.best_s)
-      .set("median_s", result.times.timing.median_s)
-      .set("mean_s", result.times.timing.mean_s)
-      .set("bytes_planned", plan.bytes_between_hosts)
-      .set("bytes_counted", result.times.bytes_between_hosts)
-      .set("wrong_elements", result.has_elements() ? Json(result.times.wrong_elements) : Json());
-}
-
-/// What one rank does.
-void measure_rank(const BenchArguments& arguments, const std::vector<Task>& tasks,
-                  comm::World& world) {
-  const bool is_first = world.rank().index() == 0, is_json = arguments.format == "json";
-  const Hosts hosts = hosts_of(world);
-  reshard::ReshardOptions options = options_of(arguments.reshard);
-  if (is_first && !is_json)
-    screen::print_text(
-        format("{}, of which {}; a port of {} and {} a message in the plans\n\n{}",
-               counted(static_cast<std::int64_t>(world.size()), "rank"),
-               hosts.size() > 1 ? counted(static_cast<std::int64_t>(hosts.size()), "host") + " are"
-                                : "each row of a mesh is taken for a host",
-               arguments.reshard.rate, arguments.reshard.latency, header()));
-  Json results = Json::array();
-  std::int64_t wrong = 0;
-  for (const Task& task : tasks) {
-    const reshard::MeshPair pair = place(task, hosts);
-    for (const reshard::Strategy strategy : strategies_of(arguments.reshard)) {
-      options.strategy = strategy;
-      const reshard::ReshardPlan plan = make_plan(pair.from, pair.to, pair.host_of, options);
-      const measure::ReshardTimes times = measure::measure_reshard(
-          world, pair.from, pair.to, pair.host_of, plan,
-          arguments.reshard.is_free ? reshard::Turns::free : reshard::Turns::kept,
-          arguments.seconds);
-      const Result result{task, plan, times};
-      if (result.has_elements()) wrong += times.wrong_elements;
-      if (!is_first) continue;
-      if (is_json)
-        results.push(json_of(result));
-      else
-        screen::print_text(line_of(result));
-      std::fflush(stdout);
-    }
-  }
-  if (is_first && is_json)
-    screen::print_text(Json::object()
-                           .set("ranks", static_cast<std::int64_t>(world.size()))
-                           .set("hosts", static_cast<std::int64_t>(hosts.size()))
-                           .set("results", results)
-                           .dump() +
-                       "\n");
-  require(wrong == 0, "every element of a tensor that is moved arrives");
-}
-
-void print_plans(const ReshardArguments& arguments, const std::vector<Task>& tasks) {
-  reshard::ReshardOptions options = options_of(arguments);
-  for (const Task& task : tasks)
-    for (const reshard::Strategy strategy : strategies_of(arguments)) {
-      options.strategy = strategy;
-      const reshard::MeshPair pair =
-          reshard::place_pair(task.shape, task.from, task.from_mesh, task.to, task.to_mesh);
-      screen::print_text(format("{}: {}", task.name,
-                                to_text(make_plan(pair.from, pair.to, pair.host_of, options))));
-    }
+void show(const std::string& text) {
+  screen::print_text(text);
+  std::fflush(stdout);
 }
 
 }  // namespace
 
 void bench_reshard(const BenchArguments& arguments) {
-  const std::vector<Task> tasks = tasks_of(arguments.reshard);
-  options_of(arguments.reshard);  // what is wrong with them is said once
-  std::int64_t ranks = 0;
-  for (const Task& task : tasks) {
-    reshard::place_pair(task.shape, task.from, task.from_mesh, task.to, task.to_mesh);
-    ranks = std::max(ranks, task.ranks());
-  }
+  const measure::ReshardRequest request = request_of(arguments);
   if (arguments.reshard.is_plan) {
-    print_plans(arguments.reshard, tasks);
+    measure::print_plans(request, show);
     return;
   }
   if (arguments.is_job) {
     comm::LaunchOptions launch;
     launch.watchdog_s = longest_s;
     comm::ProcessJob processes(arguments.launcher, launch);
-    processes.run([&] { measure_rank(arguments, tasks, processes.world()); });
+    processes.run([&] { measure::measure_reshards(processes.world(), request, show); });
     return;
   }
+  const std::int64_t ranks = request.ranks();
   constexpr std::int64_t most_threads = 1024;
   if (ranks > most_threads)
     throw UserError(ExitCode::bad_config,
@@ -329,7 +153,7 @@ void bench_reshard(const BenchArguments& arguments) {
                            "the plan with --plan, or start processes and say --job",
                            ranks, most_threads));
   comm::ThreadJob job(static_cast<std::size_t>(ranks));
-  job.run([&](comm::World& world) { measure_rank(arguments, tasks, world); });
+  job.run([&](comm::World& world) { measure::measure_reshards(world, request, show); });
 }
 
 }  // namespace fourfold::cli

@@ -13,12 +13,11 @@
 #include "base/json.h"
 #include "base/styled_text.h"
 #include "base/units.h"
-#include "cli/config_source.h"
 #include "cli/settle_grid.h"
-#include "cli/train_rank.h"
 #include "comm/launch.h"
 #include "comm/threads.h"
 #include "config/rules.h"
+#include "job/config_source.h"
 #include "job/find_kernels.h"
 #include "job/job.h"
 #include "job/peak_cache.h"
@@ -29,6 +28,7 @@
 #include "screen/print.h"
 #include "screen/rows.h"
 #include "train/session.h"
+#include "training_run/train_rank.h"
 
 namespace fourfold::cli {
 namespace {
@@ -55,7 +55,7 @@ struct StepJob {
 
 /// The job, of which nothing but steps is left.
 StepJob make_step_job(const BenchArguments& arguments, std::optional<std::int64_t> ranks) {
-  config::Config config = load_config(arguments.config);
+  config::Config config = job::load_config(arguments.config);
   refuse_open_grid(config);
   if (arguments.threads > 0) config.threads = arguments.threads;
   config.train.steps = batches + 1;  // after the last one there would be an evaluation
@@ -168,7 +168,7 @@ void measure_rank(const BenchArguments& arguments, const StepJob& step, comm::Wo
                   job::CudaForThreads* gpu) {
   const job::Job& job = step.job;
   const bool is_first = world.rank().index() == 0, is_alone = world.size() == 1;
-  const train::RunFacts facts = facts_of(job, step.source->unit(), std::nullopt);
+  const train::RunFacts facts = training_run::facts_of(job, step.source->unit(), std::nullopt);
   StepTimes times;
   {
     const program::Bundle bundle =

@@ -1,55 +1,21 @@
 #include "cli/command_line.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <functional>
-#include <memory>
 #include <new>
+#include <string>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/last_resort.h"
-#include "base/text.h"
-#include "cli/mistaken_words.h"
-#include "cli/options.h"
-#include "job/build_info.h"
+#include "cli/commands.h"
+#include "command_line/carry_out.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
 
-/// The library writes "INT:INT in [1 - 9]".
-class HelpText : public CLI::Formatter {
- public:
-  std::string make_option_opts(const CLI::Option* option) const override {
-    std::string text = CLI::Formatter::make_option_opts(option);
-    for (const char* kind : {"INT", "FLOAT"}) {
-      const std::string twice = format("{}:{} in ", kind, kind);
-      const std::size_t at = text.find(twice);
-      if (at != text.npos) text.replace(at, twice.size(), format("{} in ", kind));
-    }
-    return text;
-  }
-};
-
-/// "help train" is "train --help". What is no command is left alone, and refused as one.
-std::vector<std::string> words_of_line(const CLI::App& app, int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.empty() || words[0] != "help") return words;
-  words.erase(words.begin());
-  const CLI::App* command = &app;
-  for (const std::string& word : words) {
-    const auto within = command->get_subcommands([](const CLI::App*) { return true; });
-    if (within.empty()) break;
-    const auto named = std::ranges::find(within, word, &CLI::App::get_name);
-    if (named == within.end()) return words;
-    command = *named;
-  }
-  words.emplace_back("--help");
-  return words;
-}
-
-int report(ExitCode code, const std::string& message) {
+int report_error(ExitCode code, const std::string& message) {
   if (code == ExitCode::stopped && !message.empty())
     screen::print("%s\n", message.c_str());
   else
@@ -67,101 +33,55 @@ int guarded(const std::function<void()>& command) {
     std::fflush(stdout);
     return static_cast<int>(ExitCode::done);
   } catch (const UserError& error) {
-    return report(error.code(), error.what());
+    return report_error(error.code(), error.what());
   } catch (const std::bad_alloc&) {
     return report_out_of_memory(no_memory);
   } catch (const std::exception& error) {
-    return report(ExitCode::internal, format("internal error: {}\nThis is a bug in Fourfold; "
-                                             "please report it with the configuration.",
-                                             error.what()));
+    return report_error(ExitCode::internal, format("internal error: {}\nThis is a bug in Fourfold; "
+                                                   "please report it with the configuration.",
+                                                   error.what()));
   }
 }
 
-/// What is wrong with a command line, and what to do.
-std::string what_is_mistaken(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* deepest = &app;
-  std::vector<std::string> path;
-  for (auto subs = app.get_subcommands(); !subs.empty(); subs = deepest->get_subcommands()) {
-    deepest = subs.front();
-    path.push_back(deepest->get_name());
-  }
-  // The library gives them from the outermost command inwards, as they stand in the line.
-  std::vector<std::string> words = app.remaining(true);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
-      (!words.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr))
-    return mistaken_words(command_spec(app), path, words);
-  std::string command = "fourfold";
-  for (const std::string& name : path) command += " " + name;
-  std::vector<std::string> names;
-  for (const CLI::App* sub : deepest->get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(sub->get_name());
-  const std::string what = names.empty()
-                               ? std::string(error.what())
-                               : format("{} needs a subcommand: {}", command, join(names, ", "));
-  return format("error: {}\n({} --help says more)", what, command);
-}
-
-int run_chosen(int argc, char** argv, const comm::Variable& variable) {
-  CLI::App app(
-      "Fourfold trains GPT, VGG and U-Net models. The step is a program: compiled, verified, run, "
-      "printed.",
-      "fourfold");
-  app.formatter(std::make_shared<HelpText>());
-  app.set_version_flag("--version", job::version_text,
-                       "Print what this binary is and was built with");
-  app.require_subcommand(1);
-  app.footer(
-      "Start with: fourfold train configs/gpt-quickstart.yaml\n"
-      "Keys of a configuration: fourfold config explain [KEY]");
-  Commands commands;
-  commands.train.launcher = comm::launcher_facts(variable);
-  commands.train.variable = variable;
-  commands.bench.launcher = comm::launcher_facts(variable);
-  commands.bench.variable = variable;
-  commands.doctor.variable = variable;
-  commands.doctor.launcher = comm::launcher_facts(variable);
-  commands.tokenize.variable = variable;
-  commands.eval.variable = variable;
-  commands.generate.variable = variable;
-  commands.ckpt.variable = variable;
-  commands.train_tokenizer.variable = variable;
-  commands.train.command.assign(argv, argv + argc);
-  add_train(app, commands);
-  add_generate(app, commands);
-  add_ckpt(app, commands);
-  add_eval(app, commands);
-  add_report(app, commands);
-  add_export(app, commands);
-  add_import(app, commands);
-  add_data(app, commands);
-  add_trace(app, commands);
-  add_program(app, commands);
-  add_plan(app, commands);
-  add_verify(app, commands);
-  add_simulate(app, commands);
-  add_config(app, commands);
-  add_bench(app, commands);
-  add_machines(app, commands);
-  add_doctor(app, commands);
-  add_completion(app, commands);
-  add_examples(app);
-  try {
-    std::vector<std::string> words = words_of_line(app, argc, argv);
-    std::reverse(words.begin(), words.end());  // as the library wants them
-    app.parse(std::move(words));
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return report(ExitCode::bad_config, what_is_mistaken(app, error));
-  }
-  return guarded(commands.chosen);
-}
+/// What each command of a line does.
+constexpr command_line::Actions actions{
+    .train = train,
+    .generate = generate,
+    .ckpt_ls = ckpt_ls,
+    .ckpt_info = ckpt_info,
+    .ckpt_verify = ckpt_verify,
+    .ckpt_prune = ckpt_prune,
+    .eval = eval,
+    .report = report,
+    .export_model = export_model,
+    .import_model = import_model,
+    .data_tokenize = data_tokenize,
+    .data_train_tokenizer = data_train_tokenizer,
+    .data_inspect = data_inspect,
+    .data_verify = data_verify,
+    .trace_summary = trace_summary,
+    .trace_tasks = trace_tasks,
+    .program = program,
+    .plan = plan,
+    .verify = verify,
+    .simulate = simulate,
+    .config_check = config_check,
+    .config_show = config_show,
+    .config_diff = config_diff,
+    .config_explain = config_explain,
+    .config_schema = config_schema,
+    .config_new = config_new,
+    .bench = bench,
+    .machines = machines,
+    .doctor = doctor,
+    .completion = [](const std::string& script) { screen::print_text(script); }};
 
 }  // namespace
 
 int run(int argc, char** argv, const comm::Variable& variable) {
   const LastResort last_resort(no_memory);
   try {
-    return run_chosen(argc, argv, variable);
+    return guarded([&] { command_line::carry_out(argc, argv, variable, actions); });
   } catch (const std::bad_alloc&) {
     return report_out_of_memory(no_memory);
   }

@@ -8,12 +8,12 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/config_source.h"
 #include "config/explain.h"
 #include "config/json_schema.h"
 #include "config/print.h"
 #include "config/template.h"
 #include "data/token_sets.h"
+#include "job/config_source.h"
 #include "job/job.h"
 #include "screen/print.h"
 
@@ -35,7 +35,7 @@ void check_plan(config::Config config) {
 }  // namespace
 
 void config_show(const ConfigShowArguments& arguments) {
-  const config::Config config = load_files_or_run(arguments.config);
+  const config::Config config = job::load_files_or_run(arguments.config);
   const std::string text =
       arguments.plain ? config::resolved_yaml(config) : config::shown_yaml(config);
   screen::print_text(text);
@@ -51,8 +51,8 @@ void config_schema() {
   screen::print_text(config::json_schema());
 }
 
-void config_check(const ConfigSource& source) {
-  check_plan(load_config(source));
+void config_check(const job::ConfigSource& source) {
+  check_plan(job::load_config(source));
   std::string names;
   for (const std::string& file : source.files) names += (names.empty() ? "" : ", ") + file;
   screen::print("%s: no errors\n", names.c_str());

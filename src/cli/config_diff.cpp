@@ -5,8 +5,8 @@
 
 #include "base/format.h"
 #include "cli/commands.h"
-#include "cli/config_source.h"
 #include "config/schema.h"
+#include "job/config_source.h"
 #include "rundir/value_spans.h"
 #include "screen/print.h"
 
@@ -22,8 +22,10 @@ struct DifferentKey {
 }  // namespace
 
 void config_diff(const ConfigDiffArguments& arguments) {
-  const std::vector<rundir::Held> left = rundir::held_configs(arguments.left, load_file_or_run),
-                                  right = rundir::held_configs(arguments.right, load_file_or_run);
+  const std::vector<rundir::Held> left =
+                                      rundir::held_configs(arguments.left, job::load_file_or_run),
+                                  right =
+                                      rundir::held_configs(arguments.right, job::load_file_or_run);
   std::vector<DifferentKey> rows;
   std::size_t value_columns = 0;
   for (const config::Key& key : config::keys()) {

@@ -5,9 +5,9 @@
 #include "base/format.h"
 #include "base/styled_text.h"
 #include "cli/commands.h"
-#include "cli/config_source.h"
 #include "cli/settle_grid.h"
 #include "config/number.h"
+#include "job/config_source.h"
 #include "job/job.h"
 #include "job/plan_report.h"
 #include "job/rank_plans.h"
@@ -49,7 +49,7 @@ void plan_on_machine(const PlanArguments& arguments) {
   constexpr std::int64_t usual_top = 10;
   const std::optional<std::int64_t> tokens = tokens_of(arguments.tokens);
   machine::Cluster cluster = machine::load_cluster(arguments.machine);
-  config::Config config = load_config_of_any_grid(arguments.config);
+  config::Config config = job::load_config_of_any_grid(arguments.config);
   job::resolve_model(config);
   const auto top = static_cast<std::size_t>(arguments.top.value_or(usual_top));
   const std::size_t simulated =
@@ -74,7 +74,7 @@ void plan_on_machine(const PlanArguments& arguments) {
 void plan(const PlanArguments& arguments) {
   if (!arguments.machine.empty()) return plan_on_machine(arguments);
   refuse_without_machine(arguments);
-  config::Config config = load_config(arguments.config);
+  config::Config config = job::load_config(arguments.config);
   job::resolve_model(config);
   const auto ranks = settle_open_grid(config, arguments.ranks);
   job::Job job =

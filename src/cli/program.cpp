@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
-#include "cli/config_source.h"
 #include "cli/settle_grid.h"
+#include "job/config_source.h"
 #include "job/job.h"
 #include "program/text.h"
 #include "screen/print.h"
@@ -59,7 +59,7 @@ void print_after(const ProgramArguments& arguments, const AfterPass& after,
 }  // namespace
 
 void program(const ProgramArguments& arguments) {
-  config::Config config = load_config(arguments.config);
+  config::Config config = job::load_config(arguments.config);
   job::resolve_model(config);
   const auto ranks = settle_open_grid(config, arguments.ranks);
   AfterPass after(arguments.after);

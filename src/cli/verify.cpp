@@ -6,9 +6,9 @@
 #include "base/stopwatch.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/config_source.h"
 #include "cli/settle_grid.h"
 #include "config/rules.h"
+#include "job/config_source.h"
 #include "job/job.h"
 #include "program/text.h"
 #include "screen/print.h"
@@ -82,7 +82,7 @@ void verify_text(const std::string& path) {
 }
 
 void verify_config(const VerifyArguments& arguments) {
-  config::Config config = load_config(arguments.config);
+  config::Config config = job::load_config(arguments.config);
   config::refuse_signals(config);
   job::resolve_model(config);
   const auto ranks = settle_open_grid(config, arguments.ranks);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "machine/kernel_table.h"
+#include "measure/print.h"
 #include "measure/product_table.h"
 #include "measure/step_calls.h"
 
@@ -19,9 +20,6 @@ struct DeviceKernels {
   /// The rate that a data sheet promises for products in a type; 0: not known.
   std::function<double(DType)> peak_flops_per_s;
 };
-
-/// Shows whole lines as they become known.
-using Print = std::function<void(const std::string&)>;
 
 /// Prints a line for each call by each implementation, and one for the step; adds to the table what
 /// its lines do not have yet.

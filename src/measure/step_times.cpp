@@ -53,7 +53,7 @@ double median_of(std::vector<double>& values) {
   return *middle;
 }
 
-double now_s() {
+double trace_now_s() {
   return 1e-9 * static_cast<double>(trace::now_ns());
 }
 
@@ -109,19 +109,19 @@ template <class After>
 double run_steps(comm::World& world, StepRuns& runs, const StepTimesOptions& options,
                  bool is_active, After&& after) {
   world.barrier();
-  double begin_s = now_s();
+  double begin_s = trace_now_s();
   for (std::int64_t i = 0; is_active && i < warm_up_steps; ++i) runs.step();
-  const double warm_up_s = (now_s() - begin_s) / static_cast<double>(warm_up_steps);
+  const double warm_up_s = (trace_now_s() - begin_s) / static_cast<double>(warm_up_steps);
   std::vector<double> wanted = {is_active ? options.seconds / std::max(warm_up_s, 1e-9) : 0};
   world.all_reduce(wanted, Reduction::max);  // as many on all ranks
   const std::int64_t steps =
       std::clamp(static_cast<std::int64_t>(std::ceil(wanted[0])), least_steps, most_steps);
-  begin_s = now_s();
+  begin_s = trace_now_s();
   for (std::int64_t i = 0; is_active && i < steps; ++i) {
     runs.step();
     after();
   }
-  const double step_s = (now_s() - begin_s) / static_cast<double>(steps);
+  const double step_s = (trace_now_s() - begin_s) / static_cast<double>(steps);
   world.barrier();
   return step_s;
 }

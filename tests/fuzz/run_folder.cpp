@@ -12,9 +12,9 @@
 #include "base/file_system.h"
 #include "base/styled_text.h"
 #include "checkpoint/store.h"
-#include "cli/config_source.h"
 #include "fuzz/folder.h"
 #include "fuzz/target.h"
+#include "job/config_source.h"
 #include "rundir/resume.h"
 #include "rundir/run_lock.h"
 #include "rundir/sessions.h"
@@ -69,7 +69,7 @@ void read_folder(const std::string& dir) {
   require(rundir::led_to_last(sessions).size() <= sessions.size(), "no session is there twice");
   try_reading([&] { rundir::trajectory(sessions); });
   if (!sessions.empty()) try_reading([&] { rundir::repeat_text(sessions); });
-  try_reading([&] { cli::load_file_or_run(dir); });
+  try_reading([&] { job::load_file_or_run(dir); });
   const rundir::LockHolder own =
       rundir::this_holder([](const std::string&) { return std::nullopt; });
   try_reading([&] { rundir::require_unlocked(dir, own, false); });

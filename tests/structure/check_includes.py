@@ -19,7 +19,7 @@ WRAPPERS = (
     ("nlohmann-json", r"nlohmann/.*", ["src/base/json.cpp"]),
     ("fmt", r"fmt/.*", ["src/base/format.h"]),
     ("spdlog", r"spdlog/.*", ["src/screen/log.cpp"]),
-    ("CLI11", r"CLI/.*", ["src/cli/options.h", "src/main.cpp"]),
+    ("CLI11", r"CLI/.*", ["src/command_line/options.h"]),
     ("xxHash", r"xxhash\.h|xxh3\.h", []),
     ("sentencepiece", r"sentencepiece.*", ["src/data/sentencepiece.cpp", "src/data/train_sentencepiece.cpp"]),
     ("libpng", r"png\.h", ["src/data/png.cpp"]),

@@ -6,10 +6,10 @@
 #include <fstream>
 
 #include "base/text.h"
-#include "cli/config_source.h"
 #include "config/resume_class.h"
 #include "config/schema.h"
 #include "config/suggest.h"
+#include "job/config_source.h"
 #include "job/job.h"
 #include "support/command.h"
 #include "support/command_cost.h"
@@ -191,7 +191,7 @@ TEST_F(Row4, every_grid_of_up_to_16_ranks_trains_or_ends_with_5_and_grids_that_w
         for (int z = 1; x * y * z <= 16; ++z)
           for (int data = 1; x * y * z * data <= 16; ++data) {
             SCOPED_TRACE(format("model {} x {} y {} z {} data {}", i, x, y, z, data));
-            const cli::ConfigSource source{
+            const job::ConfigSource source{
                 {file},
                 {format("parallel.tensor={{x: {}, y: {}, z: {}}}", x, y, z),
                  format("parallel.data={}", data)}};
@@ -199,7 +199,7 @@ TEST_F(Row4, every_grid_of_up_to_16_ranks_trains_or_ends_with_5_and_grids_that_w
             if (!all && ++number % 3 != 0) continue;
             const bool proves = all || number % 30 == 0;
             try {
-              config::Config config = cli::load_config(source);
+              config::Config config = job::load_config(source);
               if (proves) {
                 const job::Job job = job::make_job(std::move(config));
                 EXPECT_EQ(job.ranks(), x * y * z * data);

@@ -1,0 +1,37 @@
+// Scripts by which a shell completes fourfold's command line. Pure text from a description of the
+// commands: the command line and the completion cannot disagree.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fourfold::command_line {
+
+struct OptionSpec {
+  std::vector<std::string> names;  // "--set", "-o"
+  std::string meaning;
+  bool takes_value = false;
+  std::vector<std::string> values;  // where it takes one of these
+};
+
+/// A command and those below it.
+struct CommandSpec {
+  std::string name, meaning;
+  std::vector<OptionSpec> options;
+  std::vector<CommandSpec> commands;
+  std::vector<std::string> words = {};  // that may follow it: "bash", "model.num_layers"
+};
+
+/// A key of configurations.
+struct KeySpec {
+  std::string path;
+  std::vector<std::string> values;  // where it takes one of these
+};
+
+/// The script for "bash", "zsh" or "fish"; `keys` and their values are offered after --set.
+/// Errors: UserError(bad_config) for another shell.
+std::string completion_script(std::string_view shell, const CommandSpec& root,
+                              const std::vector<KeySpec>& keys);
+
+}  // namespace fourfold::command_line
