@@ -1,6 +1,8 @@
 // Product of matrices by own register tiles, shared among threads: for matrices that caches hold.
 // Each thread has rows of out where it has rows of what comes before and after, so that these stay
 // in its core's cache; or columns; or some of the inner indices, whose sums are then added.
+#include <algorithm>
+
 #include "kernels/contract_sizes.h"
 #include "kernels/cpu/block_product.h"
 #include "kernels/cpu/parallel.h"
