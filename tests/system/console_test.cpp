@@ -177,6 +177,22 @@ TEST_F(Screens, a_doctor_looks_at_everything_and_starts_nothing) {
   EXPECT_EQ(fs::exists(path("runs")), false);
 }
 
+TEST_F(Screens, openmp_that_is_to_bind_threads_takes_no_core_away) {
+  const auto cores = [&](const std::string& environment) {
+    const std::string written =
+        in_a_file(format("env {} {} doctor", environment, FOURFOLD_BINARY)).written;
+    const auto line = written.find("  cores ");
+    return line == std::string::npos ? written
+                                     : written.substr(line, written.find('\n', line) - line);
+  };
+  const std::string unbound = cores("OMP_PROC_BIND=false");
+  EXPECT_NE(unbound.find(" may be used"), std::string::npos) << unbound;
+  EXPECT_EQ(cores("OMP_PROC_BIND=true"), unbound);
+  EXPECT_EQ(cores("OMP_PLACES=cores GOMP_SPINCOUNT=100"), unbound);
+  // A list of cores holds, as what OpenMP may bind to.
+  EXPECT_NE(cores("GOMP_CPU_AFFINITY=0").find(" 1 of "), std::string::npos);
+}
+
 TEST_F(Screens, a_doctor_warns_with_advice_and_ends_with_13_where_nothing_works) {
   const Outcome spinning = in_a_file(format("OMP_WAIT_POLICY=active {} doctor", FOURFOLD_BINARY));
   EXPECT_EQ(spinning.code, 0) << spinning.written;

@@ -32,7 +32,7 @@ struct GradientScratch {
         y_grad_panels(scratch.take<S>(query_block * padded_columns<S>(sizes.width))),
         kept_probabilities(scratch.take<S>(query_block * score_stride<S>(sizes.time))),
         score_gradients(scratch.take<S>(query_block * score_stride<S>(sizes.time))),
-        keep(scratch.take<S>(sizes.time)),
+        keep(scratch.take<S>(padded_columns<S>(sizes.time))),
         y_grads(scratch.take<S>(rounds_sums<T> ? query_block * sizes.width : 0)),
         rounded(scratch.take<S>(rounds_sums<T> ? query_block * sizes.width : 0)),
         key_gradients(scratch.take<S>(rounds_sums<T> ? sizes.time * sizes.width : 0)),
@@ -53,18 +53,20 @@ struct Call {
 };
 
 /// In: scores in kept_probabilities, dY V^T in score_gradients. Out: what the names say, zero
-/// before each row's document and beyond the last key that it sees.
+/// before each row's document and beyond the last key that it sees. Rows are worked on in whole
+/// panels, as in `exponentials`.
 template <class T>
 void gradients_of_scores(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
                          const GradientScratch<T>& own) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   for (std::int64_t row = 0; row < block.rows; ++row) {
-    // From here on columns count from the row's first key.
-    const std::int64_t t = block.first + row, begin = block.first_key_of(row);
-    const std::int64_t count = block.end_key_of(row) - begin, padded = block.keys_padded - begin;
-    S* kept = own.kept_probabilities + row * block.stride + begin;
-    S* gradients = own.score_gradients + row * block.stride + begin;
+    // From here on columns count from the panel that the row's document begins in.
+    const std::int64_t t = block.first + row, begin = block.first_key_of(row) % panel_columns<S>;
+    const std::int64_t panel = block.first_key_of(row) - begin;
+    const std::int64_t count = block.end_key_of(row) - panel, padded = padded_columns<S>(count);
+    S* kept = own.kept_probabilities + row * block.stride + panel;
+    S* gradients = own.score_gradients + row * block.stride + panel;
     const T* y = call.y + sizes.y(unit) + t * sizes.y_stride();
     const T* y_grad = call.y_grad + sizes.y(unit) + t * sizes.y_stride();
     const S lse = call.lse[unit * sizes.time + t];
@@ -74,25 +76,25 @@ void gradients_of_scores(const Call<T>& call, std::int64_t unit, const QueryBloc
     if (call.mask) {
       const std::uint64_t sample = global_sample(call.op.window, unit / sizes.heads);
       const std::uint64_t element = call.elements.row(sample, unit % sizes.heads, t);
-      keep_factors(*call.mask, element + static_cast<std::uint64_t>(begin), count,
+      keep_factors(*call.mask, element + static_cast<std::uint64_t>(panel), count,
                    static_cast<S>(1 / (1 - call.op.rate)), own.keep);
 #pragma omp simd
-      for (std::int64_t s = 0; s < count; ++s) {
+      for (std::int64_t s = 0; s < padded; ++s) {
         const S p = exp_flushed(kept[s] - lse);
         gradients[s] = p * (own.keep[s] * gradients[s] - mean);
         kept[s] = own.keep[s] * p;
       }
     } else {
 #pragma omp simd
-      for (std::int64_t s = 0; s < count; ++s) {
+      for (std::int64_t s = 0; s < padded; ++s) {
         const S p = exp_flushed(kept[s] - lse);
         gradients[s] = p * (gradients[s] - mean);
         kept[s] = p;
       }
     }
     for (S* columns : {kept, gradients}) {
-      std::fill(columns + block.first_key - begin, columns, S{0});
-      std::fill(columns + count, columns + padded, S{0});
+      std::fill(columns + block.first_key - panel, columns + begin, S{0});
+      std::fill(columns + count, columns + block.keys_padded - panel, S{0});
     }
   }
 }

@@ -24,18 +24,29 @@ template <class T>
   return exp2_flushed(-std::abs(exponent));
 }
 
+/// 1 / (1 + tail) for a tail from 0 to 1, in half the time of a division of vectors. It begins with
+/// the polynomial p of degree 2 whose largest 1 - (1 + tail) p is least, 1 / 99 (a Chebyshev
+/// polynomial, which p leaves of 1); each round of Newton's squares that.
+template <class T>
+[[gnu::always_inline]] inline T gelu_share(T tail) {
+  T share = T{98} / 99 + tail * (T{-80} / 99 + tail * (T{32} / 99));
+  constexpr int rounds = sizeof(T) == sizeof(double) ? 4 : 2;  // 2^-106, 2^-26
+  for (int round = 0; round < rounds; ++round) share += share * (1 - (1 + tail) * share);
+  return share;
+}
+
 /// x / (1 + exp(-2 u)).
 template <class T>
 [[gnu::always_inline]] inline T gelu(T x) {
   const T tail = gelu_tail(x);
-  return (x < 0 ? x * tail : x) / (1 + tail);
+  return (x < 0 ? x * tail : x) * gelu_share(tail);
 }
 
 /// With gate = (1 + tanh(u)) / 2:  gate + x gate (1 - gate) 2 du/dx.
 template <class T>
 [[gnu::always_inline]] inline T gelu_derivative(T x) {
   const T tail = gelu_tail(x);
-  const T upper = 1 / (1 + tail);
+  const T upper = gelu_share(tail);
   const T gate = x < 0 ? tail * upper : upper;
   const T slope =
       static_cast<T>(gelu_slope) + static_cast<T>(3 * gelu_slope * gelu_cubic) * (x * x);
