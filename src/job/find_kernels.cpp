@@ -156,16 +156,8 @@ std::vector<KernelTable::Line> lines_of_step(const Job& job,
                                              const std::vector<KernelTable::Line>& known,
                                              double limit_s) {
   const std::vector<kernels::Problem> problems = problems_of(job);
-  if (is_on_gpu(job)) return time_cuda_kernels(job.gpu.index, known, problems, limit_s);
-  std::vector<kernels::Problem> missing;
-  for (const kernels::Problem& problem : problems)
-    if (measure::find_line(known, problem) == nullptr) missing.push_back(problem);
-  std::vector<KernelTable::Line> lines = measure::time_kernels(missing, job.target, limit_s);
-  for (const kernels::Problem& problem : problems)
-    if (const auto* line = measure::find_line(known, problem);
-        line != nullptr && !has_line_of(lines, *line))
-      lines.push_back(*line);
-  return lines;
+  return is_on_gpu(job) ? time_cuda_kernels(job.gpu.index, known, problems, limit_s)
+                        : measure::time_kernels(known, problems, job.target, limit_s);
 }
 
 }  // namespace

@@ -64,10 +64,13 @@ class TimesInTurn {
   std::map<std::string, double> times_;
 };
 
-std::size_t num_contenders(const std::vector<kernels::Problem>& problems) {
+/// What is to be timed: 0 where all lines are known.
+std::size_t num_contenders(const std::vector<machine::KernelTable::Line>& known,
+                           const std::vector<kernels::Problem>& problems) {
   std::size_t count = 0;
   for (const kernels::Problem& problem : problems)
-    count += kernels::cpu::implementations(problem).size();
+    if (find_line(known, problem) == nullptr)
+      count += kernels::cpu::implementations(problem).size();
   return count;
 }
 
@@ -135,18 +138,19 @@ kernels::Problem cut_to(const kernels::Problem& problem, double most_flops) {
   return by_rows.cut(by_rows.largest_factor(Factors::all), 0).problem;
 }
 
-std::vector<machine::KernelTable::Line> time_kernels(const std::vector<kernels::Problem>& problems,
-                                                     const machine::Target& target,
-                                                     double seconds) {
-  if (problems.empty()) return {};
+std::vector<machine::KernelTable::Line> time_kernels(
+    const std::vector<machine::KernelTable::Line>& known,
+    const std::vector<kernels::Problem>& problems, const machine::Target& target, double seconds) {
+  const std::size_t contenders = num_contenders(known, problems);
   // Three rounds of 20 ms are enough for a kernel; the rest of the time is for warming up, and for
   // a machine with other work.
   constexpr double most_each_s = 0.06, rate_s = 0.05, share = 0.6;
-  const double each_s =
-      std::min(most_each_s, share * seconds / static_cast<double>(num_contenders(problems)));
+  const double each_s = std::min(
+      most_each_s, share * seconds / static_cast<double>(std::max<std::size_t>(contenders, 1)));
   // A round has a call that warms up and one that counts; there are three.
-  const double rate =
-      measure_gemm_flops_per_s(problems.front().dtype, problems.front().threads, rate_s);
+  const double rate = contenders == 0 ? 0
+                                      : measure_gemm_flops_per_s(problems.front().dtype,
+                                                                 problems.front().threads, rate_s);
   const double end = now_s() + seconds;
   TimesInTurn times(target, each_s, each_s / 6 * rate);
   const Choosing choosing{
@@ -154,7 +158,7 @@ std::vector<machine::KernelTable::Line> time_kernels(const std::vector<kernels::
       .time = [&](const kernels::Problem& one,
                   const std::string& name) { return times.time_s(one, name); },
       .workspace_bytes = {}};
-  return table_lines_until([&] { return now_s() >= end; }, {}, problems, choosing);
+  return table_lines_until([&] { return now_s() >= end; }, known, problems, choosing);
 }
 
 }  // namespace fourfold::measure

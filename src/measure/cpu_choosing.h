@@ -15,10 +15,12 @@ namespace fourfold::measure {
 /// have a certain length.
 kernels::Problem cut_to(const kernels::Problem& problem, double most_flops);
 
-/// Lines for the problems that several kernels compute, from the first on until `seconds` are over.
-/// Calls take several sets of operands in turn, which come from memory as most of a step's do. What
-/// `target` chooses today is preferred. Errors: UserError(out_of_memory).
-std::vector<machine::KernelTable::Line> time_kernels(const std::vector<kernels::Problem>& problems,
-                                                     const machine::Target& target, double seconds);
+/// Lines for the problems that several kernels compute: those that are known, and those that are
+/// timed now, from the first on until `seconds` are over. Calls take several sets of operands in
+/// turn, which come from memory as most of a step's do. What `target` chooses today is preferred.
+/// Errors: UserError(out_of_memory).
+std::vector<machine::KernelTable::Line> time_kernels(
+    const std::vector<machine::KernelTable::Line>& known,
+    const std::vector<kernels::Problem>& problems, const machine::Target& target, double seconds);
 
 }  // namespace fourfold::measure

@@ -41,12 +41,13 @@ TEST(CpuChoosing, what_several_kernels_compute_gets_one_line_each) {
       {op::Contract{.accumulate = true}, DType::f32, {{32, 16}, {16, 48}, {32, 48}}, 1},
       {op::Convolution{.padding = 1}, DType::f32, {picture, filter, picture}, 1},
       {op::Gelu{}, DType::f32, {{4, 8}, {4, 8}}, 1}};
-  const auto lines = time_kernels(problems, kernels::cpu::target(1), 1);
+  const auto lines = time_kernels({}, problems, kernels::cpu::target(1), 1);
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_EQ(lines[0].n, 48);
   EXPECT_GT(lines[0].gflops, 0);
   EXPECT_EQ(lines[1].shapes, problems[2].shapes);
-  EXPECT_TRUE(time_kernels(problems, kernels::cpu::target(1), 0).empty()) << "no time, no line";
+  EXPECT_TRUE(time_kernels({}, problems, kernels::cpu::target(1), 0).empty()) << "no time, no line";
+  EXPECT_EQ(time_kernels(lines, problems, kernels::cpu::target(1), 0), lines) << "what is known";
 }
 
 }  // namespace
