@@ -32,9 +32,18 @@ std::vector<Case> contract_cases() {
   for (const bool transpose_a : {false, true})
     for (const bool transpose_b : {false, true})
       for (const bool accumulate : {false, true})
-        for (const ContractSizes& sizes : {ContractSizes{1, 1, 1}, ContractSizes{7, 5, 3},
-                                           ContractSizes{13, 33, 300}, ContractSizes{203, 130, 67}})
+        for (const ContractSizes& sizes :
+             {ContractSizes{1, 1, 1}, ContractSizes{7, 5, 3}, ContractSizes{13, 33, 300},
+              ContractSizes{203, 130, 67}, ContractSizes{40, 90, 400}})
           cases.push_back(matrix_case(sizes, transpose_a, transpose_b, accumulate));
+  // Many columns, more rows than pass under one panel, and gradients of weights too large for
+  // threads to share what is summed.
+  for (const bool transpose_b : {false, true}) {
+    cases.push_back(matrix_case({20, 500, 130}, false, transpose_b, false));
+    cases.push_back(matrix_case({1600, 17, 140}, false, transpose_b, true));
+  }
+  for (const ContractSizes& sizes : {ContractSizes{530, 515, 9}, ContractSizes{515, 530, 9}})
+    cases.push_back(matrix_case(sizes, true, false, true));
   // The gradient of a weight: of either layout, and added up over micro-batches.
   for (const bool transpose_a : {false, true})
     for (const bool accumulate : {false, true})

@@ -1,55 +1,87 @@
-// Product of matrices by own register tiles: what "vector" falls back to where no library is
-// wanted. Panels of b are packed once for each block of rows, k in blocks that stay in the
-// second-level cache.
+// Product of matrices by own register tiles, shared among threads: for matrices that caches hold.
+// Each thread has rows of out where it has rows of what comes before and after, so that these stay
+// in its core's cache; or columns; or some of the inner indices, whose sums are then added.
+#include <algorithm>
+
 #include "kernels/contract_sizes.h"
+#include "kernels/cpu/block_product.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/cpu/tile_product.h"
 #include "kernels/storage.h"
 
 namespace fourfold::kernels::cpu {
 namespace {
 
-constexpr std::int64_t rows_at_once = 96;
-constexpr std::int64_t inner_at_once = 256;
+/// One thread's multiply-adds in the time of an element of an elementwise row.
+constexpr std::int64_t multiplications = 64;
 
-/// One panel of columns of out, for rows [first_row, first_row + rows).
-template <class T>
-void multiply_block(const T* a, const T* b, const ContractSizes& sizes, bool accumulate,
-                    std::int64_t first_row, std::int64_t rows, std::int64_t first_column, T* panel,
-                    T* out_MN) {
-  const std::int64_t columns = std::min(panel_columns<T>, sizes.n - first_column);
-  T* out = out_MN + first_row * sizes.n + first_column;
-  for (std::int64_t inner = 0; inner < sizes.k; inner += inner_at_once) {
-    const std::int64_t count = std::min(inner_at_once, sizes.k - inner);
-    pack_panels(b + inner * sizes.b_inner_stride + first_column * sizes.b_column_stride,
-                sizes.b_inner_stride, sizes.b_column_stride, count, columns, T{1}, panel);
-    const Left<T> left{a + first_row * sizes.a_row_stride + inner * sizes.a_inner_stride,
-                       sizes.a_row_stride, sizes.a_inner_stride};
-    const auto all = [count](auto...) { return Inner{0, count}; };
-    tile_product(rows, columns, all, left, Panels<T>{panel, 0}, accumulate || inner > 0, out,
-                 sizes.n);
-  }
+/// A gradient of a weight sums over tokens, of which each of two threads wrote half: two sums, over
+/// the halves, are added, unless the second one would fill half of a second-level cache of 2 MiB or
+/// has hardly a tile's work. So it is with any number of threads, for the same bits.
+constexpr std::int64_t most_second_bytes = std::int64_t{1} << 20, least_inner = 256;
+
+bool is_transposed(const ContractSizes& s) {
+  return s.a_row_stride == 1 && s.m > 1;
 }
 
 template <class T>
-void multiply(const T* a, const T* b, const ContractSizes& sizes, bool accumulate, int threads,
-              std::byte* memory, T* out_MN) {
-  const std::int64_t row_blocks = (sizes.m + rows_at_once - 1) / rows_at_once;
-  const std::int64_t column_blocks = (sizes.n + panel_columns<T> - 1) / panel_columns<T>;
+bool has_second_sum(const ContractSizes& s) {
+  return is_transposed(s) && s.k >= least_inner &&
+         s.m * s.n * static_cast<std::int64_t>(sizeof(T)) <= most_second_bytes;
+}
+
+/// The window of the part-th of so many threads. Where rows are cut each of them packs all of b.
+template <class T>
+BlockProduct<T> window_of(BlockProduct<T> whole, int part, int parts) {
+  const ContractSizes& s = whole.sizes;
+  if (s.n > (is_transposed(s) ? s.m : 4 * s.m))
+    whole.columns = range_of(part, parts, s.n, block_columns<T>);
+  else
+    whole.rows = range_of(part, parts, s.m, block_tile_rows);
+  return whole;
+}
+
+/// The sum over one half of the inner indices, the second one in `second_sum`.
+template <class T>
+BlockProduct<T> half_of(BlockProduct<T> whole, int half, T* second_sum) {
+  const Range inner = range_of(half, 2, whole.sizes.k, 1);
+  whole.a += inner.first * whole.sizes.a_inner_stride;
+  whole.b += inner.first * whole.sizes.b_inner_stride;
+  whole.sizes.k = inner.last - inner.first;
+  if (half == 0) return whole;
+  whole.out = second_sum;
+  whole.accumulate = false;
+  return whole;
+}
+
+template <class T>
+void multiply(const T* a, const T* b, const ContractSizes& s, bool accumulate, int threads,
+              std::byte* memory, T* out) {
   Scratch scratch(memory);
-  T* panels = scratch.take<T>(threads * inner_at_once * panel_columns<T>);
-  for_parts(team_size(threads, sizes.m * sizes.n), [&](int part) {
-    const int parts = team_size(threads, sizes.m * sizes.n);
-    const Range range = range_of(part, parts, row_blocks * column_blocks, 1);
-    for (std::int64_t block = range.first; block < range.last; ++block) {
-      const std::int64_t first_row = block / column_blocks * rows_at_once;
-      multiply_block(a, b, sizes, accumulate, first_row,
-                     std::min(rows_at_once, sizes.m - first_row),
-                     block % column_blocks * panel_columns<T>,
-                     panels + part * inner_at_once * panel_columns<T>, out_MN);
+  T* const panels = scratch.take<T>(threads * block_panel_elements<T>);
+  const BlockProduct<T> whole{a, b, out, s, {0, s.m}, {0, s.n}, accumulate, panels};
+  const int parts = team_size(threads, s.m * s.n * s.k / multiplications);
+  const auto compute = [&](BlockProduct<T> own, int part) {
+    own.panel = panels + part * block_panel_elements<T>;
+    multiply_block(own);
+  };
+  if (!has_second_sum<T>(s))
+    return for_parts(parts, [&](int part) { compute(window_of(whole, part, parts), part); });
+
+  T* const second_sum = scratch.take<T>(s.m * s.n);
+  const int windows = std::max(1, parts / 2), threads_used = std::min(parts, 2 * windows);
+  for_parts(threads_used, [&](int part) {
+    const Range tasks = range_of(part, threads_used, 2 * windows, 1);
+    for (std::int64_t task = tasks.first; task < tasks.last; ++task) {
+      const auto half = static_cast<int>(task / windows);
+      const auto window = static_cast<int>(task % windows);
+      compute(window_of(half_of(whole, half, second_sum), window, windows), part);
     }
+  });
+  for_ranges(s.m * s.n, parts, element_grain, [&](std::int64_t first, std::int64_t last) {
+#pragma omp simd
+    for (std::int64_t i = first; i < last; ++i) out[i] += second_sum[i];
   });
 }
 
@@ -68,10 +100,15 @@ Run prepare_row(const op::Contract& op, const Problem& problem) {
   });
 }
 
-std::int64_t workspace_bytes(const op::Contract&, const Problem& problem) {
-  // A panel of either type has 64 bytes a row.
-  return problem.threads * inner_at_once * panel_columns<float> *
-         static_cast<std::int64_t>(sizeof(float));
+std::int64_t workspace_bytes(const op::Contract& op, const Problem& problem) {
+  const ContractSizes sizes = contract_sizes(op, problem.shapes);
+  const auto bytes = [&]<class T>(As<T>) {
+    Scratch scratch(nullptr);
+    scratch.take<T>(problem.threads * block_panel_elements<T>);
+    if (has_second_sum<T>(sizes)) scratch.take<T>(sizes.m * sizes.n);
+    return scratch.used_bytes();
+  };
+  return problem.dtype == DType::f64 ? bytes(As<double>{}) : bytes(As<float>{});
 }
 
 }  // namespace fourfold::kernels::cpu

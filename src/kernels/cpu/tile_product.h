@@ -38,13 +38,18 @@ struct Simd {
   static void store(const Vector& vector, T* to) { std::memcpy(to, &vector, sizeof vector); }
   /// a[0], b[0], a[1], b[1] ... of the lower or of the upper halves.
   static Vector interleaved_low(const Vector& a, const Vector& b) {
-    if constexpr (lanes == 8)
+    if constexpr (lanes == 16)
+      return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    else if constexpr (lanes == 8)
       return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
     else
       return __builtin_shufflevector(a, b, 0, 4, 1, 5);
   }
   static Vector interleaved_high(const Vector& a, const Vector& b) {
-    if constexpr (lanes == 8)
+    if constexpr (lanes == 16)
+      return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                     31);
+    else if constexpr (lanes == 8)
       return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
     else
       return __builtin_shufflevector(a, b, 2, 6, 3, 7);
@@ -89,23 +94,23 @@ struct Panels {
 };
 
 /// to[c * to_stride + r] = scale * from[r * from_stride + c] for a square of as many rows and
-/// columns as a vector has lanes: interleaving the rows' halves once for each power of two
-/// transposes.
-template <class Stored, class T>
+/// columns as a vector of Lanes, a Simd, has lanes: interleaving the rows' halves once for each
+/// power of two transposes.
+template <class Lanes, class Stored, class T>
 void transpose_square(const Stored* from, std::int64_t from_stride, T scale, T* to,
                       std::int64_t to_stride) {
-  using V = typename Simd<T>::Vector;
-  constexpr std::int64_t lanes = Simd<T>::lanes;
+  using V = typename Lanes::Vector;
+  constexpr std::int64_t lanes = Lanes::lanes;
   V rows[lanes], mixed[lanes];
-  for (std::int64_t r = 0; r < lanes; ++r) rows[r] = scale * Simd<T>::load(from + r * from_stride);
+  for (std::int64_t r = 0; r < lanes; ++r) rows[r] = scale * Lanes::load(from + r * from_stride);
   for (std::int64_t round = 1; round < lanes; round *= 2) {
     for (std::int64_t r = 0; r < lanes / 2; ++r) {
-      mixed[2 * r] = Simd<T>::interleaved_low(rows[r], rows[r + lanes / 2]);
-      mixed[2 * r + 1] = Simd<T>::interleaved_high(rows[r], rows[r + lanes / 2]);
+      mixed[2 * r] = Lanes::interleaved_low(rows[r], rows[r + lanes / 2]);
+      mixed[2 * r + 1] = Lanes::interleaved_high(rows[r], rows[r + lanes / 2]);
     }
     for (std::int64_t r = 0; r < lanes; ++r) rows[r] = mixed[r];
   }
-  for (std::int64_t c = 0; c < lanes; ++c) Simd<T>::store(rows[c], to + c * to_stride);
+  for (std::int64_t c = 0; c < lanes; ++c) Lanes::store(rows[c], to + c * to_stride);
 }
 
 /// Packs scale * source, element (inner, column) at source[inner * inner_stride + column *
@@ -130,8 +135,8 @@ void pack_panels(const Stored* source, std::int64_t inner_stride, std::int64_t c
         constexpr std::int64_t lanes = Simd<T>::lanes;
         for (; begin + lanes <= inner_count; begin += lanes)
           for (std::int64_t column = 0; column < width; column += lanes)
-            transpose_square(from + begin + column * column_stride, column_stride, scale,
-                             panel + begin * width + column, width);
+            transpose_square<Simd<T>>(from + begin + column * column_stride, column_stride, scale,
+                                      panel + begin * width + column, width);
       }
       for (std::int64_t column = 0; column < present; ++column)
         for (std::int64_t inner = begin; inner < inner_count; ++inner)

@@ -223,8 +223,8 @@ void transform_weight(const float* weight, std::int64_t outputs, std::int64_t ch
   for (; present == lanes && c + block <= channels; c += block) {
     for (std::int64_t tap = 0; tap < taps * taps; ++tap)
       for (std::int64_t o = 0; o < lanes; o += block)
-        transpose_square(weight + (first + o) * stride + tap * channels + c, stride, 1.F,
-                         &turned[tap][0][o], lanes);
+        transpose_square<Simd<float>>(weight + (first + o) * stride + tap * channels + c, stride,
+                                      1.F, &turned[tap][0][o], lanes);
     for (std::int64_t i = 0; i < block; ++i) {
       Lanes kernel[taps][taps];
       for (std::int64_t tap = 0; tap < taps * taps; ++tap)
