@@ -1,7 +1,8 @@
 // A product of matrices by one thread, for operands that lie in a cache of a core or beyond it:
-// register tiles, a panel of b packed for each of them, and what is needed next asked for
-// meanwhile. Not a BLAS: no threads, and matrices that are larger than a second-level cache are
-// better computed by a library.
+// register tiles of rows of a and packed panels of b. With AVX-512 rows are read where they lie,
+// and what is needed next is asked for meanwhile; with AVX2, whose smaller caches rows that are a
+// power of two apart would thrash, they are copied into strips. Not a BLAS: no threads, and large
+// matrices are better computed by a library.
 #pragma once
 
 #include <algorithm>
@@ -17,26 +18,47 @@ namespace fourfold::kernels::cpu {
 
 /// A tile has six rows of whole vectors: with AVX-512 four, whose panel of 64 columns and 128 inner
 /// indices takes two thirds of a first-level cache of 48 KiB, and 24 accumulators, 4 operands and a
-/// broadcast fill 29 of 32 registers; with AVX2 two. GFLOP/s of one Xeon core, operands in the
-/// second-level cache: 6 x 4 222-228, 12 x 2 200-212, which loads more for each product.
+/// broadcast fill 29 of 32 registers; with AVX2 two, whose panel takes half of one of 32 KiB.
+/// GFLOP/s of one Xeon core, operands in the second-level cache: 6 x 4 222-228, 12 x 2 200-212,
+/// which loads more for each product.
 inline constexpr std::int64_t block_tile_rows = 6;
 #ifdef __AVX512F__
 inline constexpr int block_tile_vectors = 4;
 inline constexpr std::int64_t block_inner = 128;
+inline constexpr bool copies_rows = false;
 #else
 inline constexpr int block_tile_vectors = 2;
 inline constexpr std::int64_t block_inner = 256;
+inline constexpr bool copies_rows = true;
 #endif
 
 /// Columns of a whole panel, and its elements.
 template <class T>
-inline constexpr std::int64_t block_columns = block_tile_vectors * TileSimd<T>::lanes;
+inline constexpr std::int64_t block_columns = block_tile_vectors* TileSimd<T>::lanes;
 template <class T>
-inline constexpr std::int64_t block_panel_elements = block_inner * block_columns<T>;
+inline constexpr std::int64_t block_panel_elements = block_inner* block_columns<T>;
 
-/// Rows that pass under a panel before the next one: of them what a product of `block_inner` reads
-/// stays in a second-level cache.
-inline constexpr std::int64_t block_rows = 1536;
+/// Panels that are packed at once. Copied rows stay in the cache meanwhile, so that eight panels
+/// read whole lines and pages of b; where rows are not copied one is packed while they pass.
+inline constexpr std::int64_t block_group = copies_rows ? 8 : 1;
+
+/// Rows that pass under panels before the next ones: of them what a product of `block_inner` reads
+/// stays in a second-level cache, of which strips fill half of 512 KiB.
+template <class T>
+inline constexpr std::int64_t block_rows = copies_rows ? 43 * block_tile_rows * 4 /
+                                                             static_cast<std::int64_t>(sizeof(T))
+                                                       : 1536;
+
+/// Scratch of one thread: packed panels; strips of copied rows, each of `block_strip_elements`, and
+/// a vector that the last one is written beyond its end.
+template <class T>
+inline constexpr std::int64_t block_group_elements = block_group* block_panel_elements<T>;
+inline constexpr std::int64_t block_strip_elements = block_tile_rows * block_inner;
+template <class T>
+inline constexpr std::int64_t block_strips_elements =
+    copies_rows ? (block_rows<T> + block_tile_rows - 1) / block_tile_rows* block_strip_elements
+                      + TileSimd<T>::lanes
+                : 0;
 
 /// A window of a product: rows and columns of out (m, n), and what it sums over, which is all that
 /// `sizes` tells.
@@ -47,7 +69,9 @@ struct BlockProduct {
   ContractSizes sizes;
   Range rows, columns;
   bool accumulate;
-  T* panel;  // scratch of block_panel_elements
+  T *panels, *strips;  // scratch of block_group_elements and block_strips_elements
+
+  bool is_a_transposed() const { return sizes.a_row_stride == 1 && sizes.a_inner_stride != 1; }
 };
 
 /// Packs element (inner, column) of b, at b[inner * inner_stride + column * column_stride], to
@@ -100,26 +124,46 @@ struct FetchWalk {
   }
 };
 
+/// Where a tile finds element (row, inner) of a, from its first one: at row * stride + inner; where
+/// a is transposed at row + inner * stride; in a strip at row + inner * block_tile_rows.
+enum class RowsIn { matrix, transposed, strip };
+
 /// What a tile asks for while it computes, beside the walk: the next tile's rows of a, its rows of
 /// out.
 enum class Fetches { neither, a, out, both };
 
-/// out (rows, present columns) (+)= a panel. Element (row, inner) of a lies at a[row * stride +
-/// inner], or where `transposed` at a[row + inner * stride]; next_a and next_out are what `fetches`
-/// says, as they lie here. No loop around a fetch has a length that the CPU does not foresee: a
-/// tile takes 1500 cycles, and each loop whose end surprises it 20.
-template <class T, int rows, int vectors, bool transposed, Fetches fetches>
+/// out (rows, present columns) (+)= a panel; next_a and next_out are what `fetches` says, as they
+/// lie here. No loop around a fetch has a length that the CPU does not foresee: a tile takes 1500
+/// cycles, and each loop whose end surprises it 20. Steps over a strip are unrolled: 2 % with AVX2,
+/// 8 % where there is but one step between branches.
+template <class T, int rows, int vectors, RowsIn rows_in, Fetches fetches>
 void block_tile(std::int64_t inner_count, const T* a, std::int64_t stride, const T* panel,
                 std::int64_t present, bool accumulate, T* out, std::int64_t out_stride,
                 const T* next_a, const T* next_out, FetchWalk<T>& walk) {
   using V = typename TileSimd<T>::Vector;
   constexpr std::int64_t lanes = TileSimd<T>::lanes, columns = vectors * lanes;
+  constexpr std::int64_t steps = 16;
   V sums[rows][vectors] = {};
-  for (std::int64_t begin = 0; begin < inner_count; begin += lanes) {
+  const T* column = a;
+  const auto add_next = [&]() __attribute__((always_inline)) {
+    V right[vectors];
+    for (int v = 0; v < vectors; ++v) right[v] = TileSimd<T>::load(panel + v * lanes);
+#pragma GCC unroll 6
+    for (int row = 0; row < rows; ++row) {
+      const T factor = column[rows_in == RowsIn::matrix ? row * stride : row];
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sums[row][v] += factor * right[v];
+    }
+    panel += columns;
+    column += rows_in == RowsIn::matrix       ? 1
+              : rows_in == RowsIn::transposed ? stride
+                                              : block_tile_rows;
+  };
+  for (std::int64_t begin = 0; begin < inner_count; begin += steps) {
     if constexpr (fetches == Fetches::a || fetches == Fetches::both) {
-      if constexpr (transposed)
+      if constexpr (rows_in == RowsIn::transposed)
 #pragma GCC unroll 16
-        for (std::int64_t inner = 0; inner < lanes; ++inner)
+        for (std::int64_t inner = 0; inner < steps; ++inner)
           __builtin_prefetch(next_a + (begin + inner) * stride, 0, 3);
       else
 #pragma GCC unroll 6
@@ -128,22 +172,19 @@ void block_tile(std::int64_t inner_count, const T* a, std::int64_t stride, const
     }
     if constexpr (fetches == Fetches::out || fetches == Fetches::both)
 #pragma GCC unroll 4
-      for (std::int64_t v = 0; v < vectors; ++v)
-        __builtin_prefetch(next_out + begin / lanes * out_stride + v * lanes, 1, 3);
-    walk.step();
-    const std::int64_t end = std::min(inner_count, begin + lanes);
-    for (std::int64_t inner = begin; inner < end; ++inner) {
-      V right[vectors];
-      for (int v = 0; v < vectors; ++v)
-        right[v] = TileSimd<T>::load(panel + inner * columns + v * lanes);
-      const T* column = a + (transposed ? inner * stride : inner);
-#pragma GCC unroll 6
-      for (int row = 0; row < rows; ++row) {
-        const T factor = column[transposed ? row : row * stride];
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) sums[row][v] += factor * right[v];
+      for (std::int64_t v = 0; v < vectors; v += 64 / register_bytes)
+        __builtin_prefetch(next_out + begin / steps * out_stride + v * lanes, 1, 3);
+    if constexpr (rows_in == RowsIn::strip) {
+      if (begin + steps <= inner_count) {
+#pragma GCC unroll 8
+        for (std::int64_t step = 0; step < steps; ++step) add_next();
+        continue;
       }
+    } else {
+      walk.step();
     }
+    const std::int64_t end = std::min(inner_count, begin + steps);
+    for (std::int64_t inner = begin; inner < end; ++inner) add_next();
   }
   if (present == columns) {
     // Two loops without a branch: with one inside the accumulators go through memory.
@@ -172,27 +213,31 @@ template <class T>
 struct PanelTask {
   Range inner, rows;
   std::int64_t column;
+  const T* panel;
   FetchWalk<T> walk;
 };
 
-template <class T, int vectors, bool transposed, Fetches fetches>
+template <class T, int vectors, RowsIn rows_in, Fetches fetches>
 void multiply_tiles(const BlockProduct<T>& of, PanelTask<T> task) {
   const ContractSizes& s = of.sizes;
-  const std::int64_t stride = transposed ? s.a_inner_stride : s.a_row_stride;
+  const std::int64_t stride = rows_in == RowsIn::transposed ? s.a_inner_stride : s.a_row_stride;
   const std::int64_t present =
       std::min(vectors * TileSimd<T>::lanes, of.columns.last - task.column);
   const auto tile = [&]<int count, Fetches own>(std::integral_constant<int, count>,
                                                 std::integral_constant<Fetches, own>,
                                                 std::int64_t row) {
-    const T* const a = of.a + row * s.a_row_stride + task.inner.first * s.a_inner_stride;
+    const T* const a =
+        rows_in == RowsIn::strip
+            ? of.strips + (row - task.rows.first) / block_tile_rows * block_strip_elements
+            : of.a + row * s.a_row_stride + task.inner.first * s.a_inner_stride;
     T* const out = of.out + row * s.n + task.column;
     // Where a is transposed, the next tile's elements lie beside this one's, mostly in lines that
     // are there.
-    block_tile<T, count, vectors, transposed, own>(
-        task.inner.last - task.inner.first, a, stride, of.panel, present,
+    block_tile<T, count, vectors, rows_in, own>(
+        task.inner.last - task.inner.first, a, stride, task.panel, present,
         of.accumulate || task.inner.first > 0, out, s.n,
-        a + (transposed ? 2 : 1) * block_tile_rows * s.a_row_stride, out + block_tile_rows * s.n,
-        task.walk);
+        a + (rows_in == RowsIn::transposed ? 2 : 1) * block_tile_rows * s.a_row_stride,
+        out + block_tile_rows * s.n, task.walk);
   };
   std::int64_t row = task.rows.first;
   for (; row + block_tile_rows <= task.rows.last; row += block_tile_rows)
@@ -231,51 +276,130 @@ FetchWalk<T> walk_to_next_panel(const BlockProduct<T>& of, const PanelTask<T>& t
   return walk;
 }
 
-/// One panel, `vectors` vectors wide. What is asked for meanwhile: the next panel of b; where out
-/// is first written, its next rows; with the first panel of these rows the next rows of a, which
-/// later panels find in a cache.
-template <class T, int vectors, bool transposed>
-void multiply_panel(const BlockProduct<T>& of, Range inner, std::int64_t column, Range rows) {
+/// One panel, `vectors` vectors wide. What is asked for meanwhile: the next rows of out where it is
+/// first written or the panel is narrow; where rows lie in the matrix the next panel of b, and with
+/// the first panel of these rows the next rows of a, which later panels find in a cache.
+template <class T, int vectors, RowsIn rows_in>
+void multiply_panel(const BlockProduct<T>& of, PanelTask<T> task) {
+  if constexpr (rows_in == RowsIn::strip) {
+    multiply_tiles<T, vectors, rows_in, Fetches::out>(of, task);
+  } else {
+    task.walk = walk_to_next_panel(of, task);
+    const bool reads_a_first = task.column == of.columns.first;
+    const bool writes_first = task.inner.first == 0;
+    if (reads_a_first && writes_first)
+      multiply_tiles<T, vectors, rows_in, Fetches::both>(of, task);
+    else if (reads_a_first)
+      multiply_tiles<T, vectors, rows_in, Fetches::a>(of, task);
+    else if (writes_first)
+      multiply_tiles<T, vectors, rows_in, Fetches::out>(of, task);
+    else
+      multiply_tiles<T, vectors, rows_in, Fetches::neither>(of, task);
+  }
+}
+
+/// Copies rows of a to strips. Vectors are wider than a strip: what one writes beyond it the next
+/// ones overwrite.
+template <class T>
+void pack_strips(const BlockProduct<T>& of, Range inner, Range rows) {
   const ContractSizes& s = of.sizes;
-  PanelTask<T> task{inner, rows, column, {}};
-  task.walk = walk_to_next_panel(of, task);
-  pack_block<T, vectors>(of.b + inner.first * s.b_inner_stride + column * s.b_column_stride,
-                         s.b_inner_stride, s.b_column_stride, inner.last - inner.first,
-                         std::min(vectors * TileSimd<T>::lanes, of.columns.last - column),
-                         of.panel);
-  const bool reads_a_first = column == of.columns.first, writes_first = inner.first == 0;
-  if (reads_a_first && writes_first)
-    multiply_tiles<T, vectors, transposed, Fetches::both>(of, task);
-  else if (reads_a_first)
-    multiply_tiles<T, vectors, transposed, Fetches::a>(of, task);
-  else if (writes_first)
-    multiply_tiles<T, vectors, transposed, Fetches::out>(of, task);
-  else
-    multiply_tiles<T, vectors, transposed, Fetches::neither>(of, task);
+  constexpr std::int64_t lanes = Simd<T>::lanes;
+  constexpr std::int64_t padded = (block_tile_rows + lanes - 1) / lanes * lanes;
+  const std::int64_t count = inner.last - inner.first;
+  for (std::int64_t row = rows.first; row < rows.last; row += block_tile_rows) {
+    T* const strip = of.strips + (row - rows.first) / block_tile_rows * block_strip_elements;
+    const T* const from = of.a + row * s.a_row_stride + inner.first * s.a_inner_stride;
+    const std::int64_t present = std::min(block_tile_rows, rows.last - row);
+    const bool has_surplus = row + padded <= s.m;
+    std::int64_t i = 0;
+    if (has_surplus && of.is_a_transposed()) {
+      for (; i < count; ++i)
+        for (std::int64_t r = 0; r < padded; r += lanes)
+          Simd<T>::store(Simd<T>::load(from + i * s.a_inner_stride + r),
+                         strip + i * block_tile_rows + r);
+    } else if (has_surplus && s.a_inner_stride == 1) {
+      for (; i + lanes <= count; i += lanes)
+        for (std::int64_t r = padded - lanes; r >= 0; r -= lanes)
+          transpose_square<Simd<T>>(from + r * s.a_row_stride + i, s.a_row_stride, T{1},
+                                    strip + i * block_tile_rows + r, block_tile_rows);
+    }
+    for (; i < count; ++i)
+      for (std::int64_t r = 0; r < present; ++r)
+        strip[i * block_tile_rows + r] = from[r * s.a_row_stride + i * s.a_inner_stride];
+  }
+}
+
+/// Packs the panels of a group: of columns from `first` on, which end where its columns do.
+template <class T>
+void pack_group(const BlockProduct<T>& of, Range inner, std::int64_t first) {
+  const ContractSizes& s = of.sizes;
+  constexpr std::int64_t lanes = TileSimd<T>::lanes;
+  const std::int64_t last = std::min(of.columns.last, first + block_group * block_columns<T>);
+  const std::int64_t count = inner.last - inner.first;
+  const T* const from = of.b + inner.first * s.b_inner_stride + first * s.b_column_stride;
+  std::int64_t packed = 0;
+  if (s.b_column_stride == 1) {  // row by row of b through all whole panels
+    const std::int64_t whole = (last - first) / block_columns<T>;
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t panel = 0; panel < whole; ++panel)
+        for (std::int64_t at = 0; at < block_columns<T>; at += lanes)
+          TileSimd<T>::store(
+              TileSimd<T>::load(from + i * s.b_inner_stride + panel * block_columns<T> + at),
+              of.panels + panel * block_panel_elements<T> + i * block_columns<T> + at);
+    packed = whole;
+  }
+  for (; first + packed * block_columns<T> < last; ++packed) {
+    const std::int64_t column = packed * block_columns<T>;
+    const std::int64_t present = std::min(block_columns<T>, last - first - column);
+    with_constant<block_tile_vectors>(
+        (present + lanes - 1) / lanes, [&]<int vectors>(std::integral_constant<int, vectors>) {
+          pack_block<T, vectors>(from + column * s.b_column_stride, s.b_inner_stride,
+                                 s.b_column_stride, count, present,
+                                 of.panels + packed * block_panel_elements<T>);
+        });
+  }
+}
+
+/// All columns for some rows and inner indices.
+template <class T>
+void multiply_rows(const BlockProduct<T>& of, Range inner, Range rows) {
+  constexpr std::int64_t lanes = TileSimd<T>::lanes;
+  if constexpr (copies_rows) pack_strips(of, inner, rows);
+  for (std::int64_t column = of.columns.first; column < of.columns.last;
+       column += block_columns<T>) {
+    const std::int64_t place = (column - of.columns.first) / block_columns<T> % block_group;
+    if (place == 0) pack_group(of, inner, column);
+    const PanelTask<T> task{inner, rows, column, of.panels + place * block_panel_elements<T>,
+                            FetchWalk<T>{}};
+    const std::int64_t vectors =
+        (std::min(block_columns<T>, of.columns.last - column) + lanes - 1) / lanes;
+    with_constant<block_tile_vectors>(vectors, [&]<int count>(std::integral_constant<int, count>) {
+      if constexpr (copies_rows)
+        multiply_panel<T, count, RowsIn::strip>(of, task);
+      else if (of.is_a_transposed())
+        multiply_panel<T, count, RowsIn::transposed>(of, task);
+      else
+        multiply_panel<T, count, RowsIn::matrix>(of, task);
+    });
+  }
 }
 
 /// Computes it. Sums go over `block_inner` inner indices at once, evenly cut, so that their order
 /// depends on k alone.
 template <class T>
 void multiply_block(const BlockProduct<T>& of) {
-  constexpr std::int64_t lanes = TileSimd<T>::lanes;
-  const auto blocks = static_cast<int>((of.sizes.k + block_inner - 1) / block_inner);
-  for (std::int64_t row = of.rows.first; row < of.rows.last; row += block_rows)
-    for (int block = 0; block < blocks; ++block)
-      for (std::int64_t column = of.columns.first; column < of.columns.last;
-           column += block_columns<T>) {
-        const Range rows{row, std::min(of.rows.last, row + block_rows)};
-        const Range inner = range_of(block, blocks, of.sizes.k, 1);
-        const std::int64_t vectors =
-            (std::min(block_columns<T>, of.columns.last - column) + lanes - 1) / lanes;
-        with_constant<block_tile_vectors>(
-            vectors, [&]<int count>(std::integral_constant<int, count>) {
-              if (of.sizes.a_row_stride == 1 && of.sizes.a_inner_stride != 1)
-                multiply_panel<T, count, true>(of, inner, column, rows);
-              else
-                multiply_panel<T, count, false>(of, inner, column, rows);
-            });
-      }
+  const auto parts_of = [](std::int64_t count, std::int64_t size) {
+    return static_cast<int>((count + size - 1) / size);
+  };
+  const std::int64_t num_rows = of.rows.last - of.rows.first;
+  const int row_blocks = parts_of(num_rows, block_rows<T>);
+  const int inner_blocks = parts_of(of.sizes.k, block_inner);
+  for (int row_block = 0; row_block < row_blocks; ++row_block) {
+    const Range rows = range_of(row_block, row_blocks, num_rows, block_tile_rows);
+    for (int block = 0; block < inner_blocks; ++block)
+      multiply_rows(of, range_of(block, inner_blocks, of.sizes.k, 1),
+                    {of.rows.first + rows.first, of.rows.first + rows.last});
+  }
 }
 
 }  // namespace fourfold::kernels::cpu

@@ -59,11 +59,13 @@ template <class T>
 void multiply(const T* a, const T* b, const ContractSizes& s, bool accumulate, int threads,
               std::byte* memory, T* out) {
   Scratch scratch(memory);
-  T* const panels = scratch.take<T>(threads * block_panel_elements<T>);
-  const BlockProduct<T> whole{a, b, out, s, {0, s.m}, {0, s.n}, accumulate, panels};
+  T* const panels = scratch.take<T>(threads * block_group_elements<T>);
+  T* const strips = scratch.take<T>(threads * block_strips_elements<T>);
+  const BlockProduct<T> whole{a, b, out, s, {0, s.m}, {0, s.n}, accumulate, panels, strips};
   const int parts = team_size(threads, s.m * s.n * s.k / multiplications);
   const auto compute = [&](BlockProduct<T> own, int part) {
-    own.panel = panels + part * block_panel_elements<T>;
+    own.panels = panels + part * block_group_elements<T>;
+    own.strips = strips + part * block_strips_elements<T>;
     multiply_block(own);
   };
   if (!has_second_sum<T>(s))
@@ -104,7 +106,8 @@ std::int64_t workspace_bytes(const op::Contract& op, const Problem& problem) {
   const ContractSizes sizes = contract_sizes(op, problem.shapes);
   const auto bytes = [&]<class T>(As<T>) {
     Scratch scratch(nullptr);
-    scratch.take<T>(problem.threads * block_panel_elements<T>);
+    scratch.take<T>(problem.threads * block_group_elements<T>);
+    scratch.take<T>(problem.threads * block_strips_elements<T>);
     if (has_second_sum<T>(sizes)) scratch.take<T>(sizes.m * sizes.n);
     return scratch.used_bytes();
   };
