@@ -1,9 +1,8 @@
 // Attention, forward, on CPU: each thread takes whole heads; keys and values of a head are
-// packed once.
+// copied once.
 #include <optional>
 
 #include "kernels/cpu/attention_tiles.h"
-#include "kernels/cpu/keep_factors.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
@@ -16,17 +15,18 @@ namespace {
 template <class T>
 struct HeadScratch {
   using S = Sum<T>;
-  S *keys_transposed, *values, *queries, *scores, *keep, *rounded;
-  S *largest, *sum, *inverse;  // of the block's rows
+  S *keys, *values;                // of the head: rows, and panels
+  S *queries_transposed, *scores;  // of the block
+  S *keep_rows, *keep;             // of a panel of queries
+  S *rounded, *inverse;            // of the block's rows
   HeadScratch(Scratch& scratch, const AttentionSizes& sizes)
-      : keys_transposed(scratch.take<S>(sizes.width * padded_columns<S>(sizes.time))),
+      : keys(scratch.take<S>(sizes.time * sizes.width)),
         values(scratch.take<S>(sizes.time * padded_columns<S>(sizes.width))),
-        queries(scratch.take<S>(query_block * sizes.width)),
-        scores(scratch.take<S>(query_block * score_stride<S>(sizes.time))),
-        keep(scratch.take<S>(padded_columns<S>(sizes.time))),
+        queries_transposed(scratch.take<S>(query_block * sizes.width)),
+        scores(scratch.take<S>(query_block * sizes.time)),
+        keep_rows(scratch.take<S>(panel_columns<S> * sizes.time)),
+        keep(scratch.take<S>(panel_columns<S> * sizes.time)),
         rounded(scratch.take<S>(rounds_sums<T> ? query_block * sizes.width : 0)),
-        largest(scratch.take<S>(query_block)),
-        sum(scratch.take<S>(query_block)),
         inverse(scratch.take<S>(query_block)) {}
 };
 
@@ -42,42 +42,68 @@ struct Call {
   Sum<T>* lse;
 };
 
-/// Leaves exponentials of the block's scores, after dropout, in place of them: zero before each
-/// row's document and beyond the last key that it sees. The rows of y are to be multiplied by
-/// `inverse`, which is shorter than to multiply each probability.
-template <class T>
-void exponentials_of_rows(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
-                          const HeadScratch<T>& own) {
-  using S = Sum<T>;
-  const AttentionSizes& sizes = call.sizes;
-  for (std::int64_t row = 0; row < block.rows; ++row) {
-    // From here on columns count from the panel that the row's document begins in.
-    const std::int64_t begin = block.first_key_of(row) % panel_columns<S>;
-    const std::int64_t panel = block.first_key_of(row) - begin;
-    const std::int64_t count = block.end_key_of(row) - panel;
-    S* scores = own.scores + row * block.stride + panel;
-    const auto [largest, sum] = exponentials(scores, begin, count);
-    own.largest[row] = largest;
-    own.sum[row] = sum;
-    if (call.mask) {
-      const std::uint64_t sample = global_sample(call.op.window, unit / sizes.heads);
-      const std::uint64_t element =
-          call.elements.row(sample, unit % sizes.heads, block.first + row);
-      keep_factors(*call.mask, element + static_cast<std::uint64_t>(panel), count,
-                   static_cast<S>(1 / (1 - call.op.rate)), own.keep);
-      const std::int64_t padded = padded_columns<S>(count);
-#pragma omp simd
-      for (std::int64_t s = 0; s < padded; ++s) scores[s] *= own.keep[s];
+/// The largest of the scores of each query of a panel.
+template <class S>
+void largest_of_panel(const S* scores, const PanelKeys& keys, S* largest) {
+  using Lanes = TileSimd<S>;
+  constexpr std::int64_t vectors = panel_columns<S> / Lanes::lanes;
+  typename Lanes::Vector most[vectors];
+  for (std::int64_t v = 0; v < vectors; ++v)
+    most[v] = Lanes::load(scores + keys.begin * query_block + v * Lanes::lanes);
+  for (std::int64_t s = keys.begin + 1; s < keys.end; ++s)
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      const auto other = Lanes::load(scores + s * query_block + v * Lanes::lanes);
+      most[v] = most[v] < other ? other : most[v];
     }
-    std::fill(scores + block.first_panel - panel, scores, S{0});
-    std::fill(scores + count, scores + block.keys_padded - panel, S{0});
-  }
-  S* lse = call.lse + unit * sizes.time + block.first;
+  for (std::int64_t v = 0; v < vectors; ++v) Lanes::store(most[v], largest + v * Lanes::lanes);
+}
+
+/// Leaves exponentials of the scores of a panel of queries, after dropout, in place of them, and 0
+/// where a query does not see a key. The rows of y are to be multiplied by `inverse`, which is
+/// shorter than to multiply each probability.
+template <class T>
+void exponentials_of_panel(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
+                           std::int64_t row, const HeadScratch<T>& own) {
+  using S = Sum<T>;
+  constexpr std::int64_t queries = panel_columns<S>;
+  const AttentionSizes& sizes = call.sizes;
+  const PanelKeys keys = block.template keys_of_panel<S>(row);
+  hide_unseen(block, row, keys, own.scores);
+  S* const scores = own.scores + row;
+  S largest[queries], sum[queries] = {};
+  largest_of_panel(scores, keys, largest);
+  for (std::int64_t s = keys.begin; s < keys.end; ++s) {
+    S* of_key = scores + s * query_block;
 #pragma omp simd
-  for (std::int64_t row = 0; row < block.rows; ++row) {
-    lse[row] = own.largest[row] + log_of(own.sum[row]);
-    own.inverse[row] = 1 / own.sum[row];
+    for (std::int64_t q = 0; q < queries; ++q) {
+      of_key[q] = exp_flushed(of_key[q] - largest[q]);
+      sum[q] += of_key[q];
+    }
   }
+  if (call.mask) {
+    const std::uint64_t sample = global_sample(call.op.window, unit / sizes.heads);
+    keep_factors_of_panel(
+        *call.mask, call.op.rate, block, row, keys,
+        [&](std::int64_t of) {
+          return call.elements.row(sample, unit % sizes.heads, block.first + of);
+        },
+        own.keep_rows, own.keep);
+    for (std::int64_t s = keys.begin; s < keys.end; ++s) {
+      S* of_key = scores + s * query_block;
+      const S* keep = own.keep + (s - keys.begin) * queries;
+#pragma omp simd
+      for (std::int64_t q = 0; q < queries; ++q) of_key[q] *= keep[q];
+    }
+  }
+  clear_unseen(block, row, keys, own.scores);
+  S* lse = call.lse + unit * sizes.time + block.first + row;
+  S logarithms[queries];
+#pragma omp simd
+  for (std::int64_t q = 0; q < queries; ++q) {
+    logarithms[q] = largest[q] + log_of(sum[q]);
+    own.inverse[row + q] = 1 / sum[q];
+  }
+  std::copy_n(logarithms, std::min(queries, block.rows - row), lse);
 }
 
 template <class S>
@@ -92,26 +118,27 @@ void attend(const Call<T>& call, std::int64_t unit, const HeadScratch<T>& own) {
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
   const T* queries = call.qkv + sizes.qkv(unit, 0);
-  pack_panels(call.qkv + sizes.qkv(unit, 1), 1, stride, width, sizes.time, S{1},
-              own.keys_transposed);
+  copy_scaled(call.qkv + sizes.qkv(unit, 1), stride, sizes.time, width, S{1}, own.keys);
   pack_panels(call.qkv + sizes.qkv(unit, 2), stride, 1, sizes.time, width, S{1}, own.values);
   for (std::int64_t first = 0; first < sizes.time; first += query_block) {
     const QueryBlock block =
-        query_block_at<S>(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
+        query_block_at(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
     fetch_qkv(call.qkv, sizes, unit + 1, first, block.rows, fetch<T>);
     fetch_y(call.y, sizes, unit + 1, first, block.rows, fetch_to_write<T>);
-    copy_scaled(queries + first * stride, stride, block.rows, width, static_cast<S>(sizes.scale()),
-                own.queries);
-    tile_product<S>(block.rows, block.keys_padded - block.first_panel,
-                    block.template seen_keys<S>(width), {own.queries, width, 1},
-                    {own.keys_transposed + block.first_panel * width, width * panel_columns<S>},
-                    false, own.scores + block.first_panel, block.stride);
-    exponentials_of_rows(call, unit, block, own);
+    pack_panels(queries + first * stride, 1, stride, width, block.rows,
+                static_cast<S>(sizes.scale()), own.queries_transposed);
+    tile_product<S>(block.keys - block.first_key, padded_columns<S>(block.rows),
+                    block.template seen_keys<S>(width),
+                    {own.keys + block.first_key * width, width, 1},
+                    {own.queries_transposed, width * panel_columns<S>}, false,
+                    own.scores + block.first_key * query_block, query_block);
+    for (std::int64_t row = 0; row < block.rows; row += panel_columns<S>)
+      exponentials_of_panel(call, unit, block, row, own);
     write_rows(block.rows, width, call.y + sizes.y(unit) + first * sizes.y_stride(),
                sizes.y_stride(), own.rounded, [&](S* out, std::int64_t out_stride) {
-                 tile_product<S>(
-                     block.rows, width, block.over_keys(), {own.scores, block.stride, 1},
-                     {own.values, sizes.time * panel_columns<S>}, false, out, out_stride);
+                 tile_product<S>(block.rows, width, block.over_keys(), {own.scores, 1, query_block},
+                                 {own.values, sizes.time * panel_columns<S>}, false, out,
+                                 out_stride);
                  for (std::int64_t row = 0; row < block.rows; ++row)
                    scale_row(own.inverse[row], width, out + row * out_stride);
                });

@@ -1,8 +1,10 @@
 // What attention and its gradient share: where a head lies in qkv, blocks of queries, packing,
 // softmax. B batch, T time, H heads, D head width. A block of queries meets the keys that it sees:
 // of causal attention those from the beginning of its first document up to its own last one, so
-// that only the lower triangle of each document's scores, widened to blocks, is ever touched. What
-// is packed has the type of sums, whatever it is stored as.
+// that only the lower triangle of each document's scores, widened to blocks, is ever touched.
+// Scores have a row for each key and a lane for each query of the block, so that a softmax needs no
+// sum across the lanes of a register. What is packed has the type of sums, whatever it is stored
+// as.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/fetch.h"
+#include "kernels/cpu/keep_factors.h"
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/scratch.h"
@@ -48,13 +51,17 @@ struct AttentionSizes : QkvSizes {
   std::int64_t work() const { return units() * time * time * width / 4; }
 };
 
+/// Keys of one panel of queries: [begin, end) are seen by some of them, [all_begin, all_end) by
+/// all.
+struct PanelKeys {
+  std::int64_t begin, end, all_begin, all_end;
+};
+
 /// Rows [first, first + rows) of queries of one sample and the keys [first_key, keys) that they
-/// see. Scores of a row have `keys_padded` columns, whole panels, of which those before
-/// `first_panel` are not touched; the next row begins `stride` elements later, an odd number of
-/// cache lines, so that a column of scores does not fall into one set of a cache. Register tiles
-/// leave out what lies wholly above the diagonal or wholly before the documents of their queries.
+/// see. The scores of key s lie from s * query_block on, one for each query. Register tiles leave
+/// out what lies wholly above the diagonal or wholly before the documents of their queries.
 struct QueryBlock {
-  std::int64_t first, rows, first_key, keys, first_panel, keys_padded, stride;
+  std::int64_t first, rows, first_key, keys;
   DocumentStarts documents;
   std::int64_t sample;
   bool causal;
@@ -64,14 +71,19 @@ struct QueryBlock {
     return documents.first_key(sample, first + row);
   }
   std::int64_t end_key_of(std::int64_t row) const { return causal ? first + row + 1 : keys; }
-  /// For products (queries, keys from first_panel on) over the head's width: tiles without a key
-  /// that is seen are not written.
+  /// Of the panel of queries that begins with row `row`.
+  template <class T>
+  PanelKeys keys_of_panel(std::int64_t row) const {
+    const std::int64_t last = std::min(row + panel_columns<T>, rows) - 1;
+    return {first_key_of(row), end_key_of(last), first_key_of(last), end_key_of(row)};
+  }
+  /// For products (keys from first_key on, queries) over the head's width: tiles without a query
+  /// that sees a key are not written.
   template <class T>
   auto seen_keys(std::int64_t width) const {
-    return [=, *this](std::int64_t row, std::int64_t end_row, std::int64_t column) {
-      const std::int64_t key = first_panel + column;
-      const bool is_seen =
-          key < end_key_of(end_row - 1) && key + panel_columns<T> > first_key_of(row);
+    return [=, *this](std::int64_t key, std::int64_t end_key, std::int64_t row) {
+      const PanelKeys of = keys_of_panel<T>(row);
+      const bool is_seen = first_key + key < of.end && first_key + end_key > of.begin;
       return Inner{0, is_seen ? width : 0};
     };
   }
@@ -91,27 +103,60 @@ struct QueryBlock {
     };
   }
 };
-/// The stride of rows of scores over so many keys.
-template <class T>
-std::int64_t score_stride(std::int64_t keys) {
-  return (padded_columns<T>(keys) / panel_columns<T> | 1) * panel_columns<T>;
-}
-template <class T>
-QueryBlock query_block_at(std::int64_t first, std::int64_t time, const DocumentStarts& documents,
-                          std::int64_t sample, bool causal) {
+inline QueryBlock query_block_at(std::int64_t first, std::int64_t time,
+                                 const DocumentStarts& documents, std::int64_t sample,
+                                 bool causal) {
   const std::int64_t rows = std::min(query_block, time - first);
   const std::int64_t first_key = documents.first_key(sample, first);
-  const std::int64_t keys = causal ? first + rows : time;
-  return {first,
-          rows,
-          first_key,
-          keys,
-          first_key / panel_columns<T> * panel_columns<T>,
-          padded_columns<T>(keys),
-          score_stride<T>(keys),
-          documents,
-          sample,
-          causal};
+  return {first, rows, first_key, causal ? first + rows : time, documents, sample, causal};
+}
+
+/// The scores of a panel of queries, `row` its first, become -infinity where a query does not see a
+/// key that another one of the panel sees.
+template <class T>
+void hide_unseen(const QueryBlock& block, std::int64_t row, const PanelKeys& keys, T* scores) {
+  constexpr std::int64_t queries = panel_columns<T>;
+  std::int32_t begin[queries], end[queries];
+  for (std::int64_t q = 0; q < queries; ++q) {
+    const std::int64_t own = std::min(row + q, block.rows - 1);
+    begin[q] = static_cast<std::int32_t>(block.first_key_of(own));
+    end[q] = static_cast<std::int32_t>(block.end_key_of(own));
+  }
+  const auto hide = [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t s = first; s < last; ++s) {
+      T* of_key = scores + s * query_block + row;
+      const auto key = static_cast<std::int32_t>(s);
+#pragma omp simd
+      for (std::int64_t q = 0; q < queries; ++q)
+        of_key[q] =
+            key < begin[q] || key >= end[q] ? -std::numeric_limits<T>::infinity() : of_key[q];
+    }
+  };
+  hide(keys.begin, keys.all_begin);
+  hide(keys.all_end, keys.end);
+}
+
+/// What no query of the panel sees becomes 0 for products over the keys of the whole block.
+template <class T>
+void clear_unseen(const QueryBlock& block, std::int64_t row, const PanelKeys& keys, T* values) {
+  for (std::int64_t s = block.first_key; s < keys.begin; ++s)
+    std::fill_n(values + s * query_block + row, panel_columns<T>, T{0});
+  for (std::int64_t s = keys.end; s < block.keys; ++s)
+    std::fill_n(values + s * query_block + row, panel_columns<T>, T{0});
+}
+
+/// Factors of dropout for the keys that a panel of queries sees, as their scores lie: `factors`
+/// (keys, panel). element_of(row) numbers the first key of a query.
+template <class T, class ElementOf>
+void keep_factors_of_panel(const DropoutMask& mask, double rate, const QueryBlock& block,
+                           std::int64_t row, const PanelKeys& keys, ElementOf&& element_of, T* rows,
+                           T* factors) {
+  constexpr std::int64_t queries = panel_columns<T>;
+  const std::int64_t count = keys.end - keys.begin;
+  for (std::int64_t q = 0; q < std::min(queries, block.rows - row); ++q)
+    keep_factors(mask, element_of(row + q) + static_cast<std::uint64_t>(keys.begin), count,
+                 static_cast<T>(1 / (1 - rate)), rows + q * count);
+  pack_panels(rows, 1, count, count, std::min(queries, block.rows - row), T{1}, factors);
 }
 
 /// fetch(data, count) for the rows [first, first + rows) of a head in qkv, and below in y. Pieces
