@@ -142,12 +142,12 @@ std::vector<machine::KernelTable::Line> time_kernels(
     const std::vector<machine::KernelTable::Line>& known,
     const std::vector<kernels::Problem>& problems, const machine::Target& target, double seconds) {
   const std::size_t contenders = num_contenders(known, problems);
-  // Three rounds of 20 ms are enough for a kernel; the rest of the time is for warming up, and for
-  // a machine with other work.
+  // 60 ms are enough for a kernel; the rest of the time is for warming up, and for a machine with
+  // other work.
   constexpr double most_each_s = 0.06, rate_s = 0.05, share = 0.6;
   const double each_s = std::min(
       most_each_s, share * seconds / static_cast<double>(std::max<std::size_t>(contenders, 1)));
-  // A round has a call that warms up and one that counts; there are three.
+  // Six calls at least.
   const double rate = contenders == 0 ? 0
                                       : measure_gemm_flops_per_s(problems.front().dtype,
                                                                  problems.front().threads, rate_s);

@@ -103,17 +103,28 @@ double KernelBench::measure_s(double seconds) {
 }
 
 std::vector<double> KernelBench::measure_all_s(double seconds_each) {
-  constexpr int rounds = 3;
-  // Repeated rounds of one kernel differ by less, on a machine with other work too.
-  constexpr double far_slower = 1.5;
-  std::vector<double> least(runs_.size(), std::numeric_limits<double>::infinity());
-  for (int round = 0; round < rounds; ++round) {
+  constexpr int least_turns = 3;
+  constexpr double far_slower = 1.5, turn_s = 1e-3;
+  const std::size_t count = runs_.size();
+  std::vector<double> least(count, std::numeric_limits<double>::infinity()), spent(count, 0);
+  std::vector<int> calls(count, 1);
+  for (const kernels::Run& run : runs_) call(run);  // warms up
+  for (int turn = 0;; ++turn) {
     const double best = *std::ranges::min_element(least);
-    for (std::size_t i = 0; i < runs_.size(); ++i)
-      if (round < rounds - 1 || least[i] < far_slower * best)
-        least[i] = std::min(least[i], measure_s(runs_[i], seconds_each / rounds));
+    bool has_measured = false;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (spent[i] >= seconds_each) continue;
+      if (turn >= least_turns && least[i] > far_slower * best) continue;
+      const double begin = now_s();
+      for (int n = 0; n < calls[i]; ++n) call(runs_[i]);
+      const double seconds = now_s() - begin;
+      least[i] = std::min(least[i], seconds / calls[i]);
+      spent[i] += seconds;
+      if (seconds < turn_s) calls[i] *= 2;
+      has_measured = true;
+    }
+    if (!has_measured) return least;
   }
-  return least;
 }
 
 }  // namespace fourfold::measure
