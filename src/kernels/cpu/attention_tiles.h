@@ -71,7 +71,7 @@ struct QueryBlock {
     return documents.first_key(sample, first + row);
   }
   std::int64_t end_key_of(std::int64_t row) const { return causal ? first + row + 1 : keys; }
-  /// Of the panel of queries that begins with row `row`.
+  /// The keys of the panel of queries that begins with row `row`.
   template <class T>
   PanelKeys keys_of_panel(std::int64_t row) const {
     const std::int64_t last = std::min(row + panel_columns<T>, rows) - 1;

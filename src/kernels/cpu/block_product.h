@@ -34,9 +34,9 @@ inline constexpr bool copies_rows = true;
 
 /// Columns of a whole panel, and its elements.
 template <class T>
-inline constexpr std::int64_t block_columns = block_tile_vectors* TileSimd<T>::lanes;
+inline constexpr std::int64_t block_columns = block_tile_vectors * TileSimd<T>::lanes;
 template <class T>
-inline constexpr std::int64_t block_panel_elements = block_inner* block_columns<T>;
+inline constexpr std::int64_t block_panel_elements = block_inner * block_columns<T>;
 
 /// Panels that are packed at once. Copied rows stay in the cache meanwhile, so that eight panels
 /// read whole lines and pages of b; where rows are not copied one is packed while they pass.
@@ -45,19 +45,18 @@ inline constexpr std::int64_t block_group = copies_rows ? 8 : 1;
 /// Rows that pass under panels before the next ones: of them what a product of `block_inner` reads
 /// stays in a second-level cache, of which strips fill half of 512 KiB.
 template <class T>
-inline constexpr std::int64_t block_rows = copies_rows ? 43 * block_tile_rows * 4 /
-                                                             static_cast<std::int64_t>(sizeof(T))
-                                                       : 1536;
+inline constexpr std::int64_t block_rows =
+    copies_rows ? 43 * block_tile_rows * 4 / static_cast<std::int64_t>(sizeof(T)) : 1536;
 
 /// Scratch of one thread: packed panels; strips of copied rows, each of `block_strip_elements`, and
 /// a vector that the last one is written beyond its end.
 template <class T>
-inline constexpr std::int64_t block_group_elements = block_group* block_panel_elements<T>;
+inline constexpr std::int64_t block_group_elements = block_group * block_panel_elements<T>;
 inline constexpr std::int64_t block_strip_elements = block_tile_rows * block_inner;
 template <class T>
 inline constexpr std::int64_t block_strips_elements =
-    copies_rows ? (block_rows<T> + block_tile_rows - 1) / block_tile_rows* block_strip_elements
-                      + TileSimd<T>::lanes
+    copies_rows ? (block_rows<T> + block_tile_rows - 1) / block_tile_rows * block_strip_elements +
+                      TileSimd<T>::lanes
                 : 0;
 
 /// A window of a product: rows and columns of out (m, n), and what it sums over, which is all that
@@ -134,8 +133,8 @@ enum class Fetches { neither, a, out, both };
 
 /// out (rows, present columns) (+)= a panel; next_a and next_out are what `fetches` says, as they
 /// lie here. No loop around a fetch has a length that the CPU does not foresee: a tile takes 1500
-/// cycles, and each loop whose end surprises it 20. Steps over a strip are unrolled: 2 % with AVX2,
-/// 8 % where there is but one step between branches.
+/// cycles, and each loop whose end surprises it 20. Steps over a strip are unrolled: with one at a
+/// time a tile takes 8 % longer with AVX2.
 template <class T, int rows, int vectors, RowsIn rows_in, Fetches fetches>
 void block_tile(std::int64_t inner_count, const T* a, std::int64_t stride, const T* panel,
                 std::int64_t present, bool accumulate, T* out, std::int64_t out_stride,
