@@ -81,13 +81,7 @@ void exponentials_of_panel(const Call<T>& call, std::int64_t unit, const QueryBl
     }
   }
   if (call.mask) {
-    const std::uint64_t sample = global_sample(call.op.window, unit / sizes.heads);
-    keep_factors_of_panel(
-        *call.mask, call.op.rate, block, row, keys,
-        [&](std::int64_t of) {
-          return call.elements.row(sample, unit % sizes.heads, block.first + of);
-        },
-        own.keep_rows, own.keep);
+    keep_factors_of_panel(call, unit, block, row, keys, own.keep_rows, own.keep);
     for (std::int64_t s = keys.begin; s < keys.end; ++s) {
       S* of_key = scores + s * query_block;
       const S* keep = own.keep + (s - keys.begin) * queries;

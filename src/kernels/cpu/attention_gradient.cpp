@@ -82,19 +82,12 @@ void gradients_of_panel(const Call<T>& call, std::int64_t unit, const QueryBlock
                         std::int64_t row, const GradientScratch<T>& own) {
   using S = Sum<T>;
   constexpr std::int64_t queries = panel_columns<S>;
-  const AttentionSizes& sizes = call.sizes;
   const PanelKeys keys = block.template keys_of_panel<S>(row);
   hide_unseen(block, row, keys, own.kept_probabilities);
   S means[queries], lse[queries];
   sums_of_rows(call, unit, block, row, means, lse);
   if (call.mask) {
-    const std::uint64_t sample = global_sample(call.op.window, unit / sizes.heads);
-    keep_factors_of_panel(
-        *call.mask, call.op.rate, block, row, keys,
-        [&](std::int64_t of) {
-          return call.elements.row(sample, unit % sizes.heads, block.first + of);
-        },
-        own.keep_rows, own.keep);
+    keep_factors_of_panel(call, unit, block, row, keys, own.keep_rows, own.keep);
   }
   for (std::int64_t s = keys.begin; s < keys.end; ++s) {
     S* kept = own.kept_probabilities + s * query_block + row;

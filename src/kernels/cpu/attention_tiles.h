@@ -145,18 +145,21 @@ void clear_unseen(const QueryBlock& block, std::int64_t row, const PanelKeys& ke
     std::fill_n(values + s * query_block + row, panel_columns<T>, T{0});
 }
 
-/// Factors of dropout for the keys that a panel of queries sees, as their scores lie: `factors`
-/// (keys, panel). element_of(row) numbers the first key of a query.
-template <class T, class ElementOf>
-void keep_factors_of_panel(const DropoutMask& mask, double rate, const QueryBlock& block,
-                           std::int64_t row, const PanelKeys& keys, ElementOf&& element_of, T* rows,
-                           T* factors) {
-  constexpr std::int64_t queries = panel_columns<T>;
+/// Factors of dropout for the keys that a panel of queries of a head sees, as their scores lie:
+/// `factors` (keys, panel), by way of `rows` (panel, keys).
+template <class Call, class T>
+void keep_factors_of_panel(const Call& call, std::int64_t unit, const QueryBlock& block,
+                           std::int64_t row, const PanelKeys& keys, T* rows, T* factors) {
   const std::int64_t count = keys.end - keys.begin;
-  for (std::int64_t q = 0; q < std::min(queries, block.rows - row); ++q)
-    keep_factors(mask, element_of(row + q) + static_cast<std::uint64_t>(keys.begin), count,
-                 static_cast<T>(1 / (1 - rate)), rows + q * count);
-  pack_panels(rows, 1, count, count, std::min(queries, block.rows - row), T{1}, factors);
+  const std::int64_t queries = std::min(panel_columns<T>, block.rows - row);
+  const std::uint64_t sample = global_sample(call.op.window, unit / call.sizes.heads);
+  for (std::int64_t q = 0; q < queries; ++q) {
+    const std::uint64_t first =
+        call.elements.row(sample, unit % call.sizes.heads, block.first + row + q);
+    keep_factors(*call.mask, first + static_cast<std::uint64_t>(keys.begin), count,
+                 static_cast<T>(1 / (1 - call.op.rate)), rows + q * count);
+  }
+  pack_panels(rows, 1, count, count, queries, T{1}, factors);
 }
 
 /// fetch(data, count) for the rows [first, first + rows) of a head in qkv, and below in y. Pieces

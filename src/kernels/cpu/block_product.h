@@ -34,9 +34,9 @@ inline constexpr bool copies_rows = true;
 
 /// Columns of a whole panel, and its elements.
 template <class T>
-inline constexpr std::int64_t block_columns = block_tile_vectors * TileSimd<T>::lanes;
+inline constexpr std::int64_t block_columns = block_tile_vectors* TileSimd<T>::lanes;
 template <class T>
-inline constexpr std::int64_t block_panel_elements = block_inner * block_columns<T>;
+inline constexpr std::int64_t block_panel_elements = block_inner* block_columns<T>;
 
 /// Panels that are packed at once. Copied rows stay in the cache meanwhile, so that eight panels
 /// read whole lines and pages of b; where rows are not copied one is packed while they pass.
@@ -45,19 +45,24 @@ inline constexpr std::int64_t block_group = copies_rows ? 8 : 1;
 /// Rows that pass under panels before the next ones: of them what a product of `block_inner` reads
 /// stays in a second-level cache, of which strips fill half of 512 KiB.
 template <class T>
-inline constexpr std::int64_t block_rows =
-    copies_rows ? 43 * block_tile_rows * 4 / static_cast<std::int64_t>(sizeof(T)) : 1536;
+inline constexpr std::int64_t block_rows = copies_rows ? 43 * block_tile_rows * 4 /
+                                                             static_cast<std::int64_t>(sizeof(T))
+                                                       : 1536;
 
-/// Scratch of one thread: packed panels; strips of copied rows, each of `block_strip_elements`, and
-/// a vector that the last one is written beyond its end.
-template <class T>
-inline constexpr std::int64_t block_group_elements = block_group * block_panel_elements<T>;
+/// Scratch of one thread for a product, in elements: packed panels; and strips of copied rows, each
+/// of `block_strip_elements`, with a vector that the last one is written beyond its end.
 inline constexpr std::int64_t block_strip_elements = block_tile_rows * block_inner;
 template <class T>
-inline constexpr std::int64_t block_strips_elements =
-    copies_rows ? (block_rows<T> + block_tile_rows - 1) / block_tile_rows * block_strip_elements +
-                      TileSimd<T>::lanes
-                : 0;
+std::int64_t block_panels_elements(const ContractSizes& sizes) {
+  const std::int64_t panels = (sizes.n + block_columns<T> - 1) / block_columns<T>;
+  return std::min(block_group, panels) * block_panel_elements<T>;
+}
+template <class T>
+std::int64_t block_strips_elements(const ContractSizes& sizes) {
+  if (!copies_rows) return 0;
+  const std::int64_t rows = std::min(block_rows<T>, sizes.m);
+  return (rows + block_tile_rows - 1) / block_tile_rows * block_strip_elements + TileSimd<T>::lanes;
+}
 
 /// A window of a product: rows and columns of out (m, n), and what it sums over, which is all that
 /// `sizes` tells.
@@ -68,7 +73,7 @@ struct BlockProduct {
   ContractSizes sizes;
   Range rows, columns;
   bool accumulate;
-  T *panels, *strips;  // scratch of block_group_elements and block_strips_elements
+  T *panels, *strips;  // scratch of block_panels_elements and block_strips_elements
 
   bool is_a_transposed() const { return sizes.a_row_stride == 1 && sizes.a_inner_stride != 1; }
 };

@@ -59,13 +59,15 @@ template <class T>
 void multiply(const T* a, const T* b, const ContractSizes& s, bool accumulate, int threads,
               std::byte* memory, T* out) {
   Scratch scratch(memory);
-  T* const panels = scratch.take<T>(threads * block_group_elements<T>);
-  T* const strips = scratch.take<T>(threads * block_strips_elements<T>);
+  const std::int64_t of_panels = block_panels_elements<T>(s),
+                     of_strips = block_strips_elements<T>(s);
+  T* const panels = scratch.take<T>(threads * of_panels);
+  T* const strips = scratch.take<T>(threads * of_strips);
   const BlockProduct<T> whole{a, b, out, s, {0, s.m}, {0, s.n}, accumulate, panels, strips};
   const int parts = team_size(threads, s.m * s.n * s.k / multiplications);
   const auto compute = [&](BlockProduct<T> own, int part) {
-    own.panels = panels + part * block_group_elements<T>;
-    own.strips = strips + part * block_strips_elements<T>;
+    own.panels = panels + part * of_panels;
+    own.strips = strips + part * of_strips;
     multiply_block(own);
   };
   if (!has_second_sum<T>(s))
@@ -106,8 +108,8 @@ std::int64_t workspace_bytes(const op::Contract& op, const Problem& problem) {
   const ContractSizes sizes = contract_sizes(op, problem.shapes);
   const auto bytes = [&]<class T>(As<T>) {
     Scratch scratch(nullptr);
-    scratch.take<T>(problem.threads * block_group_elements<T>);
-    scratch.take<T>(problem.threads * block_strips_elements<T>);
+    scratch.take<T>(problem.threads * block_panels_elements<T>(sizes));
+    scratch.take<T>(problem.threads * block_strips_elements<T>(sizes));
     if (has_second_sum<T>(sizes)) scratch.take<T>(sizes.m * sizes.n);
     return scratch.used_bytes();
   };
