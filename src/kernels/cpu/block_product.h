@@ -34,9 +34,9 @@ inline constexpr bool copies_rows = true;
 
 /// Columns of a whole panel, and its elements.
 template <class T>
-inline constexpr std::int64_t block_columns = block_tile_vectors* TileSimd<T>::lanes;
+inline constexpr std::int64_t block_columns = block_tile_vectors * TileSimd<T>::lanes;
 template <class T>
-inline constexpr std::int64_t block_panel_elements = block_inner* block_columns<T>;
+inline constexpr std::int64_t block_panel_elements = block_inner * block_columns<T>;
 
 /// Panels that are packed at once. Copied rows stay in the cache meanwhile, so that eight panels
 /// read whole lines and pages of b; where rows are not copied one is packed while they pass.
@@ -45,9 +45,8 @@ inline constexpr std::int64_t block_group = copies_rows ? 8 : 1;
 /// Rows that pass under panels before the next ones: of them what a product of `block_inner` reads
 /// stays in a second-level cache, of which strips fill half of 512 KiB.
 template <class T>
-inline constexpr std::int64_t block_rows = copies_rows ? 43 * block_tile_rows * 4 /
-                                                             static_cast<std::int64_t>(sizeof(T))
-                                                       : 1536;
+inline constexpr std::int64_t block_rows =
+    copies_rows ? 43 * block_tile_rows * 4 / static_cast<std::int64_t>(sizeof(T)) : 1536;
 
 /// Scratch of one thread for a product, in elements: packed panels; and strips of copied rows, each
 /// of `block_strip_elements`, with a vector that the last one is written beyond its end.
