@@ -16,6 +16,8 @@ struct ContractSizes {
   std::int64_t b_inner_stride, b_column_stride;
   std::int64_t count;
 
+  /// True if rows of op(a) lie beside each other, and their elements do not.
+  bool is_a_transposed() const { return a_row_stride == 1 && a_inner_stride != 1; }
   /// multiply(a, b, out) for the operands of each product.
   template <class A, class B, class Out, class Multiply>
   void for_each_product(A* a, B* b, Out* out, const Multiply& multiply) const {

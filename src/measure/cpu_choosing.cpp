@@ -147,7 +147,7 @@ std::vector<machine::KernelTable::Line> time_kernels(
   constexpr double most_each_s = 0.06, rate_s = 0.05, share = 0.6;
   const double each_s = std::min(
       most_each_s, share * seconds / static_cast<double>(std::max<std::size_t>(contenders, 1)));
-  // Six calls at least.
+  // A problem is cut so that a call takes a sixth of that.
   const double rate = contenders == 0 ? 0
                                       : measure_gemm_flops_per_s(problems.front().dtype,
                                                                  problems.front().threads, rate_s);

@@ -113,7 +113,7 @@ std::vector<double> KernelBench::measure_all_s(double seconds_each) {
     const double best = *std::ranges::min_element(least);
     bool has_measured = false;
     for (std::size_t i = 0; i < count; ++i) {
-      if (spent[i] >= seconds_each) continue;
+      if (turn > 0 && spent[i] >= seconds_each) continue;
       if (turn >= least_turns && least[i] > far_slower * best) continue;
       const double begin = now_s();
       for (int n = 0; n < calls[i]; ++n) call(runs_[i]);

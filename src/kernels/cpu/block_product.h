@@ -53,14 +53,13 @@ inline constexpr std::int64_t block_rows =
 inline constexpr std::int64_t block_strip_elements = block_tile_rows * block_inner;
 template <class T>
 std::int64_t block_panels_elements(const ContractSizes& sizes) {
-  const std::int64_t panels = (sizes.n + block_columns<T> - 1) / block_columns<T>;
-  return std::min(block_group, panels) * block_panel_elements<T>;
+  return std::min(block_group, ceil_divide(sizes.n, block_columns<T>)) * block_panel_elements<T>;
 }
 template <class T>
 std::int64_t block_strips_elements(const ContractSizes& sizes) {
   if (!copies_rows) return 0;
-  const std::int64_t rows = std::min(block_rows<T>, sizes.m);
-  return (rows + block_tile_rows - 1) / block_tile_rows * block_strip_elements + TileSimd<T>::lanes;
+  const std::int64_t strips = ceil_divide(std::min(block_rows<T>, sizes.m), block_tile_rows);
+  return strips * block_strip_elements + TileSimd<T>::lanes;
 }
 
 /// A window of a product: rows and columns of out (m, n), and what it sums over, which is all that
@@ -73,8 +72,6 @@ struct BlockProduct {
   Range rows, columns;
   bool accumulate;
   T *panels, *strips;  // scratch of block_panels_elements and block_strips_elements
-
-  bool is_a_transposed() const { return sizes.a_row_stride == 1 && sizes.a_inner_stride != 1; }
 };
 
 /// Packs element (inner, column) of b, at b[inner * inner_stride + column * column_stride], to
@@ -268,20 +265,17 @@ FetchWalk<T> walk_to_next_panel(const BlockProduct<T>& of, const PanelTask<T>& t
                           ? FetchWalk<T>{at, s.b_inner_stride, columns, rows, 0}
                           : FetchWalk<T>{at, s.b_column_stride, rows, columns, 0};
   if (rows <= 0) walk.rows = 0;
-  const auto parts_of = [](std::int64_t count, std::int64_t size) {
-    return (count + size - 1) / size;
-  };
-  const std::int64_t tiles = parts_of(task.rows.last - task.rows.first, block_tile_rows);
+  const std::int64_t tiles = ceil_divide(task.rows.last - task.rows.first, block_tile_rows);
   const std::int64_t lines =
-      walk.rows * parts_of(walk.length * static_cast<std::int64_t>(sizeof(T)), 64);
+      walk.rows * ceil_divide(walk.length * static_cast<std::int64_t>(sizeof(T)), 64);
   walk.lines_at_once =
-      parts_of(lines, std::max<std::int64_t>(1, tiles * parts_of(inner_count, lanes)));
+      ceil_divide(lines, std::max<std::int64_t>(1, tiles * ceil_divide(inner_count, lanes)));
   return walk;
 }
 
-/// One panel, `vectors` vectors wide. What is asked for meanwhile: the next rows of out where it is
-/// first written or the panel is narrow; where rows lie in the matrix the next panel of b, and with
-/// the first panel of these rows the next rows of a, which later panels find in a cache.
+/// One panel, `vectors` vectors wide. What is asked for meanwhile: the next rows of out. Where rows
+/// lie in the matrix, those only where they are first written, the next panel of b, and with the
+/// first panel of these rows the next rows of a, which later panels find in a cache.
 template <class T, int vectors, RowsIn rows_in>
 void multiply_panel(const BlockProduct<T>& of, PanelTask<T> task) {
   if constexpr (rows_in == RowsIn::strip) {
@@ -315,7 +309,7 @@ void pack_strips(const BlockProduct<T>& of, Range inner, Range rows) {
     const std::int64_t present = std::min(block_tile_rows, rows.last - row);
     const bool has_surplus = row + padded <= s.m;
     std::int64_t i = 0;
-    if (has_surplus && of.is_a_transposed()) {
+    if (has_surplus && s.is_a_transposed()) {
       for (; i < count; ++i)
         for (std::int64_t r = 0; r < padded; r += lanes)
           Simd<T>::store(Simd<T>::load(from + i * s.a_inner_stride + r),
@@ -355,7 +349,7 @@ void pack_group(const BlockProduct<T>& of, Range inner, std::int64_t first) {
     const std::int64_t column = packed * block_columns<T>;
     const std::int64_t present = std::min(block_columns<T>, last - first - column);
     with_constant<block_tile_vectors>(
-        (present + lanes - 1) / lanes, [&]<int vectors>(std::integral_constant<int, vectors>) {
+        ceil_divide(present, lanes), [&]<int vectors>(std::integral_constant<int, vectors>) {
           pack_block<T, vectors>(from + column * s.b_column_stride, s.b_inner_stride,
                                  s.b_column_stride, count, present,
                                  of.panels + packed * block_panel_elements<T>);
@@ -375,11 +369,11 @@ void multiply_rows(const BlockProduct<T>& of, Range inner, Range rows) {
     const PanelTask<T> task{inner, rows, column, of.panels + place * block_panel_elements<T>,
                             FetchWalk<T>{}};
     const std::int64_t vectors =
-        (std::min(block_columns<T>, of.columns.last - column) + lanes - 1) / lanes;
+        ceil_divide(std::min(block_columns<T>, of.columns.last - column), lanes);
     with_constant<block_tile_vectors>(vectors, [&]<int count>(std::integral_constant<int, count>) {
       if constexpr (copies_rows)
         multiply_panel<T, count, RowsIn::strip>(of, task);
-      else if (of.is_a_transposed())
+      else if (of.sizes.is_a_transposed())
         multiply_panel<T, count, RowsIn::transposed>(of, task);
       else
         multiply_panel<T, count, RowsIn::matrix>(of, task);
@@ -391,12 +385,9 @@ void multiply_rows(const BlockProduct<T>& of, Range inner, Range rows) {
 /// depends on k alone.
 template <class T>
 void multiply_block(const BlockProduct<T>& of) {
-  const auto parts_of = [](std::int64_t count, std::int64_t size) {
-    return static_cast<int>((count + size - 1) / size);
-  };
   const std::int64_t num_rows = of.rows.last - of.rows.first;
-  const int row_blocks = parts_of(num_rows, block_rows<T>);
-  const int inner_blocks = parts_of(of.sizes.k, block_inner);
+  const auto row_blocks = static_cast<int>(ceil_divide(num_rows, block_rows<T>));
+  const auto inner_blocks = static_cast<int>(ceil_divide(of.sizes.k, block_inner));
   for (int row_block = 0; row_block < row_blocks; ++row_block) {
     const Range rows = range_of(row_block, row_blocks, num_rows, block_tile_rows);
     for (int block = 0; block < inner_blocks; ++block)

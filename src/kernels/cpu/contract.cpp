@@ -21,13 +21,9 @@ constexpr std::int64_t multiplications = 64;
 /// has hardly a tile's work. So it is with any number of threads, for the same bits.
 constexpr std::int64_t most_second_bytes = std::int64_t{1} << 20, least_inner = 256;
 
-bool is_transposed(const ContractSizes& s) {
-  return s.a_row_stride == 1 && s.m > 1;
-}
-
 template <class T>
 bool has_second_sum(const ContractSizes& s) {
-  return is_transposed(s) && s.k >= least_inner &&
+  return s.is_a_transposed() && s.k >= least_inner &&
          s.m * s.n * static_cast<std::int64_t>(sizeof(T)) <= most_second_bytes;
 }
 
@@ -35,7 +31,7 @@ bool has_second_sum(const ContractSizes& s) {
 template <class T>
 BlockProduct<T> window_of(BlockProduct<T> whole, int part, int parts) {
   const ContractSizes& s = whole.sizes;
-  if (s.n > (is_transposed(s) ? s.m : 4 * s.m))
+  if (s.n > (s.is_a_transposed() ? s.m : 4 * s.m))
     whole.columns = range_of(part, parts, s.n, block_columns<T>);
   else
     whole.rows = range_of(part, parts, s.m, block_tile_rows);

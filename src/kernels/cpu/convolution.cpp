@@ -14,15 +14,11 @@
 namespace fourfold::kernels::cpu {
 namespace {
 
-// As in contract.cpp: a block of patches stays in the second-level cache, a panel in the first.
+// A block of patches stays in the second-level cache, a panel in the first.
 constexpr std::int64_t rows_at_once = 96;
 constexpr std::int64_t inner_at_once = 256;
 /// Panels that a block of patches serves before it is written out again.
 constexpr std::int64_t panels_at_once = 8;
-
-std::int64_t ceil_divide(std::int64_t count, std::int64_t size) {
-  return (count + size - 1) / size;
-}
 
 /// body(tap, first channel, count, offset of it) for `count` elements of a row of patches from
 /// `element` on, cut where a tap ends.

@@ -32,9 +32,14 @@ struct Range {
   std::int64_t first, last;
 };
 
+/// How many pieces of a size `count` is cut into, the last of which may be shorter.
+inline std::int64_t ceil_divide(std::int64_t count, std::int64_t size) {
+  return (count + size - 1) / size;
+}
+
 /// The part-th of `parts` even ranges of [0, count), cut at multiples of `grain`.
 inline Range range_of(int part, int parts, std::int64_t count, std::int64_t grain) {
-  const std::int64_t grains = (count + grain - 1) / grain;
+  const std::int64_t grains = ceil_divide(count, grain);
   const auto cut = [&](int index) { return std::min(count, grains * index / parts * grain); };
   return {cut(part), cut(part + 1)};
 }
