@@ -13,6 +13,10 @@ BuildInfo build_info() {
           FOURFOLD_BUILD_TYPE, FOURFOLD_FLAGS, FOURFOLD_SANITIZERS};
 }
 
+NamedVersions product_libraries() {
+  return kernels::cpu::product_libraries();
+}
+
 NamedVersions library_versions() {
   NamedVersions result = kernels::cpu::library_versions();
   result.emplace_back("MPI", comm::mpi_library());

@@ -20,6 +20,8 @@ struct BuildInfo {
 BuildInfo build_info();
 
 using NamedVersions = std::vector<std::pair<std::string, std::string>>;
+/// Those that the CPU's kernels take products from, as they are loaded.
+NamedVersions product_libraries();
 /// The version of every library: of those under the kernels and of MPI as they are loaded, of the
 /// others as they were at build time. Starts nothing.
 NamedVersions library_versions();

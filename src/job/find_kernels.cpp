@@ -60,8 +60,8 @@ std::string machine_of_kernels(const Job& job) {
     return machine;
   }
   machine += format(", {} cores", host_facts().cores_online);
-  for (const auto& [name, version] : library_versions())
-    if (name == "OpenBLAS" || name == "oneDNN") machine += format(", {} {}", name, version);
+  for (const auto& [name, version] : product_libraries())
+    machine += format(", {} {}", name, version);
   for (const std::string& name : kernels::cpu::contract_implementations(DType::f32))
     machine += format(", {}", name);
   return machine;

@@ -18,8 +18,7 @@ std::string machine_in_words(DType dtype, int threads) {
   std::string text = format("{}, {} cores, {} products on {} threads", host.cpu_model,
                             host.cores_online, to_string(dtype), threads);
   if (host.cpu_limit) text += format(", limited to {} cores", *host.cpu_limit);
-  for (const auto& [name, version] : library_versions())
-    if (name == "OpenBLAS" || name == "oneDNN") text += format(", {} {}", name, version);
+  for (const auto& [name, version] : product_libraries()) text += format(", {} {}", name, version);
   return text;
 }
 

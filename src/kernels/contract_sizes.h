@@ -1,6 +1,7 @@
 // A contract of tensors seen as products of matrices: m, n, k and where elements lie.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "op/table.h"
@@ -18,6 +19,9 @@ struct ContractSizes {
 
   /// True if rows of op(a) lie beside each other, and their elements do not.
   bool is_a_transposed() const { return a_row_stride == 1 && a_inner_stride != 1; }
+  /// Elements between rows of a and of b as they are stored: the leading dimension of a BLAS.
+  std::int64_t a_stride() const { return std::max(a_row_stride, a_inner_stride); }
+  std::int64_t b_stride() const { return std::max(b_inner_stride, b_column_stride); }
   /// multiply(a, b, out) for the operands of each product.
   template <class A, class B, class Out, class Multiply>
   void for_each_product(A* a, B* b, Out* out, const Multiply& multiply) const {

@@ -50,7 +50,7 @@ Run prepare(const Problem& problem);
 }  // namespace reference
 
 namespace cpu {
-/// The kernel that `implementation` names: "reference", "vector" (own loops), "openblas", "onednn".
+/// The kernel that `implementation` names: "reference", "vector" (own loops), "openblas", ...
 /// f32, f64, and bf16 storage with sums in f32. Throws InternalError when there is no such
 /// implementation of the op.
 Run prepare(std::string_view implementation, const Problem& problem);

@@ -40,9 +40,8 @@ Row host_row(const job::Job& job, const HostFacts& host, std::size_t ranks_here)
 
 Row libraries_row(const rundir::JobFacts& facts) {
   std::string text;
-  for (const auto& [name, version] : job::library_versions())
-    if (name == "OpenBLAS" || name == "oneDNN")
-      text += format("{}{} {}", text.empty() ? "" : "; ", name, version);
+  for (const auto& [name, version] : job::product_libraries())
+    text += format("{}{} {}", text.empty() ? "" : "; ", name, version);
   if (!facts.mpi.empty()) text += "; " + facts.mpi;
   return {"libraries", text};
 }

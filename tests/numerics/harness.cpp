@@ -384,12 +384,9 @@ std::vector<Backend> backends_of(const op::Op& op) {
         backends.push_back({"vector", dtype, threads});
   if (std::holds_alternative<op::Contract>(op)) {
     for (const int threads : {1, 2}) {
-      backends.push_back({"openblas", DType::f32, threads});
-      backends.push_back({"openblas", DType::f64, threads});
-      backends.push_back({"openblas", DType::bf16, threads});
-      backends.push_back({"onednn", DType::f32, threads});
-      backends.push_back({"onednn_sgemm", DType::f32, threads});
-      backends.push_back({"onednn", DType::bf16, threads});
+      for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
+        for (const std::string& library : kernels::cpu::contract_libraries(dtype))
+          backends.push_back({library, dtype, threads});
     }
   } else if (op::work_class(op) == op::WorkClass::product && !op::product_of(op)) {
     for (const int threads : {1, 2}) {

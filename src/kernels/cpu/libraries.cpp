@@ -1,16 +1,24 @@
 #include "kernels/cpu/libraries.h"
 
 #include "base/format.h"
+#include "kernels/cpu/blas_libraries.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/openblas.h"
 
 namespace fourfold::kernels::cpu {
 
-std::vector<std::pair<std::string, std::string>> library_versions() {
+NamedVersions product_libraries() {
+  NamedVersions result;
+  for (const BlasLibrary& library : blas_libraries())
+    result.emplace_back(library.name, library.version());
+  result.emplace_back("oneDNN", onednn::version());
+  return result;
+}
+
+NamedVersions library_versions() {
+  NamedVersions result = product_libraries();
   // _OPENMP is the month of the specification.
-  return {{"OpenBLAS", openblas::version()},
-          {"oneDNN", onednn::version()},
-          {"OpenMP", format("{}-{:02}", _OPENMP / 100, _OPENMP % 100)}};
+  result.emplace_back("OpenMP", format("{}-{:02}", _OPENMP / 100, _OPENMP % 100));
+  return result;
 }
 
 bool has_bf16_products() {

@@ -7,8 +7,11 @@
 
 namespace fourfold::kernels::cpu {
 
-/// Names and versions of the libraries under the kernels, as they are loaded.
-std::vector<std::pair<std::string, std::string>> library_versions();
+using NamedVersions = std::vector<std::pair<std::string, std::string>>;
+/// Names and versions, as they are loaded, of the libraries that kernels take products from.
+NamedVersions product_libraries();
+/// The same of all libraries under the kernels.
+NamedVersions library_versions();
 
 /// True if this CPU has instructions for products in bf16 that the kernels use. Elsewhere bf16 is
 /// computed in float32 and saves memory alone.

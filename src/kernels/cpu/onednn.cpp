@@ -56,6 +56,29 @@ dnnl::primitive_attr attributes_of(bool accumulate) {
   return attributes;
 }
 
+/// What a primitive is to do, which oneDNN 3 describes in one step and oneDNN 2 in two.
+template <class Primitive, class... Of>
+typename Primitive::primitive_desc describe_as(const dnnl::engine& engine,
+                                               const dnnl::primitive_attr& attributes,
+                                               const Of&... of) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, of..., attributes};
+#else
+  return {typename Primitive::desc(of...), attributes, engine};
+#endif
+}
+/// The same of a gradient, which is told what the forward primitive does.
+template <class Primitive, class Forward, class... Of>
+typename Primitive::primitive_desc describe_gradient_as(const dnnl::engine& engine,
+                                                        const dnnl::primitive_attr& attributes,
+                                                        const Forward& forward, const Of&... of) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, of..., forward, attributes};
+#else
+  return {typename Primitive::desc(of...), attributes, engine, forward};
+#endif
+}
+
 // --- contract
 
 memory::desc description_of(const MatrixForm& form) {
@@ -65,8 +88,8 @@ memory::desc description_of(const MatrixForm& form) {
 Primitive describe(const MatrixForm& a, const MatrixForm& b, const MatrixForm& out,
                    bool accumulate) {
   const dnnl::engine engine = cpu_engine();
-  const dnnl::matmul::desc product(description_of(a), description_of(b), description_of(out));
-  return {engine, dnnl::matmul::primitive_desc(product, attributes_of(accumulate), engine)};
+  return {engine, describe_as<dnnl::matmul>(engine, attributes_of(accumulate), description_of(a),
+                                            description_of(b), description_of(out))};
 }
 
 Primitive describe(const op::Contract& op, const Problem& problem) {
@@ -226,10 +249,9 @@ constexpr auto algorithm = dnnl::algorithm::convolution_direct;
 
 dnnl::convolution_forward::primitive_desc forward_of(const ConvolutionForms& of,
                                                      const dnnl::engine& engine) {
-  return {{dnnl::prop_kind::forward_training, algorithm, of.x, of.weight, of.y, of.strides,
-           of.padding, of.padding},
-          attributes_of(false),
-          engine};
+  return describe_as<dnnl::convolution_forward>(
+      engine, attributes_of(false), dnnl::prop_kind::forward_training, algorithm, of.x, of.weight,
+      of.y, of.strides, of.padding, of.padding);
 }
 
 dnnl::convolution_forward::primitive_desc describe(const op::Convolution&,
@@ -240,18 +262,16 @@ dnnl::convolution_forward::primitive_desc describe(const op::Convolution&,
 dnnl::convolution_backward_data::primitive_desc describe(const op::ConvolutionGradient&,
                                                          const ConvolutionForms& of,
                                                          const dnnl::engine& engine) {
-  return {{algorithm, of.x, of.weight, of.y, of.strides, of.padding, of.padding},
-          attributes_of(false),
-          engine,
-          forward_of(of, engine)};
+  return describe_gradient_as<dnnl::convolution_backward_data>(
+      engine, attributes_of(false), forward_of(of, engine), algorithm, of.x, of.weight, of.y,
+      of.strides, of.padding, of.padding);
 }
 dnnl::convolution_backward_weights::primitive_desc describe(const op::ConvolutionWeightGradient&,
                                                             const ConvolutionForms& of,
                                                             const dnnl::engine& engine) {
-  return {{algorithm, of.x, of.weight_grad, of.y, of.strides, of.padding, of.padding},
-          attributes_of(false),
-          engine,
-          forward_of(of, engine)};
+  return describe_gradient_as<dnnl::convolution_backward_weights>(
+      engine, attributes_of(false), forward_of(of, engine), algorithm, of.x, of.weight_grad, of.y,
+      of.strides, of.padding, of.padding);
 }
 
 /// Reads operand 0 and the weight, operand 1, and writes operand 2.
@@ -372,14 +392,12 @@ Run prepare_sgemm(const op::Contract& op, const Problem& problem) {
           transpose_b = op.transpose_b ? 'T' : 'N', keep = op.accumulate ? 1.F : 0.F,
           threads = problem.threads](Tensors operands, Workspace) {
     use_threads(threads);
-    const std::int64_t a_stride = std::max(sizes.a_row_stride, sizes.a_inner_stride);
-    const std::int64_t b_stride = std::max(sizes.b_inner_stride, sizes.b_column_stride);
     sizes.for_each_product(
         operands[0].as<float>(), operands[1].as<float>(), operands[2].as<float>(),
         [&](const float* a, const float* b, float* out) {
           const dnnl_status_t status =
-              dnnl_sgemm(transpose_a, transpose_b, sizes.m, sizes.n, sizes.k, 1, a, a_stride, b,
-                         b_stride, keep, out, sizes.n);
+              dnnl_sgemm(transpose_a, transpose_b, sizes.m, sizes.n, sizes.k, 1, a,
+                         sizes.a_stride(), b, sizes.b_stride(), keep, out, sizes.n);
           require(status == dnnl_success, "oneDNN computes a product of matrices");
         });
   };

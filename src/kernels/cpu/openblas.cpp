@@ -5,6 +5,7 @@
 #include <cblas.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/format.h"
@@ -15,44 +16,41 @@
 namespace fourfold::kernels::cpu::openblas {
 namespace {
 
-/// Arguments of a row-major GEMM.
-struct Gemm {
-  CBLAS_TRANSPOSE transpose_a, transpose_b;
-  int m, n, k, a_stride, b_stride;
-};
-
 int narrow(std::int64_t size) {
-  require(size <= std::numeric_limits<int>::max(), "OpenBLAS's sizes are below 2^31");
   return static_cast<int>(size);
 }
 
-void multiply(const Gemm& g, const float* a, const float* b, float beta, float* out) {
-  cblas_sgemm(CblasRowMajor, g.transpose_a, g.transpose_b, g.m, g.n, g.k, 1, a, g.a_stride, b,
-              g.b_stride, beta, out, g.n);
+/// How the operands of a row-major product are stored.
+struct Layout {
+  CBLAS_TRANSPOSE a, b;
+};
+
+void multiply(Layout of, const ContractSizes& s, const float* a, const float* b, float beta,
+              float* out) {
+  cblas_sgemm(CblasRowMajor, of.a, of.b, narrow(s.m), narrow(s.n), narrow(s.k), 1, a,
+              narrow(s.a_stride()), b, narrow(s.b_stride()), beta, out, narrow(s.n));
 }
-void multiply(const Gemm& g, const double* a, const double* b, double beta, double* out) {
-  cblas_dgemm(CblasRowMajor, g.transpose_a, g.transpose_b, g.m, g.n, g.k, 1, a, g.a_stride, b,
-              g.b_stride, beta, out, g.n);
+void multiply(Layout of, const ContractSizes& s, const double* a, const double* b, double beta,
+              double* out) {
+  cblas_dgemm(CblasRowMajor, of.a, of.b, narrow(s.m), narrow(s.n), narrow(s.k), 1, a,
+              narrow(s.a_stride()), b, narrow(s.b_stride()), beta, out, narrow(s.n));
 }
 
 }  // namespace
 
 Run prepare(const op::Contract& op, const Problem& problem) {
+  const Layout layout = {op.transpose_a ? CblasTrans : CblasNoTrans,
+                         op.transpose_b ? CblasTrans : CblasNoTrans};
   const ContractSizes sizes = contract_sizes(op, problem.shapes);
-  const Gemm gemm{op.transpose_a ? CblasTrans : CblasNoTrans,
-                  op.transpose_b ? CblasTrans : CblasNoTrans,
-                  narrow(sizes.m),
-                  narrow(sizes.n),
-                  narrow(sizes.k),
-                  narrow(op.transpose_a ? sizes.a_inner_stride : sizes.a_row_stride),
-                  narrow(op.transpose_b ? sizes.b_column_stride : sizes.b_inner_stride)};
+  require(std::max({sizes.m, sizes.n, sizes.k}) <= std::numeric_limits<int>::max(),
+          "OpenBLAS's sizes are below 2^31");
   return for_float(problem.dtype, [&]<class T>(As<T>) -> Run {
-    return [gemm, sizes, beta = static_cast<T>(op.accumulate ? 1 : 0), threads = problem.threads](
+    return [layout, sizes, beta = static_cast<T>(op.accumulate ? 1 : 0), threads = problem.threads](
                Tensors operands, Workspace) {
       if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
       sizes.for_each_product(
           operands[0].as<T>(), operands[1].as<T>(), operands[2].as<T>(),
-          [&](const T* a, const T* b, T* out) { multiply(gemm, a, b, beta, out); });
+          [&](const T* a, const T* b, T* out) { multiply(layout, sizes, a, b, beta, out); });
     };
   });
 }

@@ -33,7 +33,7 @@ struct Range {
 };
 
 /// How many pieces of a size `count` is cut into, the last of which may be shorter.
-inline std::int64_t ceil_divide(std::int64_t count, std::int64_t size) {
+constexpr std::int64_t ceil_divide(std::int64_t count, std::int64_t size) {
   return (count + size - 1) / size;
 }
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "kernels/cpu/attention_products.h"
+#include "kernels/cpu/blas_libraries.h"
 #include "kernels/cpu/libraries.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/winograd.h"
@@ -75,18 +76,24 @@ std::vector<machine::Choice> float_products_avx512() {
           product(DType::f32, "tn", any, any, any, "onednn")};
 }
 
-/// With AVX2. GFLOP/s on two Zen 3 cores, m = 768, n and k from {65, 128, 384, 512}; best of
-/// several runs on a busy machine:
-///   nn: oneDNN 115-178, own loops 109-169, OpenBLAS 65-152;   nt: 125-188, 136-165, 128-170
-///   tn (k = 768): OpenBLAS 157-175 where n >= 128, oneDNN 137-165, own loops 110-130
-/// Beyond 512 OpenBLAS is as good as any (within 5 %, mean over GPT-2 124M's shapes).
+/// With AVX2. GFLOP/s on two Zen 3 cores, operands from memory, all in turn call by call:
+///   m 512-1024, n and k 128-1024: nn own loops 108-146, oneDNN 96-137, OpenBLAS 77-124
+///                                 nt 113-144, 109-140, 78-120
+///   tn of 512-1024 tokens:        own loops 108-152, oneDNN 59-139, OpenBLAS 88-137
+///   m 2048, n and k 384-1536:     nn and nt oneDNN 143-163, own loops 137-155, OpenBLAS 134-136
+/// The shapes of an output layer are within 10 %.
 std::vector<machine::Choice> float_products_avx2() {
-  return {product(DType::f32, "nn", any, 512, 512, "onednn"),
-          product(DType::f32, "nt", any, 512, 512, "onednn")};
+  std::vector<machine::Choice> choices;
+  for (const char* layout : {"nn", "nt"}) {
+    choices.push_back(product(DType::f32, layout, 1024, 1536, 1536, "vector"));
+    choices.push_back(product(DType::f32, layout, any, 1536, 1536, "onednn"));
+  }
+  choices.push_back(product(DType::f32, "tn", 4096, 4096, 1024, "vector"));
+  return choices;
 }
 
-/// The same machine as float_products_avx2: own loops 66-87 and OpenBLAS 29-56 in nn and nt; 31-47
-/// and 53-73 in tn.
+/// The same machine, m = 768, n and k from {65, 128, 384, 512}: own loops 66-87 and OpenBLAS 29-56
+/// in nn and nt; 31-47 and 53-73 in tn.
 std::vector<machine::Choice> double_products() {
   return {product(DType::f64, "nn", any, 512, 512, "vector"),
           product(DType::f64, "nt", any, 512, 512, "vector")};
@@ -140,10 +147,12 @@ machine::Target target(int threads, std::vector<machine::Choice> measured) {
 }
 
 std::vector<std::string> contract_libraries(DType dtype) {
-  if (dtype == DType::f64) return {"openblas"};
   if (dtype == DType::bf16 && onednn::has_bf16()) return {"onednn"};
-  if (dtype == DType::bf16) return {"openblas", "onednn"};
-  return {"openblas", "onednn", "onednn_sgemm"};
+  std::vector<std::string> names;
+  for (const BlasLibrary& library : blas_libraries()) names.emplace_back(library.implementation);
+  if (dtype != DType::f64) names.emplace_back("onednn");
+  if (dtype == DType::f32) names.emplace_back("onednn_sgemm");
+  return names;
 }
 
 std::vector<std::string> contract_implementations(DType dtype) {
