@@ -1,5 +1,5 @@
 # Libraries of matrix products beside OpenBLAS and oneDNN, which kernels use where they are found: BLIS (its OpenMP build) and MKL
-# (of 2022 or later, on GNU's OpenMP). Adds each to fourfold_kernels; says in `other_blas` what there is.
+# (with the names that end in _64, on GNU's OpenMP). Adds each to fourfold_kernels; says in `other_blas` what there is.
 # OpenBLAS is linked before them: a BLAS's names that all three have are OpenBLAS's.
 set(other_blas "")
 
@@ -30,7 +30,7 @@ endif()
 option(FOURFOLD_MKL "Use MKL for products where pkg-config finds it" ON)
 pkg_check_modules(MKL QUIET mkl-dynamic-lp64-gomp)
 set(mkl_libraries "")
-if(FOURFOLD_MKL AND MKL_FOUND)
+if(FOURFOLD_MKL AND MKL_FOUND AND EXISTS ${MKL_INCLUDEDIR}/mkl_cblas_64.h)
   foreach(part intel_lp64 gnu_thread core)
     file(GLOB found ${MKL_LIBDIR}/libmkl_${part}.so ${MKL_LIBDIR}/libmkl_${part}.so.*)
     list(SUBLIST found 0 1 found)
