@@ -107,7 +107,7 @@ void scale_row(S factor, std::int64_t width, S* row) {
 }
 
 template <class T>
-void attend(const Call<T>& call, std::int64_t unit, const HeadScratch<T>& own) {
+void attend(const Call<T>& call, std::int64_t unit, std::int64_t next, const HeadScratch<T>& own) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
@@ -117,22 +117,25 @@ void attend(const Call<T>& call, std::int64_t unit, const HeadScratch<T>& own) {
   for (std::int64_t first = 0; first < sizes.time; first += query_block) {
     const QueryBlock block =
         query_block_at(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
-    fetch_qkv(call.qkv, sizes, unit + 1, first, block.rows, fetch<T>);
-    fetch_y(call.y, sizes, unit + 1, first, block.rows, fetch_to_write<T>);
+    const std::int64_t keys = block.keys - block.first_key;
+    const std::int64_t columns = padded_columns<S>(block.rows);
+    RowsAhead<T> ahead(sizes, next, first, block.rows,
+                       tile_count<S>(keys, columns) + tile_count<S>(block.rows, width));
+    ahead.of_qkv(call.qkv, false);
+    ahead.of_y(call.y, true);
     pack_panels(queries + first * stride, 1, stride, width, block.rows,
                 static_cast<S>(sizes.scale()), own.queries_transposed);
-    tile_product<S>(block.keys - block.first_key, padded_columns<S>(block.rows),
-                    block.template seen_keys<S>(width),
+    tile_product<S>(keys, columns, block.template seen_keys<S>(width),
                     {own.keys + block.first_key * width, width, 1},
                     {own.queries_transposed, width * panel_columns<S>}, false,
-                    own.scores + block.first_key * query_block, query_block);
+                    own.scores + block.first_key * query_block, query_block, ahead);
     for (std::int64_t row = 0; row < block.rows; row += panel_columns<S>)
       exponentials_of_panel(call, unit, block, row, own);
     write_rows(block.rows, width, call.y + sizes.y(unit) + first * sizes.y_stride(),
                sizes.y_stride(), own.rounded, [&](S* out, std::int64_t out_stride) {
                  tile_product<S>(block.rows, width, block.over_keys(), {own.scores, 1, query_block},
                                  {own.values, sizes.time * panel_columns<S>}, false, out,
-                                 out_stride);
+                                 out_stride, ahead);
                  for (std::int64_t row = 0; row < block.rows; ++row)
                    scale_row(own.inverse[row], width, out + row * out_stride);
                });
@@ -141,9 +144,10 @@ void attend(const Call<T>& call, std::int64_t unit, const HeadScratch<T>& own) {
 
 template <class T>
 void attention(const Call<T>& call, int threads, std::byte* workspace) {
-  for_heads<HeadScratch<T>>(
-      call.sizes, threads, workspace,
-      [&](std::int64_t unit, const HeadScratch<T>& own) { attend(call, unit, own); });
+  for_heads<HeadScratch<T>>(call.sizes, threads, workspace,
+                            [&](std::int64_t unit, std::int64_t next, const HeadScratch<T>& own) {
+                              attend(call, unit, next, own);
+                            });
 }
 
 }  // namespace

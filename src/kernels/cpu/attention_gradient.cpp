@@ -116,15 +116,15 @@ void gradients_of_panel(const Call<T>& call, std::int64_t unit, const QueryBlock
 /// Gives the keys [begin, end) and their values the terms of the block's queries.
 template <class T>
 void give_keys(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
-               const GradientScratch<T>& own, std::int64_t begin, std::int64_t end,
-               bool accumulate) {
+               const GradientScratch<T>& own, std::int64_t begin, std::int64_t end, bool accumulate,
+               RowsAhead<T>& ahead) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t width = sizes.width;
   const auto give = [&](const S* left, const S* panels, S* sums, std::int64_t stride) {
     tile_product<S>(
         end - begin, width, block.over_queries(begin), {left + begin * query_block, query_block, 1},
-        {panels, block.rows * panel_columns<S>}, accumulate, sums + begin * stride, stride);
+        {panels, block.rows * panel_columns<S>}, accumulate, sums + begin * stride, stride, ahead);
   };
   if constexpr (rounds_sums<T>) {
     give(own.score_gradients, own.query_panels_scaled, own.key_gradients, width);
@@ -141,7 +141,7 @@ void give_keys(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
 /// no later block has seen, it overwrites.
 template <class T>
 void add_block(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
-               const GradientScratch<T>& own, std::int64_t written) {
+               const GradientScratch<T>& own, std::int64_t written, RowsAhead<T>& ahead) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t stride = sizes.qkv_stride();
@@ -150,15 +150,16 @@ void add_block(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
                tile_product<S>(block.rows, sizes.width, block.over_keys(),
                                {own.score_gradients, 1, query_block},
                                {own.key_panels_scaled, sizes.time * panel_columns<S>}, false, out,
-                               out_stride);
+                               out_stride, ahead);
              });
   const std::int64_t border = std::min(written, block.keys);
-  give_keys(call, unit, block, own, block.first_key, border, false);
-  give_keys(call, unit, block, own, border, block.keys, true);
+  give_keys(call, unit, block, own, block.first_key, border, false, ahead);
+  give_keys(call, unit, block, own, border, block.keys, true, ahead);
 }
 
 template <class T>
-void differentiate(const Call<T>& call, std::int64_t unit, const GradientScratch<T>& own) {
+void differentiate(const Call<T>& call, std::int64_t unit, std::int64_t next,
+                   const GradientScratch<T>& own) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
@@ -173,10 +174,15 @@ void differentiate(const Call<T>& call, std::int64_t unit, const GradientScratch
        first -= query_block) {
     const QueryBlock block =
         query_block_at(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
-    fetch_qkv(call.qkv, sizes, unit + 1, first, block.rows, fetch<T>);
-    fetch_y(call.y, sizes, unit + 1, first, block.rows, fetch<T>);
-    fetch_y(call.y_grad, sizes, unit + 1, first, block.rows, fetch<T>);
-    fetch_qkv(call.qkv_grad, sizes, unit + 1, first, block.rows, fetch_to_write<T>);
+    const std::int64_t num_keys = block.keys - block.first_key;
+    const std::int64_t columns = padded_columns<S>(block.rows);
+    RowsAhead<T> ahead(sizes, next, first, block.rows,
+                       2 * tile_count<S>(num_keys, columns) + tile_count<S>(block.rows, width) +
+                           2 * tile_count<S>(num_keys, width));
+    ahead.of_qkv(call.qkv, false);
+    ahead.of_y(call.y, false);
+    ahead.of_y(call.y_grad, false);
+    ahead.of_qkv(call.qkv_grad, true);
     const T* y_grad = call.y_grad + sizes.y(unit) + first * sizes.y_stride();
     pack_panels(queries + first * stride, 1, stride, width, block.rows, scale,
                 own.queries_transposed);
@@ -185,17 +191,16 @@ void differentiate(const Call<T>& call, std::int64_t unit, const GradientScratch
     pack_panels(y_grad, 1, sizes.y_stride(), width, block.rows, S{1}, own.y_grad_transposed);
     pack_panels(y_grad, sizes.y_stride(), 1, block.rows, width, S{1}, own.y_grad_panels);
     const auto over_width = [&](const S* rows, const S* panels, S* out) {
-      tile_product<S>(block.keys - block.first_key, padded_columns<S>(block.rows),
-                      block.template seen_keys<S>(width),
+      tile_product<S>(num_keys, columns, block.template seen_keys<S>(width),
                       {rows + block.first_key * width, width, 1},
                       {panels, width * panel_columns<S>}, false,
-                      out + block.first_key * query_block, query_block);
+                      out + block.first_key * query_block, query_block, ahead);
     };
     over_width(own.keys, own.queries_transposed, own.kept_probabilities);
     over_width(own.values, own.y_grad_transposed, own.score_gradients);
     for (std::int64_t row = 0; row < block.rows; row += panel_columns<S>)
       gradients_of_panel(call, unit, block, row, own);
-    add_block(call, unit, block, own, written);
+    add_block(call, unit, block, own, written, ahead);
     written = block.first_key;
   }
   if constexpr (rounds_sums<T>) {
@@ -209,7 +214,9 @@ template <class T>
 void attention_gradient(const Call<T>& call, int threads, std::byte* workspace) {
   for_heads<GradientScratch<T>>(
       call.sizes, threads, workspace,
-      [&](std::int64_t unit, const GradientScratch<T>& own) { differentiate(call, unit, own); });
+      [&](std::int64_t unit, std::int64_t next, const GradientScratch<T>& own) {
+        differentiate(call, unit, next, own);
+      });
 }
 
 }  // namespace

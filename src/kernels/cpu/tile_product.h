@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "base/dtype.h"
+#include "kernels/cpu/parallel.h"
 
 namespace fourfold::kernels::cpu {
 
@@ -75,7 +76,7 @@ inline constexpr std::int64_t panel_columns = 2 * Simd<T>::lanes;
 
 template <class T>
 constexpr std::int64_t padded_columns(std::int64_t columns) {
-  return (columns + panel_columns<T> - 1) / panel_columns<T> * panel_columns<T>;
+  return ceil_divide(columns, panel_columns<T>) * panel_columns<T>;
 }
 
 /// Left operand: element (row, inner) at data[row * row_stride + inner * inner_stride].
@@ -206,16 +207,29 @@ struct Inner {
   bool operator==(const Inner&) const = default;
 };
 
+/// How often tile_product calls `before_tile`.
+template <class T>
+constexpr std::int64_t tile_count(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t width = tile_panels * panel_columns<T>;
+  return ceil_divide(rows, tile_rows) * ceil_divide(columns, width);
+}
+struct AsksForNothing {
+  void operator()() const {}
+};
+
 /// out (rows, columns) (+)= left (rows, inner) panels (inner, columns). inner_of(first row, end of
 /// rows, first column) says what the tile of one panel sums over; a tile without any is not
-/// written. Panels whose tiles sum over the same are taken together.
-template <class T, class InnerOf>
+/// written. Panels whose tiles sum over the same are taken together. before_tile() may ask for
+/// memory.
+template <class T, class InnerOf, class BeforeTile = AsksForNothing>
 void tile_product(std::int64_t rows, std::int64_t columns, InnerOf inner_of, const Left<T>& left,
-                  const Panels<T>& panels, bool accumulate, T* out, std::int64_t out_stride) {
+                  const Panels<T>& panels, bool accumulate, T* out, std::int64_t out_stride,
+                  BeforeTile&& before_tile = {}) {
   constexpr std::int64_t width = panel_columns<T>, most = tile_panels * width;
   for (std::int64_t first = 0; first < columns; first += most) {
     for (std::int64_t row = 0; row < rows; row += tile_rows) {
       const std::int64_t present_rows = std::min(tile_rows, rows - row);
+      before_tile();
       const auto tiles = [&]<int count>(std::integral_constant<int, count>, std::int64_t begin,
                                         const Inner& inner) {
         const T* panel = panels.data + begin / width * panels.panel_stride + inner.begin * width;
