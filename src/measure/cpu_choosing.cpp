@@ -147,12 +147,12 @@ std::vector<machine::KernelTable::Line> time_kernels(
   constexpr double most_each_s = 0.06, rate_s = 0.05, share = 0.6;
   const double each_s = std::min(
       most_each_s, share * seconds / static_cast<double>(std::max<std::size_t>(contenders, 1)));
-  // A problem is cut so that a call takes a sixth of that.
+  // A problem is cut so that a call takes a tenth of that: as many turns.
   const double rate = contenders == 0 ? 0
                                       : measure_gemm_flops_per_s(problems.front().dtype,
                                                                  problems.front().threads, rate_s);
   const double end = now_s() + seconds;
-  TimesInTurn times(target, each_s, each_s / 6 * rate);
+  TimesInTurn times(target, each_s, each_s / 10 * rate);
   const Choosing choosing{
       .implementations = [&](const kernels::Problem& one) { return times.implementations(one); },
       .time = [&](const kernels::Problem& one,

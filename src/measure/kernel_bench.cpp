@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 #include "base/error.h"
 #include "kernels/storage.h"
 #include "measure/best_rate.h"
 #include "measure/operands.h"
+#include "measure/take_turns.h"
 
 namespace fourfold::measure {
 namespace {
@@ -103,28 +103,12 @@ double KernelBench::measure_s(double seconds) {
 }
 
 std::vector<double> KernelBench::measure_all_s(double seconds_each) {
-  constexpr int least_turns = 3;
-  constexpr double far_slower = 1.5, turn_s = 1e-3;
-  const std::size_t count = runs_.size();
-  std::vector<double> least(count, std::numeric_limits<double>::infinity()), spent(count, 0);
-  std::vector<int> calls(count, 1);
-  for (const kernels::Run& run : runs_) call(run);  // warms up
-  for (int turn = 0;; ++turn) {
-    const double best = *std::ranges::min_element(least);
-    bool has_measured = false;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (turn > 0 && spent[i] >= seconds_each) continue;
-      if (turn >= least_turns && least[i] > far_slower * best) continue;
-      const double begin = now_s();
-      for (int n = 0; n < calls[i]; ++n) call(runs_[i]);
-      const double seconds = now_s() - begin;
-      least[i] = std::min(least[i], seconds / calls[i]);
-      spent[i] += seconds;
-      if (seconds < turn_s) calls[i] *= 2;
-      has_measured = true;
-    }
-    if (!has_measured) return least;
-  }
+  for (const kernels::Run& run : runs_) call(run);
+  return take_turns(runs_.size(), seconds_each, [this](std::size_t i, int calls) {
+    const double begin = now_s();
+    for (int n = 0; n < calls; ++n) call(runs_[i]);
+    return now_s() - begin;
+  });
 }
 
 }  // namespace fourfold::measure

@@ -34,9 +34,8 @@ class KernelBench {
   /// Least time of a call of the first one, in seconds, over about `seconds` of calls, one call
   /// going before.
   double measure_s(double seconds);
-  /// The same of all, in their order, for about `seconds_each` and at least one call of each: a
-  /// call, or a millisecond of calls, of all in turn, so that a disturbance of the machine meets
-  /// all alike. One that is far slower than the best after three turns has no more.
+  /// Seconds of a call of all, in their order, which take turns (take_turns.h) for about
+  /// `seconds_each`, one call of each going before.
   std::vector<double> measure_all_s(double seconds_each);
   /// One call of the first one, for whoever times it.
   void call() { call(runs_.at(0)); }

@@ -1,0 +1,59 @@
+#include "measure/take_turns.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace fourfold::measure {
+namespace {
+
+constexpr std::size_t least_turns = 3;
+constexpr double far_slower = 1.5, turn_s = 1e-3;
+
+struct Contender {
+  std::vector<double> ratios;  // to the first one's time, a turn each
+  double spent_s = 0;
+  int calls = 1;  // of its next turn
+  bool is_in = true;
+
+  /// The lower one of two in the middle.
+  double median_ratio() const {
+    std::vector<double> sorted = ratios;
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
+    std::ranges::nth_element(sorted, middle);
+    return *middle;
+  }
+};
+
+}  // namespace
+
+std::vector<double> take_turns(std::size_t contenders, double seconds_each, const TimeCalls& time) {
+  std::vector<Contender> all(contenders);
+  double first_least_s = std::numeric_limits<double>::infinity();
+  for (std::size_t turn = 1;; ++turn) {
+    double first_s = 0, spent_s = 0, wanted_s = 0, best = 1;
+    for (std::size_t i = 0; i < contenders; ++i) {
+      Contender& one = all[i];
+      if (!one.is_in) continue;
+      const double seconds = time(i, one.calls), call_s = seconds / one.calls;
+      if (i == 0) first_s = call_s;
+      one.ratios.push_back(call_s / first_s);
+      one.spent_s += seconds;
+      if (seconds < turn_s) one.calls *= 2;
+    }
+    first_least_s = std::min(first_least_s, first_s);
+    if (turn < least_turns) continue;
+    for (const Contender& one : all) best = std::min(best, one.median_ratio());
+    for (Contender& one : all) {
+      one.is_in = one.is_in && (&one == &all.front() || one.median_ratio() <= far_slower * best);
+      if (!one.is_in) continue;
+      spent_s += one.spent_s;
+      wanted_s += seconds_each;
+    }
+    if (spent_s >= wanted_s) break;
+  }
+  std::vector<double> seconds;
+  for (const Contender& one : all) seconds.push_back(first_least_s * one.median_ratio());
+  return seconds;
+}
+
+}  // namespace fourfold::measure
