@@ -146,6 +146,11 @@ std::vector<Key> optimizer_keys();
 std::vector<Key> schedule_keys();
 std::vector<Key> loss_spike_keys();
 std::vector<Key> checkpoint_keys();
-std::vector<Key> parallel_keys();
+std::vector<Key> grid_keys();
+std::vector<Key> pipeline_keys();
+std::vector<Key> cut_keys();
+std::vector<Key> overlap_keys();
+std::vector<Key> memory_keys();
+std::vector<Key> precision_keys();
 
 }  // namespace fourfold::config

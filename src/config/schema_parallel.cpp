@@ -3,13 +3,10 @@
 
 namespace fourfold::config {
 
-std::vector<Key> parallel_keys() {
-  using pipeline::Schedule;
+std::vector<Key> grid_keys() {
   using plan::Grid;
-  using plan::PipelineSpec;
   using plan::PlanSpec;
   using plan::Strategy;
-  using Passing = reshard::Strategy;
   return {
       {.path = "parallel.strategy",
        .meaning =
@@ -85,6 +82,14 @@ std::vector<Key> parallel_keys() {
                                           ? std::vector<std::string>{"y", "x", "z", "data"}
                                           : std::vector<std::string>{"x", "y", "z", "data"};
            }},
+  };
+}
+
+std::vector<Key> pipeline_keys() {
+  using pipeline::Schedule;
+  using plan::PipelineSpec;
+  using Passing = reshard::Strategy;
+  return {
       {.path = "parallel.pipeline.stages",
        .meaning = "Parts that the model's blocks are cut into, one after another, each with ranks "
                   "of its own, or shared as parallel.pipeline.stages_per_mesh says; 1: the model "
@@ -205,6 +210,12 @@ std::vector<Key> parallel_keys() {
        .bounds = between(1, most_ranks),
        .unit = "ranks",
        .example = "4"},
+  };
+}
+
+std::vector<Key> cut_keys() {
+  using plan::PlanSpec;
+  return {
       {.path = "parallel.pin",
        .meaning = "How parameters lie between steps, whatever the strategy says: a pattern of "
                   "names, in which '*' is any run of letters, and a sharding as `fourfold program` "
@@ -224,6 +235,12 @@ std::vector<Key> parallel_keys() {
        .cost = "true: activations between blocks are divided by x; the same bytes are sent.",
        .example = "true",
        .elsewhere = {"sequence_parallel", "enable_sequence_parallel"}},
+  };
+}
+
+std::vector<Key> overlap_keys() {
+  using plan::PlanSpec;
+  return {
       {.path = "parallel.overlap.all_reduce",
        .meaning = "Sums of activations and of their gradients run beside computation, as under the "
                   "product that makes the gradient of a weight. false: computation waits for each.",
@@ -299,6 +316,12 @@ std::vector<Key> parallel_keys() {
                "slower; the same results up to the order of sums.",
        .example = "2",
        .elsewhere = {"num_chunks", "n_chunks"}},
+  };
+}
+
+std::vector<Key> memory_keys() {
+  using plan::PlanSpec;
+  return {
       {.path = "memory.limit",
        .meaning = "What a rank's weights, optimizer state and activations may take together. What "
                   "may be chosen is chosen so that it fits: auto of activation_checkpointing and "
@@ -340,6 +363,12 @@ std::vector<Key> parallel_keys() {
        .example = "selective",
        .elsewhere = {"gradient_checkpointing", "activation_checkpoint", "recompute_activations",
                      "recompute_granularity", "recompute_layer", "recompute"}},
+  };
+}
+
+std::vector<Key> precision_keys() {
+  using plan::PlanSpec;
+  return {
       {.path = "precision.compute",
        .meaning =
            "Type of activations and of what matrix products read. Beside bf16, weights, "

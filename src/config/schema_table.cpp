@@ -277,9 +277,10 @@ std::vector<model::Kind> kinds_of(const Key& key) {
 
 std::vector<Key> all_keys() {
   std::vector<Key> result;
-  for (auto make : {run_keys, model_keys, vgg_keys, unet_keys, data_keys, train_keys,
-                    optimizer_keys, schedule_keys, loss_spike_keys, checkpoint_keys, parallel_keys,
-                    observation_keys, sample_keys})
+  for (auto make :
+       {run_keys, model_keys, vgg_keys, unet_keys, data_keys, train_keys, optimizer_keys,
+        schedule_keys, loss_spike_keys, checkpoint_keys, grid_keys, pipeline_keys, cut_keys,
+        overlap_keys, memory_keys, precision_keys, observation_keys, sample_keys})
     for (Key& key : make()) {
       key.kinds = kinds_of(key);
       result.push_back(std::move(key));
