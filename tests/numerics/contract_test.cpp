@@ -100,5 +100,22 @@ TEST(ContractGradient, equals_central_differences_for_split_rows) {
                             uniform({3, 2, 4}, "b"));
 }
 
+TEST(Contract, by_own_tiles_has_the_same_bits_where_many_threads_share_rows_and_columns) {
+  for (const bool transpose_a : {false, true})
+    for (const bool transpose_b : {false, true})
+      for (const ContractSizes& sizes :
+           {ContractSizes{203, 130, 67}, ContractSizes{40, 500, 130}, ContractSizes{130, 90, 400}})
+        for (const bool accumulate : {false, true}) {
+          const Case sample = matrix_case(sizes, transpose_a, transpose_b, accumulate);
+          SCOPED_TRACE(sample.name);
+          const auto on = [&](int threads) {
+            return apply(sample.op, {"vector", DType::f32, threads}, sample.reads, sample.updates)
+                .bytes;
+          };
+          const auto alone = on(1);
+          for (const int threads : {4, 6, 8, 12, 16, 17}) EXPECT_EQ(on(threads), alone) << threads;
+        }
+}
+
 }  // namespace
 }  // namespace fourfold::numerics
