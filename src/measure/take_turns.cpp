@@ -1,13 +1,13 @@
 #include "measure/take_turns.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace fourfold::measure {
 namespace {
 
 constexpr std::size_t least_turns = 3;
 constexpr double far_slower = 1.5, turn_s = 1e-3;
+constexpr double least_s = 1e-9;  // a clock may not have moved
 
 struct Contender {
   std::vector<double> ratios;  // to the first one's time, a turn each
@@ -28,19 +28,23 @@ struct Contender {
 
 std::vector<double> take_turns(std::size_t contenders, double seconds_each, const TimeCalls& time) {
   std::vector<Contender> all(contenders);
-  double first_least_s = std::numeric_limits<double>::infinity();
+  double first_least_s = 0;  // of its turns that are long enough, else of the last one
+  bool first_was_short = true;
   for (std::size_t turn = 1;; ++turn) {
     double first_s = 0, spent_s = 0, wanted_s = 0, best = 1;
     for (std::size_t i = 0; i < contenders; ++i) {
       Contender& one = all[i];
       if (!one.is_in) continue;
-      const double seconds = time(i, one.calls), call_s = seconds / one.calls;
-      if (i == 0) first_s = call_s;
+      const double seconds = std::max(least_s, time(i, one.calls)), call_s = seconds / one.calls;
+      if (i == 0) {
+        first_s = call_s;
+        first_least_s = first_was_short ? call_s : std::min(first_least_s, call_s);
+        first_was_short = seconds < turn_s;
+      }
       one.ratios.push_back(call_s / first_s);
       one.spent_s += seconds;
       if (seconds < turn_s) one.calls *= 2;
     }
-    first_least_s = std::min(first_least_s, first_s);
     if (turn < least_turns) continue;
     for (const Contender& one : all) best = std::min(best, one.median_ratio());
     for (Contender& one : all) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 
@@ -74,6 +75,16 @@ TEST(TakeTurns, one_that_is_far_slower_has_three_turns) {
   EXPECT_EQ(turns[1], 3);
   EXPECT_EQ(turns[0], turns[2]);
   EXPECT_GT(turns[0], 20);
+}
+
+TEST(TakeTurns, a_clock_that_does_not_move_for_a_call_is_asked_about_more_of_them) {
+  const auto coarse = [](std::size_t i, int calls) {
+    const double seconds = calls * (i == 0 ? 2e-8 : 3e-8);
+    return static_cast<double>(static_cast<std::int64_t>(seconds * 1e6)) * 1e-6;
+  };
+  const std::vector<double> seconds = take_turns(2, 0.05, coarse);
+  EXPECT_NEAR(seconds[0], 2e-8, 1e-10);
+  EXPECT_NEAR(seconds[1], 3e-8, 1e-9);
 }
 
 TEST(TakeTurns, all_have_three_turns_however_long_they_take) {
