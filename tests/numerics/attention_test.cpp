@@ -335,6 +335,21 @@ void expect_dense_attention(const Options& options) {
   }
 }
 
+/// Few heads are cut into pieces for many threads: of queries, and backward of keys as well.
+TEST(Attention, has_the_same_bits_where_many_threads_share_few_heads) {
+  for (const Case& sample : attention_cases()) {
+    SCOPED_TRACE(format("{} {}", op::name(sample.op), sample.name));
+    if (op::name(sample.op) == op::name(op::Op(op::AttentionCached{}))) continue;
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+      const auto on = [&](int threads) {
+        return apply(sample.op, {"vector", dtype, threads}, sample.reads, sample.updates).bytes;
+      };
+      const auto alone = on(1);
+      for (const int threads : {4, 7, 16}) EXPECT_EQ(on(threads), alone) << threads;
+    }
+  }
+}
+
 TEST(Attention, within_documents_is_a_dense_masked_softmax) {
   expect_dense_attention({.starts = documents_of(2, 61, {7, 1, 50})});
 }

@@ -1,9 +1,9 @@
-// Attention, forward, on CPU: each thread takes whole heads; keys and values of a head are
-// copied once.
+// Attention, forward, on CPU: each thread takes whole heads, or some queries of a head; their keys
+// and values are copied once.
 #include <optional>
 
+#include "kernels/cpu/attention_pieces.h"
 #include "kernels/cpu/attention_tiles.h"
-#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/storage.h"
@@ -107,19 +107,22 @@ void scale_row(S factor, std::int64_t width, S* row) {
 }
 
 template <class T>
-void attend(const Call<T>& call, std::int64_t unit, std::int64_t next, const HeadScratch<T>& own) {
+void attend(const Call<T>& call, const Piece& piece, const HeadScratch<T>& own) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
-  const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
+  const std::int64_t unit = piece.unit, width = sizes.width, stride = sizes.qkv_stride();
+  const Range rows = piece.queries(sizes.time, call.op.causal);
+  if (rows.first == rows.last) return;
+  const std::int64_t all_keys = call.op.causal ? rows.last : sizes.time;
   const T* queries = call.qkv + sizes.qkv(unit, 0);
-  copy_scaled(call.qkv + sizes.qkv(unit, 1), stride, sizes.time, width, S{1}, own.keys);
-  pack_panels(call.qkv + sizes.qkv(unit, 2), stride, 1, sizes.time, width, S{1}, own.values);
-  for (std::int64_t first = 0; first < sizes.time; first += query_block) {
+  copy_scaled(call.qkv + sizes.qkv(unit, 1), stride, all_keys, width, S{1}, own.keys);
+  pack_panels(call.qkv + sizes.qkv(unit, 2), stride, 1, all_keys, width, S{1}, own.values);
+  for (std::int64_t first = rows.first; first < rows.last; first += query_block) {
     const QueryBlock block =
         query_block_at(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
     const std::int64_t keys = block.keys - block.first_key;
     const std::int64_t columns = padded_columns<S>(block.rows);
-    RowsAhead<T> ahead(sizes, next, first, block.rows,
+    RowsAhead<T> ahead(sizes, piece.next, first, block.rows,
                        tile_count<S>(keys, columns) + tile_count<S>(block.rows, width));
     ahead.of_qkv(call.qkv, false);
     ahead.of_y(call.y, true);
@@ -134,8 +137,8 @@ void attend(const Call<T>& call, std::int64_t unit, std::int64_t next, const Hea
     write_rows(block.rows, width, call.y + sizes.y(unit) + first * sizes.y_stride(),
                sizes.y_stride(), own.rounded, [&](S* out, std::int64_t out_stride) {
                  tile_product<S>(block.rows, width, block.over_keys(), {own.scores, 1, query_block},
-                                 {own.values, sizes.time * panel_columns<S>}, false, out,
-                                 out_stride, ahead);
+                                 {own.values, all_keys * panel_columns<S>}, false, out, out_stride,
+                                 ahead);
                  for (std::int64_t row = 0; row < block.rows; ++row)
                    scale_row(own.inverse[row], width, out + row * out_stride);
                });
@@ -144,10 +147,10 @@ void attend(const Call<T>& call, std::int64_t unit, std::int64_t next, const Hea
 
 template <class T>
 void attention(const Call<T>& call, int threads, std::byte* workspace) {
-  for_heads<HeadScratch<T>>(call.sizes, threads, workspace,
-                            [&](std::int64_t unit, std::int64_t next, const HeadScratch<T>& own) {
-                              attend(call, unit, next, own);
-                            });
+  constexpr double efficiency = 1;  // keys and values are copied again, which is little
+  for_pieces<HeadScratch<T>>(
+      call.sizes, efficiency, threads, workspace,
+      [&](const Piece& piece, const HeadScratch<T>& own) { attend(call, piece, own); });
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 // sum(dY Y)); dQ = scale dS K;  dK = scale dS^T Q.   Dao 2023 (arXiv:2307.08691), section 3.1.
 #include <optional>
 
+#include "kernels/cpu/attention_pieces.h"
 #include "kernels/cpu/attention_tiles.h"
-#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/storage.h"
@@ -136,12 +136,9 @@ void give_keys(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
   }
 }
 
-/// Adds the block's terms to the gradients of its queries and of the keys and values that it sees.
-/// Blocks go from the last to the first, and each sees its own keys: those before `written`, which
-/// no later block has seen, it overwrites.
 template <class T>
-void add_block(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
-               const GradientScratch<T>& own, std::int64_t written, RowsAhead<T>& ahead) {
+void give_queries(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
+                  const GradientScratch<T>& own, RowsAhead<T>& ahead) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
   const std::int64_t stride = sizes.qkv_stride();
@@ -152,31 +149,36 @@ void add_block(const Call<T>& call, std::int64_t unit, const QueryBlock& block,
                                {own.key_panels_scaled, sizes.time * panel_columns<S>}, false, out,
                                out_stride, ahead);
              });
-  const std::int64_t border = std::min(written, block.keys);
-  give_keys(call, unit, block, own, block.first_key, border, false, ahead);
-  give_keys(call, unit, block, own, border, block.keys, true, ahead);
 }
 
+/// What the blocks of some queries and the keys of a range give: gradients of these queries, of
+/// these keys and their values, or of both.
+struct Gives {
+  Range queries, keys;
+  bool to_queries, to_keys;
+};
+
+/// Blocks go from the last to the first, and each sees its own keys: those that no later block has
+/// seen it overwrites, to the others it adds.
 template <class T>
-void differentiate(const Call<T>& call, std::int64_t unit, std::int64_t next,
+void differentiate(const Call<T>& call, const Piece& piece, const Gives& gives,
                    const GradientScratch<T>& own) {
   using S = Sum<T>;
   const AttentionSizes& sizes = call.sizes;
-  const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
+  const std::int64_t unit = piece.unit, width = sizes.width, stride = sizes.qkv_stride();
   const auto scale = static_cast<S>(sizes.scale());
   const T* queries = call.qkv + sizes.qkv(unit, 0);
-  const T* keys = call.qkv + sizes.qkv(unit, 1);
-  copy_scaled(keys, stride, sizes.time, width, S{1}, own.keys);
-  copy_scaled(call.qkv + sizes.qkv(unit, 2), stride, sizes.time, width, S{1}, own.values);
-  pack_panels(keys, stride, 1, sizes.time, width, scale, own.key_panels_scaled);
-  std::int64_t written = sizes.time;  // keys from here on have their first terms
-  for (std::int64_t first = (sizes.time - 1) / query_block * query_block; first >= 0;
-       first -= query_block) {
-    const QueryBlock block =
+  std::int64_t written = gives.keys.last;  // keys from here on have their first terms
+  for (std::int64_t first = (gives.queries.last - 1) / query_block * query_block;
+       first >= gives.queries.first; first -= query_block) {
+    QueryBlock block =
         query_block_at(first, sizes.time, call.documents, unit / sizes.heads, call.op.causal);
+    block.first_key = std::max(block.first_key, gives.keys.first);
+    block.keys = std::min(block.keys, gives.keys.last);
     const std::int64_t num_keys = block.keys - block.first_key;
+    if (num_keys <= 0) continue;
     const std::int64_t columns = padded_columns<S>(block.rows);
-    RowsAhead<T> ahead(sizes, next, first, block.rows,
+    RowsAhead<T> ahead(sizes, piece.next, first, block.rows,
                        2 * tile_count<S>(num_keys, columns) + tile_count<S>(block.rows, width) +
                            2 * tile_count<S>(num_keys, width));
     ahead.of_qkv(call.qkv, false);
@@ -186,10 +188,12 @@ void differentiate(const Call<T>& call, std::int64_t unit, std::int64_t next,
     const T* y_grad = call.y_grad + sizes.y(unit) + first * sizes.y_stride();
     pack_panels(queries + first * stride, 1, stride, width, block.rows, scale,
                 own.queries_transposed);
-    pack_panels(queries + first * stride, stride, 1, block.rows, width, scale,
-                own.query_panels_scaled);
     pack_panels(y_grad, 1, sizes.y_stride(), width, block.rows, S{1}, own.y_grad_transposed);
-    pack_panels(y_grad, sizes.y_stride(), 1, block.rows, width, S{1}, own.y_grad_panels);
+    if (gives.to_keys) {
+      pack_panels(queries + first * stride, stride, 1, block.rows, width, scale,
+                  own.query_panels_scaled);
+      pack_panels(y_grad, sizes.y_stride(), 1, block.rows, width, S{1}, own.y_grad_panels);
+    }
     const auto over_width = [&](const S* rows, const S* panels, S* out) {
       tile_product<S>(num_keys, columns, block.template seen_keys<S>(width),
                       {rows + block.first_key * width, width, 1},
@@ -200,23 +204,52 @@ void differentiate(const Call<T>& call, std::int64_t unit, std::int64_t next,
     over_width(own.values, own.y_grad_transposed, own.score_gradients);
     for (std::int64_t row = 0; row < block.rows; row += panel_columns<S>)
       gradients_of_panel(call, unit, block, row, own);
-    add_block(call, unit, block, own, written, ahead);
-    written = block.first_key;
+    if (gives.to_queries) give_queries(call, unit, block, own, ahead);
+    if (!gives.to_keys) continue;
+    const std::int64_t border = std::clamp(written, block.first_key, block.keys);
+    give_keys(call, unit, block, own, block.first_key, border, false, ahead);
+    give_keys(call, unit, block, own, border, block.keys, true, ahead);
+    written = std::min(written, block.first_key);
   }
   if constexpr (rounds_sums<T>) {
-    store_rounded(own.key_gradients, sizes.time, width, call.qkv_grad + sizes.qkv(unit, 1), stride);
-    store_rounded(own.value_gradients, sizes.time, width, call.qkv_grad + sizes.qkv(unit, 2),
-                  stride);
+    if (!gives.to_keys) return;
+    const std::int64_t begin = gives.keys.first, count = gives.keys.last - begin;
+    const auto store = [&](const S* sums, std::int64_t part) {
+      store_rounded(sums + begin * width, count, width,
+                    call.qkv_grad + sizes.qkv(unit, part) + begin * stride, stride);
+    };
+    store(own.key_gradients, 1);
+    store(own.value_gradients, 2);
   }
+}
+
+/// A whole head gives everything at once. One of several pieces computes scores twice: for the
+/// gradients of its queries, and then for its keys.
+template <class T>
+void differentiate(const Call<T>& call, const Piece& piece, const GradientScratch<T>& own) {
+  using S = Sum<T>;
+  const AttentionSizes& sizes = call.sizes;
+  const std::int64_t width = sizes.width, stride = sizes.qkv_stride();
+  const T* keys = call.qkv + sizes.qkv(piece.unit, 1);
+  copy_scaled(keys, stride, sizes.time, width, S{1}, own.keys);
+  copy_scaled(call.qkv + sizes.qkv(piece.unit, 2), stride, sizes.time, width, S{1}, own.values);
+  pack_panels(keys, stride, 1, sizes.time, width, static_cast<S>(sizes.scale()),
+              own.key_panels_scaled);
+  const Range all{0, sizes.time};
+  if (piece.is_whole()) return differentiate(call, piece, {all, all, true, true}, own);
+  const Range queries = piece.queries(sizes.time, call.op.causal);
+  const Range some_keys = piece.keys(sizes.time, call.op.causal);
+  if (queries.first < queries.last) differentiate(call, piece, {queries, all, true, false}, own);
+  if (some_keys.first < some_keys.last)
+    differentiate(call, piece, {all, some_keys, false, true}, own);
 }
 
 template <class T>
 void attention_gradient(const Call<T>& call, int threads, std::byte* workspace) {
-  for_heads<GradientScratch<T>>(
-      call.sizes, threads, workspace,
-      [&](std::int64_t unit, std::int64_t next, const GradientScratch<T>& own) {
-        differentiate(call, unit, next, own);
-      });
+  constexpr double efficiency = 5. / 7;  // products of a whole head, and of its pieces
+  for_pieces<GradientScratch<T>>(
+      call.sizes, efficiency, threads, workspace,
+      [&](const Piece& piece, const GradientScratch<T>& own) { differentiate(call, piece, own); });
 }
 
 }  // namespace

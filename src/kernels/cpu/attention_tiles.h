@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -58,8 +59,9 @@ struct PanelKeys {
 };
 
 /// Rows [first, first + rows) of queries of one sample and the keys [first_key, keys) that they
-/// see. The scores of key s lie from s * query_block on, one for each query. Register tiles leave
-/// out what lies wholly above the diagonal or wholly before the documents of their queries.
+/// see, or those of them that a thread takes. The scores of key s lie from s * query_block on, one
+/// for each query. Register tiles leave out what lies wholly above the diagonal or wholly before
+/// the documents of their queries.
 struct QueryBlock {
   std::int64_t first, rows, first_key, keys;
   DocumentStarts documents;
@@ -75,16 +77,23 @@ struct QueryBlock {
   template <class T>
   PanelKeys keys_of_panel(std::int64_t row) const {
     const std::int64_t last = std::min(row + panel_columns<T>, rows) - 1;
-    return {first_key_of(row), end_key_of(last), first_key_of(last), end_key_of(row)};
+    const auto own = [this](std::int64_t key) { return std::clamp(key, first_key, keys); };
+    return {own(first_key_of(row)), own(end_key_of(last)), own(first_key_of(last)),
+            own(end_key_of(row))};
   }
   /// For products (keys from first_key on, queries) over the head's width: tiles without a query
   /// that sees a key are not written.
   template <class T>
   auto seen_keys(std::int64_t width) const {
-    return [=, *this](std::int64_t key, std::int64_t end_key, std::int64_t row) {
+    std::array<Range, ceil_divide(query_block, panel_columns<T>)> seen;  // by a panel's queries
+    for (std::int64_t row = 0; row < rows; row += panel_columns<T>) {
       const PanelKeys of = keys_of_panel<T>(row);
-      const bool is_seen = first_key + key < of.end && first_key + end_key > of.begin;
-      return Inner{0, is_seen ? width : 0};
+      seen[static_cast<std::size_t>(row / panel_columns<T>)] = {of.begin - first_key,
+                                                                of.end - first_key};
+    }
+    return [=](std::int64_t key, std::int64_t end_key, std::int64_t row) {
+      const Range& of = seen[static_cast<std::size_t>(row / panel_columns<T>)];
+      return Inner{0, key < of.last && end_key > of.first ? width : 0};
     };
   }
   /// For products (queries, width) over keys.
@@ -292,20 +301,6 @@ std::int64_t thread_bytes(const Problem& problem) {
   if (problem.dtype == DType::bf16) return thread_bytes<HeadScratch<BFloat16>>(sizes);
   return problem.dtype == DType::f64 ? thread_bytes<HeadScratch<double>>(sizes)
                                      : thread_bytes<HeadScratch<float>>(sizes);
-}
-
-/// body(unit, next, scratch) for every head of every sample, shared among threads; `next` is the
-/// head that the thread takes afterwards, sizes.units() if there is none.
-template <class HeadScratch, class Body>
-void for_heads(const AttentionSizes& sizes, int threads, std::byte* workspace, Body&& body) {
-  const int parts = team_size(threads, sizes.work());
-  for_parts(parts, [&](int part) {
-    Scratch scratch(workspace + part * thread_bytes<HeadScratch>(sizes));
-    const HeadScratch own(scratch, sizes);
-    const Range units = range_of(part, parts, sizes.units(), 1);
-    for (std::int64_t unit = units.first; unit < units.last; ++unit)
-      body(unit, unit + 1 < units.last ? unit + 1 : sizes.units(), own);
-  });
 }
 
 }  // namespace fourfold::kernels::cpu
