@@ -9,7 +9,8 @@ constexpr std::size_t least_turns = 3;
 constexpr double far_slower = 1.5, turn_s = 1e-3;
 constexpr double least_s = 1e-9;  // a clock may not have moved
 
-struct Contender {
+/// What is known of one contender so far.
+struct Score {
   std::vector<double> ratios;  // to the first one's time, a turn each
   double spent_s = 0;
   int calls = 1;  // of its next turn
@@ -27,13 +28,13 @@ struct Contender {
 }  // namespace
 
 std::vector<double> take_turns(std::size_t contenders, double seconds_each, const TimeCalls& time) {
-  std::vector<Contender> all(contenders);
+  std::vector<Score> all(contenders);
   double first_least_s = 0;  // of its turns that are long enough, else of the last one
   bool first_was_short = true;
   for (std::size_t turn = 1;; ++turn) {
     double first_s = 0, spent_s = 0, wanted_s = 0, best = 1;
     for (std::size_t i = 0; i < contenders; ++i) {
-      Contender& one = all[i];
+      Score& one = all[i];
       if (!one.is_in) continue;
       const double seconds = std::max(least_s, time(i, one.calls)), call_s = seconds / one.calls;
       if (i == 0) {
@@ -46,8 +47,8 @@ std::vector<double> take_turns(std::size_t contenders, double seconds_each, cons
       if (seconds < turn_s) one.calls *= 2;
     }
     if (turn < least_turns) continue;
-    for (const Contender& one : all) best = std::min(best, one.median_ratio());
-    for (Contender& one : all) {
+    for (const Score& one : all) best = std::min(best, one.median_ratio());
+    for (Score& one : all) {
       one.is_in = one.is_in && (&one == &all.front() || one.median_ratio() <= far_slower * best);
       if (!one.is_in) continue;
       spent_s += one.spent_s;
@@ -56,7 +57,7 @@ std::vector<double> take_turns(std::size_t contenders, double seconds_each, cons
     if (spent_s >= wanted_s) break;
   }
   std::vector<double> seconds;
-  for (const Contender& one : all) seconds.push_back(first_least_s * one.median_ratio());
+  for (const Score& one : all) seconds.push_back(first_least_s * one.median_ratio());
   return seconds;
 }
 
