@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/format.h"
 #include "kernels/dropout_mask.h"
 #include "numerics/harness.h"
 
