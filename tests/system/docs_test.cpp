@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -208,7 +209,10 @@ class Docs : public testing::Test {
         {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
          {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
+    const auto begin = std::chrono::steady_clock::now();
     const std::optional<int> code = job.wait(test::hang_s);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    std::printf("%6.1f s  %s\n", took.count(), shown.command.c_str());
     const bool needs_gpu = shown.command.find("run.device=cuda") != std::string::npos;
     const int without_gpu = static_cast<int>(ExitCode::environment);
     EXPECT_TRUE(code == 0 || (needs_gpu && code == without_gpu)) << job.output();

@@ -234,11 +234,12 @@ Found search_own_meshes_beside_all(std::uint32_t seed) {
   return found;
 }
 
-/// SEED=22 runs one case alone.
-std::vector<std::uint32_t> seeds() {
+/// 1 to 100 in a long run, else the few that are given; SEED=22 runs one case alone.
+std::vector<std::uint32_t> seeds_or(std::vector<std::uint32_t> few) {
   if (const char* text = std::getenv("SEED"))
     return {static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10))};
-  std::vector<std::uint32_t> all(is_long_run() ? 100 : 3);
+  if (!is_long_run()) return few;
+  std::vector<std::uint32_t> all(100);
   std::iota(all.begin(), all.end(), 1);
   return all;
 }
@@ -249,10 +250,10 @@ struct Score {
 };
 
 template <class Search>
-Score score_of(Search&& search) {
+Score score_of(Search&& search, std::vector<std::uint32_t> few = {1, 2, 3}) {
   Score score;
   double worst = 1;
-  for (const std::uint32_t seed : seeds()) {
+  for (const std::uint32_t seed : seeds_or(std::move(few))) {
     const Found found = search(seed);
     const double ratio = found.found_s / found.best_s;
     score.equal += ratio <= 1 + 1e-9 ? 1 : 0;
@@ -281,7 +282,9 @@ TEST(SimulateBest, the_search_finds_what_is_best_of_all_stages_schedules_grids_a
 }
 
 TEST(SimulateBest, the_search_finds_what_is_best_of_all_meshes_of_two_stages) {
-  const Score score = score_of(search_own_meshes_beside_all);
+  // Seed 11 alone of these has meshes of more than one rank, in 169 ways; others of its kind have
+  // 487.
+  const Score score = score_of(search_own_meshes_beside_all, {2, 3, 4, 11});
   EXPECT_GE(static_cast<double>(score.equal), 0.9 * static_cast<double>(score.of));
   EXPECT_EQ(score.within, score.of);
 }
