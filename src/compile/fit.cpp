@@ -1,7 +1,10 @@
 #include "compile/fit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "compile/place_buffers.h"
@@ -13,23 +16,54 @@ constexpr std::size_t tensors_named = 5;
 
 /// Each step repeats more than the one before it: none, the products of no layer, every layer, of
 /// `layers`, which are ascending.
-plan::Checkpointing checkpointing_at(std::size_t step, const std::vector<std::int64_t>& layers) {
-  const std::size_t count = layers.size();
-  const auto after = [&](std::size_t number) { return number == 0 ? 0 : layers[number - 1] + 1; };
+plan::Checkpointing checkpointing_at(std::int64_t step, const std::vector<std::int64_t>& layers) {
+  const std::int64_t count = std::ssize(layers);
+  const auto after = [&](std::int64_t number) {
+    return number == 0 ? 0 : layers[static_cast<std::size_t>(number - 1)] + 1;
+  };
   return {.is_auto = true,
           .first_full = after(std::max(step, count) - count),
           .first_selective = after(std::min(step, count))};
 }
 
-/// The least in (low, high] that is well, where `high` is and all after it are.
-template <class IsWell>
-std::int64_t least(std::int64_t low, std::int64_t high, IsWell&& is_well) {
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (is_well(middle) ? high : low) = middle;
+/// How much a rank needs at a step of those among which is chosen.
+struct Needed {
+  std::int64_t step = 0, bytes = 0;
+};
+
+/// Two steps between which the first one lies that is within a limit: `high` is, `low` is not. To
+/// look at a step is to compile, so it is looked for where the straight line through both says.
+class Bracket {
+ public:
+  Bracket(Needed low, Needed high, std::int64_t limit) : low_(low), high_(high), limit_(limit) {}
+
+  bool is_closed() const { return high_.step - low_.step <= 1; }
+  std::int64_t first() const { return high_.step; }
+
+  /// The step to look at next.
+  std::int64_t next() const {
+    const std::int64_t steps = high_.step - low_.step;
+    if (times_wide_ == most_times_wide) return low_.step + steps / 2;
+    const double share =
+        static_cast<double>(low_.bytes - limit_) / static_cast<double>(low_.bytes - high_.bytes);
+    const auto guess = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(steps)));
+    return low_.step + std::clamp<std::int64_t>(guess, 1, steps - 1);
   }
-  return high;
-}
+  void learn(Needed found) {
+    const std::int64_t before = high_.step - low_.step;
+    (found.bytes <= limit_ ? high_ : low_) = found;
+    const bool is_wide = times_wide_ < most_times_wide && 2 * (high_.step - low_.step) > before;
+    times_wide_ = is_wide ? times_wide_ + 1 : 0;
+  }
+
+ private:
+  /// After so many steps that left more than half, the one in the middle is looked at.
+  static constexpr int most_times_wide = 2;
+
+  Needed low_, high_;
+  std::int64_t limit_;
+  int times_wide_ = 0;
+};
 
 /// Looks for the first step that is within a limit: the more of it, the fewer bytes, but where even
 /// the last step is beyond it. What a layer needs while it is computed again may be more than what
@@ -37,30 +71,36 @@ std::int64_t least(std::int64_t low, std::int64_t high, IsWell&& is_well) {
 /// least.
 class Search {
  public:
-  Search(std::size_t most, std::int64_t limit) : most_(most), high_(most), limit_(limit) {}
+  Search(std::int64_t most, std::int64_t limit) : most_(most), limit_(limit) {}
 
   bool is_done() const { return way_ == Way::done; }
   /// The step to try, or the one that was found.
-  std::size_t next() const { return next_; }
+  std::int64_t next() const { return next_; }
   /// What `next` needs.
   void learn(std::int64_t bytes) {
+    const Needed found{next_, bytes};
     switch (way_) {
       case Way::first:
         if (bytes <= limit_ || most_ == 0) return finish(0);
+        first_ = found;
         way_ = Way::last;
         next_ = most_;
         return;
       case Way::last:
-        best_ = most_;
-        best_bytes_ = bytes;
-        way_ = bytes <= limit_ ? Way::halves : Way::all;
-        next_ = 0;
-        return way_ == Way::halves ? halve() : advance();
-      case Way::halves:
-        (bytes <= limit_ ? high_ : low_) = next_;
-        return halve();
+        best_ = found;
+        if (bytes > limit_) {
+          way_ = Way::all;
+          next_ = 0;
+          return advance();
+        }
+        way_ = Way::between;
+        bracket_.emplace(first_, found, limit_);
+        return narrow();
+      case Way::between:
+        bracket_->learn(found);
+        return narrow();
       case Way::all:
-        if (bytes < best_bytes_) best_ = next_, best_bytes_ = bytes;
+        if (bytes < best_.bytes) best_ = found;
         return advance();
       case Way::done:
         return;
@@ -68,23 +108,24 @@ class Search {
   }
 
  private:
-  enum class Way : std::uint8_t { first, last, halves, all, done };
+  enum class Way : std::uint8_t { first, last, between, all, done };
 
-  void finish(std::size_t step) {
+  void finish(std::int64_t step) {
     next_ = step;
     way_ = Way::done;
   }
-  void halve() {
-    if (high_ - low_ <= 1) return finish(high_);
-    next_ = low_ + (high_ - low_) / 2;
+  void narrow() {
+    if (bracket_->is_closed()) return finish(bracket_->first());
+    next_ = bracket_->next();
   }
   void advance() {
-    if (best_bytes_ <= limit_ || next_ + 1 >= most_) return finish(best_);
+    if (best_.bytes <= limit_ || next_ + 1 >= most_) return finish(best_.step);
     ++next_;
   }
 
-  std::size_t most_, low_ = 0, high_, next_ = 0, best_ = 0;
-  std::int64_t limit_, best_bytes_ = 0;
+  std::int64_t most_, next_ = 0, limit_;
+  Needed first_, best_;
+  std::optional<Bracket> bracket_;
   Way way_ = Way::first;
 };
 
@@ -115,24 +156,37 @@ class Fitting {
   /// As many micro-batches ahead as fit where nothing is repeated.
   void choose_warm_ups() {
     const std::int64_t most = plan::most_warm_ups(plan_);
-    const auto fits_with_less = [&](std::int64_t less) {
+    if (most == 0) return;
+    const std::int64_t less = first_within(most, [&](std::int64_t fewer) {
       plan::Plan tried = plan_;
-      if (less > 0) plan::limit_warm_ups(tried, most - less);
-      return bytes_of(tried, {}) <= limit_;
-    };
-    if (most == 0 || fits_with_less(0)) return;
-    const std::int64_t less = fits_with_less(most) ? least(0, most, fits_with_less) : most;
-    plan::limit_warm_ups(plan_, most - less);
+      if (fewer > 0) plan::limit_warm_ups(tried, most - fewer);
+      return bytes_of(tried, {});
+    });
+    if (less > 0) plan::limit_warm_ups(plan_, most - less);
+  }
+
+  /// The first step of 0 to `last` that is within the limit: the more of it, the fewer bytes. The
+  /// last one where none is.
+  template <class BytesOf>
+  std::int64_t first_within(std::int64_t last, BytesOf&& bytes_of_step) const {
+    const auto at = [&](std::int64_t step) { return Needed{step, bytes_of_step(step)}; };
+    const Needed low = at(0);
+    if (low.bytes <= limit_) return 0;
+    const Needed high = at(last);
+    if (high.bytes > limit_) return last;
+    Bracket bracket(low, high, limit_);
+    while (!bracket.is_closed()) bracket.learn(at(bracket.next()));
+    return bracket.first();
   }
 
   /// By mesh, the step of checkpointing_at.
-  using Steps = std::vector<std::size_t>;
+  using Steps = std::vector<std::int64_t>;
 
   void choose_checkpointing() {
     const std::size_t meshes = plan_.meshes.size();
     std::vector<Search> searches;
     for (std::size_t mesh = 0; mesh < meshes; ++mesh)
-      searches.emplace_back(2 * plan::layers_on(plan_, MeshId(mesh), layers_).size(), limit_);
+      searches.emplace_back(2 * std::ssize(plan::layers_on(plan_, MeshId(mesh), layers_)), limit_);
     while (std::ranges::any_of(searches, [](const Search& search) { return !search.is_done(); })) {
       Steps tried;
       for (const Search& search : searches) tried.push_back(search.next());
@@ -171,13 +225,11 @@ class Fitting {
 
   /// Some room for collectives comes before gathered weights that stay for long.
   void choose_cached_gathers() {
-    const auto fits_without = [&](std::int64_t gathered_again) {
+    const std::int64_t again = first_within(layers_, [&](std::int64_t gathered_again) {
       plan::Plan tried = plan_;
       tried.cached_gathers = layers_ - gathered_again;
-      return bytes_of(tried, room_of(plan_.overlap, few_instructions)) <= limit_;
-    };
-    if (!fits_without(layers_)) return;
-    const std::int64_t again = fits_without(0) ? 0 : least(0, layers_, fits_without);
+      return bytes_of(tried, room_of(plan_.overlap, few_instructions));
+    });
     plan_.cached_gathers = layers_ - again;
   }
 
@@ -187,8 +239,9 @@ class Fitting {
   }
 
   program::Job train_only(const plan::Plan& plan, const Room& room) const {
-    return compile(model_, plan, target_,
-                   {.without = options_.without, .only = "train", .room = room});
+    return compile(
+        model_, plan, target_,
+        {.without = options_.without, .only = "train", .room = room, .until_placed = true});
   }
 
   static std::int64_t most_bytes(const program::Job& job) {

@@ -310,6 +310,7 @@ Program run_passes(const graph::Graph& graph, const PassContext& context,
     if (pass.run == run_gather_ahead)
       with_room.room = options.room ? *options.room : RoomChooser(form, context, options).choose();
     if (is_left_out(pass, options)) continue;
+    if (options.until_placed && pass.run == run_insert_waits) continue;
     form = pass.run(std::move(form), with_room);
     if (options.observer) options.observer(pass, form, with_room);
   }

@@ -78,6 +78,9 @@ struct PassOptions {
   std::function<void(const Pass& pass, const Form& form, const PassContext& context)> observer = {};
   std::string only = {};          // the one graph that is compiled; empty: all
   std::optional<Room> room = {};  // none: as much as the plan's limit on memory allows
+  /// Only the memory of the programs is asked for: no pass after place_buffers but that of the
+  /// rank.
+  bool until_placed = false;
 };
 
 /// Runs all passes on a graph but those that are left out, with the most room that the plan's limit

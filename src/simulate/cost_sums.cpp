@@ -27,12 +27,13 @@ trace::Step stretch_of(trace::Step step, trace::Interval when) {
 void CostSums::add(const SimulatedRank& rank, trace::Interval when, double times) {
   const program::Program& program = job_.classes[rank.of_class].at(simulation_.program);
   const auto [place, is_new] = of_class_.try_emplace(rank.of_class);
-  if (is_new)
-    place->second = {simulation_.program,
-                     {{0, "", "", program.streams, trace::describe_work(program), {}}}};
-  trace::RankTimeline& timeline = place->second.ranks.front();
+  trace::RankTimeline& timeline = place->second;
+  if (is_new) {
+    timeline.streams = program.streams;
+    timeline.works = trace::describe_work(program, trace::Words::of_kinds);
+  }
   timeline.steps = {stretch_of(to_step(rank, simulation_, timeline.works), when)};
-  add(trace::summarize(place->second, "the simulation").ranks.front(),
+  add(trace::summarize_alone(timeline),
       times * static_cast<double>(rank.stands_for) / static_cast<double>(simulation_.num_ranks));
 }
 

@@ -29,7 +29,7 @@ class CostSums {
 
   const program::Job& job_;
   const Simulation& simulation_;
-  std::map<std::uint32_t, trace::Timeline> of_class_;  // what its ranks do, but not when
+  std::map<std::uint32_t, trace::RankTimeline> of_class_;  // what its ranks do, but not when
   std::map<std::pair<bool, std::string>, double> costs_;
   std::map<std::string, trace::Traffic> traffic_;
   Prediction prediction_;

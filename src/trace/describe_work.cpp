@@ -20,8 +20,11 @@ using program::Program;
 /// Turns the instructions of one program, in their order.
 class Description {
  public:
-  explicit Description(const Program& program)
-      : program_(program), last_(program.streams.size(), nullptr), recorded_(program.num_events) {}
+  Description(const Program& program, Words words)
+      : program_(program),
+        words_(words),
+        last_(program.streams.size(), nullptr),
+        recorded_(program.num_events) {}
 
   void add(std::size_t index) {
     const Instruction& instruction = program_.instructions[index];
@@ -34,9 +37,10 @@ class Description {
     work.instruction = index;
     work.stream = instruction.stream.index();
     work.name = program::name(instruction);
-    work.text = short_text(instruction);
+    if (has_texts()) work.text = short_text(instruction);
     work.traffic = traffic_of(instruction);
-    if (task_ < program_.tasks.size()) work.task = program::short_text(program_.tasks[task_]);
+    if (has_texts() && task_ < program_.tasks.size())
+      work.task = program::short_text(program_.tasks[task_]);
     std::visit([&](const auto& what) { set(work, what); }, instruction.what);
     if (!std::holds_alternative<program::Wait>(instruction.what)) last_[work.stream] = &instruction;
     works_.push_back(std::move(work));
@@ -45,6 +49,8 @@ class Description {
   std::vector<Work> works() && { return std::move(works_); }
 
  private:
+  bool has_texts() const { return words_ == Words::all; }
+
   /// Without the group, which is told apart.
   std::string short_text(const Instruction& instruction) const {
     std::string text = program::short_text(program_, instruction);
@@ -112,8 +118,9 @@ class Description {
     const Awaited& awaited = recorded_[wait.event.index()];
     work.work_class = WorkClass::wait;
     work.awaited = program_.streams[awaited.stream.index()];
-    work.text = awaited.behind == nullptr ? work.awaited
-                                          : short_text(*awaited.behind) + " on " + work.awaited;
+    if (has_texts())
+      work.text = awaited.behind == nullptr ? work.awaited
+                                            : short_text(*awaited.behind) + " on " + work.awaited;
     if (awaited.behind != nullptr) work.traffic = traffic_of(*awaited.behind);
   }
   void set(Work& work, const program::Feed& feed) const {
@@ -135,21 +142,28 @@ class Description {
     const program::Group& group = program_.groups[id.index()];
     work.axis = program_.axes_text(group);
     if (group.members.size() == 1) return set_copy(work, payload_bytes);
+    set_communication(work, payload_bytes);
+    if (!has_texts()) return;
     std::string ranks;
     for (const Rank rank : group.members)
       ranks += format("{}{}", ranks.empty() ? "" : " ", rank.index());
-    set_meeting(work, format("{} ranks {}", program_.streams[work.stream], ranks), payload_bytes);
+    set_meeting(work, format("{} ranks {}", program_.streams[work.stream], ranks));
   }
   void set_message(Work& work, Rank from, Rank to, std::int64_t tag, std::int64_t bytes) {
-    set_meeting(work, format("rank {} to {} tag {}", from.index(), to.index(), tag), bytes);
+    set_communication(work, bytes);
+    if (has_texts())
+      set_meeting(work, format("rank {} to {} tag {}", from.index(), to.index(), tag));
   }
-  void set_meeting(Work& work, const std::string& who, std::int64_t bytes) {
+  static void set_communication(Work& work, std::int64_t bytes) {
     work.work_class = WorkClass::communication;
     work.bytes = static_cast<double>(bytes);
+  }
+  void set_meeting(Work& work, const std::string& who) {
     work.meeting = format("{} number {}", who, meetings_[who]++);
   }
 
   const Program& program_;
+  Words words_;
   std::vector<Work> works_;
   std::size_t task_ = 0;
   std::vector<const Instruction*> last_;  // by stream, records and waits apart
@@ -159,8 +173,9 @@ class Description {
 
 }  // namespace
 
-std::vector<Work> describe_work(const Program& program) {
-  Description description(program);
+std::vector<Work> describe_work(const Program& program, Words words) {
+  Description description(program, words);
+
   for (std::size_t i = 0; i < program.instructions.size(); ++i) description.add(i);
   return std::move(description).works();
 }

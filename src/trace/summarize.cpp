@@ -126,8 +126,9 @@ LastArrivals last_arrivals(const Timeline& timeline) {
 /// Sums over the steps of one rank.
 class RankSums {
  public:
-  RankSums(const RankTimeline& rank, const LastArrivals& arrivals)
-      : rank_(rank), arrivals_(arrivals) {
+  /// Without arrivals the rank is alone, and there before nobody.
+  RankSums(const RankTimeline& rank, const LastArrivals* arrivals)
+      : rank_(rank), arrivals_(arrivals), of_works_(rank.works.size()) {
     for (std::size_t i = 0; i < rank.streams.size(); ++i) {
       if (rank.streams[i] == program::math_stream) math_ = i;
       if (rank.streams[i] == program::gradient_stream) gradients_ = i;
@@ -141,8 +142,8 @@ class RankSums {
                           &sum_.idle_s, &sum_.communication_s, &sum_.overlapped_s, &sum_.early_s})
       *value /= steps;
     for (auto& [name, traffic] : traffic_) {
-      divide(traffic, steps);
-      sum_.traffic.push_back(traffic);
+      divide(traffic.sum, steps);
+      sum_.traffic.push_back(std::move(traffic.sum));
     }
     for (auto& [key, amount] : parts_) {
       divide(amount, steps);
@@ -155,20 +156,33 @@ class RankSums {
   }
 
  private:
+  /// The sums of a class of traffic, and when it was exchanged in the step that is being added.
+  struct TrafficSums {
+    Traffic sum;
+    std::vector<Interval> exchanges;
+  };
+
+  /// Where the spans of a work are counted. There are many works of few kinds, and a name is looked
+  /// up once for each.
+  struct OfWork {
+    Amount* part = nullptr;
+    TrafficSums* traffic = nullptr;  // null: exchanges nothing, or the file has no classes yet
+  };
+
   void add_step(const Step& step) {
     std::vector<Interval> works, gradients, awaited, exchanges;
-    std::map<std::string, std::vector<Interval>> exchanges_of;
     std::int64_t math_end_ns = step.whole.begin_ns;
     std::map<std::size_t, std::int64_t> busy_ns;
     for (const Span& span : step.spans) {
       const Work& work = rank_.works[span.work];
-      add(parts_[key_of(work)], work, span.when);
+      const OfWork& sums = of_work(span.work);
+      add(*sums.part, work, span.when);
       busy_ns[work.stream] += span.when.duration_ns();
       if (work.work_class == WorkClass::communication) {
         exchanges.push_back(span.when);
-        if (!work.traffic.empty()) {  // a file of an earlier version has no classes
-          exchanges_of[work.traffic].push_back(span.when);
-          add(traffic_of(work.traffic).amount, work, span.when);
+        if (sums.traffic != nullptr) {
+          sums.traffic->exchanges.push_back(span.when);
+          add(sums.traffic->sum.amount, work, span.when);
         }
         add_arrival(step, work, span.when);
       }
@@ -181,8 +195,8 @@ class RankSums {
         continue;
       }
       sum_.wait_s += seconds(span.when.duration_ns());
-      if (work.traffic.empty()) continue;
-      traffic_of(work.traffic).exposed_s += seconds(span.when.duration_ns());
+      if (sums.traffic == nullptr) continue;
+      sums.traffic->sum.exposed_s += seconds(span.when.duration_ns());
       awaited.push_back(span.when);
     }
     for (const auto& [stream, time_ns] : busy_ns)
@@ -196,30 +210,41 @@ class RankSums {
     sum_.communication_s += seconds(total_ns(exchanges));
     sum_.overlapped_s += seconds(common_ns(works, exchanges));
     const std::vector<Interval> after_math = {{math_end_ns, step.whole.end_ns}};
-    for (auto& [name, intervals] : exchanges_of) {
-      intervals = merged(std::move(intervals));
-      traffic_of(name).hidden_s += seconds(common_ns(works, intervals));
-      traffic_of(name).exposed_s += seconds(common_ns(after_math, intervals));
+    for (auto& [name, traffic] : traffic_) {
+      const std::vector<Interval> intervals = merged(std::move(traffic.exchanges));
+      traffic.exchanges.clear();
+      traffic.sum.hidden_s += seconds(common_ns(works, intervals));
+      traffic.sum.exposed_s += seconds(common_ns(after_math, intervals));
     }
   }
 
-  Traffic& traffic_of(const std::string& name) {
-    return traffic_.try_emplace(name, Traffic{name, {}}).first->second;
+  const OfWork& of_work(std::size_t index) {
+    OfWork& found = of_works_[index];
+    if (found.part != nullptr) return found;
+    const Work& work = rank_.works[index];
+    found.part = &parts_[key_of(work)];
+    const bool may_have_traffic =
+        work.work_class == WorkClass::communication || work.work_class == WorkClass::wait;
+    if (may_have_traffic && !work.traffic.empty())
+      found.traffic =
+          &traffic_.try_emplace(work.traffic, TrafficSums{{work.traffic, {}}, {}}).first->second;
+    return found;
   }
 
   void add_arrival(const Step& step, const Work& work, Interval when) {
-    if (work.meeting.empty()) return;
-    const std::int64_t all_there_ns = arrivals_.at({step.number, work.meeting});
+    if (arrivals_ == nullptr || work.meeting.empty()) return;
+    const std::int64_t all_there_ns = arrivals_->at({step.number, work.meeting});
     sum_.early_s += seconds(std::min(all_there_ns, when.end_ns) - when.begin_ns);
   }
 
   const RankTimeline& rank_;
-  const LastArrivals& arrivals_;
+  const LastArrivals* arrivals_;
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
   std::size_t math_ = none, gradients_ = none;
   RankSummary sum_;
   std::map<PartKey, Amount> parts_;
-  std::map<std::string, Traffic> traffic_;
+  std::map<std::string, TrafficSums> traffic_;
+  std::vector<OfWork> of_works_;  // by work
 };
 
 /// A rank that has nothing of a class counts with 0.
@@ -295,6 +320,10 @@ double Summary::mean(double RankSummary::* seconds_of) const {
   return sum / static_cast<double>(ranks.size());
 }
 
+RankSummary summarize_alone(const RankTimeline& rank) {
+  return RankSums(rank, nullptr).summary();
+}
+
 Summary summarize(const Timeline& timeline, const std::string& file) {
   constexpr std::size_t num_longest = 10;
   Summary summary;
@@ -313,7 +342,7 @@ Summary summarize(const Timeline& timeline, const std::string& file) {
       summary.shortest_step_s = std::min(summary.shortest_step_s, time_s);
       summary.longest_step_s = std::max(summary.longest_step_s, time_s);
     }
-    summary.ranks.push_back(RankSums(rank, arrivals).summary());
+    summary.ranks.push_back(RankSums(rank, &arrivals).summary());
   }
   if (timeline.ranks.empty()) throw UserError(ExitCode::bad_data, format("{} has no rank", file));
   summary.step_s = summary.mean(&RankSummary::step_s);

@@ -91,6 +91,10 @@ struct Summary {
 /// otherwise.
 Summary summarize(const Timeline& timeline, const std::string& file);
 
+/// The same of one rank that has a step. Nothing is known of other ranks: it is early nowhere.
+/// Cost: n log n in its works.
+RankSummary summarize_alone(const RankTimeline& rank);
+
 /// Tables for people, at most 100 columns wide.
 std::string to_text(const Summary& summary);
 /// All numbers; times in seconds.

@@ -56,6 +56,15 @@ TEST(DescribeWork, every_instruction_but_records_is_told) {
   EXPECT_EQ(works[5].instruction, 7U);
 }
 
+TEST(DescribeWork, words_of_kinds_leave_out_what_tells_works_apart_and_nothing_else) {
+  std::vector<Work> all = describe_work(two_streams(0));
+  for (Work& work : all) {
+    EXPECT_NE(work.text, "");
+    work.text = work.task = work.meeting = "";
+  }
+  EXPECT_EQ(describe_work(two_streams(0), Words::of_kinds), all);
+}
+
 TEST(DescribeWork, a_collective_and_the_wait_for_it_have_the_class_of_their_traffic) {
   const std::vector<Work> works = describe_work(two_streams(0));
   EXPECT_EQ(works[2].traffic, "x.weights");

@@ -75,6 +75,30 @@ TEST(Summary, traffic_is_hidden_beside_math_and_exposed_where_math_waits_for_it)
   expect_traffic(traffic_of(second, "from.0"), 1, 100, 10.001, 0, 10.001);
 }
 
+TEST(Summary, of_one_rank_alone_knows_all_but_how_early_it_was) {
+  const Timeline timeline = small_timeline();
+  const Summary summary = summarize(timeline, "f");
+  double early_s = 0;
+  for (std::size_t i = 0; i < timeline.ranks.size(); ++i) {
+    const RankSummary alone = summarize_alone(timeline.ranks[i]), &among = summary.ranks[i];
+    EXPECT_EQ(alone.early_s, 0);
+    early_s += among.early_s;
+    EXPECT_EQ(alone.step_s, among.step_s);
+    EXPECT_EQ(alone.compute_s, among.compute_s);
+    EXPECT_EQ(alone.wait_s, among.wait_s);
+    EXPECT_EQ(alone.overlapped_s, among.overlapped_s);
+    ASSERT_EQ(alone.parts.size(), among.parts.size());
+    for (std::size_t part = 0; part < alone.parts.size(); ++part) {
+      EXPECT_EQ(alone.parts[part].what, among.parts[part].what);
+      EXPECT_EQ(alone.parts[part].amount.seconds, among.parts[part].amount.seconds);
+    }
+    ASSERT_EQ(alone.traffic.size(), among.traffic.size());
+    for (std::size_t one = 0; one < alone.traffic.size(); ++one)
+      EXPECT_EQ(alone.traffic[one].exposed_s, among.traffic[one].exposed_s);
+  }
+  EXPECT_GT(early_s, 0);
+}
+
 /// One rank, one step of 100 us: classes that run side by side, and one that outlasts the
 /// mathematics.
 RankTimeline rank_with_two_classes(std::size_t rank) {
