@@ -1,10 +1,12 @@
 #include "compile/compile.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "compile/keep_rounded.h"
 #include "compile/persistent_region.h"
@@ -12,24 +14,56 @@
 namespace fourfold::compile {
 namespace {
 
-/// The bundle of one rank of a mesh.
-program::Bundle compile_for(const graph::ModelGraphs& model, const plan::Plan& plan, MeshId mesh,
-                            const machine::Target& target, const Transfers& transfers, Rank rank,
-                            const PassOptions& options) {
-  const bool keeps = std::ranges::find(options.without, "keep_rounded") == options.without.end();
-  const PersistentRegion persistent = persistent_region(
-      model, plan, mesh, keeps ? rounded_weights(model, plan, mesh) : std::set<std::string>());
-  program::Bundle bundle;
-  bundle.persistent_bytes = persistent.bytes;
-  for (const graph::Graph& graph : model.graphs) {
-    if (graph.mesh != mesh || (!options.only.empty() && graph.name != options.only)) continue;
-    bundle.programs.push_back(
-        run_passes(graph, {plan, target, persistent, transfers, rank}, options));
-    bundle.transient_bytes =
-        std::max(bundle.transient_bytes, bundle.programs.back().transient_bytes);
+/// Compiles for ranks of one mesh. What is the same for all of them is made once, but where
+/// somebody looks on: an observer sees all passes of each rank.
+class MeshCompiler {
+ public:
+  MeshCompiler(const graph::ModelGraphs& model, const plan::Plan& plan, MeshId mesh,
+               const machine::Target& target, const Transfers& transfers,
+               const PassOptions& options)
+      : plan_(plan),
+        target_(target),
+        transfers_(transfers),
+        options_(options),
+        persistent_(persistent_region(
+            model, plan, mesh,
+            keeps_rounded() ? rounded_weights(model, plan, mesh) : std::set<std::string>())) {
+    for (const graph::Graph& graph : model.graphs)
+      if (graph.mesh == mesh && (options.only.empty() || graph.name == options.only))
+        graphs_.push_back({&graph, std::nullopt});
   }
-  return bundle;
-}
+
+  program::Bundle compile_for(Rank rank) {
+    program::Bundle bundle;
+    bundle.persistent_bytes = persistent_.bytes;
+    const PassContext context{plan_, target_, persistent_, transfers_, rank};
+    for (Entry& entry : graphs_) {
+      if (!entry.form || options_.observer)
+        entry.form = run_graph_passes(*entry.graph, context, options_);
+      bundle.programs.push_back(run_program_passes(*entry.form, context, options_));
+      bundle.transient_bytes =
+          std::max(bundle.transient_bytes, bundle.programs.back().transient_bytes);
+    }
+    return bundle;
+  }
+
+ private:
+  struct Entry {
+    const graph::Graph* graph = nullptr;
+    std::optional<Form> form;  // what its own passes made of it
+  };
+
+  bool keeps_rounded() const {
+    return std::ranges::find(options_.without, "keep_rounded") == options_.without.end();
+  }
+
+  const plan::Plan& plan_;
+  const machine::Target& target_;
+  const Transfers& transfers_;
+  const PassOptions& options_;
+  PersistentRegion persistent_;
+  std::vector<Entry> graphs_;
+};
 
 /// Ranks of a mesh that send and receive the same parts of their tensors in the same order, from
 /// and to whomever. `first` is the one that is compiled.
@@ -92,6 +126,7 @@ program::Job compile(const graph::ModelGraphs& model, const plan::Plan& plan,
   const Transfers transfers(plan);
   for (std::size_t m = 0; m < plan.meshes.size(); ++m) {
     std::vector<std::pair<std::vector<Exchange>, Class>> classes;
+    MeshCompiler compiler(model, plan, MeshId(m), target, transfers, options);
     for (const Rank rank : plan.meshes[m].ranks) {
       std::vector<Exchange> exchanges = exchanges_of(plan, transfers, rank);
       auto place = std::ranges::find(classes, exchanges, &decltype(classes)::value_type::first);
@@ -99,8 +134,7 @@ program::Job compile(const graph::ModelGraphs& model, const plan::Plan& plan,
         classes.emplace_back(std::move(exchanges),
                              Class{static_cast<std::uint32_t>(job.classes.size()), rank, {}});
         place = classes.end() - 1;
-        job.classes.push_back(
-            compile_for(model, plan, MeshId(m), target, transfers, rank, options));
+        job.classes.push_back(compiler.compile_for(rank));
         place->second.channels = program::channels_of(job.classes.back());
       }
       const Class& its = place->second;

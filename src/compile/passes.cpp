@@ -251,6 +251,13 @@ void check_names(const std::vector<std::string>& without) {
   }
 }
 
+void run_pass(const Pass& pass, Form& form, const PassContext& context,
+              const PassOptions& options) {
+  if (is_left_out(pass, options)) return;
+  form = pass.run(std::move(form), context);
+  if (options.observer) options.observer(pass, form, context);
+}
+
 }  // namespace
 
 std::string_view to_string(MoveKind kind) {
@@ -301,18 +308,25 @@ std::span<const Pass> passes() {
   return all_passes;
 }
 
-Program run_passes(const graph::Graph& graph, const PassContext& context,
-                   const PassOptions& options) {
+Form run_graph_passes(const graph::Graph& graph, const PassContext& context,
+                      const PassOptions& options) {
   check_names(options.without);
-  PassContext with_room = context;
   Form form = graph;
   for (const Pass& pass : all_passes) {
+    if (pass.run == run_lower) break;
+    run_pass(pass, form, context, options);
+  }
+  return form;
+}
+
+Program run_program_passes(Form form, const PassContext& context, const PassOptions& options) {
+  PassContext with_room = context;
+  const auto* first = std::ranges::find(all_passes, &run_lower, &Pass::run);
+  for (const Pass& pass : std::span(first, std::end(all_passes))) {
     if (pass.run == run_gather_ahead)
       with_room.room = options.room ? *options.room : RoomChooser(form, context, options).choose();
-    if (is_left_out(pass, options)) continue;
     if (options.until_placed && pass.run == run_insert_waits) continue;
-    form = pass.run(std::move(form), with_room);
-    if (options.observer) options.observer(pass, form, with_room);
+    run_pass(pass, form, with_room, options);
   }
   return std::get<Program>(std::move(form));
 }

@@ -59,7 +59,7 @@ struct PassContext {
   const PersistentRegion& persistent;
   const Transfers& transfers;  // of the plan
   Rank rank;
-  Room room = {};  // set by run_passes, before the pass that uses it first
+  Room room = {};  // set by run_program_passes, before the pass that uses it first
 };
 
 struct Pass {
@@ -83,11 +83,15 @@ struct PassOptions {
   bool until_placed = false;
 };
 
-/// Runs all passes on a graph but those that are left out, with the most room that the plan's limit
-/// on memory allows, or with none where even that is beyond it. Errors: InternalError for names of
-/// passes that must not be left out, or that there are none of.
-program::Program run_passes(const graph::Graph& graph, const PassContext& context,
-                            const PassOptions& options);
+/// Runs the passes before `lower`, which make the same of a graph for all ranks of its mesh, but
+/// those that are left out. Errors: InternalError for names of passes that must not be left out, or
+/// that there are none of.
+Form run_graph_passes(const graph::Graph& graph, const PassContext& context,
+                      const PassOptions& options);
+/// Runs `lower` and what comes after it on what run_graph_passes has made, with the most room that
+/// the plan's limit on memory allows, or with none where even that is beyond it.
+program::Program run_program_passes(Form form, const PassContext& context,
+                                    const PassOptions& options);
 
 /// A program that no pass has finished, as one that can be verified: addresses of their own where
 /// `place_buffers` has not been, one stream where `insert_waits` has not, some kernel where none is
