@@ -1,5 +1,6 @@
 #include "search/built_graphs.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -43,6 +44,19 @@ std::variant<std::vector<std::int64_t>, plan::Infeasible> BuiltGraphs::last_laye
   if (found != cuts_.end()) return found->second;
   auto made = plan::balance_stages(of(layers, spec).at("train"), layers, spec.pipeline);
   return cuts_.emplace(cut, std::move(made)).first->second;
+}
+
+const BuiltGraphs::MadeStages& BuiltGraphs::few_stages(const plan::PlanSpec& spec,
+                                                       const std::function<MadeStages()>& count) {
+  StagesOfSpec* its = nullptr;
+  {
+    const std::lock_guard lock(stages_mutex_);
+    const auto known = std::ranges::find(stages_, spec, &StagesOfSpec::spec);
+    if (known == stages_.end()) stages_.emplace_back().spec = spec;
+    its = known == stages_.end() ? &stages_.back() : &*known;
+  }
+  std::call_once(its->once, [&] { its->stages = count(); });
+  return its->stages;
 }
 
 }  // namespace fourfold::search

@@ -1,7 +1,9 @@
-// The training graphs of a question, each built once: it depends on the batch alone, and many grids
-// have the same.
+// What many grids of a question have in common, each made once: training graphs, which depend on
+// the batch alone, cuts into stages, and stages of few layers.
 #pragma once
 
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "search/count_stages.h"
 #include "search/rank_grids.h"
 
 namespace fourfold::search {
@@ -31,6 +34,11 @@ class BuiltGraphs {
   std::variant<std::vector<std::int64_t>, plan::Infeasible> last_layers(std::int64_t layers,
                                                                         const plan::PlanSpec& spec);
 
+  /// What `count` says of a spec.
+  using MadeStages = std::variant<FewStages, plan::Infeasible>;
+  const MadeStages& few_stages(const plan::PlanSpec& spec,
+                               const std::function<MadeStages()>& count);
+
  private:
   struct Entry {
     std::once_flag once;
@@ -48,6 +56,14 @@ class BuiltGraphs {
   /// Stages, and what is given of their layers.
   using Cut = std::pair<std::int64_t, std::vector<std::int64_t>>;
   std::map<Cut, std::variant<std::vector<std::int64_t>, plan::Infeasible>> cuts_;
+  struct StagesOfSpec {
+    plan::PlanSpec spec;
+    std::once_flag once;
+    MadeStages stages;
+  };
+  std::mutex stages_mutex_;  // of the list
+  /// Some hundreds: to compare them all takes much less time than to count one.
+  std::list<StagesOfSpec> stages_;
 };
 
 }  // namespace fourfold::search

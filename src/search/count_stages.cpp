@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -76,17 +77,20 @@ class StageCounter {
   }
 
  private:
-  std::variant<PlannedModel, Infeasible> planned(std::vector<std::int64_t> layers) const {
+  plan::PlanSpec spec_of(std::vector<std::int64_t> layers) const {
     plan::PlanSpec spec = spec_;
-    std::int64_t all = 0;
-    for (const std::int64_t of_stage : layers) all += of_stage;
     spec.pipeline.stages = static_cast<std::int64_t>(layers.size());
     spec.pipeline.layers = std::move(layers);
+    return spec;
+  }
+  std::variant<PlannedModel, Infeasible> planned(const plan::PlanSpec& spec) const {
+    const std::vector<std::int64_t>& layers = spec.pipeline.layers;
+    const std::int64_t all = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
     return plan::plan_stages(graphs_.of(all, spec), spec);
   }
 
   std::optional<Infeasible> count_all_layers() {
-    auto made = planned(result_.layers);
+    auto made = planned(spec_of(result_.layers));
     if (auto* infeasible = std::get_if<Infeasible>(&made)) return std::move(*infeasible);
     const PlannedModel& model = std::get<PlannedModel>(made);
     for (std::size_t stage = 0; stage < result_.layers.size(); ++stage) {
@@ -98,15 +102,20 @@ class StageCounter {
     return std::nullopt;
   }
 
-  /// All stages with few layers, and a middle one with twice as many: that one has more what as
-  /// many layers more ask of any stage.
   std::optional<Infeasible> count_few_layers() {
     const std::int64_t few = std::max<std::int64_t>(spec_.checkpointing.layers, 1);
-    const auto made = planned({few, few, 2 * few, few});
+    plan::PlanSpec spec = spec_of({few, few, 2 * few, few});
+    // What a stage asks for does not depend on the order in which it computes.
+    spec.pipeline.schedule = pipeline::Schedule::one_f_one_b;
+    const auto& made = graphs_.few_stages(spec, [&]() -> std::variant<FewStages, Infeasible> {
+      const auto found = planned(spec);
+      if (const auto* infeasible = std::get_if<Infeasible>(&found)) return *infeasible;
+      const PlannedModel& model = std::get<PlannedModel>(found);
+      return FewStages{count_stage(model, 0), count_stage(model, 1), count_stage(model, 2),
+                       count_stage(model, 3), messages_of(model),    model.plan.meshes[0]};
+    });
     if (const auto* infeasible = std::get_if<Infeasible>(&made)) return *infeasible;
-    const PlannedModel& model = std::get<PlannedModel>(made);
-    const CountedStage first = count_stage(model, 0), middle = count_stage(model, 1),
-                       longer = count_stage(model, 2), last = count_stage(model, 3);
+    const auto& [first, middle, longer, last, messages, mesh] = std::get<FewStages>(made);
     std::map<std::pair<std::size_t, std::int64_t>, std::size_t> known;  // kinds
     const std::size_t stages = result_.layers.size();
     for (std::size_t stage = 0; stage < stages; ++stage) {
@@ -124,8 +133,8 @@ class StageCounter {
         counted.linears[axis] += times * (longer.linears[axis] - middle.linears[axis]);
       result_.kinds.push_back(std::move(counted));
     }
-    result_.meshes = {model.plan.meshes[0]};
-    spread(messages_of(model), stages);
+    result_.meshes = {mesh};
+    spread(messages, stages);
     return std::nullopt;
   }
 

@@ -40,6 +40,14 @@ struct CountedStages {
   const Mesh& mesh_of(std::size_t stage) const { return meshes[kinds[kind_of[stage]].mesh]; }
 };
 
+/// Four stages of few layers, of which the third has twice as many: that one has more what as many
+/// layers more ask of any stage. They say what any number of stages of equal layers ask.
+struct FewStages {
+  CountedStage first, middle, longer, last;
+  std::vector<CountedMessage> messages;
+  Mesh mesh;
+};
+
 /// The stages of a spec whose grid is settled, and that of all of them, each with as many layers as
 /// plan_stages gives it. A model of equal layers is counted in four stages of few layers, and the
 /// rest follows in proportion. Infeasible where there is no such plan.

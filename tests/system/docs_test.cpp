@@ -137,7 +137,7 @@ bool is_run_elsewhere(const std::string& command) {
 
 /// As written, but short: a run of a few steps shows that it starts, trains and ends. A U-Net gets
 /// 100 times of noise instead of 1,000, because to judge a picture is a pass for each of them. Few
-/// pictures are drawn, and kernels are timed for a moment.
+/// pictures are drawn, kernels are timed for a moment, and what is planned has few layers.
 std::string shortened(const std::string& command) {
   if (command.starts_with("data/draw-shapes")) return command + " --train 500 --test 100";
   if (command.find("fourfold bench kernels ") != std::string::npos &&
@@ -145,6 +145,8 @@ std::string shortened(const std::string& command) {
     return command + " --seconds 0.001";
   for (const char* measuring : {"fourfold bench machine", "fourfold bench collectives"})
     if (command.find(measuring) != std::string::npos) return command + " --quick";
+  if (command.find("fourfold plan configs/paper/") != std::string::npos)
+    return command + " --set model.num_layers=8";
   if (command.find("fourfold train ") == std::string::npos) return command;
   static const std::regex stop("--stop-at [0-9]+");
   std::string few = "train.steps=3 --set sample.tokens=8";
