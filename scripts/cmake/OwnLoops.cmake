@@ -3,7 +3,8 @@
 # program runs.
 #
 # Each level is compiled from the same files, and linked into one object of which all names but that of its table of functions
-# become local. So no function that a header defines can be taken from a higher level by code that runs on a lower one.
+# become local. So no function that a header defines can be taken from a higher level by code that runs on a lower one. Nothing
+# of a level may run when the program starts, before it is chosen: RefuseInitializers.cmake looks.
 set(fourfold_levels "")
 if(FOURFOLD_ARCH STREQUAL "x86-64-v2")
   set(fourfold_levels v3 v4)
@@ -33,7 +34,9 @@ foreach(level IN LISTS fourfold_levels)
     COMMAND ld -r --force-group-allocation -o ${object}.all $<TARGET_OBJECTS:${name}>
     COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=${loops_symbol} ${object}.all ${object}
     COMMAND ${CMAKE_OBJCOPY} --redefine-sym ${loops_symbol}=${name} ${object}
-    DEPENDS ${name} $<TARGET_OBJECTS:${name}>
+    COMMAND ${CMAKE_COMMAND} -DOBJECT=${object} -DOBJDUMP=${CMAKE_OBJDUMP} -P
+            ${PROJECT_SOURCE_DIR}/scripts/cmake/RefuseInitializers.cmake
+    DEPENDS ${name} $<TARGET_OBJECTS:${name}> ${PROJECT_SOURCE_DIR}/scripts/cmake/RefuseInitializers.cmake
     COMMAND_EXPAND_LISTS VERBATIM
     COMMENT "Linking the own loops for x86-64-${level}")
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)

@@ -2,12 +2,11 @@
 // and which operand is what. A backend runs the pieces of any other chain one after another.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include "op/table.h"
 
@@ -15,41 +14,34 @@ namespace fourfold::kernels {
 
 /// Chains of rows that go over a tensor row by row, in the order in which a compiler should look
 /// for them: one that holds another stands before it.
-inline const std::vector<std::string> row_chains = {"add_bias&gelu",
-                                                    "add_bias+dropout+add&layer_norm",
-                                                    "add_bias+add&layer_norm",
-                                                    "dropout+add&layer_norm",
-                                                    "add&layer_norm",
-                                                    "add_rounded&layer_norm",
-                                                    "layer_norm_gradient+add&cast+dropout",
-                                                    "layer_norm_gradient+add&cast",
-                                                    "layer_norm_gradient&cast+dropout",
-                                                    "layer_norm_gradient&cast",
-                                                    "layer_norm_gradient+add&dropout",
-                                                    "layer_norm_gradient+add",
-                                                    "layer_norm_gradient&dropout",
-                                                    "cross_entropy&cross_entropy_gradient"};
+inline constexpr auto row_chains = std::to_array<std::string_view>(
+    {"add_bias&gelu", "add_bias+dropout+add&layer_norm", "add_bias+add&layer_norm",
+     "dropout+add&layer_norm", "add&layer_norm", "add_rounded&layer_norm",
+     "layer_norm_gradient+add&cast+dropout", "layer_norm_gradient+add&cast",
+     "layer_norm_gradient&cast+dropout", "layer_norm_gradient&cast",
+     "layer_norm_gradient+add&dropout", "layer_norm_gradient+add", "layer_norm_gradient&dropout",
+     "cross_entropy&cross_entropy_gradient"});
 
 /// Chains of rows for a backend that sums over rows while it goes over them, in the same sense and
 /// order: the gradients of a norm's gain and bias, with the gradient of the norm, and that of the
 /// bias of the branch before it. To be looked for before those above.
-inline const std::vector<std::string> norm_gradient_chains = {
-    "layer_norm_weight_gradient|layer_norm_gradient+add&cast+dropout&bias_gradient",
-    "layer_norm_weight_gradient|layer_norm_gradient+add&cast+dropout",
-    "layer_norm_weight_gradient|layer_norm_gradient+add&cast&bias_gradient",
-    "layer_norm_weight_gradient|layer_norm_gradient+add&cast",
-    "layer_norm_weight_gradient|layer_norm_gradient&cast+dropout&bias_gradient",
-    "layer_norm_weight_gradient|layer_norm_gradient&cast+dropout",
-    "layer_norm_weight_gradient|layer_norm_gradient&cast&bias_gradient",
-    "layer_norm_weight_gradient|layer_norm_gradient&cast",
-    "layer_norm_weight_gradient|layer_norm_gradient+add&dropout&bias_gradient",
-    "layer_norm_weight_gradient|layer_norm_gradient+add&dropout",
-    "layer_norm_weight_gradient|layer_norm_gradient+add&bias_gradient",
-    "layer_norm_weight_gradient|layer_norm_gradient+add",
-    "layer_norm_weight_gradient|layer_norm_gradient&dropout&bias_gradient",
-    "layer_norm_weight_gradient|layer_norm_gradient&dropout",
-    "layer_norm_weight_gradient|layer_norm_gradient&bias_gradient",
-    "layer_norm_weight_gradient|layer_norm_gradient"};
+inline constexpr auto norm_gradient_chains = std::to_array<std::string_view>(
+    {"layer_norm_weight_gradient|layer_norm_gradient+add&cast+dropout&bias_gradient",
+     "layer_norm_weight_gradient|layer_norm_gradient+add&cast+dropout",
+     "layer_norm_weight_gradient|layer_norm_gradient+add&cast&bias_gradient",
+     "layer_norm_weight_gradient|layer_norm_gradient+add&cast",
+     "layer_norm_weight_gradient|layer_norm_gradient&cast+dropout&bias_gradient",
+     "layer_norm_weight_gradient|layer_norm_gradient&cast+dropout",
+     "layer_norm_weight_gradient|layer_norm_gradient&cast&bias_gradient",
+     "layer_norm_weight_gradient|layer_norm_gradient&cast",
+     "layer_norm_weight_gradient|layer_norm_gradient+add&dropout&bias_gradient",
+     "layer_norm_weight_gradient|layer_norm_gradient+add&dropout",
+     "layer_norm_weight_gradient|layer_norm_gradient+add&bias_gradient",
+     "layer_norm_weight_gradient|layer_norm_gradient+add",
+     "layer_norm_weight_gradient|layer_norm_gradient&dropout&bias_gradient",
+     "layer_norm_weight_gradient|layer_norm_gradient&dropout",
+     "layer_norm_weight_gradient|layer_norm_gradient&bias_gradient",
+     "layer_norm_weight_gradient|layer_norm_gradient"});
 
 // Numbers are those of the operands of the chain.
 

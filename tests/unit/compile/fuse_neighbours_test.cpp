@@ -16,7 +16,7 @@ namespace {
 
 machine::Target fusing_target() {
   machine::Target target = GridSetup::target();
-  target.fusions = kernels::row_chains;
+  target.fusions.assign(kernels::row_chains.begin(), kernels::row_chains.end());
   return target;
 }
 
