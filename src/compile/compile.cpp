@@ -33,14 +33,16 @@ class MeshCompiler {
         graphs_.push_back({&graph, std::nullopt});
   }
 
-  program::Bundle compile_for(Rank rank) {
+  /// No rank comes after the last one: what was made for all is used up, to need no more memory.
+  program::Bundle compile_for(Rank rank, bool is_last) {
     program::Bundle bundle;
     bundle.persistent_bytes = persistent_.bytes;
     const PassContext context{plan_, target_, persistent_, transfers_, rank};
     for (Entry& entry : graphs_) {
       if (!entry.form || options_.observer)
         entry.form = run_graph_passes(*entry.graph, context, options_);
-      bundle.programs.push_back(run_program_passes(*entry.form, context, options_));
+      Form form = is_last ? *std::exchange(entry.form, std::nullopt) : *entry.form;
+      bundle.programs.push_back(run_program_passes(std::move(form), context, options_));
       bundle.transient_bytes =
           std::max(bundle.transient_bytes, bundle.programs.back().transient_bytes);
     }
@@ -68,7 +70,6 @@ class MeshCompiler {
 /// Ranks of a mesh that send and receive the same parts of their tensors in the same order, from
 /// and to whomever. `first` is the one that is compiled.
 struct Class {
-  std::uint32_t index = 0;
   Rank first;
   std::vector<program::Channel> channels;
 };
@@ -80,6 +81,9 @@ struct Exchange {
   std::vector<std::tuple<bool, std::size_t, reshard::Slice, bool>> messages;
   bool operator==(const Exchange&) const = default;
 };
+
+/// All classes of a mesh, in the order of their first ranks, each with what these exchange.
+using Classes = std::vector<std::pair<std::vector<Exchange>, Class>>;
 
 /// By edge in which the rank takes part. Ranks of one class have equal ones.
 std::vector<Exchange> exchanges_of(const plan::Plan& plan, const Transfers& transfers, Rank rank) {
@@ -125,20 +129,25 @@ program::Job compile(const graph::ModelGraphs& model, const plan::Plan& plan,
   job.ranks.resize(static_cast<std::size_t>(plan.world));
   const Transfers transfers(plan);
   for (std::size_t m = 0; m < plan.meshes.size(); ++m) {
-    std::vector<std::pair<std::vector<Exchange>, Class>> classes;
-    MeshCompiler compiler(model, plan, MeshId(m), target, transfers, options);
+    Classes classes;
+    std::vector<std::size_t> class_of;  // by place on the mesh
     for (const Rank rank : plan.meshes[m].ranks) {
       std::vector<Exchange> exchanges = exchanges_of(plan, transfers, rank);
-      auto place = std::ranges::find(classes, exchanges, &decltype(classes)::value_type::first);
-      if (place == classes.end()) {
-        classes.emplace_back(std::move(exchanges),
-                             Class{static_cast<std::uint32_t>(job.classes.size()), rank, {}});
-        place = classes.end() - 1;
-        job.classes.push_back(compiler.compile_for(rank));
-        place->second.channels = program::channels_of(job.classes.back());
-      }
-      const Class& its = place->second;
-      job.ranks[rank.index()] = {its.index, peers_of(plan, transfers, its, rank)};
+      const auto place = std::ranges::find(classes, exchanges, &Classes::value_type::first);
+      class_of.push_back(static_cast<std::size_t>(place - classes.begin()));
+      if (place == classes.end()) classes.emplace_back(std::move(exchanges), Class{rank, {}});
+    }
+    const std::size_t first_class = job.classes.size();
+    MeshCompiler compiler(model, plan, MeshId(m), target, transfers, options);
+    for (auto& [exchanges, its] : classes) {
+      job.classes.push_back(compiler.compile_for(its.first, &its == &classes.back().second));
+      its.channels = program::channels_of(job.classes.back());
+    }
+    auto place = class_of.cbegin();
+    for (const Rank rank : plan.meshes[m].ranks) {
+      job.ranks[rank.index()] = {static_cast<std::uint32_t>(first_class + *place),
+                                 peers_of(plan, transfers, classes[*place].second, rank)};
+      ++place;
     }
   }
   return job;
