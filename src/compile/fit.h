@@ -36,8 +36,8 @@ struct DoesNotFit {
 ///   same order, with them.
 /// - `cached_gathers` is open: with the gathered weights of as many layers as then fit.
 /// The others are chosen for all meshes alike. Without a limit nothing is repeated for `is_auto`,
-/// and nothing that is open is changed. Cost: compiling the training step about 2 log2(layers)
-/// times more often; once where nothing is open.
+/// and nothing that is open is changed. Cost: compiling the training step a few times more often,
+/// at most about 3 log2(layers); once where nothing is open.
 std::variant<Fitted, DoesNotFit> compile_to_fit(const graph::ModelGraphs& model, plan::Plan plan,
                                                 const machine::Target& target,
                                                 const PassOptions& options = {});
