@@ -45,7 +45,8 @@ def changed(root, revision):
     for command in (["diff", "--name-only", "--diff-filter=d", revision], ["ls-files", "--others", "--exclude-standard"]):
         done = subprocess.run(["git", "-C", root, *command], capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            sys.exit(f"compile alone: '{revision}' is no revision of this repository")
+            print(f"check: --alone: '{revision}' is no revision of this repository", file=sys.stderr)
+            sys.exit(2)
         lines += done.stdout.splitlines()
     return sorted(path for path in set(lines) if re.match(r"(src|tests)/.*\.(h|cpp)$", path))
 
