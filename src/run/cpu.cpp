@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "kernels/cpu/parallel.h"
 #include "run/assign_workers.h"
 #include "run/describe.h"
 #include "run/program_groups.h"
@@ -99,6 +100,7 @@ void CpuBackend::show_progress() {
 
 void CpuBackend::begin(ProgramId program, const op::StepBlock& step, Feeder* feeder) {
   require(idle_, "a program begins when the one before has finished");
+  kernels::cpu::end_team();  // of a caller that measured kernels, say: the workers have their own
   current_ = &programs_[program.index()];
   program_ = program.index();
   parity_ = parity_of(step);

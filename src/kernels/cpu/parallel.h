@@ -28,6 +28,14 @@ void for_parts(int parts, Body&& body) {
   for (int part = 0; part < parts; ++part) body(part);
 }
 
+/// Ends the threads that regions of the calling thread have left waiting for its next one. libgomp
+/// keeps such a team for every thread that ever opened a region, and as soon as all teams together
+/// have more threads than there are cores, no thread spins between regions any more: a step of a
+/// small model then takes 1.4 times as long. Costs nothing where there is no team.
+inline void end_team() {
+  omp_pause_resource_all(omp_pause_soft);
+}
+
 struct Range {
   std::int64_t first, last;
 };

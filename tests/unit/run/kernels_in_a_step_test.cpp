@@ -2,8 +2,12 @@
 // its bits depend on how it is run.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -139,6 +143,30 @@ TEST_F(KernelsInAStep, instruction_by_instruction_gives_the_same_bits) {
                                                           [](const auto&, std::size_t) {});
   EXPECT_EQ(output(), wanted);
   EXPECT_EQ(stepwise.squared_norm, whole.squared_norm);
+}
+
+std::ptrdiff_t num_threads() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+/// Once as many as expected are there, or else after five seconds: a thread that was joined is seen
+/// a moment longer.
+std::ptrdiff_t num_threads_soon(std::ptrdiff_t expected) {
+  for (int i = 0; i < 500 && num_threads() != expected; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return num_threads();
+}
+
+TEST_F(KernelsInAStep, a_team_that_the_caller_opened_ends_when_a_step_begins) {
+  executor_.run("step", {.step = 0, .seed = 1}, &feeder_);
+  const std::ptrdiff_t before = num_threads();
+  std::vector<float> x(65536, 0.5F), y(x.size());
+  const Shape shape{static_cast<std::int64_t>(x.size())};
+  const std::vector<kernels::Tensor> operands = {{x.data(), shape, DType::f32},
+                                                 {y.data(), shape, DType::f32}};
+  kernels::cpu::prepare("vector", {op::Gelu{}, DType::f32, {shape, shape}, 3})(operands, {});
+  ASSERT_EQ(num_threads_soon(before + 2), before + 2);
+  executor_.run("step", {.step = 1, .seed = 1}, &feeder_);
+  EXPECT_EQ(num_threads_soon(before), before);
 }
 
 TEST_F(KernelsInAStep, a_kernel_that_does_not_exist_is_refused_when_the_backend_is_bound) {
