@@ -48,6 +48,16 @@ class Torch:
         self.process.wait()
 
 
+def mkl_as_on_intel(scratch):
+    """An environment in which PyTorch's MKL takes every CPU for one of Intel's, and so uses AVX-512 on others too."""
+    library = os.path.join(scratch, "intel_cpu.so")
+    answers = "".join(f"int {name}(void) {{ return 1; }}\n" for name in ("mkl_serv_intel_cpu", "mkl_serv_intel_cpu_true"))
+    compiled = subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=answers, text=True)
+    if compiled.returncode != 0:
+        fail("--mkl-as-on-intel needs a C compiler")
+    return {"LD_PRELOAD": library}
+
+
 def settings_of(w):
     """A workload as keys of Fourfold: GPT on random tokens, AdamW, clipping, nothing but steps."""
     return {
