@@ -201,8 +201,9 @@ Run prepare_chain(const LossAndGradient& chain, const Problem& problem) {
   });
 }
 
+/// Of this level of instructions, as their workspace is.
 Run vector_pieces(const Problem& problem) {
-  return run_pieces(problem, [](const Problem& piece) { return prepare("vector", piece); });
+  return run_pieces(problem, prepare_vector);
 }
 
 }  // namespace
@@ -218,8 +219,7 @@ Run prepare_row(const op::CastList&, const Problem& problem) {
 
 std::int64_t workspace_bytes(const op::Fused& chain, const Problem& problem) {
   if (row_chain(chain, problem.shapes)) return 0;
-  return largest_workspace(problem,
-                           [](const Problem& piece) { return vector_workspace_bytes(piece); });
+  return largest_workspace(problem, vector_workspace_bytes);
 }
 
 }  // namespace fourfold::kernels::cpu
