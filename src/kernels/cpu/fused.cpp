@@ -201,7 +201,7 @@ Run prepare_chain(const LossAndGradient& chain, const Problem& problem) {
   });
 }
 
-/// Of this level of instructions, as their workspace is.
+/// The pieces run at this level of instructions, as their workspace is of this level.
 Run vector_pieces(const Problem& problem) {
   return run_pieces(problem, prepare_vector);
 }
