@@ -1,6 +1,7 @@
 """What the scripts/bench-* share: PyTorch as a process between rounds, and runs of Fourfold."""
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -52,8 +53,8 @@ def mkl_as_on_intel(scratch):
     """An environment in which PyTorch's MKL takes every CPU for one of Intel's, and so uses AVX-512 on others too."""
     library = os.path.join(scratch, "intel_cpu.so")
     answers = "".join(f"int {name}(void) {{ return 1; }}\n" for name in ("mkl_serv_intel_cpu", "mkl_serv_intel_cpu_true"))
-    compiled = subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=answers, text=True)
-    if compiled.returncode != 0:
+    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library]
+    if not shutil.which("cc") or subprocess.run(command, input=answers, text=True).returncode != 0:
         fail("--mkl-as-on-intel needs a C compiler")
     return {"LD_PRELOAD": library}
 
