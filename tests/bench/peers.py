@@ -14,6 +14,16 @@ def fail(message):
     sys.exit(f"{SCRIPT}: {message}")
 
 
+def torch_python():
+    """The Python that TORCH_PYTHON names, which has PyTorch."""
+    python = os.environ.get("TORCH_PYTHON") or fail("set TORCH_PYTHON to a Python that has PyTorch")
+    if not shutil.which(python):
+        fail(f"TORCH_PYTHON: there is no program {python}")
+    if subprocess.run([python, "-c", "import torch"], capture_output=True).returncode != 0:
+        fail(f"{python} has no PyTorch; install it there with `-m pip install torch`")
+    return python
+
+
 class Torch:
     """PyTorch training the model of a workload, loaded and waiting between its rounds."""
 

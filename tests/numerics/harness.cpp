@@ -27,9 +27,9 @@ const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 
 /// Workspace that ends, up to a cache line of guard, before a page that nobody may touch: what goes
 /// beyond it ends the test there, before it spoils what others own.
-class Scratch {
+class GuardedWorkspace {
  public:
-  explicit Scratch(std::int64_t size_bytes)
+  explicit GuardedWorkspace(std::int64_t size_bytes)
       : size_(static_cast<std::size_t>(size_bytes)),
         whole_((size_ + guard_bytes - 1) / guard_bytes * guard_bytes),
         pages_((whole_ + page_bytes - 1) / page_bytes * page_bytes),
@@ -40,9 +40,9 @@ class Scratch {
             "a page is closed");
     std::memset(begin(), static_cast<int>(guard), whole_);
   }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() { munmap(memory_, pages_ + page_bytes); }
+  GuardedWorkspace(const GuardedWorkspace&) = delete;
+  GuardedWorkspace& operator=(const GuardedWorkspace&) = delete;
+  ~GuardedWorkspace() { munmap(memory_, pages_ + page_bytes); }
 
   kernels::Workspace bytes() const { return {begin(), size_}; }
   bool guard_intact() const {
@@ -238,14 +238,14 @@ Result apply(const op::Op& op, const Backend& backend, const Arrays& reads, cons
     place[i] = alias ? *operands[i].may_alias : i;
     tensors.push_back(buffers[place[i]].tensor());
   }
-  Scratch scratch(workspace_size(problem, backend));
+  GuardedWorkspace workspace(workspace_size(problem, backend));
   const kernels::Run run = prepare(problem, backend);
-  run(tensors, scratch.bytes());
+  run(tensors, workspace.bytes());
 
   for (std::size_t i = 0; i < operands.size(); ++i)
     EXPECT_TRUE(buffers[i].guard_intact())
         << to_string(backend) << " wrote behind operand " << operands[i].name;
-  EXPECT_TRUE(scratch.guard_intact()) << to_string(backend) << " wrote behind its workspace";
+  EXPECT_TRUE(workspace.guard_intact()) << to_string(backend) << " wrote behind its workspace";
   Result result;
   for (std::size_t i = reads.size(); i < operands.size(); ++i) {
     result.values.push_back({problem.shapes[i], buffers[place[i]].read()});

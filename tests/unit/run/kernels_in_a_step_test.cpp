@@ -148,8 +148,8 @@ TEST_F(KernelsInAStep, instruction_by_instruction_gives_the_same_bits) {
 std::ptrdiff_t num_threads() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
-/// Once as many as expected are there, or else after five seconds: a thread that was joined is seen
-/// a moment longer.
+/// Their number once it is as expected, or else after five seconds: a thread that was joined is
+/// seen a moment longer.
 std::ptrdiff_t num_threads_soon(std::ptrdiff_t expected) {
   for (int i = 0; i < 500 && num_threads() != expected; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
