@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cores.h"
 #include "cli/command_line.h"
 #include "comm/launcher.h"
+#include "comm/stop_request.h"
 #include "kernels/cpu/places.h"
 
 namespace {
@@ -60,11 +62,15 @@ void keep_cuda_streams_apart() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A signal that asks for a stop is meant, however early it comes: it waits until a run listens.
+  fourfold::comm::hold_stop_signals();
   // A limit on the size of files is an error of the write that met it (EFBIG), with its own
   // message.
   std::signal(SIGXFSZ, SIG_IGN);
   const bool has_settled_spinning = limit_spinning(), has_unbound = unbind_threads();
   if (has_settled_spinning || has_unbound) start_again(argv);
+  const bool will_listen = argc > 1 && std::string_view(argv[1]) == "train";
+  if (!will_listen) fourfold::comm::release_stop_signals();
   keep_cuda_streams_apart();
   const auto variable = [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());

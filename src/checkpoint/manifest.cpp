@@ -115,13 +115,16 @@ class Reader {
     return result;
   }
 
+  double figure(const Json& object, std::string_view key) const {
+    const Json* const value = object.find(key);
+    check(value != nullptr &&
+              (value->kind() == Json::Kind::number || value->kind() == Json::Kind::integer) &&
+              std::isfinite(value->as_double()),
+          format("has no valid {} of a step", key));
+    return value->as_double();
+  }
   Evaluated evaluated(const Json& json) const {
-    const Json* loss = json.find("loss");
-    check(loss != nullptr &&
-              (loss->kind() == Json::Kind::number || loss->kind() == Json::Kind::integer) &&
-              std::isfinite(loss->as_double()),
-          "has an evaluation without a loss");
-    return {count(json, "step"), loss->as_double()};
+    return {count(json, "step"), figure(json, "loss")};
   }
 
   StoredFile stored_file(const Json& json) const {
@@ -210,21 +213,26 @@ std::string to_text(const Manifest& m) {
   Json best = Json::array();
   for (const Evaluated& one : m.best)
     best.push(Json::object({{"step", one.step}, {"loss", one.loss}}));
-  const Json json = Json::object({{"format", manifest_format},
-                                  {"step", m.step},
-                                  {"samples_seen", m.samples_seen},
-                                  {"seed", hex(m.seed)},
-                                  {"is_finite", m.is_finite},
-                                  {"best", std::move(best)},
-                                  {"since_best", m.since_best},
-                                  {"version", m.version},
-                                  {"config", m.config},
-                                  {"data", m.data},
-                                  {"tokenizer", m.tokenizer},
-                                  {"grid", m.grid},
-                                  {"chunk_bytes", chunk_bytes},
-                                  {"tensors", std::move(tensors)},
-                                  {"files", std::move(files)}});
+  Json json = Json::object({{"format", manifest_format},
+                            {"step", m.step},
+                            {"samples_seen", m.samples_seen},
+                            {"seed", hex(m.seed)},
+                            {"is_finite", m.is_finite},
+                            {"best", std::move(best)},
+                            {"since_best", m.since_best},
+                            {"version", m.version},
+                            {"config", m.config},
+                            {"data", m.data},
+                            {"tokenizer", m.tokenizer},
+                            {"grid", m.grid},
+                            {"chunk_bytes", chunk_bytes},
+                            {"tensors", std::move(tensors)},
+                            {"files", std::move(files)}});
+  if (m.untold)
+    json.set("untold", Json::object({{"loss", m.untold->loss},
+                                     {"lr", m.untold->lr},
+                                     {"grad_norm", m.untold->grad_norm},
+                                     {"time_s", m.untold->time_s}}));
   std::string text = json.dump();
   text.pop_back();  // the closing brace comes after the hash
   const std::string hash = hash128_text(text);
@@ -251,6 +259,9 @@ Manifest parse_manifest(std::string_view text, std::string_view file) {
     for (const Json& item : reader.list(json, "best")) m.best.push_back(reader.evaluated(item));
     m.since_best = reader.count(json, "since_best");
   }
+  if (const Json* const untold = json.find("untold"); untold != nullptr)
+    m.untold = Untold{reader.figure(*untold, "loss"), reader.figure(*untold, "lr"),
+                      reader.figure(*untold, "grad_norm"), reader.figure(*untold, "time_s")};
   m.version = reader.shown_text(json, "version");
   m.config = reader.text(json, "config");
   m.data = reader.shown_text(json, "data");

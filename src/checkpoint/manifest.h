@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,13 @@ struct Evaluated {
   bool operator==(const Evaluated&) const = default;
 };
 
+/// What the last step had to tell, where a run ended before the evaluation or the text that follows
+/// that step: whoever goes on makes up for it, and tells the step then.
+struct Untold {
+  double loss = 0, lr = 0, grad_norm = 0, time_s = 0;
+  bool operator==(const Untold&) const = default;
+};
+
 struct Manifest {
   std::int64_t step = 0;  // steps done
   std::int64_t samples_seen = 0;
@@ -57,11 +65,12 @@ struct Manifest {
   bool is_finite = true;        // loss and state at this step
   std::vector<Evaluated> best;  // evaluations of the run so far, the lowest loss first
   std::int64_t since_best = 0;  // evaluations after the best one
-  std::string version;          // of the program that wrote it
-  std::string config;           // resolved, as YAML
-  std::string data;             // fingerprint of the training data
-  std::string tokenizer;        // as text
-  std::string grid;             // for people: any grid may load it
+  std::optional<Untold> untold = {};
+  std::string version;    // of the program that wrote it
+  std::string config;     // resolved, as YAML
+  std::string data;       // fingerprint of the training data
+  std::string tokenizer;  // as text
+  std::string grid;       // for people: any grid may load it
   std::vector<StoredTensor> tensors;
   std::vector<StoredFile> files;
   bool operator==(const Manifest&) const = default;

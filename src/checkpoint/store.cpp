@@ -190,12 +190,22 @@ void Store::commit(const std::string& begun, const Manifest& manifest) {
   replace_note(hint_name, format("{} {}\n", step_name(manifest.step), hash128_text(text)));
 }
 
+void Store::amend(const Manifest& manifest) {
+  const std::string path = path_of(manifest.step), text = to_text(manifest);
+  replace_file(path, manifest_name, text);
+  replace_note(hint_name, format("{} {}\n", step_name(manifest.step), hash128_text(text)));
+}
+
 void Store::replace_note(std::string_view name, std::string_view text) {
-  const std::string begun = format("{}/{}{}", folder_, begun_prefix, name);
+  replace_file(folder_, name, text);
+}
+
+void Store::replace_file(const std::string& folder, std::string_view name, std::string_view text) {
+  const std::string begun = format("{}/{}{}", folder, begun_prefix, name);
   if (files_.exists(begun)) files_.remove_file(begun);
   write_new_file(files_, begun, text);
-  files_.rename(begun, format("{}/{}", folder_, name));
-  files_.sync_directory(folder_);
+  files_.rename(begun, format("{}/{}", folder, name));
+  files_.sync_directory(folder);
 }
 
 std::string Store::protected_text() const {

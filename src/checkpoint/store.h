@@ -107,6 +107,9 @@ class Store {
   /// any crash. One of that step that is there is left as it is, and the new one removed, if every
   /// byte of it holds.
   void commit(const std::string& begun, const Manifest& manifest);
+  /// Replaces the manifest of a checkpoint that is there by one of the same step, tensors and
+  /// files. At any instant the one or the other is there.
+  void amend(const Manifest& manifest);
   /// Removes a folder that was begun; never throws.
   void abandon(const std::string& begun) noexcept;
   /// Removes the checkpoints that need not stay. Healthy are those that are finite and every byte
@@ -124,8 +127,9 @@ class Store {
 
  private:
   void remove(std::int64_t step);
-  /// Writes a small file of the folder, all of it or none.
+  /// Writes a small file of the store's folder, or of another, all of it or none.
   void replace_note(std::string_view name, std::string_view text);
+  void replace_file(const std::string& folder, std::string_view name, std::string_view text);
   std::string protected_text() const;
   std::set<std::int64_t> protected_steps() const;
   /// Valid, and every byte holds.

@@ -18,6 +18,7 @@ MonitorOptions monitor_options(const LaunchOptions& options) {
   result.status_folder = options.status_folder;
   result.before_exit = options.flush;
   result.ask_to_stop = options.ask_to_stop;
+  result.ended = options.ended;
   return result;
 }
 

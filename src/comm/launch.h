@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/error.h"
 #include "comm/launcher.h"
 #include "comm/world.h"
 
@@ -24,6 +25,7 @@ struct LaunchOptions {
   bool bind_to_cores = false;
   std::function<void()> flush;        // before the process ends at once
   std::function<bool()> ask_to_stop;  // as of MonitorOptions
+  std::function<void(ExitCode code, const std::string& host)> ended = {};  // as of MonitorOptions
   /// Tells people why the job ends; of the options that a ProcessJob is made with.
   std::function<void(const std::string&)> report;
 };

@@ -21,9 +21,12 @@ struct MonitorOptions {
   std::function<void(std::string_view)> say;
   /// Called just before the process ends at once: flushes logs. May be empty.
   std::function<void()> before_exit;
-  /// Called for SIGTERM instead of ending the process; false: was asked before, and the process is
-  /// to end. May be empty: the first one ends it. For ranks that are processes.
+  /// Called for SIGTERM instead of ending the process; false: the process is to end. May be empty:
+  /// the first one ends it. For ranks that are processes.
   std::function<bool()> ask_to_stop;
+  /// Called by the rank that speaks for the job when it ends before its time: the code, and the
+  /// host of the rank that was lost or late, empty where no rank is at fault. May be empty.
+  std::function<void(ExitCode code, const std::string& host)> ended = {};
 };
 
 /// For ranks that are threads. When the job hangs it says what each rank waits for and ends the job

@@ -151,11 +151,17 @@ class MpiMonitor::Watch {
     while (!stop_.load() && !may_go()) {
       sleep_until_news();
       for (int terms = alarm_.answer(); terms > 0 && !term_s_; --terms)
-        if (!options_.ask_to_stop || !options_.ask_to_stop()) term_s_ = now_s();
+        if (!may_stay()) term_s_ = now_s();
       for (std::size_t rank = 0; rank < size(); ++rank) listen_to(rank);
       look_for_requests();
       if (now_s() >= next_beat_s_) beat();
     }
+  }
+
+  /// True where SIGTERM does not end this process. To a rank that is about to leave well it says
+  /// nothing new: a launcher sends it to those that leave after one whose code is not 0.
+  bool may_stay() const {
+    return parting_.load() || (options_.ask_to_stop && options_.ask_to_stop());
   }
 
   /// True when this rank may end well: rank 0 once the others are gone, they once rank 0 has said
@@ -224,7 +230,7 @@ class MpiMonitor::Watch {
     } else if (message.kind == fault) {
       const End end = parse_end(message.text);
       if (is_root()) end_after_fault(end.fault);
-      end_process(end.fault.code, end.fault.message, std::nullopt);
+      end_process(end.fault, "", std::nullopt);
     } else if (message.kind == death) {
       if (auto told = parse_state(message.text)) {
         const std::size_t dead = told->rank.index();
@@ -234,7 +240,7 @@ class MpiMonitor::Watch {
     } else if (message.kind == hang) {
       const End end = parse_end(message.text);
       kill_if_here(end.late);
-      end_process(end.fault.code, end.fault.message, std::nullopt);
+      end_process(end.fault, "", std::nullopt);
     }
   }
 
@@ -307,7 +313,8 @@ class MpiMonitor::Watch {
     std::string message = death_notice(peers_[dead].known, self);
     if (peers_[dead].known.host == self.host)
       message += memory_kill_notice(memory_kills_before_, memory_kills());
-    end_process(ExitCode::peer_lost, message, turn_after_death_s(dead), {"error: " + message});
+    end_process({ExitCode::peer_lost, message}, peers_[dead].known.host, turn_after_death_s(dead),
+                {"error: " + message});
   }
 
   /// One rank speaks of the loss of another: rank 0; of its own, the first one that lives on its
@@ -345,13 +352,15 @@ class MpiMonitor::Watch {
     tell_all({hang, fault_line(reason.code, reason.message, verdict.late.index())});
     std::vector<std::string> lines = verdict.dump;
     lines.push_back("error: " + reason.message);
-    end_process(reason.code, reason.message, turn_after_hang_s(), lines);
+    end_process(reason, peers_[verdict.late.index()].known.host, turn_after_hang_s(), lines);
   }
 
-  /// A fault of one rank, which rank 0 says for all.
+  /// A fault of one rank, or a stop that it was asked for before there was anything to save, which
+  /// rank 0 says for all.
   [[noreturn]] void end_after_fault(const Fault& reason) {
     tell_all({fault, fault_line(reason.code, reason.message)});
-    end_process(reason.code, reason.message, 0, {"error: " + reason.message});
+    const bool is_fault = reason.code != ExitCode::stopped;
+    end_process(reason, "", 0, {(is_fault ? "error: " : "") + reason.message});
   }
 
   void kill_if_here(std::size_t rank) const {
@@ -365,18 +374,20 @@ class MpiMonitor::Watch {
       if (peer.connection.is_open()) peer.connection.send(message);
   }
 
-  /// `turn_s`: when to say the lines, if at all. Those of the one that speaks at once go first: a
-  /// status waits for the disk, and the launcher stops listening soon.
-  [[noreturn]] void end_process(ExitCode code, const std::string& message,
+  /// `host`: of the rank at fault, empty where there is none. `turn_s`: when to say the lines, if
+  /// at all. Those of the one that speaks at once go first: a status waits for the disk, and the
+  /// launcher stops listening soon.
+  [[noreturn]] void end_process(const Fault& reason, const std::string& host,
                                 std::optional<double> turn_s,
                                 const std::vector<std::string>& lines = {}) {
     ignore_broken_pipes();
     take_options();
     const auto say = [&] {
       for (const std::string& line : lines) options_.say(line);
+      if (options_.ended) options_.ended(reason.code, host);
     };
     if (turn_s == 0) say();
-    write_status(code, message);
+    write_status(reason.code, reason.message);
     if (options_.before_exit) options_.before_exit();
     if (turn_s > 0) {
       // A launcher sends SIGTERM to all when one has ended, which has spoken then.
@@ -397,7 +408,7 @@ class MpiMonitor::Watch {
       }
       pause(0.01);
     }
-    std::_Exit(static_cast<int>(code));
+    std::_Exit(static_cast<int>(reason.code));
   }
 
   void write_status(ExitCode code, const std::string& message) const {

@@ -75,6 +75,7 @@ class ThreadMonitor::Watch {
     if (stopped_within(grace_s)) return;
     say("error: " + verdict.message);
     write_statuses(ExitCode::no_progress, verdict.message);
+    if (options_.ended) options_.ended(ExitCode::no_progress, host_);
     if (options_.before_exit) options_.before_exit();
     std::_Exit(static_cast<int>(ExitCode::no_progress));
   }

@@ -33,7 +33,8 @@ std::vector<double> logits_behind(const std::vector<std::int32_t>& tokens, TextM
 }  // namespace
 
 Writing generate(const SampleSpec& spec, const data::Tokenizer& tokenizer, run::Executor& executor,
-                 const OnText& on_text, std::uint32_t sample, Cache cache) {
+                 const OnText& on_text, std::uint32_t sample, Cache cache,
+                 const std::function<bool()>& must_end) {
   std::vector<std::int32_t> tokens = tokenizer.encode(spec.prompt, "the prompt");
   if (tokens.empty()) tokens.push_back(tokenizer.end_of_document().value_or(0));
   TextModel model(executor, spec.capacity);
@@ -48,6 +49,8 @@ Writing generate(const SampleSpec& spec, const data::Tokenizer& tokenizer, run::
     if (on_text) on_text(piece);
   };
   while (writing.tokens < spec.tokens) {
+    writing.was_cut = must_end && must_end();
+    if (writing.was_cut) break;
     const std::vector<double> logits = logits_behind(tokens, model, cache);
     require(logits.size() >= vocab_size, "the model has a logit for each token of the vocabulary");
     const double uniform = random.uniform(static_cast<std::uint64_t>(writing.tokens), sample);

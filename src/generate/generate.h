@@ -25,6 +25,7 @@ struct Writing {
   std::string text;
   std::int64_t tokens = 0;  // without the one that ends the document
   bool ended = false;       // by that one
+  bool was_cut = false;     // its caller wanted no more
 };
 
 /// Generates spec.tokens tokens after spec.prompt, fewer where the document ends before and
@@ -43,7 +44,9 @@ struct Writing {
 /// Both write the output buffer "logits", [1, 1, V] of f32 or f64, V at least the tokenizer's
 /// vocabulary. Errors: UserError(bad_data) for a prompt outside the vocabulary,
 /// UserError(numeric_stop) for logits that are no numbers.
+/// `must_end` is asked before each token, on all ranks together.
 Writing generate(const SampleSpec& spec, const data::Tokenizer& tokenizer, run::Executor& executor,
-                 const OnText& on_text = {}, std::uint32_t sample = 0, Cache cache = Cache::keep);
+                 const OnText& on_text = {}, std::uint32_t sample = 0, Cache cache = Cache::keep,
+                 const std::function<bool()>& must_end = {});
 
 }  // namespace fourfold::generate

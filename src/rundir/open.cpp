@@ -46,8 +46,11 @@ void remove_run(const std::string& dir, checkpoint::Store& store) {
   for (const std::string& name : names) real_files().remove_file(join_path(dir, name));
 }
 
-/// The run goes on from that step of its own. What it did after it stays beside it, in a line.
-void go_back(const std::string& dir, checkpoint::Store& store, std::int64_t step) {
+/// The run goes on from that checkpoint of its own. What it did after it stays beside it, in a
+/// line.
+void go_back(const std::string& dir, checkpoint::Store& store,
+             const checkpoint::Manifest& manifest) {
+  const std::int64_t step = manifest.step;
   const std::string metrics = join_path(dir, RunFiles::metrics);
   const auto steps = store.steps();
   if (!steps.empty() && steps.front() > step) {
@@ -57,7 +60,8 @@ void go_back(const std::string& dir, checkpoint::Store& store, std::int64_t step
       real_files().rename(join_path(dir, name), join_path(line, name));
     store.set_aside_after(step, line);
   }
-  cut_metrics(metrics, step);
+  // A step that is still to be evaluated is told then.
+  cut_metrics(metrics, manifest.untold ? step - 1 : step);
 }
 
 std::string text_or_none(const std::string& path) {
@@ -111,7 +115,7 @@ Session open_run_directory(const StartRequest& request, const RunStart& start,
   store.prepare();
   if (start.overwrites) remove_run(dir, store);
   if (start.is_own) {
-    go_back(dir, store, origin->manifest.step);
+    go_back(dir, store, origin->manifest);
     keep_record_of_before(dir);
   }
   const SessionTexts record{

@@ -44,16 +44,61 @@ void Checkpoints::set_origin(const checkpoint::Found& origin) {
   saver_.set_last(origin.manifest.step, checkpoint::digests_in(origin.manifest));
   is_at_origin_ = origin.path == store_.path_of(origin.manifest.step);
   if (is_at_origin_) origin_ = last_saved_ = origin.manifest.step;
+  if (is_at_origin_ && origin.manifest.untold) untold_ = origin_;
+}
+
+bool Checkpoints::is_stop_asked() const {
+  std::int64_t stop = stop_asked_ ? 1 : 0;
+  if (world_ != nullptr) world_->all_reduce(std::span(&stop, 1), Reduction::max);
+  return stop != 0;
 }
 
 void Checkpoints::before_first(std::int64_t steps_done, std::int64_t samples_seen,
+                               const std::optional<checkpoint::Untold>& untold,
                                const BestSoFar& best) {
-  std::int64_t stop = stop_asked_ ? 1 : 0;
-  if (world_ != nullptr) world_->all_reduce(std::span(&stop, 1), Reduction::max);
-  must_stop_ = stop != 0;
+  must_stop_ = is_stop_asked();
   if (!must_stop_ || is_at_origin_) return;
-  start({.steps_done = steps_done, .samples_seen = samples_seen, .best = best});
+  start({.steps_done = steps_done, .samples_seen = samples_seen, .best = best, .untold = untold});
   take(saver_.finish(), true);
+}
+
+void Checkpoints::save_untold(const Place& place) {
+  if (untold_ == place.steps_done) return;
+  const auto begin = Clock::now();
+  if (saver_.is_under_way()) take(saver_.finish(), false);
+  start(place);
+  take(saver_.finish(), true);
+  untold_ = place.steps_done;
+  stalled_s_ += seconds_since(begin);
+}
+
+void Checkpoints::before_last_evaluation(const Place& place) {
+  if (spec_.is_on()) save_untold(place);
+}
+
+void Checkpoints::stop_untold(const Place& place) {
+  save_untold(place);
+  must_stop_ = true;
+}
+
+void Checkpoints::complete(const Place& place) {
+  untold_.reset();
+  if (!is_root()) return;
+  end_pruning();
+  try {
+    checkpoint::Manifest manifest = store_.open(place.steps_done).manifest;
+    const bool is_finite = manifest.is_finite;
+    set_facts(manifest, place);
+    manifest.is_finite = is_finite && place.is_finite;
+    store_.amend(manifest);
+    set_facts(facts_, place);
+    prune();
+  } catch (const UserError& error) {
+    tell_.warn(
+        format("the evaluation of step {} could not be noted in its checkpoint, and is made "
+               "again by a run that goes on from there: {}",
+               place.steps_done, error.what()));
+  }
 }
 
 op::Votes Checkpoints::vote() const {
@@ -70,6 +115,12 @@ void Checkpoints::after_step(const Place& place) {
   const bool is_stop_asked = place.votes.stop > 0;
   must_stop_ = is_stop_asked && !place.ends;
   const bool must_succeed = place.ends || is_stop_asked;
+  if (untold_ == place.steps_done) {
+    complete(place);
+    if (must_succeed) end_pruning();
+    stalled_s_ += seconds_since(begin);
+    return;
+  }
   const bool is_due = place.votes.save > 0 || (must_succeed && (spec_.is_on() || is_stop_asked)) ||
                       is_due_behind(place.steps_done) ||
                       (place.is_among_best && spec_.keep_best > 0 && spec_.is_on());
@@ -85,16 +136,21 @@ void Checkpoints::after_step(const Place& place) {
 void Checkpoints::start(const Place& place) {
   end_pruning();
   last_begin_ = Clock::now();
-  facts_.step = place.steps_done;
-  facts_.samples_seen = place.samples_seen;
-  facts_.is_finite = place.is_finite;
-  facts_.best.clear();
-  for (const BestSoFar::Entry& entry : place.best.lowest)
-    facts_.best.push_back({entry.step, entry.loss});
-  facts_.since_best = place.best.since_best;
+  set_facts(facts_, place);
   if (before_save_) before_save_();
   saver_.start(facts_, executor_.bundle().at("train"),
                [this](const program::Buffer& buffer) { return executor_.read(buffer); });
+}
+
+void Checkpoints::set_facts(checkpoint::Manifest& facts, const Place& place) const {
+  facts.step = place.steps_done;
+  facts.samples_seen = place.samples_seen;
+  facts.is_finite = place.is_finite;
+  facts.best.clear();
+  for (const BestSoFar::Entry& entry : place.best.lowest)
+    facts.best.push_back({entry.step, entry.loss});
+  facts.since_best = place.best.since_best;
+  facts.untold = place.untold;
 }
 
 void Checkpoints::take(const checkpoint::SaveResult& result, bool must_succeed) {

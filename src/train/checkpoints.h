@@ -44,17 +44,20 @@ class Checkpoints {
   void on_save(std::function<void()> call) { before_save_ = std::move(call); }
   /// Once the state is there, before the first step here, on all ranks together. Saves where a stop
   /// was asked for meanwhile, unless that state is the origin's.
-  void before_first(std::int64_t steps_done, std::int64_t samples_seen, const BestSoFar& best = {});
+  void before_first(std::int64_t steps_done, std::int64_t samples_seen,
+                    const std::optional<checkpoint::Untold>& untold = {},
+                    const BestSoFar& best = {});
 
   /// Where a run stands after a step.
   struct Place {
     std::int64_t steps_done = 0;
-    std::int64_t samples_seen = 0;  // of all ranks since the first step
-    bool is_finite = true;          // every number of the step
-    bool ends = false;              // the run ends here
-    op::Votes votes = {};           // of all ranks, from the program of the step
-    BestSoFar best = {};            // this step included
-    bool is_among_best = false;     // and among those of which the state is kept
+    std::int64_t samples_seen = 0;                  // of all ranks since the first step
+    bool is_finite = true;                          // every number of the step
+    bool ends = false;                              // the run ends here
+    op::Votes votes = {};                           // of all ranks, from the program of the step
+    BestSoFar best = {};                            // this step included
+    bool is_among_best = false;                     // and among those of which the state is kept
+    std::optional<checkpoint::Untold> untold = {};  // what the step has still to tell
   };
   /// What this rank has to say in the next step, at the end of which all act on what all have said.
   op::Votes vote() const;
@@ -62,6 +65,14 @@ class Checkpoints {
   bool is_due_behind(std::int64_t steps_done) const {
     return spec_.interval_steps > 0 && steps_done % spec_.interval_steps == 0;
   }
+  /// True if any rank was asked to stop; all ranks call together.
+  bool is_stop_asked() const;
+  /// After the last step of a run that saves, so that no step is lost where its evaluation is cut:
+  /// the step is saved as untold. `after_step` then puts the rest into that checkpoint. Errors: as
+  /// of after_step.
+  void before_last_evaluation(const Place& place);
+  /// A stop has cut what follows a step: the state is saved as untold, unless it is.
+  void stop_untold(const Place& place);
   /// After a step, on all ranks together. Saves if one is due; at the end, and where a stop was
   /// asked for, waits until it is committed. Errors: UserError(storage) when a save fails that must
   /// not, or `most_failures` fail in a row.
@@ -81,6 +92,11 @@ class Checkpoints {
   bool is_root() const;
   std::size_t ranks() const { return world_ == nullptr ? 1 : world_->size(); }
   void start(const Place& place);
+  /// Saves the state and waits until it is committed.
+  void save_untold(const Place& place);
+  /// Puts what is known of a step now into its checkpoint, which was saved as untold.
+  void complete(const Place& place);
+  void set_facts(checkpoint::Manifest& facts, const Place& place) const;
   void prune();
   void end_pruning();
   void take(const checkpoint::SaveResult& result, bool must_succeed);
@@ -101,6 +117,7 @@ class Checkpoints {
   std::optional<std::int64_t> origin_;      // in the run's own store
   bool is_at_origin_ = false;               // nothing was done since
   std::optional<std::int64_t> last_saved_;  // there
+  std::optional<std::int64_t> untold_;      // the step there that is saved as untold
   // Large files take long to remove, and those of earlier jobs to read.
   std::thread pruning_;
   std::string prune_problems_;  // of the last time; read once it has ended

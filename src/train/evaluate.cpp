@@ -37,7 +37,8 @@ bool counts_correct(const program::Program& evaluate) {
 
 }  // namespace
 
-Evaluation evaluate(run::Executor& executor, const data::Source& source, EvaluationSize size) {
+std::optional<Evaluation> evaluate(run::Executor& executor, const data::Source& source,
+                                   EvaluationSize size, const std::function<bool()>& must_end) {
   const auto begin = std::chrono::steady_clock::now();
   ValidationFeeder feeder(source);
   const program::Program& program = executor.bundle().at("evaluate");
@@ -46,6 +47,7 @@ Evaluation evaluate(run::Executor& executor, const data::Source& source, Evaluat
   double loss_sum = 0, compared_sum = 0;
   std::int64_t items = 0, compared_items = 0, correct = 0;
   for (const std::int64_t batch : spread_batches(total, size.batches)) {
+    if (must_end && must_end()) return std::nullopt;
     const std::int64_t first = batch * program.feeds.micros * program.feeds.samples;
     feeder.set_first(first);
     // What is drawn for a sample is the same in every evaluation.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -25,7 +26,9 @@ struct EvaluationSize {
 };
 
 /// Mean loss over those batches. Labels of -1 count for nothing. Weights and moments stay as they
-/// are. The compared batches are some of those taken, or the same.
-Evaluation evaluate(run::Executor& executor, const data::Source& source, EvaluationSize size);
+/// are. The compared batches are some of those taken, or the same. `must_end` is asked before each
+/// batch, on all ranks together; nothing is returned once it says so.
+std::optional<Evaluation> evaluate(run::Executor& executor, const data::Source& source,
+                                   EvaluationSize size, const std::function<bool()>& must_end = {});
 
 }  // namespace fourfold::train

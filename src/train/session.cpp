@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -31,6 +34,9 @@ class Totals {
     result_.evaluation_time_s += evaluation.time_s;
     result_.last_evaluation = evaluation;
   }
+
+  /// So many are done, though the last one is not told.
+  void set_steps(std::int64_t steps) { result_.steps = steps; }
 
   TrainResult result(std::int64_t items_per_step, const BestSoFar& best) const {
     TrainResult result = result_;
@@ -77,24 +83,32 @@ void Session::init() {
   executor_.run("init", {.seed = spec_.seed});
 }
 
-TrainResult Session::train(const Course& course) {
+struct Session::Standing {
   Totals totals;
+  BestSoFar best;
+  bool was_stopped = false, ends_early = false;
+};
+
+TrainResult Session::train(const Course& course) {
   const std::int64_t end = std::min(course.stop_at.value_or(spec_.steps), spec_.steps);
   const program::Feeds& feeds = executor_.bundle().at("train").feeds;
   StepChecks checks(spec_, facts_, executor_, world_, observers_);
-  const std::int64_t samples = feeds.micros * feeds.samples;
-  bool was_stopped = false, ends_early = false;
-  BestSoFar best = facts_.best;
+  Standing standing{.totals = {}, .best = facts_.best};
   if (course.checkpoints != nullptr) {
     course.checkpoints->on_save([this] {
       for (Observer* observer : observers_) observer->saving();
     });
-    course.checkpoints->before_first(course.first_step, course.first_step * samples, best);
-    was_stopped = course.checkpoints->must_stop();
+    course.checkpoints->before_first(course.first_step,
+                                     course.first_step * feeds.micros * feeds.samples,
+                                     course.untold, standing.best);
+    standing.was_stopped = course.checkpoints->must_stop();
   }
+  if (course.untold && !standing.was_stopped)
+    conclude(metrics_of(*course.untold, course.first_step), {}, false, course, standing);
   std::optional<op::StepBlock> under_way;  // the step of the next round, where it has begun
   bool is_awaited = false;                 // something is to be done after it
-  for (std::int64_t step = course.first_step; step < end && !was_stopped && !ends_early; ++step) {
+  for (std::int64_t step = course.first_step;
+       step < end && !standing.was_stopped && !standing.ends_early; ++step) {
     const op::StepBlock block = under_way ? *under_way : start(step, course.checkpoints);
     const bool is_followed = step + 1 < end && !is_awaited && !checks.read_state_behind(step + 1) &&
                              may_be_followed(step + 1, course);
@@ -103,37 +117,56 @@ TrainResult Session::train(const Course& course) {
     auto [metrics, votes] = finish(block);
     const auto leap = checks.after_step(metrics, block);
     if (leap && course.checkpoints != nullptr) course.checkpoints->protect_last(*leap);
-    metrics.evaluation = evaluate_when_due(step + 1);
-    if (is_sample_due(step + 1, course)) metrics.sample = course.write_sample();
-    totals.add(metrics);
-    const bool is_among_best =
-        metrics.evaluation &&
-        best.add(step + 1, metrics.evaluation->compared_loss, spec_.checkpoint.keep_best);
-    ends_early = metrics.evaluation && spec_.early_stopping > 0 && step + 1 < end &&
-                 best.since_best >= spec_.early_stopping;
-    if (world_ != nullptr) world_->progress().set_step(step + 1);
-    for (Observer* observer : observers_) observer->step(metrics);
     // The state is that of the next step already. Its votes, from hosts that knew more, say as
     // much.
     is_awaited = is_followed && votes != op::Votes{};
-    const bool is_bad = has_bad_evaluation(metrics);  // and so nothing follows yet
-    if (course.checkpoints != nullptr && !is_followed) {
-      course.checkpoints->after_step({.steps_done = step + 1,
-                                      .samples_seen = (step + 1) * samples,
-                                      .is_finite = is_finite(metrics),
-                                      .ends = is_bad || ends_early || step + 1 == end,
-                                      .votes = votes,
-                                      .best = best,
-                                      .is_among_best = is_among_best});
-      was_stopped = course.checkpoints->must_stop();
-    }
-    if (is_bad) stop_for_evaluation(metrics);
+    conclude(std::move(metrics), votes, is_followed, course, standing);
   }
-  TrainResult result = totals.result(facts_.items_per_step, best);
-  result.was_stopped = was_stopped;
-  result.ended_early = ends_early;
+  TrainResult result = standing.totals.result(facts_.items_per_step, standing.best);
+  result.was_stopped = standing.was_stopped;
+  result.ended_early = standing.ends_early;
   for (Observer* observer : observers_) observer->end(result);
   return result;
+}
+
+void Session::conclude(StepMetrics metrics, const op::Votes& votes, bool is_followed,
+                       const Course& course, Standing& standing) {
+  const program::Feeds& feeds = executor_.bundle().at("train").feeds;
+  const std::int64_t done = metrics.step,
+                     end = std::min(course.stop_at.value_or(spec_.steps), spec_.steps);
+  Checkpoints* const checkpoints = course.checkpoints;
+  Checkpoints::Place place{
+      .steps_done = done,
+      .samples_seen = done * feeds.micros * feeds.samples,
+      .votes = votes,
+      .best = standing.best,
+      .untold = checkpoint::Untold{metrics.loss, metrics.lr, metrics.grad_norm, metrics.time_s}};
+  if (checkpoints != nullptr && done == spec_.steps) checkpoints->before_last_evaluation(place);
+  if (!look_at_state(metrics, course)) {
+    checkpoints->stop_untold(place);
+    standing.totals.set_steps(done);
+    standing.was_stopped = true;
+    return;
+  }
+  standing.totals.add(metrics);
+  const bool is_among_best =
+      metrics.evaluation &&
+      standing.best.add(done, metrics.evaluation->compared_loss, spec_.checkpoint.keep_best);
+  standing.ends_early = metrics.evaluation && spec_.early_stopping > 0 && done < end &&
+                        standing.best.since_best >= spec_.early_stopping;
+  if (world_ != nullptr) world_->progress().set_step(done);
+  for (Observer* observer : observers_) observer->step(metrics);
+  const bool is_bad = has_bad_evaluation(metrics);  // and so nothing follows yet
+  if (checkpoints != nullptr && !is_followed) {
+    place.is_finite = is_finite(metrics);
+    place.ends = is_bad || standing.ends_early || done == end;
+    place.best = standing.best;
+    place.is_among_best = is_among_best;
+    place.untold.reset();
+    checkpoints->after_step(place);
+    standing.was_stopped = checkpoints->must_stop();
+  }
+  if (is_bad) stop_for_evaluation(metrics);
 }
 
 op::StepBlock Session::block_of(std::int64_t step) const {
@@ -165,22 +198,28 @@ bool Session::is_sample_due(std::int64_t steps_done, const Course& course) const
 Session::Done Session::finish(const op::StepBlock& block) {
   const op::ResultBlock result = executor_.finish();
   if (result.applied == 0) stop(block, result);
+  StepMetrics metrics = metrics_of({result.loss_sum / static_cast<double>(result.valid_count),
+                                    block.lr, result.grad_norm, executor_.times().total_s},
+                                   block.step + 1);
+  if (world_ != nullptr)
+    metrics.exposed_communication_s = executor_.times().exposed_communication_s;
+  return {metrics, op::Votes::of(result.votes)};
+}
 
+StepMetrics Session::metrics_of(const checkpoint::Untold& step, std::int64_t steps_done) const {
   StepMetrics metrics;
-  metrics.step = block.step + 1;
-  metrics.loss = result.loss_sum / static_cast<double>(result.valid_count);
-  metrics.lr = block.lr;
-  metrics.grad_norm = result.grad_norm;
-  metrics.time_s = executor_.times().total_s;
+  metrics.step = steps_done;
+  metrics.loss = step.loss;
+  metrics.lr = step.lr;
+  metrics.grad_norm = step.grad_norm;
+  metrics.time_s = step.time_s;
   metrics.unit = facts_.unit;
   metrics.items_per_s = static_cast<double>(facts_.items_per_step) / metrics.time_s;
   metrics.model_flops_per_s = facts_.model_flops_per_step / metrics.time_s;
   metrics.utilization = facts_.utilization(metrics.model_flops_per_s);
-  if (world_ != nullptr)
-    metrics.exposed_communication_s = executor_.times().exposed_communication_s;
   metrics.memory_bytes = facts_.memory_bytes;
   metrics.peak_resident_bytes = peak_resident_bytes();
-  return {metrics, op::Votes::of(result.votes)};
+  return metrics;
 }
 
 bool Session::is_evaluation_due(std::int64_t steps_done) const {
@@ -188,13 +227,24 @@ bool Session::is_evaluation_due(std::int64_t steps_done) const {
          (spec_.eval_interval > 0 && steps_done % spec_.eval_interval == 0);
 }
 
-std::optional<Evaluation> Session::evaluate_when_due(std::int64_t steps_done) {
-  if (!is_evaluation_due(steps_done)) return std::nullopt;
-  for (Observer* observer : observers_) observer->evaluating(steps_done);
-  const bool is_last = steps_done == spec_.steps;
-  return evaluate(executor_, source_,
-                  {.batches = is_last ? std::nullopt : std::optional(spec_.eval_batches),
-                   .compared = spec_.eval_batches});
+bool Session::look_at_state(StepMetrics& metrics, const Course& course) {
+  if (is_evaluation_due(metrics.step)) {
+    for (Observer* observer : observers_) observer->evaluating(metrics.step);
+    const bool is_last = metrics.step == spec_.steps;
+    std::function<bool()> must_end;
+    if (course.checkpoints != nullptr)
+      must_end = [&] { return course.checkpoints->is_stop_asked(); };
+    metrics.evaluation =
+        evaluate(executor_, source_,
+                 {.batches = is_last ? std::nullopt : std::optional(spec_.eval_batches),
+                  .compared = spec_.eval_batches},
+                 must_end);
+    if (!metrics.evaluation) return false;
+  }
+  if (!is_sample_due(metrics.step, course)) return true;
+  const auto sample = course.write_sample();
+  metrics.sample = sample.value_or("");
+  return sample.has_value();
 }
 
 void Session::stop_for_evaluation(const StepMetrics& metrics) const {

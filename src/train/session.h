@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "checkpoint/manifest.h"
 #include "comm/world.h"
 #include "data/source.h"
 #include "run/executor.h"
@@ -26,11 +27,13 @@ struct Course {
   Checkpoints* checkpoints = nullptr;   // null: nothing is saved
   /// After the initial weights of a run that begins: may put others in their place.
   std::function<void()> after_init = {};
+  /// What the last step that is done already has to tell, where it has still to be evaluated.
+  std::optional<checkpoint::Untold> untold = {};
   /// Every so many steps, but not after the last one, the model writes a text; 0: never. All ranks
   /// write together, and only the text of those with observers counts. It must leave the state
-  /// alone.
+  /// alone. Nothing is returned where a stop cut the text.
   std::int64_t sample_interval = 0;
-  std::function<std::string()> write_sample = {};
+  std::function<std::optional<std::string>()> write_sample = {};
 };
 
 class Session {
@@ -45,7 +48,9 @@ class Session {
   /// Makes the initial weights.
   void init();
   /// The steps of the course, of spec.steps in all. Evaluates every spec.eval_interval steps on
-  /// spec.eval_batches batches, after the last step on the whole split. Errors:
+  /// spec.eval_batches batches, after the last step on the whole split; that step is saved before.
+  /// A stop ends an evaluation or a text after the batch or token that is under way: the state is
+  /// saved with what its step had to tell. Errors:
   /// UserError(numeric_stop) at the first step whose update was not applied, with the first bad
   /// tensor by name; the weights are then those of the step before; after an evaluation without a
   /// finite loss, once it is saved; and where StepChecks says so.
@@ -65,7 +70,15 @@ class Session {
   bool may_be_followed(std::int64_t steps_done, const Course& course) const;
   bool is_sample_due(std::int64_t steps_done, const Course& course) const;
   bool is_evaluation_due(std::int64_t steps_done) const;
-  std::optional<Evaluation> evaluate_when_due(std::int64_t steps_done);
+  StepMetrics metrics_of(const checkpoint::Untold& step, std::int64_t steps_done) const;
+  /// Evaluation and text after a step, where they are due; false where a stop cut them.
+  bool look_at_state(StepMetrics& metrics, const Course& course);
+  /// What has become of the run.
+  struct Standing;
+  /// All that follows a step: evaluation, text, what is told, what is saved. `is_followed`: the
+  /// next step has begun, and nothing is saved.
+  void conclude(StepMetrics metrics, const op::Votes& votes, bool is_followed, const Course& course,
+                Standing& standing);
   [[noreturn]] void stop_for_evaluation(const StepMetrics& metrics) const;
   [[noreturn]] void stop(const op::StepBlock& block, const op::ResultBlock& result);
   /// What made a step unfit to be applied; the same text on all ranks.

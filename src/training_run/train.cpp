@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -43,6 +46,7 @@
 #include "screen/terminal.h"
 #include "screen/warning_fold.h"
 #include "train/tracing.h"
+#include "training_run/held_lock.h"
 #include "training_run/initial_model.h"
 #include "training_run/predicted_run.h"
 #include "training_run/startup.h"
@@ -232,6 +236,12 @@ std::unique_ptr<rundir::RunLock> lock_run(const TrainArguments& arguments,
   return std::make_unique<rundir::RunLock>(request.dir, request.holder, std::move(options));
 }
 
+/// True unless the text is missing that the model writes at the end.
+bool has_sample(const job::Job& job) {
+  return job.config.sample.tokens == 0 ||
+         file_exists(join_path(job.config.dir, rundir::RunFiles::sample));
+}
+
 /// What the run wants of its folder.
 rundir::StartRequest request_of(const TrainArguments& arguments, const Prepared& run) {
   const job::Job& job = run.job;
@@ -242,7 +252,9 @@ rundir::StartRequest request_of(const TrainArguments& arguments, const Prepared&
     job::check_start(point.found, job, *run.source,
                      {.overrides = arguments.resume.overrides,
                       .stop_at = arguments.stop_at,
-                      .is_complete = !is_own || rundir::has_final_weights(job.config.dir, step)});
+                      .is_complete = !is_own || (!point.found.manifest.untold &&
+                                                 rundir::has_final_weights(job.config.dir, step) &&
+                                                 has_sample(job))});
   };
   return {.dir = job.config.dir,
           .how = arguments.resume.how,
@@ -263,20 +275,12 @@ rundir::StartRequest request_of(const TrainArguments& arguments, const Prepared&
 /// Looks into the run directory, which is held from then on unless the run is a dry one. For rank
 /// 0.
 rundir::RunStart look_at_start(const TrainArguments& arguments, const rundir::StartRequest& request,
-                               std::unique_ptr<rundir::RunLock>& lock) {
+                               HeldLock& lock) {
   if (arguments.dry_run)
     rundir::require_unlocked(request.dir, request.holder, arguments.take_over);
   else
-    lock = lock_run(arguments, request);
+    lock.hold(lock_run(arguments, request));
   return rundir::plan_start(request);
-}
-
-/// Before anything was written.
-void refuse_if_stopped(bool is_asked) {
-  if (is_asked)
-    throw UserError(
-        ExitCode::stopped,
-        "stopped, as asked, before anything was written; the same command begins again");
 }
 
 double watchdog_s(const config::Config& config) {
@@ -285,11 +289,25 @@ double watchdog_s(const config::Config& config) {
   return config.watchdog_s > 0 ? config.watchdog_s : automatic_s;
 }
 
+/// A signal that another watch has taken; false where it ends the process.
+bool is_no_second_signal() {
+  return comm::StopRequest::take() != comm::StopRequest::Meaning::again;
+}
+
+/// Tells the script that started the job how it ended, and where.
+std::function<void(ExitCode, const std::string&)> told_to_script(const TrainArguments& arguments) {
+  return [outcome = rundir::Outcome(arguments.variable)](ExitCode code, const std::string& host) {
+    if (code != ExitCode::stopped) outcome.failed(code, host);
+  };
+}
+
 /// What the watch over ranks goes by before they have agreed on anything. What is wrong with the
 /// configuration is said later, by one of them.
-comm::LaunchOptions first_options(const TrainArguments& arguments) {
+comm::LaunchOptions first_options(const TrainArguments& arguments, HeldLock& lock) {
   comm::LaunchOptions options;
-  options.ask_to_stop = comm::StopRequest::ask;
+  options.ask_to_stop = is_no_second_signal;
+  options.ended = told_to_script(arguments);
+  options.flush = [&lock] { lock.give_back(); };
   options.report = screen::report_error;
   try {
     options.watchdog_s = watchdog_s(job::load_config(arguments.config));
@@ -299,12 +317,14 @@ comm::LaunchOptions first_options(const TrainArguments& arguments) {
   return options;
 }
 
-comm::LaunchOptions launch_options(const job::Job& job, screen::Log& log) {
+comm::LaunchOptions launch_options(const TrainArguments& arguments, const job::Job& job,
+                                   screen::Log& log) {
   return {.watchdog_s = watchdog_s(job.config),
           .status_folder = join_path(job.config.dir, rundir::RunFiles::status),
           .bind_to_cores = job.config.bind_to_cores && job.device == job::Device::cpu,
           .flush = [&log] { log.status(""); },
-          .ask_to_stop = comm::StopRequest::ask,
+          .ask_to_stop = is_no_second_signal,
+          .ended = told_to_script(arguments),
           .report = screen::report_error};
 }
 
@@ -315,11 +335,24 @@ screen::Log make_log(const TrainArguments& arguments) {
           screen::terminal_of(output, screen::color_choice(arguments.color), arguments.variable)};
 }
 
+/// The end of a process that was asked to stop and has nothing to save.
+[[noreturn]] void end_at_start(bool speaks) {
+  if (speaks) comm::say_on_stderr(stopped_at_start);
+  std::_Exit(static_cast<int>(ExitCode::stopped));
+}
+
 void train_threads(const TrainArguments& arguments) {
+  HeldLock lock;
   // A line of its own, wherever the moving line or the terminal's ^C has left the cursor.
-  const comm::StopRequest stop(
-      "\nasked to stop: the run saves and ends after the step that is under way; ask again to end "
-      "it at once\n");
+  comm::StopRequest stop(
+      {.answer = "\nasked to stop: the run saves and ends after the step that is under way; ask "
+                 "again to end it at once\n",
+       .end_unsaved =
+           [&] {
+             lock.give_back();
+             end_at_start(true);
+           },
+       .heard = [&arguments] { rundir::Outcome(arguments.variable).heard(); }});
   screen::Log log = make_log(arguments);
   Given given = read_given(arguments, {});
   std::optional<job::ChosenGrid> chosen;
@@ -343,8 +376,6 @@ void train_threads(const TrainArguments& arguments) {
   std::optional<job::MeasuredPeak> peak;
   if (!arguments.dry_run) peak = job::find_peak(job, arguments.variable);
   if (peak) facts.measured_peak = job::to_json(*peak);
-  refuse_if_stopped(stop.flag());
-  std::unique_ptr<rundir::RunLock> lock;
   const std::optional<PredictedStep> predicted = predict_step(job, log);
   const rundir::StartRequest request = request_of(arguments, run);
   const rundir::RunStart start = look_at_start(arguments, request, lock);
@@ -358,14 +389,14 @@ void train_threads(const TrainArguments& arguments) {
                            peak,
                            request,
                            start,
-                           stop.flag(),
+                           stop,
                            shared_cores(facts, facts.ranks),
                            run.grids,
                            log,
                            gpu.get(),
                            predicted ? &*predicted : nullptr};
   std::atomic<bool> was_stopped{false};
-  comm::run_threads(job.ranks(), launch_options(job, log), [&](comm::World* world) {
+  comm::run_threads(job.ranks(), launch_options(arguments, job, log), [&](comm::World* world) {
     const auto rank =
         world == nullptr ? std::int64_t{0} : static_cast<std::int64_t>(world->rank().index());
     if (train_rank(shared, job::bundle_of(job, rank), world)) was_stopped = true;
@@ -392,13 +423,6 @@ void tell_warnings(const job::Job& job, comm::World& world, const rundir::JobFac
           texts[rank]);
 }
 
-/// True if any rank was asked to stop; all ranks call together.
-bool is_stop_asked(const comm::StopRequest& stop, comm::World& world) {
-  std::int64_t vote = stop.flag() ? 1 : 0;
-  world.all_reduce(std::span(&vote, 1), Reduction::max);
-  return vote != 0;
-}
-
 /// Where the grid is the planner's: the first rank chooses, and all take it. Texts are the first
 /// rank's.
 job::ChosenGrid share_grid(const TrainArguments& arguments, Given& given,
@@ -419,8 +443,8 @@ job::ChosenGrid share_grid(const TrainArguments& arguments, Given& given,
 
 /// What one rank does from its first word to the others to its last; whether it was stopped. The
 /// log and the lock of the run directory outlive the watch over the ranks, which ends them too.
-bool train_process(const TrainArguments& arguments, const comm::StopRequest& stop, screen::Log& log,
-                   std::unique_ptr<rundir::RunLock>& lock, comm::ProcessJob& processes) {
+bool train_process(const TrainArguments& arguments, comm::StopRequest& stop, screen::Log& log,
+                   HeldLock& lock, comm::ProcessJob& processes) {
   comm::World& world = processes.world();
   const comm::ThreadAdvice advice = comm::advise_threads(world);
   const std::vector<std::string> hosts = world.all_gather(comm::own_placement().host);
@@ -456,8 +480,6 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
   std::optional<job::MeasuredPeak> peak;
   if (!arguments.dry_run) peak = job::find_peak(run->job, world, arguments.variable);
   if (peak) facts.measured_peak = job::to_json(*peak);
-  const bool must_stop = is_stop_asked(stop, world);
-  processes.together([&] { refuse_if_stopped(must_stop); });
   std::optional<PredictedStep> predicted;
   processes.together([&] {
     if (is_first(&world)) predicted = predict_step(run->job, log);
@@ -482,17 +504,17 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
                            peak,
                            request,
                            start,
-                           stop.flag(),
+                           stop,
                            shared_cores(facts, world.local_size()),
                            run->grids,
                            log,
                            nullptr,
                            predicted ? &*predicted : nullptr};
-  comm::LaunchOptions options = launch_options(run->job, log);
+  comm::LaunchOptions options = launch_options(arguments, run->job, log);
   // A process that ends at once must not leave its lock.
   options.flush = [&] {
     log.status("");
-    lock.reset();
+    lock.give_back();
   };
   processes.set_options(options);
   // Nobody trains before all know where to leave how they end.
@@ -505,23 +527,46 @@ bool train_process(const TrainArguments& arguments, const comm::StopRequest& sto
 }
 
 void train_processes(const TrainArguments& arguments) {
-  const comm::StopRequest stop;
+  const bool speaks = arguments.launcher.rank == 0;
+  HeldLock lock;
+  comm::StopRequest stop({.answer = "",
+                          .end_unsaved = [speaks] { end_at_start(speaks); },
+                          .heard =
+                              [&arguments, speaks] {
+                                if (speaks) rundir::Outcome(arguments.variable).heard();
+                              }});
   screen::Log log = make_log(arguments);
-  std::unique_ptr<rundir::RunLock> lock;
-  comm::ProcessJob processes(arguments.launcher, first_options(arguments));
+  comm::ProcessJob processes(arguments.launcher, first_options(arguments, lock));
+  // However this ends, nobody asks ranks to stop that are no longer watched.
+  const std::unique_ptr<comm::StopRequest, void (*)(comm::StopRequest*)> leaving(
+      &stop, [](comm::StopRequest* request) { request->leave(); });
+  stop.set_end_unsaved(
+      [&] { processes.world().abort_all(ExitCode::stopped, std::string(stopped_at_start)); });
   bool was_stopped = false;
-  processes.run([&] { was_stopped = train_process(arguments, stop, log, lock, processes); });
-  if (was_stopped) throw UserError(ExitCode::stopped, "");
+  processes.run([&] {
+    was_stopped = train_process(arguments, stop, log, lock, processes);
+    stop.leave();
+  });
+  // The others end with 0: a launcher would end those that leave after one with another code.
+  if (was_stopped && speaks) throw UserError(ExitCode::stopped, "");
 }
 
 }  // namespace
 
 void train(const TrainArguments& arguments) {
-  if (arguments.launcher.launched_by_mpi())
-    train_processes(arguments);
-  else
-    train_threads(arguments);
-  if (arguments.dry_run) rundir::Outcome(arguments.variable).done(0, 0);
+  const bool is_one_of_many = arguments.launcher.launched_by_mpi();
+  const bool speaks = !is_one_of_many || arguments.launcher.rank == 0;
+  const rundir::Outcome outcome(arguments.variable);
+  if (speaks) outcome.start();
+  try {
+    is_one_of_many ? train_processes(arguments) : train_threads(arguments);
+  } catch (const std::exception& error) {
+    const ExitCode code = comm::fault_of(error).code;
+    const bool is_lost = code == ExitCode::no_progress || code == ExitCode::peer_lost;
+    if (speaks) told_to_script(arguments)(code, is_lost ? comm::own_placement().host : "");
+    throw;
+  }
+  if (speaks && arguments.dry_run) outcome.done(0, 0);
 }
 
 }  // namespace fourfold::training_run

@@ -76,31 +76,52 @@ struct Observers {
   std::vector<train::Observer*> all;
 };
 
-/// All ranks compute the sample together, the first one prints it and returns it.
-std::string show_sample(const job::Job& job, const data::Source& source, run::Executor& executor,
-                        const comm::World* world) {
+std::string sample_path(const job::Job& job) {
+  return join_path(job.config.dir, rundir::RunFiles::sample);
+}
+
+/// All ranks compute the sample together, the first one prints it and returns it. Nothing is
+/// returned where a stop cuts it: it is missing then, and whoever goes on writes it.
+std::optional<std::string> show_sample(const job::Job& job, const data::Source& source,
+                                       run::Executor& executor, const comm::World* world,
+                                       const train::Checkpoints& checkpoints) {
   const generate::SampleSpec& spec = job.config.sample;
-  if (spec.tokens == 0) return {};
-  if (!is_first(world)) return generate::generate(spec, *source.tokenizer(), executor).text;
+  if (spec.tokens == 0) return "";
+  const auto must_end = [&] { return checkpoints.is_stop_asked(); };
+  const auto write = [&](const generate::OnText& show) {
+    return generate::generate(spec, *source.tokenizer(), executor, show, 0, generate::Cache::keep,
+                              must_end);
+  };
+  if (!is_first(world)) {
+    const generate::Writing writing = write({});
+    return writing.was_cut ? std::nullopt : std::optional(writing.text);
+  }
+  if (file_exists(sample_path(job))) real_files().remove_file(sample_path(job));
   screen::print("\nsample (%lld tokens, temperature %g):\n%s", static_cast<long long>(spec.tokens),
                 spec.temperature, spec.prompt.c_str());
   const auto show = [](std::string_view piece) {
     screen::print_text(piece);
     std::fflush(stdout);
   };
-  const std::string text = generate::generate(spec, *source.tokenizer(), executor, show).text;
+  const generate::Writing writing = write(show);
   screen::print("\n");
-  write_file_atomic(join_path(job.config.dir, rundir::RunFiles::sample), spec.prompt + text + "\n");
-  return spec.prompt + text;
+  if (writing.was_cut) return std::nullopt;
+  write_file_atomic(sample_path(job), spec.prompt + writing.text + "\n");
+  return spec.prompt + writing.text;
 }
 
 /// The texts that the model writes between steps, prompt and all.
 void add_samples(train::Course& course, const job::Job& job, const data::Source& source,
                  run::Executor& executor) {
   course.sample_interval = job.config.sample.interval;
-  course.write_sample = [&] {
+  course.write_sample = [&job, &source, &executor,
+                         &checkpoints = *course.checkpoints]() -> std::optional<std::string> {
     const generate::SampleSpec& spec = job.config.sample;
-    return spec.prompt + generate::generate(spec, *source.tokenizer(), executor).text;
+    const generate::Writing writing =
+        generate::generate(spec, *source.tokenizer(), executor, {}, 0, generate::Cache::keep,
+                           [&] { return checkpoints.is_stop_asked(); });
+    if (writing.was_cut) return std::nullopt;
+    return spec.prompt + writing.text;
   };
 }
 
@@ -197,8 +218,12 @@ std::optional<checkpoint::Found> bring_back(const TrainingRun& run, checkpoint::
          .warn = [&](const std::string& text) { run.log.warn(text); }},
         executor.bundle().at("train"), [&](const program::Buffer& b) { return executor.bytes(b); },
         world);
-  // Nothing is written before all ranks are there.
-  if (world != nullptr) world->barrier();
+  // Nothing is written before all ranks are there. A stop that was asked for until now ends them
+  // all; a later one is taken at the first step.
+  run.stop.begin_saving();
+  std::int64_t stops = run.stop.flag() ? 1 : 0;
+  if (world != nullptr) world->all_reduce(std::span(&stops, 1), Reduction::max);
+  if (stops != 0) throw UserError(ExitCode::stopped, std::string(stopped_at_start));
   return origin;
 }
 
@@ -249,22 +274,27 @@ void write_prediction(const TrainingRun& run, const StepsBeside& beside) {
   }
 }
 
-/// What is left to do once all steps are done. `beside`: null where nothing was predicted.
-void finish(const TrainingRun& run, std::int64_t steps, run::Executor& executor, comm::World* world,
+/// What is left to do once all steps are done. `beside`: null where nothing was predicted. Whether
+/// the run was stopped, also while it did this.
+bool finish(const TrainingRun& run, std::int64_t steps, run::Executor& executor, comm::World* world,
+            const train::Checkpoints& checkpoints,
             std::optional<interop::TensorboardLog>& tensorboard, const train::TrainResult& result,
             const StepsBeside* beside) {
   if (!run.arguments.no_weights) save_weights(run.job, steps, executor, world);
   if (beside != nullptr) write_prediction(run, *beside);
   const rundir::Outcome outcome(run.arguments.variable);
-  if (result.was_stopped) {
+  std::optional<std::string> sample;
+  if (!result.was_stopped) sample = show_sample(run.job, run.source, executor, world, checkpoints);
+  if (!sample) {
     if (is_first(world)) outcome.stopped(steps, run.job.config.train.steps);
-    return;
+    return true;
   }
-  const std::string sample = show_sample(run.job, run.source, executor, world);
-  if (tensorboard && !sample.empty()) tensorboard->text("samples/text", interop::as_block(sample));
-  if (!is_first(world)) return;
+  if (tensorboard && !sample->empty())
+    tensorboard->text("samples/text", interop::as_block(*sample));
+  if (!is_first(world)) return false;
   say_where(run, steps, result.ended_early);
   outcome.done(steps, run.job.config.train.steps);
+  return false;
 }
 
 /// A run does not fail for what cannot be compared.
@@ -337,13 +367,16 @@ bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::Wor
   std::optional<rundir::Session> session;
   if (is_first(world)) session = open_run(run, origin);
   train::Checkpoints checkpoints(job.config.train.checkpoint, store, executor, world,
-                                 checkpoint_facts(run), run.stop_asked,
+                                 checkpoint_facts(run), run.stop.flag(),
                                  {[&](const std::string& text) { run.log.info(text); },
                                   [&](const std::string& text) { run.log.warn(text); }});
   train::Course course{
       .first_step = first_step, .stop_at = run.arguments.stop_at, .checkpoints = &checkpoints};
   add_samples(course, job, run.source, executor);
-  if (origin) checkpoints.set_origin(*origin);
+  if (origin) {
+    checkpoints.set_origin(*origin);
+    course.untold = origin->manifest.untold;
+  }
   if (!job.config.init_from.empty()) course.after_init = [&] { load_initial_model(job, executor); };
   std::optional<interop::TensorboardLog> tensorboard;
   if (is_first(world) && job.config.tensorboard)
@@ -355,8 +388,8 @@ bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::Wor
   if (is_first(world))
     rundir::Outcome(run.arguments.variable).begin(first_step, job.config.train.steps);
   train::TrainResult result;
-  if (origin && job::is_over(origin->manifest, job.config)) {
-    run.log.info("all steps are done; what is missing is the weights, which are written now");
+  if (origin && !course.untold && job::is_over(origin->manifest, job.config)) {
+    run.log.info("all steps are done; what is missing is written now");
     result.ended_early = true;  // also where the last of all steps was not reached
   } else if (!is_first(world)) {
     result = train::train(job.config.train, facts, executor, run.source, observers, world, course);
@@ -366,9 +399,10 @@ bool train_rank(const TrainingRun& run, const program::Bundle& bundle, comm::Wor
     result = train_and_tell(run, facts, executor, world, observers, course, watch);
   }
   const std::int64_t steps = std::max(result.steps, first_step);
-  finish(run, steps, executor, world, tensorboard, result, watch);
+  const bool was_stopped =
+      finish(run, steps, executor, world, checkpoints, tensorboard, result, watch);
   if (session) rundir::end_session(*session, steps);
-  return result.was_stopped;
+  return was_stopped;
 }
 
 }  // namespace fourfold::training_run

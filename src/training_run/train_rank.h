@@ -2,10 +2,11 @@
 // before any rank starts: train.cpp.
 #pragma once
 
-#include <atomic>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "comm/stop_request.h"
 #include "comm/world.h"
 #include "data/source.h"
 #include "job/job.h"
@@ -29,7 +30,7 @@ struct TrainingRun {
   const std::optional<job::MeasuredPeak>& peak;
   const rundir::StartRequest& request;
   const rundir::RunStart& start;
-  const std::atomic<bool>& stop_asked;
+  comm::StopRequest& stop;
   std::string shared_cores;  // as shared_cores() says it
   std::string grids;         // among which the planner chose; empty: it did not
   screen::Log& log;
@@ -41,6 +42,10 @@ struct TrainingRun {
 inline bool is_first(const comm::World* world) {
   return world == nullptr || world->rank().index() == 0;
 }
+
+/// What a run says that was asked to stop before it had anything to save.
+inline constexpr std::string_view stopped_at_start =
+    "stopped, as asked, before anything was written; the same command begins again";
 
 /// What a session cannot see in the program, of this job.
 train::RunFacts facts_of(const job::Job& job, const CountUnit& unit,

@@ -137,7 +137,7 @@ TEST_F(RunFolder, weights_in_several_files_are_the_model_that_one_file_is) {
   fs::remove(index);
   const CommandResult rest = train("run", split);
   EXPECT_EQ(rest.code, 0) << rest.text;
-  EXPECT_TRUE(has(rest, "which are written now")) << rest.text;
+  EXPECT_TRUE(has(rest, "what is missing is written now")) << rest.text;
   EXPECT_TRUE(exported("run") == model);
   const CommandResult in_use = train("run", split + " --resume never");
   EXPECT_EQ(in_use.code, 11) << in_use.text;

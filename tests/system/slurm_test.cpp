@@ -14,7 +14,6 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "support/command.h"
 #include "support/launched_job.h"
 #include "support/long_run.h"
 #include "support/step_metrics.h"
@@ -36,128 +35,6 @@ std::string output_of(const std::string& command) {
     text.append(buffer.data(), n);
   pclose(pipe);
   return text;
-}
-
-/// The script with commands of Slurm that only pretend.
-class JobScript : public FolderTest {
- protected:
-  /// Ranks that do this, in a job that then has this state.
-  CommandResult run_ranks(const std::string& what, const std::string& state) {
-    fs::create_directories(path("bin"));
-    write("srun", format("echo start >> {}\n{}", path("starts"), what));
-    write("squeue", format("echo {}", state));
-    write("scontrol", format("echo \"$@\" >> {}", path("asked")));
-    return run_command(
-        format("cd {} && PATH={}:$PATH SLURM_JOB_ID=7 SLURM_RESTART_COUNT=2 FOURFOLD_PAUSE=0 "
-               "FOURFOLD={} bash {}/scripts/slurm/generic.sbatch x.yaml 2>&1",
-               path(""), path("bin"), FOURFOLD_BINARY, source_dir));
-  }
-  /// What the ranks leave when they have come to this step.
-  static std::string say(const std::string& state, int step) {
-    return format(R"(echo '{{"state":"{}","step":{},"steps":20}}' > $FOURFOLD_OUTCOME)", state,
-                  step);
-  }
-  /// A run that ends with this code, in a job that then has this state.
-  CommandResult run(int code, const std::string& state) {
-    const std::string end = code == 0 ? "done" : code == 75 ? "stopped" : "running";
-    return run_ranks(format("{}\nexit {}", say(end, 20), code), state);
-  }
-  std::string asked() const { return test::text_of(path("asked")); }
-  std::size_t starts() const { return split(test::text_of(path("starts")), '\n').size() - 1; }
-  std::vector<std::string> left() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(path("")))
-      if (entry.path().filename().string().starts_with(".fourfold"))
-        names.push_back(entry.path().filename().string());
-    return names;
-  }
-
- private:
-  void write(const std::string& name, const std::string& what) {
-    write_file_atomic(path("bin/" + name), "#!/bin/sh\n" + what + "\n");
-    fs::permissions(path("bin/" + name), fs::perms::owner_all);
-  }
-};
-
-TEST_F(JobScript, puts_a_run_that_was_asked_to_stop_back_into_the_queue) {
-  const CommandResult result = run(75, "RUNNING");
-  EXPECT_EQ(result.code, 75);
-  EXPECT_EQ(asked(), "requeue 7\n");
-  EXPECT_NE(result.text.find("job 7, start 3: "), std::string::npos) << result.text;
-  EXPECT_NE(result.text.find("back in the queue"), std::string::npos) << result.text;
-  EXPECT_EQ(result.text.find("error"), std::string::npos) << result.text;
-}
-
-TEST_F(JobScript, leaves_a_job_that_was_cancelled_or_has_ended_out_of_it) {
-  EXPECT_EQ(run(75, "CANCELLED").code, 75);
-  EXPECT_EQ(run(75, "COMPLETING").code, 75);
-  EXPECT_EQ(run(0, "RUNNING").code, 0);
-  const CommandResult failed = run(8, "RUNNING");
-  EXPECT_EQ(failed.code, 8);
-  EXPECT_NE(failed.text.find("says how each rank ended"), std::string::npos) << failed.text;
-  EXPECT_EQ(asked(), "");
-}
-
-TEST_F(JobScript, starts_ranks_again_that_srun_could_not_start_and_said_nothing_of) {
-  const CommandResult result = run_ranks(
-      format("[ $(wc -l < {}) -lt 3 ] && exit 0\n{}", path("starts"), say("done", 20)), "RUNNING");
-  EXPECT_EQ(result.code, 0) << result.text;
-  EXPECT_EQ(starts(), 3U) << result.text;
-  EXPECT_NE(result.text.find("srun ended with 0, but the run is not over: no rank began"),
-            std::string::npos)
-      << result.text;
-  EXPECT_EQ(left(), std::vector<std::string>{});
-}
-
-TEST_F(JobScript, ends_with_13_after_three_starts_without_a_new_step) {
-  for (const char* ranks : {"exit 0", "exit 1", "exit 137"}) {
-    fs::remove(path("starts"));
-    const CommandResult result = run_ranks(ranks, "RUNNING");
-    EXPECT_EQ(result.code, 13) << result.text;
-    EXPECT_EQ(starts(), 3U) << result.text;
-    EXPECT_NE(result.text.find("error: 3 starts without a new step"), std::string::npos)
-        << result.text;
-  }
-  EXPECT_EQ(asked(), "");
-  EXPECT_EQ(left(), std::vector<std::string>{});
-}
-
-TEST_F(JobScript, counts_starts_without_a_new_step_across_the_queue) {
-  for (const int step : {5, 9, 9, 9, 10, 10, 10}) {
-    EXPECT_EQ(run_ranks(say("stopped", step) + "\nexit 75", "RUNNING").code, 75) << step;
-  }
-  EXPECT_EQ(run_ranks(say("stopped", 10) + "\nexit 75", "RUNNING").code, 13);
-  EXPECT_EQ(split(asked(), '\n').size() - 1, 7U) << asked();
-}
-
-TEST_F(JobScript, does_not_start_a_run_again_that_gave_a_reason) {
-  for (const int code : {2, 8, 13}) {
-    fs::remove(path("starts"));
-    EXPECT_EQ(run_ranks(format("exit {}", code), "RUNNING").code, code);
-    EXPECT_EQ(starts(), 1U);
-  }
-  for (const int code : {1, 137}) {
-    fs::remove(path("starts"));
-    EXPECT_EQ(run_ranks(format("{}\nexit {}", say("running", 3), code), "RUNNING").code, code);
-    EXPECT_EQ(starts(), 1U);
-  }
-}
-
-TEST_F(JobScript, starts_ranks_again_that_srun_killed_because_others_could_not_start) {
-  const CommandResult result =
-      run_ranks(format("[ $(wc -l < {}) -lt 3 ] && exit 137\n{}", path("starts"), say("done", 20)),
-                "RUNNING");
-  EXPECT_EQ(result.code, 0) << result.text;
-  EXPECT_EQ(starts(), 3U) << result.text;
-  EXPECT_NE(result.text.find("srun ended with 137, but the run is not over: no rank began"),
-            std::string::npos)
-      << result.text;
-}
-
-TEST_F(JobScript, starts_no_ranks_in_a_job_that_is_over) {
-  EXPECT_EQ(run_ranks("exit 137", "CANCELLED").code, 137);
-  EXPECT_EQ(run_ranks("exit 0", "COMPLETING").code, 0);
-  EXPECT_EQ(starts(), 2U);
 }
 
 class Slurm : public testing::Test {

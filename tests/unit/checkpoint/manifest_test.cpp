@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "base/format.h"
 #include "base/hash.h"
 #include "checkpoint/cover.h"
 #include "unit/data/expect_error.h"
@@ -47,6 +48,16 @@ std::string refusal(const std::string& text) {
 TEST(Manifest, round_trips_as_text) {
   const Manifest manifest = small_manifest();
   EXPECT_EQ(parse_manifest(to_text(manifest), "m"), manifest);
+}
+
+TEST(Manifest, what_a_step_has_still_to_tell_is_read_back_to_the_bit_or_refused) {
+  Manifest manifest = small_manifest();
+  manifest.untold = Untold{1.0 / 3, 1e-300, 0.1, 12345.678};
+  EXPECT_EQ(parse_manifest(to_text(manifest), "m"), manifest);
+  const std::string text = R"("grid":"x 2, data 2")";
+  for (const char* wrong : {R"("untold":7)", R"("untold":{"loss":1,"lr":1,"grad_norm":1})",
+                            R"("untold":{"loss":"1","lr":1,"grad_norm":1,"time_s":1})"})
+    expect_words(refusal(forged(text, format("{},{}", text, wrong))), {"a/manifest.json: "});
 }
 
 TEST(Manifest, a_text_that_was_cut_or_changed_is_refused) {

@@ -35,7 +35,7 @@ TEST(Evaluate, the_whole_split_has_every_label_once_and_the_mean_is_over_labels)
   const auto labels = dataset.num_validation() - 1;
   ASSERT_NE(labels % 64, 0) << "the last batch is not full";
 
-  const Evaluation evaluation = evaluate(executor, dataset, {.batches = {}, .compared = 1});
+  const Evaluation evaluation = *evaluate(executor, dataset, {.batches = {}, .compared = 1});
   EXPECT_EQ(evaluation.items, labels);
   EXPECT_DOUBLE_EQ(evaluation.loss,
                    (64.0 + 4 * static_cast<double>(labels - 64)) / static_cast<double>(labels));
@@ -53,7 +53,7 @@ TEST(Evaluate, a_few_batches_take_as_many_runs) {
   const program::Bundle bundle = training_bundle();
   run::Executor executor(bundle, backend);
   const data::TokenSource dataset(synthetic_data());
-  EXPECT_EQ(evaluate(executor, dataset, {.batches = 3, .compared = 3}).items, 3 * 64);
+  EXPECT_EQ(evaluate(executor, dataset, {.batches = 3, .compared = 3})->items, 3 * 64);
   EXPECT_EQ(backend.count("evaluate"), 3);
 }
 
@@ -68,7 +68,7 @@ TEST(Evaluate, accuracy_is_told_where_the_program_counts_what_was_right) {
   const data::TokenSource dataset(synthetic_data());
   {
     run::Executor executor(bundle, backend);
-    EXPECT_FALSE(evaluate(executor, dataset, {.batches = 3, .compared = 3}).accuracy.has_value());
+    EXPECT_FALSE(evaluate(executor, dataset, {.batches = 3, .compared = 3})->accuracy.has_value());
   }
   program::Program& program = bundle.programs.back();
   ASSERT_EQ(program.name, "evaluate");
@@ -81,7 +81,7 @@ TEST(Evaluate, accuracy_is_told_where_the_program_counts_what_was_right) {
                         .workspace = std::nullopt,
                         .implementation = {}}});
   run::Executor executor(bundle, backend);
-  EXPECT_EQ(evaluate(executor, dataset, {.batches = 3, .compared = 3}).accuracy, 0.25);
+  EXPECT_EQ(evaluate(executor, dataset, {.batches = 3, .compared = 3})->accuracy, 0.25);
 }
 
 }  // namespace
