@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "base/descriptor.h"
+#include "base/error.h"
 #include "base/format.h"
 #include "base/units.h"
 
@@ -60,6 +62,14 @@ std::variant<std::string, FileFault> read_small_file(const std::string& path,
         "check that it is the file you mean"};
   text.resize(filled);
   return text;
+}
+
+std::string read_own_file(const std::string& path) {
+  constexpr std::size_t most_bytes = std::size_t{64} << 20;
+  auto text = read_small_file(path, most_bytes);
+  if (const auto* fault = std::get_if<FileFault>(&text))
+    throw UserError(ExitCode::bad_data, format("{}: {}; remove it", path, fault->reason));
+  return std::get<std::string>(std::move(text));
 }
 
 }  // namespace fourfold

@@ -18,4 +18,8 @@ struct FileFault {
 std::variant<std::string, FileFault> read_small_file(const std::string& path,
                                                      std::size_t most_bytes);
 
+/// The same for a file that the program keeps for itself, such as a cache. Errors:
+/// UserError(bad_data) with the reason.
+std::string read_own_file(const std::string& path);
+
 }  // namespace fourfold

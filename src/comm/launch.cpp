@@ -1,7 +1,10 @@
 #include "comm/launch.h"
 
+#include <chrono>
 #include <exception>
+#include <functional>
 #include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "comm/monitor.h"
@@ -22,6 +25,18 @@ MonitorOptions monitor_options(const LaunchOptions& options) {
   return result;
 }
 
+/// Makes a check whose fault all ranks find before they can talk: the first one says it, the others
+/// leave a little later, for a launcher ends all when one does.
+void said_once(const LauncherFacts& facts, const std::function<void()>& check) {
+  try {
+    check();
+  } catch (const UserError& error) {
+    if (facts.rank == 0) throw;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    throw UserError(error.code(), "");
+  }
+}
+
 }  // namespace
 
 void run_threads(std::int64_t ranks, const LaunchOptions& options, const RankBody& body) {
@@ -40,10 +55,10 @@ void run_threads(std::int64_t ranks, const LaunchOptions& options, const RankBod
 class ProcessJob::State {
  public:
   State(const LauncherFacts& facts, const LaunchOptions& options) {
-    check_launch(facts);
+    said_once(facts, [&] { check_launch(facts, mpi_library()); });
     const StartWatch start(facts.rank, options.watchdog_s);
     world = MpiWorld::start();
-    check_world_size(facts, world->size(), world->library());
+    said_once(facts, [&] { check_world_size(facts, world->size(), world->library()); });
     monitor.emplace(*world, monitor_options(options));
     report = options.report;
   }

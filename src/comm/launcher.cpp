@@ -89,14 +89,24 @@ LauncherFacts launcher_facts(const Variable& variable) {
   return facts;
 }
 
-void check_launch(const LauncherFacts& facts) {
+void check_launch(const LauncherFacts& facts, std::string_view library) {
   if (facts.kind != LauncherFacts::Kind::slurm || !facts.launched_by_mpi()) return;
-  if (facts.pmix || facts.pmi) return;
-  throw UserError(ExitCode::bad_config,
-                  format("srun started {} tasks, but left MPI no way for them to find each other; "
-                         "start them with srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH); "
-                         "srun --mpi=list shows what this cluster has",
-                         *facts.tasks));
+  const bool is_open_mpi = library.starts_with("Open MPI");
+  if (facts.pmix || (facts.pmi && !is_open_mpi)) return;
+  const std::string what =
+      facts.pmi
+          ? format(
+                "srun started {} tasks by PMI (--mpi=pmi2), through which {} cannot find the "
+                "others",
+                *facts.tasks, library)
+          : format("srun started {} tasks, but left MPI ({}) no way for them to find each other",
+                   *facts.tasks, library);
+  throw UserError(
+      ExitCode::bad_config,
+      format("{}; start them with srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH), srun "
+             "--mpi=list shows what this cluster has; a process that srun did not start must not "
+             "have its variables: unset SLURM_STEP_NUM_TASKS",
+             what));
 }
 
 void check_world_size(const LauncherFacts& facts, std::size_t world_size,

@@ -33,9 +33,9 @@ struct LauncherFacts {
 using Variable = std::function<std::optional<std::string>(const std::string& name)>;
 LauncherFacts launcher_facts(const Variable& variable);
 
-/// Before MPI starts. Errors: UserError(bad_config) where srun started several tasks and left MPI
-/// no way to find them, which MPI itself reports badly or not at all.
-void check_launch(const LauncherFacts& facts);
+/// Before MPI starts. Errors: UserError(bad_config) where srun started several tasks and left this
+/// MPI library no way to find them, which MPI itself reports badly or not at all.
+void check_launch(const LauncherFacts& facts, std::string_view library);
 /// Once MPI has started. Errors: UserError(bad_config) where it sees another number of ranks than
 /// the launcher started: each would train alone. `library` is MpiWorld::library().
 void check_world_size(const LauncherFacts& facts, std::size_t world_size, std::string_view library);

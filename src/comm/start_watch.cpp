@@ -3,8 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <climits>
 #include <cstdlib>
+#include <ctime>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -89,6 +92,79 @@ void StartWatch::loop() {
     if (!verdict) continue;
     say_on_stderr("error: " + verdict->message);
     if (verdict->stopped_pid) kill_later(*verdict->stopped_pid);
+    std::_Exit(static_cast<int>(ExitCode::no_progress));
+  }
+}
+
+namespace {
+
+/// By this process on all its threads.
+double processor_s() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+/// The file of the highest number that this process has open, as the system names it; empty: none.
+std::string last_opened_file() {
+  std::string last;
+  constexpr int most_files = 4096;
+  for (int number = STDERR_FILENO + 1; number < most_files; ++number) {
+    std::array<char, PATH_MAX> path{};
+    const std::string link = format("/proc/self/fd/{}", number);
+    const ssize_t size = ::readlink(link.c_str(), path.data(), path.size() - 1);
+    // Neither a device nor what has no name.
+    const std::string name(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    if (name.starts_with('/') && !name.starts_with("/dev/")) last = name;
+  }
+  return last;
+}
+
+}  // namespace
+
+IdleWatch::IdleWatch(double patience_s) : patience_s_(patience_s) {
+  thread_ = std::thread([this] { loop(); });
+}
+
+IdleWatch::~IdleWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void IdleWatch::set_patience(double patience_s) {
+  {
+    const std::lock_guard lock(mutex_);
+    patience_s_ = patience_s;
+  }
+  changed_.notify_all();
+}
+
+void IdleWatch::loop() {
+  // Looking costs less than a ten-thousandth of a second, and a look comes every eighth of the
+  // time.
+  constexpr double least_share = 0.01, longest_look_s = 2;
+  double busy_s = now_s(), used_s = processor_s(), looked_s = busy_s;
+  std::unique_lock lock(mutex_);
+  while (!is_over_) {
+    const double beat_s =
+        patience_s_ > 0 ? std::clamp(patience_s_ / 8, 0.01, longest_look_s) : longest_look_s;
+    changed_.wait_for(lock, std::chrono::duration<double>(beat_s));
+    const double now = now_s(), used = processor_s();
+    const bool is_busy = used - used_s > least_share * (now - looked_s);
+    const bool has_slept = now - looked_s > 4 * beat_s;  // with the whole process
+    if (is_busy || has_slept) busy_s = now;
+    used_s = used;
+    looked_s = now;
+    if (is_over_ || patience_s_ <= 0 || now - busy_s < patience_s_) continue;
+    const std::string file = last_opened_file();
+    say_on_stderr(
+        format("error: the start has not gone on for {}: this process computes nothing and "
+               "waits, for a file or a disk that does not answer{}",
+               format_duration(now - busy_s), file.empty() ? "" : "; it opened last " + file));
     std::_Exit(static_cast<int>(ExitCode::no_progress));
   }
 }

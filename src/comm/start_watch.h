@@ -1,5 +1,6 @@
 // Watches a start: from the beginning of a process until all ranks are connected and a monitor
-// watches (monitor.h). No rank hears another one yet, so it looks at the processes of its host.
+// watches (monitor.h). No rank hears another one yet, so it looks at the processes of its host, or
+// at itself where it is the only one.
 #pragma once
 
 #include <condition_variable>
@@ -57,6 +58,30 @@ class StartWatch {
   double beat_s_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  bool is_over_ = false;  // under mutex_
+  std::thread thread_;
+};
+
+/// Watches the start of a process that has no other ranks to wait for: what it does there, reading,
+/// planning, compiling, measuring, computes. Where it has used no processor for `patience_s`, it
+/// waits for a file or a disk that does not answer; the process then ends with no_progress, and
+/// says so with the file that it opened last.
+class IdleWatch {
+ public:
+  explicit IdleWatch(double patience_s);
+  IdleWatch(const IdleWatch&) = delete;
+  IdleWatch& operator=(const IdleWatch&) = delete;
+  /// Ends the watch.
+  ~IdleWatch();
+  /// From now on; 0: for ever.
+  void set_patience(double patience_s);
+
+ private:
+  void loop();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  double patience_s_;     // under mutex_
   bool is_over_ = false;  // under mutex_
   std::thread thread_;
 };

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/host_facts.h"
+#include "base/small_file.h"
 #include "base/stopwatch.h"
 #include "base/units.h"
 #include "job/build_info.h"
@@ -92,7 +93,7 @@ class KernelCache {
   std::vector<KernelTable::Line> read(std::vector<std::string>& warnings) const {
     if (path_.empty() || !file_exists(path_)) return {};
     try {
-      KernelTable table = parse_table(job_, read_file(path_), path_);
+      KernelTable table = parse_table(job_, read_own_file(path_), path_);
       const std::string& owner = is_on_gpu(job_) ? table.device : table.cpu;
       if (owner == owner_of_table(job_)) return std::move(table.lines);
       warnings.push_back(format("{}: measured on '{}'; it is written anew", path_, owner));
@@ -139,7 +140,7 @@ std::optional<std::string> kept_table(const Job& job, const std::string& path,
                                       std::vector<std::string>& warnings) {
   if (path.empty() || !file_exists(path)) return std::nullopt;
   try {
-    std::string text = read_file(path);
+    std::string text = read_own_file(path);
     if (is_on_gpu(job))
       measured_device_choices(text, path);
     else

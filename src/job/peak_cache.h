@@ -39,7 +39,8 @@ class PeakCache {
   void write(const KnownPeak& peak) const;
 
   std::string machine_;  // all that the rate depends on, in words
-  std::string path_;     // empty: nothing is kept
+  double most_flops_per_s_;
+  std::string path_;  // empty: nothing is kept
 };
 
 }  // namespace fourfold::job

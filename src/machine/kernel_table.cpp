@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -93,6 +92,10 @@ std::vector<Shape> read_shapes(MapReader& reader) {
   return shapes;
 }
 
+/// Beyond any device: what a damaged file may say.
+constexpr double most_gflops = 1e9;
+constexpr std::int64_t most_workspace_bytes = std::int64_t{1} << 40;
+
 void read_sizes(MapReader& reader, KernelTable::Line& line) {
   line.layout = reader.one_of("layout", {"nn", "nt", "tn", "tt"});
   line.m = reader.whole("m", 1);
@@ -115,8 +118,11 @@ KernelTable::Line read_line(const YamlDocument& document, const YamlNode& node,
   line.implementation = kind.implementations
                             ? reader.one_of("by", kind.implementations(line.op, line.dtype))
                             : reader.text("by");
-  line.gflops = reader.number("gflops", 0, std::numeric_limits<double>::max());
-  if (reader.has("workspace")) line.workspace_bytes = reader.whole("workspace", 0);
+  line.gflops = reader.number("gflops", 0, most_gflops);
+  if (reader.has("workspace")) {
+    line.workspace_bytes = reader.whole("workspace", 0);
+    if (line.workspace_bytes > most_workspace_bytes) reader.wrong("workspace", "at most 1 TiB");
+  }
   reader.refuse_others();
   return line;
 }

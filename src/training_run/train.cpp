@@ -23,6 +23,7 @@
 #include "checkpoint/state.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
+#include "comm/start_watch.h"
 #include "comm/stop_request.h"
 #include "comm/termination.h"
 #include "config/rules.h"
@@ -354,7 +355,9 @@ void train_threads(const TrainArguments& arguments) {
            },
        .heard = [&arguments] { rundir::Outcome(arguments.variable).heard(); }});
   screen::Log log = make_log(arguments);
+  std::optional<comm::IdleWatch> watch(std::in_place, watchdog_s({}));
   Given given = read_given(arguments, {});
+  watch->set_patience(watchdog_s(given.config));
   std::optional<job::ChosenGrid> chosen;
   if (given.config.open_axes.any()) {
     const job::RanksThere there = job::ranks_of_this_host(given.config);
@@ -396,6 +399,7 @@ void train_threads(const TrainArguments& arguments) {
                            gpu.get(),
                            predicted ? &*predicted : nullptr};
   std::atomic<bool> was_stopped{false};
+  watch.reset();
   comm::run_threads(job.ranks(), launch_options(arguments, job, log), [&](comm::World* world) {
     const auto rank =
         world == nullptr ? std::int64_t{0} : static_cast<std::int64_t>(world->rank().index());

@@ -75,13 +75,24 @@ TEST(LauncherFacts, numbers_that_are_none_are_ignored) {
 
 TEST(CheckLaunch, srun_without_a_way_for_mpi_is_refused_before_mpi_starts) {
   const auto alone = facts_of({{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "1"}});
-  EXPECT_NE(refusal([&] { check_launch(alone); }).find("srun started 4 tasks"), std::string::npos);
-  EXPECT_NE(refusal([&] { check_launch(alone); }).find("--mpi=pmix"), std::string::npos);
+  EXPECT_NE(refusal([&] { check_launch(alone, "Open MPI v4.1.4"); }).find("srun started 4 tasks"),
+            std::string::npos);
+  EXPECT_NE(refusal([&] { check_launch(alone, "Open MPI v4.1.4"); }).find("--mpi=pmix"),
+            std::string::npos);
   for (const char* found : {"PMIX_RANK", "PMI_RANK", "PMI_FD"})
-    EXPECT_EQ(
-        refusal([&] { check_launch(facts_of({{"SLURM_STEP_NUM_TASKS", "4"}, {found, "1"}})); }),
-        "");
-  EXPECT_EQ(refusal([&] { check_launch(facts_of({{"SLURM_STEP_NUM_TASKS", "1"}})); }), "");
+    EXPECT_EQ(refusal([&] {
+                check_launch(facts_of({{"SLURM_STEP_NUM_TASKS", "4"}, {found, "1"}}),
+                             "MPICH Version: 4.0.2");
+              }),
+              "");
+  EXPECT_NE(
+      refusal([&] {
+        check_launch(facts_of({{"SLURM_STEP_NUM_TASKS", "4"}, {"PMI_FD", "9"}}), "Open MPI v4.1.4");
+      })
+          .find("srun started 4 tasks by PMI (--mpi=pmi2), through which Open MPI v4.1.4 cannot "
+                "find the others; start them with srun --mpi=pmix"),
+      std::string::npos);
+  EXPECT_EQ(refusal([&] { check_launch(facts_of({{"SLURM_STEP_NUM_TASKS", "1"}}), "MPICH"); }), "");
 }
 
 TEST(CheckWorldSize, ranks_that_were_started_alone_are_refused_with_the_likely_cause) {

@@ -3,11 +3,19 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
+#include <ctime>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "support/child_process.h"
 
 namespace fourfold::comm {
 namespace {
@@ -82,6 +90,29 @@ TEST(Siblings, are_the_processes_of_one_parent_that_have_a_rank) {
   EXPECT_EQ(siblings(proc), (std::vector<Sibling>{{0, other, true}, {2, own, false}}));
   EXPECT_TRUE(siblings(proc + "/sys").empty());
   std::filesystem::remove_all(proc);
+}
+
+TEST(IdleWatch, ends_a_process_that_waits_for_what_never_comes) {
+  EXPECT_EQ(test::code_of_child([] {
+              const IdleWatch watch(0.3);
+              pause();
+              return 1;
+            }),
+            static_cast<int>(ExitCode::no_progress));
+}
+
+TEST(IdleWatch, leaves_a_process_alone_that_computes_or_that_nobody_limits) {
+  EXPECT_EQ(test::code_of_child([] {
+              IdleWatch watch(1);
+              // However busy the machine is, this gets more than a hundredth of a core.
+              const std::clock_t begin = std::clock();
+              while (std::clock() - begin < 3 * CLOCKS_PER_SEC / 2) {
+              }
+              watch.set_patience(0);
+              std::this_thread::sleep_for(std::chrono::milliseconds(300));
+              return 0;
+            }),
+            0);
 }
 
 }  // namespace

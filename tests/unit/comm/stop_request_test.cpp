@@ -2,7 +2,6 @@
 #include "comm/stop_request.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +9,8 @@
 #include <csignal>
 #include <functional>
 #include <thread>
+
+#include "support/child_process.h"
 
 namespace fourfold::comm {
 namespace {
@@ -27,22 +28,13 @@ bool comes(const std::function<bool()>& is_there) {
   return is_there();
 }
 
-/// The code of a process that does this, 128 + N where signal N ended it.
-int code_of(const std::function<int()>& body) {
-  const pid_t pid = fork();
-  if (pid == 0) _exit(body());
-  int status = 0;
-  waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 void send(int signal) {
   kill(getpid(), signal);
 }
 
 TEST(StopRequest, each_of_four_signals_sets_the_flag_and_ends_nothing) {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2})
-    EXPECT_EQ(code_of([&] {
+    EXPECT_EQ(test::code_of_child([&] {
                 StopRequest stop({.answer = "", .end_unsaved = {}});
                 stop.begin_saving();
                 if (stop.flag()) return 1;
@@ -54,7 +46,7 @@ TEST(StopRequest, each_of_four_signals_sets_the_flag_and_ends_nothing) {
 }
 
 TEST(StopRequest, signals_within_a_second_are_one_request) {
-  EXPECT_EQ(code_of([] {
+  EXPECT_EQ(test::code_of_child([] {
               std::atomic<int> requests = 0;
               StopRequest stop({.answer = "", .end_unsaved = {}, .heard = [&] { ++requests; }});
               stop.begin_saving();
@@ -68,7 +60,7 @@ TEST(StopRequest, signals_within_a_second_are_one_request) {
 
 TEST(StopRequest, a_signal_that_comes_later_ends_the_process_by_its_own_name) {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2})
-    EXPECT_EQ(code_of([&] {
+    EXPECT_EQ(test::code_of_child([&] {
                 StopRequest stop({.answer = "", .end_unsaved = {}});
                 stop.begin_saving();
                 send(SIGUSR1);
@@ -82,7 +74,7 @@ TEST(StopRequest, a_signal_that_comes_later_ends_the_process_by_its_own_name) {
 }
 
 TEST(StopRequest, before_there_is_anything_to_save_the_process_ends_as_it_was_told_to) {
-  EXPECT_EQ(code_of([] {
+  EXPECT_EQ(test::code_of_child([] {
               StopRequest stop({.answer = "", .end_unsaved = [] { _exit(75); }});
               send(SIGUSR2);
               comes([] { return false; });
@@ -92,7 +84,7 @@ TEST(StopRequest, before_there_is_anything_to_save_the_process_ends_as_it_was_to
 }
 
 TEST(StopRequest, a_signal_that_was_held_back_is_heard_when_somebody_listens) {
-  EXPECT_EQ(code_of([] {
+  EXPECT_EQ(test::code_of_child([] {
               hold_stop_signals();
               send(SIGTERM);
               pause_for(std::chrono::milliseconds(20));
@@ -104,7 +96,7 @@ TEST(StopRequest, a_signal_that_was_held_back_is_heard_when_somebody_listens) {
 }
 
 TEST(StopRequest, a_signal_that_was_held_back_ends_a_process_in_which_nobody_will_listen) {
-  EXPECT_EQ(code_of([] {
+  EXPECT_EQ(test::code_of_child([] {
               hold_stop_signals();
               send(SIGUSR1);
               release_stop_signals();
@@ -114,7 +106,7 @@ TEST(StopRequest, a_signal_that_was_held_back_ends_a_process_in_which_nobody_wil
 }
 
 TEST(StopRequest, signals_to_a_run_that_leaves_do_nothing) {
-  EXPECT_EQ(code_of([] {
+  EXPECT_EQ(test::code_of_child([] {
               StopRequest stop({.answer = "", .end_unsaved = [] { _exit(75); }});
               stop.begin_saving();
               stop.leave();
@@ -129,7 +121,7 @@ TEST(StopRequest, signals_to_a_run_that_leaves_do_nothing) {
 
 TEST(StopRequest, who_takes_a_signal_elsewhere_is_told_what_it_means) {
   EXPECT_EQ(
-      code_of([] {
+      test::code_of_child([] {
         if (StopRequest::take() != Meaning::again) return 1;  // nobody listens
         std::atomic<bool> is_heard = false;
         StopRequest stop({.answer = "", .end_unsaved = {}, .heard = [&] { is_heard = true; }});

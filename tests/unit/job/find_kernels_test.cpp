@@ -2,9 +2,11 @@
 #include "job/find_kernels.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <regex>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -93,13 +95,20 @@ TEST_F(FindKernels, a_file_that_cannot_be_used_is_passed_over_with_a_line) {
   std::string foreign = good;
   foreign.replace(foreign.find("cpu: \"") + 6, 0, "another ");
   const std::string cut = good.substr(0, good.rfind("gflops"));  // within a line
-  for (const std::string& text : {std::string(), std::string("version: 1"), foreign, cut}) {
+  // Rates that no kernel has.
+  const std::string fast = std::regex_replace(good, std::regex("gflops: [^,}]*"), "gflops: 1e300");
+  ASSERT_NE(fast, good);
+  for (const std::string& text : {std::string(), std::string("version: 1"), foreign, cut, fast}) {
     write_file_atomic(file, text);
     const FoundKernels found = find(job_);
     EXPECT_EQ(found.warnings.size(), 1U) << text;
     EXPECT_NE(found.origin.find("measured now"), std::string::npos) << text;
     EXPECT_EQ(find(job_).warnings.size(), 0U) << "written anew";
   }
+  // A file that never answers is neither waited for nor replaced.
+  fs::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_EQ(find(job_).warnings.size(), 2U);
   const FoundKernels nowhere = find_kernels(job_, {"", "/proc/none", 0.6});
   ASSERT_EQ(nowhere.warnings.size(), 1U);
   EXPECT_TRUE(nowhere.warnings[0].starts_with("what was measured is not kept"))

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -51,6 +52,15 @@ TEST_F(PeakCacheTest, what_cannot_be_read_or_written_is_measured_at_each_start) 
     write_file_atomic(file, text);
     EXPECT_EQ(cache().read().measurements, 0) << text;
   }
+  // A rate that no CPU has, and a file that never answers.
+  const std::string known = (cache().add(1e11), read_file(file));
+  std::string damaged = known;
+  damaged.replace(damaged.find("100000000000"), 1, "9999999");
+  write_file_atomic(file, damaged);
+  EXPECT_EQ(cache().read().measurements, 0) << damaged;
+  fs::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_EQ(cache().read().measurements, 0);
   EXPECT_EQ(cache().add(1e11).measurements, 1);
   const PeakCache nowhere("/proc/none", DType::f32, 2), none("", DType::f32, 2);
   for (const PeakCache& broken : {nowhere, none}) {
