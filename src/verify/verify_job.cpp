@@ -77,6 +77,17 @@ class JobCheck {
     return std::move(faults_);
   }
 
+  /// What ranks do together, and nothing else.
+  std::vector<Fault> run_meetings() {
+    if (!check_bindings()) return std::move(faults_);
+    job_.class_of.resize(world_);
+    job_.exchanges.resize(world_);
+    for (std::size_t i = 0; i < members_.size() && comparable_; ++i)
+      take_class_as_it_is(input_.classes[i], members_[i]);
+    if (comparable_) check_meetings();
+    return std::move(faults_);
+  }
+
  private:
   /// What is known about a class: how far its first rank has been proved.
   struct Proof {
@@ -178,6 +189,46 @@ class JobCheck {
   void take_class(const Bundle& bundle, const std::vector<Rank>& ranks) {
     const auto proof = take(ranks[0], bundle);
     const std::vector<Channel> channels = channels_of(bundle);
+    check_peers_of(channels, ranks);
+    if (ranks.size() == 1 || !comparable_) return;
+    // What cannot be proved of the first rank is not asked of the others.
+    if (!proof || !proofs_[*proof].operands_fit) {
+      comparable_ = false;
+      return;
+    }
+    const std::vector<bool> meshes = meshes_of(bundle, ranks[0]);
+    const Bundle own = representatives(bundle);
+    for (std::size_t i = 1; i < ranks.size() && faults_.size() < most_faults; ++i) {
+      if (!stands_as_its_class(bundle, ranks[i], ranks[0], meshes)) continue;
+      const std::vector<Rank>& peers = input_.ranks[ranks[i].index()].peers;
+      join(ranks[i], bound_to(own, ranks[i], peers), *proof);
+      if (comparable_ && have_one_peer(channels, peers))
+        check_order_of_messages(bound_to(bundle, ranks[i], peers), ranks[i]);
+    }
+  }
+
+  /// The class is believed to be as its first rank says, of which the tables alone are looked at.
+  void take_class_as_it_is(const Bundle& bundle, const std::vector<Rank>& ranks) {
+    comparable_ = agrees(ranks[0], bundle);
+    for (std::size_t p = 0; p < bundle.programs.size() && comparable_; ++p) {
+      Report report(bundle.programs[p]);
+      comparable_ = check_structure(bundle.programs[p], report);
+      add(ranks[0], report.take());
+    }
+    if (comparable_) check_peers_of(channels_of(bundle), ranks);
+    if (!comparable_) return;
+    add_class(bundle);
+    note(ranks[0], bundle, job_.classes.size() - 1);
+    const std::vector<bool> meshes = meshes_of(bundle, ranks[0]);
+    const Bundle own = representatives(bundle);
+    for (std::size_t i = 1; i < ranks.size(); ++i)
+      if (stands_as_its_class(bundle, ranks[i], ranks[0], meshes))
+        note(ranks[i], bound_to(own, ranks[i], input_.ranks[ranks[i].index()].peers),
+             job_.classes.size() - 1);
+  }
+
+  /// binding: each rank has a peer for each channel of its class, the first one that of the class.
+  void check_peers_of(const std::vector<Channel>& channels, const std::vector<Rank>& ranks) {
     for (const Rank rank : ranks)
       if (input_.ranks[rank.index()].peers.size() != channels.size()) {
         fault(rank, "binding",
@@ -192,27 +243,15 @@ class JobCheck {
                      input_.ranks[ranks[0].index()].peers[i].index(), channels[i].peer.index()));
         comparable_ = false;
       }
-    if (ranks.size() == 1 || !comparable_) return;
-    // What cannot be proved of the first rank is not asked of the others.
-    if (!proof || !proofs_[*proof].operands_fit) {
-      comparable_ = false;
-      return;
-    }
-    const std::vector<bool> meshes = meshes_of(bundle, ranks[0]);
-    const Bundle own = representatives(bundle);
-    for (std::size_t i = 1; i < ranks.size() && faults_.size() < most_faults; ++i) {
-      if (meshes_of(bundle, ranks[i]) != meshes) {
-        fault(ranks[i], "binding",
-              format("it does not stand on the meshes of its class, as rank {} does",
-                     ranks[0].index()));
-        comparable_ = false;
-        continue;
-      }
-      const std::vector<Rank>& peers = input_.ranks[ranks[i].index()].peers;
-      join(ranks[i], bound_to(own, ranks[i], peers), *proof);
-      if (comparable_ && have_one_peer(channels, peers))
-        check_order_of_messages(bound_to(bundle, ranks[i], peers), ranks[i]);
-    }
+  }
+
+  bool stands_as_its_class(const Bundle& bundle, Rank rank, Rank first,
+                           const std::vector<bool>& meshes) {
+    if (meshes_of(bundle, rank) == meshes) return true;
+    fault(rank, "binding",
+          format("it does not stand on the meshes of its class, as rank {} does", first.index()));
+    comparable_ = false;
+    return false;
   }
 
   /// True if messages of one tag go to one peer, or come from one, in two channels: in two on the
@@ -388,11 +427,15 @@ class JobCheck {
       proof.operands_fit = proof.operands_fit && report.empty();
     }
     if (!comparable_) return;
-    PositionClass& added = job_.classes.emplace_back(PositionClass{&bundle, {}});
+    add_class(bundle);
     proofs_.push_back(std::move(proof));
-    for (const Program& program : added.bundle->programs)
-      added.skeletons.push_back(skeleton(program, has_messages_, job_.terms));
     note(rank, bundle, job_.classes.size() - 1);
+  }
+
+  void add_class(const Bundle& bundle) {
+    PositionClass& added = job_.classes.emplace_back(PositionClass{&bundle, {}});
+    for (const Program& program : bundle.programs)
+      added.skeletons.push_back(skeleton(program, has_messages_, job_.terms));
   }
 
   /// A sibling of a rank that has been verified: what may differ is judged here.
@@ -466,6 +509,10 @@ class JobCheck {
 
 std::vector<Fault> verify(const program::Job& job) {
   return JobCheck(job).run();
+}
+
+std::vector<Fault> verify_meetings(const program::Job& job) {
+  return JobCheck(job).run_meetings();
 }
 
 }  // namespace fourfold::verify

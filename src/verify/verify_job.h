@@ -46,4 +46,9 @@ namespace fourfold::verify {
 /// verify for each class, and for each other rank what it has of its own.
 std::vector<Fault> verify(const program::Job& job);
 
+/// The faults of rules groups, matching, deadlock and launch alone, and of those that they rest on
+/// (binding, bundle, bounds, names, tasks): whether all ranks meet and come to their end. What each
+/// of them computes is not looked at, so this is quick enough to be asked before every run.
+std::vector<Fault> verify_meetings(const program::Job& job);
+
 }  // namespace fourfold::verify
