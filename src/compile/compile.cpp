@@ -20,10 +20,11 @@ class MeshCompiler {
  public:
   MeshCompiler(const graph::ModelGraphs& model, const plan::Plan& plan, MeshId mesh,
                const machine::Target& target, const Transfers& transfers,
-               const PassOptions& options)
+               const Departures& departures, const PassOptions& options)
       : plan_(plan),
         target_(target),
         transfers_(transfers),
+        departures_(departures),
         options_(options),
         persistent_(persistent_region(
             model, plan, mesh,
@@ -37,7 +38,7 @@ class MeshCompiler {
   program::Bundle compile_for(Rank rank, bool is_last) {
     program::Bundle bundle;
     bundle.persistent_bytes = persistent_.bytes;
-    const PassContext context{plan_, target_, persistent_, transfers_, rank};
+    const PassContext context{plan_, target_, persistent_, transfers_, departures_, rank};
     for (Entry& entry : graphs_) {
       if (!entry.form || options_.observer)
         entry.form = run_graph_passes(*entry.graph, context, options_);
@@ -62,6 +63,7 @@ class MeshCompiler {
   const plan::Plan& plan_;
   const machine::Target& target_;
   const Transfers& transfers_;
+  const Departures& departures_;
   const PassOptions& options_;
   PersistentRegion persistent_;
   std::vector<Entry> graphs_;
@@ -128,6 +130,7 @@ program::Job compile(const graph::ModelGraphs& model, const plan::Plan& plan,
   program::Job job;
   job.ranks.resize(static_cast<std::size_t>(plan.world));
   const Transfers transfers(plan);
+  const Departures departures(plan);
   for (std::size_t m = 0; m < plan.meshes.size(); ++m) {
     Classes classes;
     std::vector<std::size_t> class_of;  // by place on the mesh
@@ -138,7 +141,7 @@ program::Job compile(const graph::ModelGraphs& model, const plan::Plan& plan,
       if (place == classes.end()) classes.emplace_back(std::move(exchanges), Class{rank, {}});
     }
     const std::size_t first_class = job.classes.size();
-    MeshCompiler compiler(model, plan, MeshId(m), target, transfers, options);
+    MeshCompiler compiler(model, plan, MeshId(m), target, transfers, departures, options);
     for (auto& [exchanges, its] : classes) {
       job.classes.push_back(compiler.compile_for(its.first, &its == &classes.back().second));
       its.channels = program::channels_of(job.classes.back());

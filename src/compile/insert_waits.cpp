@@ -142,6 +142,8 @@ class Finder {
       for (; task != program_.tasks.end() && task->begin <= i; ++task) {
         sent_before_ = sent_;
         receives_ahead_ = overlap_.send_recv && task->kind == program::TaskKind::receive;
+        begin_ = task->begin;
+        is_update_ = task->kind == program::TaskKind::update;
       }
       scan(i);
     }
@@ -154,10 +156,11 @@ class Finder {
     const std::vector<Range> touched = ranges(program_, program_.instructions[index]);
     Counts conflicts = last_conflicts(touched);
     const bool alone = stands_alone(program_.instructions[index], overlap_);
+    const bool is_late = is_sent_late(index, conflicts);
     if (receives_ahead_ && std::holds_alternative<program::Recv>(program_.instructions[index].what))
       conflicts[first_stream] = streams_[first_stream].now[first_stream];
     for (std::size_t other = 0; other < streams_.size(); ++other) {
-      if (alone && computes_[other]) conflicts[other] = streams_[other].now[other];
+      if ((alone || is_late) && computes_[other]) conflicts[other] = streams_[other].now[other];
       if (alone || computes_[own]) conflicts[other] = std::max(conflicts[other], alone_[other]);
       if (computes_[own]) conflicts[other] = std::max(conflicts[other], sent_before_[other]);
     }
@@ -181,6 +184,21 @@ class Finder {
         accesses[own] = count;
         if (range.writes) writes[own] = count;
       });
+  }
+
+  /// True for what an earlier task made, where messages may not run beside computation: it leaves
+  /// when the task has ended in which it stands. An update sends what all tasks before it made.
+  bool is_sent_late(std::size_t index, const Counts& conflicts) const {
+    if (overlap_.send_recv || is_update_ ||
+        !std::holds_alternative<program::Send>(program_.instructions[index].what))
+      return false;
+    bool is_made = false;
+    for (std::size_t s = 0; s < conflicts.size(); ++s) {
+      if (conflicts[s] == 0) continue;
+      is_made = true;
+      if (streams_[s].instructions[conflicts[s] - 1] >= begin_) return false;
+    }
+    return is_made;
   }
 
   /// By stream, the last instruction of it with which one that touches these ranges conflicts.
@@ -230,6 +248,8 @@ class Finder {
   // What is received ahead begins when computation has come to its place, as what the mesh sends
   // then: messages of both directions slow down what runs beside them once, and not twice.
   bool receives_ahead_ = false;
+  std::size_t begin_ = 0;  // of the task
+  bool is_update_ = false;
   std::vector<bool> computes_;  // by stream
   std::vector<Stream> streams_;
   std::array<Histories, 2> bytes_;  // of each region

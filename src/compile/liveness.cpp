@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "compile/step_tasks.h"
+#include "compile/departures.h"
 
 namespace fourfold::compile {
 

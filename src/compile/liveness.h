@@ -18,7 +18,7 @@ struct Interval {
 
 /// By buffer, the lives of its values in order of time. A write that covers the buffer begins a
 /// value, the last read ends it. Feeds live throughout, so that they may arrive early; outputs live
-/// to the end; what is sent lives `tasks_to_send` longer (step_tasks.h). Persistent buffers have
+/// to the end; what is sent lives `tasks_to_send` longer (departures.h). Persistent buffers have
 /// none listed.
 std::vector<std::vector<Interval>> live_intervals(const program::Program& program);
 

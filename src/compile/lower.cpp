@@ -1,6 +1,7 @@
 #include "compile/lower.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "compile/departures.h"
 #include "compile/mesh_order.h"
 #include "compile/receipts.h"
 #include "compile/step_tasks.h"
@@ -57,10 +59,11 @@ TaskKind task_kind(const std::string& graph) {
 class Lowering {
  public:
   Lowering(const ShardedGraph& graph, const plan::Plan& plan, const PersistentRegion& persistent,
-           const Transfers& transfers, Rank rank)
+           const Transfers& transfers, const Departures& departures, Rank rank)
       : graph_(graph),
         plan_(plan),
         transfers_(transfers),
+        departures_(departures),
         rank_(rank),
         order_(plan, graph.name, graph.mesh),
         receipts_(receipts_of(graph, plan)) {
@@ -74,7 +77,7 @@ class Lowering {
     if (graph_.name == "train") chunks_ = plan.batching.chunks;
     add_feeds();
     add_groups();
-    tasks_ = step_tasks(graph_, plan, order_, receipts_);
+    tasks_ = step_tasks(graph_, plan, order_, receipts_, departures_);
     add_buffers();
   }
 
@@ -82,6 +85,7 @@ class Lowering {
     auto receipt = receipts_.cbegin();
     for (std::size_t at = 0; at < order_.tasks().size(); ++at) {
       while (receipt != receipts_.end() && receipt->before == at) receipt = receive(receipt);
+      at_ = at;
       carry_out(order_.tasks()[at]);
     }
     return std::move(program_);
@@ -145,6 +149,7 @@ class Lowering {
             emit(graph_.steps[steps[i]]);
     }
     chunk_ = 0;
+    send_what_leaves();
     end_task();
   }
 
@@ -391,6 +396,34 @@ class Lowering {
   }
 
   void emit(const Handover& handover) {
+    if (handover.sends && leaves_later(handover))
+      held_[plan_.edges[handover.edge].to].emplace_back(&handover, micro_);
+    else
+      exchange(handover);
+  }
+
+  /// True for what stands after a later task, and for what the same mesh takes after that.
+  bool leaves_later(const Handover& handover) const {
+    if (order_.is_one_task() || handover.phase == Phase::update) return false;
+    const auto held = held_.find(plan_.edges[handover.edge].to);
+    return (held != held_.end() && !held->second.empty()) ||
+           departures_.place(handover.edge, micro_) > at_;
+  }
+
+  /// What has been held until this task.
+  void send_what_leaves() {
+    const std::int64_t micro = micro_;
+    for (auto& [mesh, held] : held_)
+      for (; !held.empty(); held.pop_front()) {
+        const Handover* handover = held.front().first;
+        micro_ = held.front().second;
+        if (departures_.place(handover->edge, micro_) > at_) break;
+        exchange(*handover);
+      }
+    micro_ = micro;
+  }
+
+  void exchange(const Handover& handover) {
     const plan::Edge& edge = plan_.edges[handover.edge];
     const Slice all = slice(handover.value);
     for (const Message& message : transfers_.messages(handover.edge, rank_)) {
@@ -509,12 +542,16 @@ class Lowering {
   const ShardedGraph& graph_;
   const plan::Plan& plan_;
   const Transfers& transfers_;
+  const Departures& departures_;
   program::Program program_;
   Rank rank_;
   MeshOrder order_;
   Receipts receipts_;
   StepTasks tasks_;
   std::int64_t micro_ = 0;
+  std::size_t at_ = 0;  // the place of the task
+  /// By mesh that takes it: what leaves later than it is made, and its micro-batch.
+  std::map<MeshId, std::deque<std::pair<const Handover*, std::int64_t>>> held_;
   std::int64_t chunks_ = 1, chunk_ = 0;  // of a micro-batch
   std::map<ValueId, program::InputId> input_of_;
   std::map<Line, program::GroupId> group_of_;
@@ -528,8 +565,9 @@ class Lowering {
 }  // namespace
 
 program::Program lower(const ShardedGraph& graph, const plan::Plan& plan,
-                       const PersistentRegion& persistent, const Transfers& transfers, Rank rank) {
-  return Lowering(graph, plan, persistent, transfers, rank).run();
+                       const PersistentRegion& persistent, const Transfers& transfers,
+                       const Departures& departures, Rank rank) {
+  return Lowering(graph, plan, persistent, transfers, departures, rank).run();
 }
 
 }  // namespace fourfold::compile

@@ -1,6 +1,7 @@
 // Sharded graph to the unrolled list of instructions of a step, over buffers without addresses yet.
 #pragma once
 
+#include "compile/departures.h"
 #include "compile/persistent_region.h"
 #include "compile/sharded_graph.h"
 #include "compile/transfers.h"
@@ -17,8 +18,10 @@ namespace fourfold::compile {
 /// passed on between ranks that want it, on one of that mesh and direction. A sum is overwritten
 /// by its first producer and added to by all others. Kernels, addresses and waits are not decided
 /// here; what differs between ranks of a mesh is left to program::bind, except who sends what to
-/// another mesh: those are the sends and receives of `rank`.
+/// another mesh: those are the sends and receives of `rank`. What leaves later than it is made
+/// (Departures) stands at the end of a later task.
 program::Program lower(const ShardedGraph& graph, const plan::Plan& plan,
-                       const PersistentRegion& persistent, const Transfers& transfers, Rank rank);
+                       const PersistentRegion& persistent, const Transfers& transfers,
+                       const Departures& departures, Rank rank);
 
 }  // namespace fourfold::compile

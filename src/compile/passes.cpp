@@ -55,7 +55,7 @@ Form run_choose_blocks(Form form, const PassContext& context) {
 
 Form run_lower(Form form, const PassContext& context) {
   return lower(std::get<ShardedGraph>(form), context.plan, context.persistent, context.transfers,
-               context.rank);
+               context.departures, context.rank);
 }
 
 /// A pass that looks at the target.

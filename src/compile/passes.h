@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "compile/departures.h"
 #include "compile/liveness.h"
 #include "compile/persistent_region.h"
 #include "compile/recompute.h"
@@ -57,7 +58,8 @@ struct PassContext {
   const plan::Plan& plan;
   const machine::Target& target;
   const PersistentRegion& persistent;
-  const Transfers& transfers;  // of the plan
+  const Transfers& transfers;    // of the plan
+  const Departures& departures;  // likewise
   Rank rank;
   Room room = {};  // set by run_program_passes, before the pass that uses it first
 };

@@ -93,8 +93,8 @@ void divide_into_chunks(const ShardedGraph& graph, StepTasks& tasks) {
 /// The tasks that touch a value.
 struct Use {
   std::set<StepTasks::Key> tasks;
-  bool is_sent = false;
-  bool lasts_a_step = false;  // one for all micro-batches
+  std::vector<std::size_t> sent_along;  // edges
+  bool lasts_a_step = false;            // one for all micro-batches
 };
 
 std::vector<Use> uses_of(const ShardedGraph& graph, const plan::Plan& plan,
@@ -117,7 +117,7 @@ std::vector<Use> uses_of(const ShardedGraph& graph, const plan::Plan& plan,
           Use& use = uses[id.index()];
           use.tasks.insert(task);
           if (is_once) use.lasts_a_step = true;
-          if (handover != nullptr && handover->sends) use.is_sent = true;
+          if (handover != nullptr && handover->sends) use.sent_along.push_back(handover->edge);
         }
     }
   for (std::size_t i = 0; i < uses.size(); ++i)
@@ -180,7 +180,7 @@ std::map<ValueId, std::vector<std::size_t>> receipts_by_value(
 }  // namespace
 
 StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan, const MeshOrder& order,
-                     const std::vector<Receipt>& receipts) {
+                     const std::vector<Receipt>& receipts, const Departures& departures) {
   const bool is_split = std::ranges::find(order.tasks(), pipeline::TaskKind::weight_backward,
                                           &pipeline::Task::kind) != order.tasks().end();
   const std::vector<bool> is_for_weights =
@@ -202,7 +202,12 @@ StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan, const Me
       Life life = life_of(uses[i], order);
       if (const auto its = received.find(ValueId(i)); its != received.end())
         life.begins = std::move(its->second);
-      slots = slots_for(life, uses[i].is_sent ? tasks_to_send : 0);
+      for (const std::size_t edge : uses[i].sent_along)
+        for (std::int64_t micro = 0; micro < order.micros() && !order.is_one_task(); ++micro) {
+          std::size_t& end = life.ends[static_cast<std::size_t>(micro)];
+          end = std::max(end, departures.place(edge, micro));
+        }
+      slots = slots_for(life, uses[i].sent_along.empty() ? 0 : tasks_to_send);
     }
     if (graph.values[i].role == ValueRole::input) ++slots;
     tasks.slots.push_back(std::min(order.micros(), slots));

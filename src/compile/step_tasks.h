@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "compile/departures.h"
 #include "compile/mesh_order.h"
 #include "compile/receipts.h"
 #include "compile/sharded_graph.h"
@@ -23,10 +24,6 @@ enum class Times : std::uint8_t {
   once_after  // with the last chunk: what reads sums over the micro-batch
 };
 
-/// How many tasks longer what is sent stays: as long as its receiver has for it (receipts_of), a
-/// forward and a backward task.
-inline constexpr std::size_t tasks_to_send = 2;
-
 struct StepTasks {
   using Key = std::pair<pipeline::TaskKind, std::size_t>;  // of a task, with MeshOrder::stage_of
   std::map<Key, std::vector<std::size_t>> steps;           // in the graph's order
@@ -41,10 +38,11 @@ struct StepTasks {
 /// gradients of parameters to a task of their own, where the order has such tasks. A value has one
 /// slot for each micro-batch whose value is alive at once in the order, from its receipt on where
 /// it is received, and one more where it is fed, so that the next arrives early; what is sent stays
-/// `tasks_to_send` longer, so that nothing waits for its peer. Sums, rounded weights, those of
-/// other meshes and what is converted once in a step have one for all micro-batches. What follows
-/// from samples is of their chunk; what several chunks add to is not, nor what reads that.
+/// `tasks_to_send` after the task with which it leaves, so that nothing waits for its peer. Sums,
+/// rounded weights, those of other meshes and what is converted once in a step have one for all
+/// micro-batches. What follows from samples is of their chunk; what several chunks add to is not,
+/// nor what reads that.
 StepTasks step_tasks(const ShardedGraph& graph, const plan::Plan& plan, const MeshOrder& order,
-                     const std::vector<Receipt>& receipts);
+                     const std::vector<Receipt>& receipts, const Departures& departures);
 
 }  // namespace fourfold::compile

@@ -119,33 +119,6 @@ Verdict meshes_share_stages_evenly(const Config& c) {
                  "parallel.pipeline.stages_per_mesh = 1"};
 }
 
-/// A mesh that has sent what it made before it computes on may wait for one that waits for it.
-Verdict shared_meshes_send_beside(const Config& c) {
-  const std::int64_t shared = c.plan.pipeline.stages_per_mesh;
-  if (shared == 1 || c.plan.overlap.send_recv) return std::nullopt;
-  return Finding{format("parallel.overlap.send_recv = false does not go with "
-                        "parallel.pipeline.stages_per_mesh = {}, whose meshes send in both "
-                        "directions and would wait for each other",
-                        shared),
-                 "set parallel.overlap.send_recv = true, or parallel.pipeline.stages_per_mesh = 1"};
-}
-
-/// A stage whose gradients leave before its weights' part may send one to a neighbour that, eager,
-/// has yet to send it a forward result.
-Verdict eager_stages_send_beside(const Config& c) {
-  const plan::PipelineSpec& pipeline = c.plan.pipeline;
-  if (c.plan.overlap.send_recv || pipeline.schedule != pipeline::Schedule::eager_one_f_one_b ||
-      pipeline.weight_delay.kind == pipeline::WeightDelay::Kind::none)
-    return std::nullopt;
-  return Finding{format("parallel.overlap.send_recv = false does not go with "
-                        "parallel.pipeline.schedule = eager-1f1b and "
-                        "parallel.pipeline.weight_delay = {}: stages that send to each other would "
-                        "wait for each other",
-                        to_string(pipeline.weight_delay)),
-                 "set parallel.overlap.send_recv = true, parallel.pipeline.schedule = 1f1b, or "
-                 "parallel.pipeline.weight_delay = none"};
-}
-
 /// What the planner chooses is not given beside.
 Verdict open_plans_have_no_stages_given(const Config& c) {
   const plan::PipelineSpec& pipeline = c.plan.pipeline;
@@ -233,11 +206,6 @@ std::vector<Rule> parallel_rules() {
       {{"parallel.pipeline.stages", "parallel.pipeline.stages_per_mesh",
         "parallel.pipeline.schedule"},
        meshes_share_stages_evenly},
-      {{"parallel.overlap.send_recv", "parallel.pipeline.stages_per_mesh"},
-       shared_meshes_send_beside},
-      {{"parallel.overlap.send_recv", "parallel.pipeline.schedule",
-        "parallel.pipeline.weight_delay"},
-       eager_stages_send_beside},
       {{"parallel.pipeline.blocks", "parallel.pipeline.stages"}, stages_have_layers_each},
       {{"parallel.pipeline.meshes", "parallel.pipeline.stages",
         "parallel.pipeline.stages_per_mesh"},

@@ -270,7 +270,8 @@ std::vector<Key> overlap_keys() {
        .meaning =
            "What passes from stage to stage is received during the micro-batch before, and "
            "sent beside computation. false: a stage receives what it needs next, and has sent "
-           "what it made last, before it goes on computing.",
+           "what it made last, before it goes on computing; what its receiver cannot take yet "
+           "is kept, and sent after a later task.",
        .field = at_overlap(&plan::Overlap::send_recv),
        .fallback = "true",
        .cost =

@@ -188,18 +188,9 @@ const std::vector<Case> words = {
     {"parallel:\n  pipeline: {stages: 4, stages_per_mesh: 2}",
      {"parallel.pipeline.stages_per_mesh = 2 does not go with parallel.pipeline.schedule = 1f1b",
       "set parallel.pipeline.schedule = interleaved"}},
-    {"parallel:\n  overlap: {send_recv: false}\n"
-     "  pipeline: {stages: 4, stages_per_mesh: 2, schedule: interleaved}",
-     {"parallel.overlap.send_recv = false does not go with parallel.pipeline.stages_per_mesh = 2",
-      "set parallel.overlap.send_recv = true"}},
     {"parallel:\n  tensor: {x: auto}\n"
      "  pipeline: {stages: 4, stages_per_mesh: 2, schedule: interleaved}",
      {"parallel.pipeline.stages_per_mesh = 2 does not go with auto", "write stages and sizes"}},
-    {"parallel:\n  overlap: {send_recv: false}\n"
-     "  pipeline: {stages: 4, schedule: eager-1f1b, weight_delay: 1}",
-     {"parallel.overlap.send_recv = false does not go with parallel.pipeline.schedule = eager-1f1b "
-      "and parallel.pipeline.weight_delay = 1",
-      "parallel.pipeline.weight_delay = none"}},
     {"parallel:\n  pipeline: {stages: 5, stages_per_mesh: 2, schedule: interleaved}",
      {"parallel.pipeline.stages = 5 is not divisible by parallel.pipeline.stages_per_mesh = 2",
       "choices that work: 4 or 6"}},

@@ -1,0 +1,137 @@
+// Pipelines of a U-Net, whose first stages feed far ones: skips, the time, class labels. Whatever
+// the schedule, their ranks come to the end of a step, and compute what one rank does.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/format.h"
+#include "base/parallel.h"
+#include "support/long_run.h"
+#include "support/stages.h"
+
+namespace fourfold::test::stages {
+namespace {
+
+struct Case {
+  std::int64_t stages = 2, laps = 1, micros = 2;
+  Schedule schedule = Schedule::one_f_one_b;
+  std::string delay = "none";
+  bool is_beside = true, is_conditional = true;
+
+  std::string text() const {
+    return format("{} stages of {}, {} a mesh, {} micro-batches, delay {}{}{}", stages,
+                  to_string(schedule), laps, micros, delay,
+                  is_beside ? "" : ", nothing beside computation",
+                  is_conditional ? ", of classes" : "");
+  }
+};
+
+RunSetup model_of(bool is_conditional) {
+  RunSetup setup = diffusion_model();
+  setup.unet->channels = 8;
+  setup.unet->num_heads = 2;
+  setup.unet->norm_groups = 4;
+  setup.unet->layers_per_level = 2;
+  setup.unet->class_conditional = is_conditional;
+  return setup;
+}
+
+/// True if the schedule has no such pipeline, for a reason that the numbers show.
+bool is_rightly_refused(const Case& its, const plan::Infeasible& infeasible) {
+  if (infeasible.problems.size() != 1) return false;
+  if (std::holds_alternative<plan::UnevenStages>(infeasible.problems[0]))
+    return its.stages % its.laps != 0;
+  const auto* refused = std::get_if<plan::RefusedSchedule>(&infeasible.problems[0]);
+  return refused != nullptr && std::holds_alternative<pipeline::UnevenGroups>(refused->refusal) &&
+         its.laps > 1 && its.micros % (its.stages / its.laps) != 0;
+}
+
+/// What is wrong with a pipeline; nothing where it is proved or rightly refused.
+std::string wrong_with(const Case& its, bool in_full) {
+  const RunSetup setup = model_of(its.is_conditional);
+  plan::PlanSpec spec = setup.plan;
+  spec.global_batch_size = its.micros;
+  spec.micro_batch_size = 1;
+  spec.grid = {.data = 1};
+  spec.overlap.send_recv = its.is_beside;
+  spec.pipeline = {.stages = its.stages,
+                   .stages_per_mesh = its.laps,
+                   .schedule = its.schedule,
+                   .weight_delay = *pipeline::weight_delay_from(its.delay)};
+  const auto graphs = model::build(setup.model(), {1, 1, its.micros}, setup.optimizer);
+  const auto planned = plan::plan_stages(graphs, spec);
+  if (const auto* infeasible = std::get_if<plan::Infeasible>(&planned))
+    return is_rightly_refused(its, *infeasible) ? "" : its.text() + ": is refused";
+  const auto& [model, plan] = std::get<plan::PlannedModel>(planned);
+  const program::Job job =
+      compile::compile(model, plan, kernels::cpu::reference_target(), {.only = "train"});
+  const std::vector<verify::Fault> faults =
+      in_full ? verify::verify(job) : verify::verify_meetings(job);
+  if (faults.empty()) return "";
+  return format("{}: {}: {}", its.text(), faults[0].rule, faults[0].message);
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  struct Way {
+    Schedule schedule;
+    std::int64_t laps;
+  };
+  for (std::int64_t stages = 2; stages <= 12; ++stages)
+    for (const std::int64_t micros : {2, 3, 5, 8, 16, 32})
+      for (const auto& [schedule, laps] :
+           {Way{Schedule::gpipe, 1}, Way{Schedule::one_f_one_b, 1},
+            Way{Schedule::eager_one_f_one_b, 1}, Way{Schedule::interleaved, 2},
+            Way{Schedule::interleaved, 3}})
+        for (const std::string delay : {"none", "auto", "1", "3"})
+          for (const bool is_beside : {true, false})
+            for (const bool is_conditional : {true, false})
+              cases.push_back({stages, laps, micros, schedule, delay, is_beside, is_conditional});
+  return cases;
+}
+
+TEST(UnetStages, come_to_their_end_whatever_the_schedule) {
+  std::vector<Case> cases = all_cases();
+  if (!is_long_run()) {
+    std::mt19937 random(11);
+    std::ranges::shuffle(cases, random);
+    cases.resize(24);
+    // Those that once waited for ever, of the fewest stages.
+    cases.push_back({5, 1, 8, Schedule::eager_one_f_one_b});
+    cases.push_back({8, 1, 8, Schedule::one_f_one_b});
+    cases.push_back({4, 1, 8, Schedule::eager_one_f_one_b, "1"});
+    cases.push_back({3, 1, 4, Schedule::eager_one_f_one_b, "none", false});
+    cases.push_back({8, 2, 8, Schedule::interleaved});
+  }
+  std::vector<std::string> wrong(cases.size());
+  for_each_on_all_cores(cases.size(),
+                        [&](std::size_t i) { wrong[i] = wrong_with(cases[i], !is_long_run()); });
+  for (const std::string& text : wrong) EXPECT_EQ(text, "");
+}
+
+/// The first stages that there are, each of so many layers.
+Pipeline deep(std::int64_t stages, std::int64_t layers) {
+  Pipeline pipeline;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    pipeline.grids.push_back({.data = 1});
+    if (stage > 0) pipeline.last_layers.push_back(stage * layers / stages - 1);
+  }
+  return pipeline;
+}
+
+TEST(UnetStages, that_feed_far_ones_train_as_one_rank) {
+  RunSetup setup = model_of(true);
+  setup.plan.global_batch_size = 12;
+  setup.plan.micro_batch_size = 1;
+  const std::int64_t layers = model::build(setup.model(), {1, 1, 12}, setup.optimizer).num_layers;
+  expect_equal_to_serial(setup, {deep(8, layers)}, "U-Net, 8 stages",
+                         {Schedule::one_f_one_b, Schedule::eager_one_f_one_b});
+  setup.plan.overlap.send_recv = false;
+  expect_equal_to_serial(setup, {deep(5, layers)}, "U-Net, 5 stages, nothing beside",
+                         {Schedule::one_f_one_b});
+}
+
+}  // namespace
+}  // namespace fourfold::test::stages
