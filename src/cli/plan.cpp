@@ -10,6 +10,7 @@
 #include "job/config_source.h"
 #include "job/job.h"
 #include "job/plan_report.h"
+#include "job/prove_meetings.h"
 #include "job/rank_plans.h"
 #include "job/ranking_text.h"
 #include "job/summary.h"
@@ -79,6 +80,7 @@ void plan(const PlanArguments& arguments) {
   const auto ranks = settle_open_grid(config, arguments.ranks);
   job::Job job =
       job::make_job(std::move(config), job::Graphs::of_run, ranks, {}, job::Purpose::look);
+  job::prove_meetings(job);
   for (const std::string& section :
        {without_styles(screen::to_text(job::summary_rows(job))), job::parameter_table(job),
         job::memory_table(job), job::traffic_table(job), job::program_table(job)})

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -181,6 +182,14 @@ double checkpoint_bytes_of(const search::Question& question, const search::Price
           search::shape_text(least.spec), tensors, ways, ways.empty() ? "" : "or "));
 }
 
+[[noreturn]] void refuse_never_ending(const Ranking& ranking) {
+  const search::PricedPlan& first = ranking.answer.never_ending.front();
+  throw UserError(ExitCode::internal,
+                  format("none of {} comes to its end, which is a bug in Fourfold; {}: {}",
+                         counted(std::ssize(ranking.answer.never_ending), "plan"),
+                         search::shape_text(first.spec), first.never_ends));
+}
+
 }  // namespace
 
 bool has_sizes_set(const config::Config& config, const plan::Grid& grid) {
@@ -211,6 +220,7 @@ Ranking rank_plans(config::Config config, machine::Cluster cluster, const PlansA
   if (asked.simulated > 0) {
     question.compile = compiler_of(ranking.config, ranking.ranks);
     search::simulate_best(question, ranking.answer, asked.simulated);
+    if (ranking.answer.plans.empty()) refuse_never_ending(ranking);
   }
   const search::PricedPlan& first = ranking.answer.plans.front();
   const std::int64_t at_once = first.spec.micro_batch_size * ranking.ranks,

@@ -114,6 +114,7 @@ Json ranking_json(const Ranking& ranking, std::size_t top,
                             {"with_own_meshes", answer.with_own_meshes},
                             {"too_large", answer.too_large.size()},
                             {"simulated", answer.simulated},
+                            {"never_ending", answer.never_ending.size()},
                             {"plans", std::move(plans)},
                             {"rivals", std::move(rivals)},
                             {"pipelined_rivals", std::move(pipelined)}});

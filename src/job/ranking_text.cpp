@@ -153,6 +153,17 @@ std::string left_out(const Ranking& ranking) {
       bytes_text(least.demand.memory.all()), search::shape_text(least.spec), join(tensors, ", ")));
 }
 
+/// Plans whose programs the simulation has found to wait for ever.
+std::string never_ending(const search::Answer& answer) {
+  if (answer.never_ending.empty()) return "";
+  const PricedPlan& first = answer.never_ending.front();
+  return wrapped(
+      format("Left out: {} whose ranks would wait for each other for ever, which is a "
+             "bug in Fourfold; {}: {}.",
+             counted(static_cast<std::int64_t>(answer.never_ending.size()), "plan"),
+             search::shape_text(first.spec), first.never_ends));
+}
+
 std::string rivals_text(const Ranking& ranking) {
   std::vector<std::string> rivals;
   for (const search::Rival& rival : ranking.rivals)
@@ -282,7 +293,8 @@ std::string ranking_text(const Ranking& ranking, std::size_t top,
       format_grouped(fits), format_grouped(large), format_grouped(answer.grids - fits - large),
       counted(answer.orders, "plan"), own_meshes));
   text += "\n" + table(ranking, top) + "\n" + reason(ranking) +
-          stages_text(answer.plans[0], "plan 1") + left_out(ranking) + rivals_text(ranking);
+          stages_text(answer.plans[0], "plan 1") + left_out(ranking) + never_ending(answer) +
+          rivals_text(ranking);
   text += wrapped(how_found(answer));
   if (cost) text += wrapped(to_text(*cost));
   if (const std::string chart = front_chart(answer); !chart.empty()) text += "\n" + chart;

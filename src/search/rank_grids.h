@@ -84,6 +84,7 @@ struct PricedPlan {
   /// The order that takes least where nothing is hidden, if it is another one.
   std::optional<PricedOrder> plain_order;
   std::optional<Simulated> simulated;  // see simulate_best.h
+  std::string never_ends;  // where its ranks wait for each other for ever: who waits for whom
 
   /// What is known best of the time of a step.
   double seconds() const { return simulated ? simulated->step_s : price.step(); }
@@ -94,14 +95,15 @@ struct PricedPlan {
 };
 
 struct Answer {
-  std::vector<PricedPlan> plans;        // that fit the memory, the fastest first
-  std::vector<PricedPlan> too_large;    // what needs least memory first
-  std::int64_t grids = 0;               // of so many ranks, for all numbers of stages
-  std::int64_t with_own_meshes = 0;     // pipelines whose stages differ in their grids
-  std::int64_t orders = 0;              // plans priced, all orders of ranks with other groups
-  std::vector<plan::Problem> problems;  // of the grids that are not legal, each kind once
-  double memory_bytes = 0;              // that a rank has
-  std::size_t simulated = 0;            // so many of `plans`, which are its first
+  std::vector<PricedPlan> plans;         // that fit the memory, the fastest first
+  std::vector<PricedPlan> too_large;     // what needs least memory first
+  std::vector<PricedPlan> never_ending;  // whose programs, once compiled, do not come to their end
+  std::int64_t grids = 0;                // of so many ranks, for all numbers of stages
+  std::int64_t with_own_meshes = 0;      // pipelines whose stages differ in their grids
+  std::int64_t orders = 0;               // plans priced, all orders of ranks with other groups
+  std::vector<plan::Problem> problems;   // of the grids that are not legal, each kind once
+  double memory_bytes = 0;               // that a rank has
+  std::size_t simulated = 0;             // so many of `plans`, which are its first
 };
 
 /// All (x, y, z, data) that the question admits, whose product is `ranks` by the number of stages,

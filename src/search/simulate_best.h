@@ -16,7 +16,9 @@ namespace fourfold::search {
 /// are simulated, and the faster one stays. They are sorted by that, the fastest first; what fits a
 /// rank's memory by closed form alone comes after what does, and has others looked at in its place.
 /// A plan whose programs take more than a rank has, where memory is not limited, is compiled again
-/// within that. Cost: compiling a run for each, on all cores; of equal ranks one is followed.
+/// within that; one whose ranks wait for each other for ever leaves the list for
+/// `Answer::never_ending`. Cost: compiling a run for each, on all cores; of equal ranks one is
+/// followed.
 void simulate_best(const Question& question, Answer& answer, std::size_t count);
 
 }  // namespace fourfold::search

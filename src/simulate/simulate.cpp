@@ -76,8 +76,7 @@ class Simulator {
  private:
   void run(const program::Runners& runners, const Routes& routes) {
     Clocked clocked = run_clock(links_, meetings_, runners, tracks_, routes);
-    if (clocked.stuck)
-      throw UserError(ExitCode::bad_config, stuck_text(job_, program_, *clocked.stuck));
+    if (clocked.stuck) throw NeverEnds(stuck_text(job_, program_, *clocked.stuck));
     for (std::size_t i = 0; i < runners.list.size(); ++i) {
       const std::uint32_t rank = runners.list[i].rank;
       const std::uint32_t of_class = job_.ranks[rank].of_class;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "machine/cluster.h"
 #include "program/job.h"
 #include "program/meetings.h"
@@ -42,10 +43,16 @@ struct Simulation {
   std::int64_t num_ranks = 0, num_instructions = 0;  // of the job, over all ranks
 };
 
+/// The ranks of the job wait for each other for ever.
+class NeverEnds : public UserError {
+ public:
+  explicit NeverEnds(const std::string& text) : UserError(ExitCode::bad_config, text) {}
+};
+
 /// Ranks lie on devices in their order. Requires a job that verify/ finds no fault in.
 /// Cost: linear in the ranks and their groups, n log n in the instructions that are followed.
 /// Errors: UserError(does_not_fit) where the machine has fewer ranks; UserError(bad_config) where
-/// it has no rate for a product, where the job has no such program, or never comes to its end.
+/// it has no rate for a product or where the job has no such program; NeverEnds.
 Simulation simulate(const program::Job& job, std::string_view program,
                     const machine::Cluster& cluster, Follow follow = Follow::automatic);
 

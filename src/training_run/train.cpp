@@ -34,6 +34,7 @@
 #include "job/open_grid.h"
 #include "job/peak.h"
 #include "job/peak_cache.h"
+#include "job/prove_meetings.h"
 #include "job/resume_rules.h"
 #include "rundir/outcome.h"
 #include "rundir/run_files.h"
@@ -373,6 +374,7 @@ void train_threads(const TrainArguments& arguments) {
   settle_kernels(arguments, run, log);
   fit_memory(run.job, static_cast<std::size_t>(job.ranks()), nullptr);
   job::check_memory(job, job.ranks(), job::checkpoint_copy_bytes(job));
+  job::prove_meetings(job);
   rundir::JobFacts facts;
   facts.ranks = static_cast<std::size_t>(job.ranks());
   facts.threads_per_rank = job.target.threads;
@@ -470,6 +472,7 @@ bool train_process(const TrainArguments& arguments, comm::StopRequest& stop, scr
   processes.together([&] {
     job::check_memory(run->job, static_cast<std::int64_t>(world.local_size()),
                       job::checkpoint_copy_bytes(run->job));
+    if (is_first(&world)) job::prove_meetings(run->job);
   });
   rundir::JobFacts facts{.ranks = world.size(),
                          .are_processes = true,

@@ -10,6 +10,8 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "search/explain.h"
@@ -79,6 +81,49 @@ TEST(SimulateBest, plans_whose_programs_do_not_fit_come_after_those_that_do) {
               static_cast<double>(plan.simulated->bytes) <= planned.cluster.device.memory_bytes);
     EXPECT_FALSE(plan.simulated->fits && was_unfit) << grid_text(plan.spec.grid);
     was_unfit = was_unfit || !plan.simulated->fits;
+  }
+}
+
+/// Has a stream wait for what it records later.
+void break_progress(program::Program& program) {
+  auto& list = program.instructions;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto* record = std::get_if<program::Record>(&list[i].what);
+    if (record == nullptr) continue;
+    for (std::size_t j = i + 1; j < list.size(); ++j)
+      if (const auto* wait = std::get_if<program::Wait>(&list[j].what);
+          wait != nullptr && wait->event == record->event) {
+        list[j].stream = list[i].stream;
+        std::swap(list[i], list[j]);
+        return;
+      }
+  }
+  FAIL() << "the program has no wait";
+}
+
+TEST(SimulateBest, a_plan_that_never_ends_is_set_apart_and_the_list_goes_on) {
+  Planned planned("perlmutter-40gb", 8);
+  Answer answer = rank_grids(planned.question);
+  const std::size_t plans = answer.plans.size();
+  const plan::Grid first = answer.plans[0].spec.grid;
+  const auto is_first = [&](const plan::Grid& grid) {
+    return grid.x == first.x && grid.y == first.y && grid.z == first.z && grid.data == first.data;
+  };
+  planned.question.compile = [&, compile = planned.question.compile](const plan::PlanSpec& spec) {
+    program::Job job = compile(spec);
+    if (is_first(spec.grid))
+      break_progress(*std::ranges::find(job.classes[0].programs, "train", &program::Program::name));
+    return job;
+  };
+  simulate_best(planned.question, answer, 3);
+  ASSERT_EQ(answer.never_ending.size(), 1U);
+  EXPECT_TRUE(is_first(answer.never_ending[0].spec.grid));
+  EXPECT_NE(answer.never_ending[0].never_ends.find("never comes to its end"), std::string::npos);
+  EXPECT_EQ(answer.plans.size(), plans - 1);
+  EXPECT_GE(answer.simulated, 3U);
+  for (std::size_t i = 0; i < answer.plans.size(); ++i) {
+    EXPECT_FALSE(is_first(answer.plans[i].spec.grid));
+    EXPECT_EQ(answer.plans[i].simulated.has_value(), i < answer.simulated) << i;
   }
 }
 
