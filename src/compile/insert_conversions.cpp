@@ -181,11 +181,17 @@ class Inserter {
 
   // --- gradients that are rounded before they move
 
+  /// True for a parameter, and for one of another mesh.
+  static bool is_weight(const graph::Value& value) {
+    return value.role == ValueRole::parameter ||
+           (value.role == ValueRole::received && value.init.has_value());
+  }
+
   /// True if collectives carry the gradient of a weight on this way, and carry it rounded.
   bool moves_rounded(ValueId id, const Sharding& from, const Sharding& to) const {
     const graph::Value& value = graph_.value(id);
     if (!plan_.rounds_gradients || value.role != ValueRole::gradient) return false;
-    if (graph_.value(value.gradient_of.value()).role == ValueRole::average) return false;
+    if (!is_weight(graph_.value(value.gradient_of.value()))) return false;
     return std::ranges::any_of(conversion_path(from, to), [](const Conversion& conversion) {
       return conversion.kind != MoveKind::slice;
     });

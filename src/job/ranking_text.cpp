@@ -279,7 +279,10 @@ std::string ranking_text(const Ranking& ranking, std::size_t top,
                          const std::optional<TrainingCost>& cost) {
   const search::Answer& answer = ranking.answer;
   const auto fits = static_cast<std::int64_t>(answer.plans.size()) - answer.with_own_meshes,
-             large = static_cast<std::int64_t>(answer.too_large.size());
+             large = static_cast<std::int64_t>(answer.too_large.size()),
+             stuck = std::ranges::count_if(answer.never_ending, [](const PricedPlan& plan) {
+               return plan.spec.pipeline.grids.empty();
+             });
   const std::string own_meshes = answer.with_own_meshes == 0
                                      ? ""
                                      : format(", among them those of {} with a grid for each stage",
@@ -290,8 +293,9 @@ std::string ranking_text(const Ranking& ranking, std::size_t top,
       "its batch; {} with the orders of ranks{}.",
       ranking.cluster.name, counted(ranking.ranks, "rank"), format_grouped(ranking.cluster.ranks()),
       ranking.cluster.device.name, bytes_text(answer.memory_bytes), counted(answer.grids, "grid"),
-      format_grouped(fits), format_grouped(large), format_grouped(answer.grids - fits - large),
-      counted(answer.orders, "plan"), own_meshes));
+      format_grouped(fits), format_grouped(large),
+      format_grouped(answer.grids - fits - large - stuck), counted(answer.orders, "plan"),
+      own_meshes));
   text += "\n" + table(ranking, top) + "\n" + reason(ranking) +
           stages_text(answer.plans[0], "plan 1") + left_out(ranking) + never_ending(answer) +
           rivals_text(ranking);

@@ -69,15 +69,20 @@ class Splitter {
   }
   std::size_t mesh_of(std::size_t stage) const { return stage % num_meshes_; }
 
-  /// The mesh that owns each parameter: that of its first reader.
+  /// True for what an update may change with what a step has found: weights, and other state that
+  /// a step begins with.
+  static bool is_learned(const Value& value) {
+    return value.role == ValueRole::parameter || value.role == ValueRole::average;
+  }
+
+  /// The mesh that owns each parameter, and other state that learns: that of its first reader.
   void find_homes() {
     for (std::size_t i = 0; i < source_.nodes.size(); ++i) {
       const Node& node = source_.nodes[i];
       if (node.phase != Phase::forward) continue;
       const std::size_t mesh = mesh_of(stage_of_layer(layers_[i]));
       for (const ValueId id : node.reads)
-        if (source_.value(id).role == ValueRole::parameter)
-          home_.emplace(source_.value(id).name, mesh);
+        if (is_learned(source_.value(id))) home_.emplace(source_.value(id).name, mesh);
     }
   }
 
@@ -120,10 +125,15 @@ class Splitter {
     return maker;
   }
 
-  /// An update node belongs to the home of the parameter whose gradient or state it names.
+  /// An update node belongs to the home of what it reads, or of what learns from that.
   std::size_t mesh_of_update(const Node& node) const {
-    const std::string& name = source_.value(node.reads[0]).name;
-    return home_.at(name.substr(name.find('/') + 1));
+    for (const ValueId id : node.reads) {
+      const Value& value = source_.value(id);
+      const Value& learned =
+          value.role == ValueRole::gradient ? source_.value(value.gradient_of.value()) : value;
+      if (const auto home = home_.find(learned.name); home != home_.end()) return home->second;
+    }
+    fail_internal(format("{} updates what has a mesh", op::name(node.op)));
   }
 
   /// For an update any stage of the mesh will do.
@@ -152,15 +162,26 @@ class Splitter {
     builder.set_labels(id, value.label, value.gradient_label);
     if (value.gradient_of) {
       const Value& forward = source_.value(*value.gradient_of);
-      if (const auto place = builder.find(forward.name)) builder.set_gradient_of(id, *place);
+      if (const auto place = builder.find(forward.name))
+        builder.set_gradient_of(id, *place);
+      else if (value.role == ValueRole::gradient)
+        builder.set_gradient_of(id, stand_in(forward, builder));
     }
     return id;
+  }
+
+  /// For state of another mesh that learns from what is found on this one, which does not read it.
+  static ValueId stand_in(const Value& state, Builder& builder) {
+    return builder.given(state.name, state.shape, state.element, ValueRole::received);
   }
 
   ValueId read(ValueId id, std::size_t stage, Phase phase) {
     const Value& value = source_.value(id);
     const std::size_t mesh = mesh_of(stage);
     if (value.role == ValueRole::gradient) return whole_gradient(value, mesh);
+    require(
+        value.role != ValueRole::average || phase == Phase::update || home_.at(value.name) == mesh,
+        "state that is no weight is read by its own mesh");
     std::optional<std::size_t> maker;  // of a parameter, the first stage of its home
     if (value.role == ValueRole::parameter) maker = home_.at(value.name);
     if (value.role == ValueRole::activation) maker = made_by_.at(id);
@@ -197,15 +218,24 @@ class Splitter {
     if (value.role == ValueRole::gradient) producers_[value.name].insert(mesh);
   }
 
-  /// A gradient at its home, with what other meshes add to it.
+  /// A gradient at its home, with what other meshes add to it. A mesh that has a parameter adds to
+  /// its gradient; other state may learn from what other meshes find.
   ValueId whole_gradient(const Value& value, std::size_t mesh) {
     Builder& builder = builders_[mesh];
-    require(producers_.at(value.name).contains(mesh),
-            "a mesh that has a parameter adds to its gradient");
+    const std::set<std::size_t>& producers = producers_.at(value.name);
+    if (!producers.contains(mesh)) {
+      require(producers.size() == 1, "one mesh finds what the state of another one learns from");
+      const std::size_t from = *producers.begin();
+      const ValueId found =
+          receive(value, format("{}/from.{}", value.name, from), from, mesh, Phase::update);
+      const Value& state = source_.value(value.gradient_of.value());
+      builder.set_gradient_of(found, builder.find(state.name).value());
+      return found;
+    }
     ValueId sum = own(value, mesh);
     const std::string total = value.name + "/total";
     if (const auto place = builder.find(total)) return *place;
-    for (const std::size_t other : producers_.at(value.name)) {
+    for (const std::size_t other : producers) {
       if (other == mesh) continue;
       const ValueId term =
           receive(value, format("{}/from.{}", value.name, other), other, mesh, Phase::update);
