@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <type_traits>
 
 #include "base/format.h"
 #include "base/interval_map.h"
 #include "program/text.h"
+#include "verify/box.h"
+#include "verify/claims.h"
 #include "verify/rules.h"
 
 namespace fourfold::verify {
@@ -93,7 +96,7 @@ class MemoryCheck {
     check_turn(instruction, mark);
     for (const Access& access : list) check_race(access, mark);
     for (const Access& access : list)
-      if (access.role != op::Role::write) check_defined(access.slice, index);
+      if (access.role != op::Role::write) check_defined(access.slice, index, moves(instruction));
     for (const Access& access : list)
       if (access.role != op::Role::write) note_read(access.slice, mark);
     for (const Access& access : list)
@@ -165,7 +168,42 @@ class MemoryCheck {
                program_.buffer(access.slice.buffer).name));
   }
 
-  void check_defined(const Slice& slice, std::size_t index) {
+  /// True for what computes with nothing: padding is passed on as padding, or left out.
+  static bool moves(const Instruction& instruction) {
+    return std::visit(
+        []<class Kind>(const Kind&) {
+          return std::is_same_v<Kind, AllGather> || std::is_same_v<Kind, AllToAll> ||
+                 std::is_same_v<Kind, Copy> || std::is_same_v<Kind, Pack> ||
+                 std::is_same_v<Kind, Unpack> || std::is_same_v<Kind, Send>;
+        },
+        instruction.what);
+  }
+
+  /// True if all that the slice has beside what was written through its buffer is padding: the tile
+  /// of a value that came in messages, which bring none.
+  bool is_padding_alone(const Slice& slice) const {
+    if (program_.buffer(slice.buffer).blocked) return false;
+    Claims claims(program_);
+    const std::int64_t start = address(program_, slice.buffer);
+    bool all = true;
+    for_each_run(program_, slice, [&](const AddressRange& run) {
+      const History* held = nullptr;
+      std::int64_t from = run.begin;
+      const auto close = [&](std::int64_t until) {
+        if (held != nullptr && held->owner != slice.buffer)
+          all = all && is_padding(claims, slice.buffer, from - start, until - start);
+      };
+      bytes_.visit_runs(run.begin, run.end, [&](std::int64_t begin, const History& history) {
+        close(begin);
+        from = std::max(run.begin, begin);
+        held = &history;
+      });
+      close(run.end);
+    });
+    return all;
+  }
+
+  void check_defined(const Slice& slice, std::size_t index, bool is_moved) {
     const std::string& name = program_.buffer(slice.buffer).name;
     std::string problem;
     for_each_run(program_, slice, [&](const AddressRange& run) {
@@ -180,7 +218,8 @@ class MemoryCheck {
                            program_.buffer(*history.owner).name, written_by(history));
       });
     });
-    if (!problem.empty()) report_.fault("defined", index, problem);
+    if (problem.empty() || (is_moved && is_padding_alone(slice))) return;
+    report_.fault("defined", index, problem);
   }
 
   std::string written_by(const History& history) const {

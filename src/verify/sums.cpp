@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 
 #include "base/format.h"
@@ -128,9 +129,12 @@ class SumCheck {
     std::uint64_t kinds = 2;
     Meeting all;
     std::optional<Held> first;
-    bool differ = false, has_padding = false;
+    bool differ = false, has_padding = false, is_received = false;
+    bytes_.visit(slice, [&](const Held& held) { is_received = is_received || held.received != 0; });
     bytes_.visit_runs(slice, [&](std::int64_t begin, std::int64_t end, const Held& held) {
-      if (held.is_blank() && is_in_padding(slice.buffer, begin, end)) {
+      // Messages bring no padding: what was there before them stays.
+      const bool is_left = held.is_blank() || (is_received && held.received == 0);
+      if (is_left && is_in_padding(slice.buffer, begin, end)) {
         has_padding = true;
         return;
       }
@@ -243,10 +247,11 @@ class SumCheck {
                           found.way, bytes_.begin_of(to)});
   }
   /// Rule state knows whether a collective may be where it is; what works in place changes no sum.
+  /// A gather in place makes of the own rows, which lie elsewhere on each rank, one value.
   template <Collective Kind>
   void step(const Kind& what) {
     for_each_tensor(what, [&](const Slice& from, const Slice& to) {
-      if (from.buffer != to.buffer) move(from, to);
+      if (from.buffer != to.buffer || std::is_same_v<Kind, AllGather>) move(from, to);
       bytes_.change(to, [](Held& held) {
         if (held.way == Way::rounded) held.way = Way::carried;
       });

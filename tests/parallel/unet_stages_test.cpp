@@ -133,5 +133,30 @@ TEST(UnetStages, that_feed_far_ones_train_as_one_rank) {
                          {Schedule::one_f_one_b});
 }
 
+TEST(UnetStages, keep_the_losses_of_times_on_the_stage_that_draws_them) {
+  RunSetup setup = model_of(true);
+  setup.unet->diffusion.time_sampling = model::TimeSampling::importance;
+  setup.unet->diffusion.steps = 3;  // few, so that all have their entries soon
+  const std::int64_t layers = model::build(setup.model(), {16, 1, 32}, setup.optimizer).num_layers;
+  Pipeline two = deep(2, layers), three = deep(3, layers);
+  two.grids = {{.x = 2, .data = 1}, {.data = 2}};
+  three.grids[0] = {.data = 2};
+  expect_equal_to_serial(setup, {two, three}, "U-Net, times by importance",
+                         {Schedule::one_f_one_b});
+}
+
+/// Each rank of a stage updates its own rows, which all then gather in place and average.
+TEST(UnetStages, whose_states_are_cut_on_data_keep_averages) {
+  RunSetup setup = model_of(true);
+  setup.plan.global_batch_size = 16;
+  setup.plan.micro_batch_size = 4;
+  setup.plan.shard_states = true;
+  setup.unet->diffusion.average_decay = 0.9;
+  const std::int64_t layers = model::build(setup.model(), {8, 1, 16}, setup.optimizer).num_layers;
+  Pipeline two = deep(2, layers);
+  two.grids = {{.data = 2}, {.x = 2, .data = 2}};
+  compile_stages(setup, two);
+}
+
 }  // namespace
 }  // namespace fourfold::test::stages
