@@ -47,6 +47,7 @@ config::Config config_of(const EvalArguments& arguments, const rundir::TrainedMo
   config.data.path = config.data.validation = arguments.data;
   config.data.flip = false;
   config::share_values(config);
+  config.data.samples_per_step = 1;  // none is trained on, so any number of pictures will do
   return config;
 }
 

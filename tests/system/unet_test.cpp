@@ -97,6 +97,13 @@ TEST_F(UnetRuns, judges_pictures_in_bits) {
   EXPECT_GT(sum, 0);
   const Outcome some = run_here({"eval", path("a"), "--data", path("set"), "--pictures", "16"});
   EXPECT_NE(some.output.find("bits/dim"), std::string::npos) << some.text;
+  // Fewer than a batch of training, and than are judged at once.
+  for (int picture = 0; picture < 3; ++picture)
+    data::write_picture_file(path(format("few/0/{}.png", picture)),
+                             data::png_bytes(data::made_png(picture, {8, 8, 3})));
+  const Outcome few = run_here({"eval", path("a"), "--data", path("few"), "--json"});
+  ASSERT_EQ(few.code, 0) << few.text;
+  EXPECT_EQ(parse_json(few.output, "eval").find("pictures")->as_integer(), 3);
 }
 
 TEST_F(UnetRuns, what_does_not_fit_is_said_in_one_line) {
