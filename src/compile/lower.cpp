@@ -16,6 +16,7 @@
 #include "compile/step_tasks.h"
 #include "op/blocks.h"
 #include "op/table.h"
+#include "op/zeros.h"
 #include "pipeline/order.h"
 
 namespace fourfold::compile {
@@ -425,6 +426,7 @@ class Lowering {
 
   void exchange(const Handover& handover) {
     const plan::Edge& edge = plan_.edges[handover.edge];
+    if (!handover.sends && is_read_with_padding(handover)) clear(handover);
     const Slice all = slice(handover.value);
     for (const Message& message : transfers_.messages(handover.edge, rank_)) {
       if (message.is_turn) {
@@ -442,6 +444,19 @@ class Lowering {
         program_.instructions.push_back(
             {edge_stream(edge, "from"), program::Recv{message.peer, tag, run}});
     }
+  }
+
+  /// True for what comes once in a step, weights and terms of their gradients, to ranks whose tiles
+  /// have padding: rows compute with it, and no message brings it. Other values are gathered first.
+  bool is_read_with_padding(const Handover& handover) const {
+    const plan::Edge& edge = plan_.edges[handover.edge];
+    return (edge.goes_once_a_step || handover.phase == Phase::update) &&
+           plan::is_padded(edge.received);
+  }
+
+  void clear(const Handover& handover) {
+    const op::Op row = op::zeros(graph_.value(handover.value).shape);
+    compute({row, {}, {handover.value}, handover.phase, {}});
   }
 
   /// What the next rank of a host waits for, on the stream of what both send or receive. It is the

@@ -202,10 +202,10 @@ struct Words {
     const std::string key = kind == model::Kind::vgg ? "vgg.num_classes" : "model.vocab_size";
     return {
         {key},
-        format("several stages use {}, whose {} rows {} ranks of a stage do not divide; set {} = "
-               "{}, or parallel.tensor to fewer ranks",
+        format("several stages use {}, whose {} rows leave one of {} ranks of a stage without any; "
+               "set {} = {}, or parallel.tensor to fewer ranks",
                problem.tensor, problem.rows, problem.ranks, key,
-               (problem.rows / problem.ranks + 1) * problem.ranks)};
+               (problem.rows + problem.ranks - 1) / problem.ranks * problem.ranks)};
   }
 
   InfeasibleText operator()(const plan::BadPin& problem) const {

@@ -382,9 +382,11 @@ class Seeder {
     fail_internal("a kept factor is one of the output");
   }
 
+  /// It comes whole and is cut here; but where that leaves padding, which no copy of a part makes,
+  /// as it is used.
   void receive(ParameterLayout& layout) {
     layout.is_received = true;
-    layout.rest = {};
+    layout.rest = is_padded(*layout.use) ? *layout.use : op::Sharding{};
   }
 
   /// z cuts whole rows at rest, else columns. A weight that is small because few are fed may stay
@@ -403,9 +405,7 @@ class Seeder {
     if (!options_.shard_states) return;
     // Only the outermost dim: a rank's share of the update is then one run of memory. Padding stays
     // whole.
-    const auto& dims = layout.rest.dims;
-    const bool padded = !dims.empty() && !dims[0].empty() && dims[0].back().stride.has_value();
-    if (!rows.empty() && rows[0] == 0 && !padded)
+    if (!rows.empty() && rows[0] == 0 && !is_padded(layout.rest))
       add_cut(layout.moments, weight.shape, {0}, axes_.data);
   }
 

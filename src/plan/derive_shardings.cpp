@@ -75,6 +75,8 @@ class Derivation {
       // A parameter that another mesh sends arrives whole; what is computed lies as if it were fed.
       if (const auto keep = layout_.activations.find(value.name); keep != layout_.activations.end())
         sharding = changed(samples(value.shape), keep->second, value.shape);
+      else if (const ParameterLayout* layout = layout_of_padded(value))
+        sharding = layout->rest;
     } else if (value.role == ValueRole::step) {
       sharding = of_each_rank(value);
     } else if (const auto place = persistent_.find(value.name);
@@ -85,6 +87,15 @@ class Derivation {
       known_[i] =
           value.role == ValueRole::counter || (value.role == ValueRole::output && !is_made_[i]);
     }
+  }
+
+  /// The layout of a weight that another mesh sends, or of the one to whose gradient it adds, if it
+  /// has padding: such a tensor arrives cut.
+  const ParameterLayout* layout_of_padded(const Value& value) const {
+    const Value& weight = value.gradient_of ? graph_.value(*value.gradient_of) : value;
+    const auto place = layout_.parameters.find(weight.name);
+    const bool is_padded_there = place != layout_.parameters.end() && is_padded(place->second.rest);
+    return is_padded_there ? &place->second : nullptr;
   }
 
   /// What is fed: ranks divide the samples, or have all of them.

@@ -88,7 +88,7 @@ struct UnevenStage {
   std::int64_t samples = 1, replicas = 1;
 };
 
-/// A tensor that several stages use has rows that their ranks do not divide.
+/// A tensor that several stages use has too few rows for each of their ranks to have one.
 struct PaddedTransfer {
   std::string tensor;
   std::int64_t rows = 1, ranks = 1;

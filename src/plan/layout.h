@@ -20,7 +20,7 @@ struct ParameterLayout {
   op::Sharding moments;  // its optimizer state: as rest, or cut further
   /// How the ops that have chosen it see it; none of the others, which follow what they meet.
   std::optional<op::Sharding> use;
-  bool is_received = false;  // comes whole from the mesh that owns it
+  bool is_received = false;  // comes from the mesh that owns it, whole or as it is used
   bool operator==(const ParameterLayout&) const = default;
 };
 
@@ -54,6 +54,13 @@ struct LayoutOptions {
   /// How parameters lie between steps that are not the strategy's to choose, by name.
   std::map<std::string, op::Sharding> pinned = {};
 };
+
+/// True if ranks have more rows of a tensor than there are: its first dim is cut into blocks of a
+/// size of their own.
+inline bool is_padded(const op::Sharding& sharding) {
+  return !sharding.dims.empty() && !sharding.dims[0].empty() &&
+         sharding.dims[0].back().stride.has_value();
+}
 
 /// Cuts by those axes that have more than one rank, outermost first.
 op::Cuts cuts_by(const Mesh& mesh, std::span<const AxisId> axes);

@@ -100,8 +100,8 @@ std::variant<PlannedModel, Infeasible> plan_model(graph::ModelGraphs model, cons
 
 /// The plan for a model on several meshes, one after another in rank order, each with one stage or
 /// several. All stages process the same micro-batches, of `micro_batch_size` samples a rank of the
-/// first mesh, each divided by its own grid. Infeasible where a table that several stages use is
-/// not divided evenly, and in chunks.
+/// first mesh, each divided by its own grid. Infeasible where a table that several stages use
+/// leaves a rank without a row, and in chunks.
 std::variant<PlannedModel, Infeasible> plan_stages(const graph::ModelGraphs& model,
                                                    const PlanSpec& spec);
 

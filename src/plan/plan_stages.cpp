@@ -87,14 +87,16 @@ Cut cut(const graph::ModelGraphs& model, const std::vector<std::int64_t>& last_l
   return result;
 }
 
-/// A table that goes from one mesh to another is cut there from the whole, which has no padding.
+/// A table that goes from one mesh to another leaves each rank of both a row: what has none would
+/// receive nothing.
 std::optional<Infeasible> padded_table(const Cut& cut, const std::vector<Grid>& grids) {
   for (const Edge& edge : cut.edges) {
     const graph::Graph& sender = cut.model.at(edge.graph, edge.from);
     const graph::Value& value = sender.value(*sender.find(edge.value));
     if (value.role != graph::ValueRole::parameter) continue;
     for (const Grid& grid : grids)
-      if (const std::int64_t ranks = grid.x * grid.y * grid.z; value.shape[0] % ranks != 0)
+      if (const std::int64_t ranks = grid.x * grid.y * grid.z, rows = value.shape[0];
+          (rows + ranks - 1) / ranks * (ranks - 1) >= rows)
         return Infeasible{{PaddedTransfer{value.name, value.shape[0], ranks}}};
   }
   return std::nullopt;
