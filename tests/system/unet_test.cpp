@@ -103,7 +103,8 @@ TEST_F(UnetRuns, judges_pictures_in_bits) {
                              data::png_bytes(data::made_png(picture, {8, 8, 3})));
   const Outcome few = run_here({"eval", path("a"), "--data", path("few"), "--json"});
   ASSERT_EQ(few.code, 0) << few.text;
-  EXPECT_EQ(parse_json(few.output, "eval").find("pictures")->as_integer(), 3);
+  const Json judged = parse_json(few.output, "eval");
+  EXPECT_EQ(judged.find("pictures")->as_integer(), 3);
 }
 
 TEST_F(UnetRuns, what_does_not_fit_is_said_in_one_line) {
