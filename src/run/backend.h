@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "base/host_view.h"
@@ -73,6 +74,13 @@ class Backend {
   /// Where the program that begins next writes when its instructions ran, by their index, until it
   /// has finished; empty: nowhere. A backend that takes no times leaves them as they are.
   virtual void trace_next(std::span<trace::Interval> /*intervals*/) {}
+  /// Calls `watch` after each instruction of the program that begins next, on the thread of its
+  /// stream, before anything else happens there: what the instruction wrote is there to be read,
+  /// and stays as it is until the call returns. All other streams, and ranks, go on as they always
+  /// do, so calls for instructions of different streams overlap. The empty function ends this.
+  /// False: the backend has no such threads, and nothing is called.
+  using Watch = std::function<void(std::size_t instruction)>;
+  virtual bool watch(Watch /*watch*/) { return false; }
   /// The waits in the last program that has finished; zero from a backend that takes no times.
   virtual MathWaits math_waits() const { return {}; }
 

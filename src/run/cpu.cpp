@@ -143,6 +143,12 @@ void CpuBackend::trace_next(std::span<trace::Interval> intervals) {
   intervals_ = intervals;
 }
 
+bool CpuBackend::watch(Watch watch) {
+  require(idle_, "who watches a program comes before it begins");
+  watch_ = std::move(watch);
+  return true;
+}
+
 HostView<std::byte> CpuBackend::bytes(const program::Buffer& buffer, std::int64_t parity) {
   return arena_.bytes(buffer, parity);
 }
@@ -157,6 +163,7 @@ void CpuBackend::execute(std::size_t instruction) {
   if (!intervals_.empty()) intervals_[instruction].begin_ns = trace::now_ns();
   try {
     carry_out_one(what);
+    if (watch_) watch_(instruction);
   } catch (const comm::Aborted&) {
     fail(std::current_exception());
   } catch (const std::exception& exception) {

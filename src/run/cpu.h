@@ -45,6 +45,7 @@ class CpuBackend : public Backend {
   void finish() override;
   op::ResultBlock result() override;
   void trace_next(std::span<trace::Interval> intervals) override;
+  bool watch(Watch watch) override;
   MathWaits math_waits() const override { return math_waits_; }
   HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override;
 
@@ -96,6 +97,7 @@ class CpuBackend : public Backend {
   std::int64_t step_ = 0;
   Feeder* feeder_ = nullptr;
   std::span<trace::Interval> intervals_;  // empty: the run is not traced
+  Watch watch_;                           // empty: nobody watches
   RecordedEvents events_;
   // Set by the first fault; the workers then skip what is left, and waits are let through.
   std::atomic<bool> faulted_{false};

@@ -96,6 +96,28 @@ op::ResultBlock Executor::run_stepwise(std::string_view program, const op::StepB
   return end(begin_ns);
 }
 
+op::ResultBlock Executor::run_watched(std::string_view program, const op::StepBlock& step,
+                                      Feeder* feeder, const After& after) {
+  require(num_under_way_ == 0, "a program is watched while nothing is under way");
+  round_written();
+  const Entry& entry = find(program);
+  if (!backend_.watch([&](std::size_t instruction) { after(*entry.program, instruction); }))
+    return run_stepwise(program, step, feeder, after);
+  backend_.trace_next({});
+  const std::int64_t begin_ns = trace::now_ns();
+  std::exception_ptr fault;
+  try {
+    backend_.begin(entry.id, step, feeder);
+    backend_.issue_all(entry.id, entry.program->instructions.size());
+    backend_.finish();
+  } catch (const std::exception&) {
+    fault = std::current_exception();
+  }
+  backend_.watch({});
+  if (fault) std::rethrow_exception(fault);
+  return end(begin_ns);
+}
+
 HostView<std::byte> Executor::bytes(const program::Buffer& buffer, std::int64_t parity) {
   note_written(buffer);
   return backend_.bytes(buffer, parity);

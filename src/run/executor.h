@@ -44,11 +44,19 @@ class Executor {
   /// Finishes what was started; nobody asks for its results, nor for its faults.
   void drain();
 
-  /// As `run`, but finishes each instruction before the next and calls `after` after it; for
-  /// finding a bad value, for tests and traces. Same bits as `run`.
+  /// As `run`, but finishes each instruction before the next and calls `after` after it; for one
+  /// rank, or for ranks of one mesh: stages of a pipeline would wait for each other for ever. Same
+  /// bits as `run`.
   using After = std::function<void(const program::Program&, std::size_t instruction)>;
   op::ResultBlock run_stepwise(std::string_view program, const op::StepBlock& step, Feeder* feeder,
                                const After& after);
+
+  /// As `run`, and calls `after` after each instruction while what it wrote is still there. Ranks
+  /// and streams wait for each other as in `run`, so it ends where `run` does, also where a rank
+  /// receives what another one makes later in its list; calls overlap (Backend::watch). Where a
+  /// backend has one thread for all its streams it is `run_stepwise`.
+  op::ResultBlock run_watched(std::string_view program, const op::StepBlock& step, Feeder* feeder,
+                              const After& after);
 
   /// From now on `run` writes down when its instructions ran; null: no more.
   void set_recorder(trace::Recorder* recorder) { recorder_ = recorder; }

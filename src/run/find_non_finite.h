@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "comm/world.h"
 #include "run/executor.h"
+#include "run/serial_order.h"
 
 namespace fourfold::run {
 
@@ -21,17 +23,24 @@ struct NonFinite {
   std::int64_t element = 0;  // of the buffer, as this rank holds it
   double value = 0;
   std::int64_t count = 0;  // how many of the elements looked at are not finite
+  SerialPlace place;       // of the instruction
 
   /// "contract (instruction 17) wrote NaN into element 5 of blocks.0.attn.qkv, the first of 12
   /// such".
   std::string text() const;
 };
 
-/// Looks at the learning rate, then at parameters and moments, then runs the program instruction by
-/// instruction and looks at what each wrote. Whatever the program decides, the update is not
-/// applied, so weights and moments stay as they are. None where everything is finite. With several
-/// ranks all call together, and each finds the first on itself.
+/// Looks at the learning rate, then at parameters and moments, then runs the program and looks at
+/// what each instruction wrote, right after it. The first one is that of the step as one rank would
+/// do it (serial_order.h), whatever runs at the same time. Whatever the program decides, the update
+/// is not applied, so weights and moments stay as they are. None where everything is finite. With
+/// several ranks all call together, and each finds the first on itself.
 std::optional<NonFinite> find_non_finite(Executor& executor, std::string_view program,
                                          const op::StepBlock& step, Feeder* feeder = nullptr);
+
+/// The first of what all ranks have found, with its rank, which is the lowest of those that have
+/// found it in one place: "rank 1: contract (instruction 17) wrote ..."; the same text on all
+/// ranks. They call together. None where none has found anything.
+std::optional<std::string> first_of_all(const std::optional<NonFinite>& found, comm::World& world);
 
 }  // namespace fourfold::run

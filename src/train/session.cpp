@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -268,24 +267,14 @@ void Session::stop(const op::StepBlock& block, const op::ResultBlock& result) {
 
 std::string Session::find_cause(const op::StepBlock& block) {
   const auto found = run::find_non_finite(executor_, "train", block, &feeder_);
-  constexpr std::int64_t nowhere = std::numeric_limits<std::int64_t>::max();
-  // What was bad before the step comes before all instructions.
-  std::int64_t place = nowhere;
-  if (found) place = found->instruction ? static_cast<std::int64_t>(*found->instruction) + 1 : 0;
-  std::string text = found ? found->text() : std::string();
-  if (world_ != nullptr) {
-    // The earliest of all ranks, the lowest rank among equals: the largest of the negated keys.
-    const auto ranks = static_cast<std::int64_t>(world_->size()),
-               rank = static_cast<std::int64_t>(world_->rank().index());
-    std::int64_t key = found ? -(place * ranks + rank) : -nowhere;
-    world_->all_reduce(std::span(&key, 1), Reduction::max);
-    place = key == -nowhere ? nowhere : -key / ranks;
-    const std::int64_t first = key == -nowhere ? 0 : -key % ranks;
-    text = format("rank {}: {}", first, world_->all_gather(text)[static_cast<std::size_t>(first)]);
-  }
-  if (place == nowhere)
+  std::optional<std::string> text;
+  if (world_ != nullptr)
+    text = run::first_of_all(found, *world_);
+  else if (found)
+    text = found->text();
+  if (!text)
     return "the fault did not come again when the step was repeated; test this machine's memory";
-  return text + "; try a lower optimizer.lr or a longer lr_schedule.warmup_steps";
+  return *text + "; try a lower optimizer.lr or a longer lr_schedule.warmup_steps";
 }
 
 TrainResult train(const TrainSpec& spec, const RunFacts& facts, run::Executor& executor,

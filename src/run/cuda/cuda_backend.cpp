@@ -180,7 +180,27 @@ void CudaBackend::issue_on_thread(std::size_t thread, std::size_t instruction) {
   const comm::Place place{run_.program, instruction};
   progress.begin(thread, place);
   enqueue_named(instruction);
+  if (watch_) show(instruction);
   progress.end(thread, place);
+}
+
+/// The stream's thread waits for the device, and all other threads go on. One after another, as
+/// they share what brings bytes to the host: the main stream, which waits for nothing until the
+/// program is closed.
+void CudaBackend::show(std::size_t instruction) {
+  device_.synchronize(run_.loaded->works[instruction].stream);
+  const std::lock_guard lock(watching_);
+  is_shown_ = true;
+  watch_(instruction);
+  is_shown_ = false;
+}
+
+/// Where ranks do not meet on the host, the device has its work from one thread.
+bool CudaBackend::watch(Watch watch) {
+  require(idle_, "who watches a program comes before it begins");
+  if (threads_ == nullptr) return false;
+  watch_ = std::move(watch);
+  return true;
 }
 
 void CudaBackend::carry_out(std::size_t instruction) {
@@ -413,7 +433,7 @@ void CudaBackend::drain() {
 // --- between programs
 
 std::unique_ptr<std::byte[]> CudaBackend::copy_of(std::span<const std::byte> memory) {
-  require(idle_, "the host sees buffers between programs");
+  require(idle_ || is_shown_, "the host sees buffers between programs, or while it is shown one");
   auto copy = std::make_unique_for_overwrite<std::byte[]>(memory.size());
   staging_->read(memory.data(), {copy.get(), memory.size()}, main_.get());
   return copy;

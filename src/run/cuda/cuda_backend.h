@@ -4,10 +4,12 @@
 // between ranks (comm/device_world.h).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,6 +78,7 @@ class CudaBackend : public Backend {
   void finish() override;
   op::ResultBlock result() override;
   void trace_next(std::span<trace::Interval> intervals) override { intervals_ = intervals; }
+  bool watch(Watch watch) override;
   MathWaits math_waits() const override { return done_.math_waits; }
   HostView<std::byte> bytes(const program::Buffer& buffer, std::int64_t parity) override;
   HostView<const std::byte> read(const program::Buffer& buffer, std::int64_t parity) override;
@@ -157,6 +160,7 @@ class CudaBackend : public Backend {
   std::string place_in(const Run& run) const;
   std::exception_ptr fault_of_thread(const IssuingThreads::Fault& fault) const;
   void end_job(const std::exception_ptr& fault) const;
+  void show(std::size_t instruction);
   std::unique_ptr<std::byte[]> copy_of(std::span<const std::byte> memory);
 
   Device& device_;
@@ -183,6 +187,11 @@ class CudaBackend : public Backend {
   std::optional<std::size_t> alone_;      // the only instruction since the last finish
   std::size_t issued_ = 0;                // since then
   std::exception_ptr fault_between_;      // of what was written between programs
+
+  Watch watch_;
+  // Held by the thread that shows an instruction: the main stream is its own meanwhile.
+  std::mutex watching_;
+  std::atomic<bool> is_shown_{false};
 
   std::vector<std::string> thread_names_;
   std::unique_ptr<IssuingThreads> threads_;  // last: they end before what they use
