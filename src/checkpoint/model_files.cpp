@@ -57,6 +57,17 @@ Places read_places(const std::string& path) {
   return places;
 }
 
+std::string folder_of(const std::string& path) {
+  return std::filesystem::path(path).parent_path().string();
+}
+
+/// The files that an index names.
+std::vector<std::string> paths_of(const Places& places, const std::string& index) {
+  std::set<std::string> paths;
+  for (const auto& [tensor, file] : places) paths.insert(join_path(folder_of(index), file));
+  return {paths.begin(), paths.end()};
+}
+
 /// Refuses files that hold other tensors than the index says.
 void check_places(const Places& places, const StoredModel& model, const std::string& path) {
   std::string lines;
@@ -75,6 +86,13 @@ std::optional<std::int64_t> parse_step(const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), step);
   const bool is_step = error == std::errc() && stop == text.data() + text.size();
   return is_step ? std::optional(step) : std::nullopt;
+}
+
+std::optional<std::int64_t> step_of_file(const std::string& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  const Metadata& metadata = file.header().metadata();
+  const auto found = metadata.find("step");
+  return found == metadata.end() ? std::nullopt : parse_step(found->second);
 }
 
 }  // namespace
@@ -149,11 +167,8 @@ std::vector<std::string> list_model_files(const std::string& folder) {
 
 std::unique_ptr<StoredModel> open_model(const std::string& path) {
   if (!is_index(path)) return open_model_file(path);
-  const std::string folder = std::filesystem::path(path).parent_path().string();
   const Places places = read_places(path);
-  std::set<std::string> paths;
-  for (const auto& [tensor, file] : places) paths.insert(join_path(folder, file));
-  auto model = open_model_files(folder, std::vector<std::string>(paths.begin(), paths.end()));
+  auto model = open_model_files(folder_of(path), paths_of(places, path));
   check_places(places, *model, path);
   return model;
 }
@@ -167,10 +182,22 @@ std::optional<std::int64_t> step_of_model(const std::string& path) {
     if (step == nullptr || step->kind() != Json::Kind::string) return std::nullopt;
     return parse_step(step->as_string());
   }
-  const SafetensorsFile file = SafetensorsFile::open(path);
-  const Metadata& metadata = file.header().metadata();
-  const auto found = metadata.find("step");
-  return found == metadata.end() ? std::nullopt : parse_step(found->second);
+  return step_of_file(path);
+}
+
+std::optional<std::string> fault_of_model(const std::string& path, std::int64_t step) {
+  try {
+    open_model(path);
+    std::vector<std::string> files = {path};
+    if (is_index(path)) std::ranges::copy(paths_of(read_places(path), path), back_inserter(files));
+    for (const std::string& file : files)
+      if (const auto of = file == path ? step_of_model(path) : step_of_file(file);
+          of && *of != step)
+        return format("{}: belongs to a model of step {}, not {}", file, *of, step);
+    return std::nullopt;
+  } catch (const UserError& error) {
+    return error.what();
+  }
 }
 
 }  // namespace fourfold::checkpoint

@@ -52,5 +52,9 @@ std::unique_ptr<StoredModel> open_model(const std::string& path);
 /// The steps that it has done, where its metadata has them as "step". Errors:
 /// UserError(no_checkpoint) for a file that is no model.
 std::optional<std::int64_t> step_of_model(const std::string& path);
+/// Why what find_model found is not a whole model of that step: a file that is missing, cut short
+/// or damaged, or that belongs to a model of another step. None where it is; a step that is not
+/// said is that one.
+std::optional<std::string> fault_of_model(const std::string& path, std::int64_t step);
 
 }  // namespace fourfold::checkpoint

@@ -89,10 +89,20 @@ bool check_free(const std::string& dir, const std::string& how, const checkpoint
   return found.has_record;
 }
 
+/// True for weights that say of which step they are, as a run's own do, and for what was damaged so
+/// that nobody can read what it says.
+bool may_be_own(const std::string& path) {
+  try {
+    return checkpoint::step_of_model(path).has_value();
+  } catch (const UserError&) {
+    return true;
+  }
+}
+
 /// Weights that somebody else put there are not this run's to replace.
 void check_weights_are_own(const std::string& dir) {
   const auto path = checkpoint::find_model(dir);
-  if (!path || read_sessions(dir).empty() || checkpoint::step_of_model(*path)) return;
+  if (!path || read_sessions(dir).empty() || may_be_own(*path)) return;
   throw UserError(
       ExitCode::output_in_use,
       format("{}: was not written by this run, which would replace it; move it away", *path));
@@ -172,9 +182,7 @@ checkpoint::Store store_of(const std::string& dir) {
 
 bool has_final_weights(const std::string& dir, std::int64_t step) {
   const auto path = checkpoint::find_model(dir);
-  if (!path) return false;
-  const auto of = checkpoint::step_of_model(*path);
-  return !of || *of == step;  // an earlier version did not say
+  return path && !checkpoint::fault_of_model(*path, step);  // an earlier version did not say a step
 }
 
 bool is_leftover(const std::string& name) {
@@ -207,10 +215,13 @@ RunStart plan_start(const StartRequest& request) {
   } else {
     request.check_beginning();
   }
-  if (start.is_own)
+  if (start.is_own) {
     check_weights_are_own(dir);
-  else if (!intent.overwrite)
+    if (const auto path = checkpoint::find_model(dir))
+      start.weights_fault = checkpoint::fault_of_model(*path, start.point->found.manifest.step);
+  } else if (!intent.overwrite) {
     start.begins_anew = check_free(dir, intent.how, store);
+  }
   start.overwrites = intent.overwrite && !start.is_own;
   check_place(request, store, start);
   return start;

@@ -40,6 +40,8 @@ struct RunStart {
   bool is_own = false;               // that lies in the run's own folder; what is there stays
   bool begins_anew = false;  // what is there was left by a run that ended before it saved anything
   bool overwrites = false;   // what is there goes
+  /// Why weights that lie in the folder are not those of the checkpoint, or not whole.
+  std::optional<std::string> weights_fault = {};
 };
 
 /// For rank 0, which holds the folder. Errors: those of resume.h and of the request's checks;
@@ -54,7 +56,8 @@ void check_bytes(const StartRequest& request, const ResumePoint& point, Screen& 
 /// The run's own checkpoints.
 checkpoint::Store store_of(const std::string& dir);
 
-/// True if the weights at the end of a run of so many steps lie in its folder.
+/// True if the weights at the end of a run of so many steps lie in its folder, all files of them
+/// whole.
 bool has_final_weights(const std::string& dir, std::int64_t step);
 
 /// The names of files that a job which was killed may have left half-written.

@@ -221,6 +221,9 @@ void show_start(const TrainArguments& arguments, const Prepared& run, const rund
       log.warn(format("a newer checkpoint is damaged and passed over: {}", refused.why));
     log.info(format("going on from step {} of {}: {}\n", start.point->found.manifest.step,
                     run.job.config.train.steps, start.point->found.path));
+    const bool is_at_end = start.point->found.manifest.step >= run.job.config.train.steps;
+    if (is_at_end && start.weights_fault)
+      log.warn(format("the final weights are written again: {}", *start.weights_fault));
   }
   if (!arguments.dry_run) return;
   if (start.point) rundir::check_bytes(request, *start.point, log);

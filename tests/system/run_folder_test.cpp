@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <regex>
 
@@ -145,6 +146,47 @@ TEST_F(RunFolder, weights_in_several_files_are_the_model_that_one_file_is) {
   EXPECT_FALSE(fs::exists(index));
   EXPECT_EQ(parts(), 0);
   EXPECT_TRUE(exported("run") == model);
+}
+
+TEST_F(RunFolder, final_weights_that_are_not_whole_are_written_again) {
+  const std::string split = " --set model.hidden_size=192 --set run.weights_file_mib=1",
+                    index = path("run/model.safetensors.index.json");
+  trained("run", split);
+  trained("shorter", split + " --set train.steps=16");
+  const auto part_of = [&](const std::string& run) {
+    for (const std::string& name : names(run))
+      if (name.starts_with("model-00002-")) return path(run + "/" + name);
+    throw InternalError("the model has several files");
+  };
+  const std::string part = part_of("run"), whole = read_file(part), whole_index = read_file(index);
+  const auto size = static_cast<std::uintmax_t>(whole.size());
+  const std::vector<std::pair<std::string, std::function<void()>>> damages = {
+      {"cannot be read", [&] { fs::remove(part); }},
+      {"cut short", [&] { fs::resize_file(part, size - 1); }},
+      {"cut short", [&] { fs::resize_file(part, 0); }},
+      {"belongs to a model of step 16, not 20",
+       [&] { write_file_atomic(part, read_file(part_of("shorter"))); }},
+      {"index.json", [&] { fs::resize_file(index, whole_index.size() / 2); }},
+      {"index.json", [&] { fs::resize_file(index, 0); }}};
+  for (const auto& [why, damage] : damages) {
+    SCOPED_TRACE(why);
+    damage();
+    const CommandResult again = train("run", split);
+    EXPECT_EQ(again.code, 0) << again.text;
+    EXPECT_TRUE(has(again, "the final weights are written again: ")) << again.text;
+    EXPECT_TRUE(has(again, why)) << again.text;
+    EXPECT_TRUE(read_file(part) == whole);
+    EXPECT_TRUE(read_file(index) == whole_index);
+    const CommandResult complete = train("run", split);
+    EXPECT_EQ(complete.code, 11) << complete.text;
+  }
+  trained("single");
+  const std::string model = path("single/model.safetensors"), bytes = read_file(model);
+  for (const std::size_t left : {std::size_t{0}, bytes.size() - 1}) {
+    fs::resize_file(model, left);
+    trained("single");
+    EXPECT_TRUE(read_file(model) == bytes);
+  }
 }
 
 TEST_F(RunFolder, an_odd_line_among_the_metrics_stops_nothing_and_stays) {
