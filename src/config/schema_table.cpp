@@ -141,13 +141,14 @@ std::vector<Key> observation_keys() {
        .fallback = "250",
        .bounds = between(0, most_steps),
        .unit = "steps",
-       .cost = "Each evaluation takes eval.batches forward passes.",
+       .cost = "Each evaluation takes the forward passes of eval.batches steps.",
        .example = "1000",
        .elsewhere = {"eval.interval", "eval.steps", "eval_interval", "eval_steps",
                      "val_check_interval"}},
       {.path = "eval.batches",
        .meaning =
-           "Batches of an evaluation along the way; the last evaluation takes the whole split.",
+           "Batches of an evaluation along the way, of train.global_batch_size samples each: the "
+           "same samples on every grid. The last evaluation takes the whole split.",
        .field = at(&Config::train, &TrainSpec::eval_batches),
        .fallback = "20",
        .bounds = between(1, most_steps),

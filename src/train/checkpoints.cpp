@@ -1,5 +1,7 @@
 #include "train/checkpoints.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/error.h"
@@ -47,10 +49,23 @@ void Checkpoints::set_origin(const checkpoint::Found& origin) {
   if (is_at_origin_ && origin.manifest.untold) untold_ = origin_;
 }
 
-bool Checkpoints::is_stop_asked() const {
-  std::int64_t stop = stop_asked_ ? 1 : 0;
-  if (world_ != nullptr) world_->all_reduce(std::span(&stop, 1), Reduction::max);
-  return stop != 0;
+Checkpoints::Met Checkpoints::meet(std::int64_t number) const {
+  std::array<std::int64_t, 2> values{stop_asked_ ? 1 : 0, number};
+  if (world_ != nullptr) world_->all_reduce(std::span(values), Reduction::max);
+  return {values[0] != 0, values[1]};
+}
+
+bool StopLooks::must_end() {
+  if (since_++ % rounds_ != 0) return false;
+  // By the slowest rank's clock, so that all meet again in the same round.
+  constexpr std::int64_t often_ms = 100, seldom_ms = 400;
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - met_);
+  const auto [is_asked, most_ms] = checkpoints_.meet(passed.count());
+  met_ = Clock::now();
+  if (most_ms < often_ms) rounds_ *= 2;
+  if (most_ms > seldom_ms) rounds_ = std::max<std::int64_t>(rounds_ / 2, 1);
+  since_ = 1;
+  return is_asked;
 }
 
 void Checkpoints::before_first(std::int64_t steps_done, std::int64_t samples_seen,

@@ -66,7 +66,14 @@ class Checkpoints {
     return spec_.interval_steps > 0 && steps_done % spec_.interval_steps == 0;
   }
   /// True if any rank was asked to stop; all ranks call together.
-  bool is_stop_asked() const;
+  bool is_stop_asked() const { return meet(0).is_stop_asked; }
+  /// What all ranks learn where they meet: whether any was asked to stop, and the largest of the
+  /// numbers that they brought.
+  struct Met {
+    bool is_stop_asked = false;
+    std::int64_t most = 0;
+  };
+  Met meet(std::int64_t number) const;
   /// After the last step of a run that saves, so that no step is lost where its evaluation is cut:
   /// the step is saved as untold. `after_step` then puts the rest into that checkpoint. Errors: as
   /// of after_step.
@@ -121,6 +128,20 @@ class Checkpoints {
   // Large files take long to remove, and those of earlier jobs to read.
   std::thread pruning_;
   std::string prune_problems_;  // of the last time; read once it has ended
+};
+
+/// Looks for a stop in a loop of rounds that may be short: ranks meet a few times a second, or in
+/// each round where rounds take longer.
+class StopLooks {
+ public:
+  explicit StopLooks(const Checkpoints& checkpoints) : checkpoints_(checkpoints) {}
+  /// All ranks call together, once a round. True once any of them was asked to stop.
+  bool must_end();
+
+ private:
+  const Checkpoints& checkpoints_;
+  std::int64_t rounds_ = 1, since_ = 0;  // between meetings, and since the last one
+  std::chrono::steady_clock::time_point met_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace fourfold::train

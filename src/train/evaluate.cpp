@@ -42,22 +42,28 @@ std::optional<Evaluation> evaluate(run::Executor& executor, const data::Source& 
   const auto begin = std::chrono::steady_clock::now();
   ValidationFeeder feeder(source);
   const program::Program& program = executor.bundle().at("evaluate");
-  const std::int64_t total = validation_batches(program, source);
+  const std::int64_t in_run = program.feeds.micros * program.feeds.samples;
+  const std::int64_t samples = source.validation_samples();
+  const std::int64_t total = (samples + size.batch_samples - 1) / size.batch_samples;
   const std::vector<std::int64_t> compared = spread_batches(total, size.compared);
   double loss_sum = 0, compared_sum = 0;
   std::int64_t items = 0, compared_items = 0, correct = 0;
   for (const std::int64_t batch : spread_batches(total, size.batches)) {
-    if (must_end && must_end()) return std::nullopt;
-    const std::int64_t first = batch * program.feeds.micros * program.feeds.samples;
-    feeder.set_first(first);
-    // What is drawn for a sample is the same in every evaluation.
-    const op::ResultBlock result = executor.run("evaluate", {.first_sample = first}, &feeder);
-    loss_sum += result.loss_sum;
-    items += result.valid_count;
-    correct += result.correct_count;
-    if (!std::ranges::binary_search(compared, batch)) continue;
-    compared_sum += result.loss_sum;
-    compared_items += result.valid_count;
+    const bool is_compared = std::ranges::binary_search(compared, batch);
+    const std::int64_t begin_of_batch = batch * size.batch_samples;
+    const std::int64_t end = std::min(begin_of_batch + size.batch_samples, samples);
+    for (std::int64_t first = begin_of_batch; first < end; first += in_run) {
+      if (must_end && must_end()) return std::nullopt;
+      feeder.set_range(first, end);
+      // What is drawn for a sample is the same in every evaluation, and on every grid.
+      const op::ResultBlock result = executor.run("evaluate", {.first_sample = first}, &feeder);
+      loss_sum += result.loss_sum;
+      items += result.valid_count;
+      correct += result.correct_count;
+      if (!is_compared) continue;
+      compared_sum += result.loss_sum;
+      compared_items += result.valid_count;
+    }
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   const auto per_item = [&](double sum) { return sum / static_cast<double>(items); };

@@ -24,7 +24,10 @@ void ValidationFeeder::feed(const Input& input, const run::Samples& samples,
                             std::span<std::byte> into) {
   const std::size_t place = source_.place_of(input);
   for_each_sample(samples, into, [&](std::int64_t sample, std::span<std::byte> bytes) {
-    source_.fill_validation(place, first_ + sample, bytes);
+    // The sample after the last one stands for all that have no labels.
+    const std::int64_t of_split = first_ + sample;
+    source_.fill_validation(place, of_split < end_ ? of_split : source_.validation_samples(),
+                            bytes);
   });
 }
 

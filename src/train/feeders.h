@@ -21,17 +21,22 @@ class TrainFeeder : public run::Feeder {
   const data::Source& source_;
 };
 
-/// Validation samples, in order. Those beyond the end of the split have no labels.
+/// Validation samples, in order. Those beyond the end of the split, or of the range that is set,
+/// have no labels.
 class ValidationFeeder : public run::Feeder {
  public:
   explicit ValidationFeeder(const data::Source& source) : source_(source) {}
-  /// Which validation sample is sample 0 of the next run; set between runs.
-  void set_first(std::int64_t sample) { first_ = sample; }
+  /// Which validation sample is sample 0 of the next run, and before which one it ends; set between
+  /// runs.
+  void set_range(std::int64_t first, std::int64_t end = INT64_MAX) {
+    first_ = first;
+    end_ = end;
+  }
   void feed(const Input& input, const run::Samples& samples, std::span<std::byte> into) override;
 
  private:
   const data::Source& source_;
-  std::int64_t first_ = 0;
+  std::int64_t first_ = 0, end_ = INT64_MAX;
 };
 
 }  // namespace fourfold::train

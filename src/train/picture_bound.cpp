@@ -29,7 +29,7 @@ PictureBound bound_of_pictures(run::Executor& executor, const data::Source& sour
   bound.by_time.resize(static_cast<std::size_t>(times));
   std::int64_t runs = 0;
   for (const std::int64_t batch : batches) {
-    feeder.set_first(batch * in_batch);
+    feeder.set_range(batch * in_batch);
     std::int64_t valid = 0;
     for (std::int64_t time = 0; time < times; ++time) {
       const op::ResultBlock result = executor.run(name,

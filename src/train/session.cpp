@@ -230,14 +230,15 @@ bool Session::look_at_state(StepMetrics& metrics, const Course& course) {
   if (is_evaluation_due(metrics.step)) {
     for (Observer* observer : observers_) observer->evaluating(metrics.step);
     const bool is_last = metrics.step == spec_.steps;
-    std::function<bool()> must_end;
-    if (course.checkpoints != nullptr)
-      must_end = [&] { return course.checkpoints->is_stop_asked(); };
+    const program::Feeds& feeds = executor_.bundle().at("train").feeds;
+    std::optional<StopLooks> looks;
+    if (course.checkpoints != nullptr) looks.emplace(*course.checkpoints);
     metrics.evaluation =
         evaluate(executor_, source_,
-                 {.batches = is_last ? std::nullopt : std::optional(spec_.eval_batches),
+                 {.batch_samples = feeds.micros * feeds.samples,
+                  .batches = is_last ? std::nullopt : std::optional(spec_.eval_batches),
                   .compared = spec_.eval_batches},
-                 must_end);
+                 [&] { return looks && looks->must_end(); });
     if (!metrics.evaluation) return false;
   }
   if (!is_sample_due(metrics.step, course)) return true;

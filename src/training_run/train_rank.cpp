@@ -87,7 +87,8 @@ std::optional<std::string> show_sample(const job::Job& job, const data::Source& 
                                        const train::Checkpoints& checkpoints) {
   const generate::SampleSpec& spec = job.config.sample;
   if (spec.tokens == 0) return "";
-  const auto must_end = [&] { return checkpoints.is_stop_asked(); };
+  train::StopLooks looks(checkpoints);
+  const auto must_end = [&] { return looks.must_end(); };
   const auto write = [&](const generate::OnText& show) {
     return generate::generate(spec, *source.tokenizer(), executor, show, 0, generate::Cache::keep,
                               must_end);
@@ -117,9 +118,10 @@ void add_samples(train::Course& course, const job::Job& job, const data::Source&
   course.write_sample = [&job, &source, &executor,
                          &checkpoints = *course.checkpoints]() -> std::optional<std::string> {
     const generate::SampleSpec& spec = job.config.sample;
+    train::StopLooks looks(checkpoints);
     const generate::Writing writing =
         generate::generate(spec, *source.tokenizer(), executor, {}, 0, generate::Cache::keep,
-                           [&] { return checkpoints.is_stop_asked(); });
+                           [&] { return looks.must_end(); });
     if (writing.was_cut) return std::nullopt;
     return spec.prompt + writing.text;
   };

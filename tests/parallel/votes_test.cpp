@@ -127,14 +127,15 @@ class VotesOfHosts : public testing::Test {
 };
 
 TEST_F(VotesOfHosts, are_cast_without_a_meeting_between_steps_that_are_not_the_tenth) {
-  SessionSetup setup = on_four_ranks(31);
+  SessionSetup setup = on_four_ranks(32);
   setup.checkpoints = folder();
-  std::vector<std::int64_t> calls(31);
+  std::vector<std::int64_t> calls(32);
   setup.behind = [&](GridRun::RankRun& rank, std::int64_t step) {
     if (rank.rank == 1) calls[static_cast<std::size_t>(step) - 1] = meetings(rank);
   };
   run_session(setup);
-  for (std::size_t step = 1; step < calls.size(); ++step)
+  // Before the last one is told it is saved and evaluated, where hosts meet.
+  for (std::size_t step = 1; step + 1 < calls.size(); ++step)
     EXPECT_EQ(calls[step] - calls[step - 1], step % 10 == 9 ? 1 : 0) << "step " << step + 1;
 }
 

@@ -244,19 +244,30 @@ TEST_F(Blows, a_job_that_dies_before_its_first_step_leaves_no_rank) {
 }
 
 TEST_F(Blows, numbers_that_are_not_finite_end_all_ranks_with_7_and_one_message) {
-  const std::string folder = fresh_folder();
-  LaunchedJob job(four_ranks(folder, {"optimizer.lr=1e30"}), folder);
-  EXPECT_EQ(job.wait(test::hang_s), 7) << job.output();
-  EXPECT_TRUE(wait_until(10, [&] { return job.processes().empty(); }));
-  const std::string output = job.output();
-  EXPECT_EQ(count(output, "error: "), 1U) << output;
-  EXPECT_EQ(count(output, "error: stopped at step "), 1U) << output;
-  for (int rank = 0; rank < num_ranks; ++rank) {
-    const auto status = read_status(status_file(folder, rank));
-    ASSERT_TRUE(status) << "rank " << rank;
-    EXPECT_EQ(status->code, 7) << "rank " << rank;
-    EXPECT_NE(output.find("error: " + status->message), std::string::npos) << status->message;
-  }
+  const auto expect_7 = [&](const std::string& folder, const std::vector<std::string>& words) {
+    LaunchedJob job(words, folder);
+    EXPECT_EQ(job.wait(test::hang_s), 7) << job.output();
+    EXPECT_TRUE(wait_until(10, [&] { return job.processes().empty(); }));
+    const std::string output = job.output();
+    EXPECT_EQ(count(output, "error: "), 1U) << output;
+    EXPECT_EQ(count(output, "error: stopped at step "), 1U) << output;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      const auto status = read_status(status_file(folder, rank));
+      ASSERT_TRUE(status) << "rank " << rank;
+      EXPECT_EQ(status->code, 7) << "rank " << rank;
+      EXPECT_NE(output.find("error: " + status->message), std::string::npos) << status->message;
+    }
+  };
+  std::string folder = fresh_folder();
+  expect_7(folder, four_ranks(folder, {"optimizer.lr=1e30"}));
+  // Stages that would wait for each other for ever, if each looked at one instruction at a time.
+  folder = fresh_folder();
+  std::vector<std::string> words = test::mpirun(num_ranks);
+  for (const std::string& word :
+       training(folder, {"optimizer.lr=1e30", "parallel.tensor.x=2", "train.micro_batch_size=1",
+                         "parallel.pipeline={stages: 2, schedule: eager-1f1b}"}))
+    words.push_back(word);
+  expect_7(folder, words);
 }
 
 TEST_F(Blows, a_mistake_in_the_configuration_is_said_once_and_nothing_is_written) {

@@ -35,7 +35,8 @@ TEST(Evaluate, the_whole_split_has_every_label_once_and_the_mean_is_over_labels)
   const auto labels = dataset.num_validation() - 1;
   ASSERT_NE(labels % 64, 0) << "the last batch is not full";
 
-  const Evaluation evaluation = *evaluate(executor, dataset, {.batches = {}, .compared = 1});
+  const Evaluation evaluation =
+      *evaluate(executor, dataset, {.batch_samples = 4, .batches = {}, .compared = 1});
   EXPECT_EQ(evaluation.items, labels);
   EXPECT_DOUBLE_EQ(evaluation.loss,
                    (64.0 + 4 * static_cast<double>(labels - 64)) / static_cast<double>(labels));
@@ -53,8 +54,35 @@ TEST(Evaluate, a_few_batches_take_as_many_runs) {
   const program::Bundle bundle = training_bundle();
   run::Executor executor(bundle, backend);
   const data::TokenSource dataset(synthetic_data());
-  EXPECT_EQ(evaluate(executor, dataset, {.batches = 3, .compared = 3})->items, 3 * 64);
+  EXPECT_EQ(evaluate(executor, dataset, {.batch_samples = 4, .batches = 3, .compared = 3})->items,
+            3 * 64);
   EXPECT_EQ(backend.count("evaluate"), 3);
+}
+
+/// Runs of four samples, as the grid has it.
+TEST(Evaluate, a_batch_has_the_samples_of_the_configuration_whatever_a_run_takes) {
+  for (const std::int64_t of_batch : {1, 3, 4, 6, 8}) {
+    std::vector<std::int64_t> first;
+    ScriptedBackend backend([&](const ScriptedBackend::Call& call) {
+      first.push_back(call.step.first_sample);
+      op::ResultBlock result;
+      result.valid_count = call.labels;
+      return result;
+    });
+    const program::Bundle bundle = training_bundle();
+    run::Executor executor(bundle, backend);
+    const data::TokenSource dataset(synthetic_data());
+    const Evaluation evaluation =
+        *evaluate(executor, dataset, {.batch_samples = of_batch, .batches = 2, .compared = 1});
+    EXPECT_EQ(evaluation.items, 2 * of_batch * 16);
+    EXPECT_EQ(evaluation.compared_items, of_batch * 16);
+    const std::int64_t batches = (dataset.validation_samples() + of_batch - 1) / of_batch;
+    std::vector<std::int64_t> expected;
+    for (const std::int64_t batch : {std::int64_t{0}, batches / 2})
+      for (std::int64_t run = 0; run < of_batch; run += 4)
+        expected.push_back(batch * of_batch + run);
+    EXPECT_EQ(first, expected) << of_batch;
+  }
 }
 
 TEST(Evaluate, accuracy_is_told_where_the_program_counts_what_was_right) {
@@ -68,7 +96,8 @@ TEST(Evaluate, accuracy_is_told_where_the_program_counts_what_was_right) {
   const data::TokenSource dataset(synthetic_data());
   {
     run::Executor executor(bundle, backend);
-    EXPECT_FALSE(evaluate(executor, dataset, {.batches = 3, .compared = 3})->accuracy.has_value());
+    EXPECT_FALSE(evaluate(executor, dataset, {.batch_samples = 4, .batches = 3, .compared = 3})
+                     ->accuracy.has_value());
   }
   program::Program& program = bundle.programs.back();
   ASSERT_EQ(program.name, "evaluate");
@@ -81,7 +110,9 @@ TEST(Evaluate, accuracy_is_told_where_the_program_counts_what_was_right) {
                         .workspace = std::nullopt,
                         .implementation = {}}});
   run::Executor executor(bundle, backend);
-  EXPECT_EQ(evaluate(executor, dataset, {.batches = 3, .compared = 3})->accuracy, 0.25);
+  EXPECT_EQ(
+      evaluate(executor, dataset, {.batch_samples = 4, .batches = 3, .compared = 3})->accuracy,
+      0.25);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ TEST(TrainFeeder, document_starts_are_those_of_the_samples_tokens) {
   const data::TokenSource dataset(spec);
   TrainFeeder feeder(dataset);
   ValidationFeeder validation(dataset);
-  validation.set_first(3);
+  validation.set_range(3);
   Ids starts(48), validated(48), wanted(16);
   feeder.feed(starts_input, samples, bytes_of(starts));
   validation.feed(starts_input, {0, 0, 3}, bytes_of(validated));
@@ -78,7 +78,7 @@ TEST(ValidationFeeder, a_batch_goes_on_where_the_one_before_ended) {
   const data::TokenSource dataset(synthetic_data());
   ValidationFeeder feeder(dataset);
   Ids tokens(64), labels(64), wanted(16);
-  feeder.set_first(12);
+  feeder.set_range(12);
   feeder.feed(tokens_input, {0, 0, 4}, bytes_of(tokens));
   feeder.feed(labels_input, {0, 0, 4}, bytes_of(labels));
   for (std::size_t b = 0; b < 4; ++b) {
@@ -89,10 +89,22 @@ TEST(ValidationFeeder, a_batch_goes_on_where_the_one_before_ended) {
   }
 }
 
+TEST(ValidationFeeder, windows_beyond_the_range_have_no_labels) {
+  const data::TokenSource dataset(synthetic_data());
+  ValidationFeeder feeder(dataset);
+  Ids labels(64), wanted(16);
+  feeder.set_range(1, 3);
+  feeder.feed(labels_input, {0, 0, 4}, bytes_of(labels));
+  dataset.fill_validation_labels(2, wanted);
+  EXPECT_EQ(part(labels, 1), wanted);
+  EXPECT_EQ(part(labels, 2), Ids(16, data::no_label));
+  EXPECT_EQ(part(labels, 3), Ids(16, data::no_label));
+}
+
 TEST(ValidationFeeder, windows_beyond_the_split_have_no_labels) {
   const data::TokenSource dataset(synthetic_data());
   ValidationFeeder feeder(dataset);
-  feeder.set_first(dataset.validation_samples());
+  feeder.set_range(dataset.validation_samples());
   Ids labels(64, 5);
   feeder.feed(labels_input, {0, 0, 4}, bytes_of(labels));
   EXPECT_EQ(labels, Ids(64, data::no_label));

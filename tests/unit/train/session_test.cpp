@@ -102,7 +102,7 @@ TEST_F(SessionTest,
   for (const StepMetrics& metrics : recorder_.steps)
     EXPECT_EQ(metrics.evaluation.has_value(),
               metrics.step == 2 || metrics.step == 4 || metrics.step == 5);
-  EXPECT_EQ(recorder_.steps[1].evaluation->items, 2 * 64);
+  EXPECT_EQ(recorder_.steps[1].evaluation->items, 2 * 6 * 16) << "batches of a step's samples";
   EXPECT_EQ(recorder_.steps[4].evaluation->items, dataset_.num_validation() - 1);
   EXPECT_EQ(result.last_evaluation->loss, 2);
   EXPECT_EQ(result.best_val_loss, 1);
