@@ -49,6 +49,8 @@ void print_result(const data::TokenizeResult& result, const std::string& output,
   screen::print("%s.bin, %s.idx, %s.json: %s, %s of type %s\n", output.c_str(), output.c_str(),
                 output.c_str(), counted(result.documents, "document").c_str(),
                 counted(result.tokens, "token").c_str(), result.dtype.c_str());
+  if (!result.forms.empty()) screen::print("read as %s\n", result.forms.c_str());
+  for (const std::string& note : result.notes) screen::print("%s\n", note.c_str());
   if (result.bytes_resumed > 0)
     screen::print("went on from an unfinished call, which had done %s\n",
                   format_bytes(result.bytes_resumed).c_str());

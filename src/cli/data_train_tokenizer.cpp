@@ -48,6 +48,7 @@ data::LineSample read_lines(const TrainTokenizerArguments& arguments) {
                          format_bytes(source.bytes_in_all()), format_grouped(lines.lines_seen())));
   }
   lines.finish();
+  for (const std::string& note : source.notes()) screen::print("%s\n", note.c_str());
   return lines;
 }
 
@@ -84,6 +85,11 @@ void data_train_tokenizer(const TrainTokenizerArguments& arguments) {
   screen::print("%s: %s tokens%s, in %s\n", arguments.output.c_str(),
                 format_grouped(trained.vocab_size).c_str(), asked.c_str(),
                 format_duration(seconds).c_str());
+  if (trained.reserved_lines > 0)
+    screen::print(
+        "%s cut at U+2585, which sentencepiece reserves: no piece has it, and texts with "
+        "it become bytes there\n",
+        counted(trained.reserved_lines, "line").c_str());
   screen::print("use it with data.tokenizer: sentencepiece, data.tokenizer_path: %s\n",
                 arguments.output.c_str());
 }

@@ -28,16 +28,14 @@ BadPictureList::BadPictureList(BadPictures policy, std::string set)
 void BadPictureList::add(const std::string& place, const std::string& what,
                          const std::string& advice) {
   if (!policy_.skip) throw UserError(ExitCode::bad_data, format("{}: {}; {}", place, what, advice));
-  constexpr std::size_t named = 8;
-  if (left_out_.first.size() < named) left_out_.first.push_back(format("{}: {}", place, what));
-  ++left_out_.count;
+  left_out_.add(place, what);
   if (left_out_.count <= *policy_.skip) return;
   throw UserError(
       ExitCode::bad_data,
       format("{}: has more bad pictures than the {} that may be left out: {}{}; mend or remove "
              "them, or allow more with skip:N",
              set_, format_grouped(*policy_.skip), join(left_out_.first, ", "),
-             left_out_.count > static_cast<std::int64_t>(named) ? ", ..." : ""));
+             left_out_.count > std::ssize(left_out_.first) ? ", ..." : ""));
 }
 
 }  // namespace fourfold::data

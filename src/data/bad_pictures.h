@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/left_out.h"
+
 namespace fourfold::data {
 
 struct BadPictures {
@@ -19,14 +21,6 @@ struct BadPictures {
 
 /// "stop" or "skip:N", N from 0 on; nothing for any other text.
 std::optional<BadPictures> bad_pictures_of(std::string_view text);
-
-/// The pictures that a set does without.
-struct LeftOut {
-  std::int64_t count = 0;
-  /// The first of them, at most 8, as "cats/03.png: is 8x8x3, expected 16x16x3".
-  std::vector<std::string> first;
-  bool operator==(const LeftOut&) const = default;
-};
 
 /// Applies a policy to the bad pictures of a set, in the order in which they are found.
 class BadPictureList {

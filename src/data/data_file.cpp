@@ -16,9 +16,12 @@ namespace {
 
 [[noreturn]] void fail_reading(const std::string& path, std::string_view what, int error) {
   const bool is_missing = error == ENOENT || error == ENOTDIR;
-  throw UserError(ExitCode::bad_data,
-                  format("{}: {}: {}; {}", path, what, std::generic_category().message(error),
-                         is_missing ? "check the path" : "check the file and its disk"));
+  const char* advice = is_missing ? "check the path"
+                       : error == EMFILE
+                           ? "allow more open files with ulimit -n, or use fewer files"
+                           : "check the file and its disk";
+  throw UserError(ExitCode::bad_data, format("{}: {}: {}; {}", path, what,
+                                             std::generic_category().message(error), advice));
 }
 
 }  // namespace
@@ -36,6 +39,15 @@ DataFile::DataFile(std::string path)
                            S_ISDIR(facts.st_mode) ? "a folder" : "a pipe or device"));
   size_ = facts.st_size;
   modified_ns_ = std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec;
+}
+
+DataFile SeenFile::open() const {
+  DataFile file(path_);
+  if (file.size() == size_ && file.modified_ns() == modified_ns_) return file;
+  throw UserError(
+      ExitCode::bad_data,
+      format("{}: has changed since it was first opened ({} bytes, now {}); start again", path_,
+             size_, file.size()));
 }
 
 void DataFile::read(std::int64_t offset, std::span<std::byte> into) const {

@@ -34,4 +34,21 @@ class DataFile {
   std::int64_t size_ = 0, modified_ns_ = 0;
 };
 
+/// A file that was opened and looked at, and is closed between reads: a process may have few
+/// descriptors and a set thousands of files.
+class SeenFile {
+ public:
+  explicit SeenFile(const DataFile& file)
+      : path_(file.path()), size_(file.size()), modified_ns_(file.modified_ns()) {}
+
+  const std::string& path() const { return path_; }
+  std::int64_t size() const { return size_; }
+  /// Errors: UserError(bad_data) where it is no longer what it was.
+  DataFile open() const;
+
+ private:
+  std::string path_;
+  std::int64_t size_, modified_ns_;
+};
+
 }  // namespace fourfold::data

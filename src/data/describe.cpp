@@ -103,6 +103,11 @@ Description describe_shards(const std::string& path) {
                                shards.num_shards() == 1 ? "" : "s")},
                {"tokens", format("{} of type {}", format_grouped(shards.num_tokens()),
                                  facts_of(shards.dtype()).name)}};
+  if (LlmcShards::has_both_parts(path)) {
+    const LlmcShards validation(path, LlmcShards::Part::validation);
+    rows.push_back(
+        {"validate", format("{}, by their names", counted(validation.num_tokens(), "token"))});
+  }
   if (shards.num_tokens() > 0) rows.push_back({"begins", first_tokens(shards, nullptr)});
   return {path, std::move(rows), {}};
 }
@@ -119,13 +124,14 @@ Description describe_model(const std::string& path) {
 }
 
 Description describe_text(const std::string& path, const std::string& field) {
-  const std::vector<std::string> files = list_text_files({path});
-  RawTextReader reader(files);
+  const TakenFiles files = list_text_files({path});
+  RawTextReader reader(files.taken);
   Histogram lengths;
-  std::int64_t documents = 0, bytes = 0, open_bytes = 0, json_files = 0;
+  std::int64_t documents = 0, bytes = 0, open_bytes = 0;
   std::string first;
+  bool has_lines = false;
   while (auto raw = reader.next()) {
-    if (raw->begins_file && raw->form == TextForm::json_lines) ++json_files;
+    has_lines = has_lines || raw->form == TextForm::json_lines;
     for_each_piece(std::move(*raw), field, [&](const TextPiece& piece) {
       if (first.empty()) first = piece.text.substr(0, shown_bytes + 1);
       open_bytes += static_cast<std::int64_t>(piece.text.size());
@@ -136,17 +142,14 @@ Description describe_text(const std::string& path, const std::string& field) {
       ++documents;
     });
   }
-  const std::string kind = json_files == 0 ? "text, a document a file"
-                           : json_files == static_cast<std::int64_t>(files.size())
-                               ? "JSON lines, a document a line"
-                               : "text and JSON lines";
-  return {path,
-          {{"what", kind},
-           {"files", format("{}, {} on the disk", format_grouped(std::ssize(files)),
-                            format_bytes(reader.bytes_in_all()))},
-           {"documents", format("{}, {} of text", format_grouped(documents), format_bytes(bytes))},
-           {"begins", excerpt(first)}},
-          documents > 0 ? lengths.text("bytes") : ""};
+  Rows rows = {
+      {"what", reader.forms(field) + (has_lines ? "; --field names another" : "")},
+      {"files", format("{}, {} on the disk", format_grouped(std::ssize(files.taken)),
+                       format_bytes(reader.bytes_in_all()))},
+      {"documents", format("{}, {} of text", format_grouped(documents), format_bytes(bytes))},
+      {"begins", excerpt(first)}};
+  for (const std::string& note : files.notes()) rows.push_back({"note", note});
+  return {path, std::move(rows), documents > 0 ? lengths.text("bytes") : ""};
 }
 
 bool is_folder_of_shards(const std::string& path) {

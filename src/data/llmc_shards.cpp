@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/hash.h"
+#include "data/picture_folder.h"
 #include "data/sampled_hash.h"
 
 namespace fourfold::data {
@@ -58,30 +63,77 @@ const Family& checked_family(const DataFile& file, const ShardHeader& header) {
   return *family;
 }
 
-std::vector<std::string> shard_paths(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return {path};
+/// "fineweb_val_000000.bin", but not "vale.bin": the word as its own.
+bool is_for_validation(std::string_view name) {
+  const auto is_letter = [&](std::size_t at) {
+    return at < name.size() && std::isalpha(static_cast<unsigned char>(name[at])) != 0;
+  };
+  for (const std::string_view word : {std::string_view("val"), std::string_view("validation")})
+    for (std::size_t at = name.find(word); at != name.npos; at = name.find(word, at + 1))
+      if ((at == 0 || !is_letter(at - 1)) && !is_letter(at + word.size())) return true;
+  return false;
+}
+
+struct ShardNames {
+  std::vector<std::string> training, validation;  // sorted
+  LeftOut others;
+};
+
+ShardNames names_in(const std::string& folder) {
+  ShardNames names;
+  for (const FolderEntry& entry : list_folder(folder)) {
+    if (entry.is_folder || !entry.name.ends_with(".bin"))
+      names.others.add(entry.name, entry.is_folder ? "is a folder" : "is no .bin file");
+    else
+      (is_for_validation(entry.name) ? names.validation : names.training).push_back(entry.name);
+  }
+  return names;
+}
+
+struct ShardPaths {
   std::vector<std::string> paths;
-  for (const auto& entry : fs::directory_iterator(path, error))
-    if (entry.path().extension() == ".bin") paths.push_back(entry.path().string());
-  if (error)
-    throw UserError(ExitCode::bad_data,
-                    format("{}: cannot be listed: {}; check the folder", path, error.message()));
-  if (paths.empty())
+  LeftOut passed_over;
+};
+
+ShardPaths shard_paths(const std::string& path, LlmcShards::Part part) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return {{path}, {}};
+  ShardNames names = names_in(path);
+  ShardPaths shards{{}, std::move(names.others)};
+  const bool has_both = !names.training.empty() && !names.validation.empty();
+  const bool trains = part != LlmcShards::Part::validation || !has_both;
+  const bool validates = part != LlmcShards::Part::training || !has_both;
+  for (const std::string& name : names.training)
+    if (trains) shards.paths.push_back(join_path(path, name));
+  for (const std::string& name : names.validation)
+    if (validates)
+      shards.paths.push_back(join_path(path, name));
+    else
+      shards.passed_over.add(name, "is a shard for validation by its name");
+  std::sort(shards.paths.begin(), shards.paths.end());
+  if (shards.paths.empty())
     throw UserError(ExitCode::bad_data,
                     format("{}: the folder has no .bin files, expected shards of llm.c; check the "
                            "path",
                            path));
-  std::sort(paths.begin(), paths.end());
-  return paths;
+  return shards;
 }
 
 }  // namespace
 
-LlmcShards::LlmcShards(const std::string& path) : name_(path) {
+bool LlmcShards::has_both_parts(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return false;
+  const ShardNames names = names_in(path);
+  return !names.training.empty() && !names.validation.empty();
+}
+
+LlmcShards::LlmcShards(const std::string& path, Part part) : name_(path) {
   const Family* first = nullptr;
-  for (const std::string& shard : shard_paths(path)) {
+  ShardPaths shards = shard_paths(path, part);
+  passed_over_ = std::move(shards.passed_over);
+  const bool stay_open = shards.paths.size() <= most_open;
+  for (const std::string& shard : shards.paths) {
     DataFile file(shard);
     const ShardHeader header = read_shard_header(file);
     const Family& family = checked_family(file, header);
@@ -90,11 +142,19 @@ LlmcShards::LlmcShards(const std::string& path) : name_(path) {
                  format("is of the family {}, the shards before it are of {}; keep them apart",
                         family.magic, first->magic));
     first = &family;
-    shards_.push_back({std::move(file), num_tokens_});
+    const SeenFile seen(file);
+    shards_.push_back(
+        {seen, stay_open ? std::optional(std::move(file)) : std::nullopt, num_tokens_});
     num_tokens_ += header[2];
   }
   dtype_ = first->dtype;
   end_of_text_ = first->end_of_text;
+}
+
+std::vector<std::string> LlmcShards::files() const {
+  std::vector<std::string> files;
+  for (const Shard& shard : shards_) files.push_back(shard.file.path());
+  return files;
 }
 
 bool LlmcShards::is_shard(const std::string& path) {
@@ -125,7 +185,10 @@ std::optional<BadToken> LlmcShards::read(std::int64_t first, std::int64_t vocab_
     const std::int64_t byte = byte_of(shard, first), there = (shard.file.size() - byte) / size;
     const auto part = into.first(
         static_cast<std::size_t>(std::min(there, static_cast<std::int64_t>(into.size()))));
-    if (const auto bad = read_tokens(shard.file, byte, dtype_, first, vocab_size, part)) return bad;
+    const auto bad = shard.open
+                         ? read_tokens(*shard.open, byte, dtype_, first, vocab_size, part)
+                         : read_tokens(shard.file.open(), byte, dtype_, first, vocab_size, part);
+    if (bad) return bad;
     into = into.subspan(part.size());
     first += static_cast<std::int64_t>(part.size());
   }
@@ -167,7 +230,7 @@ std::string LlmcShards::place(std::int64_t position) const {
 
 std::uint64_t LlmcShards::fingerprint() const {
   std::vector<std::uint64_t> hashes;
-  for (const Shard& shard : shards_) hashes.push_back(sampled_hash(shard.file));
+  for (const Shard& shard : shards_) hashes.push_back(sampled_hash(shard.file.open()));
   return hash64(std::as_bytes(std::span(hashes)));
 }
 

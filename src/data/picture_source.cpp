@@ -74,10 +74,7 @@ std::span<std::uint8_t> as_pixels(std::span<std::byte> bytes) {
 void add_warning(const PictureSet& set, std::vector<std::string>& warnings) {
   const LeftOut& left_out = set.facts().left_out;
   if (left_out.count == 0) return;
-  const auto more = left_out.count - static_cast<std::int64_t>(left_out.first.size());
-  warnings.push_back(format("{}: {} left out: {}{}", set.facts().path,
-                            counted(left_out.count, "bad picture"), join(left_out.first, "; "),
-                            more > 0 ? format("; and {} more", format_grouped(more)) : ""));
+  warnings.push_back(format("{}: {}", set.facts().path, left_out.text("bad picture", "left out")));
 }
 
 }  // namespace

@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "data/byte_source.h"
 #include "data/data_file.h"
+#include "data/json_line.h"
 
 namespace fourfold::data {
 namespace {
@@ -43,70 +43,26 @@ std::size_t find_cut(std::string_view text) {
   return cut > 1 ? cut - 1 : text.size();
 }
 
-/// The text that a line of JSON holds.
-std::string text_of_line(std::string_view line, const std::string& place, std::string_view field) {
-  const Json object = parse_json(line, place);
-  if (object.kind() != Json::Kind::object)
-    throw UserError(ExitCode::bad_data,
-                    format("{}: expected an object such as {{\"{}\": \"...\"}} in each line; mend "
-                           "the line",
-                           place, field));
-  const Json* text = object.find(field);
-  if (text == nullptr || text->kind() != Json::Kind::string) {
-    std::vector<std::string> names;
-    for (const Json::Member& member : object.members()) names.push_back(member.key);
-    names.resize(std::min<std::size_t>(names.size(), 8));
-    throw UserError(
-        ExitCode::bad_data,
-        format("{}: expected a text in the member '{}'; got {}; choose one with --field ({})",
-               place, field, text == nullptr ? "no such member" : "another type",
-               names.empty() ? "the object is empty" : "there are " + join(names, ", ")));
-  }
-  return text->as_string();
-}
-
-bool is_json_object(std::string_view line) {
-  line = trim(line);
-  if (!line.starts_with('{') || !line.ends_with('}')) return false;
-  try {
-    return parse_json(line, "").kind() == Json::Kind::object;
-  } catch (const UserError&) {
-    return false;
-  }
-}
-
-void add_folder(const std::string& folder, std::vector<std::string>& files) {
-  namespace fs = std::filesystem;
-  std::vector<std::string> found;
-  try {
-    for (auto entry = fs::recursive_directory_iterator(folder);
-         entry != fs::recursive_directory_iterator(); ++entry) {
-      const bool is_hidden = entry->path().filename().string().starts_with('.');
-      if (is_hidden && entry->is_directory()) entry.disable_recursion_pending();
-      if (!is_hidden && entry->is_regular_file()) found.push_back(entry->path().string());
-    }
-  } catch (const fs::filesystem_error& error) {
-    throw UserError(ExitCode::bad_data, format("{}: cannot be listed: {}; check the folder", folder,
-                                               error.code().message()));
-  }
-  if (found.empty())
-    throw UserError(ExitCode::bad_data,
-                    format("{}: the folder has no files, expected texts; check the path", folder));
-  std::sort(found.begin(), found.end());
-  files.insert(files.end(), found.begin(), found.end());
-}
-
 }  // namespace
 
-std::vector<std::string> list_text_files(const std::vector<std::string>& inputs) {
-  std::vector<std::string> files;
+TakenFiles list_text_files(const std::vector<std::string>& inputs) {
+  TakenFiles files;
   for (const std::string& input : inputs) {
     std::error_code ignored;
-    if (std::filesystem::is_directory(input, ignored))
-      add_folder(input, files);
-    else
-      files.push_back(input);
+    if (!std::filesystem::is_directory(input, ignored)) {
+      files.taken.push_back(input);
+      continue;
+    }
+    TakenFiles below = files_below(input);
+    if (below.taken.empty())
+      throw UserError(ExitCode::bad_data,
+                      format("{}: the folder has no files, expected texts{}; check the path", input,
+                             below.passed_over.count > 0
+                                 ? ", but " + below.passed_over.text("name", "passed over")
+                                 : ""));
+    files.add(std::move(below));
   }
+  note_repeated(files);
   return files;
 }
 
@@ -117,8 +73,9 @@ struct RawTextReader::State {
   TextPosition position;
   std::unique_ptr<ByteSource> source;  // of the present file; none: it is yet to be opened
   TextForm form = TextForm::text;
-  std::string held;        // read, not yet handed out
-  bool is_at_end = false;  // of the present file: `held` is its rest
+  std::int64_t text_files = 0, json_files = 0;  // opened so far
+  std::string held;                             // read, not yet handed out
+  bool is_at_end = false;                       // of the present file: `held` is its rest
 
   const std::string& file() const { return files[static_cast<std::size_t>(position.file)]; }
 
@@ -126,10 +83,14 @@ struct RawTextReader::State {
     source = open_bytes(file());
     held.clear();
     is_at_end = false;
-    fill(stretch_bytes);
-    const bool is_named_so = file().find(".jsonl") != std::string::npos;
-    const std::string_view first_line = std::string_view(held).substr(0, held.find('\n'));
-    form = is_named_so || is_json_object(first_line) ? TextForm::json_lines : TextForm::text;
+    std::optional<TextForm> found;
+    for (std::size_t size = stretch_bytes; !found; size *= 2) {
+      fill(size);
+      found = form_of_text(held, is_at_end, file());
+      if (!found && size >= longest_line) fail_long_line();
+    }
+    form = *found;
+    ++(form == TextForm::json_lines ? json_files : text_files);
     if (position.byte == 0) return;
     source = open_bytes(file());
     source->skip(position.byte);
@@ -159,12 +120,15 @@ struct RawTextReader::State {
       fill(size);
       if (is_at_end) return held.size();
       if (const auto end = held.rfind('\n'); end != std::string::npos) return end + 1;
-      if (size < longest_line) continue;
-      throw UserError(
-          ExitCode::bad_data,
-          format("{}:{}: the line is longer than {}, expected JSON lines; split it", file(),
-                 position.line, format_bytes(static_cast<std::int64_t>(longest_line))));
+      if (size >= longest_line) fail_long_line();
     }
+  }
+
+  [[noreturn]] void fail_long_line() const {
+    throw UserError(
+        ExitCode::bad_data,
+        format("{}:{}: the line is longer than {}, expected JSON lines; split it", file(),
+               position.line, format_bytes(static_cast<std::int64_t>(longest_line))));
   }
 
   std::size_t cut_text() {
@@ -210,6 +174,14 @@ std::int64_t RawTextReader::bytes_in_all() const {
   return state_->bytes_in_all;
 }
 
+std::string RawTextReader::forms(std::string_view field) const {
+  const auto lines = format("{} of JSON lines, a document in the member '{}' of each line",
+                            counted(state_->json_files, "file"), field);
+  const auto texts = format("{} of text, a document each", counted(state_->text_files, "file"));
+  if (state_->text_files == 0) return state_->json_files == 0 ? "" : lines;
+  return state_->json_files == 0 ? texts : lines + "; " + texts;
+}
+
 std::optional<RawText> RawTextReader::next() {
   State& s = *state_;
   if (s.position.file >= static_cast<std::int64_t>(s.files.size())) return std::nullopt;
@@ -241,7 +213,8 @@ void for_each_piece(RawText raw, std::string_view field,
   }
   const std::string_view text = raw.bytes;
   std::int64_t number = raw.first_line;
-  for (std::size_t at = 0; at < text.size(); ++number) {
+  const bool is_marked = raw.begins_file && text.starts_with(byte_order_mark);
+  for (std::size_t at = is_marked ? byte_order_mark.size() : 0; at < text.size(); ++number) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     const std::string_view line = trim(text.substr(at, end - at));
     at = end + 1;
@@ -253,7 +226,10 @@ void for_each_piece(RawText raw, std::string_view field,
 }
 
 TextSource::TextSource(const std::vector<std::string>& inputs, std::string field)
-    : reader_(list_text_files(inputs)), field_(std::move(field)) {}
+    : TextSource(list_text_files(inputs), std::move(field)) {}
+
+TextSource::TextSource(TakenFiles files, std::string field)
+    : notes_(files.notes()), reader_(std::move(files.taken)), field_(std::move(field)) {}
 
 std::optional<TextPiece> TextSource::next() {
   while (pieces_.empty()) {

@@ -10,15 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "data/taken_files.h"
+#include "data/text_form.h"
+
 namespace fourfold::data {
 
-/// The files of the inputs: a file is itself; a folder all regular files below it, sorted by path,
-/// without hidden ones (".x") and without following links to folders. Errors: UserError(bad_data)
-/// for an input that is missing or a folder without files.
-std::vector<std::string> list_text_files(const std::vector<std::string>& inputs);
-
-/// How a file holds documents: a text is one document; JSON lines hold one in each line.
-enum class TextForm { text, json_lines };
+/// The files of the inputs: a file is itself; of a folder those of `files_below`. Errors:
+/// UserError(bad_data) for an input that is missing or a folder without files.
+TakenFiles list_text_files(const std::vector<std::string>& inputs);
 
 /// A stretch of a file as it was read and unpacked: whole lines of JSON, or a piece of a text.
 struct RawText {
@@ -64,6 +63,8 @@ class RawTextReader {
   /// The bytes of the files as they lie on the disk: read so far, and all.
   std::int64_t bytes_read() const;
   std::int64_t bytes_in_all() const;
+  /// What the files that were opened so far are taken for: "2 files of JSON lines, ...".
+  std::string forms(std::string_view field) const;
 
  private:
   struct State;
@@ -81,12 +82,17 @@ class TextSource {
  public:
   /// Files and folders.
   explicit TextSource(const std::vector<std::string>& inputs, std::string field = "text");
+  TextSource(TakenFiles files, std::string field);
 
   std::optional<TextPiece> next();
   std::int64_t bytes_read() const { return reader_.bytes_read(); }
   std::int64_t bytes_in_all() const { return reader_.bytes_in_all(); }
+  /// What people should know of the files.
+  const std::vector<std::string>& notes() const { return notes_; }
+  std::string forms() const { return reader_.forms(field_); }
 
  private:
+  std::vector<std::string> notes_;
   RawTextReader reader_;
   std::string field_;
   std::vector<TextPiece> pieces_;  // of the present stretch, the next one last

@@ -1,5 +1,7 @@
 #include "data/token_sets.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -7,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "data/compare_sets.h"
 #include "data/llmc_shards.h"
 #include "data/megatron_set.h"
 #include "data/sidecar.h"
@@ -19,17 +22,30 @@ namespace {
 /// All documents one after another; where each ends.
 struct Text {
   std::string text;
+  std::vector<std::string> files;
   std::vector<std::size_t> document_ends;
+  std::vector<std::string> notes;
 };
 
 Text read_documents(const std::string& path) {
   Text all;
-  TextSource source({path});
+  TakenFiles files = list_text_files({path});
+  all.files = files.taken;
+  TextSource source(std::move(files), "text");
   while (const auto piece = source.next()) {
     all.text += piece->text;
     if (piece->ends_document) all.document_ends.push_back(all.text.size());
   }
+  all.notes = source.notes();
   return all;
+}
+
+constexpr const char* then_validates =
+    "what validates is trained on too, so that its loss says little; name other data in "
+    "data.validation, or take it out of the others";
+
+void add_notes(std::vector<std::string>& notes, std::vector<std::string> more) {
+  std::ranges::move(more, std::back_inserter(notes));
 }
 
 std::unique_ptr<const TokenStream> encode_documents(const Text& all, const std::string& path,
@@ -62,6 +78,11 @@ TokenSets make_text(const DataSpec& spec) {
   Text validation;
   if (!spec.validation.empty()) validation = read_documents(spec.validation);
   TokenSets sets;
+  sets.notes = train.notes;
+  add_notes(sets.notes, validation.notes);
+  add_notes(sets.notes,
+            notes_on_common_files({"data.path", train.files}, {"data.validation", validation.files},
+                                  then_validates));
   sets.tokenizer = tokenizer_of_texts(spec, train, validation);
   sets.streams.push_back(encode_documents(train, spec.path, *sets.tokenizer));
   if (!spec.validation.empty())
@@ -84,9 +105,44 @@ TokenSets make_synthetic(const DataSpec& spec) {
   return sets;
 }
 
-std::unique_ptr<const TokenStream> open_stream(Format format, const std::string& path) {
-  if (format == Format::llmc) return std::make_unique<LlmcShards>(path);
-  return std::make_unique<MegatronSet>(path);
+std::unique_ptr<const TokenStream> open_stream(Format kind, const std::string& path,
+                                               LlmcShards::Part part, TokenSets& sets) {
+  if (kind == Format::megatron) return std::make_unique<MegatronSet>(path);
+  auto shards = std::make_unique<LlmcShards>(path, part);
+  if (shards->passed_over().count > 0)
+    sets.notes.push_back(format("{}: {}", path, shards->passed_over().text("name", "passed over")));
+  return shards;
+}
+
+/// The files that hold the tokens of a stream.
+std::vector<std::string> files_of(const TokenStream& stream) {
+  const auto* shards = dynamic_cast<const LlmcShards*>(&stream);
+  if (shards == nullptr) return {megatron_prefix(stream.name()) + ".bin"};
+  return shards->files();
+}
+
+/// What sets have in common, which people may not know.
+std::vector<std::string> compare(const TokenSets& sets) {
+  std::vector<std::string> notes;
+  SetFiles training{sets.streams.size() > 1 ? "data.blend" : "data.path", {}};
+  for (const auto& stream : sets.streams) {
+    const std::vector<std::string> own = files_of(*stream);
+    add_notes(notes, notes_on_common_files(training, {training.key, own},
+                                           "it is read as two sets; name it once, with the sum of "
+                                           "the weights"));
+    training.files.insert(training.files.end(), own.begin(), own.end());
+  }
+  if (sets.validation)
+    add_notes(notes,
+              notes_on_common_files(training, {"data.validation", files_of(*sets.validation)},
+                                    then_validates));
+  return notes;
+}
+
+/// The shards of a folder of llm.c that validate, where nothing else is to.
+std::string validation_of(const DataSpec& spec) {
+  const bool is_open = spec.validation.empty() && spec.format == Format::llmc && spec.blend.empty();
+  return is_open && LlmcShards::has_both_parts(spec.path) ? spec.path : spec.validation;
 }
 
 /// The tokenizer so far must be the one that is found now.
@@ -136,14 +192,18 @@ TokenSets open_token_sets(const DataSpec& spec) {
   TokenSets sets;
   std::vector<std::string> paths;
   for (const BlendPart& part : parts) {
-    sets.streams.push_back(open_stream(spec.format, part.path));
+    sets.streams.push_back(open_stream(spec.format, part.path, LlmcShards::Part::training, sets));
     sets.weights.push_back(part.weight);
     paths.push_back(part.path);
   }
-  if (!spec.validation.empty()) {
-    sets.validation = open_stream(spec.format, spec.validation);
-    paths.push_back(spec.validation);
+  if (const std::string validation = validation_of(spec); !validation.empty()) {
+    // Those that train are no news where the folder is that of the training.
+    TokenSets own;
+    TokenSets& told = validation == spec.path ? own : sets;
+    sets.validation = open_stream(spec.format, validation, LlmcShards::Part::validation, told);
+    paths.push_back(validation);
   }
+  add_notes(sets.notes, compare(sets));
   sets.tokenizer = find_tokenizer(spec, paths);
   return sets;
 }

@@ -17,6 +17,7 @@ struct TokenSets {
   std::unique_ptr<const TokenStream> validation;  // of data.validation; none: parts of the streams
   std::vector<double> weights;                    // relative, one a stream
   std::unique_ptr<const Tokenizer> tokenizer;
+  std::vector<std::string> notes;  // what people should know of the files
 };
 
 /// The texts of data.path and data.validation, which are read whole and encoded, or the synthetic

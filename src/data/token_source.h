@@ -47,6 +47,7 @@ class TokenSource final : public Source {
   std::int64_t num_validation() const override;
   std::int64_t num_labels() const override { return vocab_size(); }
   std::string fingerprint() const override;
+  std::vector<std::string> warnings() const override { return warnings_; }
   const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
   std::int64_t vocab_size() const { return tokenizer_->vocab_size(); }
 
@@ -118,6 +119,7 @@ class TokenSource final : public Source {
   std::unique_ptr<const Tokenizer> tokenizer_;
   std::vector<Set> sets_;  // at the end the one that validates alone, where there is one
   bool validates_apart_ = false;
+  std::vector<std::string> warnings_;
   Blend blend_;
   bool in_epochs_ = false;  // sets on the disk
   std::uint64_t seed_ = 0;

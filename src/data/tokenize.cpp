@@ -210,6 +210,7 @@ void add_texts(TokenSetWriter& writer, const std::vector<std::string>& paths,
     }
     tell({encoded->bytes_read, bytes_in_all, writer.documents(), writer.tokens()});
   }
+  result.forms = reader.forms(options.field);
 }
 
 void check(const TokenizeOptions& options, const Tokenizer& tokenizer) {
@@ -226,13 +227,15 @@ TokenizeResult tokenize(FileSystem& files, const TokenizeOptions& options,
                         const Tokenizer& tokenizer,
                         const std::function<void(const TokenizeProgress&)>& tell) {
   check(options, tokenizer);
-  const std::vector<std::string> paths = list_text_files(options.inputs);
+  const TakenFiles files_taken = list_text_files(options.inputs);
+  const std::vector<std::string>& paths = files_taken.taken;
   const TokenDtype dtype = dtype_for(tokenizer.vocab_size());
   TokenSetWriter writer(files, {.prefix = options.prefix,
                                 .recipe = recipe_of(options, tokenizer, paths),
                                 .dtype = dtype,
                                 .overwrite = options.overwrite});
   TokenizeResult result;
+  result.notes = files_taken.notes();
   result.dtype = facts_of(dtype).name;
   try {
     if (writer.is_whole())

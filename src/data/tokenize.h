@@ -33,6 +33,8 @@ struct TokenizeResult {
   std::int64_t empty_documents = 0;  // left out, in this call
   std::int64_t bytes_resumed = 0;    // of the inputs, done by an earlier call
   std::string dtype;
+  std::string forms;               // what the files of this call were taken for
+  std::vector<std::string> notes;  // what people should know of the files
 };
 
 /// Writes PREFIX.bin, PREFIX.idx and PREFIX.json, whose bytes depend on inputs, tokenizer, field

@@ -2,8 +2,11 @@
 
 #include <sentencepiece_trainer.h>
 
+#include <algorithm>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -12,20 +15,41 @@
 namespace fourfold::data {
 namespace {
 
-/// Hands the lines over one by one.
+/// U+2585, by which the library stands for unknown text within itself. A line with it would not be
+/// learnt from, and nobody would be told (trainer_interface.cc, LoadSentences).
+constexpr std::string_view reserved = "\xE2\x96\x85";
+
+/// Hands the lines over one by one; those with the reserved character in pieces, without it.
 class Lines final : public sentencepiece::SentenceIterator {
  public:
   explicit Lines(LineSample& sample) : sample_(sample) { Next(); }
   bool done() const override { return is_done_; }
   void Next() override {
-    is_done_ = sample_.empty();
-    if (!is_done_) line_ = sample_.take();
+    while (pieces_.empty() && !sample_.empty()) take_line();
+    is_done_ = pieces_.empty();
+    if (is_done_) return;
+    line_ = std::move(pieces_.back());
+    pieces_.pop_back();
   }
+  std::int64_t reserved_lines() const { return reserved_lines_; }
   const std::string& value() const override { return line_; }
   sentencepiece::util::Status status() const override { return {}; }
 
  private:
+  void take_line() {
+    const std::string line = sample_.take();
+    if (line.find(reserved) != line.npos) ++reserved_lines_;
+    for (std::size_t at = 0; at <= line.size();) {
+      const std::size_t end = std::min(line.find(reserved, at), line.size());
+      if (end > at) pieces_.push_back(line.substr(at, end - at));
+      at = end + reserved.size();
+    }
+    std::ranges::reverse(pieces_);
+  }
+
   LineSample& sample_;
+  std::vector<std::string> pieces_;  // of a line, the next one last
+  std::int64_t reserved_lines_ = 0;
   std::string line_;
   bool is_done_ = false;
 };
@@ -71,6 +95,7 @@ TrainedSentencePiece train_sentencepiece(const SentencePieceSpec& spec, LineSamp
                spec.vocab_size));
   const auto model =
       read_sentencepiece_model(trained.model, "the model just learnt", ExitCode::internal);
+  trained.reserved_lines = iterator.reserved_lines();
   trained.vocab_size = static_cast<std::int64_t>(model.pieces.size());
   return trained;
 }

@@ -17,6 +17,7 @@ struct SentencePieceSpec {
 struct TrainedSentencePiece {
   std::string model;            // its bytes
   std::int64_t vocab_size = 0;  // may be below what was asked for, where the text has no more pairs
+  std::int64_t reserved_lines = 0;  // with U+2585, which the library reserves: cut there
 };
 
 /// The longest line that the library learns from.

@@ -27,7 +27,7 @@ class Unpacker : public ByteSource {
     std::size_t filled = 0;
     while (filled < into.size()) {
       const std::span<const std::byte> packed = input();
-      if (packed.empty() && !is_in_member_) break;
+      if (!is_in_member_ && (packed.empty() || ends_with_zeros())) break;
       const std::size_t got = unpack(packed, into.subspan(filled));
       // At the end of the file there may be bytes that were unpacked but did not fit before.
       if (packed.empty() && got == 0) fail("it ends too early");
@@ -73,6 +73,21 @@ class Unpacker : public ByteSource {
     }
     return rest_;
   }
+  /// Between members, zeros up to the end of the file pad it to a whole block of a tape or disk:
+  /// they are passed over, as gzip does (its manual, "Using gzip on tapes"). Zeros that something
+  /// follows are damage, which `unpack` then says.
+  bool ends_with_zeros() {
+    const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
+    if (!std::ranges::all_of(rest_, is_zero)) return false;
+    std::vector<std::byte> more(chunk_bytes);
+    while (const std::size_t got = packed_->read(more)) {
+      const std::span<const std::byte> read = std::span(more).first(got);
+      if (!std::ranges::all_of(read, is_zero)) fail("zeros stand between its parts");
+    }
+    rest_ = {};
+    return true;
+  }
+
   std::unique_ptr<ByteSource> packed_;
   std::string file_;
   std::vector<std::byte> buffer_;

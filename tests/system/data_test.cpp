@@ -111,7 +111,7 @@ TEST_F(Data, text_becomes_a_set_that_is_inspected_verified_and_trained_on) {
   EXPECT_EQ(ended.code, 0) << ended.text;
   expect_says(ended.text, {"a Megatron set", "12", "char", "line 0 of book 0", "####"});
   ended = run({FOURFOLD_BINARY, "data", "inspect", path("books")});
-  expect_says(ended.text, {"text, a document a file", "12, 12.7 KiB of text"});
+  expect_says(ended.text, {"of text, a document each", "12, 12.7 KiB of text"});
   ended = run({FOURFOLD_BINARY, "data", "verify", path("set")});
   EXPECT_EQ(ended.code, 0) << ended.text;
   expect_says(ended.text, {"12 documents", "hashes agree"});

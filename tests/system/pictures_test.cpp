@@ -229,9 +229,9 @@ TEST_F(Pictures, other_data_are_inspected_as_before) {
   write("books/a/1.txt", "a text");
   write("books/a/2.txt", "another");
   write_png("books/images/1.png", 1);
-  expect_says(inspect("books").output, {"text, a document a file"});
+  expect_says(inspect("books").output, {"of text, a document each"});
   write("a.txt", "a text");
-  expect_says(inspect("a.txt").output, {"text, a document a file"});
+  expect_says(inspect("a.txt").output, {"of text, a document each"});
   data::write_megatron(path("set"), data::counting_documents({20, 30}, 5));
   expect_says(inspect("set").output, {"a Megatron set"});
   expect_says(inspect("set.bin").output, {"a Megatron set"});

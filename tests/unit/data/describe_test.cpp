@@ -23,7 +23,7 @@ TEST(Describe, a_text_is_told_by_its_documents_and_its_beginning) {
   write_file_atomic(folder.file("b.txt"), std::string(300, 'x'));
   const Description one = describe(folder.file("a.txt"), "text", {});
   EXPECT_EQ(one.title, folder.file("a.txt"));
-  EXPECT_EQ(text_of(one, "what"), "text, a document a file");
+  EXPECT_EQ(text_of(one, "what"), "1 file of text, a document each");
   EXPECT_EQ(text_of(one, "begins"), "\"To be\\n\"");
   const Description both = describe(folder.path(), "text", {});
   EXPECT_EQ(text_of(both, "documents"), "2, 306 B of text");
@@ -35,7 +35,9 @@ TEST(Describe, json_lines_are_read_by_the_field_that_is_named) {
   const TemporaryFolder folder;
   write_file_atomic(folder.file("a.jsonl"), "{\"body\": \"one\"}\n{\"body\": \"two\"}\n");
   const Description shown = describe(folder.file("a.jsonl"), "body", {});
-  EXPECT_EQ(text_of(shown, "what"), "JSON lines, a document a line");
+  EXPECT_EQ(text_of(shown, "what"),
+            "1 file of JSON lines, a document in the member 'body' of each line; --field names "
+            "another");
   EXPECT_EQ(text_of(shown, "begins"), "\"one\"");
   EXPECT_THROW(describe(folder.file("a.jsonl"), "text", {}), UserError);
   EXPECT_THROW(describe(folder.file("none.txt"), "text", {}), UserError);

@@ -181,6 +181,31 @@ TEST(TrainSentencePiece, fewer_tokens_than_asked_for_are_told) {
   EXPECT_EQ(sentencepiece_tokenizer(trained.model, "x")->vocab_size(), trained.vocab_size);
 }
 
+/// The library leaves out every line with the character that it reserves, without a word.
+TEST(TrainSentencePiece, learns_from_lines_with_the_reserved_character_and_counts_them) {
+  const std::string reserved = "\xE2\x96\x85";
+  const auto learn = [](const std::string& line) {
+    LineSample lines(1 << 20, most_sentencepiece_line);
+    for (int i = 0; i < 300; ++i) {
+      lines.add({"the cat sat on a mat\n", false, false, "a"});
+      lines.add({line + "\n", false, false, "a"});
+    }
+    lines.finish();
+    return train_sentencepiece({.vocab_size = 400, .coverage = 1, .threads = 1}, lines);
+  };
+  const TrainedSentencePiece plain = learn("zebrazebra zebra  zebra");
+  EXPECT_EQ(plain.reserved_lines, 0);
+  for (const std::string& line :
+       {"zebrazebra zebra " + reserved + " zebra", reserved + "zebrazebra zebra" + reserved,
+        reserved + reserved + "zebra zebrazebra"}) {
+    const TrainedSentencePiece trained = learn(line);
+    EXPECT_EQ(trained.reserved_lines, 300) << line;
+    EXPECT_NE(trained.model.find("zebra"), std::string::npos) << line;
+    EXPECT_EQ(trained.model.find(reserved), std::string::npos) << line;
+  }
+  EXPECT_EQ(learn(reserved).reserved_lines, 300);
+}
+
 TEST(TrainSentencePiece, no_lines_and_too_small_vocabularies_are_errors) {
   LineSample none = lines_of("\n\n");
   expect_words(user_error(ExitCode::bad_data, [&] { train_sentencepiece({}, none); }),

@@ -1,0 +1,139 @@
+// What a file of texts is taken for: whole records are looked at, members that nobody asks for do
+// not matter, and what would be read as something else is refused.
+#include "data/text_form.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "data/text_source.h"
+#include "unit/data/expect_error.h"
+#include "unit/data/packed.h"
+#include "unit/data/token_files.h"
+
+namespace fourfold::data {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+class TextFormTest : public DataFolderTest {
+ protected:
+  /// The documents of a file of these bytes.
+  Texts documents(const std::string& name, const std::string& bytes) const {
+    write_bytes(path(name), bytes);
+    TextSource source({path(name)});
+    Texts texts;
+    bool is_open = false;
+    while (const auto piece = source.next()) {
+      if (is_open)
+        texts.back() += piece->text;
+      else
+        texts.push_back(piece->text);
+      is_open = !piece->ends_document;
+    }
+    return texts;
+  }
+  std::string refusal(const std::string& name, const std::string& bytes) const {
+    return user_error(ExitCode::bad_data, [&] { documents(name, bytes); });
+  }
+};
+
+std::string line_of(const std::string& text) {
+  return Json::object().set("text", text).set("id", 1).dump() + "\n";
+}
+
+TEST_F(TextFormTest, a_first_line_longer_than_a_stretch_is_still_a_line_of_json) {
+  std::string words;
+  while (words.size() < 1500000) words += "word ";
+  const Texts expected = {words, "b", "c"};
+  EXPECT_EQ(documents("part-000", line_of(words) + line_of("b") + line_of("c")), expected);
+  EXPECT_EQ(documents("alone", line_of(words)), Texts{words});
+}
+
+TEST_F(TextFormTest, blank_lines_and_a_mark_before_the_first_line_change_nothing) {
+  const std::string lines = line_of("a") + line_of("b");
+  const Texts expected = {"a", "b"};
+  EXPECT_EQ(documents("blank", "\n \r\n" + lines), expected);
+  EXPECT_EQ(documents("marked", "\xEF\xBB\xBF" + lines), expected);
+  EXPECT_EQ(documents("marked.jsonl", "\xEF\xBB\xBF" + lines), expected);
+  EXPECT_EQ(documents("set.ndjson", lines), expected);
+  EXPECT_EQ(documents("returns", "{\"text\":\"a\"}\r\n{\"text\":\"b\"}\r\n"), expected);
+}
+
+TEST_F(TextFormTest, a_damaged_first_line_does_not_make_a_text_of_the_others) {
+  expect_words(refusal("part-0", "{\"text\":\"a\",}\n" + line_of("b")), {"part-0:1:", "not valid"});
+  expect_words(refusal("part-1", "{\"text\":\"a\n" + line_of("b")), {"part-1:1:", "not valid"});
+}
+
+TEST_F(TextFormTest, json_that_is_no_lines_is_refused_with_what_makes_lines_of_it) {
+  const std::string array = "[{\"text\": \"a\"}, {\"text\": \"b\"}]";
+  expect_words(refusal("docs.json", array),
+               {"docs.json: is an array of JSON", "jq -c '.[]' " + path("docs.json")});
+  expect_words(refusal("lines.json", "[\n {\"text\":\n \"a\"}\n]\n"), {"is an array of JSON"});
+  expect_words(refusal("words.json", "[\"a b\", \"c d\"]"), {"is an array of JSON"});
+  expect_words(refusal("one.json", "{\n \"text\": \"a\"\n}"),
+               {"one.json: is an object of JSON in several lines", "jq -c '.' "});
+  expect_words(refusal("many.json", "{\n \"text\": \"a\"\n}\n{\n \"text\": \"b\"\n}\n"),
+               {"in several lines"});
+  expect_words(refusal("side", "{\"text\":\"a\"}{\"text\":\"b\"}\n"), {"several objects of JSON"});
+  // What the message says to do works.
+  EXPECT_EQ(documents("docs.txt", array), Texts{array});
+  std::string first;
+  while (first.size() < (3U << 20)) first += "long ";
+  expect_words(refusal("long", "[" + line_of(first) + "," + line_of("b") + "]"), {"is an array"});
+}
+
+TEST_F(TextFormTest, a_text_that_begins_like_json_stays_a_text) {
+  for (const std::string text :
+       {"[[File:map.png]] is a map.\n", "[1] Knuth, The Art.\n", "{\\rtf1 x}\n", "{ int x; }\n",
+        "[\"Ha!\" she said]\n", "[\"a\"] is a list\n", "{\"a\": 1} is an object\nand so on\n", "{",
+        "[", "[{", "{\"", "{\"a\"", "{\"text\": \"no end", "   \n", "[\"a", "[]", "{]"})
+    EXPECT_EQ(documents("a", text), Texts{text}) << text;
+  EXPECT_TRUE(documents("empty", "").empty() || documents("empty", "") == Texts{""});
+}
+
+TEST_F(TextFormTest, members_that_nobody_asks_for_may_hold_anything) {
+  for (const char* other :
+       {"18446744073709551615", "1180591620717411303424", "NaN", "-Infinity",
+        "[Infinity,{\"b\":NaN}]", "1, \"x\": 2", "\"\\ud800\"", "\"\xFF\"", "{\"text\": NaN}"}) {
+    const std::string line = std::string("{\"x\": ") + other + ", \"text\": \"a \\\"b\\\"\"}\n";
+    EXPECT_EQ(documents("a.jsonl", line), Texts{"a \"b\""}) << line;
+    EXPECT_EQ(documents("a", line), Texts{"a \"b\""}) << line;
+  }
+  std::string deep = "1";
+  for (int level = 0; level < 100; ++level) deep = "[" + deep + "]";
+  EXPECT_EQ(documents("a.jsonl", "{\"x\":" + deep + ",\"te\\u0078t\":\"a\"}"), Texts{"a"});
+}
+
+TEST_F(TextFormTest, what_is_asked_for_is_read_strictly) {
+  for (const char* line :
+       {"{\"text\": NaN}", "{\"text\": \"a\", \"text\": \"b\"}", "{\"text\": \"\\ud800\"}",
+        "{\"text\": \"a\", \"x\": nan}", "{\"text\": \"a\", \"x\": tru}", "{\"text\": \"a\"} x",
+        "{\"text\": \"a\", \"x\": [1}", "{\"text\": \"a\" \"x\": NaN}", "{\"text\": \"a\", NaN}"})
+    expect_words(refusal("a.jsonl", line), {"a.jsonl:1"});
+}
+
+TEST_F(TextFormTest, the_reader_tells_what_files_were_taken_for) {
+  write_bytes(path("a.jsonl"), line_of("a"));
+  write_bytes(path("b.txt"), "text");
+  write_bytes(path("c"), line_of("c"));
+  RawTextReader reader({path("a.jsonl"), path("b.txt"), path("c")});
+  while (reader.next()) continue;
+  expect_words(reader.forms("text"), {"2 files of JSON lines", "'text'", "1 file of text"});
+}
+
+TEST_F(TextFormTest, zeros_that_pad_a_packed_file_are_passed_over) {
+  const std::string text = "first member. ", packed = pack_gzip(text);
+  EXPECT_EQ(documents("a.gz", packed + std::string(512, '\0')), Texts{text});
+  EXPECT_EQ(documents("b.gz", packed + packed + std::string(1, '\0')), Texts{text + text});
+  // More than is read at once.
+  EXPECT_EQ(documents("c.gz", packed + std::string(1 << 19, '\0')), Texts{text});
+  expect_words(refusal("d.gz", packed + std::string(512, '\0') + packed), {"damaged", "bring"});
+  expect_words(refusal("e.gz", packed + std::string(1 << 19, '\0') + "x"), {"damaged"});
+  expect_words(refusal("f.gz", packed + "x"), {"damaged"});
+}
+
+}  // namespace
+}  // namespace fourfold::data
