@@ -52,7 +52,7 @@ class ScheduleWalk {
  private:
   FOURFOLD_CUDA std::int64_t time() const {
     const std::int64_t gaps = op_.used - 1;
-    return gaps == 0 ? 0 : (2 * index_ * (op_.steps - 1) + gaps) / (2 * gaps);
+    return gaps == 0 ? op_.steps - 1 : (2 * index_ * (op_.steps - 1) + gaps) / (2 * gaps);
   }
   FOURFOLD_CUDA double beta() const { return 1 - abar_ / before_; }
   FOURFOLD_CUDA double log_variance() const {
@@ -152,7 +152,10 @@ struct NoisedElement {
   double predicted_noise, variance_output, x_0, x_t;
 };
 
+/// A value between -1 and 1. NaN and infinities stay as they are, so that a model that gives them
+/// is seen: std::fmax would turn NaN into -1, the value of a dark pixel.
 FOURFOLD_CUDA inline double kept_within_one(double x) {
+  if (!std::isfinite(x)) return x;
   return std::fmin(std::fmax(x, -1.0), 1.0);
 }
 

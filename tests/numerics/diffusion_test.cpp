@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/format.h"
@@ -74,9 +75,10 @@ TEST(DiffusionSchedule, with_fewer_times_has_the_noise_of_those_times) {
       expect_near(at(some, row, log_beta),
                   std::log(1 - std::pow(at(some, row, signal) / before, 2)), 1e-9);
     }
-    EXPECT_EQ(at(some, 0, time), 0);
+    // Pictures begin as noise, so that the last used time has the most noise, also if it is alone.
+    EXPECT_EQ(at(some, static_cast<std::size_t>(used - 1), time), 99);
     if (used > 1) {
-      EXPECT_EQ(at(some, static_cast<std::size_t>(used - 1), time), 99);
+      EXPECT_EQ(at(some, 0, time), 0);
     }
   }
 }
@@ -423,6 +425,40 @@ TEST(Denoise, by_steps_of_the_process_adds_the_noise_of_the_sample_but_in_the_la
       apply(alone, exact, {half_e, schedule, scalar(index), scalar(5), scalar(32)}, {half})
           .values[0];
   EXPECT_TRUE(std::equal(second.data.begin(), second.data.end(), got.data.begin() + 1920));
+}
+
+// A clamp would make a dark or bright pixel of it, and a picture of a broken model looks whole.
+TEST(Denoise, gives_no_number_where_the_model_gives_none) {
+  const Array schedule = schedule_of({40, 5, true});
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               infinity = std::numeric_limits<double>::infinity();
+  const Array x = uniform({1, 1, 1, 4}, "x");
+  Array e = x;
+  e.data = {0.5, nan, infinity, -infinity};
+  for (const bool implicit : {true, false}) {
+    const op::Denoise row{.stream = random_stream("z"), .implicit = implicit, .window = {0, 1, 0}};
+    for (const Backend& backend : backends_of(row))
+      for (const double index : {0., 3.}) {
+        const Array got =
+            apply(row, backend, {e, schedule, scalar(index), scalar(5), scalar(0)}, {x}).values[0];
+        EXPECT_TRUE(std::isfinite(got.data[0]));
+        for (const std::size_t i : {1U, 2U, 3U}) EXPECT_FALSE(std::isfinite(got.data[i])) << i;
+      }
+  }
+}
+
+TEST(DiffusionLoss, the_bound_of_a_model_that_gives_no_number_is_none) {
+  for (const bool learned : {true, false}) {
+    LossSetup setup = loss_setup(learned);
+    for (const std::size_t of_picture : {0U, 1U, 2U, 3U})
+      setup.reads[0].data[of_picture * (learned ? 36 : 18)] =
+          std::numeric_limits<double>::quiet_NaN();
+    const op::DiffusionLoss loss{.learned = learned, .whole = true, .simple = 0, .bound = 1};
+    for (const Backend& backend : backends_of(loss)) {
+      const Array losses = apply(loss, backend, setup.reads).values[0];
+      for (const double value : losses.data) EXPECT_FALSE(std::isfinite(value)) << learned;
+    }
+  }
 }
 
 TEST(MovingAverage, follows_its_weight_where_the_update_is_applied) {

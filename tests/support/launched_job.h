@@ -174,6 +174,8 @@ class LaunchedJob {
   [[noreturn]] void become(std::vector<std::string>& words, const Environment& environment) const {
     prctl(PR_SET_PDEATHSIG, SIGTERM);  // for a test that is itself killed, at its time limit
     setpgid(0, 0);
+    // Whoever starts tests in the background has SIGINT ignored, which a shell then cannot trap.
+    std::signal(SIGINT, SIG_DFL);
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
     const int output = open(output_file().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
     dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
