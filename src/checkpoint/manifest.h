@@ -51,8 +51,8 @@ struct Evaluated {
   bool operator==(const Evaluated&) const = default;
 };
 
-/// What the last step had to tell, where a run ended before the evaluation or the text that follows
-/// that step: whoever goes on makes up for it, and tells the step then.
+/// The figures of the last step, where a run ended before the evaluation or the text that follows
+/// that step: whoever goes on evaluates first, and tells the step then.
 struct Untold {
   double loss = 0, lr = 0, grad_norm = 0, time_s = 0;
   bool operator==(const Untold&) const = default;

@@ -98,7 +98,7 @@ void StartWatch::loop() {
 
 namespace {
 
-/// By this process on all its threads.
+/// The processor time that this process has used, on all its threads.
 double processor_s() {
   timespec used{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);

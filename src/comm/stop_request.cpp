@@ -24,7 +24,7 @@ constexpr std::array stop_signals = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
 /// Schedulers, launchers and shells pass one request on by several ways, some twice.
 constexpr double same_request_s = 1;
 
-/// What the thread that listens is told: a signal, and when it came, or one of two other things.
+/// A message to the thread that listens: a signal and when it came, or one of two other numbers.
 struct News {
   int signal = 0;
   double time_s = 0;
@@ -32,7 +32,7 @@ struct News {
 constexpr int enough = 0;   // nobody listens any more
 constexpr int follow = -1;  // another thread has taken the first signal
 
-/// What the signal handler can reach. -1: nobody listens.
+/// The handler of signals writes here. -1: nobody listens.
 std::atomic<int> pipe_end{-1};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may read the descriptor");
 
@@ -139,7 +139,7 @@ class StopRequest::State {
     return time_s - *first_s_ < same_request_s ? Meaning::same : Meaning::again;
   }
 
-  /// What a request does besides setting the flag.
+  /// Does what a request wants besides setting the flag.
   void do_as_asked() {
     std::function<void()> end;
     {
