@@ -17,6 +17,7 @@
 #include "support/command.h"
 #include "support/launched_job.h"
 #include "support/long_run.h"
+#include "support/second_signal.h"
 
 namespace fourfold {
 namespace {
@@ -248,18 +249,10 @@ TEST_F(Checkpoint, row_25_a_run_that_is_asked_to_stop_in_any_phase_goes_on_where
 }
 
 TEST_F(Checkpoint, row_25_a_second_signal_ends_at_once) {
-  // Steps of many seconds, so that the second one comes within the step that the first one waits
-  // for, and more than a second later: until then it is taken for the same.
-  const auto job = start(training("run", {"train.steps=100000", "train.global_batch_size=4096",
-                                          "train.micro_batch_size=64", "model.hidden_size=192"}));
-  ASSERT_TRUE(wait_until(test::hang_s, [&] { return has_begun("run") || job->wait(0); }))
-      << job->output();
-  send(*job, SIGTERM);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  send(*job, SIGTERM);
-  EXPECT_FALSE(job->wait(1.2).has_value()) << job->output();
-  send(*job, SIGTERM);
-  EXPECT_EQ(job->wait(test::hang_s), 128 + SIGTERM) << job->output();
+  const Words words = training("run", {"train.steps=100000", "train.global_batch_size=512",
+                                       "train.micro_batch_size=64", "model.hidden_size=192"});
+  EXPECT_EQ(test::code_after_second_signal([&] { return start(words); }, path("run"), SIGTERM),
+            128 + SIGTERM);
 }
 
 class CheckpointOfProcesses : public Checkpoint {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <regex>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "support/launched_job.h"
+#include "support/second_signal.h"
 
 namespace fourfold {
 namespace {
@@ -179,25 +181,14 @@ TEST_F(Resume, ctrl_c_saves_says_so_and_loses_no_step_of_ranks_that_are_threads)
   }
 }
 
-TEST_F(Resume, a_second_ctrl_c_ends_a_run_at_once) {
-  // Steps of many seconds, so that the second one comes within the step that the first one waits
-  // for, and more than a second later: until then it is taken for the same.
+TEST_F(Resume, a_second_ctrl_c_ends_a_run_of_threads_at_once) {
   const fs::path folder = dir_ / "job";
   fs::create_directories(folder);
-  LaunchedJob job(
-      training("run", {"train.steps=100000", "train.global_batch_size=8192",
-                       "train.micro_batch_size=64", "parallel.data=2", "model.hidden_size=128"}),
-      folder.string());
-  ASSERT_TRUE(test::wait_until(test::hang_s, [&] {
-    return !test::text_of(run_dir("run") + "/metrics.jsonl").empty();
-  })) << job.output();
-  kill(job.processes().front(), SIGINT);
-  ASSERT_TRUE(test::wait_until(test::hang_s, [&] {
-    return job.output().find("ask again to end it at once") != std::string::npos;
-  }));
-  EXPECT_FALSE(job.wait(1.2).has_value()) << job.output();
-  kill(job.processes().front(), SIGINT);
-  EXPECT_EQ(job.wait(test::hang_s), 128 + SIGINT) << job.output();
+  const Words words =
+      training("run", {"train.steps=100000", "train.global_batch_size=1024",
+                       "train.micro_batch_size=64", "parallel.data=2", "model.hidden_size=128"});
+  const auto start = [&] { return std::make_unique<LaunchedJob>(words, folder.string()); };
+  EXPECT_EQ(test::code_after_second_signal(start, run_dir("run"), SIGINT), 128 + SIGINT);
 }
 
 TEST_F(Resume, a_run_does_not_go_on_with_another_optimizer) {

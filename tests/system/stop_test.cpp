@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <random>
 #include <regex>
 #include <string>
@@ -20,6 +21,7 @@
 #include "base/text.h"
 #include "support/launched_job.h"
 #include "support/long_run.h"
+#include "support/second_signal.h"
 
 namespace fourfold::stop_test {
 namespace {
@@ -210,26 +212,16 @@ TEST_F(Stop, while_a_checkpoint_is_written_costs_nothing) {
 }
 
 TEST_F(Stop, asked_for_again_a_second_later_ends_a_run_at_once) {
-  for (const int signal : signals) {
-    Words words{FOURFOLD_BINARY, "train", FOURFOLD_SOURCE_DIR "/configs/gpt-tiny.yaml"};
-    // One step outlasts the test on any core: 0.8 TFLOP in float64.
-    for (const std::string& set :
-         {"run.dir=" + path("twice"), std::string("model.hidden_size=256"),
-          std::string("run.threads=1"), std::string("model.num_layers=8"),
-          std::string("train.global_batch_size=1365"), std::string("train.micro_batch_size=1"),
-          std::string("precision.compute=fp64")})
-      words.insert(words.end(), {std::string("--set"), set});
-    LaunchedJob job(words, folder_of_job());
-    ASSERT_TRUE(test::wait_until(test::hang_s, [&] {
-      return file_exists(path("twice/sessions/1")) || job.wait(0).has_value();
-    })) << job.output();
-    ASSERT_FALSE(job.wait(0).has_value()) << job.output();
-    kill(job.pid(), signal);
-    EXPECT_FALSE(job.wait(1.2).has_value()) << job.output();
-    kill(job.pid(), signal);
-    EXPECT_EQ(job.wait(test::hang_s), 128 + signal) << job.output();
-    fs::remove_all(path("twice"));
-  }
+  Words words{FOURFOLD_BINARY, "train", FOURFOLD_SOURCE_DIR "/configs/gpt-tiny.yaml"};
+  for (const std::string& set :
+       {"run.dir=" + path("twice"), std::string("model.hidden_size=256"),
+        std::string("run.threads=1"), std::string("model.num_layers=8"),
+        std::string("train.global_batch_size=50"), std::string("train.micro_batch_size=1"),
+        std::string("precision.compute=fp64")})
+    words.insert(words.end(), {std::string("--set"), set});
+  const auto start = [&] { return std::make_unique<LaunchedJob>(words, folder_of_job()); };
+  for (const int signal : signals)
+    EXPECT_EQ(test::code_after_second_signal(start, path("twice"), signal), 128 + signal);
 }
 
 }  // namespace
