@@ -3,7 +3,7 @@
      SIGNAL_FILE    how the name of the file ends
      SIGNAL_COUNT   in which of these calls, counted from 1
      SIGNAL_NUMBER  the number of the signal
-     SIGNAL_RANK    only in this rank, as Open MPI numbers it; in all without it */
+     SIGNAL_RANK    only in this rank, as Open MPI or PMIx numbers it; in all without it */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,7 +19,8 @@ static void here(const char* call, int file) {
   const char *at = getenv("SIGNAL_AT"), *end = getenv("SIGNAL_FILE"), *wanted = getenv("SIGNAL_RANK");
   const char *number = getenv("SIGNAL_NUMBER"), *which = getenv("SIGNAL_COUNT");
   if (at == NULL || end == NULL || number == NULL || which == NULL || strcmp(at, call) != 0) return;
-  const char* const rank = getenv("OMPI_COMM_WORLD_RANK");
+  const char* rank = getenv("OMPI_COMM_WORLD_RANK");
+  if (rank == NULL) rank = getenv("PMIX_RANK");
   if (wanted != NULL && (rank == NULL || strcmp(rank, wanted) != 0)) return;
   const int error = errno;
   char link[64], path[4096];

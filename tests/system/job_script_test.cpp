@@ -182,8 +182,8 @@ TEST_F(JobScript, says_what_to_type_where_a_requeue_is_refused_for_good) {
   EXPECT_EQ(result.code, 75);
   expect_said(result,
               "error: saved, but not put back into the queue for 0 s (Requested operation is "
-              "presently disabled); when Slurm answers again, it goes on with: scontrol "
-              "requeue 7\n");
+              "presently disabled); to go on: scontrol requeue 7; where that is refused again, "
+              "submit the job again\n");
   EXPECT_EQ(left().size(), 2U);  // for the start that this command brings
 }
 

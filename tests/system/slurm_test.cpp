@@ -1,14 +1,10 @@
 // scripts/slurm/generic.sbatch on a real Slurm of two nodes, which the test starts on this machine.
-// Installs Slurm where it is missing: only with FOURFOLD_LONG.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,89 +14,17 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "support/launched_job.h"
-#include "support/long_run.h"
+#include "support/slurm_job.h"
 #include "support/step_metrics.h"
 
 namespace fourfold::slurm_test {
 namespace {
 
-namespace fs = std::filesystem;
 using test::wait_until;
 
 const std::string source_dir = FOURFOLD_SOURCE_DIR;
 
-/// What a command prints.
-std::string output_of(const std::string& command) {
-  std::string text;
-  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
-  std::array<char, 4096> buffer{};
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    text.append(buffer.data(), n);
-  pclose(pipe);
-  return text;
-}
-
-class Slurm : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!is_long_run())
-      GTEST_SKIP() << "may install Slurm and takes half a minute; set FOURFOLD_LONG";
-    // Short, for it becomes part of the names of sockets.
-    dir_ = fs::temp_directory_path() / format("fourfold-slurm-{}", getpid());
-    fs::create_directories(path("up"));
-    up_ = std::make_unique<test::LaunchedJob>(
-        std::vector<std::string>{source_dir + "/tests/support/slurm-up", path("slurm")},
-        path("up"));
-    const auto code = up_->wait(test::hang_s);
-    if (code == 77) GTEST_SKIP() << up_->output();
-    ASSERT_EQ(code, 0) << up_->output();
-    is_up_ = true;
-  }
-  void TearDown() override {
-    if (is_up_) {
-      EXPECT_EQ(output_of(source_dir + "/tests/support/slurm-up --down " + path("slurm")), "");
-    }
-    up_.reset();
-    if (!dir_.empty()) fs::remove_all(dir_);
-  }
-
-  std::string path(const std::string& name) const { return (dir_ / name).string(); }
-
-  /// What a client of Slurm prints. Its tasks bear the mark of `up_`, which ends them at last.
-  std::string client(const std::string& command) const {
-    return output_of(format(". {}/environment && export FOURFOLD_TEST_JOB={} && cd {} && {}",
-                            path("slurm"), path("up"), path(""), command));
-  }
-
-  /// Submits the script for two nodes with two ranks each; the job's number. `variables` go
-  /// to its environment, `options` to sbatch.
-  std::string submit(const std::string& run, const std::string& settings,
-                     const std::string& variables = "", const std::string& options = "") {
-    const std::string said =
-        client(format("FOURFOLD={} {} sbatch --nodes=2 --ntasks-per-node=2 --cpus-per-task=2 "
-                      "--job-name={} {} {}/scripts/slurm/generic.sbatch {} --set run.dir={} "
-                      "--set 'parallel.tensor={{x: 2, z: 2}}' --set train.micro_batch_size=2 {}",
-                      FOURFOLD_BINARY, variables, run, options, source_dir,
-                      source_dir + "/configs/gpt-tiny.yaml", path(run), settings));
-    const std::string before = "Submitted batch job ";
-    EXPECT_TRUE(said.starts_with(before)) << said;
-    return std::string(trim(said.substr(before.size())));
-  }
-  /// The log, under the name that the script gives it.
-  std::string log_of(const std::string& run, const std::string& job) const {
-    return test::text_of(format("{}/{}-{}.out", dir_.string(), run, job));
-  }
-  bool has_ended(const std::string& job) const {
-    return trim(client("squeue -h -j " + job)).empty();
-  }
-  bool has_state(const std::string& job, const std::string& words) const {
-    return client("scontrol show job " + job).find(words) != std::string::npos;
-  }
-
-  fs::path dir_;
-  std::unique_ptr<test::LaunchedJob> up_;
-  bool is_up_ = false;
-};
+using Slurm = test::SlurmTest;
 
 TEST_F(Slurm, two_nodes_with_two_ranks_each_train_as_one_rank_does) {
   const std::string settings = "--set precision.compute=fp64 --set model.dropout=0.1";
@@ -112,8 +36,8 @@ TEST_F(Slurm, two_nodes_with_two_ranks_each_train_as_one_rank_does) {
   EXPECT_NE(log.find("4 processes, 2 on this host"), std::string::npos) << log;
   EXPECT_NE(log.find("ended with 0"), std::string::npos) << log;
 
-  output_of(format("{} train {}/configs/gpt-tiny.yaml --set run.dir={} {}", FOURFOLD_BINARY,
-                   source_dir, path("serial"), settings));
+  test::output_of(format("{} train {}/configs/gpt-tiny.yaml --set run.dir={} {}", FOURFOLD_BINARY,
+                         source_dir, path("serial"), settings));
   const auto steps = test::steps_of(path("a")), serial = test::steps_of(path("serial"));
   ASSERT_EQ(serial.size(), 20U);
   const double worst = test::expect_equal_steps(steps, serial, 1e-12);
@@ -175,20 +99,6 @@ class SlurmComesBack : public Slurm {
     ASSERT_EQ(made.size(), static_cast<std::size_t>(steps)) << log;
     EXPECT_EQ(test::expect_equal_steps(made, whole, 0), 0) << log;
   }
-  std::vector<pid_t> ranks_of(const std::string& run) const {
-    std::vector<pid_t> found(4, 0);
-    for (const pid_t pid : up_->processes()) {
-      const std::string line = test::text_of(format("/proc/{}/cmdline", pid));
-      const auto rank = test::variable_of(pid, "PMIX_RANK");
-      if (rank && line.find("run.dir=" + path(run)) != line.npos &&
-          line.starts_with(FOURFOLD_BINARY))
-        found.at(static_cast<std::size_t>(std::stoi(*rank))) = pid;
-    }
-    return found;
-  }
-  pid_t controller() const {
-    return static_cast<pid_t>(std::stoi(test::text_of(path("slurm") + "/slurmctld.pid")));
-  }
 };
 
 TEST_F(SlurmComesBack, from_whatever_happens_in_one_run_and_no_bit_differs) {
@@ -199,15 +109,15 @@ TEST_F(SlurmComesBack, from_whatever_happens_in_one_run_and_no_bit_differs) {
       {"USR1 to all ranks", [&] { client("scancel --signal=USR1 " + job); }},
       {"TERM to the shell", [&] { client("scancel --batch --signal=TERM " + job); }},
       {"TERM to all ranks", [&] { client("scancel --signal=TERM " + job); }},
-      {"USR2 to one rank", [&] { kill(ranks_of(run).at(2), SIGUSR2); }},
+      {"USR2 to one rank", [&] { send(run, 2, SIGUSR2); }},
       {"preemption",
        [&] { client("sbatch --partition=high --nodes=3 --output=/dev/null --wrap='sleep 3'"); }},
-      {"kill -9 of a rank", [&] { kill(ranks_of(run).at(3), SIGKILL); }},
-      {"SIGSTOP of a rank", [&] { kill(ranks_of(run).at(0), SIGSTOP); }},
+      {"kill -9 of a rank", [&] { send(run, 3, SIGKILL); }},
+      {"SIGSTOP of a rank", [&] { send(run, 0, SIGSTOP); }},
       {"a controller that does not answer for a minute",
        [&] {
          kill(controller(), SIGSTOP);
-         for (const pid_t pid : ranks_of(run)) kill(pid, SIGUSR1);
+         for (int rank = 0; rank < 4; ++rank) send(run, rank, SIGUSR1);
          std::this_thread::sleep_for(std::chrono::seconds(60));
          kill(controller(), SIGCONT);
        }},
@@ -241,7 +151,7 @@ TEST_F(SlurmComesBack, after_the_time_limit) {
 
 TEST_F(SlurmComesBack, where_the_first_rank_leaves_two_seconds_after_the_others) {
   make_whole();
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < test::tries_of_each(); ++i) {
     const std::string run = format("late-{}", i);
     const std::string job = submit(run, settings(), "LATE_RANK=0 LD_PRELOAD=" FOURFOLD_LATE_END);
     ASSERT_TRUE(has_begun(run, job, 1)) << log_of(run, job);
