@@ -15,12 +15,15 @@ namespace fourfold::verify {
 
 using ValueId = Id<struct ValueTag>;
 
-/// A number that follows from two others, as good as random.
+/// A number that follows from two others, as good as random. With either of them fixed it is a
+/// different one for each value of the other: small numbers that are near to each other never meet.
 constexpr std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t hash =
-      (a ^ (b + 0x9E3779B97F4A7C15U + (a << 6U) + (a >> 2U))) * 0xD6E8FEB86659FD93U;
+  std::uint64_t hash = a * 0x9E3779B97F4A7C15U + b;
+  hash = (hash ^ (hash >> 32U)) * 0xD6E8FEB86659FD93U;
+  hash = (hash ^ (hash >> 32U)) * 0xD6E8FEB86659FD93U;
   return hash ^ (hash >> 32U);
 }
+
 /// The same for equal rows on all ranks of a mesh, up to micro-batch and whether they add or
 /// overwrite.
 std::uint64_t hash_of(const op::Op& op);

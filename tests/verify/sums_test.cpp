@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <set>
 
 #include "program/examples.h"
 #include "verify/content.h"
@@ -36,6 +38,13 @@ std::size_t writer_of(const Program& program, std::string_view row, std::string_
 }
 std::size_t norm_of(const Program& program, std::string_view gradient) {
   return find_compute(program, "squared_norm", 0, gradient);
+}
+
+TEST(VerifySum, numbers_that_are_near_to_each_other_do_not_meet) {
+  std::set<std::uint64_t> met;
+  for (std::uint64_t sum = 0; sum < 20'000; ++sum)
+    for (std::uint64_t kind = 1; kind <= 10; ++kind) met.insert(mixed(sum, mixed(kind, 7)));
+  EXPECT_EQ(met.size(), 200'000U);
 }
 
 TEST(VerifySum, a_gradient_left_out_of_one_micro_batch_is_a_fault) {
