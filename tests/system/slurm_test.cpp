@@ -59,15 +59,15 @@ TEST_F(Slurm, a_job_that_is_cancelled_ends_and_accuses_nobody) {
 class SlurmComesBack : public Slurm {
  protected:
   static constexpr std::int64_t steps = 60;
-  static std::string settings() {
+  static std::string settings(int samples = 512) {
     return format(
-        "--set train.steps={} --set train.global_batch_size=512 "
+        "--set train.steps={} --set train.global_batch_size={} "
         "--set precision.compute=fp64 --set model.dropout=0.1 --set eval.interval_steps=7 "
         "--set checkpoint.interval_steps=3 --set run.watchdog_s=5",
-        steps);
+        steps, samples);
   }
-  void make_whole() {
-    const std::string job = submit("whole", settings());
+  void make_whole(int samples = 512) {
+    const std::string job = submit("whole", settings(samples));
     ASSERT_TRUE(wait_until(test::hang_s, [&] { return has_ended(job); })) << log_of("whole", job);
     ASSERT_TRUE(has_state(job, "JobState=COMPLETED")) << log_of("whole", job);
   }
@@ -150,10 +150,10 @@ TEST_F(SlurmComesBack, after_the_time_limit) {
 }
 
 TEST_F(SlurmComesBack, where_the_first_rank_leaves_two_seconds_after_the_others) {
-  make_whole();
+  make_whole(128);
   for (int i = 0; i < test::tries_of_each(); ++i) {
     const std::string run = format("late-{}", i);
-    const std::string job = submit(run, settings(), "LATE_RANK=0 LD_PRELOAD=" FOURFOLD_LATE_END);
+    const std::string job = submit(run, settings(128), "LATE_RANK=0 LD_PRELOAD=" FOURFOLD_LATE_END);
     ASSERT_TRUE(has_begun(run, job, 1)) << log_of(run, job);
     client("scancel --signal=USR1 " + job);
     ASSERT_TRUE(wait_until(test::hang_s, [&] { return has_state(job, "Restarts=1"); }))
