@@ -183,7 +183,7 @@ class Inserter {
 
   /// True for a parameter, and for one of another mesh.
   static bool is_weight(const graph::Value& value) {
-    return value.role == ValueRole::parameter ||
+    return graph::is_weight(value) ||
            (value.role == ValueRole::received && value.init.has_value());
   }
 
@@ -256,7 +256,7 @@ class Inserter {
   /// one segment of one phase: every gathered weight would outlive the forward pass.
   Scope scope(ValueId id) const {
     const Node& node = graph_.nodes[node_];
-    if (graph_.value(id).role != ValueRole::parameter || is_cached(node)) return {};
+    if (!graph::is_weight(graph_.value(id)) || is_cached(node)) return {};
     return {node.phase, node.stage, node.layer ? checkpointing().segment_of(*node.layer) : -1};
   }
 
@@ -388,8 +388,8 @@ class Inserter {
     if (node_ > 0 && phase_ == phase) return;
     phase_ = phase;
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
-      const ValueRole role = graph_.values[i].role;
-      if (role == ValueRole::parameter || role == ValueRole::gradient) send(ValueId(i));
+      const graph::Value& value = graph_.values[i];
+      if (graph::is_weight(value) || value.role == ValueRole::gradient) send(ValueId(i));
     }
     if (phase == Phase::update) move_gradients();
   }

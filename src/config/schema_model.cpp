@@ -314,8 +314,9 @@ std::vector<Key> unet_keys() {
        .example = "0.01",
        .elsewhere = {"vlb_weight", "lambda_vlb"}},
       {.path = "diffusion.average_decay",
-       .meaning = "How much of itself the moving average of each weight keeps in a step; pictures "
-                  "are made with the averages, and the final weights are these. 0: there are none.",
+       .meaning = "How much of itself the moving average of each weight keeps in a step; the "
+                  "averages are evaluated, saved as final weights, and make the pictures. 0: there "
+                  "are none.",
        .field = at_diffusion(&DiffusionSpec::average_decay),
        .fallback = "0.9999",
        .bounds = from_zero_below_one(),

@@ -46,6 +46,21 @@ bool is_persistent(ValueRole role) {
          role == ValueRole::rounded || role == ValueRole::counter || role == ValueRole::cache;
 }
 
+namespace {
+
+constexpr std::string_view average_prefix = "average/";
+
+}  // namespace
+
+std::string name_of_average(std::string_view parameter) {
+  return format("{}{}", average_prefix, parameter);
+}
+
+bool is_weight(const Value& value) {
+  return value.role == ValueRole::parameter ||
+         (value.role == ValueRole::average && value.name.starts_with(average_prefix));
+}
+
 bool is_sum(ValueRole role) {
   return role == ValueRole::gradient || role == ValueRole::result;
 }
@@ -67,12 +82,12 @@ std::string to_text(const Graph& graph) {
 
 namespace {
 
-/// A parameter is kept in the type of sums, and read by what computes in the type of the
+/// A weight is kept in the type of sums, and read by what computes in the type of the
 /// computation: compile/ rounds it on the way.
 bool is_rounded(const Node& node, const op::Operands& operands, std::size_t index,
                 const Value& value) {
-  const bool is_weight = value.role == ValueRole::parameter || value.role == ValueRole::received;
-  return index < node.reads.size() && is_weight && value.element == op::Element::accumulate &&
+  const bool is_kept_wide = is_weight(value) || value.role == ValueRole::received;
+  return index < node.reads.size() && is_kept_wide && value.element == op::Element::accumulate &&
          operands[index].element == op::Element::compute;
 }
 

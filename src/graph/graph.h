@@ -85,6 +85,10 @@ struct Graph {
 
 /// True if a value keeps its content between programs.
 bool is_persistent(ValueRole role);
+/// What the moving average of a parameter is called.
+std::string name_of_average(std::string_view parameter);
+/// True for a parameter and for its moving average: products read either as their weight.
+bool is_weight(const Value& value);
 /// True if a value is the sum of all its producers, so that later ones add to it.
 bool is_sum(ValueRole role);
 

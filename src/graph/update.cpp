@@ -1,6 +1,8 @@
 #include "graph/update.h"
 
+#include <algorithm>
 #include <functional>
+#include <string>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -104,10 +106,25 @@ void add_averages(Builder& builder, double decay) {
   for (std::size_t i = 0; i < count; ++i) {
     const Value value = builder.graph().values[i];
     if (value.role != ValueRole::parameter) continue;
-    const ValueId average = builder.given(format("average/{}", value.name), value.shape,
+    const ValueId average = builder.given(name_of_average(value.name), value.shape,
                                           op::Element::accumulate, ValueRole::average, value.init);
     builder.set_labels(average, value.label, value.label);
     builder.apply_to(op::MovingAverage{decay}, {ValueId(i), applied}, {average});
+  }
+}
+
+void read_averages(ModelGraphs& model) {
+  const auto named = [&](std::string_view name) {
+    return std::ranges::find(model.graphs, name, &Graph::name);
+  };
+  const auto train = named("train"), evaluate = named("evaluate");
+  if (train == model.graphs.end() || evaluate == model.graphs.end()) return;
+  for (Value& value : evaluate->values) {
+    if (value.role != ValueRole::parameter) continue;
+    const std::string average = name_of_average(value.name);
+    if (!train->find(average)) continue;
+    value.name = average;
+    value.role = ValueRole::average;
   }
 }
 

@@ -19,6 +19,10 @@ void add_update(Builder& builder, const OptimizerSpec& spec, std::int64_t nomina
 /// of w.
 void add_averages(Builder& builder, double decay);
 
+/// Where "train" keeps moving averages of parameters, "evaluate" reads them in the place of these:
+/// what is judged is what is saved as the model.
+void read_averages(ModelGraphs& model);
+
 /// The graph "init": every persistent value of `graphs` gets its start.
 Graph init_graph(std::span<const Graph> graphs);
 

@@ -64,7 +64,8 @@ void TensorboardLog::step(const train::StepMetrics& metrics) {
   if (metrics.exposed_communication_s)
     scalars.push_back({"perf/comm_exposed_ms", *metrics.exposed_communication_s * ms});
   if (metrics.evaluation) {
-    scalars.push_back({"val/loss", metrics.evaluation->loss});
+    scalars.push_back({metrics.evaluation->is_of_averages ? "val/loss_of_averages" : "val/loss",
+                       metrics.evaluation->loss});
     if (metrics.evaluation->accuracy)
       scalars.push_back({"val/accuracy", *metrics.evaluation->accuracy});
   }

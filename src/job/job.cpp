@@ -14,6 +14,7 @@
 #include "config/infeasible_text.h"
 #include "config/rules.h"
 #include "data/token_sets.h"
+#include "graph/update.h"
 #include "job/cuda_run.h"
 #include "job/kernel_table.h"
 #include "job/nearest_grids.h"
@@ -140,6 +141,7 @@ Job plan_job(config::Config config, Graphs graphs, std::optional<std::int64_t> r
                             graphs != Graphs::of_run || job.config.sample.tokens > 0
                                 ? model::Writes::samples
                                 : model::Writes::nothing);
+  if (graphs == Graphs::of_run) graph::read_averages(job.graphs);
   if (graphs == Graphs::generation) keep_graphs(job.graphs, {"prefill", "decode", "denoise"});
   if (graphs == Graphs::evaluation) keep_graphs(job.graphs, {"evaluate", "bound"});
   auto [model, plan] =

@@ -120,7 +120,7 @@ class Derivation {
   /// that other state learns from has none.
   const ParameterLayout* layout_of(const Value& value) const {
     const Value* parameter = nullptr;
-    if (value.role == ValueRole::parameter || value.role == ValueRole::received) parameter = &value;
+    if (graph::is_weight(value) || value.role == ValueRole::received) parameter = &value;
     if (value.role == ValueRole::gradient) parameter = &graph_.value(value.gradient_of.value());
     if (parameter == nullptr) return nullptr;
     const auto place = layout_.parameters.find(parameter->name);

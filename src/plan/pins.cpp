@@ -12,7 +12,7 @@ namespace {
 using graph::Value;
 using graph::ValueRole;
 
-bool is_weight(const Value& value) {
+bool may_be_pinned(const Value& value) {
   return value.role == ValueRole::parameter ||
          (value.role == ValueRole::received && (value.init || value.gradient_of));
 }
@@ -53,7 +53,7 @@ std::variant<op::Sharding, BadPin> sharding_of(const Pin& pin, const Value& weig
 }
 
 bool is_of(const Pin& pin, const Value& weight) {
-  return is_weight(weight) && matches(pin.pattern, weight.name);
+  return may_be_pinned(weight) && matches(pin.pattern, weight.name);
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ std::vector<Problem> unused_pins(const graph::Graph& train, std::span<const Pin>
     if (std::ranges::find(used, pin) != used.end()) continue;
     BadPin bad{BadPin::Why::unused, pin.pattern, to_string(pin.dims), {}};
     for (const Value& weight : train.values)
-      if (is_weight(weight)) bad.names.push_back(weight.name);
+      if (may_be_pinned(weight)) bad.names.push_back(weight.name);
     problems.emplace_back(std::move(bad));
   }
   return problems;
@@ -86,7 +86,7 @@ bool treat_layers_alike(const graph::Graph& train, std::span<const Pin> pins) {
     if (node.phase != graph::Phase::forward) continue;
     for (const graph::ValueId id : node.reads) {
       const Value& weight = train.value(id);
-      if (!is_weight(weight) || is_seen[id.index()]) continue;
+      if (!may_be_pinned(weight) || is_seen[id.index()]) continue;
       is_seen[id.index()] = true;
       if (!node.layer) continue;
       std::vector<bool>& is_meant = by_layer[*node.layer].emplace_back();

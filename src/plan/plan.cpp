@@ -1,7 +1,9 @@
 #include "plan/plan.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <string>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -44,13 +46,28 @@ const GraphShardings& Plan::of(std::string_view graph, MeshId mesh) const {
   return *place;
 }
 
+namespace {
+
+/// The average of a parameter lies as that does, at rest and where it is used.
+void add_averages(Layout& layout, const graph::Graph& train) {
+  std::map<std::string, ParameterLayout> averages;
+  for (const auto& [name, parameter] : layout.parameters)
+    if (const std::string average = graph::name_of_average(name); train.find(average))
+      averages.emplace(average, parameter);
+  layout.parameters.merge(averages);
+}
+
+}  // namespace
+
 std::variant<Layout, Infeasible> make_layout(const graph::ModelGraphs& model, const PlanSpec& spec,
                                              const Mesh& mesh) {
   const graph::Graph& train = leading_graph(model);
   auto pinned = pinned_shardings(train, mesh, spec.pins);
   if (auto* infeasible = std::get_if<Infeasible>(&pinned)) return std::move(*infeasible);
-  return axonn(train, mesh,
-               {spec.shard_sequence, spec.shard_states, std::get<0>(std::move(pinned))});
+  auto made =
+      axonn(train, mesh, {spec.shard_sequence, spec.shard_states, std::get<0>(std::move(pinned))});
+  if (auto* layout = std::get_if<Layout>(&made)) add_averages(*layout, train);
+  return made;
 }
 
 namespace {

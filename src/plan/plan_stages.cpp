@@ -93,7 +93,7 @@ std::optional<Infeasible> padded_table(const Cut& cut, const std::vector<Grid>& 
   for (const Edge& edge : cut.edges) {
     const graph::Graph& sender = cut.model.at(edge.graph, edge.from);
     const graph::Value& value = sender.value(*sender.find(edge.value));
-    if (value.role != graph::ValueRole::parameter) continue;
+    if (!graph::is_weight(value)) continue;
     for (const Grid& grid : grids)
       if (const std::int64_t ranks = grid.x * grid.y * grid.z, rows = value.shape[0];
           (rows + ranks - 1) / ranks * (ranks - 1) >= rows)

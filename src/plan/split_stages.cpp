@@ -179,11 +179,12 @@ class Splitter {
     const Value& value = source_.value(id);
     const std::size_t mesh = mesh_of(stage);
     if (value.role == ValueRole::gradient) return whole_gradient(value, mesh);
-    require(
-        value.role != ValueRole::average || phase == Phase::update || home_.at(value.name) == mesh,
-        "state that is no weight is read by its own mesh");
-    std::optional<std::size_t> maker;  // of a parameter, the first stage of its home
-    if (value.role == ValueRole::parameter) maker = home_.at(value.name);
+    std::optional<std::size_t> maker;  // of a weight, the first stage of its home
+    const bool is_weight = graph::is_weight(value) && phase != Phase::update;
+    require(is_weight || value.role != ValueRole::average || phase == Phase::update ||
+                home_.at(value.name) == mesh,
+            "state that is no weight is read by its own mesh");
+    if (value.role == ValueRole::parameter || is_weight) maker = home_.at(value.name);
     if (value.role == ValueRole::activation) maker = made_by_.at(id);
     if (!maker || mesh_of(*maker) == mesh) return own(value, mesh);
     return receive(value, value.name, *maker, stage, phase);
@@ -199,7 +200,7 @@ class Splitter {
                                MeshId(mesh_of(from)),
                                MeshId(mesh_of(to)),
                                phase,
-                               value.role == ValueRole::parameter,
+                               graph::is_weight(value),
                                value.shape,
                                value.element,
                                {},

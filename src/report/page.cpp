@@ -81,6 +81,8 @@ std::vector<Figure> figures(const Run& run) {
   list[1] = {"Best validation loss", "", ""};
   if (const auto point = best(m.val_loss))
     list[1] = {list[1].name, format("{:.4f}", point->y), at_step(point->x)};
+  if (m.val_is_of_averages && !m.val_loss.empty())
+    list[1].remark += ", of the averages of the weights";
   if (m.val_loss_of_all)
     list[1].remark += format("; {:.4f} of the whole split {}", m.val_loss_of_all->y,
                              at_step(m.val_loss_of_all->x));

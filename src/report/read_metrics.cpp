@@ -89,6 +89,11 @@ void add_line(Metrics& metrics, const Json& line, std::int64_t step) {
       ++metrics.not_finite;
   }
   compare_evaluation(metrics, line, x);
+  if (line.find("val_loss") != nullptr) {
+    const Json* weights = line.find("val_weights");
+    metrics.val_is_of_averages = weights != nullptr && weights->kind() == Json::Kind::string &&
+                                 weights->as_string() == "averages";
+  }
   add_rate(metrics, line, x);
   const Json* sample = line.find("sample");
   if (sample != nullptr && sample->kind() == Json::Kind::string)

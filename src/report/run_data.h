@@ -24,6 +24,7 @@ struct Metrics {
   /// The last evaluation of more batches than the others take: its loss of all of them. Its point
   /// of val_loss is of the batches that every evaluation takes.
   std::optional<Point> val_loss_of_all;
+  bool val_is_of_averages = false;  // of the weights over the steps, in the last evaluation
   std::string unit;  // what is counted, in the plural: "tokens"; empty: no line tells
   /// How many items were read up to a step: where their number a step changes, and at the last
   /// step; straight between. Steps that no line tells of are taken to be like the next one. Empty:

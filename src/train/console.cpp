@@ -114,8 +114,9 @@ void Console::show_evaluation(const StepMetrics& metrics) {
     best_val_loss_ = evaluation.compared_loss;
     best_step_ = metrics.step;
   }
-  const std::string loss = format("val loss {:.4f}{}", evaluation.loss,
-                                  evaluation.is_larger() ? " of the whole split" : "");
+  const std::string loss = format("val loss {:.4f}{}{}", evaluation.loss,
+                                  evaluation.is_larger() ? " of the whole split" : "",
+                                  evaluation.is_of_averages ? " with averages" : "");
   std::vector<Cell> cells = {
       {format("eval {:>{}}/{}", metrics.step, step_width_, spec_.steps), 3},
       {is_best ? styled(Style::green, loss) : loss, 2},

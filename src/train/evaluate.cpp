@@ -35,6 +35,17 @@ bool counts_correct(const program::Program& evaluate) {
   return std::ranges::any_of(evaluate.instructions, writes_it);
 }
 
+/// True if the program reads moving averages in the place of weights.
+bool reads_averages(const program::Program& evaluate) {
+  return std::ranges::any_of(evaluate.instructions, [&](const program::Instruction& instruction) {
+    return std::ranges::any_of(program::accesses(instruction), [&](const program::Access& access) {
+      const program::Buffer& buffer = evaluate.buffer(access.slice.buffer);
+      return buffer.role == program::BufferRole::average &&
+             !program::averaged_name(buffer.name).empty();
+    });
+  });
+}
+
 }  // namespace
 
 std::optional<Evaluation> evaluate(run::Executor& executor, const data::Source& source,
@@ -69,6 +80,7 @@ std::optional<Evaluation> evaluate(run::Executor& executor, const data::Source& 
   const auto per_item = [&](double sum) { return sum / static_cast<double>(items); };
   Evaluation evaluation{per_item(loss_sum), items, elapsed.count(),
                         compared_sum / static_cast<double>(compared_items), compared_items};
+  evaluation.is_of_averages = reads_averages(program);
   if (counts_correct(program)) evaluation.accuracy = per_item(static_cast<double>(correct));
   return evaluation;
 }

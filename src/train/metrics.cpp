@@ -30,6 +30,7 @@ Json to_json(const StepMetrics& metrics) {
     line.set("val_loss", metrics.evaluation->loss);
     if (metrics.evaluation->is_larger())
       line.set("val_loss_compared", metrics.evaluation->compared_loss);
+    if (metrics.evaluation->is_of_averages) line.set("val_weights", "averages");
     if (metrics.evaluation->accuracy) line.set("val_accuracy", *metrics.evaluation->accuracy);
   }
   line.set("lr", metrics.lr)

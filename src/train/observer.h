@@ -74,6 +74,7 @@ struct Evaluation {
   double compared_loss = loss;
   std::int64_t compared_items = items;
   std::optional<double> accuracy = {};  // the part of them that was right, where it is counted
+  bool is_of_averages = false;          // of the weights over the steps, as the final weights are
 
   /// True where this evaluation took more than the others of the run.
   bool is_larger() const { return compared_items < items; }

@@ -59,8 +59,9 @@ std::string EndSummary::figures(int columns, bool is_unicode, const Rows& more) 
       {"training loss", format("{:.4f}", result_.loss)}};
   if (result_.last_evaluation)
     entries.push_back({"validation loss",
-                       format("{:.4f}{}, best {:.4f} at step {}", result_.last_evaluation->loss,
+                       format("{:.4f}{}{}, best {:.4f} at step {}", result_.last_evaluation->loss,
                               result_.last_evaluation->is_larger() ? " of the whole split" : "",
+                              result_.last_evaluation->is_of_averages ? " with averages" : "",
                               result_.best_val_loss, format_grouped(result_.best_step))});
   if (result_.last_evaluation && result_.last_evaluation->accuracy)
     entries.push_back(

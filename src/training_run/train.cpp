@@ -53,6 +53,7 @@
 #include "training_run/predicted_run.h"
 #include "training_run/startup.h"
 #include "training_run/train_rank.h"
+#include "training_run/warning_of_averages.h"
 
 namespace fourfold::training_run {
 namespace {
@@ -216,6 +217,7 @@ void show_start(const TrainArguments& arguments, const Prepared& run, const rund
   if (!run.grid.empty()) log.info("grid: " + run.grid + "\n");
   for (const std::string& warning : run.source->warnings()) log.warn(warning);
   for (const std::string& warning : run.kernels.warnings) log.warn(warning);
+  if (const auto warning = warning_of_averages(run.job.config)) log.warn(*warning);
   if (start.point) {
     for (const checkpoint::Refused& refused : start.point->refused)
       log.warn(format("a newer checkpoint is damaged and passed over: {}", refused.why));

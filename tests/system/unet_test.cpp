@@ -45,12 +45,36 @@ TEST_F(UnetRuns, goes_on_from_a_checkpoint_on_its_own_grid_and_on_another) {
 TEST_F(UnetRuns, its_final_weights_are_averages) {
   ASSERT_EQ(train("a").code, 0);
   ASSERT_EQ(train("plain", {"diffusion.average_decay=0"}).code, 0);
-  EXPECT_EQ(last_loss("a"), last_loss("plain")) << "averages change nothing of the training";
+  const Json averaged = last_metrics("a"), alone = last_metrics("plain");
+  EXPECT_EQ(averaged.find("loss")->as_double(), alone.find("loss")->as_double())
+      << "averages change nothing of the training";
   EXPECT_FALSE(weights("a") == weights("plain"));
   const auto model = checkpoint::open_model_file(path("a/model.safetensors"));
   const auto plain = checkpoint::open_model_file(path("plain/model.safetensors"));
   EXPECT_EQ(model->tensors().size(), plain->tensors().size());
   EXPECT_EQ(model->find("average/out.weight"), nullptr);
+}
+
+/// Averages that keep all of themselves are the start, and so is a model that learns nothing.
+TEST_F(UnetRuns, is_judged_by_the_averages_that_it_saves) {
+  const Outcome kept = train("kept", {"diffusion.average_decay=0.99999999999999"});
+  ASSERT_EQ(kept.code, 0) << kept.text;
+  ASSERT_EQ(train("start", {"diffusion.average_decay=0", "optimizer.lr=1e-300"}).code, 0);
+  ASSERT_EQ(train("plain", {"diffusion.average_decay=0"}).code, 0);
+  EXPECT_NEAR(last_loss("kept"), last_loss("start"), 1e-10 * last_loss("start"));
+  EXPECT_GT(std::abs(last_loss("plain") - last_loss("start")), 1e-3);
+  const Json line = last_metrics("kept");
+  ASSERT_NE(line.find("val_weights"), nullptr);
+  EXPECT_EQ(line.find("val_weights")->as_string(), "averages");
+  const Json plain = last_metrics("plain");
+  EXPECT_EQ(plain.find("val_weights"), nullptr);
+  EXPECT_NE(kept.output.find(" with averages"), std::string::npos) << kept.output;
+  EXPECT_NE(kept.output.find("leaves 100.0% of the untrained weights in the averages, which are "
+                             "judged and saved; set it to 0.8254 or less, or train for "),
+            std::string::npos)
+      << kept.output;
+  EXPECT_EQ(train("short", {"diffusion.average_decay=0.8254"}).output.find("untrained"),
+            std::string::npos);
 }
 
 TEST_F(UnetRuns, its_programs_have_no_faults_on_grids_and_read_back) {
