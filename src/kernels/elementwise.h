@@ -53,9 +53,11 @@ FOURFOLD_CUDA T element(Math, const op::Relu&, T x) {
   return x < 0 ? T{0} : x;
 }
 
+/// NaN passes no gradient on as if it were above or below.
 template <class Math, class T>
 FOURFOLD_CUDA T element(Math, const op::ReluGradient&, T y, T y_grad) {
-  return y > 0 ? y_grad : T{0};
+  const T otherwise = y <= 0 ? T{0} : y;
+  return y > 0 ? y_grad : otherwise;
 }
 
 /// The storing rounds.

@@ -118,4 +118,10 @@ FOURFOLD_CUDA bool is_larger(T x, T largest) {
   return x > largest || x != x;
 }
 
+/// What the largest element of a window gets of a gradient; NaN passes none on.
+template <class T>
+FOURFOLD_CUDA T given_to_largest(T largest, T y_grad) {
+  return largest == largest ? y_grad : largest;
+}
+
 }  // namespace fourfold::kernels

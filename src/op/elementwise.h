@@ -97,7 +97,7 @@ struct Relu {
   FOURFOLD_ELEMENTWISE_ROW(Relu, "relu");
 };
 
-/// x_grad = y_grad where y > 0, else 0. It reads y, so that x need not be kept.
+/// x_grad = y_grad where y > 0, else 0; NaN where y is NaN. It reads y, so that x need not be kept.
 struct ReluGradient {
   static constexpr Elementwise<2> rule{
       .operands = {{"y"}, {"y_grad"}, {"x_grad", Role::write, Element::compute, 1}},

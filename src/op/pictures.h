@@ -46,8 +46,8 @@ struct MaxPool {
 };
 
 /// x_grad from x and y_grad: each element of y_grad goes to the first of the largest elements of
-/// its window, in the order of rows and then of columns (to the last NaN where there is one), as in
-/// PyTorch. What windows that overlap give to one element is added in the order of the windows.
+/// its window, in the order of rows and then of columns, as in PyTorch. Where there is a NaN, the
+/// last one gets NaN. What windows that overlap give to one element is added in their order.
 struct MaxPoolGradient {
   std::int64_t size = 2, stride = 2;
   FOURFOLD_OP_ROW(MaxPoolGradient, "max_pool_gradient", size, stride);

@@ -195,5 +195,11 @@ TEST(Examples, every_gradient_equals_central_differences) {
   EXPECT_GE(rows, 8U);
 }
 
+TEST(Examples, hide_no_nan) {
+  for (const Case& sample : example_cases())
+    for (const Backend& backend : {exact, Backend{"vector", DType::f64}, {"vector", DType::f32}})
+      expect_no_hidden_nan(sample, backend);
+}
+
 }  // namespace
 }  // namespace fourfold::numerics

@@ -296,6 +296,57 @@ void expect_within_bound(const Case& sample, const Backend& backend) {
   }
 }
 
+namespace {
+
+/// True where a NaN is told in another way: the update is not applied; the terms of a sum read the
+/// logits too; counts are kept as real numbers, which no arithmetic makes NaN; a hash has no NaN.
+bool tells_of_nan_elsewhere(const op::Op& op) {
+  return op::work_class(op) == op::WorkClass::optimizer ||
+         std::holds_alternative<op::LogitMax>(op) ||
+         std::holds_alternative<op::DrawTimesByLoss>(op) ||
+         std::holds_alternative<op::KeepLosses>(op) || std::holds_alternative<op::Digest>(op);
+}
+
+bool has_nan(const Result& result) {
+  return std::ranges::any_of(result.values, [](const Array& array) {
+    return std::ranges::any_of(array.data, [](double value) { return std::isnan(value); });
+  });
+}
+
+}  // namespace
+
+void expect_no_hidden_nan(const Case& sample, const Backend& backend) {
+  if (tells_of_nan_elsewhere(sample.op)) return;
+  constexpr std::size_t most_places = 8;
+  const op::Operands operands = op::operands(sample.op);
+  Case moved = sample;
+  const auto run = [&] { return apply(moved.op, backend, moved.reads, moved.updates); };
+  const Result whole = run();
+  if (has_nan(whole)) return;
+  std::size_t update = 0;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const bool is_read = i < sample.reads.size();
+    if (!is_read && operands[i].role != op::Role::update) continue;
+    Array& array = is_read ? moved.reads[i] : moved.updates[update++];
+    if (!is_real(operands[i].element)) continue;
+    const std::size_t step = std::max<std::size_t>(1, array.data.size() / most_places);
+    for (std::size_t place = 0; place < array.data.size(); place += step) {
+      const double original = std::exchange(array.data[place], std::nan(""));
+      if (!has_nan(run())) {
+        bool matters = false;
+        for (const double other : {-original, original + 0.5, original - 0.5}) {
+          array.data[place] = other;
+          matters = matters || run().bytes != whole.bytes;
+        }
+        EXPECT_FALSE(matters) << sample.name << " " << op::name(sample.op) << ", "
+                              << to_string(backend) << ": NaN in " << operands[i].name << "["
+                              << place << "] shows nowhere";
+      }
+      array.data[place] = original;
+    }
+  }
+}
+
 Result of_pieces(const Case& sample, const Backend& backend) {
   const op::Operands all = op::operands(sample.op);
   Arrays held = sample.reads;

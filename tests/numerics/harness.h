@@ -88,6 +88,10 @@ inline void PrintTo(const Case& sample, std::ostream* out) {
 /// in f32 and f64 (Higham 2002, section 3.1, with the square root of the probabilistic bound).
 void expect_within_bound(const Case& sample, const Backend& backend);
 
+/// Where an output depends on a real number that the op reads, NaN in place of that number is NaN
+/// in an output: no mask, maximum or bound takes a broken number for a fine one.
+void expect_no_hidden_nan(const Case& sample, const Backend& backend);
+
 /// The outputs of a chain or list, its pieces run one after another on the backend.
 Result of_pieces(const Case& sample, const Backend& backend);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/format.h"
 #include "numerics/harness.h"
@@ -98,8 +99,9 @@ TEST(MaxPool, takes_the_last_nan_and_else_the_first_of_equal_elements) {
     EXPECT_TRUE(std::isnan(y[0]));
     EXPECT_EQ(y[1], 3);
     EXPECT_EQ(y[2], -1);
-    EXPECT_EQ(apply(op::MaxPoolGradient{}, backend, {x, y_grad}).values[0].data,
-              (std::vector<double>{0, 2, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0}));
+    std::vector<double> x_grad = apply(op::MaxPoolGradient{}, backend, {x, y_grad}).values[0].data;
+    EXPECT_TRUE(std::isnan(std::exchange(x_grad[6], 0)));
+    EXPECT_EQ(x_grad, (std::vector<double>{0, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
   }
 }
 

@@ -82,7 +82,7 @@ void max_pool_gradient(const T* x_BHWC, const T* y_grad_BPQC, const PoolSizes& s
   using Tap = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
   add_windows(sizes, threads, x_grad_BHWC,
               [&](std::int64_t y, std::int64_t count, const auto& element_of) {
-                T largest[channels_at_once];
+                T largest[channels_at_once], given[channels_at_once];
                 Tap at[channels_at_once] = {};
                 std::copy_n(x_BHWC + element_of(0), count, largest);
                 for (std::int64_t tap = 1; tap < sizes.taps(); ++tap) {
@@ -94,11 +94,14 @@ void max_pool_gradient(const T* x_BHWC, const T* y_grad_BPQC, const PoolSizes& s
                     at[c] = is_new ? static_cast<Tap>(tap) : at[c];
                   }
                 }
+#pragma omp simd
+                for (std::int64_t c = 0; c < count; ++c)
+                  given[c] = given_to_largest(largest[c], y_grad_BPQC[y + c]);
                 for (std::int64_t tap = 0; tap < sizes.taps(); ++tap) {
                   T* to = x_grad_BHWC + element_of(tap);
 #pragma omp simd
                   for (std::int64_t c = 0; c < count; ++c)
-                    to[c] += at[c] == static_cast<Tap>(tap) ? y_grad_BPQC[y + c] : T{0};
+                    to[c] += at[c] == static_cast<Tap>(tap) ? given[c] : T{0};
                 }
               });
 }

@@ -94,7 +94,9 @@ __global__ void max_pool_gradient(const T* x_BHWC, const T* y_grad_BPQC, PoolSiz
     const float sum =
         sum_over_windows(sizes, x, [&](std::int64_t row, std::int64_t column, std::int64_t y) {
           const Largest largest = largest_of(x_BHWC, sizes, x.sample, row, column, x.channel);
-          return largest.element == index ? to_float(y_grad_BPQC[y]) : 0.F;
+          return largest.element == index
+                     ? given_to_largest(largest.value, to_float(y_grad_BPQC[y]))
+                     : 0.F;
         });
     x_grad_BHWC[index] = from_float<T>(sum);
   });

@@ -97,8 +97,9 @@ Run prepare_row(const op::MaxPoolGradient& op, const Problem& problem) {
       const T* y_grad = operands[1].as<T>();
       const auto share = [&](std::int64_t b, std::int64_t p, std::int64_t q, std::int64_t c,
                              std::int64_t element) {
-        return largest_of(x, sizes, b, p, q, c) == element ? element_of(y_grad, sizes, b, p, q, c)
-                                                           : Sum<T>{0};
+        if (largest_of(x, sizes, b, p, q, c) != element) return Sum<T>{0};
+        return given_to_largest(static_cast<Sum<T>>(x[element]),
+                                element_of(y_grad, sizes, b, p, q, c));
       };
       add_shares(sizes, share, operands[2].as<T>());
     };

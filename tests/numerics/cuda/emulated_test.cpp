@@ -117,6 +117,11 @@ TEST_P(CudaEmulated, a_chain_that_adds_in_its_own_order_is_as_near_its_pieces_as
   EXPECT_LE(difference_from_pieces(sample, cuda(DType::bf16)), 1);
 }
 
+TEST(CudaEmulatedExamples, hide_no_nan) {
+  cuda_emulation::set_order(Order::forward);
+  for (const Case& sample : example_cases()) expect_no_hidden_nan(sample, cuda(DType::f32));
+}
+
 TEST(CudaEmulatedState, initial_values_have_the_bits_of_the_reference) {
   // Enough for several threads, a window of a tensor among them.
   const op::TensorWindow window{{300, 200}, {120, 100}};
