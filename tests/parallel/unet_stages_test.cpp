@@ -19,10 +19,11 @@ struct Case {
   Schedule schedule = Schedule::one_f_one_b;
   std::string delay = "none";
   bool is_beside = true, is_conditional = true;
+  std::int64_t y = 1;  // ranks that share a stage
 
   std::string text() const {
-    return format("{} stages of {}, {} a mesh, {} micro-batches, delay {}{}{}", stages,
-                  to_string(schedule), laps, micros, delay,
+    return format("{} stages of {}, {} a mesh, {} micro-batches, delay {}, y {}{}{}", stages,
+                  to_string(schedule), laps, micros, delay, y,
                   is_beside ? "" : ", nothing beside computation",
                   is_conditional ? ", of classes" : "");
   }
@@ -54,7 +55,7 @@ std::string wrong_with(const Case& its, bool in_full) {
   plan::PlanSpec spec = setup.plan;
   spec.global_batch_size = its.micros;
   spec.micro_batch_size = 1;
-  spec.grid = {.data = 1};
+  spec.grid = {.y = its.y, .data = 1};
   spec.overlap.send_recv = its.is_beside;
   spec.pipeline = {.stages = its.stages,
                    .stages_per_mesh = its.laps,
@@ -75,6 +76,7 @@ std::string wrong_with(const Case& its, bool in_full) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
+  std::mt19937 random(5);
   struct Way {
     Schedule schedule;
     std::int64_t laps;
@@ -88,7 +90,8 @@ std::vector<Case> all_cases() {
         for (const std::string delay : {"none", "auto", "1", "3"})
           for (const bool is_beside : {true, false})
             for (const bool is_conditional : {true, false})
-              cases.push_back({stages, laps, micros, schedule, delay, is_beside, is_conditional});
+              cases.push_back({stages, laps, micros, schedule, delay, is_beside, is_conditional,
+                               random() % 2 == 0 ? 1 : 2});
   return cases;
 }
 
@@ -104,6 +107,7 @@ TEST(UnetStages, come_to_their_end_whatever_the_schedule) {
     cases.push_back({4, 1, 8, Schedule::eager_one_f_one_b, "1"});
     cases.push_back({3, 1, 4, Schedule::eager_one_f_one_b, "none", false});
     cases.push_back({8, 2, 8, Schedule::interleaved});
+    cases.push_back({6, 3, 4, Schedule::interleaved, "none", true, true, 2});
   }
   std::vector<std::string> wrong(cases.size());
   for_each_on_all_cores(cases.size(),
