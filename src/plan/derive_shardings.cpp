@@ -74,7 +74,7 @@ class Derivation {
     } else if (value.role == ValueRole::received) {
       // A parameter that another mesh sends arrives whole; what is computed lies as if it were fed.
       if (const auto keep = layout_.activations.find(value.name); keep != layout_.activations.end())
-        sharding = changed(samples(value.shape), keep->second, value.shape);
+        sharding = changed(received(value.shape), keep->second, value.shape);
       else if (const ParameterLayout* layout = layout_of_padded(value))
         sharding = layout->rest;
     } else if (value.role == ValueRole::step) {
@@ -104,6 +104,16 @@ class Derivation {
     sharding.dims.resize(shape.rank());
     if (!graph_.feeds_are_whole) sharding.dims[0] = cuts_by(mesh_, layout_.samples);
     return normal(std::move(sharding));
+  }
+
+  /// A computed tensor from another mesh lies as if it were fed, where its first dim can be that of
+  /// samples, which ranks divide evenly. A table, as the noise of ten times, is whole on all ranks.
+  Sharding received(const Shape& shape) const {
+    Sharding sharding = samples(shape);
+    if (sharding.dims.empty()) return sharding;
+    std::int64_t ranks = 1;
+    for (const op::Cut& cut : sharding.dims[0]) ranks *= mesh_.axes[cut.axis.index()].size;
+    return shape[0] % ranks == 0 ? sharding : Sharding{};
   }
 
   /// A field of the step block is the same on all ranks, or each rank has a term of the sum.

@@ -2,8 +2,11 @@
 // the schedule, their ranks come to the end of a step, and compute what one rank does.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/format.h"
@@ -135,6 +138,93 @@ TEST(UnetStages, that_feed_far_ones_train_as_one_rank) {
   setup.plan.overlap.send_recv = false;
   expect_equal_to_serial(setup, {deep(5, layers)}, "U-Net, 5 stages, nothing beside",
                          {Schedule::one_f_one_b});
+}
+
+/// A pipeline that a seed says: how its stages lie, in which order they work, and the model.
+struct Drawn {
+  Case its;
+  Pipeline pipeline;
+  std::optional<std::int64_t> delay;
+};
+
+Drawn draw(std::uint64_t seed, std::int64_t layers) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&]<class T>(const std::vector<T>& list) {
+    return list[random() % list.size()];
+  };
+  Drawn drawn;
+  Case& its = drawn.its;
+  its.schedule = pick(std::vector{Schedule::gpipe, Schedule::one_f_one_b,
+                                  Schedule::eager_one_f_one_b, Schedule::interleaved});
+  const std::int64_t most = std::min<std::int64_t>(layers, 10);
+  its.laps = its.schedule != Schedule::interleaved ? 1 : random() % 3 == 0 ? 3 : 2;
+  const std::int64_t meshes =
+      2 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most / its.laps - 1));
+  its.stages = meshes * its.laps;
+  its.micros = pick(std::vector<std::int64_t>{2, 3, 4, 5, 8, 12});
+  if (its.laps > 1) its.micros = meshes * pick(std::vector<std::int64_t>{1, 2});
+  its.is_beside = random() % 3 != 0;
+  its.is_conditional = random() % 2 == 0;
+  if (random() % 2 == 0) drawn.delay = pick(std::vector<std::int64_t>{0, 1, 2, 3});
+  its.delay = drawn.delay ? format("{}", *drawn.delay) : "none";
+  drawn.pipeline = deep(its.stages, layers);
+  drawn.pipeline.stages_per_mesh = its.laps;
+  drawn.pipeline.grids.clear();
+  for (std::int64_t mesh = 0, ranks = 0; mesh < meshes; ++mesh) {
+    const bool has_room = ranks + 2 + meshes - mesh - 1 <= 10;
+    drawn.pipeline.grids.push_back(pick(has_room ? std::vector<plan::Grid>{{.data = 1},
+                                                                           {.data = 1},
+                                                                           {.data = 2},
+                                                                           {.x = 2, .data = 1},
+                                                                           {.y = 2, .data = 1},
+                                                                           {.z = 2, .data = 1}}
+                                                 : std::vector<plan::Grid>{{.data = 1}}));
+    const plan::Grid& grid = drawn.pipeline.grids.back();
+    ranks += grid.x * grid.y * grid.z * grid.data.value();
+  }
+  return drawn;
+}
+
+/// Two samples of a micro-batch, on any grid. Its serial run has the same ones.
+RunSetup setup_of(bool is_conditional, std::int64_t micros, const plan::Grid& first) {
+  RunSetup setup = model_of(is_conditional);
+  setup.plan.global_batch_size = 2 * micros;
+  setup.plan.micro_batch_size = 2 / (first.z * first.data.value());
+  return setup;
+}
+
+TEST(UnetStages, drawn_from_seeds_train_as_one_rank) {
+  const std::int64_t layers =
+      model::build(model_of(true).model(), {1, 1, 12}, model_of(true).optimizer).num_layers;
+  std::map<std::pair<bool, std::int64_t>, TrainingOutcome> serial;
+  Worst worst;
+  const std::uint64_t last = is_long_run() ? 400 : 4;
+  for (std::uint64_t seed = 1; seed <= last; ++seed) {
+    const auto [its, pipeline, delay] = draw(seed, layers);
+    SCOPED_TRACE(format("seed {}: {}: {}", seed, its.text(), name_of(pipeline, its.schedule)));
+    RunSetup setup = setup_of(its.is_conditional, its.micros, pipeline.grids[0]);
+    setup.plan.overlap.send_recv = its.is_beside;
+    const Tensors weights = rough_weights(setup);
+    const std::pair key{its.is_conditional, its.micros};
+    if (!serial.contains(key)) {
+      const RunSetup whole = setup_of(its.is_conditional, its.micros, {.data = 1});
+      serial.emplace(key, run_serial(whole, {.data = 1}, weights));
+    }
+    const program::Job job = compile_stages(setup, pipeline, its.schedule, delay);
+    compare(run_job(setup, job, weights, in_moments), serial.at(key), 1e-10, worst);
+  }
+  print(worst, format("U-Net, pipelines of seeds 1 to {}", last));
+}
+
+TEST(UnetStages, send_the_noise_of_times_whole_where_ranks_do_not_divide_them) {
+  RunSetup setup = model_of(true);
+  setup.unet->diffusion.steps = 10;
+  setup.plan.global_batch_size = 8;
+  setup.plan.micro_batch_size = 4;
+  const std::int64_t layers = model::build(setup.model(), {4, 1, 8}, setup.optimizer).num_layers;
+  Pipeline two = deep(2, layers);
+  two.grids = {{.data = 1}, {.z = 2, .data = 2}};
+  compile_stages(setup, two);
 }
 
 TEST(UnetStages, keep_the_losses_of_times_on_the_stage_that_draws_them) {
