@@ -51,6 +51,7 @@ double element_value(const std::byte* at, DType dtype) {
 struct Written {
   program::Slice slice;
   DType dtype = DType::f32;
+  bool may_be_none = false;  // -infinity says: the maximum of nothing
 };
 
 std::vector<Written> outputs(const Program& program, const program::Instruction& instruction) {
@@ -59,8 +60,8 @@ std::vector<Written> outputs(const Program& program, const program::Instruction&
     const op::Operands operands = op::operands(compute->op);
     for (std::size_t i = 0; i < operands.size(); ++i)
       if (operands[i].role != op::Role::read)
-        list.push_back(
-            {compute->slices[i], op::element_dtype(operands[i].element, compute->dtype)});
+        list.push_back({compute->slices[i], op::element_dtype(operands[i].element, compute->dtype),
+                        std::holds_alternative<op::LogitMax>(compute->op)});
   } else {
     for (const program::Access& access : program::accesses(instruction))
       if (access.role != op::Role::read)
@@ -155,7 +156,8 @@ class Search {
       for (std::int64_t at = 0; at < slice.row_bytes; at += element_bytes) {
         const std::int64_t offset = slice.offset_bytes + row * slice.pitch_bytes + at;
         const double value = element_value(start + offset, written.dtype);
-        if (std::isfinite(value)) continue;
+        if (std::isfinite(value) || (written.may_be_none && std::isinf(value) && value < 0))
+          continue;
         if (!found)
           found = NonFinite{
               {}, {}, field_or_buffer(slice.buffer, offset), offset / element_bytes, value, 0, {}};

@@ -17,7 +17,15 @@ struct Step {
   Handmade made{"train"};
   std::size_t fill, add, norm, control, count;
 
-  Step() {
+  /// With padding alone, its rank looks for the largest of no logits first.
+  explicit Step(bool has_padding_alone = false) {
+    if (has_padding_alone) {
+      const auto logits = made.buffer("logits", DType::f32, {1, 2}, Handmade::Region::transient),
+                 largest = made.floats("largest", 1);
+      const program::Slice row = made.whole(logits);
+      made.compute(op::Fill{1, {1, 2}}, {row});
+      made.compute(op::LogitMax{.first_column = 4, .columns = 4}, {row, made.whole(largest)});
+    }
     const auto step = made.step_block(), result = made.result_block();
     const auto weight = made.buffer("weight", DType::f32, {4}, Handmade::Region::persistent,
                                     Handmade::Role::parameter);
@@ -70,6 +78,20 @@ TEST_F(FindNonFinite, the_first_instruction_that_wrote_one_is_named_with_buffer_
   EXPECT_TRUE(std::isnan(found->value));
   EXPECT_EQ(found->text(), "add (instruction 1) wrote NaN into element 2 of y");
   EXPECT_EQ(updates(), 0);
+}
+
+TEST(FindNonFiniteInPadding, the_largest_of_no_logits_is_no_fault) {
+  Step step(true);
+  const program::Bundle bundle = step.made.bundle();
+  CpuBackend backend;
+  Executor executor(bundle, backend);
+  backend.inject({"train", step.add, 0, 2});
+  const op::StepBlock block{.step = 5, .lr = 0.1};
+  EXPECT_EQ(executor.run("train", block).applied, 0);
+  EXPECT_TRUE(std::isinf(as<float>(executor.bytes("train", "largest"))[0]));
+  const auto found = find_non_finite(executor, "train", block);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->text(), "add (instruction 3) wrote NaN into element 2 of y");
 }
 
 TEST_F(FindNonFinite, a_bad_value_in_the_state_is_named_before_any_instruction) {
