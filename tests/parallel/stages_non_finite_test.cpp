@@ -6,6 +6,7 @@
 
 #include "run/find_non_finite.h"
 #include "support/long_run.h"
+#include "support/planted_nan.h"
 #include "support/stages.h"
 
 namespace fourfold {
@@ -21,21 +22,6 @@ using test::stages::Schedule;
 struct Planted {
   std::size_t rank = 0, instruction = 0;
 };
-
-/// Computations before the update, which make floating-point numbers.
-std::vector<std::size_t> candidates(const program::Program& program) {
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < program.tasks.back().begin; ++i) {
-    const auto* compute = std::get_if<program::Compute>(&program.instructions[i].what);
-    if (compute == nullptr) continue;
-    const op::Operands operands = op::operands(compute->op);
-    const auto first = std::ranges::find_if(
-        operands, [](const op::Operand& operand) { return operand.role != op::Role::read; });
-    const DType dtype = op::element_dtype(first->element, compute->dtype);
-    if (dtype == DType::f32 || dtype == DType::f64) found.push_back(i);
-  }
-  return found;
-}
 
 /// Two steps, the second with the fault. None where it changes nothing; else what all ranks say.
 std::optional<std::string> plant(const RunSetup& setup, const program::Job& job,
@@ -78,7 +64,7 @@ class StagesNonFinite : public testing::Test {
     const program::Job job = compile_stages(setup, pipeline, schedule, weight_delay);
     for (int planted = 0; planted < (is_long_run() ? 6 : 1); ++planted) {
       const std::size_t rank = random_() % job.ranks.size();
-      const auto places = candidates(program::bundle_of(job, Rank(rank)).at("train"));
+      const auto places = test::places_for_a_nan(program::bundle_of(job, Rank(rank)).at("train"));
       const std::size_t instruction = places[random_() % places.size()];
       SCOPED_TRACE(format("rank {}, instruction {}", rank, instruction));
       const auto text = plant(setup, job, {rank, instruction});

@@ -1,7 +1,6 @@
 // Fourfold itself, in which one instruction of one rank writes a NaN in each step of training, for
 // tests of what is said of it then. Which one follows from the number in PLANT; it is told on
 // standard error.
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -14,24 +13,10 @@
 #include "cli/command_line.h"
 #include "job/device.h"
 #include "run/cpu.h"
+#include "support/planted_nan.h"
 
 namespace fourfold {
 namespace {
-
-/// Computations before the update that make floating-point numbers.
-std::vector<std::size_t> candidates(const program::Program& program) {
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < program.tasks.back().begin; ++i) {
-    const auto* compute = std::get_if<program::Compute>(&program.instructions[i].what);
-    if (compute == nullptr) continue;
-    const op::Operands operands = op::operands(compute->op);
-    const auto first = std::ranges::find_if(
-        operands, [](const op::Operand& operand) { return operand.role != op::Role::read; });
-    const DType dtype = op::element_dtype(first->element, compute->dtype);
-    if (dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16) found.push_back(i);
-  }
-  return found;
-}
 
 /// Passes all on, and plants its fault once programs are there.
 class Planting : public run::Backend {
@@ -43,7 +28,7 @@ class Planting : public run::Backend {
     const auto number = std::stoull(std::getenv("PLANT"));
     const auto world = static_cast<std::uint64_t>(train.world);
     if (number % world != train.rank.index()) return;
-    const std::vector<std::size_t> places = candidates(train);
+    const std::vector<std::size_t> places = test::places_for_a_nan(train);
     const std::size_t place = places[number / world % places.size()];
     auto* backend = dynamic_cast<run::CpuBackend*>(inner_.get());
     require(backend != nullptr, "a fault is planted on a CPU");
