@@ -15,12 +15,14 @@
 #include "data/token_sets.h"
 #include "job/config_source.h"
 #include "job/job.h"
+#include "job/prove_meetings.h"
 #include "screen/print.h"
 
 namespace fourfold::cli {
 namespace {
 
-/// Finds what only a plan shows, such as heads that do not divide; needs the data where the
+/// Finds what only a plan shows, such as heads that do not divide, and of a pipeline also what only
+/// its programs show, that its ranks come to the end of a step; needs the data where the
 /// configuration leaves something of the model open to them.
 void check_plan(config::Config config) {
   const std::vector<data::MissingFile> missing = data::missing_files(config.data);
@@ -29,7 +31,18 @@ void check_plan(config::Config config) {
                   path.c_str());
   if (job::needs_data(config) && !missing.empty()) return;
   job::resolve_model(config);
-  job::plan_job(std::move(config));
+  const job::Job planned = job::plan_job(config);
+  if (planned.plan.meshes.size() == 1) return;
+  if (!job::is_proved_soon(planned)) {
+    screen::print(
+        "note: parallel.pipeline: programs of %lld ranks take a while, so it is not proved here "
+        "that "
+        "all come to the end of a step; `fourfold plan` proves it\n",
+        static_cast<long long>(planned.ranks()));
+    return;
+  }
+  job::prove_meetings(job::make_job(std::move(config), job::Graphs::of_run, std::nullopt,
+                                    {.only = "train"}, job::Purpose::look));
 }
 
 }  // namespace

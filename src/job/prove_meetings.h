@@ -11,4 +11,8 @@ namespace fourfold::job {
 /// rank in what it has of its own; a quarter of a second for 64 ranks in stages.
 void prove_meetings(const Job& job);
 
+/// True if a planned job can be compiled and proved within about half a second, where nobody wants
+/// its programs: what `fourfold config check` then does.
+bool is_proved_soon(const Job& planned);
+
 }  // namespace fourfold::job

@@ -127,5 +127,15 @@ TEST_F(ConfigCommands, check_finds_what_only_a_plan_shows) {
              {"note: data.path = no-such-file is not there", "no errors"});
 }
 
+TEST_F(ConfigCommands, check_says_where_it_does_not_prove_that_a_pipeline_ends) {
+  expect_all(run_fourfold("config check configs/paper/gpt-2.6b.yaml"),
+             {"note: parallel.pipeline: programs of 8 ranks", "`fourfold plan` proves it\n"});
+  const Outcome proved = run_fourfold(
+      "config check configs/gpt-tiny.yaml --set parallel.pipeline.stages=2 --set "
+      "train.micro_batch_size=1");
+  EXPECT_EQ(proved.code, 0) << proved.text;
+  EXPECT_EQ(proved.text.find("note: parallel.pipeline"), std::string::npos) << proved.text;
+}
+
 }  // namespace
 }  // namespace fourfold
