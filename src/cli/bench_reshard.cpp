@@ -66,11 +66,19 @@ std::vector<measure::ReshardTask> tasks_of(const ReshardArguments& arguments) {
   return tasks;
 }
 
+/// Slower than all links, and fast enough for the times of a plan to add up.
+constexpr double least_bytes_per_s = 1;
+/// Longer than all latencies, and short enough for that.
+constexpr double most_latency_s = 1e6;
+
 double quantity(const char* option, const std::string& text, Quantity quantity) {
   const auto value = parse_quantity(text, quantity);
-  if (!value || (quantity == Quantity::bytes_per_s && *value == 0))
+  const bool is_rate = quantity == Quantity::bytes_per_s;
+  if (!value || (is_rate ? *value < least_bytes_per_s : *value > most_latency_s))
     throw UserError(ExitCode::bad_config,
-                    format("{} '{}': expected {}", option, text, quantity_in_words(quantity)));
+                    format("{} '{}': expected {}, {}", option, text, quantity_in_words(quantity),
+                           is_rate ? format("at least {} B/s", least_bytes_per_s)
+                                   : format("at most {} s", most_latency_s)));
   return *value;
 }
 

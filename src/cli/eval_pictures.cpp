@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/figure.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "base/units.h"
@@ -93,6 +94,11 @@ void eval_pictures(const EvalArguments& arguments, const rundir::TrainedModel& m
                      format("{} at {} each", counted(pictures, "picture"), counted(times, "time")));
       });
   line.reset();
+  for (std::size_t time = 0; time < bound.by_time.size(); ++time)
+    finite_figure(bound.by_time[time],
+                  format("the bound of {} at time {} by {} of {}", arguments.data, time,
+                         model.origin, arguments.run_dir),
+                  use_other_weights);
   print_bound(arguments, model, bound);
 }
 

@@ -85,7 +85,7 @@ void add_line(Metrics& metrics, const Json& line, std::int64_t step) {
     if (is_share && *value > 1) continue;
     if (std::isfinite(*value))
       (metrics.*column.points).push_back({x, *value});
-    else if (column.points == &Metrics::loss)
+    else if (column.points == &Metrics::loss || column.points == &Metrics::val_loss)
       ++metrics.not_finite;
   }
   compare_evaluation(metrics, line, x);

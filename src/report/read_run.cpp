@@ -182,7 +182,7 @@ void add_metrics(Run& run) {
     run.notes.push_back(format("{}: lines that are torn or hold no metrics, and are left out: {}",
                                rundir::RunFiles::metrics, metrics.unread_lines));
   if (metrics.not_finite > 0)
-    run.notes.push_back(format("{}: steps without a finite loss, which no curve shows: {}",
+    run.notes.push_back(format("{}: losses that are not finite, which no curve shows: {}",
                                rundir::RunFiles::metrics, metrics.not_finite));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -42,7 +43,11 @@ class Simulator {
  public:
   Simulator(const program::Job& job, std::size_t program, const program::Meetings& meetings,
             const machine::Cluster& cluster)
-      : job_(job), program_(program), meetings_(program::view_of(meetings, job)), links_(cluster) {
+      : job_(job),
+        program_(program),
+        meetings_(program::view_of(meetings, job)),
+        machine_(cluster.name),
+        links_(cluster) {
     for (std::size_t i = 0; i < job.classes.size(); ++i)
       tracks_.push_back(make_track(cluster, job.classes[i].programs[program], meetings.classes[i]));
     result_.program = job.classes.at(0).programs[program].name;
@@ -80,17 +85,27 @@ class Simulator {
     for (std::size_t i = 0; i < runners.list.size(); ++i) {
       const std::uint32_t rank = runners.list[i].rank;
       const std::uint32_t of_class = job_.ranks[rank].of_class;
-      for (const Times& times : clocked.times[i])
+      for (const Times& times : clocked.times[i]) {
+        if (!std::isfinite(times.end_s)) fail_not_finite(times.end_s);
         result_.step_s = std::max(result_.step_s, times.end_s);
+      }
       result_.ranks.push_back({rank, of_class, runners.are_all ? 1 : ranks_of_class_[of_class],
                                std::move(clocked.times[i])});
     }
     std::ranges::sort(result_.ranks, {}, &SimulatedRank::rank);
   }
 
+  [[noreturn]] void fail_not_finite(double seconds) const {
+    throw UserError(ExitCode::numeric_stop,
+                    format("a step takes {} s on machine {}, expected a finite time; rates of its "
+                           "file are too low, or latencies too long, to be added up: correct them",
+                           seconds, machine_));
+  }
+
   const program::Job& job_;
   std::size_t program_;
   program::MeetingsView meetings_;
+  std::string machine_;
   Links links_;
   std::vector<Track> tracks_;                 // by class
   std::vector<std::int64_t> ranks_of_class_;  // how many

@@ -52,7 +52,8 @@ class NeverEnds : public UserError {
 /// Ranks lie on devices in their order. Requires a job that verify/ finds no fault in.
 /// Cost: linear in the ranks and their groups, n log n in the instructions that are followed.
 /// Errors: UserError(does_not_fit) where the machine has fewer ranks; UserError(bad_config) where
-/// it has no rate for a product or where the job has no such program; NeverEnds.
+/// it has no rate for a product or where the job has no such program; UserError(numeric_stop)
+/// where its rates give a time that is not finite; NeverEnds.
 Simulation simulate(const program::Job& job, std::string_view program,
                     const machine::Cluster& cluster, Follow follow = Follow::automatic);
 

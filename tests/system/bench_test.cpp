@@ -289,6 +289,12 @@ TEST_F(Bench, meshes_that_do_not_fit_are_refused_with_what_would) {
   EXPECT_TRUE(printed("expected auto, or a number from 1 to 1000")) << text_;
   EXPECT_EQ(run("bench reshard --rate fast"), 2);
   EXPECT_TRUE(printed("--rate 'fast': expected a rate")) << text_;
+  for (const char* wrong :
+       {"--rate '1e-305 B/s'", "--inside '1e-305 B/s'", "--latency '1e300 s'"}) {
+    EXPECT_EQ(run(format("bench reshard {}", wrong)), 2) << wrong;
+    EXPECT_NE(text_.find(wrong[2] == 'l' ? "at most 1000000 s" : "at least 1 B/s"), text_.npos)
+        << text_;
+  }
   EXPECT_EQ(run("bench copy --case 3"), 2);
   EXPECT_TRUE(printed("go with reshard alone")) << text_;
   EXPECT_EQ(run("bench reshard --threads 2"), 2);

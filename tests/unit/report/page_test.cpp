@@ -113,11 +113,11 @@ TEST(ReadMetrics, torn_lines_and_steps_done_twice_are_told_from_the_rest) {
               "{\"loss\":1.0}\n"
               "{\"step\":3,\"loss\":null}\n"
               "{\"step\":2,\"loss\":2.5}\n"  // a run that went on after step 1
-              "{\"step\":3,\"loss\":2.0,\"memory_bytes\":7}\n"
+              "{\"step\":3,\"loss\":2.0,\"val_loss\":null,\"memory_bytes\":7}\n"
               "{\"step\":4,\"loss\":1");
   const Metrics m = read_metrics(folder.file("m"));
   EXPECT_EQ(m.unread_lines, 5);
-  EXPECT_EQ(m.not_finite, 1);
+  EXPECT_EQ(m.not_finite, 2) << "of losses and of losses that validate";
   EXPECT_EQ(m.steps, 3);
   ASSERT_EQ(m.loss.size(), 3U);
   EXPECT_EQ(m.loss[1].y, 2.5);

@@ -1,0 +1,193 @@
+// Figures, pictures and texts that commands show: none is made of weights that are no numbers, and
+// each is what its name says. Through the commands, with models that are trained for some steps.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "data/png.h"
+#include "support/picture_runs.h"
+
+namespace fourfold {
+namespace {
+
+using test::Outcome;
+using test::run_here;
+
+/// Writes `value` over the last number of a file of weights in f32.
+void spoil(const std::string& path, float value) {
+  std::string bytes = read_file(path);
+  std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);
+  write_file_atomic(path, bytes);
+}
+
+class SpoiltUnet : public PictureRuns {
+ protected:
+  SpoiltUnet() : PictureRuns("unet") {}
+  void SetUp() override {
+    FolderTest::SetUp();
+    write_small_unet();
+    const Outcome outcome = train("a", {"precision.compute=fp32", "train.steps=2"});
+    ASSERT_EQ(outcome.code, 0) << outcome.text;
+  }
+};
+
+TEST_F(SpoiltUnet, makes_no_pictures_and_is_not_judged_in_bits) {
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    spoil(path("a/model.safetensors"), value);
+    for (const char* sampler : {"ddim", "ddpm"})
+      for (const char* steps : {"1", "3"}) {
+        const Outcome made = run_here({"generate", path("a"), "-o", path("a.png"), "--samples", "1",
+                                       "--sampler", sampler, "--steps", steps, "--threads", "1"});
+        EXPECT_EQ(made.code, 7) << sampler << " " << steps << "\n" << made.text;
+        EXPECT_NE(made.text.find("picture 1 has values that are no numbers"), std::string::npos)
+            << made.text;
+        EXPECT_FALSE(file_exists(path("a.png")));
+      }
+    for (const char* how : {"--json", "--pictures=16"}) {
+      const Outcome judged =
+          run_here({"eval", path("a"), "--data", path("set"), how, "--threads", "1"});
+      EXPECT_EQ(judged.code, 7) << judged.text;
+      EXPECT_EQ(judged.output, "");
+      EXPECT_NE(judged.text.find("the bound of"), std::string::npos) << judged.text;
+      EXPECT_NE(judged.text.find("expected a finite number"), std::string::npos) << judged.text;
+    }
+  }
+}
+
+/// With a start that is predicted from noise alone, the picture is not the noise.
+TEST_F(SpoiltUnet, a_single_step_begins_at_the_time_of_the_most_noise) {
+  const auto pixels = [&](const char* sampler, const char* steps) {
+    const std::string file = path(format("{}{}.png", sampler, steps));
+    const Outcome made = run_here({"generate", path("a"), "-o", file, "--samples", "1", "--sampler",
+                                   sampler, "--steps", steps, "--seed", "5", "--threads", "1"});
+    EXPECT_EQ(made.code, 0) << made.text;
+    return read_file(file);
+  };
+  // The last of the schedule's times is the only one, where the start is x / signal: nearly all
+  // pixels are as dark or bright as can be. The start noise itself would have few of these.
+  for (const char* sampler : {"ddim", "ddpm"}) {
+    const std::string bytes = pixels(sampler, "1");
+    std::vector<std::uint8_t> values(8 * 8 * 3);
+    ASSERT_FALSE(data::decode_png(std::as_bytes(std::span(bytes)), {8, 8, 3}, values));
+    const auto ends = std::ranges::count_if(values, [](int v) { return v == 0 || v == 255; });
+    EXPECT_GT(ends, std::ssize(values) * 3 / 4) << sampler;
+  }
+}
+
+/// Rates of a machine's file may be of any size; the times that follow may not.
+TEST_F(SpoiltUnet, no_time_that_is_not_finite_is_told_of_a_machine) {
+  const auto simulate = [&](const std::string& rate, const std::string& latency,
+                            const Words& more) {
+    write_file_atomic(path("m.yaml"),
+                      format("title: a machine of a test\ndevices: 2\n"
+                             "device:\n  name: none\n  memory: 1 GiB\n  memory_bandwidth: {0}\n"
+                             "  memory_share: 0.8\n  instruction: 1 us\n"
+                             "  slowdown_beside_communication: 1\n"
+                             "  rates:\n    f32: {{peak: {1}, efficiency: [{{flops: 1 GFLOP, "
+                             "share: 0.5}}]}}\n"
+                             "levels:\n  - {{name: host, units: 2, latency: {2}, link: {0}, port: "
+                             "{0}}}\nnode: host\n",
+                             rate, "1 TFLOP/s", latency));
+    Words words = {"simulate",  config(),      "--set", "precision.compute=fp32",
+                   "--machine", path("m.yaml")};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_here(words);
+  };
+  for (const Words& more : {Words{}, Words{"--format", "json"}, Words{"--sweep", "ranks=1,2"},
+                            Words{"--sweep", "ranks=2", "--format", "json"}}) {
+    const Outcome good = simulate("1 GB/s", "1 us", more);
+    EXPECT_EQ(good.code, 0) << good.text;
+    for (const auto& [rate, latency] :
+         {std::pair("1e-306 B/s", "1 us"), std::pair("1 GB/s", "1e308 s")}) {
+      const bool is_alone = more.empty() || more.front() == "--format";
+      if (is_alone && latency != std::string("1 us")) continue;  // one rank sends nothing
+      const Outcome bad = simulate(rate, latency, more);
+      EXPECT_EQ(bad.code, 7) << rate << latency << bad.output << bad.text;
+      EXPECT_NE(bad.text.find("a step takes inf s on machine m, expected a finite time"),
+                std::string::npos)
+          << bad.text;
+      EXPECT_EQ(bad.output.find("inf"), std::string::npos) << bad.output;
+    }
+  }
+}
+
+class TextFigures : public FolderTest {
+ protected:
+  Outcome train(const std::string& run, const std::string& text, const std::string& tokenizer,
+                const Words& sets = {}) const {
+    write_file_atomic(path(run + ".txt"), text);
+    write_file_atomic(path(run + ".yaml"),
+                      format("model: {{num_layers: 1, num_attention_heads: 2, hidden_size: 16}}\n"
+                             "data: {{format: text, path: {}, tokenizer: {}, seq_length: 16}}\n"
+                             "train: {{steps: 2, global_batch_size: 4}}\n"
+                             "eval: {{interval_steps: 0, batches: 1}}\n"
+                             "run: {{threads: 1, dir: {}}}\n",
+                             path(run + ".txt"), tokenizer, path(run)));
+    Words words = {"train", path(run + ".yaml")};
+    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
+    return run_here(words);
+  }
+  static std::string repeated(const std::string& text, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += text;
+    return all;
+  }
+};
+
+TEST_F(TextFigures, no_loss_of_weights_that_are_no_numbers_is_shown) {
+  ASSERT_EQ(train("a", repeated("The red fox ran.\n", 100), "byte").code, 0);
+  spoil(path("a/model.safetensors"), std::numeric_limits<float>::quiet_NaN());
+  write_file_atomic(path("b.txt"), "The fox");
+  for (const Words& more : {Words{}, Words{"--json"}, Words{"--logits", path("logits")}}) {
+    Words words = {"eval", path("a"), "--text", path("b.txt"), "--threads", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome judged = run_here(words);
+    EXPECT_EQ(judged.code, 7) << judged.text;
+    EXPECT_EQ(judged.output, "");
+    EXPECT_NE(judged.text.find("the loss of token 1 of"), std::string::npos) << judged.text;
+  }
+  EXPECT_FALSE(file_exists(path("logits")));
+}
+
+double row_of(const std::string& table, const std::string& name) {
+  const auto at = table.find(name);
+  return at == table.npos ? NAN : std::stod(table.substr(at + name.size()));
+}
+
+TEST_F(TextFigures, bits_are_of_the_bytes_of_the_tokens_that_are_predicted) {
+  ASSERT_EQ(train("a", repeated("The red fox ran.\n", 100), "byte").code, 0);
+  // The second text's character of three bytes is no first token: bytes are tokens of their own.
+  for (const std::string text : {"ab", "\xE2\x82\xAC", "The fox ran."}) {
+    write_file_atomic(path("b.txt"), text);
+    const Outcome judged = run_here({"eval", path("a"), "--text", path("b.txt"), "--threads", "1"});
+    ASSERT_EQ(judged.code, 0) << judged.text;
+    // One token a byte, so that bits of a byte are the loss of a token; both rows are rounded.
+    EXPECT_NEAR(row_of(judged.output, "bits/byte"), row_of(judged.output, "loss") / std::log(2.0),
+                1e-4)
+        << text << judged.output;
+  }
+}
+
+/// With characters as tokens the first one may have several bytes.
+TEST_F(TextFigures, bits_leave_out_all_bytes_of_a_first_character) {
+  ASSERT_EQ(train("c", repeated("\xE2\x82\xAC is a sign.\n", 100), "char").code, 0);
+  write_file_atomic(path("b.txt"), "\xE2\x82\xAC i");
+  const Outcome judged = run_here({"eval", path("c"), "--text", path("b.txt"), "--threads", "1"});
+  ASSERT_EQ(judged.code, 0) << judged.text;
+  EXPECT_NEAR(row_of(judged.output, "bits/byte"), row_of(judged.output, "loss") / std::log(2.0),
+              1e-4)
+      << judged.output;
+}
+
+}  // namespace
+}  // namespace fourfold
