@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/generate_pictures.h"
 #include "data/tokenizer.h"
+#include "generate/prompt.h"
 #include "job/job.h"
 #include "job/serving_config.h"
 #include "run/executor.h"
@@ -99,7 +100,12 @@ void write_texts(const GenerateArguments& arguments, const rundir::TrainedModel&
          "pictures", "texts");
   const auto tokenizer = data::tokenizer_from_text(model.text_tokenizer(), model.tokenizer_place);
   const generate::SampleSpec spec = sample_spec(arguments, model.config);
-  tokenizer->encode(spec.prompt, "the prompt");  // an error comes before the prompt is printed
+  // An error comes before the prompt is printed.
+  const bool is_given = arguments.prompt || !arguments.prompt_file.empty();
+  const auto cut = generate::cut_of_prompt(
+      spec, *tokenizer, model.config.gpt.max_position_embeddings,
+      is_given ? "the prompt" : "sample.prompt of the run (give another with --prompt)");
+  if (cut) screen::tell(*cut);
   const job::Job job =
       job::make_job(job::writing_config(model.config, {arguments.threads, arguments.device}),
                     job::Graphs::generation);

@@ -200,7 +200,8 @@ std::vector<Key> sample_keys() {
   using generate::SampleSpec;
   return {
       {.path = "sample.prompt",
-       .meaning = "The beginning of the text that the trained model continues.",
+       .meaning = "The beginning of the text that the trained model continues. Where it is not set "
+                  "and the tokenizer has no ids for its default, the first token of the data.",
        .field = at(&Config::sample, &SampleSpec::prompt),
        .fallback = "\"\\n\"",
        .example = "\"Once upon a time\"",

@@ -55,6 +55,8 @@ class Source {
   virtual std::vector<std::string> warnings() const { return {}; }
   /// What made the integers of a text, and null where the data are no text.
   virtual const Tokenizer* tokenizer() const { return nullptr; }
+  /// The text of the first token that trains; empty where the data are no text.
+  virtual std::string beginning() const { return {}; }
 
   /// Fills one input of a sample; sample and step count from 0, and `into` has the input's bytes,
   /// aligned for its elements.

@@ -191,6 +191,12 @@ std::string TokenSource::fingerprint() const {
          in_words(validation.num_tokens(), validation.fingerprint());
 }
 
+std::string TokenSource::beginning() const {
+  std::int32_t id = 0;
+  const bool is_bad = sets_.front().stream->read(0, vocab_size(), std::span(&id, 1)).has_value();
+  return is_bad ? std::string() : tokenizer_->decode(std::span(&id, 1));
+}
+
 TokenSource::Window TokenSource::train_window(std::int64_t step, std::int64_t sample,
                                               std::int64_t length) const {
   require(step >= 0 && std::in_range<std::uint32_t>(step), "a step counts from 0 and fits 32 bits");

@@ -49,6 +49,7 @@ class TokenSource final : public Source {
   std::string fingerprint() const override;
   std::vector<std::string> warnings() const override { return warnings_; }
   const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
+  std::string beginning() const override;
   std::int64_t vocab_size() const { return tokenizer_->vocab_size(); }
 
   /// Samples of spec.seq_length tokens.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "data/utf8.h"
+#include "generate/prompt.h"
 #include "generate/sample_token.h"
 #include "generate/text_model.h"
 
@@ -15,7 +16,7 @@ namespace fourfold::generate {
 namespace {
 
 std::span<const std::int32_t> last(const std::vector<std::int32_t>& tokens, std::int64_t count) {
-  const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(count, 1));
+  const auto wanted = static_cast<std::size_t>(count);
   return std::span(tokens).last(std::min(wanted, tokens.size()));
 }
 
@@ -23,7 +24,8 @@ std::span<const std::int32_t> last(const std::vector<std::int32_t>& tokens, std:
 /// have left it.
 std::vector<double> logits_behind(const std::vector<std::int32_t>& tokens, TextModel& model,
                                   Cache cache) {
-  if (model.num_cached() == 0) return model.prefill(last(tokens, model.capacity() - 1));
+  if (model.num_cached() == 0)
+    return model.prefill(last(tokens, seen_of_prompt(std::ssize(tokens), model.capacity())));
   if (model.num_cached() == model.capacity())
     return model.prefill(last(tokens, model.capacity() * 3 / 4));
   if (cache == Cache::compute_again) return model.prefill(last(tokens, model.num_cached() + 1));

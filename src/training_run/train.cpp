@@ -51,6 +51,7 @@
 #include "training_run/held_lock.h"
 #include "training_run/initial_model.h"
 #include "training_run/predicted_run.h"
+#include "training_run/settle_prompt.h"
 #include "training_run/startup.h"
 #include "training_run/train_rank.h"
 #include "training_run/warning_of_averages.h"
@@ -75,8 +76,9 @@ struct Prepared {
   std::unique_ptr<const data::Source> source;
   job::Job job;
   std::string reading_time, compiling_time;
-  std::string grid, grids;    // where the planner chose it: which and why, and among which
-  job::FoundKernels kernels;  // what the job has them from
+  std::vector<std::string> notes;  // what people should know of the configuration
+  std::string grid, grids;         // where the planner chose it: which and why, and among which
+  job::FoundKernels kernels;       // what the job has them from
 };
 
 /// How many ranks, one after another, share a host; nothing where hosts differ in that.
@@ -98,6 +100,7 @@ struct Given {
   config::Config config;
   std::unique_ptr<const data::Source> source;
   std::string reading_time;
+  std::vector<std::string> notes;  // what people should know of the configuration
 };
 
 /// What is known of the ranks of a launcher; what is not, or the configuration says, is as there.
@@ -108,14 +111,13 @@ struct LaunchedRanks {
 
 Given read_given(const TrainArguments& arguments, const LaunchedRanks& ranks) {
   const Stopwatch reading;
-  Given given{job::load_config(arguments.config), nullptr, {}};
+  Given given{job::load_config(arguments.config), nullptr, {}, {}};
   if (ranks.threads && given.config.threads == 0) given.config.threads = *ranks.threads;
   plan::PipelineSpec& pipeline = given.config.plan.pipeline;
   if (pipeline.stages > 1 && !pipeline.reshard.ranks_per_host)
     pipeline.reshard.ranks_per_host = ranks.per_host;
   given.source = job::load_data(given.config);
-  if (given.config.sample.tokens > 0)
-    given.source->tokenizer()->encode(given.config.sample.prompt, "sample.prompt");
+  given.notes = settle_prompt(given.config, *given.source);
   given.reading_time = format_duration(reading.seconds());
   return given;
 }
@@ -143,6 +145,7 @@ Prepared prepare(const TrainArguments& arguments, Given given, std::optional<std
           std::move(job),
           std::move(given.reading_time),
           format_duration(compiling.seconds()),
+          std::move(given.notes),
           {},
           {},
           {}};
@@ -215,6 +218,7 @@ void show_start(const TrainArguments& arguments, const Prepared& run, const rund
   log.info(screen::to_text(startup_rows(run.job, *run.source, facts, peak, run.kernels, ranks_here),
                            log.columns()));
   if (!run.grid.empty()) log.info("grid: " + run.grid + "\n");
+  for (const std::string& note : run.notes) log.warn(note);
   for (const std::string& warning : run.source->warnings()) log.warn(warning);
   for (const std::string& warning : run.kernels.warnings) log.warn(warning);
   if (const auto warning = warning_of_averages(run.job.config)) log.warn(*warning);

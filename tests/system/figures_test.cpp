@@ -189,5 +189,53 @@ TEST_F(TextFigures, bits_leave_out_all_bytes_of_a_first_character) {
       << judged.output;
 }
 
+TEST_F(TextFigures, a_prompt_that_is_longer_than_the_model_sees_is_told) {
+  const std::string long_prompt(300, 'T');
+  const Outcome trained = train("a", repeated("The red fox ran.\n", 100), "byte",
+                                {"model.max_position_embeddings=32", "sample.tokens=3",
+                                 "sample.prompt=" + std::string(33, 'T')});
+  ASSERT_EQ(trained.code, 0) << trained.text;
+  EXPECT_NE((trained.output + trained.text)
+                .find("sample.prompt has 33 tokens, of which the model sees the last 31"),
+            std::string::npos)
+      << trained.output;
+  const auto told = [&](const std::string& prompt) {
+    const Outcome made =
+        run_here({"generate", path("a"), "--prompt", prompt, "--tokens", "2", "--threads", "1"});
+    EXPECT_EQ(made.code, 0) << made.text;
+    return made.text;
+  };
+  const std::string note = told(long_prompt);
+  EXPECT_NE(note.find("the prompt has 300 tokens, of which the model sees the last 31, as it knows "
+                      "32 positions; shorten the prompt to 31 tokens"),
+            std::string::npos)
+      << note;
+  EXPECT_EQ(told(std::string(31, 'T')), "") << "what the note tells to do ends it";
+  EXPECT_NE(told(std::string(32, 'T')), "");
+  write_file_atomic(path("prompt.txt"), long_prompt);
+  const Outcome from_file = run_here({"generate", path("a"), "--prompt-file", path("prompt.txt"),
+                                      "--tokens", "2", "--threads", "1"});
+  EXPECT_NE(from_file.text.find("the prompt has 300 tokens"), std::string::npos) << from_file.text;
+}
+
+TEST_F(TextFigures, a_text_without_the_usual_prompt_begins_samples_with_its_own_letter) {
+  const Outcome trained = train("dna", repeated("GATTACA", 100), "char", {"sample.tokens=5"});
+  ASSERT_EQ(trained.code, 0) << trained.text;
+  EXPECT_NE((trained.output + trained.text).find("samples begin with \""), std::string::npos);
+  const std::string sample = read_file(path("dna/sample.txt"));
+  EXPECT_EQ(sample.find_first_not_of("GATC\n"), std::string::npos) << sample;
+  EXPECT_EQ(sample.size(), 1 + 5 + 1U) << sample;
+  // The run keeps the prompt, so that it can be continued, judged and written with.
+  const Outcome made = run_here({"generate", path("dna"), "--tokens", "4", "--threads", "1"});
+  EXPECT_EQ(made.code, 0) << made.text;
+  const Outcome again =
+      train("dna", repeated("GATTACA", 100), "char", {"sample.tokens=5", "train.steps=3"});
+  EXPECT_NE(again.text.find("train.steps"), std::string::npos) << again.text;
+  EXPECT_EQ(again.text.find("sample.prompt"), std::string::npos) << again.text;
+  const Outcome set = train("set", repeated("GATTACA", 100), "char", {"sample.prompt=x"});
+  EXPECT_EQ(set.code, 3);
+  EXPECT_NE(set.text.find("sample.prompt: character"), std::string::npos) << set.text;
+}
+
 }  // namespace
 }  // namespace fourfold

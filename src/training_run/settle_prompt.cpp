@@ -1,0 +1,48 @@
+#include "training_run/settle_prompt.h"
+
+#include <optional>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "generate/prompt.h"
+
+namespace fourfold::training_run {
+namespace {
+
+bool is_set(const config::Config& config) {
+  const config::Origin* origin = config.origins.find("sample.prompt");
+  return origin != nullptr && origin->place != "default";
+}
+
+bool has_ids(const data::Tokenizer& tokenizer, const std::string& text) {
+  try {
+    tokenizer.encode(text, "");
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> settle_prompt(config::Config& config, const data::Source& source) {
+  std::vector<std::string> notes;
+  generate::SampleSpec& sample = config.sample;
+  if (sample.tokens == 0) return notes;
+  const data::Tokenizer& tokenizer = *source.tokenizer();
+  if (!is_set(config) && !has_ids(tokenizer, sample.prompt)) {
+    const std::string usual = json_quoted(sample.prompt);
+    sample.prompt = source.beginning();
+    notes.push_back(
+        format("samples begin with {}: the text has no {}, the default of sample.prompt; set "
+               "sample.prompt for another beginning, or sample.tokens: 0 for no sample",
+               json_quoted(sample.prompt), usual));
+  }
+  if (const auto cut = generate::cut_of_prompt(sample, tokenizer,
+                                               config.gpt.max_position_embeddings, "sample.prompt"))
+    notes.push_back(*cut);
+  return notes;
+}
+
+}  // namespace fourfold::training_run
