@@ -415,8 +415,9 @@ std::vector<Key> data_keys() {
        .kinds = {gpt}},
       {.path = "data.split",
        .meaning = "The first part of the tokens, for training; the rest is for validation. The cut "
-                  "moves back to where a document begins. Of pictures, the first part of a random "
-                  "order that is always the same. With data.validation nothing is cut.",
+                  "moves back to where a document begins, unless more would move than the smaller "
+                  "part or a tenth of all. Of pictures, the first part of a random order that is "
+                  "always the same. With data.validation nothing is cut.",
        .field = at(&Config::data, &DataSpec::split),
        .fallback = "0.9",
        .bounds = inside_zero_one(),

@@ -29,15 +29,18 @@ std::int64_t covering_windows(std::int64_t num_tokens, std::int64_t length) {
   return num_tokens == 0 ? 0 : (num_tokens - 1 + length - 1) / length;
 }
 
-/// Tokens of the training part: the fraction of all, moved back to where a document begins unless
-/// that is the first one, which is then cut.
+/// Tokens of the training part: the fraction of all, moved back to where a document begins. The
+/// document is cut where moving would leave little of what data.split says: if it is the first one,
+/// or if more would move than the smaller part has, or than a tenth of all.
 std::int64_t count_train(const TokenStream& stream, double fraction) {
   const auto cut = static_cast<std::int64_t>(std::clamp(fraction, 0.0, 1.0) *
                                              static_cast<double>(stream.num_tokens()));
   if (cut <= 0 || cut >= stream.num_tokens()) return cut;
   std::int64_t begin = 0;
   stream.document_begins(cut, std::span(&begin, 1));
-  return begin > 0 ? begin : cut;
+  const std::int64_t all = stream.num_tokens();
+  const bool moves_little = cut - begin <= std::min({cut, all - cut, all / 10});
+  return begin > 0 && moves_little ? begin : cut;
 }
 
 void check_length(std::string_view part, std::int64_t num_tokens, std::int64_t num_all,

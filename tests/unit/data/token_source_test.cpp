@@ -82,6 +82,34 @@ TEST(TokenSource, the_text_is_split_at_a_token_with_nothing_lost_between_the_par
   EXPECT_EQ(validation_tokens(data), (Ids{90, 91, 92, 93, 94, 95, 96, 97, 98, 99, 100}));
 }
 
+/// JSON lines of documents of so many bytes each.
+std::string lines_of(const std::vector<std::size_t>& sizes) {
+  std::string lines;
+  for (const std::size_t size : sizes) lines += "{\"text\":\"" + std::string(size, 'a') + "\"}\n";
+  return lines;
+}
+
+/// The first of two documents is small, so that the border would move to where it ends.
+TEST(TokenSource, a_document_that_is_longer_than_the_smaller_part_is_cut) {
+  const TextFile file(lines_of({510, 9490}));
+  const TokenSource data(text_spec(file.path(), 4, 0.9));
+  EXPECT_EQ(data.num_train(), 9000);
+  EXPECT_EQ(data.num_validation(), 1000);
+  // In the second half of the data it is the training part that is the smaller one.
+  EXPECT_EQ(TokenSource(text_spec(file.path(), 4, 0.1)).num_train(), 510);
+  EXPECT_EQ(TokenSource(text_spec(file.path(), 4, 0.2)).num_train(), 2000);
+}
+
+TEST(TokenSource, a_border_that_would_move_by_more_than_a_tenth_cuts_a_document) {
+  const auto trains = [](const std::vector<std::size_t>& sizes, double split) {
+    const TextFile file(lines_of(sizes));
+    return TokenSource(text_spec(file.path(), 4, split)).num_train();
+  };
+  EXPECT_EQ(trains({4000, 3500, 2500}, 0.7), 7000) << "3,000 of 10,000 would validate beside 3,000";
+  EXPECT_EQ(trains({4000, 4000, 2000}, 0.5), 4000) << "just a tenth";
+  EXPECT_EQ(trains({4000, 1900, 4100}, 0.6), 5900);
+}
+
 TEST(TokenSource, the_split_counts_characters_not_bytes) {
   const TextFile file("\u20AC\u20AC\u20AC\u20AC\u20ACaaaaa");
   DataSpec spec = text_spec(file.path(), 2, 0.5);
