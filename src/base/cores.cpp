@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -36,8 +37,14 @@ std::vector<int> usable_cores() {
   return cores;
 }
 
+int cores_within(std::size_t cores, std::optional<double> limit) {
+  const auto all = std::max(1.0, static_cast<double>(cores));
+  return static_cast<int>(limit ? std::clamp(std::floor(*limit), 1.0, all) : all);
+}
+
 int num_usable_cores() {
-  return std::max(1, static_cast<int>(usable_cores().size()));
+  static const std::optional<double> limit = cpu_limit();
+  return cores_within(usable_cores().size(), limit);
 }
 
 std::vector<int> in_order_of_places(std::vector<int> cores) {

@@ -50,15 +50,16 @@ std::vector<std::string> control_groups(const std::string& groups, const std::st
   folders.push_back(root);
   return folders;
 }
-std::vector<std::string> control_groups() {
-  return control_groups("/proc/self/cgroup", "::", "/sys/fs/cgroup");
-}
 
+/// The microseconds of time in so many: one file has both in version 2 ("max 100000" is no limit),
+/// each its own in version 1 (-1 is no limit).
 std::optional<double> cpu_limit_of(const std::string& folder) {
-  // "max 100000", or the microseconds of time in so many.
-  std::ifstream file(folder + "/cpu.max");
   double quota = 0, period = 0;
-  if (file >> quota >> period && period > 0) return quota / period;
+  std::ifstream both(folder + "/cpu.max");
+  std::ifstream first(folder + "/cpu.cfs_quota_us"), second(folder + "/cpu.cfs_period_us");
+  const bool is_known =
+      (both >> quota >> period) || ((first >> quota) && (second >> period) && quota > 0);
+  if (is_known && period > 0) return quota / period;
   return std::nullopt;
 }
 
@@ -101,14 +102,23 @@ HostFacts host_facts() {
   read_cpu(facts);
   facts.memory_bytes = read_value("/proc/meminfo", "MemTotal:").value_or(0) * 1024;
   facts.memory_available_bytes = available_memory_bytes();
-  for (const std::string& folder : control_groups()) {
-    const auto cpu = cpu_limit_of(folder);
-    if (cpu) facts.cpu_limit = std::min(*cpu, facts.cpu_limit.value_or(*cpu));
-  }
+  facts.cpu_limit = cpu_limit();
   for (const MemoryLimit& memory : memory_limits())
     facts.memory_limit_bytes =
         std::min(memory.limit_bytes, facts.memory_limit_bytes.value_or(memory.limit_bytes));
   return facts;
+}
+
+std::optional<double> cpu_limit(const std::string& groups, const std::string& root) {
+  std::optional<double> least;
+  const auto look = [&](const std::vector<std::string>& folders) {
+    for (const std::string& folder : folders)
+      if (const auto limit = cpu_limit_of(folder)) least = std::min(*limit, least.value_or(*limit));
+  };
+  look(control_groups(groups, "::", root));
+  for (const std::string name : {"cpu", "cpu,cpuacct", "cpuacct,cpu"})
+    look(control_groups(groups, ":" + name + ":", root + "/" + name));
+  return least;
 }
 
 std::int64_t available_memory_bytes() {

@@ -21,6 +21,11 @@ struct HostFacts {
 };
 HostFacts host_facts();
 
+/// How many cores' worth of time this process's control group and those around it may take, in
+/// versions 1 and 2; none where there is no limit. The files are those of memory_limits.
+std::optional<double> cpu_limit(const std::string& groups = "/proc/self/cgroup",
+                                const std::string& root = "/sys/fs/cgroup");
+
 /// What this process may still take: free memory, or less where its control group has a limit.
 std::int64_t available_memory_bytes();
 

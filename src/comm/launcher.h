@@ -17,7 +17,17 @@ namespace fourfold::comm {
 
 /// What the environment says of a launcher.
 struct LauncherFacts {
-  enum class Kind : std::uint8_t { none, open_mpi, hydra, slurm, pmix } kind = Kind::none;
+  enum class Kind : std::uint8_t {
+    none,
+    open_mpi,
+    hydra,
+    slurm,
+    pmix,
+    flux,
+    pals,
+    jsrun,
+    torchrun
+  } kind = Kind::none;
   /// Processes that it started together; nothing where it does not say.
   std::optional<std::int64_t> tasks;
   std::int64_t rank = 0;  // of this process, as the launcher counts
@@ -33,8 +43,9 @@ struct LauncherFacts {
 using Variable = std::function<std::optional<std::string>(const std::string& name)>;
 LauncherFacts launcher_facts(const Variable& variable);
 
-/// Before MPI starts. Errors: UserError(bad_config) where srun started several tasks and left this
-/// MPI library no way to find them, which MPI itself reports badly or not at all.
+/// Before MPI starts. Errors: UserError(bad_config) where a launcher that is not MPI's own started
+/// several tasks and left this MPI library no way to find them, which MPI itself reports badly or
+/// not at all.
 void check_launch(const LauncherFacts& facts, std::string_view library);
 /// Once MPI has started. Errors: UserError(bad_config) where it sees another number of ranks than
 /// the launcher started: each would train alone. `library` is MpiWorld::library().
@@ -53,9 +64,11 @@ struct ThreadAdvice {
   std::string warning;  // empty: all is well
 };
 /// How many threads rank number `rank` should use: its cores, divided by the number of ranks on its
-/// host that share any of them, at least 1. Warns where it is pinned to one core although its host
-/// has more for each rank; `host_cores` are the cores of this host.
-ThreadAdvice advise_threads(std::span<const Placement> ranks, std::size_t rank, int host_cores);
+/// host that share any of them, at least 1; fewer where control groups allow the ranks of this host
+/// the time of `limit` cores. Warns where it is pinned to one core although its host has more for
+/// each rank; `host_cores` are the cores of this host.
+ThreadAdvice advise_threads(std::span<const Placement> ranks, std::size_t rank, int host_cores,
+                            std::optional<double> limit = std::nullopt);
 /// For this rank; all ranks call together.
 ThreadAdvice advise_threads(World& world);
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/text.h"
@@ -88,15 +89,12 @@ void add_cpu(const HostFacts& host, Items& items) {
 }
 
 void add_cores(const HostFacts& host, Items& items) {
-  const auto usable = static_cast<double>(host.cores.size());
   std::string text = format("{} of {} may be used: {}", host.cores.size(), host.cores_online,
                             core_list(host.cores));
   std::string advice;
   if (host.cpu_limit) {
-    text += format("; the control group allows the time of {:.3g}", *host.cpu_limit);
-    if (*host.cpu_limit < 0.99 * usable)
-      advice = format("more threads than that are stopped again and again; set run.threads = {}",
-                      std::max(1, static_cast<int>(*host.cpu_limit)));
+    text += format("; the control group allows the time of {:.3g}, so run.threads: 0 takes {}",
+                   *host.cpu_limit, cores_within(host.cores.size(), host.cpu_limit));
   }
   if (advice.empty() && host.cores.size() == 1 && host.cores_online > 1)
     advice =

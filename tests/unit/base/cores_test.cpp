@@ -64,5 +64,15 @@ TEST(Cores, places_put_cores_in_another_order_and_lose_none) {
   EXPECT_EQ(in_order_of_places({1'000'000, 3}), (std::vector{1'000'000, 3}));
 }
 
+TEST(Cores, a_limit_on_time_counts_as_so_many_cores) {
+  EXPECT_EQ(cores_within(64, 2.0), 2);
+  EXPECT_EQ(cores_within(64, 2.9), 2) << "a third thread would be stopped, and the others wait";
+  EXPECT_EQ(cores_within(64, 0.1), 1);
+  EXPECT_EQ(cores_within(4, 8.0), 4);
+  EXPECT_EQ(cores_within(64, std::nullopt), 64);
+  EXPECT_EQ(cores_within(0, std::nullopt), 1);
+  EXPECT_LE(num_usable_cores(), static_cast<int>(usable_cores().size()));
+}
+
 }  // namespace
 }  // namespace fourfold

@@ -53,6 +53,34 @@ TEST_F(MemoryLimits, of_version_1_stand_in_a_folder_of_their_own) {
   EXPECT_EQ(left("5:cpu:/slurm\n4:memory:/slurm\n0::/"), (std::vector<std::int64_t>{500}));
 }
 
+/// The same folders limit time.
+TEST_F(MemoryLimits, beside_them_is_the_limit_on_the_time_of_cores) {
+  const auto limit = [&](const std::string& groups) {
+    write("groups", groups);
+    return cpu_limit((root_ / "groups").string(), root_.string());
+  };
+  EXPECT_EQ(limit("0::/job/step"), std::nullopt);
+  write("job/step/cpu.max", "max 100000");
+  EXPECT_EQ(limit("0::/job/step"), std::nullopt);
+  write("job/cpu.max", "250000 100000");
+  EXPECT_EQ(limit("0::/job/step"), 2.5);
+  write("cpu.max", "200000 100000");
+  EXPECT_EQ(limit("0::/"), 2) << "a container sees its own group as the root";
+  EXPECT_EQ(limit("0::/job/step"), 2);
+}
+
+TEST_F(MemoryLimits, beside_them_is_the_limit_on_time_of_version_1_too) {
+  const auto limit = [&](const std::string& groups) {
+    write("groups", groups);
+    return cpu_limit((root_ / "groups").string(), root_.string());
+  };
+  write("cpu,cpuacct/pod/cpu.cfs_quota_us", "150000");
+  write("cpu,cpuacct/pod/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(limit("4:cpu,cpuacct:/pod\n1:name=systemd:/pod"), 1.5);
+  write("cpu,cpuacct/pod/cpu.cfs_quota_us", "-1");
+  EXPECT_EQ(limit("4:cpu,cpuacct:/pod"), std::nullopt);
+}
+
 TEST_F(MemoryLimits, without_a_limit_there_is_none) {
   write("job/memory.max", "max");
   write("job/memory.current", "300");

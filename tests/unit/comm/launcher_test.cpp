@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/cores.h"
 #include "base/error.h"
+#include "base/format.h"
+#include "base/host_facts.h"
 #include "comm/threads.h"
 
 namespace fourfold::comm {
@@ -95,6 +98,60 @@ TEST(CheckLaunch, srun_without_a_way_for_mpi_is_refused_before_mpi_starts) {
   EXPECT_EQ(refusal([&] { check_launch(facts_of({{"SLURM_STEP_NUM_TASKS", "1"}}), "MPICH"); }), "");
 }
 
+/// Launchers that start tasks without MPI too, each with its own variables.
+TEST(CheckLaunch, other_launchers_without_a_way_for_mpi_are_refused_too) {
+  struct Case {
+    const char *size, *rank, *says, *advises;
+  };
+  for (const Case& c :
+       {Case{"FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux run started 2 tasks", "flux run -o pmi=pmix"},
+        Case{"PALS_SIZE", "PALS_RANKID", "PALS (mpiexec of HPE Cray) started 2 tasks", "mpirun"},
+        Case{"JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", "jsrun started 2 tasks", "mpirun"},
+        Case{"WORLD_SIZE", "RANK", "torchrun (WORLD_SIZE) started 2 tasks", "mpirun -n RANKS"}}) {
+    const auto alone = facts_of({{c.size, "2"}, {c.rank, "1"}});
+    EXPECT_TRUE(alone.launched_by_mpi()) << c.size;
+    EXPECT_EQ(alone.rank, 1) << c.size;
+    const std::string text = refusal([&] { check_launch(alone, "Open MPI v4.1.4"); });
+    EXPECT_NE(text.find(c.says), std::string::npos) << text;
+    EXPECT_NE(text.find(c.advises), std::string::npos) << text;
+    EXPECT_NE(text.find(format("unset {}", c.size)), std::string::npos) << text;
+    const auto found = facts_of({{c.size, "2"}, {c.rank, "1"}, {"PMIX_RANK", "1"}});
+    EXPECT_EQ(refusal([&] { check_launch(found, "Open MPI v4.1.4"); }), "") << c.size;
+    EXPECT_TRUE(found.launched_by_mpi()) << c.size;
+    EXPECT_FALSE(facts_of({{c.size, "1"}}).launched_by_mpi()) << c.size;
+    EXPECT_FALSE(facts_of({{c.size, "two"}}).launched_by_mpi()) << c.size;
+  }
+}
+
+TEST(CheckLaunch, tasks_are_of_the_launcher_that_is_nearest_to_them) {
+  const auto flux = facts_of({{"FLUX_JOB_SIZE", "2"}, {"PMI_SIZE", "2"}, {"PMI_FD", "7"}});
+  EXPECT_EQ(flux.kind, Kind::flux) << "which speaks PMI itself";
+  EXPECT_EQ(refusal([&] { check_launch(flux, "MPICH Version: 4.0.2"); }), "");
+  EXPECT_NE(refusal([&] { check_world_size(flux, 1, "MPICH"); }).find("flux run started 2 tasks"),
+            std::string::npos);
+  const auto hydra = facts_of({{"FLUX_JOB_SIZE", "1"}, {"PMI_SIZE", "4"}, {"PMI_RANK", "3"}});
+  EXPECT_EQ(hydra.kind, Kind::hydra) << "mpiexec within a job of Flux";
+  EXPECT_EQ(hydra.tasks, 4);
+  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const auto mpi = facts_of({{size, "4"}, {"PMI_RANK", "0"}, {"WORLD_SIZE", "2"}});
+    EXPECT_EQ(mpi.tasks, 4) << "WORLD_SIZE is left over";
+    EXPECT_EQ(refusal([&] { check_launch(mpi, "Open MPI v4.1.4"); }), "");
+  }
+  const auto torchrun = facts_of(
+      {{"SLURM_STEP_NUM_TASKS", "1"}, {"PMI_RANK", "0"}, {"WORLD_SIZE", "2"}, {"RANK", "1"}});
+  EXPECT_EQ(torchrun.kind, Kind::torchrun) << "srun started torchrun, which started two";
+  EXPECT_NE(refusal([&] { check_launch(torchrun, "MPICH"); }).find("torchrun"), std::string::npos);
+}
+
+TEST(AdviseThreads, a_limit_on_time_is_shared_by_the_ranks_of_a_host) {
+  const Placement both{"a", std::vector<bool>(64, true)};
+  const std::vector<Placement> ranks = {both, both};
+  EXPECT_EQ(advise_threads(ranks, 0, 64, std::nullopt).threads, 32);
+  EXPECT_EQ(advise_threads(ranks, 0, 64, 4.0).threads, 2);
+  EXPECT_EQ(advise_threads(ranks, 0, 64, 1.0).threads, 1);
+  EXPECT_EQ(advise_threads(std::span(ranks).first(1), 0, 64, 2.0).threads, 2);
+}
+
 TEST(CheckWorldSize, ranks_that_were_started_alone_are_refused_with_the_likely_cause) {
   const auto slurm = facts_of({{"SLURM_STEP_NUM_TASKS", "4"}, {"PMI_RANK", "0"}});
   const auto of_slurm = refusal([&] { check_world_size(slurm, 1, "Open MPI v4.1.4"); });
@@ -146,7 +203,12 @@ TEST(AdviseThreads, rank_threads_divide_the_cores_of_their_process) {
   const Placement mine = own_placement();
   const auto cores = static_cast<int>(std::ranges::count(mine.cores, true));
   ThreadJob job(2);
-  job.run([&](World& world) { EXPECT_EQ(advise_threads(world).threads, std::max(1, cores / 2)); });
+  const std::optional<double> limit = cpu_limit();
+  const int within = cores_within(static_cast<std::size_t>(cores),
+                                  limit ? std::optional(*limit / 2) : std::nullopt);
+  job.run([&](World& world) {
+    EXPECT_EQ(advise_threads(world).threads, std::min(std::max(1, cores / 2), within));
+  });
 }
 
 }  // namespace

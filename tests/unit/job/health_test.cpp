@@ -63,13 +63,14 @@ TEST(Health, a_cpu_that_lacks_what_the_build_uses_is_bad) {
       << found.advice;
 }
 
-TEST(Health, cores_beyond_the_time_of_the_control_group_are_advised_against) {
+TEST(Health, cores_beyond_the_time_of_the_control_group_are_not_used) {
   HostFacts host = good_host();
   host.cpu_limit = 2.5;
   const HealthItem found = item("cores", host);
-  EXPECT_EQ(found.verdict, Verdict::warn);
-  EXPECT_NE(found.text.find("the control group allows the time of 2.5"), std::string::npos);
-  EXPECT_NE(found.advice.find("set run.threads = 2"), std::string::npos) << found.advice;
+  EXPECT_EQ(found.verdict, Verdict::ok);
+  EXPECT_NE(found.text.find("the control group allows the time of 2.5, so run.threads: 0 takes 2"),
+            std::string::npos)
+      << found.text;
 }
 
 TEST(Health, a_process_bound_to_one_core_is_told_how_to_get_more) {
