@@ -74,6 +74,7 @@ void data_tokenize(const TokenizeArguments& arguments) {
   options.append_eod = arguments.append_eod;
   options.overwrite = arguments.overwrite;
   const data::WorkLock lock(options.prefix + ".partial");
+  if (!lock.note().empty()) screen::tell(lock.note());
   std::int64_t bytes = 0;
   data::TokenizeResult result;
   {
