@@ -148,6 +148,8 @@ HolderState state_of(const LockHolder& holder, const LockHolder& own,
   if (is_here) return is_running(holder) ? HolderState::alive : HolderState::dead;
   if (!own.job.empty() && holder.job == own.job && holder.restart != own.restart)
     return HolderState::dead;
+  // Containers have names and process numbers of their own; the id of the boot is the machine's.
+  if (!own.boot.empty() && holder.boot == own.boot) return HolderState::here;
   return HolderState::unknown;
 }
 
@@ -240,7 +242,7 @@ class RunLock::State {
     const auto holder = parse_holder(text);
     const HolderState state = holder ? state_of(*holder, own_, is_running) : HolderState::unknown;
     if (state != HolderState::dead) {
-      if (!options_.take_over) refuse(folder_, holder, state);
+      if (!options_.take_over && state != HolderState::here) refuse(folder_, holder, state);
       expect_no_beat(holder, text);
     }
     if (text_of(path_) == text) ::unlink(path_.c_str());
@@ -253,8 +255,10 @@ class RunLock::State {
       std::this_thread::sleep_for(std::chrono::duration<double>(options_.beat_s / 4));
       if (text_of(path_) != text && file_exists(path_))
         throw UserError(ExitCode::output_in_use,
-                        format("{}; it is alive and keeps it, whatever --take-over says",
-                               describe(folder_, holder)));
+                        format("{}; it is alive and keeps it{}", describe(folder_, holder),
+                               options_.take_over ? ", whatever --take-over says"
+                                                  : ": wait until it ends, or choose another with "
+                                                    "--set run.dir=..."));
     }
   }
 

@@ -26,8 +26,9 @@ struct LockHolder {
 
 /// This process.
 LockHolder this_holder(const comm::Variable& variable);
-/// What is known of the one that holds a lock, without waiting.
-enum class HolderState { dead, alive, unknown };
+/// What is known of the one that holds a lock, without waiting. `here`: a process of this machine,
+/// but of another space of process numbers, whose beats can be seen.
+enum class HolderState { dead, alive, here, unknown };
 /// Dead: a process of this machine that is gone, or an earlier start of this very job, which its
 /// scheduler has ended. `is_running`: whether that process of this machine lives.
 HolderState state_of(const LockHolder& holder, const LockHolder& own,
@@ -35,13 +36,13 @@ HolderState state_of(const LockHolder& holder, const LockHolder& own,
 /// Asks the system.
 bool is_running(const LockHolder& holder);
 
-/// For a dry run: refuses a folder that could not be held, without holding it. Errors:
-/// UserError(output_in_use).
+/// For a dry run: refuses a folder that could not be held, without holding it and without waiting
+/// for a beat. Errors: UserError(output_in_use).
 void require_unlocked(const std::string& folder, const LockHolder& own, bool take_over);
 
 struct LockOptions {
   /// The lock of a job whose state is unknown or that stands still may be taken, once it has not
-  /// beaten for `patience_s`.
+  /// beaten for `patience_s`. That of a job of this machine may be so in any case.
   bool take_over = false;
   double beat_s = 2, patience_s = 10;
   /// Called from a thread of its own when another job has taken the lock: this one must end at

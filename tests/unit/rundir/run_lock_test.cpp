@@ -31,17 +31,27 @@ TEST(RunLock, row_07_only_a_process_of_this_machine_or_an_earlier_start_of_the_j
   const auto lives = [](const LockHolder& h) { return h.pid == 10; };
   EXPECT_EQ(state_of(holder("a", 10), own, lives), HolderState::alive);
   EXPECT_EQ(state_of(holder("a", 11), own, lives), HolderState::dead);
-  EXPECT_EQ(state_of(holder("b", 11), own, lives), HolderState::unknown);
-  EXPECT_EQ(state_of(holder("b", 11, "77", "1"), own, lives), HolderState::dead);
-  EXPECT_EQ(state_of(holder("b", 11, "77", "2"), own, lives), HolderState::unknown);
-  EXPECT_EQ(state_of(holder("b", 11, "78", "1"), own, lives), HolderState::unknown);
+  const auto elsewhere = [](const std::string& job, const std::string& restart) {
+    LockHolder other = holder("b", 11, job, restart);
+    other.boot = "another";
+    return other;
+  };
+  EXPECT_EQ(state_of(elsewhere("", "0"), own, lives), HolderState::unknown);
+  EXPECT_EQ(state_of(elsewhere("77", "1"), own, lives), HolderState::dead);
+  EXPECT_EQ(state_of(elsewhere("77", "2"), own, lives), HolderState::unknown);
+  EXPECT_EQ(state_of(elsewhere("78", "1"), own, lives), HolderState::unknown);
   EXPECT_EQ(state_of(holder("a", 10, "77", "1"), own, lives), HolderState::alive);
   LockHolder other_boot = holder("a", 11);
   other_boot.boot = "before";
   EXPECT_EQ(state_of(other_boot, own, lives), HolderState::unknown);
   LockHolder other_container = holder("a", 11);
   other_container.pids = "others";
-  EXPECT_EQ(state_of(other_container, own, lives), HolderState::unknown);
+  EXPECT_EQ(state_of(other_container, own, lives), HolderState::here);
+  other_container.host = "a-name-of-its-own";
+  EXPECT_EQ(state_of(other_container, own, lives), HolderState::here);
+  LockHolder unknown_boot = own, other_unknown = other_container;
+  unknown_boot.boot = other_unknown.boot = "";
+  EXPECT_EQ(state_of(other_unknown, unknown_boot, lives), HolderState::unknown);
 }
 
 TEST(RunLock, row_07_a_process_is_known_by_its_start_too) {
@@ -101,6 +111,38 @@ TEST_F(Lock, row_07_that_cannot_be_read_or_is_of_elsewhere_needs_to_be_taken_ove
     EXPECT_EQ(refusal(true), "");
     fs::remove_all(folder_);
   }
+}
+
+/// A container that was killed and started again: another space of process numbers, one machine.
+TEST_F(Lock, row_07_of_another_container_of_this_machine_is_taken_once_it_does_not_beat) {
+  LockHolder other = self();
+  other.pids = "pid:[1]";
+  other.host = "before";
+  fs::create_directories(folder_);
+  const auto write = [&](int beat) {
+    std::ofstream(path()) << format(
+        "{{\"host\":\"{}\",\"boot\":\"{}\",\"pids\":\"{}\",\"pid\":7,\"started\":1}}\nbeat "
+        "{:012}\n",
+        other.host, other.boot, other.pids, beat);
+  };
+  write(3);
+  EXPECT_EQ(refusal(false), "") << "it does not beat, so that it is gone";
+  fs::create_directories(folder_);
+  write(3);
+  std::atomic<bool> has_ended{false};
+  std::thread heart([&] {
+    for (int beat = 4; !has_ended; ++beat) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      write(beat);
+    }
+  });
+  const std::string why = refusal(false);
+  has_ended = true;
+  heart.join();
+  EXPECT_NE(why.find("it is alive and keeps it: wait until it ends, or choose another"),
+            std::string::npos)
+      << why;
+  EXPECT_NE(read_file(path()).find("before"), std::string::npos);
 }
 
 TEST_F(Lock, row_07_who_loses_it_is_told_and_does_not_remove_the_others) {
