@@ -16,7 +16,7 @@ namespace fourfold::generate {
 namespace {
 
 std::span<const std::int32_t> last(const std::vector<std::int32_t>& tokens, std::int64_t count) {
-  const auto wanted = static_cast<std::size_t>(count);
+  const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(count, 1));
   return std::span(tokens).last(std::min(wanted, tokens.size()));
 }
 
