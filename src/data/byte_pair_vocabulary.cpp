@@ -73,11 +73,13 @@ class Builder {
     result_.merges.push_back({left, right, result->second});
   }
 
-  BytePairVocabulary finish() {
-    const auto end = ids_.find(std::string(end_token));
-    const auto makes_end = [&](const BytePairMerge& m) { return m.result == end->second; };
-    if (end != ids_.end() && std::none_of(result_.merges.begin(), result_.merges.end(), makes_end))
-      result_.end_of_document = end->second;
+  /// `end`: the token that ends documents, in place of the usual one.
+  BytePairVocabulary finish(std::optional<std::int32_t> end = std::nullopt) {
+    if (const auto usual = ids_.find(std::string(end_token)); !end && usual != ids_.end())
+      end = usual->second;
+    const auto makes_end = [&](const BytePairMerge& m) { return m.result == *end; };
+    if (end && std::none_of(result_.merges.begin(), result_.merges.end(), makes_end))
+      result_.end_of_document = end;
     return std::move(result_);
   }
 
@@ -164,6 +166,9 @@ void describe(const BytePairVocabulary& vocabulary, Json& description) {
                         tokens[static_cast<std::size_t>(merge.right)].as_string());
   description.set("vocabulary", Json::array(std::move(tokens)));
   description.set("merges", Json::array(std::move(merges)));
+  const auto end = vocabulary.end_of_document;
+  if (end && vocabulary.tokens[static_cast<std::size_t>(*end)] != end_token)
+    description.set("end_of_document", *end);
 }
 
 BytePairVocabulary read_description(const Json& description, std::string_view name, ExitCode code) {
@@ -174,7 +179,13 @@ BytePairVocabulary read_description(const Json& description, std::string_view na
   std::size_t number = 0;
   for (const Json& merge : strings_of(description, "merges", name, builder))
     builder.add_merge(merge.as_string(), format("{}: merge {}", name, ++number));
-  return builder.finish();
+  const Json* end = description.find("end_of_document");
+  if (end == nullptr) return builder.finish();
+  const std::int64_t tokens = std::ssize(description.find("vocabulary")->items());
+  if (end->kind() != Json::Kind::integer || end->as_integer() < 0 || end->as_integer() >= tokens)
+    builder.fail(name, format("\"end_of_document\" is {}, expected the id of a token, 0 to {}",
+                              end->dump(), tokens - 1));
+  return builder.finish(static_cast<std::int32_t>(end->as_integer()));
 }
 
 }  // namespace fourfold::data

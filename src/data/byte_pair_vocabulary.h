@@ -19,7 +19,7 @@ struct BytePairVocabulary {
   std::vector<std::string> tokens;    // their bytes, by id
   std::vector<BytePairMerge> merges;  // by rank
   std::array<std::int32_t, 256> ids_of_bytes{};
-  std::optional<std::int32_t> end_of_document;  // "<|endoftext|>", which no merge makes
+  std::optional<std::int32_t> end_of_document;  // "<|endoftext|>" or another; no merge makes it
 };
 
 /// A text and the name by which messages call it.
@@ -34,7 +34,11 @@ struct NamedText {
 /// with file, line and token.
 BytePairVocabulary read_byte_pair_vocabulary(NamedText vocabulary, NamedText merges, ExitCode code);
 
-/// {"vocabulary": [tokens by id, in byte letters], "merges": ["left right", ...]}.
+/// From these two files of a folder, and no other (load_tokenizer.cpp).
+BytePairVocabulary read_byte_pair_folder(const std::string& folder);
+
+/// {"vocabulary": [tokens by id, in byte letters], "merges": ["left right", ...]}, and
+/// "end_of_document", its id, where that is not "<|endoftext|>".
 void describe(const BytePairVocabulary& vocabulary, Json& description);
 /// Reads what `describe` set. Errors: as above.
 BytePairVocabulary read_description(const Json& description, std::string_view name, ExitCode code);

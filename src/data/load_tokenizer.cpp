@@ -13,6 +13,7 @@
 #include "data/byte_pair_vocabulary.h"
 #include "data/gpt2.h"
 #include "data/sentencepiece.h"
+#include "data/special_tokens.h"
 #include "data/tokenizer.h"
 
 namespace fourfold::data {
@@ -20,6 +21,8 @@ namespace {
 
 // Models of 256,000 pieces have 5 MB.
 constexpr std::size_t most_file_bytes = std::size_t{64} << 20;
+/// Ids of tokens have 32 bits.
+constexpr std::int64_t most_special_id = std::numeric_limits<std::int32_t>::max();
 
 std::string read_tokenizer_file(const std::string& path) {
   auto read = read_small_file(path, most_file_bytes);
@@ -29,12 +32,11 @@ std::string read_tokenizer_file(const std::string& path) {
 }
 
 std::unique_ptr<Tokenizer> load_gpt2(const std::string& folder) {
-  const std::string vocabulary = join_path(folder, "vocab.json");
-  const std::string merges = join_path(folder, "merges.txt");
-  const std::string vocabulary_text = read_tokenizer_file(vocabulary);
-  const std::string merges_text = read_tokenizer_file(merges);
-  return gpt2_tokenizer(read_byte_pair_vocabulary({vocabulary_text, vocabulary},
-                                                  {merges_text, merges}, ExitCode::bad_data));
+  BytePairVocabulary vocabulary = read_byte_pair_folder(folder);
+  std::vector<std::string> notes;  // `import` says them
+  use_special_tokens(vocabulary, read_special_tokens(folder, vocabulary.tokens), most_special_id,
+                     notes);
+  return gpt2_tokenizer(std::move(vocabulary));
 }
 
 /// The text of a member; nothing when there is none.
@@ -79,6 +81,15 @@ std::unique_ptr<Tokenizer> read_tokenizer(const Json& json, std::string_view fil
 }
 
 }  // namespace
+
+BytePairVocabulary read_byte_pair_folder(const std::string& folder) {
+  const std::string vocabulary = join_path(folder, "vocab.json");
+  const std::string merges = join_path(folder, "merges.txt");
+  const std::string vocabulary_text = read_tokenizer_file(vocabulary);
+  const std::string merges_text = read_tokenizer_file(merges);
+  return read_byte_pair_vocabulary({vocabulary_text, vocabulary}, {merges_text, merges},
+                                   ExitCode::bad_data);
+}
 
 std::string Tokenizer::fingerprint() const {
   return format("{} of {} tokens {}", name(), format_grouped(vocab_size()),

@@ -1,10 +1,18 @@
 #include "data/tokenizer_files.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "data/base64.h"
+#include "data/byte_letters.h"
+#include "data/byte_pair_vocabulary.h"
+#include "data/gpt2.h"
+#include "data/sentencepiece_model.h"
+#include "data/special_tokens.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_json.h"
 
@@ -15,21 +23,30 @@ namespace {
 constexpr const char* own_name = "fourfold_tokenizer.json";
 constexpr const char* sentencepiece_name = "tokenizer.model";
 constexpr const char *vocabulary_name = "vocab.json", *merges_name = "merges.txt";
-constexpr const char* json_name = "tokenizer.json";
+constexpr const char *json_name = "tokenizer.json", *map_name = "special_tokens_map.json";
 
 std::string field(const Json& json, const char* key) {
   const Json* value = json.find(key);
   return value != nullptr && value->kind() == Json::Kind::string ? value->as_string() : "";
 }
 
-/// vocab.json and merges.txt, from what data/byte_pair_vocabulary.h describes.
+/// vocab.json and merges.txt, from what data/byte_pair_vocabulary.h describes; and the end of
+/// documents where that is none that their reader knows.
 std::vector<FoundTokenizer::File> gpt2_files(const Json& description) {
   std::vector<Json::Member> ids;
   for (const Json& token : description.find("vocabulary")->items())
     ids.push_back({token.as_string(), static_cast<std::int64_t>(ids.size())});
   std::string merges = "#version: 0.2\n";
   for (const Json& merge : description.find("merges")->items()) merges += merge.as_string() + "\n";
-  return {{vocabulary_name, Json::object(std::move(ids)).dump() + "\n"}, {merges_name, merges}};
+  std::vector<FoundTokenizer::File> files = {
+      {vocabulary_name, Json::object(std::move(ids)).dump() + "\n"}, {merges_name, merges}};
+  if (const Json* end = description.find("end_of_document")) {
+    const auto& tokens = description.find("vocabulary")->items();
+    const std::string& letters = tokens[static_cast<std::size_t>(end->as_integer())].as_string();
+    const Json map = Json::object().set("eos_token", from_byte_letters(letters).value_or(""));
+    files.push_back({map_name, map.dump() + "\n"});
+  }
+  return files;
 }
 
 /// The files of data.tokenizer_path for a tokenizer that lies in one of another form.
@@ -42,9 +59,67 @@ void add_files(FoundTokenizer& found) {
     found.files = {{sentencepiece_name, from_base64(field(json, "model")).value_or("")}};
 }
 
+/// The texts of tokens by id, in the letters of tokenizer.json; none for kinds that have none.
+std::vector<std::string> letters_of(const Tokenizer& tokenizer) {
+  const Json json = parse_json(tokenizer.to_text(), "the tokenizer", ExitCode::no_checkpoint);
+  std::vector<std::string> letters;
+  if (tokenizer.name() == "gpt2")
+    for (const Json& token : json.find("vocabulary")->items()) letters.push_back(token.as_string());
+  if (tokenizer.name() == "sentencepiece") {
+    const std::string bytes = from_base64(field(json, "model")).value_or("");
+    const SentencePieceModel model =
+        read_sentencepiece_model(bytes, "the tokenizer", ExitCode::no_checkpoint);
+    for (const SentencePieceModel::Piece& piece : model.pieces) letters.emplace_back(piece.text);
+  }
+  return letters;
+}
+
+void add_to_gpt2(FoundTokenizer& found, const SpecialTokens& special, std::int64_t most_tokens) {
+  const std::string before = found.tokenizer->to_text();
+  BytePairVocabulary vocabulary =
+      read_description(parse_json(before, "the tokenizer", ExitCode::no_checkpoint),
+                       "the tokenizer", ExitCode::no_checkpoint);
+  use_special_tokens(vocabulary, special, most_tokens, found.notes);
+  auto tokenizer = gpt2_tokenizer(std::move(vocabulary));
+  if (tokenizer->to_text() == before) return;  // the files stay as they are
+  found.tokenizer = std::move(tokenizer);
+  add_files(found);
+}
+
+/// What the other files of the folder say: done where it can be, and else noted. `source` is the
+/// file that the tokenizer was read from.
+void use_other_files(FoundTokenizer& found, const std::string& folder, std::int64_t vocab_size,
+                     const std::string& source) {
+  const std::vector<std::string> letters =
+      found.tokenizer ? letters_of(*found.tokenizer) : std::vector<std::string>();
+  std::vector<std::string> texts = letters;
+  if (found.key == "gpt2")
+    for (std::string& text : texts) text = from_byte_letters(text).value_or("");
+  const SpecialTokens special = read_special_tokens(folder, texts);
+  std::ranges::copy(special.notes, std::back_inserter(found.notes));
+  if (!letters.empty() && source != json_name)
+    if (auto note = compare_with_tokenizer_json(folder, letters, source); !note.empty())
+      found.notes.push_back(std::move(note));
+  if (found.key == "gpt2") add_to_gpt2(found, special, vocab_size);
+  std::int64_t end = -1;  // none
+  if (found.tokenizer) end = found.tokenizer->end_of_document().value_or(-1);
+  if (special.end && end != *special.end)
+    found.notes.push_back(format(
+        "a text ends with token {} there ({}), and {} here: `generate` goes on after that token",
+        *special.end, special.end_file, end < 0 ? "with none" : format("with token {}", end)));
+  std::string names;
+  for (const SpecialTokens::Added& token : special.added)
+    if (token.id != end && (source != json_name || token.file != json_name))
+      names += (names.empty() ? "" : ", ") + token.text;
+  if (found.tokenizer && !names.empty())
+    found.notes.push_back(
+        format("a text that spells one of these tokens does not give it here: {}", names));
+}
+
 FoundTokenizer look_for(const std::string& folder, std::int64_t vocab_size) {
   const auto in_folder = [&](const char* name) { return join_path(folder, name); };
   FoundTokenizer found;
+  std::string source = own_name;
   if (file_exists(in_folder(own_name))) {
     const std::string place = in_folder(own_name);
     found.tokenizer = tokenizer_from_text(read_file(place, ExitCode::no_checkpoint), place);
@@ -53,15 +128,18 @@ FoundTokenizer look_for(const std::string& folder, std::int64_t vocab_size) {
     if (!found.key.empty()) return found;
   }
   if (file_exists(in_folder(vocabulary_name)) && file_exists(in_folder(merges_name))) {
-    found.tokenizer = load_tokenizer(TokenizerKind::gpt2, folder);
+    found.tokenizer = gpt2_tokenizer(read_byte_pair_folder(folder));
     found.key = "gpt2";
+    source = vocabulary_name;
     for (const char* name : {vocabulary_name, merges_name})
       found.files.push_back({name, read_file(in_folder(name))});
   } else if (file_exists(in_folder(sentencepiece_name))) {
     found.tokenizer = load_tokenizer(TokenizerKind::sentencepiece, in_folder(sentencepiece_name));
     found.key = "sentencepiece";
+    source = sentencepiece_name;
     found.files = {{sentencepiece_name, read_file(in_folder(sentencepiece_name))}};
   } else if (!found.tokenizer && file_exists(in_folder(json_name))) {
+    source = json_name;
     auto read = read_tokenizer_json(read_file(in_folder(json_name)), in_folder(json_name));
     found.tokenizer = std::move(read.tokenizer);
     for (const std::string& note : read.notes)
@@ -73,6 +151,7 @@ FoundTokenizer look_for(const std::string& folder, std::int64_t vocab_size) {
           format("the tokenizer is not imported, because there is none of its kind here: {}: {}",
                  json_name, read.reason));
   }
+  use_other_files(found, folder, vocab_size, source);
   if (!found.tokenizer) found.tokenizer = number_tokenizer(vocab_size);
   return found;
 }

@@ -28,7 +28,9 @@ struct FoundTokenizer {
 };
 
 /// In this order: our own file, vocab.json with merges.txt, tokenizer.model, tokenizer.json;
-/// without any that can be used the tokens are numbers. Errors: UserError(no_checkpoint) for a
+/// without any that can be used the tokens are numbers. All other files are read too
+/// (special_tokens.h): what they add is used where there is the like of it here, and noted where
+/// there is not, and where files contradict each other. Errors: UserError(no_checkpoint) for a
 /// tokenizer with more tokens than the model.
 FoundTokenizer find_tokenizer(const std::string& folder, std::int64_t vocab_size);
 
