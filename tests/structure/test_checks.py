@@ -10,6 +10,7 @@ import check_catalogue
 import check_general
 import check_glossary
 import check_includes
+import check_loops
 import check_rooms
 import check_text
 import check_words
@@ -180,6 +181,36 @@ class General(CheckTest):
         self.write("src/plan/other.cpp", 'header(); // of a token\nfail("no tokens are left here");\n')
         self.write("src/train/other.cpp", "int tokens;\n")
         self.assertEqual([f for f in check_general.findings(self.root) if "EXCEPTIONS" not in f], [])
+
+
+class Loops(CheckTest):
+    LONG = """namespace fourfold {
+int count(
+    int most) {
+  for (int i = 0; i < most; ++i) {
+    const int kept = i;
+    if (kept > 0)
+      executor.run("evaluate", {}, &feeder);
+  }
+}
+}  // namespace fourfold
+"""
+
+    def test_a_loop_that_may_last_and_is_not_listed(self):
+        self.write("src/run/kernel.cpp", self.LONG)  # the step itself
+        self.write("src/plan/once.cpp", self.LONG.replace("for (int i = 0; i < most; ++i) {", "{"))
+        self.assertEqual(list(check_loops.findings(self.root)), [])
+        self.write("src/plan/other.cpp", self.LONG)
+        found = list(check_loops.findings(self.root))
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("src/plan/other.cpp:7: a loop in count may last", found[0])
+
+    def test_a_loop_that_is_listed_and_gone(self):
+        with unittest.mock.patch.dict(check_loops.LOOPS, {"src/plan/other.cpp: count": "asked before each"}):
+            self.write("src/plan/other.cpp", self.LONG)
+            self.assertEqual(list(check_loops.findings(self.root)), [])
+            self.write("src/plan/other.cpp", "int a;\n")
+            self.assertIn("take it out", "".join(check_loops.findings(self.root)))
 
 
 class OpsToAdd(unittest.TestCase):

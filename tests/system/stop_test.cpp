@@ -224,5 +224,50 @@ TEST_F(Stop, asked_for_again_a_second_later_ends_a_run_at_once) {
     EXPECT_EQ(test::code_after_second_signal(start, path("twice"), signal), 128 + signal);
 }
 
+/// The loops of commands that nobody asks to save (LOOPS of tests/structure/check_loops.py).
+TEST_F(Stop, ends_other_commands_at_once_and_leaves_nothing_that_is_half_written) {
+  make_whole(RankKind::alone);
+  write_file_atomic(path("unet.yaml"),
+                    "model: {kind: unet}\n"
+                    "unet: {picture: [8, 8, 3], channels: 8, channel_mult: [1, 2], num_res_blocks: "
+                    "1, attention_resolutions: [4], num_attention_heads: 2, norm_groups: 4, "
+                    "num_classes: 4, class_conditional: true}\n"
+                    "diffusion: {steps: 200}\ndata: {format: synthetic}\n"
+                    "train: {steps: 2, global_batch_size: 4}\neval: {interval_steps: 0}\n");
+  const Ended trained = run({FOURFOLD_BINARY, "train", path("unet.yaml"), "--set",
+                             "run.dir=" + path("unet"), "--set", "run.threads=1"});
+  ASSERT_EQ(trained.code, 0) << trained.text;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += read_file(path("fox.txt"));
+  write_file_atomic(path("long.txt"), text);
+  const std::vector<Words> commands = {
+      {"eval", path("whole"), "--text", path("long.txt")},
+      {"eval", path("unet")},
+      {"generate", path("whole"), "--tokens", "100000"},
+      {"generate", path("unet"), "--samples", "1000", "-o", path("made.png")},
+      {"data", "tokenize", path("long.txt"), "-o", path("set"), "--tokenizer", "byte"},
+      {"data", "train-tokenizer", path("long.txt"), "-o", path("t.model"), "--vocab-size", "40"}};
+  double longest_s = 0;
+  int ended = 0;
+  for (Words words : commands) {
+    words.insert(words.begin(), FOURFOLD_BINARY);
+    for (int i = 0; i < (is_long_run() ? 17 : 1); ++i) {
+      LaunchedJob job(words, folder_of_job());
+      std::this_thread::sleep_for(std::chrono::microseconds(random_() % 500'000));
+      const auto sent = std::chrono::steady_clock::now();
+      if (!job.wait(0)) kill(job.pid(), SIGTERM);
+      const int code = job.wait(test::hang_s).value_or(-1);
+      longest_s = std::max(longest_s, test::seconds_since(sent));
+      ASSERT_TRUE(code == 0 || code == 128 + SIGTERM) << words[1] << code << "\n" << job.output();
+      ended += code == 0 ? 0 : 1;
+      for (const char* name : {"set.bin", "set.idx", "t.model", "made.png"})
+        EXPECT_TRUE(code == 0 || !file_exists(path(name))) << words[1] << " left " << name;
+      for (const char* name : {"set.bin", "set.idx", "t.model", "made.png"})
+        fs::remove_all(path(name));
+    }
+  }
+  std::printf("%d ended by the signal, at most %.1f s after it\n", ended, longest_s);
+}
+
 }  // namespace
 }  // namespace fourfold::stop_test
