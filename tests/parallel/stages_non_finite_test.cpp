@@ -7,7 +7,7 @@
 #include "run/find_non_finite.h"
 #include "support/long_run.h"
 #include "support/planted_nan.h"
-#include "support/stages.h"
+#include "support/unet_stages.h"
 
 namespace fourfold {
 namespace {
@@ -112,6 +112,17 @@ TEST_F(StagesNonFinite, with_weight_gradients_beside_or_later_is_named_with_its_
     expect_named(beside, pipeline, Schedule::one_f_one_b);
     expect_named(beside, pipeline, Schedule::eager_one_f_one_b, 1);
     expect_named(plain, pipeline, Schedule::gpipe, 2);
+  }
+}
+
+TEST_F(StagesNonFinite, of_what_skips_stages_is_named_with_its_rank) {
+  const std::int64_t layers = test::stages::num_unet_layers();
+  for (std::uint64_t seed = 1; seed <= (is_long_run() ? 30U : 2U); ++seed) {
+    const auto [its, pipeline, delay] = test::stages::draw_unet(seed, layers);
+    RunSetup setup =
+        test::stages::unet_of_micros(its.is_conditional, its.micros, pipeline.grids[0]);
+    setup.plan.overlap.send_recv = its.is_beside;
+    expect_named(setup, pipeline, its.schedule, delay);
   }
 }
 

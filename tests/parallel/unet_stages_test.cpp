@@ -12,38 +12,13 @@
 #include "base/format.h"
 #include "base/parallel.h"
 #include "support/long_run.h"
-#include "support/stages.h"
+#include "support/unet_stages.h"
 
 namespace fourfold::test::stages {
 namespace {
 
-struct Case {
-  std::int64_t stages = 2, laps = 1, micros = 2;
-  Schedule schedule = Schedule::one_f_one_b;
-  std::string delay = "none";
-  bool is_beside = true, is_conditional = true;
-  std::int64_t y = 1;  // ranks that share a stage
-
-  std::string text() const {
-    return format("{} stages of {}, {} a mesh, {} micro-batches, delay {}, y {}{}{}", stages,
-                  to_string(schedule), laps, micros, delay, y,
-                  is_beside ? "" : ", nothing beside computation",
-                  is_conditional ? ", of classes" : "");
-  }
-};
-
-RunSetup model_of(bool is_conditional) {
-  RunSetup setup = diffusion_model();
-  setup.unet->channels = 8;
-  setup.unet->num_heads = 2;
-  setup.unet->norm_groups = 4;
-  setup.unet->layers_per_level = 2;
-  setup.unet->class_conditional = is_conditional;
-  return setup;
-}
-
 /// True if the schedule has no such pipeline, for a reason that the numbers show.
-bool is_rightly_refused(const Case& its, const plan::Infeasible& infeasible) {
+bool is_rightly_refused(const UnetCase& its, const plan::Infeasible& infeasible) {
   if (infeasible.problems.size() != 1) return false;
   if (std::holds_alternative<plan::UnevenStages>(infeasible.problems[0]))
     return its.stages % its.laps != 0;
@@ -53,8 +28,8 @@ bool is_rightly_refused(const Case& its, const plan::Infeasible& infeasible) {
 }
 
 /// What is wrong with a pipeline; nothing where it is proved or rightly refused.
-std::string wrong_with(const Case& its, bool in_full) {
-  const RunSetup setup = model_of(its.is_conditional);
+std::string wrong_with(const UnetCase& its, bool in_full) {
+  const RunSetup setup = unet_of(its.is_conditional);
   plan::PlanSpec spec = setup.plan;
   spec.global_batch_size = its.micros;
   spec.micro_batch_size = 1;
@@ -77,8 +52,8 @@ std::string wrong_with(const Case& its, bool in_full) {
   return format("{}: {}: {}", its.text(), faults[0].rule, faults[0].message);
 }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+std::vector<UnetCase> all_cases() {
+  std::vector<UnetCase> cases;
   std::mt19937 random(5);
   struct Way {
     Schedule schedule;
@@ -99,7 +74,7 @@ std::vector<Case> all_cases() {
 }
 
 TEST(UnetStages, come_to_their_end_whatever_the_schedule) {
-  std::vector<Case> cases = all_cases();
+  std::vector<UnetCase> cases = all_cases();
   if (!is_long_run()) {
     std::mt19937 random(11);
     std::ranges::shuffle(cases, random);
@@ -118,18 +93,8 @@ TEST(UnetStages, come_to_their_end_whatever_the_schedule) {
   for (const std::string& text : wrong) EXPECT_EQ(text, "");
 }
 
-/// The first stages that there are, each of so many layers.
-Pipeline deep(std::int64_t stages, std::int64_t layers) {
-  Pipeline pipeline;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    pipeline.grids.push_back({.data = 1});
-    if (stage > 0) pipeline.last_layers.push_back(stage * layers / stages - 1);
-  }
-  return pipeline;
-}
-
 TEST(UnetStages, that_feed_far_ones_train_as_one_rank) {
-  RunSetup setup = model_of(true);
+  RunSetup setup = unet_of(true);
   setup.plan.global_batch_size = 12;
   setup.plan.micro_batch_size = 1;
   const std::int64_t layers = model::build(setup.model(), {1, 1, 12}, setup.optimizer).num_layers;
@@ -140,74 +105,20 @@ TEST(UnetStages, that_feed_far_ones_train_as_one_rank) {
                          {Schedule::one_f_one_b});
 }
 
-/// A pipeline that a seed says: how its stages lie, in which order they work, and the model.
-struct Drawn {
-  Case its;
-  Pipeline pipeline;
-  std::optional<std::int64_t> delay;
-};
-
-Drawn draw(std::uint64_t seed, std::int64_t layers) {
-  std::mt19937_64 random(seed);
-  const auto pick = [&]<class T>(const std::vector<T>& list) {
-    return list[random() % list.size()];
-  };
-  Drawn drawn;
-  Case& its = drawn.its;
-  its.schedule = pick(std::vector{Schedule::gpipe, Schedule::one_f_one_b,
-                                  Schedule::eager_one_f_one_b, Schedule::interleaved});
-  const std::int64_t most = std::min<std::int64_t>(layers, 10);
-  its.laps = its.schedule != Schedule::interleaved ? 1 : random() % 3 == 0 ? 3 : 2;
-  const std::int64_t meshes =
-      2 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most / its.laps - 1));
-  its.stages = meshes * its.laps;
-  its.micros = pick(std::vector<std::int64_t>{2, 3, 4, 5, 8, 12});
-  if (its.laps > 1) its.micros = meshes * pick(std::vector<std::int64_t>{1, 2});
-  its.is_beside = random() % 3 != 0;
-  its.is_conditional = random() % 2 == 0;
-  if (random() % 2 == 0) drawn.delay = pick(std::vector<std::int64_t>{0, 1, 2, 3});
-  its.delay = drawn.delay ? format("{}", *drawn.delay) : "none";
-  drawn.pipeline = deep(its.stages, layers);
-  drawn.pipeline.stages_per_mesh = its.laps;
-  drawn.pipeline.grids.clear();
-  for (std::int64_t mesh = 0, ranks = 0; mesh < meshes; ++mesh) {
-    const bool has_room = ranks + 2 + meshes - mesh - 1 <= 10;
-    drawn.pipeline.grids.push_back(pick(has_room ? std::vector<plan::Grid>{{.data = 1},
-                                                                           {.data = 1},
-                                                                           {.data = 2},
-                                                                           {.x = 2, .data = 1},
-                                                                           {.y = 2, .data = 1},
-                                                                           {.z = 2, .data = 1}}
-                                                 : std::vector<plan::Grid>{{.data = 1}}));
-    const plan::Grid& grid = drawn.pipeline.grids.back();
-    ranks += grid.x * grid.y * grid.z * grid.data.value();
-  }
-  return drawn;
-}
-
-/// Two samples of a micro-batch, on any grid. Its serial run has the same ones.
-RunSetup setup_of(bool is_conditional, std::int64_t micros, const plan::Grid& first) {
-  RunSetup setup = model_of(is_conditional);
-  setup.plan.global_batch_size = 2 * micros;
-  setup.plan.micro_batch_size = 2 / (first.z * first.data.value());
-  return setup;
-}
-
 TEST(UnetStages, drawn_from_seeds_train_as_one_rank) {
-  const std::int64_t layers =
-      model::build(model_of(true).model(), {1, 1, 12}, model_of(true).optimizer).num_layers;
+  const std::int64_t layers = num_unet_layers();
   std::map<std::pair<bool, std::int64_t>, TrainingOutcome> serial;
   Worst worst;
   const std::uint64_t last = is_long_run() ? 400 : 4;
   for (std::uint64_t seed = 1; seed <= last; ++seed) {
-    const auto [its, pipeline, delay] = draw(seed, layers);
+    const auto [its, pipeline, delay] = draw_unet(seed, layers);
     SCOPED_TRACE(format("seed {}: {}: {}", seed, its.text(), name_of(pipeline, its.schedule)));
-    RunSetup setup = setup_of(its.is_conditional, its.micros, pipeline.grids[0]);
+    RunSetup setup = unet_of_micros(its.is_conditional, its.micros, pipeline.grids[0]);
     setup.plan.overlap.send_recv = its.is_beside;
     const Tensors weights = rough_weights(setup);
     const std::pair key{its.is_conditional, its.micros};
     if (!serial.contains(key)) {
-      const RunSetup whole = setup_of(its.is_conditional, its.micros, {.data = 1});
+      const RunSetup whole = unet_of_micros(its.is_conditional, its.micros, {.data = 1});
       serial.emplace(key, run_serial(whole, {.data = 1}, weights));
     }
     const program::Job job = compile_stages(setup, pipeline, its.schedule, delay);
@@ -217,7 +128,7 @@ TEST(UnetStages, drawn_from_seeds_train_as_one_rank) {
 }
 
 TEST(UnetStages, send_the_noise_of_times_whole_where_ranks_do_not_divide_them) {
-  RunSetup setup = model_of(true);
+  RunSetup setup = unet_of(true);
   setup.unet->diffusion.steps = 10;
   setup.plan.global_batch_size = 8;
   setup.plan.micro_batch_size = 4;
@@ -228,7 +139,7 @@ TEST(UnetStages, send_the_noise_of_times_whole_where_ranks_do_not_divide_them) {
 }
 
 TEST(UnetStages, keep_the_losses_of_times_on_the_stage_that_draws_them) {
-  RunSetup setup = model_of(true);
+  RunSetup setup = unet_of(true);
   setup.unet->diffusion.time_sampling = model::TimeSampling::importance;
   setup.unet->diffusion.steps = 3;  // few, so that all have their entries soon
   const std::int64_t layers = model::build(setup.model(), {16, 1, 32}, setup.optimizer).num_layers;
@@ -241,7 +152,7 @@ TEST(UnetStages, keep_the_losses_of_times_on_the_stage_that_draws_them) {
 
 /// Each rank of a stage updates its own rows, which all then gather in place and average.
 TEST(UnetStages, whose_states_are_cut_on_data_keep_averages) {
-  RunSetup setup = model_of(true);
+  RunSetup setup = unet_of(true);
   setup.plan.global_batch_size = 16;
   setup.plan.micro_batch_size = 4;
   setup.plan.shard_states = true;
