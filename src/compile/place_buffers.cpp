@@ -1,6 +1,7 @@
 #include "compile/place_buffers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -15,11 +16,23 @@ namespace {
 using program::BufferId;
 using program::Program;
 
-/// Buffers that share one address, and when any of them is alive.
+/// Buffers that share one address, and when any of them is alive, by begin. No two lives have more
+/// than the instruction in common in which one takes over from the other.
 struct Allocation {
   std::vector<std::size_t> buffers;
   std::int64_t bytes = 0;
   std::vector<Interval> lives;
+
+  /// True if each of these lives begins where one here ends, at the earliest, and ends before the
+  /// next one begins: a source may be written anew while what took over from it is still read, as
+  /// weight gradients do that a pipeline makes later.
+  bool has_time_for(const std::vector<Interval>& others) const {
+    return std::ranges::all_of(others, [&](const Interval& other) {
+      const auto next = std::ranges::lower_bound(lives, other.begin, {}, &Interval::begin);
+      return (next == lives.end() || next->begin > other.end) &&
+             (next == lives.begin() || std::prev(next)->end <= other.begin);
+    });
+  }
 };
 
 /// output buffer -> read buffers whose memory it may take, over all instructions that write it.
@@ -89,21 +102,21 @@ std::vector<Allocation> allocations(const Program& program, Reach reach = {}) {
   std::ranges::sort(order);
   for (const auto& [begin, b] : order) {
     const auto source = takeovers.source(b);
-    if (source && of_buffer[*source]) {
+    const std::vector<Interval>& lives = takeovers.lives()[b];
+    if (source && of_buffer[*source] && list[*of_buffer[*source]].has_time_for(lives)) {
       Allocation& allocation = list[*of_buffer[*source]];
-      const std::vector<Interval>& lives = takeovers.lives()[b];
       allocation.buffers.push_back(b);
+      const auto middle = static_cast<std::ptrdiff_t>(allocation.lives.size());
       allocation.lives.insert(allocation.lives.end(), lives.begin(), lives.end());
+      std::ranges::inplace_merge(allocation.lives, allocation.lives.begin() + middle, {},
+                                 &Interval::begin);
       of_buffer[b] = of_buffer[*source];
       continue;
     }
     of_buffer[b] = list.size();
     list.push_back({{b}, align_up(program.buffers[b].size_bytes), takeovers.lives()[b]});
   }
-  for (Allocation& allocation : list) {
-    std::ranges::sort(allocation.lives, {}, &Interval::begin);
-    join(allocation.lives);
-  }
+  for (Allocation& allocation : list) join(allocation.lives);
   return list;
 }
 

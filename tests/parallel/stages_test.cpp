@@ -115,6 +115,22 @@ TEST(Stages, with_tasks_or_a_stream_for_weight_gradients_have_the_same_bits) {
     }
 }
 
+TEST(Stages, with_later_weight_gradients_of_what_is_made_again_have_the_same_bits) {
+  RunSetup setup = gpt();
+  const Tensors weights = test::rough_weights(setup);
+  const Pipeline& stages = four_stages[0];
+  const TrainingOutcome kept =
+      test::run_job(setup, compile_stages(setup, stages), weights, in_moments);
+  setup.plan.checkpointing = {.layers = 1, .keeps_products = true};
+  for (const std::int64_t delay : {1, 2}) {
+    SCOPED_TRACE(format("delay {}", delay));
+    const TrainingOutcome again = test::run_job(
+        setup, compile_stages(setup, stages, Schedule::one_f_one_b, delay), weights, in_moments);
+    EXPECT_EQ(again.losses, kept.losses);
+    EXPECT_EQ(again.gradients, kept.gradients);
+  }
+}
+
 TEST(Stages, without_transfers_beside_computation_have_the_same_bits) {
   const RunSetup beside = gpt();
   RunSetup apart = beside;

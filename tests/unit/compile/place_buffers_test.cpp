@@ -40,5 +40,52 @@ TEST(Placement, elementwise_outputs_take_over_the_memory_of_dying_reads) {
             train.buffer(*train.find_buffer("blocks.0.mlp.gelu")).offset_bytes);
 }
 
+/// Two micro-batches, each of which makes x and y = relu(x) and reads y, in so many instructions.
+struct InPlace {
+  program::Program program;
+  program::Slice x, y, z;
+
+  InPlace() {
+    program.name = "train";
+    program.streams = {"math"};
+    program.meshes = {{"all", {{"data", 1}}, {Rank(0)}}};
+    x = buffer("x"), y = buffer("y"), z = buffer("z");
+  }
+  program::Slice buffer(const std::string& name) {
+    program::Buffer buffer;
+    buffer.name = name;
+    buffer.dtype = DType::f32;
+    buffer.global = {4};
+    buffer.region = program::Region::transient;
+    buffer.role = program::BufferRole::activation;
+    buffer.size_bytes = 16;
+    program.buffers.push_back(buffer);
+    return program.whole(program::BufferId(program.buffers.size() - 1));
+  }
+  void add(op::Op op, std::vector<program::Slice> slices) {
+    program::Compute compute;
+    compute.op = std::move(op);
+    compute.dtype = DType::f32;
+    compute.slices = std::move(slices);
+    program.instructions.push_back({program::StreamId(std::size_t{0}), std::move(compute)});
+  }
+  void make() { add(op::Fill{1, {4}}, {x}); }
+  void take_over() { add(op::Relu{}, {x, y}); }
+  void read() { add(op::Relu{}, {y, z}); }
+  bool shares() const {
+    const program::Program placed = place_buffers(program, {});
+    return placed.buffers[0].offset_bytes == placed.buffers[1].offset_bytes;
+  }
+};
+
+TEST(Placement, what_is_read_while_its_source_is_written_anew_has_memory_of_its_own) {
+  InPlace in_turn, later;
+  for (int micro = 0; micro < 2; ++micro) in_turn.make(), in_turn.take_over(), in_turn.read();
+  EXPECT_TRUE(in_turn.shares());
+  later.make(), later.take_over();
+  later.make(), later.read(), later.take_over(), later.read();
+  EXPECT_FALSE(later.shares());
+}
+
 }  // namespace
 }  // namespace fourfold::compile
