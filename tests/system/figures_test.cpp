@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "data/byte_letters.h"
 #include "data/png.h"
 #include "support/picture_runs.h"
 
@@ -235,6 +238,71 @@ TEST_F(TextFigures, a_text_without_the_usual_prompt_begins_samples_with_its_own_
   const Outcome set = train("set", repeated("GATTACA", 100), "char", {"sample.prompt=x"});
   EXPECT_EQ(set.code, 3);
   EXPECT_NE(set.text.find("sample.prompt: character"), std::string::npos) << set.text;
+}
+
+/// Each file that may name the end is the only one that does.
+TEST_F(TextFigures, a_text_ends_with_the_token_that_any_file_of_an_imported_model_names) {
+  const auto does = [](const std::string& line) {
+    const Outcome outcome = run_here(line);
+    EXPECT_EQ(outcome.code, 0) << line << "\n" << outcome.text;
+    return outcome.output;
+  };
+  Json vocabulary = Json::object();
+  for (int byte = 0; byte < 256; ++byte)
+    vocabulary.set(data::to_byte_letters(std::string(1, static_cast<char>(byte))), byte);
+  vocabulary.set("Th", 256).set("The", 257).set("<|endoftext|>", 258);
+  write_file_atomic(path("vocab.json"), vocabulary.dump());
+  write_file_atomic(path("merges.txt"), "#version: 0.2\nT h\nTh e\n");
+  write_file_atomic(path("the.jsonl"), repeated("{\"text\":\"The\"}\n", 300));
+  does(
+      format("data tokenize {0}the.jsonl -o {0}the --tokenizer gpt2 --tokenizer-path {0} "
+             "--append-eod",
+             path("")));
+  ASSERT_EQ(train("a", "", "char",
+                  {"data.format=megatron", "data.path=" + path("the"), "optimizer.lr=0.05",
+                   "lr_schedule.warmup_steps=2", "train.steps=150", "model.bias=true",
+                   "model.hidden_size=32"})
+                .code,
+            0);
+  const std::string writes = " --prompt The --temperature 0 --tokens 4 --threads 1";
+  ASSERT_EQ(does("generate " + path("a") + writes), "The\n");
+  does(format("export {} -o {}", path("a"), path("hf")));
+  std::string words = read_file(path("hf/vocab.json"));
+  write_file_atomic(path("hf/vocab.json"), words.replace(words.find("<|endoftext|>"), 13, "</s>"));
+  const Json own = parse_json(read_file(path("hf/config.json")), "config.json");
+  ASSERT_EQ(*own.find("eos_token_id"), Json(258));
+  const std::string without_end = Json(own).set("eos_token_id", Json()).dump();
+  for (const char* name : {"tokenizer.json", "fourfold_tokenizer.json", "tokenizer_config.json",
+                           "generation_config.json"})
+    std::filesystem::remove(path("hf/") + name);
+  for (const auto& [name, content] : std::vector<std::pair<std::string, std::string>>{
+           {"generation_config.json", R"({"eos_token_id": [258]})"},
+           {"tokenizer_config.json", R"({"eos_token": "</s>"})"},
+           {"special_tokens_map.json", R"({"eos_token": {"content": "</s>"}})"},
+           {"config.json", own.dump()}}) {
+    write_file_atomic(path("hf/config.json"), without_end);
+    write_file_atomic(path("hf/") + name, content);
+    const std::string back = path("by-" + name), again = path("from-" + name);
+    EXPECT_EQ(does(format("import {} -o {}", path("hf"), back)).find("note: "), std::string::npos)
+        << name;
+    EXPECT_EQ(does("generate " + back + writes), "The\n") << name;
+    does(format("export {} -o {}", back, again));
+    const Json config = parse_json(read_file(again + "/config.json"), "config.json");
+    EXPECT_EQ(*config.find("eos_token_id"), Json(258)) << name;
+    EXPECT_NE(read_file(again + "/tokenizer_config.json").find(R"("eos_token":"</s>")"),
+              std::string::npos)
+        << name;
+    std::filesystem::remove(path("hf/") + name);
+  }
+  write_file_atomic(path("hf/config.json"), without_end);
+  does(format("import {} -o {}", path("hf"), path("none")));
+  EXPECT_NE(does("generate " + path("none") + writes), "The\n") << "no file names the end";
+  // Bits of a byte leave out the three bytes of the first token.
+  write_file_atomic(path("b.txt"), "TheThe");
+  const Outcome judged = run_here({"eval", path("a"), "--text", path("b.txt"), "--threads", "1"});
+  EXPECT_NEAR(row_of(judged.output, "bits/byte"), row_of(judged.output, "loss") / std::log(2.0) / 3,
+              1e-4)
+      << judged.output;
 }
 
 }  // namespace

@@ -111,57 +111,6 @@ void write_byte_pairs(const std::string& folder) {
   write_file_atomic(folder + "/merges.txt", "#version: 0.2\nT h\nTh e\n");
 }
 
-/// Each file that may say so is the only one that does.
-TEST_F(Interop, a_text_ends_with_the_token_that_any_file_of_the_model_names) {
-  write_byte_pairs(path("bpe"));
-  std::string lines;
-  for (int i = 0; i < 300; ++i) lines += "{\"text\":\"The\"}\n";
-  write_file_atomic(path("the.jsonl"), lines);
-  must(format("data tokenize {} -o {} --tokenizer gpt2 --tokenizer-path {} --append-eod",
-              path("the.jsonl"), path("the"), path("bpe")));
-  ASSERT_EQ(train("run", format("--set data.format=megatron --set data.path={} --set "
-                                "optimizer.lr=0.05 --set train.steps=30",
-                                path("the")))
-                .code,
-            0);
-  const std::string writes = " --prompt The --temperature 0 --tokens 4 --threads 1";
-  ASSERT_EQ(must("generate " + path("run") + writes), "The\n");
-  must(format("export {} -o {}", path("run"), path("hf")));
-  std::string vocabulary = read_file(path("hf/vocab.json"));
-  vocabulary.replace(vocabulary.find("<|endoftext|>"), 13, "</s>");
-  write_file_atomic(path("hf/vocab.json"), vocabulary);
-  const Json own = parse_json(read_file(path("hf/config.json")), "config.json");
-  ASSERT_EQ(own.find("eos_token_id")->as_integer(), 258);
-  const std::string without_end = Json(own).set("eos_token_id", Json()).dump();
-  for (const char* name : {"tokenizer.json", "fourfold_tokenizer.json", "tokenizer_config.json",
-                           "generation_config.json"})
-    std::filesystem::remove(path("hf/") + name);
-  for (const auto& [name, content] : std::vector<std::pair<std::string, std::string>>{
-           {"generation_config.json", R"({"eos_token_id": [258]})"},
-           {"tokenizer_config.json", R"({"eos_token": "</s>"})"},
-           {"special_tokens_map.json", R"({"eos_token": {"content": "</s>"}})"},
-           {"config.json", own.dump()}}) {
-    write_file_atomic(path("hf/config.json"), without_end);
-    write_file_atomic(path("hf/") + name, content);
-    for (const char* folder : {"back", "again"}) std::filesystem::remove_all(path(folder));
-    EXPECT_EQ(must(format("import {} -o {}", path("hf"), path("back"))).find("note: "),
-              std::string::npos)
-        << name;
-    EXPECT_EQ(must("generate " + path("back") + writes), "The\n") << name;
-    must(format("export {} -o {}", path("back"), path("again")));
-    const Json config = parse_json(read_file(path("again/config.json")), "config.json");
-    EXPECT_EQ(*config.find("eos_token_id"), Json(258)) << name;
-    EXPECT_NE(read_file(path("again/tokenizer_config.json")).find(R"("eos_token":"</s>")"),
-              std::string::npos)
-        << name;
-    std::filesystem::remove(path("hf/") + name);
-  }
-  write_file_atomic(path("hf/config.json"), without_end);
-  std::filesystem::remove_all(path("back"));
-  must(format("import {} -o {}", path("hf"), path("back")));
-  EXPECT_NE(must("generate " + path("back") + writes), "The\n") << "no file names the end";
-}
-
 TEST_F(Interop, a_tokenizer_goes_with_its_model_and_trains_it_further) {
   write_byte_pairs(path("bpe"));
   const std::string options = "--set data.tokenizer=gpt2 --set data.tokenizer_path=";
