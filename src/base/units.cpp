@@ -47,6 +47,8 @@ std::string format_count(double count) {
 std::string format_duration(double seconds) {
   if (seconds < 0.9995) return three_digits(seconds * 1e3) + " ms";
   if (seconds < 59.95) return three_digits(seconds) + " s";
+  // More than a hundred million years, which have too many digits.
+  if (!(seconds < 3.6e15)) return format("{:.3g} s", seconds);
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));
   if (whole < 3600) return format("{}m{:02}s", whole / 60, whole % 60);
   return format("{}h{:02}m", whole / 3600, whole / 60 % 60);

@@ -79,7 +79,8 @@ void resize(machine::Cluster& cluster, const RanksThere& there) {
 void share_host(machine::Cluster& cluster, const RanksThere& there) {
   const HostFacts host = host_facts();
   const auto of_host = static_cast<double>(there.of_host);
-  const double cores = std::max(1.0, static_cast<double>(host.cores_online) / of_host);
+  const int within = cores_within(static_cast<std::size_t>(host.cores_online), host.cpu_limit);
+  const double cores = std::max(1.0, static_cast<double>(within) / of_host);
   for (machine::ComputeRate& rate : cluster.device.rates) rate.flops_per_s *= cores;
   cluster.device.memory_bytes =
       static_cast<double>(

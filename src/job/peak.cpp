@@ -60,7 +60,9 @@ std::optional<MeasuredPeak> find_peak(const Job& job, comm::World& world,
     rate = peak.flops_per_s;
     measurements = peak.measurements;
     // Where ranks are bound to cores of their own, this one may use its share only.
-    const int all = std::min(wanted, static_cast<int>(host_facts().cores_online));
+    const HostFacts host = host_facts();
+    const int all = std::min(
+        wanted, cores_within(static_cast<std::size_t>(host.cores_online), host.cpu_limit));
     rate *= static_cast<double>(all) / threads;
     used = all;
   } else if (!known.is_settled()) {

@@ -4,8 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "base/text.h"
 
@@ -18,6 +20,29 @@ bool reads_as(const std::string& text, Number& value) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   return error == std::errc{} && stop == end;
+}
+
+struct Bounds {
+  double least, most;
+  std::string_view unit;
+};
+
+/// Far beyond any machine, on both sides.
+Bounds bounds_of(Quantity quantity) {
+  constexpr double most = 1e30;
+  switch (quantity) {
+    case Quantity::bytes_per_s:
+      return {1, most, "B/s"};
+    case Quantity::flops_per_s:
+      return {1, most, "FLOP/s"};
+    case Quantity::seconds:
+      return {1e-12, 1e6, "s"};
+    case Quantity::bytes:
+      return {1e-3, most, "B"};
+    case Quantity::flops:
+      return {1e-3, most, "FLOP"};
+  }
+  fail_internal("a quantity is one of those listed");
 }
 
 }  // namespace
@@ -77,8 +102,13 @@ double MapReader::number(const std::string& key, double least, double most) {
 double MapReader::quantity(const std::string& key, Quantity quantity) {
   const YamlNode* node = find(key);
   if (node == nullptr) return 0;
-  if (const auto value = parse_quantity(node->text, quantity)) return *value;
-  return wrong(*node, key, std::string(quantity_in_words(quantity))), 0;
+  const auto value = parse_quantity(node->text, quantity);
+  if (!value) return wrong(*node, key, std::string(quantity_in_words(quantity))), 0;
+  const auto [least, most, unit] = bounds_of(quantity);
+  if (*value == 0 || (*value >= least && *value <= most)) return *value;
+  return wrong(*node, key,
+               format("{:g} to {:g} {}: {}", least, most, unit, quantity_in_words(quantity))),
+         0;
 }
 
 double MapReader::positive(const std::string& key, Quantity quantity) {

@@ -28,6 +28,7 @@ class MapReader {
   std::string one_of(const std::string& key, const std::vector<std::string>& choices);
   std::int64_t whole(const std::string& key, std::int64_t least);
   double number(const std::string& key, double least, double most);
+  /// 0, or within bounds that no machine reaches, so that sums of times are finite.
   double quantity(const std::string& key, Quantity quantity);
   /// The same, and 0 is a problem.
   double positive(const std::string& key, Quantity quantity);

@@ -66,6 +66,8 @@ TEST(Units, counts_and_durations_stay_short) {
   EXPECT_EQ(format_duration(4.214), "4.21 s");
   EXPECT_EQ(format_duration(134), "2m14s");
   EXPECT_EQ(format_duration(8040), "2h14m");
+  EXPECT_EQ(format_duration(3.6e14), "100000000000h00m");
+  EXPECT_EQ(format_duration(2.5e24), "2.5e+24 s");
   EXPECT_EQ(format_grouped(1115394), "1,115,394");
   EXPECT_EQ(format_grouped(-100), "-100");
 }

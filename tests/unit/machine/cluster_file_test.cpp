@@ -157,6 +157,8 @@ TEST(ClusterFile, a_fault_is_told_with_its_line) {
   expect_fault("memory: 40 GiB", "memory: 40 GHz",
                "m.yaml:5:11: error: memory is '40 GHz', expected a size, such as 40 GiB");
   expect_fault("memory: 40 GiB", "memory: 0 GiB", "memory is '0 GiB', expected more than 0");
+  expect_fault("memory: 40 GiB", "memory: 1e40 GiB",
+               "memory is '1e40 GiB', expected 0.001 to 1e+30 B: a size");
   expect_fault("1555 GB/s", "1555 GB",
                "memory_bandwidth is '1555 GB', expected a rate, such as 25 GB/s");
   expect_fault("200 Gbit/s", "200 Gb/s", "link is '200 Gb/s', expected a rate");

@@ -212,6 +212,26 @@ TEST(Simulate, a_stream_that_an_event_held_goes_on_after_the_handoff) {
   expect_near(simulate(job, "train", cluster).step_s, work_s + 2 * 7 * us);
 }
 
+TEST(Simulate, a_time_that_is_not_finite_is_an_error) {
+  const Job job = job_on({{"x", 1}}, [](Builder& b) {
+    add_tensor(b, "from", 8 * mib);
+    add_tensor(b, "to", 8 * mib);
+    b.add("math", program::Copy{b.slice("from"), b.slice("to")});
+  });
+  machine::Cluster cluster = two_levels(1, 1);
+  EXPECT_GT(simulate(job, "train", cluster).step_s, 0);
+  cluster.device.memory_bytes_per_s = 1e-306;
+  try {
+    simulate(job, "train", cluster);
+    ADD_FAILURE() << "a time was told";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::numeric_stop);
+    EXPECT_NE(std::string(error.what()).find("a step takes inf s on machine small, expected a"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(Simulate, handoffs_of_ranks_on_one_device_are_work_that_they_share) {
   machine::Cluster cluster = two_levels(1, 1);
   cluster.ranks_per_device = 2;
