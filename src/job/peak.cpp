@@ -61,8 +61,8 @@ std::optional<MeasuredPeak> find_peak(const Job& job, comm::World& world,
     measurements = peak.measurements;
     // Where ranks are bound to cores of their own, this one may use its share only.
     const HostFacts host = host_facts();
-    const int all = std::min(
-        wanted, cores_within(static_cast<std::size_t>(host.cores_online), host.cpu_limit));
+    const int all =
+        std::min(wanted, cores_within(static_cast<std::size_t>(host.cores_online), host.cpu_limit));
     rate *= static_cast<double>(all) / threads;
     used = all;
   } else if (!known.is_settled()) {
