@@ -183,8 +183,7 @@ class Inserter {
 
   /// True for a parameter, and for one of another mesh.
   static bool is_weight(const graph::Value& value) {
-    return graph::is_weight(value) ||
-           (value.role == ValueRole::received && value.init.has_value());
+    return graph::is_weight(value) || (value.role == ValueRole::received && value.init.has_value());
   }
 
   /// True if collectives carry the gradient of a weight on this way, and carry it rounded.
