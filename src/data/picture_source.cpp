@@ -123,6 +123,13 @@ std::string PictureSource::fingerprint() const {
                      : train_->fingerprint();
 }
 
+std::string PictureSource::read_as() const {
+  std::string kinds = train_->facts().kind;
+  if (validation_ && validation_->facts().kind != kinds)
+    kinds += "; to validate " + validation_->facts().kind;
+  return kinds;
+}
+
 std::vector<std::string> PictureSource::warnings() const {
   std::vector<std::string> list;
   add_warning(*train_, list);

@@ -31,6 +31,7 @@ class PictureSource final : public Source {
   std::int64_t num_validation() const override;
   std::int64_t num_labels() const override { return train_->num_classes(); }
   std::string fingerprint() const override;
+  std::string read_as() const override;
   std::vector<std::string> warnings() const override;
 
   void fill_train(std::size_t input, std::int64_t step, std::int64_t sample,

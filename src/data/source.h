@@ -51,6 +51,9 @@ class Source {
   /// "4,236,031 tokens 0123456789abcdef": their number and a hash of what they are; then, after a
   /// semicolon, those of what validates alone.
   virtual std::string fingerprint() const = 0;
+  /// "2 files of text, a document each": what files were taken for by what they hold; empty where
+  /// nothing of the kind had to be found out.
+  virtual std::string read_as() const { return {}; }
   /// What people should know of the data before they train on them.
   virtual std::vector<std::string> warnings() const { return {}; }
   /// What made the integers of a text, and null where the data are no text.

@@ -24,6 +24,7 @@ struct Text {
   std::string text;
   std::vector<std::string> files;
   std::vector<std::size_t> document_ends;
+  std::string forms;
   std::vector<std::string> notes;
 };
 
@@ -36,6 +37,7 @@ Text read_documents(const std::string& path) {
     all.text += piece->text;
     if (piece->ends_document) all.document_ends.push_back(all.text.size());
   }
+  all.forms = source.forms();
   all.notes = source.notes();
   return all;
 }
@@ -78,6 +80,9 @@ TokenSets make_text(const DataSpec& spec) {
   Text validation;
   if (!spec.validation.empty()) validation = read_documents(spec.validation);
   TokenSets sets;
+  sets.read_as = train.forms;
+  if (validation.forms != train.forms && !validation.forms.empty())
+    sets.read_as += "; to validate " + validation.forms;
   sets.notes = train.notes;
   add_notes(sets.notes, validation.notes);
   add_notes(sets.notes,

@@ -17,6 +17,7 @@ struct TokenSets {
   std::unique_ptr<const TokenStream> validation;  // of data.validation; none: parts of the streams
   std::vector<double> weights;                    // relative, one a stream
   std::unique_ptr<const Tokenizer> tokenizer;
+  std::string read_as;             // what texts were taken for; empty of all else
   std::vector<std::string> notes;  // what people should know of the files
 };
 

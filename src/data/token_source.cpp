@@ -89,6 +89,7 @@ TokenSource::TokenSource(const DataSpec& spec)
   tokenizer_ = std::move(sources.tokenizer);
   blend_ = Blend(sources.weights);
   validates_apart_ = sources.validation != nullptr;
+  read_as_ = std::move(sources.read_as);
   warnings_ = std::move(sources.notes);
   const auto add = [&](std::unique_ptr<const TokenStream> stream, std::int64_t num_train) {
     const auto random = [&](const char* what) {

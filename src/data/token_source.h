@@ -47,6 +47,7 @@ class TokenSource final : public Source {
   std::int64_t num_validation() const override;
   std::int64_t num_labels() const override { return vocab_size(); }
   std::string fingerprint() const override;
+  std::string read_as() const override { return read_as_; }
   std::vector<std::string> warnings() const override { return warnings_; }
   const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
   std::string beginning() const override;
@@ -120,6 +121,7 @@ class TokenSource final : public Source {
   std::unique_ptr<const Tokenizer> tokenizer_;
   std::vector<Set> sets_;  // at the end the one that validates alone, where there is one
   bool validates_apart_ = false;
+  std::string read_as_;
   std::vector<std::string> warnings_;
   Blend blend_;
   bool in_epochs_ = false;  // sets on the disk

@@ -19,9 +19,11 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/text.h"
+#include "data/png.h"
 #include "support/launched_job.h"
 #include "support/long_run.h"
 #include "support/second_signal.h"
+#include "unit/data/picture_files.h"
 
 namespace fourfold::stop_test {
 namespace {
@@ -237,32 +239,35 @@ TEST_F(Stop, ends_other_commands_at_once_and_leaves_nothing_that_is_half_written
   const Ended trained = run({FOURFOLD_BINARY, "train", path("unet.yaml"), "--set",
                              "run.dir=" + path("unet"), "--set", "run.threads=1"});
   ASSERT_EQ(trained.code, 0) << trained.text;
+  for (int picture = 0; picture < 40; ++picture)
+    data::write_picture_file(path(format("pictures/{}/{}.png", picture % 4, picture)),
+                             data::png_bytes(data::made_png(picture, {8, 8, 3})));
   std::string text;
   for (int i = 0; i < 100; ++i) text += read_file(path("fox.txt"));
   write_file_atomic(path("long.txt"), text);
   const std::vector<Words> commands = {
       {"eval", path("whole"), "--text", path("long.txt")},
-      {"eval", path("unet")},
+      {"eval", path("unet"), "--data", path("pictures")},
       {"generate", path("whole"), "--tokens", "100000"},
       {"generate", path("unet"), "--samples", "1000", "-o", path("made.png")},
-      {"data", "tokenize", path("long.txt"), "-o", path("set"), "--tokenizer", "byte"},
-      {"data", "train-tokenizer", path("long.txt"), "-o", path("t.model"), "--vocab-size", "40"}};
+      {"data", "tokenize", path("long.txt"), "-o", path("set"), "--tokenizer", "byte"}};
   double longest_s = 0;
   int ended = 0;
   for (Words words : commands) {
     words.insert(words.begin(), FOURFOLD_BINARY);
-    for (int i = 0; i < (is_long_run() ? 17 : 1); ++i) {
+    for (int i = 0; i < (is_long_run() ? 21 : 1); ++i) {
       LaunchedJob job(words, folder_of_job());
       std::this_thread::sleep_for(std::chrono::microseconds(random_() % 500'000));
       const auto sent = std::chrono::steady_clock::now();
       if (!job.wait(0)) kill(job.pid(), SIGTERM);
       const int code = job.wait(test::hang_s).value_or(-1);
       longest_s = std::max(longest_s, test::seconds_since(sent));
-      ASSERT_TRUE(code == 0 || code == 128 + SIGTERM) << words[1] << code << "\n" << job.output();
+      ASSERT_TRUE(code == 0 || code == 128 + SIGTERM) << words[1] << " " << code << "\n"
+                                                      << job.output();
       ended += code == 0 ? 0 : 1;
-      for (const char* name : {"set.bin", "set.idx", "t.model", "made.png"})
+      for (const char* name : {"set.bin", "set.idx", "set.json", "made.png"})
         EXPECT_TRUE(code == 0 || !file_exists(path(name))) << words[1] << " left " << name;
-      for (const char* name : {"set.bin", "set.idx", "t.model", "made.png"})
+      for (const char* name : {"set.bin", "set.idx", "set.json", "made.png"})
         fs::remove_all(path(name));
     }
   }

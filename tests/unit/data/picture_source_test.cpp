@@ -114,6 +114,10 @@ TEST_F(PictureSourceTest, an_epoch_shows_each_training_picture_once_with_its_lab
   EXPECT_NE(reordered, epochs[0]) << "the seed decides the order";
 }
 
+TEST_F(PictureSourceTest, what_the_files_were_taken_for_is_told) {
+  EXPECT_EQ(PictureSource(spec_of(made_set("a", 16))).read_as(), "IDX pictures");
+}
+
 TEST_F(PictureSourceTest, what_fills_up_the_last_batch_is_black_and_has_no_label) {
   const PictureSource source(spec_of(made_set("a", 16)));
   EXPECT_EQ(source.validation_samples(), 4);

@@ -110,6 +110,20 @@ TEST(TokenSource, a_border_that_would_move_by_more_than_a_tenth_cuts_a_document)
   EXPECT_EQ(trains({4000, 1900, 4100}, 0.6), 5900);
 }
 
+TEST(TokenSource, what_a_file_was_taken_for_is_told) {
+  const std::string line = "{\"text\": \"some words of it\"}\n";
+  const TextFile lines(line + line), text("some words of it, and more of them\n");
+  DataSpec spec = text_spec(lines.path(), 4, 0.5);
+  EXPECT_EQ(TokenSource(spec).read_as(),
+            "1 file of JSON lines, a document in the member 'text' of each line");
+  spec.validation = text.path();
+  EXPECT_EQ(TokenSource(spec).read_as(),
+            "1 file of JSON lines, a document in the member 'text' of each line; to validate 1 "
+            "file of text, a document each");
+  EXPECT_EQ(TokenSource(text_spec(text.path(), 4, 0.5)).read_as(),
+            "1 file of text, a document each");
+}
+
 TEST(TokenSource, the_split_counts_characters_not_bytes) {
   const TextFile file("\u20AC\u20AC\u20AC\u20AC\u20ACaaaaa");
   DataSpec spec = text_spec(file.path(), 2, 0.5);
