@@ -12,8 +12,9 @@ namespace fourfold {
 /// system does not say.
 std::vector<int> usable_cores();
 
-/// How many threads `cores` cores run at once where a control group allows the time of `limit`
-/// cores: a thread more would be stopped again and again, and the others wait for it. At least one.
+/// Returns how many threads `cores` cores run at once where a control group allows the time of
+/// `limit` cores: a thread more would be stopped again and again, and the others wait for it. At
+/// least one.
 int cores_within(std::size_t cores, std::optional<double> limit);
 /// The number of usable cores within the limit of the process's control group. The limit is the one
 /// that was there when this was first asked for.

@@ -9,7 +9,7 @@ namespace fourfold {
 /// say what to do: a command that shows such a figure has not done what it was asked for.
 double finite_figure(double value, std::string_view what, std::string_view what_to_do);
 
-/// What to do where a trained model gives a figure that is no number.
+/// This tells what to do where a trained model gives a figure that is no number.
 inline constexpr std::string_view use_other_weights =
     "the weights are damaged or the training has diverged: choose an earlier checkpoint with "
     "--step, or train again";

@@ -21,8 +21,8 @@ struct HostFacts {
 };
 HostFacts host_facts();
 
-/// How many cores' worth of time this process's control group and those around it may take, in
-/// versions 1 and 2; none where there is no limit. The files are those of memory_limits.
+/// Returns the time, in cores, that this process's control group and the groups around it may take,
+/// in versions 1 and 2; nothing where there is no limit. The files are those of memory_limits.
 std::optional<double> cpu_limit(const std::string& groups = "/proc/self/cgroup",
                                 const std::string& root = "/sys/fs/cgroup");
 

@@ -47,8 +47,9 @@ std::size_t leading_spaces(std::string_view text) {
   return std::min(text.find_first_not_of(' '), text.size());
 }
 
-/// The bytes of the text that the scored tokens stand for: all but those of the first token, which
-/// is not predicted. A tokenizer may put a space before a text, or drop those that it begins with.
+/// Counts the bytes of the text that the scored tokens stand for: the first token is not predicted,
+/// and its bytes do not count. A tokenizer may put a space before a text, or drop those that it
+/// begins with.
 std::size_t scored_bytes(const data::Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                          std::string_view text) {
   const std::string first = tokenizer.decode(ids.first(1));

@@ -54,7 +54,7 @@ bool may_leave_mpi_out(LauncherFacts::Kind kind) {
          kind == Kind::torchrun;
 }
 
-/// How tasks are started so that MPI joins them, and the variable that says they were.
+/// Says how tasks are started so that MPI joins them, and which variable says that they were.
 std::string way_to_start(LauncherFacts::Kind kind) {
   using Kind = LauncherFacts::Kind;
   const auto text = [](std::string_view way, std::string_view variable) {

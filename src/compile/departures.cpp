@@ -5,8 +5,9 @@
 // later instruction of its list touches bytes that an earlier one touches, or stands after it on
 // one stream. So a block waits for others only in these ways:
 //
-//   1. A task waits for the task before it on its mesh, and for the messages that it reads; not for
-//      those of later tasks, whatever is gathered ahead (gather_ahead.h).
+//   1. A task waits for the task before it on its mesh, and for the messages that it reads; it does
+//   not
+//      wait for the messages of later tasks, whatever is gathered ahead (gather_ahead.h).
 //   2. A message waits for the task that makes it (`sender`), for the tasks before its receipt on
 //      the mesh that receives (`before`), and for the messages before it between the same two
 //      meshes, which have one order on both sides (receipts.h).

@@ -1,4 +1,4 @@
-// What the files beside a tokenizer of Hugging Face say of tokens that stand for no text. One
+// The files beside a tokenizer of Hugging Face say which tokens stand for no text. One
 // function reads all of them, as any of them may be the only one that says it.
 #pragma once
 
