@@ -150,9 +150,9 @@ void bench_collectives(const BenchArguments& arguments) {
     launch.watchdog_s = longest_exchange_s;
     launch.report = screen::report_error;
     comm::ProcessJob processes(arguments.launcher, launch);
-    comm::World& world = processes.world();
+    comm::World& world = *processes.world();
     processes.run([&] {
-      processes.together([&] { check_ranks(what, static_cast<std::int64_t>(world.size())); });
+      processes.each([&] { check_ranks(what, static_cast<std::int64_t>(world.size())); });
       measure_rank(arguments, what, world);
     });
     return;

@@ -148,14 +148,14 @@ void bench_machine(const BenchArguments& arguments) {
     comm::ProcessJob processes(arguments.launcher, launch);
     // A launcher may pin each rank to cores of its own.
     const std::int64_t host_cores =
-        std::max<std::int64_t>(host_facts().cores_online, processes.world().local_size());
+        std::max<std::int64_t>(host_facts().cores_online, processes.world()->local_size());
     processes.run([&] {
-      const auto host_ranks = static_cast<std::int64_t>(processes.world().local_size());
+      const auto host_ranks = static_cast<std::int64_t>(processes.world()->local_size());
       Subject subject{arguments, host_cores};
       subject.steps =
           step_jobs(arguments, host_ranks, threads_of(arguments, host_ranks, host_cores));
       check_memory(subject.steps, host_ranks);
-      measure_rank(subject, processes.world());
+      measure_rank(subject, *processes.world());
     });
     return;
   }

@@ -150,7 +150,7 @@ void bench_reshard(const BenchArguments& arguments) {
     comm::LaunchOptions launch;
     launch.watchdog_s = longest_s;
     comm::ProcessJob processes(arguments.launcher, launch);
-    processes.run([&] { measure::measure_reshards(processes.world(), request, show); });
+    processes.run([&] { measure::measure_reshards(*processes.world(), request, show); });
     return;
   }
   const std::int64_t ranks = request.ranks();

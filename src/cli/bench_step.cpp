@@ -209,11 +209,10 @@ void bench_step(const BenchArguments& arguments) {
     comm::LaunchOptions launch;
     launch.watchdog_s = longest_step_s;
     comm::ProcessJob processes(arguments.launcher, launch);
-    comm::World& world = processes.world();
+    comm::World& world = *processes.world();
     processes.run([&] {
       StepJob step = make_step_job(arguments, static_cast<std::int64_t>(world.size()));
-      job::take_gpu(step.job, world);
-      job::settle_gpus(step.job, world);
+      job::settle_gpus(step.job, processes);
       measure_rank(arguments, step, world, nullptr);
     });
     return;

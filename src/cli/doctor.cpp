@@ -76,8 +76,8 @@ void look_at_job(const DoctorArguments& arguments) {
   launch.report = screen::report_error;
   comm::ProcessJob processes(arguments.launcher, launch);
   processes.run([&] {
-    const std::vector<job::RankFacts> ranks = job::look_at_ranks(processes.world(), nccl_log);
-    if (processes.world().rank().index() == 0) show_ranks(arguments, ranks);
+    const std::vector<job::RankFacts> ranks = job::look_at_ranks(*processes.world(), nccl_log);
+    if (processes.world()->rank().index() == 0) show_ranks(arguments, ranks);
   });
 }
 

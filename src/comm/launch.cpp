@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "base/error.h"
@@ -52,6 +53,43 @@ void run_threads(std::int64_t ranks, const LaunchOptions& options, const RankBod
           options.bind_to_cores ? ThreadJob::Cores::own_share : ThreadJob::Cores::any);
 }
 
+bool Together::is_first() {
+  return world() == nullptr || world()->rank().index() == 0;
+}
+
+std::int64_t Together::ranks_here(std::int64_t ranks) {
+  return world() == nullptr ? ranks : static_cast<std::int64_t>(world()->local_size());
+}
+
+std::vector<std::string> Together::gather(const std::string& own) {
+  return world() == nullptr ? std::vector{own} : world()->all_gather(own);
+}
+
+void Together::first(const std::function<void()>& what) {
+  each([&] {
+    if (is_first()) what();
+  });
+}
+
+std::int64_t Together::least(std::int64_t own) {
+  if (world() == nullptr) return own;
+  std::int64_t negated = -own;
+  world()->all_reduce(std::span(&negated, 1), Reduction::max);
+  return -negated;
+}
+
+OneProcess::OneProcess(double patience_s) : watch_(std::make_unique<IdleWatch>(patience_s)) {}
+OneProcess::~OneProcess() = default;
+
+void OneProcess::set_patience(double seconds) {
+  watch_->set_patience(seconds);
+}
+
+void OneProcess::run_ranks(std::int64_t ranks, const LaunchOptions& options, const RankBody& body) {
+  watch_.reset();
+  run_threads(ranks, options, body);
+}
+
 class ProcessJob::State {
  public:
   State(const LauncherFacts& facts, const LaunchOptions& options) {
@@ -72,15 +110,19 @@ ProcessJob::ProcessJob(const LauncherFacts& facts, const LaunchOptions& options)
     : state_(std::make_unique<State>(facts, options)) {}
 ProcessJob::~ProcessJob() = default;
 
-World& ProcessJob::world() {
-  return *state_->world;
+World* ProcessJob::world() {
+  return state_->world.get();
 }
 
-void ProcessJob::set_options(const LaunchOptions& options) {
+void ProcessJob::run_ranks(std::int64_t ranks, const LaunchOptions& options, const RankBody& body) {
+  require(ranks == static_cast<std::int64_t>(state_->world->size()), "each process is a rank");
   state_->monitor->set_options(monitor_options(options));
+  // Nobody runs before all know where to leave how they end.
+  state_->world->barrier();
+  body(state_->world.get());
 }
 
-void ProcessJob::together(const std::function<void()>& what) {
+void ProcessJob::each(const std::function<void()>& what) {
   Fault fault{ExitCode::done, {}};
   try {
     what();

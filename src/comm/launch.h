@@ -6,12 +6,15 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "comm/launcher.h"
 #include "comm/world.h"
 
 namespace fourfold::comm {
+
+class IdleWatch;
 
 /// What every rank does; the world is null where the rank is alone.
 using RankBody = std::function<void(World* world)>;
@@ -34,21 +37,69 @@ struct LaunchOptions {
 /// thread. Errors: the first fault of any rank.
 void run_threads(std::int64_t ranks, const LaunchOptions& options, const RankBody& body);
 
-/// This process as one rank of several that a launcher started.
-class ProcessJob {
+/// The processes of a job before its ranks run, as one of them sees them: what one of them finds
+/// out, all are told, and what fails in one ends all.
+class Together {
  public:
-  /// Starts MPI and the watch over all ranks, which ends with `finish`. The options may lack what
-  /// is not known yet. Errors: UserError(bad_config) where the ranks were started alone.
-  ProcessJob(const LauncherFacts& facts, const LaunchOptions& options);
-  ~ProcessJob();
+  Together() = default;
+  Together(const Together&) = delete;
+  Together& operator=(const Together&) = delete;
+  virtual ~Together() = default;
 
-  World& world();
-  /// What the watch goes by from now on.
-  void set_options(const LaunchOptions& options);
-  /// Does what may fail on some ranks or on all, and lets all know: where any failed, the
-  /// first rank reports the first message, and all throw an empty one with its code.
-  void together(const std::function<void()>& what);
-  /// Runs all that this rank does, and waits for the others; another fault than one of `together`
+  /// The processes, of which each is a rank; null where this one is alone.
+  virtual World* world() = 0;
+  /// Does what may fail in some processes or in all. Errors: where any failed, all throw.
+  virtual void each(const std::function<void()>& what) = 0;
+  /// For how many seconds the processes may stand still before their ranks run.
+  virtual void set_patience(double seconds) = 0;
+  /// Runs the ranks of the job and waits for those of this process. Errors: their faults.
+  virtual void run_ranks(std::int64_t ranks, const LaunchOptions& options,
+                         const RankBody& body) = 0;
+
+  bool is_first();
+  /// How many of so many ranks run on this host.
+  std::int64_t ranks_here(std::int64_t ranks);
+  /// The texts of all processes, in their order, which call together.
+  std::vector<std::string> gather(const std::string& own);
+  /// What the first process alone does, while the others wait. Errors: as of `each`.
+  void first(const std::function<void()>& what);
+  /// The least number of all processes, which call together.
+  std::int64_t least(std::int64_t own);
+};
+
+/// This process alone: its ranks are threads. Watches that it does not stand still until they run.
+class OneProcess final : public Together {
+ public:
+  explicit OneProcess(double patience_s);
+  ~OneProcess() override;
+
+  World* world() override { return nullptr; }
+  void each(const std::function<void()>& what) override { what(); }
+  void set_patience(double seconds) override;
+  void run_ranks(std::int64_t ranks, const LaunchOptions& options, const RankBody& body) override;
+
+ private:
+  std::unique_ptr<IdleWatch> watch_;
+};
+
+/// This process as one rank of several that a launcher started.
+class ProcessJob final : public Together {
+ public:
+  /// Starts MPI and the watch over all ranks, which ends with `run`. The options may lack what is
+  /// not known yet. Errors: UserError(bad_config) where the ranks were started alone.
+  ProcessJob(const LauncherFacts& facts, const LaunchOptions& options);
+  ~ProcessJob() override;
+
+  World* world() override;
+  /// Where any failed, the first rank reports the first message, and all throw an empty one with
+  /// its code.
+  void each(const std::function<void()>& what) override;
+  /// The watch has its time from the options.
+  void set_patience(double /*seconds*/) override {}
+  /// Runs the one rank of this process, after all processes have come so far. From here on the
+  /// watch goes by these options.
+  void run_ranks(std::int64_t ranks, const LaunchOptions& options, const RankBody& body) override;
+  /// Runs all that this process does, and waits for the others; another fault than one of `each`
   /// ends the job on all ranks.
   void run(const std::function<void()>& body);
 

@@ -212,13 +212,11 @@ void settle(GpuPlace& place, Stages stages, comm::World& world) {
 
 }  // namespace
 
-void take_gpu(Job& job, const comm::World& world) {
-  if (job.device == Device::cuda) job.gpu.index = own_gpu(world);
-}
-
-void settle_gpus(Job& job, comm::World& world) {
-  if (job.device == Device::cuda)
-    settle(job.gpu, job.plan.edges.empty() ? Stages::one : Stages::several, world);
+void settle_gpus(Job& job, comm::Together& together) {
+  comm::World* const world = together.world();
+  if (job.device != Device::cuda || world == nullptr) return;
+  together.each([&] { job.gpu.index = own_gpu(*world); });
+  settle(job.gpu, job.plan.edges.empty() ? Stages::one : Stages::several, *world);
 }
 
 GpuPlace place_gpu(comm::World& world) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/rows.h"
+#include "comm/launch.h"
 #include "comm/world.h"
 #include "config/config.h"
 #include "job/cuda_run.h"
@@ -37,14 +38,12 @@ Device choose_device(const config::Config& config, std::int64_t ranks);
 /// Before a job runs, which may be planned without: UserError(environment) unless its GPU answers.
 void require_device(const Job& job);
 
-/// Settles which GPU this process takes, one of several that are ranks. Without it the ranks of a
-/// job are threads and share the first GPU. Errors: UserError(environment) where the host has
-/// several GPUs and fewer than ranks.
-void take_gpu(Job& job, const comm::World& world);
-/// Then counts the ranks that have taken the same GPU, and settles how tensors pass between ranks:
-/// by NCCL where each has a GPU to itself and all of them load it. All call together.
-void settle_gpus(Job& job, comm::World& world);
-/// Both, for ranks that have no job: to measure what passes between them, or to look at them.
+/// Settles which GPU each of several processes takes, counts the ranks that take the same one, and
+/// settles how tensors pass between ranks: by NCCL where each has a GPU to itself and all of them
+/// load it. The ranks of a process that is alone are threads and share the first GPU. All call
+/// together. Errors: UserError(environment) where the host has several GPUs and fewer than ranks.
+void settle_gpus(Job& job, comm::Together& together);
+/// The same for ranks that have no job: to measure what passes between them, or to look at them.
 /// Errors: also where no GPU answers. All call together.
 GpuPlace place_gpu(comm::World& world);
 

@@ -35,27 +35,23 @@ KnownPeak measured_peak(const PeakCache& cache, const KnownPeak& known, DType dt
 
 }  // namespace
 
-std::optional<MeasuredPeak> find_peak(const Job& job, const comm::Variable& variable) {
-  if (!is_worth_measuring(job)) return std::nullopt;
-  const auto wanted = static_cast<int>(job.ranks()) * job.target.threads;
-  const int threads = std::min(wanted, num_usable_cores());
-  const PeakCache cache(cache_folder(variable), job.plan.compute, threads);
-  const KnownPeak peak = measured_peak(cache, cache.read(), job.plan.compute, threads);
-  return MeasuredPeak{peak.flops_per_s, job.plan.compute, threads, threads, peak.measurements};
-}
-
-std::optional<MeasuredPeak> find_peak(const Job& job, comm::World& world,
+std::optional<MeasuredPeak> find_peak(const Job& job, comm::Together& together,
                                       const comm::Variable& variable) {
   if (!is_worth_measuring(job)) return std::nullopt;
-  const int wanted = static_cast<int>(world.local_size()) * job.target.threads;
+  const int wanted = static_cast<int>(together.ranks_here(job.ranks())) * job.target.threads;
   const int threads = std::min(wanted, num_usable_cores());
   const PeakCache cache(cache_folder(variable), job.plan.compute, threads);
   const KnownPeak known = cache.read();
+  comm::World* const world = together.world();
+  if (world == nullptr) {
+    const KnownPeak peak = measured_peak(cache, known, job.plan.compute, threads);
+    return MeasuredPeak{peak.flops_per_s, job.plan.compute, threads, threads, peak.measurements};
+  }
   double rate = 0;
   std::int64_t used = 0, measurements = 0;
   // All ranks of a host have read before one of them writes.
-  world.barrier();
-  if (world.local_rank() == 0) {
+  world->barrier();
+  if (world->local_rank() == 0) {
     const KnownPeak peak = measured_peak(cache, known, job.plan.compute, threads);
     rate = peak.flops_per_s;
     measurements = peak.measurements;
@@ -69,9 +65,9 @@ std::optional<MeasuredPeak> find_peak(const Job& job, comm::World& world,
     // Waiting in MPI would take the time that is measured.
     std::this_thread::sleep_for(std::chrono::duration<double>(2 * measure_s));
   }
-  world.all_reduce(std::span(&rate, 1), Reduction::sum);
-  world.all_reduce(std::span(&used, 1), Reduction::sum);
-  world.all_reduce(std::span(&measurements, 1), Reduction::max);
+  world->all_reduce(std::span(&rate, 1), Reduction::sum);
+  world->all_reduce(std::span(&used, 1), Reduction::sum);
+  world->all_reduce(std::span(&measurements, 1), Reduction::max);
   return MeasuredPeak{rate, job.plan.compute, static_cast<int>(used), threads, measurements};
 }
 

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/json.h"
+#include "comm/launch.h"
 #include "comm/launcher.h"
-#include "comm/world.h"
 #include "job/job.h"
 
 namespace fourfold::job {
@@ -22,13 +22,11 @@ struct MeasuredPeak {
 };
 
 /// Best rate of the library's matrix product in the run's precision on as many threads as all ranks
-/// of this process use together: what the user's cache knows of this machine or, until it knows
-/// enough, the best of that and about half a second of measuring now. None where the run is too
-/// short to be worth it, or computes on a GPU.
-std::optional<MeasuredPeak> find_peak(const Job& job, const comm::Variable& variable);
-/// The same for a job of processes, all ranks together: one rank of each host measures, the rates
-/// of the hosts are added.
-std::optional<MeasuredPeak> find_peak(const Job& job, comm::World& world,
+/// of this host use together: what the user's cache knows of this machine or, until it knows
+/// enough, the best of that and about half a second of measuring now. All processes call together:
+/// one of each host measures, and the rates of the hosts are added. None where the run is too short
+/// to be worth it, or computes on a GPU.
+std::optional<MeasuredPeak> find_peak(const Job& job, comm::Together& together,
                                       const comm::Variable& variable);
 /// For a run that computed faster than its peak: the next starts measure it again.
 void doubt_peak(const MeasuredPeak& peak, const comm::Variable& variable);

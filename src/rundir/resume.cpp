@@ -59,10 +59,11 @@ std::optional<ResumePoint> find_resume_point(const std::string& how, const std::
   return ResumePoint{checkpoint::Store(real_files(), named.folder).open(*named.step), {}, true};
 }
 
-std::optional<ResumePoint> share(const std::optional<ResumePoint>& point, comm::World& world) {
-  const auto found = checkpoint::share(point ? std::optional(point->found) : std::nullopt, world);
+std::optional<ResumePoint> share(const std::optional<ResumePoint>& point, comm::World* world) {
+  if (world == nullptr) return point;
+  const auto found = checkpoint::share(point ? std::optional(point->found) : std::nullopt, *world);
   std::int64_t is_exact = point && point->is_exact ? 1 : 0;
-  world.all_reduce(std::span(&is_exact, 1), Reduction::max);
+  world->all_reduce(std::span(&is_exact, 1), Reduction::max);
   if (!found) return std::nullopt;
   if (point) return point;
   return ResumePoint{*found, {}, is_exact != 0};

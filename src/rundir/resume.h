@@ -26,8 +26,8 @@ struct ResumePoint {
   bool is_exact = false;                     // this one was named, and no other will do
 };
 
-/// Rank 0's, on all ranks, which call together.
-std::optional<ResumePoint> share(const std::optional<ResumePoint>& point, comm::World& world);
+/// Rank 0's, on all ranks, which call together; `world` is null where there is one.
+std::optional<ResumePoint> share(const std::optional<ResumePoint>& point, comm::World* world);
 
 /// For rank 0, which tells the others. Nothing: the run starts anew. Errors:
 /// UserError(no_checkpoint) where there are only damaged ones, or none at the path that was named.

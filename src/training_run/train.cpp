@@ -8,9 +8,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <set>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,23 +15,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "base/stopwatch.h"
-#include "base/units.h"
 #include "checkpoint/state.h"
 #include "comm/launch.h"
-#include "comm/mpi.h"
-#include "comm/start_watch.h"
 #include "comm/stop_request.h"
 #include "comm/termination.h"
-#include "config/rules.h"
 #include "job/config_source.h"
-#include "job/find_kernels.h"
-#include "job/handshake.h"
 #include "job/job.h"
-#include "job/open_grid.h"
-#include "job/peak.h"
-#include "job/peak_cache.h"
-#include "job/prove_meetings.h"
 #include "job/resume_rules.h"
 #include "rundir/outcome.h"
 #include "rundir/run_files.h"
@@ -47,11 +33,9 @@
 #include "screen/rows.h"
 #include "screen/terminal.h"
 #include "screen/warning_fold.h"
-#include "train/tracing.h"
 #include "training_run/held_lock.h"
 #include "training_run/initial_model.h"
-#include "training_run/predicted_run.h"
-#include "training_run/settle_prompt.h"
+#include "training_run/prepare_run.h"
 #include "training_run/startup.h"
 #include "training_run/train_rank.h"
 #include "training_run/warning_of_averages.h"
@@ -71,153 +55,17 @@ std::string stopped_text(const TrainArguments& arguments, const config::Config& 
                 command);
 }
 
-/// What is known before any rank starts.
-struct Prepared {
-  std::unique_ptr<const data::Source> source;
-  job::Job job;
-  std::string reading_time, compiling_time;
-  std::vector<std::string> notes;  // what people should know of the configuration
-  std::string grid, grids;         // where the planner chose it: which and why, and among which
-  job::FoundKernels kernels;       // what the job has them from
-};
-
-/// How many ranks, one after another, share a host; nothing where hosts differ in that.
-std::optional<std::int64_t> ranks_per_host(const std::vector<std::string>& hosts) {
-  const auto other =
-      std::ranges::find_if(hosts, [&](const auto& host) { return host != hosts[0]; });
-  const auto number = static_cast<std::size_t>(other - hosts.begin());
-  std::set<std::string> seen;
-  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    if (rank % number == 0 && !seen.insert(hosts[rank]).second) return std::nullopt;
-    if (hosts[rank] != hosts[rank / number * number]) return std::nullopt;
-  }
-  if (hosts.size() % number != 0) return std::nullopt;
-  return static_cast<std::int64_t>(number);
-}
-
-/// Configuration and data, before the job is made of them.
-struct Given {
-  config::Config config;
-  std::unique_ptr<const data::Source> source;
-  std::string reading_time;
-  std::vector<std::string> notes;  // what people should know of the configuration
-};
-
-/// What is known of the ranks of a launcher; what is not, or the configuration says, is as there.
-struct LaunchedRanks {
-  std::optional<int> threads = std::nullopt;  // of each
-  std::optional<std::int64_t> per_host = std::nullopt;
-};
-
-Given read_given(const TrainArguments& arguments, const LaunchedRanks& ranks) {
-  const Stopwatch reading;
-  Given given{job::load_config(arguments.config), nullptr, {}, {}};
-  if (ranks.threads && given.config.threads == 0) given.config.threads = *ranks.threads;
-  plan::PipelineSpec& pipeline = given.config.plan.pipeline;
-  if (pipeline.stages > 1 && !pipeline.reshard.ranks_per_host)
-    pipeline.reshard.ranks_per_host = ranks.per_host;
-  given.source = job::load_data(given.config);
-  given.notes = settle_prompt(given.config, *given.source);
-  given.reading_time = format_duration(reading.seconds());
-  return given;
-}
-
-/// The grid that the configuration leaves to the planner: that of the run which goes on, if it had
-/// as many ranks, else the fastest.
-job::ChosenGrid find_grid(const TrainArguments& arguments, const config::Config& config,
-                          const job::RanksThere& there) {
-  const std::string earlier = join_path(config.dir, rundir::RunFiles::config);
-  const bool may_go_on = !arguments.overwrite && arguments.resume.how == "auto";
-  if (may_go_on && file_exists(earlier))
-    if (auto kept = job::kept_grid(config, config::load(std::span(&earlier, 1), {}), there.ranks))
-      return *kept;
-  return job::choose_grid(config, there.ranks, job::machine_of(config, there));
-}
-
-/// Plans and compiles.
-Prepared prepare(const TrainArguments& arguments, Given given, std::optional<std::int64_t> ranks) {
-  const Stopwatch compiling;
-  config::refuse_signals(given.config);
-  job::Job job = job::make_job(std::move(given.config), job::Graphs::of_run, ranks);
-  job::require_device(job);
-  train::check_trace(job.config.train.steps, arguments.trace);
-  return {std::move(given.source),
-          std::move(job),
-          std::move(given.reading_time),
-          format_duration(compiling.seconds()),
-          std::move(given.notes),
-          {},
-          {},
-          {}};
-}
-
-/// Finds the fastest kernels where the run wants that, and says so before it measures.
-job::FoundKernels find_kernels(const TrainArguments& arguments, const job::Job& job,
-                               screen::Log& log) {
-  const bool may_go_on = !arguments.overwrite && arguments.resume.how != "never";
-  const job::KernelSources sources{
-      .kept = may_go_on ? join_path(job.config.dir, rundir::RunFiles::kernel_table) : "",
-      .cache_folder = job::cache_folder(arguments.variable)};
-  log.status("finding the fastest kernels for this run; once a machine and shape, at most 10 s");
-  job::FoundKernels found = job::find_kernels(job, sources);
-  log.status("");
-  return found;
-}
-
-void settle_kernels(const TrainArguments& arguments, Prepared& run, screen::Log& log) {
-  if (arguments.dry_run || !job::wants_kernels(run.job)) return;
-  run.kernels = find_kernels(arguments, run.job, log);
-  if (!run.kernels.table.empty()) job::use_kernels(run.job, run.kernels.table);
-}
-
-/// The same for ranks that are processes: the first one finds a table for all of them. Where CPUs,
-/// threads or GPUs differ, what is fastest on one is not on another, and all take the built-in
-/// table.
-void settle_kernels(const TrainArguments& arguments, Prepared& run, screen::Log& log,
-                    comm::ProcessJob& processes) {
-  if (arguments.dry_run || !job::wants_kernels(run.job)) return;
-  comm::World& world = processes.world();
-  const std::vector<std::string> machines = world.all_gather(job::place_of_kernels(run.job));
-  if (std::ranges::any_of(machines, [&](const auto& one) { return one != machines.front(); })) {
-    if (is_first(&world))
-      run.kernels.warnings = {
-          "ranks compute on different CPUs or GPUs, or with different numbers of threads: "
-          "run.kernel_table: auto is the built-in table for them"};
-    return;
-  }
-  processes.together([&] {
-    if (is_first(&world)) run.kernels = find_kernels(arguments, run.job, log);
-  });
-  const std::string table = world.all_gather(run.kernels.table).front();
-  if (!table.empty()) processes.together([&] { job::use_kernels(run.job, table); });
-}
-
-/// Compiles the job again where it needs more memory than a rank of this host has, and the limit is
-/// left open. `world`: all ranks call together, and the one that has least decides for all.
-void fit_memory(job::Job& job, std::size_t ranks_here, comm::World* world) {
-  if (job.config.plan.memory_limit) return;
-  const std::int64_t needed = job.bundle().persistent_bytes + job.bundle().transient_bytes;
-  std::int64_t share = job::memory_share(job, static_cast<std::int64_t>(ranks_here),
-                                         job::checkpoint_copy_bytes(job));
-  if (world != nullptr) {
-    std::int64_t negated = -share;
-    world->all_reduce(std::span(&negated, 1), Reduction::max);
-    share = -negated;
-  }
-  if (needed > share) job::compile_within(job, share);
-}
-
 /// Shows what is about to happen. Nothing of it is in the run directory yet.
-void show_start(const TrainArguments& arguments, const Prepared& run, const rundir::JobFacts& facts,
-                const std::optional<job::MeasuredPeak>& peak, std::size_t ranks_here,
+void show_start(const TrainArguments& arguments, const PreparedRun& run, std::size_t ranks_here,
                 const rundir::StartRequest& request, const rundir::RunStart& start,
                 screen::Log& log) {
   log.set_level(screen::log_level(run.job.config.log_level));
   log.debug(format("configuration and data read in {}, planned and compiled in {}",
                    run.reading_time, run.compiling_time));
-  log.info(screen::to_text(startup_rows(run.job, *run.source, facts, peak, run.kernels, ranks_here),
-                           log.columns()));
-  if (!run.grid.empty()) log.info("grid: " + run.grid + "\n");
+  log.info(screen::to_text(
+      startup_rows(run.job, *run.source, run.facts, run.peak, run.kernels, ranks_here),
+      log.columns()));
+  if (!run.grid.text.empty()) log.info("grid: " + run.grid.text + "\n");
   for (const std::string& note : run.notes) log.warn(note);
   for (const std::string& warning : run.source->warnings()) log.warn(warning);
   for (const std::string& warning : run.kernels.warnings) log.warn(warning);
@@ -254,7 +102,7 @@ bool has_sample(const job::Job& job) {
 }
 
 /// What the run wants of its folder.
-rundir::StartRequest request_of(const TrainArguments& arguments, const Prepared& run) {
+rundir::StartRequest request_of(const TrainArguments& arguments, const PreparedRun& run) {
   const job::Job& job = run.job;
   const train::CheckpointSpec& spec = job.config.train.checkpoint;
   const checkpoint::JobState whole(job.programs);
@@ -294,12 +142,6 @@ rundir::RunStart look_at_start(const TrainArguments& arguments, const rundir::St
   return rundir::plan_start(request);
 }
 
-double watchdog_s(const config::Config& config) {
-  // Progress is counted in instructions, of which the longest takes seconds on a slow machine.
-  constexpr double automatic_s = 120;
-  return config.watchdog_s > 0 ? config.watchdog_s : automatic_s;
-}
-
 /// A signal that another watch has taken; false where it ends the process.
 bool is_no_second_signal() {
   return comm::StopRequest::take() != comm::StopRequest::Meaning::again;
@@ -328,12 +170,17 @@ comm::LaunchOptions first_options(const TrainArguments& arguments, HeldLock& loc
   return options;
 }
 
+/// What the watch goes by from the first step on. A process that ends at once leaves no lock.
 comm::LaunchOptions launch_options(const TrainArguments& arguments, const job::Job& job,
-                                   screen::Log& log) {
+                                   screen::Log& log, HeldLock& lock) {
   return {.watchdog_s = watchdog_s(job.config),
           .status_folder = join_path(job.config.dir, rundir::RunFiles::status),
           .bind_to_cores = job.config.bind_to_cores && job.device == job::Device::cpu,
-          .flush = [&log] { log.status(""); },
+          .flush =
+              [&] {
+                log.status("");
+                lock.give_back();
+              },
           .ask_to_stop = is_no_second_signal,
           .ended = told_to_script(arguments),
           .report = screen::report_error};
@@ -352,6 +199,63 @@ screen::Log make_log(const TrainArguments& arguments) {
   std::_Exit(static_cast<int>(ExitCode::stopped));
 }
 
+/// The one that a rank belongs to.
+const Mesh& mesh_of(const job::Job& job, std::size_t rank) {
+  return *std::ranges::find_if(job.plan.meshes, [&](const Mesh& mesh) {
+    return mesh.ranks.position(Rank(rank)).has_value();
+  });
+}
+
+/// Warnings of all processes; equal ones are folded.
+void tell_warnings(const PreparedRun& run, screen::Log& log) {
+  for (std::size_t rank = 0; rank < run.warnings.size(); ++rank)
+    if (!run.warnings[rank].empty())
+      log.warn_from(screen::rank_tag(rank, run.facts.hosts[rank],
+                                     screen::grid_place(mesh_of(run.job, rank), rank)),
+                    run.warnings[rank]);
+}
+
+/// The road of every run, from its configuration to the end of its ranks: those of this process, or
+/// the one that this process is. Whether it was stopped: then how it goes on, else empty.
+std::string train_together(const TrainArguments& arguments, comm::StopRequest& stop,
+                           screen::Log& log, HeldLock& lock, comm::Together& together) {
+  const PreparedRun run = prepare_run(arguments, together, log);
+  const auto ranks_here = static_cast<std::size_t>(together.ranks_here(run.job.ranks()));
+  // The first process alone looks for a checkpoint; others are told.
+  const rundir::StartRequest request = request_of(arguments, run);
+  rundir::RunStart start;
+  together.first([&] { start = look_at_start(arguments, request, lock); });
+  start.point = rundir::share(start.point, together.world());
+  together.first([&] {
+    show_start(arguments, run, ranks_here, request, start, log);
+    tell_warnings(run, log);
+  });
+  if (arguments.dry_run) return {};
+  const std::unique_ptr<job::CudaForThreads> gpu =
+      together.world() == nullptr ? job::open_for_threads(run.job) : nullptr;
+  const TrainingRun shared{arguments,
+                           run.job,
+                           *run.source,
+                           run.facts,
+                           run.peak,
+                           request,
+                           start,
+                           stop,
+                           shared_cores(run.facts, ranks_here),
+                           run.grid.ranking,
+                           log,
+                           gpu.get(),
+                           run.predicted ? &*run.predicted : nullptr};
+  std::atomic<bool> was_stopped{false};
+  together.run_ranks(
+      run.job.ranks(), launch_options(arguments, run.job, log, lock), [&](comm::World* world) {
+        const auto rank =
+            world == nullptr ? std::int64_t{0} : static_cast<std::int64_t>(world->rank().index());
+        if (train_rank(shared, job::bundle_of(run.job, rank), world)) was_stopped = true;
+      });
+  return was_stopped ? stopped_text(arguments, run.job.config) : std::string();
+}
+
 void train_threads(const TrainArguments& arguments) {
   HeldLock lock;
   // A line of its own, wherever the moving line or the terminal's ^C has left the cursor.
@@ -365,181 +269,9 @@ void train_threads(const TrainArguments& arguments) {
            },
        .heard = [&arguments] { rundir::Outcome(arguments.variable).heard(); }});
   screen::Log log = make_log(arguments);
-  std::optional<comm::IdleWatch> watch(std::in_place, watchdog_s({}));
-  Given given = read_given(arguments, {});
-  watch->set_patience(watchdog_s(given.config));
-  std::optional<job::ChosenGrid> chosen;
-  if (given.config.open_axes.any()) {
-    const job::RanksThere there = job::ranks_of_this_host(given.config);
-    chosen = find_grid(arguments, given.config, there);
-    job::settle_grid(given.config, *chosen);
-  }
-  Prepared run = prepare(arguments, std::move(given), std::nullopt);
-  if (chosen) {
-    run.grid = chosen->text;
-    run.grids = chosen->ranking;
-  }
-  const job::Job& job = run.job;
-  settle_kernels(arguments, run, log);
-  fit_memory(run.job, static_cast<std::size_t>(job.ranks()), nullptr);
-  job::check_memory(job, job.ranks(), job::checkpoint_copy_bytes(job));
-  job::prove_meetings(job);
-  rundir::JobFacts facts;
-  facts.ranks = static_cast<std::size_t>(job.ranks());
-  facts.threads_per_rank = job.target.threads;
-  std::optional<job::MeasuredPeak> peak;
-  if (!arguments.dry_run) peak = job::find_peak(job, arguments.variable);
-  if (peak) facts.measured_peak = job::to_json(*peak);
-  const std::optional<PredictedStep> predicted = predict_step(job, log);
-  const rundir::StartRequest request = request_of(arguments, run);
-  const rundir::RunStart start = look_at_start(arguments, request, lock);
-  show_start(arguments, run, facts, peak, facts.ranks, request, start, log);
-  if (arguments.dry_run) return;
-  const std::unique_ptr<job::CudaForThreads> gpu = job::open_for_threads(job);
-  const TrainingRun shared{arguments,
-                           job,
-                           *run.source,
-                           facts,
-                           peak,
-                           request,
-                           start,
-                           stop,
-                           shared_cores(facts, facts.ranks),
-                           run.grids,
-                           log,
-                           gpu.get(),
-                           predicted ? &*predicted : nullptr};
-  std::atomic<bool> was_stopped{false};
-  watch.reset();
-  comm::run_threads(job.ranks(), launch_options(arguments, job, log), [&](comm::World* world) {
-    const auto rank =
-        world == nullptr ? std::int64_t{0} : static_cast<std::int64_t>(world->rank().index());
-    if (train_rank(shared, job::bundle_of(job, rank), world)) was_stopped = true;
-  });
-  if (was_stopped) throw UserError(ExitCode::stopped, stopped_text(arguments, job.config));
-}
-
-/// The one that a rank belongs to.
-const Mesh& mesh_of(const job::Job& job, std::size_t rank) {
-  return *std::ranges::find_if(job.plan.meshes, [&](const Mesh& mesh) {
-    return mesh.ranks.position(Rank(rank)).has_value();
-  });
-}
-
-/// Warnings of all ranks, on the first; equal ones are folded.
-void tell_warnings(const job::Job& job, comm::World& world, const rundir::JobFacts& facts,
-                   const std::string& own, screen::Log& log) {
-  const std::vector<std::string> texts = world.all_gather(own);
-  if (!is_first(&world)) return;
-  for (std::size_t rank = 0; rank < texts.size(); ++rank)
-    if (!texts[rank].empty())
-      log.warn_from(
-          screen::rank_tag(rank, facts.hosts[rank], screen::grid_place(mesh_of(job, rank), rank)),
-          texts[rank]);
-}
-
-/// Where the grid is the planner's: the first rank chooses, and all take it. Texts are the first
-/// rank's.
-job::ChosenGrid share_grid(const TrainArguments& arguments, Given& given,
-                           comm::ProcessJob& processes) {
-  if (!given.config.open_axes.any()) return {};
-  comm::World& world = processes.world();
-  job::ChosenGrid chosen;
-  processes.together([&] {
-    if (is_first(&world))
-      chosen = find_grid(arguments, given.config,
-                         {.ranks = static_cast<std::int64_t>(world.size()),
-                          .of_host = static_cast<std::int64_t>(world.local_size())});
-  });
-  const std::string own = is_first(&world) ? job::to_text(chosen) : "";
-  job::settle_grid(given.config, job::grid_of_text(world.all_gather(own).front()));
-  return chosen;
-}
-
-/// What one rank does from its first word to the others to its last; whether it was stopped. The
-/// log and the lock of the run directory outlive the watch over the ranks, which ends them too.
-bool train_process(const TrainArguments& arguments, comm::StopRequest& stop, screen::Log& log,
-                   HeldLock& lock, comm::ProcessJob& processes) {
-  comm::World& world = processes.world();
-  const comm::ThreadAdvice advice = comm::advise_threads(world);
-  const std::vector<std::string> hosts = world.all_gather(comm::own_placement().host);
-  const auto ranks = static_cast<std::int64_t>(world.size());
-  std::optional<Given> given;
-  processes.together(
-      [&] { given = read_given(arguments, {advice.threads, ranks_per_host(hosts)}); });
-  const job::ChosenGrid chosen = share_grid(arguments, *given, processes);
-  std::optional<Prepared> run;
-  processes.together([&] {
-    run = prepare(arguments, std::move(*given), ranks);
-    job::take_gpu(run->job, world);
-  });
-  job::settle_gpus(run->job, world);
-  run->grid = chosen.text;
-  run->grids = chosen.ranking;
-  settle_kernels(arguments, *run, log, processes);
-  fit_memory(run->job, world.local_size(), &world);
-  processes.together([&] {
-    job::check_memory(run->job, static_cast<std::int64_t>(world.local_size()),
-                      job::checkpoint_copy_bytes(run->job));
-    if (is_first(&world)) job::prove_meetings(run->job);
-  });
-  rundir::JobFacts facts{.ranks = world.size(),
-                         .are_processes = true,
-                         .threads_per_rank = run->job.target.threads,
-                         .hosts = hosts,
-                         .mpi = comm::mpi_library(),
-                         .measured_peak = {}};
-  std::vector<job::CommonFact> common;
-  processes.together(
-      [&] { common = job::common_facts(run->job, *run->source, arguments.variable); });
-  processes.together([&] { job::require_common(common, facts.hosts, world); });
-  std::optional<job::MeasuredPeak> peak;
-  if (!arguments.dry_run) peak = job::find_peak(run->job, world, arguments.variable);
-  if (peak) facts.measured_peak = job::to_json(*peak);
-  std::optional<PredictedStep> predicted;
-  processes.together([&] {
-    if (is_first(&world)) predicted = predict_step(run->job, log);
-  });
-  // Rank 0 alone looks for a checkpoint; others are told.
-  const rundir::StartRequest request = request_of(arguments, *run);
-  rundir::RunStart start;
-  processes.together([&] {
-    if (is_first(&world)) start = look_at_start(arguments, request, lock);
-  });
-  start.point = rundir::share(start.point, world);
-  processes.together([&] {
-    if (is_first(&world))
-      show_start(arguments, *run, facts, peak, world.local_size(), request, start, log);
-  });
-  tell_warnings(run->job, world, facts, advice.warning, log);
-  if (arguments.dry_run) return false;
-  const TrainingRun shared{arguments,
-                           run->job,
-                           *run->source,
-                           facts,
-                           peak,
-                           request,
-                           start,
-                           stop,
-                           shared_cores(facts, world.local_size()),
-                           run->grids,
-                           log,
-                           nullptr,
-                           predicted ? &*predicted : nullptr};
-  comm::LaunchOptions options = launch_options(arguments, run->job, log);
-  // A process that ends at once must not leave its lock.
-  options.flush = [&] {
-    log.status("");
-    lock.give_back();
-  };
-  processes.set_options(options);
-  // Nobody trains before all know where to leave how they end.
-  world.barrier();
-  const auto rank = static_cast<std::int64_t>(world.rank().index());
-  const bool was_stopped = train_rank(shared, job::bundle_of(run->job, rank), &world);
-  // Said before any rank ends: a launcher ends all when the first one does, with this code.
-  if (was_stopped && is_first(&world)) log.info(stopped_text(arguments, run->job.config));
-  return was_stopped;
+  comm::OneProcess process(watchdog_s({}));
+  if (const std::string text = train_together(arguments, stop, log, lock, process); !text.empty())
+    throw UserError(ExitCode::stopped, text);
 }
 
 void train_processes(const TrainArguments& arguments) {
@@ -557,10 +289,13 @@ void train_processes(const TrainArguments& arguments) {
   const std::unique_ptr<comm::StopRequest, void (*)(comm::StopRequest*)> leaving(
       &stop, [](comm::StopRequest* request) { request->leave(); });
   stop.set_end_unsaved(
-      [&] { processes.world().abort_all(ExitCode::stopped, std::string(stopped_at_start)); });
+      [&] { processes.world()->abort_all(ExitCode::stopped, std::string(stopped_at_start)); });
   bool was_stopped = false;
   processes.run([&] {
-    was_stopped = train_process(arguments, stop, log, lock, processes);
+    const std::string text = train_together(arguments, stop, log, lock, processes);
+    was_stopped = !text.empty();
+    // Said before any rank ends: a launcher ends all when the first one does, with this code.
+    if (was_stopped && speaks) log.info(text);
     stop.leave();
   });
   // The others end with 0: a launcher would end those that leave after one with another code.

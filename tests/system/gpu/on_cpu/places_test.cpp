@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/threads.h"
-#include "job/job.h"
+#include "job/device.h"
 #include "support/cli_on_cpu.h"
 #include "support/gpu_commands.h"
 
@@ -22,13 +22,7 @@ class GpuPlaces : public GpuCommands {
   static std::vector<job::GpuPlace> places(std::size_t ranks) {
     std::vector<job::GpuPlace> places(ranks);
     comm::ThreadJob threads(ranks);
-    threads.run([&](comm::World& world) {
-      job::Job job;
-      job.device = job::Device::cuda;
-      job::take_gpu(job, world);
-      job::settle_gpus(job, world);
-      places[world.rank().index()] = job.gpu;
-    });
+    threads.run([&](comm::World& world) { places[world.rank().index()] = job::place_gpu(world); });
     return places;
   }
 };

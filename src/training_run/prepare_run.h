@@ -1,0 +1,45 @@
+// What is settled before the ranks of a run start: its configuration, data, grid, programs and
+// kernels, the same for all processes of a launcher. Not the run's folder (train.cpp).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/launch.h"
+#include "data/source.h"
+#include "job/find_kernels.h"
+#include "job/job.h"
+#include "job/open_grid.h"
+#include "job/peak.h"
+#include "rundir/run_record.h"
+#include "screen/log.h"
+#include "training_run/predicted_run.h"
+#include "training_run/train.h"
+
+namespace fourfold::training_run {
+
+struct PreparedRun {
+  std::unique_ptr<const data::Source> source;
+  job::Job job;
+  job::ChosenGrid grid;  // with its texts where the planner chose it, on the first process
+  job::FoundKernels kernels;
+  rundir::JobFacts facts;
+  std::optional<job::MeasuredPeak> peak;
+  std::optional<PredictedStep> predicted;  // on the first process
+  std::string reading_time, compiling_time;
+  std::vector<std::string> notes;     // what people should know of the configuration
+  std::vector<std::string> warnings;  // by process; empty texts: none
+};
+
+/// All processes call together. The first one alone chooses a grid, measures kernels and predicts a
+/// step. Errors: those of whatever is read, planned, compiled, proved or compared, on all
+/// processes.
+PreparedRun prepare_run(const TrainArguments& arguments, comm::Together& together,
+                        screen::Log& log);
+
+/// Seconds without progress after which a run with this configuration ends.
+double watchdog_s(const config::Config& config);
+
+}  // namespace fourfold::training_run
