@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "train/schedule.h"
+#include "schedule/learning_rate.h"
 
 namespace fourfold::config {
 namespace {
@@ -89,13 +89,13 @@ std::string resume_conflicts(const std::vector<Difference>& differences,
 std::string schedule_leap(std::int64_t step, const Config& before, const Config& now) {
   const train::TrainSpec &old = before.train, &fresh = now.train;
   if (old.schedule.kind != fresh.schedule.kind || step >= fresh.steps) return {};
-  train::ScheduleSpec former = old.schedule;  // in shape
+  schedule::LearningRateSpec former = old.schedule;  // in shape
   former.lr = fresh.schedule.lr;
   former.min_lr = fresh.schedule.min_lr;
-  const double expected = train::learning_rate(former, old.steps, step);
-  const auto leaps = [&](const train::ScheduleSpec& schedule) {
+  const double expected = schedule::learning_rate(former, old.steps, step);
+  const auto leaps = [&](const schedule::LearningRateSpec& schedule) {
     constexpr double rounding = 1e-9;
-    const double rate = train::learning_rate(schedule, fresh.steps, step);
+    const double rate = schedule::learning_rate(schedule, fresh.steps, step);
     return std::abs(rate - expected) > rounding * std::max(rate, expected);
   };
   if (!leaps(fresh.schedule)) return {};
@@ -111,7 +111,7 @@ std::string schedule_leap(std::int64_t step, const Config& before, const Config&
       "\n  lr_schedule: the learning rate of step {} would be {:.3g}, and {:.3g} on the schedule "
       "of "
       "the checkpoint (train.steps {} then, {} now); {}if you mean it, pass --override lr_schedule",
-      step + 1, train::learning_rate(fresh.schedule, fresh.steps, step), expected, old.steps,
+      step + 1, schedule::learning_rate(fresh.schedule, fresh.steps, step), expected, old.steps,
       fresh.steps, keep.empty() ? "" : format("to keep that, pass{}; ", keep));
 }
 

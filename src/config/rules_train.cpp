@@ -37,11 +37,13 @@ Verdict warmup_fits_steps(const Config& c) {
 
 Verdict warmup_fits_decay(const Config& c) {
   const auto& schedule = c.train.schedule;
-  if (schedule.kind == train::ScheduleKind::linear || schedule.kind == train::ScheduleKind::cosine)
+  if (schedule.kind == schedule::LearningRateKind::linear ||
+      schedule.kind == schedule::LearningRateKind::cosine)
     return at_most("lr_schedule.warmup_steps", schedule.warmup_steps, "lr_schedule.decay_steps",
                    schedule.decay_steps);
   const std::int64_t both = schedule.warmup_steps + schedule.decay_steps;
-  if (schedule.kind == train::ScheduleKind::constant || both <= c.train.steps) return std::nullopt;
+  if (schedule.kind == schedule::LearningRateKind::constant || both <= c.train.steps)
+    return std::nullopt;
   return Finding{
       format(
           "lr_schedule.warmup_steps = {} and lr_schedule.decay_steps = {} are together longer than "

@@ -20,7 +20,7 @@ Place<T> at(Spec Config::* spec, T Spec::* member) {
   return [spec, member](Config& config) -> T& { return config.*spec.*member; };
 }
 template <class T>
-Place<T> at_schedule(T train::ScheduleSpec::* member) {
+Place<T> at_schedule(T schedule::LearningRateSpec::* member) {
   return [member](Config& config) -> T& { return config.train.schedule.*member; };
 }
 template <class T>

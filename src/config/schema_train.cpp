@@ -58,7 +58,7 @@ std::vector<Key> optimizer_keys() {
        .elsewhere = {"optim", "optimizer_type"}},
       {.path = "optimizer.lr",
        .meaning = "The largest learning rate; lr_schedule says how it is reached and left.",
-       .field = at_schedule(&train::ScheduleSpec::lr),
+       .field = at_schedule(&schedule::LearningRateSpec::lr),
        .fallback = "1e-3",
        .bounds = above(0),
        .example = "6e-4",
@@ -129,7 +129,7 @@ namespace {
 
 void derive_decay_steps(Config& config) {
   auto& schedule = config.train.schedule;
-  const bool tail = schedule.kind == train::ScheduleKind::warmup_stable_decay;
+  const bool tail = schedule.kind == schedule::LearningRateKind::warmup_stable_decay;
   schedule.decay_steps =
       tail ? std::max<std::int64_t>(1, config.train.steps / 5) : config.train.steps;
 }
@@ -137,21 +137,22 @@ void derive_decay_steps(Config& config) {
 }  // namespace
 
 std::vector<Key> schedule_keys() {
-  using train::ScheduleKind;
-  using train::ScheduleSpec;
+  using schedule::LearningRateKind;
+  using schedule::LearningRateSpec;
   return {
       {.path = "lr_schedule.kind",
        .meaning = "How the learning rate falls after the warm-up.",
-       .field = choice<ScheduleKind>(at_schedule(&ScheduleSpec::kind),
-                                     {"constant", "linear", "cosine", "warmup_stable_decay"},
-                                     {ScheduleKind::constant, ScheduleKind::linear,
-                                      ScheduleKind::cosine, ScheduleKind::warmup_stable_decay}),
+       .field = choice<LearningRateKind>(
+           at_schedule(&LearningRateSpec::kind),
+           {"constant", "linear", "cosine", "warmup_stable_decay"},
+           {LearningRateKind::constant, LearningRateKind::linear, LearningRateKind::cosine,
+            LearningRateKind::warmup_stable_decay}),
        .fallback = "cosine",
        .example = "linear",
        .elsewhere = {"lr_decay_style", "lr_scheduler_type", "scheduler", "decay_lr"}},
       {.path = "lr_schedule.warmup_steps",
        .meaning = "The learning rate rises linearly over these first steps.",
-       .field = at_schedule(&ScheduleSpec::warmup_steps),
+       .field = at_schedule(&LearningRateSpec::warmup_steps),
        .fallback = "",
        .bounds = between(0, most_steps),
        .unit = "steps",
@@ -166,7 +167,7 @@ std::vector<Key> schedule_keys() {
       {.path = "lr_schedule.decay_steps",
        .meaning = "The step at which min_lr is reached; for warmup_stable_decay the length of the "
                   "final decay.",
-       .field = at_schedule(&ScheduleSpec::decay_steps),
+       .field = at_schedule(&LearningRateSpec::decay_steps),
        .fallback = "",
        .bounds = between(1, most_steps),
        .unit = "steps",
@@ -176,7 +177,7 @@ std::vector<Key> schedule_keys() {
        .derive = derive_decay_steps},
       {.path = "lr_schedule.min_lr",
        .meaning = "The learning rate at the end of the decay.",
-       .field = at_schedule(&ScheduleSpec::min_lr),
+       .field = at_schedule(&LearningRateSpec::min_lr),
        .fallback = "",
        .bounds = at_least(0),
        .example = "6e-5",

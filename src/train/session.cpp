@@ -11,10 +11,10 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "run/find_non_finite.h"
+#include "schedule/learning_rate.h"
 #include "train/checkpoints.h"
 #include "train/evaluate.h"
 #include "train/feeders.h"
-#include "train/schedule.h"
 #include "train/step_checks.h"
 
 namespace fourfold::train {
@@ -172,7 +172,7 @@ op::StepBlock Session::block_of(std::int64_t step) const {
   const program::Feeds& feeds = executor_.bundle().at("train").feeds;
   return {.step = step,
           .seed = spec_.seed,
-          .lr = learning_rate(spec_.schedule, spec_.steps, step),
+          .lr = schedule::learning_rate(spec_.schedule, spec_.steps, step),
           .first_sample = step * feeds.micros * feeds.samples};
 }
 

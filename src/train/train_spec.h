@@ -5,25 +5,11 @@
 #include <optional>
 #include <string>
 
+#include "schedule/learning_rate.h"
 #include "train/checkpoint_spec.h"
 #include "train/loss_spike.h"
 
 namespace fourfold::train {
-
-enum class ScheduleKind { constant, linear, cosine, warmup_stable_decay };
-
-/// Learning rate over steps 0, 1, ...: linear warm-up over `warmup_steps`, then by kind down to
-/// `min_lr` at the end of `decay_steps`. For constant, linear and cosine `decay_steps` counts from
-/// step 0 (as nanoGPT's lr_decay_iters); for warm-up-stable-decay it is the length of the final,
-/// linear decay.
-struct ScheduleSpec {
-  ScheduleKind kind = ScheduleKind::cosine;
-  double lr = 1e-3;
-  double min_lr = 1e-4;
-  std::int64_t warmup_steps = 100;
-  std::int64_t decay_steps = 2000;
-  bool operator==(const ScheduleSpec&) const = default;
-};
 
 struct TrainSpec {
   std::string run_name;
@@ -31,7 +17,7 @@ struct TrainSpec {
       run_dir;  // made by the run; holds metrics.jsonl, config.resolved.yaml, model.safetensors
   std::uint64_t seed = 1;
   std::int64_t steps = 2000;
-  ScheduleSpec schedule;
+  schedule::LearningRateSpec schedule;
   /// Steps between console lines; none: every one of the first steps, then a line about every 10 s.
   std::optional<std::int64_t> log_interval;
   std::int64_t eval_interval = 250;  // steps between evaluations; 0: only at the end

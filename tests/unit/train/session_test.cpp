@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "train/schedule.h"
+#include "schedule/learning_rate.h"
 #include "unit/train/scripted_backend.h"
 
 namespace fourfold::train {
@@ -74,7 +74,7 @@ TEST_F(SessionTest, weights_are_made_first_and_every_step_gets_its_block) {
     if (call.program != "train") continue;
     EXPECT_EQ(call.step.step, step);
     EXPECT_EQ(call.step.seed, 11);
-    EXPECT_EQ(call.step.lr, learning_rate(spec_.schedule, 5, step));
+    EXPECT_EQ(call.step.lr, schedule::learning_rate(spec_.schedule, 5, step));
     EXPECT_EQ(call.step.first_sample, step * 6);
     EXPECT_EQ(call.labels, 96);
     ++step;

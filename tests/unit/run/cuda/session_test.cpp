@@ -198,7 +198,7 @@ TEST_F(CudaSession, a_stop_that_is_asked_for_saves_what_was_done) {
 
 TEST_F(CudaSession, numbers_that_are_not_finite_are_found_where_they_were_though_a_step_followed) {
   // Weights leave the range of float32 in the first update, losses with them.
-  spec_.schedule = {.kind = train::ScheduleKind::constant, .lr = 1e38, .warmup_steps = 0};
+  spec_.schedule = {.kind = schedule::LearningRateKind::constant, .lr = 1e38, .warmup_steps = 0};
   Told in_turn, ahead;
   run(Begins::in_turn, in_turn);
   run(Begins::ahead, ahead);
